@@ -1,0 +1,137 @@
+//! SHA-256 as a type.
+
+use std::fmt;
+use std::io::{self, Read};
+
+use sha2::{Digest, Sha256};
+
+/// The SHA-256 of some content.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ContentHash(pub [u8; 32]);
+
+impl ContentHash {
+    /// The hash of these bytes.
+    pub fn of(bytes: &[u8]) -> Self {
+        ContentHash(Sha256::digest(bytes).into())
+    }
+
+    /// The hash and length of everything `reader` has left.
+    pub fn of_reader(reader: &mut impl Read, buffer: &mut [u8]) -> io::Result<(Self, u64)> {
+        let mut hasher = Hasher::new();
+        loop {
+            match reader.read(buffer) {
+                Ok(0) => return Ok(hasher.finish()),
+                Ok(n) => hasher.update(&buffer[..n]),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Reads 64 hexadecimal digits.
+    pub fn from_hex(text: &str) -> Option<Self> {
+        let bytes = text.as_bytes();
+        if bytes.len() != 64 {
+            return None;
+        }
+        let mut hash = [0; 32];
+        for (out, pair) in hash.iter_mut().zip(bytes.chunks_exact(2)) {
+            *out = nibble(pair[0])? << 4 | nibble(pair[1])?;
+        }
+        Some(ContentHash(hash))
+    }
+
+    /// 64 lower-case hexadecimal digits, without allocating.
+    pub fn hex(&self) -> Hex {
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        let mut out = [0; 64];
+        for (pair, byte) in out.chunks_exact_mut(2).zip(self.0) {
+            pair[0] = DIGITS[usize::from(byte >> 4)];
+            pair[1] = DIGITS[usize::from(byte & 15)];
+        }
+        Hex(out)
+    }
+
+    /// The first and last digits, for messages that people read.
+    pub fn short(&self) -> String {
+        let hex = self.hex();
+        format!("{}…{}", &hex.as_str()[..4], &hex.as_str()[62..])
+    }
+}
+
+fn nibble(digit: u8) -> Option<u8> {
+    match digit {
+        b'0'..=b'9' => Some(digit - b'0'),
+        b'a'..=b'f' => Some(digit - b'a' + 10),
+        _ => None,
+    }
+}
+
+impl fmt::Display for ContentHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.hex().as_str())
+    }
+}
+
+impl fmt::Debug for ContentHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.short())
+    }
+}
+
+/// The digits of a hash.
+pub struct Hex([u8; 64]);
+
+impl Hex {
+    /// As text.
+    pub fn as_str(&self) -> &str {
+        std::str::from_utf8(&self.0).expect("hexadecimal digits are ASCII")
+    }
+}
+
+/// A running hash that counts what it has seen.
+#[derive(Clone, Default)]
+pub struct Hasher {
+    sha: Sha256,
+    length: u64,
+}
+
+impl Hasher {
+    /// Nothing seen yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes in more bytes.
+    pub fn update(&mut self, bytes: &[u8]) {
+        self.sha.update(bytes);
+        self.length += bytes.len() as u64;
+    }
+
+    /// The hash and the number of bytes it is of.
+    pub fn finish(self) -> (ContentHash, u64) {
+        (ContentHash(self.sha.finalize().into()), self.length)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hex_round_trips_and_rejects_what_is_not_a_hash() {
+        let hash = ContentHash::of(b"abc");
+        let hex = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+        assert_eq!(hash.to_string(), hex);
+        assert_eq!(ContentHash::from_hex(hex), Some(hash));
+        assert_eq!(ContentHash::from_hex(&hex[1..]), None);
+        assert_eq!(ContentHash::from_hex(&hex.replace('b', "G")), None);
+    }
+
+    #[test]
+    fn a_reader_hashes_like_its_bytes() {
+        let data = vec![7; 1000];
+        let (hash, length) = ContentHash::of_reader(&mut &data[..], &mut [0; 64]).unwrap();
+        assert_eq!((hash, length), (ContentHash::of(&data), 1000));
+    }
+}

@@ -1,0 +1,222 @@
+//! Reading what a walk found: hashing it, and storing it if it is new.
+//!
+//! Threads take runs of neighbouring files, so that what lies together in the tree lies together
+//! in the store. A file that changes while it is read is read again. Large files are streamed:
+//! memory does not grow with them.
+
+use std::fs::File;
+use std::io::{self, Read, Seek};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use super::hash::ContentHash;
+use super::path::TreePath;
+use super::progress::Progress;
+use super::root::Root;
+use super::stat_cache::Stat;
+use super::store::{Deposit, Filler};
+use super::walk::{Item, ItemKind, Walk};
+use crate::error::{Error, Result};
+
+/// Up to this size a file is read at once, and hashed and stored from memory.
+const SMALL: u64 = 1024 * 1024;
+/// How many neighbouring files a thread takes at a time.
+const RUN: usize = 64;
+/// How often a file that keeps changing is read again.
+const TRIES: u32 = 6;
+
+/// Hashes every file whose hash is not known yet. With a deposit, stores what the store lacks.
+///
+/// Files that vanished meanwhile leave the walk. `forced` reads files whose mode forbids it, if this user owns them.
+pub fn hash_missing(
+    root: &Root,
+    walk: &mut Walk,
+    deposit: Option<&Deposit<'_>>,
+    forced: bool,
+    progress: &dyn Progress,
+) -> Result<()> {
+    let mut jobs: Vec<Job<'_>> = walk
+        .dirs
+        .iter_mut()
+        .flat_map(|dir| {
+            let path = &*dir.path;
+            dir.items.iter_mut().filter(|item| needs_hash(item)).map(move |item| Job { dir: path, item })
+        })
+        .collect();
+    if jobs.is_empty() {
+        return Ok(());
+    }
+    progress.begin("reading", jobs.len() as u64);
+    let runs: Vec<Mutex<&mut [Job<'_>]>> = jobs.chunks_mut(RUN).map(Mutex::new).collect();
+    let next = AtomicUsize::new(0);
+    let failures = Mutex::new(Vec::new());
+    let threads = rayon::current_num_threads().min(runs.len());
+    let results: Vec<Result<()>> = std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads)
+            .map(|_| {
+                scope.spawn(|| {
+                    let mut worker = Worker::new(root, deposit, forced)?;
+                    while let Some(run) = runs.get(next.fetch_add(1, Ordering::Relaxed)) {
+                        let mut run = run.lock().expect("each run is taken once");
+                        for job in run.iter_mut() {
+                            if let Err(failure) = worker.process(job)? {
+                                failures.lock().expect("pushing does not panic").push(failure);
+                            }
+                        }
+                        progress.advance(run.len() as u64);
+                    }
+                    worker.finish()
+                })
+            })
+            .collect();
+        workers.into_iter().map(|worker| worker.join().expect("a worker returns its errors")).collect()
+    });
+    progress.end();
+    results.into_iter().collect::<Result<()>>()?;
+    let failures = failures.into_inner().expect("all workers are done");
+    if !failures.is_empty() {
+        return Err(unreadable(failures));
+    }
+    for dir in &mut walk.dirs {
+        dir.items.retain(|item| !needs_hash(item));
+    }
+    Ok(())
+}
+
+fn needs_hash(item: &Item) -> bool {
+    matches!(item.kind, ItemKind::File { hash: None, .. })
+}
+
+struct Job<'j> {
+    dir: &'j [u8],
+    item: &'j mut Item,
+}
+
+struct Worker<'w> {
+    root: &'w Root,
+    deposit: Option<&'w Deposit<'w>>,
+    filler: Option<Filler<'w, 'w>>,
+    forced: bool,
+    buffer: Vec<u8>,
+}
+
+/// A path that cannot be read.
+type Failure = (TreePath, io::Error);
+
+/// What reading a file came to.
+enum Outcome {
+    Read(ContentHash, Stat),
+    Vanished,
+    Changed,
+}
+
+impl<'w> Worker<'w> {
+    fn new(root: &'w Root, deposit: Option<&'w Deposit<'_>>, forced: bool) -> Result<Self> {
+        Ok(Worker {
+            root,
+            deposit,
+            filler: deposit.map(Deposit::filler).transpose()?,
+            forced,
+            buffer: Vec::new(),
+        })
+    }
+
+    fn process(&mut self, job: &mut Job<'_>) -> Result<Result<(), Failure>> {
+        let path = TreePath::joined(job.dir, &job.item.name);
+        for attempt in 0..TRIES {
+            match self.read(&path)? {
+                Ok(Outcome::Read(hash, stat)) => {
+                    job.item.kind = ItemKind::File { stat, hash: Some(hash), cached: false };
+                    return Ok(Ok(()));
+                }
+                Ok(Outcome::Vanished) => return Ok(Ok(())),
+                Ok(Outcome::Changed) => std::thread::sleep(Duration::from_millis(1 << attempt)),
+                Err(error) => return Ok(Err((path, error))),
+            }
+        }
+        let error = io::Error::other("it keeps changing while it is read");
+        Ok(Err((path, error)))
+    }
+
+    /// The outer error is the store's and ends everything; the inner one is this file's.
+    fn read(&mut self, path: &TreePath) -> Result<io::Result<Outcome>> {
+        let opened = match self.forced {
+            true => self.root.open_file_forced(path),
+            false => self.root.open_file(path),
+        };
+        let mut file = match opened {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Ok(Outcome::Vanished)),
+            Err(error) => return Ok(Err(error)),
+        };
+        let before = match stat(&file) {
+            Ok(stat) => stat,
+            Err(error) => return Ok(Err(error)),
+        };
+        let hash = match self.hash(&mut file, &before) {
+            Ok(hash) => hash,
+            Err(error) => return Ok(Err(error)),
+        };
+        match stat(&file) {
+            Ok(after) if after != before => return Ok(Ok(Outcome::Changed)),
+            Ok(_) => {}
+            Err(error) => return Ok(Err(error)),
+        }
+        if !self.store(&hash, &mut file, before.size)? {
+            return Ok(Ok(Outcome::Changed));
+        }
+        Ok(Ok(Outcome::Read(hash, before)))
+    }
+
+    /// A small file's content stays in the buffer.
+    fn hash(&mut self, file: &mut File, stat: &Stat) -> io::Result<ContentHash> {
+        if stat.size <= SMALL {
+            self.buffer.clear();
+            file.take(SMALL + 1).read_to_end(&mut self.buffer)?;
+            return Ok(ContentHash::of(&self.buffer));
+        }
+        self.buffer.resize(SMALL as usize, 0);
+        ContentHash::of_reader(file, &mut self.buffer).map(|(hash, _)| hash)
+    }
+
+    /// Returns false if a large file is no longer what it was when it was hashed.
+    fn store(&mut self, hash: &ContentHash, file: &mut File, size: u64) -> Result<bool> {
+        let (Some(deposit), Some(filler)) = (self.deposit, &mut self.filler) else {
+            return Ok(true);
+        };
+        if !deposit.claim(hash)? {
+            return Ok(true);
+        }
+        if size <= SMALL {
+            filler.add(*hash, &self.buffer)?;
+            return Ok(true);
+        }
+        let rewound = file
+            .rewind()
+            .map_err(|error| Error::integrity("cannot read a large file a second time").caused_by(error));
+        rewound?;
+        let found = filler.add_stream(*hash, file)?;
+        if found != *hash {
+            deposit.unclaim(hash);
+        }
+        Ok(found == *hash)
+    }
+
+    fn finish(mut self) -> Result<()> {
+        self.filler.as_mut().map_or(Ok(()), Filler::flush)
+    }
+}
+
+fn stat(file: &File) -> io::Result<Stat> {
+    Ok(Stat::of(&file.metadata()?))
+}
+
+fn unreadable(mut failures: Vec<Failure>) -> Error {
+    failures.sort_by(|a, b| a.0.cmp(&b.0));
+    let lines = failures.iter().map(|(path, error)| format!("{path}: {error}")).collect();
+    let count = super::count(failures.len(), "file");
+    Error::integrity(format!("the checkpoint is not complete: {count} cannot be read"))
+        .details(lines, 20)
+        .hint("make them readable, or leave them out with a line in .decreeignore")
+}

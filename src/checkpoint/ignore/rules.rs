@@ -1,0 +1,231 @@
+//! The ignore files that govern a directory, and their verdict.
+
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
+
+use super::pattern::PatternList;
+use crate::checkpoint::hash::Hasher;
+
+/// Which of the two kinds of ignore file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Source {
+    /// `.gitignore`.
+    Git,
+    /// `.decreeignore`, which has the last word.
+    Decree,
+}
+
+impl Source {
+    /// Both, in the order of their names.
+    pub const ALL: [Source; 2] = [Source::Decree, Source::Git];
+
+    /// The file's name.
+    pub fn file_name(self) -> &'static str {
+        match self {
+            Source::Git => ".gitignore",
+            Source::Decree => ".decreeignore",
+        }
+    }
+}
+
+/// An ignore file as it was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IgnoreFile {
+    /// The directory it is in, relative to the root; empty for the root.
+    pub dir: Box<[u8]>,
+    /// Which kind.
+    pub source: Source,
+    /// Its content.
+    pub text: Box<[u8]>,
+}
+
+/// What the rules say of a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Nothing hides it.
+    Shown,
+    /// A pattern hides it.
+    Ignored,
+    /// A `!pattern` in a `.decreeignore` asks for it, whatever else would leave it out.
+    Kept,
+}
+
+/// The ignore files from the root down to a directory. Cheap to clone; patterns are compiled when first asked.
+#[derive(Clone, Debug, Default)]
+pub struct Rules(Option<Arc<Level>>);
+
+#[derive(Debug)]
+struct Level {
+    above: Rules,
+    dir: Box<[u8]>,
+    git: Lazy,
+    decree: Lazy,
+    fingerprint: Fingerprint,
+}
+
+/// Equal fingerprints: equal rules.
+pub type Fingerprint = [u8; 16];
+
+impl Rules {
+    /// The rules below `dir`, given the ignore files in it.
+    pub fn enter(&self, dir: &[u8], files: &[IgnoreFile]) -> Rules {
+        if files.is_empty() {
+            return self.clone();
+        }
+        let text = |source| files.iter().find(|file| file.source == source).map(|file| file.text.clone());
+        let mut hasher = Hasher::new();
+        hasher.update(&self.fingerprint());
+        hasher.update(dir);
+        for file in files {
+            hasher.update(&[0, file.source as u8]);
+            hasher.update(&(file.text.len() as u64).to_le_bytes());
+            hasher.update(&file.text);
+        }
+        let (hash, _) = hasher.finish();
+        Rules(Some(Arc::new(Level {
+            above: self.clone(),
+            dir: dir.into(),
+            git: Lazy::new(text(Source::Git)),
+            decree: Lazy::new(text(Source::Decree)),
+            fingerprint: *hash.0.first_chunk().expect("a hash has 32 bytes"),
+        })))
+    }
+
+    /// What the rules say of an entry of the tree. The directories above it are assumed to be visible.
+    pub fn verdict(&self, path: &[u8], is_dir: bool) -> Verdict {
+        let ask = |list: fn(&Level) -> &Lazy| {
+            self.levels().find_map(|level| {
+                let patterns = list(level).get()?;
+                patterns.ignores(level.relative(path), is_dir)
+            })
+        };
+        match ask(|level| &level.decree) {
+            Some(false) => return Verdict::Kept,
+            Some(true) => return Verdict::Ignored,
+            None => {}
+        }
+        match ask(|level| &level.git) {
+            Some(true) => Verdict::Ignored,
+            _ => Verdict::Shown,
+        }
+    }
+
+    /// Whether a `!dir/…` pattern of a `.decreeignore` may ask for something inside this ignored directory.
+    pub fn may_keep_below(&self, dir: &[u8]) -> bool {
+        self.levels().any(|level| {
+            level.decree.get().is_some_and(|patterns| patterns.may_keep_below(level.relative(dir)))
+        })
+    }
+
+    /// Tells these rules from others.
+    pub fn fingerprint(&self) -> Fingerprint {
+        self.0.as_ref().map_or([0; 16], |level| level.fingerprint)
+    }
+
+    /// From the innermost level to the root's.
+    fn levels(&self) -> impl Iterator<Item = &Level> {
+        std::iter::successors(self.0.as_deref(), |level| level.above.0.as_deref())
+    }
+}
+
+impl Level {
+    /// `path` as seen from this level's directory.
+    fn relative<'p>(&self, path: &'p [u8]) -> &'p [u8] {
+        if self.dir.is_empty() { path } else { &path[self.dir.len() + 1..] }
+    }
+}
+
+#[derive(Debug)]
+struct Lazy {
+    text: Option<Box<[u8]>>,
+    patterns: OnceLock<PatternList>,
+}
+
+impl Lazy {
+    fn new(text: Option<Box<[u8]>>) -> Self {
+        Lazy { text, patterns: OnceLock::new() }
+    }
+
+    fn get(&self) -> Option<&PatternList> {
+        let text = self.text.as_ref()?;
+        Some(self.patterns.get_or_init(|| PatternList::parse(text)))
+    }
+}
+
+/// The ignore files that were in force when a checkpoint was made.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FrozenRules {
+    files: Vec<IgnoreFile>,
+}
+
+impl FrozenRules {
+    /// Takes what a walk read, in any order.
+    pub fn new(mut files: Vec<IgnoreFile>) -> Self {
+        files.sort_by(|a, b| (&a.dir, a.source).cmp(&(&b.dir, b.source)));
+        FrozenRules { files }
+    }
+
+    /// All files, by directory.
+    pub fn files(&self) -> &[IgnoreFile] {
+        &self.files
+    }
+
+    /// For looking up many directories.
+    pub fn by_dir(&self) -> HashMap<&[u8], &[IgnoreFile]> {
+        self.files.chunk_by(|a, b| a.dir == b.dir).map(|files| (&*files[0].dir, files)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(dir: &str, source: Source, text: &str) -> IgnoreFile {
+        IgnoreFile { dir: dir.as_bytes().into(), source, text: text.as_bytes().into() }
+    }
+
+    #[test]
+    fn decreeignore_has_the_last_word_in_both_directions() {
+        let rules = Rules::default().enter(
+            b"",
+            &[file("", Source::Git, "*.log\n!seen.txt\n"), file("", Source::Decree, "!keep.log\nseen.txt\n")],
+        );
+        assert_eq!(rules.verdict(b"a.log", false), Verdict::Ignored);
+        assert_eq!(rules.verdict(b"keep.log", false), Verdict::Kept);
+        assert_eq!(rules.verdict(b"seen.txt", false), Verdict::Ignored);
+        assert_eq!(rules.verdict(b"other", false), Verdict::Shown);
+    }
+
+    #[test]
+    fn an_outer_decreeignore_outranks_an_inner_gitignore() {
+        let outer = Rules::default().enter(b"", &[file("", Source::Decree, "!*.o\n")]);
+        let inner = outer.enter(b"sub", &[file("sub", Source::Git, "*.o\n")]);
+        assert_eq!(inner.verdict(b"sub/x.o", false), Verdict::Kept);
+    }
+
+    #[test]
+    fn a_kept_path_opens_the_ignored_directories_above_it_and_no_others() {
+        let rules = Rules::default().enter(
+            b"",
+            &[
+                file("", Source::Git, "dist/\nnode_modules/\n"),
+                file("", Source::Decree, "!dist/*/config.json\n!.env\n"),
+            ],
+        );
+        assert_eq!(rules.verdict(b"dist", true), Verdict::Ignored);
+        assert!(rules.may_keep_below(b"dist"));
+        assert!(rules.may_keep_below(b"dist/prod"));
+        assert!(!rules.may_keep_below(b"dist/prod/deep"));
+        assert!(!rules.may_keep_below(b"node_modules"));
+    }
+
+    #[test]
+    fn fingerprints_tell_rules_apart() {
+        let one = Rules::default().enter(b"", &[file("", Source::Git, "a")]);
+        let two = Rules::default().enter(b"", &[file("", Source::Git, "b")]);
+        let same = Rules::default().enter(b"", &[file("", Source::Git, "a")]);
+        assert_ne!(one.fingerprint(), two.fingerprint());
+        assert_eq!(one.fingerprint(), same.fingerprint());
+        assert_eq!(one.enter(b"x", &[]).fingerprint(), one.fingerprint());
+    }
+}

@@ -1,0 +1,176 @@
+//! `manifest.json`: the tree at a point in time, the ignore rules of then, and what was left out.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs::File;
+use std::io::{self, BufReader, Write};
+use std::path::Path;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, MapAccess, Visitor};
+
+use super::coverage::{Coverage, parse_path};
+use super::entry::{Entry, Node, Tree};
+use super::ignore::{FrozenRules, IgnoreFile, Source};
+use super::quote;
+use crate::error::{Error, IoContext, Result};
+use crate::fs::atomic::AtomicFile;
+
+/// The version of the format.
+pub const VERSION: u32 = 1;
+
+/// A checkpoint without its content, which is in the store.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Manifest {
+    /// Every path and what stands there.
+    pub tree: Tree,
+    /// The ignore files in force.
+    pub rules: FrozenRules,
+    /// What is not in it.
+    pub coverage: Coverage,
+}
+
+impl Manifest {
+    /// Writes the file, one entry a line.
+    pub fn write(&self, path: &Path) -> Result<()> {
+        let mut file = AtomicFile::create(path)?;
+        self.write_json(&mut file).at("write", path)?;
+        file.commit()
+    }
+
+    fn write_json(&self, out: &mut impl Write) -> io::Result<()> {
+        write!(out, "{{\"version\":{VERSION},\"files\":{{")?;
+        let mut line = Vec::with_capacity(256);
+        for (number, Entry { path, node }) in self.tree.entries().iter().enumerate() {
+            line.clear();
+            line.extend_from_slice(if number == 0 { b"\n" } else { b",\n" });
+            serde_json::to_writer(&mut line, &quote::in_json(path.as_bytes()))?;
+            line.push(b':');
+            match node {
+                Node::File { hash, size, mode } => {
+                    let hash = hash.hex();
+                    write!(line, r#"{{"sha256":"{}","size":{size},"mode":"{mode}"}}"#, hash.as_str())?;
+                }
+                Node::Symlink { hash, size } => write!(
+                    line,
+                    r#"{{"type":"symlink","sha256":"{}","size":{size},"mode":"777"}}"#,
+                    hash.hex().as_str()
+                )?,
+                Node::Dir { mode } => write!(line, r#"{{"type":"dir","mode":"{mode}"}}"#)?,
+            }
+            out.write_all(&line)?;
+        }
+        write!(out, "}},\n\"tree\":\"{}\",\n\"rules\":", self.tree.hash())?;
+        serde_json::to_writer(&mut *out, &rules_to_json(&self.rules))?;
+        write!(out, ",\n\"coverage\":")?;
+        serde_json::to_writer(&mut *out, &self.coverage)?;
+        writeln!(out, "}}")
+    }
+
+    /// Reads the file. A manifest that does not have the tree hash it claims is damaged.
+    pub fn read(path: &Path) -> Result<Self> {
+        let file = match File::open(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Err(Error::integrity(format!("{} is missing", path.display()))
+                    .detail("without it nothing can be checked, so nothing was touched"));
+            }
+            result => result.at("read", path)?,
+        };
+        let reader = BufReader::with_capacity(1 << 16, file);
+        let raw: Raw = serde_json::from_reader(reader).map_err(|error| damaged(path, error.to_string()))?;
+        if raw.version != VERSION {
+            return Err(damaged(path, format!("its version is {}, not {VERSION}", raw.version))
+                .hint("it was written by another version of decree; use that one"));
+        }
+        let manifest = Manifest {
+            tree: raw.files.0,
+            rules: rules_from_json(raw.rules).map_err(|why| damaged(path, why))?,
+            coverage: raw.coverage,
+        };
+        if let Some(claimed) = raw.tree
+            && claimed != manifest.tree.hash().to_string()
+        {
+            return Err(damaged(path, "its entries do not have the hash it claims".to_owned()));
+        }
+        Ok(manifest)
+    }
+}
+
+fn damaged(path: &Path, why: String) -> Error {
+    Error::integrity(format!("{} is damaged: {why}", path.display())).detail("nothing was touched")
+}
+
+#[derive(Deserialize)]
+struct Raw {
+    version: u32,
+    files: Files,
+    tree: Option<String>,
+    #[serde(default)]
+    rules: BTreeMap<String, String>,
+    #[serde(default)]
+    coverage: Coverage,
+}
+
+/// The ignore files as JSON: their paths and texts, quoted where they have to be.
+fn rules_to_json(rules: &FrozenRules) -> BTreeMap<String, String> {
+    let text = |bytes: &[u8]| quote::in_json(bytes).into_owned();
+    rules
+        .files()
+        .iter()
+        .map(|file| {
+            let mut path = file.dir.to_vec();
+            if !path.is_empty() {
+                path.push(b'/');
+            }
+            path.extend(file.source.file_name().as_bytes());
+            (text(&path), text(&file.text))
+        })
+        .collect()
+}
+
+fn rules_from_json(raw: BTreeMap<String, String>) -> Result<FrozenRules, String> {
+    let mut files = Vec::new();
+    for (path, text) in raw {
+        let tree_path = parse_path(&path)?;
+        let source = Source::ALL
+            .into_iter()
+            .find(|source| source.file_name().as_bytes() == tree_path.name())
+            .ok_or_else(|| format!("{tree_path} is not an ignore file"))?;
+        let bytes = tree_path.as_bytes();
+        let dir_len = bytes.len().saturating_sub(source.file_name().len() + 1);
+        let text =
+            quote::from_json(&text).ok_or_else(|| format!("the text of {tree_path} is quoted wrongly"))?;
+        files.push(IgnoreFile { dir: bytes[..dir_len].into(), source, text: (&*text).into() });
+    }
+    Ok(FrozenRules::new(files))
+}
+
+/// The `files` object, read entry by entry without a detour through a generic JSON tree.
+struct Files(Tree);
+
+impl<'de> Deserialize<'de> for Files {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct FilesVisitor;
+        impl<'de> Visitor<'de> for FilesVisitor {
+            type Value = Files;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object of paths")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Files, A::Error> {
+                use serde::de::Error as _;
+                let mut entries = Vec::new();
+                while let Some(key) = map.next_key::<String>()? {
+                    let path = parse_path(&key).map_err(A::Error::custom)?;
+                    let node: Node = map.next_value()?;
+                    entries.push(Entry { path, node });
+                }
+                Tree::from_sorted(entries)
+                    .map(Files)
+                    .ok_or_else(|| A::Error::custom("the paths are not sorted"))
+            }
+        }
+        deserializer.deserialize_map(FilesVisitor)
+    }
+}

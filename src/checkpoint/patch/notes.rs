@@ -1,0 +1,222 @@
+//! The comment lines of a diff: what git's format has no words for.
+
+use std::fmt::Write as _;
+
+use crate::checkpoint::entry::{Mode, Node};
+use crate::checkpoint::hash::ContentHash;
+use crate::checkpoint::path::{BadPath, TreePath};
+use crate::checkpoint::quote;
+
+/// The first line of every diff that says anything.
+pub const HEADER: &str = "# decree-diff 1\n";
+/// Ends a binary block.
+pub const BINARY_END: &str = "# end\n";
+/// Follows a line that has no newline of its own.
+pub const NO_NEWLINE: &str = "\\ No newline at end of file\n";
+/// Base64 characters in a line of a binary block.
+pub const BASE64_LINE: usize = 76;
+
+/// A line that begins with `# decree-`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Note {
+    /// `# decree-file "path" old=<hash> new=<hash> size=<old>:<new> mode=<old>:<new>`: the section that follows.
+    File { path: TreePath, old: Option<Node>, new: Option<Node> },
+    /// `# decree-mode "path" old=<mode> new=<mode>`: modes other than 644 and 755.
+    Mode { path: TreePath, old: Option<Mode>, new: Option<Mode> },
+    /// `# decree-dir "path" old=<mode> new=<mode>`: an empty directory, or one with a mode of its own.
+    Dir { path: TreePath, old: Option<Mode>, new: Option<Mode> },
+    /// `# decree-binary "path" old=<hash> new=<hash> size=<old>:<new> mode=<old>:<new>`: a block with both contents.
+    Binary { path: TreePath, old: Option<Node>, new: Option<Node> },
+    /// `# decree-end changes=<n> sha256=<hash of all that stands before this line>`.
+    End { changes: u64, hash: ContentHash },
+}
+
+impl Note {
+    /// The line.
+    pub fn line(&self) -> String {
+        let mut out = String::from("# decree-");
+        let path = |path: &TreePath| quote::quoted(path.as_bytes());
+        let _ = match self {
+            Note::Mode { path: p, old, new } => {
+                write!(out, "mode {} old={} new={}", path(p), or_dash(*old), or_dash(*new))
+            }
+            Note::Dir { path: p, old, new } => {
+                write!(out, "dir {} old={} new={}", path(p), or_dash(*old), or_dash(*new))
+            }
+            Note::File { path: p, old, new } | Note::Binary { path: p, old, new } => {
+                let content = |node: &Option<Node>| node.as_ref().and_then(Node::content);
+                let word = if matches!(self, Note::File { .. }) { "file" } else { "binary" };
+                write!(
+                    out,
+                    "{word} {} old={} new={} size={}:{} mode={}:{}",
+                    path(p),
+                    or_dash(content(old).map(|(hash, _)| hash)),
+                    or_dash(content(new).map(|(hash, _)| hash)),
+                    or_dash(content(old).map(|(_, size)| size)),
+                    or_dash(content(new).map(|(_, size)| size)),
+                    or_dash(old.as_ref().map(full_mode)),
+                    or_dash(new.as_ref().map(full_mode)),
+                )
+            }
+            Note::End { changes, hash } => write!(out, "end changes={changes} sha256={hash}"),
+        };
+        out.push('\n');
+        out
+    }
+
+    /// Reads a line, given without its newline. `None` if it is not a note at all.
+    pub fn parse(line: &[u8]) -> Option<Result<Note, String>> {
+        let rest = line.strip_prefix(b"# decree-")?;
+        Some(parse_note(rest))
+    }
+}
+
+fn parse_note(rest: &[u8]) -> Result<Note, String> {
+    let unclear = || "a comment line of decree's that makes no sense".to_owned();
+    let space = memchr::memchr(b' ', rest).ok_or_else(unclear)?;
+    let (word, rest) = (&rest[..space], &rest[space + 1..]);
+    if word == b"end" {
+        let fields = Fields::new(rest).ok_or_else(unclear)?;
+        let note = || {
+            let changes = fields.get("changes")?.parse().ok()?;
+            let hash = ContentHash::from_hex(fields.get("sha256")?)?;
+            Some(Note::End { changes, hash })
+        };
+        return note().ok_or_else(unclear);
+    }
+    let (name, rest) = quote::unquote(rest).ok_or_else(unclear)?;
+    let path = tree_path(&name)?;
+    let fields = Fields::new(rest.strip_prefix(b" ").ok_or_else(unclear)?).ok_or_else(unclear)?;
+    let note = match word {
+        b"file" | b"binary" => (|| {
+            let (old, new) = contents(&fields)?;
+            let (old_mode, new_mode) = fields.get("mode")?.split_once(':')?;
+            let old = node(old, optional(old_mode, |m| u32::from_str_radix(m, 8).ok())?)?;
+            let new = node(new, optional(new_mode, |m| u32::from_str_radix(m, 8).ok())?)?;
+            Some(match word {
+                b"file" => Note::File { path, old, new },
+                _ => Note::Binary { path, old, new },
+            })
+        })(),
+        b"mode" | b"dir" => (|| {
+            let old = optional(fields.get("old")?, Mode::parse)?;
+            let new = optional(fields.get("new")?, Mode::parse)?;
+            Some(match word {
+                b"mode" => Note::Mode { path, old, new },
+                _ => Note::Dir { path, old, new },
+            })
+        })(),
+        _ => None,
+    };
+    note.ok_or_else(unclear)
+}
+
+/// A path, or why it cannot be one.
+pub fn tree_path(name: &[u8]) -> Result<TreePath, String> {
+    TreePath::new(name).map_err(|why: BadPath| format!("the path {} {why}", quote::quoted(name)))
+}
+
+type Content = Option<(ContentHash, u64)>;
+
+fn contents(fields: &Fields<'_>) -> Option<(Content, Content)> {
+    let (old_size, new_size) = fields.get("size")?.split_once(':')?;
+    let side = |hash: &str, size: &str| match (
+        optional(hash, ContentHash::from_hex)?,
+        optional(size, |s| s.parse().ok())?,
+    ) {
+        (Some(hash), Some(size)) => Some(Some((hash, size))),
+        (None, None) => Some(None),
+        _ => None,
+    };
+    Some((side(fields.get("old")?, old_size)?, side(fields.get("new")?, new_size)?))
+}
+
+/// The mode with the type in it, as git and `stat` have it.
+pub fn full_mode(node: &Node) -> FullMode {
+    FullMode(match node {
+        Node::File { mode, .. } => 0o100000 | mode.bits(),
+        Node::Symlink { .. } => 0o120000,
+        Node::Dir { mode } => 0o040000 | mode.bits(),
+    })
+}
+
+/// Printed in octal.
+pub struct FullMode(u32);
+
+impl std::fmt::Display for FullMode {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:06o}", self.0)
+    }
+}
+
+fn node(content: Content, full_mode: Option<u32>) -> Option<Option<Node>> {
+    let (Some((hash, size)), Some(full)) = (content, full_mode) else {
+        return (content.is_none() && full_mode.is_none()).then_some(None);
+    };
+    match full & 0o170000 {
+        0o100000 => Some(Some(Node::File { hash, size, mode: Mode::from_bits(full) })),
+        0o120000 => Some(Some(Node::Symlink { hash, size })),
+        _ => None,
+    }
+}
+
+fn or_dash<T: ToString>(value: Option<T>) -> String {
+    value.map_or_else(|| "-".to_owned(), |value| value.to_string())
+}
+
+fn optional<T>(text: &str, parse: impl FnOnce(&str) -> Option<T>) -> Option<Option<T>> {
+    match text {
+        "-" => Some(None),
+        text => parse(text).map(Some),
+    }
+}
+
+/// `key=value` words.
+struct Fields<'l>(Vec<(&'l str, &'l str)>);
+
+impl<'l> Fields<'l> {
+    fn new(text: &'l [u8]) -> Option<Self> {
+        let text = std::str::from_utf8(text).ok()?;
+        text.split(' ').map(|word| word.split_once('=')).collect::<Option<_>>().map(Fields)
+    }
+
+    fn get(&self, key: &str) -> Option<&'l str> {
+        self.0.iter().find(|(known, _)| *known == key).map(|(_, value)| *value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn path(text: &str) -> TreePath {
+        TreePath::new(text.as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn every_note_can_be_read_back() {
+        let hash = ContentHash::of(b"x");
+        let mode = Mode::parse("4711");
+        let file = Node::File { hash, size: 1, mode: mode.unwrap() };
+        let notes = [
+            Note::File { path: path("a b\n\"c"), old: None, new: Some(file) },
+            Note::Mode { path: path("x"), old: mode, new: None },
+            Note::Dir { path: path("d/e"), old: None, new: Some(Mode::DIR) },
+            Note::Binary { path: path("y"), old: Some(file), new: Some(Node::Symlink { hash, size: 1 }) },
+            Note::End { changes: 12, hash },
+        ];
+        for note in notes {
+            let line = note.line();
+            assert!(line.starts_with("# ") && line.ends_with('\n') && line.matches('\n').count() == 1);
+            let back = Note::parse(line.trim_end_matches('\n').as_bytes());
+            assert_eq!(back, Some(Ok(note)), "{line}");
+        }
+    }
+
+    #[test]
+    fn notes_that_leave_the_tree_are_refused_by_name() {
+        let line = br#"# decree-dir "../evil" old=- new=755"#;
+        let error = Note::parse(line).unwrap().unwrap_err();
+        assert!(error.contains("../evil") && error.contains("leaves the tree"), "{error}");
+    }
+}

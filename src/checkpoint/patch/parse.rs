@@ -1,0 +1,280 @@
+//! Reading `changes.diff` back, strictly: what decree would not have written, it does not take.
+//!
+//! The diff is read once to the end before anything is done with it, and has to have the hash that
+//! its last line claims; a truncated or edited one is refused whole. What is kept is where things are,
+//! not what they are: a diff of any size is handled in little memory.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+
+use super::binary;
+use super::notes::{BINARY_END, HEADER, Note, tree_path};
+use super::scan::{Line, Scanner, Trouble};
+use super::write::{has_hunks, write_heads};
+use crate::checkpoint::compare::Change;
+use crate::checkpoint::entry::Node;
+use crate::checkpoint::path::TreePath;
+use crate::checkpoint::quote;
+use crate::error::{Error, IoContext, Result};
+
+/// A diff that was read.
+#[derive(Debug)]
+pub struct Patch {
+    /// Where it is.
+    pub path: PathBuf,
+    /// What it says, by path.
+    pub records: Vec<Record>,
+}
+
+/// One path's change, and how to make either side.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// From what to what.
+    pub change: Change,
+    /// How to make what was before.
+    pub back: Recipe,
+    /// How to make what is after.
+    pub forth: Recipe,
+}
+
+/// How to make one side's content.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Recipe {
+    /// There is none to make: a directory, or nothing.
+    Nothing,
+    /// It is the other side's.
+    Same,
+    /// From the other side, with these hunks.
+    Hunks(Vec<Hunk>),
+    /// From nothing, with these hunks.
+    FromNothing(Vec<Hunk>),
+    /// From the base64 lines at this place.
+    Base64 {
+        /// In the diff.
+        offset: u64,
+        /// Of the content.
+        size: u64,
+    },
+}
+
+/// Where a hunk is, and what it is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hunk {
+    /// Lines before it, on the old side.
+    pub old_skipped: u64,
+    /// Lines of the old side.
+    pub old_lines: u64,
+    /// Lines before it, on the new side.
+    pub new_skipped: u64,
+    /// Lines of the new side.
+    pub new_lines: u64,
+    /// Where its lines begin in the diff.
+    pub offset: u64,
+}
+
+impl Patch {
+    /// Reads a diff and checks it against itself.
+    pub fn read(path: &Path) -> Result<Patch> {
+        let file = match File::open(path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                return Err(
+                    Error::integrity(format!("{} is missing", path.display())).detail("nothing was touched")
+                );
+            }
+            result => result.at("read", path)?,
+        };
+        let mut parser =
+            Parser { scanner: Scanner::new(BufReader::with_capacity(1 << 16, file)), records: Vec::new() };
+        match parser.run() {
+            Ok(()) => Ok(Patch { path: path.to_owned(), records: parser.records }),
+            Err(trouble) => Err(parser.explain(path, trouble)),
+        }
+    }
+}
+
+struct Parser<R> {
+    scanner: Scanner<R>,
+    records: Vec<Record>,
+}
+
+impl<R: BufRead> Parser<R> {
+    fn run(&mut self) -> Result<(), Trouble> {
+        let Some(first) = self.scanner.next_line()? else {
+            return Ok(());
+        };
+        if first.text != HEADER.trim_end().as_bytes() {
+            return Err(foreign(&first)
+                .unwrap_or_else(|| wrong("not a diff that decree wrote, or one of another version")));
+        }
+        loop {
+            let line = self.scanner.require_line()?;
+            let note = match Note::parse(&line.text) {
+                Some(note) => note.map_err(Trouble::Wrong)?,
+                None => {
+                    return Err(foreign(&line).unwrap_or_else(|| wrong("a line that is part of no section")));
+                }
+            };
+            match note {
+                Note::File { path, old, new } => self.text(path, old, new)?,
+                Note::Binary { path, old, new } => self.binary(path, old, new)?,
+                Note::Dir { path, old, new } => {
+                    let node = |mode| Node::Dir { mode };
+                    let change = Change { path, before: old.map(node), after: new.map(node) };
+                    self.enter(Record { change, back: Recipe::Nothing, forth: Recipe::Nothing })?;
+                }
+                Note::Mode { path, .. } => {
+                    return Err(wrong(&format!("a mode of {path} without its section")));
+                }
+                Note::End { changes, hash } => return self.end(changes, hash == line.hash_before),
+            }
+        }
+    }
+
+    fn end(&mut self, changes: u64, hash_matches: bool) -> Result<(), Trouble> {
+        if !hash_matches {
+            return Err(wrong("it does not have the hash that its last line claims: it was edited"));
+        }
+        if changes != self.records.len() as u64 {
+            return Err(wrong("it has another number of changes than its last line says"));
+        }
+        match self.scanner.next_line()? {
+            None => Ok(()),
+            Some(_) => Err(wrong("something stands behind its last line")),
+        }
+    }
+
+    /// A section that git knows too.
+    fn text(&mut self, path: TreePath, old: Option<Node>, new: Option<Node>) -> Result<(), Trouble> {
+        let mut expected = Vec::new();
+        write_heads(&mut expected, &path, old.as_ref(), new.as_ref())?;
+        for head in expected.split_inclusive(|&byte| byte == b'\n') {
+            let line = self.scanner.require_line()?;
+            if line.text != head[..head.len() - 1] {
+                return Err(foreign(&line)
+                    .unwrap_or_else(|| wrong(&format!("not what a section of {path} says here"))));
+            }
+        }
+        let hunks = match has_hunks(old.as_ref(), new.as_ref()) {
+            true => Some(self.hunks(&path)?),
+            false => None,
+        };
+        let (back, forth) = match (&old, &new, hunks) {
+            (Some(_), Some(_), Some(hunks)) => (Recipe::Hunks(hunks.clone()), Recipe::Hunks(hunks)),
+            (Some(_), Some(_), None) => (Recipe::Same, Recipe::Same),
+            (Some(_), None, hunks) => (Recipe::FromNothing(hunks.unwrap_or_default()), Recipe::Nothing),
+            (None, Some(_), hunks) => (Recipe::Nothing, Recipe::FromNothing(hunks.unwrap_or_default())),
+            (None, None, _) => return Err(wrong(&format!("a section of {path} that is about nothing"))),
+        };
+        self.enter(Record { change: Change { path, before: old, after: new }, back, forth })
+    }
+
+    fn hunks(&mut self, path: &TreePath) -> Result<Vec<Hunk>, Trouble> {
+        let mut hunks = Vec::new();
+        loop {
+            let line = self.scanner.require_line()?;
+            if !line.text.starts_with(b"@@ ") {
+                self.scanner.put_back(line);
+                break;
+            }
+            let mut hunk =
+                parse_hunk(&line.text).ok_or_else(|| wrong("a hunk header that makes no sense"))?;
+            hunk.offset = self.scanner.position;
+            self.scanner.skip_hunk(hunk.old_lines, hunk.new_lines)?;
+            hunks.push(hunk);
+        }
+        if hunks.is_empty() {
+            return Err(wrong(&format!("a section of {path} without a hunk")));
+        }
+        Ok(hunks)
+    }
+
+    fn binary(&mut self, path: TreePath, old: Option<Node>, new: Option<Node>) -> Result<(), Trouble> {
+        let mut block = |node: &Option<Node>, label: &[u8]| {
+            let Some((_, size)) = node.as_ref().and_then(Node::content) else {
+                return Ok(Recipe::Nothing);
+            };
+            self.expect(label)?;
+            let offset = self.scanner.position;
+            self.scanner.skip(binary::encoded_len(size))?;
+            Ok::<_, Trouble>(Recipe::Base64 { offset, size })
+        };
+        let back = block(&old, b"# old")?;
+        let forth = block(&new, b"# new")?;
+        self.expect(BINARY_END.trim_end().as_bytes())?;
+        self.enter(Record { change: Change { path, before: old, after: new }, back, forth })
+    }
+
+    fn expect(&mut self, text: &[u8]) -> Result<(), Trouble> {
+        match self.scanner.require_line()? {
+            line if line.text == text => Ok(()),
+            _ => Err(wrong(&format!("a binary block without its line `{}`", String::from_utf8_lossy(text)))),
+        }
+    }
+
+    /// Takes a record; the two of a change of type become one.
+    fn enter(&mut self, record: Record) -> Result<(), Trouble> {
+        let Some(last) = self.records.last_mut() else {
+            self.records.push(record);
+            return Ok(());
+        };
+        let path = &record.change.path;
+        if last.change.path < *path {
+            self.records.push(record);
+            return Ok(());
+        }
+        let joins =
+            last.change.path == *path && last.change.after.is_none() && record.change.before.is_none();
+        if !joins {
+            return Err(wrong(&format!("{path} is out of order, or there twice")));
+        }
+        last.change.after = record.change.after;
+        last.forth = record.forth;
+        Ok(())
+    }
+
+    fn explain(&self, path: &Path, trouble: Trouble) -> Error {
+        let shown = path.display();
+        let line = self.scanner.line;
+        let error = match trouble {
+            Trouble::Io(error) => Error::failed(format!("cannot read {shown}")).caused_by(error),
+            Trouble::Truncated => Error::integrity(format!(
+                "{shown} is truncated: it ends after line {line} without its last line"
+            )),
+            Trouble::Wrong(why) => Error::integrity(format!("{shown} is damaged: line {line}: {why}")),
+        };
+        error.detail("nothing was touched")
+    }
+}
+
+fn wrong(why: &str) -> Trouble {
+    Trouble::Wrong(why.to_owned())
+}
+
+/// For a header that decree did not write: names its path, which is what people need to see.
+fn foreign(line: &Line) -> Option<Trouble> {
+    let rest =
+        [&b"diff --git "[..], b"--- ", b"+++ "].iter().find_map(|start| line.text.strip_prefix(*start))?;
+    let name = match quote::unquote(rest) {
+        Some((name, _)) => name,
+        None => rest.split(|&byte| byte == b' ').next().unwrap_or(rest).to_vec(),
+    };
+    let name = name.strip_prefix(b"a/").or(name.strip_prefix(b"b/")).unwrap_or(&name);
+    Some(match tree_path(name) {
+        Err(why) => Trouble::Wrong(why),
+        Ok(path) => wrong(&format!("a section of {path} that decree did not write")),
+    })
+}
+
+fn parse_hunk(line: &[u8]) -> Option<Hunk> {
+    let text = std::str::from_utf8(line).ok()?;
+    let (old, new) = text.strip_prefix("@@ -")?.strip_suffix(" @@")?.split_once(" +")?;
+    let side = |text: &str| -> Option<(u64, u64)> {
+        let (start, lines) = text.split_once(',').unwrap_or((text, "1"));
+        let (start, lines): (u64, u64) = (start.parse().ok()?, lines.parse().ok()?);
+        let skipped = if lines == 0 { start } else { start.checked_sub(1)? };
+        Some((skipped, lines))
+    };
+    let ((old_skipped, old_lines), (new_skipped, new_lines)) = (side(old)?, side(new)?);
+    Some(Hunk { old_skipped, old_lines, new_skipped, new_lines, offset: 0 })
+}

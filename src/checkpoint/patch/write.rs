@@ -1,0 +1,338 @@
+//! Writing `changes.diff`.
+
+use std::fs::File;
+use std::io::{self, Cursor, Read, Seek, Write};
+use std::path::Path;
+
+use rayon::prelude::*;
+
+use super::hunks::{self, LineCount, MAX_LINES};
+use super::large::{self, Side};
+use super::notes::{BINARY_END, HEADER, Note};
+use super::{BINARY_PROBE, binary, is_binary};
+use crate::checkpoint::compare::Change;
+use crate::checkpoint::contents::Contents;
+use crate::checkpoint::entry::Node;
+use crate::checkpoint::hash::Hasher;
+use crate::checkpoint::path::TreePath;
+use crate::checkpoint::quote::in_diff_header;
+use crate::error::{IoContext, Result};
+use crate::fs::{atomic, random_hex};
+
+/// Up to this size on both sides a change is worked out in memory.
+const SMALL: u64 = 4 * 1024 * 1024;
+/// How many small changes are worked out before they are written.
+const BATCH: usize = 32;
+
+/// What a diff says of one path, in numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ChangeCount {
+    /// Lines, of a text.
+    pub lines: LineCount,
+    /// Whether it is binary.
+    pub binary: bool,
+}
+
+/// Writes a diff. `scratch` is for sides that have to be spooled; returns a count for each change.
+pub struct PatchWriter<'w> {
+    /// What was.
+    pub old: &'w dyn Contents,
+    /// What is.
+    pub new: &'w dyn Contents,
+    /// A directory for temporary files.
+    pub scratch: &'w Path,
+}
+
+impl PatchWriter<'_> {
+    /// Writes the whole diff; no changes are no bytes.
+    pub fn write(&self, out: &mut impl Write, changes: &[Change]) -> Result<Vec<ChangeCount>> {
+        let mut counts = Vec::with_capacity(changes.len());
+        if changes.is_empty() {
+            return Ok(counts);
+        }
+        let out = &mut HashingWriter { out, hasher: Hasher::new() };
+        out.write_all(HEADER.as_bytes()).at("write", "the diff")?;
+        for batch in changes.chunk_by(|a, b| is_small(a) == is_small(b)) {
+            if is_small(&batch[0]) {
+                for batch in batch.chunks(BATCH) {
+                    let sections: Vec<Result<(Vec<u8>, ChangeCount)>> =
+                        batch.par_iter().map(|change| self.small(change)).collect();
+                    for section in sections {
+                        let (bytes, count) = section?;
+                        out.write_all(&bytes).at("write", "the diff")?;
+                        counts.push(count);
+                    }
+                }
+            } else {
+                for change in batch {
+                    counts.push(self.large(out, change)?);
+                }
+            }
+        }
+        let (hash, _) = out.hasher.clone().finish();
+        let end = Note::End { changes: changes.len() as u64, hash };
+        out.write_all(end.line().as_bytes()).at("write", "the diff")?;
+        Ok(counts)
+    }
+
+    /// Both sides in memory.
+    fn small(&self, change: &Change) -> Result<(Vec<u8>, ChangeCount)> {
+        let Change { path, .. } = change;
+        let (before, after) = contents_of(change);
+        let read = |side: &dyn Contents, node: Option<&Node>| {
+            node.map_or(Ok(Vec::new()), |node| side.read(path, node))
+        };
+        let (mut old, mut new) = (Vec::new(), Vec::new());
+        if !same_content(before, after) {
+            old = read(self.old, before)?;
+            new = read(self.new, after)?;
+        }
+        let mut out = Vec::with_capacity(512);
+        if is_binary(&old) || is_binary(&new) {
+            let count =
+                binary_section(&mut out, change, &mut &old[..], &mut &new[..]).at("write", "the diff")?;
+            return Ok((out, count));
+        }
+        let many = |text: &[u8]| memchr::memchr_iter(b'\n', text).count() > MAX_LINES;
+        let hunks = |out: &mut Vec<u8>, old: &[u8], new: &[u8]| match many(old) || many(new) {
+            true => large::write_hunks(out, Side::new(Cursor::new(old))?, Side::new(Cursor::new(new))?),
+            false => hunks::write_hunks(out, old, new, 0),
+        };
+        let count = text_sections(&mut out, change, |out, part| match part {
+            Part::Deleted => hunks(out, &old, b""),
+            Part::Created => hunks(out, b"", &new),
+            Part::Modified => hunks(out, &old, &new),
+        });
+        Ok((out, count.at("write", "the diff")?))
+    }
+
+    /// A side, or both, streamed.
+    fn large(&self, out: &mut impl Write, change: &Change) -> Result<ChangeCount> {
+        let (before, after) = contents_of(change);
+        if !same_content(before, after)
+            && (self.has_binary_head(self.old, change, before)?
+                || self.has_binary_head(self.new, change, after)?)
+        {
+            let mut old = self.open(self.old, change, before)?;
+            let mut new = self.open(self.new, change, after)?;
+            return binary_section(out, change, &mut old, &mut new).at("write", "the diff");
+        }
+        let spool = |contents: &dyn Contents, node: Option<&Node>| self.spool(contents, change, node);
+        let count = text_sections(out, change, |out, part| {
+            let old = match part {
+                Part::Created => spool(self.old, None)?,
+                _ => spool(self.old, before)?,
+            };
+            let new = match part {
+                Part::Deleted => spool(self.new, None)?,
+                _ => spool(self.new, after)?,
+            };
+            large::write_hunks(out, Side::new(old)?, Side::new(new)?)
+        });
+        count.at("write", format!("the diff of {}", change.path))
+    }
+
+    fn open<'c>(
+        &self,
+        side: &'c dyn Contents,
+        change: &Change,
+        node: Option<&Node>,
+    ) -> Result<Box<dyn Read + 'c>> {
+        node.map_or_else(|| Ok(Box::new(io::empty()) as Box<dyn Read>), |node| side.open(&change.path, node))
+    }
+
+    fn has_binary_head(&self, side: &dyn Contents, change: &Change, node: Option<&Node>) -> Result<bool> {
+        let mut head = Vec::new();
+        let mut start = self.open(side, change, node)?.take(BINARY_PROBE as u64);
+        start.read_to_end(&mut head).at("read", change.path.as_path())?;
+        Ok(is_binary(&head))
+    }
+
+    /// A side as a file that can be read at any place. It has no name, so nothing is left of it in the end.
+    fn spool(&self, side: &dyn Contents, change: &Change, node: Option<&Node>) -> io::Result<File> {
+        let path = self.scratch.join(format!("{}spool-{}", atomic::TEMPORARY, random_hex()));
+        let mut file = File::options().read(true).write(true).create_new(true).open(&path)?;
+        std::fs::remove_file(&path)?;
+        let mut content = self.open(side, change, node).map_err(io::Error::other)?;
+        io::copy(&mut content, &mut file)?;
+        file.rewind()?;
+        Ok(file)
+    }
+}
+
+fn is_small(change: &Change) -> bool {
+    let size = |node: &Option<Node>| node.as_ref().and_then(Node::content).map_or(0, |(_, size)| size);
+    size(&change.before) <= SMALL && size(&change.after) <= SMALL
+}
+
+/// The two sides that have content; a directory has none.
+fn contents_of(change: &Change) -> (Option<&Node>, Option<&Node>) {
+    let file = |node: &'_ Option<Node>| node.as_ref().is_some_and(|node| !node.is_dir());
+    (
+        change.before.as_ref().filter(|_| file(&change.before)),
+        change.after.as_ref().filter(|_| file(&change.after)),
+    )
+}
+
+fn same_content(before: Option<&Node>, after: Option<&Node>) -> bool {
+    match (before, after) {
+        (Some(a), Some(b)) => a.content() == b.content() && a.type_name() == b.type_name(),
+        (None, None) => true,
+        _ => false,
+    }
+}
+
+/// What a section of a text change does.
+#[derive(Clone, Copy)]
+enum Part {
+    Deleted,
+    Created,
+    Modified,
+}
+
+/// A change as sections of text: usually one; two if the type changed, which git and patch take only so.
+fn text_sections<W: Write>(
+    out: &mut W,
+    change: &Change,
+    mut hunks: impl FnMut(&mut W, Part) -> io::Result<LineCount>,
+) -> io::Result<ChangeCount> {
+    let (before, after) = contents_of(change);
+    let mut lines = LineCount::default();
+    let mut section = |out: &mut W, part, old: Option<&Node>, new: Option<&Node>| {
+        let note = Note::File { path: change.path.clone(), old: old.copied(), new: new.copied() };
+        out.write_all(note.line().as_bytes())?;
+        write_heads(out, &change.path, old, new)?;
+        if has_hunks(old, new) {
+            let count = hunks(out, part)?;
+            lines.added += count.added;
+            lines.removed += count.removed;
+        }
+        io::Result::Ok(())
+    };
+    match (before, after) {
+        (Some(old), Some(new)) if old.type_name() == new.type_name() => {
+            section(out, Part::Modified, Some(old), Some(new))?;
+        }
+        _ => {
+            if before.is_some() {
+                section(out, Part::Deleted, before, None)?;
+            }
+            write_dir_note(out, change)?;
+            if after.is_some() {
+                section(out, Part::Created, None, after)?;
+            }
+        }
+    }
+    Ok(ChangeCount { lines, binary: false })
+}
+
+fn is_empty(node: Option<&Node>) -> bool {
+    node.and_then(Node::content).is_none_or(|(_, size)| size == 0)
+}
+
+fn write_dir_note(out: &mut impl Write, change: &Change) -> io::Result<()> {
+    let mode = |node: &Option<Node>| match node {
+        Some(Node::Dir { mode }) => Some(*mode),
+        _ => None,
+    };
+    let (old, new) = (mode(&change.before), mode(&change.after));
+    if old.is_none() && new.is_none() {
+        return Ok(());
+    }
+    let note = Note::Dir { path: change.path.clone(), old, new };
+    out.write_all(note.line().as_bytes())
+}
+
+/// Everything of a section that stands between its note and its hunks.
+pub(super) fn write_heads(
+    out: &mut impl Write,
+    path: &TreePath,
+    old: Option<&Node>,
+    new: Option<&Node>,
+) -> io::Result<()> {
+    let mode = |node: Option<&Node>| node.and_then(Node::mode);
+    if [mode(old), mode(new)].into_iter().flatten().any(|mode| !mode.is_plain()) {
+        let note = Note::Mode { path: path.clone(), old: mode(old), new: mode(new) };
+        out.write_all(note.line().as_bytes())?;
+    }
+    let (old_mode, new_mode) = (old.map(git_mode), new.map(git_mode));
+    if old_mode == new_mode && same_content(old, new) {
+        // Nothing that git could say.
+        return Ok(());
+    }
+    let of = |prefix| in_diff_header(prefix, path.as_bytes());
+    writeln!(out, "diff --git {} {}", of("a/"), of("b/"))?;
+    match (old_mode, new_mode) {
+        (Some(mode), None) => writeln!(out, "deleted file mode {mode:06o}")?,
+        (None, Some(mode)) => writeln!(out, "new file mode {mode:06o}")?,
+        (Some(old), Some(new)) if old != new => {
+            writeln!(out, "old mode {old:06o}\nnew mode {new:06o}")?;
+        }
+        _ => {}
+    }
+    if !has_hunks(old, new) {
+        return Ok(());
+    }
+    let name = |node: Option<&Node>, name: String| node.map_or("/dev/null".to_owned(), |_| name);
+    writeln!(out, "--- {}\n+++ {}", name(old, of("a/")), name(new, of("b/")))
+}
+
+/// Whether a section has hunks: not if only the mode changed, or an empty file came or went.
+pub(super) fn has_hunks(old: Option<&Node>, new: Option<&Node>) -> bool {
+    let none = is_empty(old) && is_empty(new);
+    !none && !same_content(old, new)
+}
+
+/// The mode that git knows.
+fn git_mode(node: &Node) -> u32 {
+    match node {
+        Node::File { mode, .. } => mode.for_git(),
+        Node::Symlink { .. } => 0o120000,
+        Node::Dir { .. } => 0o040000,
+    }
+}
+
+fn binary_section(
+    out: &mut impl Write,
+    change: &Change,
+    old: &mut impl Read,
+    new: &mut impl Read,
+) -> io::Result<ChangeCount> {
+    let (before, after) = contents_of(change);
+    if change.before.as_ref().is_some_and(Node::is_dir) {
+        write_dir_note(out, change)?;
+    }
+    let note = Note::Binary { path: change.path.clone(), old: before.copied(), new: after.copied() };
+    out.write_all(note.line().as_bytes())?;
+    if before.is_some() {
+        writeln!(out, "# old")?;
+        binary::encode(out, old)?;
+    }
+    if after.is_some() {
+        writeln!(out, "# new")?;
+        binary::encode(out, new)?;
+    }
+    out.write_all(BINARY_END.as_bytes())?;
+    if change.after.as_ref().is_some_and(Node::is_dir) {
+        write_dir_note(out, change)?;
+    }
+    Ok(ChangeCount { lines: LineCount::default(), binary: true })
+}
+
+/// Hashes what passes through.
+struct HashingWriter<'o, W> {
+    out: &'o mut W,
+    hasher: Hasher,
+}
+
+impl<W: Write> Write for HashingWriter<'_, W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let n = self.out.write(bytes)?;
+        self.hasher.update(&bytes[..n]);
+        Ok(n)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}

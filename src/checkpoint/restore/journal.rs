@@ -1,0 +1,114 @@
+//! The journal: what a move into the tree is about, written before it begins.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::checkpoint::coverage::PathText;
+use crate::checkpoint::entry::{Mode, Node};
+use crate::error::{Error, IoContext, Result};
+use crate::fs::atomic;
+
+/// The version of the format.
+const VERSION: u32 = 1;
+/// Its name in the transaction's directory. While it is there, the move is not over.
+pub const FILE: &str = "journal.json";
+
+/// Everything that is needed to finish the move, or to undo it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Journal {
+    version: u32,
+    /// For people: `revert 2026111603100000-0`.
+    pub what: String,
+    /// By path. Staged and saved files are named by a step's number.
+    pub steps: Vec<Step>,
+    /// Things that are moved out of the way, and where to.
+    pub set_aside: Vec<SetAside>,
+    /// The directories above the steps that were there before, and their modes.
+    pub dirs: Vec<DirMode>,
+}
+
+/// One path.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Step {
+    /// Where.
+    pub path: PathText,
+    /// What is there.
+    pub from: Option<Node>,
+    /// What shall be there.
+    pub to: Option<Node>,
+}
+
+/// Something moved away whole.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct SetAside {
+    /// In the tree, as bytes in JSON's quoting: it may be a `.git`, which is no tree path.
+    pub path: String,
+    /// Where it goes.
+    pub to: PathBuf,
+}
+
+/// A directory's mode.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct DirMode {
+    /// Where.
+    pub path: PathText,
+    /// In octal.
+    pub mode: String,
+}
+
+impl DirMode {
+    /// As a mode.
+    pub fn mode(&self) -> Mode {
+        Mode::parse(&self.mode).unwrap_or(Mode::DIR)
+    }
+}
+
+impl Step {
+    /// Whether a file or link has to be staged for it: there shall be one, with another content than now.
+    pub fn is_staged(&self) -> bool {
+        self.to.is_some_and(|to| !to.is_dir()) && !self.keeps_content()
+    }
+
+    /// Whether a file or link has to move out of the way.
+    pub fn is_saved(&self) -> bool {
+        self.from.is_some_and(|from| !from.is_dir()) && !self.keeps_content()
+    }
+
+    /// Whether at most the mode changes.
+    pub fn keeps_content(&self) -> bool {
+        match (&self.from, &self.to) {
+            (Some(from), Some(to)) => from.type_name() == to.type_name() && from.content() == to.content(),
+            _ => false,
+        }
+    }
+}
+
+impl Journal {
+    /// For steps that are sorted by path.
+    pub fn new(what: String, steps: Vec<Step>, set_aside: Vec<SetAside>, dirs: Vec<DirMode>) -> Self {
+        Journal { version: VERSION, what, steps, set_aside, dirs }
+    }
+
+    /// Makes it durable. From now on the move happens, or is undone.
+    pub fn write(&self, dir: &Path) -> Result<()> {
+        let text = serde_json::to_vec(self).expect("a journal is plain data");
+        atomic::write(&dir.join(FILE), &text)
+    }
+
+    /// Reads it back.
+    pub fn read(dir: &Path) -> Result<Journal> {
+        let path = dir.join(FILE);
+        let text = std::fs::read(&path).at("read", &path)?;
+        let journal: Journal = serde_json::from_slice(&text).map_err(|error| {
+            Error::integrity(format!("{} is damaged", path.display()))
+                .caused_by(error)
+                .detail("an unfinished revert or apply cannot be completed; its files are beside the journal")
+        })?;
+        if journal.version != VERSION {
+            return Err(Error::integrity(format!("{} is of another version", path.display()))
+                .hint("finish the work with the version of decree that began it"));
+        }
+        Ok(journal)
+    }
+}

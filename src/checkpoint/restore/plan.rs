@@ -1,0 +1,228 @@
+//! Deciding whether a diff can be taken in a direction, and doing it.
+
+use std::path::{Path, PathBuf};
+
+use rayon::prelude::*;
+
+use super::journal::{DirMode, Journal, SetAside, Step};
+use super::present::{agrees, present};
+use super::stage::stage;
+use super::transaction::{Transaction, make_dirs};
+use crate::checkpoint::coverage::PathText;
+use crate::checkpoint::entry::{Node, describe};
+use crate::checkpoint::patch::parse::Patch;
+use crate::checkpoint::patch::rebuild::Direction;
+use crate::checkpoint::path::TreePath;
+use crate::checkpoint::quote;
+use crate::checkpoint::root::FoundKind;
+use crate::checkpoint::workspace::Workspace;
+use crate::error::{Error, IoContext, Result};
+use crate::fs::random_hex;
+
+/// What is to be done.
+pub struct Goal<'g> {
+    /// The diff.
+    pub patch: &'g Patch,
+    /// Which way.
+    pub direction: Direction,
+    /// For messages and the journal: `revert 2026111603100000-0`.
+    pub what: String,
+    /// Things that no diff holds and that have to make way.
+    pub beside: &'g [TreePath],
+    /// Where they go.
+    pub aside_dir: PathBuf,
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub enum Outcome {
+    /// Every path was there already.
+    AlreadyThere,
+    /// The tree is on the other side now, and was checked.
+    Done(Restored),
+}
+
+/// What was done.
+#[derive(Debug, Default)]
+pub struct Restored {
+    /// Paths that were changed and read back.
+    pub verified: usize,
+    /// What was moved away, and where it is now.
+    pub set_aside: Vec<(TreePath, PathBuf)>,
+}
+
+impl Workspace {
+    /// Takes the tree to the other side of a diff, or leaves it alone.
+    pub fn restore(&self, goal: &Goal<'_>) -> Result<Outcome> {
+        let steps = steps(goal.patch, goal.direction);
+        let found: Vec<Option<Node>> = steps
+            .par_iter()
+            .map(|step| present(&self.root, &step.path.0).at("read", step.path.0.as_path()))
+            .collect::<Result<_>>()?;
+        let beside: Vec<&TreePath> = goal
+            .beside
+            .iter()
+            .filter(|path| self.root.find(path).is_ok_and(|found| found.is_some()))
+            .collect();
+        let there = steps.iter().zip(&found).all(|(step, found)| agrees(found.as_ref(), step.to.as_ref()));
+        if there && beside.is_empty() {
+            return Ok(Outcome::AlreadyThere);
+        }
+        let conflicts = self.conflicts(&steps, &found, &beside)?;
+        if !conflicts.is_empty() {
+            let (n, all) = (conflicts.len(), steps.len());
+            return Err(Error::failed(format!("cannot {}: {n} of {all} paths changed since", goal.what))
+                .details(conflicts, 20)
+                .detail("nothing was touched"));
+        }
+        let dir = self.scratch.join(format!("restore-{}", random_hex()));
+        make_dirs(&dir)?;
+        let result = self.move_in(goal, steps, &beside, &dir);
+        if result.is_err() && !dir.join(super::journal::FILE).exists() {
+            let _ = std::fs::remove_dir_all(&dir);
+        }
+        result.map(Outcome::Done)
+    }
+
+    fn move_in(
+        &self,
+        goal: &Goal<'_>,
+        steps: Vec<Step>,
+        beside: &[&TreePath],
+        dir: &Path,
+    ) -> Result<Restored> {
+        stage(&self.root, goal.patch, goal.direction, &steps, dir)
+            .map_err(|error| error.detail("nothing was touched"))?;
+        let set_aside: Vec<(TreePath, PathBuf)> = beside
+            .iter()
+            .map(|path| ((*path).clone(), free_name(goal.aside_dir.join(path.as_path()))))
+            .collect();
+        let asides = set_aside
+            .iter()
+            .map(|(path, to)| SetAside { path: quote::in_json(path.as_bytes()).into_owned(), to: to.clone() })
+            .collect();
+        let verified = steps.len();
+        let dirs = self.dirs_above(&steps)?;
+        let journal = Journal::new(goal.what.clone(), steps, asides, dirs);
+        Transaction::new(&self.root, dir.to_owned(), journal).run()?;
+        Ok(Restored { verified, set_aside })
+    }
+
+    /// What is not as the diff has it, in words.
+    fn conflicts(&self, steps: &[Step], found: &[Option<Node>], beside: &[&TreePath]) -> Result<Vec<String>> {
+        let mut conflicts = Vec::new();
+        for (step, found) in steps.iter().zip(found) {
+            let path = &step.path.0;
+            let unexplained = step.from.is_none()
+                && found.as_ref().is_some_and(Node::is_dir)
+                && !step.to.is_some_and(|to| to.is_dir())
+                && !inhabited(steps, path);
+            if unexplained || !agrees(found.as_ref(), step.from.as_ref()) {
+                let expected = describe(step.from.as_ref());
+                conflicts.push(format!("{path}: expected {expected}, found {}", describe(found.as_ref())));
+                continue;
+            }
+            if step.to.is_none() {
+                continue;
+            }
+            if let Some(blocker) = self.root.blocker(path).at("read", path.as_path())?
+                && !moves_away(steps, &blocker)
+            {
+                conflicts.push(format!(
+                    "{path}: {blocker} is not a directory, and nothing is written through a link"
+                ));
+            } else if found.as_ref().is_some_and(Node::is_dir) && !step.to.is_some_and(|to| to.is_dir()) {
+                self.strangers(steps, beside, path, &mut conflicts)?;
+            }
+        }
+        Ok(conflicts)
+    }
+
+    /// Finds what is in a directory that has to make room for a file, and that nobody accounts for.
+    fn strangers(
+        &self,
+        steps: &[Step],
+        beside: &[&TreePath],
+        dir: &TreePath,
+        conflicts: &mut Vec<String>,
+    ) -> Result<()> {
+        for path in self.root.list(dir).at("read", dir.as_path())? {
+            let is_dir = self
+                .root
+                .find(&path)
+                .at("read", path.as_path())?
+                .is_some_and(|found| found.kind == FoundKind::Dir);
+            if beside.contains(&&path) || moves_away(steps, &path) {
+                continue;
+            }
+            if is_dir && inhabited(steps, &path) {
+                self.strangers(steps, beside, &path, conflicts)?;
+            } else {
+                conflicts.push(format!("{path}: not part of this change, and {dir} has to make way"));
+            }
+        }
+        Ok(())
+    }
+
+    /// The directories above the steps as they are now.
+    fn dirs_above(&self, steps: &[Step]) -> Result<Vec<DirMode>> {
+        let mut paths: Vec<TreePath> =
+            steps.iter().flat_map(|step| step.path.0.ancestors().collect::<Vec<_>>()).collect();
+        paths.extend(steps.iter().map(|step| step.path.0.clone()));
+        paths.sort();
+        paths.dedup();
+        let mut dirs = Vec::new();
+        for path in paths {
+            if let Some(found) = self.root.find(&path).at("read", path.as_path())?
+                && found.kind == FoundKind::Dir
+            {
+                dirs.push(DirMode { path: PathText(path), mode: found.mode.to_string() });
+            }
+        }
+        Ok(dirs)
+    }
+}
+
+fn steps(patch: &Patch, direction: Direction) -> Vec<Step> {
+    patch
+        .records
+        .iter()
+        .map(|record| {
+            let (from, to) = match direction {
+                Direction::Forth => (record.change.before, record.change.after),
+                Direction::Back => (record.change.after, record.change.before),
+            };
+            Step { path: PathText(record.change.path.clone()), from, to }
+        })
+        .collect()
+}
+
+/// Whether the diff accounts for something below `dir` on the side we come from.
+fn inhabited(steps: &[Step], dir: &TreePath) -> bool {
+    let start = steps.partition_point(|step| step.path.0 <= *dir);
+    steps[start..]
+        .iter()
+        .take_while(|step| step.path.0.as_bytes().starts_with(dir.as_bytes()))
+        .any(|step| step.path.0.is_in(dir) && step.from.is_some())
+}
+
+/// Whether the diff takes away what is at `path` now.
+fn moves_away(steps: &[Step], path: &TreePath) -> bool {
+    steps
+        .binary_search_by(|step| step.path.0.cmp(path))
+        .is_ok_and(|at| steps[at].from.is_some() && !steps[at].keeps_content())
+}
+
+/// The first of `x`, `x.2`, `x.3`, … that is not taken.
+fn free_name(path: PathBuf) -> PathBuf {
+    let taken = |path: &Path| path.symlink_metadata().is_ok();
+    let mut name = path.clone();
+    let mut number = 2;
+    while taken(&name) {
+        let mut text = path.clone().into_os_string();
+        text.push(format!(".{number}"));
+        name = PathBuf::from(text);
+        number += 1;
+    }
+    name
+}

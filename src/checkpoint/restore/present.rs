@@ -1,0 +1,37 @@
+//! What really stands at a path, read from the disk.
+
+use std::io;
+
+use crate::checkpoint::entry::Node;
+use crate::checkpoint::hash::ContentHash;
+use crate::checkpoint::path::TreePath;
+use crate::checkpoint::root::{FoundKind, Root};
+
+/// Reads a path: `None` if nothing is there, or something that no checkpoint holds.
+pub fn present(root: &Root, path: &TreePath) -> io::Result<Option<Node>> {
+    let Some(found) = root.find(path)? else {
+        return Ok(None);
+    };
+    Ok(match found.kind {
+        FoundKind::Dir => Some(Node::Dir { mode: found.mode }),
+        FoundKind::Symlink => {
+            let target = root.read_link(path)?;
+            Some(Node::Symlink { hash: ContentHash::of(&target), size: target.len() as u64 })
+        }
+        FoundKind::File => {
+            let mut file = root.open_file_forced(path)?;
+            let (hash, size) = ContentHash::of_reader(&mut file, &mut vec![0; 1 << 16])?;
+            Some(Node::File { hash, size, mode: found.mode })
+        }
+        FoundKind::Special => None,
+    })
+}
+
+/// Whether what is at a path is what a side of a diff says. No entry may still mean a directory: one that is
+/// there because of what is in it.
+pub fn agrees(found: Option<&Node>, said: Option<&Node>) -> bool {
+    match (found, said) {
+        (Some(Node::Dir { .. }), None) => true,
+        _ => found == said,
+    }
+}

@@ -1,0 +1,386 @@
+//! Moving staged files into the tree so that a crash at any moment leaves all or nothing.
+//!
+//! `new/<n>` is what step `n` brings, `old/<n>` what it replaces. A file is in one of three places,
+//! and every move is a rename, so where the files are tells how far the work has got: the steps can
+//! be repeated from the start, forwards or backwards, whoever did the first half.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::journal::{FILE, Journal, SetAside};
+use super::present::{agrees, present};
+use crate::checkpoint::entry::{Mode, Node, describe};
+use crate::checkpoint::hash::ContentHash;
+use crate::checkpoint::path::TreePath;
+use crate::checkpoint::quote;
+use crate::checkpoint::root::{FoundKind, Root, is_absent};
+use crate::error::{Error, IoContext, Result};
+
+/// A move that is prepared, under way, or was cut off.
+pub struct Transaction<'r> {
+    root: &'r Root,
+    dir: PathBuf,
+    journal: Journal,
+}
+
+/// A cut-off move that was dealt with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recovered {
+    /// `revert 2026111603100000-0`.
+    pub what: String,
+    /// Whether it is done now; else it is as if it had never begun.
+    pub finished: bool,
+}
+
+/// The directories of a transaction in `dir`.
+pub fn make_dirs(dir: &Path) -> Result<()> {
+    for name in ["new", "old"] {
+        let path = dir.join(name);
+        fs::create_dir_all(&path).at("create", &path)?;
+    }
+    Ok(())
+}
+
+/// Where step `n`'s new content is staged.
+pub fn staged(dir: &Path, step: usize) -> PathBuf {
+    dir.join("new").join(step.to_string())
+}
+
+/// Where step `n`'s old content is saved.
+fn saved(dir: &Path, step: usize) -> PathBuf {
+    dir.join("old").join(step.to_string())
+}
+
+/// Finishes or undoes every move that a killed process left, and clears away what never began.
+pub fn recover(root: &Root, scratch: &Path) -> Result<Vec<Recovered>> {
+    let mut recovered = Vec::new();
+    let entries = match fs::read_dir(scratch) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(recovered),
+        Err(error) => return Err(error).at("read", scratch),
+    };
+    for entry in entries {
+        let dir = entry.at("read", scratch)?.path();
+        if dir.join(FILE).exists() {
+            let journal = Journal::read(&dir)?;
+            recovered.push(Transaction { root, dir, journal }.resume()?);
+        } else if dir.is_dir() {
+            fs::remove_dir_all(&dir).at("remove", &dir)?;
+        } else {
+            fs::remove_file(&dir).at("remove", &dir)?;
+        }
+    }
+    Ok(recovered)
+}
+
+impl<'r> Transaction<'r> {
+    /// A move whose files are staged in `dir`.
+    pub fn new(root: &'r Root, dir: PathBuf, journal: Journal) -> Self {
+        Transaction { root, dir, journal }
+    }
+
+    /// Carries the move out. On an error the tree is as it was.
+    pub fn run(self) -> Result<()> {
+        self.journal.write(&self.dir)?;
+        match self.forwards() {
+            Ok(()) => self.finish(),
+            Err(error) => match self.backwards() {
+                Ok(()) => Err(error.detail("nothing was touched")),
+                Err(worse) => Err(Error::integrity(format!("{error}; and it could not be undone"))
+                    .detail(format!("undo: {worse}"))
+                    .detail(format!("every file is in the tree or in {}", self.dir.display()))
+                    .hint("remove the cause, then run any decree command that changes things: it goes on from here")),
+            },
+        }
+    }
+
+    fn resume(self) -> Result<Recovered> {
+        let what = self.journal.what.clone();
+        let finished =
+            self.staged_files_are_whole() && self.forwards().is_ok() && self.verify(Side::To).is_ok();
+        if finished {
+            self.finish()?;
+        } else {
+            self.backwards().map_err(|error| {
+                Error::integrity(format!(
+                    "{what} was cut off, and can be neither finished nor undone: {error}"
+                ))
+                .details(error.detail_lines().to_vec(), 20)
+                .detail(format!("every file is in the tree or in {}", self.dir.display()))
+                .hint("move what is in the way aside, then run the same command again")
+            })?;
+        }
+        Ok(Recovered { what, finished })
+    }
+
+    /// After a power cut a staged file may lack its content, and then there is only the way back.
+    fn staged_files_are_whole(&self) -> bool {
+        self.journal.steps.iter().enumerate().all(|(n, step)| {
+            let path = staged(&self.dir, n);
+            !step.is_staged()
+                || !exists(&path)
+                || content_of(&path).ok() == step.to.and_then(|to| to.content())
+        })
+    }
+
+    fn forwards(&self) -> Result<()> {
+        self.open_dirs()?;
+        for aside in &self.journal.set_aside {
+            self.set_aside(aside)?;
+        }
+        for (n, step) in self.journal.steps.iter().enumerate().rev() {
+            let path = &step.path.0;
+            let done = exists(&saved(&self.dir, n)) || (step.is_staged() && !exists(&staged(&self.dir, n)));
+            if !step.is_saved() || done {
+                continue;
+            }
+            let to = saved(&self.dir, n);
+            self.root.move_out(path, &to).at("move away", path.as_path())?;
+            // Only what was expected may be replaced; looking after the move leaves no gap to slip into.
+            let found = content_of(&to).at("read", &to)?;
+            if Some(found) != step.from.and_then(|from| from.content()) {
+                return Err(Error::failed(format!("{path} was changed by something else just now")));
+            }
+        }
+        for path in self.dirs_that_may_go() {
+            self.root.remove_dir(&path).at("remove", path.as_path())?;
+        }
+        let mut made: Option<TreePath> = None;
+        for (n, step) in self.journal.steps.iter().enumerate() {
+            let path = &step.path.0;
+            let Some(to) = &step.to else { continue };
+            let parent = path.ancestors().last();
+            if parent != made {
+                for dir in path.ancestors() {
+                    self.root.make_dir(&dir).at("create", dir.as_path())?;
+                }
+                made = parent;
+            }
+            if to.is_dir() {
+                self.root.make_dir(path).at("create", path.as_path())?;
+            } else if step.keeps_content() {
+                self.set_mode(path, to.mode())?;
+            } else if exists(&staged(&self.dir, n)) {
+                self.root.move_in(&staged(&self.dir, n), path).at("put back", path.as_path())?;
+            }
+        }
+        self.set_dir_modes(Side::To)
+    }
+
+    fn backwards(&self) -> Result<()> {
+        self.open_dirs()?;
+        for (n, step) in self.journal.steps.iter().enumerate().rev() {
+            let path = &step.path.0;
+            let new = staged(&self.dir, n);
+            if step.is_staged() && !exists(&new) && self.root.find(path).at("read", path.as_path())?.is_some()
+            {
+                self.root.move_out(path, &new).at("move away", path.as_path())?;
+            }
+        }
+        let known: BTreeMap<&TreePath, Mode> = self.known_dirs();
+        for path in self.touched_dirs() {
+            if !known.contains_key(&path) && self.root.find(&path).at("read", path.as_path())?.is_some() {
+                self.root.remove_dir(&path).at("remove", path.as_path())?;
+            }
+        }
+        for dir in &self.journal.dirs {
+            self.root.make_dir(&dir.path.0).at("create", dir.path.0.as_path())?;
+        }
+        for (n, step) in self.journal.steps.iter().enumerate() {
+            let path = &step.path.0;
+            if exists(&saved(&self.dir, n)) {
+                self.root.move_in(&saved(&self.dir, n), path).at("put back", path.as_path())?;
+            } else if step.keeps_content() && !step.to.is_some_and(|to| to.is_dir()) {
+                self.set_mode(path, step.from.and_then(|from| from.mode()))?;
+            } else if step.from.is_some_and(|from| from.is_dir()) {
+                self.root.make_dir(path).at("create", path.as_path())?;
+            }
+        }
+        for aside in &self.journal.set_aside {
+            self.take_back(aside)?;
+        }
+        self.set_dir_modes(Side::From)?;
+        self.verify(Side::From)?;
+        self.close()
+    }
+
+    /// Proves the result, makes it durable, and ends the transaction.
+    fn finish(&self) -> Result<()> {
+        self.verify(Side::To)?;
+        self.root.sync().at("sync", self.root.path())?;
+        self.close()
+    }
+
+    /// The journal goes first: what is left then means nothing.
+    fn close(&self) -> Result<()> {
+        let journal = self.dir.join(FILE);
+        fs::remove_file(&journal).at("remove", &journal)?;
+        let _ = fs::remove_dir_all(&self.dir);
+        Ok(())
+    }
+
+    fn verify(&self, side: Side) -> Result<()> {
+        let mut wrong = Vec::new();
+        for step in &self.journal.steps {
+            let path = &step.path.0;
+            let said = side.of(step);
+            let found = present(self.root, path).at("read", path.as_path())?;
+            if !agrees(found.as_ref(), said) {
+                wrong.push(format!(
+                    "{path}: expected {}, found {}",
+                    describe(said),
+                    describe(found.as_ref())
+                ));
+            }
+        }
+        if wrong.is_empty() {
+            return Ok(());
+        }
+        let count = crate::checkpoint::count(wrong.len(), "path");
+        Err(Error::integrity(format!("{}: {count} did not verify", self.journal.what))
+            .details(wrong, 20)
+            .detail(format!("what was replaced is in {}", self.dir.display())))
+    }
+
+    /// Makes sure that this user may change the directories concerned.
+    fn open_dirs(&self) -> Result<()> {
+        for dir in &self.journal.dirs {
+            let mode = dir.mode();
+            if mode.bits() & 0o300 != 0o300 {
+                let open = Mode::from_bits(mode.bits() | 0o700);
+                match self.root.set_mode(&dir.path.0, open) {
+                    Err(error) if is_absent(&error) => {}
+                    result => result.at("open", dir.path.0.as_path())?,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives every directory concerned the mode it has on that side; children first.
+    fn set_dir_modes(&self, side: Side) -> Result<()> {
+        let known = self.known_dirs();
+        let said: BTreeMap<&TreePath, Option<Mode>> = self
+            .journal
+            .steps
+            .iter()
+            .filter(|step| step.from.is_some_and(|n| n.is_dir()) || step.to.is_some_and(|n| n.is_dir()))
+            .map(|step| (&step.path.0, side.of(step).filter(|node| node.is_dir()).and_then(Node::mode)))
+            .collect();
+        for path in self.touched_dirs() {
+            let mode = match said.get(&path) {
+                Some(mode) => mode.unwrap_or(Mode::DIR),
+                None => known.get(&path).copied().unwrap_or(Mode::DIR),
+            };
+            match self.root.find(&path).at("read", path.as_path())? {
+                Some(found) if found.kind == FoundKind::Dir && found.mode != mode => {
+                    self.root.set_mode(&path, mode).at("set the mode of", path.as_path())?;
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn set_mode(&self, path: &TreePath, mode: Option<Mode>) -> Result<()> {
+        mode.map_or(Ok(()), |mode| self.root.set_mode(path, mode).at("set the mode of", path.as_path()))
+    }
+
+    fn known_dirs(&self) -> BTreeMap<&TreePath, Mode> {
+        self.journal.dirs.iter().map(|dir| (&dir.path.0, dir.mode())).collect()
+    }
+
+    /// The directories above the steps, and those that are steps; children first.
+    fn touched_dirs(&self) -> Vec<TreePath> {
+        let mut dirs: Vec<TreePath> = Vec::new();
+        for step in &self.journal.steps {
+            dirs.extend(step.path.0.ancestors());
+            if [step.from, step.to].into_iter().flatten().any(|node| node.is_dir()) {
+                dirs.push(step.path.0.clone());
+            }
+        }
+        dirs.sort_by(|a, b| b.cmp(a));
+        dirs.dedup();
+        dirs
+    }
+
+    /// The touched directories that nothing says have to stay: they go if they are empty.
+    fn dirs_that_may_go(&self) -> Vec<TreePath> {
+        let stays = |path: &TreePath| {
+            let at = self.journal.steps.binary_search_by(|step| step.path.0.cmp(path));
+            at.is_ok_and(|at| self.journal.steps[at].to.is_some_and(|to| to.is_dir()))
+        };
+        let mut dirs = self.touched_dirs();
+        dirs.retain(|path| !stays(path));
+        dirs
+    }
+
+    fn set_aside(&self, aside: &SetAside) -> Result<()> {
+        let Some(path) = aside_path(aside) else { return Ok(()) };
+        if exists(&aside.to) || self.root.find(&path).at("read", path.as_path())?.is_none() {
+            return Ok(());
+        }
+        let parent = aside.to.parent().unwrap_or(&aside.to);
+        fs::create_dir_all(parent).at("create", parent)?;
+        self.root.move_out(&path, &aside.to).at("set aside", path.as_path())
+    }
+
+    fn take_back(&self, aside: &SetAside) -> Result<()> {
+        match aside_path(aside) {
+            Some(path) if exists(&aside.to) => {
+                self.root.move_in(&aside.to, &path).at("put back", path.as_path())
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+fn aside_path(aside: &SetAside) -> Option<TreePath> {
+    let bytes = quote::from_json(&aside.path)?;
+    TreePath::beside(&bytes)
+}
+
+#[derive(Clone, Copy)]
+enum Side {
+    From,
+    To,
+}
+
+impl Side {
+    fn of(self, step: &super::journal::Step) -> Option<&Node> {
+        match self {
+            Side::From => step.from.as_ref(),
+            Side::To => step.to.as_ref(),
+        }
+    }
+}
+
+fn exists(path: &Path) -> bool {
+    path.symlink_metadata().is_ok()
+}
+
+/// The content of a staged or saved file or link.
+fn content_of(path: &Path) -> io::Result<(ContentHash, u64)> {
+    use std::os::unix::ffi::OsStringExt;
+    if path.symlink_metadata()?.is_symlink() {
+        let target = fs::read_link(path)?.into_os_string().into_vec();
+        return Ok((ContentHash::of(&target), target.len() as u64));
+    }
+    ContentHash::of_reader(&mut open_forced(path)?, &mut vec![0; 1 << 16])
+}
+
+/// Opens a saved file that may forbid reading to its owner.
+fn open_forced(path: &Path) -> io::Result<File> {
+    use std::os::unix::fs::PermissionsExt;
+    match File::open(path) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
+        result => return result,
+    }
+    let before = path.symlink_metadata()?.permissions();
+    fs::set_permissions(path, fs::Permissions::from_mode(before.mode() | 0o400))?;
+    let file = File::open(path);
+    fs::set_permissions(path, before)?;
+    file
+}

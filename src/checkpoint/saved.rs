@@ -1,0 +1,325 @@
+//! A checkpoint on disk: `manifest.json`, and, once it is known what happened since, `changes.diff` and
+//! `result.json`. Runs and users' checkpoints are both such directories.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+
+use super::compare::{Change, Changes};
+use super::coverage::{Coverage, PathText};
+use super::entry::{Node, describe};
+use super::manifest::Manifest;
+use super::patch::parse::Patch;
+use super::patch::rebuild::Direction;
+use super::patch::write::{ChangeCount, PatchWriter};
+use super::path::TreePath;
+use super::progress::Progress;
+use super::quote;
+use super::restore::{Goal, Outcome};
+use super::workspace::Workspace;
+use crate::error::{Error, IoContext, Result};
+use crate::fs::atomic::{self, AtomicFile};
+
+/// The version of `result.json`.
+const VERSION: u32 = 1;
+/// How often a diff is begun anew because a file changed under it.
+const TRIES: u32 = 3;
+
+/// A checkpoint's directory.
+#[derive(Clone, Debug)]
+pub struct Saved {
+    id: String,
+    dir: PathBuf,
+}
+
+/// What happened since a checkpoint, in numbers and hashes: `result.json`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Seal {
+    version: u32,
+    /// The checkpoint it belongs to.
+    pub id: String,
+    /// The combined hash of the tree, before and after.
+    pub tree: BeforeAfter,
+    /// Lines added in all text files.
+    pub added: u64,
+    /// Lines removed in all text files.
+    pub removed: u64,
+    /// Every path in the diff.
+    pub changes: BTreeMap<String, PathResult>,
+    /// New things that are not in the diff; a revert moves them into `set-aside/`.
+    #[serde(default)]
+    pub beside: Vec<String>,
+    /// What the checkpoint does not hold.
+    pub coverage: Coverage,
+}
+
+/// Two hashes.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct BeforeAfter {
+    /// At the checkpoint.
+    pub before: String,
+    /// Now.
+    pub after: String,
+}
+
+/// One path in the diff.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PathResult {
+    /// What was there.
+    pub before: Option<Node>,
+    /// What the run left there.
+    pub after: Option<Node>,
+    /// Lines.
+    pub added: u64,
+    /// Lines.
+    pub removed: u64,
+    /// Whether the content is binary.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub binary: bool,
+}
+
+impl Seal {
+    fn new(id: &str, manifest: &Manifest, changes: &Changes<'_>, counts: &[ChangeCount]) -> Self {
+        let lines = |pick: fn(&ChangeCount) -> u64| counts.iter().map(pick).sum();
+        Seal {
+            version: VERSION,
+            id: id.to_owned(),
+            tree: BeforeAfter {
+                before: manifest.tree.hash().to_string(),
+                after: changes.tree_hash.to_string(),
+            },
+            added: lines(|count| count.lines.added),
+            removed: lines(|count| count.lines.removed),
+            changes: changes
+                .list
+                .iter()
+                .zip(counts)
+                .map(|(change, count)| path_result(change, count))
+                .collect(),
+            beside: changes.beside.iter().map(|path| quote::in_json(path.as_bytes()).into_owned()).collect(),
+            coverage: manifest.coverage.clone(),
+        }
+    }
+
+    /// The new things that are not in the diff.
+    fn beside_paths(&self) -> Vec<TreePath> {
+        self.beside.iter().filter_map(|text| TreePath::beside(&quote::from_json(text)?)).collect()
+    }
+}
+
+fn path_result(change: &Change, count: &ChangeCount) -> (String, PathResult) {
+    let result = PathResult {
+        before: change.before,
+        after: change.after,
+        added: count.lines.added,
+        removed: count.lines.removed,
+        binary: count.binary,
+    };
+    (quote::in_json(change.path.as_bytes()).into_owned(), result)
+}
+
+impl Saved {
+    /// The checkpoint `id` in `dir`.
+    pub fn new(id: impl Into<String>, dir: impl Into<PathBuf>) -> Self {
+        Saved { id: id.into(), dir: dir.into() }
+    }
+
+    /// Its id.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Where it is.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// The tree as it was.
+    pub fn manifest_path(&self) -> PathBuf {
+        self.dir.join("manifest.json")
+    }
+
+    /// What happened since.
+    pub fn diff_path(&self) -> PathBuf {
+        self.dir.join("changes.diff")
+    }
+
+    /// The same in numbers.
+    pub fn result_path(&self) -> PathBuf {
+        self.dir.join("result.json")
+    }
+
+    /// Whether it is recorded what happened since.
+    pub fn is_sealed(&self) -> bool {
+        self.diff_path().exists()
+    }
+
+    /// Reads the manifest.
+    pub fn manifest(&self) -> Result<Manifest> {
+        Manifest::read(&self.manifest_path())
+    }
+
+    /// Compares the tree with the checkpoint and records what changed: the diff first, then the result.
+    /// Returns `None`, and writes nothing, if nothing changed and `even_if_empty` is not set.
+    pub fn seal(
+        &self,
+        workspace: &Workspace,
+        manifest: &Manifest,
+        even_if_empty: bool,
+        progress: &dyn Progress,
+    ) -> Result<Option<Seal>> {
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            let changes = workspace.compare(manifest, progress)?;
+            if changes.list.is_empty() && changes.beside.is_empty() && !even_if_empty {
+                return Ok(None);
+            }
+            let mut file = AtomicFile::create(self.diff_path())?;
+            match workspace.write_diff(&changes, &mut file) {
+                Ok(counts) => {
+                    file.commit()?;
+                    let seal = Seal::new(&self.id, manifest, &changes, &counts);
+                    let text = serde_json::to_vec_pretty(&seal).expect("a result is plain data");
+                    atomic::write(&self.result_path(), &text)?;
+                    return Ok(Some(seal));
+                }
+                // Something changed the tree meanwhile; look again.
+                Err(error) if tries < TRIES && error.io_kind() == Some(std::io::ErrorKind::InvalidData) => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Puts back what the recorded diff changed.
+    pub fn revert(&self, workspace: &Workspace) -> Result<Outcome> {
+        let manifest = self.manifest()?;
+        let patch = Patch::read(&self.diff_path())?;
+        let wrong = patch
+            .records
+            .iter()
+            .filter(|record| manifest.tree.get(&record.change.path) != record.change.before.as_ref())
+            .map(|record| {
+                let path = &record.change.path;
+                let held = manifest.tree.get(path);
+                format!(
+                    "{path}: the diff has {}, the checkpoint {}",
+                    describe(record.change.before.as_ref()),
+                    describe(held)
+                )
+            })
+            .collect();
+        self.refuse("does not belong to its manifest", wrong)?;
+        let beside = match self.result()? {
+            Some(seal) => {
+                self.check_result(&seal, &patch)?;
+                seal.beside_paths()
+            }
+            None => Vec::new(),
+        };
+        workspace.restore(&Goal {
+            patch: &patch,
+            direction: Direction::Back,
+            what: format!("revert {}", self.id),
+            beside: &beside,
+            aside_dir: self.dir.join("set-aside"),
+        })
+    }
+
+    /// Does again what the recorded diff says.
+    pub fn apply(&self, workspace: &Workspace) -> Result<Outcome> {
+        let patch = Patch::read(&self.diff_path())?;
+        workspace.restore(&Goal {
+            patch: &patch,
+            direction: Direction::Forth,
+            what: format!("apply {}", self.id),
+            beside: &[],
+            aside_dir: self.dir.join("set-aside"),
+        })
+    }
+
+    /// Reads `result.json`, if there is one.
+    pub fn result(&self) -> Result<Option<Seal>> {
+        let path = self.result_path();
+        let text = match fs::read(&path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            result => result.at("read", &path)?,
+        };
+        serde_json::from_slice(&text).map(Some).map_err(|error| {
+            Error::integrity(format!("{} is damaged", path.display()))
+                .caused_by(error)
+                .detail("nothing was touched")
+        })
+    }
+
+    /// The result and the diff have to tell the same story.
+    fn check_result(&self, seal: &Seal, patch: &Patch) -> Result<()> {
+        let mut wrong: Vec<String> = patch
+            .records
+            .iter()
+            .filter(|record| {
+                let known = seal.changes.get(&*quote::in_json(record.change.path.as_bytes()));
+                known.is_none_or(|known| known.after != record.change.after)
+            })
+            .map(|record| record.change.path.to_string())
+            .collect();
+        if wrong.is_empty() && seal.changes.len() != patch.records.len() {
+            wrong.push(format!(
+                "{} paths in result.json, {} in changes.diff",
+                seal.changes.len(),
+                patch.records.len()
+            ));
+        }
+        self.refuse("does not belong to its result.json", wrong)
+    }
+
+    fn refuse(&self, why: &str, wrong: Vec<String>) -> Result<()> {
+        if wrong.is_empty() {
+            return Ok(());
+        }
+        Err(Error::integrity(format!("{} {why}", self.diff_path().display()))
+            .details(wrong, 20)
+            .detail("nothing was touched"))
+    }
+
+    /// Reads every content the checkpoint names out of the store, and says how many there are.
+    pub fn verify(&self, workspace: &Workspace, manifest: &Manifest) -> Result<usize> {
+        let entries = manifest.tree.entries();
+        let damaged: Vec<String> = entries
+            .par_iter()
+            .filter(|entry| !entry.node.is_dir())
+            .filter_map(|entry| {
+                let (hash, _) = entry.node.content()?;
+                let result = workspace.store.reader(&hash).and_then(|mut reader| {
+                    std::io::copy(&mut reader, &mut std::io::sink())
+                        .map_err(|error| workspace.store.damaged(&hash, error))
+                });
+                result.err().map(|error| format!("{}: {error}", entry.path))
+            })
+            .collect();
+        if damaged.is_empty() {
+            return Ok(entries.len());
+        }
+        let count = super::count(damaged.len(), "file");
+        Err(Error::integrity(format!("checkpoint {} does not verify: {count} of {}", self.id, entries.len()))
+            .details(damaged, 20))
+    }
+}
+
+impl Workspace {
+    /// Writes what changed as a diff.
+    pub fn write_diff(&self, changes: &Changes<'_>, out: &mut impl Write) -> Result<Vec<ChangeCount>> {
+        fs::create_dir_all(&self.scratch).at("create", &self.scratch)?;
+        let writer = PatchWriter { old: &self.store, new: &self.root, scratch: &self.scratch };
+        writer.write(out, &changes.list)
+    }
+}
+
+/// The paths in a list, as text.
+pub fn path_texts(paths: &[PathText]) -> Vec<String> {
+    paths.iter().map(|path| path.0.to_string()).collect()
+}

@@ -1,0 +1,14 @@
+//! Content, deduplicated by SHA-256, in few large files.
+//!
+//! A capture writes what the store lacks into one new *pack* ([`write`]); packs never change
+//! afterwards. Small contents share compressed frames, in the order of their paths, which is
+//! what makes a pack smaller than a file per content. Reading ([`read`]) checks the hash of every
+//! content it hands out: a damaged pack is an error, never wrong bytes. The bytes of a pack are
+//! described in `docs/format.md` and laid out by [`pack`].
+
+mod pack;
+mod read;
+mod write;
+
+pub use read::{ContentReader, PackStamp, Store, Usage};
+pub use write::{Deposit, Filler};

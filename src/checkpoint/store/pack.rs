@@ -1,0 +1,176 @@
+//! The layout of a pack file: header, compressed frames, index, footer.
+//!
+//! The index is at the end, so that a pack is written in one pass; the footer says where it
+//! begins and carries its checksum. All numbers are little-endian.
+
+use crate::checkpoint::hash::ContentHash;
+
+/// The first bytes of a pack; the last one is the version.
+pub const HEADER: &[u8; 8] = b"DCRpack\x01";
+/// The last bytes of a pack.
+pub const TRAILER: &[u8; 8] = b"DCRindex";
+/// Index offset, index checksum, trailer.
+pub const FOOTER_LEN: u64 = 8 + 4 + 8;
+
+const FRAME_LEN: usize = 8 + 4 + 4;
+const BLOB_LEN: usize = 32 + 4 + 4 + 8;
+
+/// Where a compressed frame is in its pack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Frame {
+    /// From the start of the pack.
+    pub offset: u64,
+    /// Compressed, in bytes.
+    pub packed: u32,
+    /// Decompressed, in bytes.
+    pub raw: u32,
+}
+
+/// Where a content is: it begins in a frame and may go on through the frames after it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Blob {
+    /// Its name.
+    pub hash: ContentHash,
+    /// The number of its first frame in the frame table.
+    pub frame: u32,
+    /// Where it begins in that frame, decompressed.
+    pub offset: u32,
+    /// In bytes.
+    pub size: u64,
+}
+
+/// The index of one pack. The blob table stays as bytes: it is searched, rarely walked.
+#[derive(Debug)]
+pub struct Index {
+    frames: Vec<Frame>,
+    blobs: Vec<u8>,
+}
+
+impl Index {
+    /// Writes frames and blobs, the latter sorted by hash.
+    pub fn encode(frames: &[Frame], blobs: &mut [Blob]) -> Vec<u8> {
+        blobs.sort_unstable_by_key(|blob| blob.hash);
+        let mut out = Vec::with_capacity(16 + frames.len() * FRAME_LEN + blobs.len() * BLOB_LEN);
+        out.extend((frames.len() as u64).to_le_bytes());
+        for frame in frames {
+            out.extend(frame.offset.to_le_bytes());
+            out.extend(frame.packed.to_le_bytes());
+            out.extend(frame.raw.to_le_bytes());
+        }
+        out.extend((blobs.len() as u64).to_le_bytes());
+        for blob in blobs {
+            out.extend(blob.hash.0);
+            out.extend(blob.frame.to_le_bytes());
+            out.extend(blob.offset.to_le_bytes());
+            out.extend(blob.size.to_le_bytes());
+        }
+        out
+    }
+
+    /// Reads what [`Index::encode`] wrote; `None` if it is anything else.
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        let (count, rest) = take_u64(bytes)?;
+        let frames_len = usize::try_from(count).ok()?.checked_mul(FRAME_LEN)?;
+        let frames = rest.get(..frames_len)?;
+        let (blob_count, blobs) = take_u64(&rest[frames_len..])?;
+        if usize::try_from(blob_count).ok()?.checked_mul(BLOB_LEN)? != blobs.len() {
+            return None;
+        }
+        let frames = frames
+            .chunks_exact(FRAME_LEN)
+            .map(|b| Frame {
+                offset: u64::from_le_bytes(b[..8].try_into().expect("8 bytes")),
+                packed: u32::from_le_bytes(b[8..12].try_into().expect("4 bytes")),
+                raw: u32::from_le_bytes(b[12..].try_into().expect("4 bytes")),
+            })
+            .collect();
+        Some(Index { frames, blobs: blobs.to_vec() })
+    }
+
+    /// Where the content with this hash is.
+    pub fn find(&self, hash: &ContentHash) -> Option<Blob> {
+        let (mut low, mut high) = (0, self.blob_count());
+        while low < high {
+            let middle = low + (high - low) / 2;
+            match self.hash_at(middle).cmp(&hash.0[..]) {
+                std::cmp::Ordering::Equal => return Some(self.blob_at(middle)),
+                std::cmp::Ordering::Less => low = middle + 1,
+                std::cmp::Ordering::Greater => high = middle,
+            }
+        }
+        None
+    }
+
+    /// A frame by its number.
+    pub fn frame(&self, number: u32) -> Option<Frame> {
+        self.frames.get(number as usize).copied()
+    }
+
+    /// Every content in the pack, by hash.
+    pub fn blobs(&self) -> impl Iterator<Item = Blob> + '_ {
+        (0..self.blob_count()).map(|at| self.blob_at(at))
+    }
+
+    fn blob_count(&self) -> usize {
+        self.blobs.len() / BLOB_LEN
+    }
+
+    fn hash_at(&self, at: usize) -> &[u8] {
+        &self.blobs[at * BLOB_LEN..][..32]
+    }
+
+    fn blob_at(&self, at: usize) -> Blob {
+        let b = &self.blobs[at * BLOB_LEN..][..BLOB_LEN];
+        Blob {
+            hash: ContentHash(b[..32].try_into().expect("32 bytes")),
+            frame: u32::from_le_bytes(b[32..36].try_into().expect("4 bytes")),
+            offset: u32::from_le_bytes(b[36..40].try_into().expect("4 bytes")),
+            size: u64::from_le_bytes(b[40..].try_into().expect("8 bytes")),
+        }
+    }
+}
+
+/// The footer for an index that begins at `offset`.
+pub fn footer(offset: u64, index: &[u8]) -> [u8; FOOTER_LEN as usize] {
+    let mut out = [0; FOOTER_LEN as usize];
+    out[..8].copy_from_slice(&offset.to_le_bytes());
+    out[8..12].copy_from_slice(&crc32fast::hash(index).to_le_bytes());
+    out[12..].copy_from_slice(TRAILER);
+    out
+}
+
+/// The index's offset and checksum, if these bytes are a footer.
+pub fn parse_footer(bytes: &[u8; FOOTER_LEN as usize]) -> Option<(u64, u32)> {
+    if &bytes[12..] != TRAILER {
+        return None;
+    }
+    let offset = u64::from_le_bytes(bytes[..8].try_into().expect("8 bytes"));
+    let checksum = u32::from_le_bytes(bytes[8..12].try_into().expect("4 bytes"));
+    Some((offset, checksum))
+}
+
+fn take_u64(bytes: &[u8]) -> Option<(u64, &[u8])> {
+    let (head, rest) = bytes.split_first_chunk::<8>()?;
+    Some((u64::from_le_bytes(*head), rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_index_finds_every_blob_it_was_given_and_no_other() {
+        let frames = [Frame { offset: 8, packed: 10, raw: 100 }];
+        let mut blobs: Vec<Blob> = (0u8..50)
+            .map(|n| Blob { hash: ContentHash::of(&[n]), frame: 0, offset: u32::from(n), size: 1 })
+            .collect();
+        let bytes = Index::encode(&frames, &mut blobs);
+        let index = Index::decode(&bytes).expect("what encode wrote");
+        for n in 0u8..50 {
+            let blob = index.find(&ContentHash::of(&[n])).expect("it is there");
+            assert_eq!(blob.offset, u32::from(n));
+        }
+        assert_eq!(index.find(&ContentHash::of(b"other")), None);
+        assert!(Index::decode(&bytes[..bytes.len() - 1]).is_none());
+    }
+}

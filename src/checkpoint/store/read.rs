@@ -1,0 +1,313 @@
+//! Reading the store; every content is checked against its hash.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, RwLock};
+
+use super::pack::{self, Blob, FOOTER_LEN, Frame, Index};
+use super::write::Deposit;
+use crate::checkpoint::hash::{ContentHash, Hasher};
+use crate::error::{Error, IoContext, Result};
+use crate::fs::atomic::{self, TEMPORARY};
+use crate::fs::random_hex;
+
+/// The content of every checkpoint of a project, or of several that share a `DECREE_STORE`.
+pub struct Store {
+    pub(super) dir: PathBuf,
+    packs: RwLock<Option<Arc<Vec<Pack>>>>,
+    /// The frame read last: neighbours in path order share frames.
+    recent: Mutex<Option<Recent>>,
+}
+
+/// A decompressed frame, with where it came from.
+type Recent = (PathBuf, Frame, Arc<Vec<u8>>);
+
+/// A pack's name and size, by which the stat cache knows that what it names is still there.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PackStamp {
+    /// The hash of its index, from its name.
+    pub id: ContentHash,
+    /// In bytes.
+    pub size: u64,
+}
+
+/// What the store holds.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Usage {
+    /// Different contents.
+    pub contents: u64,
+    /// Bytes on disk.
+    pub bytes: u64,
+}
+
+#[derive(Debug)]
+struct Pack {
+    path: PathBuf,
+    file: File,
+    index: Index,
+}
+
+impl Store {
+    /// The store in `dir`, which need not exist yet.
+    pub fn at(dir: impl Into<PathBuf>) -> Self {
+        Store { dir: dir.into(), packs: RwLock::new(None), recent: Mutex::new(None) }
+    }
+
+    /// Where it is.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Begins to add content.
+    pub fn deposit(&self) -> Deposit<'_> {
+        Deposit::new(self)
+    }
+
+    /// Whether the store has this content.
+    pub fn contains(&self, hash: &ContentHash) -> Result<bool> {
+        Ok(self.packs()?.iter().any(|pack| pack.index.find(hash).is_some()))
+    }
+
+    /// A content as a stream; its end is an error if it was not what its hash says.
+    pub fn reader(&self, hash: &ContentHash) -> Result<ContentReader<'_>> {
+        let packs = self.packs()?;
+        let found =
+            packs.iter().enumerate().find_map(|(number, pack)| Some((number, pack.index.find(hash)?)));
+        let Some((pack, blob)) = found else {
+            return Err(Error::integrity(format!("the store lacks the content {hash}"))
+                .detail(format!("store: {}", self.dir.display()))
+                .hint("`decree checkpoint verify --all` tells which checkpoints are affected"));
+        };
+        Ok(ContentReader {
+            store: self,
+            packs,
+            pack,
+            blob,
+            frame: blob.frame,
+            at: blob.offset as usize,
+            left: blob.size,
+            current: None,
+            hasher: Some(Hasher::new()),
+        })
+    }
+
+    /// A whole content; for those known to be small.
+    pub fn read(&self, hash: &ContentHash) -> Result<Vec<u8>> {
+        let mut reader = self.reader(hash)?;
+        let mut out = Vec::with_capacity(usize::try_from(reader.left).unwrap_or(0));
+        reader.read_to_end(&mut out).map_err(|error| self.damaged(hash, error))?;
+        Ok(out)
+    }
+
+    /// The error for a content that could not be read back.
+    pub fn damaged(&self, hash: &ContentHash, error: io::Error) -> Error {
+        Error::integrity(format!("the store is damaged: content {hash}"))
+            .detail(format!("store: {}", self.dir.display()))
+            .caused_by(error)
+    }
+
+    /// The packs there are, without opening them.
+    pub fn stamps(&self) -> Result<Vec<PackStamp>> {
+        let mut stamps = Vec::new();
+        for path in self.pack_paths()? {
+            let Some(id) = pack_id(&path) else { continue };
+            let size = fs::metadata(&path).at("read", &path)?.len();
+            stamps.push(PackStamp { id, size });
+        }
+        stamps.sort();
+        Ok(stamps)
+    }
+
+    /// How many contents, and how many bytes on disk.
+    pub fn usage(&self) -> Result<Usage> {
+        let contents = self.packs()?.iter().map(|p| p.index.blobs().count() as u64).sum();
+        let bytes = self.stamps()?.iter().map(|stamp| stamp.size).sum();
+        Ok(Usage { contents, bytes })
+    }
+
+    /// Makes the directory, and removes what killed captures left in it.
+    pub fn prepare(&self) -> Result<()> {
+        fs::create_dir_all(&self.dir).at("create", &self.dir)?;
+        for entry in fs::read_dir(&self.dir).at("read", &self.dir)? {
+            let entry = entry.at("read", &self.dir)?;
+            let stale = entry.file_name().to_string_lossy().starts_with(TEMPORARY)
+                && File::open(entry.path()).is_ok_and(|file| file.try_lock().is_ok());
+            if stale {
+                let _ = fs::remove_file(entry.path());
+            }
+        }
+        Ok(())
+    }
+
+    /// A new file for an unfinished pack. It is locked for as long as it is open: a store may be
+    /// shared, and another decree must not sweep away what is being written.
+    pub(super) fn new_temporary(&self) -> Result<(File, PathBuf)> {
+        let path = self.dir.join(format!("{TEMPORARY}{}.pack", random_hex()));
+        let file = atomic::create_new(&path).at("create", &path)?;
+        file.lock().at("lock", &path)?;
+        Ok((file, path))
+    }
+
+    /// Forgets the packs read so far: there is a new one.
+    pub(super) fn reload(&self) {
+        *self.packs.write().expect("no thread panics while it reloads") = None;
+    }
+
+    fn packs(&self) -> Result<Arc<Vec<Pack>>> {
+        if let Some(packs) = &*self.packs.read().expect("no thread panics while it loads") {
+            return Ok(Arc::clone(packs));
+        }
+        let mut slot = self.packs.write().expect("no thread panics while it loads");
+        if let Some(packs) = &*slot {
+            return Ok(Arc::clone(packs));
+        }
+        let packs: Vec<Pack> = self.pack_paths()?.into_iter().map(Pack::open).collect::<Result<_>>()?;
+        let packs = Arc::new(packs);
+        *slot = Some(Arc::clone(&packs));
+        Ok(packs)
+    }
+
+    fn pack_paths(&self) -> Result<Vec<PathBuf>> {
+        let entries = match fs::read_dir(&self.dir) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(error).at("read", &self.dir),
+        };
+        let mut paths = Vec::new();
+        for entry in entries {
+            let path = entry.at("read", &self.dir)?.path();
+            if pack_id(&path).is_some() {
+                paths.push(path);
+            }
+        }
+        paths.sort();
+        Ok(paths)
+    }
+
+    fn frame(&self, pack: &Pack, frame: Frame) -> io::Result<Arc<Vec<u8>>> {
+        let mut recent = self.recent.lock().expect("no thread panics while it reads");
+        if let Some((path, known, raw)) = &*recent
+            && *known == frame
+            && *path == pack.path
+        {
+            return Ok(Arc::clone(raw));
+        }
+        drop(recent);
+        let raw = Arc::new(pack.read_frame(frame)?);
+        recent = self.recent.lock().expect("no thread panics while it reads");
+        *recent = Some((pack.path.clone(), frame, Arc::clone(&raw)));
+        Ok(raw)
+    }
+}
+
+fn pack_id(path: &Path) -> Option<ContentHash> {
+    if path.extension()? != "pack" {
+        return None;
+    }
+    ContentHash::from_hex(path.file_stem()?.to_str()?)
+}
+
+impl Pack {
+    fn open(path: PathBuf) -> Result<Pack> {
+        let file = File::open(&path).at("open", &path)?;
+        let index = read_index(&file).map_err(|error| {
+            Error::integrity(format!("the store is damaged: {}", path.display()))
+                .caused_by(error)
+                .hint("`decree checkpoint verify --all` tells which checkpoints are affected")
+        })?;
+        Ok(Pack { path, file, index })
+    }
+
+    fn read_frame(&self, frame: Frame) -> io::Result<Vec<u8>> {
+        let mut packed = vec![0; frame.packed as usize];
+        self.file.read_exact_at(&mut packed, frame.offset)?;
+        let raw = zstd::bulk::decompress(&packed, frame.raw as usize)?;
+        if raw.len() != frame.raw as usize {
+            return Err(invalid("a frame is shorter than its index says"));
+        }
+        Ok(raw)
+    }
+}
+
+fn read_index(file: &File) -> io::Result<Index> {
+    let length = file.metadata()?.len();
+    let mut header = [0; 8];
+    file.read_exact_at(&mut header, 0)?;
+    if &header != pack::HEADER {
+        return Err(invalid("not a pack, or one of another version"));
+    }
+    let mut footer = [0; FOOTER_LEN as usize];
+    let footer_at = length.checked_sub(FOOTER_LEN).ok_or_else(|| invalid("too short"))?;
+    file.read_exact_at(&mut footer, footer_at)?;
+    let (index_at, checksum) = pack::parse_footer(&footer).ok_or_else(|| invalid("no footer"))?;
+    let size = footer_at.checked_sub(index_at).ok_or_else(|| invalid("its index is out of place"))?;
+    let mut bytes = vec![0; usize::try_from(size).map_err(|_| invalid("its index is too large"))?];
+    file.read_exact_at(&mut bytes, index_at)?;
+    if crc32fast::hash(&bytes) != checksum {
+        return Err(invalid("its index fails its checksum"));
+    }
+    Index::decode(&bytes).ok_or_else(|| invalid("its index makes no sense"))
+}
+
+fn invalid(why: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, why)
+}
+
+/// A content on its way out of the store.
+pub struct ContentReader<'s> {
+    store: &'s Store,
+    packs: Arc<Vec<Pack>>,
+    pack: usize,
+    blob: Blob,
+    frame: u32,
+    at: usize,
+    left: u64,
+    current: Option<Arc<Vec<u8>>>,
+    hasher: Option<Hasher>,
+}
+
+impl ContentReader<'_> {
+    fn refill(&mut self) -> io::Result<&[u8]> {
+        let exhausted = self.current.as_ref().is_none_or(|raw| self.at >= raw.len());
+        if exhausted {
+            if self.current.is_some() {
+                self.frame += 1;
+                self.at = 0;
+            }
+            let pack = &self.packs[self.pack];
+            let frame =
+                pack.index.frame(self.frame).ok_or_else(|| invalid("a content runs past the last frame"))?;
+            self.current = Some(self.store.frame(pack, frame)?);
+        }
+        let raw = self.current.as_ref().expect("it was read above");
+        let rest = raw
+            .get(self.at..)
+            .filter(|rest| !rest.is_empty())
+            .ok_or_else(|| invalid("a content begins past its frame"))?;
+        Ok(&rest[..rest.len().min(usize::try_from(self.left).unwrap_or(usize::MAX))])
+    }
+}
+
+impl Read for ContentReader<'_> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        if self.left == 0 {
+            if let Some(hasher) = self.hasher.take()
+                && hasher.finish().0 != self.blob.hash
+            {
+                return Err(invalid("what is stored does not have its hash"));
+            }
+            return Ok(0);
+        }
+        let piece = self.refill()?;
+        let n = piece.len().min(out.len());
+        out[..n].copy_from_slice(&piece[..n]);
+        if let Some(hasher) = &mut self.hasher {
+            hasher.update(&out[..n]);
+        }
+        self.at += n;
+        self.left -= n as u64;
+        Ok(n)
+    }
+}

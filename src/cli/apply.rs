@@ -1,0 +1,41 @@
+//! `decree apply`
+
+use super::Context;
+use crate::checkpoint::count;
+use crate::checkpoint::restore::Outcome;
+use crate::error::{Error, Result};
+use crate::history;
+
+/// Do a recorded change again
+///
+/// Applies the changes.diff of a run, or what a revert to a checkpoint undid. Every file has to be what it was
+/// when the change was recorded; otherwise nothing is touched.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  decree apply 2026111603120000-0\n  decree apply chk_20261116_0312")]
+pub struct ApplyArgs {
+    /// A run or a checkpoint, or the beginning of its id
+    id: String,
+}
+
+pub fn apply(context: &Context, args: &ApplyArgs) -> Result<()> {
+    let project = context.project()?;
+    let workspace = project.workspace()?;
+    let _lock = context.lock(&project, &workspace, "apply")?;
+    let found = history::find(&project.layout, &args.id)?;
+    let saved = found.saved();
+    if !saved.is_sealed() {
+        return Err(Error::project(format!("{} has no recorded change to apply", saved.id()))
+            .hint(format!("`decree diff {}` shows what is different now", saved.id())));
+    }
+    match saved.apply(&workspace)? {
+        Outcome::AlreadyThere => context.ui.note(&format!("{}: already applied", saved.id())),
+        Outcome::Done(done) => {
+            context.ui.note(&format!(
+                "applied {}, each verified ({})",
+                count(done.verified, "path"),
+                saved.id()
+            ));
+        }
+    }
+    Ok(())
+}

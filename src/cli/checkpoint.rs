@@ -1,0 +1,271 @@
+//! `decree checkpoint`
+
+use serde_json::json;
+
+use super::{Context, Format};
+use crate::checkpoint::coverage::Coverage;
+use crate::checkpoint::saved::{Saved, path_texts};
+use crate::error::{Error, Result};
+use crate::history::{self, CheckpointRecord, Found};
+use crate::ui;
+
+/// Save the tree as it is, and look at what was saved
+#[derive(Debug, clap::Args)]
+pub struct CheckpointArgs {
+    #[command(subcommand)]
+    command: CheckpointCommand,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum CheckpointCommand {
+    Create(CreateArgs),
+    List(ListArgs),
+    Show(ShowArgs),
+    Verify(VerifyArgs),
+}
+
+/// Save the whole tree as it is now
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  decree checkpoint create --reason 'before the migration'\n  id=$(decree checkpoint create --format json | jq -r .checkpoint.id)"
+)]
+struct CreateArgs {
+    /// Why, for those who come later
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+
+    /// How to answer
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+}
+
+/// List the checkpoints there are
+#[derive(Debug, clap::Args)]
+struct ListArgs {
+    /// How to answer
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+}
+
+/// Tell what a checkpoint holds, and what it does not
+#[derive(Debug, clap::Args)]
+struct ShowArgs {
+    /// A checkpoint or a run, or the beginning of its id
+    id: String,
+
+    /// Every path in it
+    #[arg(long)]
+    files: bool,
+
+    /// How to answer
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+}
+
+/// Read back everything a checkpoint names, and check it
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  decree checkpoint verify chk_20261116_0312\n  decree checkpoint verify --all"
+)]
+struct VerifyArgs {
+    /// A checkpoint or a run, or the beginning of its id
+    #[arg(required_unless_present = "all")]
+    id: Option<String>,
+
+    /// Every checkpoint there is
+    #[arg(long, conflicts_with = "id")]
+    all: bool,
+}
+
+pub fn checkpoint(context: &Context, args: CheckpointArgs) -> Result<()> {
+    match args.command {
+        CheckpointCommand::Create(args) => create(context, args),
+        CheckpointCommand::List(args) => list(context, &args),
+        CheckpointCommand::Show(args) => show(context, &args),
+        CheckpointCommand::Verify(args) => verify(context, &args),
+    }
+}
+
+fn create(context: &Context, args: CreateArgs) -> Result<()> {
+    let project = context.project()?;
+    let workspace = project.workspace()?;
+    let _lock = context.lock(&project, &workspace, "checkpoint create")?;
+    let progress = context.ui.progress();
+    let (record, _, manifest) =
+        history::create(&workspace, &project.layout.checkpoints(), args.reason, &progress)?;
+    warn_of_gaps(context, &manifest.coverage);
+    if args.format == Format::Json {
+        let answer = json!({
+            "checkpoint_created": true,
+            "checkpoint": {
+                "id": record.id,
+                "type": "file_backup",
+                "created_at": record.created_at,
+                "reason": record.reason,
+                "files": record.files,
+                "bytes": record.bytes,
+                "restore_command": format!("decree revert {}", record.id),
+            },
+            "pre_mutation_state": { "hash": format!("sha256:{}", record.tree) },
+            "coverage": manifest.coverage,
+        });
+        return context.ui.print(&format!("{answer:#}\n"));
+    }
+    context.ui.print(&format!("{}\n", record.id))?;
+    context.ui.note(&format!("saved {} files, {}", ui::grouped(record.files), ui::bytes(record.bytes)));
+    context.ui.note(&format!("back to it: `decree revert {}`", record.id));
+    Ok(())
+}
+
+/// A file that is not protected has to be named when it matters: before something happens to it.
+fn warn_of_gaps(context: &Context, coverage: &Coverage) {
+    let lists =
+        [("likely to hold secrets", &coverage.sensitive), ("sockets, FIFOs or devices", &coverage.special)];
+    for (what, paths) in lists {
+        if !paths.is_empty() {
+            let names = path_texts(paths);
+            let shown = names.iter().take(5).cloned().collect::<Vec<_>>().join(", ");
+            let more = names.len().saturating_sub(5);
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            context.ui.warn(&format!("not in the checkpoint, as {what}: {shown}{more}"));
+        }
+    }
+}
+
+fn list(context: &Context, args: &ListArgs) -> Result<()> {
+    let project = context.project()?;
+    let records = history::list(&project.layout.checkpoints())?;
+    if args.format == Format::Json {
+        let list: Vec<_> = records.iter().map(to_json).collect();
+        return context.ui.print(&format!("{:#}\n", json!({ "checkpoints": list })));
+    }
+    if records.is_empty() {
+        context.ui.note("no checkpoints yet; `decree checkpoint create` makes one");
+        return Ok(());
+    }
+    let rows: Vec<Vec<String>> = records
+        .iter()
+        .map(|record| {
+            vec![
+                record.id.clone(),
+                record.created_at.clone(),
+                format!("{} files", ui::grouped(record.files)),
+                ui::bytes(record.bytes),
+                record.reason.clone().unwrap_or_default(),
+            ]
+        })
+        .collect();
+    context.ui.print(&ui::table(&rows))
+}
+
+fn show(context: &Context, args: &ShowArgs) -> Result<()> {
+    let project = context.project()?;
+    let found = history::find(&project.layout, &args.id)?;
+    let saved = found.saved();
+    let manifest = saved.manifest()?;
+    let (files, bytes) = manifest.tree.count();
+    let record = match &found {
+        Found::Checkpoint(saved) => Some(CheckpointRecord::read(saved.dir())?),
+        Found::Run(_) => None,
+    };
+    if args.format == Format::Json {
+        let paths: Vec<String> = manifest.tree.entries().iter().map(|entry| entry.path.to_string()).collect();
+        let mut answer = json!({
+            "id": saved.id(),
+            "created_at": record.as_ref().map(|record| &record.created_at),
+            "reason": record.as_ref().and_then(|record| record.reason.as_ref()),
+            "files": files,
+            "bytes": bytes,
+            "tree": manifest.tree.hash().to_string(),
+            "coverage": manifest.coverage,
+        });
+        if args.files {
+            answer["paths"] = json!(paths);
+        }
+        return context.ui.print(&format!("{answer:#}\n"));
+    }
+    let mut rows = vec![vec!["id".to_owned(), saved.id().to_owned()]];
+    if let Some(record) = record {
+        rows.push(vec!["created".to_owned(), record.created_at]);
+        rows.extend(record.reason.map(|reason| vec!["reason".to_owned(), reason]));
+    }
+    rows.push(vec!["holds".to_owned(), format!("{} files, {}", ui::grouped(files as u64), ui::bytes(bytes))]);
+    rows.push(vec!["tree".to_owned(), manifest.tree.hash().to_string()]);
+    rows.extend(coverage_rows(&manifest.coverage));
+    context.ui.print(&ui::table(&rows))?;
+    if args.files {
+        let lines: String = manifest.tree.entries().iter().map(|entry| format!("{}\n", entry.path)).collect();
+        context.ui.print(&lines)?;
+    }
+    Ok(())
+}
+
+fn coverage_rows(coverage: &Coverage) -> Vec<Vec<String>> {
+    let row =
+        |what: &str, names: Vec<String>| (!names.is_empty()).then(|| vec![what.to_owned(), names.join(", ")]);
+    let mut ignored = path_texts(&coverage.ignored_dirs);
+    if coverage.ignored_files > 0 {
+        ignored.push(format!("{} single files", ui::grouped(coverage.ignored_files)));
+    }
+    [
+        row("ignored", ignored),
+        row("sensitive, left out", path_texts(&coverage.sensitive)),
+        row("special, left out", path_texts(&coverage.special)),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+fn verify(context: &Context, args: &VerifyArgs) -> Result<()> {
+    let project = context.project()?;
+    let workspace = project.workspace()?;
+    let saved: Vec<Saved> = match &args.id {
+        Some(id) => vec![history::find(&project.layout, id)?.saved().clone()],
+        None => history::list(&project.layout.checkpoints())?
+            .iter()
+            .map(|record| Saved::new(&record.id, project.layout.checkpoints().join(&record.id)))
+            .collect(),
+    };
+    let mut failed: Option<Error> = None;
+    for checkpoint in &saved {
+        match verify_one(&project.layout.checkpoints(), &workspace, checkpoint) {
+            Ok(entries) => context.ui.print(&format!(
+                "{}  whole, {} entries verified\n",
+                checkpoint.id(),
+                ui::grouped(entries as u64)
+            ))?,
+            Err(error) if saved.len() == 1 => return Err(error),
+            Err(error) => {
+                context.ui.error(&error);
+                failed = Some(error);
+            }
+        }
+    }
+    match failed {
+        None => Ok(()),
+        Some(_) => Err(Error::integrity("not every checkpoint is whole")),
+    }
+}
+
+fn verify_one(
+    checkpoints: &std::path::Path,
+    workspace: &crate::checkpoint::workspace::Workspace,
+    saved: &Saved,
+) -> Result<usize> {
+    let manifest = saved.manifest()?;
+    if saved.dir().parent() == Some(checkpoints) {
+        let record = CheckpointRecord::read(saved.dir())?;
+        if record.tree != manifest.tree.hash().to_string() {
+            return Err(Error::integrity(format!(
+                "checkpoint {}: its manifest is not the one that was written",
+                saved.id()
+            )));
+        }
+    }
+    saved.verify(workspace, &manifest)
+}
+
+fn to_json(record: &CheckpointRecord) -> serde_json::Value {
+    serde_json::to_value(record).expect("a record is plain data")
+}

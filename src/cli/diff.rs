@@ -1,0 +1,97 @@
+//! `decree diff`
+
+use std::fs::File;
+use std::io;
+
+use super::Context;
+use crate::checkpoint::patch::write::ChangeCount;
+use crate::checkpoint::saved::Saved;
+use crate::error::{Error, IoContext, Result};
+use crate::history::{self, Found};
+use crate::ui;
+
+/// Show what a run changed, or what changed since a checkpoint
+///
+/// The diff is one that `git apply` and `patch -p1` take.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  decree diff 2026111603120000-0\n  decree diff chk_20261116_0312 --stat\n  decree diff chk_20261116_0312 | git apply --check -R"
+)]
+pub struct DiffArgs {
+    /// A run or a checkpoint, or the beginning of its id
+    id: String,
+
+    /// Only the paths, with lines added and removed
+    #[arg(long)]
+    stat: bool,
+}
+
+pub fn diff(context: &Context, args: &DiffArgs) -> Result<()> {
+    let project = context.project()?;
+    context.tell_unfinished(&project);
+    match history::find(&project.layout, &args.id)? {
+        Found::Run(saved) => recorded(context, args, &saved),
+        Found::Checkpoint(saved) => {
+            let workspace = project.workspace()?;
+            let manifest = saved.manifest()?;
+            let progress = context.ui.progress();
+            let changes = workspace.compare(&manifest, &progress)?;
+            if args.stat {
+                let counts = workspace.write_diff(&changes, &mut io::sink())?;
+                let rows = changes.list.iter().zip(&counts);
+                return stat(context, rows.map(|(change, count)| (change.path.to_string(), *count)));
+            }
+            let mut result = Ok(Vec::new());
+            context.ui.write(|mut out| {
+                result = workspace.write_diff(&changes, &mut out);
+                Ok(())
+            })?;
+            result.map(drop).or_else(forgive_closed_pipe)
+        }
+    }
+}
+
+fn recorded(context: &Context, args: &DiffArgs, saved: &Saved) -> Result<()> {
+    if args.stat {
+        let Some(seal) = saved.result()? else {
+            return Err(Error::project(format!("{} has no result yet", saved.id())));
+        };
+        let rows = seal.changes.into_iter().map(|(path, result)| {
+            let mut count = ChangeCount { binary: result.binary, ..ChangeCount::default() };
+            (count.lines.added, count.lines.removed) = (result.added, result.removed);
+            (path, count)
+        });
+        return stat(context, rows);
+    }
+    let path = saved.diff_path();
+    let mut file = File::open(&path).at("read", &path)?;
+    context.ui.write(|out| io::copy(&mut file, out).map(drop))
+}
+
+fn stat(context: &Context, changes: impl Iterator<Item = (String, ChangeCount)>) -> Result<()> {
+    let mut rows = Vec::new();
+    let (mut added, mut removed) = (0, 0);
+    for (path, count) in changes {
+        let lines = match count.binary {
+            true => vec![path, "binary".to_owned()],
+            false => vec![path, format!("+{}", count.lines.added), format!("−{}", count.lines.removed)],
+        };
+        rows.push(lines);
+        added += count.lines.added;
+        removed += count.lines.removed;
+    }
+    let total = format!(
+        "{}, +{} −{}\n",
+        crate::checkpoint::count(rows.len(), "path"),
+        ui::grouped(added),
+        ui::grouped(removed)
+    );
+    context.ui.print(&format!("{}{total}", ui::table(&rows)))
+}
+
+fn forgive_closed_pipe(error: Error) -> Result<()> {
+    match error.io_kind() {
+        Some(io::ErrorKind::BrokenPipe) => Ok(()),
+        _ => Err(error),
+    }
+}

@@ -1,0 +1,133 @@
+//! Files that are complete or absent: temporary file, fsync, rename, fsync of the directory.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use crate::error::{IoContext, Result};
+
+/// Unfinished files begin with this; whoever holds the lock of their place may remove them.
+pub const TEMPORARY: &str = "tmp-";
+
+/// A file that appears under its name only when [`AtomicFile::commit`] succeeds.
+pub struct AtomicFile {
+    writer: BufWriter<File>,
+    temporary: PathBuf,
+    target: PathBuf,
+    committed: bool,
+}
+
+impl AtomicFile {
+    /// Begins a file that will be `target`, in the same directory.
+    pub fn create(target: impl Into<PathBuf>) -> Result<Self> {
+        let target = target.into();
+        let name = target.file_name().expect("the target is a file's path");
+        let mut temporary = std::ffi::OsString::from(TEMPORARY);
+        temporary.push(format!("{}-", std::process::id()));
+        temporary.push(name);
+        let temporary = target.with_file_name(temporary);
+        let file = create_new(&temporary).at("create", &temporary)?;
+        Ok(AtomicFile {
+            writer: BufWriter::with_capacity(1 << 16, file),
+            temporary,
+            target,
+            committed: false,
+        })
+    }
+
+    /// Makes the content durable and gives the file its name.
+    pub fn commit(mut self) -> Result<()> {
+        self.writer.flush().at("write", &self.target)?;
+        self.writer.get_ref().sync_data().at("write", &self.target)?;
+        fs::rename(&self.temporary, &self.target).at("write", &self.target)?;
+        self.committed = true;
+        sync_parent(&self.target)
+    }
+}
+
+impl Write for AtomicFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.writer.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.writer.flush()
+    }
+}
+
+impl Drop for AtomicFile {
+    fn drop(&mut self) {
+        if !self.committed {
+            let _ = fs::remove_file(&self.temporary);
+        }
+    }
+}
+
+/// Writes a whole file.
+pub fn write(target: &Path, bytes: &[u8]) -> Result<()> {
+    let mut file = AtomicFile::create(target)?;
+    file.write_all(bytes).at("write", target)?;
+    file.commit()
+}
+
+/// Opens a new file for writing, replacing what an earlier process of the same number left unfinished.
+pub fn create_new(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    match options.open(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            fs::remove_file(path)?;
+            options.open(path)
+        }
+        result => result,
+    }
+}
+
+/// Makes the names in a file's directory durable.
+pub fn sync_parent(path: &Path) -> Result<()> {
+    let parent = path.parent().unwrap_or(Path::new("."));
+    sync_dir(parent)
+}
+
+/// Makes the names in a directory durable.
+pub fn sync_dir(dir: &Path) -> Result<()> {
+    File::open(dir).and_then(|dir| dir.sync_all()).at("sync", dir)
+}
+
+/// Removes unfinished files that a killed process left in `dir`. Only for the holder of the lock.
+pub fn sweep(dir: &Path) {
+    let Ok(entries) = fs::read_dir(dir) else { return };
+    for entry in entries.flatten() {
+        if entry.file_name().to_string_lossy().starts_with(TEMPORARY) {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_is_not_committed_leaves_nothing_behind() {
+        let dir = tempfile::tempdir().unwrap();
+        let target = dir.path().join("x");
+        let mut file = AtomicFile::create(&target).unwrap();
+        file.write_all(b"half").unwrap();
+        drop(file);
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_failed_rewrite_leaves_the_old_content() {
+        let dir = tempfile::tempdir().unwrap();
+        let target = dir.path().join("x");
+        write(&target, b"old").unwrap();
+        let mut file = AtomicFile::create(&target).unwrap();
+        file.write_all(b"new").unwrap();
+        drop(file);
+        assert_eq!(fs::read(&target).unwrap(), b"old");
+        write(&target, b"new").unwrap();
+        assert_eq!(fs::read(&target).unwrap(), b"new");
+    }
+}

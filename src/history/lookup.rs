@@ -1,0 +1,78 @@
+//! From what a user types to a run or a checkpoint: a full id, or a prefix that only one has.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use crate::checkpoint::saved::Saved;
+use crate::error::{Error, IoContext, Result};
+use crate::message::MessageId;
+use crate::project::Layout;
+
+/// What an id stands for.
+#[derive(Clone, Debug)]
+pub enum Found {
+    /// A run: it knows what it changed.
+    Run(Saved),
+    /// A checkpoint: what changed since is for us to find out.
+    Checkpoint(Saved),
+}
+
+impl Found {
+    /// Its directory.
+    pub fn saved(&self) -> &Saved {
+        match self {
+            Found::Run(saved) | Found::Checkpoint(saved) => saved,
+        }
+    }
+}
+
+/// Finds the run or checkpoint that `text` names.
+pub fn find(layout: &Layout, text: &str) -> Result<Found> {
+    let runs = run_ids(layout)?;
+    let checkpoints = names_in(&layout.checkpoints())?;
+    let matching = |names: &[String]| -> Vec<String> {
+        match names.iter().find(|name| *name == text) {
+            Some(exact) => vec![exact.clone()],
+            None => names.iter().filter(|name| !text.is_empty() && name.starts_with(text)).cloned().collect(),
+        }
+    };
+    let (runs, checkpoints) = (matching(&runs), matching(&checkpoints));
+    match (&runs[..], &checkpoints[..]) {
+        ([run], []) => Ok(Found::Run(Saved::new(run, layout.runs().join(run)))),
+        ([], [id]) => Ok(Found::Checkpoint(Saved::new(id, layout.checkpoints().join(id)))),
+        ([], []) => Err(Error::project(format!("no run or checkpoint has the id '{text}'"))
+            .hint("`decree checkpoint list` shows the checkpoints there are")),
+        _ => Err(Error::project(format!("the id '{text}' is ambiguous"))
+            .details(runs.into_iter().chain(checkpoints).collect(), 10)
+            .hint("give more of it")),
+    }
+}
+
+/// The runs there are, in order.
+pub fn run_ids(layout: &Layout) -> Result<Vec<String>> {
+    let mut ids: Vec<MessageId> =
+        names_in(&layout.runs())?.iter().filter_map(|name| MessageId::parse(name)).collect();
+    ids.sort();
+    Ok(ids.iter().map(ToString::to_string).collect())
+}
+
+/// The directories in `dir`, sorted.
+pub fn names_in(dir: &Path) -> Result<Vec<String>> {
+    let entries = match fs::read_dir(dir) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(error).at("read", dir),
+    };
+    let mut names = Vec::new();
+    for entry in entries {
+        let entry = entry.at("read", dir)?;
+        if let Ok(name) = entry.file_name().into_string()
+            && entry.path().is_dir()
+        {
+            names.push(name);
+        }
+    }
+    names.sort();
+    Ok(names)
+}

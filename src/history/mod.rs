@@ -1,0 +1,7 @@
+//! What a project remembers: its runs, and the checkpoints that people and scripts make.
+
+mod lookup;
+mod record;
+
+pub use lookup::{Found, find, run_ids};
+pub use record::{CheckpointRecord, create, list};

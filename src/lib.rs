@@ -1,0 +1,26 @@
+//! decree carries out specs with AI agents unattended, and makes that safe.
+//!
+//! The modules, each of which uses only those below it:
+//!
+//! - [`cli`]: one file a command
+//! - [`ui`]: what people see
+//! - [`history`]: runs and checkpoints by their ids
+//! - [`project`]: where a project and its files are, its config, its lock
+//! - [`message`]: ids of chains and messages
+//! - [`checkpoint`]: the engine: capture a tree, tell what changed, put it back, prove it
+//! - [`fs`]: files that are complete or absent
+//! - [`error`]: what failed, why, and what to do next
+//!
+//! `docs/architecture.md` has the whole map, `docs/format.md` everything that is on disk.
+
+#![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::disallowed_methods))]
+
+pub mod checkpoint;
+pub mod cli;
+pub mod error;
+pub mod fs;
+pub mod history;
+pub mod message;
+pub mod project;
+pub mod ui;

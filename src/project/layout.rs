@@ -1,0 +1,69 @@
+//! The only place that knows what is where in `.decree/`.
+
+use std::path::{Path, PathBuf};
+
+/// Paths of a project.
+#[derive(Clone, Debug)]
+pub struct Layout {
+    root: PathBuf,
+}
+
+impl Layout {
+    /// For the project at `root`.
+    pub fn new(root: PathBuf) -> Self {
+        Layout { root }
+    }
+
+    /// The project.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// decree's own data.
+    pub fn decree(&self) -> PathBuf {
+        self.root.join(".decree")
+    }
+
+    /// The settings.
+    pub fn config(&self) -> PathBuf {
+        self.decree().join("config.yml")
+    }
+
+    /// What git shall not see of decree's own data.
+    pub fn gitignore(&self) -> PathBuf {
+        self.decree().join(".gitignore")
+    }
+
+    /// Held by the decree that is working here.
+    pub fn lock(&self) -> PathBuf {
+        self.decree().join("lock")
+    }
+
+    /// A directory a run.
+    pub fn runs(&self) -> PathBuf {
+        self.decree().join("runs")
+    }
+
+    /// A directory a checkpoint.
+    pub fn checkpoints(&self) -> PathBuf {
+        self.decree().join("checkpoints")
+    }
+
+    /// Work in progress; nothing in it outlives a command, but for the journal of one that was killed.
+    pub fn scratch(&self) -> PathBuf {
+        self.decree().join("tmp")
+    }
+
+    /// Content and the stat cache; `DECREE_STORE` moves it.
+    pub fn store(&self) -> PathBuf {
+        match std::env::var_os("DECREE_STORE") {
+            Some(path) if !path.is_empty() => self.root.join(path),
+            _ => self.decree().join("store"),
+        }
+    }
+
+    /// The specs.
+    pub fn specs(&self) -> PathBuf {
+        self.root.join("specs")
+    }
+}

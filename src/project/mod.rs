@@ -1,0 +1,87 @@
+//! A decree project: where it is, where its files are, its config and its lock.
+
+mod config;
+mod layout;
+mod lock;
+
+use std::path::{Path, PathBuf};
+
+pub use config::Config;
+pub use layout::Layout;
+pub use lock::Lock;
+
+use crate::checkpoint::restore::{Recovered, recover};
+use crate::checkpoint::sensitive::Sensitive;
+use crate::checkpoint::workspace::Workspace;
+use crate::error::{Error, IoContext, Result};
+use crate::fs::atomic;
+
+/// A project directory that was found and read.
+pub struct Project {
+    /// Where its files are.
+    pub layout: Layout,
+    /// What its config says.
+    pub config: Config,
+}
+
+impl Project {
+    /// The project that `start` is in: the nearest directory upwards with a `.decree/`.
+    pub fn find(start: &Path) -> Result<Project> {
+        let start = start.canonicalize().at("open", start)?;
+        let root = start.ancestors().find(|dir| dir.join(".decree").is_dir()).ok_or_else(|| {
+            Error::project(format!(
+                "{} is not in a decree project: no .decree/ here or above",
+                start.display()
+            ))
+            .hint("`decree init` makes one")
+        })?;
+        refuse_home(root)?;
+        let layout = Layout::new(root.to_owned());
+        let config = Config::read(&layout.config())?;
+        Ok(Project { layout, config })
+    }
+
+    /// The checkpoint engine for this project.
+    pub fn workspace(&self) -> Result<Workspace> {
+        let sensitive = Sensitive::new(&self.config.sensitive.exclude, &self.config.sensitive.allow);
+        Workspace::new(self.layout.root(), &self.layout.store(), &self.layout.scratch(), sensitive)
+    }
+
+    /// Takes the project for one command that changes things; finishes or undoes first what a killed one left.
+    pub fn lock(&self, workspace: &Workspace, command: &str) -> Result<(Lock, Vec<Recovered>)> {
+        let lock = Lock::take(&self.layout.lock(), command)?;
+        let recovered = recover(workspace.root(), &self.layout.scratch())?;
+        for dir in [self.layout.checkpoints(), self.layout.runs()] {
+            sweep_below(&dir);
+        }
+        Ok((lock, recovered))
+    }
+
+    /// Whether a revert or an apply was cut off and waits to be finished or undone.
+    pub fn has_unfinished_restore(&self) -> bool {
+        let Ok(entries) = std::fs::read_dir(self.layout.scratch()) else {
+            return false;
+        };
+        entries.flatten().any(|entry| entry.path().join("journal.json").exists())
+    }
+}
+
+/// Checkpointing all of a home or the whole disk is never what anybody meant.
+pub fn refuse_home(root: &Path) -> Result<()> {
+    let home = std::env::var_os("HOME").map(PathBuf::from).and_then(|home| home.canonicalize().ok());
+    let what = match root.parent() {
+        None => "the root of the file system",
+        Some(_) if home.as_deref() == Some(root) => "your home directory",
+        Some(_) => return Ok(()),
+    };
+    Err(Error::project(format!("{} is {what}: decree does not work on all of it", root.display()))
+        .hint("make a project in a directory of its own"))
+}
+
+/// Removes the unfinished files in each of the directories in `dir`.
+fn sweep_below(dir: &Path) {
+    let Ok(entries) = std::fs::read_dir(dir) else { return };
+    for entry in entries.flatten() {
+        atomic::sweep(&entry.path());
+    }
+}

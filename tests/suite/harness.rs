@@ -1,0 +1,237 @@
+//! A project in a temporary directory, the real binary, and an exact picture of the tree.
+//!
+//! Nothing of the machine's environment reaches decree but `PATH`.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// A decree project that is gone when it goes out of scope.
+pub struct Project {
+    dir: tempfile::TempDir,
+}
+
+/// What a command said.
+pub struct Said {
+    pub code: i32,
+    pub out: Vec<u8>,
+    pub err: String,
+}
+
+impl Said {
+    #[track_caller]
+    pub fn ok(self) -> Said {
+        assert_eq!(self.code, 0, "stderr: {}", self.err);
+        self
+    }
+
+    #[track_caller]
+    pub fn fails(self, code: i32) -> Said {
+        assert_eq!(self.code, code, "stdout: {}\nstderr: {}", self.text(), self.err);
+        self
+    }
+
+    /// Says all of these on standard error.
+    #[track_caller]
+    pub fn mentions(self, words: &[&str]) -> Said {
+        for word in words {
+            assert!(self.err.contains(word), "{word:?} is not in: {}", self.err);
+        }
+        self
+    }
+
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.out).into_owned()
+    }
+
+    /// The first line of standard output.
+    pub fn line(&self) -> String {
+        self.text().lines().next().unwrap_or_default().to_owned()
+    }
+}
+
+/// One thing in the tree, as exactly as a test can want it.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Thing {
+    File { mode: u32, bytes: Vec<u8> },
+    Link { target: Vec<u8> },
+    Dir { mode: u32 },
+    Other,
+}
+
+impl std::fmt::Debug for Thing {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Thing::File { mode, bytes } => {
+                let head = String::from_utf8_lossy(&bytes[..bytes.len().min(60)]);
+                write!(f, "file {mode:o} {} bytes {head:?}", bytes.len())
+            }
+            Thing::Link { target } => write!(f, "link to {:?}", String::from_utf8_lossy(target)),
+            Thing::Dir { mode } => write!(f, "dir {mode:o}"),
+            Thing::Other => write!(f, "something else"),
+        }
+    }
+}
+
+/// Everything in a tree but its `.decree/` and `.git/` at the top.
+pub type Picture = BTreeMap<Vec<u8>, Thing>;
+
+impl Project {
+    /// A fresh project, with nothing in it but `.decree/`.
+    pub fn new() -> Project {
+        let project = Project::bare();
+        fs::create_dir(project.path(".decree")).unwrap();
+        project
+    }
+
+    /// An empty directory.
+    pub fn bare() -> Project {
+        Project { dir: tempfile::Builder::new().prefix("decree-test-").tempdir().unwrap() }
+    }
+
+    pub fn root(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// A path in the tree, from any bytes.
+    pub fn path(&self, name: impl AsRef<[u8]>) -> PathBuf {
+        self.root().join(OsStr::from_bytes(name.as_ref()))
+    }
+
+    /// Writes a file, making the directories above it.
+    pub fn write(&self, name: impl AsRef<[u8]>, bytes: impl AsRef<[u8]>) -> &Self {
+        let path = self.path(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, bytes).unwrap();
+        self
+    }
+
+    pub fn read(&self, name: impl AsRef<[u8]>) -> Vec<u8> {
+        fs::read(self.path(name)).unwrap()
+    }
+
+    pub fn remove(&self, name: impl AsRef<[u8]>) -> &Self {
+        let path = self.path(name);
+        match path.symlink_metadata().unwrap().is_dir() {
+            true => fs::remove_dir_all(path).unwrap(),
+            false => fs::remove_file(path).unwrap(),
+        }
+        self
+    }
+
+    pub fn mkdir(&self, name: impl AsRef<[u8]>) -> &Self {
+        fs::create_dir_all(self.path(name)).unwrap();
+        self
+    }
+
+    pub fn link(&self, name: impl AsRef<[u8]>, target: impl AsRef<[u8]>) -> &Self {
+        let path = self.path(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        symlink(OsStr::from_bytes(target.as_ref()), path).unwrap();
+        self
+    }
+
+    pub fn chmod(&self, name: impl AsRef<[u8]>, mode: u32) -> &Self {
+        fs::set_permissions(self.path(name), fs::Permissions::from_mode(mode)).unwrap();
+        self
+    }
+
+    pub fn exists(&self, name: impl AsRef<[u8]>) -> bool {
+        self.path(name).symlink_metadata().is_ok()
+    }
+
+    /// The binary, ready to run here, with a clean environment.
+    pub fn command(&self) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_decree"));
+        command
+            .current_dir(self.root())
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("HOME", "/nonexistent")
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// Runs decree.
+    pub fn decree<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Said {
+        let mut command = self.command();
+        command.args(args);
+        said(&mut command)
+    }
+
+    /// Makes a checkpoint and returns its id.
+    #[track_caller]
+    pub fn checkpoint(&self) -> String {
+        self.decree(["checkpoint", "create"]).ok().line()
+    }
+
+    /// The tree as it is.
+    pub fn picture(&self) -> Picture {
+        picture(self.root())
+    }
+
+    /// A checkpoint's own file.
+    pub fn record(&self, id: &str, file: &str) -> PathBuf {
+        self.path(format!(".decree/checkpoints/{id}/{file}"))
+    }
+}
+
+/// Runs a command and keeps what it said.
+pub fn said(command: &mut Command) -> Said {
+    let output = command.output().unwrap();
+    Said {
+        code: output.status.code().unwrap_or(-1),
+        out: output.stdout,
+        err: String::from_utf8_lossy(&output.stderr).into_owned(),
+    }
+}
+
+/// Everything in a directory but its `.decree/` and `.git/` at the top.
+pub fn picture(root: &Path) -> Picture {
+    let mut picture = Picture::new();
+    let mut todo = vec![Vec::new()];
+    while let Some(dir) = todo.pop() {
+        for entry in fs::read_dir(root.join(OsStr::from_bytes(&dir))).unwrap() {
+            let entry = entry.unwrap();
+            let mut path = dir.clone();
+            if !path.is_empty() {
+                path.push(b'/');
+            }
+            path.extend(entry.file_name().as_bytes());
+            if path == b".decree" || path == b".git" {
+                continue;
+            }
+            let metadata = entry.path().symlink_metadata().unwrap();
+            let mode = metadata.mode() & 0o7777;
+            let thing = if metadata.is_symlink() {
+                Thing::Link { target: fs::read_link(entry.path()).unwrap().into_os_string().into_vec() }
+            } else if metadata.is_dir() {
+                todo.push(path.clone());
+                Thing::Dir { mode }
+            } else if metadata.is_file() {
+                Thing::File { mode, bytes: fs::read(entry.path()).unwrap() }
+            } else {
+                Thing::Other
+            };
+            picture.insert(path, thing);
+        }
+    }
+    picture
+}
+
+/// Says what differs, instead of printing two whole trees.
+#[track_caller]
+pub fn assert_same(found: &Picture, expected: &Picture) {
+    let mut differences = Vec::new();
+    for path in found.keys().chain(expected.keys()).collect::<std::collections::BTreeSet<_>>() {
+        let (is, should) = (found.get(path), expected.get(path));
+        if is != should {
+            differences.push(format!("{:?}: is {is:?}, should be {should:?}", String::from_utf8_lossy(path)));
+        }
+    }
+    assert!(differences.is_empty(), "the trees differ:\n{}", differences.join("\n"));
+}
