@@ -1,6 +1,8 @@
 //! What a checkpoint says of each path, and the sorted list of them.
 
 use std::fmt;
+use std::io::Write as _;
+use std::sync::OnceLock;
 
 use serde::{Deserialize, Serialize};
 
@@ -181,54 +183,66 @@ pub struct Entry {
 /// Everything a checkpoint holds, sorted by path.
 ///
 /// Directories follow from what is below them; only those that need saying are entries.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Tree(Vec<Entry>);
+#[derive(Clone, Debug, Default)]
+pub struct Tree {
+    entries: Vec<Entry>,
+    /// Worked out when first asked for.
+    hash: OnceLock<ContentHash>,
+}
+
+impl PartialEq for Tree {
+    fn eq(&self, other: &Self) -> bool {
+        self.entries == other.entries
+    }
+}
+
+impl Eq for Tree {}
 
 impl Tree {
     /// Takes entries that are sorted already; `None` if they are not, or one stands twice.
     pub fn from_sorted(entries: Vec<Entry>) -> Option<Self> {
         let sorted = entries.windows(2).all(|pair| pair[0].path < pair[1].path);
-        sorted.then_some(Tree(entries))
+        sorted.then_some(Tree { entries, hash: OnceLock::new() })
     }
 
     /// All entries, by path.
     pub fn entries(&self) -> &[Entry] {
-        &self.0
+        &self.entries
     }
 
     /// What stands at `path`.
     pub fn get(&self, path: &TreePath) -> Option<&Node> {
-        let at = self.0.binary_search_by(|entry| entry.path.cmp(path)).ok()?;
-        Some(&self.0[at].node)
+        let at = self.entries.binary_search_by(|entry| entry.path.cmp(path)).ok()?;
+        Some(&self.entries[at].node)
     }
 
     /// Whether there was a directory at `dir` (bytes without a trailing slash): an entry, or something below it.
     pub fn has_dir(&self, dir: &[u8]) -> bool {
-        let at = self.0.partition_point(|entry| entry.path.as_bytes() < dir);
-        if let Some(entry) = self.0.get(at)
+        let at = self.entries.partition_point(|entry| entry.path.as_bytes() < dir);
+        if let Some(entry) = self.entries.get(at)
             && entry.path.as_bytes() == dir
         {
             return entry.node.is_dir();
         }
         let below = [dir, b"/"].concat();
-        let at = self.0.partition_point(|entry| entry.path.as_bytes() < &below[..]);
-        self.0.get(at).is_some_and(|entry| entry.path.as_bytes().starts_with(&below))
+        let at = self.entries.partition_point(|entry| entry.path.as_bytes() < &below[..]);
+        self.entries.get(at).is_some_and(|entry| entry.path.as_bytes().starts_with(&below))
     }
 
     /// Whether `dir` is an entry with nothing below it.
     pub fn is_empty_dir(&self, dir: &TreePath) -> bool {
-        let after = self.0.partition_point(|entry| entry.path <= *dir);
+        let after = self.entries.partition_point(|entry| entry.path <= *dir);
         let below = [dir.as_bytes(), b"/"].concat();
         // Between a directory and what is in it, names such as `dir-x` may stand.
-        let at = self.0[after..].partition_point(|entry| entry.path.as_bytes() < &below[..]);
+        let at = self.entries[after..].partition_point(|entry| entry.path.as_bytes() < &below[..]);
         let inhabited =
-            self.0[after + at..].first().is_some_and(|entry| entry.path.as_bytes().starts_with(&below));
+            self.entries[after + at..].first().is_some_and(|entry| entry.path.as_bytes().starts_with(&below));
         self.get(dir).is_some_and(Node::is_dir) && !inhabited
     }
 
     /// How many files and links, and their bytes.
     pub fn count(&self) -> (usize, u64) {
-        self.0
+        self.entries
             .iter()
             .filter_map(|entry| entry.node.content())
             .fold((0, 0), |(files, bytes), (_, size)| (files + 1, bytes + size))
@@ -236,14 +250,21 @@ impl Tree {
 
     /// One hash for the whole tree: of `type mode hash<TAB>path<NUL>` for each entry in order.
     pub fn hash(&self) -> ContentHash {
+        *self.hash.get_or_init(|| self.work_out_hash())
+    }
+
+    fn work_out_hash(&self) -> ContentHash {
         let mut hasher = Hasher::new();
-        let mut line = Vec::with_capacity(256);
-        for Entry { path, node } in &self.0 {
-            line.clear();
+        let mut line = Vec::with_capacity(1 << 14);
+        for Entry { path, node } in &self.entries {
+            if line.len() > 1 << 13 {
+                hasher.update(&line);
+                line.clear();
+            }
             line.extend_from_slice(node.type_name().as_bytes());
             line.push(b' ');
             if let Some(mode) = node.mode() {
-                line.extend_from_slice(mode.to_string().as_bytes());
+                write!(line, "{mode}").expect("memory takes everything");
             }
             line.push(b' ');
             if let Some((hash, _)) = node.content() {
@@ -252,8 +273,8 @@ impl Tree {
             line.push(b'\t');
             line.extend_from_slice(path.as_bytes());
             line.push(0);
-            hasher.update(&line);
         }
+        hasher.update(&line);
         hasher.finish().0
     }
 }
@@ -263,7 +284,7 @@ impl FromIterator<Entry> for Tree {
         let mut entries: Vec<Entry> = entries.into_iter().collect();
         entries.sort_by(|a, b| a.path.cmp(&b.path));
         entries.dedup_by(|later, first| later.path == first.path);
-        Tree(entries)
+        Tree { entries, hash: OnceLock::new() }
     }
 }
 

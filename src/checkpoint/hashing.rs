@@ -13,7 +13,7 @@ use std::time::Duration;
 use super::hash::ContentHash;
 use super::path::TreePath;
 use super::progress::Progress;
-use super::root::Root;
+use super::root::{Dir, FoundKind, Root};
 use super::stat_cache::Stat;
 use super::store::{Deposit, Filler};
 use super::walk::{Item, ItemKind, Walk};
@@ -98,6 +98,8 @@ struct Worker<'w> {
     deposit: Option<&'w Deposit<'w>>,
     filler: Option<Filler<'w, 'w>>,
     forced: bool,
+    /// The directory of the file before: most files are in the same one.
+    dir: Option<(&'w [u8], Dir)>,
     buffer: Vec<u8>,
 }
 
@@ -118,66 +120,86 @@ impl<'w> Worker<'w> {
             deposit,
             filler: deposit.map(Deposit::filler).transpose()?,
             forced,
+            dir: None,
             buffer: Vec::new(),
         })
     }
 
-    fn process(&mut self, job: &mut Job<'_>) -> Result<Result<(), Failure>> {
-        let path = TreePath::joined(job.dir, &job.item.name);
-        for attempt in 0..TRIES {
-            match self.read(&path)? {
+    fn process(&mut self, job: &mut Job<'w>) -> Result<Result<(), Failure>> {
+        let mut tries = 0;
+        let error = loop {
+            match self.read(job)? {
                 Ok(Outcome::Read(hash, stat)) => {
                     job.item.kind = ItemKind::File { stat, hash: Some(hash), cached: false };
                     return Ok(Ok(()));
                 }
                 Ok(Outcome::Vanished) => return Ok(Ok(())),
-                Ok(Outcome::Changed) => std::thread::sleep(Duration::from_millis(1 << attempt)),
-                Err(error) => return Ok(Err((path, error))),
+                Ok(Outcome::Changed) if tries < TRIES => {
+                    std::thread::sleep(Duration::from_millis(1 << tries));
+                    tries += 1;
+                }
+                Ok(Outcome::Changed) => break io::Error::other("it keeps changing while it is read"),
+                Err(error) => break error,
             }
-        }
-        let error = io::Error::other("it keeps changing while it is read");
-        Ok(Err((path, error)))
+        };
+        Ok(Err((TreePath::joined(job.dir, &job.item.name), error)))
     }
 
     /// The outer error is the store's and ends everything; the inner one is this file's.
-    fn read(&mut self, path: &TreePath) -> Result<io::Result<Outcome>> {
-        let opened = match self.forced {
-            true => self.root.open_file_forced(path),
-            false => self.root.open_file(path),
-        };
-        let mut file = match opened {
-            Ok(file) => file,
+    fn read(&mut self, job: &Job<'w>) -> Result<io::Result<Outcome>> {
+        let (hash, before, mut file) = match self.open_and_hash(job) {
+            Ok(Some(read)) => read,
+            Ok(None) => return Ok(Ok(Outcome::Changed)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Ok(Outcome::Vanished)),
             Err(error) => return Ok(Err(error)),
         };
-        let before = match stat(&file) {
-            Ok(stat) => stat,
-            Err(error) => return Ok(Err(error)),
-        };
+        let stored = self.store(&hash, &mut file, before.size)?;
+        Ok(Ok(if stored { Outcome::Read(hash, before) } else { Outcome::Changed }))
+    }
+
+    /// `None` if the file changed meanwhile.
+    fn open_and_hash(&mut self, job: &Job<'w>) -> io::Result<Option<(ContentHash, Stat, File)>> {
+        let mut file = self.open(job)?;
+        let before = Stat::of(&rustix::fs::fstat(&file)?);
+        if FoundKind::of(before.mode) != FoundKind::File {
+            return Err(io::Error::other("it is no longer a regular file"));
+        }
         let hash = match self.hash(&mut file, &before) {
-            Ok(hash) => hash,
-            Err(error) => return Ok(Err(error)),
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+            result => result?,
         };
-        match stat(&file) {
-            Ok(after) if after != before => return Ok(Ok(Outcome::Changed)),
-            Ok(_) => {}
-            Err(error) => return Ok(Err(error)),
+        let unchanged = Stat::of(&rustix::fs::fstat(&file)?) == before;
+        Ok(unchanged.then_some((hash, before, file)))
+    }
+
+    fn open(&mut self, job: &Job<'w>) -> io::Result<File> {
+        let dir = match self.dir.take() {
+            Some((path, dir)) if std::ptr::eq(path, job.dir) => dir,
+            _ => self.root.dir(job.dir)?,
+        };
+        let file = dir.open(&job.item.name);
+        self.dir = Some((job.dir, dir));
+        match file {
+            Err(error) if self.forced && error.kind() == io::ErrorKind::PermissionDenied => {
+                self.root.open_file_forced(&TreePath::joined(job.dir, &job.item.name))
+            }
+            result => result,
         }
-        if !self.store(&hash, &mut file, before.size)? {
-            return Ok(Ok(Outcome::Changed));
-        }
-        Ok(Ok(Outcome::Read(hash, before)))
     }
 
     /// A small file's content stays in the buffer.
     fn hash(&mut self, file: &mut File, stat: &Stat) -> io::Result<ContentHash> {
-        if stat.size <= SMALL {
-            self.buffer.clear();
-            file.take(SMALL + 1).read_to_end(&mut self.buffer)?;
-            return Ok(ContentHash::of(&self.buffer));
+        if stat.size > SMALL {
+            self.buffer.resize(SMALL as usize, 0);
+            return ContentHash::of_reader(file, &mut self.buffer).map(|(hash, _)| hash);
         }
-        self.buffer.resize(SMALL as usize, 0);
-        ContentHash::of_reader(file, &mut self.buffer).map(|(hash, _)| hash)
+        let size = stat.size as usize;
+        if self.buffer.len() < size {
+            self.buffer.resize(size, 0);
+        }
+        // A file that is longer by now fails the comparison of its sizes.
+        file.read_exact(&mut self.buffer[..size])?;
+        Ok(ContentHash::of(&self.buffer[..size]))
     }
 
     /// Returns false if a large file is no longer what it was when it was hashed.
@@ -189,7 +211,7 @@ impl<'w> Worker<'w> {
             return Ok(true);
         }
         if size <= SMALL {
-            filler.add(*hash, &self.buffer)?;
+            filler.add(*hash, &self.buffer[..size as usize])?;
             return Ok(true);
         }
         let rewound = file
@@ -206,10 +228,6 @@ impl<'w> Worker<'w> {
     fn finish(mut self) -> Result<()> {
         self.filler.as_mut().map_or(Ok(()), Filler::flush)
     }
-}
-
-fn stat(file: &File) -> io::Result<Stat> {
-    Ok(Stat::of(&file.metadata()?))
 }
 
 fn unreadable(mut failures: Vec<Failure>) -> Error {

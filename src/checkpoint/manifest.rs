@@ -6,6 +6,7 @@ use std::fs::File;
 use std::io::{self, BufReader, Write};
 use std::path::Path;
 
+use rayon::prelude::*;
 use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 
@@ -40,27 +41,15 @@ impl Manifest {
 
     fn write_json(&self, out: &mut impl Write) -> io::Result<()> {
         write!(out, "{{\"version\":{VERSION},\"files\":{{")?;
-        let mut line = Vec::with_capacity(256);
-        for (number, Entry { path, node }) in self.tree.entries().iter().enumerate() {
-            line.clear();
-            line.extend_from_slice(if number == 0 { b"\n" } else { b",\n" });
-            serde_json::to_writer(&mut line, &quote::in_json(path.as_bytes()))?;
-            line.push(b':');
-            match node {
-                Node::File { hash, size, mode } => {
-                    let hash = hash.hex();
-                    write!(line, r#"{{"sha256":"{}","size":{size},"mode":"{mode}"}}"#, hash.as_str())?;
-                }
-                Node::Symlink { hash, size } => write!(
-                    line,
-                    r#"{{"type":"symlink","sha256":"{}","size":{size},"mode":"777"}}"#,
-                    hash.hex().as_str()
-                )?,
-                Node::Dir { mode } => write!(line, r#"{{"type":"dir","mode":"{mode}"}}"#)?,
-            }
-            out.write_all(&line)?;
+        let (hash, pieces) = rayon::join(
+            || self.tree.hash(),
+            || self.tree.entries().par_chunks(4096).map(entries_to_json).collect::<io::Result<Vec<_>>>(),
+        );
+        for (number, piece) in pieces?.iter().enumerate() {
+            out.write_all(if number == 0 { b"\n" } else { b",\n" })?;
+            out.write_all(piece)?;
         }
-        write!(out, "}},\n\"tree\":\"{}\",\n\"rules\":", self.tree.hash())?;
+        write!(out, "}},\n\"tree\":\"{hash}\",\n\"rules\":")?;
         serde_json::to_writer(&mut *out, &rules_to_json(&self.rules))?;
         write!(out, ",\n\"coverage\":")?;
         serde_json::to_writer(&mut *out, &self.coverage)?;
@@ -94,6 +83,31 @@ impl Manifest {
         }
         Ok(manifest)
     }
+}
+
+/// Some entries, one a line, with commas between them.
+fn entries_to_json(entries: &[Entry]) -> io::Result<Vec<u8>> {
+    let mut out = Vec::with_capacity(entries.len() * 160);
+    for (number, Entry { path, node }) in entries.iter().enumerate() {
+        if number > 0 {
+            out.extend_from_slice(b",\n");
+        }
+        serde_json::to_writer(&mut out, &quote::in_json(path.as_bytes()))?;
+        match node {
+            Node::File { hash, size, mode } => {
+                let hash = hash.hex();
+                let hash = hash.as_str();
+                write!(out, r#":{{"sha256":"{hash}","size":{size},"mode":"{mode}"}}"#)?;
+            }
+            Node::Symlink { hash, size } => {
+                let hash = hash.hex();
+                let hash = hash.as_str();
+                write!(out, r#":{{"type":"symlink","sha256":"{hash}","size":{size},"mode":"777"}}"#)?;
+            }
+            Node::Dir { mode } => write!(out, r#":{{"type":"dir","mode":"{mode}"}}"#)?,
+        }
+    }
+    Ok(out)
 }
 
 fn damaged(path: &Path, why: String) -> Error {

@@ -1,4 +1,17 @@
 //! The checkpoint engine: capture a tree, tell exactly what changed, put it back, prove it.
+//!
+//! The flow, top to bottom:
+//!
+//! - [`workspace`] is a tree with its store: `capture`, and (in [`compare`]) `compare`
+//! - [`walk`] finds what is in scope, by the rules of [`ignore`] and [`sensitive`]; [`stat_cache`] spares reading
+//! - `hashing` reads the rest and fills the [`store`]
+//! - [`manifest`] is the tree as a file, [`coverage`] what it leaves out
+//! - [`patch`] writes, parses and applies `changes.diff`
+//! - [`restore`] takes a tree to the other side of a diff, all or nothing
+//! - [`saved`] is a checkpoint's directory: manifest, diff and result together
+//!
+//! Below them, words: [`path`], [`quote`], [`hash`], [`entry`]; and [`root`], through which alone the user's tree
+//! is touched.
 
 pub mod compare;
 pub mod contents;

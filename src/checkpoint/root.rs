@@ -27,6 +27,12 @@ pub struct Root {
     fd: OwnedFd,
 }
 
+impl AsFd for Root {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
 /// What `lstat` says of a path, as far as decree asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Found {
@@ -82,14 +88,20 @@ impl Root {
     /// The open directory that holds `path`. Fails with `NotADirectory` or `FilesystemLoop` if a link or a
     /// file is in the way, with `NotFound` if a directory is missing.
     fn parent<'p>(&self, path: &'p TreePath) -> io::Result<(OwnedFd, &'p OsStr)> {
+        let (dir, name) = match memchr::memrchr(b'/', path.as_bytes()) {
+            Some(slash) => (&path.as_bytes()[..slash], &path.as_bytes()[slash + 1..]),
+            None => (&b""[..], path.as_bytes()),
+        };
+        Ok((self.dir(dir)?.0, OsStr::from_bytes(name)))
+    }
+
+    /// Opens a directory of the tree (empty: its top), step by step.
+    pub fn dir(&self, path: &[u8]) -> io::Result<Dir> {
         let mut dir = self.fd.try_clone()?;
-        let mut rest = path.as_bytes();
-        while let Some(slash) = memchr::memchr(b'/', rest) {
-            let name = OsStr::from_bytes(&rest[..slash]);
-            dir = rustix::fs::openat(&dir, name, DIRECTORY, RawMode::empty())?;
-            rest = &rest[slash + 1..];
+        for name in path.split(|&byte| byte == b'/').filter(|name| !name.is_empty()) {
+            dir = rustix::fs::openat(&dir, OsStr::from_bytes(name), DIRECTORY, RawMode::empty())?;
         }
-        Ok((dir, OsStr::from_bytes(rest)))
+        Ok(Dir(dir))
     }
 
     /// What is at `path`; `None` if nothing is, or nothing can be, because a directory above it is missing or
@@ -141,8 +153,7 @@ impl Root {
     /// Opens a regular file to read it. Never blocks on a FIFO, never follows a link.
     pub fn open_file(&self, path: &TreePath) -> io::Result<File> {
         let (dir, name) = self.parent(path)?;
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let file = File::from(rustix::fs::openat(&dir, name, flags, RawMode::empty())?);
+        let file = Dir(dir).open(name.as_bytes())?;
         if !file.metadata()?.is_file() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
         }
@@ -248,6 +259,18 @@ impl Root {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let dir = rustix::fs::openat(self.fd.as_fd(), ".", flags, RawMode::empty())?;
         Ok(rustix::fs::syncfs(&dir)?)
+    }
+}
+
+/// An open directory of the tree, for many files in it.
+pub struct Dir(OwnedFd);
+
+impl Dir {
+    /// Opens a file in it to read it. Never blocks on a FIFO, never follows a link; whether it is a regular file
+    /// is for the caller to see.
+    pub fn open(&self, name: &[u8]) -> io::Result<File> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        Ok(File::from(rustix::fs::openat(&self.0, OsStr::from_bytes(name), flags, RawMode::empty())?))
     }
 }
 

@@ -14,7 +14,6 @@ use std::collections::HashMap;
 use std::fs;
 use std::io::Write;
 use std::ops::Range;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use super::hash::ContentHash;
@@ -51,16 +50,17 @@ pub struct Stat {
 }
 
 impl Stat {
-    /// From the system's answer.
-    pub fn of(metadata: &fs::Metadata) -> Self {
-        let time = |seconds, nanos: i64| Time { seconds, nanos: u32::try_from(nanos).unwrap_or(0) };
+    /// From the system's answer, whose numbers have other types on other machines.
+    #[allow(clippy::unnecessary_cast)]
+    pub fn of(stat: &rustix::fs::Stat) -> Self {
+        let time = |seconds: i64, nanos: u64| Time { seconds, nanos: nanos as u32 };
         Stat {
-            size: metadata.size(),
-            mtime: time(metadata.mtime(), metadata.mtime_nsec()),
-            ctime: time(metadata.ctime(), metadata.ctime_nsec()),
-            inode: metadata.ino(),
-            device: metadata.dev(),
-            mode: metadata.mode(),
+            size: stat.st_size as u64,
+            mtime: time(stat.st_mtime as i64, stat.st_mtime_nsec as u64),
+            ctime: time(stat.st_ctime as i64, stat.st_ctime_nsec as u64),
+            inode: stat.st_ino as u64,
+            device: stat.st_dev as u64,
+            mode: stat.st_mode as u32,
         }
     }
 }

@@ -12,7 +12,7 @@ use super::root::Root;
 use super::sensitive::Sensitive;
 use super::stat_cache::{CacheWriter, Known, Stat, StatCache, Time};
 use super::store::{Deposit, Store};
-use super::walk::{ItemKind, Walk, Walker};
+use super::walk::{Item, ItemKind, Walk, Walker};
 use crate::error::{IoContext, Kind, Result};
 use crate::fs::atomic;
 
@@ -142,7 +142,7 @@ impl Workspace {
         fs::create_dir_all(&self.scratch).at("create", &self.scratch)?;
         let path = self.scratch.join(format!("{}clock", atomic::TEMPORARY));
         let file = atomic::create_new(&path).at("create", &path)?;
-        let now = Stat::of(&file.metadata().at("read", &path)?).ctime;
+        let now = Stat::of(&rustix::fs::fstat(&file).at("read", &path)?).ctime;
         fs::remove_file(&path).at("remove", &path)?;
         Ok(now)
     }
@@ -163,18 +163,14 @@ fn store_links(walk: &Walk, deposit: &Deposit<'_>) -> Result<()> {
 
 /// Whether the walk knows something that the cache does not, or no longer has something that it has.
 fn cache_is_stale(cache: &StatCache, walk: &Walk) -> bool {
+    let is_news = |item: &Item| {
+        matches!(item.kind, ItemKind::File { cached: false, .. } | ItemKind::Symlink { cached: false, .. })
+    };
     walk.dirs.len() != cache.dir_count()
-        || walk.dirs.iter().any(|dir| {
-            let news = dir.items.iter().any(|item| {
-                matches!(
-                    item.kind,
-                    ItemKind::File { cached: false, .. } | ItemKind::Symlink { cached: false, .. }
-                )
-            });
-            news || cache
-                .dir(&dir.path)
-                .is_none_or(|known| !known.has_rules(&dir.fingerprint) || known.len() != dir.items.len())
-        })
+        || walk
+            .dirs
+            .iter()
+            .any(|dir| dir.cached_names != Some(dir.items.len()) || dir.items.iter().any(is_news))
 }
 
 /// Where the store is in the tree, if it is there and not in `.decree/`.

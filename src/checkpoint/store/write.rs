@@ -54,7 +54,7 @@ impl<'s> Deposit<'s> {
 
     /// A thread's own place to gather contents in.
     pub fn filler(&self) -> Result<Filler<'_, 's>> {
-        let compressor = Compressor::new(LEVEL).at("set up compression for", &self.store.dir)?;
+        let compressor = FrameCompressor::new().at("set up compression for", &self.store.dir)?;
         Ok(Filler { deposit: self, compressor, raw: Vec::with_capacity(FRAME), blobs: Vec::new() })
     }
 
@@ -78,7 +78,7 @@ impl<'s> Deposit<'s> {
     }
 
     /// Compresses and appends one frame.
-    fn append(&self, compressor: &mut Compressor<'_>, raw: &[u8]) -> Result<Frame> {
+    fn append(&self, compressor: &mut FrameCompressor, raw: &[u8]) -> Result<Frame> {
         let packed = compressor.compress(raw).at("compress into", &self.store.dir)?;
         let mut pack = self.pack.lock().expect("no thread panics while it writes");
         let pack = &mut *pack;
@@ -89,7 +89,7 @@ impl<'s> Deposit<'s> {
             pack.file = Some((file, path));
         }
         let (file, path) = pack.file.as_mut().expect("it was made above");
-        file.write_all(&packed).at("write", &*path)?;
+        file.write_all(packed).at("write", &*path)?;
         let frame = Frame {
             offset: pack.length,
             packed: u32::try_from(packed.len()).expect("a frame is far below 4 GiB"),
@@ -118,10 +118,29 @@ impl Drop for Deposit<'_> {
     }
 }
 
+/// Compresses into one buffer, again and again.
+struct FrameCompressor {
+    inner: Compressor<'static>,
+    packed: Vec<u8>,
+}
+
+impl FrameCompressor {
+    fn new() -> io::Result<Self> {
+        let packed = Vec::with_capacity(zstd::zstd_safe::compress_bound(FRAME));
+        Ok(FrameCompressor { inner: Compressor::new(LEVEL)?, packed })
+    }
+
+    fn compress(&mut self, raw: &[u8]) -> io::Result<&[u8]> {
+        self.packed.clear();
+        self.inner.compress_to_buffer(raw, &mut self.packed)?;
+        Ok(&self.packed)
+    }
+}
+
 /// One thread's unfinished frame.
 pub struct Filler<'d, 's> {
     deposit: &'d Deposit<'s>,
-    compressor: Compressor<'static>,
+    compressor: FrameCompressor,
     raw: Vec<u8>,
     blobs: Vec<Blob>,
 }

@@ -1,0 +1,95 @@
+//! The names in a directory, and what `stat` says of them, with as few system calls and allocations as it takes.
+
+use std::ffi::OsStr;
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+
+use rustix::fs::{AtFlags, FileType, Mode as RawMode, OFlags, RawDir};
+
+use crate::checkpoint::root::{FoundKind, Root};
+use crate::checkpoint::stat_cache::{Stat, path_order};
+
+/// A directory that was listed and is still open.
+pub struct Listing {
+    dir: OwnedFd,
+    names: Vec<u8>,
+    entries: Vec<Listed>,
+}
+
+/// One name in a listing.
+#[derive(Clone, Copy)]
+pub struct Listed {
+    start: u32,
+    length: u16,
+    /// What the directory says it is.
+    pub kind: FoundKind,
+}
+
+impl Listing {
+    /// Lists a directory (empty: the root), sorted as whole paths are.
+    pub fn read(root: &Root, path: &[u8]) -> io::Result<Listing> {
+        let path = if path.is_empty() { b"." } else { path };
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let dir = rustix::fs::openat(root, OsStr::from_bytes(path), flags, RawMode::empty())?;
+        let mut listing = Listing { dir, names: Vec::new(), entries: Vec::new() };
+        let mut buffer = [MaybeUninit::uninit(); 16 * 1024];
+        let mut raw = RawDir::new(&listing.dir, &mut buffer);
+        while let Some(entry) = raw.next() {
+            let entry = entry?;
+            let name = entry.file_name().to_bytes();
+            if name == b"." || name == b".." {
+                continue;
+            }
+            let kind = match entry.file_type() {
+                // Not every file system says.
+                FileType::Unknown => {
+                    match rustix::fs::statat(&listing.dir, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW) {
+                        Ok(stat) => FoundKind::of(stat.st_mode),
+                        Err(rustix::io::Errno::NOENT) => continue,
+                        Err(error) => return Err(error.into()),
+                    }
+                }
+                known => FoundKind::of(known.as_raw_mode()),
+            };
+            let start = u32::try_from(listing.names.len()).map_err(|_| io::ErrorKind::FileTooLarge)?;
+            listing.names.extend_from_slice(name);
+            listing.entries.push(Listed { start, length: name.len() as u16, kind });
+        }
+        let Listing { names, entries, .. } = &mut listing;
+        entries.sort_unstable_by(|a, b| {
+            path_order(
+                (name_in(names, a), a.kind == FoundKind::Dir),
+                (name_in(names, b), b.kind == FoundKind::Dir),
+            )
+        });
+        Ok(listing)
+    }
+
+    /// The entries, in the order of their paths.
+    pub fn entries(&self) -> &[Listed] {
+        &self.entries
+    }
+
+    /// An entry's name.
+    pub fn name(&self, entry: &Listed) -> &[u8] {
+        name_in(&self.names, entry)
+    }
+
+    /// What `stat` says of an entry.
+    pub fn stat(&self, entry: &Listed) -> io::Result<Stat> {
+        let name = OsStr::from_bytes(self.name(entry));
+        Ok(Stat::of(&rustix::fs::statat(&self.dir, name, AtFlags::SYMLINK_NOFOLLOW)?))
+    }
+
+    /// Where a link leads.
+    pub fn read_link(&self, entry: &Listed) -> io::Result<Box<[u8]>> {
+        let name = OsStr::from_bytes(self.name(entry));
+        Ok(rustix::fs::readlinkat(&self.dir, name, Vec::new())?.into_bytes().into_boxed_slice())
+    }
+}
+
+fn name_in<'n>(names: &'n [u8], entry: &Listed) -> &'n [u8] {
+    &names[entry.start as usize..][..usize::from(entry.length)]
+}

@@ -1,0 +1,457 @@
+//! Going through the tree.
+
+use std::collections::HashMap;
+use std::fs;
+use std::io;
+
+use rayon::prelude::*;
+
+use super::listing::{Listed, Listing};
+use super::result::{Item, ItemKind, Walk, WalkedDir};
+use super::scope::{Side, View};
+use crate::checkpoint::coverage::{Coverage, PathText};
+use crate::checkpoint::entry::{Mode, Tree};
+use crate::checkpoint::hash::ContentHash;
+use crate::checkpoint::ignore::{IgnoreFile, Rules, Source};
+use crate::checkpoint::path::{DECREE_DIR, TRACKER, TreePath};
+use crate::checkpoint::root::{FoundKind, Root, is_absent};
+use crate::checkpoint::sensitive::{Sensitive, Suspicion, holds_private_key};
+use crate::checkpoint::stat_cache::{CachedDir, Known, StatCache};
+use crate::error::{Error, Result};
+
+/// A directory with more entries than this is inspected by several threads.
+const LARGE_DIR: usize = 4096;
+
+/// What a walk needs to know.
+pub struct Walker<'a> {
+    /// The tree.
+    pub root: &'a Root,
+    /// What is known of files already.
+    pub cache: &'a StatCache,
+    /// Which files are left out as secrets.
+    pub sensitive: &'a Sensitive,
+    /// A directory of decree's own inside the tree, such as a store; left out without a word.
+    pub own_dir: Option<&'a TreePath>,
+    /// The checkpoint to compare with.
+    pub baseline: Option<Baseline<'a>>,
+}
+
+/// The state to compare with.
+pub struct Baseline<'a> {
+    /// What was there.
+    pub tree: &'a Tree,
+    /// The ignore files of then, by directory.
+    pub rules: HashMap<&'a [u8], &'a [IgnoreFile]>,
+    /// What was left out then.
+    pub coverage: &'a Coverage,
+}
+
+/// A directory still to be entered.
+struct Task {
+    path: Box<[u8]>,
+    mode: Mode,
+    in_scope: bool,
+    now: Side,
+    before: Option<Side>,
+    /// The baseline does not know this directory.
+    is_new: bool,
+}
+
+/// What came of one directory.
+struct Outcome {
+    dir: WalkedDir,
+    /// In the order of the directories among the items.
+    tasks: Vec<Task>,
+    ignore_files: Vec<IgnoreFile>,
+    coverage: Coverage,
+    beside: Vec<TreePath>,
+    opened: Option<(TreePath, Mode)>,
+    failures: Vec<Failure>,
+}
+
+type Failure = (Box<[u8]>, io::Error);
+
+/// What came of one entry of a directory.
+enum Seen {
+    /// Nothing to say: not there any more, decree's own, out of scope.
+    Nothing,
+    InScope(Item),
+    Enter(Box<[u8]>, Task),
+    IgnoredDir(TreePath),
+    IgnoredFile,
+    Sensitive(TreePath),
+    Special(TreePath),
+    Beside(TreePath),
+    Failed(Failure),
+}
+
+impl Walker<'_> {
+    /// Walks the whole tree.
+    pub fn walk(&self) -> Result<Walk> {
+        let side = Side::at_root();
+        let mut level = vec![Task {
+            path: Box::default(),
+            mode: Mode::DIR,
+            in_scope: true,
+            before: self.baseline.is_some().then(|| side.clone()),
+            now: side,
+            is_new: false,
+        }];
+        let mut walk = Walk::default();
+        let mut failures = Vec::new();
+        let mut entered = 1;
+        while !level.is_empty() {
+            let outcomes: Vec<Outcome> = level.into_par_iter().map(|task| self.enter(task)).collect();
+            level = Vec::new();
+            for mut outcome in outcomes {
+                for item in &mut outcome.dir.items {
+                    if let ItemKind::Dir(number) = &mut item.kind {
+                        *number = entered;
+                        entered += 1;
+                    }
+                }
+                walk.dirs.push(outcome.dir);
+                walk.ignore_files.extend(outcome.ignore_files);
+                walk.coverage.absorb(outcome.coverage);
+                walk.beside.extend(outcome.beside);
+                walk.opened.extend(outcome.opened);
+                failures.extend(outcome.failures);
+                level.extend(outcome.tasks);
+            }
+        }
+        walk.coverage.sort();
+        walk.beside.sort();
+        if failures.is_empty() { Ok(walk) } else { Err(unreadable(failures)) }
+    }
+
+    fn enter(&self, task: Task) -> Outcome {
+        let mut outcome = Outcome {
+            dir: WalkedDir {
+                path: task.path.clone(),
+                fingerprint: [0; 16],
+                items: Vec::new(),
+                cached_names: None,
+                mode: task.mode,
+                in_scope: task.in_scope,
+            },
+            tasks: Vec::new(),
+            ignore_files: Vec::new(),
+            coverage: Coverage::default(),
+            beside: Vec::new(),
+            opened: None,
+            failures: Vec::new(),
+        };
+        let listing = match self.list(&task, &mut outcome.opened) {
+            Ok(listing) => listing,
+            Err(error) if is_absent(&error) && !task.path.is_empty() => return outcome,
+            Err(error) => {
+                outcome.failures.push((task.path, error));
+                return outcome;
+            }
+        };
+        match self.read_ignore_files(&task, &listing) {
+            Ok(files) => outcome.ignore_files = files,
+            Err(failure) => {
+                outcome.failures.push(failure);
+                return outcome;
+            }
+        }
+        let now = task.now.enter(&task.path, &outcome.ignore_files);
+        let before = task.before.as_ref().map(|side| {
+            let files = self.baseline.as_ref().and_then(|b| b.rules.get(&*task.path));
+            side.enter(&task.path, files.copied().unwrap_or_default())
+        });
+        outcome.dir.fingerprint = self.fingerprint(&now.rules);
+        let known = self.cache.dir(&task.path);
+        outcome.dir.cached_names =
+            known.as_ref().filter(|dir| dir.has_rules(&outcome.dir.fingerprint)).map(CachedDir::len);
+        let here = Here {
+            task: &task,
+            listing: &listing,
+            known,
+            same_rules: before
+                .as_ref()
+                .is_none_or(|b| b.rules.fingerprint() == now.rules.fingerprint() && b.view == now.view),
+            now,
+            before,
+        };
+        if listing.entries().len() > LARGE_DIR {
+            let seen: Vec<Seen> =
+                listing.entries().par_iter().map(|entry| self.inspect(&here, entry)).collect();
+            seen.into_iter().for_each(|seen| outcome.take(seen));
+        } else {
+            for entry in listing.entries() {
+                outcome.take(self.inspect(&here, entry));
+            }
+        }
+        outcome
+    }
+
+    fn list(&self, task: &Task, opened: &mut Option<(TreePath, Mode)>) -> io::Result<Listing> {
+        match Listing::read(self.root, &task.path) {
+            // A routine may have taken the right to look away from itself.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied && task.before.is_some() => {
+                let dir = TreePath::new(&*task.path).map_err(|_| error)?;
+                self.root.set_mode(&dir, Mode::from_bits(task.mode.bits() | 0o700))?;
+                *opened = Some((dir, task.mode));
+                Listing::read(self.root, &task.path)
+            }
+            result => result,
+        }
+    }
+
+    fn read_ignore_files(&self, task: &Task, listing: &Listing) -> Result<Vec<IgnoreFile>, Failure> {
+        let mut files = Vec::new();
+        if task.now.view != View::All {
+            return Ok(files);
+        }
+        for source in Source::ALL {
+            let found = listing.entries().iter().find(|entry| {
+                entry.kind == FoundKind::File && listing.name(entry) == source.file_name().as_bytes()
+            });
+            let Some(found) = found else { continue };
+            let path = TreePath::joined(&task.path, listing.name(found));
+            let text = match self.root.open_file(&path).and_then(read_all) {
+                Ok(text) => text.into_boxed_slice(),
+                Err(error) if is_absent(&error) => continue,
+                Err(error) => return Err((path.as_bytes().into(), error)),
+            };
+            files.push(IgnoreFile { dir: task.path.clone(), source, text });
+        }
+        Ok(files)
+    }
+
+    fn inspect(&self, here: &Here<'_>, entry: &Listed) -> Seen {
+        let name = here.listing.name(entry);
+        if self.is_own(&here.task.path, name) {
+            return Seen::Nothing;
+        }
+        let path = TreePath::joined(&here.task.path, name);
+        if name == b".git" {
+            return match here.task.is_new {
+                true => Seen::Beside(path),
+                false => Seen::Nothing,
+            };
+        }
+        let is_dir = entry.kind == FoundKind::Dir;
+        let known = here.known.as_ref().and_then(|dir| dir.find(name, is_dir));
+        let scope = self.scope(here, &path, is_dir, known.is_some());
+        let seen = match () {
+            () if is_dir => self.inspect_dir(here, entry, &path, scope),
+            () if scope.in_scope => self.inspect_leaf(here, entry, &path, known),
+            () if scope.beside => Ok(Seen::Beside(path.clone())),
+            () => Ok(Seen::IgnoredFile),
+        };
+        match seen {
+            Ok(seen) => seen,
+            Err(error) if is_absent(&error) => Seen::Nothing,
+            Err(error) => Seen::Failed((path.as_bytes().into(), error)),
+        }
+    }
+
+    fn inspect_leaf(
+        &self,
+        here: &Here<'_>,
+        entry: &Listed,
+        path: &TreePath,
+        known: Option<&Known>,
+    ) -> io::Result<Seen> {
+        let new = |was_left_out: fn(&Coverage, &TreePath) -> bool| {
+            self.baseline.as_ref().is_some_and(|baseline| !was_left_out(baseline.coverage, path))
+        };
+        let kind = match entry.kind {
+            FoundKind::Symlink => {
+                let target = here.listing.read_link(entry)?;
+                let hash = ContentHash::of(&target);
+                let cached = matches!(known, Some(Known::Link(then)) if *then == hash);
+                ItemKind::Symlink { target, hash, cached }
+            }
+            FoundKind::File => {
+                let stat = here.listing.stat(entry)?;
+                let hit = match known {
+                    Some(Known::File { stat: then, hash, trusted: true }) if *then == stat => Some(*hash),
+                    _ => None,
+                };
+                if hit.is_none() && self.is_sensitive(here, path)? {
+                    return Ok(match new(Coverage::is_sensitive) {
+                        true => Seen::Beside(path.clone()),
+                        false => Seen::Sensitive(path.clone()),
+                    });
+                }
+                ItemKind::File { stat, hash: hit, cached: hit.is_some() }
+            }
+            FoundKind::Special | FoundKind::Dir => {
+                return Ok(match new(Coverage::is_special) {
+                    true => Seen::Beside(path.clone()),
+                    false => Seen::Special(path.clone()),
+                });
+            }
+        };
+        Ok(Seen::InScope(Item { name: here.listing.name(entry).into(), kind }))
+    }
+
+    fn inspect_dir(
+        &self,
+        here: &Here<'_>,
+        entry: &Listed,
+        path: &TreePath,
+        scope: Scope,
+    ) -> io::Result<Seen> {
+        let known_before = self.baseline.as_ref().is_some_and(|b| b.tree.has_dir(path.as_bytes()));
+        let open = scope.now_below == View::OnlyKept || scope.before_below == Some(View::OnlyKept);
+        if !scope.in_scope && !known_before && !open {
+            return Ok(match scope.beside {
+                true => Seen::Beside(path.clone()),
+                false => Seen::IgnoredDir(path.clone()),
+            });
+        }
+        let before = here.before.as_ref().zip(scope.before_below);
+        let task = Task {
+            path: path.as_bytes().into(),
+            mode: Mode::from_bits(here.listing.stat(entry)?.mode),
+            in_scope: scope.in_scope || known_before,
+            now: here.now.with_view(scope.now_below),
+            before: before.map(|(side, view)| side.with_view(view)),
+            is_new: self.baseline.is_some() && !known_before,
+        };
+        Ok(Seen::Enter(here.listing.name(entry).into(), task))
+    }
+
+    /// Whether a path is in scope, by the rules of now and, with a baseline, of then.
+    fn scope(&self, here: &Here<'_>, path: &TreePath, is_dir: bool, known: bool) -> Scope {
+        let cached_rules = || {
+            let fingerprint = self.fingerprint(&here.now.rules);
+            here.known.as_ref().is_some_and(|dir| dir.has_rules(&fingerprint))
+        };
+        if known && here.same_rules && here.now.view == View::All && cached_rules() {
+            return Scope {
+                in_scope: true,
+                beside: false,
+                now_below: View::All,
+                before_below: here.before.as_ref().map(|_| View::All),
+            };
+        }
+        let now = here.now.judge(path.as_bytes(), is_dir);
+        let (Some(side), Some(baseline)) = (&here.before, &self.baseline) else {
+            return Scope { in_scope: now.visible, beside: false, now_below: now.below, before_below: None };
+        };
+        let before = match here.same_rules {
+            true => now,
+            false => side.judge(path.as_bytes(), is_dir),
+        };
+        let held = baseline.tree.get(path).is_some();
+        let in_scope = held || (now.visible && before.visible);
+        Scope {
+            in_scope,
+            beside: !in_scope && (before.visible || here.task.is_new),
+            now_below: now.below,
+            before_below: Some(before.below),
+        }
+    }
+
+    fn is_own(&self, dir: &[u8], name: &[u8]) -> bool {
+        (dir.is_empty() && name == DECREE_DIR)
+            || is_joined(TRACKER, dir, name)
+            || self.own_dir.is_some_and(|own| is_joined(own.as_bytes(), dir, name))
+    }
+
+    /// Whether a file is to be left out as a secret: nothing asks for it by name, and no checkpoint holds it.
+    fn is_sensitive(&self, here: &Here<'_>, path: &TreePath) -> io::Result<bool> {
+        let suspicion = self.sensitive.suspect(path.as_bytes());
+        if suspicion == Suspicion::None {
+            return Ok(false);
+        }
+        let held = self.baseline.as_ref().is_some_and(|b| b.tree.get(path).is_some());
+        if held || here.now.judge(path.as_bytes(), false).asked_for {
+            return Ok(false);
+        }
+        match (suspicion, &self.baseline) {
+            (Suspicion::MaybeKey, None) => holds_private_key(&mut self.root.open_file(path)?),
+            (Suspicion::MaybeKey, Some(_)) => holds_private_key(&mut self.root.open_file_forced(path)?),
+            _ => Ok(true),
+        }
+    }
+
+    /// Tells apart everything that decides whether a name is visible.
+    fn fingerprint(&self, rules: &Rules) -> [u8; 16] {
+        let mut fingerprint = rules.fingerprint();
+        for (byte, other) in fingerprint.iter_mut().zip(self.sensitive.fingerprint()) {
+            *byte ^= other;
+        }
+        fingerprint
+    }
+}
+
+/// A directory while its entries are inspected.
+struct Here<'h> {
+    task: &'h Task,
+    listing: &'h Listing,
+    known: Option<CachedDir<'h>>,
+    now: Side,
+    before: Option<Side>,
+    /// The rules of then and of now are the same here.
+    same_rules: bool,
+}
+
+#[derive(Clone, Copy)]
+struct Scope {
+    in_scope: bool,
+    beside: bool,
+    now_below: View,
+    before_below: Option<View>,
+}
+
+impl Outcome {
+    fn take(&mut self, seen: Seen) {
+        match seen {
+            Seen::Nothing => {}
+            Seen::InScope(item) => self.dir.items.push(item),
+            Seen::Enter(name, task) => {
+                // The number is given when the level is complete.
+                self.dir.items.push(Item { name, kind: ItemKind::Dir(0) });
+                self.tasks.push(task);
+            }
+            Seen::IgnoredDir(path) => self.coverage.ignored_dirs.push(PathText(path)),
+            Seen::IgnoredFile => self.coverage.ignored_files += 1,
+            Seen::Sensitive(path) => self.coverage.sensitive.push(PathText(path)),
+            Seen::Special(path) => self.coverage.special.push(PathText(path)),
+            Seen::Beside(path) => self.beside.push(path),
+            Seen::Failed(failure) => self.failures.push(failure),
+        }
+    }
+}
+
+/// Whether `whole` is `name` in `dir`.
+fn is_joined(whole: &[u8], dir: &[u8], name: &[u8]) -> bool {
+    match dir.is_empty() {
+        true => whole == name,
+        false => {
+            whole.len() == dir.len() + 1 + name.len()
+                && whole.starts_with(dir)
+                && whole[dir.len()] == b'/'
+                && whole.ends_with(name)
+        }
+    }
+}
+
+fn read_all(mut file: fs::File) -> io::Result<Vec<u8>> {
+    let mut text = Vec::new();
+    io::Read::read_to_end(&mut file, &mut text)?;
+    Ok(text)
+}
+
+fn unreadable(failures: Vec<Failure>) -> Error {
+    let lines = failures
+        .iter()
+        .map(|(path, error)| {
+            let path = if path.is_empty() { &b"."[..] } else { path };
+            format!("{}: {error}", crate::checkpoint::quote::for_people(path))
+        })
+        .collect();
+    Error::integrity(format!(
+        "cannot checkpoint: {} cannot be read",
+        crate::checkpoint::count(failures.len(), "path")
+    ))
+    .details(lines, 20)
+    .hint("make them readable, or leave them out with a line in .decreeignore")
+}
