@@ -161,7 +161,11 @@ pub trait IoContext<T> {
 impl<T, E: Into<io::Error>> IoContext<T> for std::result::Result<T, E> {
     fn at(self, verb: &str, path: impl AsRef<Path>) -> Result<T> {
         self.map_err(|error| {
-            let error: io::Error = error.into();
+            // An error of our own that had to pass through somebody else's code knows best.
+            let error = match error.into().downcast::<Error>() {
+                Ok(own) => return own,
+                Err(error) => error,
+            };
             let full = matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
             let failure =
                 Error::failed(format!("cannot {verb} {}", path.as_ref().display())).caused_by(error);

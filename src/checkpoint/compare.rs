@@ -1,12 +1,12 @@
 //! What changed since a checkpoint.
 
-use super::entry::{Entry, Mode, Node, Tree};
+use super::entry::{Entry, Node, Tree};
 use super::hash::ContentHash;
 use super::hashing::hash_missing;
 use super::manifest::Manifest;
+use super::opened::Opened;
 use super::path::TreePath;
 use super::progress::Progress;
-use super::root::Root;
 use super::stat_cache::StatCache;
 use super::walk::{Baseline, Walker};
 use super::workspace::Workspace;
@@ -34,36 +34,7 @@ pub struct Changes<'r> {
     pub beside: Vec<TreePath>,
     /// The combined hash of the tree as it is now.
     pub tree_hash: ContentHash,
-    opened: Opened<'r>,
-}
-
-impl Changes<'_> {
-    /// Closes the opened directories again; also happens when this goes.
-    pub fn close(&mut self) {
-        self.opened.close();
-    }
-}
-
-/// Directories that were made readable.
-struct Opened<'r> {
-    root: &'r Root,
-    dirs: Vec<(TreePath, Mode)>,
-}
-
-impl Opened<'_> {
-    fn close(&mut self) {
-        // Children before parents: a closed parent would keep us from its children.
-        self.dirs.sort_by_key(|(path, _)| std::cmp::Reverse(path.depth()));
-        for (path, mode) in self.dirs.drain(..) {
-            let _ = self.root.set_mode(&path, mode);
-        }
-    }
-}
-
-impl Drop for Opened<'_> {
-    fn drop(&mut self) {
-        self.close();
-    }
+    _opened: Opened<'r>,
 }
 
 impl Workspace {
@@ -79,14 +50,14 @@ impl Workspace {
             ..self.walker(&cache)
         };
         let mut walk = walker.walk()?;
-        let opened = Opened { root: &self.root, dirs: std::mem::take(&mut walk.opened) };
+        let opened = Opened::new(&self.root, std::mem::take(&mut walk.opened));
         hash_missing(&self.root, &mut walk, None, true, progress)?;
         let now = walk.to_tree();
         Ok(Changes {
             list: differences(&manifest.tree, &now),
             beside: walk.beside,
             tree_hash: now.hash(),
-            opened,
+            _opened: opened,
         })
     }
 }

@@ -21,6 +21,7 @@ pub mod hash;
 mod hashing;
 pub mod ignore;
 pub mod manifest;
+mod opened;
 pub mod patch;
 pub mod path;
 pub mod progress;

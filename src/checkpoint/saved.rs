@@ -179,6 +179,7 @@ impl Saved {
             if changes.list.is_empty() && changes.beside.is_empty() && !even_if_empty {
                 return Ok(None);
             }
+            self.keep_previous()?;
             let mut file = AtomicFile::create(self.diff_path())?;
             match workspace.write_diff(&changes, &mut file) {
                 Ok(counts) => {
@@ -193,6 +194,26 @@ impl Saved {
                 Err(error) => return Err(error),
             }
         }
+    }
+
+    /// What was recorded before moves to `previous/<k>/`; nothing is lost.
+    fn keep_previous(&self) -> Result<()> {
+        if !self.is_sealed() {
+            return Ok(());
+        }
+        let previous = self.dir.join("previous");
+        let place = (1..).map(|k| previous.join(k.to_string())).find(|place| !place.exists());
+        let place = place.expect("there is always another number");
+        fs::create_dir_all(&place).at("create", &place)?;
+        // The result first: a diff without one is still whole.
+        for path in [self.result_path(), self.diff_path()] {
+            let name = path.file_name().expect("they are files");
+            match fs::rename(&path, place.join(name)) {
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                result => result.at("move", &path)?,
+            }
+        }
+        Ok(())
     }
 
     /// Puts back what the recorded diff changed.
@@ -295,8 +316,7 @@ impl Saved {
             .filter_map(|entry| {
                 let (hash, _) = entry.node.content()?;
                 let result = workspace.store.reader(&hash).and_then(|mut reader| {
-                    std::io::copy(&mut reader, &mut std::io::sink())
-                        .map_err(|error| workspace.store.damaged(&hash, error))
+                    std::io::copy(&mut reader, &mut std::io::sink()).at("read", workspace.store.dir())
                 });
                 result.err().map(|error| format!("{}: {error}", entry.path))
             })

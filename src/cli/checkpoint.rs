@@ -134,7 +134,10 @@ fn warn_of_gaps(context: &Context, coverage: &Coverage) {
 
 fn list(context: &Context, args: &ListArgs) -> Result<()> {
     let project = context.project()?;
-    let records = history::list(&project.layout.checkpoints())?;
+    let (records, damaged) = history::list(&project.layout.checkpoints())?;
+    for error in damaged {
+        context.ui.warn(&error.to_string());
+    }
     if args.format == Format::Json {
         let list: Vec<_> = records.iter().map(to_json).collect();
         return context.ui.print(&format!("{:#}\n", json!({ "checkpoints": list })));
@@ -220,14 +223,19 @@ fn coverage_rows(coverage: &Coverage) -> Vec<Vec<String>> {
 fn verify(context: &Context, args: &VerifyArgs) -> Result<()> {
     let project = context.project()?;
     let workspace = project.workspace()?;
+    let mut failed = false;
     let saved: Vec<Saved> = match &args.id {
         Some(id) => vec![history::find(&project.layout, id)?.saved().clone()],
-        None => history::list(&project.layout.checkpoints())?
-            .iter()
-            .map(|record| Saved::new(&record.id, project.layout.checkpoints().join(&record.id)))
-            .collect(),
+        None => {
+            let (records, damaged) = history::list(&project.layout.checkpoints())?;
+            for error in damaged {
+                context.ui.error(&error);
+                failed = true;
+            }
+            let dir = project.layout.checkpoints();
+            records.iter().map(|record| Saved::new(&record.id, dir.join(&record.id))).collect()
+        }
     };
-    let mut failed: Option<Error> = None;
     for checkpoint in &saved {
         match verify_one(&project.layout.checkpoints(), &workspace, checkpoint) {
             Ok(entries) => context.ui.print(&format!(
@@ -235,16 +243,16 @@ fn verify(context: &Context, args: &VerifyArgs) -> Result<()> {
                 checkpoint.id(),
                 ui::grouped(entries as u64)
             ))?,
-            Err(error) if saved.len() == 1 => return Err(error),
+            Err(error) if args.id.is_some() => return Err(error),
             Err(error) => {
                 context.ui.error(&error);
-                failed = Some(error);
+                failed = true;
             }
         }
     }
     match failed {
-        None => Ok(()),
-        Some(_) => Err(Error::integrity("not every checkpoint is whole")),
+        false => Ok(()),
+        true => Err(Error::integrity("not every checkpoint is whole")),
     }
 }
 

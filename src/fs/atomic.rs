@@ -94,12 +94,15 @@ pub fn sync_dir(dir: &Path) -> Result<()> {
     File::open(dir).and_then(|dir| dir.sync_all()).at("sync", dir)
 }
 
-/// Removes unfinished files that a killed process left in `dir`. Only for the holder of the lock.
+/// Removes unfinished files and directories that a killed process left in `dir`. Only for the holder of the lock.
 pub fn sweep(dir: &Path) {
     let Ok(entries) = fs::read_dir(dir) else { return };
     for entry in entries.flatten() {
         if entry.file_name().to_string_lossy().starts_with(TEMPORARY) {
-            let _ = fs::remove_file(entry.path());
+            let _ = match entry.path().is_dir() {
+                true => fs::remove_dir_all(entry.path()),
+                false => fs::remove_file(entry.path()),
+            };
         }
     }
 }

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use crate::checkpoint::saved::Saved;
 use crate::error::{Error, IoContext, Result};
+use crate::fs::atomic::TEMPORARY;
 use crate::message::MessageId;
 use crate::project::Layout;
 
@@ -68,6 +69,7 @@ pub fn names_in(dir: &Path) -> Result<Vec<String>> {
     for entry in entries {
         let entry = entry.at("read", dir)?;
         if let Ok(name) = entry.file_name().into_string()
+            && !name.starts_with(TEMPORARY)
             && entry.path().is_dir()
         {
             names.push(name);

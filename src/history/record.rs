@@ -11,12 +11,13 @@ use crate::checkpoint::progress::Progress;
 use crate::checkpoint::saved::Saved;
 use crate::checkpoint::workspace::Workspace;
 use crate::error::{Error, IoContext, Result};
-use crate::fs::{atomic, random_hex};
+use crate::fs::atomic::{self, TEMPORARY};
+use crate::fs::random_hex;
 
 /// The version of `checkpoint.json`.
 const VERSION: u32 = 1;
 
-/// `checkpoint.json`: written last, so a directory that has one is a whole checkpoint.
+/// `checkpoint.json`. A checkpoint's directory gets its name when everything in it is written.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct CheckpointRecord {
     version: u32,
@@ -44,11 +45,32 @@ pub fn create(
     let manifest = workspace.capture(progress)?;
     let now = jiff::Timestamp::now();
     let id = format!("chk_{}_{}", now.strftime("%Y%m%d_%H%M%S"), &random_hex()[..6]);
-    let dir = checkpoints.join(&id);
     fs::create_dir_all(checkpoints).at("create", checkpoints)?;
-    fs::create_dir(&dir).at("create", &dir)?;
-    let saved = Saved::new(&id, &dir);
-    manifest.write(&saved.manifest_path())?;
+    let unfinished = checkpoints.join(format!("{TEMPORARY}{id}"));
+    let dir = checkpoints.join(&id);
+    let record = fill(&unfinished, id, now, reason, &manifest).and_then(|record| {
+        fs::rename(&unfinished, &dir).at("write", &dir)?;
+        atomic::sync_dir(checkpoints)?;
+        Ok(record)
+    });
+    if record.is_err() {
+        let _ = fs::remove_dir_all(&unfinished);
+    }
+    let record = record?;
+    let saved = Saved::new(&record.id, dir);
+    Ok((record, saved, manifest))
+}
+
+/// Writes a checkpoint's files.
+fn fill(
+    dir: &Path,
+    id: String,
+    now: jiff::Timestamp,
+    reason: Option<String>,
+    manifest: &Manifest,
+) -> Result<CheckpointRecord> {
+    fs::create_dir(dir).at("create", dir)?;
+    manifest.write(&Saved::new(&id, dir).manifest_path())?;
     let (files, bytes) = manifest.tree.count();
     let record = CheckpointRecord {
         version: VERSION,
@@ -61,8 +83,7 @@ pub fn create(
     };
     let text = serde_json::to_vec_pretty(&record).expect("a record is plain data");
     atomic::write(&dir.join("checkpoint.json"), &text)?;
-    atomic::sync_dir(checkpoints)?;
-    Ok((record, saved, manifest))
+    Ok(record)
 }
 
 impl CheckpointRecord {
@@ -71,8 +92,8 @@ impl CheckpointRecord {
         let path = dir.join("checkpoint.json");
         let text = match fs::read(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Err(Error::integrity(format!("{} is not a whole checkpoint", dir.display()))
-                    .detail("it was being made when decree was killed; nothing relies on it"));
+                return Err(Error::integrity(format!("{} is missing", path.display()))
+                    .hint("`decree diff` and `decree revert` work from the manifest, if that is there"));
             }
             result => result.at("read", &path)?,
         };
@@ -85,15 +106,15 @@ impl CheckpointRecord {
     }
 }
 
-/// All whole checkpoints, oldest first.
-pub fn list(checkpoints: &Path) -> Result<Vec<CheckpointRecord>> {
-    let mut records = Vec::new();
+/// All checkpoints, oldest first; and what is wrong with those that cannot be read.
+pub fn list(checkpoints: &Path) -> Result<(Vec<CheckpointRecord>, Vec<Error>)> {
+    let (mut records, mut damaged) = (Vec::new(), Vec::new());
     for id in super::lookup::names_in(checkpoints)? {
-        let dir = checkpoints.join(&id);
-        if dir.join("checkpoint.json").exists() {
-            records.push(CheckpointRecord::read(&dir)?);
+        match CheckpointRecord::read(&checkpoints.join(&id)) {
+            Ok(record) => records.push(record),
+            Err(error) => damaged.push(error),
         }
     }
     records.sort_by(|a, b| (&a.created_at, &a.id).cmp(&(&b.created_at, &b.id)));
-    Ok(records)
+    Ok((records, damaged))
 }

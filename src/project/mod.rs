@@ -52,6 +52,7 @@ impl Project {
         let lock = Lock::take(&self.layout.lock(), command)?;
         let recovered = recover(workspace.root(), &self.layout.scratch())?;
         for dir in [self.layout.checkpoints(), self.layout.runs()] {
+            atomic::sweep(&dir);
             sweep_below(&dir);
         }
         Ok((lock, recovered))

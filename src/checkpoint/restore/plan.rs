@@ -10,6 +10,7 @@ use super::stage::stage;
 use super::transaction::{Transaction, make_dirs};
 use crate::checkpoint::coverage::PathText;
 use crate::checkpoint::entry::{Node, describe};
+use crate::checkpoint::opened::Opened;
 use crate::checkpoint::patch::parse::Patch;
 use crate::checkpoint::patch::rebuild::Direction;
 use crate::checkpoint::path::TreePath;
@@ -55,6 +56,8 @@ impl Workspace {
     /// Takes the tree to the other side of a diff, or leaves it alone.
     pub fn restore(&self, goal: &Goal<'_>) -> Result<Outcome> {
         let steps = steps(goal.patch, goal.direction);
+        let mut opened = Opened::above(&self.root, steps.iter().map(|step| &step.path.0))
+            .at("look into", self.root.path())?;
         let found: Vec<Option<Node>> = steps
             .par_iter()
             .map(|step| present(&self.root, &step.path.0).at("read", step.path.0.as_path()))
@@ -77,7 +80,11 @@ impl Workspace {
         }
         let dir = self.scratch.join(format!("restore-{}", random_hex()));
         make_dirs(&dir)?;
-        let result = self.move_in(goal, steps, &beside, &dir);
+        let dirs = self.dirs_above(&steps, &opened)?;
+        let result = self.move_in(goal, steps, dirs, &beside, &dir);
+        if result.is_ok() {
+            opened.forget();
+        }
         if result.is_err() && !dir.join(super::journal::FILE).exists() {
             let _ = std::fs::remove_dir_all(&dir);
         }
@@ -88,6 +95,7 @@ impl Workspace {
         &self,
         goal: &Goal<'_>,
         steps: Vec<Step>,
+        dirs: Vec<DirMode>,
         beside: &[&TreePath],
         dir: &Path,
     ) -> Result<Restored> {
@@ -102,7 +110,6 @@ impl Workspace {
             .map(|(path, to)| SetAside { path: quote::in_json(path.as_bytes()).into_owned(), to: to.clone() })
             .collect();
         let verified = steps.len();
-        let dirs = self.dirs_above(&steps)?;
         let journal = Journal::new(goal.what.clone(), steps, asides, dirs);
         Transaction::new(&self.root, dir.to_owned(), journal).run()?;
         Ok(Restored { verified, set_aside })
@@ -165,7 +172,7 @@ impl Workspace {
     }
 
     /// The directories above the steps as they are now.
-    fn dirs_above(&self, steps: &[Step]) -> Result<Vec<DirMode>> {
+    fn dirs_above(&self, steps: &[Step], opened: &Opened<'_>) -> Result<Vec<DirMode>> {
         let mut paths: Vec<TreePath> =
             steps.iter().flat_map(|step| step.path.0.ancestors().collect::<Vec<_>>()).collect();
         paths.extend(steps.iter().map(|step| step.path.0.clone()));
@@ -176,7 +183,8 @@ impl Workspace {
             if let Some(found) = self.root.find(&path).at("read", path.as_path())?
                 && found.kind == FoundKind::Dir
             {
-                dirs.push(DirMode { path: PathText(path), mode: found.mode.to_string() });
+                let mode = opened.real_mode(&path).unwrap_or(found.mode);
+                dirs.push(DirMode { path: PathText(path), mode: mode.to_string() });
             }
         }
         Ok(dirs)

@@ -17,6 +17,7 @@ use crate::checkpoint::path::TreePath;
 use crate::checkpoint::quote;
 use crate::checkpoint::root::{FoundKind, Root, is_absent};
 use crate::error::{Error, IoContext, Result};
+use crate::fs::atomic;
 
 /// A move that is prepared, under way, or was cut off.
 pub struct Transaction<'r> {
@@ -63,7 +64,8 @@ pub fn recover(root: &Root, scratch: &Path) -> Result<Vec<Recovered>> {
     };
     for entry in entries {
         let dir = entry.at("read", scratch)?.path();
-        if dir.join(FILE).exists() {
+        // Not being able to tell is not the same as there being none.
+        if dir.is_dir() && dir.join(FILE).try_exists().at("read", &dir)? {
             let journal = Journal::read(&dir)?;
             recovered.push(Transaction { root, dir, journal }.resume()?);
         } else if dir.is_dir() {
@@ -136,6 +138,9 @@ impl<'r> Transaction<'r> {
             if !step.is_saved() || done {
                 continue;
             }
+            if self.root.find(path).at("read", path.as_path())?.is_none() {
+                continue;
+            }
             let to = saved(&self.dir, n);
             self.root.move_out(path, &to).at("move away", path.as_path())?;
             // Only what was expected may be replaced; looking after the move leaves no gap to slip into.
@@ -171,6 +176,7 @@ impl<'r> Transaction<'r> {
 
     fn backwards(&self) -> Result<()> {
         self.open_dirs()?;
+        self.refuse_strangers()?;
         for (n, step) in self.journal.steps.iter().enumerate().rev() {
             let path = &step.path.0;
             let new = staged(&self.dir, n);
@@ -206,6 +212,27 @@ impl<'r> Transaction<'r> {
         self.close()
     }
 
+    /// Before anything moves back: what stands where a new file was put has to be that file still. A person may
+    /// have come in between, and what they wrote is not ours to throw away.
+    fn refuse_strangers(&self) -> Result<()> {
+        let mut strangers = Vec::new();
+        for (n, step) in self.journal.steps.iter().enumerate() {
+            let path = &step.path.0;
+            if !step.is_staged() || exists(&staged(&self.dir, n)) {
+                continue;
+            }
+            let found = present(self.root, path).at("read", path.as_path())?;
+            if found.is_some_and(|found| found.content() != step.to.and_then(|to| to.content())) {
+                strangers.push(format!("{path}: changed since it was put there"));
+            }
+        }
+        match strangers.is_empty() {
+            true => Ok(()),
+            false => Err(Error::failed(format!("{} of the new files changed since", strangers.len()))
+                .details(strangers, 20)),
+        }
+    }
+
     /// Proves the result, makes it durable, and ends the transaction.
     fn finish(&self) -> Result<()> {
         self.verify(Side::To)?;
@@ -217,6 +244,7 @@ impl<'r> Transaction<'r> {
     fn close(&self) -> Result<()> {
         let journal = self.dir.join(FILE);
         fs::remove_file(&journal).at("remove", &journal)?;
+        atomic::sync_dir(&self.dir)?;
         let _ = fs::remove_dir_all(&self.dir);
         Ok(())
     }

@@ -97,15 +97,8 @@ impl Store {
     pub fn read(&self, hash: &ContentHash) -> Result<Vec<u8>> {
         let mut reader = self.reader(hash)?;
         let mut out = Vec::with_capacity(usize::try_from(reader.left).unwrap_or(0));
-        reader.read_to_end(&mut out).map_err(|error| self.damaged(hash, error))?;
+        reader.read_to_end(&mut out).at("read", &self.dir)?;
         Ok(out)
-    }
-
-    /// The error for a content that could not be read back.
-    pub fn damaged(&self, hash: &ContentHash, error: io::Error) -> Error {
-        Error::integrity(format!("the store is damaged: content {hash}"))
-            .detail(format!("store: {}", self.dir.display()))
-            .caused_by(error)
     }
 
     /// The packs there are, without opening them.
@@ -269,6 +262,15 @@ pub struct ContentReader<'s> {
 }
 
 impl ContentReader<'_> {
+    /// Carries an integrity error of our own through code that knows only `io::Error`.
+    fn damaged(&self, why: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Error {
+        let pack = &self.packs[self.pack].path;
+        let error = Error::integrity(format!("the store is damaged: content {}", self.blob.hash))
+            .detail(format!("pack: {}", pack.display()))
+            .caused_by(why);
+        io::Error::new(io::ErrorKind::InvalidData, error)
+    }
+
     fn refill(&mut self) -> io::Result<&[u8]> {
         let exhausted = self.current.as_ref().is_none_or(|raw| self.at >= raw.len());
         if exhausted {
@@ -285,7 +287,7 @@ impl ContentReader<'_> {
         let rest = raw
             .get(self.at..)
             .filter(|rest| !rest.is_empty())
-            .ok_or_else(|| invalid("a content begins past its frame"))?;
+            .ok_or_else(|| self.damaged("it begins past its frame"))?;
         Ok(&rest[..rest.len().min(usize::try_from(self.left).unwrap_or(usize::MAX))])
     }
 }
@@ -296,7 +298,7 @@ impl Read for ContentReader<'_> {
             if let Some(hasher) = self.hasher.take()
                 && hasher.finish().0 != self.blob.hash
             {
-                return Err(invalid("what is stored does not have its hash"));
+                return Err(self.damaged("what is stored does not have its hash"));
             }
             return Ok(0);
         }

@@ -13,6 +13,7 @@ use crate::checkpoint::coverage::{Coverage, PathText};
 use crate::checkpoint::entry::{Mode, Tree};
 use crate::checkpoint::hash::ContentHash;
 use crate::checkpoint::ignore::{IgnoreFile, Rules, Source};
+use crate::checkpoint::opened::Opened;
 use crate::checkpoint::path::{DECREE_DIR, TRACKER, TreePath};
 use crate::checkpoint::root::{FoundKind, Root, is_absent};
 use crate::checkpoint::sensitive::{Sensitive, Suspicion, holds_private_key};
@@ -121,7 +122,11 @@ impl Walker<'_> {
         }
         walk.coverage.sort();
         walk.beside.sort();
-        if failures.is_empty() { Ok(walk) } else { Err(unreadable(failures)) }
+        if failures.is_empty() {
+            return Ok(walk);
+        }
+        drop(Opened::new(self.root, walk.opened));
+        Err(unreadable(failures))
     }
 
     fn enter(&self, task: Task) -> Outcome {

@@ -1,0 +1,73 @@
+//! Directories that this user had made unreadable for itself, opened for a while.
+
+use std::cmp::Reverse;
+use std::io;
+
+use super::entry::Mode;
+use super::path::TreePath;
+use super::root::{FoundKind, Root};
+
+/// What the owner needs to look into a directory and change it.
+const OPEN: u32 = 0o700;
+
+/// Directories that were opened; they get their modes back when this goes.
+pub struct Opened<'r> {
+    root: &'r Root,
+    dirs: Vec<(TreePath, Mode)>,
+}
+
+impl<'r> Opened<'r> {
+    /// Takes over directories that are open already, with the modes they had.
+    pub fn new(root: &'r Root, dirs: Vec<(TreePath, Mode)>) -> Self {
+        Opened { root, dirs }
+    }
+
+    /// Opens every closed directory above these paths.
+    pub fn above<'p>(root: &'r Root, paths: impl Iterator<Item = &'p TreePath>) -> io::Result<Self> {
+        let mut opened = Opened::new(root, Vec::new());
+        let mut last: Option<TreePath> = None;
+        for path in paths {
+            // Sorted paths: most have the parent of the one before.
+            let parent = path.ancestors().last();
+            if parent == last {
+                continue;
+            }
+            last = parent;
+            for dir in path.ancestors() {
+                opened.open(&dir)?;
+            }
+        }
+        Ok(opened)
+    }
+
+    fn open(&mut self, dir: &TreePath) -> io::Result<()> {
+        match self.root.find(dir)? {
+            Some(found) if found.kind == FoundKind::Dir && found.mode.bits() & OPEN != OPEN => {
+                self.root.set_mode(dir, Mode::from_bits(found.mode.bits() | OPEN))?;
+                self.dirs.push((dir.clone(), found.mode));
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The mode that an opened directory really has.
+    pub fn real_mode(&self, dir: &TreePath) -> Option<Mode> {
+        self.dirs.iter().find(|(path, _)| path == dir).map(|(_, mode)| *mode)
+    }
+
+    /// Leaves the modes to somebody else.
+    pub fn forget(&mut self) {
+        self.dirs.clear();
+    }
+}
+
+impl Drop for Opened<'_> {
+    fn drop(&mut self) {
+        // Children before parents: a closed parent would keep us from its children.
+        self.dirs.sort_by_key(|(path, _)| Reverse(path.depth()));
+        for (path, mode) in self.dirs.drain(..) {
+            let _ = self.root.set_mode(&path, mode);
+        }
+    }
+}
