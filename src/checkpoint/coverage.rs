@@ -68,7 +68,7 @@ impl<'de> Deserialize<'de> for PathText {
 
 /// Reads a path as JSON carries it.
 pub fn parse_path(text: &str) -> Result<TreePath, String> {
-    let shown = quote::one_line(text);
-    let bytes = quote::from_json(text).ok_or_else(|| format!("path {shown} is quoted wrongly"))?;
-    TreePath::new(&*bytes).map_err(|why| format!("path {shown} {why}"))
+    let shown = || quote::one_line(text);
+    let bytes = quote::from_json(text).ok_or_else(|| format!("path {} is quoted wrongly", shown()))?;
+    TreePath::new(&*bytes).map_err(|why| format!("path {} {why}", shown()))
 }

@@ -1,9 +1,10 @@
 //! `manifest.json`: the tree at a point in time, the ignore rules of then, and what was left out.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::File;
-use std::io::{self, BufReader, Write};
+use std::io::{self, BufReader, Read, Write};
 use std::path::Path;
 
 use rayon::prelude::*;
@@ -19,6 +20,8 @@ use crate::fs::atomic::AtomicFile;
 
 /// The version of the format.
 pub const VERSION: u32 = 1;
+/// About 400,000 files.
+const MAX_IN_MEMORY: u64 = 64 * 1024 * 1024;
 
 /// A checkpoint without its content, which is in the store.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -65,8 +68,7 @@ impl Manifest {
             }
             result => result.at("read", path)?,
         };
-        let reader = BufReader::with_capacity(1 << 16, file);
-        let raw: Raw = serde_json::from_reader(reader).map_err(|error| damaged(path, error.to_string()))?;
+        let raw = parse(file).at("read", path)?.map_err(|error| damaged(path, error.to_string()))?;
         if raw.version != VERSION {
             return Err(damaged(path, format!("its version is {}, not {VERSION}", raw.version))
                 .hint("it was written by another version of decree; use that one"));
@@ -83,6 +85,17 @@ impl Manifest {
         }
         Ok(manifest)
     }
+}
+
+/// From memory, which is faster, unless the manifest is so large that memory counts.
+fn parse(mut file: File) -> io::Result<serde_json::Result<Raw>> {
+    let size = file.metadata()?.len();
+    if size > MAX_IN_MEMORY {
+        return Ok(serde_json::from_reader(BufReader::with_capacity(1 << 16, file)));
+    }
+    let mut text = Vec::with_capacity(size as usize);
+    file.read_to_end(&mut text)?;
+    Ok(serde_json::from_slice(&text))
 }
 
 /// Some entries, one a line, with commas between them.
@@ -175,7 +188,7 @@ impl<'de> Deserialize<'de> for Files {
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Files, A::Error> {
                 use serde::de::Error as _;
                 let mut entries = Vec::new();
-                while let Some(key) = map.next_key::<String>()? {
+                while let Some(key) = map.next_key::<Cow<'de, str>>()? {
                     let path = parse_path(&key).map_err(A::Error::custom)?;
                     let node: Node = map.next_value()?;
                     entries.push(Entry { path, node });

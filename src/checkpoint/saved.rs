@@ -217,8 +217,7 @@ impl Saved {
     }
 
     /// Puts back what the recorded diff changed.
-    pub fn revert(&self, workspace: &Workspace) -> Result<Outcome> {
-        let manifest = self.manifest()?;
+    pub fn revert(&self, workspace: &Workspace, manifest: &Manifest) -> Result<Outcome> {
         let patch = Patch::read(&self.diff_path())?;
         let wrong = patch
             .records

@@ -27,7 +27,7 @@ pub fn revert(context: &Context, args: &RevertArgs) -> Result<()> {
     match history::find(&project.layout, &args.id)? {
         Found::Run(saved) => {
             let outcome = saved
-                .revert(&workspace)
+                .revert(&workspace, &saved.manifest()?)
                 .map_err(|error| error.hint(format!("`decree diff {}` shows the run", saved.id())))?;
             tell(context, &saved, &outcome, "already put back");
             Ok(())
@@ -42,7 +42,7 @@ fn since_checkpoint(context: &Context, workspace: &Workspace, saved: &Saved) -> 
     let sealed = saved.seal(workspace, &manifest, false, &progress)?;
     let outcome = match sealed {
         None => Outcome::AlreadyThere,
-        Some(_) => saved.revert(workspace)?,
+        Some(_) => saved.revert(workspace, &manifest)?,
     };
     tell(context, saved, &outcome, "the tree is as the checkpoint has it");
     Ok(())

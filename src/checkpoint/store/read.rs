@@ -45,7 +45,6 @@ pub struct Usage {
 #[derive(Debug)]
 struct Pack {
     path: PathBuf,
-    file: File,
     index: Index,
 }
 
@@ -210,12 +209,14 @@ impl Pack {
                 .caused_by(error)
                 .hint("`decree checkpoint verify --all` tells which checkpoints are affected")
         })?;
-        Ok(Pack { path, file, index })
+        Ok(Pack { path, index })
     }
 
     fn read_frame(&self, frame: Frame) -> io::Result<Vec<u8>> {
+        // Not kept open: there may be more packs than a process may have files.
+        let file = File::open(&self.path)?;
         let mut packed = vec![0; frame.packed as usize];
-        self.file.read_exact_at(&mut packed, frame.offset)?;
+        file.read_exact_at(&mut packed, frame.offset)?;
         let raw = zstd::bulk::decompress(&packed, frame.raw as usize)?;
         if raw.len() != frame.raw as usize {
             return Err(invalid("a frame is shorter than its index says"));

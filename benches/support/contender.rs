@@ -1,0 +1,201 @@
+//! The two that are compared throughout: decree, and a shadow git.
+//!
+//! A shadow git is what editors' agents use for checkpoints today: a git directory kept elsewhere whose
+//! work tree is the project, `add -A` and `write-tree` for a checkpoint. It runs with git's defaults,
+//! apart from `gc.auto`, which could start a repack in the middle of a measurement.
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use super::Result;
+use super::measure::{Cost, Runner};
+
+/// Something that keeps checkpoints of the tree.
+pub trait Keeper {
+    /// Forgets everything stored; not measured.
+    fn forget(&mut self) -> Result<()>;
+    /// Stores the tree as it is now, and remembers this checkpoint as the latest.
+    fn checkpoint(&mut self) -> Result<Cost>;
+    /// What the store takes on disk.
+    fn store_size(&self) -> Result<DiskSize>;
+    /// The same, with everything else that belongs to checkpoints and lies outside the store.
+    fn total_size(&self) -> Result<DiskSize> {
+        self.store_size()
+    }
+}
+
+/// A keeper that can also bring a checkpoint back.
+pub trait Reverter: Keeper {
+    /// Compares the tree with the latest checkpoint and writes the difference to a file.
+    fn diff(&mut self, output: &Path) -> Result<Cost>;
+    /// Puts the tree back to the latest checkpoint.
+    fn revert(&mut self) -> Result<Cost>;
+}
+
+pub struct Decree {
+    runner: Runner,
+    program: PathBuf,
+    latest: String,
+}
+
+impl Decree {
+    pub fn new(runner: Runner, program: PathBuf) -> Self {
+        Self { runner, program, latest: String::new() }
+    }
+
+    fn command(&self, arguments: &[&str]) -> Vec<OsString> {
+        let mut command = vec![self.program.clone().into(), "-C".into(), self.runner.tree().into()];
+        command.extend(arguments.iter().map(OsString::from));
+        command
+    }
+
+    fn directory(&self) -> PathBuf {
+        self.runner.tree().join(".decree")
+    }
+}
+
+impl Keeper for Decree {
+    fn forget(&mut self) -> Result<()> {
+        remove_directory(&self.directory())?;
+        if !self.runner.prepare(&self.command(&["init"]))? {
+            fs::create_dir_all(self.directory())?;
+        }
+        Ok(())
+    }
+
+    fn checkpoint(&mut self) -> Result<Cost> {
+        let command = self.command(&["checkpoint", "create", "--format", "json"]);
+        let (cost, output) = self.runner.measure(&command)?;
+        let created: serde_json::Value = serde_json::from_slice(&output)?;
+        let id = created["checkpoint"]["id"].as_str();
+        let id = id.ok_or("`decree checkpoint create` names no .checkpoint.id")?;
+        self.latest = id.to_owned();
+        Ok(cost)
+    }
+
+    fn store_size(&self) -> Result<DiskSize> {
+        DiskSize::of(&self.directory().join("store"))
+    }
+
+    fn total_size(&self) -> Result<DiskSize> {
+        DiskSize::of(&self.directory())
+    }
+}
+
+impl Reverter for Decree {
+    fn diff(&mut self, output: &Path) -> Result<Cost> {
+        self.runner.measure_into(&self.command(&["diff", &self.latest]), output)
+    }
+
+    fn revert(&mut self) -> Result<Cost> {
+        Ok(self.runner.measure(&self.command(&["revert", &self.latest]))?.0)
+    }
+}
+
+pub struct ShadowGit {
+    runner: Runner,
+    directory: PathBuf,
+    latest: String,
+}
+
+impl ShadowGit {
+    pub fn new(runner: Runner) -> Self {
+        let directory = runner.scratch().join("shadow.git");
+        Self { runner, directory, latest: String::new() }
+    }
+
+    fn command(&self, arguments: &[&str]) -> Vec<OsString> {
+        let option = |name: &str, path: &Path| {
+            let mut option = OsString::from(name);
+            option.push(path);
+            option
+        };
+        let mut command = vec![
+            "git".into(),
+            option("--git-dir=", &self.directory),
+            option("--work-tree=", self.runner.tree()),
+        ];
+        command.extend(arguments.iter().map(OsString::from));
+        command
+    }
+
+    fn prepare(&self, command: &[OsString]) -> Result<()> {
+        let prepared = self.runner.prepare(command)?;
+        if prepared { Ok(()) } else { Err("the shadow git could not be set up".into()) }
+    }
+}
+
+impl Keeper for ShadowGit {
+    fn forget(&mut self) -> Result<()> {
+        remove_directory(&self.directory)?;
+        let directory = self.directory.as_os_str();
+        self.prepare(&[OsStr::new("git"), "init".as_ref(), "--bare".as_ref(), directory].map(Into::into))?;
+        self.prepare(&self.command(&["config", "gc.auto", "0"]))?;
+        // decree's own directory lies in the tree, and is not part of what is measured.
+        let exclude = self.directory.join("info/exclude");
+        fs::create_dir_all(self.directory.join("info"))?;
+        Ok(fs::write(exclude, "/.decree/\n")?)
+    }
+
+    fn checkpoint(&mut self) -> Result<Cost> {
+        let (mut cost, _) = self.runner.measure(&self.command(&["add", "-A"]))?;
+        let (written, tree) = self.runner.measure(&self.command(&["write-tree"]))?;
+        cost += written;
+        self.latest = String::from_utf8(tree)?.trim().to_owned();
+        Ok(cost)
+    }
+
+    fn store_size(&self) -> Result<DiskSize> {
+        DiskSize::of(&self.directory)
+    }
+}
+
+impl Reverter for ShadowGit {
+    fn diff(&mut self, output: &Path) -> Result<Cost> {
+        let (mut cost, _) = self.runner.measure(&self.command(&["add", "-A"]))?;
+        let diff = self.command(&["diff", "--cached", "--binary", &self.latest]);
+        cost += self.runner.measure_into(&diff, output)?;
+        Ok(cost)
+    }
+
+    /// `read-tree -u --reset` is `reset --hard` to a tree that no commit names.
+    fn revert(&mut self) -> Result<Cost> {
+        let reset = self.command(&["read-tree", "-u", "--reset", &self.latest]);
+        let (mut cost, _) = self.runner.measure(&reset)?;
+        cost += self.runner.measure(&self.command(&["clean", "-fdq"]))?.0;
+        Ok(cost)
+    }
+}
+
+/// What a directory takes, itself and its subdirectories included, as `du` counts it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct DiskSize {
+    pub allocated: u64,
+    pub apparent: u64,
+}
+
+impl DiskSize {
+    pub fn of(path: &Path) -> Result<Self> {
+        let metadata =
+            fs::symlink_metadata(path).map_err(|error| format!("{} has no size: {error}", path.display()))?;
+        let mut size = Self { allocated: metadata.blocks() * 512, apparent: metadata.len() };
+        if metadata.is_dir() {
+            for entry in fs::read_dir(path)? {
+                let within = Self::of(&entry?.path())?;
+                size.allocated += within.allocated;
+                size.apparent += within.apparent;
+            }
+        }
+        Ok(size)
+    }
+}
+
+/// Removes a directory that may not be there.
+pub fn remove_directory(path: &Path) -> Result<()> {
+    if path.exists() {
+        fs::remove_dir_all(path)?;
+    }
+    Ok(())
+}
