@@ -22,6 +22,11 @@ pub enum Kind {
     Integrity,
     /// Another decree is working in this project.
     Locked,
+    /// A signal asked us to stop.
+    Interrupted {
+        /// Which one.
+        signal: u8,
+    },
 }
 
 impl Kind {
@@ -32,6 +37,7 @@ impl Kind {
             Kind::Project => 3,
             Kind::Integrity => 4,
             Kind::Locked => 5,
+            Kind::Interrupted { signal } => 128 + signal,
         }
     }
 }

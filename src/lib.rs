@@ -9,6 +9,7 @@
 //! - [`message`]: ids of chains and messages
 //! - [`checkpoint`]: the engine: capture a tree, tell what changed, put it back, prove it
 //! - [`fs`]: files that are complete or absent
+//! - [`interrupt`]: being asked to stop
 //! - [`error`]: what failed, why, and what to do next
 //!
 //! `docs/architecture.md` has the whole map, `docs/format.md` everything that is on disk.
@@ -21,6 +22,7 @@ pub mod cli;
 pub mod error;
 pub mod fs;
 pub mod history;
+pub mod interrupt;
 pub mod message;
 pub mod project;
 pub mod ui;

@@ -5,5 +5,8 @@ use std::process::ExitCode;
 use clap::Parser;
 
 fn main() -> ExitCode {
-    ExitCode::from(decree::cli::run(decree::cli::Cli::parse()))
+    let cli = decree::cli::Cli::parse();
+    // Without handlers a signal simply ends the process, which nothing here depends on to be safe.
+    let _ = decree::interrupt::listen();
+    ExitCode::from(decree::cli::run(cli))
 }

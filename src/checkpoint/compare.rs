@@ -52,10 +52,11 @@ impl Workspace {
         let mut walk = walker.walk()?;
         let opened = Opened::new(&self.root, std::mem::take(&mut walk.opened));
         hash_missing(&self.root, &mut walk, None, true, progress)?;
-        let now = walk.to_tree();
+        let beside = std::mem::take(&mut walk.beside);
+        let now = walk.into_tree();
         Ok(Changes {
             list: differences(&manifest.tree, &now),
-            beside: walk.beside,
+            beside,
             tree_hash: now.hash(),
             _opened: opened,
         })

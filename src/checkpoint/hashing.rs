@@ -18,6 +18,7 @@ use super::stat_cache::Stat;
 use super::store::{Deposit, Filler};
 use super::walk::{Item, ItemKind, Walk};
 use crate::error::{Error, Result};
+use crate::interrupt::{self, Interruptible};
 
 /// Up to this size a file is read at once, and hashed and stored from memory.
 const SMALL: u64 = 1024 * 1024;
@@ -60,6 +61,7 @@ pub fn hash_missing(
                     while let Some(run) = runs.get(next.fetch_add(1, Ordering::Relaxed)) {
                         let mut run = run.lock().expect("each run is taken once");
                         for job in run.iter_mut() {
+                            interrupt::check()?;
                             if let Err(failure) = worker.process(job)? {
                                 failures.lock().expect("pushing does not panic").push(failure);
                             }
@@ -151,7 +153,8 @@ impl<'w> Worker<'w> {
             Ok(Some(read)) => read,
             Ok(None) => return Ok(Ok(Outcome::Changed)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Ok(Outcome::Vanished)),
-            Err(error) => return Ok(Err(error)),
+            // An error of our own is not this file's: somebody asked us to stop.
+            Err(error) => return error.downcast::<Error>().map_or_else(|error| Ok(Err(error)), Err),
         };
         let stored = self.store(&hash, &mut file, before.size)?;
         Ok(Ok(if stored { Outcome::Read(hash, before) } else { Outcome::Changed }))
@@ -191,7 +194,7 @@ impl<'w> Worker<'w> {
     fn hash(&mut self, file: &mut File, stat: &Stat) -> io::Result<ContentHash> {
         if stat.size > SMALL {
             self.buffer.resize(SMALL as usize, 0);
-            return ContentHash::of_reader(file, &mut self.buffer).map(|(hash, _)| hash);
+            return ContentHash::of_reader(&mut Interruptible(file), &mut self.buffer).map(|(hash, _)| hash);
         }
         let size = stat.size as usize;
         if self.buffer.len() < size {
@@ -218,7 +221,7 @@ impl<'w> Worker<'w> {
             .rewind()
             .map_err(|error| Error::integrity("cannot read a large file a second time").caused_by(error));
         rewound?;
-        let found = filler.add_stream(*hash, file)?;
+        let found = filler.add_stream(*hash, &mut Interruptible(file))?;
         if found != *hash {
             deposit.unclaim(hash);
         }

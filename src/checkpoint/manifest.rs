@@ -42,21 +42,29 @@ impl Manifest {
         file.commit()
     }
 
-    fn write_json(&self, out: &mut impl Write) -> io::Result<()> {
+    fn write_json(&self, out: &mut (impl Write + Send)) -> io::Result<()> {
         write!(out, "{{\"version\":{VERSION},\"files\":{{")?;
-        let (hash, pieces) = rayon::join(
-            || self.tree.hash(),
-            || self.tree.entries().par_chunks(4096).map(entries_to_json).collect::<io::Result<Vec<_>>>(),
-        );
-        for (number, piece) in pieces?.iter().enumerate() {
-            out.write_all(if number == 0 { b"\n" } else { b",\n" })?;
-            out.write_all(piece)?;
-        }
+        let (hash, written) = rayon::join(|| self.tree.hash(), || self.write_entries(out));
+        written?;
         write!(out, "}},\n\"tree\":\"{hash}\",\n\"rules\":")?;
         serde_json::to_writer(&mut *out, &rules_to_json(&self.rules))?;
         write!(out, ",\n\"coverage\":")?;
         serde_json::to_writer(&mut *out, &self.coverage)?;
         writeln!(out, "}}")
+    }
+
+    /// In batches, each worked out in parallel: fast, and no more in memory than a batch.
+    fn write_entries(&self, out: &mut (impl Write + Send)) -> io::Result<()> {
+        let mut separator: &[u8] = b"\n";
+        for batch in self.tree.entries().chunks(1 << 16) {
+            let pieces: Vec<_> = batch.par_chunks(4096).map(entries_to_json).collect::<io::Result<_>>()?;
+            for piece in pieces {
+                out.write_all(separator)?;
+                out.write_all(&piece)?;
+                separator = b",\n";
+            }
+        }
+        Ok(())
     }
 
     /// Reads the file. A manifest that does not have the tree hash it claims is damaged.

@@ -63,7 +63,11 @@ impl Workspace {
     ///
     /// The manifest is the caller's to write, before anything relies on it.
     pub fn capture(&self, progress: &dyn Progress) -> Result<Manifest> {
-        self.try_capture(progress).map_err(|error| error.into_kind(Kind::Integrity))
+        self.try_capture(progress).map_err(|error| match error.kind() {
+            // Whatever the reason: there is no complete checkpoint.
+            Kind::Failed => error.into_kind(Kind::Integrity),
+            _ => error,
+        })
     }
 
     fn try_capture(&self, progress: &dyn Progress) -> Result<Manifest> {
@@ -79,11 +83,10 @@ impl Workspace {
         if cache_is_stale(&cache, &walk) {
             self.write_cache(&walk, began)?;
         }
-        Ok(Manifest {
-            tree: walk.to_tree(),
-            rules: FrozenRules::new(walk.ignore_files),
-            coverage: walk.coverage,
-        })
+        drop(cache);
+        let rules = FrozenRules::new(std::mem::take(&mut walk.ignore_files));
+        let coverage = std::mem::take(&mut walk.coverage);
+        Ok(Manifest { tree: walk.into_tree(), rules, coverage })
     }
 
     pub(super) fn walker<'w>(&'w self, cache: &'w StatCache) -> Walker<'w> {

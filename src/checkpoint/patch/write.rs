@@ -18,6 +18,7 @@ use crate::checkpoint::path::TreePath;
 use crate::checkpoint::quote::in_diff_header;
 use crate::error::{IoContext, Result};
 use crate::fs::{atomic, random_hex};
+use crate::interrupt::{self, Interruptible};
 
 /// Up to this size on both sides a change is worked out in memory.
 const SMALL: u64 = 4 * 1024 * 1024;
@@ -55,6 +56,7 @@ impl PatchWriter<'_> {
         for batch in changes.chunk_by(|a, b| is_small(a) == is_small(b)) {
             if is_small(&batch[0]) {
                 for batch in batch.chunks(BATCH) {
+                    interrupt::check()?;
                     let sections: Vec<Result<(Vec<u8>, ChangeCount)>> =
                         batch.par_iter().map(|change| self.small(change)).collect();
                     for section in sections {
@@ -113,8 +115,8 @@ impl PatchWriter<'_> {
             && (self.has_binary_head(self.old, change, before)?
                 || self.has_binary_head(self.new, change, after)?)
         {
-            let mut old = self.open(self.old, change, before)?;
-            let mut new = self.open(self.new, change, after)?;
+            let mut old = Interruptible(self.open(self.old, change, before)?);
+            let mut new = Interruptible(self.open(self.new, change, after)?);
             return binary_section(out, change, &mut old, &mut new).at("write", "the diff");
         }
         let spool = |contents: &dyn Contents, node: Option<&Node>| self.spool(contents, change, node);
@@ -153,7 +155,7 @@ impl PatchWriter<'_> {
         let path = self.scratch.join(format!("{}spool-{}", atomic::TEMPORARY, random_hex()));
         let mut file = File::options().read(true).write(true).create_new(true).open(&path)?;
         std::fs::remove_file(&path)?;
-        let mut content = self.open(side, change, node).map_err(io::Error::other)?;
+        let mut content = Interruptible(self.open(side, change, node).map_err(io::Error::other)?);
         io::copy(&mut content, &mut file)?;
         file.rewind()?;
         Ok(file)

@@ -18,6 +18,7 @@ use crate::checkpoint::patch::rebuild::{Direction, rebuild};
 use crate::checkpoint::path::TreePath;
 use crate::checkpoint::root::Root;
 use crate::error::{Error, IoContext, Result};
+use crate::interrupt;
 
 /// Stages what the steps need; step `n` is the patch's record `n`.
 pub fn stage(root: &Root, patch: &Patch, direction: Direction, steps: &[Step], dir: &Path) -> Result<()> {
@@ -55,6 +56,7 @@ impl Stager<'_> {
     fn one(&self, step: &Step, recipe: &Recipe, target: &Path) -> Result<()> {
         let path = &step.path.0;
         let to = step.to.expect("only what shall be there is staged");
+        interrupt::check()?;
         let mut source = self.source(step)?;
         match to {
             Node::File { mode, .. } => {

@@ -11,7 +11,7 @@ use zstd::bulk::Compressor;
 use super::pack::{self, Blob, Frame, Index};
 use super::read::Store;
 use crate::checkpoint::hash::{ContentHash, Hasher};
-use crate::error::{Error, IoContext, Result};
+use crate::error::{IoContext, Result};
 use crate::fs::atomic;
 
 /// Level 1 compresses source code about as well as zlib does, many times faster (`docs/performance.md`).
@@ -172,8 +172,7 @@ impl Filler<'_, '_> {
         let mut hasher = Hasher::new();
         let mut piece = vec![0; FRAME];
         loop {
-            let filled = fill(reader, &mut piece)
-                .map_err(|error| Error::failed("cannot read a file that is being stored").caused_by(error))?;
+            let filled = fill(reader, &mut piece).at("store a file in", &self.deposit.store.dir)?;
             if filled == 0 {
                 break;
             }

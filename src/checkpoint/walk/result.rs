@@ -79,16 +79,18 @@ impl Item {
 
 impl Walk {
     /// The entries of a manifest. Every file's hash has to be known by now.
-    pub fn to_tree(&self) -> Tree {
+    ///
+    /// Consumes the walk directory by directory: a large tree should not be in memory twice.
+    pub fn into_tree(mut self) -> Tree {
         let yields = self.dirs_that_yield();
-        let mut entries = Vec::new();
-        // A frame is a directory and how far into it the list has got.
-        let mut stack = vec![(0, 0)];
-        while let Some((number, at)) = stack.pop() {
-            let dir: &WalkedDir = &self.dirs[number];
-            let Some(item) = dir.items.get(at) else { continue };
-            stack.push((number, at + 1));
-            let path = TreePath::joined(&dir.path, &item.name);
+        let mut entries = Vec::with_capacity(self.dirs.iter().map(|dir| dir.items.len()).sum());
+        let mut stack = vec![(0, std::mem::take(&mut self.dirs[0].items).into_iter())];
+        while let Some((number, items)) = stack.last_mut() {
+            let Some(item) = items.next() else {
+                stack.pop();
+                continue;
+            };
+            let path = TreePath::joined(&self.dirs[*number].path, &item.name);
             match item.kind {
                 ItemKind::File { stat, hash, .. } => entries.push(Entry {
                     path,
@@ -98,7 +100,7 @@ impl Walk {
                         mode: Mode::from_bits(stat.mode),
                     },
                 }),
-                ItemKind::Symlink { ref target, hash, .. } => {
+                ItemKind::Symlink { target, hash, .. } => {
                     let size = target.len() as u64;
                     entries.push(Entry { path, node: Node::Symlink { hash, size } });
                 }
@@ -112,7 +114,7 @@ impl Walk {
                     if (empty && inner.in_scope) || (!empty && odd) {
                         entries.push(Entry { path, node: Node::Dir { mode: inner.mode } });
                     }
-                    stack.push((child, 0));
+                    stack.push((child, std::mem::take(&mut self.dirs[child].items).into_iter()));
                 }
             }
         }
