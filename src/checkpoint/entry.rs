@@ -248,7 +248,7 @@ impl Tree {
             .fold((0, 0), |(files, bytes), (_, size)| (files + 1, bytes + size))
     }
 
-    /// One hash for the whole tree: of `type mode hash<TAB>path<NUL>` for each entry in order.
+    /// One hash for the whole tree: of `type mode size hash<TAB>path<NUL>` for each entry in order.
     pub fn hash(&self) -> ContentHash {
         *self.hash.get_or_init(|| self.work_out_hash())
     }
@@ -267,8 +267,8 @@ impl Tree {
                 write!(line, "{mode}").expect("memory takes everything");
             }
             line.push(b' ');
-            if let Some((hash, _)) = node.content() {
-                line.extend_from_slice(hash.hex().as_str().as_bytes());
+            if let Some((hash, size)) = node.content() {
+                write!(line, "{size} {}", hash.hex().as_str()).expect("memory takes everything");
             }
             line.push(b'\t');
             line.extend_from_slice(path.as_bytes());

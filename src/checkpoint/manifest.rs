@@ -13,6 +13,7 @@ use serde::de::{Deserializer, MapAccess, Visitor};
 
 use super::coverage::{Coverage, parse_path};
 use super::entry::{Entry, Node, Tree};
+use super::hash::ContentHash;
 use super::ignore::{FrozenRules, IgnoreFile, Source};
 use super::quote;
 use crate::error::{Error, IoContext, Result};
@@ -46,11 +47,27 @@ impl Manifest {
         write!(out, "{{\"version\":{VERSION},\"files\":{{")?;
         let (hash, written) = rayon::join(|| self.tree.hash(), || self.write_entries(out));
         written?;
-        write!(out, "}},\n\"tree\":\"{hash}\",\n\"rules\":")?;
-        serde_json::to_writer(&mut *out, &rules_to_json(&self.rules))?;
-        write!(out, ",\n\"coverage\":")?;
-        serde_json::to_writer(&mut *out, &self.coverage)?;
-        writeln!(out, "}}")
+        let [rules, coverage] = self.rest();
+        let check = self.check(hash);
+        write!(
+            out,
+            "}},\n\"tree\":\"{hash}\",\n\"rules\":{rules},\n\"coverage\":{coverage},\n\"check\":\"{check}\"}}\n"
+        )
+    }
+
+    /// The rules and the coverage, as they are written.
+    fn rest(&self) -> [String; 2] {
+        let text = |result: serde_json::Result<String>| result.expect("they are plain data");
+        [
+            text(serde_json::to_string(&rules_to_json(&self.rules))),
+            text(serde_json::to_string(&self.coverage)),
+        ]
+    }
+
+    /// A hash of everything in the manifest.
+    fn check(&self, tree: ContentHash) -> ContentHash {
+        let [rules, coverage] = self.rest();
+        ContentHash::of(format!("{VERSION}\n{tree}\n{rules}\n{coverage}\n").as_bytes())
     }
 
     /// In batches, each worked out in parallel: fast, and no more in memory than a batch.
@@ -86,10 +103,9 @@ impl Manifest {
             rules: rules_from_json(raw.rules).map_err(|why| damaged(path, why))?,
             coverage: raw.coverage,
         };
-        if let Some(claimed) = raw.tree
-            && claimed != manifest.tree.hash().to_string()
-        {
-            return Err(damaged(path, "its entries do not have the hash it claims".to_owned()));
+        let tree = manifest.tree.hash();
+        if raw.tree != tree.to_string() || raw.check != manifest.check(tree).to_string() {
+            return Err(damaged(path, "it does not have the hashes it claims".to_owned()));
         }
         Ok(manifest)
     }
@@ -139,11 +155,10 @@ fn damaged(path: &Path, why: String) -> Error {
 struct Raw {
     version: u32,
     files: Files,
-    tree: Option<String>,
-    #[serde(default)]
+    tree: String,
     rules: BTreeMap<String, String>,
-    #[serde(default)]
     coverage: Coverage,
+    check: String,
 }
 
 /// The ignore files as JSON: their paths and texts, quoted where they have to be.

@@ -43,8 +43,12 @@ impl<'r> Opened<'r> {
     fn open(&mut self, dir: &TreePath) -> io::Result<()> {
         match self.root.find(dir)? {
             Some(found) if found.kind == FoundKind::Dir && found.mode.bits() & OPEN != OPEN => {
-                self.root.set_mode(dir, Mode::from_bits(found.mode.bits() | OPEN))?;
-                self.dirs.push((dir.clone(), found.mode));
+                match self.root.set_mode(dir, Mode::from_bits(found.mode.bits() | OPEN)) {
+                    Ok(()) => self.dirs.push((dir.clone(), found.mode)),
+                    // Somebody else's: they may still have given us what we need.
+                    Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
+                    Err(error) => return Err(error),
+                }
                 Ok(())
             }
             _ => Ok(()),

@@ -63,7 +63,7 @@ impl TreePath {
 
     /// The path of something that no checkpoint holds but a revert may move away: inside the tree, and not at
     /// its top if it is git's or decree's own.
-    pub(super) fn beside(bytes: &[u8]) -> Option<Self> {
+    pub(crate) fn beside(bytes: &[u8]) -> Option<Self> {
         match check(bytes) {
             Ok(()) => {}
             Err(BadPath::Reserved)

@@ -134,6 +134,11 @@ impl Root {
         Ok(None)
     }
 
+    /// Whether a directory has nothing in it at all.
+    pub fn is_empty_dir(&self, path: &TreePath) -> io::Result<bool> {
+        self.list(path).map(|names| names.is_empty())
+    }
+
     /// The names in a directory.
     pub fn list(&self, path: &TreePath) -> io::Result<Vec<TreePath>> {
         let (dir, name) = self.parent(path)?;
@@ -224,8 +229,21 @@ impl Root {
                     _ => Err(io::ErrorKind::AlreadyExists.into()),
                 }
             }
-            result => Ok(result?),
+            result => {
+                result?;
+                self.give_to_owner_of(&dir, name)
+            }
         }
+    }
+
+    /// What root makes in other people's trees is theirs.
+    fn give_to_owner_of(&self, dir: &OwnedFd, name: &OsStr) -> io::Result<()> {
+        if !rustix::process::geteuid().is_root() {
+            return Ok(());
+        }
+        let stat = rustix::fs::statat(dir, "", AtFlags::EMPTY_PATH)?;
+        let (owner, group) = (rustix::fs::Uid::from_raw(stat.st_uid), rustix::fs::Gid::from_raw(stat.st_gid));
+        Ok(rustix::fs::chownat(dir, name, Some(owner), Some(group), AtFlags::SYMLINK_NOFOLLOW)?)
     }
 
     /// Removes a directory if it is empty; returns whether it is gone.

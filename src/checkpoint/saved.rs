@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::compare::{Change, Changes};
 use super::coverage::{Coverage, PathText};
 use super::entry::{Node, describe};
+use super::hash::ContentHash;
 use super::manifest::Manifest;
 use super::patch::parse::Patch;
 use super::patch::rebuild::Direction;
@@ -55,6 +56,8 @@ pub struct Seal {
     pub beside: Vec<String>,
     /// What the checkpoint does not hold.
     pub coverage: Coverage,
+    /// Of everything above.
+    check: Option<String>,
 }
 
 /// Two hashes.
@@ -85,7 +88,7 @@ pub struct PathResult {
 impl Seal {
     fn new(id: &str, manifest: &Manifest, changes: &Changes<'_>, counts: &[ChangeCount]) -> Self {
         let lines = |pick: fn(&ChangeCount) -> u64| counts.iter().map(pick).sum();
-        Seal {
+        let mut seal = Seal {
             version: VERSION,
             id: id.to_owned(),
             tree: BeforeAfter {
@@ -102,7 +105,16 @@ impl Seal {
                 .collect(),
             beside: changes.beside.iter().map(|path| quote::in_json(path.as_bytes()).into_owned()).collect(),
             coverage: manifest.coverage.clone(),
-        }
+            check: None,
+        };
+        seal.check = Some(seal.work_out_check());
+        seal
+    }
+
+    fn work_out_check(&self) -> String {
+        let unchecked = Seal { check: None, ..self.clone() };
+        let text = serde_json::to_vec(&unchecked).expect("a result is plain data");
+        ContentHash::of(&text).to_string()
     }
 
     /// The new things that are not in the diff.
@@ -179,11 +191,13 @@ impl Saved {
             if changes.list.is_empty() && changes.beside.is_empty() && !even_if_empty {
                 return Ok(None);
             }
-            self.keep_previous()?;
             let mut file = AtomicFile::create(self.diff_path())?;
             match workspace.write_diff(&changes, &mut file) {
                 Ok(counts) => {
-                    file.commit()?;
+                    if !file.is_same_as_target()? {
+                        self.keep_previous()?;
+                        file.commit()?;
+                    }
                     let seal = Seal::new(&self.id, manifest, &changes, &counts);
                     let text = serde_json::to_vec_pretty(&seal).expect("a result is plain data");
                     atomic::write(&self.result_path(), &text)?;
@@ -253,6 +267,9 @@ impl Saved {
     /// Does again what the recorded diff says.
     pub fn apply(&self, workspace: &Workspace) -> Result<Outcome> {
         let patch = Patch::read(&self.diff_path())?;
+        if let Some(seal) = self.result()? {
+            self.check_result(&seal, &patch)?;
+        }
         workspace.restore(&Goal {
             patch: &patch,
             direction: Direction::Forth,
@@ -269,11 +286,15 @@ impl Saved {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             result => result.at("read", &path)?,
         };
-        serde_json::from_slice(&text).map(Some).map_err(|error| {
-            Error::integrity(format!("{} is damaged", path.display()))
-                .caused_by(error)
-                .detail("nothing was touched")
-        })
+        let damaged = |error: Error| error.detail("nothing was touched");
+        let seal: Seal = serde_json::from_slice(&text).map_err(|error| {
+            damaged(Error::integrity(format!("{} is damaged", path.display())).caused_by(error))
+        })?;
+        if seal.version != VERSION || seal.check.as_ref() != Some(&seal.work_out_check()) {
+            let why = "it is of another version, or was edited";
+            return Err(damaged(Error::integrity(format!("{} is damaged: {why}", path.display()))));
+        }
+        Ok(Some(seal))
     }
 
     /// The result and the diff have to tell the same story.

@@ -70,6 +70,8 @@ impl Stat {
 pub enum Known {
     /// A visible directory: only the name counts.
     Name,
+    /// An ignored directory that was entered for what a `.decreeignore` may ask for in it.
+    Opened,
     /// A link, with the hash of its target.
     Link(ContentHash),
     /// A file, with what it was.
@@ -233,6 +235,7 @@ impl CacheWriter {
             let tag = match known {
                 Known::Name => 0,
                 Known::Link(_) => 1,
+                Known::Opened => 4,
                 Known::File { trusted: false, .. } => 2,
                 Known::File { trusted: true, .. } => 3,
             };
@@ -306,6 +309,7 @@ impl<'b> Input<'b> {
         let name = self.take(length)?;
         match tag {
             0 => return Some((name, true, Known::Name)),
+            4 => return Some((name, true, Known::Opened)),
             1 => return Some((name, false, Known::Link(ContentHash(self.array()?)))),
             _ => {}
         }

@@ -29,23 +29,22 @@ pub struct Workspace {
 
 impl Workspace {
     /// The tree at `root`, with its store and a directory for work in progress.
-    pub fn new(root: &Path, store: &Path, scratch: &Path, sensitive: Sensitive) -> Result<Self> {
-        let own_dir = own_dir(root, store);
-        let cache_name = match store.starts_with(root) {
-            true => "stat-cache".to_owned(),
-            // A store may be shared; what `stat` says belongs to one tree.
-            false => format!(
-                "stat-cache-{}",
-                &super::hash::ContentHash::of(root.as_os_str().as_encoded_bytes()).hex().as_str()[..16]
-            ),
-        };
+    pub fn new(
+        root: &Path,
+        store: &Path,
+        cache: &Path,
+        scratch: &Path,
+        sensitive: Sensitive,
+    ) -> Result<Self> {
+        // One place under any name: the tree must not contain the store it is kept in.
+        let store = canonical(store);
         Ok(Workspace {
             root: Root::open(root).at("open", root)?,
+            own_dir: own_dir(&canonical(root), &store),
             store: Store::at(store),
-            cache_path: store.join(cache_name),
+            cache_path: cache.to_owned(),
             scratch: scratch.to_owned(),
             sensitive,
-            own_dir,
         })
     }
 
@@ -72,6 +71,9 @@ impl Workspace {
 
     fn try_capture(&self, progress: &dyn Progress) -> Result<Manifest> {
         self.store.prepare()?;
+        if let Some(dir) = self.cache_path.parent() {
+            fs::create_dir_all(dir).at("create", dir)?;
+        }
         let began = self.clock()?;
         let cache = StatCache::load(&self.cache_path);
         let mut walk = self.walker(&cache).walk()?;
@@ -131,6 +133,7 @@ impl Workspace {
                         Known::File { stat, hash, trusted: cached || stat.ctime < began }
                     }
                     ItemKind::Symlink { hash, .. } => Known::Link(hash),
+                    ItemKind::Dir(child) if !walk.dirs[child].in_scope => Known::Opened,
                     _ => Known::Name,
                 };
                 (&*item.name, known)
@@ -174,6 +177,17 @@ fn cache_is_stale(cache: &StatCache, walk: &Walk) -> bool {
             .dirs
             .iter()
             .any(|dir| dir.cached_names != Some(dir.items.len()) || dir.items.iter().any(is_news))
+}
+
+/// The one name of a path: as far as it exists, without links and detours.
+fn canonical(path: &Path) -> PathBuf {
+    if let Ok(real) = path.canonicalize() {
+        return real;
+    }
+    match (path.parent(), path.file_name()) {
+        (Some(parent), Some(name)) if !parent.as_os_str().is_empty() => canonical(parent).join(name),
+        _ => path.to_owned(),
+    }
 }
 
 /// Where the store is in the tree, if it is there and not in `.decree/`.

@@ -1,7 +1,7 @@
 //! Files that are complete or absent: temporary file, fsync, rename, fsync of the directory.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
 use crate::error::{IoContext, Result};
@@ -35,6 +35,26 @@ impl AtomicFile {
         })
     }
 
+    /// Whether the file that is there already has the very same content.
+    pub fn is_same_as_target(&mut self) -> Result<bool> {
+        self.writer.flush().at("write", &self.target)?;
+        let Ok(mut old) = File::open(&self.target) else {
+            return Ok(false);
+        };
+        let mut new = File::open(&self.temporary).at("read", &self.temporary)?;
+        let (mut a, mut b) = (vec![0; 1 << 16], vec![0; 1 << 16]);
+        loop {
+            let n = old.read(&mut a).at("read", &self.target)?;
+            let m = fill(&mut new, &mut b[..n.max(1)]).at("read", &self.temporary)?;
+            if n != m || a[..n] != b[..m] {
+                return Ok(false);
+            }
+            if n == 0 {
+                return Ok(true);
+            }
+        }
+    }
+
     /// Makes the content durable and gives the file its name.
     pub fn commit(mut self) -> Result<()> {
         self.writer.flush().at("write", &self.target)?;
@@ -61,6 +81,20 @@ impl Drop for AtomicFile {
             let _ = fs::remove_file(&self.temporary);
         }
     }
+}
+
+/// Reads until the buffer is full or there is no more.
+pub fn fill(reader: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match reader.read(&mut buffer[filled..]) {
+            Ok(0) => break,
+            Ok(n) => filled += n,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(filled)
 }
 
 /// Writes a whole file.

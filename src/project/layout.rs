@@ -54,7 +54,12 @@ impl Layout {
         self.decree().join("tmp")
     }
 
-    /// Content and the stat cache; `DECREE_STORE` moves it.
+    /// What is known of files. It belongs to this tree, so it stays even if the store is elsewhere and shared.
+    pub fn stat_cache(&self) -> PathBuf {
+        self.decree().join("store").join("stat-cache")
+    }
+
+    /// Content; `DECREE_STORE` moves it.
     pub fn store(&self) -> PathBuf {
         match std::env::var_os("DECREE_STORE") {
             Some(path) if !path.is_empty() => self.root.join(path),

@@ -44,7 +44,8 @@ impl Project {
     /// The checkpoint engine for this project.
     pub fn workspace(&self) -> Result<Workspace> {
         let sensitive = Sensitive::new(&self.config.sensitive.exclude, &self.config.sensitive.allow);
-        Workspace::new(self.layout.root(), &self.layout.store(), &self.layout.scratch(), sensitive)
+        let layout = &self.layout;
+        Workspace::new(layout.root(), &layout.store(), &layout.stat_cache(), &layout.scratch(), sensitive)
     }
 
     /// Takes the project for one command that changes things; finishes or undoes first what a killed one left.

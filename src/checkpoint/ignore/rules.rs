@@ -9,10 +9,10 @@ use crate::checkpoint::hash::Hasher;
 /// Which of the two kinds of ignore file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Source {
-    /// `.gitignore`.
-    Git,
     /// `.decreeignore`, which has the last word.
     Decree,
+    /// `.gitignore`.
+    Git,
 }
 
 impl Source {

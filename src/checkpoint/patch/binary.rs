@@ -6,6 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use super::notes::BASE64_LINE;
+use crate::fs::atomic::fill;
 
 /// How many bytes a full line holds.
 pub const LINE_BYTES: usize = BASE64_LINE / 4 * 3;
@@ -13,6 +14,8 @@ pub const LINE_BYTES: usize = BASE64_LINE / 4 * 3;
 pub const LINE_LEN: usize = 2 + BASE64_LINE + 1;
 
 /// How many bytes the lines of a content of this size take.
+///
+/// A size from a damaged diff may be absurd; then so is the answer, and the diff is found to be too short.
 pub fn encoded_len(size: u64) -> u64 {
     let full = size / LINE_BYTES as u64;
     let rest = size % LINE_BYTES as u64;
@@ -20,7 +23,7 @@ pub fn encoded_len(size: u64) -> u64 {
         0 => 0,
         rest => 3 + rest.div_ceil(3) * 4,
     };
-    full * LINE_LEN as u64 + last
+    full.saturating_mul(LINE_LEN as u64).saturating_add(last)
 }
 
 /// Writes a content as comment lines; returns how many bytes it was.
@@ -29,15 +32,7 @@ pub fn encode(out: &mut impl Write, content: &mut impl Read) -> io::Result<u64> 
     let mut text = String::with_capacity(BASE64_LINE);
     let mut size = 0;
     loop {
-        let mut filled = 0;
-        while filled < raw.len() {
-            match content.read(&mut raw[filled..]) {
-                Ok(0) => break,
-                Ok(n) => filled += n,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
+        let filled = fill(content, &mut raw)?;
         size += filled as u64;
         for line in raw[..filled].chunks(LINE_BYTES) {
             text.clear();

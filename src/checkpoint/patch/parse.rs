@@ -183,8 +183,8 @@ impl<R: BufRead> Parser<R> {
             self.scanner.skip_hunk(hunk.old_lines, hunk.new_lines)?;
             hunks.push(hunk);
         }
-        if hunks.is_empty() {
-            return Err(wrong(&format!("a section of {path} without a hunk")));
+        if hunks.is_empty() || !add_up(&hunks) {
+            return Err(wrong(&format!("a section of {path} whose hunks do not add up")));
         }
         Ok(hunks)
     }
@@ -263,6 +263,18 @@ fn foreign(line: &Line) -> Option<Trouble> {
     Some(match tree_path(name) {
         Err(why) => Trouble::Wrong(why),
         Ok(path) => wrong(&format!("a section of {path} that decree did not write")),
+    })
+}
+
+/// Whether hunks follow each other, and both sides agree on where they are.
+fn add_up(hunks: &[Hunk]) -> bool {
+    let (mut old_end, mut new_end) = (0u64, 0u64);
+    hunks.iter().all(|hunk| {
+        let between = hunk.old_skipped.checked_sub(old_end);
+        let fits = between.is_some() && between == hunk.new_skipped.checked_sub(new_end);
+        old_end = hunk.old_skipped.saturating_add(hunk.old_lines);
+        new_end = hunk.new_skipped.saturating_add(hunk.new_lines);
+        fits && old_end < u64::MAX && new_end < u64::MAX
     })
 }
 

@@ -272,11 +272,24 @@ pub(super) fn write_heads(
         }
         _ => {}
     }
+    // Without an `index` line patch does not know that a link is one, nor what to do with an empty file that goes.
+    let is_link = matches!((old, new), (Some(Node::Symlink { .. }), Some(Node::Symlink { .. })));
+    if is_link || !(has_hunks(old, new) || same_content(old, new)) {
+        writeln!(out, "index {}..{}{}", short(old), short(new), if is_link { " 120000" } else { "" })?;
+    }
     if !has_hunks(old, new) {
         return Ok(());
     }
     let name = |node: Option<&Node>, name: String| node.map_or("/dev/null".to_owned(), |_| name);
     writeln!(out, "--- {}\n+++ {}", name(old, of("a/")), name(new, of("b/")))
+}
+
+/// A content's name for an `index` line; zeros for none, as git has it.
+fn short(node: Option<&Node>) -> String {
+    match node.and_then(Node::content) {
+        Some((hash, _)) => hash.hex().as_str()[..12].to_owned(),
+        None => "0".repeat(12),
+    }
 }
 
 /// Whether a section has hunks: not if only the mode changed, or an empty file came or went.

@@ -1,11 +1,13 @@
 //! The journal: what a move into the tree is about, written before it begins.
 
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use crate::checkpoint::coverage::PathText;
 use crate::checkpoint::entry::{Mode, Node};
+use crate::checkpoint::path::TreePath;
+use crate::checkpoint::quote;
 use crate::error::{Error, IoContext, Result};
 use crate::fs::atomic;
 
@@ -22,8 +24,10 @@ pub struct Journal {
     pub what: String,
     /// By path. Staged and saved files are named by a step's number.
     pub steps: Vec<Step>,
-    /// Things that are moved out of the way, and where to.
-    pub set_aside: Vec<SetAside>,
+    /// Where things go that have to make way, from decree's own directory.
+    aside_dir: PathBuf,
+    /// What they are, as bytes in JSON's quoting: there may be a `.git` among them, which is no tree path.
+    set_aside: Vec<String>,
     /// The directories above the steps that were there before, and their modes.
     pub dirs: Vec<DirMode>,
 }
@@ -37,15 +41,6 @@ pub struct Step {
     pub from: Option<Node>,
     /// What shall be there.
     pub to: Option<Node>,
-}
-
-/// Something moved away whole.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct SetAside {
-    /// In the tree, as bytes in JSON's quoting: it may be a `.git`, which is no tree path.
-    pub path: String,
-    /// Where it goes.
-    pub to: PathBuf,
 }
 
 /// A directory's mode.
@@ -86,8 +81,24 @@ impl Step {
 
 impl Journal {
     /// For steps that are sorted by path.
-    pub fn new(what: String, steps: Vec<Step>, set_aside: Vec<SetAside>, dirs: Vec<DirMode>) -> Self {
-        Journal { version: VERSION, what, steps, set_aside, dirs }
+    pub fn new(
+        what: String,
+        steps: Vec<Step>,
+        aside_dir: PathBuf,
+        set_aside: Vec<String>,
+        dirs: Vec<DirMode>,
+    ) -> Self {
+        Journal { version: VERSION, what, steps, aside_dir, set_aside, dirs }
+    }
+
+    /// What makes way, and where it goes, given decree's own directory. Nothing leads out of either.
+    pub fn set_aside(&self, decree_dir: &Path) -> Vec<(TreePath, PathBuf)> {
+        if !self.aside_dir.components().all(|part| matches!(part, Component::Normal(_))) {
+            return Vec::new();
+        }
+        let place = decree_dir.join(&self.aside_dir);
+        let paths = self.set_aside.iter().filter_map(|text| TreePath::beside(&quote::from_json(text)?));
+        paths.map(|path| (path.clone(), place.join(path.as_path()))).collect()
     }
 
     /// Makes it durable. From now on the move happens, or is undone.

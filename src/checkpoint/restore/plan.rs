@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
 
-use super::journal::{DirMode, Journal, SetAside, Step};
+use super::journal::{DirMode, Journal, Step};
 use super::present::{agrees, present};
 use super::stage::stage;
 use super::transaction::{Transaction, make_dirs};
@@ -56,18 +56,16 @@ impl Workspace {
     /// Takes the tree to the other side of a diff, or leaves it alone.
     pub fn restore(&self, goal: &Goal<'_>) -> Result<Outcome> {
         let steps = steps(goal.patch, goal.direction);
-        let mut opened = Opened::above(&self.root, steps.iter().map(|step| &step.path.0))
-            .at("look into", self.root.path())?;
-        let found: Vec<Option<Node>> = steps
-            .par_iter()
-            .map(|step| present(&self.root, &step.path.0).at("read", step.path.0.as_path()))
-            .collect::<Result<_>>()?;
+        let paths = steps.iter().map(|step| &step.path.0).chain(goal.beside);
+        let mut opened = Opened::above(&self.root, paths).at("look into", self.root.path())?;
+        let found: Vec<Option<Node>> =
+            steps.par_iter().map(|step| self.look(&step.path.0, &opened)).collect::<Result<_>>()?;
         let beside: Vec<&TreePath> = goal
             .beside
             .iter()
             .filter(|path| self.root.find(path).is_ok_and(|found| found.is_some()))
             .collect();
-        let there = steps.iter().zip(&found).all(|(step, found)| agrees(found.as_ref(), step.to.as_ref()));
+        let there = self.all_agree(&steps, &found, |step| step.to.as_ref())?;
         if there && beside.is_empty() {
             return Ok(Outcome::AlreadyThere);
         }
@@ -80,7 +78,7 @@ impl Workspace {
         }
         let dir = self.scratch.join(format!("restore-{}", random_hex()));
         make_dirs(&dir)?;
-        let dirs = self.dirs_above(&steps, &opened)?;
+        let dirs = self.dirs_above(&steps, &beside, &opened)?;
         let result = self.move_in(goal, steps, dirs, &beside, &dir);
         if result.is_ok() {
             opened.forget();
@@ -101,18 +99,42 @@ impl Workspace {
     ) -> Result<Restored> {
         stage(&self.root, goal.patch, goal.direction, &steps, dir)
             .map_err(|error| error.detail("nothing was touched"))?;
-        let set_aside: Vec<(TreePath, PathBuf)> = beside
-            .iter()
-            .map(|path| ((*path).clone(), free_name(goal.aside_dir.join(path.as_path()))))
-            .collect();
-        let asides = set_aside
-            .iter()
-            .map(|(path, to)| SetAside { path: quote::in_json(path.as_bytes()).into_owned(), to: to.clone() })
-            .collect();
+        let aside_dir = free_name(&goal.aside_dir);
+        let set_aside = beside.iter().map(|path| ((*path).clone(), aside_dir.join(path.as_path()))).collect();
+        let asides = beside.iter().map(|path| quote::in_json(path.as_bytes()).into_owned()).collect();
+        let inside = aside_dir.strip_prefix(self.decree_dir()).unwrap_or(&aside_dir).to_owned();
         let verified = steps.len();
-        let journal = Journal::new(goal.what.clone(), steps, asides, dirs);
+        let journal = Journal::new(goal.what.clone(), steps, inside, asides, dirs);
         Transaction::new(&self.root, dir.to_owned(), journal).run()?;
         Ok(Restored { verified, set_aside })
+    }
+
+    /// Where decree's own data is: work in progress is in it.
+    fn decree_dir(&self) -> &Path {
+        self.scratch.parent().unwrap_or(&self.scratch)
+    }
+
+    /// What is at a path, with the mode that it really has.
+    fn look(&self, path: &TreePath, opened: &Opened<'_>) -> Result<Option<Node>> {
+        Ok(match present(&self.root, path).at("read", path.as_path())? {
+            Some(Node::Dir { mode }) => Some(Node::Dir { mode: opened.real_mode(path).unwrap_or(mode) }),
+            found => found,
+        })
+    }
+
+    fn all_agree(
+        &self,
+        steps: &[Step],
+        found: &[Option<Node>],
+        side: fn(&Step) -> Option<&Node>,
+    ) -> Result<bool> {
+        for (step, found) in steps.iter().zip(found) {
+            let path = &step.path.0;
+            if !agrees(&self.root, path, found.as_ref(), side(step)).at("read", path.as_path())? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// What is not as the diff has it, in words.
@@ -124,7 +146,8 @@ impl Workspace {
                 && found.as_ref().is_some_and(Node::is_dir)
                 && !step.to.is_some_and(|to| to.is_dir())
                 && !inhabited(steps, path);
-            if unexplained || !agrees(found.as_ref(), step.from.as_ref()) {
+            let agrees = agrees(&self.root, path, found.as_ref(), step.from.as_ref());
+            if unexplained || !agrees.at("read", path.as_path())? {
                 let expected = describe(step.from.as_ref());
                 conflicts.push(format!("{path}: expected {expected}, found {}", describe(found.as_ref())));
                 continue;
@@ -134,6 +157,7 @@ impl Workspace {
             }
             if let Some(blocker) = self.root.blocker(path).at("read", path.as_path())?
                 && !moves_away(steps, &blocker)
+                && !beside.contains(&&blocker)
             {
                 conflicts.push(format!(
                     "{path}: {blocker} is not a directory, and nothing is written through a link"
@@ -172,10 +196,11 @@ impl Workspace {
     }
 
     /// The directories above the steps as they are now.
-    fn dirs_above(&self, steps: &[Step], opened: &Opened<'_>) -> Result<Vec<DirMode>> {
+    fn dirs_above(&self, steps: &[Step], beside: &[&TreePath], opened: &Opened<'_>) -> Result<Vec<DirMode>> {
         let mut paths: Vec<TreePath> =
             steps.iter().flat_map(|step| step.path.0.ancestors().collect::<Vec<_>>()).collect();
         paths.extend(steps.iter().map(|step| step.path.0.clone()));
+        paths.extend(beside.iter().flat_map(|path| path.ancestors().collect::<Vec<_>>()));
         paths.sort();
         paths.dedup();
         let mut dirs = Vec::new();
@@ -221,16 +246,16 @@ fn moves_away(steps: &[Step], path: &TreePath) -> bool {
         .is_ok_and(|at| steps[at].from.is_some() && !steps[at].keeps_content())
 }
 
-/// The first of `x`, `x.2`, `x.3`, … that is not taken.
-fn free_name(path: PathBuf) -> PathBuf {
+/// The first of `x`, `x-2`, `x-3`, … that is not taken: every revert has a place of its own.
+fn free_name(path: &Path) -> PathBuf {
     let taken = |path: &Path| path.symlink_metadata().is_ok();
-    let mut name = path.clone();
-    let mut number = 2;
-    while taken(&name) {
-        let mut text = path.clone().into_os_string();
-        text.push(format!(".{number}"));
-        name = PathBuf::from(text);
-        number += 1;
+    let numbered = |number: u32| {
+        let mut name = path.as_os_str().to_owned();
+        name.push(format!("-{number}"));
+        PathBuf::from(name)
+    };
+    match taken(path) {
+        false => path.to_owned(),
+        true => (2..).map(numbered).find(|name| !taken(name)).expect("there is always another number"),
     }
-    name
 }

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::checkpoint::entry::Node;
+use crate::checkpoint::entry::{Mode, Node};
 use crate::checkpoint::hash::ContentHash;
 use crate::checkpoint::path::TreePath;
 use crate::checkpoint::root::{FoundKind, Root};
@@ -27,11 +27,11 @@ pub fn present(root: &Root, path: &TreePath) -> io::Result<Option<Node>> {
     })
 }
 
-/// Whether what is at a path is what a side of a diff says. No entry may still mean a directory: one that is
-/// there because of what is in it.
-pub fn agrees(found: Option<&Node>, said: Option<&Node>) -> bool {
+/// Whether what is at a path is what a side of a diff says. No entry may still mean a directory: an ordinary one
+/// that is there because of what is in it.
+pub fn agrees(root: &Root, path: &TreePath, found: Option<&Node>, said: Option<&Node>) -> io::Result<bool> {
     match (found, said) {
-        (Some(Node::Dir { .. }), None) => true,
-        _ => found == said,
+        (Some(Node::Dir { mode }), None) => Ok(*mode == Mode::DIR && !root.is_empty_dir(path)?),
+        _ => Ok(found == said),
     }
 }

@@ -4,17 +4,16 @@
 //! and every move is a rename, so where the files are tells how far the work has got: the steps can
 //! be repeated from the start, forwards or backwards, whoever did the first half.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::journal::{FILE, Journal, SetAside};
+use super::journal::{FILE, Journal};
 use super::present::{agrees, present};
 use crate::checkpoint::entry::{Mode, Node, describe};
 use crate::checkpoint::hash::ContentHash;
 use crate::checkpoint::path::TreePath;
-use crate::checkpoint::quote;
 use crate::checkpoint::root::{FoundKind, Root, is_absent};
 use crate::error::{Error, IoContext, Result};
 use crate::fs::atomic;
@@ -86,7 +85,7 @@ impl<'r> Transaction<'r> {
     /// Carries the move out. On an error the tree is as it was.
     pub fn run(self) -> Result<()> {
         self.journal.write(&self.dir)?;
-        match self.forwards() {
+        match self.forwards().and_then(|()| self.verify(Side::To)) {
             Ok(()) => self.finish(),
             Err(error) => match self.backwards() {
                 Ok(()) => Err(error.detail("nothing was touched")),
@@ -100,6 +99,7 @@ impl<'r> Transaction<'r> {
 
     fn resume(self) -> Result<Recovered> {
         let what = self.journal.what.clone();
+        self.refuse_foreign_saves()?;
         let finished =
             self.staged_files_are_whole() && self.forwards().is_ok() && self.verify(Side::To).is_ok();
         if finished {
@@ -117,6 +117,24 @@ impl<'r> Transaction<'r> {
         Ok(Recovered { what, finished })
     }
 
+    /// What was moved out of the way has to be what the journal says: else it is somebody's, and stays.
+    fn refuse_foreign_saves(&self) -> Result<()> {
+        for (n, step) in self.journal.steps.iter().enumerate() {
+            let path = saved(&self.dir, n);
+            if exists(&path)
+                && Some(content_of(&path).at("read", &path)?) != step.from.and_then(|from| from.content())
+            {
+                return Err(Error::integrity(format!(
+                    "{} was cut off just as {} was changed by something else",
+                    self.journal.what, step.path.0
+                ))
+                .detail(format!("that content is in {}", path.display()))
+                .hint("copy it to a safe place, remove it there, then run the same command again"));
+            }
+        }
+        Ok(())
+    }
+
     /// After a power cut a staged file may lack its content, and then there is only the way back.
     fn staged_files_are_whole(&self) -> bool {
         self.journal.steps.iter().enumerate().all(|(n, step)| {
@@ -129,8 +147,8 @@ impl<'r> Transaction<'r> {
 
     fn forwards(&self) -> Result<()> {
         self.open_dirs()?;
-        for aside in &self.journal.set_aside {
-            self.set_aside(aside)?;
+        for (path, to) in self.set_aside_moves() {
+            self.set_aside(&path, &to)?;
         }
         for (n, step) in self.journal.steps.iter().enumerate().rev() {
             let path = &step.path.0;
@@ -204,8 +222,10 @@ impl<'r> Transaction<'r> {
                 self.root.make_dir(path).at("create", path.as_path())?;
             }
         }
-        for aside in &self.journal.set_aside {
-            self.take_back(aside)?;
+        for (path, to) in self.set_aside_moves() {
+            if exists(&to) {
+                self.root.move_in(&to, &path).at("put back", path.as_path())?;
+            }
         }
         self.set_dir_modes(Side::From)?;
         self.verify(Side::From)?;
@@ -233,9 +253,8 @@ impl<'r> Transaction<'r> {
         }
     }
 
-    /// Proves the result, makes it durable, and ends the transaction.
+    /// Makes the result, which was proven, durable, and ends the transaction.
     fn finish(&self) -> Result<()> {
-        self.verify(Side::To)?;
         self.root.sync().at("sync", self.root.path())?;
         self.close()
     }
@@ -255,7 +274,7 @@ impl<'r> Transaction<'r> {
             let path = &step.path.0;
             let said = side.of(step);
             let found = present(self.root, path).at("read", path.as_path())?;
-            if !agrees(found.as_ref(), said) {
+            if !agrees(self.root, path, found.as_ref(), said).at("read", path.as_path())? {
                 wrong.push(format!(
                     "{path}: expected {}, found {}",
                     describe(said),
@@ -279,7 +298,7 @@ impl<'r> Transaction<'r> {
             if mode.bits() & 0o300 != 0o300 {
                 let open = Mode::from_bits(mode.bits() | 0o700);
                 match self.root.set_mode(&dir.path.0, open) {
-                    Err(error) if is_absent(&error) => {}
+                    Err(error) if is_absent(&error) || error.kind() == io::ErrorKind::PermissionDenied => {}
                     result => result.at("open", dir.path.0.as_path())?,
                 }
             }
@@ -340,34 +359,32 @@ impl<'r> Transaction<'r> {
             let at = self.journal.steps.binary_search_by(|step| step.path.0.cmp(path));
             at.is_ok_and(|at| self.journal.steps[at].to.is_some_and(|to| to.is_dir()))
         };
+        let needed: BTreeSet<TreePath> = self
+            .journal
+            .steps
+            .iter()
+            .filter(|step| step.to.is_some())
+            .flat_map(|step| step.path.0.ancestors().collect::<Vec<_>>())
+            .collect();
         let mut dirs = self.touched_dirs();
-        dirs.retain(|path| !stays(path));
+        dirs.retain(|path| !stays(path) && !needed.contains(path));
         dirs
     }
 
-    fn set_aside(&self, aside: &SetAside) -> Result<()> {
-        let Some(path) = aside_path(aside) else { return Ok(()) };
-        if exists(&aside.to) || self.root.find(&path).at("read", path.as_path())?.is_none() {
+    fn set_aside_moves(&self) -> Vec<(TreePath, PathBuf)> {
+        // This is `.decree/tmp/restore-…`.
+        let decree_dir = self.dir.parent().and_then(Path::parent).unwrap_or(&self.dir);
+        self.journal.set_aside(decree_dir)
+    }
+
+    fn set_aside(&self, path: &TreePath, to: &Path) -> Result<()> {
+        if exists(to) || self.root.find(path).at("read", path.as_path())?.is_none() {
             return Ok(());
         }
-        let parent = aside.to.parent().unwrap_or(&aside.to);
+        let parent = to.parent().unwrap_or(to);
         fs::create_dir_all(parent).at("create", parent)?;
-        self.root.move_out(&path, &aside.to).at("set aside", path.as_path())
+        self.root.move_out(path, to).at("set aside", path.as_path())
     }
-
-    fn take_back(&self, aside: &SetAside) -> Result<()> {
-        match aside_path(aside) {
-            Some(path) if exists(&aside.to) => {
-                self.root.move_in(&aside.to, &path).at("put back", path.as_path())
-            }
-            _ => Ok(()),
-        }
-    }
-}
-
-fn aside_path(aside: &SetAside) -> Option<TreePath> {
-    let bytes = quote::from_json(&aside.path)?;
-    TreePath::beside(&bytes)
 }
 
 #[derive(Clone, Copy)]

@@ -136,10 +136,15 @@ impl Store {
     /// A new file for an unfinished pack. It is locked for as long as it is open: a store may be
     /// shared, and another decree must not sweep away what is being written.
     pub(super) fn new_temporary(&self) -> Result<(File, PathBuf)> {
-        let path = self.dir.join(format!("{TEMPORARY}{}.pack", random_hex()));
-        let file = atomic::create_new(&path).at("create", &path)?;
-        file.lock().at("lock", &path)?;
-        Ok((file, path))
+        loop {
+            let path = self.dir.join(format!("{TEMPORARY}{}.pack", random_hex()));
+            let file = atomic::create_new(&path).at("create", &path)?;
+            file.lock().at("lock", &path)?;
+            // Another decree may have swept it away before it was locked.
+            if path.exists() {
+                return Ok((file, path));
+            }
+        }
     }
 
     /// Forgets the packs read so far: there is a new one.
@@ -281,8 +286,9 @@ impl ContentReader<'_> {
             }
             let pack = &self.packs[self.pack];
             let frame =
-                pack.index.frame(self.frame).ok_or_else(|| invalid("a content runs past the last frame"))?;
-            self.current = Some(self.store.frame(pack, frame)?);
+                pack.index.frame(self.frame).ok_or_else(|| self.damaged("it runs past the last frame"))?;
+            let raw = self.store.frame(pack, frame).map_err(|error| self.damaged(error))?;
+            self.current = Some(raw);
         }
         let raw = self.current.as_ref().expect("it was read above");
         let rest = raw

@@ -12,7 +12,7 @@ use super::pack::{self, Blob, Frame, Index};
 use super::read::Store;
 use crate::checkpoint::hash::{ContentHash, Hasher};
 use crate::error::{IoContext, Result};
-use crate::fs::atomic;
+use crate::fs::atomic::{self, fill};
 
 /// Level 1 compresses source code about as well as zlib does, many times faster (`docs/performance.md`).
 const LEVEL: i32 = 1;
@@ -197,18 +197,4 @@ impl Filler<'_, '_> {
         self.raw.clear();
         Ok(())
     }
-}
-
-/// Reads until the buffer is full or there is no more.
-fn fill(reader: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
-    let mut filled = 0;
-    while filled < buffer.len() {
-        match reader.read(&mut buffer[filled..]) {
-            Ok(0) => break,
-            Ok(n) => filled += n,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(filled)
 }

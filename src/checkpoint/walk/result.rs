@@ -35,7 +35,7 @@ pub struct WalkedDir {
     /// Permissions.
     pub(super) mode: Mode,
     /// Whether it has to be an entry when it is empty.
-    pub(super) in_scope: bool,
+    pub in_scope: bool,
 }
 
 /// One entry in scope.
@@ -118,7 +118,8 @@ impl Walk {
                 }
             }
         }
-        Tree::from_sorted(entries).expect("a walk lists paths in order")
+        // Almost in order: an empty `a` comes after `a-b`, as `a/…` would.
+        entries.into_iter().collect()
     }
 
     /// Which directories have entries in the end: those in scope, and those with something in scope below.

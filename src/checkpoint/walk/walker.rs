@@ -174,6 +174,7 @@ impl Walker<'_> {
             task: &task,
             listing: &listing,
             known,
+            cached_rules: outcome.dir.cached_names.is_some(),
             same_rules: before
                 .as_ref()
                 .is_none_or(|b| b.rules.fingerprint() == now.rules.fingerprint() && b.view == now.view),
@@ -193,16 +194,16 @@ impl Walker<'_> {
     }
 
     fn list(&self, task: &Task, opened: &mut Option<(TreePath, Mode)>) -> io::Result<Listing> {
-        match Listing::read(self.root, &task.path) {
-            // A routine may have taken the right to look away from itself.
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied && task.before.is_some() => {
-                let dir = TreePath::new(&*task.path).map_err(|_| error)?;
-                self.root.set_mode(&dir, Mode::from_bits(task.mode.bits() | 0o700))?;
-                *opened = Some((dir, task.mode));
-                Listing::read(self.root, &task.path)
-            }
-            result => result,
+        let readable = task.mode.bits() & 0o500 == 0o500 || rustix::process::geteuid().is_root();
+        // A routine may have taken the right to look away from itself.
+        if !readable
+            && task.before.is_some()
+            && let Ok(dir) = TreePath::new(&*task.path)
+            && self.root.set_mode(&dir, Mode::from_bits(task.mode.bits() | 0o700)).is_ok()
+        {
+            *opened = Some((dir, task.mode));
         }
+        Listing::read(self.root, &task.path)
     }
 
     fn read_ignore_files(&self, task: &Task, listing: &Listing) -> Result<Vec<IgnoreFile>, Failure> {
@@ -216,7 +217,11 @@ impl Walker<'_> {
             });
             let Some(found) = found else { continue };
             let path = TreePath::joined(&task.path, listing.name(found));
-            let text = match self.root.open_file(&path).and_then(read_all) {
+            let opened = match self.baseline {
+                Some(_) => self.root.open_file_forced(&path),
+                None => self.root.open_file(&path),
+            };
+            let text = match opened.and_then(read_all) {
                 Ok(text) => text.into_boxed_slice(),
                 Err(error) if is_absent(&error) => continue,
                 Err(error) => return Err((path.as_bytes().into(), error)),
@@ -240,7 +245,8 @@ impl Walker<'_> {
         }
         let is_dir = entry.kind == FoundKind::Dir;
         let known = here.known.as_ref().and_then(|dir| dir.find(name, is_dir));
-        let scope = self.scope(here, &path, is_dir, known.is_some());
+        let visible_then = known.is_some_and(|known| *known != Known::Opened);
+        let scope = self.scope(here, &path, is_dir, visible_then);
         let seen = match () {
             () if is_dir => self.inspect_dir(here, entry, &path, scope),
             () if scope.in_scope => self.inspect_leaf(here, entry, &path, known),
@@ -261,9 +267,6 @@ impl Walker<'_> {
         path: &TreePath,
         known: Option<&Known>,
     ) -> io::Result<Seen> {
-        let new = |was_left_out: fn(&Coverage, &TreePath) -> bool| {
-            self.baseline.as_ref().is_some_and(|baseline| !was_left_out(baseline.coverage, path))
-        };
         let kind = match entry.kind {
             FoundKind::Symlink => {
                 let target = here.listing.read_link(entry)?;
@@ -277,22 +280,30 @@ impl Walker<'_> {
                     Some(Known::File { stat: then, hash, trusted: true }) if *then == stat => Some(*hash),
                     _ => None,
                 };
-                if hit.is_none() && self.is_sensitive(here, path)? {
-                    return Ok(match new(Coverage::is_sensitive) {
-                        true => Seen::Beside(path.clone()),
-                        false => Seen::Sensitive(path.clone()),
-                    });
+                let known_good = hit.is_some() && here.cached_rules;
+                if !known_good && self.is_sensitive(here, path)? {
+                    return Ok(self.left_out(Seen::Sensitive, path));
                 }
                 ItemKind::File { stat, hash: hit, cached: hit.is_some() }
             }
             FoundKind::Special | FoundKind::Dir => {
-                return Ok(match new(Coverage::is_special) {
-                    true => Seen::Beside(path.clone()),
-                    false => Seen::Special(path.clone()),
-                });
+                return Ok(self.left_out(Seen::Special, path));
             }
         };
         Ok(Seen::InScope(Item { name: here.listing.name(entry).into(), kind }))
+    }
+
+    /// Something that is left out; if the checkpoint did not know of it, it is new, and beside the scope.
+    fn left_out(&self, how: fn(TreePath) -> Seen, path: &TreePath) -> Seen {
+        match self.baseline.is_some() && !self.was_left_out(path) {
+            true => Seen::Beside(path.clone()),
+            false => how(path.clone()),
+        }
+    }
+
+    /// Whether the checkpoint says of this path that it was there and was left out.
+    fn was_left_out(&self, path: &TreePath) -> bool {
+        self.baseline.as_ref().is_some_and(|b| b.coverage.is_sensitive(path) || b.coverage.is_special(path))
     }
 
     fn inspect_dir(
@@ -317,18 +328,26 @@ impl Walker<'_> {
             in_scope: scope.in_scope || known_before,
             now: here.now.with_view(scope.now_below),
             before: before.map(|(side, view)| side.with_view(view)),
-            is_new: self.baseline.is_some() && !known_before,
+            // A directory that the rules of then did not show may have been there all along.
+            is_new: here.task.is_new
+                || (!known_before && scope.before_below == Some(View::All) && here.before.is_some()),
         };
         Ok(Seen::Enter(here.listing.name(entry).into(), task))
     }
 
     /// Whether a path is in scope, by the rules of now and, with a baseline, of then.
     fn scope(&self, here: &Here<'_>, path: &TreePath, is_dir: bool, known: bool) -> Scope {
-        let cached_rules = || {
-            let fingerprint = self.fingerprint(&here.now.rules);
-            here.known.as_ref().is_some_and(|dir| dir.has_rules(&fingerprint))
-        };
-        if known && here.same_rules && here.now.view == View::All && cached_rules() {
+        let held = self.baseline.as_ref().is_some_and(|b| b.tree.get(path).is_some());
+        if !held && self.was_left_out(path) {
+            // It was there, and was not protected: whatever the rules say now, it is never touched.
+            return Scope {
+                in_scope: false,
+                beside: false,
+                now_below: View::Nothing,
+                before_below: Some(View::Nothing),
+            };
+        }
+        if known && here.same_rules && here.now.view == View::All && here.cached_rules {
             return Scope {
                 in_scope: true,
                 beside: false,
@@ -337,14 +356,13 @@ impl Walker<'_> {
             };
         }
         let now = here.now.judge(path.as_bytes(), is_dir);
-        let (Some(side), Some(baseline)) = (&here.before, &self.baseline) else {
+        let Some(side) = &here.before else {
             return Scope { in_scope: now.visible, beside: false, now_below: now.below, before_below: None };
         };
         let before = match here.same_rules {
             true => now,
             false => side.judge(path.as_bytes(), is_dir),
         };
-        let held = baseline.tree.get(path).is_some();
         let in_scope = held || (now.visible && before.visible);
         Scope {
             in_scope,
@@ -367,7 +385,8 @@ impl Walker<'_> {
             return Ok(false);
         }
         let held = self.baseline.as_ref().is_some_and(|b| b.tree.get(path).is_some());
-        if held || here.now.judge(path.as_bytes(), false).asked_for {
+        let asked_for = |side: &Side| side.judge(path.as_bytes(), false).asked_for;
+        if held || (asked_for(&here.now) && here.before.as_ref().is_none_or(asked_for)) {
             return Ok(false);
         }
         match (suspicion, &self.baseline) {
@@ -396,6 +415,8 @@ struct Here<'h> {
     before: Option<Side>,
     /// The rules of then and of now are the same here.
     same_rules: bool,
+    /// The cache was made under the rules of now.
+    cached_rules: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -453,10 +474,7 @@ fn unreadable(failures: Vec<Failure>) -> Error {
             format!("{}: {error}", crate::checkpoint::quote::for_people(path))
         })
         .collect();
-    Error::integrity(format!(
-        "cannot checkpoint: {} cannot be read",
-        crate::checkpoint::count(failures.len(), "path")
-    ))
-    .details(lines, 20)
-    .hint("make them readable, or leave them out with a line in .decreeignore")
+    Error::integrity(format!("{} cannot be read", crate::checkpoint::count(failures.len(), "path")))
+        .details(lines, 20)
+        .hint("make them readable, or leave them out with a line in .decreeignore")
 }
