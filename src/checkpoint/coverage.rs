@@ -8,7 +8,7 @@ use super::quote;
 /// The paths a walk left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Coverage {
-    /// Ignored directories that were not entered.
+    /// Ignored directories; entered, if at all, only for what a `.decreeignore` asks for.
     #[serde(default)]
     pub ignored_dirs: Vec<PathText>,
     /// How many single files were ignored.
@@ -41,6 +41,11 @@ impl Coverage {
     /// Whether this path was left out as sensitive.
     pub fn is_sensitive(&self, path: &TreePath) -> bool {
         self.sensitive.binary_search_by(|known| known.0.cmp(path)).is_ok()
+    }
+
+    /// Whether this was an ignored directory.
+    pub fn is_ignored_dir(&self, path: &TreePath) -> bool {
+        self.ignored_dirs.binary_search_by(|known| known.0.cmp(path)).is_ok()
     }
 
     /// Whether this path was left out as a socket, FIFO or device.

@@ -3,8 +3,9 @@
 use std::cmp::Reverse;
 use std::io;
 
-use super::entry::Mode;
+use super::entry::{Mode, Node};
 use super::path::TreePath;
+use super::restore::present;
 use super::root::{FoundKind, Root};
 
 /// What the owner needs to look into a directory and change it.
@@ -53,6 +54,14 @@ impl<'r> Opened<'r> {
             }
             _ => Ok(()),
         }
+    }
+
+    /// What is at a path, with the mode that it really has.
+    pub fn present(&self, path: &TreePath) -> io::Result<Option<Node>> {
+        Ok(match present(self.root, path)? {
+            Some(Node::Dir { mode }) => Some(Node::Dir { mode: self.real_mode(path).unwrap_or(mode) }),
+            found => found,
+        })
     }
 
     /// The mode that an opened directory really has.

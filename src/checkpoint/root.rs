@@ -188,6 +188,19 @@ impl Root {
     pub fn move_out(&self, path: &TreePath, to: &Path) -> io::Result<()> {
         let (dir, name) = self.parent(path)?;
         match rustix::fs::renameat(&dir, name, CWD, to) {
+            // A directory can only move if it can be written to.
+            Err(Errno::ACCESS | Errno::PERM) => {
+                let found = self.find(path)?.filter(|found| found.kind == FoundKind::Dir);
+                let mode = found.ok_or(io::ErrorKind::PermissionDenied)?.mode;
+                self.set_mode(path, Mode::from_bits(mode.bits() | 0o700))?;
+                let moved = rustix::fs::renameat(&dir, name, CWD, to);
+                if moved.is_err() {
+                    self.set_mode(path, mode)?;
+                    return Ok(moved?);
+                }
+                let raw = RawMode::from_raw_mode(mode.bits());
+                Ok(rustix::fs::chmodat(CWD, to, raw, AtFlags::empty())?)
+            }
             Err(Errno::XDEV) => {
                 transfer((dir.as_fd(), name), (CWD, to.as_os_str()))?;
                 Ok(rustix::fs::unlinkat(&dir, name, AtFlags::empty())?)

@@ -56,7 +56,11 @@ impl Layout {
 
     /// What is known of files. It belongs to this tree, so it stays even if the store is elsewhere and shared.
     pub fn stat_cache(&self) -> PathBuf {
-        self.decree().join("store").join("stat-cache")
+        let store = self.decree().join("store");
+        match self.store() == store {
+            true => store.join("stat-cache"),
+            false => self.decree().join("stat-cache"),
+        }
     }
 
     /// Content; `DECREE_STORE` moves it.

@@ -287,6 +287,8 @@ pub(super) fn write_heads(
 /// A content's name for an `index` line; zeros for none, as git has it.
 fn short(node: Option<&Node>) -> String {
     match node.and_then(Node::content) {
+        // Git's name for no bytes at all, by which patch knows that there are none.
+        Some((_, 0)) => "e69de29bb2d1".to_owned(),
         Some((hash, _)) => hash.hex().as_str()[..12].to_owned(),
         None => "0".repeat(12),
     }

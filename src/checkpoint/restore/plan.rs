@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use rayon::prelude::*;
 
 use super::journal::{DirMode, Journal, Step};
-use super::present::{agrees, present};
+use super::present::agrees;
 use super::stage::stage;
 use super::transaction::{Transaction, make_dirs};
 use crate::checkpoint::coverage::PathText;
@@ -58,8 +58,10 @@ impl Workspace {
         let steps = steps(goal.patch, goal.direction);
         let paths = steps.iter().map(|step| &step.path.0).chain(goal.beside);
         let mut opened = Opened::above(&self.root, paths).at("look into", self.root.path())?;
-        let found: Vec<Option<Node>> =
-            steps.par_iter().map(|step| self.look(&step.path.0, &opened)).collect::<Result<_>>()?;
+        let found: Vec<Option<Node>> = steps
+            .par_iter()
+            .map(|step| opened.present(&step.path.0).at("read", step.path.0.as_path()))
+            .collect::<Result<_>>()?;
         let beside: Vec<&TreePath> = goal
             .beside
             .iter()
@@ -112,14 +114,6 @@ impl Workspace {
     /// Where decree's own data is: work in progress is in it.
     fn decree_dir(&self) -> &Path {
         self.scratch.parent().unwrap_or(&self.scratch)
-    }
-
-    /// What is at a path, with the mode that it really has.
-    fn look(&self, path: &TreePath, opened: &Opened<'_>) -> Result<Option<Node>> {
-        Ok(match present(&self.root, path).at("read", path.as_path())? {
-            Some(Node::Dir { mode }) => Some(Node::Dir { mode: opened.real_mode(path).unwrap_or(mode) }),
-            found => found,
-        })
     }
 
     fn all_agree(

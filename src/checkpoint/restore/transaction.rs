@@ -13,8 +13,9 @@ use super::journal::{FILE, Journal};
 use super::present::{agrees, present};
 use crate::checkpoint::entry::{Mode, Node, describe};
 use crate::checkpoint::hash::ContentHash;
+use crate::checkpoint::opened::Opened;
 use crate::checkpoint::path::TreePath;
-use crate::checkpoint::root::{FoundKind, Root, is_absent};
+use crate::checkpoint::root::{FoundKind, Root};
 use crate::error::{Error, IoContext, Result};
 use crate::fs::atomic;
 
@@ -270,10 +271,12 @@ impl<'r> Transaction<'r> {
 
     fn verify(&self, side: Side) -> Result<()> {
         let mut wrong = Vec::new();
+        let opened = Opened::above(self.root, self.journal.steps.iter().map(|step| &step.path.0))
+            .at("look into", self.root.path())?;
         for step in &self.journal.steps {
             let path = &step.path.0;
             let said = side.of(step);
-            let found = present(self.root, path).at("read", path.as_path())?;
+            let found = opened.present(path).at("read", path.as_path())?;
             if !agrees(self.root, path, found.as_ref(), said).at("read", path.as_path())? {
                 wrong.push(format!(
                     "{path}: expected {}, found {}",
@@ -291,15 +294,22 @@ impl<'r> Transaction<'r> {
             .detail(format!("what was replaced is in {}", self.dir.display())))
     }
 
-    /// Makes sure that this user may change the directories concerned.
+    /// Makes sure that this user may look into the directories concerned, and change them. Parents first.
     fn open_dirs(&self) -> Result<()> {
-        for dir in &self.journal.dirs {
-            let mode = dir.mode();
-            if mode.bits() & 0o300 != 0o300 {
-                let open = Mode::from_bits(mode.bits() | 0o700);
-                match self.root.set_mode(&dir.path.0, open) {
-                    Err(error) if is_absent(&error) || error.kind() == io::ErrorKind::PermissionDenied => {}
-                    result => result.at("open", dir.path.0.as_path())?,
+        let beside = self.set_aside_moves();
+        let mut dirs = self.touched_dirs();
+        dirs.extend(beside.iter().flat_map(|(path, _)| path.ancestors().collect::<Vec<_>>()));
+        dirs.sort();
+        for path in dirs {
+            let found = self.root.find(&path).at("read", path.as_path())?;
+            if let Some(found) = found
+                && found.kind == FoundKind::Dir
+                && found.mode.bits() & 0o700 != 0o700
+            {
+                match self.root.set_mode(&path, Mode::from_bits(found.mode.bits() | 0o700)) {
+                    // Somebody else's: they may still have given us what we need.
+                    Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
+                    result => result.at("open", path.as_path())?,
                 }
             }
         }
@@ -316,7 +326,13 @@ impl<'r> Transaction<'r> {
             .filter(|step| step.from.is_some_and(|n| n.is_dir()) || step.to.is_some_and(|n| n.is_dir()))
             .map(|step| (&step.path.0, side.of(step).filter(|node| node.is_dir()).and_then(Node::mode)))
             .collect();
-        for path in self.touched_dirs() {
+        let mut dirs = self.touched_dirs();
+        for (path, _) in self.set_aside_moves() {
+            dirs.extend(path.ancestors());
+        }
+        dirs.sort_by(|a, b| b.cmp(a));
+        dirs.dedup();
+        for path in dirs {
             let mode = match said.get(&path) {
                 Some(mode) => mode.unwrap_or(Mode::DIR),
                 None => known.get(&path).copied().unwrap_or(Mode::DIR),

@@ -12,7 +12,7 @@ pub const TRAILER: &[u8; 8] = b"DCRindex";
 /// Index offset, index checksum, trailer.
 pub const FOOTER_LEN: u64 = 8 + 4 + 8;
 
-const FRAME_LEN: usize = 8 + 4 + 4;
+const FRAME_LEN: usize = 8 + 4 + 4 + 4;
 const BLOB_LEN: usize = 32 + 4 + 4 + 8;
 
 /// Where a compressed frame is in its pack.
@@ -24,6 +24,8 @@ pub struct Frame {
     pub packed: u32,
     /// Decompressed, in bytes.
     pub raw: u32,
+    /// CRC-32 of it as packed: not every changed byte changes what comes out.
+    pub checksum: u32,
 }
 
 /// Where a content is: it begins in a frame and may go on through the frames after it.
@@ -56,6 +58,7 @@ impl Index {
             out.extend(frame.offset.to_le_bytes());
             out.extend(frame.packed.to_le_bytes());
             out.extend(frame.raw.to_le_bytes());
+            out.extend(frame.checksum.to_le_bytes());
         }
         out.extend((blobs.len() as u64).to_le_bytes());
         for blob in blobs {
@@ -81,7 +84,8 @@ impl Index {
             .map(|b| Frame {
                 offset: u64::from_le_bytes(b[..8].try_into().expect("8 bytes")),
                 packed: u32::from_le_bytes(b[8..12].try_into().expect("4 bytes")),
-                raw: u32::from_le_bytes(b[12..].try_into().expect("4 bytes")),
+                raw: u32::from_le_bytes(b[12..16].try_into().expect("4 bytes")),
+                checksum: u32::from_le_bytes(b[16..].try_into().expect("4 bytes")),
             })
             .collect();
         Some(Index { frames, blobs: blobs.to_vec() })
@@ -160,7 +164,7 @@ mod tests {
 
     #[test]
     fn an_index_finds_every_blob_it_was_given_and_no_other() {
-        let frames = [Frame { offset: 8, packed: 10, raw: 100 }];
+        let frames = [Frame { offset: 8, packed: 10, raw: 100, checksum: 7 }];
         let mut blobs: Vec<Blob> = (0u8..50)
             .map(|n| Blob { hash: ContentHash::of(&[n]), frame: 0, offset: u32::from(n), size: 1 })
             .collect();

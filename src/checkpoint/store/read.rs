@@ -222,6 +222,9 @@ impl Pack {
         let file = File::open(&self.path)?;
         let mut packed = vec![0; frame.packed as usize];
         file.read_exact_at(&mut packed, frame.offset)?;
+        if crc32fast::hash(&packed) != frame.checksum {
+            return Err(invalid("a frame fails its checksum"));
+        }
         let raw = zstd::bulk::decompress(&packed, frame.raw as usize)?;
         if raw.len() != frame.raw as usize {
             return Err(invalid("a frame is shorter than its index says"));

@@ -94,6 +94,7 @@ impl<'s> Deposit<'s> {
             offset: pack.length,
             packed: u32::try_from(packed.len()).expect("a frame is far below 4 GiB"),
             raw: u32::try_from(raw.len()).expect("a frame is far below 4 GiB"),
+            checksum: crc32fast::hash(packed),
         };
         pack.length += packed.len() as u64;
         Ok(frame)

@@ -328,9 +328,9 @@ impl Walker<'_> {
             in_scope: scope.in_scope || known_before,
             now: here.now.with_view(scope.now_below),
             before: before.map(|(side, view)| side.with_view(view)),
-            // A directory that the rules of then did not show may have been there all along.
             is_new: here.task.is_new
-                || (!known_before && scope.before_below == Some(View::All) && here.before.is_some()),
+                || (!known_before
+                    && self.baseline.as_ref().is_some_and(|b| !b.coverage.is_ignored_dir(path))),
         };
         Ok(Seen::Enter(here.listing.name(entry).into(), task))
     }
@@ -433,6 +433,11 @@ impl Outcome {
             Seen::Nothing => {}
             Seen::InScope(item) => self.dir.items.push(item),
             Seen::Enter(name, task) => {
+                if !task.in_scope
+                    && let Ok(path) = TreePath::new(&*task.path)
+                {
+                    self.coverage.ignored_dirs.push(PathText(path));
+                }
                 // The number is given when the level is complete.
                 self.dir.items.push(Item { name, kind: ItemKind::Dir(0) });
                 self.tasks.push(task);
