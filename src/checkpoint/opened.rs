@@ -8,8 +8,8 @@ use super::path::TreePath;
 use super::restore::present;
 use super::root::{FoundKind, Root};
 
-/// What the owner needs to look into a directory and change it.
-const OPEN: u32 = 0o700;
+/// What the owner needs to look into a directory.
+const READABLE: u32 = 0o500;
 
 /// Directories that were opened; they get their modes back when this goes.
 pub struct Opened<'r> {
@@ -23,9 +23,12 @@ impl<'r> Opened<'r> {
         Opened { root, dirs }
     }
 
-    /// Opens every closed directory above these paths.
+    /// Opens every closed directory above these paths, as far as that is needed to look into it.
     pub fn above<'p>(root: &'r Root, paths: impl Iterator<Item = &'p TreePath>) -> io::Result<Self> {
         let mut opened = Opened::new(root, Vec::new());
+        if rustix::process::geteuid().is_root() {
+            return Ok(opened);
+        }
         let mut last: Option<TreePath> = None;
         for path in paths {
             // Sorted paths: most have the parent of the one before.
@@ -43,8 +46,8 @@ impl<'r> Opened<'r> {
 
     fn open(&mut self, dir: &TreePath) -> io::Result<()> {
         match self.root.find(dir)? {
-            Some(found) if found.kind == FoundKind::Dir && found.mode.bits() & OPEN != OPEN => {
-                match self.root.set_mode(dir, Mode::from_bits(found.mode.bits() | OPEN)) {
+            Some(found) if found.kind == FoundKind::Dir && found.mode.bits() & READABLE != READABLE => {
+                match self.root.set_mode(dir, Mode::from_bits(found.mode.bits() | READABLE)) {
                     Ok(()) => self.dirs.push((dir.clone(), found.mode)),
                     // Somebody else's: they may still have given us what we need.
                     Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}

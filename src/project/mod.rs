@@ -52,6 +52,8 @@ impl Project {
     pub fn lock(&self, workspace: &Workspace, command: &str) -> Result<(Lock, Vec<Recovered>)> {
         let lock = Lock::take(&self.layout.lock(), command)?;
         let recovered = recover(workspace.root(), &self.layout.scratch())?;
+        workspace.store().sweep();
+        atomic::sweep(&self.layout.decree());
         for dir in [self.layout.checkpoints(), self.layout.runs()] {
             atomic::sweep(&dir);
             sweep_below(&dir);

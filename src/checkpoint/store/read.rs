@@ -122,15 +122,20 @@ impl Store {
     /// Makes the directory, and removes what killed captures left in it.
     pub fn prepare(&self) -> Result<()> {
         fs::create_dir_all(&self.dir).at("create", &self.dir)?;
-        for entry in fs::read_dir(&self.dir).at("read", &self.dir)? {
-            let entry = entry.at("read", &self.dir)?;
+        self.sweep();
+        Ok(())
+    }
+
+    /// Removes what killed captures left: unfinished files that nobody holds a lock on.
+    pub fn sweep(&self) {
+        let Ok(entries) = fs::read_dir(&self.dir) else { return };
+        for entry in entries.flatten() {
             let stale = entry.file_name().to_string_lossy().starts_with(TEMPORARY)
                 && File::open(entry.path()).is_ok_and(|file| file.try_lock().is_ok());
             if stale {
                 let _ = fs::remove_file(entry.path());
             }
         }
-        Ok(())
     }
 
     /// A new file for an unfinished pack. It is locked for as long as it is open: a store may be
