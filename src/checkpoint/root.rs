@@ -16,6 +16,7 @@ use rustix::io::Errno;
 
 use super::entry::Mode;
 use super::path::TreePath;
+use super::transfer::{self, rename_new};
 
 const DIRECTORY: OFlags =
     OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
@@ -202,8 +203,17 @@ impl Root {
                 Ok(rustix::fs::chmodat(CWD, to, raw, AtFlags::empty())?)
             }
             Err(Errno::XDEV) => {
-                transfer((dir.as_fd(), name), (CWD, to.as_os_str()))?;
-                Ok(rustix::fs::unlinkat(&dir, name, AtFlags::empty())?)
+                let mut part = to.as_os_str().to_owned();
+                part.push(".part");
+                let moved = transfer::copy((dir.as_fd(), name), (CWD, &part))
+                    .and_then(|()| Ok(rustix::fs::renameat(CWD, &part, CWD, to)?));
+                match moved {
+                    Ok(()) => transfer::remove((dir.as_fd(), name)),
+                    Err(error) => {
+                        let _ = transfer::remove((CWD, &part));
+                        Err(error)
+                    }
+                }
             }
             result => Ok(result?),
         }
@@ -217,12 +227,12 @@ impl Root {
             Err(Errno::XDEV) => {
                 let copy = format!(".decree-{}{}", crate::fs::atomic::TEMPORARY, crate::fs::random_hex());
                 let copy = OsStr::new(&copy);
-                let moved = transfer((CWD, from.as_os_str()), (dir.as_fd(), copy))
+                let moved = transfer::copy((CWD, from.as_os_str()), (dir.as_fd(), copy))
                     .and_then(|()| Ok(rename_new((dir.as_fd(), copy), (dir.as_fd(), name))?));
                 match moved {
-                    Ok(()) => std::fs::remove_file(from),
+                    Ok(()) => transfer::remove((CWD, from.as_os_str())),
                     Err(error) => {
-                        let _ = rustix::fs::unlinkat(&dir, copy, AtFlags::empty());
+                        let _ = transfer::remove((dir.as_fd(), copy));
                         Err(error)
                     }
                 }
@@ -296,51 +306,18 @@ impl Root {
 /// An open directory of the tree, for many files in it.
 pub struct Dir(OwnedFd);
 
+impl AsFd for Dir {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
 impl Dir {
     /// Opens a file in it to read it. Never blocks on a FIFO, never follows a link; whether it is a regular file
     /// is for the caller to see.
     pub fn open(&self, name: &[u8]) -> io::Result<File> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         Ok(File::from(rustix::fs::openat(&self.0, OsStr::from_bytes(name), flags, RawMode::empty())?))
-    }
-}
-
-/// A name in an open directory.
-type Place<'p> = (BorrowedFd<'p>, &'p OsStr);
-
-/// Renames, unless there is something already.
-fn rename_new(from: Place<'_>, to: Place<'_>) -> Result<(), Errno> {
-    let flags = rustix::fs::RenameFlags::NOREPLACE;
-    match rustix::fs::renameat_with(from.0, from.1, to.0, to.1, flags) {
-        // Not every file system knows the flag.
-        Err(Errno::INVAL | Errno::NOSYS) => match rustix::fs::statat(to.0, to.1, AtFlags::SYMLINK_NOFOLLOW) {
-            Err(Errno::NOENT) => rustix::fs::renameat(from.0, from.1, to.0, to.1),
-            Ok(_) => Err(Errno::EXIST),
-            Err(error) => Err(error),
-        },
-        result => result,
-    }
-}
-
-/// Copies a file or a link to a new name on another file system.
-fn transfer(from: Place<'_>, to: Place<'_>) -> io::Result<()> {
-    let stat = rustix::fs::statat(from.0, from.1, AtFlags::SYMLINK_NOFOLLOW)?;
-    match FoundKind::of(stat.st_mode) {
-        FoundKind::Symlink => {
-            let target = rustix::fs::readlinkat(from.0, from.1, Vec::new())?;
-            Ok(rustix::fs::symlinkat(target, to.0, to.1)?)
-        }
-        FoundKind::File => {
-            let read = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-            let write = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-            let mode = RawMode::from_raw_mode(stat.st_mode & 0o7777);
-            let mut source = File::from(rustix::fs::openat(from.0, from.1, read, RawMode::empty())?);
-            let mut copy = File::from(rustix::fs::openat(to.0, to.1, write, mode)?);
-            io::copy(&mut source, &mut copy)?;
-            rustix::fs::fchmod(&copy, mode)?;
-            copy.sync_all()
-        }
-        FoundKind::Dir | FoundKind::Special => Err(Errno::XDEV.into()),
     }
 }
 

@@ -90,7 +90,7 @@ impl Project {
 
     /// An empty directory.
     pub fn bare() -> Project {
-        Project { dir: tempfile::Builder::new().prefix("decree-test-").tempdir().unwrap() }
+        Project { dir: temp_dir() }
     }
 
     pub fn root(&self) -> &Path {
@@ -177,6 +177,17 @@ impl Project {
     /// A checkpoint's own file.
     pub fn record(&self, id: &str, file: &str) -> PathBuf {
         self.path(format!(".decree/checkpoints/{id}/{file}"))
+    }
+}
+
+/// A temporary directory; in memory if it can be, as no test is about how slowly a disk syncs.
+pub fn temp_dir() -> tempfile::TempDir {
+    let mut builder = tempfile::Builder::new();
+    let memory = Path::new("/dev/shm");
+    builder.prefix("decree-test-");
+    match std::env::var_os("TMPDIR").is_none() && memory.is_dir() {
+        true => builder.tempdir_in(memory).or_else(|_| builder.tempdir()).unwrap(),
+        false => builder.tempdir().unwrap(),
     }
 }
 

@@ -1,4 +1,15 @@
 //! The integration tests: one binary, a module per capability, a shared harness.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, missing_docs)]
 
+mod apply;
+mod criteria;
+mod damage;
+mod generate;
 mod harness;
+mod ignore_oracle;
+mod killed;
+mod manifest;
+mod oracle;
+mod property;
+mod revert;
+mod without_tools;

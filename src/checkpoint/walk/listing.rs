@@ -3,13 +3,16 @@
 use std::ffi::OsStr;
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 
 use rustix::fs::{AtFlags, FileType, Mode as RawMode, OFlags, RawDir};
 
 use crate::checkpoint::root::{FoundKind, Root};
 use crate::checkpoint::stat_cache::{Stat, path_order};
+
+/// What every system takes in one call, with some room to spare.
+const LONGEST_PATH: usize = 4000;
 
 /// A directory that was listed and is still open.
 pub struct Listing {
@@ -30,9 +33,16 @@ pub struct Listed {
 impl Listing {
     /// Lists a directory (empty: the root), sorted as whole paths are.
     pub fn read(root: &Root, path: &[u8]) -> io::Result<Listing> {
-        let path = if path.is_empty() { b"." } else { path };
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let dir = rustix::fs::openat(root, OsStr::from_bytes(path), flags, RawMode::empty())?;
+        let open = |dir: BorrowedFd<'_>, path| {
+            rustix::fs::openat(dir, OsStr::from_bytes(path), flags, RawMode::empty())
+        };
+        let dir = match path.len() {
+            0 => open(root.as_fd(), b".")?,
+            1..LONGEST_PATH => open(root.as_fd(), path)?,
+            // Longer than the system takes at once: step by step.
+            _ => open(root.dir(path)?.as_fd(), b".")?,
+        };
         let mut listing = Listing { dir, names: Vec::new(), entries: Vec::new() };
         let mut buffer = [MaybeUninit::uninit(); 16 * 1024];
         let mut raw = RawDir::new(&listing.dir, &mut buffer);

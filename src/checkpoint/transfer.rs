@@ -1,0 +1,95 @@
+//! Moving something to another file system: a copy under another name first, which then gets its own.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+
+use rustix::fs::{AtFlags, Dir, FileType, Gid, Mode as RawMode, OFlags, Stat, Uid};
+use rustix::io::Errno;
+
+/// A name in an open directory.
+pub type Place<'p> = (BorrowedFd<'p>, &'p OsStr);
+
+const OPEN_DIR: OFlags =
+    OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+/// Renames, unless there is something already.
+pub fn rename_new(from: Place<'_>, to: Place<'_>) -> Result<(), Errno> {
+    let flags = rustix::fs::RenameFlags::NOREPLACE;
+    match rustix::fs::renameat_with(from.0, from.1, to.0, to.1, flags) {
+        // Not every file system knows the flag.
+        Err(Errno::INVAL | Errno::NOSYS) => match rustix::fs::statat(to.0, to.1, AtFlags::SYMLINK_NOFOLLOW) {
+            Err(Errno::NOENT) => rustix::fs::renameat(from.0, from.1, to.0, to.1),
+            Ok(_) => Err(Errno::EXIST),
+            Err(error) => Err(error),
+        },
+        result => result,
+    }
+}
+
+/// Copies whatever is at `from` to `to`, where nothing may be, with its mode and, for root, its owner.
+pub fn copy(from: Place<'_>, to: Place<'_>) -> io::Result<()> {
+    let stat = rustix::fs::statat(from.0, from.1, AtFlags::SYMLINK_NOFOLLOW)?;
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::Symlink => {
+            let target = rustix::fs::readlinkat(from.0, from.1, Vec::new())?;
+            rustix::fs::symlinkat(target, to.0, to.1)?;
+            return give_owner(&stat, to);
+        }
+        FileType::RegularFile => copy_file(from, to)?,
+        FileType::Directory => copy_dir(from, to)?,
+        kind => rustix::fs::mknodat(to.0, to.1, kind, RawMode::from_raw_mode(0o600), stat.st_rdev)?,
+    }
+    give_owner(&stat, to)?;
+    // After the owner: changing that takes set-id bits away.
+    let mode = RawMode::from_raw_mode(stat.st_mode & 0o7777);
+    Ok(rustix::fs::chmodat(to.0, to.1, mode, AtFlags::empty())?)
+}
+
+fn copy_file(from: Place<'_>, to: Place<'_>) -> io::Result<()> {
+    let read = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let write = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+    let mut source = File::from(rustix::fs::openat(from.0, from.1, read, RawMode::empty())?);
+    let mut target = File::from(rustix::fs::openat(to.0, to.1, write, RawMode::from_raw_mode(0o600))?);
+    io::copy(&mut source, &mut target)?;
+    target.sync_all()
+}
+
+fn copy_dir(from: Place<'_>, to: Place<'_>) -> io::Result<()> {
+    rustix::fs::mkdirat(to.0, to.1, RawMode::from_raw_mode(0o700))?;
+    let target = rustix::fs::openat(to.0, to.1, OPEN_DIR, RawMode::empty())?;
+    each(from, |source, name| copy((source.as_fd(), name), (target.as_fd(), name)))
+}
+
+fn give_owner(stat: &Stat, to: Place<'_>) -> io::Result<()> {
+    if !rustix::process::geteuid().is_root() {
+        return Ok(());
+    }
+    let (owner, group) = (Uid::from_raw(stat.st_uid), Gid::from_raw(stat.st_gid));
+    Ok(rustix::fs::chownat(to.0, to.1, Some(owner), Some(group), AtFlags::SYMLINK_NOFOLLOW)?)
+}
+
+/// Removes whatever is at a place, with everything in it.
+pub fn remove(place: Place<'_>) -> io::Result<()> {
+    let stat = rustix::fs::statat(place.0, place.1, AtFlags::SYMLINK_NOFOLLOW)?;
+    if FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
+        return Ok(rustix::fs::unlinkat(place.0, place.1, AtFlags::empty())?);
+    }
+    each(place, |dir, name| remove((dir.as_fd(), name)))?;
+    Ok(rustix::fs::unlinkat(place.0, place.1, AtFlags::REMOVEDIR)?)
+}
+
+/// Calls `act` with every name in a directory.
+fn each(place: Place<'_>, mut act: impl FnMut(&OwnedFd, &OsStr) -> io::Result<()>) -> io::Result<()> {
+    let dir = rustix::fs::openat(place.0, place.1, OPEN_DIR, RawMode::empty())?;
+    let mut names = Vec::new();
+    for entry in Dir::read_from(&dir)? {
+        names.push(entry?.file_name().to_bytes().to_owned());
+    }
+    for name in names.iter().filter(|name| *name != b"." && *name != b"..") {
+        act(&dir, OsStr::from_bytes(name))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,195 @@
+//! A disk that is full: a clear error, the tree as it was, and all is well again once there is room.
+
+use std::fs;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::Command;
+
+use crate::harness::{Project, assert_same};
+use crate::revert::binary::noise;
+
+const KIB: usize = 1024;
+
+/// A project on a file system of its own.
+struct SmallDisk {
+    // Dropped before the directory it is mounted on.
+    _mount: Mount,
+    project: Project,
+}
+
+struct Mount(PathBuf);
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(&self.0).status();
+    }
+}
+
+impl SmallDisk {
+    /// `None`, and a word about it, where mounting is not allowed.
+    fn new(kib: usize) -> Option<SmallDisk> {
+        let project = Project::bare();
+        let options = format!("size={kib}k,mode=755");
+        let mount =
+            Command::new("mount").args(["-t", "tmpfs", "-o", &options, "tmpfs"]).arg(project.root()).output();
+        if !mount.is_ok_and(|output| output.status.success()) {
+            let _ = writeln!(std::io::stderr(), "skipped: a file system cannot be mounted here");
+            return None;
+        }
+        let mount = Mount(project.root().to_owned());
+        project.mkdir(".decree");
+        Some(SmallDisk { _mount: mount, project })
+    }
+
+    /// Fills the disk until only about so much is free. What fills it is none of decree's business.
+    fn leave(&self, free: usize) {
+        let path = self.project.path(".decree/filler");
+        let _ = fs::remove_file(&path);
+        let mut file = fs::File::create(&path).unwrap();
+        let page = [1; 4 * KIB];
+        while file.write_all(&page).is_ok() {}
+        let length = file.metadata().unwrap().len();
+        file.set_len(length.saturating_sub(free as u64)).unwrap();
+    }
+
+    fn free(&self) {
+        fs::remove_file(self.project.path(".decree/filler")).unwrap();
+    }
+}
+
+/// CHK-12.
+#[test]
+fn a_checkpoint_on_a_full_disk_fails_and_leaves_nothing_behind() {
+    let Some(disk) = SmallDisk::new(4 * KIB) else { return };
+    let project = &disk.project;
+    project.write("noise", noise(1000 * KIB, 1)).write("text", "x\n").mkdir("dir");
+    let before = project.picture();
+    for free in [0, 4, 16, 64, 256, 512, 900] {
+        disk.leave(free * KIB);
+        let said = project.decree(["checkpoint", "create"]);
+        assert!([1, 4].contains(&said.code), "{free} KiB free: {}: {}", said.code, said.err);
+        assert!(said.err.contains("No space left"), "{}", said.err);
+        assert!(said.err.contains("free some disk space"), "{}", said.err);
+        assert_same(&project.picture(), &before);
+        assert!(project.decree(["checkpoint", "list"]).ok().out.is_empty(), "{free} KiB");
+    }
+    disk.free();
+    let id = project.checkpoint();
+    project.decree(["checkpoint", "verify", &id]).ok();
+    let used: u64 = fs::read_dir(project.path(".decree/store"))
+        .unwrap()
+        .map(|e| e.unwrap().metadata().unwrap().len())
+        .sum();
+    assert!(used < 1100 * KIB as u64, "unfinished packs are left in the store: {used} bytes");
+}
+
+/// CHK-12.
+///
+/// Whatever step runs out of space (the diff, the result, a rebuilt file, the journal), it is all or nothing.
+#[test]
+fn a_revert_on_a_full_disk_fails_and_touches_nothing() {
+    let Some(disk) = SmallDisk::new(6 * KIB) else { return };
+    let project = &disk.project;
+    for n in 0..6 {
+        project
+            .write(format!("binary-{n}"), noise(60 * KIB, n))
+            .write(format!("text-{n}"), "line\n".repeat(4000));
+    }
+    let original = project.picture();
+    let id = project.checkpoint();
+    for n in 0..6 {
+        project.remove(format!("binary-{n}")).write(format!("text-{n}"), "other\n");
+    }
+    let mutated = project.picture();
+    let mut failed = 0;
+    for free in (0..3 * KIB).step_by(60) {
+        disk.leave(free * KIB);
+        let said = project.decree(["revert", &id]);
+        if said.code == 0 {
+            break;
+        }
+        failed += 1;
+        assert!([1, 4].contains(&said.code), "{free} KiB free: {}: {}", said.code, said.err);
+        assert!(said.err.contains("No space left"), "{free} KiB free: {}", said.err);
+        assert_same(&project.picture(), &mutated);
+    }
+    assert!(failed > 5, "the disk was never full");
+    // Had each failure left something behind, there would never be room.
+    assert_same(&project.picture(), &original);
+}
+
+#[test]
+fn an_apply_on_a_full_disk_fails_and_touches_nothing() {
+    let Some(disk) = SmallDisk::new(4 * KIB) else { return };
+    let project = &disk.project;
+    project.write("a", "a\n");
+    let original = project.picture();
+    let id = project.checkpoint();
+    project.write("a", "b\n").write("big", noise(300 * KIB, 1)).write("c/d", "e\n");
+    let mutated = project.picture();
+    project.decree(["revert", &id]).ok();
+    for free in [0, 4, 40, 200, 280] {
+        disk.leave(free * KIB);
+        project.decree(["apply", &id]).fails(1).mentions(&["No space left"]);
+        assert_same(&project.picture(), &original);
+    }
+    disk.free();
+    project.decree(["apply", &id]).ok();
+    assert_same(&project.picture(), &mutated);
+}
+
+/// A part of the tree on another file system: files cannot be renamed there, and are copied instead.
+#[test]
+fn a_directory_on_another_file_system_comes_back() {
+    let Some(disk) = SmallDisk::new(2 * KIB) else { return };
+    let project = Project::new();
+    project.mkdir("mounted");
+    let bind =
+        Command::new("mount").arg("--bind").arg(disk.project.root()).arg(project.path("mounted")).output();
+    assert!(bind.unwrap().status.success());
+    let _bind = Mount(project.path("mounted"));
+    project
+        .remove("mounted/.decree")
+        .write("mounted/a", "a\n")
+        .write("mounted/b/c", b"\0c")
+        .link("mounted/l", "a");
+    project.write("here", "x\n");
+    let original = project.picture();
+    let id = project.checkpoint();
+    project
+        .write("mounted/a", "A\n")
+        .remove("mounted/b")
+        .remove("mounted/l")
+        .write("mounted/n/m", "n\n")
+        .remove("here");
+    project.chmod("mounted/a", 0o700);
+    let mutated = project.picture();
+    for (verb, expected) in [("revert", &original), ("apply", &mutated), ("revert", &original)] {
+        project.decree([verb, &id]).ok();
+        assert_same(&project.picture(), expected);
+    }
+}
+
+/// A volume in the tree, as containers have them: what is set aside cannot be renamed across its border.
+#[test]
+fn hidden_things_on_another_file_system_are_set_aside() {
+    let Some(disk) = SmallDisk::new(2 * KIB) else { return };
+    let project = Project::new();
+    project.mkdir("mounted");
+    let bind =
+        Command::new("mount").arg("--bind").arg(disk.project.root()).arg(project.path("mounted")).output();
+    assert!(bind.unwrap().status.success());
+    let _bind = Mount(project.path("mounted"));
+    project.remove("mounted/.decree").write("mounted/a", "a\n").write(".gitignore", "");
+    let original = project.picture();
+    let id = project.checkpoint();
+    project.write(".gitignore", "target\n*.log\n").write("mounted/a", "b\n").write("mounted/x.log", "log\n");
+    project.write("mounted/target/deep/out", "built\n").link("mounted/target/link", "deep");
+    project.chmod("mounted/target/deep", 0o700);
+    let target = crate::revert::below(&project.picture(), "mounted/target");
+    project.decree(["revert", &id]).ok();
+    assert_same(&project.picture(), &original);
+    let aside = crate::harness::picture(&project.record(&id, "set-aside"));
+    assert_same(&crate::revert::below(&aside, "mounted/target"), &target);
+    assert!(aside.contains_key(&b"mounted/x.log"[..]));
+}

@@ -1,0 +1,233 @@
+//! Diffs that somebody wrote to do harm: they have the right hash, and nothing else to recommend them.
+
+use std::fs;
+
+use decree::checkpoint::hash::ContentHash;
+
+use crate::harness::{Picture, Project, Said, assert_same, picture, said};
+
+/// A project inside a directory that is watched as well: what leaves the tree would show there.
+struct Watched {
+    outer: Project,
+    id: String,
+    before: Picture,
+}
+
+impl Watched {
+    fn new() -> Watched {
+        let outer = Project::bare();
+        outer.write("outside", "not ours\n").write("project/file", "x\n").write("project/.git/HEAD", "ref\n");
+        outer.write("project/.decree/config.yml", "").write("project/specs/processed-spec.md", "done\n");
+        outer.write("project/sub/.git/HEAD", "ref\n").link("project/door", "..");
+        let mut watched = Watched { outer, id: String::new(), before: Picture::new() };
+        watched.id = watched.decree(&["checkpoint", "create"]).ok().line();
+        watched.before = watched.look();
+        watched
+    }
+
+    fn decree(&self, args: &[&str]) -> Said {
+        let mut command = self.outer.command();
+        said(command.current_dir(self.outer.path("project")).args(args))
+    }
+
+    fn apply(&self, diff: &[u8]) -> Said {
+        self.outer.write(format!("project/.decree/checkpoints/{}/changes.diff", self.id), diff);
+        self.decree(&["apply", &self.id])
+    }
+
+    /// Everything inside and outside, decree's own runtime data apart.
+    fn look(&self) -> Picture {
+        let mut all = picture(self.outer.root());
+        all.retain(|path, _| {
+            ![&b"checkpoints"[..], b"store", b"tmp", b"lock"]
+                .iter()
+                .any(|own| path.starts_with(&[&b"project/.decree/"[..], own].concat()))
+        });
+        all
+    }
+}
+
+/// A diff with this body as decree would have ended it.
+fn sealed(body: &str, changes: usize) -> Vec<u8> {
+    let text = format!("# decree-diff 1\n{body}");
+    let hash = ContentHash::of(text.as_bytes());
+    format!("{text}# decree-end changes={changes} sha256={hash}\n").into_bytes()
+}
+
+/// The sections that make a new file, with the path as it is to stand between the quotes.
+fn new_file(path: &str) -> String {
+    let hash = ContentHash::of(b"evil\n");
+    let plain = path.bytes().all(|byte| byte > b' ' && byte != b'\\' && byte != b'"');
+    let name = |prefix: &str| if plain { format!("{prefix}/{path}") } else { format!("\"{prefix}/{path}\"") };
+    let (a, b) = (name("a"), name("b"));
+    format!(
+        "# decree-file \"{path}\" old=- new={hash} size=-:5 mode=-:100644\n\
+         diff --git {a} {b}\nnew file mode 100644\n--- /dev/null\n+++ {b}\n@@ -0,0 +1 @@\n+evil\n"
+    )
+}
+
+#[test]
+fn a_forged_diff_that_keeps_to_the_tree_is_applied() {
+    let watched = Watched::new();
+    watched.apply(&sealed(&new_file("fine"), 1)).ok();
+    assert_eq!(watched.outer.read("project/fine"), b"evil\n");
+}
+
+/// DIF-08.
+#[test]
+fn paths_that_leave_the_tree_or_are_not_the_users_are_refused_by_name() {
+    let watched = Watched::new();
+    let absolute = watched.outer.path("evil").to_str().unwrap().to_owned();
+    let paths = [
+        "../evil",
+        "..",
+        "a/../../evil",
+        "sub/../../evil",
+        "./evil",
+        "sub/./evil",
+        &absolute,
+        "/evil",
+        ".git/hooks/evil",
+        ".git",
+        "sub/.git/hooks/evil",
+        ".decree/config.yml",
+        ".decree",
+        "specs/processed-spec.md",
+        "a//evil",
+        "evil/",
+    ];
+    for path in paths {
+        let binary = format!(
+            "# decree-binary \"{path}\" old=- new={} size=-:5 mode=-:100644\n# new\n# ZXZpbAo=\n# end\n",
+            ContentHash::of(b"evil\n")
+        );
+        let dir = format!("# decree-dir \"{path}\" old=- new=755\n");
+        for body in [new_file(path), binary, dir] {
+            let said = watched.apply(&sealed(&body, 1));
+            assert_eq!(said.code, 4, "{path}: {}", said.err);
+            assert!(said.err.contains(path), "{path} is not named: {}", said.err);
+            assert_same(&watched.look(), &watched.before);
+        }
+    }
+}
+
+/// Quoting must not be a way around.
+#[test]
+fn escapes_in_quoted_paths_do_not_get_out_either() {
+    let watched = Watched::new();
+    for path in
+        [r"\056\056/evil", r"\056./evil", r"..\057evil", r"\057evil", r".gi\164/evil", r"evil\000", ""]
+    {
+        watched.apply(&sealed(&new_file(path), 1)).fails(4);
+        assert_same(&watched.look(), &watched.before);
+    }
+}
+
+/// What git or an editor would write: without decree's own lines it is not decree's to apply.
+#[test]
+fn a_plain_git_diff_is_refused_and_its_path_named() {
+    let watched = Watched::new();
+    for path in ["../evil", "/evil", ".git/evil", ".decree/evil"] {
+        let text = format!(
+            "diff --git a/{path} b/{path}\nnew file mode 100644\n--- /dev/null\n+++ b/{path}\n@@ -0,0 +1 @@\n+evil\n"
+        );
+        watched.apply(text.as_bytes()).fails(4).mentions(&[path]);
+        watched.apply(&sealed(&text, 1)).fails(4).mentions(&[path]);
+        assert_same(&watched.look(), &watched.before);
+    }
+}
+
+/// The note says one path, what git would read says another.
+#[test]
+fn a_section_that_names_two_paths_is_refused() {
+    let watched = Watched::new();
+    for (from, to) in [("b/fine", "b/../evil"), ("a/fine", "a/other"), ("/dev/null", "a/file")] {
+        let body = new_file("fine").replacen(from, to, 1);
+        watched.apply(&sealed(&body, 1)).fails(4);
+        assert_same(&watched.look(), &watched.before);
+    }
+}
+
+/// DIF-08.
+#[test]
+fn nothing_is_written_through_a_link_that_is_there() {
+    let watched = Watched::new();
+    watched.apply(&sealed(&new_file("door/evil"), 1)).fails(1).mentions(&["door/evil"]);
+    assert_same(&watched.look(), &watched.before);
+}
+
+/// The diff brings the link itself, and then a file to be written through it.
+#[test]
+fn nothing_is_written_through_a_link_that_the_diff_makes() {
+    let watched = Watched::new();
+    let link = format!(
+        "# decree-file \"exit\" old=- new={} size=-:2 mode=-:120000\ndiff --git a/exit b/exit\n\
+         new file mode 120000\n--- /dev/null\n+++ b/exit\n@@ -0,0 +1 @@\n+..\n\\ No newline at end of file\n",
+        ContentHash::of(b"..")
+    );
+    watched.apply(&sealed(&link, 1)).ok();
+    fs::remove_file(watched.outer.path("project/exit")).unwrap();
+    let said = watched.apply(&sealed(&format!("{link}{}", new_file("exit/evil")), 2));
+    assert!([1, 4].contains(&said.code), "{}: {}", said.code, said.err);
+    assert_same(&watched.look(), &watched.before);
+}
+
+#[test]
+fn sections_out_of_order_or_twice_are_refused() {
+    let watched = Watched::new();
+    for body in [new_file("b") + &new_file("a"), new_file("a") + &new_file("a")] {
+        watched.apply(&sealed(&body, 2)).fails(4);
+        assert_same(&watched.look(), &watched.before);
+    }
+}
+
+/// A file cannot be below another file: whatever is made of it, it is made whole or not at all.
+#[test]
+fn a_file_inside_a_file_is_refused() {
+    let watched = Watched::new();
+    let said = watched.apply(&sealed(&(new_file("a") + &new_file("a/b")), 2));
+    assert!([1, 4].contains(&said.code), "{}: {}", said.code, said.err);
+    assert_same(&watched.look(), &watched.before);
+}
+
+#[test]
+fn content_that_does_not_have_its_hash_is_refused() {
+    let watched = Watched::new();
+    let body = new_file("fine").replace("+evil\n", "+good\n");
+    watched.apply(&sealed(&body, 1)).fails(4).mentions(&["fine"]);
+    assert_same(&watched.look(), &watched.before);
+}
+
+/// Sizes and line numbers that no machine can hold must not be an overflow.
+#[test]
+fn absurd_numbers_are_refused() {
+    let watched = Watched::new();
+    let hash = ContentHash::of(b"evil\n");
+    let huge = u64::MAX;
+    let binary = |size: u64| {
+        format!(
+            "# decree-binary \"x\" old=- new={hash} size=-:{size} mode=-:100644\n# new\n# ZXZpbAo=\n# end\n"
+        )
+    };
+    let hunk = |header: &str| new_file("x").replace("@@ -0,0 +1 @@", header);
+    let bodies = [
+        binary(huge),
+        binary(huge / 2),
+        binary(1 << 40),
+        hunk(&format!("@@ -0,0 +{huge} @@")),
+        hunk(&format!("@@ -0,0 +1,{huge} @@")),
+        hunk(&format!("@@ -{huge},0 +1 @@")),
+        hunk(&format!("@@ -{huge},{huge} +{huge},{huge} @@")),
+        hunk("@@ -0,0 +0 @@"),
+        hunk("@@ -1 +1 @@"),
+        hunk("@@ -0,0 +99999999999999999999999 @@"),
+        new_file("x").replace("mode=-:100644", "mode=-:777777777777"),
+        new_file("x").replace("mode=-:100644", "mode=-:060644"),
+        new_file("x").replace("size=-:5", &format!("size=-:{huge}")),
+    ];
+    for body in bodies {
+        let said = watched.apply(&sealed(&body, 1));
+        assert_eq!(said.code, 4, "{body}\n{}", said.err);
+        assert_same(&watched.look(), &watched.before);
+    }
+}
