@@ -68,6 +68,24 @@ impl Travelled {
     }
 }
 
+/// An ordinary user cannot remove a temporary directory with read-only directories in it.
+impl Drop for Travelled {
+    fn drop(&mut self) {
+        if !is_root() {
+            make_removable(self.project.root());
+        }
+    }
+}
+
+fn make_removable(dir: &Path) {
+    let _ = fs::set_permissions(dir, fs::Permissions::from_mode(0o700));
+    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            make_removable(&entry.path());
+        }
+    }
+}
+
 impl RoundTrip {
     /// These are not in the diff; a revert moves them into the checkpoint's `set-aside/` and says so.
     pub fn setting_aside(mut self, paths: &[&'static str]) -> Self {

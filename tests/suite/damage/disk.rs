@@ -1,6 +1,6 @@
 //! A disk that is full: a clear error, the tree as it was, and all is well again once there is room.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::Command;
@@ -21,7 +21,7 @@ struct Mount(PathBuf);
 
 impl Drop for Mount {
     fn drop(&mut self) {
-        let _ = Command::new("umount").arg(&self.0).status();
+        let _ = Command::new("umount").arg("--lazy").arg(&self.0).status();
     }
 }
 
@@ -42,18 +42,22 @@ impl SmallDisk {
     }
 
     /// Fills the disk until only about so much is free. What fills it is none of decree's business.
+    ///
+    /// The file is never removed: a process that another test is just starting may have it open for a moment, and
+    /// what it held would become free later.
     fn leave(&self, free: usize) {
-        let path = self.project.path(".decree/filler");
-        let _ = fs::remove_file(&path);
-        let mut file = fs::File::create(&path).unwrap();
-        let page = [1; 4 * KIB];
-        while file.write_all(&page).is_ok() {}
+        let mut file = File::options().append(true).create(true).open(self.filler()).unwrap();
+        while file.write_all(&[1; 4 * KIB]).is_ok() {}
         let length = file.metadata().unwrap().len();
         file.set_len(length.saturating_sub(free as u64)).unwrap();
     }
 
     fn free(&self) {
-        fs::remove_file(self.project.path(".decree/filler")).unwrap();
+        File::options().write(true).open(self.filler()).unwrap().set_len(0).unwrap();
+    }
+
+    fn filler(&self) -> PathBuf {
+        self.project.path(".decree/filler")
     }
 }
 
@@ -113,7 +117,7 @@ fn a_revert_on_a_full_disk_fails_and_touches_nothing() {
         assert!(said.err.contains("No space left"), "{free} KiB free: {}", said.err);
         assert_same(&project.picture(), &mutated);
     }
-    assert!(failed > 5, "the disk was never full");
+    assert!(failed > 5, "the disk was full only {failed} times");
     // Had each failure left something behind, there would never be room.
     assert_same(&project.picture(), &original);
 }
