@@ -1,7 +1,6 @@
 //! What changed since a checkpoint.
 
 use super::entry::{Entry, Node, Tree};
-use super::hash::ContentHash;
 use super::hashing::hash_missing;
 use super::manifest::Manifest;
 use super::opened::Opened;
@@ -32,8 +31,8 @@ pub struct Changes<'r> {
     pub list: Vec<Change>,
     /// New things out of scope: a revert moves them away.
     pub beside: Vec<TreePath>,
-    /// The combined hash of the tree as it is now.
-    pub tree_hash: ContentHash,
+    /// The tree as it is now.
+    pub now: Tree,
     _opened: Opened<'r>,
 }
 
@@ -54,12 +53,7 @@ impl Workspace {
         hash_missing(&self.root, &mut walk, None, true, progress)?;
         let beside = std::mem::take(&mut walk.beside);
         let now = walk.into_tree();
-        Ok(Changes {
-            list: differences(&manifest.tree, &now),
-            beside,
-            tree_hash: now.hash(),
-            _opened: opened,
-        })
+        Ok(Changes { list: differences(&manifest.tree, &now), beside, now, _opened: opened })
     }
 }
 

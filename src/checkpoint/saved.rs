@@ -93,7 +93,7 @@ impl Seal {
             id: id.to_owned(),
             tree: BeforeAfter {
                 before: manifest.tree.hash().to_string(),
-                after: changes.tree_hash.to_string(),
+                after: changes.now.hash().to_string(),
             },
             added: lines(|count| count.lines.added),
             removed: lines(|count| count.lines.removed),
