@@ -22,8 +22,6 @@ pub struct LineCount {
 }
 
 /// Writes the hunks that lead from `old` to `new`, which begin `skipped` lines into their files.
-///
-/// `at_end` says whether they reach the files' ends, where a last line may lack its newline.
 pub fn write_hunks(out: &mut impl Write, old: &[u8], new: &[u8], skipped: u64) -> io::Result<LineCount> {
     let (old, new) = (lines(old), lines(new));
     let ops = capture_diff_slices(Algorithm::Myers, &old, &new);
