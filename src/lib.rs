@@ -10,6 +10,7 @@
 //! - [`checkpoint`]: the engine: capture a tree, tell what changed, put it back, prove it
 //! - [`fs`]: files that are complete or absent
 //! - [`interrupt`]: being asked to stop
+//! - [`yaml`], [`words`], [`suggest`]: settings with their lines, prose as words, what was meant
 //! - [`error`]: what failed, why, and what to do next
 //!
 //! `docs/architecture.md` has the whole map, `docs/format.md` everything that is on disk.
@@ -25,4 +26,7 @@ pub mod history;
 pub mod interrupt;
 pub mod message;
 pub mod project;
+pub mod suggest;
 pub mod ui;
+pub mod words;
+pub mod yaml;

@@ -1,0 +1,96 @@
+//! Plain words out of prose: what names are made of and routines are found by.
+
+/// Words that say nothing about a task.
+const STOP_WORDS: &[&str] = &[
+    "a", "about", "after", "all", "also", "an", "and", "any", "are", "as", "at", "be", "because", "been",
+    "before", "but", "by", "can", "could", "do", "does", "each", "for", "from", "had", "has", "have", "how",
+    "i", "if", "in", "into", "is", "it", "its", "just", "let", "lets", "like", "may", "me", "more", "must",
+    "my", "need", "needs", "no", "not", "now", "of", "on", "one", "only", "or", "our", "out", "over",
+    "please", "shall", "should", "so", "some", "such", "than", "that", "the", "their", "them", "then",
+    "there", "these", "they", "this", "those", "to", "too", "up", "us", "very", "want", "was", "we", "were",
+    "what", "when", "where", "which", "while", "who", "why", "will", "with", "would", "you", "your",
+];
+
+/// Whether a lower-case word says nothing about a task.
+pub fn is_stop_word(word: &str) -> bool {
+    STOP_WORDS.binary_search(&word).is_ok()
+}
+
+/// The words of a text in lower case: runs of letters and digits. An apostrophe does not end a word.
+pub fn words(text: &str) -> impl Iterator<Item = String> + '_ {
+    text.split(|c: char| !c.is_alphanumeric() && !is_apostrophe(c)).filter_map(|run| {
+        let word: String = run.chars().flat_map(char::to_lowercase).filter(|c| c.is_alphanumeric()).collect();
+        (!word.is_empty()).then_some(word)
+    })
+}
+
+/// A word without the endings that English puts on it, so that `tests`, `testing` and `tested` meet.
+///
+/// Not a real stemmer: what comes out is a key to compare, not a word to show.
+pub fn stem(word: &str) -> String {
+    let mut stem = word;
+    for ending in ["ing", "ed", "es", "s"] {
+        if let Some(rest) = stem.strip_suffix(ending)
+            && rest.chars().count() >= 3
+            && !(ending == "s" && rest.ends_with('s'))
+        {
+            stem = rest;
+            break;
+        }
+    }
+    // `stopping` and `stop`, `create` and `creating`.
+    let mut letters: Vec<char> = stem.chars().collect();
+    if let [.., a, b] = letters[..]
+        && a == b
+        && stem.len() < word.len()
+        && !matches!(a, 'l' | 's' | 'z')
+    {
+        letters.pop();
+    }
+    if letters.len() > 3 && letters.last() == Some(&'e') {
+        letters.pop();
+    }
+    letters.into_iter().collect()
+}
+
+fn is_apostrophe(c: char) -> bool {
+    matches!(c, '\'' | '’')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stop_words_are_in_the_order_that_the_search_needs() {
+        assert!(STOP_WORDS.is_sorted());
+        assert!(is_stop_word("the") && is_stop_word("a") && is_stop_word("your"));
+        assert!(!is_stop_word("fix"));
+    }
+
+    #[test]
+    fn text_falls_into_lower_case_words() {
+        let found: Vec<String> = words("Don't touch `src/Main.rs`, ÄNDERN!  ").collect();
+        assert_eq!(found, ["dont", "touch", "src", "main", "rs", "ändern"]);
+        assert_eq!(words("'' -- …").count(), 0);
+    }
+
+    #[test]
+    fn forms_of_a_word_meet() {
+        for (a, b) in [
+            ("tests", "testing"),
+            ("tested", "test"),
+            ("create", "creating"),
+            ("created", "creates"),
+            ("stopping", "stop"),
+            ("review", "reviews"),
+            ("fixes", "fix"),
+            ("types", "type"),
+        ] {
+            assert_eq!(stem(a), stem(b), "{a} {b}");
+        }
+        for word in ["class", "red", "bus", "is", "", "es"] {
+            assert_eq!(stem(word), word);
+        }
+    }
+}
