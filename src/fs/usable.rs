@@ -1,0 +1,34 @@
+//! Files that people put where decree looks for them, and that may be anything.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Something with the right name that cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// Which.
+    pub path: PathBuf,
+    /// Why not.
+    pub reason: String,
+}
+
+/// Whether this is a file, or a link to one, else why it is none. Opening anything else could wait forever.
+pub fn regular_file(path: &Path) -> Result<(), String> {
+    match fs::metadata(path) {
+        Ok(metadata) if metadata.is_file() => Ok(()),
+        Ok(metadata) if metadata.is_dir() => Err("it is a directory".into()),
+        Ok(_) => Err("it is not a regular file".into()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Err("it is a link to nothing".into()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// How a path in a project is shown: from `.decree` on, without what is above it.
+pub fn shown_in_project(path: &Path) -> PathBuf {
+    let parts: Vec<_> = path.components().collect();
+    match parts.iter().rposition(|part| part.as_os_str() == ".decree") {
+        Some(start) => parts[start..].iter().collect(),
+        None => path.to_owned(),
+    }
+}

@@ -1,0 +1,174 @@
+//! `specs/processed-spec.md`: the specs that are done, one file name a line.
+//!
+//! People edit it too, so comments, bullets and blank lines are fine, and what is not ours stays byte for byte.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, IoContext, Result};
+use crate::fs::atomic;
+use crate::yaml::Mistake;
+
+/// The list as it was read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tracker {
+    text: String,
+}
+
+impl Tracker {
+    /// Reads it; a missing file is an empty list.
+    pub fn read(path: &Path) -> Result<Tracker> {
+        let bytes = match fs::read(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Tracker::default()),
+            result => result.at("read", path)?,
+        };
+        String::from_utf8(bytes).map(|text| Tracker { text }).map_err(|error| {
+            let utf8 = error.utf8_error();
+            Mistake::not_utf8(error.as_bytes(), utf8).in_file(shown(path).display())
+        })
+    }
+
+    /// Whether the spec with this file name is done.
+    pub fn contains(&self, name: &str) -> bool {
+        self.text.lines().any(|line| names_spec(line, name))
+    }
+
+    /// The file names that are listed.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.text.lines().map(entry).filter(|entry| !entry.is_empty() && !entry.starts_with('#'))
+    }
+
+    /// Adds a spec to the file, unless it is there; says whether it was added.
+    pub fn append(path: &Path, name: &str) -> Result<bool> {
+        if name.is_empty() || name.contains(['\n', '\r']) {
+            return Err(Error::project(format!("{name:?} cannot be a line of {}", shown(path).display())));
+        }
+        let Tracker { mut text } = Tracker::read(path)?;
+        if (Tracker { text: text.clone() }).contains(name) {
+            return Ok(false);
+        }
+        let ending = if text.contains("\r\n") { "\r\n" } else { "\n" };
+        if !text.is_empty() && !text.ends_with('\n') && text != "\u{feff}" {
+            text.push_str(ending);
+        }
+        text.push_str(name);
+        text.push_str(ending);
+        atomic::write(path, text.as_bytes())?;
+        Ok(true)
+    }
+
+    /// Takes a spec off the file; says whether it was there.
+    pub fn remove(path: &Path, name: &str) -> Result<bool> {
+        let Tracker { text } = Tracker::read(path)?;
+        let kept: String = text.split_inclusive('\n').filter(|line| !names_spec(line, name)).collect();
+        if kept == text {
+            return Ok(false);
+        }
+        atomic::write(path, kept.as_bytes())?;
+        Ok(true)
+    }
+}
+
+/// Whether a line names this spec: as it stands, since a file may be called `#1.spec.md`, or without its bullet.
+fn names_spec(line: &str, name: &str) -> bool {
+    let line = line.trim_start_matches('\u{feff}').trim_end_matches(['\n', '\r']);
+    !name.is_empty() && (line == name || line.trim() == name || entry(line) == name)
+}
+
+/// A line without its bullet.
+fn entry(line: &str) -> &str {
+    let line = line.trim_start_matches('\u{feff}').trim();
+    line.strip_prefix("- ").or_else(|| line.strip_prefix("* ")).map_or(line, str::trim)
+}
+
+/// The last two parts of the path: `specs/processed-spec.md`.
+fn shown(path: &Path) -> PathBuf {
+    let dir = path.parent().and_then(Path::file_name).map(PathBuf::from).unwrap_or_default();
+    dir.join(path.file_name().unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct File(tempfile::TempDir);
+
+    impl File {
+        fn new(text: &str) -> Self {
+            let file = File(tempfile::tempdir().unwrap());
+            fs::write(file.path(), text).unwrap();
+            file
+        }
+
+        fn path(&self) -> PathBuf {
+            self.0.path().join("processed-spec.md")
+        }
+
+        fn text(&self) -> String {
+            fs::read_to_string(self.path()).unwrap()
+        }
+    }
+
+    #[test]
+    fn people_may_edit_the_list() {
+        let file = File::new(
+            "\u{feff}a.spec.md\r\n# a comment\n\n- b.spec.md\n  * c.spec.md  \n# d.spec.md\n#e.spec.md",
+        );
+        let tracker = Tracker::read(&file.path()).unwrap();
+        for name in ["a.spec.md", "b.spec.md", "c.spec.md", "#e.spec.md"] {
+            assert!(tracker.contains(name), "{name}");
+        }
+        for name in ["d.spec.md", "e.spec.md", "", "a", "comment"] {
+            assert!(!tracker.contains(name), "{name}");
+        }
+        assert_eq!(tracker.names().collect::<Vec<_>>(), ["a.spec.md", "b.spec.md", "c.spec.md"]);
+    }
+
+    #[test]
+    fn what_is_done_is_added_once_at_the_end() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("processed-spec.md");
+        assert!(!Tracker::read(&path).unwrap().contains("a.spec.md"));
+        assert!(Tracker::append(&path, "a.spec.md").unwrap());
+        assert!(Tracker::append(&path, "b.spec.md").unwrap());
+        assert!(!Tracker::append(&path, "a.spec.md").unwrap());
+        assert_eq!(fs::read_to_string(&path).unwrap(), "a.spec.md\nb.spec.md\n");
+        assert!(Tracker::append(&path, "two\nlines").is_err());
+    }
+
+    #[test]
+    fn the_rest_of_the_file_stays_byte_for_byte() {
+        for (before, after) in [
+            ("# done\n\n- a.spec.md", "# done\n\n- a.spec.md\nnew.spec.md\n"),
+            ("a.spec.md\r\n", "a.spec.md\r\nnew.spec.md\r\n"),
+            ("  odd  \n\n\n", "  odd  \n\n\nnew.spec.md\n"),
+            ("", "new.spec.md\n"),
+        ] {
+            let file = File::new(before);
+            assert!(Tracker::append(&file.path(), "new.spec.md").unwrap());
+            assert_eq!(file.text(), after);
+        }
+    }
+
+    #[test]
+    fn what_is_undone_is_taken_off() {
+        let file = File::new("# done\r\na.spec.md\r\n- b.spec.md\r\na.spec.md");
+        assert!(Tracker::remove(&file.path(), "a.spec.md").unwrap());
+        assert_eq!(file.text(), "# done\r\n- b.spec.md\r\n");
+        assert!(!Tracker::remove(&file.path(), "a.spec.md").unwrap());
+        assert!(!Tracker::remove(Path::new("/nowhere/processed-spec.md"), "a.spec.md").unwrap());
+    }
+
+    #[test]
+    fn other_bytes_are_an_error_with_their_line() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("specs/processed-spec.md");
+        fs::create_dir(dir.path().join("specs")).unwrap();
+        fs::write(&path, b"a\n\xff\n").unwrap();
+        let error = Tracker::append(&path, "b").unwrap_err();
+        assert_eq!(error.to_string(), "specs/processed-spec.md:2: not UTF-8");
+        assert_eq!(error.kind().exit_code(), 3);
+        assert_eq!(fs::read(&path).unwrap(), b"a\n\xff\n");
+    }
+}
