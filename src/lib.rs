@@ -6,7 +6,9 @@
 //! - [`ui`]: what people see
 //! - [`history`]: runs and checkpoints by their ids
 //! - [`project`]: where a project and its files are, its config, its lock
-//! - [`message`]: ids of chains and messages
+//! - [`routine`]: what carries a message out: found, described, chosen
+//! - [`spec`]: the work that people describe, and what of it is done
+//! - [`message`]: ids of chains and messages, their names, their front matter
 //! - [`checkpoint`]: the engine: capture a tree, tell what changed, put it back, prove it
 //! - [`fs`]: files that are complete or absent
 //! - [`interrupt`]: being asked to stop
@@ -26,6 +28,8 @@ pub mod history;
 pub mod interrupt;
 pub mod message;
 pub mod project;
+pub mod routine;
+pub mod spec;
 pub mod suggest;
 pub mod ui;
 pub mod words;

@@ -1,0 +1,215 @@
+//! Finds routines and reads what they say of themselves.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::header::Header;
+use super::name::RoutineName;
+use super::notebook::Notebook;
+use super::parameters::{self, Parameter};
+use crate::error::{Error, IoContext, Result};
+use crate::fs::usable::{Problem, regular_file, shown_in_project};
+use crate::suggest::{closest, did_you_mean};
+
+/// A script or a notebook that carries messages out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Routine {
+    /// Its file name without the ending.
+    pub name: RoutineName,
+    /// Where it is.
+    pub path: PathBuf,
+    /// How it is run.
+    pub kind: RoutineKind,
+    /// What it does, in its own words; may be empty, may have several lines.
+    pub description: String,
+    /// What a message may set, beyond the standard parameters.
+    pub parameters: Vec<Parameter>,
+    /// Commands that it says it needs.
+    pub needs: Vec<String>,
+}
+
+/// How a routine is run. A notebook wins over a script.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum RoutineKind {
+    /// By papermill: `.ipynb`.
+    Notebook,
+    /// By bash: `.sh`.
+    Shell,
+}
+
+/// All routines of a project, one a name.
+#[derive(Clone, Debug, Default)]
+pub struct Routines {
+    routines: BTreeMap<RoutineName, Routine>,
+    problems: Vec<Problem>,
+    /// The directories that were looked into, and the file names in them that could be routines.
+    looked_in: Vec<(PathBuf, Vec<String>)>,
+    /// Notebooks that were left out because they are switched off.
+    switched_off: Vec<RoutineName>,
+}
+
+impl RoutineKind {
+    /// In the order in which they win.
+    pub(super) const ALL: [RoutineKind; 2] = [RoutineKind::Notebook, RoutineKind::Shell];
+
+    /// What its file name ends with.
+    pub fn ending(self) -> &'static str {
+        match self {
+            RoutineKind::Notebook => ".ipynb",
+            RoutineKind::Shell => ".sh",
+        }
+    }
+}
+
+impl Routine {
+    /// The first line of its description.
+    pub fn summary(&self) -> &str {
+        self.description.lines().next().unwrap_or_default()
+    }
+}
+
+impl Routines {
+    /// Looks into the project's own directory and then into shared ones. A missing directory is no error.
+    ///
+    /// The first directory that has a file of a name decides, even if that file turns out to be unusable: something else must not
+    /// be run in its place. Hidden files are not looked at.
+    pub fn discover(dirs: &[PathBuf], notebook_support: bool) -> Result<Routines> {
+        let mut found = Routines::default();
+        let mut taken = BTreeMap::new();
+        for dir in dirs {
+            let mut candidates = found.list(dir, notebook_support)?;
+            candidates.sort();
+            for (name, kind, path) in candidates {
+                taken.entry(name).or_insert((kind, path));
+            }
+        }
+        for (name, (kind, path)) in taken {
+            match read(name.clone(), kind, &path) {
+                Ok(routine) => drop(found.routines.insert(name, routine)),
+                Err(reason) => found.problems.push(Problem { path: shown_in_project(&path), reason }),
+            }
+        }
+        Ok(found)
+    }
+
+    /// What in a directory could be a routine, by its name alone.
+    fn list(
+        &mut self,
+        dir: &Path,
+        notebook_support: bool,
+    ) -> Result<Vec<(RoutineName, RoutineKind, PathBuf)>> {
+        let shown = shown_in_project(dir);
+        let entries = match fs::read_dir(dir) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                self.looked_in.push((shown, Vec::new()));
+                return Ok(Vec::new());
+            }
+            result => result.at("read", &shown)?,
+        };
+        let mut names = Vec::new();
+        for entry in entries {
+            names.push(entry.at("read", &shown)?.file_name());
+        }
+        names.sort();
+        let mut candidates = Vec::new();
+        let mut files = Vec::new();
+        for file in names {
+            match candidate(&file) {
+                Ok(None) => {}
+                Ok(Some((name, RoutineKind::Notebook))) if !notebook_support => self.switched_off.push(name),
+                Ok(Some((name, kind))) => {
+                    files.push(file.to_string_lossy().into_owned());
+                    candidates.push((name, kind, dir.join(&file)));
+                }
+                Err(reason) => self.problems.push(Problem { path: shown.join(&file), reason }),
+            }
+        }
+        self.looked_in.push((shown, files));
+        Ok(candidates)
+    }
+
+    /// The routine of this name; the error tells what there is instead.
+    pub fn find(&self, name: &RoutineName) -> Result<&Routine> {
+        self.routines.get(name).ok_or_else(|| self.not_found(name.as_str()))
+    }
+
+    /// The error for a name that is none of these, valid or not.
+    pub fn not_found(&self, name: &str) -> Error {
+        let error = match RoutineName::parse(name) {
+            Ok(_) => Error::project(format!("routine '{name}' not found")),
+            Err(why) => Error::project(format!("{name:?} is not a routine's name: {why}")),
+        };
+        let error = self.looked_in.iter().fold(error, |error, (dir, files)| {
+            let files = if files.is_empty() { "no routines".to_owned() } else { files.join(", ") };
+            error.detail(format!("looked in {}: {files}", dir.display()))
+        });
+        let is_it = |problem: &&Problem| problem.path.file_stem() == Some(OsStr::new(name));
+        if let Some(Problem { path, reason }) = self.problems.iter().find(is_it) {
+            return error.detail(format!("{} cannot be used: {reason}", path.display()));
+        }
+        if self.switched_off.iter().any(|off| off.as_str() == name) {
+            return error
+                .hint(format!("{name}.ipynb is there: set 'notebook_support: true' to use notebooks"));
+        }
+        let stem = RoutineKind::ALL.iter().find_map(|kind| name.strip_suffix(kind.ending())).unwrap_or(name);
+        let known = self.names().map(RoutineName::as_str);
+        match closest(stem, known) {
+            Some(meant) => error.hint(did_you_mean(meant)),
+            None => error,
+        }
+    }
+
+    /// All of them, by name.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &Routine> {
+        self.routines.values()
+    }
+
+    /// Their names, in order.
+    pub fn names(&self) -> impl ExactSizeIterator<Item = &RoutineName> {
+        self.routines.keys()
+    }
+
+    /// Files that look like routines and cannot be used.
+    pub fn problems(&self) -> &[Problem] {
+        &self.problems
+    }
+}
+
+/// What a file would be by its name: nothing of ours, a routine, or something that is almost one.
+fn candidate(file: &OsStr) -> Result<Option<(RoutineName, RoutineKind)>, String> {
+    let bytes = file.as_encoded_bytes();
+    let Some(kind) = RoutineKind::ALL.into_iter().find(|kind| bytes.ends_with(kind.ending().as_bytes()))
+    else {
+        return Ok(None);
+    };
+    if bytes.starts_with(b".") {
+        return Ok(None);
+    }
+    let file = file.to_str().ok_or("its name is not UTF-8")?;
+    let stem = file.strip_suffix(kind.ending()).unwrap_or(file);
+    let name = RoutineName::parse(stem).map_err(|why| format!("its name is no routine's name: {why}"))?;
+    Ok(Some((name, kind)))
+}
+
+fn read(name: RoutineName, kind: RoutineKind, path: &Path) -> Result<Routine, String> {
+    regular_file(path)?;
+    let bytes = fs::read(path).map_err(|error| error.to_string())?;
+    let text = String::from_utf8(bytes).map_err(|_| "it is not UTF-8")?;
+    let (header, parameters) = match kind {
+        RoutineKind::Shell => (Header::of_shell(&text), parameters::of_shell(&text)),
+        RoutineKind::Notebook => {
+            let notebook = Notebook::parse(&text)?;
+            let parameters = notebook.parameters().map(|cell| parameters::of_notebook(&cell));
+            let header = notebook.introduction().map(|cell| Header::of_markdown(&cell));
+            (header.unwrap_or_default(), parameters.unwrap_or_default())
+        }
+    };
+    let Header { description, needs } = header;
+    Ok(Routine { name, path: path.to_owned(), kind, description, parameters, needs })
+}
+
+#[cfg(test)]
+mod tests;

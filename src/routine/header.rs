@@ -1,0 +1,89 @@
+//! What a routine says of itself at its top: what it does, and which commands it needs.
+
+/// The words at the top of a routine.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Header {
+    /// Lines, without the marks of comments.
+    pub(super) description: String,
+    /// Commands that have to be there.
+    pub(super) needs: Vec<String>,
+}
+
+impl Header {
+    /// Of a shell script: the comment block at its top, after the shebang.
+    pub(super) fn of_shell(script: &str) -> Header {
+        let script = script.strip_prefix('\u{feff}').unwrap_or(script);
+        let mut lines = script.lines().peekable();
+        lines.next_if(|line| line.starts_with("#!"));
+        while lines.next_if(|line| line.trim().is_empty()).is_some() {}
+        let comments = lines.map_while(|line| line.trim_start().strip_prefix('#'));
+        Self::of_lines(
+            comments.map(|line| line.strip_prefix(' ').unwrap_or(line)).filter(|line| !is_directive(line)),
+        )
+    }
+
+    /// Of a notebook: its first markdown cell.
+    pub(super) fn of_markdown(cell: &str) -> Header {
+        Self::of_lines(cell.lines().map(|line| match line.trim_start_matches('#') {
+            heading if heading.len() < line.len() && heading.starts_with(' ') => heading.trim_start(),
+            _ => line,
+        }))
+    }
+
+    fn of_lines<'a>(lines: impl Iterator<Item = &'a str>) -> Header {
+        let mut description: Vec<&str> = Vec::new();
+        let mut needs = Vec::new();
+        for line in lines {
+            match line.trim().split_once(':') {
+                Some((word, list)) if word.eq_ignore_ascii_case("needs") => {
+                    let commands = list.split([',', ' ', '\t']).filter(|command| !command.is_empty());
+                    needs.extend(commands.map(str::to_owned));
+                }
+                _ => description.push(line.trim_end()),
+            }
+        }
+        Header { description: description.join("\n").trim().to_owned(), needs }
+    }
+}
+
+/// Comments that speak to tools.
+fn is_directive(line: &str) -> bool {
+    let line = line.trim_start();
+    ["shellcheck ", "-*-", "vim:", "vi:"].iter().any(|start| line.starts_with(start))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str) -> (String, Vec<String>) {
+        let Header { description, needs } = Header::of_shell(script);
+        (description, needs)
+    }
+
+    #[test]
+    fn the_first_comment_block_describes_a_script() {
+        let script = "#!/usr/bin/env bash\n# Carries out a spec.\n#\n#  indented\n# needs: git, cargo ai\n# shellcheck disable=SC2086\n\n# not this\nset -e\n";
+        assert_eq!(
+            shell(script),
+            ("Carries out a spec.\n\n indented".into(), vec!["git".into(), "cargo".into(), "ai".into()])
+        );
+    }
+
+    #[test]
+    fn a_description_needs_no_shebang_and_may_be_missing() {
+        assert_eq!(shell("# x\r\n# y\r\necho\r\n").0, "x\ny");
+        assert_eq!(shell("#!/bin/sh\n\n\n#x\n").0, "x");
+        for script in ["", "#!/bin/sh", "echo hi\n# later\n", "#!/bin/sh\nset -e\n# later\n"] {
+            assert_eq!(shell(script), (String::new(), vec![]), "{script:?}");
+        }
+        assert_eq!(shell("# NEEDS:\n"), (String::new(), vec![]));
+    }
+
+    #[test]
+    fn a_markdown_cell_describes_a_notebook() {
+        let header = Header::of_markdown("# Analyse\n\nReads the data.\n#hashtag\nneeds: python3\n");
+        assert_eq!(header.description, "Analyse\n\nReads the data.\n#hashtag");
+        assert_eq!(header.needs, ["python3"]);
+    }
+}

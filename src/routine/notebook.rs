@@ -1,0 +1,96 @@
+//! A notebook's cells, as far as decree has to know them.
+
+use serde::Deserialize;
+
+/// The part of the format that matters here; everything else is papermill's.
+#[derive(Debug, Deserialize)]
+pub(super) struct Notebook {
+    #[serde(default)]
+    cells: Vec<Cell>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Cell {
+    #[serde(default)]
+    cell_type: String,
+    #[serde(default)]
+    source: Source,
+    #[serde(default)]
+    metadata: Metadata,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct Metadata {
+    #[serde(default)]
+    tags: Vec<String>,
+}
+
+/// The format allows both.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum Source {
+    Text(String),
+    Lines(Vec<String>),
+}
+
+impl Default for Source {
+    fn default() -> Self {
+        Source::Text(String::new())
+    }
+}
+
+impl Notebook {
+    /// Reads the JSON; the error is why it is no notebook.
+    pub(super) fn parse(text: &str) -> Result<Notebook, String> {
+        serde_json::from_str(text).map_err(|error| format!("it is not a notebook: {error}"))
+    }
+
+    /// The first markdown cell.
+    pub(super) fn introduction(&self) -> Option<String> {
+        self.cells.iter().find(|cell| cell.cell_type == "markdown").map(Cell::text)
+    }
+
+    /// The first code cell that papermill takes parameters from.
+    pub(super) fn parameters(&self) -> Option<String> {
+        let tagged = |cell: &&Cell| {
+            cell.cell_type == "code" && cell.metadata.tags.iter().any(|tag| tag == "parameters")
+        };
+        self.cells.iter().find(tagged).map(Cell::text)
+    }
+}
+
+impl Cell {
+    fn text(&self) -> String {
+        match &self.source {
+            Source::Text(text) => text.clone(),
+            Source::Lines(lines) => lines.concat(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cells_are_found_by_type_and_tag() {
+        let notebook = Notebook::parse(
+            r##"{"nbformat": 4, "cells": [
+                {"cell_type": "code", "source": "x = 1", "metadata": {}},
+                {"cell_type": "markdown", "source": ["# Title\n", "text"]},
+                {"cell_type": "code", "source": ["a = 1\n", "b = 2"], "metadata": {"tags": ["x", "parameters"]}}
+            ]}"##,
+        )
+        .unwrap();
+        assert_eq!(notebook.introduction().as_deref(), Some("# Title\ntext"));
+        assert_eq!(notebook.parameters().as_deref(), Some("a = 1\nb = 2"));
+    }
+
+    #[test]
+    fn what_is_no_notebook_says_so() {
+        for text in ["", "[]x", "{", "{\"cells\": 3}", &"[".repeat(100_000)] {
+            assert!(Notebook::parse(text).unwrap_err().starts_with("it is not a notebook: "));
+        }
+        assert_eq!(Notebook::parse("{}").unwrap().introduction(), None);
+    }
+}
