@@ -3,12 +3,14 @@
 mod config;
 mod layout;
 mod lock;
+mod units;
 
 use std::path::{Path, PathBuf};
 
-pub use config::Config;
+pub use config::{Budget, Commands, Config, Hooks, OnNoChange, Policy, SensitiveConfig};
 pub use layout::Layout;
 pub use lock::Lock;
+pub use units::{parse_duration, parse_size};
 
 use crate::checkpoint::restore::{Recovered, recover};
 use crate::checkpoint::sensitive::Sensitive;

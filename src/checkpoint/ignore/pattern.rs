@@ -94,6 +94,11 @@ impl PatternList {
         Self(content.split(|&b| b == b'\n').filter_map(Pattern::parse).collect())
     }
 
+    /// Whether there is nothing in it that could match anything.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// `Some(true)` if the last matching pattern ignores the entry, `Some(false)` if it shows it
     /// again, `None` if nothing matches. Arguments as for [`Pattern::matches`].
     pub fn ignores(&self, path: &[u8], is_dir: bool) -> Option<bool> {

@@ -1,0 +1,198 @@
+//! The one table of keys: what each is called, what it may hold, and where that goes.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::settings::{Config, OnNoChange};
+use crate::checkpoint::ignore::PatternList;
+use crate::project::units::{parse_duration, parse_size};
+use crate::routine::RoutineName;
+use crate::yaml::{Node, ScalarKind, Value};
+
+/// A key with its section before the dot, and how its value is taken.
+pub(super) struct Key {
+    pub(super) name: &'static str,
+    pub(super) set: fn(&mut Config, &Node) -> Result<(), Refusal>,
+}
+
+/// Why a value is not taken.
+#[derive(Debug)]
+pub(super) struct Refusal {
+    /// What comes after the key's name in the message.
+    pub(super) reason: String,
+    pub(super) hint: Option<String>,
+    /// Which entry of a list it is about.
+    pub(super) item: Option<usize>,
+}
+
+type Taken<T> = Result<T, Refusal>;
+
+/// More would be a slip of the finger: the numbers are counted up to.
+const MOST: u64 = 1000;
+
+pub(super) const KEYS: &[Key] = &[
+    Key { name: "commands.router", set: |c, v| put(&mut c.commands.router, text(v)) },
+    Key { name: "commands.ai", set: |c, v| put(&mut c.commands.ai, text(v)) },
+    Key { name: "max_retries", set: |c, v| put(&mut c.max_retries, number(v, 0, MOST).map(small)) },
+    Key { name: "max_depth", set: |c, v| put(&mut c.max_depth, number(v, 1, MOST).map(small)) },
+    Key { name: "default_routine", set: |c, v| put(&mut c.default_routine, routine(v)) },
+    Key { name: "notebook_support", set: |c, v| put(&mut c.notebook_support, yes_or_no(v)) },
+    Key { name: "timeout", set: |c, v| put(&mut c.timeout, duration(v)) },
+    Key { name: "retry_delay", set: |c, v| put(&mut c.retry_delay, duration(v)) },
+    Key { name: "verify", set: |c, v| put(&mut c.verify, text(v)) },
+    Key { name: "on_no_change", set: |c, v| put(&mut c.on_no_change, on_no_change(v)) },
+    Key { name: "hooks.before_all", set: |c, v| put(&mut c.hooks.before_all, text(v)) },
+    Key { name: "hooks.before_each", set: |c, v| put(&mut c.hooks.before_each, text(v)) },
+    Key { name: "hooks.after_each", set: |c, v| put(&mut c.hooks.after_each, text(v)) },
+    Key { name: "hooks.after_all", set: |c, v| put(&mut c.hooks.after_all, text(v)) },
+    Key { name: "routine_paths", set: |c, v| put(&mut c.routine_paths, list(v, path)) },
+    Key { name: "budget.usd", set: |c, v| put(&mut c.budget.usd, amount(v)) },
+    Key { name: "budget.time", set: |c, v| put(&mut c.budget.time, duration(v)) },
+    Key {
+        name: "budget.attempts",
+        set: |c, v| put(&mut c.budget.attempts, number(v, 0, u32::MAX.into()).map(small)),
+    },
+    Key { name: "log_limit", set: |c, v| put(&mut c.log_limit, size(v)) },
+    Key { name: "sensitive.exclude", set: |c, v| put(&mut c.sensitive.exclude, list(v, pattern)) },
+    Key { name: "sensitive.allow", set: |c, v| put(&mut c.sensitive.allow, list(v, pattern)) },
+    Key { name: "policy.allow", set: |c, v| put(&mut c.policy.allow, list(v, pattern)) },
+    Key { name: "policy.deny", set: |c, v| put(&mut c.policy.deny, list(v, pattern)) },
+    Key { name: "policy.max_files", set: |c, v| put(&mut c.policy.max_files, number(v, 0, u64::MAX)) },
+    Key { name: "policy.max_bytes", set: |c, v| put(&mut c.policy.max_bytes, size(v)) },
+    Key { name: "pass_env", set: |c, v| put(&mut c.pass_env, list(v, variable)) },
+];
+
+fn put<T>(place: &mut T, value: Taken<T>) -> Taken<()> {
+    *place = value?;
+    Ok(())
+}
+
+fn refuse<T>(reason: impl Into<String>) -> Taken<T> {
+    Err(Refusal { reason: reason.into(), hint: None, item: None })
+}
+
+fn must_be<T>(what: &str, node: &Node) -> Taken<T> {
+    refuse(format!("must be {what}, not {}", node.shown()))
+}
+
+fn small(number: u64) -> u32 {
+    u32::try_from(number).expect("the range was checked")
+}
+
+fn text(node: &Node) -> Taken<String> {
+    match &node.value {
+        Value::Scalar(ScalarKind::Text, text) if text.contains('\0') => refuse("must not contain a NUL"),
+        Value::Scalar(ScalarKind::Text, text) => Ok(text.clone()),
+        Value::Scalar(_, literal) => {
+            let hint = format!("write it in quotes if it is meant as text: \"{literal}\"");
+            must_be("text", node).map_err(|refusal| Refusal { hint: Some(hint), ..refusal })
+        }
+        _ => must_be("text", node),
+    }
+}
+
+fn number(node: &Node, least: u64, most: u64) -> Taken<u64> {
+    let Value::Scalar(ScalarKind::Number, text) = &node.value else {
+        return must_be("a whole number", node);
+    };
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
+        return must_be("a whole number", node);
+    }
+    match text.parse::<u64>() {
+        Ok(number) if number < least => refuse(format!("must be at least {least}, not {text}")),
+        Ok(number) if number <= most => Ok(number),
+        _ if text.starts_with('-') => refuse(format!("must not be negative: {text}")),
+        _ => refuse(format!("must be at most {most}, not {text}")),
+    }
+}
+
+fn amount(node: &Node) -> Taken<f64> {
+    let Value::Scalar(ScalarKind::Number, text) = &node.value else {
+        return must_be("an amount in US dollars", node);
+    };
+    match text.parse::<f64>() {
+        Ok(amount) if amount < 0.0 => refuse(format!("must not be negative: {text}")),
+        // A minus before a zero would be shown.
+        Ok(amount) if amount.is_finite() => Ok(amount.abs()),
+        _ => must_be("an amount in US dollars", node),
+    }
+}
+
+fn yes_or_no(node: &Node) -> Taken<bool> {
+    match &node.value {
+        Value::Scalar(ScalarKind::Bool, text) => Ok(text.eq_ignore_ascii_case("true")),
+        _ => must_be("true or false", node),
+    }
+}
+
+fn duration(node: &Node) -> Taken<Duration> {
+    match &node.value {
+        Value::Scalar(ScalarKind::Text | ScalarKind::Number, text) => measured(parse_duration(text)),
+        _ => must_be("a time such as '90s' or '1h30m'", node),
+    }
+}
+
+fn size(node: &Node) -> Taken<u64> {
+    match &node.value {
+        Value::Scalar(ScalarKind::Text | ScalarKind::Number, text) => measured(parse_size(text)),
+        _ => must_be("a size such as '20MiB' or '500kB'", node),
+    }
+}
+
+fn measured<T>(value: Result<T, String>) -> Taken<T> {
+    value.or_else(|why| refuse(format!("is not valid: {why}")))
+}
+
+fn on_no_change(node: &Node) -> Taken<OnNoChange> {
+    match &node.value {
+        Value::Scalar(ScalarKind::Text, text) if text == "accept" => Ok(OnNoChange::Accept),
+        Value::Scalar(ScalarKind::Text, text) if text == "retry" => Ok(OnNoChange::Retry),
+        _ => must_be("'accept' or 'retry'", node),
+    }
+}
+
+fn routine(node: &Node) -> Taken<String> {
+    let name = text(node)?;
+    match RoutineName::parse(&name) {
+        Ok(_) => Ok(name),
+        Err(why) => refuse(format!("is not a routine's name: {why}")),
+    }
+}
+
+fn list<T>(node: &Node, take: fn(&Node) -> Taken<T>) -> Taken<Vec<T>> {
+    let Value::List(items) = &node.value else {
+        return must_be("a list", node);
+    };
+    let taken = items.iter().enumerate();
+    taken.map(|(i, item)| take(item).map_err(|why| Refusal { item: Some(i), ..why })).collect()
+}
+
+fn filled(node: &Node) -> Taken<String> {
+    match text(node)? {
+        text if text.trim().is_empty() => refuse("must not hold an empty text"),
+        text => Ok(text),
+    }
+}
+
+fn path(node: &Node) -> Taken<PathBuf> {
+    filled(node).map(PathBuf::from)
+}
+
+fn pattern(node: &Node) -> Taken<String> {
+    let pattern = filled(node)?;
+    // A pattern that matches nothing would protect nothing.
+    if pattern.contains('\n') || PatternList::parse(pattern.as_bytes()).is_empty() {
+        return refuse(format!("holds something that is no ignore pattern: {}", node.shown()));
+    }
+    Ok(pattern)
+}
+
+fn variable(node: &Node) -> Taken<String> {
+    let name = filled(node)?;
+    let plain = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
+    if !plain || name.starts_with(|c: char| c.is_ascii_digit()) {
+        return refuse(format!("must hold names of environment variables, not {}", node.shown()));
+    }
+    Ok(name)
+}

@@ -1,0 +1,133 @@
+//! Goes through a file by the table of keys, and tells the first mistake with its line.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::path::Path;
+
+use super::keys::{KEYS, Key, Refusal};
+use super::settings::Config;
+use crate::error::{IoContext, Result};
+use crate::fs::usable::shown_in_project;
+use crate::suggest::{closest, did_you_mean};
+use crate::yaml::{Mistake, Node, ScalarKind, Tree, Value};
+
+impl Config {
+    /// Reads the file; a missing or empty one is all defaults.
+    pub fn read(path: &Path) -> Result<Config> {
+        let bytes = match std::fs::read(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Config::default()),
+            result => result.at("read", path)?,
+        };
+        let result = match std::str::from_utf8(&bytes) {
+            Ok(text) => Config::parse(text),
+            Err(error) => Err(Mistake::not_utf8(&bytes, error)),
+        };
+        result.map_err(|mistake| mistake.in_file(shown_in_project(path).display()))
+    }
+
+    /// Reads the text of a file. A key without a value is as good as no key.
+    pub fn parse(text: &str) -> Result<Config, Mistake> {
+        let tree = Tree::parse(text.strip_prefix('\u{feff}').unwrap_or(text))?;
+        let mut config = Config::default();
+        let settings = match &tree.root.value {
+            Value::Null => &[][..],
+            Value::Map(entries) => entries,
+            _ => {
+                let message = format!("must be a mapping of keys to values, not {}", tree.root.shown());
+                return Err(Mistake::new(tree.line_of(&tree.root), message));
+            }
+        };
+        read_section(&tree, settings, "", &mut config)?;
+        Ok(config)
+    }
+}
+
+/// Takes the entries of a section (`budget.`) or of the file (an empty prefix).
+fn read_section(
+    tree: &Tree,
+    entries: &[(Node, Node)],
+    prefix: &str,
+    config: &mut Config,
+) -> Result<(), Mistake> {
+    let mut seen = BTreeSet::new();
+    for (key, value) in entries {
+        let Value::Scalar(ScalarKind::Text, word) = &key.value else {
+            return Err(unknown(tree, key, prefix, key.shown().trim_matches('\'')));
+        };
+        let name = format!("{prefix}{word}");
+        if !seen.insert(word) {
+            return Err(Mistake::new(tree.line_of(key), format!("'{name}' is there twice")));
+        }
+        if let Some(found) = KEYS.iter().find(|known| known.name == name && !word.contains('.')) {
+            take(tree, found, key, value, config)?;
+        } else if prefix.is_empty() && sections().any(|section| section == word) {
+            match &value.value {
+                Value::Null => {}
+                Value::Map(entries) => read_section(tree, entries, &format!("{word}."), config)?,
+                _ => {
+                    let keys = known_keys(&format!("{word}."));
+                    let message = format!("'{name}' must be a mapping, not {}", value.shown());
+                    return Err(Mistake::new(tree.line_of(key), message).hint(format!("its keys: {keys}")));
+                }
+            }
+        } else {
+            return Err(unknown(tree, key, prefix, word));
+        }
+    }
+    Ok(())
+}
+
+fn take(tree: &Tree, key: &Key, place: &Node, value: &Node, config: &mut Config) -> Result<(), Mistake> {
+    if matches!(value.value, Value::Null) {
+        return Ok(());
+    }
+    (key.set)(config, value).map_err(|Refusal { reason, hint, item }| {
+        let place = match (&value.value, item) {
+            (Value::List(items), Some(item)) => &items[item],
+            _ => place,
+        };
+        let mistake = Mistake::new(tree.line_of(place), format!("'{}' {reason}", key.name));
+        Mistake { hint, ..mistake }
+    })
+}
+
+fn unknown(tree: &Tree, place: &Node, prefix: &str, word: &str) -> Mistake {
+    let mistake = Mistake::new(tree.line_of(place), format!("unknown key '{prefix}{word}'"));
+    let here = names(prefix);
+    let meant = closest(word, here.iter().copied()).map(|name| format!("{prefix}{name}"));
+    if let Some(meant) = meant {
+        return mistake.hint(did_you_mean(&meant));
+    }
+    // The right word in the wrong place.
+    let elsewhere = KEYS.iter().find(|key| key.name == word || key.name.rsplit('.').next() == Some(word));
+    mistake.hint(match elsewhere.map(|key| (key.name, key.name.split_once('.'))) {
+        Some((name, Some((section, last)))) if name == word => format!("write '{last}' below '{section}:'"),
+        Some((name, None)) => format!("'{name}' stands on its own, at the left margin"),
+        Some((name, _)) => did_you_mean(name),
+        None => format!("the keys here: {}", known_keys(prefix)),
+    })
+}
+
+/// What may stand below a prefix: keys, and at the top also sections.
+fn names(prefix: &str) -> Vec<&'static str> {
+    let mut names = Vec::new();
+    for key in KEYS {
+        let Some(rest) = key.name.strip_prefix(prefix) else { continue };
+        let name = rest.split('.').next().unwrap_or(rest);
+        if names.last() != Some(&name) {
+            names.push(name);
+        }
+    }
+    names
+}
+
+fn known_keys(prefix: &str) -> String {
+    names(prefix).join(", ")
+}
+
+fn sections() -> impl Iterator<Item = &'static str> {
+    KEYS.iter().filter_map(|key| key.name.split_once('.')).map(|(section, _)| section)
+}
+
+#[cfg(test)]
+mod tests;
