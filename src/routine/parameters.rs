@@ -86,31 +86,23 @@ fn until_brace(value: &str, quoted: bool) -> Option<(String, &str)> {
         match c {
             '\\' if quote != Some('\'') => {
                 let (_, next) = chars.next()?;
-                let special = matches!(next, '"' | '\\' | '$' | '`' | '}') || !(quoted || quote.is_some());
-                if !special {
+                let escaped = matches!(next, '"' | '\\' | '$' | '`' | '}') || !(quoted || quote.is_some());
+                if depth > 0 || !escaped {
                     default.push(c);
                 }
                 default.push(next);
                 continue;
             }
-            // Inside double quotes an apostrophe is one, and a double quote only quotes the default itself.
-            '\'' if !quoted && quote.is_none() => {
-                quote = Some('\'');
-                continue;
+            '"' | '\'' if quote.is_none() || quote == Some(c) => {
+                quote = if quote.is_none() { Some(c) } else { None };
+                // Inside double quotes apostrophes come in pairs, too, but stay.
+                if depth == 0 && (c == '"' || !quoted) {
+                    continue;
+                }
             }
-            '"' if quote.is_none() && depth == 0 => {
-                quote = Some('"');
-                continue;
-            }
-            _ if quote == Some(c) && depth == 0 => {
-                quote = None;
-                continue;
-            }
-            _ if quote == Some('\'') => {}
-            '{' if default.ends_with('$') => depth += 1,
-            '}' if depth > 0 => depth -= 1,
+            '{' if default.ends_with('$') && quote != Some('\'') => depth += 1,
+            '}' if depth > 0 && quote != Some('\'') => depth -= 1,
             '}' if quote.is_none() => return Some((default, &value[at + 1..])),
-            ' ' | '\t' if !quoted && quote.is_none() && depth == 0 => {}
             _ => {}
         }
         default.push(c);
@@ -210,24 +202,48 @@ mod tests {
         }
     }
 
+    /// What bash makes of the line.
+    fn bash(line: &str, x: Option<&str>) -> String {
+        let mut command = std::process::Command::new("bash");
+        command.arg("-c").arg(format!("{line}\nprintf %s \"$x\"")).env_remove("x");
+        if let Some(x) = x {
+            command.env("x", x);
+        }
+        String::from_utf8(command.output().unwrap().stdout).unwrap()
+    }
+
     #[test]
-    fn defaults_are_read_as_the_shell_would_without_running_anything() {
-        for (line, default) in [
-            (r#"x="${x:-}""#, ""),
-            (r#"x="${x:-a b}""#, "a b"),
-            (r#"x="${x:-say \"hi\" \$5}""#, "say \"hi\" $5"),
-            (r#"x="${x:-it's}""#, "it's"),
-            (r#"x="${x:-${HOME}/y}""#, "${HOME}/y"),
-            (r#"x="${x:-${y:-z}}""#, "${y:-z}"),
-            (r#"x=${x:-"a b"}"#, "a b"),
-            (r"x=${x:-'a } b'}", "a } b"),
-            (r#"x="${x:-"a b"}""#, "a b"),
-            (r#"x="${x:-a\}b}""#, "a}b"),
-            (r#"x="${x:-a#b}" # c"#, "a#b"),
-            (r#"x="${x:-{{name\}\}}";"#, "{{name}}"),
-            (r#"x="${x:-größe}""#, "größe"),
+    fn defaults_are_what_bash_makes_of_them() {
+        for line in [
+            r#"x="${x:-}""#,
+            r#"x="${x-a b}""#,
+            r#"x="${x:-say \"hi\" \$5 \\ \n}""#,
+            r#"x="${x:-'a b'}""#,
+            r#"x="${x:-'a } b'}""#,
+            r#"x=${x:-"a b"}"#,
+            r#"x=${x:-"a 'b"}"#,
+            r"x=${x:-'a } b'}",
+            r"x=${x:-a\nb\ c}",
+            r"x=${x:-a b}",
+            r#"x="${x:-"a b"}""#,
+            r#"x="${x:-"a } b"}""#,
+            r#"x="${x:-a\}b}""#,
+            r#"x="${x:-a#b}" # c"#,
+            r#"x="${x:-{{name\}\}}";"#,
+            r#"x="${x:-claude -p {prompt\}}""#,
+            r#"x="${x:-größe}""#,
+            r#"export x="${x:-y}""#,
         ] {
-            assert_eq!(shell(line), pairs(&[("x", default)]), "{line}");
+            let found = shell(line);
+            assert_eq!(found, pairs(&[("x", &bash(line, None))]), "{line}");
+            assert_eq!(bash(line, Some("other")), "other", "{line}");
+        }
+    }
+
+    #[test]
+    fn a_default_that_would_have_to_be_run_is_told_as_it_stands() {
+        for default in ["${HOME}/y", "${y:-z}", "$HOME/$(id -u)", "${y:-\\}}"] {
+            assert_eq!(shell(&format!("x=\"${{x:-{default}}}\"")), pairs(&[("x", default)]));
         }
     }
 
