@@ -1,8 +1,10 @@
 //! Being asked to stop.
 //!
 //! SIGINT and SIGTERM set a flag. Long work looks at it between two files and ends with an error, cleaning up
-//! behind it on the way out; a move into the user's tree does not look, and is over in a moment. A second signal
-//! of the same kind ends the process at once, which is safe too: the next decree finishes or undoes.
+//! behind it on the way out; a move into the user's tree does not look, and is over in a moment. Putting a tree back
+//! because somebody asked works behind a [`Shield`], so that it is not stopped by the same signal. A second signal
+//! of the same kind ends the process at once, which is safe too: the next decree finishes or undoes. One of another
+//! kind (a CI runner sends SIGINT, then SIGTERM) changes nothing.
 
 use std::io::{self, Read};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,6 +15,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use crate::error::{Error, Kind, Result};
 
 static ASKED: OnceLock<Arc<AtomicUsize>> = OnceLock::new();
+static SHIELDS: AtomicUsize = AtomicUsize::new(0);
 
 /// Begins to listen. Only the binary does: a library has no business with its host's signals.
 pub fn listen() -> io::Result<()> {
@@ -28,14 +31,36 @@ pub fn listen() -> io::Result<()> {
     Ok(())
 }
 
-/// An error if somebody asked us to stop.
+/// The signal by which somebody asked us to stop, shielded or not; the last, if there were two.
+pub fn asked() -> Option<u8> {
+    let signal = ASKED.get().map_or(0, |asked| asked.load(Ordering::Relaxed));
+    u8::try_from(signal).ok().filter(|signal| *signal > 0)
+}
+
+/// An error if somebody asked us to stop, and no [`Shield`] is up.
 pub fn check() -> Result<()> {
-    match ASKED.get().map_or(0, |asked| asked.load(Ordering::Relaxed)) {
-        0 => Ok(()),
-        signal => {
-            let signal = u8::try_from(signal).unwrap_or(0);
+    match asked() {
+        Some(signal) if SHIELDS.load(Ordering::Relaxed) == 0 => {
             Err(Error::new(Kind::Interrupted { signal }, "interrupted").detail("the tree is as it was"))
         }
+        _ => Ok(()),
+    }
+}
+
+/// As long as one is held, [`check`] finds nothing wrong, on any thread.
+#[derive(Debug)]
+#[must_use = "it protects only as long as it is held"]
+pub struct Shield(());
+
+/// Raises a shield: what comes now has to be finished.
+pub fn shield() -> Shield {
+    SHIELDS.fetch_add(1, Ordering::Relaxed);
+    Shield(())
+}
+
+impl Drop for Shield {
+    fn drop(&mut self) {
+        SHIELDS.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
