@@ -10,6 +10,7 @@
 //! - [`spec`]: the work that people describe, and what of it is done
 //! - [`message`]: ids of chains and messages, their names, their front matter
 //! - [`checkpoint`]: the engine: capture a tree, tell what changed, put it back, prove it
+//! - [`process`]: programs, and everything they leave running
 //! - [`fs`]: files that are complete or absent
 //! - [`interrupt`]: being asked to stop
 //! - [`yaml`], [`words`], [`suggest`]: settings with their lines, prose as words, what was meant
@@ -27,6 +28,7 @@ pub mod fs;
 pub mod history;
 pub mod interrupt;
 pub mod message;
+pub mod process;
 pub mod project;
 pub mod routine;
 pub mod spec;

@@ -5,6 +5,7 @@ mod checkpoint;
 mod diff;
 mod init;
 mod revert;
+mod supervise;
 
 use std::path::PathBuf;
 
@@ -43,6 +44,15 @@ enum Command {
     Diff(diff::DiffArgs),
     Revert(revert::RevertArgs),
     Apply(apply::ApplyArgs),
+    #[command(hide = true)]
+    Supervise(supervise::SuperviseArgs),
+}
+
+impl Cli {
+    /// Whether signals mean to this command what they mean to decree: a supervisor has its own ways.
+    pub fn is_interruptible(&self) -> bool {
+        !matches!(self.command, Command::Supervise(_))
+    }
 }
 
 /// What a command works with.
@@ -87,6 +97,7 @@ pub fn run(cli: Cli) -> u8 {
         Command::Diff(args) => diff::diff(&context, &args),
         Command::Revert(args) => revert::revert(&context, &args),
         Command::Apply(args) => apply::apply(&context, &args),
+        Command::Supervise(args) => return supervise::supervise(&ui, args),
     };
     match result {
         Ok(()) => 0,

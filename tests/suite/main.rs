@@ -10,6 +10,7 @@ mod ignore_oracle;
 mod killed;
 mod manifest;
 mod oracle;
+mod process;
 mod property;
 mod revert;
 mod without_tools;

@@ -1,0 +1,51 @@
+//! `decree supervise`: what decree starts between itself and a program. Not for people.
+
+use std::ffi::OsString;
+use std::io;
+use std::time::Duration;
+
+use clap::Args;
+
+use crate::error::Error;
+use crate::process::supervisor::{self, Job, Report};
+use crate::ui::Ui;
+
+/// Run a program and end everything that it leaves behind
+#[derive(Debug, Args)]
+pub struct SuperviseArgs {
+    /// From SIGTERM to SIGKILL, in milliseconds
+    #[arg(long, value_name = "MS", default_value_t = 5000)]
+    grace: u64,
+
+    /// Standard input is the socket to the decree that started this
+    #[arg(long)]
+    control: bool,
+
+    /// How many bytes of input for the program come over that socket
+    #[arg(long, value_name = "BYTES", default_value_t = 0, requires = "control")]
+    input: u64,
+
+    /// The program and its arguments
+    #[arg(last = true, required = true, value_name = "PROGRAM")]
+    command: Vec<OsString>,
+}
+
+/// Supervises; returns the program's exit code, or what a shell would return for a signal.
+pub fn supervise(ui: &Ui, args: SuperviseArgs) -> u8 {
+    let mut command = args.command.into_iter();
+    let program = command.next().expect("clap requires one");
+    let job = Job {
+        program,
+        args: command.collect(),
+        grace: Duration::from_millis(args.grace),
+        control: args.control,
+        input: args.input,
+    };
+    let report = supervisor::supervise(&job);
+    if let (Report::Unstartable { errno }, false) = (report, job.control) {
+        let name = job.program.to_string_lossy();
+        let cause = io::Error::from_raw_os_error(errno);
+        ui.error(&Error::failed(format!("cannot start {name}")).caused_by(cause));
+    }
+    report.exit_code()
+}

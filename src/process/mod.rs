@@ -1,0 +1,33 @@
+//! Everything that decree executes goes through here: routines, verify commands, hooks, routers.
+//!
+//! What this module promises: when [`Exec::run`] returns, nothing that the program started is alive any more,
+//! however it was started (background jobs, `setsid`, double forks) and whatever it did to its parents.
+//!
+//! ```text
+//! decree ──▶ supervisor (`decree supervise`, a session of its own) ──▶ program (a process group of its own) ──▶ …
+//!        ◀── one pipe: stdout and stderr, in order ────────────────────┘
+//!        ◀─▶ one socket: what is to be the program's input; how it ended; end of file when either side dies
+//! ```
+//!
+//! - [`Exec`]: a program to run, and [`Exec::run`], which streams its output and tells how it [`Ended`]
+//! - [`supervisor`]: the small process between decree and the program
+//! - [`table`]: the process table, as `/proc` tells it
+//! - [`strays`]: what falls to decree when a supervisor was killed
+//! - [`leftovers`]: what is left of a run whose decree was killed, found by its [`Mark`]
+//! - [`environment`]: what a program inherits, and what a message may not set
+//!
+//! Out of reach: a process that belongs to somebody else (`sudo -b`), which decree has no right to end. It is
+//! counted in [`Ended::survivors`].
+
+pub mod environment;
+mod exec;
+pub mod leftovers;
+mod report;
+mod running;
+pub mod strays;
+pub mod supervisor;
+pub mod table;
+
+pub use exec::{Ended, Exec, Graces, How, Output};
+pub use leftovers::Mark;
+pub use strays::become_subreaper;

@@ -1,0 +1,221 @@
+//! The process table, as `/proc` tells it.
+//!
+//! A scan is not a picture of one moment: a process that forks meanwhile may be missed. Whoever needs all of
+//! them scans until there are none.
+
+use std::collections::{BTreeSet, HashMap};
+use std::fs;
+use std::path::Path;
+
+use rustix::io::Errno;
+use rustix::process::{
+    PidfdFlags, Signal, getpgrp, getpid, getsid, kill_process, kill_process_group, pidfd_open,
+    pidfd_send_signal,
+};
+
+pub use rustix::process::Pid;
+
+/// A process, told from a later one with the same number by when it started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Process {
+    /// Its number.
+    pub pid: Pid,
+    /// Its parent's number; 0 if it has none.
+    pub parent: i32,
+    /// Its process group.
+    pub group: i32,
+    /// Its session.
+    pub session: i32,
+    /// `R`, `S`, `T`, `Z`…
+    pub state: u8,
+    /// When it started, in ticks since the machine did.
+    pub started: u64,
+}
+
+/// Who a process is, whatever it does.
+pub type Identity = (Pid, u64);
+
+impl Process {
+    /// The process of this number, if there is one.
+    pub fn find(pid: Pid) -> Option<Process> {
+        let stat = fs::read(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
+        parse(pid, &stat)
+    }
+
+    /// Who it is.
+    pub fn identity(&self) -> Identity {
+        (self.pid, self.started)
+    }
+
+    /// Whether it was stopped (SIGSTOP, SIGTSTP, SIGTTIN…), and so does not react to SIGTERM.
+    pub fn is_stopped(&self) -> bool {
+        self.state == b'T'
+    }
+
+    /// Sends a signal to this process and to no later one of the same number.
+    /// That it is gone is no error; that it belongs to somebody else is.
+    pub fn signal(&self, signal: Signal) -> Result<(), Errno> {
+        let sent = match pidfd_open(self.pid, PidfdFlags::empty()) {
+            Ok(handle) if Process::find(self.pid).is_some_and(|found| found.started == self.started) => {
+                pidfd_send_signal(handle, signal)
+            }
+            Ok(_) => Ok(()),
+            // A kernel before 5.3, or a sandbox: the moment between looking and sending has to be risked.
+            Err(Errno::NOSYS | Errno::PERM)
+                if Process::find(self.pid).is_some_and(|found| found.started == self.started) =>
+            {
+                kill_process(self.pid, signal)
+            }
+            Err(error) => Err(error),
+        };
+        match sent {
+            Err(Errno::SRCH | Errno::INVAL) => Ok(()),
+            sent => sent,
+        }
+    }
+}
+
+/// Every process that can be seen.
+pub fn all() -> Vec<Process> {
+    let Ok(entries) = fs::read_dir(Path::new("/proc")) else { return Vec::new() };
+    entries
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok().and_then(Pid::from_raw))
+        .filter_map(Process::find)
+        .collect()
+}
+
+/// Those of `table` that are below one of `roots`, the roots themselves not included. Below what `closed` refuses, nothing is
+/// looked for, and it is not included either.
+pub fn below(table: &[Process], roots: &[Pid], closed: impl Fn(&Process) -> bool) -> Vec<Process> {
+    let mut children: HashMap<i32, Vec<&Process>> = HashMap::new();
+    for process in table {
+        children.entry(process.parent).or_default().push(process);
+    }
+    let mut found = Vec::new();
+    let mut todo: Vec<i32> = roots.iter().map(|pid| pid.as_raw_nonzero().get()).collect();
+    while let Some(parent) = todo.pop() {
+        // Removed, not looked up: the numbers of two moments might otherwise make a circle.
+        for child in children.remove(&parent).unwrap_or_default() {
+            if !closed(child) {
+                found.push(*child);
+                todo.push(child.pid.as_raw_nonzero().get());
+            }
+        }
+    }
+    found
+}
+
+/// Sends a signal to each of these once, and wakes those that are stopped, so that they see it.
+///
+/// A whole group gets it in one call, between two forks of its members: a program that forks and exits in turn is
+/// never there when its number is called. The number of a group is certain as long as a child of this process is in
+/// it, which only this process can reap; the rest is called one by one.
+pub fn signal(processes: &[Process], signal: Signal) {
+    let me = getpid();
+    let is_child = |process: &Process| Pid::from_raw(process.parent) == Some(me);
+    let groups: BTreeSet<i32> = processes
+        .iter()
+        .filter(|process| is_child(process) && is_foreign_group(process))
+        .map(|process| process.group)
+        .collect();
+    for group in groups.iter().filter_map(|group| Pid::from_raw(*group)) {
+        let _ = kill_process_group(group, signal);
+    }
+    for process in processes {
+        if !groups.contains(&process.group) {
+            let _ = process.signal(signal);
+        }
+        if process.is_stopped() && signal != Signal::KILL {
+            let _ = process.signal(Signal::CONT);
+        }
+    }
+}
+
+/// Whether nobody can be in the group of this descendant but descendants: a group does not cross sessions, and
+/// sessions are only left for new ones.
+fn is_foreign_group(process: &Process) -> bool {
+    let session = getsid(None).ok();
+    let new_session = Pid::from_raw(process.session) != session || session == Some(getpid());
+    new_session && Pid::from_raw(process.group) != Some(getpgrp())
+}
+
+/// `/proc/PID/stat`: the name is in parentheses, and may hold any byte but a zero.
+fn parse(pid: Pid, stat: &[u8]) -> Option<Process> {
+    let end = memchr::memrchr(b')', stat)?;
+    let rest = std::str::from_utf8(&stat[end + 1..]).ok()?;
+    let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
+    let number = |index: usize| fields.get(index)?.parse::<i32>().ok();
+    Some(Process {
+        pid,
+        state: *fields.first()?.as_bytes().first()?,
+        parent: number(1)?,
+        group: number(2)?,
+        session: number(3)?,
+        started: fields.get(19)?.parse().ok()?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pid(number: i32) -> Pid {
+        Pid::from_raw(number).unwrap()
+    }
+
+    fn process(number: i32, parent: i32) -> Process {
+        Process { pid: pid(number), parent, group: number, session: 1, state: b'S', started: 0 }
+    }
+
+    #[test]
+    fn a_name_with_parentheses_and_newlines_is_no_obstacle() {
+        let stat = b"7 (a) R 1\n) S 3 5 6 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 9988 10 11";
+        let found = parse(pid(7), stat).unwrap();
+        assert_eq!((found.state, found.parent, found.group, found.session), (b'S', 3, 5, 6));
+        assert_eq!(found.started, 9988);
+        assert_eq!(parse(pid(7), b"7 (cut"), None);
+        assert_eq!(parse(pid(7), b"7 (cut) S 3"), None);
+    }
+
+    #[test]
+    fn this_process_is_in_the_table_and_its_parent_is_right() {
+        let me = Process::find(rustix::process::getpid()).unwrap();
+        assert_eq!(Pid::from_raw(me.parent), rustix::process::getppid());
+        assert!(all().iter().any(|process| process.identity() == me.identity()));
+    }
+
+    #[test]
+    fn below_finds_the_whole_tree_and_stops_where_it_is_told_to() {
+        let table = [process(2, 1), process(3, 2), process(4, 3), process(5, 1), process(6, 5)];
+        let found = |closed: i32| {
+            let mut found: Vec<i32> = below(&table, &[pid(1)], |process| process.pid == pid(closed))
+                .iter()
+                .map(|process| process.pid.as_raw_nonzero().get())
+                .collect();
+            found.sort_unstable();
+            found
+        };
+        assert_eq!(found(99), [2, 3, 4, 5, 6]);
+        assert_eq!(found(2), [5, 6]);
+        assert_eq!(found(3), [2, 5, 6]);
+    }
+
+    #[test]
+    fn numbers_that_make_a_circle_end_the_search() {
+        let table = [process(2, 3), process(3, 2)];
+        assert_eq!(below(&table, &[pid(2)], |_| false).len(), 2);
+    }
+
+    #[test]
+    fn a_signal_does_not_reach_a_later_process_of_the_same_number() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let found = Process::find(Pid::from_child(&child)).unwrap();
+        let earlier = Process { started: found.started - 1, ..found };
+        earlier.signal(Signal::KILL).unwrap();
+        assert!(child.try_wait().unwrap().is_none());
+        found.signal(Signal::KILL).unwrap();
+        child.wait().unwrap();
+        found.signal(Signal::KILL).unwrap();
+    }
+}
