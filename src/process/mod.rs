@@ -15,6 +15,8 @@
 //! - [`strays`]: what falls to decree when a supervisor was killed
 //! - [`leftovers`]: what is left of a run whose decree was killed, found by its [`Mark`]
 //! - [`environment`]: what a program inherits, and what a message may not set
+//! - [`log`]: a log that keeps its head and its tail
+//! - [`redact`]: secrets, taken out of a stream
 //!
 //! Out of reach: a process that belongs to somebody else (`sudo -b`), which decree has no right to end. It is
 //! counted in [`Ended::survivors`].
@@ -22,6 +24,8 @@
 pub mod environment;
 mod exec;
 pub mod leftovers;
+pub mod log;
+pub mod redact;
 mod report;
 mod running;
 pub mod strays;

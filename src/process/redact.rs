@@ -1,0 +1,279 @@
+//! Secrets, taken out of a stream.
+//!
+//! Every byte that is part of a secret is left out, also where secrets overlap: what remains of one after another was cut out of it is not
+//! shown. What might be the beginning of a secret is held back until more is known, and nothing else: memory is bounded by the longest
+//! secret, not by lines.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+
+use aho_corasick::{AhoCorasick, MatchKind};
+
+/// What stands for a secret.
+const MASK: &[u8] = b"***";
+/// Variables with such names hold secrets.
+const ENDINGS: [&[u8]; 4] = [b"_TOKEN", b"_KEY", b"_SECRET", b"_PASSWORD"];
+/// Shorter values are words that may stand anywhere.
+const LEAST: usize = 6;
+/// The same, for a line of a value.
+const LEAST_OF_A_LINE: usize = 8;
+
+/// Replaces secrets by `***`.
+pub struct Redactor {
+    secrets: Vec<Vec<u8>>,
+    /// Tells quickly that there is none; `None` if there are no secrets at all.
+    quick: Option<AhoCorasick>,
+    /// Tells where all of them are, also those that overlap.
+    thorough: Option<AhoCorasick>,
+    is_first: [bool; 256],
+    /// What was pushed and might be the beginning of a secret.
+    held: Vec<u8>,
+    /// How many of the held bytes belong to a secret for which a mask was written already.
+    masked: usize,
+}
+
+impl Redactor {
+    /// The secrets of an environment: the values of variables whose names end like those of secrets, and each line of such a value.
+    pub fn from_environment<'a>(
+        variables: impl IntoIterator<Item = (&'a OsString, &'a OsString)>,
+    ) -> Redactor {
+        let mut secrets = BTreeSet::new();
+        for (name, value) in variables {
+            if is_secret_name(name) {
+                let value = value.as_bytes();
+                let lines = value.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
+                secrets.extend(lines.filter(|line| line.len() >= LEAST_OF_A_LINE).map(<[u8]>::to_vec));
+                secrets.extend(
+                    [value, value.trim_ascii()].iter().filter(|v| v.len() >= LEAST).map(|v| v.to_vec()),
+                );
+            }
+        }
+        Redactor::new(secrets)
+    }
+
+    fn new(secrets: BTreeSet<Vec<u8>>) -> Redactor {
+        let secrets: Vec<Vec<u8>> = secrets.into_iter().collect();
+        let build = |kind| {
+            let mut builder = AhoCorasick::builder();
+            builder.match_kind(kind);
+            (!secrets.is_empty())
+                .then(|| builder.build(&secrets).expect("an environment is small enough for an automaton"))
+        };
+        let mut is_first = [false; 256];
+        for first in secrets.iter().filter_map(|secret| secret.first()) {
+            is_first[usize::from(*first)] = true;
+        }
+        let (quick, thorough) = (build(MatchKind::LeftmostFirst), build(MatchKind::Standard));
+        Redactor { secrets, quick, thorough, is_first, held: Vec::new(), masked: 0 }
+    }
+
+    /// Adds to the stream, and appends to `out` what is certain by now.
+    pub fn push(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
+        if self.secrets.is_empty() {
+            out.extend_from_slice(bytes);
+            return;
+        }
+        let mut buffer = std::mem::take(&mut self.held);
+        buffer.extend_from_slice(bytes);
+        let hold = self.hold(&buffer);
+        let end = self.emit(&buffer, hold, out);
+        self.masked = end - hold;
+        buffer.drain(..hold);
+        self.held = buffer;
+    }
+
+    /// The stream is over: appends what was held back.
+    pub fn flush(&mut self, out: &mut Vec<u8>) {
+        let buffer = std::mem::take(&mut self.held);
+        self.emit(&buffer, buffer.len(), out);
+        self.masked = 0;
+    }
+
+    /// A whole text. Has nothing to do with the stream.
+    pub fn redact<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        if !self.quick.as_ref().is_some_and(|quick| quick.is_match(text)) {
+            return Cow::Borrowed(text);
+        }
+        let mut out = Vec::with_capacity(text.len());
+        write_masked(text.as_bytes(), text.len(), &self.matches(text.as_bytes()), 0, &mut out);
+        Cow::Owned(String::from_utf8_lossy(&out).into_owned())
+    }
+
+    /// Appends what is before `hold`, masked. Returns where the last secret that begins before it ends, if that is behind it.
+    fn emit(&self, buffer: &[u8], hold: usize, out: &mut Vec<u8>) -> usize {
+        let none = self.masked == 0 && !self.quick.as_ref().is_some_and(|quick| quick.is_match(buffer));
+        if none {
+            out.extend_from_slice(&buffer[..hold]);
+            return hold;
+        }
+        write_masked(buffer, hold, &self.matches(buffer), self.masked, out)
+    }
+
+    /// Where secrets are, by their beginnings; they may overlap.
+    fn matches(&self, buffer: &[u8]) -> Vec<(usize, usize)> {
+        let Some(thorough) = &self.thorough else { return Vec::new() };
+        let mut found: Vec<_> =
+            thorough.find_overlapping_iter(buffer).map(|found| (found.start(), found.end())).collect();
+        found.sort_unstable();
+        found
+    }
+
+    /// Where the first possible beginning of a secret is that the buffer does not hold all of.
+    fn hold(&self, buffer: &[u8]) -> usize {
+        let longest = self.secrets.iter().map(Vec::len).max().unwrap_or(0);
+        let from = (buffer.len() + 1).saturating_sub(longest);
+        (from..buffer.len())
+            .filter(|start| self.is_first[usize::from(buffer[*start])])
+            .find(|start| {
+                let end = &buffer[*start..];
+                // Sorted: those that begin with it come right after it.
+                let after = self.secrets.partition_point(|secret| secret.as_slice() <= end);
+                self.secrets.get(after).is_some_and(|secret| secret.starts_with(end))
+            })
+            .unwrap_or(buffer.len())
+    }
+}
+
+/// Writes `buffer[..hold]`, each run of overlapping secrets as one mask. The first `masked` bytes belong to one that was written already.
+/// Returns where the last one ends, or `hold` if that is before it.
+fn write_masked(
+    buffer: &[u8],
+    hold: usize,
+    secrets: &[(usize, usize)],
+    masked: usize,
+    out: &mut Vec<u8>,
+) -> usize {
+    let mut position = masked;
+    for &(start, end) in secrets.iter().take_while(|(start, _)| *start < hold) {
+        if start >= position {
+            out.extend_from_slice(&buffer[position..start]);
+            out.extend_from_slice(MASK);
+        }
+        position = position.max(end);
+    }
+    if position < hold {
+        out.extend_from_slice(&buffer[position..hold]);
+    }
+    position.max(hold)
+}
+
+fn is_secret_name(name: &OsStr) -> bool {
+    let name = name.as_bytes().to_ascii_uppercase();
+    ENDINGS.iter().any(|ending| name.ends_with(ending))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn redactor(secrets: &[&str]) -> Redactor {
+        Redactor::new(secrets.iter().map(|secret| secret.as_bytes().to_vec()).collect())
+    }
+
+    fn stream(redactor: &mut Redactor, bytes: &[u8], size: usize) -> String {
+        let mut out = Vec::new();
+        for chunk in bytes.chunks(size) {
+            redactor.push(chunk, &mut out);
+        }
+        redactor.flush(&mut out);
+        String::from_utf8_lossy(&out).into_owned()
+    }
+
+    #[test]
+    fn secrets_are_found_by_the_names_of_their_variables() {
+        let environment: Vec<(OsString, OsString)> = [
+            ("A_TOKEN", "tok-123456"),
+            ("b_key", "key-123456"),
+            ("C_Secret", "sec-123456"),
+            ("D_PASSWORD", "pass12"),
+            ("E_PASSWORD", "short"),
+            ("F_TOKEN_FILE", "/a/file/name"),
+            ("KEYS", "not-secret"),
+            ("PEM_KEY", "-----BEGIN-----\nMIIEabcdefgh\nshort\n-----END-----\n"),
+        ]
+        .map(|(name, value)| (name.into(), value.into()))
+        .into();
+        let redactor = Redactor::from_environment(environment.iter().map(|(name, value)| (name, value)));
+        let text = "tok-123456 key-123456 sec-123456 pass12 short /a/file/name not-secret";
+        assert_eq!(redactor.redact(text), "*** *** *** *** short /a/file/name not-secret");
+        assert_eq!(redactor.redact("  MIIEabcdefgh\r\n  short"), "  ***\r\n  short");
+        assert_eq!(redactor.redact("-----BEGIN-----\nMIIEabcdefgh\nshort\n-----END-----"), "***");
+        assert!(matches!(redactor.redact("nothing here"), Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn a_secret_in_pieces_is_a_secret() {
+        let text = b"before hunter22 between hunter22hunter22 hunter2 after";
+        for size in 1..=text.len() {
+            let out = stream(&mut redactor(&["hunter22"]), text, size);
+            assert_eq!(out, "before *** between ****** hunter2 after", "by {size}");
+        }
+    }
+
+    #[test]
+    fn nothing_remains_of_secrets_that_overlap() {
+        for size in 1..30 {
+            let mut found = redactor(&["abcdef", "abcdefghi", "efghijkl", "aaaaaa"]);
+            assert_eq!(stream(&mut found, b"<abcdefghi>", size), "<***>");
+            assert_eq!(stream(&mut found, b"<abcdefgh>", size), "<***gh>");
+            assert_eq!(stream(&mut found, b"<abcdefghijkl>", size), "<***>");
+            assert_eq!(stream(&mut found, b"<aaaaaaaaaaaaaaa>", size), "<***>");
+            assert_eq!(stream(&mut found, b"<aaaaabcdef>", size), "<aaaa***>");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_a_secret_is_not_held_back() {
+        let mut redactor = redactor(&["hunter22", &"x".repeat(4000)]);
+        let mut out = Vec::new();
+        redactor.push(b"Continue? [y/n] ", &mut out);
+        assert_eq!(out, b"Continue? [y/n] ");
+        redactor.push(b"hunt", &mut out);
+        assert_eq!(out.len(), 16);
+        redactor.push(b"ing", &mut out);
+        assert_eq!(&out[16..], b"hunting");
+    }
+
+    #[test]
+    fn memory_is_bounded_by_the_longest_secret() {
+        let mut redactor = redactor(&["aaaaaaaa", "aaaaaaab"]);
+        let mut out = Vec::new();
+        for _ in 0..1000 {
+            redactor.push(&[b'a'; 100], &mut out);
+            assert!(redactor.held.len() < 8);
+        }
+        assert_eq!(out, b"***");
+    }
+
+    #[test]
+    fn without_secrets_everything_passes() {
+        assert_eq!(stream(&mut redactor(&[]), b"anything", 3), "anything");
+    }
+
+    proptest! {
+        /// However a stream is cut, the result is that of the whole, and that is what marking every byte of every secret says.
+        #[test]
+        fn cutting_makes_no_difference(
+            secrets in prop::collection::btree_set("[ab]{6,9}", 1..5),
+            text in "[abc]{0,80}",
+            size in 1..20usize,
+        ) {
+            let secrets: Vec<&str> = secrets.iter().map(String::as_str).collect();
+            let out = stream(&mut redactor(&secrets), text.as_bytes(), size);
+            let mut hidden = vec![false; text.len()];
+            for start in 0..text.len() {
+                for secret in &secrets {
+                    if text[start..].starts_with(secret) {
+                        hidden[start..start + secret.len()].fill(true);
+                    }
+                }
+            }
+            let shown: String = text.chars().zip(&hidden).filter(|(_, hidden)| !**hidden).map(|(c, _)| c).collect();
+            prop_assert_eq!(out.replace('*', ""), shown);
+            prop_assert_eq!(redactor(&secrets).redact(&text).into_owned(), out);
+        }
+    }
+}
