@@ -1,1 +1,51 @@
-//! Programs, and everything they leave running: the supervisor, and what decree makes of it.
+//! Programs, and everything they leave running: the supervisor as a command, and what decree makes of it.
+//!
+//! Who is alive is told by a number that is in the arguments of one test's processes only. Nothing here waits for a
+//! fixed time: what has to happen is waited for as long as a loaded machine may take.
+
+mod exec;
+mod leftovers;
+mod supervise;
+
+use std::fs;
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+/// How long a loaded machine may take for anything.
+const LONG: Duration = Duration::from_secs(60);
+
+/// For how long to sleep, as an argument to `sleep` that no other process has.
+fn unique_sleep() -> String {
+    static COUNT: AtomicUsize = AtomicUsize::new(0);
+    format!("600.{:07}{:03}1", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed))
+}
+
+/// How many processes have this in their arguments; a zombie has none.
+fn alive(token: &str) -> usize {
+    let entries = fs::read_dir("/proc").unwrap();
+    entries
+        .flatten()
+        .filter(|entry| entry.file_name().to_string_lossy().bytes().all(|byte| byte.is_ascii_digit()))
+        .filter(|entry| {
+            let arguments = fs::read(entry.path().join("cmdline")).unwrap_or_default();
+            memchr::memmem::find(&arguments, token.as_bytes()).is_some()
+        })
+        .count()
+}
+
+/// Waits until something is so.
+#[track_caller]
+fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !is_so() {
+        assert!(start.elapsed() < LONG, "in vain: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Waits for a file that a script makes, with something in it.
+#[track_caller]
+fn wait_for(file: &Path) {
+    wait_until(&file.display().to_string(), || fs::metadata(file).is_ok_and(|metadata| metadata.len() > 0));
+}

@@ -1,0 +1,50 @@
+//! What is left when decree was killed, and its supervisor with it.
+
+use std::process::Command;
+use std::time::Duration;
+
+use decree::process::leftovers::{self, MARK_VARIABLE, Mark};
+
+use super::{alive, unique_sleep, wait_for, wait_until};
+use crate::harness::Project;
+
+fn start(project: &Project, mark: &Mark, script: &str) -> std::process::Child {
+    let child = Command::new("setsid")
+        .args(["bash", "-c", script])
+        .current_dir(project.root())
+        .env(MARK_VARIABLE, mark.as_str())
+        .spawn()
+        .unwrap();
+    wait_for(&project.path("ready"));
+    child
+}
+
+#[test]
+fn what_carries_the_mark_is_ended_and_what_is_below_it() {
+    let project = Project::bare();
+    let (sleep, mark) = (unique_sleep(), Mark::random());
+    // One goes in peace, one has to be killed, one has lost its mark but not its parent.
+    let script = format!(
+        "setsid sleep {sleep} & (trap '' TERM; exec setsid sleep {sleep}) & env -i sleep {sleep} & \
+         echo x > ready; wait"
+    );
+    let mut child = start(&project, &mark, &script);
+    wait_until("all are there", || alive(&sleep) == 4);
+    let ended = leftovers::end_within(&mark, Duration::from_millis(50));
+    assert!(ended >= 4, "{ended}");
+    child.wait().unwrap();
+    assert_eq!(alive(&sleep), 0);
+    assert_eq!(leftovers::end(&mark), 0);
+}
+
+#[test]
+fn another_runs_processes_are_left_alone() {
+    let project = Project::bare();
+    let (sleep, mark) = (unique_sleep(), Mark::random());
+    let mut child = start(&project, &mark, &format!("echo x > ready; exec sleep {sleep}"));
+    assert_eq!(leftovers::end(&Mark::random()), 0);
+    assert_eq!(alive(&sleep), 1);
+    assert_eq!(leftovers::end(&mark), 1);
+    child.wait().unwrap();
+    assert_eq!(alive(&sleep), 0);
+}
