@@ -16,6 +16,8 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 pub enum Kind {
     /// What was asked for could not be done: the tree has moved on, or the system said no.
     Failed,
+    /// The command line does not make sense.
+    Usage,
     /// Not a decree project, or a bad config, spec, message or id.
     Project,
     /// A checkpoint or a revert is not, or would not be, what it has to be.
@@ -30,10 +32,11 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The exit code that a user's script sees. Wrong usage (2) is clap's.
+    /// The exit code that a user's script sees. Most of wrong usage is clap's to tell.
     pub fn exit_code(self) -> u8 {
         match self {
             Kind::Failed => 1,
+            Kind::Usage => 2,
             Kind::Project => 3,
             Kind::Integrity => 4,
             Kind::Locked => 5,

@@ -4,6 +4,9 @@
 //!
 //! - [`cli`]: one file a command
 //! - [`ui`]: what people see
+//! - [`doctor`]: whether everything a routine needs is here
+//! - [`report`]: what is told after the work
+//! - [`pipeline`]: unattended work: checkpoint, attempts, verdict, recovery
 //! - [`history`]: runs and checkpoints by their ids
 //! - [`project`]: where a project and its files are, its config, its lock
 //! - [`routine`]: what carries a message out: found, described, chosen
@@ -23,13 +26,16 @@
 
 pub mod checkpoint;
 pub mod cli;
+pub mod doctor;
 pub mod error;
 pub mod fs;
 pub mod history;
 pub mod interrupt;
 pub mod message;
+pub mod pipeline;
 pub mod process;
 pub mod project;
+pub mod report;
 pub mod routine;
 pub mod spec;
 pub mod suggest;

@@ -38,6 +38,24 @@ impl Coverage {
         self.special.extend(other.special);
     }
 
+    /// What people have to know before something happens to what is not protected: a sentence for each kind.
+    pub fn warnings(&self) -> Vec<String> {
+        /// More are counted, not named.
+        const NAMED: usize = 5;
+        let lists =
+            [("likely to hold secrets", &self.sensitive), ("sockets, FIFOs or devices", &self.special)];
+        let mut warnings = Vec::new();
+        for (what, paths) in lists.into_iter().filter(|(_, paths)| !paths.is_empty()) {
+            let shown: Vec<String> = paths.iter().take(NAMED).map(|path| path.0.to_string()).collect();
+            let more = match paths.len().saturating_sub(NAMED) {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            warnings.push(format!("not in the checkpoint, as {what}: {}{more}", shown.join(", ")));
+        }
+        warnings
+    }
+
     /// Whether this path was left out as sensitive.
     pub fn is_sensitive(&self, path: &TreePath) -> bool {
         self.sensitive.binary_search_by(|known| known.0.cmp(path)).is_ok()

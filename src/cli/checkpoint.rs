@@ -93,7 +93,9 @@ fn create(context: &Context, args: CreateArgs) -> Result<()> {
     let progress = context.ui.progress();
     let (record, _, manifest) =
         history::create(&workspace, &project.layout.checkpoints(), args.reason, &progress)?;
-    warn_of_gaps(context, &manifest.coverage);
+    for warning in manifest.coverage.warnings() {
+        context.ui.warn(&warning);
+    }
     if args.format == Format::Json {
         let answer = json!({
             "checkpoint_created": true,
@@ -115,21 +117,6 @@ fn create(context: &Context, args: CreateArgs) -> Result<()> {
     context.ui.note(&format!("saved {} files, {}", ui::grouped(record.files), ui::bytes(record.bytes)));
     context.ui.note(&format!("back to it: `decree revert {}`", record.id));
     Ok(())
-}
-
-/// A file that is not protected has to be named when it matters: before something happens to it.
-fn warn_of_gaps(context: &Context, coverage: &Coverage) {
-    let lists =
-        [("likely to hold secrets", &coverage.sensitive), ("sockets, FIFOs or devices", &coverage.special)];
-    for (what, paths) in lists {
-        if !paths.is_empty() {
-            let names = path_texts(paths);
-            let shown = names.iter().take(5).cloned().collect::<Vec<_>>().join(", ");
-            let more = names.len().saturating_sub(5);
-            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-            context.ui.warn(&format!("not in the checkpoint, as {what}: {shown}{more}"));
-        }
-    }
 }
 
 fn list(context: &Context, args: &ListArgs) -> Result<()> {

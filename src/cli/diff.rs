@@ -24,13 +24,20 @@ pub struct DiffArgs {
     /// Only the paths, with lines added and removed
     #[arg(long)]
     stat: bool,
+
+    /// What the tree was after this attempt of a run, instead of the last
+    #[arg(long, value_name = "N")]
+    attempt: Option<u32>,
 }
 
 pub fn diff(context: &Context, args: &DiffArgs) -> Result<()> {
     let project = context.project()?;
     context.tell_unfinished(&project);
     match history::find(&project.layout, &args.id)? {
-        Found::Run(saved) => recorded(context, args, &saved),
+        Found::Run(saved) => recorded(context, args, &attempt_of(saved, args.attempt)?),
+        Found::Checkpoint(saved) if args.attempt.is_some() => {
+            Err(Error::project(format!("{} is a checkpoint; only runs have attempts", saved.id())))
+        }
         Found::Checkpoint(saved) => {
             let workspace = project.workspace()?;
             let manifest = saved.manifest()?;
@@ -51,6 +58,18 @@ pub fn diff(context: &Context, args: &DiffArgs) -> Result<()> {
     }
 }
 
+/// A run's own record, or that of one of its attempts.
+fn attempt_of(run: Saved, attempt: Option<u32>) -> Result<Saved> {
+    let Some(number) = attempt else {
+        return Ok(run);
+    };
+    let saved = Saved::new(run.id(), run.dir().join("attempts").join(number.to_string()));
+    match saved.is_sealed() {
+        true => Ok(saved),
+        false => Err(Error::project(format!("run {} has no attempt {number}", run.id()))),
+    }
+}
+
 fn recorded(context: &Context, args: &DiffArgs, saved: &Saved) -> Result<()> {
     if args.stat {
         let Some(seal) = saved.result()? else {
@@ -64,6 +83,9 @@ fn recorded(context: &Context, args: &DiffArgs, saved: &Saved) -> Result<()> {
         return stat(context, rows);
     }
     let path = saved.diff_path();
+    if !saved.is_sealed() {
+        return Err(Error::project(format!("run {} has no recorded change", saved.id())));
+    }
     let mut file = File::open(&path).at("read", &path)?;
     context.ui.write(|out| io::copy(&mut file, out).map(drop))
 }

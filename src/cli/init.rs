@@ -1,65 +1,126 @@
 //! `decree init`
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use super::Context;
+use crate::doctor;
 use crate::error::{IoContext, Result};
 use crate::fs::atomic;
 use crate::project::{Layout, refuse_home};
 
 /// Make this directory a decree project
 ///
-/// Writes .decree/ (settings, and a .gitignore for the runtime data) and specs/. Never overwrites
-/// anything that is there already.
+/// Writes .decree/ (settings, routines, and a .gitignore for the runtime data), specs/ and an empty list of processed specs.
+/// Never overwrites anything that is there already.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  decree init\n  decree -C path/to/repository init")]
-pub struct InitArgs {}
+#[command(
+    after_help = "Examples:\n  decree init\n  decree init --ai codex\n  decree init --ai none --notebook\n  decree -C path/to/repository init"
+)]
+pub struct InitArgs {
+    /// The AI coding tool that the routines call
+    #[arg(long, value_enum, default_value_t, value_name = "TOOL")]
+    ai: Ai,
 
-const CONFIG: &str = "\
-# Files that are left out of checkpoints beyond the built-in names, and exceptions (ignore patterns).
-sensitive:
-  exclude: []
-  allow: []
-";
+    /// Also write the routines as notebooks, and use them (needs Python)
+    #[arg(long)]
+    notebook: bool,
+}
 
+/// AI coding tools that can work unattended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+enum Ai {
+    #[default]
+    Claude,
+    Codex,
+    Gemini,
+    Copilot,
+    Opencode,
+    /// Set commands.ai in the config yourself
+    None,
+}
+
+impl Ai {
+    /// The command; the prompt follows as its last argument. Each has to be allowed to edit files without asking.
+    fn command(self) -> &'static str {
+        match self {
+            Ai::Claude => "claude --permission-mode acceptEdits -p",
+            Ai::Codex => "codex exec --full-auto",
+            Ai::Gemini => "gemini --approval-mode auto_edit -p",
+            Ai::Copilot => "copilot --allow-all-tools -p",
+            Ai::Opencode => "opencode run",
+            Ai::None => "",
+        }
+    }
+}
+
+const CONFIG: &str = include_str!("../../templates/config.yml");
 /// Committed: the settings, routines and cron entries. Everything else is made while decree works.
-const GITIGNORE: &str = "\
-*
-!.gitignore
-!config.yml
-!routines/
-!routines/**
-!cron/
-!cron/**
-";
+const GITIGNORE: &str = include_str!("../../templates/gitignore");
+const ROUTINES: [(&str, &str); 2] = [
+    ("develop.sh", include_str!("../../templates/develop.sh")),
+    ("rust-develop.sh", include_str!("../../templates/rust-develop.sh")),
+];
+const NOTEBOOKS: [(&str, &str); 2] = [
+    ("develop.ipynb", include_str!("../../templates/develop.ipynb")),
+    ("rust-develop.ipynb", include_str!("../../templates/rust-develop.ipynb")),
+];
 
-pub fn init(context: &Context, _: &InitArgs) -> Result<()> {
+pub fn init(context: &Context, args: &InitArgs) -> Result<()> {
     let root = context.directory.canonicalize().at("open", &context.directory)?;
     refuse_home(&root)?;
     let layout = Layout::new(root);
-    let mut wrote = Vec::new();
-    for dir in [layout.decree(), layout.specs()] {
-        if !dir.is_dir() {
-            fs::create_dir_all(&dir).at("create", &dir)?;
-            wrote.push(format!("{}/", relative(&layout, &dir)));
-        }
-    }
-    for (path, text) in [(layout.config(), CONFIG), (layout.gitignore(), GITIGNORE)] {
-        if !path.exists() {
-            atomic::write(&path, text.as_bytes())?;
-            wrote.push(relative(&layout, &path));
-        }
-    }
+    let wrote = write_all(&layout, args)?;
     let ui = &context.ui;
     match wrote.is_empty() {
         true => ui.note("everything is there already; nothing was written"),
         false => ui.note(&format!("wrote {}", wrote.join(", "))),
     }
-    ui.note("next: `decree checkpoint create` saves the tree as it is");
+    if let Some(command) = args.ai.command().split_whitespace().next()
+        && doctor::find_program(command).is_none()
+    {
+        ui.note(&format!("'{command}' is not on the PATH: {}", doctor::install_hint(command)));
+    }
+    ui.note("next: write specs/01-….spec.md, then `decree doctor` and `decree process`");
     Ok(())
 }
 
-fn relative(layout: &Layout, path: &Path) -> String {
-    path.strip_prefix(layout.root()).unwrap_or(path).display().to_string()
+fn write_all(layout: &Layout, args: &InitArgs) -> Result<Vec<String>> {
+    let mut wrote = Vec::new();
+    for dir in [layout.decree(), layout.routines(), layout.specs()] {
+        if !dir.is_dir() {
+            fs::create_dir_all(&dir).at("create", &dir)?;
+            wrote.push(format!("{}/", layout.shown(&dir)));
+        }
+    }
+    let config = CONFIG
+        .replace("@AI@", args.ai.command())
+        .replace("@NOTEBOOK@", if args.notebook { "true" } else { "false" });
+    let mut files = vec![
+        (layout.config(), config.as_str(), 0o644),
+        (layout.gitignore(), GITIGNORE, 0o644),
+        (layout.tracker(), "", 0o644),
+    ];
+    let routine = |(name, text)| (layout.routines().join(name), text, 0o755);
+    files.extend(ROUTINES.map(routine));
+    if args.notebook {
+        files.extend(NOTEBOOKS.map(|(name, text)| (layout.routines().join(name), text, 0o644)));
+    }
+    for (path, text, mode) in files {
+        if write_new(&path, text, mode)? {
+            wrote.push(layout.shown(&path));
+        }
+    }
+    Ok(wrote)
+}
+
+/// Writes a file unless something is there, be it a dangling link.
+fn write_new(path: &Path, text: &str, mode: u32) -> Result<bool> {
+    if path.symlink_metadata().is_ok() {
+        return Ok(false);
+    }
+    atomic::write(path, text.as_bytes())?;
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).at("write", path)?;
+    Ok(true)
 }

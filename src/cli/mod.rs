@@ -2,10 +2,18 @@
 
 mod apply;
 mod checkpoint;
+mod demo;
 mod diff;
+mod doctor;
 mod init;
+mod log;
+mod process;
+mod retry;
 mod revert;
+mod run;
+mod status;
 mod supervise;
+mod work;
 
 use std::path::PathBuf;
 
@@ -13,7 +21,8 @@ use clap::{Parser, Subcommand};
 
 use crate::checkpoint::restore::Recovered;
 use crate::checkpoint::workspace::Workspace;
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::pipeline::Unfinished;
 use crate::project::{Lock, Project};
 use crate::ui::{Color, Ui};
 
@@ -30,8 +39,12 @@ pub struct Cli {
     color: Color,
 
     /// Say nothing but data, warnings and errors
-    #[arg(short, long, global = true)]
+    #[arg(short, long, global = true, conflicts_with = "verbose")]
     quiet: bool,
+
+    /// Show everything a routine says, on a terminal too
+    #[arg(long, global = true)]
+    verbose: bool,
 
     #[command(subcommand)]
     command: Command,
@@ -40,10 +53,17 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Init(init::InitArgs),
+    Run(run::RunArgs),
+    Process(process::ProcessArgs),
+    Status(status::StatusArgs),
+    Log(log::LogArgs),
+    Retry(retry::RetryArgs),
     Checkpoint(checkpoint::CheckpointArgs),
     Diff(diff::DiffArgs),
     Revert(revert::RevertArgs),
     Apply(apply::ApplyArgs),
+    Doctor(doctor::DoctorArgs),
+    Demo(demo::DemoArgs),
     #[command(hide = true)]
     Supervise(supervise::SuperviseArgs),
 }
@@ -59,6 +79,7 @@ impl Cli {
 struct Context {
     ui: Ui,
     directory: PathBuf,
+    verbose: bool,
 }
 
 impl Context {
@@ -83,6 +104,29 @@ impl Context {
                 "a revert or apply was cut off; the next command that changes things finishes or undoes it",
             );
         }
+        if let Ok(Some(run)) = Unfinished::find(&project.layout)
+            && Lock::is_free(&project.layout.lock())
+        {
+            self.ui
+                .warn(&format!("run {} was cut off; the next `decree process` or `run` settles it", run.id));
+        }
+    }
+}
+
+/// A person may have edited since a run was cut off; on a terminal they are asked before the tree is put back.
+fn ask_to_put_back(context: &Context, unfinished: &Unfinished) -> Result<()> {
+    let question = format!(
+        "run {} of {} was cut off. Save the tree as it is and put it back to what it was before?",
+        unfinished.id, unfinished.started_at
+    );
+    match context.ui.confirm(&question)? {
+        true => Ok(()),
+        false => Err(Error::failed("nothing was done")
+            .detail("the tree is as the run left it; the next command asks again")
+            .hint(format!(
+                "`decree diff {}` shows nothing before it is settled; `git diff` may",
+                unfinished.id
+            ))),
     }
 }
 
@@ -90,17 +134,24 @@ impl Context {
 pub fn run(cli: Cli) -> u8 {
     let ui = Ui::new(cli.color, cli.quiet);
     let directory = cli.directory.unwrap_or_else(|| PathBuf::from("."));
-    let context = Context { ui, directory };
+    let context = Context { ui, directory, verbose: cli.verbose };
     let result = match cli.command {
-        Command::Init(args) => init::init(&context, &args),
-        Command::Checkpoint(args) => checkpoint::checkpoint(&context, args),
-        Command::Diff(args) => diff::diff(&context, &args),
-        Command::Revert(args) => revert::revert(&context, &args),
-        Command::Apply(args) => apply::apply(&context, &args),
+        Command::Init(args) => init::init(&context, &args).map(|()| 0),
+        Command::Run(args) => run::run(&context, args),
+        Command::Process(args) => process::process(&context, args),
+        Command::Status(args) => status::status(&context, &args).map(|()| 0),
+        Command::Log(args) => log::log(&context, &args).map(|()| 0),
+        Command::Retry(args) => retry::retry(&context, &args).map(|()| 0),
+        Command::Checkpoint(args) => checkpoint::checkpoint(&context, args).map(|()| 0),
+        Command::Diff(args) => diff::diff(&context, &args).map(|()| 0),
+        Command::Revert(args) => revert::revert(&context, &args).map(|()| 0),
+        Command::Apply(args) => apply::apply(&context, &args).map(|()| 0),
+        Command::Doctor(args) => doctor::doctor(&context, &args),
+        Command::Demo(args) => demo::demo(&context, &args),
         Command::Supervise(args) => return supervise::supervise(&ui, args),
     };
     match result {
-        Ok(()) => 0,
+        Ok(code) => code,
         Err(error) => {
             ui.error(&error);
             error.kind().exit_code()

@@ -13,6 +13,12 @@ pub struct Problem {
     pub reason: String,
 }
 
+impl std::fmt::Display for Problem {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} is left out: {}", self.path.display(), self.reason)
+    }
+}
+
 /// Whether this is a file, or a link to one, else why it is none. Opening anything else could wait forever.
 pub fn regular_file(path: &Path) -> Result<(), String> {
     match fs::metadata(path) {

@@ -62,6 +62,11 @@ impl Document {
         self.fields.get(key).and_then(text)
     }
 
+    /// Takes a field away.
+    pub fn remove(&mut self, key: &str) -> Option<Value> {
+        self.fields.shift_remove(key)
+    }
+
     /// Sets a field to a text; one that is there keeps its place.
     pub fn set(&mut self, key: &str, text: impl Into<String>) {
         self.fields.insert(key.into(), Value::String(text.into()));

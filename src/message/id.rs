@@ -42,17 +42,28 @@ impl ChainId {
     }
 }
 
+/// Reads a place in a chain, however large: whatever is too large for a number is too deep for any chain.
+pub fn parse_seq(text: &str) -> Option<u32> {
+    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    digits.then(|| text.parse().unwrap_or(u32::MAX))
+}
+
 impl MessageId {
     /// The first message of a chain.
     pub fn root(chain: ChainId) -> Self {
         MessageId { chain, seq: 0 }
     }
 
-    /// Reads `<chain>-<seq>`.
+    /// Reads `<chain>-<seq>`. A place beyond all numbers is the last one there is.
     pub fn parse(text: &str) -> Option<Self> {
         let (chain, seq) = text.split_once('-')?;
         let plain = seq == "0" || (!seq.starts_with('0') && seq.bytes().all(|b| b.is_ascii_digit()));
-        Some(MessageId { chain: ChainId::parse(chain)?, seq: seq.parse().ok().filter(|_| plain)? })
+        Some(MessageId { chain: ChainId::parse(chain)?, seq: parse_seq(seq).filter(|_| plain)? })
+    }
+
+    /// A place in a chain.
+    pub fn new(chain: ChainId, seq: u32) -> Self {
+        MessageId { chain, seq }
     }
 
     /// Its chain.

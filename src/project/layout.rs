@@ -75,4 +75,57 @@ impl Layout {
     pub fn specs(&self) -> PathBuf {
         self.root.join("specs")
     }
+
+    /// What is processed already, one file name a line.
+    pub fn tracker(&self) -> PathBuf {
+        self.specs().join("processed-spec.md")
+    }
+
+    /// The project's own routines.
+    pub fn routines(&self) -> PathBuf {
+        self.decree().join("routines")
+    }
+
+    /// What is to be done at certain times.
+    pub fn cron(&self) -> PathBuf {
+        self.decree().join("cron")
+    }
+
+    /// Messages that wait.
+    pub fn inbox(&self) -> PathBuf {
+        self.decree().join("inbox")
+    }
+
+    /// Messages that were carried out.
+    pub fn done(&self) -> PathBuf {
+        self.inbox().join("done")
+    }
+
+    /// Messages that could not be.
+    pub fn dead(&self) -> PathBuf {
+        self.inbox().join("dead")
+    }
+
+    /// The run that is under way, while one is.
+    pub fn running(&self) -> PathBuf {
+        self.decree().join("running.json")
+    }
+
+    /// What the last command did.
+    pub fn summary(&self) -> PathBuf {
+        self.decree().join("summary.json")
+    }
+
+    /// Python for notebooks; `DECREE_VENV` moves it.
+    pub fn venv(&self) -> PathBuf {
+        match std::env::var_os("DECREE_VENV") {
+            Some(path) if !path.is_empty() => self.root.join(path),
+            _ => self.decree().join("venv"),
+        }
+    }
+
+    /// A path as people know it: relative to the project.
+    pub fn shown(&self, path: &Path) -> String {
+        path.strip_prefix(&self.root).unwrap_or(path).display().to_string()
+    }
 }

@@ -51,6 +51,11 @@ impl Lock {
             .at("write", path)?;
         Ok(Lock { _file: file })
     }
+
+    /// Whether nobody holds it at the moment.
+    pub fn is_free(path: &Path) -> bool {
+        File::open(path).is_ok_and(|file| file.try_lock_shared().is_ok())
+    }
 }
 
 fn held(file: &mut File) -> Error {

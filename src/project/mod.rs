@@ -17,6 +17,7 @@ use crate::checkpoint::sensitive::Sensitive;
 use crate::checkpoint::workspace::Workspace;
 use crate::error::{Error, IoContext, Result};
 use crate::fs::atomic;
+use crate::routine::Routines;
 
 /// A project directory that was found and read.
 pub struct Project {
@@ -41,6 +42,13 @@ impl Project {
         let layout = Layout::new(root.to_owned());
         let config = Config::read(&layout.config())?;
         Ok(Project { layout, config })
+    }
+
+    /// The routines there are.
+    pub fn routines(&self) -> Result<Routines> {
+        let own = std::iter::once(self.layout.routines());
+        let shared = self.config.routine_paths.iter().map(|path| self.layout.root().join(path));
+        Routines::discover(&own.chain(shared).collect::<Vec<_>>(), self.config.notebook_support)
     }
 
     /// The checkpoint engine for this project.

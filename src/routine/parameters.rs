@@ -14,6 +14,8 @@ pub struct Parameter {
     pub name: String,
     /// What holds if it is not set.
     pub default: String,
+    /// Whether the default is a number or a truth value, not text (notebooks only: in a shell everything is text).
+    pub typed: bool,
 }
 
 /// The declarations at the top of a script. Blank lines, comments and `set …` may stand between them; anything else ends them.
@@ -73,7 +75,7 @@ fn shell_declaration(line: &str) -> Option<Parameter> {
     let rest = rest.strip_prefix(';').unwrap_or(rest);
     let alone =
         rest.trim().is_empty() || (rest.starts_with([' ', '\t']) && rest.trim_start().starts_with('#'));
-    alone.then(|| Parameter { name: name.to_owned(), default })
+    alone.then(|| Parameter { name: name.to_owned(), default, typed: false })
 }
 
 /// The text up to the brace that closes the parameter, and what comes after it.
@@ -117,7 +119,9 @@ fn python_assignment(line: &str) -> Option<Parameter> {
     if !is_identifier(name) || value.starts_with('=') {
         return None;
     }
-    Some(Parameter { name: name.to_owned(), default: python_literal(value.trim()) })
+    let value = value.trim();
+    let typed = !value.starts_with(['"', '\'']) && !value.starts_with("None");
+    Some(Parameter { name: name.to_owned(), default: python_literal(value), typed })
 }
 
 /// Text without its quotes, nothing for `None`, everything else as it stands.

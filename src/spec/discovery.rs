@@ -62,6 +62,11 @@ impl Specs {
 }
 
 impl Spec {
+    /// Its path, as messages have it in `input_file`.
+    pub fn shown(&self) -> String {
+        self.path.to_string_lossy().into_owned()
+    }
+
     /// Reads it; an error names the path and, where there is one, the line.
     pub fn read(&self) -> Result<Document> {
         let bytes = fs::read(&self.file).map_err(|error| {

@@ -10,3 +10,8 @@ mod rules;
 
 pub use pattern::PatternList;
 pub use rules::{FrozenRules, IgnoreFile, Rules, Source, Verdict};
+
+/// Whether a whole text matches a glob.
+pub fn matches_glob(glob: &[u8], text: &[u8]) -> bool {
+    glob::Glob::compile(glob).is_some_and(|glob| glob.matches(text))
+}

@@ -46,6 +46,8 @@ pub struct Usage {
 struct Pack {
     path: PathBuf,
     index: Index,
+    /// Open only while the store is held: there may be more packs than a process may have files.
+    file: Option<File>,
 }
 
 impl Store {
@@ -165,10 +167,22 @@ impl Store {
         if let Some(packs) = &*slot {
             return Ok(Arc::clone(packs));
         }
-        let packs: Vec<Pack> = self.pack_paths()?.into_iter().map(Pack::open).collect::<Result<_>>()?;
-        let packs = Arc::new(packs);
+        let packs = Arc::new(self.open_packs(false)?);
         *slot = Some(Arc::clone(&packs));
         Ok(packs)
+    }
+
+    /// Keeps every pack open from here on, so that content can be read even if something removes the store's files.
+    pub fn hold(&self) -> Result<()> {
+        let mut slot = self.packs.write().expect("no thread panics while it loads");
+        if slot.as_ref().is_none_or(|packs| packs.iter().any(|pack| pack.file.is_none())) {
+            *slot = Some(Arc::new(self.open_packs(true)?));
+        }
+        Ok(())
+    }
+
+    fn open_packs(&self, hold: bool) -> Result<Vec<Pack>> {
+        self.pack_paths()?.into_iter().map(|path| Pack::open(path, hold)).collect()
     }
 
     fn pack_paths(&self) -> Result<Vec<PathBuf>> {
@@ -212,21 +226,22 @@ fn pack_id(path: &Path) -> Option<ContentHash> {
 }
 
 impl Pack {
-    fn open(path: PathBuf) -> Result<Pack> {
+    fn open(path: PathBuf, hold: bool) -> Result<Pack> {
         let file = File::open(&path).at("open", &path)?;
         let index = read_index(&file).map_err(|error| {
             Error::integrity(format!("the store is damaged: {}", path.display()))
                 .caused_by(error)
                 .hint("`decree checkpoint verify --all` tells which checkpoints are affected")
         })?;
-        Ok(Pack { path, index })
+        Ok(Pack { path, index, file: hold.then_some(file) })
     }
 
     fn read_frame(&self, frame: Frame) -> io::Result<Vec<u8>> {
-        // Not kept open: there may be more packs than a process may have files.
-        let file = File::open(&self.path)?;
         let mut packed = vec![0; frame.packed as usize];
-        file.read_exact_at(&mut packed, frame.offset)?;
+        match &self.file {
+            Some(file) => file.read_exact_at(&mut packed, frame.offset)?,
+            None => File::open(&self.path)?.read_exact_at(&mut packed, frame.offset)?,
+        }
         if crc32fast::hash(&packed) != frame.checksum {
             return Err(invalid("a frame fails its checksum"));
         }

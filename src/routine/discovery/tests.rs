@@ -48,7 +48,10 @@ fn a_script_tells_what_it_does_and_takes() {
     let routine = routines.find(&name("develop")).unwrap();
     assert_eq!((routine.summary(), routine.kind), ("Develops.", RoutineKind::Shell));
     assert_eq!(routine.needs, ["git"]);
-    assert_eq!(routine.parameters, [Parameter { name: "branch".into(), default: "main".into() }]);
+    assert_eq!(
+        routine.parameters,
+        [Parameter { name: "branch".into(), default: "main".into(), typed: false }]
+    );
     assert_eq!(routine.path, place.own().join("develop.sh"));
     assert!(routines.problems().is_empty());
 }
@@ -62,7 +65,7 @@ fn a_notebook_wins_over_a_script_when_notebooks_are_on() {
     let on = place.discover(true);
     let routine = on.find(&name("a")).unwrap();
     assert_eq!((routine.kind, routine.description.as_str()), (RoutineKind::Notebook, "Looks at data."));
-    assert_eq!(routine.parameters, [Parameter { name: "rows".into(), default: "5".into() }]);
+    assert_eq!(routine.parameters, [Parameter { name: "rows".into(), default: "5".into(), typed: true }]);
     assert_eq!(names(&on), ["a", "b"]);
 
     let off = place.discover(false);

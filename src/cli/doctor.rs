@@ -1,0 +1,64 @@
+//! `decree doctor`
+
+use serde_json::json;
+
+use super::{Context, Format};
+use crate::doctor::{Finding, Health, examine};
+use crate::error::Result;
+use crate::report::text::Paint;
+
+/// Is everything here that a routine needs?
+///
+/// Looks at bash, the routines and the commands they need, the config, permissions and disk space. Exit code 0: a routine
+/// could run; 1: something is missing, and the answer says how to get it.
+#[derive(Debug, clap::Args)]
+pub struct DoctorArgs {
+    /// How to answer
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+}
+
+pub fn doctor(context: &Context, args: &DoctorArgs) -> Result<u8> {
+    let project = context.project()?;
+    let findings = examine(&project)?;
+    let missing = findings.iter().any(|finding| finding.health == Health::Missing);
+    let text = match args.format {
+        Format::Json => {
+            let list: Vec<_> = findings.iter().map(to_json).collect();
+            format!("{:#}\n", json!({ "ready": !missing, "findings": list }))
+        }
+        Format::Text => {
+            let paint = Paint(context.ui.colors_output());
+            let lines: String = findings.iter().map(|finding| line(finding, paint)).collect();
+            let end = match missing {
+                false => "a routine can run here",
+                true => "no routine can run before that is mended",
+            };
+            format!("{lines}{end}\n")
+        }
+    };
+    context.ui.print(&text)?;
+    Ok(u8::from(missing))
+}
+
+fn line(finding: &Finding, paint: Paint) -> String {
+    let mark = match finding.health {
+        Health::Good => paint.good("✓"),
+        Health::Poor => paint.strong("!"),
+        Health::Missing => paint.bad("✗"),
+    };
+    let mut line = format!("{mark} {:<12} {}\n", finding.subject, finding.found);
+    if !finding.remedy.is_empty() {
+        line.push_str(&format!("  {:<12} {}\n", "", paint.dim(&format!("→ {}", finding.remedy))));
+    }
+    line
+}
+
+fn to_json(finding: &Finding) -> serde_json::Value {
+    let health = match finding.health {
+        Health::Good => "good",
+        Health::Poor => "poor",
+        Health::Missing => "missing",
+    };
+    json!({ "subject": finding.subject, "health": health, "found": finding.found, "remedy": finding.remedy })
+}

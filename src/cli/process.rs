@@ -1,0 +1,106 @@
+//! `decree process`
+
+use std::time::Duration;
+
+use super::work::Workshop;
+use super::{Context, Format};
+use crate::error::Result;
+use crate::message::Document;
+use crate::pipeline::{Selection, Settings, planned};
+use crate::project::parse_duration;
+use crate::ui;
+
+/// Carry out every spec that is not processed yet
+///
+/// Messages that wait in the inbox come first, then the specs in alphabetical order, each with what follows from it. A
+/// routine that fails is tried again with what was learned; in the end its work is kept, or the tree is put back and the
+/// next spec is taken. Exit code 0: everything was kept; 1: at least one message failed.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  decree process\n  decree process --dry-run\n  decree process --spec '03-*' --timeout 30m\n  decree process --limit 1 --fail-fast\n  decree process --format json > summary.json"
+)]
+pub struct ProcessArgs {
+    /// Only specs whose file name or path matches (may be given more than once)
+    #[arg(long, value_name = "GLOB")]
+    spec: Vec<String>,
+
+    /// At most this many specs
+    #[arg(long, value_name = "N")]
+    limit: Option<usize>,
+
+    /// Stop at the first spec that fails; the rest is skipped
+    #[arg(long)]
+    fail_fast: bool,
+
+    /// Only say what would be done
+    #[arg(long)]
+    dry_run: bool,
+
+    /// Limit for each attempt (30s, 10m, 1h30m; 0 for none), whatever config and specs say
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    timeout: Option<Duration>,
+
+    /// Retries before a spec is given up, whatever the config says
+    #[arg(long, value_name = "N")]
+    max_retries: Option<u32>,
+
+    /// How to answer
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+}
+
+pub fn process(context: &Context, args: ProcessArgs) -> Result<u8> {
+    let selection = Selection { globs: args.spec, limit: args.limit, fail_fast: args.fail_fast };
+    if args.dry_run {
+        return dry_run(context, &selection, args.format).map(|()| 0);
+    }
+    let settings = Settings { timeout: args.timeout, max_retries: args.max_retries };
+    let mut shop = Workshop::open(context, "process")?;
+    let needed = routines_needed(&shop, &selection)?;
+    shop.preflight(&needed)?;
+    let summary = shop.work(settings, |pipeline| pipeline.process(&selection));
+    shop.tell(summary, args.format)
+}
+
+/// The routines that the specs name, as far as they do; the default for the rest.
+fn routines_needed(shop: &Workshop<'_>, selection: &Selection) -> Result<Vec<String>> {
+    let project = &shop.project;
+    let plan = planned(&project.layout, selection)?;
+    let mut needed: Vec<String> = plan
+        .specs
+        .iter()
+        .filter_map(|spec| {
+            let text = crate::message::read_text(&project.layout.root().join(spec.shown())).ok()?;
+            let document = Document::parse(&text).ok()?;
+            Some(document.get_text("routine").unwrap_or_else(|| project.config.default_routine.clone()))
+        })
+        .collect();
+    needed.sort();
+    needed.dedup();
+    Ok(needed)
+}
+
+fn dry_run(context: &Context, selection: &Selection, format: Format) -> Result<()> {
+    let project = context.project()?;
+    let plan = planned(&project.layout, selection)?;
+    for problem in &plan.problems {
+        context.ui.warn(problem);
+    }
+    let limit = selection.limit.unwrap_or(usize::MAX);
+    let specs: Vec<String> = plan.specs.iter().take(limit).map(|spec| spec.shown()).collect();
+    let messages: Vec<String> =
+        plan.messages.iter().map(|file| file.to_string_lossy().into_owned()).collect();
+    if format == Format::Json {
+        let answer = serde_json::json!({ "messages": messages, "specs": specs });
+        return context.ui.print(&format!("{answer:#}\n"));
+    }
+    let rows: Vec<Vec<String>> = messages
+        .iter()
+        .map(|file| vec!["message".to_owned(), file.clone()])
+        .chain(specs.iter().map(|spec| vec!["spec".to_owned(), spec.clone()]))
+        .collect();
+    if rows.is_empty() {
+        context.ui.note("nothing to do: every spec is processed and the inbox is empty");
+    }
+    context.ui.print(&ui::table(&rows))
+}

@@ -1,0 +1,150 @@
+//! `decree run`
+
+use std::io::{self, IsTerminal, Read};
+use std::time::Duration;
+
+use super::work::Workshop;
+use super::{Context, Format};
+use crate::error::{Error, IoContext, Kind, Result};
+use crate::message::{ChainId, Document, Inbox, MessageId, MessageName, is_spec};
+use crate::pipeline::{Pipeline, Settings};
+use crate::project::parse_duration;
+
+/// What decree fills in itself.
+const DERIVED: [&str; 3] = ["id", "chain", "seq"];
+/// More text than this on standard input is no message.
+const LONGEST: u64 = 16 * 1024 * 1024;
+
+/// Carry out one message, and what follows from it
+///
+/// The message is a text (with -p, or on standard input) and fields (-v) that choose the routine, name a spec, or set the
+/// routine's own parameters. Nothing is ever asked when a flag is given.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  decree run -p 'fix the type errors in src/auth.rs'\n  decree run -m pr-review -p 'Review the branch' -v routine=pr-review -v target_branch=main\n  decree run -v input_file=specs/01-add-auth.spec.md\n  echo 'update the changelog' | decree run"
+)]
+pub struct RunArgs {
+    /// The message's name; made from the text if it is left out
+    #[arg(short = 'm', long = "name", value_name = "NAME")]
+    name: Option<String>,
+
+    /// What to do
+    #[arg(short = 'p', long = "prompt", value_name = "TEXT")]
+    prompt: Option<String>,
+
+    /// A field of the message: routine, input_file, or a parameter of the routine (may be given more than once)
+    #[arg(short = 'v', long = "var", value_name = "KEY=VALUE", value_parser = parse_field)]
+    fields: Vec<(String, String)>,
+
+    /// Limit for each attempt (30s, 10m, 1h30m; 0 for none)
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    timeout: Option<Duration>,
+
+    /// Retries before the message is given up, whatever the config says
+    #[arg(long, value_name = "N")]
+    max_retries: Option<u32>,
+
+    /// How to answer
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+}
+
+fn parse_field(text: &str) -> Result<(String, String), String> {
+    let (key, value) = text.split_once('=').ok_or("it has to be KEY=VALUE")?;
+    let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    if key.is_empty() || !key.chars().all(plain) || key.starts_with(|c: char| c.is_ascii_digit()) {
+        return Err(format!("'{key}' cannot be the name of a field"));
+    }
+    match DERIVED.contains(&key) {
+        true => Err(format!("{key} is given by decree")),
+        false => Ok((key.to_owned(), value.to_owned())),
+    }
+}
+
+pub fn run(context: &Context, args: RunArgs) -> Result<u8> {
+    let body = match &args.prompt {
+        Some(prompt) => prompt.clone(),
+        None => read_piped()?,
+    };
+    if args.name.is_none() && args.fields.is_empty() && body.trim().is_empty() {
+        return Err(Error::new(Kind::Usage, "there is nothing to run")
+            .hint("give a text with -p or on standard input, or a spec with -v input_file=specs/….spec.md"));
+    }
+    let mut document = Document::default();
+    for (key, value) in &args.fields {
+        document.set(key, value);
+    }
+    document.body = body;
+    if !document.body.is_empty() && !document.body.ends_with('\n') {
+        document.body.push('\n');
+    }
+    let mut shop = Workshop::open(context, "run")?;
+    check_input(&shop, &document)?;
+    let routine = document.get_text("routine");
+    shop.preflight(routine.as_slice())?;
+    let settings = Settings { timeout: args.timeout, max_retries: args.max_retries };
+    let inbox = Inbox::of(&shop.project.layout);
+    let runs = shop.project.layout.runs();
+    let summary = shop.work(settings, |mut pipeline| {
+        let (chain, _) = ChainId::begin(&runs)?;
+        let name = name(&mut pipeline, args.name.as_deref(), &document, &chain)?;
+        let name = name.unique(|name| inbox.knows(name));
+        document.set("id", &MessageId::root(chain).to_string());
+        pipeline.run_message(name, document)
+    });
+    shop.tell(summary, args.format)
+}
+
+/// A file that is not there is better told before anything is made of it.
+fn check_input(shop: &Workshop<'_>, document: &Document) -> Result<()> {
+    let Some(input) = document.get_text("input_file") else {
+        return Ok(());
+    };
+    let layout = &shop.project.layout;
+    match layout.root().join(&input).is_file() {
+        true => Ok(()),
+        false => Err(Error::project(format!(
+            "input_file: there is no file {input} in {}",
+            layout.root().display()
+        ))
+        .hint("the path is relative to the project")),
+    }
+}
+
+fn name(
+    pipeline: &mut Pipeline<'_>,
+    given: Option<&str>,
+    document: &Document,
+    chain: &ChainId,
+) -> Result<MessageName> {
+    if let Some(given) = given {
+        return MessageName::kebab(given)
+            .ok_or_else(|| Error::new(Kind::Usage, format!("'{given}' cannot be a message's name")));
+    }
+    if let Some(spec) = document.get_text("input_file").filter(|path| is_spec(path))
+        && let Some(name) = MessageName::from_spec_file(&spec)
+    {
+        return Ok(name);
+    }
+    Ok(pipeline.name_for(&document.body)?.unwrap_or_else(|| MessageName::fallback(chain)))
+}
+
+/// What was piped in. A terminal is not asked, and neither is something that can never end.
+fn read_piped() -> Result<String> {
+    let stdin = io::stdin();
+    if stdin.is_terminal() {
+        return Ok(String::new());
+    }
+    let mut text = String::new();
+    let read = stdin.lock().take(LONGEST + 1).read_to_string(&mut text);
+    match read {
+        Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+            return Err(Error::project("the text on standard input is not UTF-8"));
+        }
+        result => result.at("read", "standard input")?,
+    };
+    match text.len() as u64 > LONGEST {
+        true => Err(Error::project("the text on standard input is longer than 16 MiB")),
+        false => Ok(text),
+    }
+}

@@ -1,0 +1,132 @@
+//! `decree status`
+
+use serde_json::json;
+
+use super::{Context, Format};
+use crate::checkpoint::count;
+use crate::error::Result;
+use crate::history;
+use crate::message::{Document, Inbox, MessageId};
+use crate::pipeline::{RunDir, RunResult, Selection, Unfinished, duration_text, planned};
+use crate::project::Project;
+use crate::spec::Tracker;
+use crate::ui;
+
+/// How many names are listed in a row.
+const NAMED: usize = 5;
+
+/// Tell what is done, what waits, what failed and what is stored
+#[derive(Debug, clap::Args)]
+pub struct StatusArgs {
+    /// How to answer
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+}
+
+/// A dead letter, as far as it can be read.
+struct DeadLetter {
+    name: String,
+    id: String,
+    error: String,
+}
+
+pub fn status(context: &Context, args: &StatusArgs) -> Result<()> {
+    let project = context.project()?;
+    context.tell_unfinished(&project);
+    let layout = &project.layout;
+    let plan = planned(layout, &Selection::default())?;
+    for problem in &plan.problems {
+        context.ui.warn(problem);
+    }
+    let processed = Tracker::read(&layout.tracker())?.names().count();
+    let pending: Vec<String> =
+        plan.specs.iter().map(|spec| spec.file_name.trim_end_matches(".spec.md").to_owned()).collect();
+    let dead = dead_letters(&project)?;
+    let runs = history::run_ids(layout)?;
+    let latest = runs.last().and_then(|id| latest(&project, id));
+    let usage = project.workspace()?.store().usage()?;
+    let checkpoints = history::list(&layout.checkpoints())?.0.len();
+    let unfinished = Unfinished::find(layout)?;
+    if args.format == Format::Json {
+        let answer = json!({
+            "specs": { "processed": processed, "pending": pending },
+            "inbox": plan.messages.iter().map(|file| file.to_string_lossy()).collect::<Vec<_>>(),
+            "dead": dead.iter().map(|letter| json!({ "name": letter.name, "id": letter.id, "error": letter.error })).collect::<Vec<_>>(),
+            "runs": { "count": runs.len(), "latest": runs.last() },
+            "store": { "bytes": usage.bytes, "contents": usage.contents },
+            "checkpoints": checkpoints,
+            "unfinished": unfinished.map(|run| run.id.to_string()),
+        });
+        return context.ui.print(&format!("{answer:#}\n"));
+    }
+    let mut rows = vec![vec!["specs".to_owned(), specs_text(processed, &pending)]];
+    rows.push(vec!["inbox".to_owned(), count(plan.messages.len(), "message")]);
+    rows.extend(dead_rows(&dead));
+    rows.push(vec![
+        "runs".to_owned(),
+        match (runs.last(), latest) {
+            (Some(id), Some(latest)) => format!("{} · latest {id}  {latest}", runs.len()),
+            _ => runs.len().to_string(),
+        },
+    ]);
+    rows.push(vec![
+        "store".to_owned(),
+        format!("{} · {}", ui::bytes(usage.bytes), count(checkpoints, "checkpoint")),
+    ]);
+    if let Some(run) = unfinished {
+        rows.push(vec![
+            "cut off".to_owned(),
+            format!("run {} of {}; the next `decree process` settles it", run.id, run.started_at),
+        ]);
+    }
+    context.ui.print(&ui::table(&rows))
+}
+
+fn specs_text(processed: usize, pending: &[String]) -> String {
+    let mut text = format!("{processed} processed · {} pending", pending.len());
+    if !pending.is_empty() {
+        let shown = pending.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
+        let more = if pending.len() > NAMED { ", …" } else { "" };
+        text.push_str(&format!(": {shown}{more}"));
+    }
+    text
+}
+
+fn dead_rows(dead: &[DeadLetter]) -> Vec<Vec<String>> {
+    let mut rows = Vec::new();
+    for (number, letter) in dead.iter().take(NAMED).enumerate() {
+        let head = if number == 0 { "dead".to_owned() } else { String::new() };
+        let lead = if number == 0 { format!("{} · ", dead.len()) } else { "    ".to_owned() };
+        let what = if letter.id.is_empty() { &letter.name } else { &letter.id };
+        let error: String = letter.error.chars().take(60).collect();
+        rows.push(vec![head, format!("{lead}{} ({error})", letter.name), format!("decree retry {what}")]);
+    }
+    if rows.is_empty() {
+        rows.push(vec!["dead".to_owned(), "0".to_owned()]);
+    }
+    rows
+}
+
+fn dead_letters(project: &Project) -> Result<Vec<DeadLetter>> {
+    let inbox = Inbox::of(&project.layout);
+    let mut letters = Vec::new();
+    for file in inbox.dead()? {
+        let text = crate::message::read_text(&inbox.dead_path(&file)).unwrap_or_default();
+        let document = Document::parse(&text).unwrap_or_default();
+        letters.push(DeadLetter {
+            name: file.to_string_lossy().trim_end_matches(".md").to_owned(),
+            id: document.get_text("id").unwrap_or_default(),
+            error: document.get_text("error").unwrap_or_default(),
+        });
+    }
+    Ok(letters)
+}
+
+/// The latest run in a few words.
+fn latest(project: &Project, id: &str) -> Option<String> {
+    let run = RunDir::of(&project.layout, &MessageId::parse(id)?);
+    let result = RunResult::read(&run.saved().result_path()).ok()??;
+    let took = duration_text(std::time::Duration::from_millis(result.story.duration_ms));
+    let lines = result.seal.map_or(String::new(), |seal| format!("  +{} −{}", seal.added, seal.removed));
+    Some(format!("{}  {took}{lines}", result.story.status.word()))
+}

@@ -1,0 +1,89 @@
+//! What `run` and `process` have in common: the lock, what is left to be settled, the reporter, the closing words.
+
+use std::io::{self, IsTerminal};
+
+use super::{Context, Format};
+use crate::checkpoint::workspace::Workspace;
+use crate::doctor;
+use crate::error::{IoContext, Result};
+use crate::pipeline::events::Reporter;
+use crate::pipeline::{Pipeline, Settings, Unfinished};
+use crate::process;
+use crate::project::{Lock, Project};
+use crate::report::Summary;
+use crate::report::text::{self, Paint};
+use crate::ui::{Lines, Live};
+
+/// A project that this command has to itself.
+pub struct Workshop<'c> {
+    context: &'c Context,
+    pub project: Project,
+    workspace: Workspace,
+    command: &'static str,
+    _lock: Lock,
+}
+
+impl<'c> Workshop<'c> {
+    /// Takes the project.
+    pub fn open(context: &'c Context, command: &'static str) -> Result<Self> {
+        let project = context.project()?;
+        let workspace = project.workspace()?;
+        let lock = context.lock(&project, &workspace, command)?;
+        process::become_subreaper().at("take in orphans in", project.layout.root())?;
+        let shop = Workshop { context, project, workspace, command, _lock: lock };
+        shop.settle_unfinished()?;
+        Ok(shop)
+    }
+
+    /// A missing tool should cost a second, and no attempts.
+    pub fn preflight(&self, routines: &[String]) -> Result<()> {
+        doctor::preflight(&self.project, routines)
+    }
+
+    /// Settles the run that an earlier decree left; on a terminal, asks first.
+    fn settle_unfinished(&self) -> Result<()> {
+        let Some(unfinished) = Unfinished::find(&self.project.layout)? else {
+            return Ok(());
+        };
+        if unfinished.in_attempt {
+            super::ask_to_put_back(self.context, &unfinished)?;
+        }
+        self.with_reporter(|reporter| {
+            Pipeline::new(&self.project, &self.workspace, Settings::default(), self.command, reporter)?
+                .recover()
+        })
+    }
+
+    /// Does the work.
+    pub fn work(
+        &mut self,
+        settings: Settings,
+        work: impl FnOnce(Pipeline<'_>) -> Result<Summary>,
+    ) -> Result<Summary> {
+        self.with_reporter(|reporter| {
+            work(Pipeline::new(&self.project, &self.workspace, settings, self.command, reporter)?)
+        })
+    }
+
+    fn with_reporter<T>(&self, work: impl FnOnce(&mut dyn Reporter) -> Result<T>) -> Result<T> {
+        let ui = self.context.ui;
+        match io::stderr().is_terminal() && !ui.is_quiet() && !self.context.verbose {
+            true => work(&mut Live::new(ui)),
+            false => work(&mut Lines::new(ui, self.project.config.log_limit)),
+        }
+    }
+
+    /// The closing words, and the exit code.
+    pub fn tell(&self, summary: Result<Summary>, format: Format) -> Result<u8> {
+        let summary = summary?;
+        let ui = &self.context.ui;
+        match format {
+            Format::Json => {
+                let text = serde_json::to_string_pretty(&summary).expect("a summary is plain data");
+                ui.print(&format!("{text}\n"))?;
+            }
+            Format::Text => ui.print(&text::closing(&summary, Paint(ui.colors_output())))?,
+        }
+        Ok(if summary.all_kept() { 0 } else { 1 })
+    }
+}

@@ -1,0 +1,234 @@
+//! Whether everything a routine needs is here: what is missing, and how to get it.
+
+use std::ffi::OsStr;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, Result};
+use crate::fs::atomic;
+use crate::project::{Layout, Project};
+use crate::routine::{Routine, RoutineKind, RoutineName, Routines, papermill};
+
+/// Less than this, and a checkpoint of an ordinary tree may not fit.
+const LITTLE_SPACE: u64 = 1 << 30;
+/// Less than this, and nothing fits.
+const NO_SPACE: u64 = 16 << 20;
+
+/// How something is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Health {
+    /// As it should be.
+    Good,
+    /// Not as it should be, but routines can run.
+    Poor,
+    /// No routine can run.
+    Missing,
+}
+
+/// One thing that was looked at.
+#[derive(Clone, Debug)]
+pub struct Finding {
+    /// What.
+    pub subject: &'static str,
+    /// How it is.
+    pub health: Health,
+    /// What was found.
+    pub found: String,
+    /// What to do, if something is to be done.
+    pub remedy: String,
+}
+
+impl Finding {
+    fn good(subject: &'static str, found: impl Into<String>) -> Self {
+        Finding { subject, health: Health::Good, found: found.into(), remedy: String::new() }
+    }
+
+    fn bad(
+        subject: &'static str,
+        health: Health,
+        found: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> Self {
+        Finding { subject, health, found: found.into(), remedy: remedy.into() }
+    }
+}
+
+/// Looks at everything.
+pub fn examine(project: &Project) -> Result<Vec<Finding>> {
+    let routines = project.routines()?;
+    let mut findings = vec![
+        Finding::good("config", project.layout.shown(&project.layout.config())),
+        bash(),
+        routines_there(project, &routines),
+    ];
+    findings.extend(routines.problems().iter().map(|problem| {
+        Finding::bad("routines", Health::Poor, problem.to_string(), "it is left out; mend it or remove it")
+    }));
+    findings.extend(needs(project, routines.iter()));
+    if project.config.notebook_support {
+        findings.push(python(project));
+    }
+    findings.push(writable(&project.layout));
+    findings.push(space(&project.layout));
+    Ok(findings)
+}
+
+/// The cheap part, before the first message: a missing tool should cost a second and no attempts. `names` are the routines
+/// that will be needed, as far as that is known.
+pub fn preflight(project: &Project, names: &[String]) -> Result<()> {
+    let routines = project.routines()?;
+    let needed: Vec<&Routine> = names
+        .iter()
+        .filter_map(|name| RoutineName::parse(name).ok())
+        .filter_map(|name| routines.find(&name).ok())
+        .collect();
+    let mut findings = vec![bash(), writable(&project.layout), space(&project.layout)];
+    findings.extend(needs(project, needed.iter().copied()));
+    if needed.iter().any(|routine| routine.kind == RoutineKind::Notebook) {
+        findings.push(python(project));
+    }
+    let missing: Vec<&Finding> =
+        findings.iter().filter(|finding| finding.health == Health::Missing).collect();
+    let Some(first) = missing.first() else {
+        return Ok(());
+    };
+    Err(Error::project(format!("no routine can run here: {}", first.found))
+        .details(missing.iter().skip(1).map(|finding| finding.found.clone()).collect(), 10)
+        .detail("nothing was processed")
+        .hint(format!("{}; `decree doctor` shows everything", first.remedy)))
+}
+
+fn bash() -> Finding {
+    match find_program("bash") {
+        Some(path) => Finding::good("bash", path.display().to_string()),
+        None => Finding::bad("bash", Health::Missing, "bash is not on the PATH", "install bash"),
+    }
+}
+
+fn routines_there(project: &Project, routines: &Routines) -> Finding {
+    let default = &project.config.default_routine;
+    let names = routines.names().map(RoutineName::as_str).collect::<Vec<_>>().join(", ");
+    let has_default = RoutineName::parse(default).is_ok_and(|name| routines.find(&name).is_ok());
+    if names.is_empty() {
+        let remedy = "`decree init` writes two to begin with";
+        return Finding::bad("routines", Health::Missing, "there are none in .decree/routines", remedy);
+    }
+    match has_default {
+        true => Finding::good("routines", names),
+        false => Finding::bad(
+            "routines",
+            Health::Poor,
+            format!("{names}; but not the default, '{default}'"),
+            "write it, or set default_routine in .decree/config.yml",
+        ),
+    }
+}
+
+/// What the routines say they need. A command that some routine lacks is no obstacle to the others.
+fn needs<'r>(project: &Project, routines: impl Iterator<Item = &'r Routine>) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for routine in routines {
+        for need in &routine.needs {
+            let ai = need == "ai";
+            let command = match ai {
+                true => project.config.commands.ai.split_whitespace().next().unwrap_or(""),
+                false => need,
+            };
+            let name = &routine.name;
+            if command.is_empty() {
+                findings.push(Finding::bad(
+                    "ai",
+                    Health::Missing,
+                    format!("routine '{name}' needs an AI command, and commands.ai is empty"),
+                    "set commands.ai in .decree/config.yml, for example to: claude -p",
+                ));
+            } else if find_program(command).is_none() {
+                let subject = if ai { "ai" } else { "needs" };
+                let remedy = install_hint(command);
+                let found = format!("routine '{name}' needs '{command}', which is not on the PATH");
+                findings.push(Finding::bad(subject, Health::Missing, found, remedy));
+            } else {
+                findings.push(Finding::good(
+                    if ai { "ai" } else { "needs" },
+                    format!("{command} (for '{name}')"),
+                ));
+            }
+        }
+    }
+    findings
+}
+
+/// How to get a command that people use most.
+pub fn install_hint(command: &str) -> String {
+    let package = match command {
+        "claude" => "npm install -g @anthropic-ai/claude-code",
+        "codex" => "npm install -g @openai/codex",
+        "gemini" => "npm install -g @google/gemini-cli",
+        "copilot" => "npm install -g @github/copilot",
+        "opencode" => "npm install -g opencode-ai",
+        _ => return format!("install {command}, or put it on the PATH"),
+    };
+    format!("install it with `{package}`, or set another command in commands.ai")
+}
+
+fn python(project: &Project) -> Finding {
+    let venv = project.layout.shown(&project.layout.venv());
+    if papermill::find(&project.layout).is_some() {
+        return Finding::good("python", format!("papermill in {venv}"));
+    }
+    match find_program("python3") {
+        Some(python) => Finding::good("python", format!("{}; {venv} is made on first use", python.display())),
+        None => Finding::bad(
+            "python",
+            Health::Missing,
+            "notebooks need python3, which is not on the PATH",
+            "install python3 with venv, or set DECREE_VENV to an environment that has papermill",
+        ),
+    }
+}
+
+fn writable(layout: &Layout) -> Finding {
+    let probe = layout.decree().join(format!("{}doctor", atomic::TEMPORARY));
+    let result = atomic::create_new(&probe).and_then(|_| std::fs::remove_file(&probe));
+    match result {
+        Ok(()) => Finding::good("permissions", ".decree is writable"),
+        Err(error) => Finding::bad(
+            "permissions",
+            Health::Missing,
+            format!("{} is not writable: {error}", layout.shown(&layout.decree())),
+            "give this user the right to write there",
+        ),
+    }
+}
+
+fn space(layout: &Layout) -> Finding {
+    let Ok(disk) = rustix::fs::statvfs(layout.decree()) else {
+        return Finding::good("disk", "unknown");
+    };
+    let free = disk.f_bavail.saturating_mul(disk.f_frsize);
+    let found = format!("{} free", crate::ui::bytes(free));
+    match free {
+        0..NO_SPACE => {
+            Finding::bad("disk", Health::Missing, format!("the disk is full: {found}"), "free some space")
+        }
+        NO_SPACE..LITTLE_SPACE => {
+            Finding::bad("disk", Health::Poor, found, "a checkpoint of a large tree may not fit")
+        }
+        _ => Finding::good("disk", found),
+    }
+}
+
+/// Looks a command up, as a shell would.
+pub fn find_program(name: &str) -> Option<PathBuf> {
+    let runs = |path: &Path| {
+        path.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
+    };
+    if name.contains('/') {
+        return Some(PathBuf::from(name)).filter(|path| runs(path));
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        .filter(|dir| dir.as_os_str() != OsStr::new(""))
+        .map(|dir| dir.join(name))
+        .find(|candidate| runs(candidate))
+}

@@ -1,0 +1,215 @@
+//! One message, with everything filled in that it left out.
+
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+
+use super::front_matter::Document;
+use super::id::{ChainId, MessageId, parse_seq};
+use crate::error::Result;
+
+/// What a message asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MessageKind {
+    /// To fulfil a spec.
+    Spec,
+    /// To do what its text says.
+    Task,
+}
+
+/// A message that was normalised.
+#[derive(Clone, Debug)]
+pub struct Message {
+    /// Its name in the inbox.
+    pub file: OsString,
+    /// Its id.
+    pub id: MessageId,
+    /// What it asks for.
+    pub kind: MessageKind,
+    /// The file it is about: the spec, if it asks for one.
+    pub input_file: Option<String>,
+    /// Front matter and body, normalised.
+    pub document: Document,
+}
+
+/// Why a message cannot be taken as it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rejection {
+    /// A word that tools can look for: `BadMessage`, `MaxDepthExceeded`, `RoutineNotFound`, …
+    pub code: &'static str,
+    /// What is wrong, in a sentence.
+    pub why: String,
+}
+
+impl Rejection {
+    /// The message itself makes no sense.
+    pub fn bad(why: impl Into<String>) -> Self {
+        Rejection { code: "BadMessage", why: why.into() }
+    }
+}
+
+impl Message {
+    /// Fills in what the front matter leaves out: from the file's name, then from defaults. `new_chain` is asked for an id
+    /// if nothing names one, `is_taken` whether an id belongs to a run already.
+    pub fn normalise(
+        file: &OsStr,
+        mut document: Document,
+        new_chain: impl FnOnce() -> Result<ChainId>,
+        is_taken: impl Fn(&MessageId) -> bool,
+    ) -> Result<Result<Message, Rejection>> {
+        if let Err(rejection) = check_ids(&document) {
+            return Ok(Err(rejection));
+        }
+        let id = match stated_id(file, &document) {
+            Some(id) if document.get_text("id").is_some() => id,
+            Some(id) => next_free(id, is_taken),
+            None => MessageId::root(new_chain()?),
+        };
+        let input_file = document.get_text("input_file").filter(|path| !path.is_empty());
+        let kind = match document.get_text("type").as_deref() {
+            None | Some("") if input_file.as_deref().is_some_and(is_spec) => MessageKind::Spec,
+            None | Some("" | "task") => MessageKind::Task,
+            Some("spec") if input_file.is_some() => MessageKind::Spec,
+            Some("spec") => return Ok(Err(Rejection::bad("type is spec, but input_file names none"))),
+            Some(other) => {
+                return Ok(Err(Rejection::bad(format!("type is '{other}'; it can be spec or task"))));
+            }
+        };
+        document.set("id", &id.to_string());
+        document.set("chain", &id.chain().to_string());
+        document.set("seq", &id.seq().to_string());
+        document.set("type", if kind == MessageKind::Spec { "spec" } else { "task" });
+        Ok(Ok(Message { file: file.to_owned(), id, kind, input_file, document }))
+    }
+
+    /// Its name: the file's, without `.md`.
+    pub fn name(&self) -> String {
+        let name = Path::new(&self.file).file_stem().unwrap_or(&self.file).to_string_lossy();
+        name.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+    }
+
+    /// The spec it asks for.
+    pub fn spec(&self) -> Option<&str> {
+        self.input_file.as_deref().filter(|_| self.kind == MessageKind::Spec)
+    }
+}
+
+/// Whether a path is that of a spec.
+pub fn is_spec(path: &str) -> bool {
+    path.ends_with(".spec.md")
+}
+
+/// What the front matter says of ids has to make sense.
+fn check_ids(document: &Document) -> Result<(), Rejection> {
+    if let Some(id) = document.get_text("id")
+        && MessageId::parse(&id).is_none()
+    {
+        return Err(Rejection::bad(format!("id '{id}' is not <chain>-<seq>")));
+    }
+    if let Some(chain) = document.get_text("chain")
+        && ChainId::parse(&chain).is_none()
+    {
+        return Err(Rejection::bad(format!("chain '{chain}' is not 16 digits")));
+    }
+    if let Some(seq) = document.get_text("seq")
+        && parse_seq(&seq).is_none()
+    {
+        return Err(Rejection::bad(format!("seq '{seq}' is not a whole number")));
+    }
+    Ok(())
+}
+
+/// The id that the front matter names, or else the file's name.
+pub(super) fn stated_id(file: &OsStr, document: &Document) -> Option<MessageId> {
+    let from_name = Path::new(file).file_stem()?.to_str().and_then(MessageId::parse);
+    if let Some(id) = document.get_text("id").and_then(|id| MessageId::parse(&id)) {
+        return Some(id);
+    }
+    let chain = document.get_text("chain").and_then(|chain| ChainId::parse(&chain));
+    let chain = chain.or_else(|| from_name.as_ref().map(|id| id.chain().clone()))?;
+    let seq = document.get_text("seq").and_then(|seq| parse_seq(&seq));
+    let seq = seq.or_else(|| from_name.as_ref().map(MessageId::seq)).unwrap_or(0);
+    Some(MessageId::new(chain, seq))
+}
+
+/// Two follow-ups that name the same place in their chain come one after the other.
+fn next_free(id: MessageId, is_taken: impl Fn(&MessageId) -> bool) -> MessageId {
+    let mut seq = id.seq();
+    while is_taken(&MessageId::new(id.chain().clone(), seq)) && seq < u32::MAX {
+        seq += 1;
+    }
+    MessageId::new(id.chain().clone(), seq)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn normalise(file: &str, text: &str) -> Result<Message, Rejection> {
+        let document = Document::parse(text).expect("good front matter");
+        let chain = || Ok(ChainId::parse("2025022514320000").expect("a good id"));
+        Message::normalise(OsStr::new(file), document, chain, |_| false).expect("nothing to fail")
+    }
+
+    #[test]
+    fn a_bare_text_becomes_a_task_of_its_own_chain() {
+        let message = normalise("fix-types.md", "fix them\n").unwrap();
+        assert_eq!(message.id.to_string(), "2025022514320000-0");
+        assert_eq!((message.kind, message.name().as_str()), (MessageKind::Task, "fix-types"));
+        assert_eq!(message.document.body, "fix them\n");
+        for (key, value) in [("id", "2025022514320000-0"), ("chain", "2025022514320000"), ("seq", "0")] {
+            assert_eq!(message.document.get_text(key).as_deref(), Some(value));
+        }
+    }
+
+    #[test]
+    fn the_file_name_tells_chain_and_seq_and_the_front_matter_outranks_it() {
+        let message = normalise("2024022514320000-3.md", "x\n").unwrap();
+        assert_eq!(message.id.to_string(), "2024022514320000-3");
+        let message = normalise("2024022514320000-3.md", "---\nseq: 5\n---\n").unwrap();
+        assert_eq!(message.id.to_string(), "2024022514320000-5");
+        let message = normalise("x.md", "---\nchain: 2024022514320000\nseq: 1\n---\n").unwrap();
+        assert_eq!(message.id.to_string(), "2024022514320000-1");
+    }
+
+    #[test]
+    fn a_spec_file_makes_it_a_spec() {
+        let message = normalise("a.md", "---\ninput_file: specs/01-a.spec.md\n---\n").unwrap();
+        assert_eq!(message.spec(), Some("specs/01-a.spec.md"));
+        let message = normalise("a.md", "---\ninput_file: notes.txt\n---\n").unwrap();
+        assert_eq!((message.kind, message.spec()), (MessageKind::Task, None));
+    }
+
+    #[test]
+    fn a_seq_beyond_all_numbers_is_only_very_deep() {
+        let message = normalise("2024022514320000-99999999999999999999.md", "x\n").unwrap();
+        assert_eq!(message.id.seq(), u32::MAX);
+        let message = normalise("a.md", "---\nchain: 2024022514320000\nseq: 99999999999\n---\n").unwrap();
+        assert_eq!(message.id.seq(), u32::MAX);
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_rejected_with_a_reason() {
+        for (text, part) in [
+            ("---\nseq: many\n---\n", "seq 'many'"),
+            ("---\nseq: -1\n---\n", "seq '-1'"),
+            ("---\nchain: ../../etc\n---\n", "chain '../../etc'"),
+            ("---\nid: 12\n---\n", "id '12'"),
+            ("---\ntype: poem\n---\n", "type is 'poem'"),
+            ("---\ntype: spec\n---\n", "input_file"),
+        ] {
+            let rejection = normalise("a.md", text).unwrap_err();
+            assert!(rejection.why.contains(part), "{text}: {}", rejection.why);
+            assert_eq!(rejection.code, "BadMessage");
+        }
+    }
+
+    #[test]
+    fn a_second_follow_up_at_the_same_place_gets_the_next() {
+        let document = Document::parse("x\n").unwrap();
+        let chain = || unreachable!("the name has one");
+        let taken = |id: &MessageId| id.seq() < 3;
+        let file = OsStr::new("2024022514320000-1.md");
+        let message = Message::normalise(file, document, chain, taken).unwrap().unwrap();
+        assert_eq!(message.id.seq(), 3);
+    }
+}

@@ -1,0 +1,83 @@
+//! Whether a change is one that a routine may make: `policy` in the config.
+
+use crate::checkpoint::ignore::PatternList;
+use crate::checkpoint::quote;
+use crate::checkpoint::saved::Seal;
+use crate::project::Policy;
+
+/// The most violations that are named; the rest are counted.
+const NAMED: usize = 10;
+
+/// In what ways a change is outside the policy; empty if it is within.
+///
+/// Paths are matched by ignore patterns: `*.lock` anywhere, `/docs/` at the top, a directory with all that is in it. `deny`
+/// outranks `allow`; an empty `allow` allows everything.
+pub fn violations(policy: &Policy, seal: &Seal) -> Vec<String> {
+    let list = |patterns: &[String]| PatternList::parse(patterns.join("\n").as_bytes());
+    let (allow, deny) = (list(&policy.allow), list(&policy.deny));
+    let mut found = Vec::new();
+    for path in seal.changes.keys() {
+        let bytes = quote::from_json(path).unwrap_or(path.as_bytes().into());
+        if matches(&deny, &bytes) {
+            found.push(format!("{path} is denied"));
+        } else if !policy.allow.is_empty() && !matches(&allow, &bytes) {
+            found.push(format!("{path} is not allowed"));
+        }
+    }
+    let more = found.len().saturating_sub(NAMED);
+    if more > 0 {
+        found.truncate(NAMED);
+        found.push(format!("{more} more paths"));
+    }
+    let files = seal.changes.len() as u64;
+    if policy.max_files > 0 && files > policy.max_files {
+        found.push(format!("{files} paths changed, {} are allowed", policy.max_files));
+    }
+    let bytes: u64 = seal
+        .changes
+        .values()
+        .filter_map(|change| change.after.as_ref()?.content())
+        .map(|(_, size)| size)
+        .sum();
+    if policy.max_bytes > 0 && bytes > policy.max_bytes {
+        found.push(format!("{bytes} bytes in changed files, {} are allowed", policy.max_bytes));
+    }
+    found
+}
+
+/// Whether the path, or a directory that it is in, matches.
+fn matches(list: &PatternList, path: &[u8]) -> bool {
+    let above = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| &path[..at]);
+    let mut verdict = None;
+    for dir in above {
+        verdict = list.ignores(dir, true).or(verdict);
+        if verdict == Some(true) {
+            return true;
+        }
+    }
+    list.ignores(path, false).or(verdict) == Some(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn matching(patterns: &str, path: &str) -> bool {
+        matches(&PatternList::parse(patterns.as_bytes()), path.as_bytes())
+    }
+
+    #[test]
+    fn a_directory_stands_for_everything_in_it() {
+        assert!(matching(".github", ".github/workflows/ci.yml"));
+        assert!(matching("/docs/", "docs/a.md"));
+        assert!(!matching("/docs/", "src/docs/a.md"));
+        assert!(matching("docs/**", "docs/deep/a.md"));
+    }
+
+    #[test]
+    fn a_plain_name_matches_at_any_depth_and_a_later_pattern_takes_it_back() {
+        assert!(matching("*.lock", "a/b/Cargo.lock"));
+        assert!(!matching("*.lock\n!Cargo.lock", "a/b/Cargo.lock"));
+        assert!(!matching("", "a"));
+    }
+}

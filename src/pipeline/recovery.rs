@@ -1,0 +1,150 @@
+//! A run that was cut off: by `kill -9`, by a power cut, or by an error of decree's own.
+//!
+//! Everything follows from `running.json` and the run's directory. No manifest: nothing had happened. A result: the run was
+//! decided, and is settled as decided. A manifest and no result: an attempt was under way; the whole present state is saved
+//! as a checkpoint (a person may have edited since), its diff is that attempt's, and the tree is put back.
+
+use super::attempt::PUBLISHED;
+use super::events::Event;
+use super::result::{RunResult, Story};
+use super::run_dir::RunDir;
+use super::running::Running;
+use super::settle::message_of;
+use super::verdict::Verdict;
+use super::work::Pipeline;
+use crate::error::{Error, Result};
+use crate::history;
+use crate::interrupt;
+use crate::message::MessageId;
+use crate::process::leftovers;
+use crate::project::Layout;
+
+/// A run that waits to be settled.
+#[derive(Clone, Debug)]
+pub struct Unfinished {
+    /// Which one.
+    pub id: MessageId,
+    /// UTC.
+    pub started_at: String,
+    /// Whether an attempt was under way, so that the tree has to be put back.
+    pub in_attempt: bool,
+}
+
+impl Unfinished {
+    /// Looks for one.
+    pub fn find(layout: &Layout) -> Result<Option<Unfinished>> {
+        let Some(running) = Running::read(layout)? else {
+            return Ok(None);
+        };
+        let id = running.id()?;
+        let run = RunDir::of(layout, &id);
+        let decided = RunResult::read(&run.saved().result_path())?.is_some();
+        let in_attempt = !decided && run.saved().manifest_path().exists();
+        Ok(Some(Unfinished { id, started_at: running.started_at, in_attempt }))
+    }
+}
+
+impl Pipeline<'_> {
+    /// Settles the run that an earlier decree left, if it left one.
+    pub fn recover(&mut self) -> Result<()> {
+        let Some(running) = Running::read(self.layout)? else {
+            return Ok(());
+        };
+        let ended = running.mark().map_or(0, |mark| leftovers::end(&mark));
+        if ended > 0 {
+            let count = crate::checkpoint::count(ended, "process").replace("processs", "processes");
+            self.warn(&format!("{count} of run {} were still at work; they were ended", running.id()?));
+        }
+        let _shield = interrupt::shield();
+        let run = RunDir::of(self.layout, &running.id()?);
+        if let Some(result) = RunResult::read(&run.saved().result_path())? {
+            self.note(&format!("run {} had been decided and is settled now", run.id()));
+            let manifest = match run.saved().manifest_path().exists() {
+                true => Some(run.saved().manifest()?),
+                false => None,
+            };
+            let for_good = result.story.attempts.is_empty() && manifest.is_none();
+            let waits_on = result.story.status == Verdict::Interrupted && !for_good;
+            let summary = self.settle(&running, &run, manifest.as_ref(), result, for_good)?;
+            // What waits on is told when it is decided.
+            if !waits_on {
+                self.decided(summary);
+            }
+            return Ok(());
+        }
+        if !run.saved().manifest_path().exists() {
+            self.note(&format!(
+                "run {} had not begun when it was cut off; its message waits in the inbox",
+                run.id()
+            ));
+            return Running::clear(self.layout);
+        }
+        self.undo(&running, &run)
+    }
+
+    /// Saves everything as it is, then puts the tree back.
+    fn undo(&mut self, running: &Running, run: &RunDir) -> Result<()> {
+        let manifest = run.saved().manifest()?;
+        let number = run.last_attempt().unwrap_or(1);
+        let attempt = run.attempt(number);
+        let changed = {
+            let changes = self.workspace.compare(&manifest, self.reporter.progress())?;
+            !changes.list.is_empty() || !changes.beside.is_empty()
+        };
+        if changed {
+            let reason = format!("as run {} was cut off", run.id());
+            let checkpoints = self.layout.checkpoints();
+            let (saved, ..) =
+                history::create(self.workspace, &checkpoints, Some(reason), self.reporter.progress())?;
+            self.warn(&format!(
+                "run {} had been cut off; the tree is put back, and what was there is saved: `decree revert {}` brings it back",
+                run.id(),
+                saved.id
+            ));
+        }
+        // A diff that is there is from before: if nothing is changed any more, a recovery was cut off after it.
+        if changed || !attempt.is_sealed() {
+            std::fs::create_dir_all(attempt.dir()).map_err(|error| {
+                Error::failed(format!("cannot create {}", attempt.dir().display())).caused_by(error)
+            })?;
+            attempt.seal(self.workspace, &manifest, true, self.reporter.progress())?;
+        }
+        run.publish(number, &PUBLISHED)?;
+        let document = message_of(run);
+        let story = Story {
+            status: Verdict::Interrupted,
+            kept: false,
+            reason: "decree was killed".to_owned(),
+            name: running.name(),
+            routine: document.get_text("routine"),
+            spec: document.get_text("input_file").filter(|path| crate::message::is_spec(path)),
+            started_at: running.started_at.clone(),
+            duration_ms: 0,
+            attempts: Vec::new(),
+            put_back: None,
+            usage: super::Usage::default(),
+            warnings: Vec::new(),
+        };
+        let seal = attempt.result()?;
+        self.settle(running, run, Some(&manifest), RunResult { seal, story }, false).map(drop)
+    }
+
+    /// An error of decree's own in the middle of a run: the tree is put back at once, if it can be.
+    pub(super) fn rescue(&mut self, running: &Running, error: Error) -> Error {
+        let _shield = interrupt::shield();
+        let run = match running.id() {
+            Ok(id) => RunDir::of(self.layout, &id),
+            Err(_) => return error,
+        };
+        match self.undo(running, &run) {
+            Ok(()) => error.detail("the tree was put back; the message waits in the inbox"),
+            Err(worse) => error
+                .detail(format!("and the tree could not be put back: {worse}"))
+                .hint("remove the cause, then run the same command again: it goes on from here"),
+        }
+    }
+
+    pub(super) fn note(&mut self, text: &str) {
+        self.reporter.event(&Event::Note(text));
+    }
+}

@@ -1,0 +1,353 @@
+//! One message: checkpoint, attempts, verdict.
+
+use std::ffi::OsString;
+use std::time::{Duration, Instant};
+
+use super::attempt::{PUBLISHED, Turn};
+use super::events::{Event, Header};
+use super::failure_context::{self, Lesson};
+use super::own_files::OwnFiles;
+use super::result::{AttemptRecord, PutBack, RunResult, Story};
+use super::retry::{self, Next};
+use super::run_dir::RunDir;
+use super::running::Running;
+use super::secrets::Secrets;
+use super::take::Job;
+use super::verdict::{Ending, Verdict};
+use super::work::Pipeline;
+use crate::checkpoint::manifest::Manifest;
+use crate::checkpoint::restore::Outcome;
+use crate::checkpoint::saved::{Saved, Seal};
+use crate::error::{Error, Result};
+use crate::fs::atomic;
+use crate::interrupt;
+
+/// How much of a log is told in `failure-context.md`.
+pub(super) const TAIL_LINES: usize = 40;
+/// A message that was cut off so often in a row is not tried again.
+const MOST_INTERRUPTIONS: usize = 5;
+
+/// The attempts of a run, and how they ended.
+struct Tried {
+    attempts: Vec<AttemptRecord>,
+    seal: Seal,
+    last: u32,
+    /// Why no more were made although more were allowed.
+    stopped: Option<(Verdict, String)>,
+}
+
+impl Pipeline<'_> {
+    /// Carries a message out, and decides.
+    pub(super) fn carry_out(&mut self, job: Job) -> Result<()> {
+        let run = RunDir::of(self.layout, &job.message.id);
+        run.begin()?;
+        let running = Running::new(&job.message.id, &job.message.file, &self.inbox.files()?);
+        running.write(self.layout)?;
+        atomic::write(&run.message(), job.message.document.render().as_bytes())?;
+        self.reporter.event(&Event::MessageBegins(&Header {
+            id: job.message.id.clone(),
+            name: job.message.name(),
+            routine: job.routine.name.to_string(),
+        }));
+        let mut story = self.story(&job);
+        let interruptions = run.interruptions_in_a_row()?;
+        if interruptions >= MOST_INTERRUPTIONS {
+            story.status = Verdict::Interrupted;
+            story.reason = format!("it was cut off {interruptions} times in a row");
+            let summary = self.settle(&running, &run, None, RunResult { seal: None, story }, true)?;
+            self.decided(summary);
+            return Ok(());
+        }
+        if let Err(why) = self.hook("before_each", &self.config.hooks.before_each, &self.hook_facts(&job)) {
+            if interrupt::asked().is_some() {
+                Running::clear(self.layout)?;
+                return interrupt::check();
+            }
+            story.status = Verdict::Skipped;
+            story.reason = format!("hooks.before_each failed: {why}");
+            let summary = self.settle(&running, &run, None, RunResult { seal: None, story }, true)?;
+            self.decided(summary);
+            return Ok(());
+        }
+        let began = Instant::now();
+        let manifest = match self.checkpoint(&run, &mut story) {
+            Ok(manifest) => manifest,
+            Err(error) => {
+                // Nothing has happened to the tree: the message simply waits on.
+                Running::clear(self.layout)?;
+                return Err(error);
+            }
+        };
+        let secrets = Secrets::remember(self.workspace.root(), &manifest.coverage);
+        let tried = match self.try_all(&job, &run, &running, &manifest, &mut story) {
+            Ok(tried) => tried,
+            Err(error) => return Err(self.rescue(&running, error)),
+        };
+        for path in secrets.changed(self.workspace.root()) {
+            let text = format!(
+                "{path} was changed; it is not in any checkpoint, as a likely secret, so its content was not kept"
+            );
+            self.warn(&text);
+            story.warnings.push(text);
+        }
+        decide(&mut story, &tried);
+        story.duration_ms = began.elapsed().as_millis() as u64;
+        let shield = interrupt::shield();
+        run.publish(tried.last, &PUBLISHED)?;
+        let result = RunResult { seal: Some(tried.seal), story };
+        let interrupted = result.story.status == Verdict::Interrupted;
+        let summary = self.settle(&running, &run, Some(&manifest), result, false)?;
+        self.decided(summary);
+        drop(shield);
+        match interrupted {
+            true => interrupt::check(),
+            false => Ok(()),
+        }
+    }
+
+    fn story(&self, job: &Job) -> Story {
+        Story {
+            status: Verdict::Skipped,
+            kept: false,
+            reason: String::new(),
+            name: job.message.name(),
+            routine: Some(job.routine.name.to_string()),
+            spec: job.message.spec().map(str::to_owned),
+            started_at: super::now_text(),
+            duration_ms: 0,
+            attempts: Vec::new(),
+            put_back: None,
+            usage: super::Usage::default(),
+            warnings: Vec::new(),
+        }
+    }
+
+    pub(super) fn hook_facts(&self, job: &Job) -> Vec<(&'static str, String)> {
+        vec![
+            ("message_id", job.message.id.to_string()),
+            ("message_name", job.message.name()),
+            ("routine", job.routine.name.to_string()),
+            ("spec_file", job.message.spec().unwrap_or_default().to_owned()),
+        ]
+    }
+
+    /// Content, then manifest: after this the tree can always be put back.
+    fn checkpoint(&mut self, run: &RunDir, story: &mut Story) -> Result<Manifest> {
+        let began = Instant::now();
+        let manifest = self.workspace.capture(self.reporter.progress())?;
+        manifest.write(&run.saved().manifest_path())?;
+        self.workspace.store().hold()?;
+        let (files, _) = manifest.tree.count();
+        self.reporter.event(&Event::Checkpointed { files: files as u64, took: began.elapsed() });
+        for text in manifest.coverage.warnings() {
+            self.warn(&text);
+            story.warnings.push(text);
+        }
+        Ok(manifest)
+    }
+
+    fn try_all(
+        &mut self,
+        job: &Job,
+        run: &RunDir,
+        running: &Running,
+        manifest: &Manifest,
+        story: &mut Story,
+    ) -> Result<Tried> {
+        let max_retries = self.settings.max_retries.unwrap_or(self.config.max_retries);
+        let mut turn = Turn { number: 1, of: retry::max_attempts(max_retries), clean_slate: false };
+        let mut attempts: Vec<AttemptRecord> = Vec::new();
+        let mut tails = Vec::new();
+        loop {
+            self.meter.count_attempt();
+            self.reporter.event(&Event::AttemptBegins {
+                number: turn.number,
+                of: turn.of,
+                clean_slate: turn.clean_slate,
+            });
+            let mut own = OwnFiles::remember(self.layout, run.path())?;
+            let executed = self.execute(job, run, running, turn);
+            self.mend(&mut own, story)?;
+            let executed = executed?;
+            tails.push(executed.tail.clone());
+            let (record, seal) = self.judge(executed, run, manifest, turn)?;
+            self.reporter.event(&Event::AttemptEnds { record: &record, of: turn.of });
+            let ending = record.ending.clone();
+            attempts.push(record);
+            let last = turn.number;
+            let tried = |attempts, stopped| Tried { attempts, seal, last, stopped };
+            if matches!(ending, Ending::Succeeded | Ending::Interrupted) {
+                return Ok(tried(attempts, None));
+            }
+            if let Some(signal) = interrupt::asked() {
+                return Ok(tried(attempts, Some((Verdict::Interrupted, format!("signal {signal}")))));
+            }
+            let next = retry::after_failure(turn.number, max_retries);
+            if next == Next::GiveUp {
+                return Ok(tried(attempts, None));
+            }
+            if let Some(why) = self.meter.used_up() {
+                return Ok(tried(attempts, Some((Verdict::Budget, why))));
+            }
+            if next == Next::CleanSlate {
+                self.clean_slate(run, running, manifest, &attempts, &tails)?;
+            }
+            turn = Turn { number: turn.number + 1, clean_slate: next == Next::CleanSlate, ..turn };
+            if let Some(signal) = self.wait(turn.number) {
+                return Ok(tried(attempts, Some((Verdict::Interrupted, format!("signal {signal}")))));
+            }
+        }
+    }
+
+    /// What a routine did to decree's own files is undone, and told.
+    fn mend(&mut self, own: &mut OwnFiles, story: &mut Story) -> Result<()> {
+        let mended = own.mend()?;
+        let mut told = Vec::new();
+        if !mended.restored.is_empty() {
+            let count = crate::checkpoint::count(mended.restored.len(), "file");
+            told.push(format!("the routine removed {count} of decree's own; they are back"));
+        }
+        if mended.tracker {
+            told.push("the routine changed specs/processed-spec.md; it is as it was".to_owned());
+        }
+        for path in mended.edited {
+            let path = self.layout.shown(&path);
+            told.push(format!("the routine changed {path}; that is in no diff and stays"));
+        }
+        for text in told {
+            self.warn(&text);
+            story.warnings.push(text);
+        }
+        Ok(())
+    }
+
+    /// Puts the tree back and writes down what was learned, for the last attempt.
+    fn clean_slate(
+        &mut self,
+        run: &RunDir,
+        running: &Running,
+        manifest: &Manifest,
+        attempts: &[AttemptRecord],
+        tails: &[Vec<String>],
+    ) -> Result<()> {
+        let _shield = interrupt::shield();
+        let last = attempts.len() as u32;
+        let put_back = self.put_back(&run.attempt(last), manifest)?;
+        self.reporter.event(&Event::PutBack(&put_back));
+        self.withdraw_follow_ups(run, running, &run.attempt_dir(last))?;
+        let mut lessons = Vec::new();
+        for (record, tail) in attempts.iter().zip(tails) {
+            let seal = run.attempt(record.number).result()?;
+            let dir = format!("{}/attempts/{}", run.shown(), record.number);
+            lessons.push(Lesson {
+                record,
+                tail: tail.clone(),
+                changed: seal.map_or_else(Vec::new, |seal| changed_paths(&seal)),
+                diff: format!("{dir}/changes.diff"),
+                log: format!("{dir}/{}", self.log_name(run, record.number)),
+            });
+        }
+        let name = run.shown();
+        atomic::write(&run.failure_context(), failure_context::render(&name, &lessons).as_bytes())
+    }
+
+    fn log_name(&self, run: &RunDir, attempt: u32) -> &'static str {
+        let dir = run.attempt_dir(attempt);
+        ["routine.log", "papermill.log"]
+            .into_iter()
+            .find(|name| dir.join(name).exists())
+            .unwrap_or("routine.log")
+    }
+
+    /// Puts the tree back to what the manifest has, and proves it: the paths of the diff by reading them, the whole tree by
+    /// comparing it.
+    pub(super) fn put_back(&mut self, saved: &Saved, manifest: &Manifest) -> Result<PutBack> {
+        let outcome = saved.revert(self.workspace, manifest)?;
+        let (paths, set_aside) = match outcome {
+            Outcome::AlreadyThere => (0, Vec::new()),
+            Outcome::Done(done) => (done.verified as u64, done.set_aside),
+        };
+        let changes = self.workspace.compare(manifest, self.reporter.progress())?;
+        if !changes.list.is_empty() {
+            let paths = changes.list.iter().map(|change| change.path.to_string()).collect();
+            return Err(Error::integrity(format!(
+                "{} was put back, but the tree is not what it was",
+                saved.id()
+            ))
+            .details(paths, 20)
+            .hint("something else is writing here; stop it, then run the same command again"));
+        }
+        let (files, _) = manifest.tree.count();
+        Ok(PutBack {
+            paths,
+            verified: files as u64,
+            set_aside: set_aside.iter().map(|(path, _)| path.to_string()).collect(),
+        })
+    }
+
+    /// Waits before an attempt; returns the signal that ended the wait, if one did.
+    fn wait(&mut self, number: u32) -> Option<u8> {
+        let jitter =
+            u8::from_str_radix(&crate::fs::random_hex()[..2], 16).map_or(0.0, |byte| f64::from(byte) / 255.0);
+        let delay = retry::delay(self.config.retry_delay, number, jitter);
+        if delay.is_zero() {
+            return interrupt::asked();
+        }
+        self.reporter.event(&Event::Waiting(delay));
+        let until = Instant::now() + delay;
+        while interrupt::asked().is_none() {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            std::thread::sleep(left.min(Duration::from_millis(50)));
+        }
+        interrupt::asked()
+    }
+
+    /// Follow-ups that came from a run which was put back make no sense any more; they are kept with it.
+    pub(super) fn withdraw_follow_ups(
+        &mut self,
+        run: &RunDir,
+        running: &Running,
+        attempt: &std::path::Path,
+    ) -> Result<()> {
+        let before: Vec<OsString> = running.inbox();
+        for pending in self.inbox.pending()? {
+            let of_this_chain = pending.id.as_ref().is_some_and(|id| id.chain() == run.id().chain());
+            if of_this_chain && pending.file != running.file() && !before.contains(&pending.file) {
+                self.inbox.withdraw(&pending.file, &attempt.join("follow-ups"))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Fills in what the attempts came to.
+fn decide(story: &mut Story, tried: &Tried) {
+    let last = tried.attempts.last().expect("there is at least one attempt");
+    for usage in tried.attempts.iter().filter_map(|record| record.usage.as_ref()) {
+        story.usage.add(usage);
+    }
+    (story.status, story.reason) = match &tried.stopped {
+        Some((verdict, why)) => (*verdict, why.clone()),
+        None if last.ending == Ending::Succeeded && tried.seal.changes.is_empty() => {
+            (Verdict::NoChange, String::new())
+        }
+        None if last.ending == Ending::Succeeded => (Verdict::Success, String::new()),
+        None => (last.ending.verdict(), last.reason.clone()),
+    };
+    story.kept = tried.stopped.is_none() && last.ending == Ending::Succeeded;
+    story.attempts = tried.attempts.clone();
+}
+
+/// `src/a.rs +4 −1`.
+fn changed_paths(seal: &Seal) -> Vec<String> {
+    seal.changes
+        .iter()
+        .map(|(path, change)| match change.binary {
+            true => format!("{path} (binary)"),
+            false => format!("{path} +{} −{}", change.added, change.removed),
+        })
+        .collect()
+}

@@ -1,0 +1,138 @@
+//! `running.json`: the run that is under way. While it is there, that run is not settled; the next start settles it.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+
+use serde::{Deserialize, Serialize};
+
+use crate::checkpoint::quote;
+use crate::error::{Error, IoContext, Result};
+use crate::fs::atomic;
+use crate::message::MessageId;
+use crate::process::Mark;
+use crate::project::Layout;
+
+const VERSION: u32 = 1;
+
+/// What has to be known to settle a run that was cut off.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Running {
+    version: u32,
+    id: String,
+    file: String,
+    mark: String,
+    /// UTC.
+    pub started_at: String,
+    inbox: Vec<String>,
+}
+
+impl Running {
+    /// A run that is about to begin, with what waits in the inbox besides it.
+    pub fn new(id: &MessageId, file: &OsString, inbox: &[OsString]) -> Self {
+        Running {
+            version: VERSION,
+            id: id.to_string(),
+            file: text(file),
+            mark: Mark::random().as_str().to_owned(),
+            started_at: super::now_text(),
+            inbox: inbox.iter().map(text).collect(),
+        }
+    }
+
+    /// The message.
+    pub fn id(&self) -> Result<MessageId> {
+        MessageId::parse(&self.id).ok_or_else(|| Error::integrity("running.json names no message"))
+    }
+
+    /// In the environment of every process that the run starts.
+    pub fn mark(&self) -> Option<Mark> {
+        Mark::parse(&self.mark)
+    }
+
+    /// Its name in the inbox.
+    pub fn file(&self) -> OsString {
+        name(&self.file)
+    }
+
+    /// The message's name.
+    pub fn name(&self) -> String {
+        let file = self.file();
+        std::path::Path::new(&file).file_stem().unwrap_or(&file).to_string_lossy().into_owned()
+    }
+
+    /// What waited in the inbox when it began.
+    pub fn inbox(&self) -> Vec<OsString> {
+        self.inbox.iter().map(|text| name(text)).collect()
+    }
+
+    /// Reads the file, if there is one.
+    pub fn read(layout: &Layout) -> Result<Option<Running>> {
+        let path = layout.running();
+        let text = match fs::read(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            result => result.at("read", &path)?,
+        };
+        let running: Running = serde_json::from_slice(&text).map_err(|error| {
+            Error::integrity(format!("{} is damaged", layout.shown(&path)))
+                .caused_by(error)
+                .detail("it names the run that was under way, so what that run changed cannot be told")
+                .hint("look at the newest directory in .decree/runs; `decree revert` undoes that run if it has a changes.diff; then remove running.json")
+        })?;
+        match running.version == VERSION {
+            true => Ok(Some(running)),
+            false => Err(Error::integrity(format!("{} is of another version", layout.shown(&path)))),
+        }
+    }
+
+    /// Writes it.
+    pub fn write(&self, layout: &Layout) -> Result<()> {
+        let text = serde_json::to_vec_pretty(self).expect("plain data");
+        atomic::write(&layout.running(), &text)
+    }
+
+    /// The run is settled.
+    pub fn clear(layout: &Layout) -> Result<()> {
+        let path = layout.running();
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            result => {
+                result.at("remove", &path)?;
+                atomic::sync_parent(&path)
+            }
+        }
+    }
+}
+
+fn text(name: &OsString) -> String {
+    quote::in_json(name.as_bytes()).into_owned()
+}
+
+fn name(text: &str) -> OsString {
+    let bytes = quote::from_json(text).unwrap_or(text.as_bytes().into());
+    OsString::from_vec(bytes.into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_read_as_it_was_written_whatever_the_names() {
+        let dir = tempfile::tempdir().unwrap();
+        let layout = Layout::new(dir.path().to_owned());
+        fs::create_dir(layout.decree()).unwrap();
+        assert!(Running::read(&layout).unwrap().is_none());
+        let odd = OsString::from_vec(b"a\xff\"\n.md".to_vec());
+        let id = MessageId::parse("2025022514320000-1").unwrap();
+        Running::new(&id, &odd, std::slice::from_ref(&odd)).write(&layout).unwrap();
+        let read = Running::read(&layout).unwrap().expect("it was written");
+        assert_eq!((read.id().unwrap(), read.file(), read.inbox()), (id, odd.clone(), vec![odd]));
+        Running::clear(&layout).unwrap();
+        Running::clear(&layout).unwrap();
+        assert!(Running::read(&layout).unwrap().is_none());
+        fs::write(layout.running(), "{").unwrap();
+        assert_eq!(Running::read(&layout).unwrap_err().kind().exit_code(), 4);
+    }
+}

@@ -1,0 +1,199 @@
+//! From a file in the inbox to a job that can be carried out, or to a dead letter that says why not.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::time::Duration;
+
+use super::run_dir::RunDir;
+use super::verdict::Verdict;
+use super::work::Pipeline;
+use crate::error::{IoContext, Result};
+use crate::message::{ChainId, Document, Message, MessageId, Rejection};
+use crate::project::parse_duration;
+use crate::report::MessageSummary;
+use crate::routine::Routine;
+use crate::yaml::Mistake;
+
+/// The keys that a dead letter has besides; a message that was put back loses them.
+const OBITUARY: [&str; 2] = ["error", "verdict"];
+
+/// What became of a message that was taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Taken {
+    /// It was carried out, or given up.
+    Decided(MessageId),
+    /// It could not even be tried, and is a dead letter.
+    Rejected,
+    /// It waits on: there is no budget for it.
+    Left,
+}
+
+/// A message with everything that carrying it out takes.
+pub(super) struct Job {
+    pub message: Message,
+    pub routine: Routine,
+    /// Has to succeed after the routine; empty: nothing.
+    pub verify: String,
+    /// For one attempt; zero: no limit.
+    pub timeout: Duration,
+}
+
+impl Pipeline<'_> {
+    /// Takes one message.
+    pub(super) fn take(&mut self, file: &OsStr) -> Result<Taken> {
+        let path = self.inbox.path(file);
+        let raw = match fs::read(&path) {
+            // Somebody took it away meanwhile.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Taken::Rejected),
+            result => result.at("read", &path)?,
+        };
+        let message = match self.normalise(file, &raw)? {
+            Ok(message) => message,
+            Err(rejection) => {
+                self.reject(file, &raw, None, &rejection)?;
+                return Ok(Taken::Rejected);
+            }
+        };
+        let text = message.document.render();
+        if text.as_bytes() != raw {
+            self.inbox.add(file, &text)?;
+        }
+        match self.job(message.clone())? {
+            Err(rejection) => {
+                self.reject(file, text.as_bytes(), Some(&message), &rejection)?;
+                Ok(Taken::Rejected)
+            }
+            Ok(job) => match self.meter.used_up() {
+                Some(why) => {
+                    self.decided(MessageSummary { reason: why, ..summary_of(&message, Verdict::Budget) });
+                    Ok(Taken::Left)
+                }
+                None => {
+                    let id = job.message.id.clone();
+                    self.carry_out(job)?;
+                    Ok(Taken::Decided(id))
+                }
+            },
+        }
+    }
+
+    fn normalise(&self, file: &OsStr, raw: &[u8]) -> Result<Result<Message, Rejection>> {
+        let Ok(text) = std::str::from_utf8(raw) else {
+            return Ok(Err(Rejection::bad("it is not UTF-8")));
+        };
+        let document = match Document::parse(text).and_then(without_obituary) {
+            Ok(document) => document,
+            Err(mistake) => {
+                return Ok(Err(Rejection::bad(format!("line {}: {}", mistake.line, mistake.message))));
+            }
+        };
+        let runs = self.layout.runs();
+        let begin = || ChainId::begin(&runs).map(|(chain, _)| chain);
+        Message::normalise(file, document, begin, |id| RunDir::of(self.layout, id).has_begun())
+    }
+
+    /// Finds the spec, the routine and the limits.
+    fn job(&mut self, mut message: Message) -> Result<Result<Job, Rejection>> {
+        let deepest = self.config.max_depth;
+        if message.id.seq() >= deepest {
+            return Ok(Err(Rejection {
+                code: "MaxDepthExceeded",
+                why: format!("seq {} is not below max_depth, which is {deepest}", message.id.seq()),
+            }));
+        }
+        let spec = match message.spec().map(|path| self.read_spec(path)).transpose() {
+            Ok(spec) => spec.unwrap_or_default(),
+            Err(rejection) => return Ok(Err(rejection)),
+        };
+        let routine = match self.routine_for(&message, &spec)? {
+            Ok(routine) => routine,
+            Err(rejection) => return Ok(Err(rejection)),
+        };
+        if message.document.get_text("routine").as_deref() != Some(routine.name.as_str()) {
+            message.document.set("routine", routine.name.as_str());
+            self.inbox.add(&message.file, &message.document.render())?;
+        }
+        let said = |key: &str| message.document.get_text(key).or_else(|| spec.get_text(key));
+        let timeout = match (self.settings.timeout, said("timeout")) {
+            (Some(timeout), _) => timeout,
+            (None, None) => self.config.timeout,
+            (None, Some(text)) => match parse_duration(&text) {
+                Ok(timeout) => timeout,
+                Err(why) => return Ok(Err(Rejection::bad(format!("timeout '{text}': {why}")))),
+            },
+        };
+        let verify = spec.get_text("verify").unwrap_or_else(|| self.config.verify.clone());
+        Ok(Ok(Job { message, routine, verify, timeout }))
+    }
+
+    fn read_spec(&self, path: &str) -> Result<Document, Rejection> {
+        let bad = |why: String| Rejection { code: "BadSpec", why };
+        let whole = self.layout.root().join(path);
+        let inside = whole.canonicalize().is_ok_and(|real| real.starts_with(self.layout.root()));
+        match crate::message::read_text(&whole) {
+            Ok(_) if !inside => Err(bad(format!("{path} is not in the project"))),
+            Ok(text) => Document::parse(&text)
+                .map_err(|mistake| bad(format!("{path}:{}: {}", mistake.line, mistake.message))),
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                Err(bad(format!("{path} is not UTF-8")))
+            }
+            Err(error) => Err(bad(format!("{path} cannot be read: {error}"))),
+        }
+    }
+
+    /// Buries a message that cannot be tried.
+    fn reject(
+        &mut self,
+        file: &OsStr,
+        raw: &[u8],
+        message: Option<&Message>,
+        rejection: &Rejection,
+    ) -> Result<()> {
+        let error = format!("{}: {}", rejection.code, rejection.why);
+        self.inbox.bury(file, &dead_letter(raw, &error, Verdict::Skipped))?;
+        let summary = match message {
+            Some(message) => summary_of(message, Verdict::FailedReverted),
+            None => {
+                let name =
+                    std::path::Path::new(file).file_stem().unwrap_or(file).to_string_lossy().into_owned();
+                MessageSummary::without_run(name, Verdict::FailedReverted)
+            }
+        };
+        self.decided(MessageSummary { reason: error, ..summary });
+        Ok(())
+    }
+}
+
+/// A message's text, with what happened to it on top. What cannot be read as a message is kept whole below.
+pub(super) fn dead_letter(raw: &[u8], error: &str, verdict: Verdict) -> Vec<u8> {
+    let parsed = std::str::from_utf8(raw).ok().and_then(|text| Document::parse(text).ok());
+    let is_message = parsed.is_some();
+    let mut document = parsed.unwrap_or_default();
+    document.set("error", error);
+    document.set("verdict", verdict.word());
+    let mut text = document.render().into_bytes();
+    if !is_message {
+        text.extend_from_slice(raw);
+    }
+    text
+}
+
+/// A message as it was before it died.
+fn without_obituary(mut document: Document) -> Result<Document, Mistake> {
+    if OBITUARY.iter().all(|key| document.remove(key).is_none()) || !document.fields.is_empty() {
+        return Ok(document);
+    }
+    // It was no message in the first place, and stands in the body as it was.
+    Document::parse(&document.body)
+}
+
+fn summary_of(message: &Message, verdict: Verdict) -> MessageSummary {
+    MessageSummary {
+        id: Some(message.id.to_string()),
+        seq: message.id.seq(),
+        spec: message.spec().map(str::to_owned),
+        routine: message.document.get_text("routine"),
+        ..MessageSummary::without_run(message.name(), verdict)
+    }
+}

@@ -1,0 +1,207 @@
+//! A summary as text, for terminals and plain logs. Pure: the caller delivers it.
+
+use std::time::Duration;
+
+use console::{Style, pad_str};
+
+use super::summary::{MessageSummary, Summary};
+use crate::checkpoint::count;
+use crate::pipeline::{AttemptRecord, Verdict, duration_text};
+
+/// Whether to use colours.
+#[derive(Clone, Copy, Debug)]
+pub struct Paint(pub bool);
+
+impl Paint {
+    fn with(self, style: Style, text: &str) -> String {
+        style.force_styling(self.0).apply_to(text).to_string()
+    }
+
+    /// Good news.
+    pub fn good(self, text: &str) -> String {
+        self.with(Style::new().green(), text)
+    }
+
+    /// Bad news.
+    pub fn bad(self, text: &str) -> String {
+        self.with(Style::new().red(), text)
+    }
+
+    /// Something on the side.
+    pub fn dim(self, text: &str) -> String {
+        self.with(Style::new().dim(), text)
+    }
+
+    /// Something that stands out.
+    pub fn strong(self, text: &str) -> String {
+        self.with(Style::new().bold(), text)
+    }
+}
+
+/// The beginning of a message's row: its name and its routine.
+pub fn row_head(seq: u32, name: &str, routine: &str) -> String {
+    let name = match seq {
+        0 => name.to_owned(),
+        _ => format!("  └ {name}"),
+    };
+    let column = |text: &str, width| pad_str(text, width, console::Alignment::Left, None).into_owned();
+    format!("{}  {}", column(&name, 28), column(if routine.is_empty() { "–" } else { routine }, 14))
+}
+
+/// A message's row, once it is decided.
+pub fn row(message: &MessageSummary, paint: Paint) -> String {
+    let head = row_head(message.seq, &message.name, message.routine.as_deref().unwrap_or(""));
+    let words = verdict_words(message);
+    let mark = match message.kept {
+        true => paint.good(&format!("✓ {words:<12}")),
+        false if matches!(message.verdict, Verdict::Skipped) => paint.dim(&format!("· {words:<12}")),
+        false => paint.bad(&format!("✗ {words:<12}")),
+    };
+    if message.attempts.is_empty() {
+        return format!("{head}  {mark}  {}", message.reason).trim_end().to_owned();
+    }
+    let time = duration_text(Duration::from_millis(message.duration_ms));
+    let attempts = count(message.attempts.len(), "attempt");
+    let change = match message.kept && !message.files.is_empty() {
+        true => format!("+{} −{}  {}", message.added, message.removed, count(message.files.len(), "file")),
+        false => String::new(),
+    };
+    format!("{head}  {mark}  {time:>7}  {attempts:<10}  {change}").trim_end().to_owned()
+}
+
+/// What happened, in a word or two.
+pub fn verdict_words(message: &MessageSummary) -> &'static str {
+    match message.verdict {
+        Verdict::Success => "kept",
+        Verdict::NoChange if message.kept => "no change",
+        Verdict::Skipped => "skipped",
+        Verdict::Budget if message.attempts.is_empty() => "no budget",
+        Verdict::Interrupted => "interrupted",
+        _ if message.attempts.is_empty() => "dead letter",
+        _ => "put back",
+    }
+}
+
+/// The end of a command: the count, and what to know of each failure.
+pub fn closing(summary: &Summary, paint: Paint) -> String {
+    let mut out = String::new();
+    let mut counts = vec![
+        paint.good(&format!("✓ {} kept", summary.kept)),
+        match summary.put_back {
+            0 => paint.dim("0 put back"),
+            n => paint.bad(&format!("✗ {n} put back")),
+        },
+        paint.dim(&format!("{} skipped", summary.skipped)),
+        duration_text(summary.duration()),
+    ];
+    if summary.usage.usd > 0.0 {
+        counts.push(format!("${:.2}", summary.usage.usd));
+    }
+    if summary.messages.is_empty() {
+        out.push_str("nothing to do\n");
+    } else {
+        out.push_str(&format!("{}\n", counts.join("   ")));
+    }
+    for message in summary.messages.iter().filter(|message| !message.kept) {
+        out.push('\n');
+        out.push_str(&failure(message, paint));
+    }
+    out
+}
+
+/// What to know of a message that failed: how each attempt ended, and what to do next.
+pub fn failure(message: &MessageSummary, paint: Paint) -> String {
+    let total = message.attempts.len();
+    let what = match (&message.put_back, total) {
+        (_, 0) => format!("{}: {}", message.name, message.reason),
+        (Some(put_back), _) => format!(
+            "{} failed {total} of {} ({}); the tree is back to its checkpoint ({} files verified)",
+            message.name,
+            count(total, "attempt"),
+            message.reason,
+            crate::ui::grouped(put_back.verified),
+        ),
+        (None, _) => format!("{}: {}", message.name, message.reason),
+    };
+    let mut out = format!("{} {}\n", paint.bad("✗"), paint.strong(&what));
+    for attempt in &message.attempts {
+        out.push_str(&attempt_line(attempt));
+    }
+    if let Some(id) = message.id.as_ref().filter(|_| message.run_dir.is_some()) {
+        let mut next = |word: &str, command: String| {
+            out.push_str(&format!("    {}  {command}\n", paint.dim(&format!("{word:<5}"))));
+        };
+        if let Some(last) = message.attempts.last() {
+            next("log", format!("decree log {id}"));
+            if message.attempts.iter().any(|attempt| attempt.files > 0) {
+                let best = message.attempts.iter().rev().find(|attempt| attempt.files > 0).unwrap_or(last);
+                next("work", format!("decree diff {id} --attempt {}", best.number));
+            }
+        }
+        if message.verdict != Verdict::Interrupted {
+            next("again", format!("decree retry {id}"));
+        }
+    }
+    out
+}
+
+fn attempt_line(attempt: &AttemptRecord) -> String {
+    let slate = if attempt.clean_slate { " (clean slate)" } else { "" };
+    let line = format!("    attempt {}  {:<10}  {}{slate}", attempt.number, attempt.reason, attempt.headline);
+    format!("{}\n", line.trim_end())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pipeline::{Ending, PutBack};
+
+    fn failed() -> MessageSummary {
+        let attempt = AttemptRecord {
+            number: 1,
+            clean_slate: false,
+            ending: Ending::Exit { code: 1 },
+            reason: "exit 1".to_owned(),
+            exit_code: Some(1),
+            duration_ms: 1000,
+            files: 2,
+            added: 3,
+            removed: 1,
+            headline: "2 tests failed".to_owned(),
+            usage: None,
+        };
+        MessageSummary {
+            id: Some("2026111603120000-0".to_owned()),
+            run_dir: Some(".decree/runs/2026111603120000-0".to_owned()),
+            routine: Some("develop".to_owned()),
+            reason: "exit 1".to_owned(),
+            attempts: vec![attempt],
+            put_back: Some(PutBack { paths: 2, verified: 78_622, set_aside: Vec::new() }),
+            ..MessageSummary::without_run("02-add-search".to_owned(), Verdict::FailedReverted)
+        }
+    }
+
+    #[test]
+    fn a_failure_says_that_the_tree_is_back_and_what_to_do_next() {
+        let mut summary = Summary::new("process");
+        summary.add(failed());
+        let text = closing(&summary, Paint(false));
+        for part in [
+            "✗ 1 put back",
+            "02-add-search failed 1 of 1 attempt (exit 1)",
+            "78,622 files verified",
+            "2 tests failed",
+            "decree log 2026111603120000-0",
+            "decree diff 2026111603120000-0 --attempt 1",
+            "decree retry 2026111603120000-0",
+        ] {
+            assert!(text.contains(part), "{part:?} is not in\n{text}");
+        }
+    }
+
+    #[test]
+    fn a_follow_up_stands_below_its_parent() {
+        let message = MessageSummary { seq: 1, kept: true, ..failed() };
+        assert!(row(&message, Paint(false)).starts_with("  └ 02-add-search"));
+    }
+}

@@ -1,0 +1,165 @@
+//! Progress as plain lines: for logs, pipes and CI. One line an event; the routine's output between them.
+
+use std::io::{self, Write};
+
+use super::output::Ui;
+use super::progress::Bar;
+use super::text::grouped;
+use crate::checkpoint::progress::Progress;
+use crate::fs::random_hex;
+use crate::pipeline::duration_text;
+use crate::pipeline::events::{Event, Reporter};
+use crate::report::text::{self, Paint};
+
+/// Writes lines to standard error.
+pub struct Lines {
+    ui: Ui,
+    bar: Bar,
+    paint: Paint,
+    /// Echo at most so much of an attempt's output: the log has its own limit.
+    limit: u64,
+    echoed: u64,
+    /// The output so far ended in a newline.
+    at_line_start: bool,
+    /// In GitHub Actions: the word that ends the quiet in which foreign output gives no commands.
+    fence: Option<String>,
+    github: bool,
+    name: String,
+}
+
+impl Lines {
+    /// For a log; `limit` is the log's own.
+    pub fn new(ui: Ui, limit: u64) -> Self {
+        Lines {
+            bar: ui.progress(),
+            paint: Paint(ui.colors_messages()),
+            ui,
+            limit,
+            echoed: 0,
+            at_line_start: true,
+            fence: None,
+            github: std::env::var_os("GITHUB_ACTIONS").is_some_and(|value| value == "true"),
+            name: String::new(),
+        }
+    }
+
+    fn line(&mut self, text: &str) {
+        self.end_line();
+        if !self.ui.is_quiet() {
+            write(format!("{text}\n").as_bytes());
+        }
+    }
+
+    fn end_line(&mut self) {
+        if !self.at_line_start {
+            write(b"\n");
+            self.at_line_start = true;
+        }
+    }
+
+    fn output(&mut self, bytes: &[u8]) {
+        if self.ui.is_quiet() || bytes.is_empty() {
+            return;
+        }
+        let left = usize::try_from(self.limit.saturating_sub(self.echoed)).unwrap_or(usize::MAX);
+        let shown = &bytes[..bytes.len().min(left)];
+        if !shown.is_empty() {
+            write(shown);
+            self.at_line_start = shown.ends_with(b"\n");
+        }
+        if left > 0 && shown.len() == left {
+            self.line("[decree] more output than log_limit; the log keeps its end");
+        }
+        self.echoed += bytes.len() as u64;
+    }
+
+    fn open_fence(&mut self, title: &str) {
+        if self.github && !self.ui.is_quiet() {
+            let word = random_hex();
+            write(format!("::group::{title}\n::stop-commands::{word}\n").as_bytes());
+            self.fence = Some(word);
+        }
+    }
+
+    fn close_fence(&mut self) {
+        self.end_line();
+        if let Some(word) = self.fence.take() {
+            write(format!("::{word}::\n::endgroup::\n").as_bytes());
+        }
+    }
+}
+
+impl Reporter for Lines {
+    fn event(&mut self, event: &Event<'_>) {
+        match event {
+            Event::Begin { messages, specs } => self.line(&begin(*messages, *specs)),
+            Event::MessageBegins(header) => {
+                self.name.clone_from(&header.name);
+                let title = format!("{} · {} · {}", header.name, header.routine, header.id);
+                self.line(&self.paint.strong(&title));
+            }
+            Event::Checkpointed { files, took } => {
+                self.line(&format!("  checkpoint: {} files in {}", grouped(*files), duration_text(*took)));
+            }
+            Event::AttemptBegins { number, of, clean_slate } => {
+                self.echoed = 0;
+                let slate = if *clean_slate { ", on a clean slate" } else { "" };
+                let title = format!("attempt {number} of {of}{slate}");
+                self.line(&format!("  {title}"));
+                self.open_fence(&format!("{} · {title}", self.name));
+            }
+            Event::Output(bytes) => self.output(bytes),
+            Event::Verifying(_) => {}
+            Event::AttemptEnds { record, of } => {
+                self.close_fence();
+                let took = duration_text(std::time::Duration::from_millis(record.duration_ms));
+                let change = match record.files {
+                    0 => "nothing changed".to_owned(),
+                    files => format!("+{} −{}, {files} files", record.added, record.removed),
+                };
+                self.line(&format!(
+                    "  attempt {} of {of}: {} · {took} · {change}",
+                    record.number, record.reason
+                ));
+            }
+            Event::Waiting(delay) => {
+                self.line(&format!("  waiting {} before the next attempt", duration_text(*delay)))
+            }
+            Event::PutBack(put_back) => {
+                let files = grouped(put_back.verified);
+                self.line(&format!("  put back {} paths; {files} files verified", put_back.paths));
+                for path in &put_back.set_aside {
+                    self.line(&format!("  set aside {path}: it is kept with the run"));
+                }
+            }
+            Event::MessageEnds(message) => self.line(&text::row(message, self.paint)),
+            Event::Note(note) => self.line(note),
+            Event::Warning(warning) => {
+                self.end_line();
+                self.ui.warn(warning);
+            }
+            Event::End(_) => self.close_fence(),
+        }
+    }
+
+    fn progress(&self) -> &dyn Progress {
+        &self.bar
+    }
+}
+
+/// `decree 0.1.0 · 3 specs to process`.
+pub(super) fn begin(messages: usize, specs: usize) -> String {
+    let mut parts = vec![format!("decree {}", env!("CARGO_PKG_VERSION"))];
+    if messages > 0 {
+        parts.push(format!("{} waiting", crate::checkpoint::count(messages, "message")));
+    }
+    if specs > 0 || messages == 0 {
+        parts.push(format!("{} to process", crate::checkpoint::count(specs, "spec")));
+    }
+    parts.join(" · ")
+}
+
+/// Nobody there to read it is no reason to stop.
+fn write(bytes: &[u8]) {
+    let _ = io::stderr().lock().write_all(bytes);
+}

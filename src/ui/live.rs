@@ -1,0 +1,167 @@
+//! Progress on a terminal: a row a message, and under the one that is being worked on the last words of its routine.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use console::{measure_text_width, strip_ansi_codes, truncate_str};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use super::lines::begin;
+use super::output::Ui;
+use super::progress::Bar;
+use super::text::grouped;
+use crate::checkpoint::progress::Progress;
+use crate::pipeline::duration_text;
+use crate::pipeline::events::{Event, Reporter};
+use crate::report::text::{self, Paint};
+
+/// How many of the routine's last lines are shown.
+const TAIL: usize = 2;
+/// A line that goes on longer than this is not kept whole.
+const LONGEST_LINE: usize = 4096;
+
+/// Draws on standard error.
+pub struct Live {
+    ui: Ui,
+    bar: Bar,
+    paint: Paint,
+    row: Option<ProgressBar>,
+    head: String,
+    doing: String,
+    tail: VecDeque<String>,
+    partial: Vec<u8>,
+}
+
+impl Live {
+    /// For a terminal.
+    pub fn new(ui: Ui) -> Self {
+        Live {
+            bar: ui.progress(),
+            paint: Paint(ui.colors_messages()),
+            ui,
+            row: None,
+            head: String::new(),
+            doing: String::new(),
+            tail: VecDeque::new(),
+            partial: Vec::new(),
+        }
+    }
+
+    /// A line that stays, above the row that moves.
+    fn say(&self, line: &str) {
+        match &self.row {
+            Some(row) => row.suspend(|| self.ui.note(line)),
+            None => self.ui.note(line),
+        }
+    }
+
+    fn begin_row(&mut self) {
+        let style = ProgressStyle::with_template("{prefix}  {spinner} {msg}")
+            .expect("the template is fixed")
+            .tick_chars("⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏ ");
+        let row =
+            ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(10)).with_style(style);
+        row.set_prefix(self.head.clone());
+        row.enable_steady_tick(Duration::from_millis(120));
+        self.row = Some(row);
+    }
+
+    fn end_row(&mut self) {
+        if let Some(row) = self.row.take() {
+            row.finish_and_clear();
+        }
+        self.tail.clear();
+        self.partial.clear();
+    }
+
+    fn draw(&self) {
+        let Some(row) = &self.row else { return };
+        let width = usize::from(console::Term::stderr().size().1).max(20);
+        let mut message = format!("{} · {}", self.doing, duration_text(row.elapsed()));
+        for (number, line) in self.tail.iter().enumerate() {
+            let lead = if number == 0 { "  └ " } else { "    " };
+            let line = truncate_str(line, width.saturating_sub(measure_text_width(lead) + 1), "…");
+            message.push_str(&format!("\n{}", self.paint.dim(&format!("{lead}{line}"))));
+        }
+        row.set_message(message);
+    }
+
+    fn output(&mut self, bytes: &[u8]) {
+        for piece in bytes.split_inclusive(|byte| *byte == b'\n' || *byte == b'\r') {
+            let room = LONGEST_LINE.saturating_sub(self.partial.len());
+            self.partial.extend_from_slice(&piece[..piece.len().min(room)]);
+            if piece.ends_with(b"\n") || piece.ends_with(b"\r") {
+                let line = String::from_utf8_lossy(&self.partial).into_owned();
+                self.partial.clear();
+                let plain: String = strip_ansi_codes(&line)
+                    .chars()
+                    .filter(|c| !c.is_control())
+                    .collect::<String>()
+                    .trim_end()
+                    .to_owned();
+                if !plain.is_empty() {
+                    self.tail.push_back(plain);
+                    while self.tail.len() > TAIL {
+                        self.tail.pop_front();
+                    }
+                }
+            }
+        }
+        self.draw();
+    }
+}
+
+impl Reporter for Live {
+    fn event(&mut self, event: &Event<'_>) {
+        match event {
+            Event::Begin { messages, specs } => self.say(&format!("{}\n", begin(*messages, *specs))),
+            Event::MessageBegins(header) => {
+                self.head = text::row_head(header.id.seq(), &header.name, &header.routine);
+            }
+            Event::Checkpointed { files, took } => {
+                self.doing = format!("checkpoint of {} files in {}", grouped(*files), duration_text(*took));
+            }
+            Event::AttemptBegins { number, of, clean_slate } => {
+                self.end_row();
+                let slate = if *clean_slate { ", clean slate" } else { "" };
+                self.doing = format!("attempt {number} of {of}{slate}");
+                self.begin_row();
+                self.draw();
+            }
+            Event::Output(bytes) => self.output(bytes),
+            Event::Verifying(command) => {
+                self.doing = format!("verifying: {command}");
+                self.draw();
+            }
+            Event::AttemptEnds { .. } => self.draw(),
+            Event::Waiting(delay) => {
+                self.doing = format!("waiting {} before the next attempt", duration_text(*delay));
+                self.draw();
+            }
+            Event::PutBack(put_back) => {
+                self.doing = format!("put back, {} files verified", grouped(put_back.verified));
+                self.draw();
+                for path in &put_back.set_aside {
+                    self.say(&format!("  set aside {path}: it is kept with the run"));
+                }
+            }
+            Event::MessageEnds(message) => {
+                self.end_row();
+                self.say(&text::row(message, self.paint));
+            }
+            Event::Note(note) => self.say(note),
+            Event::Warning(warning) => match &self.row {
+                Some(row) => row.suspend(|| self.ui.warn(warning)),
+                None => self.ui.warn(warning),
+            },
+            Event::End(_) => {
+                self.end_row();
+                self.say("");
+            }
+        }
+    }
+
+    fn progress(&self) -> &dyn Progress {
+        &self.bar
+    }
+}

@@ -1,0 +1,2 @@
+# Shared by everything in src/.
+shout() { echo "${*^^}"; }
