@@ -89,7 +89,7 @@ pub fn run(context: &Context, args: RunArgs) -> Result<u8> {
         let (chain, _) = ChainId::begin(&runs)?;
         let name = name(&mut pipeline, args.name.as_deref(), &document, &chain)?;
         let name = name.unique(|name| inbox.knows(name));
-        document.set("id", &MessageId::root(chain).to_string());
+        document.set("id", MessageId::root(chain).to_string());
         pipeline.run_message(name, document)
     });
     shop.tell(summary, args.format)

@@ -184,7 +184,7 @@ fn id_text(path: &Path) -> Option<String> {
 fn id_of(path: &Path) -> Option<MessageId> {
     let text = super::read_text(path).ok()?;
     let document = Document::parse(&text).unwrap_or_default();
-    super::message::stated_id(path.file_name()?, &document)
+    super::normalise::stated_id(path.file_name()?, &document)
 }
 
 /// `YYYYMMDDHHmmss00`, to be compared with a chain's id.

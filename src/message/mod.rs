@@ -3,14 +3,14 @@
 mod front_matter;
 mod id;
 mod inbox;
-mod message;
 mod name;
+mod normalise;
 
 pub use front_matter::{Document, STANDARD_KEYS, text};
 pub use id::{ChainId, MessageId};
 pub use inbox::{Inbox, Pending};
-pub use message::{Message, MessageKind, Rejection, is_spec};
 pub use name::MessageName;
+pub use normalise::{Message, MessageKind, Rejection, is_spec};
 
 use std::io;
 use std::path::Path;

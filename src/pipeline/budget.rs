@@ -46,7 +46,10 @@ impl Usage {
             Ok(text) => text,
             Err(error) => return Some(Err(error.to_string())),
         };
-        let usage = serde_json::from_slice::<Usage>(&text).map_err(|error| error.to_string());
+        let usage = match text.trim_ascii_start().first() {
+            Some(b'{') => serde_json::from_slice::<Usage>(&text).map_err(|error| error.to_string()),
+            _ => Err("it is not an object".to_owned()),
+        };
         Some(usage.and_then(|usage| match usage.usd.is_finite() && usage.usd >= 0.0 {
             true => Ok(usage),
             false => Err("usd is not an amount".to_owned()),

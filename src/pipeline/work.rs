@@ -74,7 +74,7 @@ impl<'p> Pipeline<'p> {
             settings,
             routines: project.routines()?,
             inbox: Inbox::of(layout),
-            environment: child_environment(variables.clone().into_iter(), &config.pass_env),
+            environment: child_environment(variables.clone(), &config.pass_env),
             redactor: Redactor::from_environment(&variables),
             meter: Meter::new(config.budget.clone()),
             reporter,
@@ -149,9 +149,9 @@ impl<'p> Pipeline<'p> {
             .unwrap_or_else(|| MessageName::fallback(&chain))
             .unique(|name| self.inbox.knows(name));
         let mut document = Document::default();
-        document.set("id", &MessageId::root(chain).to_string());
+        document.set("id", MessageId::root(chain).to_string());
         document.set("type", "spec");
-        document.set("input_file", &spec.shown());
+        document.set("input_file", spec.shown());
         let file = OsString::from(format!("{name}.md"));
         self.inbox.add(&file, &document.render())?;
         Ok(file)

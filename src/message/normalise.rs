@@ -74,9 +74,9 @@ impl Message {
                 return Ok(Err(Rejection::bad(format!("type is '{other}'; it can be spec or task"))));
             }
         };
-        document.set("id", &id.to_string());
-        document.set("chain", &id.chain().to_string());
-        document.set("seq", &id.seq().to_string());
+        document.set("id", id.to_string());
+        document.set("chain", id.chain().to_string());
+        document.set("seq", id.seq().to_string());
         document.set("type", if kind == MessageKind::Spec { "spec" } else { "task" });
         Ok(Ok(Message { file: file.to_owned(), id, kind, input_file, document }))
     }
