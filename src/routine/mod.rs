@@ -15,5 +15,5 @@ pub mod router;
 
 pub use discovery::{Routine, RoutineKind, Routines};
 pub use invocation::Invocation;
-pub use name::RoutineName;
+pub use name::{BadName, RoutineName};
 pub use parameters::{Parameter, STANDARD_PARAMETERS};
