@@ -97,8 +97,8 @@ const RESERVED_PREFIXES: [&str; 22] = [
     "npm_config_",
 ];
 
-/// The environment of a program: everything in `variables` but what would let it speak for decree or for the CI runner.
-/// A name in `pass` is passed after all; the mark of a run is not, as every run has its own.
+/// The environment of a program: everything in `variables` but what would let it speak for decree or for the CI
+/// runner. A name in `pass` is passed after all; the mark of a run is not, as every run has its own.
 pub fn child_environment(
     variables: impl IntoIterator<Item = (OsString, OsString)>,
     pass: &[String],

@@ -127,10 +127,12 @@ impl Exec {
         self
     }
 
-    /// Runs it to its end and streams its output, standard output and standard error in the order they were written. When this returns, even with an
-    /// error, nothing that it started is alive, but for [`Ended::survivors`].
+    /// Runs it to its end and streams its output, standard output and standard error in the order they were
+    /// written. When this returns, even with an error, nothing that it started is alive, but for
+    /// [`Ended::survivors`].
     ///
-    /// Has to be called from a thread that lives until it returns, as it does. An error means that it could not be started, or that `sink` failed.
+    /// Has to be called from a thread that lives until it returns, as it does. An error means that it could not be
+    /// started, or that `sink` failed.
     pub fn run(&self, sink: &mut dyn Output) -> Result<Ended> {
         Running::start(self)?.attend(sink)
     }

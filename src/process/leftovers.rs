@@ -1,7 +1,7 @@
 //! What is left of a run whose decree was killed, and its supervisor with it.
 //!
-//! Such processes belong to nobody: they are init's, or some other reaper's. But they carry their run's [`Mark`] in their environment, which
-//! the kernel shows as it was when they were started.
+//! Such processes belong to nobody: they are init's, or some other reaper's. But they carry their run's [`Mark`]
+//! in their environment, which the kernel shows as it was when they were started.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -35,7 +35,8 @@ impl Mark {
         Mark(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
     }
 
-    /// One that was written down. Nothing else is a mark: an empty one would be found in processes that are none of ours.
+    /// One that was written down. Nothing else is a mark: an empty one would be found in processes that are none
+    /// of ours.
     pub fn parse(text: &str) -> Option<Mark> {
         let valid = text.len() == 32 && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
         valid.then(|| Mark(text.to_owned()))
@@ -53,7 +54,8 @@ impl fmt::Display for Mark {
     }
 }
 
-/// Ends every process that carries this mark, and all below them: SIGTERM, two seconds, SIGKILL. Returns how many there were.
+/// Ends every process that carries this mark, and all below them: SIGTERM, two seconds, SIGKILL. Returns how many
+/// there were.
 ///
 /// Not this process, nor those above it, even if they carry the mark: a routine may have started this decree.
 pub fn end(mark: &Mark) -> usize {
@@ -67,7 +69,7 @@ pub fn end_within(mark: &Mark, grace: Duration) -> usize {
     let mut seen: HashSet<Identity> = HashSet::new();
     let mut nobody = 0;
     loop {
-        let found = marked(&needle);
+        let found = marked(&needle, &seen);
         let new: Vec<Process> =
             found.iter().filter(|found| !seen.contains(&found.identity())).copied().collect();
         seen.extend(found.iter().map(Process::identity));
@@ -83,14 +85,17 @@ pub fn end_within(mark: &Mark, grace: Duration) -> usize {
     }
 }
 
-/// Those that carry the mark and all below them, but not ourselves and those above us.
-fn marked(needle: &str) -> Vec<Process> {
+/// Those that carry the mark or were seen before, and all below them, but not ourselves and those above us.
+/// One that has cleared its environment is known by its parent, but only until that is gone.
+fn marked(needle: &str, seen: &HashSet<Identity>) -> Vec<Process> {
     let table = table::all();
     let above = above_us(&table);
     let is_ours = |process: &Process| above.contains(&process.identity());
+    let is_known =
+        |process: &Process| seen.contains(&process.identity()) || carries(process, needle.as_bytes());
     let mut found: Vec<Process> = table
         .iter()
-        .filter(|process| process.state != b'Z' && !is_ours(process) && carries(process, needle.as_bytes()))
+        .filter(|process| process.state != b'Z' && !is_ours(process) && is_known(process))
         .copied()
         .collect();
     let roots: Vec<_> = found.iter().map(|process| process.pid).collect();

@@ -1,11 +1,12 @@
 //! A log that keeps its head and its tail.
 //!
-//! The first half of the limit is kept as it comes. What follows goes into two files beside the log in turn, each half the limit
-//! long; the older one goes when the newer one is full, so that the last half is always there. At the end the log is head, a line that says
-//! how much is missing, and tail. Memory does not grow with the output, and the disk never holds more than twice the limit.
+//! The first half of the limit is kept as it comes. What follows goes into two files beside the log in turn, each
+//! half the limit long; the older one goes when the newer one is full, so that the last half is always there. At
+//! the end the log is head, a line that says how much is missing, and tail. Memory does not grow with the output,
+//! and the disk never holds more than twice the limit.
 //!
-//! A log is live: it can be read while it grows, and so it is not a file that is complete or absent. Of a decree that
-//! was killed, [`recover`] joins what it left.
+//! A log is live: it can be read while it grows, and so it is not a file that is complete or absent. Of a decree
+//! that was killed, [`recover`] joins what it left.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
@@ -45,7 +46,8 @@ pub struct LogSummary {
 }
 
 impl CappedLog {
-    /// Begins a log of about `limit` bytes at most. What is at `path` is replaced, not written into: it may be a link.
+    /// Begins a log of about `limit` bytes at most. What is at `path` is replaced, not written into: it may be a
+    /// link.
     pub fn create(path: impl Into<PathBuf>, limit: u64) -> Result<CappedLog> {
         let path = path.into();
         let head = create(&path).at("create", &path)?;
@@ -78,8 +80,8 @@ impl CappedLog {
         Ok(())
     }
 
-    /// The last lines of the output, as people would see them: without colours, and of a line that was written over only what it was in the end.
-    /// Of very long lines, only the end is known.
+    /// The last lines of the output, as people would see them: without colours, and of a line that was written
+    /// over only what it was in the end. Of very long lines, only the end is known.
     pub fn tail_lines(&self, count: usize) -> Vec<String> {
         let text = String::from_utf8_lossy(&self.recent);
         let text = console::strip_ansi_codes(&text);
@@ -96,8 +98,8 @@ impl CappedLog {
         if lines == [""] { Vec::new() } else { lines }
     }
 
-    /// Joins head and tail. If the file is not under its name any more, because a routine deleted it or put another in its place, it is written again
-    /// from the one that is open.
+    /// Joins head and tail. If the file is not under its name any more, because a routine deleted it or put
+    /// another in its place, it is written again from the one that is open.
     pub fn finish(mut self) -> Result<LogSummary> {
         let mut left_out = 0;
         if let Some(mut tail) = self.tail.take() {

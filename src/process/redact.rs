@@ -1,8 +1,8 @@
 //! Secrets, taken out of a stream.
 //!
-//! Every byte that is part of a secret is left out, also where secrets overlap: what remains of one after another was cut out of it is not
-//! shown. What might be the beginning of a secret is held back until more is known, and nothing else: memory is bounded by the longest
-//! secret, not by lines.
+//! Every byte that is part of a secret is left out, also where secrets overlap: what remains of one after another
+//! was cut out of it is not shown. What might be the beginning of a secret is held back until more is known, and
+//! nothing else: memory is bounded by the longest secret, not by lines.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -35,7 +35,8 @@ pub struct Redactor {
 }
 
 impl Redactor {
-    /// The secrets of an environment: the values of variables whose names end like those of secrets, and each line of such a value.
+    /// The secrets of an environment: the values of variables whose names end like those of secrets, and each line
+    /// of such a value.
     pub fn from_environment<'a>(
         variables: impl IntoIterator<Item = (&'a OsString, &'a OsString)>,
     ) -> Redactor {
@@ -101,7 +102,8 @@ impl Redactor {
         Cow::Owned(String::from_utf8_lossy(&out).into_owned())
     }
 
-    /// Appends what is before `hold`, masked. Returns where the last secret that begins before it ends, if that is behind it.
+    /// Appends what is before `hold`, masked. Returns where the last secret that begins before it ends, if that is
+    /// behind it.
     fn emit(&self, buffer: &[u8], hold: usize, out: &mut Vec<u8>) -> usize {
         let none = self.masked == 0 && !self.quick.as_ref().is_some_and(|quick| quick.is_match(buffer));
         if none {
@@ -136,8 +138,8 @@ impl Redactor {
     }
 }
 
-/// Writes `buffer[..hold]`, each run of overlapping secrets as one mask. The first `masked` bytes belong to one that was written already.
-/// Returns where the last one ends, or `hold` if that is before it.
+/// Writes `buffer[..hold]`, each run of overlapping secrets as one mask. The first `masked` bytes belong to one
+/// that was written already. Returns where the last one ends, or `hold` if that is before it.
 fn write_masked(
     buffer: &[u8],
     hold: usize,
@@ -254,7 +256,8 @@ mod tests {
     }
 
     proptest! {
-        /// However a stream is cut, the result is that of the whole, and that is what marking every byte of every secret says.
+        /// However a stream is cut, the result is that of the whole, and that is what marking every byte of every
+        /// secret says.
         #[test]
         fn cutting_makes_no_difference(
             secrets in prop::collection::btree_set("[ab]{6,9}", 1..5),

@@ -5,9 +5,9 @@ use std::str::FromStr;
 
 /// How a supervised program ended.
 ///
-/// The supervisor's own exit status could not say: a program may exit 137, be killed by signal 9, or kill its supervisor with
-/// signal 9. A report that never came is the third. It is written last, when nothing is left to end, so it is true even if the supervisor is
-/// killed right after.
+/// The supervisor's own exit status could not say: a program may exit 137, be killed by signal 9, or kill its
+/// supervisor with signal 9. A report that never came is the third. It is written last, when nothing is left to
+/// end, so it is true even if the supervisor is killed right after.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Report {
     /// It exited with this code.

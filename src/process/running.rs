@@ -169,7 +169,8 @@ impl<'e> Running<'e> {
         n
     }
 
-    /// Takes what the supervisor says. Returns whether it is alive: its end of the socket is its own, and closes with it.
+    /// Takes what the supervisor says. Returns whether it is alive: its end of the socket is its own, and closes
+    /// with it.
     fn read_reply(&mut self) -> bool {
         let mut bytes = [0; 128];
         match self.control.read(&mut bytes) {

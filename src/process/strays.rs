@@ -1,8 +1,8 @@
 //! What falls to decree when a supervisor was killed.
 //!
-//! A routine may kill its supervisor. decree is a child subreaper too, so that what the supervisor watched hangs below decree from then on, and
-//! is found: it is what is below decree, was not before, and is not below another supervisor. That holds because decree starts nothing but
-//! supervisors.
+//! A routine may kill its supervisor. decree is a child subreaper too, so that what the supervisor watched hangs
+//! below decree from then on, and is found: it is what is below decree, was not before, and is not below another
+//! supervisor. That holds because decree starts nothing but supervisors.
 
 use std::collections::HashSet;
 use std::io;

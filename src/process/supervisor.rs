@@ -1,15 +1,16 @@
 //! The small process between decree and a program: `decree supervise -- PROGRAM ARGS…`.
 //!
-//! It is a child subreaper: whatever the program starts, however far it forks away, ends up below it. So "nothing is left" is a question the
-//! kernel answers at once (`wait` says that there are no children), not one for a scan. When the program ends, or when it is asked to stop, the
-//! rest gets SIGTERM, some time, and SIGKILL.
+//! It is a child subreaper: whatever the program starts, however far it forks away, ends up below it. So "nothing
+//! is left" is a question the kernel answers at once (`wait` says that there are no children), not one for a scan.
+//! When the program ends, or when it is asked to stop, the rest gets SIGTERM, some time, and SIGKILL.
 //!
-//! It stops when it gets SIGTERM, SIGINT or SIGHUP, when its parent dies (a signal, and the end of its control socket), and it stops waiting when asked
-//! twice. It is a session of its own, away from the terminal: Ctrl-C reaches decree alone, and a program that asks `/dev/tty` for a password fails
-//! instead of waiting for ever.
+//! It stops when it gets SIGTERM, SIGINT or SIGHUP, when its parent dies (a signal, and the end of its control
+//! socket), and it stops waiting when asked twice. It is a session of its own, away from the terminal: Ctrl-C
+//! reaches decree alone, and a program that asks `/dev/tty` for a password fails instead of waiting for ever.
 //!
-//! With [`Job::control`], its standard input is a socket: decree sends the program's input, it answers with one [`Report`].
-//! A routine cannot open that socket through `/proc`, and so not write a report of its own. Without, the program inherits the input, and the report is the exit code.
+//! With [`Job::control`], its standard input is a socket: decree sends the program's input, it answers with one
+//! [`Report`]. A routine cannot open that socket through `/proc`, and so not write a report of its own. Without,
+//! the program inherits the input, and the report is the exit code.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -31,7 +32,8 @@ use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
 pub use super::report::Report;
 use super::table::{self, Pid};
 
-/// How long nothing may happen after SIGKILL before what is left is given up: it belongs to somebody else, or hangs in the kernel.
+/// How long nothing may happen after SIGKILL before what is left is given up: it belongs to somebody else, or
+/// hangs in the kernel.
 const STUCK: Duration = Duration::from_secs(3);
 /// How long to kill what keeps forking.
 const PATIENCE: Duration = Duration::from_secs(20);

@@ -85,8 +85,8 @@ pub fn all() -> Vec<Process> {
         .collect()
 }
 
-/// Those of `table` that are below one of `roots`, the roots themselves not included. Below what `closed` refuses, nothing is
-/// looked for, and it is not included either.
+/// Those of `table` that are below one of `roots`, the roots themselves not included. Below what `closed` refuses,
+/// nothing is looked for, and it is not included either.
 pub fn below(table: &[Process], roots: &[Pid], closed: impl Fn(&Process) -> bool) -> Vec<Process> {
     let mut children: HashMap<i32, Vec<&Process>> = HashMap::new();
     for process in table {
@@ -109,8 +109,8 @@ pub fn below(table: &[Process], roots: &[Pid], closed: impl Fn(&Process) -> bool
 /// Sends a signal to each of these once, and wakes those that are stopped, so that they see it.
 ///
 /// A whole group gets it in one call, between two forks of its members: a program that forks and exits in turn is
-/// never there when its number is called. The number of a group is certain as long as a child of this process is in
-/// it, which only this process can reap; the rest is called one by one.
+/// never there when its number is called. The number of a group is certain as long as a child of this process is
+/// in it, which only this process can reap; the rest is called one by one.
 pub fn signal(processes: &[Process], signal: Signal) {
     let me = getpid();
     let is_child = |process: &Process| Pid::from_raw(process.parent) == Some(me);

@@ -1,14 +1,14 @@
 //! Programs, and everything they leave running: the supervisor as a command, and what decree makes of it.
 //!
-//! Who is alive is told by a number that is in the arguments of one test's processes only. Nothing here waits for a
-//! fixed time: what has to happen is waited for as long as a loaded machine may take.
+//! Who is alive is told by a number that is in the arguments of one test's processes only. Nothing here waits for
+//! a fixed time: what has to happen is waited for as long as a loaded machine may take.
 
 mod exec;
 mod leftovers;
 mod supervise;
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
@@ -21,17 +21,22 @@ fn unique_sleep() -> String {
     format!("600.{:07}{:03}1", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed))
 }
 
-/// How many processes have this in their arguments; a zombie has none.
+/// The directories of all processes.
+fn processes() -> impl Iterator<Item = PathBuf> {
+    let is_number = |name: &str| name.bytes().all(|byte| byte.is_ascii_digit());
+    let entries = fs::read_dir("/proc").unwrap().flatten();
+    entries.filter(move |entry| is_number(&entry.file_name().to_string_lossy())).map(|entry| entry.path())
+}
+
+/// Whether a process has this in its arguments; a zombie has none.
+fn has(process: &Path, token: &str) -> bool {
+    let arguments = fs::read(process.join("cmdline")).unwrap_or_default();
+    memchr::memmem::find(&arguments, token.as_bytes()).is_some()
+}
+
+/// How many processes have this in their arguments.
 fn alive(token: &str) -> usize {
-    let entries = fs::read_dir("/proc").unwrap();
-    entries
-        .flatten()
-        .filter(|entry| entry.file_name().to_string_lossy().bytes().all(|byte| byte.is_ascii_digit()))
-        .filter(|entry| {
-            let arguments = fs::read(entry.path().join("cmdline")).unwrap_or_default();
-            memchr::memmem::find(&arguments, token.as_bytes()).is_some()
-        })
-        .count()
+    processes().filter(|process| has(process, token)).count()
 }
 
 /// Waits until something is so.

@@ -1,11 +1,13 @@
 //! What is left when decree was killed, and its supervisor with it.
 
+use std::fs;
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
 use decree::process::leftovers::{self, MARK_VARIABLE, Mark};
 
-use super::{alive, unique_sleep, wait_for, wait_until};
+use super::{alive, has, processes, unique_sleep, wait_for, wait_until};
 use crate::harness::Project;
 
 fn start(project: &Project, mark: &Mark, script: &str) -> std::process::Child {
@@ -23,13 +25,16 @@ fn start(project: &Project, mark: &Mark, script: &str) -> std::process::Child {
 fn what_carries_the_mark_is_ended_and_what_is_below_it() {
     let project = Project::bare();
     let (sleep, mark) = (unique_sleep(), Mark::random());
-    // One goes in peace, one has to be killed, one has lost its mark but not its parent.
+    // One goes in peace, one has to be killed, and one has to be, has no mark, and soon no parent.
     let script = format!(
-        "setsid sleep {sleep} & (trap '' TERM; exec setsid sleep {sleep}) & env -i sleep {sleep} & \
-         echo x > ready; wait"
+        "setsid sleep {sleep} & (trap '' TERM; exec setsid sleep {sleep}) & \
+         (trap '' TERM; exec env -i setsid sleep {sleep}) & echo x > ready; wait"
     );
     let mut child = start(&project, &mark, &script);
-    wait_until("all are there", || alive(&sleep) == 4);
+    let is_sleeping = |process: &Path| {
+        fs::read(process.join("comm")).is_ok_and(|name| name == b"sleep\n") && has(process, &sleep)
+    };
+    wait_until("all are there", || processes().filter(|process| is_sleeping(process)).count() == 3);
     let ended = leftovers::end_within(&mark, Duration::from_millis(50));
     assert!(ended >= 4, "{ended}");
     child.wait().unwrap();
