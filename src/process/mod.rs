@@ -4,9 +4,9 @@
 //! however it was started (background jobs, `setsid`, double forks) and whatever it did to its parents.
 //!
 //! ```text
-//! decree ──▶ supervisor (`decree supervise`, a session of its own) ──▶ program (a process group of its own) ──▶ …
-//!        ◀── one pipe: stdout and stderr, in order ────────────────────┘
-//!        ◀─▶ one socket: what is to be the program's input; how it ended; end of file when either side dies
+//! decree ──▶ supervisor (a session of its own) ──▶ program (a process group of its own) ──▶ …
+//!        ◀── one pipe: stdout and stderr, in order ┘
+//!        ◀─▶ one socket: the program's input; how it ended; end of file when either side dies
 //! ```
 //!
 //! - [`Exec`]: a program to run, and [`Exec::run`], which streams its output and tells how it [`Ended`]
@@ -18,8 +18,9 @@
 //! - [`log`]: a log that keeps its head and its tail
 //! - [`redact`]: secrets, taken out of a stream
 //!
-//! Out of reach: a process that belongs to somebody else (`sudo -b`), which decree has no right to end. It is
-//! counted in [`Ended::survivors`].
+//! Out of reach: a process that belongs to another user (`sudo -b`), which decree has no right to end, and which is
+//! counted in [`Ended::survivors`]; and what a program has somebody else start (`docker run -d`, `systemd-run`, `at`),
+//! which was never below it.
 
 pub mod environment;
 mod exec;

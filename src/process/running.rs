@@ -155,7 +155,6 @@ impl<'e> Running<'e> {
             && let Err(error) = sink.output(&self.buffer[..n])
         {
             self.failure = Some(error);
-            self.end(None, self.exec.graces.interrupt);
         }
         n
     }
@@ -183,7 +182,11 @@ impl<'e> Running<'e> {
         }
     }
 
+    /// Begins to end the program if there is a reason, and goes on with it when it is time.
     fn look_at_clock(&mut self, now: Instant) {
+        if self.failure.is_some() && self.ending.is_none() {
+            self.end(None, self.exec.graces.interrupt);
+        }
         let interrupted = self.ending.as_ref().is_some_and(|ending| ending.how == Some(How::Interrupted));
         if !interrupted && interrupt::check().is_err() {
             self.end(Some(How::Interrupted), self.exec.graces.interrupt);
