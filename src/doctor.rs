@@ -64,7 +64,7 @@ pub fn examine(project: &Project) -> Result<Vec<Finding>> {
     findings.extend(routines.problems().iter().map(|problem| {
         Finding::bad("routines", Health::Poor, problem.to_string(), "it is left out; mend it or remove it")
     }));
-    findings.extend(needs(project, routines.iter()));
+    findings.extend(needs_of_all(project, &routines));
     if project.config.notebook_support {
         findings.push(python(project));
     }
@@ -124,7 +124,25 @@ fn routines_there(project: &Project, routines: &Routines) -> Finding {
     }
 }
 
-/// What the routines say they need. A command that some routine lacks is no obstacle to the others.
+/// What all routines say they need. What another than the default lacks is no obstacle.
+fn needs_of_all(project: &Project, routines: &Routines) -> Vec<Finding> {
+    let default = RoutineName::parse(&project.config.default_routine).ok();
+    let default = default.as_ref().and_then(|name| routines.find(name).ok());
+    let mut findings = Vec::new();
+    for routine in routines.iter() {
+        let counts = default.is_none_or(|default| default.name == routine.name);
+        findings.extend(needs(project, std::iter::once(routine)).into_iter().map(|finding| Finding {
+            health: match finding.health {
+                Health::Missing if !counts => Health::Poor,
+                health => health,
+            },
+            ..finding
+        }));
+    }
+    findings
+}
+
+/// What these routines say they need.
 fn needs<'r>(project: &Project, routines: impl Iterator<Item = &'r Routine>) -> Vec<Finding> {
     let mut findings = Vec::new();
     for routine in routines {

@@ -5,14 +5,15 @@ use std::fs;
 use std::io;
 use std::time::Duration;
 
+use super::events::Event;
 use super::run_dir::RunDir;
 use super::verdict::Verdict;
 use super::work::Pipeline;
-use crate::error::{IoContext, Result};
+use crate::error::{IoContext, Kind, Result};
 use crate::message::{ChainId, Document, Message, MessageId, Rejection};
 use crate::project::parse_duration;
 use crate::report::MessageSummary;
-use crate::routine::Routine;
+use crate::routine::{Routine, RoutineKind, papermill};
 use crate::yaml::Mistake;
 
 /// The keys that a dead letter has besides; a message that was put back loses them.
@@ -110,6 +111,15 @@ impl Pipeline<'_> {
             Ok(routine) => routine,
             Err(rejection) => return Ok(Err(rejection)),
         };
+        if routine.kind == RoutineKind::Notebook
+            && let Err(error) = self.prepare_notebooks()
+        {
+            if let Kind::Interrupted { .. } = error.kind() {
+                return Err(error);
+            }
+            let hint = error.hint_text().unwrap_or_default();
+            return Ok(Err(Rejection { code: "NoPython", why: format!("{error}; {hint}") }));
+        }
         if message.document.get_text("routine").as_deref() != Some(routine.name.as_str()) {
             message.document.set("routine", routine.name.as_str());
             self.inbox.add(&message.file, &message.document.render())?;
@@ -125,6 +135,18 @@ impl Pipeline<'_> {
         };
         let verify = spec.get_text("verify").unwrap_or_else(|| self.config.verify.clone());
         Ok(Ok(Job { message, routine, verify, timeout }))
+    }
+
+    /// Python is made ready before the checkpoint: it is no part of the message's own time.
+    fn prepare_notebooks(&mut self) -> Result<()> {
+        if papermill::find(self.layout).is_none() {
+            self.note("making a Python environment for notebooks; this happens once");
+        }
+        let reporter = &mut *self.reporter;
+        papermill::prepare(self.layout, &self.environment, &mut |bytes: &[u8]| {
+            reporter.event(&Event::Output(bytes));
+            Ok(())
+        })
     }
 
     fn read_spec(&self, path: &str) -> Result<Document, Rejection> {

@@ -120,8 +120,13 @@ impl Layout {
     pub fn venv(&self) -> PathBuf {
         match std::env::var_os("DECREE_VENV") {
             Some(path) if !path.is_empty() => self.root.join(path),
-            _ => self.decree().join("venv"),
+            _ => self.own_venv(),
         }
+    }
+
+    /// Python for notebooks, where decree makes it if nobody says otherwise.
+    pub fn own_venv(&self) -> PathBuf {
+        self.decree().join("venv")
     }
 
     /// A path as people know it: relative to the project.

@@ -9,6 +9,7 @@ mod harness;
 mod ignore_oracle;
 mod killed;
 mod manifest;
+mod notebook;
 mod oracle;
 mod process;
 mod property;

@@ -1,0 +1,174 @@
+//! Notebooks: real papermill in a real Python environment, which decree itself makes once for all of these.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use serde_json::{Value, json};
+
+use crate::harness::{Project, Said, said};
+
+/// Where the tests' Python environment is: made by the first test that needs it, kept between runs.
+fn venv() -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join("notebook-venv")
+}
+
+/// decree with what it takes to reach a package index, and the shared environment.
+fn command(project: &Project, venv: &Path) -> Command {
+    let mut command = project.command();
+    for (name, value) in std::env::vars_os() {
+        let text = name.to_string_lossy();
+        if ["PIP_", "SSL_", "REQUESTS_", "CURL_", "UV_"].iter().any(|prefix| text.starts_with(prefix)) {
+            command.env(name, value);
+        }
+    }
+    command.env("DECREE_VENV", venv);
+    command
+}
+
+fn run(project: &Project, arguments: &[&str]) -> Said {
+    ready();
+    said(command(project, &venv()).args(arguments))
+}
+
+/// The environment, made through decree if it is not there yet.
+fn ready() {
+    static READY: OnceLock<()> = OnceLock::new();
+    READY.get_or_init(|| {
+        if !venv().join("decree-made-this").exists() {
+            let _ = fs::remove_dir_all(venv());
+            let project = project("");
+            project
+                .write(".decree/routines/nb.ipynb", notebook("", "open('made', 'w').write('by a notebook')"));
+            let said = said(command(&project, &venv()).args(["run", "-p", "x", "-v", "routine=nb"])).ok();
+            assert!(said.err.contains("making a Python environment"), "{}", said.err);
+            assert_eq!(project.read("made"), b"by a notebook");
+        }
+    });
+}
+
+fn project(config: &str) -> Project {
+    let project = Project::new();
+    project.write(".decree/config.yml", format!("notebook_support: true\nmax_retries: 0\n{config}"));
+    project
+}
+
+/// A notebook with a parameters cell and one that does the work.
+fn notebook(parameters: &str, work: &str) -> String {
+    let cell = |id: &str, tags: Value, source: &str| json!({ "cell_type": "code", "id": id, "execution_count": null, "metadata": tags, "outputs": [], "source": source });
+    json!({
+        "cells": [
+            cell("parameters", json!({ "tags": ["parameters"] }), parameters),
+            cell("work", json!({}), work),
+        ],
+        "metadata": { "kernelspec": { "display_name": "Python 3", "language": "python", "name": "python3" } },
+        "nbformat": 4,
+        "nbformat_minor": 5,
+    })
+    .to_string()
+}
+
+/// The only run's directory.
+fn run_dir(project: &Project) -> PathBuf {
+    let runs: Vec<_> =
+        fs::read_dir(project.path(".decree/runs")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert_eq!(runs.len(), 1, "{runs:?}");
+    runs[0].clone()
+}
+
+/// NTB-01, NTB-03.
+#[test]
+fn a_notebook_runs_in_the_project_with_its_parameters() {
+    let project = project("");
+    let parameters = "spec_file = ''\nchain = ''\nrows = 3\nword = 'x'\n";
+    let work = "assert isinstance(chain, str) and len(chain) == 16\nopen('out', 'w').write(word * rows)\nprint('written', rows)";
+    project.write(".decree/routines/nb.ipynb", notebook(parameters, work));
+    run(&project, &["run", "-p", "write", "-v", "routine=nb", "-v", "rows=5", "-v", "word=7"]).ok();
+    assert_eq!(project.read("out"), b"77777");
+    let dir = run_dir(&project);
+    for file in ["output.ipynb", "papermill.log", "changes.diff", "attempts/1/output.ipynb"] {
+        assert!(dir.join(file).exists(), "{file}");
+    }
+    assert!(fs::read_to_string(dir.join("output.ipynb")).unwrap().contains("written 5"));
+    assert!(fs::read_to_string(dir.join("changes.diff")).unwrap().contains("+77777"));
+}
+
+/// NTB-02.
+#[test]
+fn a_notebook_wins_over_a_script_of_the_same_name_only_if_notebooks_are_supported() {
+    for (support, expected) in [(true, "notebook"), (false, "script")] {
+        let project = project("");
+        project.write(".decree/config.yml", format!("notebook_support: {support}\nmax_retries: 0\n"));
+        project.write(".decree/routines/both.ipynb", notebook("", "open('who', 'w').write('notebook')"));
+        project.write(".decree/routines/both.sh", "printf script > who\n");
+        run(&project, &["run", "-p", "x", "-v", "routine=both"]).ok();
+        assert_eq!(project.read("who"), expected.as_bytes());
+    }
+}
+
+/// NTB-04.
+#[test]
+fn a_notebook_that_fails_is_put_back_and_what_it_said_is_kept() {
+    let project = project("");
+    project.write(".decree/config.yml", "notebook_support: true\nmax_retries: 1\n").write("kept", "before\n");
+    let work = "open('kept', 'w').write('after')\nraise ValueError('no such luck')";
+    project.write(".decree/routines/nb.ipynb", notebook("", work));
+    run(&project, &["run", "-p", "x", "-v", "routine=nb"]).fails(1);
+    assert_eq!(project.read("kept"), b"before\n");
+    let dir = run_dir(&project);
+    for attempt in ["attempts/1", "attempts/2"] {
+        assert!(dir.join(attempt).join("output.ipynb").exists(), "{attempt}");
+        let log = fs::read_to_string(dir.join(attempt).join("papermill.log")).unwrap();
+        assert!(log.contains("no such luck"), "{attempt}: {log}");
+    }
+    let context = fs::read_to_string(dir.join("failure-context.md")).unwrap();
+    assert!(context.contains("no such luck") && context.contains("papermill.log"), "{context}");
+}
+
+/// NTB-05.
+#[test]
+fn an_environment_without_papermill_is_told_before_any_attempt() {
+    let project = project("");
+    project.write(".decree/routines/nb.ipynb", notebook("", "pass")).mkdir("venv/bin");
+    let said =
+        said(command(&project, &project.path("venv")).args(["run", "-p", "x", "-v", "routine=nb"])).fails(1);
+    assert!(
+        said.text().contains("has no papermill") && said.text().contains("pip install papermill"),
+        "{}",
+        said.text()
+    );
+    assert_eq!(fs::read_dir(project.path(".decree/inbox/dead")).unwrap().count(), 1);
+    assert!(!run_dir(&project).join("attempts").exists());
+}
+
+/// NTB-06.
+#[test]
+fn the_notebooks_that_init_writes_call_the_ai_command() {
+    let project = Project::bare();
+    project.decree(["init", "--ai", "none", "--notebook"]).ok();
+    let ai = "#!/bin/bash\nprintf '%s' \"$1\" > prompt\n";
+    project.write("bin/fake-ai", ai).chmod("bin/fake-ai", 0o755);
+    let config = String::from_utf8(project.read(".decree/config.yml")).unwrap();
+    project.write(
+        ".decree/config.yml",
+        config.replace("ai: \"\"", &format!("ai: {}", project.path("bin/fake-ai").display())),
+    );
+    project.write("specs/01-a.spec.md", "# Do it\n");
+    run(&project, &["process"]).ok();
+    let prompt = String::from_utf8(project.read("prompt")).unwrap();
+    assert!(prompt.contains("specs/01-a.spec.md"), "{prompt}");
+    assert!(run_dir(&project).join("output.ipynb").exists());
+}
+
+/// NTB-07.
+#[test]
+fn a_notebook_that_takes_too_long_is_ended_with_its_kernel() {
+    let project = project("");
+    let work = "import os, time\nopen('pid', 'w').write(str(os.getpid()))\nopen('.decree/pid', 'w').write(str(os.getpid()))\ntime.sleep(600)";
+    project.write(".decree/routines/nb.ipynb", notebook("", work));
+    run(&project, &["run", "-p", "x", "-v", "routine=nb", "--timeout", "30s"]).fails(1);
+    let pid = String::from_utf8(project.read(".decree/pid")).unwrap();
+    assert!(!Path::new("/proc").join(pid).exists(), "the kernel is gone");
+    assert!(!project.exists("pid"));
+}
