@@ -118,8 +118,9 @@ fn name(
     chain: &ChainId,
 ) -> Result<MessageName> {
     if let Some(given) = given {
-        return MessageName::kebab(given)
-            .ok_or_else(|| Error::new(Kind::Usage, format!("'{given}' cannot be a message's name")));
+        // A file that is named like an id is a message with that id.
+        let name = MessageName::kebab(given).filter(|name| MessageId::parse(name.as_str()).is_none());
+        return name.ok_or_else(|| Error::new(Kind::Usage, format!("'{given}' cannot be a message's name")));
     }
     if let Some(spec) = document.get_text("input_file").filter(|path| is_spec(path))
         && let Some(name) = MessageName::from_spec_file(&spec)

@@ -65,6 +65,9 @@ impl Message {
             None => MessageId::root(new_chain()?),
         };
         let input_file = document.get_text("input_file").filter(|path| !path.is_empty());
+        if input_file.as_deref().is_some_and(|path| path.contains('\0')) {
+            return Ok(Err(Rejection::bad("input_file is no path")));
+        }
         let kind = match document.get_text("type").as_deref() {
             None | Some("") if input_file.as_deref().is_some_and(is_spec) => MessageKind::Spec,
             None | Some("" | "task") => MessageKind::Task,

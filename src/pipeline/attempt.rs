@@ -107,8 +107,11 @@ impl Pipeline<'_> {
                 continue;
             }
             let Some(value) = message.document.get_text(&parameter.name) else { continue };
-            if crate::process::environment::is_reserved(&parameter.name) {
-                self.warn(&format!("{} is not for a message to set", parameter.name));
+            if crate::process::environment::is_reserved(&parameter.name) || value.contains('\0') {
+                self.warn(&format!(
+                    "{} is not for a message to set like this; it is left out",
+                    parameter.name
+                ));
             } else {
                 parameters.insert(parameter.name.clone(), value);
             }

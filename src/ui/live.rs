@@ -1,10 +1,12 @@
 //! Progress on a terminal: a row a message, and under the one that is being worked on the last words of its routine.
 
 use std::collections::VecDeque;
+use std::fmt::Write;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use console::{measure_text_width, strip_ansi_codes, truncate_str};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
 use super::lines::begin;
 use super::output::Ui;
@@ -27,8 +29,9 @@ pub struct Live {
     paint: Paint,
     row: Option<ProgressBar>,
     head: String,
-    doing: String,
     tail: VecDeque<String>,
+    /// The tail as it is drawn, below the row.
+    below: Arc<Mutex<String>>,
     partial: Vec<u8>,
 }
 
@@ -41,8 +44,8 @@ impl Live {
             ui,
             row: None,
             head: String::new(),
-            doing: String::new(),
             tail: VecDeque::new(),
+            below: Arc::default(),
             partial: Vec::new(),
         }
     }
@@ -55,13 +58,22 @@ impl Live {
         }
     }
 
-    fn begin_row(&mut self) {
-        let style = ProgressStyle::with_template("{prefix}  {spinner} {msg}")
+    fn begin_row(&mut self, doing: &str) {
+        let below = Arc::clone(&self.below);
+        // The clock runs by itself: a routine that says nothing is still at work.
+        let style = ProgressStyle::with_template("{prefix}  {spinner} {msg} · {took}{below}")
             .expect("the template is fixed")
+            .with_key("took", |state: &ProgressState, out: &mut dyn Write| {
+                let _ = out.write_str(&duration_text(state.elapsed()));
+            })
+            .with_key("below", move |_: &ProgressState, out: &mut dyn Write| {
+                let _ = out.write_str(&below.lock().expect("drawing does not panic"));
+            })
             .tick_chars("⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏ ");
         let row =
             ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(10)).with_style(style);
         row.set_prefix(self.head.clone());
+        row.set_message(doing.to_owned());
         row.enable_steady_tick(Duration::from_millis(120));
         self.row = Some(row);
     }
@@ -72,18 +84,24 @@ impl Live {
         }
         self.tail.clear();
         self.partial.clear();
+        self.below.lock().expect("drawing does not panic").clear();
     }
 
-    fn draw(&self) {
-        let Some(row) = &self.row else { return };
+    fn doing(&self, what: String) {
+        if let Some(row) = &self.row {
+            row.set_message(what);
+        }
+    }
+
+    fn draw_tail(&self) {
         let width = usize::from(console::Term::stderr().size().1).max(20);
-        let mut message = format!("{} · {}", self.doing, duration_text(row.elapsed()));
+        let mut text = String::new();
         for (number, line) in self.tail.iter().enumerate() {
             let lead = if number == 0 { "  └ " } else { "    " };
             let line = truncate_str(line, width.saturating_sub(measure_text_width(lead) + 1), "…");
-            message.push_str(&format!("\n{}", self.paint.dim(&format!("{lead}{line}"))));
+            text.push_str(&format!("\n{}", self.paint.dim(&format!("{lead}{line}"))));
         }
-        row.set_message(message);
+        *self.below.lock().expect("drawing does not panic") = text;
     }
 
     fn output(&mut self, bytes: &[u8]) {
@@ -107,7 +125,7 @@ impl Live {
                 }
             }
         }
-        self.draw();
+        self.draw_tail();
     }
 }
 
@@ -118,29 +136,19 @@ impl Reporter for Live {
             Event::MessageBegins(header) => {
                 self.head = text::row_head(header.id.seq(), &header.name, &header.routine);
             }
-            Event::Checkpointed { files, took } => {
-                self.doing = format!("checkpoint of {} files in {}", grouped(*files), duration_text(*took));
-            }
+            Event::Checkpointed { .. } | Event::AttemptEnds { .. } => {}
             Event::AttemptBegins { number, of, clean_slate } => {
                 self.end_row();
                 let slate = if *clean_slate { ", clean slate" } else { "" };
-                self.doing = format!("attempt {number} of {of}{slate}");
-                self.begin_row();
-                self.draw();
+                self.begin_row(&format!("attempt {number} of {of}{slate}"));
             }
             Event::Output(bytes) => self.output(bytes),
-            Event::Verifying(command) => {
-                self.doing = format!("verifying: {command}");
-                self.draw();
-            }
-            Event::AttemptEnds { .. } => self.draw(),
+            Event::Verifying(command) => self.doing(format!("verifying: {command}")),
             Event::Waiting(delay) => {
-                self.doing = format!("waiting {} before the next attempt", duration_text(*delay));
-                self.draw();
+                self.doing(format!("waiting {} before the next attempt", duration_text(*delay)));
             }
             Event::PutBack(put_back) => {
-                self.doing = format!("put back, {} files verified", grouped(put_back.verified));
-                self.draw();
+                self.doing(format!("put back, {} files verified", grouped(put_back.verified)));
                 for path in &put_back.set_aside {
                     self.say(&format!("  set aside {path}: it is kept with the run"));
                 }
