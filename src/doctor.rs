@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
 use crate::fs::atomic;
-use crate::project::{Layout, Project};
-use crate::routine::{Routine, RoutineKind, RoutineName, Routines, papermill};
+use crate::project::{Layout, Project, RoutineName};
+use crate::routine::{Routine, RoutineKind, Routines, papermill};
 
 /// Less than this, and a checkpoint of an ordinary tree may not fit.
 const LITTLE_SPACE: u64 = 1 << 30;
@@ -55,7 +55,7 @@ impl Finding {
 
 /// Looks at everything.
 pub fn examine(project: &Project) -> Result<Vec<Finding>> {
-    let routines = project.routines()?;
+    let routines = Routines::of(project)?;
     let mut findings = vec![
         Finding::good("config", project.layout.shown(&project.layout.config())),
         bash(),
@@ -76,7 +76,7 @@ pub fn examine(project: &Project) -> Result<Vec<Finding>> {
 /// The cheap part, before the first message: a missing tool should cost a second and no attempts. `names` are the routines
 /// that will be needed, as far as that is known.
 pub fn preflight(project: &Project, names: &[String]) -> Result<()> {
-    let routines = project.routines()?;
+    let routines = Routines::of(project)?;
     let needed: Vec<&Routine> = names
         .iter()
         .filter_map(|name| RoutineName::parse(name).ok())
@@ -224,7 +224,7 @@ fn space(layout: &Layout) -> Finding {
         return Finding::good("disk", "unknown");
     };
     let free = disk.f_bavail.saturating_mul(disk.f_frsize);
-    let found = format!("{} free", crate::ui::bytes(free));
+    let found = format!("{} free", crate::figures::bytes(free));
     match free {
         0..NO_SPACE => {
             Finding::bad("disk", Health::Missing, format!("the disk is full: {found}"), "free some space")

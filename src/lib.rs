@@ -4,19 +4,19 @@
 //!
 //! - [`cli`]: one file a command
 //! - [`ui`]: what people see
+//! - [`report`]: a summary as text
 //! - [`doctor`]: whether everything a routine needs is here
-//! - [`report`]: what is told after the work
 //! - [`pipeline`]: unattended work: checkpoint, attempts, verdict, recovery
 //! - [`history`]: runs and checkpoints by their ids
-//! - [`project`]: where a project and its files are, its config, its lock
 //! - [`routine`]: what carries a message out: found, described, chosen
 //! - [`spec`]: the work that people describe, and what of it is done
-//! - [`message`]: ids of chains and messages, their names, their front matter
+//! - [`message`]: ids, names, front matter, the inbox
+//! - [`project`]: where a project and its files are, its config, its lock
 //! - [`checkpoint`]: the engine: capture a tree, tell what changed, put it back, prove it
 //! - [`process`]: programs, and everything they leave running
 //! - [`fs`]: files that are complete or absent
 //! - [`interrupt`]: being asked to stop
-//! - [`yaml`], [`words`], [`suggest`]: settings with their lines, prose as words, what was meant
+//! - [`yaml`], [`words`], [`suggest`], [`figures`]: settings with their lines, prose as words, what was meant, numbers as people say them
 //! - [`error`]: what failed, why, and what to do next
 //!
 //! `docs/architecture.md` has the whole map, `docs/format.md` everything that is on disk.
@@ -28,6 +28,7 @@ pub mod checkpoint;
 pub mod cli;
 pub mod doctor;
 pub mod error;
+pub mod figures;
 pub mod fs;
 pub mod history;
 pub mod interrupt;

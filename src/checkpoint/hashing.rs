@@ -236,7 +236,7 @@ impl<'w> Worker<'w> {
 fn unreadable(mut failures: Vec<Failure>) -> Error {
     failures.sort_by(|a, b| a.0.cmp(&b.0));
     let lines = failures.iter().map(|(path, error)| format!("{path}: {error}")).collect();
-    let count = super::count(failures.len(), "file");
+    let count = crate::figures::count(failures.len(), "file");
     Error::integrity(format!("the checkpoint is not complete: {count} cannot be read"))
         .details(lines, 20)
         .hint("make them readable, or leave them out with a line in .decreeignore")

@@ -35,9 +35,3 @@ pub mod store;
 mod transfer;
 pub mod walk;
 pub mod workspace;
-
-/// `1 file`, `2 files`.
-pub fn count(number: usize, noun: &str) -> String {
-    let plural = if number == 1 { "" } else { "s" };
-    format!("{number} {noun}{plural}")
-}

@@ -344,7 +344,7 @@ impl Saved {
         if damaged.is_empty() {
             return Ok(entries.len());
         }
-        let count = super::count(damaged.len(), "file");
+        let count = crate::figures::count(damaged.len(), "file");
         Err(Error::integrity(format!("checkpoint {} does not verify: {count} of {}", self.id, entries.len()))
             .details(damaged, 20))
     }

@@ -1,9 +1,9 @@
 //! `decree apply`
 
 use super::Context;
-use crate::checkpoint::count;
 use crate::checkpoint::restore::Outcome;
 use crate::error::{Error, Result};
+use crate::figures::count;
 use crate::history;
 
 /// Do a recorded change again

@@ -6,6 +6,7 @@ use super::{Context, Format};
 use crate::checkpoint::coverage::Coverage;
 use crate::checkpoint::saved::{Saved, path_texts};
 use crate::error::{Error, Result};
+use crate::figures;
 use crate::history::{self, CheckpointRecord, Found};
 use crate::ui;
 
@@ -114,7 +115,11 @@ fn create(context: &Context, args: CreateArgs) -> Result<()> {
         return context.ui.print(&format!("{answer:#}\n"));
     }
     context.ui.print(&format!("{}\n", record.id))?;
-    context.ui.note(&format!("saved {} files, {}", ui::grouped(record.files), ui::bytes(record.bytes)));
+    context.ui.note(&format!(
+        "saved {} files, {}",
+        figures::grouped(record.files),
+        figures::bytes(record.bytes)
+    ));
     context.ui.note(&format!("back to it: `decree revert {}`", record.id));
     Ok(())
 }
@@ -139,8 +144,8 @@ fn list(context: &Context, args: &ListArgs) -> Result<()> {
             vec![
                 record.id.clone(),
                 record.created_at.clone(),
-                format!("{} files", ui::grouped(record.files)),
-                ui::bytes(record.bytes),
+                format!("{} files", figures::grouped(record.files)),
+                figures::bytes(record.bytes),
                 record.reason.clone().unwrap_or_default(),
             ]
         })
@@ -179,7 +184,10 @@ fn show(context: &Context, args: &ShowArgs) -> Result<()> {
         rows.push(vec!["created".to_owned(), record.created_at]);
         rows.extend(record.reason.map(|reason| vec!["reason".to_owned(), reason]));
     }
-    rows.push(vec!["holds".to_owned(), format!("{} files, {}", ui::grouped(files as u64), ui::bytes(bytes))]);
+    rows.push(vec![
+        "holds".to_owned(),
+        format!("{} files, {}", figures::grouped(files as u64), figures::bytes(bytes)),
+    ]);
     rows.push(vec!["tree".to_owned(), manifest.tree.hash().to_string()]);
     rows.extend(coverage_rows(&manifest.coverage));
     context.ui.print(&ui::table(&rows))?;
@@ -195,7 +203,7 @@ fn coverage_rows(coverage: &Coverage) -> Vec<Vec<String>> {
         |what: &str, names: Vec<String>| (!names.is_empty()).then(|| vec![what.to_owned(), names.join(", ")]);
     let mut ignored = path_texts(&coverage.ignored_dirs);
     if coverage.ignored_files > 0 {
-        ignored.push(format!("{} single files", ui::grouped(coverage.ignored_files)));
+        ignored.push(format!("{} single files", figures::grouped(coverage.ignored_files)));
     }
     [
         row("ignored", ignored),
@@ -228,7 +236,7 @@ fn verify(context: &Context, args: &VerifyArgs) -> Result<()> {
             Ok(entries) => context.ui.print(&format!(
                 "{}  whole, {} entries verified\n",
                 checkpoint.id(),
-                ui::grouped(entries as u64)
+                figures::grouped(entries as u64)
             ))?,
             Err(error) if args.id.is_some() => return Err(error),
             Err(error) => {

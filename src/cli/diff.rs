@@ -7,6 +7,7 @@ use super::Context;
 use crate::checkpoint::patch::write::ChangeCount;
 use crate::checkpoint::saved::Saved;
 use crate::error::{Error, IoContext, Result};
+use crate::figures;
 use crate::history::{self, Found};
 use crate::ui;
 
@@ -104,9 +105,9 @@ fn stat(context: &Context, changes: impl Iterator<Item = (String, ChangeCount)>)
     }
     let total = format!(
         "{}, +{} −{}\n",
-        crate::checkpoint::count(rows.len(), "path"),
-        ui::grouped(added),
-        ui::grouped(removed)
+        crate::figures::count(rows.len(), "path"),
+        figures::grouped(added),
+        figures::grouped(removed)
     );
     context.ui.print(&format!("{}{total}", ui::table(&rows)))
 }

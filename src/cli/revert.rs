@@ -1,11 +1,11 @@
 //! `decree revert`
 
 use super::Context;
-use crate::checkpoint::count;
 use crate::checkpoint::restore::{Outcome, Restored};
 use crate::checkpoint::saved::Saved;
 use crate::checkpoint::workspace::Workspace;
 use crate::error::Result;
+use crate::figures::count;
 use crate::history::{self, Found};
 
 /// Undo a run, or everything since a checkpoint

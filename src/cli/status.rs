@@ -3,11 +3,12 @@
 use serde_json::json;
 
 use super::{Context, Format};
-use crate::checkpoint::count;
 use crate::error::Result;
+use crate::figures;
+use crate::figures::count;
 use crate::history;
 use crate::message::{Document, Inbox, MessageId};
-use crate::pipeline::{RunDir, RunResult, Selection, Unfinished, duration_text, planned};
+use crate::pipeline::{RunDir, RunResult, Selection, Unfinished, planned};
 use crate::project::Project;
 use crate::spec::Tracker;
 use crate::ui;
@@ -71,7 +72,7 @@ pub fn status(context: &Context, args: &StatusArgs) -> Result<()> {
     ]);
     rows.push(vec![
         "store".to_owned(),
-        format!("{} · {}", ui::bytes(usage.bytes), count(checkpoints, "checkpoint")),
+        format!("{} · {}", figures::bytes(usage.bytes), count(checkpoints, "checkpoint")),
     ]);
     if let Some(run) = unfinished {
         rows.push(vec![
@@ -126,7 +127,7 @@ fn dead_letters(project: &Project) -> Result<Vec<DeadLetter>> {
 fn latest(project: &Project, id: &str) -> Option<String> {
     let run = RunDir::of(&project.layout, &MessageId::parse(id)?);
     let result = RunResult::read(&run.saved().result_path()).ok()??;
-    let took = duration_text(std::time::Duration::from_millis(result.story.duration_ms));
+    let took = figures::duration(std::time::Duration::from_millis(result.story.duration_ms));
     let lines = result.seal.map_or(String::new(), |seal| format!("  +{} −{}", seal.added, seal.removed));
     Some(format!("{}  {took}{lines}", result.story.status.word()))
 }

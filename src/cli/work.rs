@@ -6,11 +6,11 @@ use super::{Context, Format};
 use crate::checkpoint::workspace::Workspace;
 use crate::doctor;
 use crate::error::{IoContext, Result};
+use crate::pipeline::Summary;
 use crate::pipeline::events::Reporter;
 use crate::pipeline::{Pipeline, Settings, Unfinished};
 use crate::process;
 use crate::project::{Lock, Project};
-use crate::report::Summary;
 use crate::report::text::{self, Paint};
 use crate::ui::{Lines, Live};
 

@@ -88,7 +88,7 @@ impl Meter {
             return Some(format!("all {attempts} attempts are used"));
         }
         if !time.is_zero() && self.began.elapsed() >= time {
-            return Some(format!("the time of {} is over", super::duration_text(time)));
+            return Some(format!("the time of {} is over", crate::figures::duration(time)));
         }
         None
     }

@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use super::result::{AttemptRecord, PutBack};
+use super::summary::{MessageSummary, Summary};
 use crate::message::MessageId;
-use crate::report::{MessageSummary, Summary};
 
 /// A message that is about to be worked on.
 #[derive(Clone, Debug)]

@@ -28,7 +28,7 @@ pub fn render(name: &str, lessons: &[Lesson<'_>]) -> String {
         "# What was tried before: {name}\n\n\
          {} failed. The tree has been put back to what it was before the first one; this is the last attempt.\n\
          What follows is what is known of each.\n",
-        crate::checkpoint::count(lessons.len(), "attempt"),
+        crate::figures::count(lessons.len(), "attempt"),
     );
     for lesson in lessons {
         attempt(&mut out, lesson);
@@ -38,7 +38,7 @@ pub fn render(name: &str, lessons: &[Lesson<'_>]) -> String {
 
 fn attempt(out: &mut String, lesson: &Lesson<'_>) {
     let record = lesson.record;
-    let took = super::duration_text(Duration::from_millis(record.duration_ms));
+    let took = crate::figures::duration(Duration::from_millis(record.duration_ms));
     let mut line = |text: String| {
         out.push_str(&text);
         out.push('\n');
@@ -52,12 +52,9 @@ fn attempt(out: &mut String, lesson: &Lesson<'_>) {
     line(format!("- diff against the tree before the first attempt: `{}`", lesson.diff));
     line(match lesson.changed.len() {
         0 => "- changed nothing".to_owned(),
-        n => format!(
-            "- changed {} (+{} −{}):",
-            crate::checkpoint::count(n, "file"),
-            record.added,
-            record.removed
-        ),
+        n => {
+            format!("- changed {} (+{} −{}):", crate::figures::count(n, "file"), record.added, record.removed)
+        }
     });
     for path in lesson.changed.iter().take(NAMED) {
         line(format!("  - {path}"));

@@ -27,6 +27,7 @@ mod run_dir;
 mod running;
 mod secrets;
 mod settle;
+mod summary;
 mod take;
 mod verdict;
 mod work;
@@ -36,37 +37,11 @@ pub use recovery::Unfinished;
 pub use result::{AttemptRecord, PutBack, RunResult, Story};
 pub use run_dir::RunDir;
 pub use running::Running;
+pub use summary::{FileChange, MessageSummary, Summary};
 pub use verdict::{Ending, Verdict};
 pub use work::{Pipeline, Selection, Settings, planned};
-
-use std::time::Duration;
 
 /// Now, as every file has it.
 pub fn now_text() -> String {
     jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
-}
-
-/// A duration as people say it: `2m 14s`.
-pub fn duration_text(duration: Duration) -> String {
-    let seconds = duration.as_secs();
-    match seconds {
-        0..10 => format!("{:.1}s", duration.as_secs_f64()),
-        10..60 => format!("{seconds}s"),
-        60..3600 => format!("{}m {:02}s", seconds / 60, seconds % 60),
-        _ => format!("{}h {:02}m", seconds / 3600, seconds / 60 % 60),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn durations_read_well() {
-        for (millis, text) in
-            [(40, "0.0s"), (2_340, "2.3s"), (31_000, "31s"), (134_000, "2m 14s"), (3_723_000, "1h 02m")]
-        {
-            assert_eq!(duration_text(Duration::from_millis(millis)), text);
-        }
-    }
 }

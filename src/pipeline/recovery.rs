@@ -52,7 +52,7 @@ impl Pipeline<'_> {
         };
         let ended = running.mark().map_or(0, |mark| leftovers::end(&mark));
         if ended > 0 {
-            let count = crate::checkpoint::count(ended, "process").replace("processs", "processes");
+            let count = crate::figures::count(ended, "process");
             self.warn(&format!("{count} of run {} were still at work; they were ended", running.id()?));
         }
         let _shield = interrupt::shield();

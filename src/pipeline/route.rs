@@ -7,7 +7,8 @@ use crate::error::Result;
 use crate::interrupt;
 use crate::message::{Document, Message, MessageName, Rejection};
 use crate::process::Exec;
-use crate::routine::{Routine, RoutineKind, RoutineName, router};
+use crate::project::RoutineName;
+use crate::routine::{Routine, RoutineKind, router};
 
 /// A router that takes longer is not answering.
 const PATIENCE: Duration = Duration::from_secs(120);

@@ -204,7 +204,7 @@ impl Pipeline<'_> {
         let mended = own.mend()?;
         let mut told = Vec::new();
         if !mended.restored.is_empty() {
-            let count = crate::checkpoint::count(mended.restored.len(), "file");
+            let count = crate::figures::count(mended.restored.len(), "file");
             told.push(format!("the routine removed {count} of decree's own; they are back"));
         }
         if mended.tracker {

@@ -6,6 +6,7 @@ use super::events::Event;
 use super::result::RunResult;
 use super::run_dir::RunDir;
 use super::running::Running;
+use super::summary::MessageSummary;
 use super::take::dead_letter;
 use super::verdict::Verdict;
 use super::work::Pipeline;
@@ -13,7 +14,6 @@ use crate::checkpoint::manifest::Manifest;
 use crate::error::{IoContext, Result};
 use crate::message::Document;
 use crate::project::Layout;
-use crate::report::MessageSummary;
 use crate::spec::Tracker;
 
 impl Pipeline<'_> {
@@ -60,7 +60,7 @@ impl Pipeline<'_> {
         if !result.story.kept {
             let error = match result.story.attempts.len() {
                 0 => result.story.reason.clone(),
-                n => format!("{} ({})", result.story.reason, crate::checkpoint::count(n, "attempt")),
+                n => format!("{} ({})", result.story.reason, crate::figures::count(n, "attempt")),
             };
             return self.inbox.bury(&file, &dead_letter(&text, &error, result.story.status));
         }

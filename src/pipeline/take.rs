@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use super::events::Event;
 use super::run_dir::RunDir;
+use super::summary::MessageSummary;
 use super::verdict::Verdict;
 use super::work::Pipeline;
 use crate::error::{IoContext, Kind, Result};
 use crate::message::{ChainId, Document, Message, MessageId, Rejection};
 use crate::project::parse_duration;
-use crate::report::MessageSummary;
 use crate::routine::{Routine, RoutineKind, papermill};
 use crate::yaml::Mistake;
 

@@ -91,7 +91,7 @@ impl Ending {
             Ending::TimedOut { after_ms } => {
                 format!(
                     "timed out after {}",
-                    super::duration_text(std::time::Duration::from_millis(*after_ms))
+                    crate::figures::duration(std::time::Duration::from_millis(*after_ms))
                 )
             }
             Ending::Verify { code: Some(code), command } => format!("verify: `{command}` exited {code}"),

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::budget::Meter;
 use super::events::{Event, Reporter};
+use super::summary::{MessageSummary, Summary};
 use super::take::Taken;
 use super::verdict::Verdict;
 use crate::checkpoint::workspace::Workspace;
@@ -14,7 +15,6 @@ use crate::message::{ChainId, Document, Inbox, MessageId, MessageName};
 use crate::process::environment::child_environment;
 use crate::process::redact::Redactor;
 use crate::project::{Config, Layout, Project};
-use crate::report::{MessageSummary, Summary};
 use crate::routine::Routines;
 use crate::spec::{Spec, Specs, Tracker};
 
@@ -72,7 +72,7 @@ impl<'p> Pipeline<'p> {
             config,
             workspace,
             settings,
-            routines: project.routines()?,
+            routines: Routines::of(project)?,
             inbox: Inbox::of(layout),
             environment: child_environment(variables.clone(), &config.pass_env),
             redactor: Redactor::from_environment(&variables),

@@ -3,6 +3,7 @@
 mod config;
 mod layout;
 mod lock;
+mod routine_name;
 mod units;
 
 use std::path::{Path, PathBuf};
@@ -10,6 +11,7 @@ use std::path::{Path, PathBuf};
 pub use config::{Budget, Commands, Config, Hooks, OnNoChange, Policy, SensitiveConfig};
 pub use layout::Layout;
 pub use lock::Lock;
+pub use routine_name::{BadName, RoutineName};
 pub use units::{parse_duration, parse_size};
 
 use crate::checkpoint::restore::{Recovered, recover};
@@ -17,7 +19,6 @@ use crate::checkpoint::sensitive::Sensitive;
 use crate::checkpoint::workspace::Workspace;
 use crate::error::{Error, IoContext, Result};
 use crate::fs::atomic;
-use crate::routine::Routines;
 
 /// A project directory that was found and read.
 pub struct Project {
@@ -42,13 +43,6 @@ impl Project {
         let layout = Layout::new(root.to_owned());
         let config = Config::read(&layout.config())?;
         Ok(Project { layout, config })
-    }
-
-    /// The routines there are.
-    pub fn routines(&self) -> Result<Routines> {
-        let own = std::iter::once(self.layout.routines());
-        let shared = self.config.routine_paths.iter().map(|path| self.layout.root().join(path));
-        Routines::discover(&own.chain(shared).collect::<Vec<_>>(), self.config.notebook_support)
     }
 
     /// The checkpoint engine for this project.

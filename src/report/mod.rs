@@ -1,6 +1,3 @@
-//! What is told after the work: `summary.json`, and what is made of it.
+//! What is made of a summary: renderers that are pure; somebody else delivers.
 
-mod summary;
 pub mod text;
-
-pub use summary::{FileChange, MessageSummary, Summary};

@@ -4,9 +4,8 @@ use std::time::Duration;
 
 use console::{Style, pad_str};
 
-use super::summary::{MessageSummary, Summary};
-use crate::checkpoint::count;
-use crate::pipeline::{AttemptRecord, Verdict, duration_text};
+use crate::figures::{count, duration, grouped};
+use crate::pipeline::{AttemptRecord, MessageSummary, Summary, Verdict};
 
 /// Whether to use colours.
 #[derive(Clone, Copy, Debug)]
@@ -60,7 +59,7 @@ pub fn row(message: &MessageSummary, paint: Paint) -> String {
     if message.attempts.is_empty() {
         return format!("{head}  {mark}  {}", message.reason).trim_end().to_owned();
     }
-    let time = duration_text(Duration::from_millis(message.duration_ms));
+    let time = duration(Duration::from_millis(message.duration_ms));
     let attempts = count(message.attempts.len(), "attempt");
     let change = match message.kept && !message.files.is_empty() {
         true => format!("+{} −{}  {}", message.added, message.removed, count(message.files.len(), "file")),
@@ -92,7 +91,7 @@ pub fn closing(summary: &Summary, paint: Paint) -> String {
             n => paint.bad(&format!("✗ {n} put back")),
         },
         paint.dim(&format!("{} skipped", summary.skipped)),
-        duration_text(summary.duration()),
+        duration(summary.duration()),
     ];
     if summary.usage.usd > 0.0 {
         counts.push(format!("${:.2}", summary.usage.usd));
@@ -119,7 +118,7 @@ pub fn failure(message: &MessageSummary, paint: Paint) -> String {
             message.name,
             count(total, "attempt"),
             message.reason,
-            crate::ui::grouped(put_back.verified),
+            grouped(put_back.verified),
         ),
         (None, _) => format!("{}: {}", message.name, message.reason),
     };

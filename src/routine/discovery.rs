@@ -7,11 +7,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::header::Header;
-use super::name::RoutineName;
 use super::notebook::Notebook;
 use super::parameters::{self, Parameter};
 use crate::error::{Error, IoContext, Result};
 use crate::fs::usable::{Problem, regular_file, shown_in_project};
+use crate::project::{Project, RoutineName};
 use crate::suggest::{closest, did_you_mean};
 
 /// A script or a notebook that carries messages out.
@@ -72,6 +72,13 @@ impl Routine {
 }
 
 impl Routines {
+    /// Those of a project: its own, then those of `routine_paths`.
+    pub fn of(project: &Project) -> Result<Routines> {
+        let own = std::iter::once(project.layout.routines());
+        let shared = project.config.routine_paths.iter().map(|path| project.layout.root().join(path));
+        Routines::discover(&own.chain(shared).collect::<Vec<_>>(), project.config.notebook_support)
+    }
+
     /// Looks into the project's own directory and then into shared ones. A missing directory is no error.
     ///
     /// The first directory that has a file of a name decides, even if that file turns out to be unusable: something else must not

@@ -7,7 +7,6 @@
 mod discovery;
 mod header;
 mod invocation;
-mod name;
 mod notebook;
 pub mod papermill;
 mod parameters;
@@ -15,5 +14,4 @@ pub mod router;
 
 pub use discovery::{Routine, RoutineKind, Routines};
 pub use invocation::Invocation;
-pub use name::{BadName, RoutineName};
 pub use parameters::{Parameter, STANDARD_PARAMETERS};

@@ -4,10 +4,10 @@ use std::io::{self, Write};
 
 use super::output::Ui;
 use super::progress::Bar;
-use super::text::grouped;
 use crate::checkpoint::progress::Progress;
+use crate::figures::duration;
+use crate::figures::grouped;
 use crate::fs::random_hex;
-use crate::pipeline::duration_text;
 use crate::pipeline::events::{Event, Reporter};
 use crate::report::text::{self, Paint};
 
@@ -99,7 +99,7 @@ impl Reporter for Lines {
                 self.line(&self.paint.strong(&title));
             }
             Event::Checkpointed { files, took } => {
-                self.line(&format!("  checkpoint: {} files in {}", grouped(*files), duration_text(*took)));
+                self.line(&format!("  checkpoint: {} files in {}", grouped(*files), duration(*took)));
             }
             Event::AttemptBegins { number, of, clean_slate } => {
                 self.echoed = 0;
@@ -112,7 +112,7 @@ impl Reporter for Lines {
             Event::Verifying(_) => {}
             Event::AttemptEnds { record, of } => {
                 self.close_fence();
-                let took = duration_text(std::time::Duration::from_millis(record.duration_ms));
+                let took = duration(std::time::Duration::from_millis(record.duration_ms));
                 let change = match record.files {
                     0 => "nothing changed".to_owned(),
                     files => format!("+{} −{}, {files} files", record.added, record.removed),
@@ -123,7 +123,7 @@ impl Reporter for Lines {
                 ));
             }
             Event::Waiting(delay) => {
-                self.line(&format!("  waiting {} before the next attempt", duration_text(*delay)))
+                self.line(&format!("  waiting {} before the next attempt", duration(*delay)))
             }
             Event::PutBack(put_back) => {
                 let files = grouped(put_back.verified);
@@ -151,10 +151,10 @@ impl Reporter for Lines {
 pub(super) fn begin(messages: usize, specs: usize) -> String {
     let mut parts = vec![format!("decree {}", env!("CARGO_PKG_VERSION"))];
     if messages > 0 {
-        parts.push(format!("{} waiting", crate::checkpoint::count(messages, "message")));
+        parts.push(format!("{} waiting", crate::figures::count(messages, "message")));
     }
     if specs > 0 || messages == 0 {
-        parts.push(format!("{} to process", crate::checkpoint::count(specs, "spec")));
+        parts.push(format!("{} to process", crate::figures::count(specs, "spec")));
     }
     parts.join(" · ")
 }

@@ -11,9 +11,9 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use super::lines::begin;
 use super::output::Ui;
 use super::progress::Bar;
-use super::text::grouped;
 use crate::checkpoint::progress::Progress;
-use crate::pipeline::duration_text;
+use crate::figures::duration;
+use crate::figures::grouped;
 use crate::pipeline::events::{Event, Reporter};
 use crate::report::text::{self, Paint};
 
@@ -64,7 +64,7 @@ impl Live {
         let style = ProgressStyle::with_template("{prefix}  {spinner} {msg} · {took}{below}")
             .expect("the template is fixed")
             .with_key("took", |state: &ProgressState, out: &mut dyn Write| {
-                let _ = out.write_str(&duration_text(state.elapsed()));
+                let _ = out.write_str(&duration(state.elapsed()));
             })
             .with_key("below", move |_: &ProgressState, out: &mut dyn Write| {
                 let _ = out.write_str(&below.lock().expect("drawing does not panic"));
@@ -145,7 +145,7 @@ impl Reporter for Live {
             Event::Output(bytes) => self.output(bytes),
             Event::Verifying(command) => self.doing(format!("verifying: {command}")),
             Event::Waiting(delay) => {
-                self.doing(format!("waiting {} before the next attempt", duration_text(*delay)));
+                self.doing(format!("waiting {} before the next attempt", duration(*delay)));
             }
             Event::PutBack(put_back) => {
                 self.doing(format!("put back, {} files verified", grouped(put_back.verified)));

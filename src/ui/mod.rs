@@ -11,4 +11,4 @@ pub use lines::Lines;
 pub use live::Live;
 pub use output::{Color, Ui};
 pub use progress::Bar;
-pub use text::{bytes, grouped, table};
+pub use text::table;

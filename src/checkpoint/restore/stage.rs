@@ -42,7 +42,7 @@ pub fn stage(root: &Root, patch: &Patch, direction: Direction, steps: &[Step], d
         return Err(failures.into_iter().next().expect("there is one"));
     }
     let lines = failures.iter().map(ToString::to_string).collect();
-    let count = crate::checkpoint::count(failures.len(), "file");
+    let count = crate::figures::count(failures.len(), "file");
     Err(Error::new(first.kind(), format!("{count} cannot be rebuilt")).details(lines, 20))
 }
 

@@ -290,7 +290,7 @@ impl<'r> Transaction<'r> {
         if wrong.is_empty() {
             return Ok(());
         }
-        let count = crate::checkpoint::count(wrong.len(), "path");
+        let count = crate::figures::count(wrong.len(), "path");
         Err(Error::integrity(format!("{}: {count} did not verify", self.journal.what))
             .details(wrong, 20)
             .detail(format!("what was replaced is in {}", self.dir.display())))

@@ -479,7 +479,7 @@ fn unreadable(failures: Vec<Failure>) -> Error {
             format!("{}: {error}", crate::checkpoint::quote::for_people(path))
         })
         .collect();
-    Error::integrity(format!("{} cannot be read", crate::checkpoint::count(failures.len(), "path")))
+    Error::integrity(format!("{} cannot be read", crate::figures::count(failures.len(), "path")))
         .details(lines, 20)
         .hint("make them readable, or leave them out with a line in .decreeignore")
 }

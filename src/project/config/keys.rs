@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::settings::{Config, OnNoChange};
 use crate::checkpoint::ignore::PatternList;
+use crate::project::RoutineName;
 use crate::project::units::{parse_duration, parse_size};
-use crate::routine::RoutineName;
 use crate::yaml::{Node, ScalarKind, Value};
 
 /// A key with its section before the dot, and how its value is taken.

@@ -5,9 +5,11 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::budget::Usage;
+use super::result::{AttemptRecord, PutBack, RunResult};
+use super::verdict::Verdict;
 use crate::error::Result;
 use crate::fs::atomic;
-use crate::pipeline::{AttemptRecord, PutBack, RunResult, Usage, Verdict};
 
 /// The version of the format.
 const VERSION: u32 = 1;
@@ -108,7 +110,7 @@ impl Summary {
             version: VERSION,
             decree: env!("CARGO_PKG_VERSION").to_owned(),
             command: command.to_owned(),
-            started_at: crate::pipeline::now_text(),
+            started_at: super::now_text(),
             duration_ms: 0,
             kept: 0,
             put_back: 0,

@@ -1,0 +1,84 @@
+//! Numbers, times and amounts as people say them.
+
+use std::time::Duration;
+
+/// `1 file`, `2 files`.
+pub fn count(number: usize, noun: &str) -> String {
+    let plural = match (number, noun.ends_with('s')) {
+        (1, _) => "",
+        (_, false) => "s",
+        (_, true) => "es",
+    };
+    format!("{number} {noun}{plural}")
+}
+
+/// A duration as people say it: `2m 14s`.
+pub fn duration(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    match seconds {
+        0..10 => format!("{:.1}s", duration.as_secs_f64()),
+        10..60 => format!("{seconds}s"),
+        60..3600 => format!("{}m {:02}s", seconds / 60, seconds % 60),
+        _ => format!("{}h {:02}m", seconds / 3600, seconds / 60 % 60),
+    }
+}
+
+/// `78,622`.
+pub fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut out = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// `1.3 GB`.
+pub fn bytes(number: u64) -> String {
+    let units = ["kB", "MB", "GB", "TB"];
+    if number < 1000 {
+        return format!("{number} B");
+    }
+    let mut value = number as f64 / 1000.0;
+    let mut unit = 0;
+    while value >= 999.5 && unit + 1 < units.len() {
+        value /= 1000.0;
+        unit += 1;
+    }
+    match value < 10.0 {
+        true => format!("{value:.1} {}", units[unit]),
+        false => format!("{value:.0} {}", units[unit]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_read_well() {
+        assert_eq!(grouped(0), "0");
+        assert_eq!(grouped(1_234_567), "1,234,567");
+        assert_eq!(bytes(999), "999 B");
+        assert_eq!(bytes(1_290_000_000), "1.3 GB");
+        assert_eq!(bytes(999_600), "1.0 MB");
+    }
+
+    #[test]
+    fn durations_read_well() {
+        for (millis, text) in
+            [(40, "0.0s"), (2_340, "2.3s"), (31_000, "31s"), (134_000, "2m 14s"), (3_723_000, "1h 02m")]
+        {
+            assert_eq!(duration(Duration::from_millis(millis)), text);
+        }
+    }
+
+    #[test]
+    fn one_is_not_many() {
+        assert_eq!((count(1, "file"), count(0, "file")), ("1 file".to_owned(), "0 files".to_owned()));
+        assert_eq!(count(2, "process"), "2 processes");
+    }
+}
