@@ -4,6 +4,7 @@
 mod apply;
 mod criteria;
 mod damage;
+mod demo;
 mod generate;
 mod harness;
 mod ignore_oracle;
@@ -14,4 +15,5 @@ mod oracle;
 mod process;
 mod property;
 mod revert;
+mod terminal;
 mod without_tools;

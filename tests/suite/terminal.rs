@@ -1,0 +1,100 @@
+//! What people see on a terminal, through a real pseudo-terminal; and what a log sees without one.
+
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::OwnedFd;
+use std::process::Stdio;
+use std::thread;
+
+use nix::pty::{OpenptyResult, Winsize, openpty};
+
+use crate::harness::Project;
+
+fn project() -> Project {
+    let project = Project::new();
+    project.write(".decree/config.yml", "max_retries: 1\n");
+    project.write("specs/01-say.spec.md", "# Say\n");
+    let routine = "# Develop\necho 'first words'\necho 'last words'\nsleep 1\necho done > out\n[ \"$DECREE_ATTEMPT\" = 2 ]\n";
+    project.write(".decree/routines/develop.sh", routine);
+    project
+}
+
+/// Runs decree on a pseudo-terminal; returns everything it drew, and its exit code.
+fn on_a_terminal(project: &Project, arguments: &[&str]) -> (String, i32) {
+    let size = Winsize { ws_row: 40, ws_col: 100, ws_xpixel: 0, ws_ypixel: 0 };
+    let OpenptyResult { master, slave } = openpty(Some(&size), None).unwrap();
+    let end = |fd: &OwnedFd| Stdio::from(fd.try_clone().unwrap());
+    let mut command = project.command();
+    command.env("TERM", "xterm-256color").args(arguments);
+    command.stdin(end(&slave)).stdout(end(&slave)).stderr(end(&slave));
+    let mut child = command.spawn().unwrap();
+    drop(command);
+    drop(slave);
+    let reader = thread::spawn(move || {
+        let mut drawn = Vec::new();
+        // The other side is closed with an error, not with an end.
+        let _ = File::from(master).read_to_end(&mut drawn);
+        String::from_utf8_lossy(&drawn).into_owned()
+    });
+    let code = child.wait().unwrap().code().unwrap_or(-1);
+    (reader.join().unwrap(), code)
+}
+
+/// SEE-02.
+#[test]
+fn a_terminal_shows_a_row_that_moves_and_the_last_words_of_the_routine() {
+    let project = project();
+    let (drawn, code) = on_a_terminal(&project, &["process"]);
+    assert_eq!(code, 0, "{drawn}");
+    for part in [
+        "1 spec to process",
+        "attempt 1 of 2",
+        "clean slate",
+        "└ first words",
+        "last words",
+        "✓ kept",
+        "\x1b[",
+    ] {
+        assert!(drawn.contains(part), "{part:?} is not in {drawn:?}");
+    }
+}
+
+/// SEE-03.
+#[test]
+fn a_bar_shows_how_far_the_checkpoint_of_a_large_tree_is() {
+    let project = project();
+    for number in 0..6000 {
+        project.write(format!("many/{:02}/{number}", number % 50), vec![b'x'; 3000]);
+    }
+    let (drawn, _) = on_a_terminal(&project, &["process"]);
+    assert!(drawn.contains("reading") && drawn.contains("files"), "{drawn:?}");
+}
+
+/// SEE-02.
+#[test]
+fn without_a_terminal_there_are_plain_lines() {
+    let project = project();
+    let said = project.decree(["process"]).ok();
+    for text in [&said.err, &said.text()] {
+        assert!(!text.contains('\x1b') && !text.contains('\r'), "{text:?}");
+    }
+    for line in [
+        "  attempt 1 of 2",
+        "first words",
+        "last words",
+        "  attempt 1 of 2: exit 1 ·",
+        "  attempt 2 of 2, on a clean slate",
+    ] {
+        assert!(said.err.lines().any(|said| said.starts_with(line)), "{line:?} is not in {}", said.err);
+    }
+    assert!(said.text().contains("✓ 1 kept"), "{}", said.text());
+}
+
+#[test]
+fn verbose_shows_everything_on_a_terminal_and_quiet_nothing_but_the_end() {
+    let (drawn, _) = on_a_terminal(&project(), &["--verbose", "process"]);
+    assert!(drawn.contains("first words\r\nlast words\r\n"), "{drawn:?}");
+    let said = project().decree(["-q", "process"]).ok();
+    assert_eq!(said.err, "");
+    assert!(said.text().contains("✓ 1 kept"), "{}", said.text());
+}
