@@ -1,13 +1,18 @@
 //! What changed since a checkpoint.
 
-use super::entry::{Entry, Node, Tree};
+use std::cmp::Ordering;
+use std::collections::BTreeSet;
+
+use super::entry::Node;
+use super::hash::ContentHash;
 use super::hashing::hash_missing;
 use super::manifest::Manifest;
 use super::opened::Opened;
 use super::path::TreePath;
 use super::progress::Progress;
 use super::stat_cache::StatCache;
-use super::walk::{Baseline, Walker};
+use super::tree::{Entry, Tree, combined_hash};
+use super::walk::{Baseline, Walk, Walker};
 use super::workspace::Workspace;
 use crate::error::Result;
 
@@ -31,8 +36,6 @@ pub struct Changes<'r> {
     pub list: Vec<Change>,
     /// New things out of scope: a revert moves them away.
     pub beside: Vec<TreePath>,
-    /// The tree as it is now.
-    pub now: Tree,
     _opened: Opened<'r>,
 }
 
@@ -52,72 +55,92 @@ impl Workspace {
         let opened = Opened::new(&self.root, std::mem::take(&mut walk.opened));
         hash_missing(&self.root, &mut walk, None, true, progress)?;
         let beside = std::mem::take(&mut walk.beside);
-        let now = walk.into_tree();
-        Ok(Changes { list: differences(&manifest.tree, &now), beside, now, _opened: opened })
+        let mut list = differences(&manifest.tree, walk);
+        add_dirs_that_stay(&manifest.tree, &mut list);
+        Ok(Changes { list, beside, _opened: opened })
     }
 }
 
-/// The paths at which two trees differ.
-///
-/// A directory with a mode of its own that lost its last entry, or got its first, is among them although it
-/// did not change itself: whoever applies the diff has to know that it stays when it is empty.
-pub fn differences(before: &Tree, after: &Tree) -> Vec<Change> {
-    let mut changes = plain_differences(before, after);
-    let mut staying = Vec::new();
-    for change in &changes {
-        if change.before.is_some() && change.after.is_some() {
-            continue;
+impl Changes<'_> {
+    /// The combined hash of the tree as it is now, given the checkpoint that it was compared with.
+    pub fn hash_now(&self, before: &Tree) -> ContentHash {
+        if self.list.iter().all(|change| change.before == change.after) {
+            return before.hash();
         }
-        for dir in change.path.ancestors() {
-            let stays = before.get(&dir).filter(|node| after.get(&dir) == Some(*node));
-            if let Some(node) = stays
-                && (before.is_empty_dir(&dir) || after.is_empty_dir(&dir))
-            {
-                staying.push(Change { path: dir, before: Some(*node), after: Some(*node) });
+        let mut changes = self.list.iter().peekable();
+        let mut old = before.iter().peekable();
+        combined_hash(std::iter::from_fn(|| {
+            loop {
+                let Some(change) = changes.peek() else { return old.next() };
+                let (dir, name) = change.path.split();
+                match old.peek().map(|entry| entry.cmp_in(dir, name)) {
+                    Some(Ordering::Less) => return old.next(),
+                    Some(Ordering::Equal) => drop(old.next()),
+                    Some(Ordering::Greater) | None => {}
+                }
+                let change = changes.next().expect("it was there above");
+                if let Some(node) = change.after {
+                    return Some(Entry::at(&change.path, node));
+                }
             }
+        }))
+    }
+}
+
+/// The paths at which a tree differs from what a walk found.
+fn differences(before: &Tree, now: Walk) -> Vec<Change> {
+    let mut changes = Vec::new();
+    let mut old = before.iter().peekable();
+    let removed = |entry: Entry<'_>| Change { path: entry.path(), before: Some(entry.node), after: None };
+    now.into_entries(|dir, name, node| {
+        while let Some(entry) = old.next_if(|entry| entry.cmp_in(dir, name) == Ordering::Less) {
+            changes.push(removed(entry));
+        }
+        let was = old.next_if(|entry| entry.cmp_in(dir, name) == Ordering::Equal).map(|entry| entry.node);
+        if node.is_some() && node != was {
+            changes.push(Change { path: TreePath::joined(dir, name), before: was, after: node });
+        }
+    });
+    changes.extend(old.map(removed));
+    changes
+}
+
+/// A directory with a mode of its own that lost its last entry, or got its first, is a change although it
+/// did not change itself: whoever applies the diff has to know that it stays when it is empty.
+fn add_dirs_that_stay(before: &Tree, changes: &mut Vec<Change>) {
+    let mut dirs = BTreeSet::new();
+    let mut last = None;
+    for change in changes.iter().filter(|change| change.before.is_none() || change.after.is_none()) {
+        let parent = change.path.split().0;
+        // Sorted paths: most have the parent of the one before.
+        if last != Some(parent) {
+            dirs.extend(change.path.ancestors());
+            last = Some(parent);
+        }
+    }
+    let mut staying = Vec::new();
+    for path in dirs {
+        let node = before.get(&path).filter(Node::is_dir);
+        let changed = changes.binary_search_by(|change| change.path.cmp(&path)).is_ok();
+        if node.is_some() && !changed && (before.is_empty_dir(&path) || is_empty_now(before, changes, &path))
+        {
+            staying.push(Change { path, before: node, after: node });
         }
     }
     if !staying.is_empty() {
         changes.extend(staying);
         changes.sort_by(|a, b| a.path.cmp(&b.path));
-        changes.dedup_by(|a, b| a.path == b.path);
     }
-    changes
 }
 
-fn plain_differences(before: &Tree, after: &Tree) -> Vec<Change> {
-    let mut changes = Vec::new();
-    let (mut old, mut new) = (before.entries(), after.entries());
-    loop {
-        let order = match (old.first(), new.first()) {
-            (None, None) => return changes,
-            (Some(_), None) => std::cmp::Ordering::Less,
-            (None, Some(_)) => std::cmp::Ordering::Greater,
-            (Some(a), Some(b)) => a.path.cmp(&b.path),
-        };
-        let take = |side: &mut &[Entry]| {
-            let (entry, rest) = side.split_first().expect("the order was taken from it");
-            *side = rest;
-            entry.clone()
-        };
-        let (path, was, is) = match order {
-            std::cmp::Ordering::Less => {
-                let entry = take(&mut old);
-                (entry.path, Some(entry.node), None)
-            }
-            std::cmp::Ordering::Greater => {
-                let entry = take(&mut new);
-                (entry.path, None, Some(entry.node))
-            }
-            std::cmp::Ordering::Equal => {
-                let (a, b) = (&old[0], &new[0]);
-                if a.node == b.node {
-                    (old, new) = (&old[1..], &new[1..]);
-                    continue;
-                }
-                (take(&mut old).path, Some(a.node), Some(take(&mut new).node))
-            }
-        };
-        changes.push(Change { path, before: was, after: is });
-    }
+/// Whether nothing is left below a directory.
+fn is_empty_now(before: &Tree, changes: &[Change], dir: &TreePath) -> bool {
+    let below = [dir.as_bytes(), b"/"].concat();
+    let start = changes.partition_point(|change| change.path.as_bytes() < &below[..]);
+    let changes = &changes[start..];
+    let end = changes.partition_point(|change| change.path.as_bytes().starts_with(&below));
+    let changes = &changes[..end];
+    let gone = changes.len();
+    changes.iter().all(|change| change.after.is_none())
+        && before.below(dir.as_bytes()).take(gone + 1).count() == gone
 }

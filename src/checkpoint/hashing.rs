@@ -16,7 +16,7 @@ use super::progress::Progress;
 use super::root::{Dir, FoundKind, Root};
 use super::stat_cache::Stat;
 use super::store::{Deposit, Filler};
-use super::walk::{Item, ItemKind, Walk};
+use super::walk::{Content, News, Walk, WalkedDir};
 use crate::error::{Error, Result};
 use crate::interrupt::{self, Interruptible};
 
@@ -37,19 +37,12 @@ pub fn hash_missing(
     forced: bool,
     progress: &dyn Progress,
 ) -> Result<()> {
-    let mut jobs: Vec<Job<'_>> = walk
-        .dirs
-        .iter_mut()
-        .flat_map(|dir| {
-            let path = &*dir.path;
-            dir.items.iter_mut().filter(|item| needs_hash(item)).map(move |item| Job { dir: path, item })
-        })
-        .collect();
-    if jobs.is_empty() {
+    let runs = runs(walk);
+    if runs.is_empty() {
         return Ok(());
     }
-    progress.begin("reading", jobs.len() as u64);
-    let runs: Vec<Mutex<&mut [Job<'_>]>> = jobs.chunks_mut(RUN).map(Mutex::new).collect();
+    progress.begin("reading", runs.iter().map(|run| run.files as u64).sum());
+    let runs: Vec<Mutex<Run<'_>>> = runs.into_iter().map(Mutex::new).collect();
     let next = AtomicUsize::new(0);
     let failures = Mutex::new(Vec::new());
     let threads = rayon::current_num_threads().min(runs.len());
@@ -60,13 +53,19 @@ pub fn hash_missing(
                     let mut worker = Worker::new(root, deposit, forced)?;
                     while let Some(run) = runs.get(next.fetch_add(1, Ordering::Relaxed)) {
                         let mut run = run.lock().expect("each run is taken once");
-                        for job in run.iter_mut() {
-                            interrupt::check()?;
-                            if let Err(failure) = worker.process(job)? {
-                                failures.lock().expect("pushing does not panic").push(failure);
+                        for Piece { dir, names, news } in &mut run.pieces {
+                            for news in news.iter_mut().filter(|news| is_unread(news)) {
+                                interrupt::check()?;
+                                let file = Unread { dir, name: news.name.of(names) };
+                                match worker.process(&file)? {
+                                    Ok(content) => news.content = content,
+                                    Err(failure) => {
+                                        failures.lock().expect("pushing does not panic").push(failure);
+                                    }
+                                }
                             }
                         }
-                        progress.advance(run.len() as u64);
+                        progress.advance(run.files as u64);
                     }
                     worker.finish()
                 })
@@ -80,19 +79,54 @@ pub fn hash_missing(
     if !failures.is_empty() {
         return Err(unreadable(failures));
     }
-    for dir in &mut walk.dirs {
-        dir.items.retain(|item| !needs_hash(item));
-    }
+    walk.dirs.iter_mut().for_each(WalkedDir::drop_unread);
     Ok(())
 }
 
-fn needs_hash(item: &Item) -> bool {
-    matches!(item.kind, ItemKind::File { hash: None, .. })
+fn is_unread(news: &News) -> bool {
+    matches!(news.content, Content::Unread)
 }
 
-struct Job<'j> {
-    dir: &'j [u8],
-    item: &'j mut Item,
+/// Files that one thread reads.
+#[derive(Default)]
+struct Run<'w> {
+    pieces: Vec<Piece<'w>>,
+    files: usize,
+}
+
+/// Some of a directory's news.
+struct Piece<'w> {
+    dir: &'w [u8],
+    names: &'w [u8],
+    news: &'w mut [News],
+}
+
+/// Cuts what has to be read into runs.
+fn runs(walk: &mut Walk) -> Vec<Run<'_>> {
+    let mut runs = Vec::new();
+    let mut run = Run::default();
+    for WalkedDir { path, names, news, .. } in &mut walk.dirs {
+        for news in news.chunks_mut(RUN) {
+            let files = news.iter().filter(|news| is_unread(news)).count();
+            if files > 0 {
+                run.files += files;
+                run.pieces.push(Piece { dir: path, names, news });
+            }
+            if run.files >= RUN {
+                runs.push(std::mem::take(&mut run));
+            }
+        }
+    }
+    if run.files > 0 {
+        runs.push(run);
+    }
+    runs
+}
+
+/// A file to be read.
+struct Unread<'w> {
+    dir: &'w [u8],
+    name: &'w [u8],
 }
 
 struct Worker<'w> {
@@ -127,15 +161,12 @@ impl<'w> Worker<'w> {
         })
     }
 
-    fn process(&mut self, job: &mut Job<'w>) -> Result<Result<(), Failure>> {
+    fn process(&mut self, file: &Unread<'w>) -> Result<Result<Content, Failure>> {
         let mut tries = 0;
         let error = loop {
-            match self.read(job)? {
-                Ok(Outcome::Read(hash, stat)) => {
-                    job.item.kind = ItemKind::File { stat, hash: Some(hash), cached: false };
-                    return Ok(Ok(()));
-                }
-                Ok(Outcome::Vanished) => return Ok(Ok(())),
+            match self.read(file)? {
+                Ok(Outcome::Read(hash, stat)) => return Ok(Ok(Content::File(stat, hash))),
+                Ok(Outcome::Vanished) => return Ok(Ok(Content::Unread)),
                 Ok(Outcome::Changed) if tries < TRIES => {
                     std::thread::sleep(Duration::from_millis(1 << tries));
                     tries += 1;
@@ -144,12 +175,12 @@ impl<'w> Worker<'w> {
                 Err(error) => break error,
             }
         };
-        Ok(Err((TreePath::joined(job.dir, &job.item.name), error)))
+        Ok(Err((TreePath::joined(file.dir, file.name), error)))
     }
 
     /// The outer error is the store's and ends everything; the inner one is this file's.
-    fn read(&mut self, job: &Job<'w>) -> Result<io::Result<Outcome>> {
-        let (hash, before, mut file) = match self.open_and_hash(job) {
+    fn read(&mut self, file: &Unread<'w>) -> Result<io::Result<Outcome>> {
+        let (hash, before, mut file) = match self.open_and_hash(file) {
             Ok(Some(read)) => read,
             Ok(None) => return Ok(Ok(Outcome::Changed)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Ok(Outcome::Vanished)),
@@ -161,8 +192,8 @@ impl<'w> Worker<'w> {
     }
 
     /// `None` if the file changed meanwhile.
-    fn open_and_hash(&mut self, job: &Job<'w>) -> io::Result<Option<(ContentHash, Stat, File)>> {
-        let mut file = self.open(job)?;
+    fn open_and_hash(&mut self, file: &Unread<'w>) -> io::Result<Option<(ContentHash, Stat, File)>> {
+        let mut file = self.open(file)?;
         let before = Stat::of(&rustix::fs::fstat(&file)?);
         if FoundKind::of(before.mode) != FoundKind::File {
             return Err(io::Error::other("it is no longer a regular file"));
@@ -175,16 +206,16 @@ impl<'w> Worker<'w> {
         Ok(unchanged.then_some((hash, before, file)))
     }
 
-    fn open(&mut self, job: &Job<'w>) -> io::Result<File> {
+    fn open(&mut self, file: &Unread<'w>) -> io::Result<File> {
         let dir = match self.dir.take() {
-            Some((path, dir)) if std::ptr::eq(path, job.dir) => dir,
-            _ => self.root.dir(job.dir)?,
+            Some((path, dir)) if std::ptr::eq(path, file.dir) => dir,
+            _ => self.root.dir(file.dir)?,
         };
-        let file = dir.open(&job.item.name);
-        self.dir = Some((job.dir, dir));
-        match file {
+        let opened = dir.open(file.name);
+        self.dir = Some((file.dir, dir));
+        match opened {
             Err(error) if self.forced && error.kind() == io::ErrorKind::PermissionDenied => {
-                self.root.open_file_forced(&TreePath::joined(job.dir, &job.item.name))
+                self.root.open_file_forced(&TreePath::joined(file.dir, file.name))
             }
             result => result,
         }

@@ -12,17 +12,22 @@ use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 
 use super::coverage::{Coverage, parse_path};
-use super::entry::{Entry, Node, Tree};
+use super::entry::Node;
 use super::hash::ContentHash;
 use super::ignore::{FrozenRules, IgnoreFile, Source};
 use super::quote;
+use super::tree::{Entry, Part, Tree, TreeBuilder};
 use crate::error::{Error, IoContext, Result};
 use crate::fs::atomic::AtomicFile;
 
 /// The version of the format.
 pub const VERSION: u32 = 1;
-/// About 400,000 files.
-const MAX_IN_MEMORY: u64 = 64 * 1024 * 1024;
+/// About 100,000 files.
+const MAX_IN_MEMORY: u64 = 16 * 1024 * 1024;
+/// How many entries a thread writes at a time.
+const PART: usize = 4096;
+/// How many parts are in memory at a time.
+const BATCH: usize = 8;
 
 /// A checkpoint without its content, which is in the store.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -73,8 +78,8 @@ impl Manifest {
     /// In batches, each worked out in parallel: fast, and no more in memory than a batch.
     fn write_entries(&self, out: &mut (impl Write + Send)) -> io::Result<()> {
         let mut separator: &[u8] = b"\n";
-        for batch in self.tree.entries().chunks(1 << 16) {
-            let pieces: Vec<_> = batch.par_chunks(4096).map(entries_to_json).collect::<io::Result<_>>()?;
+        for batch in self.tree.parts(PART).chunks(BATCH) {
+            let pieces: Vec<_> = batch.par_iter().map(entries_to_json).collect::<io::Result<_>>()?;
             for piece in pieces {
                 out.write_all(separator)?;
                 out.write_all(&piece)?;
@@ -123,14 +128,17 @@ fn parse(mut file: File) -> io::Result<serde_json::Result<Raw>> {
 }
 
 /// Some entries, one a line, with commas between them.
-fn entries_to_json(entries: &[Entry]) -> io::Result<Vec<u8>> {
-    let mut out = Vec::with_capacity(entries.len() * 160);
-    for (number, Entry { path, node }) in entries.iter().enumerate() {
-        if number > 0 {
+fn entries_to_json(entries: &Part<'_>) -> io::Result<Vec<u8>> {
+    let mut out = Vec::with_capacity(PART * 160);
+    let mut path = Vec::new();
+    for entry in entries.iter() {
+        if !out.is_empty() {
             out.extend_from_slice(b",\n");
         }
-        serde_json::to_writer(&mut out, &quote::in_json(path.as_bytes()))?;
-        match node {
+        path.clear();
+        entry.write_path(&mut path);
+        serde_json::to_writer(&mut out, &quote::in_json(&path))?;
+        match entry.node {
             Node::File { hash, size, mode } => {
                 let hash = hash.hex();
                 let hash = hash.as_str();
@@ -210,15 +218,14 @@ impl<'de> Deserialize<'de> for Files {
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Files, A::Error> {
                 use serde::de::Error as _;
-                let mut entries = Vec::new();
+                let mut tree = TreeBuilder::default();
                 while let Some(key) = map.next_key::<Cow<'de, str>>()? {
                     let path = parse_path(&key).map_err(A::Error::custom)?;
-                    let node: Node = map.next_value()?;
-                    entries.push(Entry { path, node });
+                    if !tree.push(Entry::at(&path, map.next_value()?)) {
+                        return Err(A::Error::custom("the paths are not sorted"));
+                    }
                 }
-                Tree::from_sorted(entries)
-                    .map(Files)
-                    .ok_or_else(|| A::Error::custom("the paths are not sorted"))
+                Ok(Files(tree.finish()))
             }
         }
         deserializer.deserialize_map(FilesVisitor)

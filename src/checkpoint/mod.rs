@@ -10,7 +10,7 @@
 //! - [`restore`] takes a tree to the other side of a diff, all or nothing
 //! - [`saved`] is a checkpoint's directory: manifest, diff and result together
 //!
-//! Below them, words: [`path`], [`quote`], [`hash`], [`entry`]; and [`root`], through which alone the user's tree
+//! Below them, words: [`path`], [`quote`], [`hash`], [`entry`], [`tree`]; and [`root`], through which alone the user's tree
 //! is touched.
 
 pub mod compare;
@@ -33,5 +33,6 @@ pub mod sensitive;
 pub mod stat_cache;
 pub mod store;
 mod transfer;
+pub mod tree;
 pub mod walk;
 pub mod workspace;

@@ -92,7 +92,15 @@ impl TreePath {
 
     /// The last component.
     pub fn name(&self) -> &[u8] {
-        self.0.rsplit(|&b| b == b'/').next().unwrap_or(&self.0)
+        self.split().1
+    }
+
+    /// The directory it is in (empty: the root) and its name there.
+    pub fn split(&self) -> (&[u8], &[u8]) {
+        match memchr::memrchr(b'/', &self.0) {
+            Some(slash) => (&self.0[..slash], &self.0[slash + 1..]),
+            None => (b"", &self.0),
+        }
     }
 
     /// The directories above it, outermost first, without the root.

@@ -89,10 +89,7 @@ impl Root {
     /// The open directory that holds `path`. Fails with `NotADirectory` or `FilesystemLoop` if a link or a
     /// file is in the way, with `NotFound` if a directory is missing.
     fn parent<'p>(&self, path: &'p TreePath) -> io::Result<(OwnedFd, &'p OsStr)> {
-        let (dir, name) = match memchr::memrchr(b'/', path.as_bytes()) {
-            Some(slash) => (&path.as_bytes()[..slash], &path.as_bytes()[slash + 1..]),
-            None => (&b""[..], path.as_bytes()),
-        };
+        let (dir, name) = path.split();
         Ok((self.dir(dir)?.0, OsStr::from_bytes(name)))
     }
 

@@ -21,6 +21,7 @@ use super::path::TreePath;
 use super::progress::Progress;
 use super::quote;
 use super::restore::{Goal, Outcome};
+use super::tree::Part;
 use super::workspace::Workspace;
 use crate::error::{Error, IoContext, Result};
 use crate::fs::atomic::{self, AtomicFile};
@@ -29,6 +30,9 @@ use crate::fs::atomic::{self, AtomicFile};
 const VERSION: u32 = 1;
 /// How often a diff is begun anew because a file changed under it.
 const TRIES: u32 = 3;
+
+/// How many entries a thread verifies at a time.
+const VERIFY_AT_ONCE: usize = 64;
 
 /// A checkpoint's directory.
 #[derive(Clone, Debug)]
@@ -93,7 +97,7 @@ impl Seal {
             id: id.to_owned(),
             tree: BeforeAfter {
                 before: manifest.tree.hash().to_string(),
-                after: changes.now.hash().to_string(),
+                after: changes.hash_now(&manifest.tree).to_string(),
             },
             added: lines(|count| count.lines.added),
             removed: lines(|count| count.lines.removed),
@@ -236,14 +240,14 @@ impl Saved {
         let wrong = patch
             .records
             .iter()
-            .filter(|record| manifest.tree.get(&record.change.path) != record.change.before.as_ref())
+            .filter(|record| manifest.tree.get(&record.change.path) != record.change.before)
             .map(|record| {
                 let path = &record.change.path;
                 let held = manifest.tree.get(path);
                 format!(
                     "{path}: the diff has {}, the checkpoint {}",
                     describe(record.change.before.as_ref()),
-                    describe(held)
+                    describe(held.as_ref())
                 )
             })
             .collect();
@@ -329,23 +333,25 @@ impl Saved {
 
     /// Reads every content the checkpoint names out of the store, and says how many there are.
     pub fn verify(&self, workspace: &Workspace, manifest: &Manifest) -> Result<usize> {
-        let entries = manifest.tree.entries();
-        let damaged: Vec<String> = entries
-            .par_iter()
-            .filter(|entry| !entry.node.is_dir())
+        let entries = manifest.tree.len();
+        let damaged: Vec<String> = manifest
+            .tree
+            .parts(VERIFY_AT_ONCE)
+            .into_par_iter()
+            .flat_map_iter(Part::iter)
             .filter_map(|entry| {
                 let (hash, _) = entry.node.content()?;
                 let result = workspace.store.reader(&hash).and_then(|mut reader| {
                     std::io::copy(&mut reader, &mut std::io::sink()).at("read", workspace.store.dir())
                 });
-                result.err().map(|error| format!("{}: {error}", entry.path))
+                result.err().map(|error| format!("{}: {error}", entry.path()))
             })
             .collect();
         if damaged.is_empty() {
-            return Ok(entries.len());
+            return Ok(entries);
         }
         let count = crate::figures::count(damaged.len(), "file");
-        Err(Error::integrity(format!("checkpoint {} does not verify: {count} of {}", self.id, entries.len()))
+        Err(Error::integrity(format!("checkpoint {} does not verify: {count} of {entries}", self.id))
             .details(damaged, 20))
     }
 }

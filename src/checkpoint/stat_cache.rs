@@ -8,29 +8,30 @@
 //!
 //! The cache also remembers under which ignore rules a name was visible, which spares matching it
 //! again. It is only a cache: if it is missing or damaged, everything is read anew.
+//!
+//! Only the table of directories is kept in memory. What is known of the files in one is read, and
+//! checked, when the directory is.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
-use std::fs;
+use std::fs::File;
 use std::io::Write;
-use std::ops::Range;
-use std::path::Path;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
 
 use super::hash::ContentHash;
 use super::store::PackStamp;
 use crate::error::{IoContext, Result};
 use crate::fs::atomic::AtomicFile;
 
-const HEADER: &[u8; 8] = b"DCRstat\x01";
+const HEADER: &[u8; 8] = b"DCRstat\x02";
+/// Where the table begins, and its checksum.
+const FOOTER_LEN: u64 = 8 + 4;
 
-/// A point in a file system's time.
+/// A point in a file system's time, in nanoseconds since 1970. Times more than 292 years from then wrap around,
+/// which leaves them as different as they were.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Time {
-    /// Since 1970.
-    pub seconds: i64,
-    /// And these.
-    pub nanos: u32,
-}
+pub struct Time(i64);
 
 /// What `stat` says that changes whenever the content does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -53,7 +54,8 @@ impl Stat {
     /// From the system's answer, whose numbers have other types on other machines.
     #[allow(clippy::unnecessary_cast)]
     pub fn of(stat: &rustix::fs::Stat) -> Self {
-        let time = |seconds: i64, nanos: u64| Time { seconds, nanos: nanos as u32 };
+        let time =
+            |seconds: i64, nanos: u64| Time(seconds.wrapping_mul(1_000_000_000).wrapping_add(nanos as i64));
         Stat {
             size: stat.st_size as u64,
             mtime: time(stat.st_mtime as i64, stat.st_mtime_nsec as u64),
@@ -98,55 +100,73 @@ pub fn path_order(a: (&[u8], bool), b: (&[u8], bool)) -> Ordering {
     })
 }
 
-/// A cache read from disk.
+/// A cache on disk.
 #[derive(Default)]
 pub struct StatCache {
-    bytes: Vec<u8>,
+    file: Option<File>,
     dirs: HashMap<Box<[u8]>, Block>,
     packs: Vec<PackStamp>,
 }
 
+/// Where a directory's entries are.
 struct Block {
     fingerprint: [u8; 16],
-    entries: Range<usize>,
+    offset: u64,
+    length: u32,
+    checksum: u32,
 }
 
 /// One directory of the cache.
-pub struct CachedDir<'c> {
+pub struct CachedDir {
     fingerprint: [u8; 16],
-    names: Vec<(&'c [u8], bool, Known)>,
+    bytes: Vec<u8>,
+    /// Where each entry begins.
+    starts: Vec<u32>,
 }
 
-impl CachedDir<'_> {
+impl CachedDir {
+    fn decode(fingerprint: [u8; 16], bytes: Vec<u8>) -> Option<Self> {
+        let mut starts = Vec::new();
+        let mut input = Input(&bytes);
+        while !input.0.is_empty() {
+            starts.push(u32::try_from(bytes.len() - input.0.len()).ok()?);
+            input.entry()?;
+        }
+        Some(CachedDir { fingerprint, bytes, starts })
+    }
+
     /// Whether everything in it was visible under these very rules.
     pub fn has_rules(&self, fingerprint: &[u8; 16]) -> bool {
         self.fingerprint == *fingerprint
     }
 
     /// What it says of a name.
-    pub fn find(&self, name: &[u8], is_dir: bool) -> Option<&Known> {
-        let at = self
-            .names
-            .binary_search_by(|(known, known_dir, _)| path_order((known, *known_dir), (name, is_dir)))
-            .ok()?;
-        Some(&self.names[at].2)
+    pub fn find(&self, name: &[u8], is_dir: bool) -> Option<Known> {
+        let input = |start: u32| Input(&self.bytes[start as usize..]);
+        let order = |&start: &u32| {
+            let (known, known_is_dir) =
+                input(start).name().map_or((&[][..], false), |(tag, name)| (name, tag_is_dir(tag)));
+            path_order((known, known_is_dir), (name, is_dir))
+        };
+        let at = self.starts.binary_search_by(order).ok()?;
+        input(self.starts[at]).entry()
     }
 
     /// How many names it has.
     pub fn len(&self) -> usize {
-        self.names.len()
+        self.starts.len()
     }
 
     /// Whether it has none.
     pub fn is_empty(&self) -> bool {
-        self.names.is_empty()
+        self.starts.is_empty()
     }
 }
 
 impl StatCache {
-    /// Reads the cache; a missing or damaged one is empty.
+    /// Opens the cache; a missing or damaged one is empty.
     pub fn load(path: &Path) -> Self {
-        fs::read(path).ok().and_then(Self::decode).unwrap_or_default()
+        File::open(path).ok().and_then(Self::open).unwrap_or_default()
     }
 
     /// The packs it relies on.
@@ -160,62 +180,70 @@ impl StatCache {
     }
 
     /// What it knows of a directory (empty: the root).
-    pub fn dir(&self, path: &[u8]) -> Option<CachedDir<'_>> {
+    pub fn dir(&self, path: &[u8]) -> Option<CachedDir> {
         let block = self.dirs.get(path)?;
-        let mut input = Input(&self.bytes[block.entries.clone()]);
-        let mut names = Vec::new();
-        while let Some(entry) = input.entry() {
-            names.push(entry);
-        }
-        Some(CachedDir { fingerprint: block.fingerprint, names })
-    }
-
-    fn decode(bytes: Vec<u8>) -> Option<Self> {
-        let (body, checksum) = bytes.split_last_chunk::<4>()?;
-        if crc32fast::hash(body) != u32::from_le_bytes(*checksum) {
+        let mut bytes = vec![0; block.length as usize];
+        self.file.as_ref()?.read_exact_at(&mut bytes, block.offset).ok()?;
+        if crc32fast::hash(&bytes) != block.checksum {
             return None;
         }
-        let mut input = Input(body.strip_prefix(HEADER)?);
+        CachedDir::decode(block.fingerprint, bytes)
+    }
+
+    fn open(file: File) -> Option<Self> {
+        let mut header = [0; HEADER.len()];
+        file.read_exact_at(&mut header, 0).ok()?;
+        let footer_at = file.metadata().ok()?.len().checked_sub(FOOTER_LEN)?;
+        let mut footer = [0; FOOTER_LEN as usize];
+        file.read_exact_at(&mut footer, footer_at).ok()?;
+        let mut footer = Input(&footer);
+        let (table_at, checksum) = (footer.u64()?, footer.u32()?);
+        let mut table = vec![0; usize::try_from(footer_at.checked_sub(table_at)?).ok()?];
+        file.read_exact_at(&mut table, table_at).ok()?;
+        if &header != HEADER || crc32fast::hash(&table) != checksum {
+            return None;
+        }
+        let mut input = Input(&table);
         let mut packs = Vec::new();
         for _ in 0..input.u32()? {
             let id = ContentHash(input.array()?);
             packs.push(PackStamp { id, size: input.u64()? });
         }
-        let count = input.u32()?;
-        let mut dirs = HashMap::with_capacity(count as usize);
-        for _ in 0..count {
-            let path_len = input.u32()? as usize;
-            let path = input.take(path_len)?.into();
-            let fingerprint = input.array()?;
+        let mut dirs = HashMap::new();
+        while !input.0.is_empty() {
             let length = input.u32()? as usize;
-            let start = body.len() - input.0.len();
-            input.take(length)?;
-            let entries = start..start + length;
-            dirs.insert(path, Block { fingerprint, entries });
+            let path = input.take(length)?.into();
+            let fingerprint = input.array()?;
+            let block =
+                Block { fingerprint, offset: input.u64()?, length: input.u32()?, checksum: input.u32()? };
+            dirs.insert(path, block);
         }
-        Some(StatCache { dirs, packs, bytes })
+        Some(StatCache { file: Some(file), dirs, packs })
     }
 }
 
 /// A cache being written, directory by directory.
 pub struct CacheWriter {
-    bytes: Vec<u8>,
-    count_at: usize,
-    count: u32,
+    file: AtomicFile,
+    path: PathBuf,
+    /// How much has been written.
+    length: u64,
+    /// What comes behind the blocks.
+    table: Vec<u8>,
 }
 
 impl CacheWriter {
     /// Begins a cache that relies on these packs.
-    pub fn new(packs: &[PackStamp]) -> Self {
-        let mut bytes = HEADER.to_vec();
-        bytes.extend((packs.len() as u32).to_le_bytes());
+    pub fn create(path: &Path, packs: &[PackStamp]) -> Result<Self> {
+        let mut file = AtomicFile::create(path)?;
+        file.write_all(HEADER).at("write", path)?;
+        let mut table = Vec::new();
+        table.extend((packs.len() as u32).to_le_bytes());
         for pack in packs {
-            bytes.extend(pack.id.0);
-            bytes.extend(pack.size.to_le_bytes());
+            table.extend(pack.id.0);
+            table.extend(pack.size.to_le_bytes());
         }
-        let count_at = bytes.len();
-        bytes.extend(0u32.to_le_bytes());
-        CacheWriter { bytes, count_at, count: 0 }
+        Ok(CacheWriter { file, path: path.to_owned(), length: HEADER.len() as u64, table })
     }
 
     /// Adds a directory: its entries in [`path_order`].
@@ -224,53 +252,58 @@ impl CacheWriter {
         path: &[u8],
         fingerprint: &[u8; 16],
         entries: impl Iterator<Item = (&'e [u8], Known)>,
-    ) {
-        let out = &mut self.bytes;
-        out.extend((path.len() as u32).to_le_bytes());
-        out.extend(path);
-        out.extend(fingerprint);
-        let length_at = out.len();
-        out.extend(0u32.to_le_bytes());
-        for (name, known) in entries {
-            let tag = match known {
-                Known::Name => 0,
-                Known::Link(_) => 1,
-                Known::Opened => 4,
-                Known::File { trusted: false, .. } => 2,
-                Known::File { trusted: true, .. } => 3,
-            };
-            out.push(tag);
-            out.extend((name.len() as u16).to_le_bytes());
-            out.extend(name);
-            if let Known::Link(hash) = known {
-                out.extend(hash.0);
-            }
-            if let Known::File { stat, hash, .. } = known {
-                out.extend(stat.size.to_le_bytes());
-                for time in [stat.mtime, stat.ctime] {
-                    out.extend(time.seconds.to_le_bytes());
-                    out.extend(time.nanos.to_le_bytes());
-                }
-                out.extend(stat.inode.to_le_bytes());
-                out.extend(stat.device.to_le_bytes());
-                out.extend(stat.mode.to_le_bytes());
-                out.extend(hash.0);
-            }
-        }
-        let length = (out.len() - length_at - 4) as u32;
-        out[length_at..length_at + 4].copy_from_slice(&length.to_le_bytes());
-        self.count += 1;
+    ) -> Result<()> {
+        let mut block = Vec::new();
+        entries.for_each(|(name, known)| encode(&mut block, name, &known));
+        // A directory of which this much would have to be known is read anew every time.
+        let Ok(length) = u32::try_from(block.len()) else { return Ok(()) };
+        self.file.write_all(&block).at("write", &self.path)?;
+        self.table.extend((path.len() as u32).to_le_bytes());
+        self.table.extend(path);
+        self.table.extend(fingerprint);
+        self.table.extend(self.length.to_le_bytes());
+        self.table.extend(length.to_le_bytes());
+        self.table.extend(crc32fast::hash(&block).to_le_bytes());
+        self.length += u64::from(length);
+        Ok(())
     }
 
-    /// Writes the file.
-    pub fn commit(mut self, path: &Path) -> Result<()> {
-        self.bytes[self.count_at..self.count_at + 4].copy_from_slice(&self.count.to_le_bytes());
-        let checksum = crc32fast::hash(&self.bytes);
-        self.bytes.extend(checksum.to_le_bytes());
-        let mut file = AtomicFile::create(path)?;
-        file.write_all(&self.bytes).at("write", path)?;
-        file.commit()
+    /// Completes the file.
+    pub fn commit(mut self) -> Result<()> {
+        let checksum = crc32fast::hash(&self.table);
+        self.table.extend(self.length.to_le_bytes());
+        self.table.extend(checksum.to_le_bytes());
+        self.file.write_all(&self.table).at("write", &self.path)?;
+        self.file.commit()
     }
+}
+
+fn encode(out: &mut Vec<u8>, name: &[u8], known: &Known) {
+    let tag = match known {
+        Known::Name => 0,
+        Known::Link(_) => 1,
+        Known::File { trusted: false, .. } => 2,
+        Known::File { trusted: true, .. } => 3,
+        Known::Opened => 4,
+    };
+    out.push(tag);
+    out.extend((name.len() as u16).to_le_bytes());
+    out.extend(name);
+    if let Known::Link(hash) = known {
+        out.extend(hash.0);
+    }
+    if let Known::File { stat, hash, .. } = known {
+        let Stat { size, mtime, ctime, inode, device, mode } = stat;
+        for number in [*size, mtime.0 as u64, ctime.0 as u64, *inode, *device] {
+            out.extend(number.to_le_bytes());
+        }
+        out.extend(mode.to_le_bytes());
+        out.extend(hash.0);
+    }
+}
+
+fn tag_is_dir(tag: u8) -> bool {
+    matches!(tag, 0 | 4)
 }
 
 /// Bytes that are being decoded.
@@ -298,21 +331,25 @@ impl<'b> Input<'b> {
     }
 
     fn time(&mut self) -> Option<Time> {
-        let seconds = i64::from_le_bytes(self.array()?);
-        let nanos = self.u32()?;
-        Some(Time { seconds, nanos })
+        self.array().map(i64::from_le_bytes).map(Time)
     }
 
-    fn entry(&mut self) -> Option<(&'b [u8], bool, Known)> {
+    /// The start of an entry: its tag and its name.
+    fn name(&mut self) -> Option<(u8, &'b [u8])> {
         let [tag] = self.array()?;
         let length = usize::from(u16::from_le_bytes(self.array()?));
-        let name = self.take(length)?;
-        match tag {
-            0 => return Some((name, true, Known::Name)),
-            4 => return Some((name, true, Known::Opened)),
-            1 => return Some((name, false, Known::Link(ContentHash(self.array()?)))),
-            _ => {}
-        }
+        Some((tag, self.take(length)?))
+    }
+
+    fn entry(&mut self) -> Option<Known> {
+        let trusted = match self.name()?.0 {
+            0 => return Some(Known::Name),
+            1 => return self.array().map(ContentHash).map(Known::Link),
+            2 => false,
+            3 => true,
+            4 => return Some(Known::Opened),
+            _ => return None,
+        };
         let stat = Stat {
             size: self.u64()?,
             mtime: self.time()?,
@@ -321,19 +358,18 @@ impl<'b> Input<'b> {
             device: self.u64()?,
             mode: self.u32()?,
         };
-        let hash = ContentHash(self.array()?);
-        let known = Known::File { stat, hash, trusted: tag == 3 };
-        Some((name, false, known))
+        Some(Known::File { stat, hash: ContentHash(self.array()?), trusted })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
-    fn sample() -> CacheWriter {
+    fn write_sample(path: &Path) {
         let pack = PackStamp { id: ContentHash::of(b"pack"), size: 7 };
-        let mut writer = CacheWriter::new(&[pack]);
+        let mut writer = CacheWriter::create(path, &[pack]).unwrap();
         let file = Known::File {
             stat: Stat { size: 3, inode: 9, ..Stat::default() },
             hash: ContentHash::of(b"abc"),
@@ -341,37 +377,37 @@ mod tests {
         };
         let link = Known::Link(ContentHash::of(b"target"));
         let entries: [(&[u8], Known); 3] = [(b"a.c", file), (b"a", Known::Name), (b"b", link)];
-        writer.dir(b"src", &[1; 16], entries.into_iter());
-        writer
+        writer.dir(b"src", &[1; 16], entries.into_iter()).unwrap();
+        writer.commit().unwrap();
     }
 
     #[test]
     fn what_was_written_is_found_again() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("cache");
-        sample().commit(&path).unwrap();
+        write_sample(&path);
         let cache = StatCache::load(&path);
         assert_eq!(cache.packs().len(), 1);
         let src = cache.dir(b"src").expect("it was written");
         assert!(src.has_rules(&[1; 16]) && !src.has_rules(&[2; 16]));
         assert!(matches!(src.find(b"a.c", false), Some(Known::File { trusted: true, .. })));
-        assert_eq!(src.find(b"a", true), Some(&Known::Name));
+        assert_eq!(src.find(b"a", true), Some(Known::Name));
         assert_eq!(src.find(b"a", false), None);
-        assert_eq!(src.find(b"b", false), Some(&Known::Link(ContentHash::of(b"target"))));
+        assert_eq!(src.find(b"b", false), Some(Known::Link(ContentHash::of(b"target"))));
         assert!(cache.dir(b"").is_none());
     }
 
     #[test]
-    fn a_damaged_cache_is_an_empty_one() {
+    fn a_damaged_cache_says_nothing() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("cache");
-        sample().commit(&path).unwrap();
+        write_sample(&path);
         let good = fs::read(&path).unwrap();
         for at in 0..good.len() {
             let mut bad = good.clone();
             bad[at] ^= 1;
             fs::write(&path, &bad).unwrap();
-            assert_eq!(StatCache::load(&path).dir_count(), 0, "byte {at}");
+            assert!(StatCache::load(&path).dir(b"src").is_none(), "byte {at}");
         }
         fs::write(&path, &good[..good.len() / 2]).unwrap();
         assert_eq!(StatCache::load(&path).dir_count(), 0);

@@ -11,8 +11,9 @@ use super::progress::Progress;
 use super::root::Root;
 use super::sensitive::Sensitive;
 use super::stat_cache::{CacheWriter, Known, Stat, StatCache, Time};
-use super::store::{Deposit, Store};
-use super::walk::{Item, ItemKind, Walk, Walker};
+use super::store::{Deposit, Holdings, Store};
+use super::tree::{Entry, TreeBuilder};
+use super::walk::{Content, ItemKind, Walk, Walker};
 use crate::error::{IoContext, Kind, Result};
 use crate::fs::atomic;
 
@@ -76,19 +77,25 @@ impl Workspace {
         }
         let began = self.clock()?;
         let cache = StatCache::load(&self.cache_path);
-        let mut walk = self.walker(&cache).walk()?;
-        self.distrust_what_is_not_stored(&cache, &mut walk)?;
+        let walker = Walker { stored: self.stored_if_in_doubt(&cache)?, ..self.walker(&cache) };
+        let mut walk = walker.walk()?;
+        drop(walker);
         let deposit = self.store.deposit();
         hash_missing(&self.root, &mut walk, Some(&deposit), false, progress)?;
         store_links(&walk, &deposit)?;
         deposit.finish()?;
         if cache_is_stale(&cache, &walk) {
-            self.write_cache(&walk, began)?;
+            self.write_cache(&cache, &walk, began)?;
         }
         drop(cache);
         let rules = FrozenRules::new(std::mem::take(&mut walk.ignore_files));
         let coverage = std::mem::take(&mut walk.coverage);
-        Ok(Manifest { tree: walk.into_tree(), rules, coverage })
+        let mut tree = TreeBuilder::default();
+        walk.into_entries(|dir, name, node| {
+            let node = node.expect("there is no baseline that it could be the same as");
+            assert!(tree.push(Entry { dir, name, node }), "a walk goes through the tree in order");
+        });
+        Ok(Manifest { tree: tree.finish(), rules, coverage })
     }
 
     pub(super) fn walker<'w>(&'w self, cache: &'w StatCache) -> Walker<'w> {
@@ -97,50 +104,42 @@ impl Workspace {
             cache,
             sensitive: &self.sensitive,
             own_dir: self.own_dir.as_ref(),
+            stored: None,
             baseline: None,
         }
     }
 
     /// The cache says what the content is; if a pack has gone since, it may not be stored any more.
-    fn distrust_what_is_not_stored(&self, cache: &StatCache, walk: &mut Walk) -> Result<()> {
+    fn stored_if_in_doubt(&self, cache: &StatCache) -> Result<Option<Holdings>> {
         let packs = self.store.stamps()?;
-        if cache.packs().iter().all(|pack| packs.binary_search(pack).is_ok()) {
-            return Ok(());
+        match cache.packs().iter().all(|pack| packs.binary_search(pack).is_ok()) {
+            true => Ok(None),
+            false => self.store.holdings().map(Some),
         }
-        for item in walk.dirs.iter_mut().flat_map(|dir| &mut dir.items) {
-            match &mut item.kind {
-                ItemKind::File { hash: known, cached, .. } => {
-                    if let Some(hash) = known
-                        && !self.store.contains(hash)?
-                    {
-                        *known = None;
-                        *cached = false;
-                    }
-                }
-                ItemKind::Symlink { cached, .. } => *cached = false,
-                ItemKind::Dir(_) => {}
-            }
-        }
-        Ok(())
     }
 
-    fn write_cache(&self, walk: &Walk, began: Time) -> Result<()> {
-        let mut writer = CacheWriter::new(&self.store.stamps()?);
+    /// What the cache knew already is taken over from it: the walk does not keep what `stat` says of those files.
+    fn write_cache(&self, cache: &StatCache, walk: &Walk, began: Time) -> Result<()> {
+        let mut writer = CacheWriter::create(&self.cache_path, &self.store.stamps()?)?;
         for dir in &walk.dirs {
-            let entries = dir.items.iter().map(|item| {
+            let before = cache.dir(&dir.path);
+            let entries = dir.items.iter().filter_map(|item| {
+                let name = item.name.of(&dir.names);
                 let known = match item.kind {
-                    ItemKind::File { stat, hash: Some(hash), cached } => {
-                        Known::File { stat, hash, trusted: cached || stat.ctime < began }
-                    }
-                    ItemKind::Symlink { hash, .. } => Known::Link(hash),
-                    ItemKind::Dir(child) if !walk.dirs[child].in_scope => Known::Opened,
-                    _ => Known::Name,
+                    ItemKind::News(number) => match dir.news[number as usize].content {
+                        Content::Unread => return None,
+                        Content::Link(_, hash) => Known::Link(hash),
+                        Content::File(stat, hash) => Known::File { stat, hash, trusted: stat.ctime < began },
+                    },
+                    ItemKind::Known(_) | ItemKind::Same => before.as_ref()?.find(name, false)?,
+                    ItemKind::Dir(child) if !walk.dirs[child as usize].in_scope => Known::Opened,
+                    ItemKind::Dir(_) => Known::Name,
                 };
-                (&*item.name, known)
+                Some((name, known))
             });
-            writer.dir(&dir.path, &dir.fingerprint, entries);
+            writer.dir(&dir.path, &dir.fingerprint, entries)?;
         }
-        writer.commit(&self.cache_path)
+        writer.commit()
     }
 
     /// The file system's own idea of now: what a file changed at this moment would get.
@@ -157,8 +156,8 @@ impl Workspace {
 /// A link's target is content like any other.
 fn store_links(walk: &Walk, deposit: &Deposit<'_>) -> Result<()> {
     let mut filler = deposit.filler()?;
-    for item in walk.dirs.iter().flat_map(|dir| &dir.items) {
-        if let ItemKind::Symlink { target, hash, cached: false } = &item.kind
+    for news in walk.dirs.iter().flat_map(|dir| &dir.news) {
+        if let Content::Link(target, hash) = &news.content
             && deposit.claim(hash)?
         {
             filler.add(*hash, target)?;
@@ -169,14 +168,8 @@ fn store_links(walk: &Walk, deposit: &Deposit<'_>) -> Result<()> {
 
 /// Whether the walk knows something that the cache does not, or no longer has something that it has.
 fn cache_is_stale(cache: &StatCache, walk: &Walk) -> bool {
-    let is_news = |item: &Item| {
-        matches!(item.kind, ItemKind::File { cached: false, .. } | ItemKind::Symlink { cached: false, .. })
-    };
     walk.dirs.len() != cache.dir_count()
-        || walk
-            .dirs
-            .iter()
-            .any(|dir| dir.cached_names != Some(dir.items.len()) || dir.items.iter().any(is_news))
+        || walk.dirs.iter().any(|dir| dir.cached_names != Some(dir.items.len()) || !dir.news.is_empty())
 }
 
 /// The one name of a path: as far as it exists, without links and detours.

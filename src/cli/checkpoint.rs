@@ -164,7 +164,7 @@ fn show(context: &Context, args: &ShowArgs) -> Result<()> {
         Found::Run(_) => None,
     };
     if args.format == Format::Json {
-        let paths: Vec<String> = manifest.tree.entries().iter().map(|entry| entry.path.to_string()).collect();
+        let paths: Vec<String> = manifest.tree.iter().map(|entry| entry.path().to_string()).collect();
         let mut answer = json!({
             "id": saved.id(),
             "created_at": record.as_ref().map(|record| &record.created_at),
@@ -192,7 +192,7 @@ fn show(context: &Context, args: &ShowArgs) -> Result<()> {
     rows.extend(coverage_rows(&manifest.coverage));
     context.ui.print(&ui::table(&rows))?;
     if args.files {
-        let lines: String = manifest.tree.entries().iter().map(|entry| format!("{}\n", entry.path)).collect();
+        let lines: String = manifest.tree.iter().map(|entry| format!("{}\n", entry.path())).collect();
         context.ui.print(&lines)?;
     }
     Ok(())

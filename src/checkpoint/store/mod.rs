@@ -10,5 +10,5 @@ mod pack;
 mod read;
 mod write;
 
-pub use read::{ContentReader, PackStamp, Store, Usage};
+pub use read::{ContentReader, Holdings, PackStamp, Store, Usage};
 pub use write::{Deposit, Filler};

@@ -42,6 +42,16 @@ pub struct Usage {
     pub bytes: u64,
 }
 
+/// What is in the store at one moment.
+pub struct Holdings(Arc<Vec<Pack>>);
+
+impl Holdings {
+    /// Whether a content is there.
+    pub fn have(&self, hash: &ContentHash) -> bool {
+        self.0.iter().any(|pack| pack.index.find(hash).is_some())
+    }
+}
+
 #[derive(Debug)]
 struct Pack {
     path: PathBuf,
@@ -68,7 +78,12 @@ impl Store {
 
     /// Whether the store has this content.
     pub fn contains(&self, hash: &ContentHash) -> Result<bool> {
-        Ok(self.packs()?.iter().any(|pack| pack.index.find(hash).is_some()))
+        Ok(self.holdings()?.have(hash))
+    }
+
+    /// Everything in the store, for many questions.
+    pub fn holdings(&self) -> Result<Holdings> {
+        self.packs().map(Holdings)
     }
 
     /// A content as a stream; its end is an error if it was not what its hash says.

@@ -7,10 +7,10 @@ use std::io;
 use rayon::prelude::*;
 
 use super::listing::{Listed, Listing};
-use super::result::{Item, ItemKind, Walk, WalkedDir};
+use super::result::{Content, Item, ItemKind, News, Walk, WalkedDir};
 use super::scope::{Side, View};
 use crate::checkpoint::coverage::{Coverage, PathText};
-use crate::checkpoint::entry::{Mode, Tree};
+use crate::checkpoint::entry::{Mode, Node};
 use crate::checkpoint::hash::ContentHash;
 use crate::checkpoint::ignore::{IgnoreFile, Rules, Source};
 use crate::checkpoint::opened::Opened;
@@ -18,6 +18,8 @@ use crate::checkpoint::path::{DECREE_DIR, TRACKER, TreePath};
 use crate::checkpoint::root::{FoundKind, Root, is_absent};
 use crate::checkpoint::sensitive::{Sensitive, Suspicion, holds_private_key};
 use crate::checkpoint::stat_cache::{CachedDir, Known, StatCache};
+use crate::checkpoint::store::Holdings;
+use crate::checkpoint::tree::Tree;
 use crate::error::{Error, Result};
 
 /// A directory with more entries than this is inspected by several threads.
@@ -33,6 +35,8 @@ pub struct Walker<'a> {
     pub sensitive: &'a Sensitive,
     /// A directory of decree's own inside the tree, such as a store; left out without a word.
     pub own_dir: Option<&'a TreePath>,
+    /// If the cache cannot be relied on in this: what is stored. A file whose content is not is read again.
+    pub stored: Option<Holdings>,
     /// The checkpoint to compare with.
     pub baseline: Option<Baseline<'a>>,
 }
@@ -76,14 +80,21 @@ type Failure = (Box<[u8]>, io::Error);
 enum Seen {
     /// Nothing to say: not there any more, decree's own, out of scope.
     Nothing,
-    InScope(Item),
-    Enter(Box<[u8]>, Task),
+    InScope(Found),
+    Enter(Task),
     IgnoredDir(TreePath),
     IgnoredFile,
     Sensitive(TreePath),
     Special(TreePath),
     Beside(TreePath),
     Failed(Failure),
+}
+
+/// A file or link in scope.
+enum Found {
+    Same,
+    Known(Node),
+    News(Content),
 }
 
 impl Walker<'_> {
@@ -133,11 +144,9 @@ impl Walker<'_> {
         let mut outcome = Outcome {
             dir: WalkedDir {
                 path: task.path.clone(),
-                fingerprint: [0; 16],
-                items: Vec::new(),
-                cached_names: None,
                 mode: task.mode,
                 in_scope: task.in_scope,
+                ..WalkedDir::default()
             },
             tasks: Vec::new(),
             ignore_files: Vec::new(),
@@ -184,12 +193,15 @@ impl Walker<'_> {
         if listing.entries().len() > LARGE_DIR {
             let seen: Vec<Seen> =
                 listing.entries().par_iter().map(|entry| self.inspect(&here, entry)).collect();
-            seen.into_iter().for_each(|seen| outcome.take(seen));
+            for (entry, seen) in listing.entries().iter().zip(seen) {
+                outcome.take(listing.name(entry), seen);
+            }
         } else {
             for entry in listing.entries() {
-                outcome.take(self.inspect(&here, entry));
+                outcome.take(listing.name(entry), self.inspect(&here, entry));
             }
         }
+        outcome.dir.shrink();
         outcome
     }
 
@@ -245,11 +257,12 @@ impl Walker<'_> {
         }
         let is_dir = entry.kind == FoundKind::Dir;
         let known = here.known.as_ref().and_then(|dir| dir.find(name, is_dir));
-        let visible_then = known.is_some_and(|known| *known != Known::Opened);
-        let scope = self.scope(here, &path, is_dir, visible_then);
+        let visible_then = known.is_some_and(|known| known != Known::Opened);
+        let held = self.baseline.as_ref().and_then(|b| b.tree.get(&path));
+        let scope = self.scope(here, &path, is_dir, visible_then, held.is_some());
         let seen = match () {
             () if is_dir => self.inspect_dir(here, entry, &path, scope),
-            () if scope.in_scope => self.inspect_leaf(here, entry, &path, known),
+            () if scope.in_scope => self.inspect_leaf(here, entry, &path, known, held),
             () if scope.beside => Ok(Seen::Beside(path.clone())),
             () => Ok(Seen::IgnoredFile),
         };
@@ -265,32 +278,42 @@ impl Walker<'_> {
         here: &Here<'_>,
         entry: &Listed,
         path: &TreePath,
-        known: Option<&Known>,
+        known: Option<Known>,
+        held: Option<Node>,
     ) -> io::Result<Seen> {
-        let kind = match entry.kind {
+        let is_stored = |hash: &ContentHash| self.stored.as_ref().is_none_or(|stored| stored.have(hash));
+        let (hit, content) = match entry.kind {
             FoundKind::Symlink => {
                 let target = here.listing.read_link(entry)?;
                 let hash = ContentHash::of(&target);
-                let cached = matches!(known, Some(Known::Link(then)) if *then == hash);
-                ItemKind::Symlink { target, hash, cached }
+                let hit = known == Some(Known::Link(hash)) && is_stored(&hash);
+                let node = Node::Symlink { hash, size: target.len() as u64 };
+                (hit.then_some(node), Content::Link(target, hash))
             }
             FoundKind::File => {
                 let stat = here.listing.stat(entry)?;
                 let hit = match known {
-                    Some(Known::File { stat: then, hash, trusted: true }) if *then == stat => Some(*hash),
+                    Some(Known::File { stat: then, hash, trusted: true }) if then == stat => {
+                        let node = Node::File { hash, size: stat.size, mode: Mode::from_bits(stat.mode) };
+                        is_stored(&hash).then_some(node)
+                    }
                     _ => None,
                 };
                 let known_good = hit.is_some() && here.cached_rules;
-                if !known_good && self.is_sensitive(here, path)? {
+                if !known_good && self.is_sensitive(here, path, held.is_some())? {
                     return Ok(self.left_out(Seen::Sensitive, path));
                 }
-                ItemKind::File { stat, hash: hit, cached: hit.is_some() }
+                (hit, Content::Unread)
             }
             FoundKind::Special | FoundKind::Dir => {
                 return Ok(self.left_out(Seen::Special, path));
             }
         };
-        Ok(Seen::InScope(Item { name: here.listing.name(entry).into(), kind }))
+        Ok(Seen::InScope(match hit {
+            None => Found::News(content),
+            Some(_) if hit == held => Found::Same,
+            Some(node) => Found::Known(node),
+        }))
     }
 
     /// Something that is left out; if the checkpoint did not know of it, it is new, and beside the scope.
@@ -332,12 +355,11 @@ impl Walker<'_> {
                 || (!known_before
                     && self.baseline.as_ref().is_some_and(|b| !b.coverage.is_ignored_dir(path))),
         };
-        Ok(Seen::Enter(here.listing.name(entry).into(), task))
+        Ok(Seen::Enter(task))
     }
 
     /// Whether a path is in scope, by the rules of now and, with a baseline, of then.
-    fn scope(&self, here: &Here<'_>, path: &TreePath, is_dir: bool, known: bool) -> Scope {
-        let held = self.baseline.as_ref().is_some_and(|b| b.tree.get(path).is_some());
+    fn scope(&self, here: &Here<'_>, path: &TreePath, is_dir: bool, known: bool, held: bool) -> Scope {
         if !held && self.was_left_out(path) {
             // It was there, and was not protected: whatever the rules say now, it is never touched.
             return Scope {
@@ -379,12 +401,11 @@ impl Walker<'_> {
     }
 
     /// Whether a file is to be left out as a secret: nothing asks for it by name, and no checkpoint holds it.
-    fn is_sensitive(&self, here: &Here<'_>, path: &TreePath) -> io::Result<bool> {
+    fn is_sensitive(&self, here: &Here<'_>, path: &TreePath, held: bool) -> io::Result<bool> {
         let suspicion = self.sensitive.suspect(path.as_bytes());
         if suspicion == Suspicion::None {
             return Ok(false);
         }
-        let held = self.baseline.as_ref().is_some_and(|b| b.tree.get(path).is_some());
         let asked_for = |side: &Side| side.judge(path.as_bytes(), false).asked_for;
         if held || (asked_for(&here.now) && here.before.as_ref().is_none_or(asked_for)) {
             return Ok(false);
@@ -410,7 +431,7 @@ impl Walker<'_> {
 struct Here<'h> {
     task: &'h Task,
     listing: &'h Listing,
-    known: Option<CachedDir<'h>>,
+    known: Option<CachedDir>,
     now: Side,
     before: Option<Side>,
     /// The rules of then and of now are the same here.
@@ -428,17 +449,32 @@ struct Scope {
 }
 
 impl Outcome {
-    fn take(&mut self, seen: Seen) {
+    fn take(&mut self, name: &[u8], seen: Seen) {
         match seen {
             Seen::Nothing => {}
-            Seen::InScope(item) => self.dir.items.push(item),
-            Seen::Enter(name, task) => {
+            Seen::InScope(found) => {
+                let name = self.dir.name(name);
+                let kind = match found {
+                    Found::Same => ItemKind::Same,
+                    Found::Known(node) => {
+                        self.dir.known.push(node);
+                        ItemKind::Known(self.dir.known.len() as u32 - 1)
+                    }
+                    Found::News(content) => {
+                        self.dir.news.push(News { name, content });
+                        ItemKind::News(self.dir.news.len() as u32 - 1)
+                    }
+                };
+                self.dir.items.push(Item { name, kind });
+            }
+            Seen::Enter(task) => {
                 if !task.in_scope
                     && let Ok(path) = TreePath::new(&*task.path)
                 {
                     self.coverage.ignored_dirs.push(PathText(path));
                 }
                 // The number is given when the level is complete.
+                let name = self.dir.name(name);
                 self.dir.items.push(Item { name, kind: ItemKind::Dir(0) });
                 self.tasks.push(task);
             }

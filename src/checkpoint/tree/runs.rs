@@ -1,0 +1,193 @@
+//! A tree in memory.
+
+use std::cmp::Ordering;
+use std::sync::OnceLock;
+
+use super::entry::{Entry, combined_hash};
+use crate::checkpoint::entry::{Mode, Node};
+use crate::checkpoint::hash::ContentHash;
+use crate::checkpoint::path::TreePath;
+
+/// Everything a checkpoint holds, sorted by path.
+///
+/// Directories follow from what is below them; only those that need saying are entries.
+#[derive(Clone, Debug, Default)]
+pub struct Tree {
+    pub(super) runs: Vec<Run>,
+    pub(super) len: usize,
+    /// Worked out when first asked for.
+    hash: OnceLock<ContentHash>,
+}
+
+impl PartialEq for Tree {
+    fn eq(&self, other: &Self) -> bool {
+        self.len == other.len && self.iter().eq(other.iter())
+    }
+}
+
+impl Eq for Tree {}
+
+/// Entries of one directory with nothing between them.
+#[derive(Clone, Debug)]
+pub(super) struct Run {
+    pub dir: Box<[u8]>,
+    pub names: Box<[u8]>,
+    pub slots: Box<[Slot]>,
+}
+
+/// A node, and where its name ends, without the room that an enum would waste.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Slot {
+    hash: ContentHash,
+    size: u64,
+    pub name_end: u32,
+    mode: Mode,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    File,
+    Symlink,
+    Dir,
+}
+
+impl Slot {
+    pub fn new(node: Node, name_end: u32) -> Self {
+        let kind = match node {
+            Node::File { .. } => Kind::File,
+            Node::Symlink { .. } => Kind::Symlink,
+            Node::Dir { .. } => Kind::Dir,
+        };
+        let (hash, size) = node.content().unwrap_or((ContentHash([0; 32]), 0));
+        Slot { hash, size, name_end, mode: node.mode().unwrap_or(Mode::DIR), kind }
+    }
+
+    pub fn node(&self) -> Node {
+        let Slot { hash, size, mode, .. } = *self;
+        match self.kind {
+            Kind::File => Node::File { hash, size, mode },
+            Kind::Symlink => Node::Symlink { hash, size },
+            Kind::Dir => Node::Dir { mode },
+        }
+    }
+}
+
+impl Run {
+    fn entry(&self, at: usize) -> Entry<'_> {
+        let start = at.checked_sub(1).map_or(0, |before| self.slots[before].name_end as usize);
+        let slot = &self.slots[at];
+        Entry { dir: &self.dir, name: &self.names[start..slot.name_end as usize], node: slot.node() }
+    }
+
+    fn iter(&self) -> impl Iterator<Item = Entry<'_>> {
+        (0..self.slots.len()).map(|at| self.entry(at))
+    }
+
+    pub fn last(&self) -> Entry<'_> {
+        self.entry(self.slots.len() - 1)
+    }
+}
+
+impl Tree {
+    /// All entries, by path.
+    pub fn iter(&self) -> impl Iterator<Item = Entry<'_>> {
+        self.runs.iter().flat_map(Run::iter)
+    }
+
+    /// How many entries there are.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The entries in parts of about `size`, in order.
+    pub fn parts(&self, size: usize) -> Vec<Part<'_>> {
+        let mut parts = Vec::new();
+        let (mut start, mut entries) = (0, 0);
+        for (number, run) in self.runs.iter().enumerate() {
+            entries += run.slots.len();
+            if entries >= size || number + 1 == self.runs.len() {
+                parts.push(Part(&self.runs[start..=number]));
+                (start, entries) = (number + 1, 0);
+            }
+        }
+        parts
+    }
+
+    /// What stands at `path`.
+    pub fn get(&self, path: &TreePath) -> Option<Node> {
+        self.first_from(path.as_bytes())
+            .filter(|entry| entry.cmp_path(path.as_bytes()) == Ordering::Equal)
+            .map(|entry| entry.node)
+    }
+
+    /// Whether there was a directory at `dir` (bytes without a trailing slash): an entry, or something below it.
+    pub fn has_dir(&self, dir: &[u8]) -> bool {
+        match self.first_from(dir) {
+            Some(entry) if entry.cmp_path(dir) == Ordering::Equal => entry.node.is_dir(),
+            _ => self.below(dir).next().is_some(),
+        }
+    }
+
+    /// Whether `dir` is an entry with nothing below it.
+    pub fn is_empty_dir(&self, dir: &TreePath) -> bool {
+        self.get(dir).is_some_and(|node| node.is_dir()) && self.below(dir.as_bytes()).next().is_none()
+    }
+
+    /// The entries below a directory, at any depth.
+    pub fn below<'t>(&'t self, dir: &'t [u8]) -> impl Iterator<Item = Entry<'t>> {
+        // Between a directory and what is in it, names such as `dir-x` may stand.
+        let (run, at) = self.lower_bound(&[dir, b"/"].concat());
+        let first = self.runs[run..].iter().take(1).flat_map(move |run| run.iter().skip(at));
+        let others = self.runs[run..].iter().skip(1).flat_map(Run::iter);
+        first.chain(others).take_while(move |entry| entry.is_below(dir))
+    }
+
+    fn first_from(&self, path: &[u8]) -> Option<Entry<'_>> {
+        let (run, at) = self.lower_bound(path);
+        self.runs.get(run).map(|run| run.entry(at))
+    }
+
+    /// The run and the place in it of the first entry that does not come before `path`.
+    fn lower_bound(&self, path: &[u8]) -> (usize, usize) {
+        let number = self.runs.partition_point(|run| run.last().cmp_path(path) == Ordering::Less);
+        let Some(run) = self.runs.get(number) else { return (number, 0) };
+        let (mut low, mut high) = (0, run.slots.len() - 1);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            match run.entry(middle).cmp_path(path) {
+                Ordering::Less => low = middle + 1,
+                _ => high = middle,
+            }
+        }
+        (number, low)
+    }
+
+    /// How many files and links, and their bytes.
+    pub fn count(&self) -> (usize, u64) {
+        self.iter()
+            .filter_map(|entry| entry.node.content())
+            .fold((0, 0), |(files, bytes), (_, size)| (files + 1, bytes + size))
+    }
+
+    /// One hash for the whole tree; see [`combined_hash`].
+    pub fn hash(&self) -> ContentHash {
+        *self.hash.get_or_init(|| combined_hash(self.iter()))
+    }
+}
+
+/// Some of a tree's entries that follow each other.
+#[derive(Clone, Copy)]
+pub struct Part<'t>(&'t [Run]);
+
+impl<'t> Part<'t> {
+    /// The entries, by path.
+    pub fn iter(self) -> impl Iterator<Item = Entry<'t>> {
+        self.0.iter().flat_map(Run::iter)
+    }
+}
