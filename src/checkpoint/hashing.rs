@@ -241,22 +241,18 @@ impl<'w> Worker<'w> {
         let (Some(deposit), Some(filler)) = (self.deposit, &mut self.filler) else {
             return Ok(true);
         };
-        if !deposit.claim(hash)? {
+        let Some(claim) = deposit.claim(hash)? else {
             return Ok(true);
-        }
+        };
         if size <= SMALL {
-            filler.add(*hash, &self.buffer[..size as usize])?;
+            filler.add(claim, &self.buffer[..size as usize])?;
             return Ok(true);
         }
         let rewound = file
             .rewind()
             .map_err(|error| Error::integrity("cannot read a large file a second time").caused_by(error));
         rewound?;
-        let found = filler.add_stream(*hash, &mut Interruptible(file))?;
-        if found != *hash {
-            deposit.unclaim(hash);
-        }
-        Ok(found == *hash)
+        Ok(filler.add_stream(claim, &mut Interruptible(file))? == *hash)
     }
 
     fn finish(mut self) -> Result<()> {

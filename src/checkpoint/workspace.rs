@@ -158,9 +158,9 @@ fn store_links(walk: &Walk, deposit: &Deposit<'_>) -> Result<()> {
     let mut filler = deposit.filler()?;
     for news in walk.dirs.iter().flat_map(|dir| &dir.news) {
         if let Content::Link(target, hash) = &news.content
-            && deposit.claim(hash)?
+            && let Some(claim) = deposit.claim(hash)?
         {
-            filler.add(*hash, target)?;
+            filler.add(claim, target)?;
         }
     }
     filler.flush()

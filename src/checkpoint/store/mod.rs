@@ -6,9 +6,10 @@
 //! content it hands out: a damaged pack is an error, never wrong bytes. The bytes of a pack are
 //! described in `docs/format.md` and laid out by [`pack`].
 
+mod claims;
 mod pack;
 mod read;
 mod write;
 
 pub use read::{ContentReader, Holdings, PackStamp, Store, Usage};
-pub use write::{Deposit, Filler};
+pub use write::{Claim, Deposit, Filler};

@@ -3,6 +3,8 @@
 //! The index is at the end, so that a pack is written in one pass; the footer says where it
 //! begins and carries its checksum. All numbers are little-endian.
 
+use std::io::{self, Write};
+
 use crate::checkpoint::hash::ContentHash;
 
 /// The first bytes of a pack; the last one is the version.
@@ -41,38 +43,45 @@ pub struct Blob {
     pub size: u64,
 }
 
+/// Writes an index: the frames, and the blobs sorted by hash.
+pub fn write_index(out: &mut impl Write, frames: &[Frame], mut blobs: Vec<Blob>) -> io::Result<()> {
+    blobs.sort_unstable_by_key(|blob| blob.hash);
+    let mut part = Vec::new();
+    part.extend((frames.len() as u64).to_le_bytes());
+    for frame in frames {
+        part.extend(frame.offset.to_le_bytes());
+        part.extend(frame.packed.to_le_bytes());
+        part.extend(frame.raw.to_le_bytes());
+        part.extend(frame.checksum.to_le_bytes());
+    }
+    part.extend((blobs.len() as u64).to_le_bytes());
+    out.write_all(&part)?;
+    for blobs in blobs.chunks(1024) {
+        part.clear();
+        for blob in blobs {
+            part.extend(blob.hash.0);
+            part.extend(blob.frame.to_le_bytes());
+            part.extend(blob.offset.to_le_bytes());
+            part.extend(blob.size.to_le_bytes());
+        }
+        out.write_all(&part)?;
+    }
+    Ok(())
+}
+
 /// The index of one pack. The blob table stays as bytes: it is searched, rarely walked.
 #[derive(Debug)]
 pub struct Index {
     frames: Vec<Frame>,
-    blobs: Vec<u8>,
+    bytes: Vec<u8>,
+    /// Where in them the blob table begins.
+    blobs_at: usize,
 }
 
 impl Index {
-    /// Writes frames and blobs, the latter sorted by hash.
-    pub fn encode(frames: &[Frame], blobs: &mut [Blob]) -> Vec<u8> {
-        blobs.sort_unstable_by_key(|blob| blob.hash);
-        let mut out = Vec::with_capacity(16 + frames.len() * FRAME_LEN + blobs.len() * BLOB_LEN);
-        out.extend((frames.len() as u64).to_le_bytes());
-        for frame in frames {
-            out.extend(frame.offset.to_le_bytes());
-            out.extend(frame.packed.to_le_bytes());
-            out.extend(frame.raw.to_le_bytes());
-            out.extend(frame.checksum.to_le_bytes());
-        }
-        out.extend((blobs.len() as u64).to_le_bytes());
-        for blob in blobs {
-            out.extend(blob.hash.0);
-            out.extend(blob.frame.to_le_bytes());
-            out.extend(blob.offset.to_le_bytes());
-            out.extend(blob.size.to_le_bytes());
-        }
-        out
-    }
-
-    /// Reads what [`Index::encode`] wrote; `None` if it is anything else.
-    pub fn decode(bytes: &[u8]) -> Option<Self> {
-        let (count, rest) = take_u64(bytes)?;
+    /// Reads what [`write_index`] wrote; `None` if it is anything else.
+    pub fn decode(bytes: Vec<u8>) -> Option<Self> {
+        let (count, rest) = take_u64(&bytes)?;
         let frames_len = usize::try_from(count).ok()?.checked_mul(FRAME_LEN)?;
         let frames = rest.get(..frames_len)?;
         let (blob_count, blobs) = take_u64(&rest[frames_len..])?;
@@ -88,7 +97,8 @@ impl Index {
                 checksum: u32::from_le_bytes(b[16..].try_into().expect("4 bytes")),
             })
             .collect();
-        Some(Index { frames, blobs: blobs.to_vec() })
+        let blobs_at = bytes.len() - blobs.len();
+        Some(Index { frames, blobs_at, bytes })
     }
 
     /// Where the content with this hash is.
@@ -116,15 +126,15 @@ impl Index {
     }
 
     fn blob_count(&self) -> usize {
-        self.blobs.len() / BLOB_LEN
+        (self.bytes.len() - self.blobs_at) / BLOB_LEN
     }
 
     fn hash_at(&self, at: usize) -> &[u8] {
-        &self.blobs[at * BLOB_LEN..][..32]
+        &self.bytes[self.blobs_at + at * BLOB_LEN..][..32]
     }
 
     fn blob_at(&self, at: usize) -> Blob {
-        let b = &self.blobs[at * BLOB_LEN..][..BLOB_LEN];
+        let b = &self.bytes[self.blobs_at + at * BLOB_LEN..][..BLOB_LEN];
         Blob {
             hash: ContentHash(b[..32].try_into().expect("32 bytes")),
             frame: u32::from_le_bytes(b[32..36].try_into().expect("4 bytes")),
@@ -134,11 +144,11 @@ impl Index {
     }
 }
 
-/// The footer for an index that begins at `offset`.
-pub fn footer(offset: u64, index: &[u8]) -> [u8; FOOTER_LEN as usize] {
+/// The footer for an index that begins at `offset`, with the CRC-32 of it.
+pub fn footer(offset: u64, checksum: u32) -> [u8; FOOTER_LEN as usize] {
     let mut out = [0; FOOTER_LEN as usize];
     out[..8].copy_from_slice(&offset.to_le_bytes());
-    out[8..12].copy_from_slice(&crc32fast::hash(index).to_le_bytes());
+    out[8..12].copy_from_slice(&checksum.to_le_bytes());
     out[12..].copy_from_slice(TRAILER);
     out
 }
@@ -165,16 +175,18 @@ mod tests {
     #[test]
     fn an_index_finds_every_blob_it_was_given_and_no_other() {
         let frames = [Frame { offset: 8, packed: 10, raw: 100, checksum: 7 }];
-        let mut blobs: Vec<Blob> = (0u8..50)
+        let blobs: Vec<Blob> = (0u8..50)
             .map(|n| Blob { hash: ContentHash::of(&[n]), frame: 0, offset: u32::from(n), size: 1 })
             .collect();
-        let bytes = Index::encode(&frames, &mut blobs);
-        let index = Index::decode(&bytes).expect("what encode wrote");
+        let mut bytes = Vec::new();
+        write_index(&mut bytes, &frames, blobs).unwrap();
+        let index = Index::decode(bytes.clone()).expect("what was written");
         for n in 0u8..50 {
             let blob = index.find(&ContentHash::of(&[n])).expect("it is there");
             assert_eq!(blob.offset, u32::from(n));
         }
         assert_eq!(index.find(&ContentHash::of(b"other")), None);
-        assert!(Index::decode(&bytes[..bytes.len() - 1]).is_none());
+        bytes.pop();
+        assert!(Index::decode(bytes).is_none());
     }
 }

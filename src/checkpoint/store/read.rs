@@ -285,7 +285,7 @@ fn read_index(file: &File) -> io::Result<Index> {
     if crc32fast::hash(&bytes) != checksum {
         return Err(invalid("its index fails its checksum"));
     }
-    Index::decode(&bytes).ok_or_else(|| invalid("its index makes no sense"))
+    Index::decode(bytes).ok_or_else(|| invalid("its index makes no sense"))
 }
 
 fn invalid(why: &str) -> io::Error {

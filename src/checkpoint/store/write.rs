@@ -1,14 +1,14 @@
 //! Filling the store: many threads, one new pack.
 
-use std::collections::HashSet;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::PathBuf;
-use std::sync::Mutex;
+use std::sync::{Condvar, Mutex, MutexGuard};
 
 use zstd::bulk::Compressor;
 
-use super::pack::{self, Blob, Frame, Index};
+use super::claims::{Answer, Claims};
+use super::pack::{self, Frame};
 use super::read::Store;
 use crate::checkpoint::hash::{ContentHash, Hasher};
 use crate::error::{IoContext, Result};
@@ -22,7 +22,9 @@ pub(super) const FRAME: usize = 512 * 1024;
 /// New content on its way into the store. Nothing of it is visible until [`Deposit::finish`].
 pub struct Deposit<'s> {
     store: &'s Store,
-    claimed: Mutex<HashSet<ContentHash>>,
+    claims: Mutex<Claims>,
+    /// A claim was fulfilled or given up.
+    settled: Condvar,
     pack: Mutex<Unfinished>,
 }
 
@@ -31,31 +33,65 @@ struct Unfinished {
     file: Option<(File, PathBuf)>,
     length: u64,
     frames: Vec<Frame>,
-    blobs: Vec<Blob>,
+}
+
+/// The right, and the duty, to add a content. Without that it is given up, and goes to the next who has it.
+pub struct Claim<'d> {
+    deposit: &'d Deposit<'d>,
+    number: u32,
+    hash: ContentHash,
+    fulfilled: bool,
+}
+
+impl Claim<'_> {
+    fn fulfil(mut self) -> u32 {
+        self.fulfilled = true;
+        self.number
+    }
+}
+
+impl Drop for Claim<'_> {
+    fn drop(&mut self) {
+        let mut claims = self.deposit.claims();
+        match self.fulfilled {
+            true => claims.fulfil(self.number),
+            false => claims.abandon(self.number),
+        }
+        self.deposit.settled.notify_all();
+    }
 }
 
 impl<'s> Deposit<'s> {
     pub(super) fn new(store: &'s Store) -> Self {
-        Deposit { store, claimed: Mutex::default(), pack: Mutex::default() }
+        Deposit { store, claims: Mutex::default(), settled: Condvar::new(), pack: Mutex::default() }
     }
 
-    /// Whether the caller has to add this content: true once for each hash that the store lacks.
-    pub fn claim(&self, hash: &ContentHash) -> Result<bool> {
+    /// A claim to add this content, for one caller for each hash that the store lacks. If another is just adding it,
+    /// waits to see whether it does.
+    pub fn claim(&self, hash: &ContentHash) -> Result<Option<Claim<'_>>> {
         if self.store.contains(hash)? {
-            return Ok(false);
+            return Ok(None);
         }
-        Ok(self.claimed.lock().expect("no thread panics while it claims").insert(*hash))
+        let mut claims = self.claims();
+        loop {
+            match claims.claim(hash) {
+                Answer::Yours(number) => {
+                    return Ok(Some(Claim { deposit: self, number, hash: *hash, fulfilled: false }));
+                }
+                Answer::Added => return Ok(None),
+                Answer::Wait => claims = self.settled.wait(claims).expect("no thread panics while it claims"),
+            }
+        }
     }
 
-    /// Takes a claim back: the content turned out to be another.
-    pub fn unclaim(&self, hash: &ContentHash) {
-        self.claimed.lock().expect("no thread panics while it claims").remove(hash);
+    fn claims(&self) -> MutexGuard<'_, Claims> {
+        self.claims.lock().expect("no thread panics while it claims")
     }
 
     /// A thread's own place to gather contents in.
     pub fn filler(&self) -> Result<Filler<'_, 's>> {
         let compressor = FrameCompressor::new().at("set up compression for", &self.store.dir)?;
-        Ok(Filler { deposit: self, compressor, raw: Vec::with_capacity(FRAME), blobs: Vec::new() })
+        Ok(Filler { deposit: self, compressor, raw: Vec::with_capacity(FRAME), gathered: Vec::new() })
     }
 
     /// Makes everything added durable and visible. Nothing added: nothing written.
@@ -64,12 +100,14 @@ impl<'s> Deposit<'s> {
         let Some((file, temporary)) = &mut pack.file else {
             return Ok(());
         };
-        let index = Index::encode(&pack.frames, &mut pack.blobs);
-        file.write_all(&index)
-            .and_then(|()| file.write_all(&pack::footer(pack.length, &index)))
-            .and_then(|()| file.sync_data())
+        let claims = std::mem::take(self.claims.get_mut().expect("no thread panics while it claims"));
+        let mut out = Summing { out: &*file, hasher: Hasher::new(), crc: crc32fast::Hasher::new() };
+        pack::write_index(&mut out, &pack.frames, claims.into_blobs()).at("write", &*temporary)?;
+        let Summing { mut out, hasher, crc } = out;
+        out.write_all(&pack::footer(pack.length, crc.finalize()))
+            .and_then(|()| out.sync_data())
             .at("write", &*temporary)?;
-        let target = self.store.dir.join(format!("{}.pack", ContentHash::of(&index)));
+        let target = self.store.dir.join(format!("{}.pack", hasher.finish().0));
         fs::rename(&*temporary, &target).at("write", &target)?;
         pack.file = None;
         atomic::sync_dir(&self.store.dir)?;
@@ -100,13 +138,24 @@ impl<'s> Deposit<'s> {
         Ok(frame)
     }
 
-    /// Enters frames that follow each other, and the contents in them, into the index.
-    fn enter(&self, frames: Vec<Frame>, blobs: impl IntoIterator<Item = Blob>) {
+    /// Enters frames that follow each other, and the contents in the first of them, into the index.
+    fn enter(&self, frames: Vec<Frame>, contents: impl IntoIterator<Item = Gathered>) {
         let mut pack = self.pack.lock().expect("no thread panics while it writes");
         let first = u32::try_from(pack.frames.len()).expect("fewer than 2^32 frames");
         pack.frames.extend(frames);
-        pack.blobs.extend(blobs.into_iter().map(|blob| Blob { frame: blob.frame + first, ..blob }));
+        drop(pack);
+        let mut claims = self.claims();
+        for Gathered { number, offset, size } in contents {
+            claims.place(number, first, offset, size);
+        }
     }
+}
+
+/// A content in a frame that is not written yet.
+struct Gathered {
+    number: u32,
+    offset: u32,
+    size: u64,
 }
 
 impl Drop for Deposit<'_> {
@@ -138,27 +187,46 @@ impl FrameCompressor {
     }
 }
 
+/// Works out the hash and the checksum of what passes through.
+struct Summing<W> {
+    out: W,
+    hasher: Hasher,
+    crc: crc32fast::Hasher,
+}
+
+impl<W: Write> Write for Summing<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let n = self.out.write(bytes)?;
+        self.hasher.update(&bytes[..n]);
+        self.crc.update(&bytes[..n]);
+        Ok(n)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
 /// One thread's unfinished frame.
 pub struct Filler<'d, 's> {
     deposit: &'d Deposit<'s>,
     compressor: FrameCompressor,
     raw: Vec<u8>,
-    blobs: Vec<Blob>,
+    gathered: Vec<Gathered>,
 }
 
 impl Filler<'_, '_> {
-    /// Adds a content that is in memory. The caller has claimed it.
-    pub fn add(&mut self, hash: ContentHash, content: &[u8]) -> Result<()> {
+    /// Adds a content that is in memory.
+    pub fn add(&mut self, claim: Claim<'_>, content: &[u8]) -> Result<()> {
         if content.len() > FRAME {
             let mut rest = content;
-            return self.add_stream(hash, &mut rest).map(drop);
+            return self.add_stream(claim, &mut rest).map(drop);
         }
         if self.raw.len() + content.len() > FRAME {
             self.flush()?;
         }
-        self.blobs.push(Blob {
-            hash,
-            frame: 0,
+        self.gathered.push(Gathered {
+            number: claim.fulfil(),
             offset: u32::try_from(self.raw.len()).expect("a frame is far below 4 GiB"),
             size: content.len() as u64,
         });
@@ -166,9 +234,9 @@ impl Filler<'_, '_> {
         Ok(())
     }
 
-    /// Adds a content of any size, piece by piece; the caller has claimed `hash`. Returns the hash of
-    /// what was really read: if it is another one, the content is not entered.
-    pub fn add_stream(&mut self, hash: ContentHash, reader: &mut impl Read) -> Result<ContentHash> {
+    /// Adds a content of any size, piece by piece. Returns the hash of what was really read: if it is another than
+    /// was claimed, the content is not entered.
+    pub fn add_stream(&mut self, claim: Claim<'_>, reader: &mut impl Read) -> Result<ContentHash> {
         let mut frames = Vec::new();
         let mut hasher = Hasher::new();
         let mut piece = vec![0; FRAME];
@@ -181,21 +249,61 @@ impl Filler<'_, '_> {
             frames.push(self.deposit.append(&mut self.compressor, &piece[..filled])?);
         }
         let (found, size) = hasher.finish();
-        if found == hash {
-            let blob = Blob { hash, frame: 0, offset: 0, size };
-            self.deposit.enter(frames, [blob]);
+        if found == claim.hash {
+            self.deposit.enter(frames, [Gathered { number: claim.fulfil(), offset: 0, size }]);
         }
         Ok(found)
     }
 
     /// Writes the frame gathered so far. Has to be called before [`Deposit::finish`].
     pub fn flush(&mut self) -> Result<()> {
-        if self.blobs.is_empty() {
+        if self.gathered.is_empty() {
             return Ok(());
         }
         let frame = self.deposit.append(&mut self.compressor, &self.raw)?;
-        self.deposit.enter(vec![frame], self.blobs.drain(..));
+        self.deposit.enter(vec![frame], self.gathered.drain(..));
         self.raw.clear();
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    /// A file that is changed by something while it is stored.
+    struct Changing(mpsc::Sender<()>, &'static [u8]);
+
+    impl Read for Changing {
+        fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+            self.0.send(()).expect("the other thread listens");
+            std::thread::sleep(Duration::from_millis(50));
+            self.1.read(out)
+        }
+    }
+
+    #[test]
+    fn a_content_is_stored_if_one_of_two_files_that_had_it_changes_meanwhile() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::at(dir.path());
+        let deposit = store.deposit();
+        let hash = ContentHash::of(b"equal");
+        let (began, has_begun) = mpsc::channel();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut filler = deposit.filler().unwrap();
+                let claim = deposit.claim(&hash).unwrap().expect("nobody has it");
+                let found = filler.add_stream(claim, &mut Changing(began, b"other")).unwrap();
+                assert_ne!(found, hash);
+            });
+            has_begun.recv().unwrap();
+            let mut filler = deposit.filler().unwrap();
+            let claim = deposit.claim(&hash).unwrap().expect("the first gave it up");
+            filler.add_stream(claim, &mut &b"equal"[..]).unwrap();
+        });
+        deposit.finish().unwrap();
+        assert_eq!(store.read(&hash).unwrap(), b"equal");
     }
 }
