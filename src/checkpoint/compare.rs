@@ -1,14 +1,13 @@
 //! What changed since a checkpoint.
 
 use std::cmp::Ordering;
-use std::collections::BTreeSet;
 
 use super::entry::Node;
 use super::hash::ContentHash;
 use super::hashing::hash_missing;
 use super::manifest::Manifest;
 use super::opened::Opened;
-use super::path::TreePath;
+use super::path::{TreePath, dirs_above};
 use super::progress::Progress;
 use super::stat_cache::StatCache;
 use super::tree::{Entry, Tree, combined_hash};
@@ -108,18 +107,9 @@ fn differences(before: &Tree, now: Walk) -> Vec<Change> {
 /// A directory with a mode of its own that lost its last entry, or got its first, is a change although it
 /// did not change itself: whoever applies the diff has to know that it stays when it is empty.
 fn add_dirs_that_stay(before: &Tree, changes: &mut Vec<Change>) {
-    let mut dirs = BTreeSet::new();
-    let mut last = None;
-    for change in changes.iter().filter(|change| change.before.is_none() || change.after.is_none()) {
-        let parent = change.path.split().0;
-        // Sorted paths: most have the parent of the one before.
-        if last != Some(parent) {
-            dirs.extend(change.path.ancestors());
-            last = Some(parent);
-        }
-    }
+    let came_or_went = changes.iter().filter(|change| change.before.is_none() || change.after.is_none());
     let mut staying = Vec::new();
-    for path in dirs {
+    for path in dirs_above(came_or_went.map(|change| &change.path)) {
         let node = before.get(&path).filter(Node::is_dir);
         let changed = changes.binary_search_by(|change| change.path.cmp(&path)).is_ok();
         if node.is_some() && !changed && (before.is_empty_dir(&path) || is_empty_now(before, changes, &path))

@@ -1,7 +1,7 @@
 //! SHA-256 as a type.
 
 use std::fmt;
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 
 use sha2::{Digest, Sha256};
 
@@ -111,6 +111,17 @@ impl Hasher {
     /// The hash and the number of bytes it is of.
     pub fn finish(self) -> (ContentHash, u64) {
         (ContentHash(self.sha.finalize().into()), self.length)
+    }
+}
+
+impl Write for Hasher {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.update(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::File;
-use std::io::{self, BufReader, Read, Write};
+use std::io::{self, Write};
 use std::path::Path;
 
 use rayon::prelude::*;
@@ -19,11 +19,10 @@ use super::quote;
 use super::tree::{Entry, Part, Tree, TreeBuilder};
 use crate::error::{Error, IoContext, Result};
 use crate::fs::atomic::AtomicFile;
+use crate::fs::json;
 
 /// The version of the format.
 pub const VERSION: u32 = 1;
-/// About 100,000 files.
-const MAX_IN_MEMORY: u64 = 16 * 1024 * 1024;
 /// How many entries a thread writes at a time.
 const PART: usize = 4096;
 /// How many parts are in memory at a time.
@@ -98,7 +97,8 @@ impl Manifest {
             }
             result => result.at("read", path)?,
         };
-        let raw = parse(file).at("read", path)?.map_err(|error| damaged(path, error.to_string()))?;
+        let raw: Raw =
+            json::parse(file).at("read", path)?.map_err(|error| damaged(path, error.to_string()))?;
         if raw.version != VERSION {
             return Err(damaged(path, format!("its version is {}, not {VERSION}", raw.version))
                 .hint("it was written by another version of decree; use that one"));
@@ -114,17 +114,6 @@ impl Manifest {
         }
         Ok(manifest)
     }
-}
-
-/// From memory, which is faster, unless the manifest is so large that memory counts.
-fn parse(mut file: File) -> io::Result<serde_json::Result<Raw>> {
-    let size = file.metadata()?.len();
-    if size > MAX_IN_MEMORY {
-        return Ok(serde_json::from_reader(BufReader::with_capacity(1 << 16, file)));
-    }
-    let mut text = Vec::with_capacity(size as usize);
-    file.read_to_end(&mut text)?;
-    Ok(serde_json::from_slice(&text))
 }
 
 /// Some entries, one a line, with commas between them.

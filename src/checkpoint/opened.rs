@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::io;
 
 use super::entry::{Mode, Node};
-use super::path::TreePath;
+use super::path::{TreePath, dirs_above};
 use super::restore::present;
 use super::root::{FoundKind, Root};
 
@@ -29,17 +29,9 @@ impl<'r> Opened<'r> {
         if rustix::process::geteuid().is_root() {
             return Ok(opened);
         }
-        let mut last: Option<TreePath> = None;
-        for path in paths {
-            // Sorted paths: most have the parent of the one before.
-            let parent = path.ancestors().last();
-            if parent == last {
-                continue;
-            }
-            last = parent;
-            for dir in path.ancestors() {
-                opened.open(&dir)?;
-            }
+        // Sorted: parents come before their children.
+        for dir in dirs_above(paths) {
+            opened.open(&dir)?;
         }
         Ok(opened)
     }

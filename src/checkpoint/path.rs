@@ -1,5 +1,6 @@
 //! Paths inside the tree.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fmt;
 use std::os::unix::ffi::OsStrExt;
@@ -121,6 +122,20 @@ impl TreePath {
     pub fn depth(&self) -> usize {
         memchr::memchr_iter(b'/', &self.0).count()
     }
+}
+
+/// The directories above these paths, without the root. Paths of one directory should follow each other.
+pub fn dirs_above<'p>(paths: impl IntoIterator<Item = &'p TreePath>) -> BTreeSet<TreePath> {
+    let mut dirs = BTreeSet::new();
+    let mut last = None;
+    for path in paths {
+        let parent = path.split().0;
+        if last != Some(parent) {
+            dirs.extend(path.ancestors());
+            last = Some(parent);
+        }
+    }
+    dirs
 }
 
 fn check(bytes: &[u8]) -> Result<(), BadPath> {

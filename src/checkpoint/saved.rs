@@ -2,8 +2,8 @@
 //! `result.json`. Runs and users' checkpoints are both such directories.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::io::Write;
+use std::fs::{self, File};
+use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::compare::{Change, Changes};
 use super::coverage::{Coverage, PathText};
 use super::entry::{Node, describe};
-use super::hash::ContentHash;
+use super::hash::Hasher;
 use super::manifest::Manifest;
 use super::patch::parse::Patch;
 use super::patch::rebuild::Direction;
@@ -24,7 +24,8 @@ use super::restore::{Goal, Outcome};
 use super::tree::Part;
 use super::workspace::Workspace;
 use crate::error::{Error, IoContext, Result};
-use crate::fs::atomic::{self, AtomicFile};
+use crate::fs::atomic::AtomicFile;
+use crate::fs::json;
 
 /// The version of `result.json`.
 const VERSION: u32 = 1;
@@ -115,10 +116,14 @@ impl Seal {
         seal
     }
 
-    fn work_out_check(&self) -> String {
-        let unchecked = Seal { check: None, ..self.clone() };
-        let text = serde_json::to_vec(&unchecked).expect("a result is plain data");
-        ContentHash::of(&text).to_string()
+    /// Of everything but the check itself. There may be too much of it to write it down for that.
+    fn work_out_check(&mut self) -> String {
+        let check = self.check.take();
+        let mut text = BufWriter::new(Hasher::new());
+        serde_json::to_writer(&mut text, self).expect("a result is plain data");
+        self.check = check;
+        let hasher = text.into_inner().map_err(|_| ()).expect("a hash takes everything");
+        hasher.finish().0.to_string()
     }
 
     /// The new things that are not in the diff.
@@ -203,8 +208,7 @@ impl Saved {
                         file.commit()?;
                     }
                     let seal = Seal::new(&self.id, manifest, &changes, &counts);
-                    let text = serde_json::to_vec_pretty(&seal).expect("a result is plain data");
-                    atomic::write(&self.result_path(), &text)?;
+                    json::write_pretty(&self.result_path(), &seal)?;
                     return Ok(Some(seal));
                 }
                 // Something changed the tree meanwhile; look again.
@@ -286,15 +290,16 @@ impl Saved {
     /// Reads `result.json`, if there is one.
     pub fn result(&self) -> Result<Option<Seal>> {
         let path = self.result_path();
-        let text = match fs::read(&path) {
+        let file = match File::open(&path) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             result => result.at("read", &path)?,
         };
         let damaged = |error: Error| error.detail("nothing was touched");
-        let seal: Seal = serde_json::from_slice(&text).map_err(|error| {
+        let mut seal: Seal = json::parse(file).at("read", &path)?.map_err(|error| {
             damaged(Error::integrity(format!("{} is damaged", path.display())).caused_by(error))
         })?;
-        if seal.version != VERSION || seal.check.as_ref() != Some(&seal.work_out_check()) {
+        let check = seal.work_out_check();
+        if seal.version != VERSION || seal.check != Some(check) {
             let why = "it is of another version, or was edited";
             return Err(damaged(Error::integrity(format!("{} is damaged: {why}", path.display()))));
         }

@@ -39,10 +39,10 @@ pub fn revert(context: &Context, args: &RevertArgs) -> Result<()> {
 fn since_checkpoint(context: &Context, workspace: &Workspace, saved: &Saved) -> Result<()> {
     let manifest = saved.manifest()?;
     let progress = context.ui.progress();
-    let sealed = saved.seal(workspace, &manifest, false, &progress)?;
-    let outcome = match sealed {
-        None => Outcome::AlreadyThere,
-        Some(_) => saved.revert(workspace, &manifest)?,
+    let changed = saved.seal(workspace, &manifest, false, &progress)?.is_some();
+    let outcome = match changed {
+        false => Outcome::AlreadyThere,
+        true => saved.revert(workspace, &manifest)?,
     };
     tell(context, saved, &outcome, "the tree is as the checkpoint has it");
     Ok(())

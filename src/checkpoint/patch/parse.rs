@@ -186,6 +186,8 @@ impl<R: BufRead> Parser<R> {
         if hunks.is_empty() || !add_up(&hunks) {
             return Err(wrong(&format!("a section of {path} whose hunks do not add up")));
         }
+        // There may be very many files with one.
+        hunks.shrink_to_fit();
         Ok(hunks)
     }
 

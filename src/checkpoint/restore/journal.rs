@@ -1,5 +1,6 @@
 //! The journal: what a move into the tree is about, written before it begins.
 
+use std::fs::File;
 use std::path::{Component, Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -9,7 +10,7 @@ use crate::checkpoint::entry::{Mode, Node};
 use crate::checkpoint::path::TreePath;
 use crate::checkpoint::quote;
 use crate::error::{Error, IoContext, Result};
-use crate::fs::atomic;
+use crate::fs::json;
 
 /// The version of the format.
 const VERSION: u32 = 1;
@@ -103,15 +104,14 @@ impl Journal {
 
     /// Makes it durable. From now on the move happens, or is undone.
     pub fn write(&self, dir: &Path) -> Result<()> {
-        let text = serde_json::to_vec(self).expect("a journal is plain data");
-        atomic::write(&dir.join(FILE), &text)
+        json::write(&dir.join(FILE), self)
     }
 
     /// Reads it back.
     pub fn read(dir: &Path) -> Result<Journal> {
         let path = dir.join(FILE);
-        let text = std::fs::read(&path).at("read", &path)?;
-        let journal: Journal = serde_json::from_slice(&text).map_err(|error| {
+        let file = File::open(&path).at("read", &path)?;
+        let journal: Journal = json::parse(file).at("read", &path)?.map_err(|error| {
             Error::integrity(format!("{} is damaged", path.display()))
                 .caused_by(error)
                 .detail("an unfinished revert or apply cannot be completed; its files are beside the journal")

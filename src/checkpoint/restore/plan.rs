@@ -1,5 +1,6 @@
 //! Deciding whether a diff can be taken in a direction, and doing it.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
@@ -9,11 +10,11 @@ use super::present::agrees;
 use super::stage::stage;
 use super::transaction::{Transaction, make_dirs};
 use crate::checkpoint::coverage::PathText;
-use crate::checkpoint::entry::{Node, describe};
+use crate::checkpoint::entry::{Mode, Node, describe};
 use crate::checkpoint::opened::Opened;
 use crate::checkpoint::patch::parse::Patch;
 use crate::checkpoint::patch::rebuild::Direction;
-use crate::checkpoint::path::TreePath;
+use crate::checkpoint::path::{TreePath, dirs_above};
 use crate::checkpoint::quote;
 use crate::checkpoint::root::FoundKind;
 use crate::checkpoint::workspace::Workspace;
@@ -191,22 +192,20 @@ impl Workspace {
 
     /// The directories above the steps as they are now.
     fn dirs_above(&self, steps: &[Step], beside: &[&TreePath], opened: &Opened<'_>) -> Result<Vec<DirMode>> {
-        let mut paths: Vec<TreePath> =
-            steps.iter().flat_map(|step| step.path.0.ancestors().collect::<Vec<_>>()).collect();
-        paths.extend(steps.iter().map(|step| step.path.0.clone()));
-        paths.extend(beside.iter().flat_map(|path| path.ancestors().collect::<Vec<_>>()));
-        paths.sort();
-        paths.dedup();
-        let mut dirs = Vec::new();
-        for path in paths {
-            if let Some(found) = self.root.find(&path).at("read", path.as_path())?
+        let above = dirs_above(steps.iter().map(|step| &step.path.0).chain(beside.iter().copied()));
+        let mut dirs = BTreeMap::new();
+        for path in above.iter().chain(steps.iter().map(|step| &step.path.0)) {
+            if let Some(found) = self.root.find(path).at("read", path.as_path())?
                 && found.kind == FoundKind::Dir
             {
-                let mode = opened.real_mode(&path).unwrap_or(found.mode);
-                dirs.push(DirMode { path: PathText(path), mode: mode.to_string() });
+                dirs.insert(path, opened.real_mode(path).unwrap_or(found.mode));
             }
         }
-        Ok(dirs)
+        let entry = |(path, mode): (&TreePath, Mode)| DirMode {
+            path: PathText(path.clone()),
+            mode: mode.to_string(),
+        };
+        Ok(dirs.into_iter().map(entry).collect())
     }
 }
 

@@ -4,17 +4,17 @@
 //! and every move is a rename, so where the files are tells how far the work has got: the steps can
 //! be repeated from the start, forwards or backwards, whoever did the first half.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::journal::{FILE, Journal};
+use super::journal::{FILE, Journal, Step};
 use super::present::{agrees, present};
 use crate::checkpoint::entry::{Mode, Node, describe};
 use crate::checkpoint::hash::ContentHash;
 use crate::checkpoint::opened::Opened;
-use crate::checkpoint::path::TreePath;
+use crate::checkpoint::path::{TreePath, dirs_above};
 use crate::checkpoint::root::{FoundKind, Root};
 use crate::error::{Error, IoContext, Result};
 use crate::fs::atomic;
@@ -359,16 +359,11 @@ impl<'r> Transaction<'r> {
 
     /// The directories above the steps, and those that are steps; children first.
     fn touched_dirs(&self) -> Vec<TreePath> {
-        let mut dirs: Vec<TreePath> = Vec::new();
-        for step in &self.journal.steps {
-            dirs.extend(step.path.0.ancestors());
-            if [step.from, step.to].into_iter().flatten().any(|node| node.is_dir()) {
-                dirs.push(step.path.0.clone());
-            }
-        }
-        dirs.sort_by(|a, b| b.cmp(a));
-        dirs.dedup();
-        dirs
+        let steps = &self.journal.steps;
+        let mut dirs = dirs_above(steps.iter().map(|step| &step.path.0));
+        let is_dir = |step: &&Step| [step.from, step.to].into_iter().flatten().any(|node| node.is_dir());
+        dirs.extend(steps.iter().filter(is_dir).map(|step| step.path.0.clone()));
+        dirs.into_iter().rev().collect()
     }
 
     /// The touched directories that nothing says have to stay: they go if they are empty.
@@ -377,13 +372,8 @@ impl<'r> Transaction<'r> {
             let at = self.journal.steps.binary_search_by(|step| step.path.0.cmp(path));
             at.is_ok_and(|at| self.journal.steps[at].to.is_some_and(|to| to.is_dir()))
         };
-        let needed: BTreeSet<TreePath> = self
-            .journal
-            .steps
-            .iter()
-            .filter(|step| step.to.is_some())
-            .flat_map(|step| step.path.0.ancestors().collect::<Vec<_>>())
-            .collect();
+        let steps = self.journal.steps.iter();
+        let needed = dirs_above(steps.filter(|step| step.to.is_some()).map(|step| &step.path.0));
         let mut dirs = self.touched_dirs();
         dirs.retain(|path| !stays(path) && !needed.contains(path));
         dirs
@@ -412,7 +402,7 @@ enum Side {
 }
 
 impl Side {
-    fn of(self, step: &super::journal::Step) -> Option<&Node> {
+    fn of(self, step: &Step) -> Option<&Node> {
         match self {
             Side::From => step.from.as_ref(),
             Side::To => step.to.as_ref(),

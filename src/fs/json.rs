@@ -1,0 +1,39 @@
+//! JSON files that may be large.
+
+use std::fs::File;
+use std::io::{self, BufReader, Read};
+use std::path::Path;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::atomic::AtomicFile;
+use crate::error::{IoContext, Result};
+
+/// Up to this size a file is parsed from memory: about 100,000 lines of a manifest.
+const MAX_IN_MEMORY: u64 = 16 * 1024 * 1024;
+
+/// Parses a file: from memory, which is faster, unless it is so large that memory counts.
+pub fn parse<T: DeserializeOwned>(mut file: File) -> io::Result<serde_json::Result<T>> {
+    let size = file.metadata()?.len();
+    if size > MAX_IN_MEMORY {
+        return Ok(serde_json::from_reader(BufReader::with_capacity(1 << 16, file)));
+    }
+    let mut text = Vec::with_capacity(size as usize);
+    file.read_to_end(&mut text)?;
+    Ok(serde_json::from_slice(&text))
+}
+
+/// Writes a whole file, piece by piece.
+pub fn write(target: &Path, value: &impl Serialize) -> Result<()> {
+    let mut file = AtomicFile::create(target)?;
+    serde_json::to_writer(&mut file, value).map_err(io::Error::from).at("write", target)?;
+    file.commit()
+}
+
+/// The same, for people too.
+pub fn write_pretty(target: &Path, value: &impl Serialize) -> Result<()> {
+    let mut file = AtomicFile::create(target)?;
+    serde_json::to_writer_pretty(&mut file, value).map_err(io::Error::from).at("write", target)?;
+    file.commit()
+}
