@@ -132,5 +132,5 @@ fn is_empty_now(before: &Tree, changes: &[Change], dir: &TreePath) -> bool {
     let changes = &changes[..end];
     let gone = changes.len();
     changes.iter().all(|change| change.after.is_none())
-        && before.below(dir.as_bytes()).take(gone + 1).count() == gone
+        && before.below(dir.as_bytes()).iter().take(gone + 1).count() == gone
 }

@@ -142,21 +142,19 @@ fn check(bytes: &[u8]) -> Result<(), BadPath> {
     if bytes.first() == Some(&b'/') {
         return Err(BadPath::LeavesTree);
     }
-    if bytes.contains(&0) {
+    if memchr::memchr(0, bytes).is_some() {
         return Err(BadPath::Malformed);
     }
+    let mut is_git = false;
     for component in bytes.split(|&b| b == b'/') {
         match component {
             b"" => return Err(BadPath::Malformed),
             b"." | b".." => return Err(BadPath::LeavesTree),
+            b".git" => is_git = true,
             _ => {}
         }
     }
-    let mut components = bytes.split(|&b| b == b'/');
-    if bytes.starts_with(b".decree/") || bytes == DECREE_DIR || components.any(|name| name == b".git") {
-        return Err(BadPath::Reserved);
-    }
-    if bytes == TRACKER {
+    if is_git || bytes.starts_with(b".decree/") || bytes == DECREE_DIR || bytes == TRACKER {
         return Err(BadPath::Reserved);
     }
     Ok(())

@@ -129,7 +129,7 @@ mod tests {
                     tree.get(&TreePath::new(&**path).expect("it is good")).is_some(),
                     paths.contains(path)
                 );
-                prop_assert_eq!(tree.below(path).count(), paths.iter().filter(below).count());
+                prop_assert_eq!(tree.below(path).iter().count(), paths.iter().filter(below).count());
             }
         }
     }

@@ -53,27 +53,19 @@ impl<'t> Entry<'t> {
             rest(self.dir, self.name).cmp(&rest(dir, name))
         })
     }
+}
 
-    /// The order of its path and these bytes.
-    pub(super) fn cmp_path(&self, path: &[u8]) -> Ordering {
-        if self.dir.is_empty() {
-            return self.name.cmp(path);
-        }
-        match path.split_at_checked(self.dir.len()) {
-            None => self.dir.cmp(path),
-            Some((start, rest)) => self.dir.cmp(start).then_with(|| match rest.split_first() {
-                None => Ordering::Greater,
-                Some((next, rest)) => b'/'.cmp(next).then_with(|| self.name.cmp(rest)),
-            }),
-        }
+/// The order of the path of `name` in `dir`, and these bytes.
+pub(super) fn cmp_path(dir: &[u8], name: &[u8], path: &[u8]) -> Ordering {
+    if dir.is_empty() {
+        return name.cmp(path);
     }
-
-    pub(super) fn is_below(&self, dir: &[u8]) -> bool {
-        match self.dir.strip_prefix(dir) {
-            Some([]) => true,
-            Some(rest) => rest[0] == b'/',
-            None => false,
-        }
+    match path.split_at_checked(dir.len()) {
+        None => dir.cmp(path),
+        Some((start, rest)) => dir.cmp(start).then_with(|| match rest.split_first() {
+            None => Ordering::Greater,
+            Some((next, rest)) => b'/'.cmp(next).then_with(|| name.cmp(rest)),
+        }),
     }
 }
 

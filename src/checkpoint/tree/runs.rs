@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::sync::OnceLock;
 
-use super::entry::{Entry, combined_hash};
+use super::entry::{Entry, cmp_path, combined_hash};
 use crate::checkpoint::entry::{Mode, Node};
 use crate::checkpoint::hash::ContentHash;
 use crate::checkpoint::path::TreePath;
@@ -75,9 +75,35 @@ impl Slot {
 
 impl Run {
     fn entry(&self, at: usize) -> Entry<'_> {
+        Entry { dir: &self.dir, name: self.name(at), node: self.slots[at].node() }
+    }
+
+    fn name(&self, at: usize) -> &[u8] {
         let start = at.checked_sub(1).map_or(0, |before| self.slots[before].name_end as usize);
-        let slot = &self.slots[at];
-        Entry { dir: &self.dir, name: &self.names[start..slot.name_end as usize], node: slot.node() }
+        &self.names[start..self.slots[at].name_end as usize]
+    }
+
+    /// The place of the first entry that does not come before `path`; the last one does not.
+    fn lower_bound(&self, path: &[u8]) -> usize {
+        let name = match path.strip_prefix(&*self.dir) {
+            Some(name) if self.dir.is_empty() => name,
+            Some([b'/', name @ ..]) => name,
+            // All of them come before it, or none.
+            _ => return 0,
+        };
+        let (mut low, mut high) = (0, self.slots.len() - 1);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            match self.name(middle) < name {
+                true => low = middle + 1,
+                false => high = middle,
+            }
+        }
+        low
+    }
+
+    fn is_before(&self, path: &[u8]) -> bool {
+        cmp_path(&self.dir, self.name(self.slots.len() - 1), path) == Ordering::Less
     }
 
     fn iter(&self) -> impl Iterator<Item = Entry<'_>> {
@@ -121,51 +147,31 @@ impl Tree {
 
     /// What stands at `path`.
     pub fn get(&self, path: &TreePath) -> Option<Node> {
-        self.first_from(path.as_bytes())
-            .filter(|entry| entry.cmp_path(path.as_bytes()) == Ordering::Equal)
-            .map(|entry| entry.node)
+        Part(&self.runs).find(path.as_bytes())
     }
 
     /// Whether there was a directory at `dir` (bytes without a trailing slash): an entry, or something below it.
     pub fn has_dir(&self, dir: &[u8]) -> bool {
-        match self.first_from(dir) {
-            Some(entry) if entry.cmp_path(dir) == Ordering::Equal => entry.node.is_dir(),
-            _ => self.below(dir).next().is_some(),
+        match Part(&self.runs).find(dir) {
+            Some(node) => node.is_dir(),
+            None => !self.below(dir).0.is_empty(),
         }
     }
 
     /// Whether `dir` is an entry with nothing below it.
     pub fn is_empty_dir(&self, dir: &TreePath) -> bool {
-        self.get(dir).is_some_and(|node| node.is_dir()) && self.below(dir.as_bytes()).next().is_none()
+        self.get(dir).is_some_and(|node| node.is_dir()) && self.below(dir.as_bytes()).0.is_empty()
     }
 
-    /// The entries below a directory, at any depth.
-    pub fn below<'t>(&'t self, dir: &'t [u8]) -> impl Iterator<Item = Entry<'t>> {
-        // Between a directory and what is in it, names such as `dir-x` may stand.
-        let (run, at) = self.lower_bound(&[dir, b"/"].concat());
-        let first = self.runs[run..].iter().take(1).flat_map(move |run| run.iter().skip(at));
-        let others = self.runs[run..].iter().skip(1).flat_map(Run::iter);
-        first.chain(others).take_while(move |entry| entry.is_below(dir))
-    }
-
-    fn first_from(&self, path: &[u8]) -> Option<Entry<'_>> {
-        let (run, at) = self.lower_bound(path);
-        self.runs.get(run).map(|run| run.entry(at))
-    }
-
-    /// The run and the place in it of the first entry that does not come before `path`.
-    fn lower_bound(&self, path: &[u8]) -> (usize, usize) {
-        let number = self.runs.partition_point(|run| run.last().cmp_path(path) == Ordering::Less);
-        let Some(run) = self.runs.get(number) else { return (number, 0) };
-        let (mut low, mut high) = (0, run.slots.len() - 1);
-        while low < high {
-            let middle = low + (high - low) / 2;
-            match run.entry(middle).cmp_path(path) {
-                Ordering::Less => low = middle + 1,
-                _ => high = middle,
-            }
+    /// The entries below a directory (empty: the root), at any depth.
+    pub fn below(&self, dir: &[u8]) -> Part<'_> {
+        if dir.is_empty() {
+            return Part(&self.runs);
         }
-        (number, low)
+        // Between a directory and what is in it, names such as `dir-x` may stand.
+        let start = [dir, b"/"].concat();
+        let runs = &self.runs[self.runs.partition_point(|run| run.is_before(&start))..];
+        Part(&runs[..runs.partition_point(|run| *run.dir == *dir || run.dir.starts_with(&start))])
     }
 
     /// How many files and links, and their bytes.
@@ -189,5 +195,17 @@ impl<'t> Part<'t> {
     /// The entries, by path.
     pub fn iter(self) -> impl Iterator<Item = Entry<'t>> {
         self.0.iter().flat_map(Run::iter)
+    }
+
+    /// What stands at `path`, if that is among them.
+    pub fn get(self, path: &TreePath) -> Option<Node> {
+        self.find(path.as_bytes())
+    }
+
+    fn find(self, path: &[u8]) -> Option<Node> {
+        let run = self.0.get(self.0.partition_point(|run| run.is_before(path)))?;
+        let at = run.lower_bound(path);
+        let found = cmp_path(&run.dir, run.name(at), path) == Ordering::Equal;
+        found.then(|| run.slots[at].node())
     }
 }

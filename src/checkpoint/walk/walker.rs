@@ -19,7 +19,7 @@ use crate::checkpoint::root::{FoundKind, Root, is_absent};
 use crate::checkpoint::sensitive::{Sensitive, Suspicion, holds_private_key};
 use crate::checkpoint::stat_cache::{CachedDir, Known, StatCache};
 use crate::checkpoint::store::Holdings;
-use crate::checkpoint::tree::Tree;
+use crate::checkpoint::tree::{Part, Tree};
 use crate::error::{Error, Result};
 
 /// A directory with more entries than this is inspected by several threads.
@@ -183,6 +183,7 @@ impl Walker<'_> {
             task: &task,
             listing: &listing,
             known,
+            held: self.baseline.as_ref().map(|b| b.tree.below(&task.path)),
             cached_rules: outcome.dir.cached_names.is_some(),
             same_rules: before
                 .as_ref()
@@ -258,7 +259,7 @@ impl Walker<'_> {
         let is_dir = entry.kind == FoundKind::Dir;
         let known = here.known.as_ref().and_then(|dir| dir.find(name, is_dir));
         let visible_then = known.is_some_and(|known| known != Known::Opened);
-        let held = self.baseline.as_ref().and_then(|b| b.tree.get(&path));
+        let held = here.held.and_then(|held| held.get(&path));
         let scope = self.scope(here, &path, is_dir, visible_then, held.is_some());
         let seen = match () {
             () if is_dir => self.inspect_dir(here, entry, &path, scope),
@@ -432,6 +433,8 @@ struct Here<'h> {
     task: &'h Task,
     listing: &'h Listing,
     known: Option<CachedDir>,
+    /// What the baseline has in it.
+    held: Option<Part<'h>>,
     now: Side,
     before: Option<Side>,
     /// The rules of then and of now are the same here.
