@@ -16,7 +16,7 @@ use super::progress::Progress;
 use super::root::{Dir, FoundKind, Root};
 use super::stat_cache::Stat;
 use super::store::{Deposit, Filler};
-use super::walk::{Content, News, Walk, WalkedDir};
+use super::walk::{Item, ItemKind, News, Walk, WalkedDir};
 use crate::error::{Error, Result};
 use crate::interrupt::{self, Interruptible};
 
@@ -53,12 +53,15 @@ pub fn hash_missing(
                     let mut worker = Worker::new(root, deposit, forced)?;
                     while let Some(run) = runs.get(next.fetch_add(1, Ordering::Relaxed)) {
                         let mut run = run.lock().expect("each run is taken once");
-                        for Piece { dir, names, news } in &mut run.pieces {
-                            for news in news.iter_mut().filter(|news| is_unread(news)) {
+                        for Piece { dir, names, items, news } in &mut run.pieces {
+                            for (item, news) in news_of(items).zip(news.iter_mut()) {
+                                if !is_unread(news) {
+                                    continue;
+                                }
                                 interrupt::check()?;
-                                let file = Unread { dir, name: news.name.of(names) };
+                                let file = Unread { dir, name: item.name.of(names) };
                                 match worker.process(&file)? {
-                                    Ok(content) => news.content = content,
+                                    Ok(read) => *news = read,
                                     Err(failure) => {
                                         failures.lock().expect("pushing does not panic").push(failure);
                                     }
@@ -84,7 +87,7 @@ pub fn hash_missing(
 }
 
 fn is_unread(news: &News) -> bool {
-    matches!(news.content, Content::Unread)
+    matches!(news, News::Unread)
 }
 
 /// Files that one thread reads.
@@ -94,23 +97,30 @@ struct Run<'w> {
     files: usize,
 }
 
-/// Some of a directory's news.
+/// Some of a directory's items, and the news among them.
 struct Piece<'w> {
     dir: &'w [u8],
     names: &'w [u8],
+    items: &'w [Item],
     news: &'w mut [News],
+}
+
+fn news_of(items: &[Item]) -> impl Iterator<Item = &Item> {
+    items.iter().filter(|item| matches!(item.kind, ItemKind::News(_)))
 }
 
 /// Cuts what has to be read into runs.
 fn runs(walk: &mut Walk) -> Vec<Run<'_>> {
     let mut runs = Vec::new();
     let mut run = Run::default();
-    for WalkedDir { path, names, news, .. } in &mut walk.dirs {
-        for news in news.chunks_mut(RUN) {
+    for WalkedDir { path, names, items, news, .. } in &mut walk.dirs {
+        let mut rest = &mut news[..];
+        for items in items.chunks(RUN) {
+            let news = rest.split_off_mut(..news_of(items).count()).expect("each item has its news");
             let files = news.iter().filter(|news| is_unread(news)).count();
             if files > 0 {
                 run.files += files;
-                run.pieces.push(Piece { dir: path, names, news });
+                run.pieces.push(Piece { dir: path, names, items, news });
             }
             if run.files >= RUN {
                 runs.push(std::mem::take(&mut run));
@@ -161,12 +171,12 @@ impl<'w> Worker<'w> {
         })
     }
 
-    fn process(&mut self, file: &Unread<'w>) -> Result<Result<Content, Failure>> {
+    fn process(&mut self, file: &Unread<'w>) -> Result<Result<News, Failure>> {
         let mut tries = 0;
         let error = loop {
             match self.read(file)? {
-                Ok(Outcome::Read(hash, stat)) => return Ok(Ok(Content::File(stat, hash))),
-                Ok(Outcome::Vanished) => return Ok(Ok(Content::Unread)),
+                Ok(Outcome::Read(hash, stat)) => return Ok(Ok(News::File(stat, hash))),
+                Ok(Outcome::Vanished) => return Ok(Ok(News::Unread)),
                 Ok(Outcome::Changed) if tries < TRIES => {
                     std::thread::sleep(Duration::from_millis(1 << tries));
                     tries += 1;

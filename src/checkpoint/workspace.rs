@@ -13,7 +13,7 @@ use super::sensitive::Sensitive;
 use super::stat_cache::{CacheWriter, Known, Stat, StatCache, Time};
 use super::store::{Deposit, Holdings, Store};
 use super::tree::{Entry, TreeBuilder};
-use super::walk::{Content, ItemKind, Walk, Walker};
+use super::walk::{ItemKind, News, Walk, Walker};
 use crate::error::{IoContext, Kind, Result};
 use crate::fs::atomic;
 
@@ -126,10 +126,10 @@ impl Workspace {
             let entries = dir.items.iter().filter_map(|item| {
                 let name = item.name.of(&dir.names);
                 let known = match item.kind {
-                    ItemKind::News(number) => match dir.news[number as usize].content {
-                        Content::Unread => return None,
-                        Content::Link(_, hash) => Known::Link(hash),
-                        Content::File(stat, hash) => Known::File { stat, hash, trusted: stat.ctime < began },
+                    ItemKind::News(number) => match dir.news[number as usize] {
+                        News::Unread => return None,
+                        News::Link(_, hash) => Known::Link(hash),
+                        News::File(stat, hash) => Known::File { stat, hash, trusted: stat.ctime < began },
                     },
                     ItemKind::Known(_) | ItemKind::Same => before.as_ref()?.find(name, false)?,
                     ItemKind::Dir(child) if !walk.dirs[child as usize].in_scope => Known::Opened,
@@ -157,7 +157,7 @@ impl Workspace {
 fn store_links(walk: &Walk, deposit: &Deposit<'_>) -> Result<()> {
     let mut filler = deposit.filler()?;
     for news in walk.dirs.iter().flat_map(|dir| &dir.news) {
-        if let Content::Link(target, hash) = &news.content
+        if let News::Link(target, hash) = news
             && let Some(claim) = deposit.claim(hash)?
         {
             filler.add(claim, target)?;

@@ -169,7 +169,7 @@ impl Store {
         }
     }
 
-    /// Forgets the packs read so far: there is a new one.
+    /// Forgets the packs read so far.
     pub(super) fn reload(&self) {
         *self.packs.write().expect("no thread panics while it reloads") = None;
     }

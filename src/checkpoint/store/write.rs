@@ -98,6 +98,8 @@ impl<'s> Deposit<'s> {
     pub fn finish(mut self) -> Result<()> {
         let pack = self.pack.get_mut().expect("no thread panics while it writes");
         let Some((file, temporary)) = &mut pack.file else {
+            // What is in the other packs is not asked for any more, and may be much.
+            self.store.reload();
             return Ok(());
         };
         let claims = std::mem::take(self.claims.get_mut().expect("no thread panics while it claims"));

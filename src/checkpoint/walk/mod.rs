@@ -14,5 +14,5 @@ mod result;
 mod scope;
 mod walker;
 
-pub use result::{Content, ItemKind, Name, News, Walk, WalkedDir};
+pub use result::{Item, ItemKind, Name, News, Walk, WalkedDir};
 pub use walker::{Baseline, Walker};

@@ -32,13 +32,13 @@ pub struct WalkedDir {
     pub path: Box<[u8]>,
     /// The rules in force in it.
     pub fingerprint: [u8; 16],
-    /// Of the items and the news, one after the other.
+    /// Of the items, one after the other.
     pub names: Vec<u8>,
     /// Its entries in scope, in the order of their paths.
     pub items: Vec<Item>,
     /// Of the items that are [`ItemKind::Known`].
     pub known: Vec<Node>,
-    /// Of the items that are [`ItemKind::News`].
+    /// Of the items that are [`ItemKind::News`], in their order.
     pub news: Vec<News>,
     /// How many names the cache has here, if it was made under the same rules.
     pub cached_names: Option<usize>,
@@ -85,15 +85,7 @@ pub enum ItemKind {
 }
 
 /// A file or link that the cache does not know, or knows as something else.
-pub struct News {
-    /// In its directory.
-    pub name: Name,
-    /// What was read.
-    pub content: Content,
-}
-
-/// What is new about a file or link.
-pub enum Content {
+pub enum News {
     /// A file that was not read yet; or, when all have been, one that was gone by then.
     Unread,
     /// A file, and what `stat` said just before it was read.
@@ -102,14 +94,14 @@ pub enum Content {
     Link(Box<[u8]>, ContentHash),
 }
 
-impl Content {
+impl News {
     fn node(&self) -> Option<Node> {
         match self {
-            Content::Unread => None,
-            Content::File(stat, hash) => {
+            News::Unread => None,
+            News::File(stat, hash) => {
                 Some(Node::File { hash: *hash, size: stat.size, mode: Mode::from_bits(stat.mode) })
             }
-            Content::Link(target, hash) => Some(Node::Symlink { hash: *hash, size: target.len() as u64 }),
+            News::Link(target, hash) => Some(Node::Symlink { hash: *hash, size: target.len() as u64 }),
         }
     }
 }
@@ -141,7 +133,7 @@ impl WalkedDir {
     pub fn drop_unread(&mut self) {
         let news = &self.news;
         self.items.retain(|item| match item.kind {
-            ItemKind::News(number) => !matches!(news[number as usize].content, Content::Unread),
+            ItemKind::News(number) => !matches!(news[number as usize], News::Unread),
             _ => true,
         });
     }
@@ -175,7 +167,7 @@ impl Walk {
                 ItemKind::Dir(child) => Some(Node::Dir { mode: self.dirs[child as usize].mode }),
                 ItemKind::Same => None,
                 ItemKind::Known(number) => Some(dir.known[number as usize]),
-                ItemKind::News(number) => match dir.news[number as usize].content.node() {
+                ItemKind::News(number) => match dir.news[number as usize].node() {
                     Some(node) => Some(node),
                     None => continue,
                 },

@@ -7,7 +7,7 @@ use std::io;
 use rayon::prelude::*;
 
 use super::listing::{Listed, Listing};
-use super::result::{Content, Item, ItemKind, News, Walk, WalkedDir};
+use super::result::{Item, ItemKind, News, Walk, WalkedDir};
 use super::scope::{Side, View};
 use crate::checkpoint::coverage::{Coverage, PathText};
 use crate::checkpoint::entry::{Mode, Node};
@@ -94,7 +94,7 @@ enum Seen {
 enum Found {
     Same,
     Known(Node),
-    News(Content),
+    News(News),
 }
 
 impl Walker<'_> {
@@ -283,13 +283,13 @@ impl Walker<'_> {
         held: Option<Node>,
     ) -> io::Result<Seen> {
         let is_stored = |hash: &ContentHash| self.stored.as_ref().is_none_or(|stored| stored.have(hash));
-        let (hit, content) = match entry.kind {
+        let (hit, news) = match entry.kind {
             FoundKind::Symlink => {
                 let target = here.listing.read_link(entry)?;
                 let hash = ContentHash::of(&target);
                 let hit = known == Some(Known::Link(hash)) && is_stored(&hash);
                 let node = Node::Symlink { hash, size: target.len() as u64 };
-                (hit.then_some(node), Content::Link(target, hash))
+                (hit.then_some(node), News::Link(target, hash))
             }
             FoundKind::File => {
                 let stat = here.listing.stat(entry)?;
@@ -304,14 +304,14 @@ impl Walker<'_> {
                 if !known_good && self.is_sensitive(here, path, held.is_some())? {
                     return Ok(self.left_out(Seen::Sensitive, path));
                 }
-                (hit, Content::Unread)
+                (hit, News::Unread)
             }
             FoundKind::Special | FoundKind::Dir => {
                 return Ok(self.left_out(Seen::Special, path));
             }
         };
         Ok(Seen::InScope(match hit {
-            None => Found::News(content),
+            None => Found::News(news),
             Some(_) if hit == held => Found::Same,
             Some(node) => Found::Known(node),
         }))
@@ -463,8 +463,8 @@ impl Outcome {
                         self.dir.known.push(node);
                         ItemKind::Known(self.dir.known.len() as u32 - 1)
                     }
-                    Found::News(content) => {
-                        self.dir.news.push(News { name, content });
+                    Found::News(news) => {
+                        self.dir.news.push(news);
                         ItemKind::News(self.dir.news.len() as u32 - 1)
                     }
                 };
