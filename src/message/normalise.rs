@@ -5,6 +5,7 @@ use std::path::Path;
 
 use super::front_matter::Document;
 use super::id::{ChainId, MessageId, parse_seq};
+use super::name::MessageName;
 use crate::error::Result;
 
 /// What a message asks for.
@@ -84,15 +85,24 @@ impl Message {
         Ok(Ok(Message { file: file.to_owned(), id, kind, input_file, document }))
     }
 
-    /// Its name: the file's, without `.md`.
+    /// Its name for people.
     pub fn name(&self) -> String {
-        let name = Path::new(&self.file).file_stem().unwrap_or(&self.file).to_string_lossy();
-        name.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+        display_name(&self.file, &self.document.body)
     }
 
     /// The spec it asks for.
     pub fn spec(&self) -> Option<&str> {
         self.input_file.as_deref().filter(|_| self.kind == MessageKind::Spec)
+    }
+}
+
+/// What people call a message: its file's name without `.md`; if that is only an id, the first words of its text.
+pub fn display_name(file: &OsStr, body: &str) -> String {
+    let stem = Path::new(file).file_stem().unwrap_or(file).to_string_lossy();
+    let words = MessageId::parse(&stem).and_then(|_| MessageName::from_prompt(body));
+    match words {
+        Some(name) => name.to_string(),
+        None => stem.chars().map(|c| if c.is_control() { '?' } else { c }).collect(),
     }
 }
 
@@ -172,6 +182,13 @@ mod tests {
         assert_eq!(message.id.to_string(), "2024022514320000-5");
         let message = normalise("x.md", "---\nchain: 2024022514320000\nseq: 1\n---\n").unwrap();
         assert_eq!(message.id.to_string(), "2024022514320000-1");
+    }
+
+    #[test]
+    fn a_follow_up_that_is_named_by_its_id_is_called_by_its_words() {
+        let message = normalise("2024022514320000-3.md", "Fix the type errors.\n").unwrap();
+        assert_eq!(message.name(), "fix-type-errors");
+        assert_eq!(normalise("2024022514320000-3.md", "").unwrap().name(), "2024022514320000-3");
     }
 
     #[test]

@@ -15,7 +15,7 @@ use super::work::Pipeline;
 use crate::error::{Error, Result};
 use crate::history;
 use crate::interrupt;
-use crate::message::MessageId;
+use crate::message::{MessageId, display_name};
 use crate::process::leftovers;
 use crate::project::Layout;
 
@@ -115,7 +115,7 @@ impl Pipeline<'_> {
             status: Verdict::Interrupted,
             kept: false,
             reason: "decree was killed".to_owned(),
-            name: running.name(),
+            name: display_name(&running.file(), &document.body),
             routine: document.get_text("routine"),
             spec: document.get_text("input_file").filter(|path| crate::message::is_spec(path)),
             started_at: running.started_at.clone(),

@@ -56,12 +56,6 @@ impl Running {
         name(&self.file)
     }
 
-    /// The message's name.
-    pub fn name(&self) -> String {
-        let file = self.file();
-        std::path::Path::new(&file).file_stem().unwrap_or(&file).to_string_lossy().into_owned()
-    }
-
     /// What waited in the inbox when it began.
     pub fn inbox(&self) -> Vec<OsString> {
         self.inbox.iter().map(|text| name(text)).collect()
