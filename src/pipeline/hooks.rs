@@ -1,10 +1,15 @@
 //! Commands of the user's own around the work.
 
+use std::time::Duration;
+
 use super::events::Event;
 use super::work::Pipeline;
 use crate::error::{Error, Result};
 use crate::interrupt;
 use crate::process::Exec;
+
+/// How long a hook may take once decree was asked to stop.
+const WHEN_STOPPING: Duration = Duration::from_secs(1);
 
 impl Pipeline<'_> {
     /// A failing one stops everything.
@@ -33,6 +38,14 @@ impl Pipeline<'_> {
         }
     }
 
+    /// Whoever asked decree to stop will not wait long for hooks.
+    fn hook_time(&self) -> Option<Duration> {
+        match interrupt::asked() {
+            Some(_) => Some(WHEN_STOPPING),
+            None => (!self.config.timeout.is_zero()).then_some(self.config.timeout),
+        }
+    }
+
     /// Runs a hook; says why it failed.
     pub(super) fn hook(&mut self, name: &str, command: &str, facts: &[(&str, String)]) -> Result<(), String> {
         if command.is_empty() {
@@ -45,7 +58,7 @@ impl Pipeline<'_> {
             .args(["-c", command])
             .directory(self.layout.root())
             .environment(environment)
-            .timeout((!self.config.timeout.is_zero()).then_some(self.config.timeout));
+            .timeout(self.hook_time());
         let (redactor, reporter) = (&mut self.redactor, &mut *self.reporter);
         let mut clean = Vec::new();
         let ended = exec.run(&mut |bytes: &[u8]| {

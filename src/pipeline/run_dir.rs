@@ -32,7 +32,8 @@ impl RunDir {
     pub fn begin(&self) -> Result<()> {
         fs::create_dir_all(&self.path).at("create", &self.path)?;
         let left = self.contents()?;
-        if left.is_empty() {
+        // A message that was copied here and never begun is in the inbox still.
+        if left.iter().all(|name| name == "message.md") {
             return Ok(());
         }
         let previous = self.path.join(PREVIOUS);
@@ -183,6 +184,7 @@ mod tests {
         let (_dir, run) = sample();
         for round in 1..=3 {
             fs::write(run.message(), format!("{round}")).unwrap();
+            fs::write(run.saved().manifest_path(), "{}").unwrap();
             run.begin().unwrap();
             assert!(!run.message().exists());
             let kept = run.path().join(format!("previous/{round}/message.md"));

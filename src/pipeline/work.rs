@@ -11,6 +11,7 @@ use super::take::Taken;
 use super::verdict::Verdict;
 use crate::checkpoint::workspace::Workspace;
 use crate::error::{Error, Kind, Result};
+use crate::interrupt;
 use crate::message::{ChainId, Document, Inbox, MessageId, MessageName};
 use crate::process::environment::child_environment;
 use crate::process::redact::Redactor;
@@ -114,6 +115,7 @@ impl<'p> Pipeline<'p> {
         }
         let mut taken = 0;
         while let Some(spec) = self.next_spec(selection)? {
+            interrupt::check()?;
             if selection.limit.is_some_and(|limit| taken >= limit) {
                 break;
             }

@@ -187,7 +187,8 @@ impl Store {
         Ok(packs)
     }
 
-    /// Keeps every pack open from here on, so that content can be read even if something removes the store's files.
+    /// Keeps every pack open from here on, as far as the system lets it, so that content can be read even if something removes
+    /// the store's files.
     pub fn hold(&self) -> Result<()> {
         let mut slot = self.packs.write().expect("no thread panics while it loads");
         if slot.as_ref().is_none_or(|packs| packs.iter().any(|pack| pack.file.is_none())) {
@@ -197,7 +198,9 @@ impl Store {
     }
 
     fn open_packs(&self, hold: bool) -> Result<Vec<Pack>> {
-        self.pack_paths()?.into_iter().map(|path| Pack::open(path, hold)).collect()
+        let most = if hold { most_held() } else { 0 };
+        let paths = self.pack_paths()?.into_iter().enumerate();
+        paths.map(|(number, path)| Pack::open(path, number < most)).collect()
     }
 
     fn pack_paths(&self) -> Result<Vec<PathBuf>> {
@@ -231,6 +234,12 @@ impl Store {
         *recent = Some((pack.path.clone(), frame, Arc::clone(&raw)));
         Ok(raw)
     }
+}
+
+/// How many packs may be held: half of the files that a process may have open.
+fn most_held() -> usize {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    limit.map_or(usize::MAX, |limit| usize::try_from(limit / 2).unwrap_or(usize::MAX))
 }
 
 fn pack_id(path: &Path) -> Option<ContentHash> {
