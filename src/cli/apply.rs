@@ -5,6 +5,7 @@ use crate::checkpoint::restore::Outcome;
 use crate::error::{Error, Result};
 use crate::figures::count;
 use crate::history;
+use crate::pipeline::undo;
 
 /// Do a recorded change again
 ///
@@ -35,6 +36,9 @@ pub fn apply(context: &Context, args: &ApplyArgs) -> Result<()> {
                 count(done.verified, "path"),
                 saved.id()
             ));
+            if let Some(spec) = undo::brought_back(&project.layout, saved)? {
+                context.ui.note(&format!("{spec} is on the tracker again"));
+            }
         }
     }
     Ok(())

@@ -59,6 +59,8 @@ pub fn retry(context: &Context, args: &RetryArgs) -> Result<()> {
             chosen
         }
     };
+    let mut told = std::collections::BTreeSet::new();
+    let chosen: Vec<_> = chosen.into_iter().filter(|(file, ..)| told.insert(file)).collect();
     if chosen.is_empty() {
         context.ui.note("there are no dead letters");
         return Ok(());

@@ -7,16 +7,21 @@ use crate::checkpoint::workspace::Workspace;
 use crate::error::Result;
 use crate::figures::count;
 use crate::history::{self, Found};
+use crate::pipeline::undo::{self, How, Undone};
+use crate::project::Project;
 
-/// Undo a run, or everything since a checkpoint
+/// Undo a run, a chain of runs, or everything since a checkpoint
 ///
 /// Puts every file back that the run (or anything since the checkpoint) changed, byte for byte, and checks
 /// each against its hash. Touches nothing else. If a file is not what the run left, nothing is touched at
-/// all. What was undone stays recorded: `decree apply` brings it back.
+/// all. A chain is undone from its last run to its first, or not at all. A spec whose run is undone comes off the
+/// tracker. What was undone stays recorded: `decree apply` brings it back.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  decree revert 2026111603120000-0\n  decree revert chk_20261116_0312")]
+#[command(
+    after_help = "Examples:\n  decree revert 2026111603120000-0\n  decree revert 2026111603120000\n  decree revert chk_20261116_0312"
+)]
 pub struct RevertArgs {
-    /// A run or a checkpoint, or the beginning of its id
+    /// A run, a chain or a checkpoint, or the beginning of an id
     id: String,
 }
 
@@ -24,16 +29,29 @@ pub fn revert(context: &Context, args: &RevertArgs) -> Result<()> {
     let project = context.project()?;
     let workspace = project.workspace()?;
     let _lock = context.lock(&project, &workspace, "revert")?;
-    match history::find(&project.layout, &args.id)? {
-        Found::Run(saved) => {
-            let outcome = saved
-                .revert(&workspace, &saved.manifest()?)
-                .map_err(|error| error.hint(format!("`decree diff {}` shows the run", saved.id())))?;
-            tell(context, &saved, &outcome, "already put back");
-            Ok(())
+    let mut runs = history::runs_of_chain(&project.layout, &args.id)?;
+    if runs.is_empty() {
+        match history::find(&project.layout, &args.id)? {
+            Found::Run(saved) => runs.push(saved),
+            Found::Checkpoint(saved) => return since_checkpoint(context, &workspace, &saved),
         }
-        Found::Checkpoint(saved) => since_checkpoint(context, &workspace, &saved),
     }
+    runs.reverse();
+    undo_runs(context, &project, &workspace, &runs)
+}
+
+fn undo_runs(context: &Context, project: &Project, workspace: &Workspace, runs: &[Saved]) -> Result<()> {
+    for Undone { run, how, untracked } in undo::undo(&project.layout, workspace, runs)? {
+        match how {
+            How::Done(done) => tell_done(context, run, &done),
+            How::Already => context.ui.note(&format!("{}: already put back", run.id())),
+            How::ChangedNothing => context.ui.note(&format!("{}: it changed nothing", run.id())),
+        }
+        if let Some(spec) = untracked {
+            context.ui.note(&format!("{spec} is off the tracker: the next `decree process` takes it again"));
+        }
+    }
+    Ok(())
 }
 
 fn since_checkpoint(context: &Context, workspace: &Workspace, saved: &Saved) -> Result<()> {
@@ -44,20 +62,20 @@ fn since_checkpoint(context: &Context, workspace: &Workspace, saved: &Saved) -> 
         false => Outcome::AlreadyThere,
         true => saved.revert(workspace, &manifest)?,
     };
-    tell(context, saved, &outcome, "the tree is as the checkpoint has it");
+    match outcome {
+        Outcome::AlreadyThere => {
+            context.ui.note(&format!("{}: the tree is as the checkpoint has it", saved.id()));
+        }
+        Outcome::Done(done) => tell_done(context, saved, &done),
+    }
     Ok(())
 }
 
-fn tell(context: &Context, saved: &Saved, outcome: &Outcome, nothing_to_do: &str) {
+fn tell_done(context: &Context, saved: &Saved, Restored { verified, set_aside }: &Restored) {
     let ui = &context.ui;
-    match outcome {
-        Outcome::AlreadyThere => ui.note(&format!("{}: {nothing_to_do}", saved.id())),
-        Outcome::Done(Restored { verified, set_aside }) => {
-            ui.note(&format!("put back {}, each verified ({})", count(*verified, "path"), saved.id()));
-            for (path, to) in set_aside {
-                ui.note(&format!("set aside {path}: it is in {} now", to.display()));
-            }
-            ui.note(&format!("`decree apply {}` brings the change back", saved.id()));
-        }
+    ui.note(&format!("put back {}, each verified ({})", count(*verified, "path"), saved.id()));
+    for (path, to) in set_aside {
+        ui.note(&format!("set aside {path}: it is in {} now", to.display()));
     }
+    ui.note(&format!("`decree apply {}` brings the change back", saved.id()));
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use crate::checkpoint::saved::Saved;
 use crate::error::{Error, IoContext, Result};
 use crate::fs::atomic::TEMPORARY;
-use crate::message::MessageId;
+use crate::message::{ChainId, MessageId};
 use crate::project::Layout;
 
 /// What an id stands for.
@@ -48,6 +48,16 @@ pub fn find(layout: &Layout, text: &str) -> Result<Found> {
             .details(runs.into_iter().chain(checkpoints).collect(), 10)
             .hint("give more of it")),
     }
+}
+
+/// The runs of the chain with exactly this id, in order; none if it is no chain's.
+pub fn runs_of_chain(layout: &Layout, text: &str) -> Result<Vec<Saved>> {
+    let Some(chain) = ChainId::parse(text) else {
+        return Ok(Vec::new());
+    };
+    let of_chain = |id: &String| MessageId::parse(id).is_some_and(|id| *id.chain() == chain);
+    let ids = run_ids(layout)?.into_iter().filter(of_chain);
+    Ok(ids.map(|id| Saved::new(&id, layout.runs().join(&id))).collect())
 }
 
 /// The runs there are, in order.

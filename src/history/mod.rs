@@ -3,5 +3,5 @@
 mod lookup;
 mod record;
 
-pub use lookup::{Found, find, run_ids};
+pub use lookup::{Found, find, run_ids, runs_of_chain};
 pub use record::{CheckpointRecord, create, list};

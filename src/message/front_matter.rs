@@ -67,6 +67,15 @@ impl Document {
         self.fields.shift_remove(key)
     }
 
+    /// Sees to it that a field says this; one that does, in whatever way it is written, stays as it is.
+    pub fn fill(&mut self, key: &str, text: &str) {
+        if self.get_text(key).as_deref() != Some(text) {
+            let number = text.parse::<u64>().ok().filter(|number| number.to_string() == text);
+            let value = number.map_or_else(|| Value::String(text.to_owned()), Value::from);
+            self.fields.insert(key.into(), value);
+        }
+    }
+
     /// Sets a field to a text; one that is there keeps its place.
     pub fn set(&mut self, key: &str, text: impl Into<String>) {
         self.fields.insert(key.into(), Value::String(text.into()));

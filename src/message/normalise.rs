@@ -30,6 +30,8 @@ pub struct Message {
     pub input_file: Option<String>,
     /// Front matter and body, normalised.
     pub document: Document,
+    /// The same as it is written: as its author wrote it, if nothing had to be filled in.
+    pub text: String,
 }
 
 /// Why a message cannot be taken as it is.
@@ -78,11 +80,12 @@ impl Message {
                 return Ok(Err(Rejection::bad(format!("type is '{other}'; it can be spec or task"))));
             }
         };
-        document.set("id", id.to_string());
-        document.set("chain", id.chain().to_string());
-        document.set("seq", id.seq().to_string());
-        document.set("type", if kind == MessageKind::Spec { "spec" } else { "task" });
-        Ok(Ok(Message { file: file.to_owned(), id, kind, input_file, document }))
+        document.fill("id", &id.to_string());
+        document.fill("chain", &id.chain().to_string());
+        document.fill("seq", &id.seq().to_string());
+        document.fill("type", if kind == MessageKind::Spec { "spec" } else { "task" });
+        let text = document.render();
+        Ok(Ok(Message { file: file.to_owned(), id, kind, input_file, document, text }))
     }
 
     /// Its name for people.

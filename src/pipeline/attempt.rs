@@ -151,12 +151,13 @@ impl Pipeline<'_> {
             Ending::Succeeded => self.content_with(&seal),
             ending => ending,
         };
+        let ending = ending.map_text(|text| self.redactor.redact(text).into_owned());
         let usage = self.usage(run, turn)?;
         let headline = self.redactor.redact(headline(&executed.tail)).into_owned();
         let record = AttemptRecord {
             number: turn.number,
             clean_slate: turn.clean_slate,
-            reason: self.redactor.redact(&ending.describe()).into_owned(),
+            reason: ending.describe(),
             exit_code: ending.exit_code(),
             ending,
             duration_ms: executed.duration.as_millis() as u64,

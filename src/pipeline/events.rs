@@ -50,7 +50,11 @@ pub enum Event<'e> {
     Output(&'e [u8]),
     /// The routine was content; this command has to be, too.
     Verifying(&'e str),
+    /// A hook starts; what it says is output, too.
+    HookBegins(&'e str),
     /// It is over.
+    HookEnds,
+    /// An attempt is over.
     AttemptEnds {
         /// What came of it.
         record: &'e AttemptRecord,

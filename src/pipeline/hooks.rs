@@ -60,6 +60,7 @@ impl Pipeline<'_> {
             .environment(environment)
             .timeout(self.hook_time());
         let (redactor, reporter) = (&mut self.redactor, &mut *self.reporter);
+        reporter.event(&Event::HookBegins(name));
         let mut clean = Vec::new();
         let ended = exec.run(&mut |bytes: &[u8]| {
             clean.clear();
@@ -70,6 +71,7 @@ impl Pipeline<'_> {
         clean.clear();
         redactor.flush(&mut clean);
         reporter.event(&Event::Output(&clean));
+        reporter.event(&Event::HookEnds);
         match ended {
             Ok(ended) if ended.is_success() => Ok(()),
             Ok(ended) => Err(format!("`{command}`: {}", ended.how)),

@@ -5,6 +5,7 @@
 //! work       which message next            take        from a file in the inbox to a job, or a dead letter
 //! run        checkpoint, attempts, verdict attempt     one execution: routine, verification, diff, policy
 //! settle     done/, dead/, tracker         recovery    the same for a run that was cut off
+//! undo       a kept run taken back
 //! ```
 //!
 //! [`retry`], [`policy`], [`budget`] and [`verdict`] decide and do nothing else. Everything that happens is told as an
@@ -29,6 +30,7 @@ mod secrets;
 mod settle;
 mod summary;
 mod take;
+pub mod undo;
 mod verdict;
 mod work;
 

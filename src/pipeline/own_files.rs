@@ -126,6 +126,9 @@ impl OwnFiles {
             match &self.tracker_text {
                 Some(text) => {
                     make_parent(&self.tracker)?;
+                    if self.tracker.is_dir() {
+                        remove_whatever(&self.tracker).at("remove", &self.tracker)?;
+                    }
                     atomic::write(&self.tracker, text)?;
                 }
                 None => remove_whatever(&self.tracker).at("remove", &self.tracker)?,

@@ -43,7 +43,7 @@ impl Pipeline<'_> {
         run.begin()?;
         let running = Running::new(&job.message.id, &job.message.file, &self.inbox.files()?);
         running.write(self.layout)?;
-        atomic::write(&run.message(), job.message.document.render().as_bytes())?;
+        atomic::write(&run.message(), job.message.text.as_bytes())?;
         self.reporter.event(&Event::MessageBegins(&Header {
             id: job.message.id.clone(),
             name: job.message.name(),

@@ -56,13 +56,12 @@ impl Pipeline<'_> {
                 return Ok(Taken::Rejected);
             }
         };
-        let text = message.document.render();
-        if text.as_bytes() != raw {
-            self.inbox.add(file, &text)?;
+        if message.text.as_bytes() != raw {
+            self.inbox.add(file, &message.text)?;
         }
         match self.job(message.clone())? {
             Err(rejection) => {
-                self.reject(file, text.as_bytes(), Some(&message), &rejection)?;
+                self.reject(file, message.text.as_bytes(), Some(&message), &rejection)?;
                 Ok(Taken::Rejected)
             }
             Ok(job) => match self.meter.used_up() {
@@ -83,15 +82,24 @@ impl Pipeline<'_> {
         let Ok(text) = std::str::from_utf8(raw) else {
             return Ok(Err(Rejection::bad("it is not UTF-8")));
         };
-        let document = match Document::parse(text).and_then(without_obituary) {
-            Ok(document) => document,
+        let parsed =
+            Document::parse(text).and_then(|written| Ok((without_obituary(written.clone())?, written)));
+        let (document, written) = match parsed {
+            Ok(parsed) => parsed,
             Err(mistake) => {
                 return Ok(Err(Rejection::bad(format!("line {}: {}", mistake.line, mistake.message))));
             }
         };
         let runs = self.layout.runs();
         let begin = || ChainId::begin(&runs).map(|(chain, _)| chain);
-        Message::normalise(file, document, begin, |id| RunDir::of(self.layout, id).has_begun())
+        let is_taken = |id: &MessageId| RunDir::of(self.layout, id).has_begun();
+        let mut normalised = Message::normalise(file, document, begin, is_taken)?;
+        if let Ok(message) = &mut normalised
+            && message.document == written
+        {
+            text.clone_into(&mut message.text);
+        }
+        Ok(normalised)
     }
 
     /// Finds the spec, the routine and the limits.
@@ -122,16 +130,12 @@ impl Pipeline<'_> {
         }
         if message.document.get_text("routine").as_deref() != Some(routine.name.as_str()) {
             message.document.set("routine", routine.name.as_str());
-            self.inbox.add(&message.file, &message.document.render())?;
+            message.text = message.document.render();
+            self.inbox.add(&message.file, &message.text)?;
         }
-        let said = |key: &str| message.document.get_text(key).or_else(|| spec.get_text(key));
-        let timeout = match (self.settings.timeout, said("timeout")) {
-            (Some(timeout), _) => timeout,
-            (None, None) => self.config.timeout,
-            (None, Some(text)) => match parse_duration(&text) {
-                Ok(timeout) => timeout,
-                Err(why) => return Ok(Err(Rejection::bad(format!("timeout '{text}': {why}")))),
-            },
+        let timeout = match self.timeout_for(&message, &spec) {
+            Ok(timeout) => timeout,
+            Err(rejection) => return Ok(Err(rejection)),
         };
         let verify = spec.get_text("verify").unwrap_or_else(|| self.config.verify.clone());
         Ok(Ok(Job { message, routine, verify, timeout }))
@@ -146,6 +150,23 @@ impl Pipeline<'_> {
         papermill::prepare(self.layout, &self.environment, &mut |bytes: &[u8]| {
             reporter.event(&Event::Output(bytes));
             Ok(())
+        })
+    }
+
+    /// The flag's word, else the message's, else the spec's, else the config's.
+    fn timeout_for(&self, message: &Message, spec: &Document) -> Result<Duration, Rejection> {
+        if let Some(timeout) = self.settings.timeout {
+            return Ok(timeout);
+        }
+        if let Some(text) = message.document.get_text("timeout") {
+            return parse_duration(&text).map_err(|why| Rejection::bad(format!("timeout: {why}")));
+        }
+        let Some(text) = spec.get_text("timeout") else {
+            return Ok(self.config.timeout);
+        };
+        parse_duration(&text).map_err(|why| {
+            let path = message.spec().unwrap_or_default();
+            Rejection { code: "BadSpec", why: format!("{path}: timeout: {why}") }
         })
     }
 
@@ -173,7 +194,7 @@ impl Pipeline<'_> {
         rejection: &Rejection,
     ) -> Result<()> {
         let error = format!("{}: {}", rejection.code, rejection.why);
-        self.inbox.bury(file, &dead_letter(raw, &error, Verdict::Skipped))?;
+        self.inbox.bury(file, &dead_letter(raw, &error, Verdict::FailedReverted))?;
         let summary = match message {
             Some(message) => summary_of(message, Verdict::FailedReverted),
             None => {
@@ -203,7 +224,14 @@ pub(super) fn dead_letter(raw: &[u8], error: &str, verdict: Verdict) -> Vec<u8> 
 
 /// A message as it was before it died.
 fn without_obituary(mut document: Document) -> Result<Document, Mistake> {
-    if OBITUARY.iter().all(|key| document.remove(key).is_none()) || !document.fields.is_empty() {
+    // One of them alone is a field like any other.
+    if !OBITUARY.iter().all(|key| document.fields.contains_key(*key)) {
+        return Ok(document);
+    }
+    for key in OBITUARY {
+        document.remove(key);
+    }
+    if !document.fields.is_empty() {
         return Ok(document);
     }
     // It was no message in the first place, and stands in the body as it was.

@@ -103,6 +103,17 @@ impl Ending {
         }
     }
 
+    /// The same, with everything in it that is not decree's own words replaced.
+    pub fn map_text(self, change: impl Fn(&str) -> String) -> Self {
+        match self {
+            Ending::Verify { code, command } => Ending::Verify { code, command: change(&command) },
+            Ending::Policy { violations } => {
+                Ending::Policy { violations: violations.iter().map(|text| change(text)).collect() }
+            }
+            other => other,
+        }
+    }
+
     /// The exit code, where there is one.
     pub fn exit_code(&self) -> Option<i32> {
         match self {

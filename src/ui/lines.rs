@@ -5,8 +5,7 @@ use std::io::{self, Write};
 use super::output::Ui;
 use super::progress::Bar;
 use crate::checkpoint::progress::Progress;
-use crate::figures::duration;
-use crate::figures::grouped;
+use crate::figures::{count, duration, grouped};
 use crate::fs::random_hex;
 use crate::pipeline::events::{Event, Reporter};
 use crate::report::text::{self, Paint};
@@ -110,12 +109,19 @@ impl Reporter for Lines {
             }
             Event::Output(bytes) => self.output(bytes),
             Event::Verifying(_) => {}
+            Event::HookBegins(name) => {
+                self.echoed = 0;
+                self.open_fence(&format!("hooks.{name}"));
+            }
+            Event::HookEnds => self.close_fence(),
             Event::AttemptEnds { record, of } => {
                 self.close_fence();
                 let took = duration(std::time::Duration::from_millis(record.duration_ms));
                 let change = match record.files {
                     0 => "nothing changed".to_owned(),
-                    files => format!("+{} −{}, {files} files", record.added, record.removed),
+                    files => {
+                        format!("+{} −{}, {}", record.added, record.removed, count(files as usize, "file"))
+                    }
                 };
                 self.line(&format!(
                     "  attempt {} of {of}: {} · {took} · {change}",
@@ -127,7 +133,8 @@ impl Reporter for Lines {
             }
             Event::PutBack(put_back) => {
                 let files = grouped(put_back.verified);
-                self.line(&format!("  put back {} paths; {files} files verified", put_back.paths));
+                let paths = count(put_back.paths as usize, "path");
+                self.line(&format!("  put back {paths}; {files} files verified"));
                 for path in &put_back.set_aside {
                     self.line(&format!("  set aside {path}: it is kept with the run"));
                 }
@@ -151,10 +158,10 @@ impl Reporter for Lines {
 pub(super) fn begin(messages: usize, specs: usize) -> String {
     let mut parts = vec![format!("decree {}", env!("CARGO_PKG_VERSION"))];
     if messages > 0 {
-        parts.push(format!("{} waiting", crate::figures::count(messages, "message")));
+        parts.push(format!("{} waiting", count(messages, "message")));
     }
     if specs > 0 || messages == 0 {
-        parts.push(format!("{} to process", crate::figures::count(specs, "spec")));
+        parts.push(format!("{} to process", count(specs, "spec")));
     }
     parts.join(" · ")
 }

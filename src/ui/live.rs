@@ -136,7 +136,10 @@ impl Reporter for Live {
             Event::MessageBegins(header) => {
                 self.head = text::row_head(header.id.seq(), &header.name, &header.routine);
             }
-            Event::Checkpointed { .. } | Event::AttemptEnds { .. } => {}
+            Event::Checkpointed { .. }
+            | Event::AttemptEnds { .. }
+            | Event::HookBegins(_)
+            | Event::HookEnds => {}
             Event::AttemptBegins { number, of, clean_slate } => {
                 self.end_row();
                 let slate = if *clean_slate { ", clean slate" } else { "" };

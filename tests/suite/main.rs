@@ -12,6 +12,7 @@ mod killed;
 mod manifest;
 mod notebook;
 mod oracle;
+mod pipeline;
 mod process;
 mod property;
 mod revert;

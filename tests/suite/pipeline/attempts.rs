@@ -1,0 +1,179 @@
+//! Retries: what is in the tree when each attempt begins, and what is left when the last has failed.
+
+use std::time::Instant;
+
+use super::workshop::{WRECKS, Workshop, assert_has};
+use crate::harness::assert_same;
+
+/// Writes down what it finds, adds a line, and fails until the given attempt.
+fn until(attempt: u32) -> String {
+    format!(
+        "cat trail.txt >\"$message_dir/found-$DECREE_ATTEMPT\" 2>/dev/null\n\
+         [ -f \"$message_dir/failure-context.md\" ] && echo context >>\"$message_dir/found-$DECREE_ATTEMPT\"\n\
+         echo \"$DECREE_ATTEMPT\" >>trail.txt; echo \"said in $DECREE_ATTEMPT\"\n[ $DECREE_ATTEMPT -ge {attempt} ]"
+    )
+}
+
+/// What each attempt found.
+fn found(shop: &Workshop) -> Vec<String> {
+    let id = shop.only_run();
+    let attempts = shop.names(&format!(".decree/runs/{id}/attempts"));
+    attempts.iter().map(|n| shop.of_run(&id, &format!("found-{n}")).replace('\n', " ")).collect()
+}
+
+/// TRY-01.
+#[test]
+fn after_a_failed_attempt_that_is_not_the_last_retry_the_changes_stay_and_the_routine_runs_again() {
+    let shop = Workshop::with(&until(2));
+    shop.run(&["-m", "x", "-p", "y"]).ok();
+    assert_eq!(found(&shop), ["", "1 "]);
+    let id = shop.only_run();
+    assert_has(&shop.of_run(&id, "attempts/1/changes.diff"), &["+++ b/trail.txt", "\n+1\n"]);
+    assert_eq!(shop.of_run(&id, "attempts/1/routine.log"), "said in 1\n");
+    assert!(!shop.run_has(&id, "failure-context.md"), "nothing was put back");
+    assert_eq!(shop.text("trail.txt"), "1\n2\n");
+}
+
+/// TRY-02.
+#[test]
+fn after_the_last_retry_failed_the_tree_is_put_back_and_the_routine_runs_on_a_clean_slate_with_the_context() {
+    let shop = Workshop::with(&until(4));
+    shop.run(&["-m", "x", "-p", "y"]).ok();
+    assert_eq!(found(&shop), ["", "1 ", "1 2 ", "context "]);
+    assert_eq!(shop.text("trail.txt"), "4\n", "nothing is left of what failed");
+    let result = shop.result(&shop.only_run());
+    let slates: Vec<_> =
+        result["attempts"].as_array().unwrap().iter().map(|a| a["clean_slate"] == true).collect();
+    assert_eq!(slates, [false, false, false, true]);
+}
+
+/// TRY-03.
+#[test]
+fn when_the_final_attempt_fails_every_byte_is_put_back_and_all_artifacts_stay() {
+    let shop = Workshop::with(WRECKS);
+    let before = shop.picture();
+    let said = shop.run(&["-m", "x", "-p", "y"]).fails(1);
+    assert_same(&shop.picture(), &before);
+    assert_eq!((shop.inbox(), shop.done(), shop.dead()), (vec![], vec![], vec!["x".to_owned()]));
+    let letter = shop.dead_letter("x");
+    assert_has(&letter, &["error: exit 3 (4 attempts)", "verdict: failed-reverted"]);
+    assert!(letter.ends_with("---\ny\n"), "{letter}");
+    let id = shop.only_run();
+    for attempt in 1..=4 {
+        let diff = shop.of_run(&id, &format!("attempts/{attempt}/changes.diff"));
+        assert_has(
+            &diff,
+            &["docs/guide.md", "new/deep/blob.bin", "tool.sh", "attempt 1", "notes-link"]
+                .map(|part| if part == "attempt 1" && attempt == 4 { "attempt 4" } else { part }),
+        );
+        assert_has(
+            &shop.of_run(&id, &format!("attempts/{attempt}/routine.log")),
+            &["error: nothing works here"],
+        );
+    }
+    assert_eq!(shop.of_run(&id, "changes.diff"), shop.of_run(&id, "attempts/4/changes.diff"));
+    assert_eq!(shop.of_run(&id, "routine.log"), shop.of_run(&id, "attempts/4/routine.log"));
+    let result = shop.result(&id);
+    assert_eq!((&result["status"], &result["kept"]), (&"failed-reverted".into(), &false.into()));
+    assert_eq!(result["put_back"]["verified"], 5, "files in the tree: {}", result["put_back"]);
+    assert_has(&said.text(), &["x failed 4 of 4 attempts (exit 3)", "nothing works here (clean slate)"]);
+}
+
+/// TRY-04.
+#[test]
+fn no_retries_are_one_attempt() {
+    let shop = Workshop::with(&until(9));
+    shop.config("max_retries: 0\n").run(&["-m", "x", "-p", "y"]).fails(1);
+    assert_eq!(found(&shop), [""]);
+    assert!(!shop.exists("trail.txt") && !shop.run_has(&shop.only_run(), "failure-context.md"));
+}
+
+/// TRY-04.
+#[test]
+fn one_retry_is_on_a_clean_slate() {
+    let shop = Workshop::with(&until(9));
+    shop.config("max_retries: 1\n").run(&["-m", "x", "-p", "y"]).fails(1);
+    assert_eq!(found(&shop), ["", "context "]);
+    assert!(!shop.exists("trail.txt"));
+}
+
+/// TRY-04.
+#[test]
+fn three_retries_are_four_attempts_and_the_flag_outranks_the_config() {
+    let shop = Workshop::with(&until(9));
+    shop.run(&["-m", "x", "-p", "y"]).fails(1);
+    assert_eq!(found(&shop), ["", "1 ", "1 2 ", "context "]);
+    assert!(!shop.exists("trail.txt"));
+
+    let shop = Workshop::with(&until(9));
+    shop.config("max_retries: 7\n").spec("01-a", "# A\n").process_with(&["--max-retries", "2"]).fails(1);
+    assert_eq!(found(&shop), ["", "1 ", "context "]);
+}
+
+/// TRY-05.
+#[test]
+fn the_failure_context_tells_of_each_attempt_how_it_ended_and_what_it_had_changed() {
+    let shop = Workshop::with(
+        "case $DECREE_ATTEMPT in\n1) echo one >>notes.txt; echo 'first: ```oops```'; exit 5;;\n2) rm image.bin; kill -TERM $$;;\n3) git --version >/dev/null 2>&1; touch late;;\n4) cp \"$message_dir/failure-context.md\" learned.md;;\nesac",
+    );
+    shop.config("verify: '[ ! -f late ]'\n").run(&["-m", "x", "-p", "y"]).ok();
+    let id = shop.only_run();
+    let context = shop.of_run(&id, "failure-context.md");
+    assert_eq!(shop.text("learned.md"), context);
+    assert_has(
+        &context,
+        &[
+            "3 attempts failed",
+            "Attempt 1: exit 5",
+            "exit code 5",
+            "notes.txt +1 −0",
+            "first: ```oops```",
+            "````text",
+        ],
+    );
+    assert_has(
+        &context,
+        &[
+            "Attempt 2: signal 15",
+            "image.bin (binary)",
+            "Attempt 3: verify: `[ ! -f late ]` exited 1",
+            "late +0 −0",
+        ],
+    );
+    for attempt in 1..=3 {
+        assert_has(
+            &context,
+            &[
+                &format!(".decree/runs/{id}/attempts/{attempt}/changes.diff"),
+                &format!("attempts/{attempt}/routine.log"),
+            ],
+        );
+    }
+    assert_eq!(context.matches("## Attempt").count(), 3);
+}
+
+/// TRY-06.
+#[test]
+fn the_diff_of_a_kept_run_is_everything_since_its_checkpoint() {
+    let shop = Workshop::with(&format!("{WRECKS}").replace("exit 3", "[ $DECREE_ATTEMPT = 2 ]"));
+    let before = shop.picture();
+    shop.run(&["-m", "x", "-p", "y"]).ok();
+    let after = shop.picture();
+    let id = shop.only_run();
+    assert_has(&shop.of_run(&id, "changes.diff"), &["+attempt 1\n+attempt 2\n", "docs/guide.md"]);
+    assert_has(&shop.of_run(&id, "attempts/1/changes.diff"), &["+attempt 1\n"]);
+    shop.decree(["revert", &id]).ok();
+    assert_same(&shop.picture(), &before);
+    shop.decree(["apply", &id]).ok();
+    assert_same(&shop.picture(), &after);
+}
+
+/// TRY-10.
+#[test]
+fn attempts_wait_for_the_retry_delay() {
+    let shop = Workshop::with("exit 1");
+    shop.config("retry_delay: 400ms\nmax_retries: 1\n");
+    let began = Instant::now();
+    shop.run(&["-m", "x", "-p", "y"]).fails(1).mentions(&["waiting 0.", "before the next attempt"]);
+    assert!(began.elapsed().as_millis() >= 300, "at most a quarter is taken off");
+}

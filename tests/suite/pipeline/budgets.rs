@@ -1,0 +1,101 @@
+//! What may be spent, and what routines say they used.
+
+use super::workshop::{Workshop, assert_has};
+use crate::harness::assert_same;
+
+/// Fails, and says that it cost 40 cents.
+const COSTS: &str = r#"
+touch "junk-$DECREE_ATTEMPT"
+echo '{"usd": 0.4, "input_tokens": 1000, "output_tokens": 50, "model": "any"}' >"$message_dir/usage.json"
+case $spec_file in *good*) exit 0;; *) exit 1;; esac
+"#;
+
+/// RUN-18.
+#[test]
+fn usage_is_summed_up_over_attempts_and_messages() {
+    let shop = Workshop::with(COSTS);
+    shop.config("max_retries: 1\n").spec("01-good", "# A\n").spec("02-b", "# B\n");
+    let said = shop.process().fails(1);
+    let result = shop.result(&shop.run_of("02-b"));
+    assert_eq!(
+        result["usage"],
+        serde_json::json!({ "usd": 0.8, "input_tokens": 2000, "output_tokens": 100 })
+    );
+    assert_eq!(result["attempts"][1]["usage"]["usd"], 0.4);
+    let usage = shop.summary()["usage"].clone();
+    assert!((usage["usd"].as_f64().unwrap() - 1.2).abs() < 1e-9, "{usage}");
+    assert_eq!(usage["input_tokens"], 3000);
+    assert_has(&said.text(), &["$1.20"]);
+    let id = shop.run_of("02-b");
+    assert!(shop.run_has(&id, "attempts/1/usage.json") && !shop.run_has(&id, "usage.json"));
+}
+
+/// RUN-18.
+#[test]
+fn usage_that_makes_no_sense_is_left_out_with_a_warning() {
+    for (text, why) in [
+        ("lots", "it is not an object"),
+        ("{\"usd\": -1}", "usd is not an amount"),
+        ("{\"usd\": \"much\"}", "invalid type"),
+    ] {
+        let shop = Workshop::with(&format!("touch work; printf '%s' '{text}' >\"$message_dir/usage.json\""));
+        shop.run(&["-m", "x", "-p", "y"]).ok().mentions(&["usage.json is left out of account", why]);
+        assert_eq!(shop.summary()["usage"]["usd"], 0.0);
+    }
+}
+
+/// RUN-19.
+#[test]
+fn money_that_is_spent_stops_new_attempts_and_the_tree_is_put_back() {
+    let shop = Workshop::with(COSTS);
+    shop.config("budget: { usd: 0.75 }\n").spec("01-a", "# A\n").spec("02-b", "# B\n");
+    let before = shop.picture();
+    let said = shop.process().fails(1);
+    assert_same(&shop.picture(), &before);
+    assert_eq!(shop.verdicts(), ["01-a: budget", "02-b: budget"]);
+    let result = shop.result(&shop.only_run());
+    assert_eq!(result["attempts"].as_array().unwrap().len(), 2);
+    assert_eq!(result["reason"], "$0.80 of $0.75 are spent");
+    assert_has(&shop.dead_letter("01-a"), &["verdict: budget", "$0.80 of $0.75"]);
+    assert_eq!(
+        (shop.dead(), shop.inbox()),
+        (vec!["01-a".to_owned()], vec![]),
+        "what was not begun is simply pending"
+    );
+    assert_has(&said.text(), &["1 skipped", "02-b: $0.80 of $0.75 are spent"]);
+}
+
+/// RUN-19.
+#[test]
+fn attempts_are_counted_over_all_messages() {
+    let shop = Workshop::with(COSTS);
+    shop.config("budget: { attempts: 3 }\n")
+        .spec("01-good", "# A\n")
+        .spec("02-b", "# B\n")
+        .spec("03-good", "# C\n");
+    shop.process().fails(1);
+    assert_eq!(shop.verdicts(), ["01-good: success", "02-b: budget", "03-good: budget"]);
+    assert_eq!(shop.result(&shop.run_of("02-b"))["reason"], "all 3 attempts are used");
+    assert_eq!(shop.tracker(), ["01-good.spec.md"]);
+}
+
+/// RUN-19.
+#[test]
+fn time_that_is_over_begins_no_attempt() {
+    let shop = Workshop::with("touch junk; sleep 0.3; exit 1");
+    shop.config("budget: { time: 200ms }\n")
+        .message("2025010101010100-0", "a\n")
+        .message("2025010101010101-0", "b\n");
+    shop.process().fails(1);
+    assert_eq!(shop.result(&shop.only_run())["reason"], "the time of 0.2s is over");
+    assert_eq!(shop.inbox(), ["2025010101010101-0"], "a message that was not begun waits on");
+    assert!(!shop.exists("junk"));
+}
+
+/// RUN-19.
+#[test]
+fn the_last_attempt_that_the_budget_allows_may_succeed() {
+    let shop = Workshop::with("touch work; [ $DECREE_ATTEMPT = 2 ]");
+    shop.config("budget: { attempts: 2 }\n").spec("01-a", "# A\n").process().ok();
+    assert_eq!(shop.verdicts(), ["01-a: success"]);
+}

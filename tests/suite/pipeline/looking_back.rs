@@ -1,0 +1,103 @@
+//! `status`, `log` and `diff`: what was recorded, told again.
+
+use serde_json::Value;
+
+use super::workshop::{Workshop, assert_has};
+
+/// One kept, one dead after two attempts, one pending.
+fn shop_with_history() -> Workshop {
+    let shop = Workshop::with(
+        "echo \"attempt $DECREE_ATTEMPT of ${spec_file##*/}\"; echo \"$DECREE_ATTEMPT\" >>trail.txt; case $spec_file in *bad*) exit 4;; esac",
+    );
+    shop.config("max_retries: 1\n").spec("01-a", "# A\n").spec("02-bad", "# B\n").spec("03-c", "# C\n");
+    shop.process_with(&["--limit", "2"]).fails(1);
+    shop.message("waiting", "x\n");
+    shop
+}
+
+/// RUN-27.
+#[test]
+fn status_tells_what_is_done_what_waits_and_what_failed() {
+    let shop = shop_with_history();
+    let (good, bad) = (shop.run_of("01-a"), shop.run_of("02-bad"));
+    let text = shop.decree(["status"]).ok().text();
+    assert_has(
+        &text,
+        &[
+            "1 processed · 2 pending: 02-bad, 03-c",
+            "1 message\n",
+            "02-bad (exit 4 (2 attempts))",
+            &format!("decree retry {bad}"),
+            &format!("2 · latest {bad}  failed-reverted"),
+        ],
+    );
+    let json: Value = serde_json::from_slice(&shop.decree(["status", "--format", "json"]).ok().out).unwrap();
+    assert_eq!(json["specs"], serde_json::json!({ "processed": 1, "pending": ["02-bad", "03-c"] }));
+    assert_eq!(json["inbox"], serde_json::json!(["waiting.md"]));
+    assert_eq!(
+        json["dead"],
+        serde_json::json!([{ "name": "02-bad", "id": bad, "error": "exit 4 (2 attempts)" }])
+    );
+    assert_eq!(json["runs"], serde_json::json!({ "count": 2, "latest": bad }));
+    assert_eq!(json["unfinished"], Value::Null);
+    assert_ne!(good, bad);
+}
+
+/// RUN-27.
+#[test]
+fn status_of_a_fresh_project_is_all_zeros() {
+    let text = Workshop::new().decree(["status"]).ok().text();
+    assert_has(&text, &["0 processed · 0 pending", "0 messages", "dead   0", "runs   0"]);
+}
+
+/// RUN-27.
+#[test]
+fn log_shows_what_the_last_or_any_attempt_said() {
+    let shop = shop_with_history();
+    let id = shop.run_of("02-bad");
+    assert_eq!(shop.decree(["log", &id]).ok().text(), "attempt 2 of 02-bad.spec.md\n");
+    assert_eq!(shop.decree(["log", &id, "--attempt", "1"]).ok().text(), "attempt 1 of 02-bad.spec.md\n");
+    let chain = id.trim_end_matches("-0");
+    assert_eq!(shop.decree(["log", chain]).ok().text(), "attempt 2 of 02-bad.spec.md\n");
+    shop.decree(["log", &id, "--attempt", "7"]).fails(3).mentions(&["attempt 7", "has no log"]);
+    shop.decree(["log", "1999"]).fails(3).mentions(&["no run or checkpoint has the id '1999'"]);
+}
+
+/// RUN-27.
+#[test]
+fn diff_shows_the_last_or_any_attempt() {
+    let shop = shop_with_history();
+    let (good, bad) = (shop.run_of("01-a"), shop.run_of("02-bad"));
+    assert_eq!(shop.decree(["diff", &good]).ok().text(), shop.of_run(&good, "changes.diff"));
+    assert_has(&shop.decree(["diff", &bad, "--attempt", "1"]).ok().text(), &["+++ b/trail.txt", "\n+1\n"]);
+    assert_has(&shop.decree(["diff", &bad, "--attempt", "2"]).ok().text(), &["\n+2\n"]);
+    assert_has(
+        &shop.decree(["diff", &bad, "--attempt", "1", "--stat"]).ok().text(),
+        &["trail.txt  +1  −0", "1 path, +1 −0"],
+    );
+    shop.decree(["diff", &bad, "--attempt", "3"]).fails(3).mentions(&["has no attempt 3"]);
+}
+
+/// RUN-27.
+#[test]
+fn looking_changes_nothing_and_needs_no_lock() {
+    let shop = shop_with_history();
+    let id = shop.run_of("01-a");
+    shop.routine("develop", "for what in status \"log $id\" \"diff $id\"; do \"$decree\" $what >/dev/null || exit 1; done; touch looked");
+    let binary = env!("CARGO_BIN_EXE_decree");
+    let routine = shop.text(".decree/routines/develop.sh").replace("\"$decree\"", binary).replace("$id", &id);
+    shop.routine("develop", &routine);
+    shop.run(&["-m", "look", "-p", "x"]).ok();
+    assert!(shop.exists("looked"));
+}
+
+/// RUN-27.
+#[test]
+fn a_message_that_was_turned_away_has_no_log_and_no_diff_and_that_is_told() {
+    let shop = Workshop::with("true");
+    shop.spec("01-a", "---\nroutine: nobody\n---\n").process().fails(1);
+    let id = shop.only_run();
+    shop.decree(["log", &id]).fails(3).mentions(&["has no log"]);
+    shop.decree(["diff", &id]).fails(3).mentions(&["has no recorded change"]);
+    shop.decree(["status"]).ok();
+}

@@ -1,0 +1,75 @@
+//! What a routine declares, what a message sets, and what neither can.
+
+use super::workshop::{Workshop, assert_has, field};
+
+const REVIEW: &str = r#"#!/usr/bin/env bash
+# Reviews a branch.
+set -euo pipefail
+target_branch="${target_branch:-main}"
+reviewer="${reviewer:-nobody}"
+depth="${depth:-3}"
+echo "[$target_branch] [$reviewer] [$depth] [${undeclared:-unset}] [${late:-unset}]"
+late="${late:-x}"
+"#;
+
+fn said(fields: &[&str]) -> (Workshop, String) {
+    let shop = Workshop::new();
+    shop.routine("pr-review", REVIEW);
+    let pairs = fields.iter().flat_map(|pair| ["-v", pair]);
+    let args: Vec<&str> = ["-p", "review", "-v", "routine=pr-review"].into_iter().chain(pairs).collect();
+    shop.run(&args).ok();
+    let log = shop.of_run(&shop.only_run(), "routine.log");
+    (shop, log)
+}
+
+/// MSG-05, MSG-16.
+#[test]
+fn pairs_appear_in_the_message_and_are_passed_to_the_routine_as_parameters() {
+    let (shop, log) = said(&["target_branch=release/2", "reviewer=alice and bob"]);
+    assert_eq!(log, "[release/2] [alice and bob] [3] [unset] [unset]\n");
+    let message = shop.of_run(&shop.only_run(), "message.md");
+    assert_eq!(field(&message, "target_branch"), Some("release/2"));
+    assert_eq!(field(&message, "reviewer"), Some("alice and bob"));
+}
+
+/// MSG-16.
+#[test]
+fn a_parameter_that_is_not_given_has_the_routines_default_and_nobody_is_asked() {
+    let (_, log) = said(&[]);
+    assert_eq!(log, "[main] [nobody] [3] [unset] [unset]\n");
+}
+
+/// MSG-16.
+#[test]
+fn a_field_that_the_routine_does_not_declare_at_its_top_is_not_passed() {
+    let (shop, log) = said(&["undeclared=x", "late=y"]);
+    assert_eq!(log, "[main] [nobody] [3] [unset] [unset]\n");
+    assert_has(&shop.of_run(&shop.only_run(), "message.md"), &["undeclared: x", "late: y"]);
+}
+
+/// MSG-16.
+#[test]
+fn values_are_passed_as_they_are_written() {
+    let shop = Workshop::with(
+        "a=\"${a:-}\"\nb=\"${b:-dflt}\"\nc=\"${c:-}\"\nd=\"${d:-}\"\ne=\"${e:-dflt}\"\necho \"[$a] [$b] [$c] [$d] [$e]\"\n",
+    );
+    shop.message("x", "---\na: 1.10\nb: \"\"\nc: true\nd: |\n  two\n  lines\ne: [a, list]\n---\n");
+    shop.process().ok();
+    let log = shop.of_run(&shop.only_run(), "routine.log");
+    assert_eq!(log, "[1.10] [dflt] [true] [two\nlines\n] [dflt]\n", "an empty text is what `:-` replaces");
+}
+
+/// MSG-17.
+#[test]
+fn a_message_does_not_decide_what_runs() {
+    let shop = Workshop::with(
+        "PATH=\"${PATH:-}\"\nLD_PRELOAD=\"${LD_PRELOAD:-}\"\nDECREE_ATTEMPT=\"${DECREE_ATTEMPT:-}\"\nmessage_dir=\"${message_dir:-}\"\necho \"[$PATH] [$LD_PRELOAD] [$DECREE_ATTEMPT]\"\n[ -d \"$message_dir\" ]\n",
+    );
+    shop.message(
+        "x",
+        "---\nPATH: /evil\nLD_PRELOAD: /evil.so\nDECREE_ATTEMPT: 99\nmessage_dir: /evil\n---\n",
+    );
+    shop.process().ok().mentions(&["PATH is not for a message to set", "LD_PRELOAD is not"]);
+    let log = shop.of_run(&shop.only_run(), "routine.log");
+    assert!(!log.contains("evil") && log.ends_with("[] [1]\n"), "{log}");
+}

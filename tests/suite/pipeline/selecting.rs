@@ -1,0 +1,184 @@
+//! The flags of `process`, and what it answers.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::time::SystemTime;
+
+use serde_json::Value;
+
+use super::workshop::{WORKS, Workshop, assert_has};
+
+fn shop_of(names: &[&str]) -> Workshop {
+    let shop =
+        Workshop::with("echo \"${spec_file##*/}\" >>order.txt; case $spec_file in *bad*) exit 4;; esac");
+    shop.config("max_retries: 0\n");
+    for name in names {
+        shop.spec(name, "# x\n");
+    }
+    shop
+}
+
+/// Every file with its bytes and the time of its last change, `.decree/` too.
+fn everything(dir: &Path, found: &mut BTreeMap<String, (SystemTime, Vec<u8>)>) {
+    for entry in fs::read_dir(dir).unwrap() {
+        let entry = entry.unwrap();
+        let metadata = entry.path().symlink_metadata().unwrap();
+        let bytes = fs::read(entry.path()).unwrap_or_default();
+        found.insert(entry.path().display().to_string(), (metadata.modified().unwrap(), bytes));
+        if metadata.is_dir() {
+            everything(&entry.path(), found);
+        }
+    }
+}
+
+/// RUN-08.
+#[test]
+fn a_dry_run_tells_what_would_be_done_and_changes_nothing_at_all() {
+    let shop = shop_of(&["01-a", "02-b", "03-c"]);
+    shop.message("waiting", "x\n").write("specs/processed-spec.md", "02-b.spec.md\n");
+    let look = || {
+        let mut found = BTreeMap::new();
+        everything(shop.root(), &mut found);
+        found
+    };
+    let before = look();
+    let text = shop.process_with(&["--dry-run"]).ok().text();
+    assert_eq!(text, "message  waiting.md\nspec     specs/01-a.spec.md\nspec     specs/03-c.spec.md\n");
+    let json: Value = serde_json::from_slice(
+        &shop.process_with(&["--dry-run", "--format", "json", "--limit", "1"]).ok().out,
+    )
+    .unwrap();
+    assert_eq!(json, serde_json::json!({ "messages": ["waiting.md"], "specs": ["specs/01-a.spec.md"] }));
+    shop.process_with(&["--dry-run", "--spec", "9*"]).fails(3);
+    assert!(look() == before, "something was written");
+}
+
+/// RUN-09.
+#[test]
+fn only_the_specs_that_match_are_processed() {
+    for (globs, expected) in [
+        (&["02-*"][..], "02-b.spec.md\n"),
+        (&["specs/01-a.spec.md", "03-c"], "01-a.spec.md\n03-c.spec.md\n"),
+        (&["0?-[bc]*"], "02-b.spec.md\n03-c.spec.md\n"),
+    ] {
+        let shop = shop_of(&["01-a", "02-b", "03-c"]);
+        let args: Vec<&str> = globs.iter().flat_map(|glob| ["--spec", glob]).collect();
+        shop.process_with(&args).ok();
+        assert_eq!(shop.text("order.txt"), expected, "{globs:?}");
+    }
+}
+
+/// RUN-09.
+#[test]
+fn a_pattern_that_matches_no_spec_is_an_error_that_lists_them() {
+    let shop = shop_of(&["01-a", "02-b"]);
+    shop.process_with(&["--spec", "9-*"]).fails(3).mentions(&[
+        "no spec matches '9-*'",
+        "01-a.spec.md",
+        "02-b.spec.md",
+    ]);
+    assert!(!shop.exists("order.txt"));
+}
+
+/// RUN-09, RUN-03.
+#[test]
+fn a_selection_leaves_other_messages_where_they_are() {
+    let shop = shop_of(&["01-a", "02-b"]);
+    shop.message("task", "x\n").message("queued", "---\ninput_file: specs/02-b.spec.md\n---\n");
+    shop.process_with(&["--spec", "01*"]).ok();
+    assert_eq!(
+        (shop.inbox(), shop.tracker()),
+        (vec!["queued".to_owned(), "task".to_owned()], vec!["01-a.spec.md".to_owned()])
+    );
+    shop.process_with(&["--spec", "02*"]).ok();
+    assert_eq!((shop.inbox(), shop.tracker().len()), (vec!["task".to_owned()], 2));
+}
+
+/// RUN-09.
+#[test]
+fn a_selected_spec_that_is_processed_already_is_nothing_to_do() {
+    let shop = shop_of(&["01-a"]);
+    shop.process().ok();
+    assert_eq!(shop.process_with(&["--spec", "01*"]).ok().text(), "nothing to do\n");
+}
+
+/// RUN-10.
+#[test]
+fn a_limit_is_kept_and_the_rest_is_for_the_next_time() {
+    let shop = shop_of(&["01-a", "02-bad", "03-c"]);
+    shop.process_with(&["--limit", "2"]).fails(1);
+    assert_eq!(shop.verdicts(), ["01-a: success", "02-bad: failed-reverted"]);
+    shop.process_with(&["--limit", "0"]).ok();
+    shop.process_with(&["--spec", "03*", "--limit", "5"]).ok();
+    assert_eq!(shop.tracker(), ["01-a.spec.md", "03-c.spec.md"]);
+}
+
+/// RUN-10.
+#[test]
+fn fail_fast_skips_everything_after_the_first_failure() {
+    let shop = shop_of(&["01-a", "02-bad", "03-c", "04-d"]);
+    let text = shop.process_with(&["--fail-fast"]).fails(1).text();
+    assert_eq!(
+        shop.verdicts(),
+        ["01-a: success", "02-bad: failed-reverted", "03-c: skipped", "04-d: skipped"]
+    );
+    assert_has(&text, &["2 skipped", "03-c: an earlier one failed"]);
+    assert_eq!((shop.tracker(), shop.dead()), (vec!["01-a.spec.md".to_owned()], vec!["02-bad".to_owned()]));
+    assert_eq!(shop.runs().len(), 2, "what was skipped left nothing behind");
+}
+
+/// RUN-11.
+#[test]
+fn the_answer_in_json_is_the_summary_and_nothing_else() {
+    let shop = shop_of(&["01-a", "02-bad"]);
+    let said = shop.process_with(&["--format", "json"]).fails(1);
+    let answer: Value = serde_json::from_slice(&said.out).unwrap();
+    assert_eq!(answer, shop.summary());
+    assert_eq!((&answer["version"], &answer["command"]), (&1.into(), &"process".into()));
+    assert_eq!((&answer["kept"], &answer["put_back"], &answer["skipped"]), (&1.into(), &1.into(), &0.into()));
+    let bad = &answer["messages"][1];
+    assert_eq!(bad["spec"], "specs/02-bad.spec.md");
+    assert_eq!(
+        (&bad["verdict"], &bad["kept"], &bad["reason"]),
+        (&"failed-reverted".into(), &false.into(), &"exit 4".into())
+    );
+    assert_eq!((&bad["attempts"][0]["exit_code"], &bad["attempts"][0]["number"]), (&4.into(), &1.into()));
+    assert_eq!(bad["files"][0]["path"], "order.txt");
+    assert_eq!(bad["put_back"]["paths"], 1);
+    assert_eq!(bad["run_dir"], format!(".decree/runs/{}", shop.run_of("02-bad")));
+
+    let said = shop.decree(["run", "-p", "x", "--format", "json"]).ok();
+    let answer: Value = serde_json::from_slice(&said.out).unwrap();
+    assert_eq!((&answer, &answer["command"]), (&shop.summary(), &"run".into()));
+}
+
+/// RUN-11.
+#[test]
+fn quiet_leaves_only_the_answer() {
+    let shop = Workshop::with(WORKS);
+    shop.spec("01-a", "# A\n");
+    let said = shop.decree(["-q", "process", "--format", "json"]).ok();
+    assert_eq!(said.err, "");
+    assert_eq!(serde_json::from_slice::<Value>(&said.out).unwrap(), shop.summary());
+}
+
+/// RUN-11.
+#[test]
+fn the_log_says_one_file_and_two_files() {
+    let shop = Workshop::with("touch a; [ $DECREE_ATTEMPT = 1 ] && exit 1; touch b");
+    shop.config("max_retries: 1\n").run(&["-m", "x", "-p", "y"]).ok().mentions(&[
+        "+0 −0, 1 file\n",
+        "+0 −0, 2 files\n",
+        "put back 1 path; ",
+    ]);
+}
+
+/// CHK-09.
+#[test]
+fn another_decree_at_work_is_told_and_waited_for_by_nobody() {
+    let shop = Workshop::with("\"$decree\" process 2>inner.txt; echo $? >>inner.txt");
+    let binary = env!("CARGO_BIN_EXE_decree");
+    shop.decree_with_env(&["run", "-p", "x"], &[("decree", binary)]).ok();
+    assert_has(&shop.text("inner.txt"), &["another decree", "\n5\n"]);
+}
