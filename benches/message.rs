@@ -48,7 +48,8 @@ fn run() -> Result<ExitCode> {
         io::stdout().write_all(USAGE.as_bytes())?;
         return Ok(ExitCode::SUCCESS);
     };
-    let scratch = tempfile::Builder::new().prefix("decree-bench-").tempdir_in(&options.dir)?;
+    let mut scratch = tempfile::Builder::new().prefix("decree-bench-").tempdir_in(&options.dir)?;
+    scratch.disable_cleanup(options.keep);
     let tree = Tree::build(&scratch.path().join("tree"), options.files)?;
     fs::create_dir(scratch.path().join("home"))?;
     let runner = Runner::new(tree.root(), scratch.path());
