@@ -1,6 +1,7 @@
 //! `decree apply`
 
 use super::Context;
+use super::work::Workshop;
 use crate::checkpoint::restore::Outcome;
 use crate::error::{Error, Result};
 use crate::figures::count;
@@ -19,16 +20,14 @@ pub struct ApplyArgs {
 }
 
 pub fn apply(context: &Context, args: &ApplyArgs) -> Result<()> {
-    let project = context.project()?;
-    let workspace = project.workspace()?;
-    let _lock = context.lock(&project, &workspace, "apply")?;
+    let Workshop { project, workspace, .. } = &Workshop::open(context, "apply")?;
     let found = history::find(&project.layout, &args.id)?;
     let saved = found.saved();
     if !saved.is_sealed() {
         return Err(Error::project(format!("{} has no recorded change to apply", saved.id()))
             .hint(format!("`decree diff {}` shows what is different now", saved.id())));
     }
-    match saved.apply(&workspace)? {
+    match saved.apply(workspace)? {
         Outcome::AlreadyThere => context.ui.note(&format!("{}: already applied", saved.id())),
         Outcome::Done(done) => {
             context.ui.note(&format!(

@@ -1,6 +1,7 @@
 //! `decree revert`
 
 use super::Context;
+use super::work::Workshop;
 use crate::checkpoint::restore::{Outcome, Restored};
 use crate::checkpoint::saved::Saved;
 use crate::checkpoint::workspace::Workspace;
@@ -26,18 +27,16 @@ pub struct RevertArgs {
 }
 
 pub fn revert(context: &Context, args: &RevertArgs) -> Result<()> {
-    let project = context.project()?;
-    let workspace = project.workspace()?;
-    let _lock = context.lock(&project, &workspace, "revert")?;
+    let Workshop { project, workspace, .. } = &Workshop::open(context, "revert")?;
     let mut runs = history::runs_of_chain(&project.layout, &args.id)?;
     if runs.is_empty() {
         match history::find(&project.layout, &args.id)? {
             Found::Run(saved) => runs.push(saved),
-            Found::Checkpoint(saved) => return since_checkpoint(context, &workspace, &saved),
+            Found::Checkpoint(saved) => return since_checkpoint(context, workspace, &saved),
         }
     }
     runs.reverse();
-    undo_runs(context, &project, &workspace, &runs)
+    undo_runs(context, project, workspace, &runs)
 }
 
 fn undo_runs(context: &Context, project: &Project, workspace: &Workspace, runs: &[Saved]) -> Result<()> {

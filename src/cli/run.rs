@@ -70,6 +70,7 @@ pub fn run(context: &Context, args: RunArgs) -> Result<u8> {
         return Err(Error::new(Kind::Usage, "there is nothing to run")
             .hint("give a text with -p or on standard input, or a spec with -v input_file=specs/….spec.md"));
     }
+    let given = args.name.as_deref().map(parse_name).transpose()?;
     let mut document = Document::default();
     for (key, value) in &args.fields {
         document.set(key, value);
@@ -86,11 +87,19 @@ pub fn run(context: &Context, args: RunArgs) -> Result<u8> {
     let inbox = Inbox::of(&shop.project.layout);
     let runs = shop.project.layout.runs();
     let summary = shop.work(settings, |mut pipeline| {
-        let (chain, _) = ChainId::begin(&runs)?;
-        let name = name(&mut pipeline, args.name.as_deref(), &document, &chain)?;
-        let name = name.unique(|name| inbox.knows(name));
+        let (chain, dir) = ChainId::begin(&runs)?;
+        let named = match given {
+            Some(name) => Ok(name),
+            None => name_of(&mut pipeline, &document, &chain),
+        };
         document.set("id", MessageId::root(chain).to_string());
-        pipeline.run_message(name, document)
+        let done =
+            named.and_then(|name| pipeline.run_message(name.unique(|name| inbox.knows(name)), document));
+        if done.is_err() {
+            // Nothing is in it if nothing came of the message.
+            let _ = std::fs::remove_dir(dir);
+        }
+        done
     });
     shop.tell(summary, args.format)
 }
@@ -111,17 +120,14 @@ fn check_input(shop: &Workshop<'_>, document: &Document) -> Result<()> {
     }
 }
 
-fn name(
-    pipeline: &mut Pipeline<'_>,
-    given: Option<&str>,
-    document: &Document,
-    chain: &ChainId,
-) -> Result<MessageName> {
-    if let Some(given) = given {
-        // A file that is named like an id is a message with that id.
-        let name = MessageName::kebab(given).filter(|name| MessageId::parse(name.as_str()).is_none());
-        return name.ok_or_else(|| Error::new(Kind::Usage, format!("'{given}' cannot be a message's name")));
-    }
+fn parse_name(given: &str) -> Result<MessageName> {
+    // A file that is named like an id is a message with that id.
+    let name = MessageName::kebab(given).filter(|name| MessageId::parse(name.as_str()).is_none());
+    name.ok_or_else(|| Error::new(Kind::Usage, format!("'{given}' cannot be a message's name")))
+}
+
+/// A name for a message that was given none.
+fn name_of(pipeline: &mut Pipeline<'_>, document: &Document, chain: &ChainId) -> Result<MessageName> {
     if let Some(spec) = document.get_text("input_file").filter(|path| is_spec(path))
         && let Some(name) = MessageName::from_spec_file(&spec)
     {

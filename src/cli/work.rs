@@ -1,4 +1,5 @@
-//! What `run` and `process` have in common: the lock, what is left to be settled, the reporter, the closing words.
+//! What commands that change the tree have in common: the lock, and what is left to be settled; and for those that carry
+//! messages out the reporter and the closing words.
 
 use std::io::{self, IsTerminal};
 
@@ -18,7 +19,7 @@ use crate::ui::{Lines, Live};
 pub struct Workshop<'c> {
     context: &'c Context,
     pub project: Project,
-    workspace: Workspace,
+    pub workspace: Workspace,
     command: &'static str,
     _lock: Lock,
 }

@@ -259,6 +259,18 @@ mod tests {
     }
 
     #[test]
+    fn a_field_that_says_it_already_stays_as_it_is_written() {
+        let mut document = parse("---\nseq: '0'\nchain: 2025022514320000\n---\n");
+        let before = document.clone();
+        document.fill("seq", "0");
+        document.fill("chain", "2025022514320000");
+        assert_eq!(document, before);
+        document.fill("seq", "1");
+        document.fill("version", "007");
+        assert_eq!(document.render(), "---\nseq: 1\nchain: 2025022514320000\nversion: '007'\n---\n");
+    }
+
+    #[test]
     fn a_body_that_looks_like_front_matter_stays_body() {
         let document = parse("---\n---\n---\na: b\n---\n");
         assert!(document.fields.is_empty());

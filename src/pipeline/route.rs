@@ -10,7 +10,7 @@ use crate::process::Exec;
 use crate::project::RoutineName;
 use crate::routine::{Routine, RoutineKind, router};
 
-/// A router that takes longer is not answering.
+/// A router that takes longer is not answering; neither is one that takes longer than an attempt may.
 const PATIENCE: Duration = Duration::from_secs(120);
 /// More than this is no answer.
 const LONGEST_ANSWER: usize = 64 * 1024;
@@ -99,6 +99,13 @@ impl Pipeline<'_> {
         Ok(answer.and_then(|answer| router::parse_name_answer(&answer)))
     }
 
+    fn patience(&self) -> Duration {
+        match self.settings.timeout.unwrap_or(self.config.timeout) {
+            Duration::ZERO => PATIENCE,
+            timeout => timeout.min(PATIENCE),
+        }
+    }
+
     /// Asks the configured command; `None` if it does not answer well.
     fn ask_router(&mut self, prompt: &str) -> Result<Option<String>> {
         let command = &self.config.commands.router;
@@ -114,7 +121,7 @@ impl Pipeline<'_> {
             .args(&words[1..])
             .directory(self.layout.root())
             .environment(self.environment.clone())
-            .timeout(Some(PATIENCE))
+            .timeout(Some(self.patience()))
             .capture_stdout(LONGEST_ANSWER);
         if !in_place {
             exec = exec.input(prompt);

@@ -49,6 +49,7 @@ fn a_failing_before_all_stops_everything() {
     assert_eq!((shop.inbox(), shop.done(), shop.dead()), (vec!["m".to_owned()], vec![], vec![]));
     shop.run(&["-m", "x", "-p", "y"]).fails(1);
     assert_eq!(shop.inbox(), ["m"], "not even the message is made");
+    assert!(shop.runs().is_empty(), "nor a directory for it");
 }
 
 /// RUN-17.

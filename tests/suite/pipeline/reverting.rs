@@ -1,6 +1,9 @@
 //! Taking back what was kept: the tree, and the tracker with it.
 
-use super::workshop::{WORKS, WRECKS, Workshop};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use super::workshop::{WORKS, WRECKS, Workshop, assert_has};
 use crate::harness::assert_same;
 
 /// RUN-28.
@@ -158,4 +161,38 @@ fn a_prefix_that_several_chains_have_is_ambiguous() {
     let before = shop.picture();
     shop.decree(["revert", "20"]).fails(3).mentions(&["ambiguous", &shop.runs()[0], &shop.runs()[1]]);
     assert_same(&shop.picture(), &before);
+}
+
+/// Kills decree with the routine at work.
+fn killed_at_work(shop: &Workshop) {
+    let _ = std::fs::remove_file(shop.path(".decree/at-work"));
+    shop.routine("develop", "echo half >>work.txt; touch .decree/at-work; sleep 600");
+    let mut child =
+        shop.command().args(["run", "-m", "killed", "-p", "x"]).stderr(Stdio::null()).spawn().unwrap();
+    let began = Instant::now();
+    while !shop.exists(".decree/at-work") {
+        assert!(began.elapsed() < Duration::from_secs(60), "the routine never began");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+/// RUN-31.
+#[test]
+fn a_run_that_was_cut_off_is_settled_before_another_is_reverted_or_applied() {
+    let shop = Workshop::with(WORKS);
+    shop.spec("01-a", "# A\n");
+    let before = shop.picture();
+    shop.process().ok();
+    let (kept, after) = (shop.only_run(), shop.picture());
+    killed_at_work(&shop);
+    assert_has(&shop.decree(["status"]).ok().err, &["was cut off"]);
+    shop.decree(["revert", &kept]).ok().mentions(&["had been cut off", "put back 1 path", "off the tracker"]);
+    shop.remove("specs/processed-spec.md");
+    assert_same(&shop.picture(), &before);
+    killed_at_work(&shop);
+    shop.decree(["apply", &kept]).ok().mentions(&["had been cut off"]);
+    assert_same(&shop.picture(), &after);
+    assert_eq!(shop.inbox(), ["killed", "killed-2"], "what was cut off waits");
 }
