@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-/// `1 file`, `2 files`.
+/// `1 file`, `1,234 files`.
 pub fn count(number: usize, noun: &str) -> String {
     let plural = match (number, noun.ends_with('s')) {
         (1, _) => "",
         (_, false) => "s",
         (_, true) => "es",
     };
-    format!("{number} {noun}{plural}")
+    format!("{} {noun}{plural}", grouped(number as u64))
 }
 
 /// A duration as people say it: `2m 14s`.

@@ -9,6 +9,13 @@ use crate::error::{IoContext, Result};
 /// Unfinished files begin with this; whoever holds the lock of their place may remove them.
 pub const TEMPORARY: &str = "tmp-";
 
+/// Whether a name is one that [`AtomicFile`] gives to an unfinished file, for places where people name files, too.
+pub fn is_unfinished(name: &[u8]) -> bool {
+    let rest = name.strip_prefix(TEMPORARY.as_bytes()).unwrap_or_default();
+    let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    digits > 0 && rest.get(digits) == Some(&b'-')
+}
+
 /// A file that appears under its name only when [`AtomicFile::commit`] succeeds.
 pub struct AtomicFile {
     writer: BufWriter<File>,

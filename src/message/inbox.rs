@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use super::front_matter::Document;
 use super::id::MessageId;
 use crate::error::{IoContext, Result};
-use crate::fs::atomic::{self, TEMPORARY};
+use crate::fs::atomic;
 use crate::project::Layout;
 
 /// The queue of a project.
@@ -136,7 +136,8 @@ impl Inbox {
     }
 }
 
-/// The messages in a directory: regular files that end in `.md`, whatever else is there.
+/// The messages in a directory: regular files that end in `.md` and are not hidden, whatever else is there. What is written
+/// under a hidden name is not finished.
 fn names(dir: &Path) -> Result<Vec<OsString>> {
     let entries = match fs::read_dir(dir) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -148,7 +149,8 @@ fn names(dir: &Path) -> Result<Vec<OsString>> {
         let name = entry.file_name();
         let bytes = name.as_encoded_bytes();
         if bytes.ends_with(b".md")
-            && !bytes.starts_with(TEMPORARY.as_bytes())
+            && !atomic::is_unfinished(bytes)
+            && !bytes.starts_with(b".")
             && entry.file_type().is_ok_and(|kind| kind.is_file())
         {
             names.push(name);
@@ -220,7 +222,9 @@ mod tests {
         inbox.add(OsStr::new("a.md"), "x\n").unwrap();
         std::os::unix::fs::symlink("/etc/passwd", inbox.path(OsStr::new("link.md"))).unwrap();
         fs::create_dir(inbox.path(OsStr::new("dir.md"))).unwrap();
-        fs::write(dir.path().join(".decree/inbox/notes.txt"), "x").unwrap();
+        for name in ["notes.txt", ".half-written.md", "tmp-4711-a.md"] {
+            fs::write(dir.path().join(".decree/inbox").join(name), "x").unwrap();
+        }
         assert_eq!(inbox.files().unwrap(), ["a.md"]);
     }
 

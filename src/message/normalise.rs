@@ -34,6 +34,17 @@ pub struct Message {
     pub text: String,
 }
 
+/// What there is already of an id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// Nothing.
+    Free,
+    /// A run that failed or was cut off: its message may come again.
+    Begun,
+    /// A run whose work was kept. Another message must not take its place.
+    Kept,
+}
+
 /// Why a message cannot be taken as it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rejection {
@@ -52,19 +63,21 @@ impl Rejection {
 
 impl Message {
     /// Fills in what the front matter leaves out: from the file's name, then from defaults. `new_chain` is asked for an id
-    /// if nothing names one, `is_taken` whether an id belongs to a run already.
+    /// if nothing names one, `standing` what there is of an id already.
     pub fn normalise(
         file: &OsStr,
         mut document: Document,
         new_chain: impl FnOnce() -> Result<ChainId>,
-        is_taken: impl Fn(&MessageId) -> bool,
+        standing: impl Fn(&MessageId) -> Standing,
     ) -> Result<Result<Message, Rejection>> {
         if let Err(rejection) = check_ids(&document) {
             return Ok(Err(rejection));
         }
         let id = match stated_id(file, &document) {
-            Some(id) if document.get_text("id").is_some() => id,
-            Some(id) => next_free(id, is_taken),
+            Some(id) if document.get_text("id").is_some() => {
+                next_free(id, |id| standing(id) == Standing::Kept)
+            }
+            Some(id) => next_free(id, |id| standing(id) != Standing::Free),
             None => MessageId::root(new_chain()?),
         };
         let input_file = document.get_text("input_file").filter(|path| !path.is_empty());
@@ -163,7 +176,7 @@ mod tests {
     fn normalise(file: &str, text: &str) -> Result<Message, Rejection> {
         let document = Document::parse(text).expect("good front matter");
         let chain = || Ok(ChainId::parse("2025022514320000").expect("a good id"));
-        Message::normalise(OsStr::new(file), document, chain, |_| false).expect("nothing to fail")
+        Message::normalise(OsStr::new(file), document, chain, |_| Standing::Free).expect("nothing to fail")
     }
 
     #[test]
@@ -230,9 +243,20 @@ mod tests {
     fn a_second_follow_up_at_the_same_place_gets_the_next() {
         let document = Document::parse("x\n").unwrap();
         let chain = || unreachable!("the name has one");
-        let taken = |id: &MessageId| id.seq() < 3;
+        let taken = |id: &MessageId| if id.seq() < 3 { Standing::Begun } else { Standing::Free };
         let file = OsStr::new("2024022514320000-1.md");
         let message = Message::normalise(file, document, chain, taken).unwrap().unwrap();
         assert_eq!(message.id.seq(), 3);
+    }
+
+    #[test]
+    fn a_message_that_comes_again_keeps_its_id_but_takes_no_others_place() {
+        for (standing, seq) in [(Standing::Free, 1), (Standing::Begun, 1), (Standing::Kept, 2)] {
+            let document = Document::parse("---\nid: 2024022514320000-1\n---\n").unwrap();
+            let of = |id: &MessageId| if id.seq() == 1 { standing } else { Standing::Free };
+            let chain = || unreachable!("it has one");
+            let message = Message::normalise(OsStr::new("x.md"), document, chain, of).unwrap().unwrap();
+            assert_eq!(message.id.seq(), seq, "{standing:?}");
+        }
     }
 }

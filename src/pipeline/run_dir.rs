@@ -9,7 +9,7 @@ use super::verdict::Verdict;
 use crate::checkpoint::saved::Saved;
 use crate::error::{IoContext, Result};
 use crate::fs::atomic;
-use crate::message::MessageId;
+use crate::message::{MessageId, Standing};
 use crate::project::Layout;
 
 /// Earlier runs of the same message, put back from `dead/` or interrupted.
@@ -83,11 +83,13 @@ impl RunDir {
         Ok(numbers.iter().rev().take_while(was_interrupted).count())
     }
 
-    /// Whether a run has begun in it.
-    pub fn has_begun(&self) -> bool {
-        self.saved().manifest_path().exists()
-            || self.message().exists()
-            || self.saved().result_path().exists()
+    /// What there is of a run in it.
+    pub fn standing(&self) -> Standing {
+        match RunResult::read(&self.saved().result_path()) {
+            Ok(Some(result)) if result.story.kept => Standing::Kept,
+            Ok(None) if !self.saved().manifest_path().exists() && !self.message().exists() => Standing::Free,
+            _ => Standing::Begun,
+        }
     }
 
     /// The message it is of.

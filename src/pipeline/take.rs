@@ -92,8 +92,8 @@ impl Pipeline<'_> {
         };
         let runs = self.layout.runs();
         let begin = || ChainId::begin(&runs).map(|(chain, _)| chain);
-        let is_taken = |id: &MessageId| RunDir::of(self.layout, id).has_begun();
-        let mut normalised = Message::normalise(file, document, begin, is_taken)?;
+        let standing = |id: &MessageId| RunDir::of(self.layout, id).standing();
+        let mut normalised = Message::normalise(file, document, begin, standing)?;
         if let Ok(message) = &mut normalised
             && message.document == written
         {

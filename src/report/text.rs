@@ -114,11 +114,11 @@ pub fn failure(message: &MessageSummary, paint: Paint) -> String {
     let what = match (&message.put_back, total) {
         (_, 0) => format!("{}: {}", message.name, message.reason),
         (Some(put_back), _) => format!(
-            "{} failed {total} of {} ({}); the tree is back to its checkpoint ({} files verified)",
+            "{} failed {total} of {} ({}); the tree is back to its checkpoint ({} verified)",
             message.name,
             count(total, "attempt"),
             message.reason,
-            grouped(put_back.verified),
+            count(put_back.verified as usize, "file"),
         ),
         (None, _) => format!("{}: {}", message.name, message.reason),
     };

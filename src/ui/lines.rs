@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use super::output::Ui;
 use super::progress::Bar;
 use crate::checkpoint::progress::Progress;
-use crate::figures::{count, duration, grouped};
+use crate::figures::{count, duration};
 use crate::fs::random_hex;
 use crate::pipeline::events::{Event, Reporter};
 use crate::report::text::{self, Paint};
@@ -98,7 +98,11 @@ impl Reporter for Lines {
                 self.line(&self.paint.strong(&title));
             }
             Event::Checkpointed { files, took } => {
-                self.line(&format!("  checkpoint: {} files in {}", grouped(*files), duration(*took)));
+                self.line(&format!(
+                    "  checkpoint: {} in {}",
+                    count(*files as usize, "file"),
+                    duration(*took)
+                ));
             }
             Event::AttemptBegins { number, of, clean_slate } => {
                 self.echoed = 0;
@@ -132,9 +136,9 @@ impl Reporter for Lines {
                 self.line(&format!("  waiting {} before the next attempt", duration(*delay)))
             }
             Event::PutBack(put_back) => {
-                let files = grouped(put_back.verified);
-                let paths = count(put_back.paths as usize, "path");
-                self.line(&format!("  put back {paths}; {files} files verified"));
+                let (paths, files) =
+                    (count(put_back.paths as usize, "path"), count(put_back.verified as usize, "file"));
+                self.line(&format!("  put back {paths}; {files} verified"));
                 for path in &put_back.set_aside {
                     self.line(&format!("  set aside {path}: it is kept with the run"));
                 }

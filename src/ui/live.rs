@@ -12,8 +12,7 @@ use super::lines::begin;
 use super::output::Ui;
 use super::progress::Bar;
 use crate::checkpoint::progress::Progress;
-use crate::figures::duration;
-use crate::figures::grouped;
+use crate::figures::{count, duration};
 use crate::pipeline::events::{Event, Reporter};
 use crate::report::text::{self, Paint};
 
@@ -151,7 +150,7 @@ impl Reporter for Live {
                 self.doing(format!("waiting {} before the next attempt", duration(*delay)));
             }
             Event::PutBack(put_back) => {
-                self.doing(format!("put back, {} files verified", grouped(put_back.verified)));
+                self.doing(format!("put back, {} verified", count(put_back.verified as usize, "file")));
                 for path in &put_back.set_aside {
                     self.say(&format!("  set aside {path}: it is kept with the run"));
                 }

@@ -155,7 +155,7 @@ fn the_failure_context_tells_of_each_attempt_how_it_ended_and_what_it_had_change
 /// TRY-06.
 #[test]
 fn the_diff_of_a_kept_run_is_everything_since_its_checkpoint() {
-    let shop = Workshop::with(&format!("{WRECKS}").replace("exit 3", "[ $DECREE_ATTEMPT = 2 ]"));
+    let shop = Workshop::with(&WRECKS.replace("exit 3", "[ $DECREE_ATTEMPT = 2 ]"));
     let before = shop.picture();
     shop.run(&["-m", "x", "-p", "y"]).ok();
     let after = shop.picture();

@@ -134,3 +134,23 @@ fn a_follow_up_that_fails_is_put_back_to_what_its_parent_left() {
     assert_eq!(shop.verdicts()[0], "01-a: success");
     assert_eq!(shop.dead().len(), 1);
 }
+
+/// RUN-06, MSG-06.
+#[test]
+fn a_routine_that_queues_its_own_message_again_comes_to_an_end() {
+    let shop = Workshop::with("echo $seq >>order.txt; cp \"$message_file\" .decree/inbox/again-$seq.md");
+    shop.config("max_depth: 3\n").run(&["-m", "start", "-p", "begin"]).fails(1);
+    assert_eq!(shop.text("order.txt"), "0\n1\n2\n");
+    assert_eq!(shop.runs().len(), 3, "each copy has a place of its own");
+    assert_has(&shop.dead_letter("again-2"), &["MaxDepthExceeded"]);
+}
+
+/// RUN-04.
+#[test]
+fn what_is_hidden_in_the_inbox_is_not_taken() {
+    let shop = Workshop::with("touch ran");
+    shop.message(".half-written", "not yet\n").process().ok();
+    assert!(!shop.exists("ran"));
+    shop.message("tmp-idea", "a name like any other\n").process().ok();
+    assert_eq!(shop.done(), ["tmp-idea"]);
+}
