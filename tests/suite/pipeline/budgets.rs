@@ -82,12 +82,12 @@ fn attempts_are_counted_over_all_messages() {
 /// RUN-19.
 #[test]
 fn time_that_is_over_begins_no_attempt() {
-    let shop = Workshop::with("touch junk; sleep 0.3; exit 1");
-    shop.config("budget: { time: 200ms }\n")
+    let shop = Workshop::with("touch junk; sleep 1.1; exit 1");
+    shop.config("budget: { time: 1s }\n")
         .message("2025010101010100-0", "a\n")
         .message("2025010101010101-0", "b\n");
     shop.process().fails(1);
-    assert_eq!(shop.result(&shop.only_run())["reason"], "the time of 0.2s is over");
+    assert_eq!(shop.result(&shop.only_run())["reason"], "the time of 1.0s is over");
     assert_eq!(shop.inbox(), ["2025010101010101-0"], "a message that was not begun waits on");
     assert!(!shop.exists("junk"));
 }
