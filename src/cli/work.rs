@@ -21,7 +21,7 @@ pub struct Workshop<'c> {
     pub project: Project,
     pub workspace: Workspace,
     command: &'static str,
-    _lock: Lock,
+    lock: Lock,
 }
 
 impl<'c> Workshop<'c> {
@@ -31,7 +31,7 @@ impl<'c> Workshop<'c> {
         let workspace = project.workspace()?;
         let lock = context.lock(&project, &workspace, command)?;
         process::become_subreaper().at("take in orphans in", project.layout.root())?;
-        let shop = Workshop { context, project, workspace, command, _lock: lock };
+        let shop = Workshop { context, project, workspace, command, lock };
         shop.settle_unfinished()?;
         Ok(shop)
     }
@@ -49,10 +49,7 @@ impl<'c> Workshop<'c> {
         if unfinished.in_attempt {
             super::ask_to_put_back(self.context, &unfinished)?;
         }
-        self.with_reporter(|reporter| {
-            Pipeline::new(&self.project, &self.workspace, Settings::default(), self.command, reporter)?
-                .recover()
-        })
+        self.with_reporter(|reporter| self.pipeline(Settings::default(), reporter)?.recover())
     }
 
     /// Does the work.
@@ -61,9 +58,11 @@ impl<'c> Workshop<'c> {
         settings: Settings,
         work: impl FnOnce(Pipeline<'_>) -> Result<Summary>,
     ) -> Result<Summary> {
-        self.with_reporter(|reporter| {
-            work(Pipeline::new(&self.project, &self.workspace, settings, self.command, reporter)?)
-        })
+        self.with_reporter(|reporter| work(self.pipeline(settings, reporter)?))
+    }
+
+    fn pipeline<'w>(&'w self, settings: Settings, reporter: &'w mut dyn Reporter) -> Result<Pipeline<'w>> {
+        Pipeline::new(&self.project, &self.workspace, &self.lock, settings, self.command, reporter)
     }
 
     fn with_reporter<T>(&self, work: impl FnOnce(&mut dyn Reporter) -> Result<T>) -> Result<T> {

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::budget::Usage;
 use super::events::{Event, Reporter};
+use super::own_files::{Mended, OwnFiles};
 use super::policy;
 use super::result::AttemptRecord;
 use super::run_dir::RunDir;
@@ -50,6 +51,7 @@ impl Pipeline<'_> {
     ) -> Result<Executed> {
         let dir = run.attempt_dir(turn.number);
         fs::create_dir_all(&dir).at("create", &dir)?;
+        let mut own = OwnFiles::remember(self.layout, run, turn.number, &running.file())?;
         let began = Instant::now();
         let invocation = Invocation::of(&job.routine, self.parameters(job, run), self.layout, &dir)?;
         let mut environment = self.environment.clone();
@@ -69,21 +71,23 @@ impl Pipeline<'_> {
                 .environment(environment.clone())
                 .timeout(deadline.map(|deadline| deadline.saturating_duration_since(Instant::now())))
         };
-        let ended =
-            exec(&invocation.program, &invocation.arguments).run(&mut |bytes: &[u8]| tee.take(bytes))?;
-        let mut ending = routine_ending(&ended, job.timeout);
+        let ended = exec(&invocation.program, &invocation.arguments).run(&mut |bytes: &[u8]| tee.take(bytes));
+        // Before anything else is written, whatever the end was.
+        let mut mended = vec![own.mend()?];
+        let mut ending = routine_ending(&ended?, job.timeout);
         if ending == Ending::Succeeded && !job.verify.is_empty() {
             tee.take(format!("[decree] verify: {}\n", job.verify).as_bytes())?;
             tee.reporter.event(&Event::Verifying(&job.verify));
             let ended = exec(&"bash".into(), &["-c".into(), (&job.verify).into()])
-                .run(&mut |bytes: &[u8]| tee.take(bytes))?;
-            ending = verify_ending(&ended, job);
+                .run(&mut |bytes: &[u8]| tee.take(bytes));
+            mended.push(own.mend()?);
+            ending = verify_ending(&ended?, job);
         }
         tee.finish()?;
         let log = tee.log;
         let tail = log.tail_lines(super::run::TAIL_LINES);
         log.finish()?;
-        Ok(Executed { ending, duration: began.elapsed(), tail })
+        Ok(Executed { ending, duration: began.elapsed(), tail, mended })
     }
 
     /// What a routine finds in its environment.
@@ -205,6 +209,8 @@ pub(super) struct Executed {
     pub duration: Duration,
     /// The last lines of its output.
     pub tail: Vec<String>,
+    /// What it had done to decree's own files: the routine, then the verification.
+    pub mended: Vec<Mended>,
 }
 
 /// Output goes to the log and to whoever listens, without secrets.

@@ -18,6 +18,7 @@ pub mod events;
 mod failure_context;
 mod hooks;
 mod own_files;
+mod own_places;
 mod policy;
 mod recovery;
 mod result;

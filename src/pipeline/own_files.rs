@@ -2,13 +2,18 @@
 //!
 //! `.decree/` is no part of a checkpoint, so nothing else would. What is small is held in memory, what is large is held
 //! open: a file that was removed can be read for as long as somebody has it open. Edits to settings and routines stay,
-//! as a routine may have been asked for them, and are named; edits to the tracker do not.
+//! as a routine may have been asked for them, and are named. Edits to the run's records and to the tracker do not. What stands
+//! where decree is about to write moves to the run's `set-aside/`.
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, Read, Seek};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use super::attempt::PUBLISHED;
+use super::own_places::{Aside, Places, set_mode};
+use super::run_dir::RunDir;
 use crate::error::{IoContext, Result};
 use crate::fs::atomic::{self, AtomicFile};
 use crate::project::Layout;
@@ -17,20 +22,30 @@ use crate::project::Layout;
 const SMALL: u64 = 256 * 1024;
 /// More files than this are not held: nobody's settings and queue are that large.
 const MOST: usize = 4000;
+/// So many are held open: a process has a limit.
+const MOST_OPEN: usize = 100;
 
 /// What was there when the routine started.
 pub struct OwnFiles {
+    places: Places,
     files: Vec<Held>,
+    /// Names that decree gives after the routine; whatever has one by then is the routine's.
+    reserved: Vec<PathBuf>,
+    /// The same, but a file under such a name is decree's.
+    reserved_but_for_files: Vec<PathBuf>,
+    aside: PathBuf,
+    specs: PathBuf,
     tracker: PathBuf,
-    tracker_text: Option<Vec<u8>>,
+    tracker_was: Tracker,
+    open: usize,
 }
 
 struct Held {
     path: PathBuf,
     mode: u32,
+    stamp: (u64, u64, i64, i64),
     content: Content,
-    /// A change to it is worth a word.
-    settings: bool,
+    care: Care,
 }
 
 enum Content {
@@ -38,61 +53,107 @@ enum Content {
     Open(File),
 }
 
+/// What of a file matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Care {
+    /// That it is there.
+    Presence,
+    /// That, and a change is worth a word.
+    Settings,
+    /// Every byte.
+    Record,
+}
+
+/// The tracker, as far as it is one.
+#[derive(PartialEq)]
+enum Tracker {
+    Absent,
+    Text(Vec<u8>),
+    SomethingElse,
+}
+
 /// What a routine had done to them.
 #[derive(Debug, Default)]
 pub struct Mended {
-    /// Files that were gone and are back.
+    /// Files that were gone, or not what they have to be, and are back.
     pub restored: Vec<PathBuf>,
     /// Settings and routines that are not what they were.
     pub edited: Vec<PathBuf>,
+    /// Records that were changed and are too large to have been held.
+    pub spoiled: Vec<PathBuf>,
     /// Whether the tracker had been changed, and is as it was.
     pub tracker: bool,
+    /// How many things stood where decree's own have to be.
+    pub set_aside: usize,
 }
 
 impl OwnFiles {
-    /// Takes note of settings, routines, queue and tracker, and of everything in `run`.
-    pub fn remember(layout: &Layout, run: &Path) -> Result<Self> {
+    /// Takes note of settings, routines, queue and tracker, and of everything in the run. `message` is the name of the run's own message
+    /// in the inbox.
+    pub fn remember(layout: &Layout, run: &RunDir, attempt: u32, message: &OsStr) -> Result<Self> {
+        let own_names = |dir: PathBuf| ["changes.diff", "result.json"].map(|name| dir.join(name));
+        let attempt = run.attempt_dir(attempt);
         let mut own = OwnFiles {
+            places: Places::new(layout.decree()),
             files: Vec::new(),
+            reserved: [own_names(run.path().to_owned()), own_names(attempt.clone())].concat(),
+            reserved_but_for_files: PUBLISHED.iter().map(|name| run.path().join(name)).collect(),
+            aside: run.path().join("set-aside"),
+            specs: layout.specs(),
             tracker: layout.tracker(),
-            tracker_text: read_if_there(&layout.tracker())?,
+            tracker_was: Tracker::read(&layout.tracker(), None)?,
+            open: 0,
         };
-        for path in [layout.config(), layout.gitignore()] {
-            own.hold(path, true)?;
-        }
+        own.reserved.extend([attempt.join("usage.json"), run.failure_context()]);
+        // First what the run cannot do without: there is a limit.
+        own.places.note(&layout.runs());
+        own.hold_below(run.path(), &|path| match is_record(run, path) {
+            true => Care::Record,
+            false => Care::Presence,
+        })?;
+        own.hold(layout.running(), Care::Record)?;
+        own.hold(layout.lock(), Care::Presence)?;
+        own.hold(layout.config(), Care::Settings)?;
+        own.hold(layout.gitignore(), Care::Settings)?;
         for dir in [layout.routines(), layout.cron()] {
-            own.hold_below(&dir, true)?;
+            own.hold_below(&dir, &|_| Care::Settings)?;
         }
-        for path in [layout.inbox(), run.to_owned()] {
-            own.hold_below(&path, false)?;
+        let message = layout.inbox().join(message);
+        own.hold_below(&layout.inbox(), &|path| match path == message {
+            true => Care::Record,
+            false => Care::Presence,
+        })?;
+        for dir in [layout.store(), layout.checkpoints(), layout.scratch()] {
+            own.places.note(&dir);
         }
-        own.hold(layout.running(), false)?;
         Ok(own)
     }
 
-    fn hold_below(&mut self, dir: &Path, settings: bool) -> Result<()> {
+    fn hold_below(&mut self, dir: &Path, care: &dyn Fn(&Path) -> Care) -> Result<()> {
         let entries = match fs::read_dir(dir) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) if is_out_of_reach(&error) => return Ok(()),
             result => result.at("read", dir)?,
         };
+        self.places.note(dir);
+        let mut dirs = Vec::new();
         for entry in entries {
             let entry = entry.at("read", dir)?;
             let kind = entry.file_type().at("read", entry.path())?;
             if kind.is_dir() && entry.file_name() != "previous" {
-                self.hold_below(&entry.path(), settings)?;
+                dirs.push(entry.path());
             } else if kind.is_file() {
-                self.hold(entry.path(), settings)?;
+                self.hold(entry.path(), care(&entry.path()))?;
             }
         }
-        Ok(())
+        dirs.iter().try_for_each(|dir| self.hold_below(dir, care))
     }
 
-    fn hold(&mut self, path: PathBuf, settings: bool) -> Result<()> {
+    fn hold(&mut self, path: PathBuf, care: Care) -> Result<()> {
         if self.files.len() >= MOST {
             return Ok(());
         }
         let mut file = match File::open(&path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) if is_out_of_reach(&error) => return Ok(()),
             result => result.at("read", &path)?,
         };
         let metadata = file.metadata().at("read", &path)?;
@@ -102,52 +163,124 @@ impl OwnFiles {
                 file.read_to_end(&mut bytes).at("read", &path)?;
                 Content::Bytes(bytes)
             }
-            false => Content::Open(file),
+            false if self.open >= MOST_OPEN => return Ok(()),
+            false => {
+                self.open += 1;
+                Content::Open(file)
+            }
         };
-        self.files.push(Held { path, mode: metadata.permissions().mode() & 0o7777, content, settings });
+        let mode = metadata.permissions().mode() & 0o7777;
+        self.files.push(Held { path, mode, stamp: stamp(&metadata), content, care });
         Ok(())
     }
 
-    /// Brings back what is gone.
+    /// Brings back what is gone, and moves away what is in the way.
     pub fn mend(&mut self) -> Result<Mended> {
         let mut mended = Mended::default();
+        let mut aside = Aside::default();
+        self.places.mend(&mut aside)?;
         for held in &mut self.files {
-            match held.path.symlink_metadata() {
-                Ok(_) if held.settings && held.is_edited() => mended.edited.push(held.path.clone()),
-                Ok(_) => {}
-                Err(_) => {
-                    held.restore()?;
-                    mended.restored.push(held.path.clone());
-                }
+            held.mend(&mut mended, &mut aside)?;
+        }
+        let is_held = |path: &Path| self.files.iter().any(|held| held.path == path);
+        for path in self.reserved.iter().filter(|path| !is_held(path)) {
+            aside.take(path)?;
+        }
+        for path in self.reserved_but_for_files.iter().chain([&self.aside]) {
+            let expected =
+                |found: fs::Metadata| found.is_file() != (*path == self.aside) && !found.is_symlink();
+            if path.symlink_metadata().is_ok_and(|found| !expected(found)) {
+                aside.take(path)?;
             }
         }
-        if read_if_there(&self.tracker)? != self.tracker_text {
-            mended.tracker = true;
-            match &self.tracker_text {
-                Some(text) => {
-                    make_parent(&self.tracker)?;
-                    if self.tracker.is_dir() {
-                        remove_whatever(&self.tracker).at("remove", &self.tracker)?;
-                    }
-                    atomic::write(&self.tracker, text)?;
-                }
-                None => remove_whatever(&self.tracker).at("remove", &self.tracker)?,
-            }
-        }
+        mended.tracker = self.mend_tracker(&mut aside)?;
+        mended.set_aside = aside.keep(&self.aside)?;
         Ok(mended)
+    }
+
+    /// Writes the tracker as it was; says whether it was not.
+    fn mend_tracker(&self, aside: &mut Aside) -> Result<bool> {
+        let length = match &self.tracker_was {
+            Tracker::Text(text) => text.len() as u64,
+            _ => 0,
+        };
+        // A link to a directory would lead the tracker somewhere else once the tree is put back.
+        let led_away = self.specs.symlink_metadata().is_ok_and(|found| !found.is_dir());
+        if !led_away && Tracker::read(&self.tracker, Some(length))? == self.tracker_was {
+            return Ok(false);
+        }
+        if led_away {
+            aside.take(&self.specs)?;
+        }
+        match &self.tracker_was {
+            Tracker::Text(text) => {
+                if self.tracker.symlink_metadata().is_ok_and(|found| !found.is_file()) {
+                    aside.take(&self.tracker)?;
+                }
+                fs::create_dir_all(&self.specs).at("create", &self.specs)?;
+                atomic::write(&self.tracker, text)?;
+            }
+            Tracker::Absent | Tracker::SomethingElse => aside.take(&self.tracker)?,
+        }
+        Ok(true)
     }
 }
 
 impl Held {
-    fn is_edited(&self) -> bool {
+    fn mend(&mut self, mended: &mut Mended, aside: &mut Aside) -> Result<()> {
+        let found = match self.path.symlink_metadata() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                mended.restored.push(self.path.clone());
+                return self.restore();
+            }
+            result => result.at("read", &self.path)?,
+        };
+        let is_file = match self.care {
+            // Somebody may want a link there, as long as it leads to a file.
+            Care::Settings => fs::metadata(&self.path).is_ok_and(|found| found.is_file()),
+            _ => found.is_file(),
+        };
+        if !is_file {
+            aside.take(&self.path)?;
+            mended.restored.push(self.path.clone());
+            return self.restore();
+        }
+        let closed = self.mode & 0o400 != 0 && found.mode() & 0o400 == 0;
+        if found.is_file() && (closed || (self.care != Care::Settings && found.mode() & 0o7777 != self.mode))
+        {
+            set_mode(&self.path, self.mode)?;
+        }
+        if self.care == Care::Presence || !self.is_edited(&found) {
+            return Ok(());
+        }
+        let is_lost = match &self.content {
+            Content::Bytes(_) => false,
+            Content::Open(file) => file.metadata().is_ok_and(|held| held.ino() == found.ino()),
+        };
+        match self.care {
+            Care::Settings => mended.edited.push(self.path.clone()),
+            _ if is_lost => mended.spoiled.push(self.path.clone()),
+            _ => {
+                mended.restored.push(self.path.clone());
+                self.restore()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn is_edited(&self, found: &fs::Metadata) -> bool {
         match &self.content {
-            Content::Bytes(bytes) => fs::read(&self.path).is_ok_and(|now| now != *bytes),
-            Content::Open(_) => false,
+            Content::Bytes(bytes) => {
+                let length = fs::metadata(&self.path).map_or(0, |found| found.len());
+                length != bytes.len() as u64 || fs::read(&self.path).is_ok_and(|now| now != *bytes)
+            }
+            Content::Open(_) => stamp(found) != self.stamp,
         }
     }
 
     fn restore(&mut self) -> Result<()> {
-        make_parent(&self.path)?;
+        let parent = self.path.parent().expect("own files are in directories");
+        fs::create_dir_all(parent).at("create", parent)?;
         let mut target = AtomicFile::create(&self.path)?;
         match &mut self.content {
             Content::Bytes(bytes) => io::copy(&mut &bytes[..], &mut target),
@@ -155,69 +288,86 @@ impl Held {
         }
         .at("write", &self.path)?;
         target.commit()?;
-        fs::set_permissions(&self.path, fs::Permissions::from_mode(self.mode)).at("write", &self.path)
+        self.stamp = stamp(&self.path.symlink_metadata().at("read", &self.path)?);
+        set_mode(&self.path, self.mode)
     }
 }
 
-/// Makes the directory above, even if a routine put something else in its place.
-fn make_parent(path: &Path) -> Result<()> {
-    let parent = path.parent().expect("own files are in directories");
-    fs::create_dir_all(parent).at("create", parent)
-}
-
-fn read_if_there(path: &Path) -> Result<Option<Vec<u8>>> {
-    match fs::read(path) {
-        Ok(text) => Ok(Some(text)),
-        // Something else in its place is not the tracker.
-        Err(error)
-            if matches!(
-                error.kind(),
-                io::ErrorKind::NotFound | io::ErrorKind::IsADirectory | io::ErrorKind::NotADirectory
-            ) =>
-        {
-            Ok(None)
+impl Tracker {
+    /// Reads it, unless it is known by its length that it is not what it was.
+    fn read(path: &Path, length: Option<u64>) -> Result<Tracker> {
+        match path.symlink_metadata() {
+            Err(error) if is_out_of_reach(&error) => Ok(Tracker::Absent),
+            Err(error) => Err(error).at("read", path),
+            Ok(found) if !found.is_file() => Ok(Tracker::SomethingElse),
+            Ok(found) if length.is_some_and(|length| length != found.len()) => Ok(Tracker::SomethingElse),
+            Ok(_) => fs::read(path).map(Tracker::Text).at("read", path),
         }
-        Err(error) => Err(error).at("read", path),
     }
 }
 
-fn remove_whatever(path: &Path) -> io::Result<()> {
-    match path.symlink_metadata() {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(error),
-        Ok(metadata) if metadata.is_dir() => fs::remove_dir_all(path),
-        Ok(_) => fs::remove_file(path),
-    }
+/// Whether a file in a run's directory is decree's record of it, and not a routine's own.
+fn is_record(run: &RunDir, path: &Path) -> bool {
+    let names = [run.message(), run.saved().manifest_path(), run.failure_context()];
+    names.iter().any(|name| name == path) || path.starts_with(run.path().join("attempts"))
+}
+
+/// Not there, or not ours to read: then it is not ours to bring back, either.
+fn is_out_of_reach(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory | io::ErrorKind::PermissionDenied
+    )
+}
+
+/// Which file it is, how long, and when it was written.
+fn stamp(metadata: &fs::Metadata) -> (u64, u64, i64, i64) {
+    (metadata.ino(), metadata.len(), metadata.mtime(), metadata.mtime_nsec())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::message::MessageId;
 
     #[test]
     fn what_a_routine_removes_of_decrees_own_comes_back() {
         let dir = tempfile::tempdir().unwrap();
         let layout = Layout::new(dir.path().to_owned());
-        let run = layout.runs().join("2025022514320000-0");
-        fs::create_dir_all(&run).unwrap();
+        let run = RunDir::of(&layout, &MessageId::parse("2025022514320000-0").unwrap());
+        run.begin().unwrap();
         fs::create_dir_all(layout.routines()).unwrap();
         fs::create_dir_all(layout.specs()).unwrap();
+        let manifest = run.saved().manifest_path();
         let large = vec![7; SMALL as usize + 1];
         fs::write(layout.config(), "max_retries: 1\n").unwrap();
         fs::write(layout.routines().join("develop.sh"), "true\n").unwrap();
-        fs::write(run.join("manifest.json"), &large).unwrap();
+        fs::write(&manifest, &large).unwrap();
         fs::write(layout.tracker(), "01.spec.md\n").unwrap();
-        let mut own = OwnFiles::remember(&layout, &run).unwrap();
+        let mut own = OwnFiles::remember(&layout, &run, 1, OsStr::new("x.md")).unwrap();
         fs::remove_dir_all(layout.decree()).unwrap();
         fs::write(layout.tracker(), "01.spec.md\n02.spec.md\n").unwrap();
         let mended = own.mend().unwrap();
         assert_eq!(mended.restored.len(), 3, "{mended:?}");
         assert!(mended.tracker);
-        assert_eq!(fs::read(run.join("manifest.json")).unwrap(), large);
+        assert_eq!(fs::read(&manifest).unwrap(), large);
         assert_eq!(fs::read_to_string(layout.tracker()).unwrap(), "01.spec.md\n");
         fs::write(layout.routines().join("develop.sh"), "false\n").unwrap();
         let mended = own.mend().unwrap();
         assert_eq!(mended.edited, [layout.routines().join("develop.sh")]);
         assert!(mended.restored.is_empty() && !mended.tracker);
+    }
+
+    #[test]
+    fn a_large_record_that_was_overwritten_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let layout = Layout::new(dir.path().to_owned());
+        let run = RunDir::of(&layout, &MessageId::parse("2025022514320000-0").unwrap());
+        run.begin().unwrap();
+        let manifest = run.saved().manifest_path();
+        fs::write(&manifest, vec![7; SMALL as usize + 1]).unwrap();
+        let mut own = OwnFiles::remember(&layout, &run, 1, OsStr::new("x.md")).unwrap();
+        fs::write(&manifest, "x").unwrap();
+        assert_eq!(own.mend().unwrap().spoiled, [manifest]);
     }
 }

@@ -12,6 +12,7 @@ use super::running::Running;
 use super::settle::message_of;
 use super::verdict::Verdict;
 use super::work::Pipeline;
+use crate::checkpoint::manifest::Manifest;
 use crate::error::{Error, Result};
 use crate::history;
 use crate::interrupt;
@@ -79,16 +80,16 @@ impl Pipeline<'_> {
             ));
             return Running::clear(self.layout);
         }
-        self.undo(&running, &run)
+        let manifest = run.saved().manifest()?;
+        self.undo(&running, &run, &manifest)
     }
 
     /// Saves everything as it is, then puts the tree back.
-    fn undo(&mut self, running: &Running, run: &RunDir) -> Result<()> {
-        let manifest = run.saved().manifest()?;
+    fn undo(&mut self, running: &Running, run: &RunDir, manifest: &Manifest) -> Result<()> {
         let number = run.last_attempt().unwrap_or(1);
         let attempt = run.attempt(number);
         let changed = {
-            let changes = self.workspace.compare(&manifest, self.reporter.progress())?;
+            let changes = self.workspace.compare(manifest, self.reporter.progress())?;
             !changes.list.is_empty() || !changes.beside.is_empty()
         };
         if changed {
@@ -107,7 +108,7 @@ impl Pipeline<'_> {
             std::fs::create_dir_all(attempt.dir()).map_err(|error| {
                 Error::failed(format!("cannot create {}", attempt.dir().display())).caused_by(error)
             })?;
-            attempt.seal(self.workspace, &manifest, true, self.reporter.progress())?;
+            attempt.seal(self.workspace, manifest, true, self.reporter.progress())?;
         }
         run.publish(number, &PUBLISHED)?;
         let document = message_of(run);
@@ -126,17 +127,17 @@ impl Pipeline<'_> {
             warnings: Vec::new(),
         };
         let seal = attempt.result()?;
-        self.settle(running, run, Some(&manifest), RunResult { seal, story }, false).map(drop)
+        self.settle(running, run, Some(manifest), RunResult { seal, story }, false).map(drop)
     }
 
     /// An error of decree's own in the middle of a run: the tree is put back at once, if it can be.
-    pub(super) fn rescue(&mut self, running: &Running, error: Error) -> Error {
+    pub(super) fn rescue(&mut self, running: &Running, manifest: &Manifest, error: Error) -> Error {
         let _shield = interrupt::shield();
         let run = match running.id() {
             Ok(id) => RunDir::of(self.layout, &id),
             Err(_) => return error,
         };
-        match self.undo(running, &run) {
+        match self.undo(running, &run, manifest) {
             Ok(()) => error.detail("the tree was put back; the message waits in the inbox"),
             Err(worse) => error
                 .detail(format!("and the tree could not be put back: {worse}"))

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::attempt::{PUBLISHED, Turn};
 use super::events::{Event, Header};
 use super::failure_context::{self, Lesson};
-use super::own_files::OwnFiles;
+use super::own_files::Mended;
 use super::result::{AttemptRecord, PutBack, RunResult, Story};
 use super::retry::{self, Next};
 use super::run_dir::RunDir;
@@ -81,7 +81,7 @@ impl Pipeline<'_> {
         let secrets = Secrets::remember(self.workspace.root(), &manifest.coverage);
         let tried = match self.try_all(&job, &run, &running, &manifest, &mut story) {
             Ok(tried) => tried,
-            Err(error) => return Err(self.rescue(&running, error)),
+            Err(error) => return Err(self.rescue(&running, &manifest, error)),
         };
         for path in secrets.changed(self.workspace.root()) {
             let text = format!(
@@ -165,10 +165,11 @@ impl Pipeline<'_> {
                 of: turn.of,
                 clean_slate: turn.clean_slate,
             });
-            let mut own = OwnFiles::remember(self.layout, run.path())?;
-            let executed = self.execute(job, run, running, turn);
-            self.mend(&mut own, story)?;
-            let executed = executed?;
+            let executed = self.execute(job, run, running, turn)?;
+            self.lock.renew()?;
+            for mended in &executed.mended {
+                self.tell_mended(mended, run, manifest, story)?;
+            }
             tails.push(executed.tail.clone());
             let (record, seal) = self.judge(executed, run, manifest, turn)?;
             self.reporter.event(&Event::AttemptEnds { record: &record, of: turn.of });
@@ -199,19 +200,39 @@ impl Pipeline<'_> {
         }
     }
 
-    /// What a routine did to decree's own files is undone, and told.
-    fn mend(&mut self, own: &mut OwnFiles, story: &mut Story) -> Result<()> {
-        let mended = own.mend()?;
+    /// What a routine had done to decree's own files is undone, and told.
+    fn tell_mended(
+        &mut self,
+        mended: &Mended,
+        run: &RunDir,
+        manifest: &Manifest,
+        story: &mut Story,
+    ) -> Result<()> {
+        let count = |n| crate::figures::count(n, "file");
         let mut told = Vec::new();
         if !mended.restored.is_empty() {
-            let count = crate::figures::count(mended.restored.len(), "file");
-            told.push(format!("the routine removed {count} of decree's own; they are back"));
+            let files = count(mended.restored.len());
+            told.push(format!(
+                "the routine removed or replaced {files} of decree's own; they are as they were"
+            ));
+        }
+        if mended.set_aside > 0 {
+            let aside = format!("{}/set-aside", run.shown());
+            told.push(format!("what the routine put in the place of decree's own is in {aside}"));
         }
         if mended.tracker {
             told.push("the routine changed specs/processed-spec.md; it is as it was".to_owned());
         }
-        for path in mended.edited {
-            let path = self.layout.shown(&path);
+        for path in &mended.spoiled {
+            match *path == run.saved().manifest_path() {
+                true => manifest.write(path)?,
+                false => {
+                    told.push(format!("the routine changed {}, a record of its run", self.layout.shown(path)))
+                }
+            }
+        }
+        for path in &mended.edited {
+            let path = self.layout.shown(path);
             told.push(format!("the routine changed {path}; that is in no diff and stays"));
         }
         for text in told {

@@ -15,7 +15,7 @@ use crate::interrupt;
 use crate::message::{ChainId, Document, Inbox, MessageId, MessageName};
 use crate::process::environment::child_environment;
 use crate::process::redact::Redactor;
-use crate::project::{Config, Layout, Project};
+use crate::project::{Config, Layout, Lock, Project};
 use crate::routine::Routines;
 use crate::spec::{Spec, Specs, Tracker};
 
@@ -44,6 +44,7 @@ pub struct Pipeline<'p> {
     pub(super) layout: &'p Layout,
     pub(super) config: &'p Config,
     pub(super) workspace: &'p Workspace,
+    pub(super) lock: &'p Lock,
     pub(super) settings: Settings,
     pub(super) routines: Routines,
     pub(super) inbox: Inbox,
@@ -62,6 +63,7 @@ impl<'p> Pipeline<'p> {
     pub fn new(
         project: &'p Project,
         workspace: &'p Workspace,
+        lock: &'p Lock,
         settings: Settings,
         command: &str,
         reporter: &'p mut dyn Reporter,
@@ -72,6 +74,7 @@ impl<'p> Pipeline<'p> {
             layout,
             config,
             workspace,
+            lock,
             settings,
             routines: Routines::of(project)?,
             inbox: Inbox::of(layout),

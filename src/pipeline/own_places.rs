@@ -1,0 +1,152 @@
+//! decree's own directories while a routine runs: they are where they were, and nothing else is in their place.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+
+use crate::error::{IoContext, Result};
+use crate::fs::atomic::TEMPORARY;
+use crate::fs::random_hex;
+
+/// The directories as they were, those above before those below.
+pub(super) struct Places {
+    own: PathBuf,
+    /// `.decree/` itself, which can be found by this even if it has another name by now.
+    held: Option<File>,
+    list: Vec<Place>,
+}
+
+struct Place {
+    path: PathBuf,
+    what: What,
+}
+
+enum What {
+    Dir {
+        mode: u32,
+    },
+    /// Whoever has a link there wants one.
+    Link(PathBuf),
+}
+
+impl Places {
+    /// Of the `.decree/` at this path.
+    pub fn new(own: PathBuf) -> Self {
+        let mut places = Places { held: File::open(&own).ok(), own: own.clone(), list: Vec::new() };
+        places.note(&own);
+        places
+    }
+
+    /// Takes note of a directory, if it is one.
+    pub fn note(&mut self, path: &Path) {
+        let Ok(metadata) = path.symlink_metadata() else { return };
+        let what = match fs::read_link(path) {
+            Ok(target) => What::Link(target),
+            Err(_) if metadata.is_dir() => What::Dir { mode: metadata.permissions().mode() & 0o7777 },
+            Err(_) => return,
+        };
+        self.list.push(Place { path: path.to_owned(), what });
+    }
+
+    /// Brings them back.
+    pub fn mend(&self, aside: &mut Aside) -> Result<()> {
+        self.bring_back(aside)?;
+        self.list.iter().try_for_each(|place| place.mend(aside))
+    }
+
+    /// `.decree/` that was moved is moved back, with everything in it.
+    fn bring_back(&self, aside: &mut Aside) -> Result<()> {
+        let is_link = matches!(self.list.first(), Some(Place { what: What::Link(_), .. }));
+        let Some(held) = self.held.as_ref().filter(|held| !is_link && !is_at(held, &self.own)) else {
+            return Ok(());
+        };
+        let Ok(now) = fs::read_link(format!("/proc/self/fd/{}", held.as_raw_fd())) else {
+            return Ok(());
+        };
+        if is_at(held, &now) {
+            aside.take(&self.own)?;
+            // If that is not possible, it is made anew.
+            let _ = fs::rename(now, &self.own);
+        }
+        Ok(())
+    }
+}
+
+impl Place {
+    fn mend(&self, aside: &mut Aside) -> Result<()> {
+        let found = match self.path.symlink_metadata() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return self.make(),
+            result => result.at("read", &self.path)?,
+        };
+        match &self.what {
+            What::Dir { mode } if found.is_dir() => match found.permissions().mode() & 0o7777 == *mode {
+                true => Ok(()),
+                false => set_mode(&self.path, *mode),
+            },
+            What::Link(target) if fs::read_link(&self.path).is_ok_and(|now| now == *target) => Ok(()),
+            _ => {
+                aside.take(&self.path)?;
+                self.make()
+            }
+        }
+    }
+
+    fn make(&self) -> Result<()> {
+        match &self.what {
+            What::Dir { mode } => {
+                fs::create_dir(&self.path).at("create", &self.path)?;
+                set_mode(&self.path, *mode)
+            }
+            What::Link(target) => symlink(target, &self.path).at("create", &self.path),
+        }
+    }
+}
+
+/// What a routine put where it cannot stay.
+#[derive(Default)]
+pub(super) struct Aside {
+    waiting: Vec<(PathBuf, String)>,
+}
+
+impl Aside {
+    /// Moves something out of the way, if there is something.
+    pub fn take(&mut self, path: &Path) -> Result<()> {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let place = path.with_file_name(format!("{TEMPORARY}{}-{name}", random_hex()));
+        match fs::rename(path, &place) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            result => result.at("move", path)?,
+        }
+        self.waiting.push((place, name));
+        Ok(())
+    }
+
+    /// Moves it all to where it is kept. Returns how much there was.
+    pub fn keep(self, dir: &Path) -> Result<usize> {
+        if !self.waiting.is_empty() {
+            fs::create_dir_all(dir).at("create", dir)?;
+        }
+        let count = self.waiting.len();
+        for (from, name) in self.waiting {
+            let names =
+                (1..).map(|number| dir.join(format!(".decree-{number}-{}", name.trim_start_matches('.'))));
+            let free = names.into_iter().find(|path| path.symlink_metadata().is_err());
+            fs::rename(&from, free.expect("there is always another number")).at("move", &from)?;
+        }
+        Ok(count)
+    }
+}
+
+pub(super) fn set_mode(path: &Path, mode: u32) -> Result<()> {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).at("change the mode of", path)
+}
+
+/// Whether this very file is under that name.
+fn is_at(file: &File, path: &Path) -> bool {
+    match (file.metadata(), path.symlink_metadata()) {
+        (Ok(file), Ok(found)) => (file.dev(), file.ino()) == (found.dev(), found.ino()),
+        _ => false,
+    }
+}
