@@ -4,8 +4,13 @@ use std::fmt;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crate::error::{Error, IoContext, Result};
+use crate::interrupt;
+
+/// How often to look for a free id.
+const PATIENCE: usize = 200;
 
 /// A chain: UTC `YYYYMMDDHHmmss` and two digits that count the chains begun in the same second.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -25,20 +30,24 @@ impl ChainId {
     }
 
     /// Begins a chain: finds the first free id of this second and makes its first run's directory, which is
-    /// what keeps another decree from taking the same one.
+    /// what keeps another decree from taking the same one. When a second is full, the next one is waited for.
     pub fn begin(runs: &Path) -> Result<(ChainId, PathBuf)> {
         fs::create_dir_all(runs).at("create", runs)?;
-        let second = jiff::Timestamp::now().strftime("%Y%m%d%H%M%S").to_string();
-        for count in 0..100 {
-            let chain = ChainId(format!("{second}{count:02}"));
-            let dir = runs.join(MessageId::root(chain.clone()).to_string());
-            match fs::create_dir(&dir) {
-                Ok(()) => return Ok((chain, dir)),
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(error).at("create", &dir),
+        for _ in 0..PATIENCE {
+            let second = jiff::Timestamp::now().strftime("%Y%m%d%H%M%S").to_string();
+            for count in 0..100 {
+                let chain = ChainId(format!("{second}{count:02}"));
+                let dir = runs.join(MessageId::root(chain.clone()).to_string());
+                match fs::create_dir(&dir) {
+                    Ok(()) => return Ok((chain, dir)),
+                    Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                    Err(error) => return Err(error).at("create", &dir),
+                }
             }
+            interrupt::check()?;
+            std::thread::sleep(Duration::from_millis(50));
         }
-        Err(Error::failed("100 chains were begun within this second").hint("try again in a second"))
+        Err(Error::failed("no id is free for a new chain").hint("is the clock standing still?"))
     }
 }
 

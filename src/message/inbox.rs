@@ -99,6 +99,14 @@ impl Inbox {
         self.settle(&self.dead, file, text)
     }
 
+    /// A message cannot even be read; it is kept as it is.
+    pub fn bury_unread(&self, file: &OsStr) -> Result<()> {
+        fs::create_dir_all(&self.dead).at("create", &self.dead)?;
+        let from = self.path(file);
+        fs::rename(&from, self.dead.join(free(&self.dead, file, None))).at("move", &from)?;
+        atomic::sync_dir(&self.dead)
+    }
+
     /// A dead letter gets another chance. Returns its name in the inbox.
     pub fn revive(&self, file: &OsStr) -> Result<OsString> {
         let from = self.dead.join(file);

@@ -20,8 +20,17 @@ const LONGEST: u64 = 16 * 1024 * 1024;
 
 /// Reads a message or a spec.
 pub fn read_text(path: &Path) -> io::Result<String> {
-    if std::fs::metadata(path)?.len() > LONGEST {
+    String::from_utf8(read_bytes(path)?).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+}
+
+/// Reads a message or a spec that may not be text.
+pub fn read_bytes(path: &Path) -> io::Result<Vec<u8>> {
+    let metadata = std::fs::metadata(path)?;
+    if metadata.len() > LONGEST {
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, "longer than 16 MiB"));
     }
-    std::fs::read_to_string(path)
+    if !metadata.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
+    }
+    std::fs::read(path)
 }

@@ -61,6 +61,12 @@ impl Rejection {
     }
 }
 
+impl std::fmt::Display for Rejection {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}", self.code, self.why)
+    }
+}
+
 impl Message {
     /// Fills in what the front matter leaves out: from the file's name, then from defaults. `new_chain` is asked for an id
     /// if nothing names one, `standing` what there is of an id already.

@@ -77,8 +77,10 @@ impl RunDir {
     pub fn interruptions_in_a_row(&self) -> Result<usize> {
         let numbers = self.previous_numbers()?;
         let was_interrupted = |number: &&u32| {
-            let path = self.path.join(PREVIOUS).join(number.to_string()).join("result.json");
-            matches!(RunResult::read(&path), Ok(Some(result)) if result.story.status == Verdict::Interrupted)
+            let run = Saved::new("", self.path.join(PREVIOUS).join(number.to_string()));
+            // One without a checkpoint was given up for this very reason; whoever puts it back wants it tried.
+            run.manifest_path().exists()
+                && matches!(RunResult::read(&run.result_path()), Ok(Some(result)) if result.story.status == Verdict::Interrupted)
         };
         Ok(numbers.iter().rev().take_while(was_interrupted).count())
     }

@@ -1,8 +1,8 @@
 //! From a file in the inbox to a job that can be carried out, or to a dead letter that says why not.
 
 use std::ffi::OsStr;
-use std::fs;
 use std::io;
+use std::path::Component;
 use std::time::Duration;
 
 use super::events::Event;
@@ -44,9 +44,14 @@ impl Pipeline<'_> {
     /// Takes one message.
     pub(super) fn take(&mut self, file: &OsStr) -> Result<Taken> {
         let path = self.inbox.path(file);
-        let raw = match fs::read(&path) {
+        let raw = match crate::message::read_bytes(&path) {
             // Somebody took it away meanwhile.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Taken::Rejected),
+            Err(error) if error.kind() == io::ErrorKind::FileTooLarge => {
+                self.inbox.bury_unread(file)?;
+                self.tell_rejected(file, None, &Rejection::bad(format!("it is {error}")));
+                return Ok(Taken::Rejected);
+            }
             result => result.at("read", &path)?,
         };
         let message = match self.normalise(file, &raw)? {
@@ -111,6 +116,9 @@ impl Pipeline<'_> {
                 why: format!("seq {} is not below max_depth, which is {deepest}", message.id.seq()),
             }));
         }
+        if let Some(path) = message.input_file.as_deref().filter(|path| !self.is_inside(path)) {
+            return Ok(Err(Rejection::bad(format!("input_file {path} is not in the project"))));
+        }
         let spec = match message.spec().map(|path| self.read_spec(path)).transpose() {
             Ok(spec) => spec.unwrap_or_default(),
             Err(rejection) => return Ok(Err(rejection)),
@@ -170,12 +178,26 @@ impl Pipeline<'_> {
         })
     }
 
+    /// Whether a path stays in the project: as it is written, and where its links lead.
+    fn is_inside(&self, path: &str) -> bool {
+        let root = self.layout.root();
+        let whole = root.join(path);
+        let Ok(below) = whole.strip_prefix(root) else { return false };
+        let mut depth = 0_usize;
+        for part in below.components() {
+            match part {
+                Component::ParentDir if depth == 0 => return false,
+                Component::ParentDir => depth -= 1,
+                _ => depth += 1,
+            }
+        }
+        whole.canonicalize().map_or(true, |real| real.starts_with(root))
+    }
+
     fn read_spec(&self, path: &str) -> Result<Document, Rejection> {
         let bad = |why: String| Rejection { code: "BadSpec", why };
         let whole = self.layout.root().join(path);
-        let inside = whole.canonicalize().is_ok_and(|real| real.starts_with(self.layout.root()));
         match crate::message::read_text(&whole) {
-            Ok(_) if !inside => Err(bad(format!("{path} is not in the project"))),
             Ok(text) => Document::parse(&text)
                 .map_err(|mistake| bad(format!("{path}:{}: {}", mistake.line, mistake.message))),
             Err(error) if error.kind() == io::ErrorKind::InvalidData => {
@@ -193,8 +215,12 @@ impl Pipeline<'_> {
         message: Option<&Message>,
         rejection: &Rejection,
     ) -> Result<()> {
-        let error = format!("{}: {}", rejection.code, rejection.why);
-        self.inbox.bury(file, &dead_letter(raw, &error, Verdict::FailedReverted))?;
+        self.inbox.bury(file, &dead_letter(raw, &rejection.to_string(), Verdict::FailedReverted))?;
+        self.tell_rejected(file, message, rejection);
+        Ok(())
+    }
+
+    fn tell_rejected(&mut self, file: &OsStr, message: Option<&Message>, rejection: &Rejection) {
         let summary = match message {
             Some(message) => summary_of(message, Verdict::FailedReverted),
             None => {
@@ -203,8 +229,7 @@ impl Pipeline<'_> {
                 MessageSummary::without_run(name, Verdict::FailedReverted)
             }
         };
-        self.decided(MessageSummary { reason: error, ..summary });
-        Ok(())
+        self.decided(MessageSummary { reason: rejection.to_string(), ..summary });
     }
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use console::{Style, pad_str};
 
-use crate::figures::{count, duration, grouped};
+use crate::figures::{count, duration};
 use crate::pipeline::{AttemptRecord, MessageSummary, Summary, Verdict};
 
 /// Whether to use colours.
