@@ -1,7 +1,8 @@
 //! Files that people put where decree looks for them, and that may be anything.
 
-use std::fs;
-use std::io;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// Something with the right name that cannot be used.
@@ -28,6 +29,22 @@ pub fn regular_file(path: &Path) -> Result<(), String> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Err("it is a link to nothing".into()),
         Err(error) => Err(error.to_string()),
     }
+}
+
+/// Reads a file, or a link to one. Anything else is refused: reading it could wait forever, or never end.
+pub fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+    let mut file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    let metadata = file.metadata()?;
+    if metadata.is_dir() {
+        return Err(io::ErrorKind::IsADirectory.into());
+    }
+    if !metadata.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
+    }
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 /// How a path in a project is shown: from `.decree` on, without what is above it.

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::checkpoint::quote;
 use crate::error::{Error, IoContext, Result};
-use crate::fs::atomic;
+use crate::fs::{atomic, usable};
 use crate::message::MessageId;
 use crate::process::Mark;
 use crate::project::Layout;
@@ -64,7 +64,7 @@ impl Running {
     /// Reads the file, if there is one.
     pub fn read(layout: &Layout) -> Result<Option<Running>> {
         let path = layout.running();
-        let text = match fs::read(&path) {
+        let text = match usable::read(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             result => result.at("read", &path)?,
         };

@@ -2,12 +2,11 @@
 //!
 //! People edit it too, so comments, bullets and blank lines are fine, and what is not ours stays byte for byte.
 
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, IoContext, Result};
-use crate::fs::atomic;
+use crate::fs::{atomic, usable};
 use crate::yaml::Mistake;
 
 /// The list as it was read.
@@ -19,7 +18,7 @@ pub struct Tracker {
 impl Tracker {
     /// Reads it; a missing file is an empty list.
     pub fn read(path: &Path) -> Result<Tracker> {
-        let bytes = match fs::read(path) {
+        let bytes = match usable::read(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Tracker::default()),
             result => result.at("read", path)?,
         };
@@ -90,6 +89,8 @@ fn shown(path: &Path) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     struct File(tempfile::TempDir);

@@ -7,14 +7,14 @@ use std::path::Path;
 use super::keys::{KEYS, Key, Refusal};
 use super::settings::Config;
 use crate::error::{IoContext, Result};
-use crate::fs::usable::shown_in_project;
+use crate::fs::usable::{self, shown_in_project};
 use crate::suggest::{closest, did_you_mean};
 use crate::yaml::{Mistake, Node, ScalarKind, Tree, Value};
 
 impl Config {
     /// Reads the file; a missing or empty one is all defaults.
     pub fn read(path: &Path) -> Result<Config> {
-        let bytes = match std::fs::read(path) {
+        let bytes = match usable::read(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Config::default()),
             result => result.at("read", path)?,
         };
