@@ -1,7 +1,7 @@
 //! Damage: whatever is broken, full, locked or forged, the tree is as it was and the error says what is wrong.
 
 mod diff;
-mod disk;
+pub mod disk;
 mod forged;
 mod manifest;
 mod place;

@@ -352,7 +352,7 @@ fn a_checkpoint_killed_at_any_moment_leaves_the_tree_and_the_older_ones_alone() 
 }
 
 /// Everything that changes something on disk; `?` for what not every machine has.
-const CALLS: &str = "?rename,?renameat,?renameat2,?unlink,?unlinkat,?rmdir,?mkdir,?mkdirat,?chmod,?fchmod,\
+pub const CALLS: &str = "?rename,?renameat,?renameat2,?unlink,?unlinkat,?rmdir,?mkdir,?mkdirat,?chmod,?fchmod,\
     ?fchmodat,?fchmodat2,?symlink,?symlinkat,?write,?fsync,?fdatasync,?syncfs";
 
 /// decree under strace, in all its threads.
@@ -402,7 +402,7 @@ fn kill_before(project: &Project, args: &[&str], call: &str, nth: u32) -> bool {
 
 /// Whether there is a strace here that may trace.
 #[allow(clippy::disallowed_macros)]
-fn has_strace() -> bool {
+pub fn has_strace() -> bool {
     let works = Command::new("strace")
         .args(["-o", "/dev/null", "true"])
         .stderr(Stdio::null())

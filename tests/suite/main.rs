@@ -7,6 +7,7 @@ mod damage;
 mod demo;
 mod generate;
 mod harness;
+mod hostile;
 mod ignore_oracle;
 mod killed;
 mod manifest;

@@ -11,10 +11,10 @@ use crate::revert::binary::noise;
 const KIB: usize = 1024;
 
 /// A project on a file system of its own.
-struct SmallDisk {
+pub struct SmallDisk {
     // Dropped before the directory it is mounted on.
     _mount: Mount,
-    project: Project,
+    pub project: Project,
 }
 
 struct Mount(PathBuf);
@@ -27,7 +27,7 @@ impl Drop for Mount {
 
 impl SmallDisk {
     /// `None`, and a word about it, where mounting is not allowed.
-    fn new(kib: usize) -> Option<SmallDisk> {
+    pub fn new(kib: usize) -> Option<SmallDisk> {
         let project = Project::bare();
         let options = format!("size={kib}k,mode=755");
         let mount =

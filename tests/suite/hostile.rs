@@ -1,0 +1,151 @@
+//! What goes wrong on purpose: bad input, nasty routines, a hostile machine, death at any moment. In the end the tree is
+//! what it was or what was asked for, the queue is whole, and it is said what happened.
+
+mod decrees_own;
+mod escapes;
+mod input;
+mod killed;
+mod output;
+mod person;
+mod queue;
+mod signals;
+mod surroundings;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::harness::{Picture, Project, Said};
+
+/// How long a loaded machine may take for anything.
+const LONG: Duration = Duration::from_secs(60);
+
+/// A project with a few files, one routine (`develop`) and one spec; a routine that fails is not tried again.
+fn project(routine: &str) -> Project {
+    let project = Project::new();
+    project
+        .write("src/main.rs", "fn main() {}\n")
+        .write("src/lib.rs", "one\ntwo\nthree\n")
+        .write("notes.txt", "notes\n")
+        .write("logo.png", b"\0PNG\xff\xfe")
+        .write("bin/run", "#!/bin/sh\n")
+        .chmod("bin/run", 0o755)
+        .write("specs/01-work.spec.md", "Do the work.\n")
+        .write(".decree/config.yml", "max_retries: 0\n")
+        .write(".decree/routines/develop.sh", routine);
+    project
+}
+
+/// Everything that a failing routine may do to the tree, but for its end.
+const VANDALISM: &str = "echo broken > src/main.rs; rm notes.txt; mkdir -p new/deep; echo x > new/deep/file; \
+     chmod 600 bin/run; ln -s nowhere dangling; printf '\\0\\1' > logo.png\n";
+
+fn process(project: &Project) -> Said {
+    project.decree(["process"])
+}
+
+/// Starts `decree process`, and does not wait for it.
+fn start(project: &Project) -> Child {
+    project.command().arg("process").stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+}
+
+/// The tree without the list of what is processed, which is decree's own.
+fn tree(project: &Project) -> Picture {
+    let mut tree = project.picture();
+    tree.remove(&b"specs/processed-spec.md"[..]);
+    tree
+}
+
+/// The specs that are processed.
+fn tracker(project: &Project) -> Vec<String> {
+    let text = fs::read_to_string(project.path("specs/processed-spec.md")).unwrap_or_default();
+    text.lines().map(str::to_owned).collect()
+}
+
+/// The messages in a directory of the queue, with their texts.
+fn letters(project: &Project, dir: &str) -> BTreeMap<String, String> {
+    let mut letters = BTreeMap::new();
+    for entry in fs::read_dir(project.path(dir)).into_iter().flatten().flatten() {
+        if entry.file_type().unwrap().is_file() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            letters.insert(name, String::from_utf8_lossy(&fs::read(entry.path()).unwrap()).into_owned());
+        }
+    }
+    letters
+}
+
+fn dead(project: &Project) -> BTreeMap<String, String> {
+    letters(project, ".decree/inbox/dead")
+}
+
+fn done(project: &Project) -> BTreeMap<String, String> {
+    letters(project, ".decree/inbox/done")
+}
+
+fn inbox(project: &Project) -> BTreeMap<String, String> {
+    letters(project, ".decree/inbox")
+}
+
+/// The one dead letter there is.
+#[track_caller]
+fn only_dead(project: &Project) -> String {
+    let dead = dead(project);
+    assert_eq!(dead.len(), 1, "{dead:?}");
+    dead.into_values().next().unwrap()
+}
+
+/// `summary.json`.
+#[track_caller]
+fn summary(project: &Project) -> Value {
+    serde_json::from_slice(&project.read(".decree/summary.json")).unwrap()
+}
+
+/// The verdict of each message of the last command, in order.
+#[track_caller]
+fn verdicts(project: &Project) -> Vec<String> {
+    let summary = summary(project);
+    let messages = summary["messages"].as_array().unwrap().iter();
+    messages.map(|message| message["verdict"].as_str().unwrap().to_owned()).collect()
+}
+
+/// The directory of the only run, relative to the project.
+#[track_caller]
+fn only_run(project: &Project) -> String {
+    let runs = fs::read_dir(project.path(".decree/runs")).unwrap();
+    let runs: Vec<_> = runs.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    assert_eq!(runs.len(), 1, "{runs:?}");
+    format!(".decree/runs/{}", runs[0])
+}
+
+/// The run's `result.json`.
+#[track_caller]
+fn result(project: &Project) -> Value {
+    serde_json::from_slice(&project.read(format!("{}/result.json", only_run(project)))).unwrap()
+}
+
+/// Waits until something is so.
+#[track_caller]
+fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !is_so() {
+        assert!(start.elapsed() < LONG, "in vain: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Waits for a file with something in it.
+#[track_caller]
+fn wait_for(file: &Path) {
+    wait_until(&file.display().to_string(), || fs::metadata(file).is_ok_and(|file| file.len() > 0));
+}
+
+/// The end of a child, which has to come.
+#[track_caller]
+fn end_of(child: &mut Child) -> std::process::ExitStatus {
+    wait_until("the end of decree", || child.try_wait().unwrap().is_some());
+    child.wait().unwrap()
+}
