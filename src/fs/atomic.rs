@@ -1,5 +1,6 @@
 //! Files that are complete or absent: temporary file, fsync, rename, fsync of the directory.
 
+use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
@@ -8,13 +9,6 @@ use crate::error::{IoContext, Result};
 
 /// Unfinished files begin with this; whoever holds the lock of their place may remove them.
 pub const TEMPORARY: &str = "tmp-";
-
-/// Whether a name is one that [`AtomicFile`] gives to an unfinished file, for places where people name files, too.
-pub fn is_unfinished(name: &[u8]) -> bool {
-    let rest = name.strip_prefix(TEMPORARY.as_bytes()).unwrap_or_default();
-    let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
-    digits > 0 && rest.get(digits) == Some(&b'-')
-}
 
 /// A file that appears under its name only when [`AtomicFile::commit`] succeeds.
 pub struct AtomicFile {
@@ -148,6 +142,33 @@ pub fn sweep(dir: &Path) {
     }
 }
 
+/// The same in a directory where people have files, too: only what cannot be anybody else's, which is what [`AtomicFile`] leaves.
+pub fn sweep_among_others(dir: &Path) {
+    let Ok(entries) = fs::read_dir(dir) else { return };
+    for entry in entries.flatten().filter(|entry| is_unfinished(&entry.file_name())) {
+        let _ = fs::remove_file(entry.path());
+    }
+}
+
+/// Removes what was left of writing one file. Only for the holder of the lock.
+pub fn sweep_target(target: &Path) {
+    let (Some(dir), Some(name)) = (target.parent(), target.file_name()) else { return };
+    let Ok(entries) = fs::read_dir(dir) else { return };
+    for entry in entries.flatten() {
+        let found = entry.file_name();
+        if is_unfinished(&found) && found.as_encoded_bytes().ends_with(name.as_encoded_bytes()) {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
+/// Whether a file of this name is one that [`AtomicFile`] has not finished: `tmp-<pid>-<name>`.
+pub fn is_unfinished(name: &OsStr) -> bool {
+    let Some(rest) = name.as_encoded_bytes().strip_prefix(TEMPORARY.as_bytes()) else { return false };
+    let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    digits > 0 && rest.get(digits) == Some(&b'-')
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -160,6 +181,20 @@ mod tests {
         file.write_all(b"half").unwrap();
         drop(file);
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn only_what_is_unfinished_is_swept_away() {
+        let dir = tempfile::tempdir().unwrap();
+        let names = ["tmp-12-a.md", "tmp-a.md", "tmp-12.md", "tmp--a.md", "a.md", "tmp-7-b.md"];
+        let make = || names.iter().for_each(|name| fs::write(dir.path().join(name), "x").unwrap());
+        let left = || names.iter().filter(|name| dir.path().join(name).exists()).copied().collect::<Vec<_>>();
+        make();
+        sweep_target(&dir.path().join("a.md"));
+        assert_eq!(left(), names[1..]);
+        make();
+        sweep_among_others(dir.path());
+        assert_eq!(left(), names[1..5]);
     }
 
     #[test]

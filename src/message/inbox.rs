@@ -157,7 +157,7 @@ fn names(dir: &Path) -> Result<Vec<OsString>> {
         let name = entry.file_name();
         let bytes = name.as_encoded_bytes();
         if bytes.ends_with(b".md")
-            && !atomic::is_unfinished(bytes)
+            && !atomic::is_unfinished(&name)
             && !bytes.starts_with(b".")
             && entry.file_type().is_ok_and(|kind| kind.is_file())
         {

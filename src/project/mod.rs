@@ -62,6 +62,10 @@ impl Project {
             atomic::sweep(&dir);
             sweep_below(&dir);
         }
+        for dir in [self.layout.inbox(), self.layout.done(), self.layout.dead()] {
+            atomic::sweep_among_others(&dir);
+        }
+        atomic::sweep_target(&self.layout.tracker());
         Ok((lock, recovered))
     }
 
