@@ -94,7 +94,7 @@ impl OwnFiles {
         let own_names = |dir: PathBuf| ["changes.diff", "result.json"].map(|name| dir.join(name));
         let attempt = run.attempt_dir(attempt);
         let mut own = OwnFiles {
-            places: Places::new(layout.decree()),
+            places: Places::new(layout.root(), layout.decree()),
             files: Vec::new(),
             reserved: [own_names(run.path().to_owned()), own_names(attempt.clone())].concat(),
             reserved_but_for_files: PUBLISHED.iter().map(|name| run.path().join(name)).collect(),

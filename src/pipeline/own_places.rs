@@ -12,6 +12,8 @@ use crate::fs::random_hex;
 
 /// The directories as they were, those above before those below.
 pub(super) struct Places {
+    /// The project, whose own mode is in no checkpoint.
+    root: Option<Place>,
     own: PathBuf,
     /// `.decree/` itself, which can be found by this even if it has another name by now.
     held: Option<File>,
@@ -32,26 +34,24 @@ enum What {
 }
 
 impl Places {
-    /// Of the `.decree/` at this path.
-    pub fn new(own: PathBuf) -> Self {
-        let mut places = Places { held: File::open(&own).ok(), own: own.clone(), list: Vec::new() };
+    /// Of a project with this `.decree/`.
+    pub fn new(root: &Path, own: PathBuf) -> Self {
+        let root = Place::of(root);
+        let mut places = Places { root, held: File::open(&own).ok(), own: own.clone(), list: Vec::new() };
         places.note(&own);
         places
     }
 
     /// Takes note of a directory, if it is one.
     pub fn note(&mut self, path: &Path) {
-        let Ok(metadata) = path.symlink_metadata() else { return };
-        let what = match fs::read_link(path) {
-            Ok(target) => What::Link(target),
-            Err(_) if metadata.is_dir() => What::Dir { mode: metadata.permissions().mode() & 0o7777 },
-            Err(_) => return,
-        };
-        self.list.push(Place { path: path.to_owned(), what });
+        self.list.extend(Place::of(path));
     }
 
     /// Brings them back.
     pub fn mend(&self, aside: &mut Aside) -> Result<()> {
+        if let Some(root) = &self.root {
+            root.mend(aside)?;
+        }
         self.bring_back(aside)?;
         self.list.iter().try_for_each(|place| place.mend(aside))
     }
@@ -75,6 +75,16 @@ impl Places {
 }
 
 impl Place {
+    fn of(path: &Path) -> Option<Place> {
+        let metadata = path.symlink_metadata().ok()?;
+        let what = match fs::read_link(path) {
+            Ok(target) => What::Link(target),
+            Err(_) if metadata.is_dir() => What::Dir { mode: metadata.permissions().mode() & 0o7777 },
+            Err(_) => return None,
+        };
+        Some(Place { path: path.to_owned(), what })
+    }
+
     fn mend(&self, aside: &mut Aside) -> Result<()> {
         let found = match self.path.symlink_metadata() {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return self.make(),
