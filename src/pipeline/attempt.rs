@@ -17,7 +17,7 @@ use super::verdict::Ending;
 use super::work::Pipeline;
 use crate::checkpoint::manifest::Manifest;
 use crate::checkpoint::saved::Seal;
-use crate::error::{IoContext, Result};
+use crate::error::{Error, IoContext, Result};
 use crate::interrupt;
 use crate::process::leftovers::MARK_VARIABLE;
 use crate::process::log::CappedLog;
@@ -61,8 +61,13 @@ impl Pipeline<'_> {
 
         let log = CappedLog::create(dir.join(invocation.log), self.config.log_limit)?;
         run.publish(turn.number, &[invocation.log])?;
-        let mut tee =
-            Tee { redactor: &mut self.redactor, log, reporter: &mut *self.reporter, clean: Vec::new() };
+        let mut tee = Tee {
+            redactor: &mut self.redactor,
+            log,
+            reporter: &mut *self.reporter,
+            clean: Vec::new(),
+            trouble: None,
+        };
         let root = self.layout.root();
         let exec = |program: &OsString, arguments: &[OsString]| {
             Exec::new(program)
@@ -83,10 +88,10 @@ impl Pipeline<'_> {
             mended.push(own.mend()?);
             ending = verify_ending(&ended?, job);
         }
-        tee.finish()?;
-        let log = tee.log;
-        let tail = log.tail_lines(super::run::TAIL_LINES);
-        log.finish()?;
+        let (tail, trouble) = tee.finish();
+        if let Some(error) = trouble {
+            self.warn(&format!("the log of attempt {} is not whole: {error}", turn.number));
+        }
         Ok(Executed { ending, duration: began.elapsed(), tail, mended })
     }
 
@@ -213,30 +218,38 @@ pub(super) struct Executed {
     pub mended: Vec<Mended>,
 }
 
-/// Output goes to the log and to whoever listens, without secrets.
+/// Output goes to the log and to whoever listens, without secrets. A log that cannot be written is no reason to end a routine: it
+/// may have filled the disk, and may be about to clean up.
 struct Tee<'t> {
     redactor: &'t mut Redactor,
     log: CappedLog,
     reporter: &'t mut dyn Reporter,
     clean: Vec<u8>,
+    trouble: Option<Error>,
 }
 
 impl Tee<'_> {
     fn take(&mut self, bytes: &[u8]) -> Result<()> {
         self.clean.clear();
         self.redactor.push(bytes, &mut self.clean);
-        self.pass_on()
+        self.pass_on();
+        Ok(())
     }
 
-    fn finish(&mut self) -> Result<()> {
+    /// The last lines, and what went wrong with the log.
+    fn finish(mut self) -> (Vec<String>, Option<Error>) {
         self.clean.clear();
         self.redactor.flush(&mut self.clean);
-        self.pass_on()
+        self.pass_on();
+        let tail = self.log.tail_lines(super::run::TAIL_LINES);
+        (tail, self.log.finish().err().or(self.trouble))
     }
 
-    fn pass_on(&mut self) -> Result<()> {
+    fn pass_on(&mut self) {
         self.reporter.event(&Event::Output(&self.clean));
-        self.log.write(&self.clean)
+        if let Err(error) = self.log.write(&self.clean) {
+            self.trouble.get_or_insert(error);
+        }
     }
 }
 
