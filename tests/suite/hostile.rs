@@ -5,9 +5,12 @@ mod decrees_own;
 mod escapes;
 mod input;
 mod killed;
+mod machine;
 mod output;
 mod person;
 mod queue;
+mod routines;
+mod settling;
 mod signals;
 mod surroundings;
 
