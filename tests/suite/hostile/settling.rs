@@ -28,7 +28,7 @@ fn calls(project: &Project) -> Vec<(String, u32)> {
     let text = fs::read_to_string(log.path()).unwrap();
     let lines: Vec<&str> = text.lines().collect();
     let is_verdict = |line: &&str| line.starts_with("rename") && line.ends_with("-0/result.json\") = 0");
-    let verdict = lines.iter().position(|line| is_verdict(line)).expect("a verdict was written");
+    let verdict = lines.iter().position(is_verdict).expect("a verdict was written");
     let name = |line: &str| line.split('(').next().unwrap_or_default().to_owned();
     let mut found = Vec::new();
     for (at, line) in lines.iter().enumerate().filter(|(_, line)| line.contains('(')) {

@@ -43,7 +43,7 @@ fn a_routine_that_removes_all_of_decrees_own_does_not_take_the_checkpoint_with_i
         shop.config("max_retries: 1\n").spec("01-a", "# A\n").message("2030010101010100-0", "waits\n");
         let before = shop.picture();
         let said = shop.process_with(&["--spec", "01*"]).fails(code);
-        assert_has(&said.err, &["of decree's own; they are back"]);
+        assert_has(&said.err, &["of decree's own; they are as they were"]);
         if code == 1 {
             assert_same(&shop.picture(), &before);
             assert_has(&shop.dead_letter("01-a"), &["error: exit 1"]);
