@@ -1,10 +1,12 @@
 //! Reading the store; every content is checked against its hash.
 
 use std::fs::{self, File};
-use std::io::{self, Read};
-use std::os::unix::fs::FileExt;
+use std::io::{self, Read, Seek};
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, RwLock};
+
+use rustix::process::{Resource, getrlimit};
 
 use super::pack::{self, Blob, FOOTER_LEN, Frame, Index};
 use super::write::Deposit;
@@ -187,20 +189,45 @@ impl Store {
         Ok(packs)
     }
 
-    /// Keeps every pack open from here on, as far as the system lets it, so that content can be read even if something removes
-    /// the store's files.
+    /// Keeps the packs open from here on, so that content can be read even if something removes the store's files: all of
+    /// them, unless there are more than a process may have files open.
     pub fn hold(&self) -> Result<()> {
         let mut slot = self.packs.write().expect("no thread panics while it loads");
-        if slot.as_ref().is_none_or(|packs| packs.iter().any(|pack| pack.file.is_none())) {
+        if slot.as_ref().is_none_or(|packs| packs.iter().all(|pack| pack.file.is_none())) {
             *slot = Some(Arc::new(self.open_packs(true)?));
         }
         Ok(())
     }
 
+    /// Writes the packs again that are held and not under their names any more. Returns how many that were.
+    pub fn mend(&self) -> Result<usize> {
+        let packs = self.packs()?;
+        let mut count = 0;
+        for pack in packs.iter() {
+            let Some(held) = pack.file.as_ref().filter(|held| !is_at(held, &pack.path)) else { continue };
+            fs::create_dir_all(&self.dir).at("create", &self.dir)?;
+            let (mut file, temporary) = self.new_temporary()?;
+            let mut source = held;
+            source
+                .rewind()
+                .and_then(|()| io::copy(&mut source, &mut file))
+                .and_then(|_| file.sync_data())
+                .at("write", &temporary)?;
+            fs::rename(&temporary, &pack.path).at("write", &pack.path)?;
+            count += 1;
+        }
+        if count > 0 {
+            atomic::sync_dir(&self.dir)?;
+        }
+        Ok(count)
+    }
+
     fn open_packs(&self, hold: bool) -> Result<Vec<Pack>> {
+        let mut paths = self.pack_paths()?;
+        // The largest first: they are what is held if not all can be.
+        paths.sort_by_key(|path| std::cmp::Reverse(fs::metadata(path).map_or(0, |pack| pack.len())));
         let most = if hold { most_held() } else { 0 };
-        let paths = self.pack_paths()?.into_iter().enumerate();
-        paths.map(|(number, path)| Pack::open(path, number < most)).collect()
+        paths.into_iter().enumerate().map(|(number, path)| Pack::open(path, number < most)).collect()
     }
 
     fn pack_paths(&self) -> Result<Vec<PathBuf>> {
@@ -236,10 +263,18 @@ impl Store {
     }
 }
 
-/// How many packs may be held: half of the files that a process may have open.
+/// How many packs to hold open: a process may only have so many files, and has others.
 fn most_held() -> usize {
-    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
-    limit.map_or(usize::MAX, |limit| usize::try_from(limit / 2).unwrap_or(usize::MAX))
+    let limit = getrlimit(Resource::Nofile).current.unwrap_or(1024);
+    usize::try_from(limit / 4).map_or(256, |quarter| quarter.min(256))
+}
+
+/// Whether this very file is under that name.
+fn is_at(file: &File, path: &Path) -> bool {
+    match (file.metadata(), path.symlink_metadata()) {
+        (Ok(file), Ok(found)) => (file.dev(), file.ino()) == (found.dev(), found.ino()),
+        _ => false,
+    }
 }
 
 fn pack_id(path: &Path) -> Option<ContentHash> {
