@@ -79,16 +79,24 @@ impl Pipeline<'_> {
         let ended = exec(&invocation.program, &invocation.arguments).run(&mut |bytes: &[u8]| tee.take(bytes));
         // Before anything else is written, whatever the end was.
         let mut mended = vec![own.mend()?];
-        let mut ending = routine_ending(&ended?, job.timeout);
+        let ended = ended?;
+        let mut survivors = ended.survivors;
+        let mut ending = routine_ending(&ended, job.timeout);
         if ending == Ending::Succeeded && !job.verify.is_empty() {
             tee.take(format!("[decree] verify: {}\n", job.verify).as_bytes())?;
             tee.reporter.event(&Event::Verifying(&job.verify));
             let ended = exec(&"bash".into(), &["-c".into(), (&job.verify).into()])
                 .run(&mut |bytes: &[u8]| tee.take(bytes));
             mended.push(own.mend()?);
-            ending = verify_ending(&ended?, job);
+            let ended = ended?;
+            survivors += ended.survivors;
+            ending = verify_ending(&ended, job);
         }
         let (tail, trouble) = tee.finish();
+        if survivors > 0 {
+            let count = crate::checkpoint::count(survivors, "process").replace("processs", "processes");
+            self.warn(&format!("{count} of the routine could not be ended and may go on changing files"));
+        }
         if let Some(error) = trouble {
             self.warn(&format!("the log of attempt {} is not whole: {error}", turn.number));
         }

@@ -24,6 +24,8 @@ const SMALL: u64 = 256 * 1024;
 const MOST: usize = 4000;
 /// So many are held open: a process has a limit.
 const MOST_OPEN: usize = 100;
+/// All that is held in memory together.
+const MOST_BYTES: u64 = 32 << 20;
 
 /// What was there when the routine started.
 pub struct OwnFiles {
@@ -33,11 +35,14 @@ pub struct OwnFiles {
     reserved: Vec<PathBuf>,
     /// The same, but a file under such a name is decree's.
     reserved_but_for_files: Vec<PathBuf>,
+    /// Other runs, which are too many to be held.
+    earlier: Vec<PathBuf>,
     aside: PathBuf,
     specs: PathBuf,
     tracker: PathBuf,
     tracker_was: Tracker,
     open: usize,
+    bytes: u64,
 }
 
 struct Held {
@@ -83,6 +88,8 @@ pub struct Mended {
     pub spoiled: Vec<PathBuf>,
     /// Whether the tracker had been changed, and is as it was.
     pub tracker: bool,
+    /// How many earlier runs are gone for good.
+    pub lost: usize,
     /// How many things stood where decree's own have to be.
     pub set_aside: usize,
 }
@@ -94,15 +101,17 @@ impl OwnFiles {
         let own_names = |dir: PathBuf| ["changes.diff", "result.json"].map(|name| dir.join(name));
         let attempt = run.attempt_dir(attempt);
         let mut own = OwnFiles {
-            places: Places::new(layout.root(), layout.decree()),
+            places: Places::new(layout.root(), &layout.decree()),
             files: Vec::new(),
             reserved: [own_names(run.path().to_owned()), own_names(attempt.clone())].concat(),
             reserved_but_for_files: PUBLISHED.iter().map(|name| run.path().join(name)).collect(),
+            earlier: Vec::new(),
             aside: run.path().join("set-aside"),
             specs: layout.specs(),
             tracker: layout.tracker(),
             tracker_was: Tracker::read(&layout.tracker(), None)?,
             open: 0,
+            bytes: 0,
         };
         own.reserved.extend([attempt.join("usage.json"), run.failure_context()]);
         // First what the run cannot do without: there is a limit.
@@ -123,9 +132,11 @@ impl OwnFiles {
             true => Care::Record,
             false => Care::Presence,
         })?;
-        for dir in [layout.store(), layout.checkpoints(), layout.scratch()] {
+        for dir in [layout.store(), layout.scratch()] {
             own.places.note(&dir);
         }
+        own.hold_below(&layout.checkpoints(), &|_| Care::Presence)?;
+        own.earlier = runs(layout);
         Ok(own)
     }
 
@@ -157,8 +168,9 @@ impl OwnFiles {
             result => result.at("read", &path)?,
         };
         let metadata = file.metadata().at("read", &path)?;
-        let content = match metadata.len() <= SMALL {
+        let content = match metadata.len() <= SMALL && self.bytes + metadata.len() <= MOST_BYTES {
             true => {
+                self.bytes += metadata.len();
                 let mut bytes = Vec::new();
                 file.read_to_end(&mut bytes).at("read", &path)?;
                 Content::Bytes(bytes)
@@ -193,6 +205,8 @@ impl OwnFiles {
                 aside.take(path)?;
             }
         }
+        let (there, gone) = std::mem::take(&mut self.earlier).into_iter().partition(|run| run.exists());
+        (self.earlier, mended.lost) = (there, Vec::len(&gone));
         mended.tracker = self.mend_tracker(&mut aside)?;
         mended.set_aside = aside.keep(&self.aside)?;
         Ok(mended)
@@ -304,6 +318,10 @@ impl Tracker {
             Ok(_) => fs::read(path).map(Tracker::Text).at("read", path),
         }
     }
+}
+
+fn runs(layout: &Layout) -> Vec<PathBuf> {
+    fs::read_dir(layout.runs()).into_iter().flatten().flatten().map(|entry| entry.path()).collect()
 }
 
 /// Whether a file in a run's directory is decree's record of it, and not a routine's own.

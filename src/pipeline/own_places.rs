@@ -12,12 +12,15 @@ use crate::fs::random_hex;
 
 /// The directories as they were, those above before those below.
 pub(super) struct Places {
-    /// The project, whose own mode is in no checkpoint.
-    root: Option<Place>,
-    own: PathBuf,
-    /// `.decree/` itself, which can be found by this even if it has another name by now.
-    held: Option<File>,
+    /// The project, whose own name and mode are in no checkpoint, and `.decree/`.
+    anchors: Vec<Anchor>,
     list: Vec<Place>,
+}
+
+/// A directory that can be found even if it has another name by now.
+struct Anchor {
+    place: Place,
+    held: File,
 }
 
 struct Place {
@@ -35,11 +38,9 @@ enum What {
 
 impl Places {
     /// Of a project with this `.decree/`.
-    pub fn new(root: &Path, own: PathBuf) -> Self {
-        let root = Place::of(root);
-        let mut places = Places { root, held: File::open(&own).ok(), own: own.clone(), list: Vec::new() };
-        places.note(&own);
-        places
+    pub fn new(root: &Path, own: &Path) -> Self {
+        let anchor = |path| Some(Anchor { place: Place::of(path)?, held: File::open(path).ok()? });
+        Places { anchors: [root, own].into_iter().filter_map(anchor).collect(), list: Vec::new() }
     }
 
     /// Takes note of a directory, if it is one.
@@ -49,26 +50,28 @@ impl Places {
 
     /// Brings them back.
     pub fn mend(&self, aside: &mut Aside) -> Result<()> {
-        if let Some(root) = &self.root {
-            root.mend(aside)?;
+        for anchor in &self.anchors {
+            anchor.bring_back(aside)?;
+            anchor.place.mend(aside)?;
         }
-        self.bring_back(aside)?;
         self.list.iter().try_for_each(|place| place.mend(aside))
     }
+}
 
-    /// `.decree/` that was moved is moved back, with everything in it.
+impl Anchor {
+    /// What was moved is moved back, with everything in it.
     fn bring_back(&self, aside: &mut Aside) -> Result<()> {
-        let is_link = matches!(self.list.first(), Some(Place { what: What::Link(_), .. }));
-        let Some(held) = self.held.as_ref().filter(|held| !is_link && !is_at(held, &self.own)) else {
+        let path = &self.place.path;
+        if matches!(self.place.what, What::Link(_)) || is_at(&self.held, path) {
+            return Ok(());
+        }
+        let Ok(now) = fs::read_link(format!("/proc/self/fd/{}", self.held.as_raw_fd())) else {
             return Ok(());
         };
-        let Ok(now) = fs::read_link(format!("/proc/self/fd/{}", held.as_raw_fd())) else {
-            return Ok(());
-        };
-        if is_at(held, &now) {
-            aside.take(&self.own)?;
+        if is_at(&self.held, &now) {
+            aside.take(path)?;
             // If that is not possible, it is made anew.
-            let _ = fs::rename(now, &self.own);
+            let _ = fs::rename(now, path);
         }
         Ok(())
     }

@@ -167,6 +167,12 @@ impl Pipeline<'_> {
             });
             let executed = self.execute(job, run, running, turn)?;
             self.lock.renew()?;
+            if let Err(error) = self.workspace.store().mend() {
+                // What this run needs of it is held open.
+                self.warn(&format!(
+                    "the routine removed files of the store, and they could not be written again: {error}"
+                ));
+            }
             for mended in &executed.mended {
                 self.tell_mended(mended, run, manifest, story)?;
             }
@@ -219,6 +225,10 @@ impl Pipeline<'_> {
         if mended.set_aside > 0 {
             let aside = format!("{}/set-aside", run.shown());
             told.push(format!("what the routine put in the place of decree's own is in {aside}"));
+        }
+        if mended.lost > 0 {
+            let runs = crate::checkpoint::count(mended.lost, "earlier run");
+            told.push(format!("the routine deleted what was kept of {runs}; that is gone"));
         }
         if mended.tracker {
             told.push("the routine changed specs/processed-spec.md; it is as it was".to_owned());
