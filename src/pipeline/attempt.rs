@@ -94,7 +94,7 @@ impl Pipeline<'_> {
         }
         let (tail, trouble) = tee.finish();
         if survivors > 0 {
-            let count = crate::checkpoint::count(survivors, "process").replace("processs", "processes");
+            let count = crate::figures::count(survivors, "process").replace("processs", "processes");
             self.warn(&format!("{count} of the routine could not be ended and may go on changing files"));
         }
         if let Some(error) = trouble {

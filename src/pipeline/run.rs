@@ -227,7 +227,7 @@ impl Pipeline<'_> {
             told.push(format!("what the routine put in the place of decree's own is in {aside}"));
         }
         if mended.lost > 0 {
-            let runs = crate::checkpoint::count(mended.lost, "earlier run");
+            let runs = crate::figures::count(mended.lost, "earlier run");
             told.push(format!("the routine deleted what was kept of {runs}; that is gone"));
         }
         if mended.tracker {

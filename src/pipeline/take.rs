@@ -10,7 +10,7 @@ use super::run_dir::RunDir;
 use super::summary::MessageSummary;
 use super::verdict::Verdict;
 use super::work::Pipeline;
-use crate::error::{IoContext, Kind, Result};
+use crate::error::{Kind, Result};
 use crate::message::{ChainId, Document, Message, MessageId, Rejection};
 use crate::project::parse_duration;
 use crate::routine::{Routine, RoutineKind, papermill};
@@ -47,12 +47,13 @@ impl Pipeline<'_> {
         let raw = match crate::message::read_bytes(&path) {
             // Somebody took it away meanwhile.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Taken::Rejected),
-            Err(error) if error.kind() == io::ErrorKind::FileTooLarge => {
+            // One that cannot be read must not keep the others from their turn.
+            Err(error) => {
                 self.inbox.bury_unread(file)?;
-                self.tell_rejected(file, None, &Rejection::bad(format!("it is {error}")));
+                self.tell_rejected(file, None, &Rejection::bad(format!("it cannot be read: {error}")));
                 return Ok(Taken::Rejected);
             }
-            result => result.at("read", &path)?,
+            Ok(raw) => raw,
         };
         let message = match self.normalise(file, &raw)? {
             Ok(message) => message,
