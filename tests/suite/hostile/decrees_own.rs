@@ -245,6 +245,69 @@ fn an_ordinary_user_cannot_be_locked_out_of_their_own_decree() {
 }
 
 #[test]
+fn older_checkpoints_outlive_a_routine_that_deletes_everything() {
+    for assault in ["rm -rf .decree", "rm -rf .decree/store", "sed -i s/./x/ .decree/store/*.pack"] {
+        let project = precious(&format!("echo broken > src/main.rs; {assault}; exit 1\n"));
+        let before = project.picture();
+        let id = project.checkpoint();
+        project.write("src/lib.rs", "later\n");
+        let later = project.picture();
+        work(&project).fails(1);
+        assert_same(&project.picture(), &later);
+        project.decree(["checkpoint", "verify", &id]).ok();
+        project.decree(["revert", &id]).ok();
+        assert_same(&project.picture(), &before);
+    }
+}
+
+#[test]
+fn earlier_runs_that_a_routine_deletes_are_told_of() {
+    let project = project("[ -e first ] && rm -rf .decree; echo x > first; [ ! -e second ]\n");
+    process(&project).ok();
+    project.write("specs/02-more.spec.md", "more\n");
+    process(&project).ok().mentions(&["what was kept of 1 earlier run"]);
+    assert_eq!(tracker(&project), ["01-work.spec.md", "02-more.spec.md"]);
+}
+
+#[test]
+fn a_project_that_is_moved_away_is_moved_back() {
+    for place in ["", "; mkdir \"$here\"; echo x > \"$here/mine\""] {
+        let project =
+            project(&format!("{VANDALISM}here=$PWD; mv \"$here\" \"$here.moved\"{place}; exit 1\n"));
+        let before = project.picture();
+        process(&project).fails(1);
+        assert_same(&project.picture(), &before);
+        assert_eq!(dead(&project).len(), 1);
+        assert!(!fs::exists(format!("{}.moved", project.root().display())).unwrap());
+    }
+}
+
+#[test]
+fn a_project_that_is_deleted_comes_back_with_the_next_process() {
+    let project = project("here=$PWD; cd /; rm -rf \"$here\"; exit 3\n");
+    let before = project.picture();
+    process(&project).fails(4).mentions(&["the tree could not be put back"]);
+    project.write(".decree/routines/develop.sh", "exit 7\n");
+    process(&project).fails(1).mentions(&["had been cut off; the tree is put back"]);
+    assert_same(&project.picture(), &before);
+    assert!(only_dead(&project).contains("exit 7"), "{:?}", dead(&project));
+    assert_eq!(project.read(".decree/config.yml"), b"max_retries: 0\n");
+}
+
+#[test]
+fn more_packs_than_files_that_may_be_open_are_no_obstacle() {
+    let project = project(&format!("{VANDALISM}rm -rf .decree/tmp; exit 1\n"));
+    for number in 0..80 {
+        project.write("changing", format!("{number}\n")).checkpoint();
+    }
+    let before = project.picture();
+    let mut command = std::process::Command::new("bash");
+    command.args(["-c", "ulimit -n 64; exec \"$0\" process"]).arg(env!("CARGO_BIN_EXE_decree"));
+    crate::harness::said(command.current_dir(project.root())).fails(1).mentions(&["exit 1"]);
+    assert_same(&project.picture(), &before);
+}
+
+#[test]
 fn what_a_routine_puts_where_the_queue_was_is_kept() {
     let project = precious("rm -rf .decree; echo mine > .decree; exit 1\n");
     work(&project).fails(1);

@@ -67,6 +67,20 @@ fn a_message_that_is_too_long_is_a_dead_letter_and_costs_no_memory() {
 }
 
 #[test]
+fn a_message_that_cannot_be_read_does_not_keep_the_others_waiting() {
+    if !crate::revert::is_root() {
+        return;
+    }
+    let project = idle(WORK);
+    project.write(".decree/inbox/closed.md", "x\n").chmod(".decree/inbox/closed.md", 0o000);
+    project.write(".decree/inbox/open.md", "x\n");
+    crate::revert::hand_over(project.root());
+    crate::revert::as_nobody(&project, &["process"]).fails(1).mentions(&["closed", "Permission denied"]);
+    assert!(done(&project).contains_key("open.md"));
+    assert_eq!(dead(&project)["closed.md"], "x\n");
+}
+
+#[test]
 fn a_message_with_broken_front_matter_is_kept_whole_and_can_be_mended() {
     for broken in
         ["---\nroutine: [develop\n---\nDo it.\n", "---\nnever closed\nDo it.\n", "---\nid: 12\n---\nDo it.\n"]
