@@ -1,6 +1,7 @@
 //! From a file in the inbox to a job that can be carried out, or to a dead letter that says why not.
 
 use std::ffi::OsStr;
+use std::fs;
 use std::io;
 use std::path::Component;
 use std::time::Duration;
@@ -217,6 +218,10 @@ impl Pipeline<'_> {
         rejection: &Rejection,
     ) -> Result<()> {
         self.inbox.bury(file, &dead_letter(raw, &rejection.to_string(), Verdict::FailedReverted))?;
+        if let Some(message) = message {
+            // The directory that kept its id from others; one that holds something stays.
+            let _ = fs::remove_dir(RunDir::of(self.layout, &message.id).path());
+        }
         self.tell_rejected(file, message, rejection);
         Ok(())
     }

@@ -84,15 +84,19 @@ pub fn verdict_words(message: &MessageSummary) -> &'static str {
 /// The end of a command: the count, and what to know of each failure.
 pub fn closing(summary: &Summary, paint: Paint) -> String {
     let mut out = String::new();
+    let untried = summary.messages.iter().filter(|message| verdict_words(message) == "dead letter").count();
     let mut counts = vec![
         paint.good(&format!("✓ {} kept", summary.kept)),
-        match summary.put_back {
+        match summary.put_back - untried {
             0 => paint.dim("0 put back"),
             n => paint.bad(&format!("✗ {n} put back")),
         },
         paint.dim(&format!("{} skipped", summary.skipped)),
         duration(summary.duration()),
     ];
+    if untried > 0 {
+        counts.insert(2, paint.bad(&format!("✗ {}", count(untried, "dead letter"))));
+    }
     if summary.usage.usd > 0.0 {
         counts.push(format!("${:.2}", summary.usage.usd));
     }
