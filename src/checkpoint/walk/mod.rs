@@ -10,6 +10,7 @@
 //!   the scope ([`Walk::beside`]): a revert moves such things away, it never deletes them.
 
 mod listing;
+mod outcome;
 mod result;
 mod scope;
 mod walker;

@@ -7,9 +7,10 @@ use std::io;
 use rayon::prelude::*;
 
 use super::listing::{Listed, Listing};
-use super::result::{Item, ItemKind, News, Walk, WalkedDir};
+use super::outcome::{Failure, Found, Outcome, Seen, Task, unreadable};
+use super::result::{ItemKind, News, Walk, WalkedDir};
 use super::scope::{Side, View};
-use crate::checkpoint::coverage::{Coverage, PathText};
+use crate::checkpoint::coverage::Coverage;
 use crate::checkpoint::entry::{Mode, Node};
 use crate::checkpoint::hash::ContentHash;
 use crate::checkpoint::ignore::{IgnoreFile, Rules, Source};
@@ -20,7 +21,7 @@ use crate::checkpoint::sensitive::{Sensitive, Suspicion, holds_private_key};
 use crate::checkpoint::stat_cache::{CachedDir, Known, StatCache};
 use crate::checkpoint::store::Holdings;
 use crate::checkpoint::tree::{Part, Tree};
-use crate::error::{Error, Result};
+use crate::error::Result;
 
 /// A directory with more entries than this is inspected by several threads.
 const LARGE_DIR: usize = 4096;
@@ -49,52 +50,6 @@ pub struct Baseline<'a> {
     pub rules: HashMap<&'a [u8], &'a [IgnoreFile]>,
     /// What was left out then.
     pub coverage: &'a Coverage,
-}
-
-/// A directory still to be entered.
-struct Task {
-    path: Box<[u8]>,
-    mode: Mode,
-    in_scope: bool,
-    now: Side,
-    before: Option<Side>,
-    /// The baseline does not know this directory.
-    is_new: bool,
-}
-
-/// What came of one directory.
-struct Outcome {
-    dir: WalkedDir,
-    /// In the order of the directories among the items.
-    tasks: Vec<Task>,
-    ignore_files: Vec<IgnoreFile>,
-    coverage: Coverage,
-    beside: Vec<TreePath>,
-    opened: Option<(TreePath, Mode)>,
-    failures: Vec<Failure>,
-}
-
-type Failure = (Box<[u8]>, io::Error);
-
-/// What came of one entry of a directory.
-enum Seen {
-    /// Nothing to say: not there any more, decree's own, out of scope.
-    Nothing,
-    InScope(Found),
-    Enter(Task),
-    IgnoredDir(TreePath),
-    IgnoredFile,
-    Sensitive(TreePath),
-    Special(TreePath),
-    Beside(TreePath),
-    Failed(Failure),
-}
-
-/// A file or link in scope.
-enum Found {
-    Same,
-    Known(Node),
-    News(News),
 }
 
 impl Walker<'_> {
@@ -451,46 +406,6 @@ struct Scope {
     before_below: Option<View>,
 }
 
-impl Outcome {
-    fn take(&mut self, name: &[u8], seen: Seen) {
-        match seen {
-            Seen::Nothing => {}
-            Seen::InScope(found) => {
-                let name = self.dir.name(name);
-                let kind = match found {
-                    Found::Same => ItemKind::Same,
-                    Found::Known(node) => {
-                        self.dir.known.push(node);
-                        ItemKind::Known(self.dir.known.len() as u32 - 1)
-                    }
-                    Found::News(news) => {
-                        self.dir.news.push(news);
-                        ItemKind::News(self.dir.news.len() as u32 - 1)
-                    }
-                };
-                self.dir.items.push(Item { name, kind });
-            }
-            Seen::Enter(task) => {
-                if !task.in_scope
-                    && let Ok(path) = TreePath::new(&*task.path)
-                {
-                    self.coverage.ignored_dirs.push(PathText(path));
-                }
-                // The number is given when the level is complete.
-                let name = self.dir.name(name);
-                self.dir.items.push(Item { name, kind: ItemKind::Dir(0) });
-                self.tasks.push(task);
-            }
-            Seen::IgnoredDir(path) => self.coverage.ignored_dirs.push(PathText(path)),
-            Seen::IgnoredFile => self.coverage.ignored_files += 1,
-            Seen::Sensitive(path) => self.coverage.sensitive.push(PathText(path)),
-            Seen::Special(path) => self.coverage.special.push(PathText(path)),
-            Seen::Beside(path) => self.beside.push(path),
-            Seen::Failed(failure) => self.failures.push(failure),
-        }
-    }
-}
-
 /// Whether `whole` is `name` in `dir`.
 fn is_joined(whole: &[u8], dir: &[u8], name: &[u8]) -> bool {
     match dir.is_empty() {
@@ -508,17 +423,4 @@ fn read_all(mut file: fs::File) -> io::Result<Vec<u8>> {
     let mut text = Vec::new();
     io::Read::read_to_end(&mut file, &mut text)?;
     Ok(text)
-}
-
-fn unreadable(failures: Vec<Failure>) -> Error {
-    let lines = failures
-        .iter()
-        .map(|(path, error)| {
-            let path = if path.is_empty() { &b"."[..] } else { path };
-            format!("{}: {error}", crate::checkpoint::quote::for_people(path))
-        })
-        .collect();
-    Error::integrity(format!("{} cannot be read", crate::figures::count(failures.len(), "path")))
-        .details(lines, 20)
-        .hint("make them readable, or leave them out with a line in .decreeignore")
 }
