@@ -1,13 +1,10 @@
 //! `decree process`
 
-use std::time::Duration;
-
-use super::work::Workshop;
+use super::work::{LimitArgs, Workshop};
 use super::{Context, Format};
 use crate::error::Result;
 use crate::message::Document;
-use crate::pipeline::{Selection, Settings, planned};
-use crate::project::parse_duration;
+use crate::pipeline::{Selection, planned};
 use crate::ui;
 
 /// Carry out every spec that is not processed yet
@@ -36,13 +33,8 @@ pub struct ProcessArgs {
     #[arg(long)]
     dry_run: bool,
 
-    /// Limit for each attempt (30s, 10m, 1h30m; 0 for none), whatever config and specs say
-    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
-    timeout: Option<Duration>,
-
-    /// Retries before a spec is given up, whatever the config says
-    #[arg(long, value_name = "N")]
-    max_retries: Option<u32>,
+    #[command(flatten)]
+    limits: LimitArgs,
 
     /// How to answer
     #[arg(long, value_enum, default_value_t)]
@@ -54,11 +46,10 @@ pub fn process(context: &Context, args: ProcessArgs) -> Result<u8> {
     if args.dry_run {
         return dry_run(context, &selection, args.format).map(|()| 0);
     }
-    let settings = Settings { timeout: args.timeout, max_retries: args.max_retries };
     let mut shop = Workshop::open(context, "process")?;
     let needed = routines_needed(&shop, &selection)?;
     shop.preflight(&needed)?;
-    let summary = shop.work(settings, |pipeline| pipeline.process(&selection));
+    let summary = shop.work(args.limits.settings(), |pipeline| pipeline.process(&selection));
     shop.tell(summary, args.format)
 }
 

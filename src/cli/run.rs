@@ -1,14 +1,11 @@
 //! `decree run`
 
-use std::io::{self, IsTerminal, Read};
-use std::time::Duration;
-
-use super::work::Workshop;
+use super::work::{LimitArgs, Workshop};
 use super::{Context, Format};
 use crate::error::{Error, IoContext, Kind, Result};
 use crate::message::{ChainId, Document, Inbox, MessageId, MessageName, is_spec};
-use crate::pipeline::{Pipeline, Settings};
-use crate::project::parse_duration;
+use crate::pipeline::Pipeline;
+use std::io::{self, IsTerminal, Read};
 
 /// What decree fills in itself.
 const DERIVED: [&str; 3] = ["id", "chain", "seq"];
@@ -36,13 +33,8 @@ pub struct RunArgs {
     #[arg(short = 'v', long = "var", value_name = "KEY=VALUE", value_parser = parse_field)]
     fields: Vec<(String, String)>,
 
-    /// Limit for each attempt (30s, 10m, 1h30m; 0 for none)
-    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
-    timeout: Option<Duration>,
-
-    /// Retries before the message is given up, whatever the config says
-    #[arg(long, value_name = "N")]
-    max_retries: Option<u32>,
+    #[command(flatten)]
+    limits: LimitArgs,
 
     /// How to answer
     #[arg(long, value_enum, default_value_t)]
@@ -83,10 +75,9 @@ pub fn run(context: &Context, args: RunArgs) -> Result<u8> {
     check_input(&shop, &document)?;
     let routine = document.get_text("routine");
     shop.preflight(routine.as_slice())?;
-    let settings = Settings { timeout: args.timeout, max_retries: args.max_retries };
     let inbox = Inbox::of(&shop.project.layout);
     let runs = shop.project.layout.runs();
-    let summary = shop.work(settings, |mut pipeline| {
+    let summary = shop.work(args.limits.settings(), |mut pipeline| {
         let (chain, dir) = ChainId::begin(&runs)?;
         let named = match given {
             Some(name) => Ok(name),

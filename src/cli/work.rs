@@ -2,6 +2,7 @@
 //! messages out the reporter and the closing words.
 
 use std::io::{self, IsTerminal};
+use std::time::Duration;
 
 use super::{Context, Format};
 use crate::checkpoint::workspace::Workspace;
@@ -11,9 +12,28 @@ use crate::pipeline::Summary;
 use crate::pipeline::events::Reporter;
 use crate::pipeline::{Pipeline, Settings, Unfinished};
 use crate::process;
-use crate::project::{Lock, Project};
+use crate::project::{Lock, Project, parse_duration};
 use crate::report::text::{self, Paint};
 use crate::ui::{Lines, Live};
+
+/// Limits that outrank what config, messages and specs say.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub struct LimitArgs {
+    /// Limit for each attempt (30s, 10m, 1h30m; 0 for none), whatever config and specs say
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    timeout: Option<Duration>,
+
+    /// Retries before a message is given up, whatever the config says
+    #[arg(long, value_name = "N")]
+    max_retries: Option<u32>,
+}
+
+impl LimitArgs {
+    /// For the pipeline.
+    pub fn settings(self) -> Settings {
+        Settings { timeout: self.timeout, max_retries: self.max_retries }
+    }
+}
 
 /// A project that this command has to itself.
 pub struct Workshop<'c> {

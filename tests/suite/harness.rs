@@ -246,3 +246,22 @@ pub fn assert_same(found: &Picture, expected: &Picture) {
     }
     assert!(differences.is_empty(), "the trees differ:\n{}", differences.join("\n"));
 }
+
+/// How long a loaded machine may take for anything.
+pub const LONG: std::time::Duration = std::time::Duration::from_secs(60);
+
+/// Waits until something is so.
+#[track_caller]
+pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let start = std::time::Instant::now();
+    while !is_so() {
+        assert!(start.elapsed() < LONG, "in vain: {what}");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+}
+
+/// Waits for a file that a script makes, with something in it.
+#[track_caller]
+pub fn wait_for(file: &Path) {
+    wait_until(&file.display().to_string(), || fs::metadata(file).is_ok_and(|file| file.len() > 0));
+}

@@ -16,16 +16,11 @@ mod surroundings;
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
 use std::process::{Child, Stdio};
-use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::harness::{Picture, Project, Said};
-
-/// How long a loaded machine may take for anything.
-const LONG: Duration = Duration::from_secs(60);
+use crate::harness::{Picture, Project, Said, wait_for, wait_until};
 
 /// A project with a few files, one routine (`develop`) and one spec; a routine that fails is not tried again.
 fn project(routine: &str) -> Project {
@@ -128,22 +123,6 @@ fn only_run(project: &Project) -> String {
 #[track_caller]
 fn result(project: &Project) -> Value {
     serde_json::from_slice(&project.read(format!("{}/result.json", only_run(project)))).unwrap()
-}
-
-/// Waits until something is so.
-#[track_caller]
-fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !is_so() {
-        assert!(start.elapsed() < LONG, "in vain: {what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
-/// Waits for a file with something in it.
-#[track_caller]
-fn wait_for(file: &Path) {
-    wait_until(&file.display().to_string(), || fs::metadata(file).is_ok_and(|file| file.len() > 0));
 }
 
 /// The end of a child, which has to come.

@@ -7,13 +7,10 @@ mod exec;
 mod leftovers;
 mod supervise;
 
+use crate::harness::{wait_for, wait_until};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
-
-/// How long a loaded machine may take for anything.
-const LONG: Duration = Duration::from_secs(60);
 
 /// For how long to sleep, as an argument to `sleep` that no other process has.
 fn unique_sleep() -> String {
@@ -37,20 +34,4 @@ fn has(process: &Path, token: &str) -> bool {
 /// How many processes have this in their arguments.
 fn alive(token: &str) -> usize {
     processes().filter(|process| has(process, token)).count()
-}
-
-/// Waits until something is so.
-#[track_caller]
-fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !is_so() {
-        assert!(start.elapsed() < LONG, "in vain: {what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
-/// Waits for a file that a script makes, with something in it.
-#[track_caller]
-fn wait_for(file: &Path) {
-    wait_until(&file.display().to_string(), || fs::metadata(file).is_ok_and(|metadata| metadata.len() > 0));
 }
