@@ -1,27 +1,31 @@
 #!/usr/bin/env bash
-# Work on decree itself: an AI coding tool carries out a spec, then everything that CI checks is checked.
+# Develop decree itself: an AI coding tool carries out a spec; the config's verify checks everything that CI checks.
+# needs: ai, cargo
 set -euo pipefail
 
 spec_file="${spec_file:-}"
-ai="${ai:-claude -p}"
+message_file="${message_file:-}"
+message_dir="${message_dir:-}"
 
-if ! command -v "${ai%% *}" >/dev/null; then
-  echo "develop: '${ai%% *}' is not installed; set ai= to the command of your AI coding tool" >&2
-  exit 1
-fi
+read -ra ai <<<"${DECREE_AI:-}"
 
-prompt="Work on this repository so that it fulfils ${spec_file}. Read docs/architecture.md first and keep it true.
-Every criterion in the spec has an id; a test in tests/suite must name it. Keep CHANGELOG.md.
-When you are done, \`.ci/run\` has to pass."
-if [ -f "${message_dir:-/nonexistent}/failure-context.md" ]; then
+prompt="Work on this repository so that it fulfils ${spec_file:-what the message below asks for}.
+Read docs/architecture.md first and keep it true. Every criterion in a spec has an id; a test in tests/suite must name it.
+Keep CHANGELOG.md. Do not edit specs/ or .decree/. When you are done, \`.ci/run\` has to pass.
+
+$(cat "$message_file")"
+
+last="$message_dir/attempts/$((DECREE_ATTEMPT - 1))/routine.log"
+if [ -s "$message_dir/failure-context.md" ]; then
   prompt+="
-Earlier attempts failed; this is what was learned:
-$(cat "${message_dir}/failure-context.md")"
+
+Earlier attempts failed and were put back; this is what was learned:
+$(cat "$message_dir/failure-context.md")"
+elif [ -s "$last" ]; then
+  prompt+="
+
+An earlier attempt failed; its changes are still in the tree. The end of its log:
+$(tail -n 60 "$last")"
 fi
 
-# shellcheck disable=SC2086 # the command may have arguments
-$ai "$prompt"
-
-cargo fmt --check
-cargo clippy --locked --all-targets -- -D warnings
-cargo test --locked
+"${ai[@]}" "$prompt"
