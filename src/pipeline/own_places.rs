@@ -3,12 +3,12 @@
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use crate::error::{IoContext, Result};
 use crate::fs::atomic::TEMPORARY;
-use crate::fs::random_hex;
+use crate::fs::{is_at, random_hex};
 
 /// The directories as they were, those above before those below.
 pub(super) struct Places {
@@ -154,12 +154,4 @@ impl Aside {
 
 pub(super) fn set_mode(path: &Path, mode: u32) -> Result<()> {
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).at("change the mode of", path)
-}
-
-/// Whether this very file is under that name.
-fn is_at(file: &File, path: &Path) -> bool {
-    match (file.metadata(), path.symlink_metadata()) {
-        (Ok(file), Ok(found)) => (file.dev(), file.ino()) == (found.dev(), found.ino()),
-        _ => false,
-    }
 }

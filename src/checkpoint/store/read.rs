@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek};
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, RwLock};
 
@@ -13,7 +13,7 @@ use super::write::Deposit;
 use crate::checkpoint::hash::{ContentHash, Hasher};
 use crate::error::{Error, IoContext, Result};
 use crate::fs::atomic::{self, TEMPORARY};
-use crate::fs::random_hex;
+use crate::fs::{is_at, random_hex};
 
 /// The content of every checkpoint of a project, or of several that share a `DECREE_STORE`.
 pub struct Store {
@@ -267,14 +267,6 @@ impl Store {
 fn most_held() -> usize {
     let limit = getrlimit(Resource::Nofile).current.unwrap_or(1024);
     usize::try_from(limit / 4).map_or(256, |quarter| quarter.min(256))
-}
-
-/// Whether this very file is under that name.
-fn is_at(file: &File, path: &Path) -> bool {
-    match (file.metadata(), path.symlink_metadata()) {
-        (Ok(file), Ok(found)) => (file.dev(), file.ino()) == (found.dev(), found.ino()),
-        _ => false,
-    }
 }
 
 fn pack_id(path: &Path) -> Option<ContentHash> {
