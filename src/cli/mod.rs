@@ -8,6 +8,7 @@ mod doctor;
 mod init;
 mod log;
 mod process;
+mod report;
 mod retry;
 mod revert;
 mod run;
@@ -57,6 +58,7 @@ enum Command {
     Process(process::ProcessArgs),
     Status(status::StatusArgs),
     Log(log::LogArgs),
+    Report(report::ReportArgs),
     Retry(retry::RetryArgs),
     Checkpoint(checkpoint::CheckpointArgs),
     Diff(diff::DiffArgs),
@@ -141,6 +143,7 @@ pub fn run(cli: Cli) -> u8 {
         Command::Process(args) => process::process(&context, args),
         Command::Status(args) => status::status(&context, &args).map(|()| 0),
         Command::Log(args) => log::log(&context, &args).map(|()| 0),
+        Command::Report(args) => report::report(&context, &args).map(|()| 0),
         Command::Retry(args) => retry::retry(&context, &args).map(|()| 0),
         Command::Checkpoint(args) => checkpoint::checkpoint(&context, args).map(|()| 0),
         Command::Diff(args) => diff::diff(&context, &args).map(|()| 0),

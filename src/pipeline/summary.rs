@@ -1,5 +1,7 @@
 //! `summary.json`: what the last `process` or `run` did. The input of every report.
 
+use std::fs;
+use std::io;
 use std::path::Path;
 use std::time::Duration;
 
@@ -8,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::budget::Usage;
 use super::result::{AttemptRecord, PutBack, RunResult};
 use super::verdict::Verdict;
-use crate::error::Result;
+use crate::error::{Error, IoContext, Result};
 use crate::fs::atomic;
 
 /// The version of the format.
@@ -136,6 +138,21 @@ impl Summary {
     /// Whether all that was asked for was done.
     pub fn all_kept(&self) -> bool {
         self.put_back == 0 && self.skipped == 0
+    }
+
+    /// Reads the file; `None` if there is none.
+    pub fn read(path: &Path) -> Result<Option<Summary>> {
+        let text = match fs::read(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            result => result.at("read", path)?,
+        };
+        let damaged = |error| Error::project(format!("{} is not a summary", path.display())).caused_by(error);
+        let value: serde_json::Value = serde_json::from_slice(&text).map_err(damaged)?;
+        if let Some(version) = value["version"].as_u64().filter(|version| *version > u64::from(VERSION)) {
+            return Err(Error::project(format!("{} is of version {version}", path.display()))
+                .hint("a newer decree wrote it, and can read it"));
+        }
+        serde_json::from_value(value).map(Some).map_err(damaged)
     }
 
     /// Writes the file.

@@ -1,3 +1,15 @@
-//! What is made of a summary: renderers that are pure; somebody else delivers.
+//! What is made of a summary and the runs it tells of: a renderer for each format, each of them pure. Somebody else
+//! loads ([`load`], with limits) and delivers.
 
+mod diff;
+pub mod json;
+pub mod junit;
+mod load;
+pub mod markdown;
+mod model;
+mod plain;
 pub mod text;
+
+pub use diff::{Diff, FileDiff};
+pub use load::{Limits, load};
+pub use model::{AttemptLog, Excerpt, Outcome, Report, RunFiles};

@@ -7,7 +7,7 @@
 mod binary;
 mod hunks;
 mod large;
-mod notes;
+pub(crate) mod notes;
 pub mod parse;
 pub mod rebuild;
 mod scan;

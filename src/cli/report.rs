@@ -1,0 +1,103 @@
+//! `decree report`
+
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use super::Context;
+use crate::error::{Error, IoContext, Result};
+use crate::fs::atomic;
+use crate::report::text::{self, Paint};
+use crate::report::{Limits, json, junit, load, markdown};
+
+/// Tell what the last `process` or `run` did, in the form that is asked for
+///
+/// Made from .decree/summary.json and the run directories beside it. What is missing of those is left out.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  decree report\n  decree report --format markdown >> \"$GITHUB_STEP_SUMMARY\"\n  decree report --format junit --output decree.xml"
+)]
+pub struct ReportArgs {
+    /// In which form
+    #[arg(long, value_enum, default_value_t)]
+    format: ReportFormat,
+
+    /// Write to this file instead of standard output
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+
+    /// A summary from elsewhere; its runs are looked for in runs/ beside it
+    #[arg(long, value_name = "FILE")]
+    summary: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+enum ReportFormat {
+    /// The closing words of `process`
+    #[default]
+    Text,
+    /// For a step summary or a comment: at most 60,000 bytes
+    Markdown,
+    /// The summary as it is
+    Json,
+    /// A test case for each spec
+    Junit,
+}
+
+impl ReportFormat {
+    /// How much of the runs it needs.
+    fn limits(self) -> Limits {
+        match self {
+            ReportFormat::Text | ReportFormat::Json => Limits::NOTHING,
+            ReportFormat::Markdown | ReportFormat::Junit => Limits::EXCERPTS,
+        }
+    }
+}
+
+pub fn report(context: &Context, args: &ReportArgs) -> Result<()> {
+    let path = match &args.summary {
+        Some(path) => context.directory.join(path),
+        None => {
+            let project = context.project()?;
+            context.tell_unfinished(&project);
+            project.layout.summary()
+        }
+    };
+    let report = load(&path, args.format.limits())?.ok_or_else(|| missing(&path, args.summary.is_some()))?;
+    let colors = args.output.is_none() && context.ui.colors_output();
+    let text = match args.format {
+        ReportFormat::Text => text::closing(&report.summary, Paint(colors)),
+        ReportFormat::Markdown => markdown::render(&report, markdown::BUDGET),
+        ReportFormat::Json => json::render(&report),
+        ReportFormat::Junit => junit::render(&report),
+    };
+    match &args.output {
+        Some(output) => write(&context.directory.join(output), &text),
+        None => context.ui.print(&text),
+    }
+}
+
+/// Writes a file whole or not at all; a device or a pipe, such as `/dev/stdout`, is written to.
+fn write(output: &Path, text: &str) -> Result<()> {
+    match fs::metadata(output) {
+        Ok(found) if found.is_file() => {
+            atomic::write(&output.canonicalize().at("find", output)?, text.as_bytes())
+        }
+        Ok(found) if found.is_dir() => Err(Error::failed(format!("{} is a directory", output.display()))),
+        Ok(_) => {
+            let mut file = OpenOptions::new().write(true).open(output).at("open", output)?;
+            file.write_all(text.as_bytes()).at("write", output)
+        }
+        Err(_) if output.file_name().is_some() => atomic::write(output, text.as_bytes()),
+        Err(error) => Err(error).at("write", output),
+    }
+}
+
+fn missing(path: &Path, named: bool) -> Error {
+    match named {
+        true => Error::project(format!("there is no {}", path.display()))
+            .hint("`decree process` writes .decree/summary.json; an artifact holds it beside runs/"),
+        false => Error::project("nothing to report: nothing has been processed here yet")
+            .hint("`decree process` carries out the specs and writes .decree/summary.json"),
+    }
+}

@@ -1,0 +1,203 @@
+//! A `changes.diff` as people read it: file by file, hunk by hunk. For applying one there is
+//! [`crate::checkpoint::patch::parse`], which is strict; this takes what it gets, because the diff may be cut.
+
+use std::io::{self, BufRead, Read};
+
+use serde::Serialize;
+
+use crate::checkpoint::entry::Node;
+use crate::checkpoint::patch::notes::{BINARY_END, Note};
+use crate::checkpoint::quote;
+
+/// A line is read in pieces of at most this size: it may be a gigabyte long.
+const PIECE: u64 = 64 * 1024;
+
+/// A diff, or its beginning.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Diff {
+    /// In the order of their paths.
+    pub files: Vec<FileDiff>,
+    /// Whether the rest did not fit.
+    pub cut: bool,
+}
+
+/// What a diff says of one path.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct FileDiff {
+    /// Quoted if it has to be, as in `summary.json`.
+    pub path: String,
+    /// What git's format has no words for: a binary content, a directory, an unusual mode.
+    pub note: String,
+    /// From `diff --git` to `+++`.
+    pub head: String,
+    /// Each from its `@@` on. Whatever bytes they had, this is text.
+    pub hunks: Vec<String>,
+}
+
+/// Where in a section the reader is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum At {
+    Between,
+    Head,
+    Hunk,
+    Binary,
+}
+
+impl Diff {
+    /// Reads a diff as far as `limit` bytes of text go. The content of binary files is skipped and does not count.
+    pub fn read(mut reader: impl BufRead, limit: usize) -> io::Result<Diff> {
+        let mut diff = Diff::default();
+        let mut at = At::Between;
+        let mut again = String::new();
+        let (mut kept, mut begins) = (0, true);
+        let mut bytes = Vec::new();
+        loop {
+            bytes.clear();
+            if reader.by_ref().take(PIECE).read_until(b'\n', &mut bytes)? == 0 {
+                return Ok(diff);
+            }
+            let starts_line = std::mem::replace(&mut begins, bytes.ends_with(b"\n"));
+            if at == At::Binary {
+                if starts_line && bytes == BINARY_END.as_bytes() {
+                    at = At::Between;
+                }
+                continue;
+            }
+            kept += bytes.len();
+            if kept > limit {
+                diff.cut = true;
+                return Ok(diff);
+            }
+            if starts_line {
+                at = diff.begin_line(at, &bytes, &mut again);
+            }
+            diff.add(at, &String::from_utf8_lossy(&bytes), &mut again);
+        }
+    }
+
+    /// Decides where a new line belongs.
+    fn begin_line(&mut self, at: At, line: &[u8], again: &mut String) -> At {
+        if let Some(note) = Note::parse(line.strip_suffix(b"\n").unwrap_or(line)) {
+            return note.map_or(At::Between, |note| self.begin_file(note));
+        }
+        let Some(file) = self.files.last_mut() else {
+            return At::Between;
+        };
+        match at {
+            _ if line.starts_with(b"diff --git ") => At::Head,
+            At::Head | At::Hunk if line.starts_with(b"@@ ") => {
+                file.hunks.push(std::mem::take(again));
+                At::Hunk
+            }
+            _ if line.starts_with(b"#") => At::Between,
+            at => at,
+        }
+    }
+
+    fn begin_file(&mut self, note: Note) -> At {
+        let (path, text, next) = match note {
+            Note::End { .. } => return At::Between,
+            Note::File { path, .. } => (path, String::new(), At::Between),
+            Note::Mode { path, old, new } => {
+                let mode = |mode: Option<_>| mode.map_or("-".to_owned(), |mode| format!("{mode}"));
+                (path, format!("mode {} → {}", mode(old), mode(new)), At::Between)
+            }
+            Note::Dir { path, old, new } => (path, directory(old.is_some(), new.is_some()), At::Between),
+            Note::Binary { path, old, new } => (path, binary(old.as_ref(), new.as_ref()), At::Binary),
+        };
+        let path = quote::in_json(path.as_bytes());
+        match self.files.last_mut().filter(|file| file.path == path) {
+            Some(file) => file.note = text,
+            None => self.files.push(FileDiff { path: path.into_owned(), note: text, ..FileDiff::default() }),
+        }
+        next
+    }
+
+    fn add(&mut self, at: At, text: &str, again: &mut String) {
+        let Some(file) = self.files.last_mut() else {
+            return;
+        };
+        match (at, file.hunks.last_mut()) {
+            (At::Hunk, Some(hunk)) => hunk.push_str(text),
+            // A file that became a link has a second head, which belongs to the hunk that follows.
+            (At::Head, Some(_)) => again.push_str(text),
+            (At::Head, None) => file.head.push_str(text),
+            _ => {}
+        }
+    }
+}
+
+fn directory(was: bool, is: bool) -> String {
+    match (was, is) {
+        (false, true) => "a new empty directory",
+        (true, false) => "an empty directory is gone",
+        _ => "a directory's mode",
+    }
+    .to_owned()
+}
+
+fn binary(old: Option<&Node>, new: Option<&Node>) -> String {
+    let size = |node: Option<&Node>| {
+        let size = node.and_then(Node::content).map(|(_, size)| size);
+        size.map_or("nothing".to_owned(), crate::figures::bytes)
+    };
+    format!("binary: {} → {}", size(old), size(new))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HASH: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+
+    fn sample() -> String {
+        let file = format!("old={HASH} new={HASH} size=1:2 mode=100644:100644");
+        format!(
+            "# decree-diff 1\n\
+             # decree-binary \"logo\" {file}\n# old\n# AAAA\n# new\n# AAAA\n# end\n\
+             # decree-file \"src/a b\" {file}\ndiff --git \"a/src/a b\" \"b/src/a b\"\n--- \"a/src/a b\"\n+++ \"b/src/a b\"\n\
+             @@ -1,2 +1,2 @@\n--- an SQL comment\n+++ one more\n@@ -9 +9 @@\n-x\n+y\n\\ No newline at end of file\n\
+             # decree-dir \"tmp\" old=- new=755\n\
+             # decree-end changes=3 sha256={HASH}\n"
+        )
+    }
+
+    #[test]
+    fn a_diff_falls_into_files_and_hunks() {
+        let diff = Diff::read(sample().as_bytes(), 1 << 20).unwrap();
+        let paths: Vec<&str> = diff.files.iter().map(|file| file.path.as_str()).collect();
+        assert_eq!(paths, ["logo", "src/a b", "tmp"]);
+        assert_eq!((diff.files[0].note.as_str(), diff.files[0].hunks.len()), ("binary: 1 B → 2 B", 0));
+        assert_eq!(diff.files[1].head.lines().count(), 3);
+        assert_eq!(
+            diff.files[1].hunks,
+            [
+                "@@ -1,2 +1,2 @@\n--- an SQL comment\n+++ one more\n",
+                "@@ -9 +9 @@\n-x\n+y\n\\ No newline at end of file\n"
+            ]
+        );
+        assert_eq!(diff.files[2].note, "a new empty directory");
+        assert!(!diff.cut);
+    }
+
+    #[test]
+    fn a_diff_of_any_bytes_is_read_as_far_as_the_limit_goes() {
+        for limit in 0..sample().len() {
+            let diff = Diff::read(sample().as_bytes(), limit).unwrap();
+            let size: usize = diff.files.iter().flat_map(|file| &file.hunks).map(String::len).sum();
+            assert!(size <= limit);
+        }
+        assert!(Diff::read(sample().as_bytes(), 200).unwrap().cut);
+        let noise: Vec<u8> = (0..100_000u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+        Diff::read(noise.as_slice(), 1 << 20).unwrap();
+    }
+
+    #[test]
+    fn a_line_longer_than_a_piece_stays_in_its_hunk() {
+        let long = format!("+{}# decree-end\n", "x".repeat(3 * PIECE as usize));
+        let text = sample().replace("+y\n", &long);
+        let diff = Diff::read(text.as_bytes(), 1 << 20).unwrap();
+        assert!(diff.files[1].hunks[1].contains(&long));
+        assert_eq!(diff.files.len(), 3);
+    }
+}

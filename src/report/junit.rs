@@ -1,0 +1,138 @@
+//! A report as JUnit XML, which every CI can show: a test case for each message.
+//!
+//! XML 1.0 has no way to say most control characters, not even escaped, so they are left out.
+
+use std::fmt::Write;
+
+use super::model::{Outcome, Report, RunFiles};
+use super::plain::{last_lines, plain};
+use super::text::verdict_words;
+use crate::pipeline::MessageSummary;
+
+/// How much of a log stands in a failure.
+const LINES: usize = 100;
+
+/// The document.
+pub fn render(report: &Report) -> String {
+    let summary = &report.summary;
+    let counts = format!(
+        "tests=\"{}\" failures=\"{}\" errors=\"0\" skipped=\"{}\" time=\"{}\"",
+        summary.messages.len(),
+        summary.put_back,
+        summary.skipped,
+        seconds(summary.duration_ms),
+    );
+    let mut out = format!(
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"decree\" {counts}>\n  \
+         <testsuite name=\"decree {}\" {counts} timestamp=\"{}\">\n",
+        attribute(&summary.command),
+        attribute(summary.started_at.trim_end_matches('Z')),
+    );
+    for (message, files) in report.messages() {
+        case(&mut out, message, files);
+    }
+    out.push_str("  </testsuite>\n</testsuites>\n");
+    out
+}
+
+fn case(out: &mut String, message: &MessageSummary, files: &RunFiles) {
+    let (name, time) = (attribute(&message.name), seconds(message.duration_ms));
+    let _ = write!(out, "    <testcase classname=\"decree\" name=\"{name}\" time=\"{time}\"");
+    let told = format!("{}: {}", verdict_words(message), message.reason);
+    let told = attribute(told.trim_end_matches([':', ' ']));
+    match Outcome::of(message) {
+        Outcome::Kept => out.push_str("/>\n"),
+        Outcome::Skipped => {
+            let _ = writeln!(out, ">\n      <skipped message=\"{told}\"/>\n    </testcase>");
+        }
+        Outcome::PutBack => {
+            let kind = message.verdict.word();
+            let _ = writeln!(
+                out,
+                ">\n      <failure message=\"{told}\" type=\"{kind}\">{}</failure>\n    </testcase>",
+                content(&story(message, files))
+            );
+        }
+    }
+}
+
+/// How each attempt ended, what to do next, and the last that was said.
+fn story(message: &MessageSummary, files: &RunFiles) -> String {
+    let mut text = super::text::failure(message, super::text::Paint(false));
+    let lines = files.last_log().map_or_else(Vec::new, |log| last_lines(log, LINES));
+    if !lines.is_empty() {
+        let _ = write!(text, "\nthe end of the log:\n{}\n", lines.join("\n"));
+    }
+    text
+}
+
+fn seconds(millis: u64) -> String {
+    format!("{}.{:03}", millis / 1000, millis % 1000)
+}
+
+/// Whether XML 1.0 can say this at all.
+fn is_char(c: char) -> bool {
+    matches!(c, '\t' | '\n' | '\r' | ' '..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'..)
+}
+
+fn content(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in plain(text).chars().filter(|c| is_char(*c)) {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+fn attribute(text: &str) -> String {
+    content(text).replace('"', "&quot;").replace('\n', "&#10;").replace('\t', "&#9;")
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::pipeline::{Summary, Verdict};
+    use crate::report::model::{AttemptLog, Excerpt};
+
+    fn failed(name: &str, log: &str) -> Report {
+        let mut summary = Summary::new("process");
+        summary.add(MessageSummary {
+            reason: name.to_owned(),
+            ..MessageSummary::without_run(name.to_owned(), Verdict::FailedReverted)
+        });
+        summary.add(MessageSummary::without_run("later".to_owned(), Verdict::Skipped));
+        let mut report = Report::new(summary);
+        let end = Excerpt { text: log.to_owned(), left_out: 0 };
+        report.runs[0].logs.push(AttemptLog { attempt: 1, end });
+        report
+    }
+
+    /// REP-05.
+    #[test]
+    fn a_hostile_log_is_still_xml_and_is_read_back() {
+        let log = "]]> <![CDATA[ &amp; </failure> \0 \u{1b}[31mred\u{1b}[0m \u{ffff} \u{fffe} \u{b}last";
+        let text = render(&failed("a<b>\"&\n'c", log));
+        let document = roxmltree::Document::parse(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+        let case = document.descendants().find(|node| node.has_tag_name("testcase")).unwrap();
+        assert_eq!(case.attribute("name"), Some("a<b>\"&\n'c"));
+        let failure = case.first_element_child().unwrap();
+        assert_eq!(failure.attribute("type"), Some("failed-reverted"));
+        assert!(failure.text().unwrap().contains("]]> <![CDATA[ &amp; </failure>  red   last"), "{text}");
+        assert_eq!(document.descendants().filter(|node| node.has_tag_name("skipped")).count(), 1);
+    }
+
+    proptest! {
+        /// REP-05.
+        #[test]
+        fn whatever_a_routine_prints_the_document_is_xml(name in any::<String>(), log in any::<String>()) {
+            let text = render(&failed(&name, &log));
+            prop_assert!(roxmltree::Document::parse(&text).is_ok(), "{text}");
+        }
+    }
+}

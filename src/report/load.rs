@@ -1,0 +1,191 @@
+//! Loads what reports are made of: `summary.json`, and the `runs/` beside it as far as they are there.
+//!
+//! Run directories hold what routines wrote, and may come out of an archive. So no link is followed, nothing but regular
+//! files is opened, and nothing is read beyond its limit.
+
+use std::fs::File;
+use std::io::{self, BufReader, Read, Seek, SeekFrom};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+
+use rustix::fs::{CWD, Mode, OFlags};
+
+use super::diff::Diff;
+use super::model::{AttemptLog, Excerpt, Report, RunFiles};
+use crate::error::Result;
+use crate::message::MessageId;
+use crate::pipeline::{MessageSummary, Summary};
+
+/// How much is loaded, in bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Of one diff.
+    pub diff: usize,
+    /// Of all diffs.
+    pub diffs: usize,
+    /// Of one log: its end.
+    pub log: u64,
+    /// Of all logs.
+    pub logs: u64,
+    /// Whether the logs of all attempts are wanted, and not only the last one's.
+    pub every_attempt: bool,
+}
+
+impl Limits {
+    /// Nothing but the summary.
+    pub const NOTHING: Limits = Limits { diff: 0, diffs: 0, log: 0, logs: 0, every_attempt: false };
+
+    /// For a report that shows excerpts.
+    pub const EXCERPTS: Limits =
+        Limits { diff: 1 << 20, diffs: 32 << 20, log: 32 << 10, logs: 32 << 20, every_attempt: false };
+
+    /// For a report that shows everything that a browser can bear.
+    pub const PAGE: Limits =
+        Limits { diff: 16 << 20, diffs: 48 << 20, log: 512 << 10, logs: 16 << 20, every_attempt: true };
+}
+
+/// How much of `failure-context.md` is loaded.
+const CONTEXT: u64 = 128 << 10;
+/// What a routine's log may be called.
+const LOGS: [&str; 2] = ["routine.log", "papermill.log"];
+const DIRECTORY: OFlags =
+    OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+/// A FIFO is opened without waiting, and then not read.
+const FILE: OFlags = OFlags::RDONLY.union(OFlags::NOFOLLOW).union(OFlags::NONBLOCK).union(OFlags::CLOEXEC);
+
+/// Loads a summary and what is beside it. A run that cannot be found or read is a report with less in it, not an error.
+pub fn load(summary: &Path, mut limits: Limits) -> Result<Option<Report>> {
+    let Some(found) = Summary::read(summary)? else {
+        return Ok(None);
+    };
+    let mut report = Report::new(found);
+    let runs = summary.parent().unwrap_or(Path::new("")).join("runs");
+    for (message, files) in report.summary.messages.iter().zip(&mut report.runs) {
+        let id = message.id.as_deref().and_then(MessageId::parse);
+        let dir = id
+            .and_then(|id| rustix::fs::openat(CWD, runs.join(id.to_string()), DIRECTORY, Mode::empty()).ok());
+        if let Some(dir) = dir {
+            *files = run(&dir, message, &mut limits);
+        }
+    }
+    Ok(Some(report))
+}
+
+fn run(dir: &OwnedFd, message: &MessageSummary, limits: &mut Limits) -> RunFiles {
+    let diff = open(dir, "changes.diff")
+        .filter(|_| limits.diff > 0)
+        .and_then(|file| Diff::read(BufReader::new(file), limits.diff.min(limits.diffs)).ok());
+    if let Some(diff) = &diff {
+        let size = diff.files.iter().flat_map(|file| &file.hunks).map(String::len).sum();
+        limits.diffs = limits.diffs.saturating_sub(size);
+    }
+    let last = message.attempts.last().map(|attempt| attempt.number);
+    let wanted = message.attempts.iter().map(|attempt| attempt.number);
+    let wanted = wanted.filter(|number| limits.every_attempt || Some(*number) == last);
+    let mut logs = Vec::new();
+    for attempt in wanted.collect::<Vec<_>>() {
+        let own = attempt_dir(dir, attempt);
+        let found = own.as_ref().and_then(open_log).or_else(|| {
+            let is_last = Some(attempt) == last;
+            is_last.then(|| open_log(dir)).flatten()
+        });
+        let room = limits.log.min(limits.logs);
+        if let Some(end) = found.filter(|_| room > 0).and_then(|file| end(file, room).ok()) {
+            limits.logs -= end.text.len().min(room as usize) as u64;
+            logs.push(AttemptLog { attempt, end });
+        }
+    }
+    let failure_context = open(dir, "failure-context.md")
+        .filter(|_| limits.log > 0)
+        .and_then(|file| beginning(file, CONTEXT).ok());
+    RunFiles { diff, logs, failure_context }
+}
+
+fn attempt_dir(dir: &OwnedFd, attempt: u32) -> Option<OwnedFd> {
+    let attempts = rustix::fs::openat(dir.as_fd(), "attempts", DIRECTORY, Mode::empty()).ok()?;
+    rustix::fs::openat(&attempts, attempt.to_string(), DIRECTORY, Mode::empty()).ok()
+}
+
+fn open_log(dir: &OwnedFd) -> Option<File> {
+    LOGS.iter().find_map(|name| open(dir, name))
+}
+
+fn open(dir: &OwnedFd, name: &str) -> Option<File> {
+    let file = File::from(rustix::fs::openat(dir.as_fd(), name, FILE, Mode::empty()).ok()?);
+    file.metadata().ok().filter(|metadata| metadata.is_file()).map(|_| file)
+}
+
+fn beginning(mut file: File, limit: u64) -> io::Result<Excerpt> {
+    let size = file.metadata()?.len();
+    let mut bytes = Vec::new();
+    file.by_ref().take(limit).read_to_end(&mut bytes)?;
+    let left_out = size.saturating_sub(bytes.len() as u64);
+    Ok(Excerpt { text: String::from_utf8_lossy(&bytes).into_owned(), left_out })
+}
+
+/// The end of a file, from the beginning of a line.
+fn end(mut file: File, limit: u64) -> io::Result<Excerpt> {
+    let size = file.metadata()?.len();
+    let mut left_out = size.saturating_sub(limit);
+    file.seek(SeekFrom::Start(left_out))?;
+    let mut bytes = Vec::new();
+    file.by_ref().take(limit).read_to_end(&mut bytes)?;
+    if left_out > 0
+        && let Some(newline) = memchr::memchr(b'\n', &bytes)
+    {
+        bytes.drain(..=newline);
+        left_out += newline as u64 + 1;
+    }
+    Ok(Excerpt { text: String::from_utf8_lossy(&bytes).into_owned(), left_out })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+    use crate::pipeline::Verdict;
+
+    const ID: &str = "2026111603120000-0";
+
+    fn sample() -> (tempfile::TempDir, std::path::PathBuf) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("summary.json");
+        let mut summary = Summary::new("process");
+        for id in [ID, "../../etc-0", "2026111603120000-1"] {
+            let message = MessageSummary::without_run("x".to_owned(), Verdict::Success);
+            summary.add(MessageSummary { id: Some(id.to_owned()), ..message });
+        }
+        summary.write(&path).unwrap();
+        fs::create_dir_all(dir.path().join("runs").join(ID)).unwrap();
+        (dir, path)
+    }
+
+    #[test]
+    fn no_link_is_followed_and_no_pipe_is_waited_for() {
+        let (dir, path) = sample();
+        let run = dir.path().join("runs").join(ID);
+        fs::write(dir.path().join("secret"), "secret").unwrap();
+        symlink("../../secret", run.join("failure-context.md")).unwrap();
+        let pipe = run.join("changes.diff");
+        rustix::fs::mknodat(CWD, pipe, rustix::fs::FileType::Fifo, Mode::RWXU, 0).unwrap();
+        let report = load(&path, Limits::PAGE).unwrap().unwrap();
+        assert_eq!(report.runs, vec![RunFiles::default(); 3]);
+    }
+
+    #[test]
+    fn of_a_long_log_the_end_is_loaded_from_the_beginning_of_a_line() {
+        let (dir, _) = sample();
+        let path = dir.path().join("log");
+        fs::write(&path, b"first\nsecond\nthird\xff\n").unwrap();
+        let end = end(File::open(&path).unwrap(), 12).unwrap();
+        assert_eq!((end.text.as_str(), end.left_out), ("third\u{fffd}\n", 13));
+    }
+
+    #[test]
+    fn without_a_summary_there_is_no_report() {
+        let dir = tempfile::tempdir().unwrap();
+        assert!(load(&dir.path().join("summary.json"), Limits::NOTHING).unwrap().is_none());
+    }
+}

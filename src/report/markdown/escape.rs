@@ -1,0 +1,65 @@
+//! Foreign text in Markdown.
+
+use crate::report::plain::plain;
+
+/// Breaks what GitHub and its kin would turn into a mention or a link, and is not seen. They look at the text after
+/// Markdown and HTML are resolved, so that no escape of those would help.
+const BREAK: char = '\u{200b}';
+
+/// Text on one line that means nothing in Markdown, in a table's cell or in HTML, and neither mentions nor links. At most
+/// `longest` characters of it.
+pub fn inline(text: &str, longest: usize) -> String {
+    let text = plain(text);
+    let mut out = String::with_capacity(text.len());
+    for (number, c) in text.trim().chars().enumerate() {
+        if number == longest {
+            out.push('…');
+            break;
+        }
+        match c {
+            '\n' | '\t' | '\u{2028}' | '\u{2029}' => out.push(' '),
+            // Inside a block of HTML backslashes do not escape; entities work everywhere.
+            '&' | '<' | '>' | '"' | '\'' | '\\' | '`' | '*' | '_' | '[' | ']' | '|' | '~' | '$' => {
+                out.push_str(&format!("&#{};", c as u32));
+            }
+            '@' | '#' | '!' | ':' => out.extend([c, BREAK]),
+            '.' if out.ends_with("www") || out.ends_with("WWW") => out.extend([BREAK, c]),
+            '-' if out.ends_with("GH") || out.ends_with("gh") => out.extend([c, BREAK]),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// A fence that nothing in the text can close.
+pub fn fence(text: &str) -> String {
+    let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
+    "`".repeat((longest + 1).max(3))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// REP-04.
+    #[test]
+    fn foreign_text_is_only_text() {
+        for (text, expected) in [
+            ("a|b`c`", "a&#124;b&#96;c&#96;"),
+            ("<b>&lt;[x](y)", "&#60;b&#62;&#38;lt;&#91;x&#93;(y)"),
+            ("@octocat fixes #12", "@\u{200b}octocat fixes #\u{200b}12"),
+            ("https://x.y www.x.y GH-1", "https:\u{200b}//x.y www\u{200b}.x.y GH-\u{200b}1"),
+            ("two\nlines\u{1b}[31m", "two lines"),
+        ] {
+            assert_eq!(inline(text, 100), expected);
+        }
+        assert_eq!(inline("abcdef", 3), "abc…");
+    }
+
+    /// REP-04.
+    #[test]
+    fn a_fence_is_longer_than_what_is_in_it() {
+        assert_eq!(fence(""), "```");
+        assert_eq!(fence("a ```` b ```"), "`````");
+    }
+}

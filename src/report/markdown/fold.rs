@@ -1,0 +1,260 @@
+//! What is folded: a diff, or why something failed. Each takes the room it is given, or is not there.
+
+use std::fmt::Write;
+
+use super::escape::{fence, inline};
+use super::share::share;
+use crate::checkpoint::quote;
+use crate::figures::count;
+use crate::message::MessageId;
+use crate::pipeline::{FileChange, MessageSummary};
+use crate::report::diff::{Diff, FileDiff};
+use crate::report::plain::{cut, last_lines, plain};
+
+/// How many lines of a log are shown.
+const LOG_LINES: usize = 20;
+/// How long each of them may be, in bytes.
+const LOG_LINE: usize = 400;
+/// How many attempts are told of.
+const ATTEMPTS: usize = 10;
+/// How many paths stand in the line of a fold.
+const PATHS: usize = 3;
+/// The longest name or path, in characters.
+pub const NAME: usize = 100;
+/// The longest sentence, in characters.
+const SENTENCE: usize = 300;
+/// A hunk is shown in part only if this many lines of it fit.
+const WORTH_IT: usize = 5;
+
+/// One fold.
+pub enum Fold<'r> {
+    /// What was changed and kept.
+    Change(&'r MessageSummary, &'r Diff),
+    /// Why it failed, and the end of the log.
+    Failure(&'r MessageSummary, Option<&'r str>),
+}
+
+impl Fold<'_> {
+    /// About how much room it would fill.
+    pub fn wants(&self) -> usize {
+        match self {
+            Fold::Change(_, diff) => 500 + diff.files.iter().map(size).sum::<usize>(),
+            Fold::Failure(_, log) => 1000 + log.map_or(0, |log| log.len().min(LOG_LINES * LOG_LINE)),
+        }
+    }
+
+    /// The text, no longer than `room`; nothing if not even its frame fits.
+    pub fn render(&self, room: usize) -> String {
+        match self {
+            Fold::Change(message, diff) => change(message, diff, room),
+            Fold::Failure(message, log) => failure(message, *log, room),
+        }
+    }
+}
+
+/// The id, if it is one: only then may it stand in a command.
+pub fn id(message: &MessageSummary) -> Option<String> {
+    message.id.as_deref().and_then(MessageId::parse).map(|id| id.to_string())
+}
+
+fn folded(title: &str, body: &str) -> String {
+    // Without the empty line, what follows would be HTML and not Markdown.
+    format!("<details><summary>{title}</summary>\n\n{body}\n</details>\n\n")
+}
+
+fn size(file: &FileDiff) -> usize {
+    file.head.len() + file.note.len() + file.hunks.iter().map(String::len).sum::<usize>() + 8
+}
+
+fn change(message: &MessageSummary, diff: &Diff, room: usize) -> String {
+    let title = format!("{}: {}", inline(&message.name, NAME), inline_paths(&message.files));
+    let files: Vec<Vec<String>> = diff.files.iter().map(parts).collect();
+    let marks = files.iter().flatten().map(|part| fence(part)).max().unwrap_or_else(|| "```".to_owned());
+    let body = |text: &str, note: &str| folded(&title, &format!("{marks}diff\n{text}{marks}\n{note}"));
+    let total = message.files.len().max(diff.files.len());
+    let longest_note = left_out(message, total, total);
+    let Some(free) = room.checked_sub(body("", &longest_note).len()) else {
+        return String::new();
+    };
+    let wants: Vec<usize> = files.iter().map(|parts| parts.iter().map(String::len).sum()).collect();
+    let mut whole = 0;
+    let pieces = share(free, &wants, |index, room| {
+        let (text, complete) = shown_parts(&files[index], room);
+        whole += usize::from(complete && !(diff.cut && index + 1 == files.len()));
+        text
+    });
+    let shown = pieces.iter().filter(|piece| !piece.is_empty()).count();
+    if shown == 0 {
+        return String::new();
+    }
+    body(&pieces.concat(), &left_out(message, total - shown, shown - whole.min(shown)))
+}
+
+fn inline_paths(files: &[FileChange]) -> String {
+    let one = |file: &FileChange| {
+        let path = inline(&quote::one_line(&file.path), NAME);
+        match file.binary {
+            true => format!("{path} binary"),
+            false => format!("{path} +{} −{}", file.added, file.removed),
+        }
+    };
+    let mut named: Vec<String> = files.iter().take(PATHS).map(one).collect();
+    if files.len() > PATHS {
+        named.push(format!("{} more", files.len() - PATHS));
+    }
+    named.join(", ")
+}
+
+/// A file as its head and its hunks, each ending with a newline.
+fn parts(file: &FileDiff) -> Vec<String> {
+    let mut head = plain(&file.head);
+    if !file.note.is_empty() || file.hunks.is_empty() {
+        let note = if file.note.is_empty() { "no lines changed" } else { &file.note };
+        let _ = writeln!(head, "# {}: {}", plain(&quote::one_line(&file.path)), plain(note));
+    }
+    let mut parts = vec![head];
+    parts.extend(file.hunks.iter().map(|hunk| plain(hunk)));
+    for part in &mut parts {
+        if !part.is_empty() && !part.ends_with('\n') {
+            part.push('\n');
+        }
+    }
+    parts
+}
+
+/// As much of a file as fits, up to the end of a hunk, and whether that is all. Of a file whose first hunk is too long,
+/// such as a new one, the beginning.
+fn shown_parts(parts: &[String], room: usize) -> (String, bool) {
+    if parts.iter().map(String::len).sum::<usize>() <= room {
+        return (parts.concat(), true);
+    }
+    let (head, hunks) = parts.split_first().expect("a file has a head");
+    let note = |lines: usize, hunks: usize| match (lines, hunks) {
+        (0, hunks) => format!("… {} left out\n", count(hunks, "hunk")),
+        (lines, 0) => format!("… {} of this hunk left out\n", count(lines, "line")),
+        (lines, hunks) => {
+            format!("… {} of this hunk and {} left out\n", count(lines, "line"), count(hunks, "hunk"))
+        }
+    };
+    let longest = note(parts.iter().map(String::len).sum(), hunks.len()).len();
+    let Some(mut free) = room.checked_sub(head.len() + longest) else {
+        return (String::new(), false);
+    };
+    let mut text = head.clone();
+    let mut shown = 0;
+    for hunk in hunks.iter().take_while(|hunk| {
+        let fits = hunk.len() <= free;
+        free -= if fits { hunk.len() } else { 0 };
+        fits
+    }) {
+        text.push_str(hunk);
+        shown += 1;
+    }
+    if shown > 0 {
+        text.push_str(&note(0, hunks.len() - shown));
+        return (text, false);
+    }
+    let Some(first) = hunks.first() else {
+        return (String::new(), false);
+    };
+    let mut lines = first.split_inclusive('\n');
+    let mut taken = 0;
+    for line in lines.by_ref() {
+        if line.len() > free {
+            break;
+        }
+        free -= line.len();
+        text.push_str(line);
+        taken += 1;
+    }
+    if taken < WORTH_IT {
+        return (String::new(), false);
+    }
+    text.push_str(&note(first.lines().count() - taken, hunks.len() - 1));
+    (text, false)
+}
+
+/// What is not shown of a change, and how to get it.
+fn left_out(message: &MessageSummary, files: usize, in_part: usize) -> String {
+    let what = match (files, in_part) {
+        (0, 0) => return String::new(),
+        (0, part) => format!("{} shown in part", count(part, "file")),
+        (files, 0) => format!("{} left out", count(files, "file")),
+        (files, part) => format!("{} left out, {part} shown in part", count(files, "file")),
+    };
+    match id(message) {
+        Some(id) => {
+            format!("\n{what}. All of it: `decree diff {id}`; into another checkout: `decree apply {id}`\n")
+        }
+        None => format!("\n{what}.\n"),
+    }
+}
+
+fn failure(message: &MessageSummary, log: Option<&str>, room: usize) -> String {
+    let title = format!("{}: why it failed", inline(&message.name, NAME));
+    let mut told = format!("{}\n", why(message));
+    let earlier = message.attempts.len().saturating_sub(ATTEMPTS);
+    if earlier > 0 {
+        let _ = write!(told, "\n- {} before\n", count(earlier, "attempt"));
+    } else if !message.attempts.is_empty() {
+        told.push('\n');
+    }
+    for attempt in message.attempts.iter().skip(earlier) {
+        let slate = if attempt.clean_slate { " (clean slate)" } else { "" };
+        let headline = match attempt.headline.is_empty() {
+            true => String::new(),
+            false => format!(" · {}", inline(&attempt.headline, SENTENCE)),
+        };
+        let _ = writeln!(
+            told,
+            "- attempt {}{slate}: {}{headline}",
+            attempt.number,
+            inline(&attempt.reason, SENTENCE)
+        );
+    }
+    let next = next_steps(message);
+    let body = |log: &str| folded(&title, &format!("{told}{log}{next}"));
+    if body("").len() > room {
+        return String::new();
+    }
+    let mut lines = log.map_or_else(Vec::new, |log| last_lines(log, LOG_LINES));
+    for line in &mut lines {
+        if line.len() > LOG_LINE {
+            *line = format!("{}…", cut(line, LOG_LINE));
+        }
+    }
+    while !lines.is_empty() {
+        let text = lines.join("\n");
+        let marks = fence(&text);
+        let whole = body(&format!("\nThe end of its log:\n\n{marks}text\n{text}\n{marks}\n"));
+        if whole.len() <= room {
+            return whole;
+        }
+        lines.remove(0);
+    }
+    body("")
+}
+
+fn why(message: &MessageSummary) -> String {
+    let reason = Some(inline(&message.reason, SENTENCE)).filter(|reason| !reason.is_empty());
+    let reason = reason.unwrap_or_else(|| message.verdict.word().to_owned());
+    match &message.put_back {
+        Some(put_back) => {
+            let verified = crate::figures::grouped(put_back.verified);
+            format!("**{reason}**; the tree is back to its checkpoint, {verified} files verified.")
+        }
+        None => format!("**{reason}**"),
+    }
+}
+
+fn next_steps(message: &MessageSummary) -> String {
+    let Some(id) = id(message).filter(|_| message.run_dir.is_some()) else {
+        return String::new();
+    };
+    match message.attempts.last().is_some_and(|attempt| attempt.files > 0) {
+        true => format!(
+            "\nWhat it had done: `decree diff {id}`; to have that all the same: `decree apply {id}`; to try again: `decree retry {id}`\n"
+        ),
+        false => format!("\nTo try again: `decree retry {id}`\n"),
+    }
+}

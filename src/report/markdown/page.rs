@@ -1,0 +1,183 @@
+//! The whole of it: heading, table, folds, and where the rest is.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use super::escape::inline;
+use super::fold::{Fold, NAME};
+use super::share::share;
+use crate::figures::{count, duration, grouped};
+use crate::pipeline::MessageSummary;
+use crate::report::model::{Outcome, Report};
+use crate::report::plain::cut;
+use crate::report::text::verdict_words;
+
+/// What fits into a comment, with room for whoever posts it.
+pub const BUDGET: usize = 60_000;
+
+/// How many warnings are told.
+const WARNINGS: usize = 10;
+
+/// The text, no longer than `budget` bytes.
+pub fn render(report: &Report, budget: usize) -> String {
+    let heading = heading(report);
+    let Some(room) = budget.checked_sub(heading.len()) else {
+        return cut(&heading, budget).to_owned();
+    };
+    let foot = Some(foot(report)).filter(|foot| foot.len() <= room).unwrap_or_default();
+    let room = room - foot.len();
+    let table = table(report, room / 2);
+    let warnings = Some(warnings(report)).filter(|text| text.len() <= room / 4).unwrap_or_default();
+    let room = room - table.len() - warnings.len();
+    let folds = folds(report, room);
+    [heading, table, warnings, folds, foot].concat()
+}
+
+fn heading(report: &Report) -> String {
+    let summary = &report.summary;
+    let total = summary.messages.len();
+    if total == 0 {
+        return "### decree: nothing to do\n\n".to_owned();
+    }
+    let plural = if total == 1 { "" } else { "s" };
+    let mut text = format!("### decree: {} of {total} {}{plural} kept", summary.kept, report.noun());
+    if summary.put_back > 0 {
+        let _ = write!(text, ", {} put back", summary.put_back);
+    }
+    if summary.skipped > 0 {
+        let _ = write!(text, ", {} skipped", summary.skipped);
+    }
+    if summary.interrupted.is_some() {
+        text.push_str(", interrupted");
+    }
+    text.push_str("\n\n");
+    text
+}
+
+/// As many rows as fit, in their order; those of what failed first, if not all do.
+fn table(report: &Report, room: usize) -> String {
+    let messages = &report.summary.messages;
+    if messages.is_empty() {
+        return String::new();
+    }
+    let head = format!("| {} | verdict | attempts | time | change |\n|---|---|---|---|---|\n", report.noun());
+    let rows: Vec<String> = messages.iter().map(row).collect();
+    let more = |number: usize| format!("| and {} more | | | | |\n", grouped(number as u64));
+    let Some(mut free) = room.checked_sub(head.len() + more(rows.len()).len() + 1) else {
+        return String::new();
+    };
+    let mut order: Vec<usize> = (0..rows.len()).collect();
+    if rows.iter().map(String::len).sum::<usize>() > free {
+        order.sort_by_key(|index| Outcome::of(&messages[*index]) == Outcome::Kept);
+    }
+    let mut shown = vec![false; rows.len()];
+    for index in order {
+        if rows[index].len() > free {
+            break;
+        }
+        free -= rows[index].len();
+        shown[index] = true;
+    }
+    let mut text = head;
+    for (row, _) in rows.iter().zip(&shown).filter(|(_, shown)| **shown) {
+        text.push_str(row);
+    }
+    match shown.iter().filter(|shown| !**shown).count() {
+        0 => {}
+        hidden => text.push_str(&more(hidden)),
+    }
+    text.push('\n');
+    text
+}
+
+fn row(message: &MessageSummary) -> String {
+    let lead = if message.seq > 0 { "↳ " } else { "" };
+    let mark = match Outcome::of(message) {
+        Outcome::Kept => "✅",
+        Outcome::PutBack => "❌",
+        Outcome::Skipped => "⚪",
+    };
+    let proof = match &message.put_back {
+        Some(put_back) => format!(", {} files verified", grouped(put_back.verified)),
+        None => String::new(),
+    };
+    let (attempts, time) = match message.attempts.len() {
+        0 => ("–".to_owned(), "–".to_owned()),
+        n => (n.to_string(), duration(Duration::from_millis(message.duration_ms))),
+    };
+    let change = match message.kept && !message.files.is_empty() {
+        true => {
+            let files = count(message.files.len(), "file");
+            format!("+{} −{}, {files}", message.added, message.removed)
+        }
+        false => "–".to_owned(),
+    };
+    let (name, words) = (inline(&message.name, NAME), verdict_words(message));
+    format!("| {lead}{name} | {mark} {words}{proof} | {attempts} | {time} | {change} |\n")
+}
+
+fn warnings(report: &Report) -> String {
+    let all: Vec<String> = report
+        .summary
+        .messages
+        .iter()
+        .flat_map(|message| message.warnings.iter().map(move |warning| (message, warning)))
+        .map(|(message, warning)| format!("- ⚠️ {}: {}\n", inline(&message.name, NAME), inline(warning, 300)))
+        .collect();
+    if all.is_empty() {
+        return String::new();
+    }
+    let mut text: String = all.iter().take(WARNINGS).map(String::as_str).collect();
+    if all.len() > WARNINGS {
+        let _ = writeln!(text, "- and {}", count(all.len() - WARNINGS, "more warning"));
+    }
+    text.push('\n');
+    text
+}
+
+fn folds(report: &Report, room: usize) -> String {
+    let mut folds = Vec::new();
+    for (message, files) in report.messages() {
+        match (Outcome::of(message), &files.diff) {
+            (Outcome::Kept, Some(diff)) if !diff.files.is_empty() => folds.push(Fold::Change(message, diff)),
+            (Outcome::PutBack, _) => folds.push(Fold::Failure(message, files.last_log())),
+            _ => {}
+        }
+    }
+    let note = |number: usize| {
+        let what = count(number, "more fold");
+        format!("No room for {what}; see below for how to get at them.\n\n")
+    };
+    let Some(free) = room.checked_sub(note(folds.len()).len()) else {
+        return String::new();
+    };
+    let wants: Vec<usize> = folds.iter().map(Fold::wants).collect();
+    let pieces = share(free, &wants, |index, room| folds[index].render(room));
+    let mut text = pieces.concat();
+    match pieces.iter().filter(|piece| piece.is_empty()).count() {
+        0 => {}
+        hidden => text.push_str(&note(hidden)),
+    }
+    text
+}
+
+fn foot(report: &Report) -> String {
+    let summary = &report.summary;
+    let mut text = String::new();
+    if summary.messages.iter().any(|message| message.run_dir.is_some()) {
+        text.push_str(
+            "Everything of a run is in `.decree/runs/ID/`: `decree diff ID` shows its change, `decree log ID` what was said, \
+             `decree apply ID` brings the change into another checkout.\n\n",
+        );
+    }
+    let mut facts = vec![
+        format!("decree {} {}", inline(&summary.decree, NAME), inline(&summary.command, NAME)),
+        inline(&summary.started_at, NAME),
+        duration(summary.duration()),
+    ];
+    if summary.usage.usd > 0.0 {
+        facts.push(format!("${:.2}", summary.usage.usd));
+    }
+    let _ = writeln!(text, "<sub>{}</sub>", facts.join(" · "));
+    text
+}
