@@ -8,14 +8,14 @@ use super::Context;
 use crate::error::{Error, IoContext, Result};
 use crate::fs::atomic;
 use crate::report::text::{self, Paint};
-use crate::report::{Limits, json, junit, load, markdown};
+use crate::report::{Limits, html, json, junit, load, markdown};
 
 /// Tell what the last `process` or `run` did, in the form that is asked for
 ///
 /// Made from .decree/summary.json and the run directories beside it. What is missing of those is left out.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  decree report\n  decree report --format markdown >> \"$GITHUB_STEP_SUMMARY\"\n  decree report --format junit --output decree.xml"
+    after_help = "Examples:\n  decree report\n  decree report --format html --output report.html\n  decree report --format markdown >> \"$GITHUB_STEP_SUMMARY\"\n  decree report --format junit --output decree.xml\n  decree report --format html --summary artifact/summary.json > report.html"
 )]
 pub struct ReportArgs {
     /// In which form
@@ -42,6 +42,8 @@ enum ReportFormat {
     Json,
     /// A test case for each spec
     Junit,
+    /// One page with everything, to be opened in a browser
+    Html,
 }
 
 impl ReportFormat {
@@ -50,6 +52,7 @@ impl ReportFormat {
         match self {
             ReportFormat::Text | ReportFormat::Json => Limits::NOTHING,
             ReportFormat::Markdown | ReportFormat::Junit => Limits::EXCERPTS,
+            ReportFormat::Html => Limits::PAGE,
         }
     }
 }
@@ -70,6 +73,7 @@ pub fn report(context: &Context, args: &ReportArgs) -> Result<()> {
         ReportFormat::Markdown => markdown::render(&report, markdown::BUDGET),
         ReportFormat::Json => json::render(&report),
         ReportFormat::Junit => junit::render(&report),
+        ReportFormat::Html => html::render(&report),
     };
     match &args.output {
         Some(output) => write(&context.directory.join(output), &text),

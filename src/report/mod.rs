@@ -2,6 +2,7 @@
 //! loads ([`load`], with limits) and delivers.
 
 mod diff;
+pub mod html;
 pub mod json;
 pub mod junit;
 mod load;

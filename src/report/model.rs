@@ -66,6 +66,27 @@ impl Report {
         self.summary.messages.iter().zip(&self.runs)
     }
 
+    /// What became of all of them: `2 of 3 specs kept, 1 put back`.
+    pub fn headline(&self) -> String {
+        let summary = &self.summary;
+        let total = summary.messages.len();
+        if total == 0 {
+            return "nothing to do".to_owned();
+        }
+        let plural = if total == 1 { "" } else { "s" };
+        let mut text = format!("{} of {total} {}{plural} kept", summary.kept, self.noun());
+        if summary.put_back > 0 {
+            text.push_str(&format!(", {} put back", summary.put_back));
+        }
+        if summary.skipped > 0 {
+            text.push_str(&format!(", {} skipped", summary.skipped));
+        }
+        if summary.interrupted.is_some() {
+            text.push_str(", interrupted");
+        }
+        text
+    }
+
     /// What the messages are called: most are specs.
     pub fn noun(&self) -> &'static str {
         match self.summary.messages.iter().any(|message| message.spec.is_some()) {

@@ -20,7 +20,7 @@ const WARNINGS: usize = 10;
 
 /// The text, no longer than `budget` bytes.
 pub fn render(report: &Report, budget: usize) -> String {
-    let heading = heading(report);
+    let heading = format!("### decree: {}\n\n", report.headline());
     let Some(room) = budget.checked_sub(heading.len()) else {
         return cut(&heading, budget).to_owned();
     };
@@ -31,27 +31,6 @@ pub fn render(report: &Report, budget: usize) -> String {
     let room = room - table.len() - warnings.len();
     let folds = folds(report, room);
     [heading, table, warnings, folds, foot].concat()
-}
-
-fn heading(report: &Report) -> String {
-    let summary = &report.summary;
-    let total = summary.messages.len();
-    if total == 0 {
-        return "### decree: nothing to do\n\n".to_owned();
-    }
-    let plural = if total == 1 { "" } else { "s" };
-    let mut text = format!("### decree: {} of {total} {}{plural} kept", summary.kept, report.noun());
-    if summary.put_back > 0 {
-        let _ = write!(text, ", {} put back", summary.put_back);
-    }
-    if summary.skipped > 0 {
-        let _ = write!(text, ", {} skipped", summary.skipped);
-    }
-    if summary.interrupted.is_some() {
-        text.push_str(", interrupted");
-    }
-    text.push_str("\n\n");
-    text
 }
 
 /// As many rows as fit, in their order; those of what failed first, if not all do.

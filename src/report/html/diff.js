@@ -1,0 +1,93 @@
+// The change of a run: a tree of files and their hunks, unified or side by side.
+function diffLines(file) {
+  const lines = [];
+  let [old, now] = [0, 0];
+  for (const hunk of file.hunks) {
+    let body = false;
+    for (const text of hunk.replace(/\n$/, "").split("\n")) {
+      const at = /^@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@/.exec(text);
+      if (at) { [old, now, body] = [Number(at[1]), Number(at[2]), true]; lines.push({ kind: "hunk", text }); }
+      else if (!body || text[0] === "\\") lines.push({ kind: "hunk", text });
+      else if (text[0] === "+") lines.push({ kind: "add", now: now++, text: text.slice(1) });
+      else if (text[0] === "-") lines.push({ kind: "del", old: old++, text: text.slice(1) });
+      else lines.push({ kind: "same", old: old++, now: now++, text: text.slice(1) });
+    }
+  }
+  return lines;
+}
+
+// Each row as the lines that stand in it, left and right.
+function pairs(lines) {
+  const rows = [];
+  for (let at = 0; at < lines.length;) {
+    if (lines[at].kind !== "del" && lines[at].kind !== "add") { rows.push([at, at]); at++; continue; }
+    const sides = { del: [], add: [] };
+    // A line that has no newline is told of between the two.
+    while (at < lines.length && sides[lines[at].kind] && !(lines[at].kind === "del" && sides.add.length)) sides[lines[at].kind].push(at++);
+    for (let row = 0; row < Math.max(sides.del.length, sides.add.length); row++) rows.push([sides.del[row], sides.add[row]]);
+  }
+  return rows;
+}
+
+const number = (kind, n) => make("span", { class: `no ${kind}`, "data-n": n });
+const SIGN = { add: "+", del: "−", same: " " };
+
+function unifiedRow(line) {
+  if (line.kind === "hunk") return make("div", { class: "row hunk", text: visible(line.text) });
+  return make("div", { class: "row" }, number(line.kind, line.old), number(line.kind, line.now),
+    make("span", { class: line.kind, text: SIGN[line.kind] + visible(line.text) }));
+}
+
+function splitRow(left, right) {
+  if (left && left.kind === "hunk") return unifiedRow(left);
+  const half = (line, n) => line
+    ? [number(line.kind, n), make("span", { class: line.kind, text: visible(line.text) })]
+    : [number("void"), make("span", { class: "void" })];
+  return make("div", { class: "row split" }, half(left, left && left.old), half(right, right && right.now));
+}
+
+// A section for a file; `section.find(line)` builds and returns the row that a line is in.
+function fileSection(file, index, sides) {
+  const body = make("div", { class: "rows" });
+  const section = make("section", { class: "file", id: `file-${index}`, "aria-label": file.shown },
+    make("h3", null, make("span", { class: "path", text: file.shown }), file.binary ? make("span", { class: "dim", text: "binary" }) : plusMinus(file.added, file.removed)),
+    file.note && make("p", { class: "note", text: visible(file.note) }), body);
+  let find = () => null;
+  const build = () => {
+    const lines = diffLines(file);
+    if (!lines.length && !file.note) body.append(make("p", { class: "note", text: file.missing ? "Not loaded: the diff is larger than this page may be." : visible(file.head.trim() || "No lines changed.") }));
+    if (sides) {
+      const rows = pairs(lines);
+      const found = longList(body, rows.length, at => splitRow(lines[rows[at][0]], lines[rows[at][1]]));
+      find = line => found(rows.findIndex(row => row.includes(line)));
+    } else {
+      find = longList(body, lines.length, at => unifiedRow(lines[at]));
+    }
+  };
+  const lines = file.hunks.reduce((sum, hunk) => sum + Math.ceil(hunk.length / 40), 0);
+  later(body, Math.min(lines, 2000), build);
+  section.find = line => { fill(body); return find(line); };
+  return section;
+}
+
+// In the order of the files; directories with nothing but a directory in them share a line.
+function fileTree(files, choose) {
+  const root = new Map();
+  files.forEach((file, index) => {
+    const parts = file.shown.startsWith('"') ? [file.shown] : file.shown.split("/");
+    let dir = root;
+    for (const part of parts.slice(0, -1)) {
+      if (!dir.has(`${part}/`)) dir.set(`${part}/`, new Map());
+      dir = dir.get(`${part}/`);
+    }
+    dir.set(`${index}`, { name: parts[parts.length - 1], file, index });
+  });
+  const leaf = ({ name, file, index }) => make("button", { type: "button", "data-file": index, click: () => choose(index) },
+    make("span", { class: "leaf", text: name }), file.binary ? make("span", { class: "counts dim", text: "bin" }) : plusMinus(file.added, file.removed));
+  const branch = (name, dir) => {
+    for (let only; dir.size === 1 && (only = [...dir][0])[1] instanceof Map;) [name, dir] = [name + only[0], only[1]];
+    return make("details", { open: true }, make("summary", { text: name }), list(dir));
+  };
+  const list = dir => make("ul", null, [...dir].map(([name, inner]) => make("li", null, inner instanceof Map ? branch(name, inner) : leaf(inner))));
+  return make("div", { class: "tree", role: "navigation", "aria-label": "Files" }, list(root));
+}

@@ -1,0 +1,139 @@
+//! The page, put together.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use sha2::{Digest, Sha256};
+
+use super::data::Data;
+use crate::report::model::Report;
+use crate::report::plain::plain;
+use crate::report::text::{Paint, closing};
+
+const TEMPLATE: &str = include_str!("page.html");
+const STYLE: &str = include_str!("style.css");
+const SCRIPTS: [&str; 5] = [
+    include_str!("dom.js"),
+    include_str!("ansi.js"),
+    include_str!("diff.js"),
+    include_str!("view.js"),
+    include_str!("search.js"),
+];
+
+/// The whole document.
+pub fn render(report: &Report) -> String {
+    let script = format!("\"use strict\";\n{{\n{}}}\n", SCRIPTS.concat());
+    let title = escape(&format!("decree: {}", report.headline()));
+    let text = escape(&plain(&closing(&report.summary, Paint(false))));
+    let data = serde_json::to_string(&Data::new(report)).expect("a report is plain data");
+    fill(&[
+        ("{policy}", &policy(STYLE, &script)),
+        ("{title}", &title),
+        ("{style}", STYLE),
+        ("{title}", &title),
+        ("{text}", &text),
+        ("{data}", &in_script(&data)),
+        ("{script}", &script),
+    ])
+}
+
+/// Puts each value in its place. Places are looked for in the template alone, never in what was put there.
+fn fill(values: &[(&str, &str)]) -> String {
+    let mut out =
+        String::with_capacity(TEMPLATE.len() + values.iter().map(|(_, value)| value.len()).sum::<usize>());
+    let mut rest = TEMPLATE;
+    for (place, value) in values {
+        let (before, after) = rest.split_once(place).expect("the template has this place, in this order");
+        out.push_str(before);
+        out.push_str(value);
+        rest = after;
+    }
+    out.push_str(rest);
+    out
+}
+
+/// Nothing may be loaded, and nothing run but what is written here.
+fn policy(style: &str, script: &str) -> String {
+    let hash = |text: &str| format!("'sha256-{}'", STANDARD.encode(Sha256::digest(text)));
+    format!(
+        "default-src 'none'; style-src {}; script-src {}; base-uri 'none'; form-action 'none'",
+        hash(style),
+        hash(script)
+    )
+}
+
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+/// JSON that is the same JSON inside of a script element: without anything that could end it or begin a comment.
+fn in_script(json: &str) -> String {
+    let mut out = String::with_capacity(json.len() + json.len() / 8);
+    for c in json.chars() {
+        match c {
+            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => out.push_str(&format!("\\u{:04x}", c as u32)),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pipeline::{MessageSummary, Summary, Verdict};
+    use crate::report::{AttemptLog, Diff, Excerpt, FileDiff};
+
+    const HOSTILE: &str = "</script><script>alert(1)</script><!-- <img src=x onerror=alert(1)> {script} {data} \u{2028}\0\u{1b}[31m";
+
+    fn hostile() -> Report {
+        let mut summary = Summary::new("process");
+        let message = MessageSummary::without_run(HOSTILE.to_owned(), Verdict::FailedReverted);
+        summary.add(MessageSummary { reason: HOSTILE.to_owned(), id: Some(HOSTILE.to_owned()), ..message });
+        summary.command = HOSTILE.to_owned();
+        let mut report = Report::new(summary);
+        let text = || Excerpt { text: HOSTILE.to_owned(), left_out: 0 };
+        let file =
+            FileDiff { path: HOSTILE.to_owned(), hunks: vec![HOSTILE.to_owned()], ..FileDiff::default() };
+        report.runs[0].diff = Some(Diff { files: vec![file], cut: false });
+        report.runs[0].logs.push(AttemptLog { attempt: 1, end: text() });
+        report.runs[0].failure_context = Some(text());
+        report
+    }
+
+    /// REP-07.
+    #[test]
+    fn no_byte_of_a_routine_can_be_taken_for_html() {
+        let (empty, hostile) = (render(&Report::new(Summary::new("process"))), render(&hostile()));
+        for mark in ["<script", "</script", "<!--", "<img", "onerror=alert"] {
+            let expected = if mark == "onerror=alert" {
+                hostile.matches(mark).count()
+            } else {
+                empty.matches(mark).count()
+            };
+            assert_eq!(hostile.matches(mark).count(), expected, "{mark}");
+        }
+        let data = hostile.split_once("id=\"data\">").unwrap().1.split_once("</script>").unwrap().0;
+        assert!(!data.contains(['<', '>', '\u{2028}', '\0', '\u{1b}']));
+        let data: serde_json::Value = serde_json::from_str(data).unwrap();
+        assert_eq!(data["messages"][0]["name"], HOSTILE);
+        assert_eq!(data["messages"][0]["id"], serde_json::Value::Null, "what is no id is not in any command");
+    }
+
+    /// REP-06.
+    #[test]
+    fn the_page_asks_for_nothing_and_runs_nothing_but_its_own_script() {
+        let page = render(&Report::new(Summary::new("process")));
+        for outside in
+            ["http://", "https://", "url(", "@import", "src=", "innerHTML", "insertAdjacentHTML", "eval("]
+        {
+            assert!(!page.contains(outside), "{outside}");
+        }
+        let between = |start: &str, end: &str| page.rsplit_once(start).unwrap().1.split_once(end).unwrap().0;
+        let policy = page.split_once("Security-Policy\" content=\"").unwrap().1.split_once('"').unwrap().0;
+        for part in [between("<style>", "</style>"), between("<script>", "</script>")] {
+            let hash = STANDARD.encode(Sha256::digest(part));
+            assert!(policy.contains(&hash), "{policy} has no {hash}");
+        }
+        assert!(policy.starts_with("default-src 'none'"), "{policy}");
+    }
+}
