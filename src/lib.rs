@@ -4,7 +4,7 @@
 //!
 //! - [`cli`]: one file a command
 //! - [`ui`]: what people see
-//! - [`report`]: a summary as text
+//! - [`report`]: a summary and its runs as text, Markdown, JUnit or a page
 //! - [`doctor`]: whether everything a routine needs is here
 //! - [`pipeline`]: unattended work: checkpoint, attempts, verdict, recovery
 //! - [`history`]: runs and checkpoints by their ids

@@ -11,7 +11,8 @@ const BREAK: char = '\u{200b}';
 pub fn inline(text: &str, longest: usize) -> String {
     let text = plain(text);
     let mut out = String::with_capacity(text.len());
-    for (number, c) in text.trim().chars().enumerate() {
+    let mut chars = text.trim().chars().enumerate().peekable();
+    while let Some((number, c)) = chars.next() {
         if number == longest {
             out.push('…');
             break;
@@ -22,7 +23,8 @@ pub fn inline(text: &str, longest: usize) -> String {
             '&' | '<' | '>' | '"' | '\'' | '\\' | '`' | '*' | '_' | '[' | ']' | '|' | '~' | '$' => {
                 out.push_str(&format!("&#{};", c as u32));
             }
-            '@' | '#' | '!' | ':' => out.extend([c, BREAK]),
+            '@' | '#' | '!' => out.extend([c, BREAK]),
+            ':' if chars.peek().is_some_and(|(_, next)| *next == '/') => out.extend([c, BREAK]),
             '.' if out.ends_with("www") || out.ends_with("WWW") => out.extend([BREAK, c]),
             '-' if out.ends_with("GH") || out.ends_with("gh") => out.extend([c, BREAK]),
             c => out.push(c),

@@ -1,0 +1,203 @@
+//! `decree report`: on runs that are written down in `tests/report/fixture`, compared byte for byte; and on a project that
+//! was processed just now by a routine that does its worst.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::harness::{Project, Said, temp_dir};
+
+const FIXTURE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/report/fixture/summary.json");
+
+fn report(project: &Project, arguments: &[&str]) -> Said {
+    project.decree(["report"].iter().chain(arguments)).ok()
+}
+
+/// Compares with a file below `tests/report/`; writes it instead if `UPDATE_SNAPSHOTS` is set.
+#[track_caller]
+fn assert_is_file(found: &str, name: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/report").join(name);
+    if std::env::var_os("UPDATE_SNAPSHOTS").is_some() {
+        fs::write(&path, found).unwrap();
+    }
+    let expected = fs::read_to_string(&path).unwrap();
+    assert!(found == expected, "this is not {name} (UPDATE_SNAPSHOTS=1 accepts it):\n{found}");
+}
+
+/// REP-01, REP-02, REP-05.
+#[test]
+fn the_reports_of_runs_that_are_written_down() {
+    let place = Project::bare();
+    for (format, name) in [("text", "report.txt"), ("markdown", "report.md"), ("junit", "report.xml")] {
+        let said = report(&place, &["--summary", FIXTURE, "--format", format]);
+        assert_is_file(&said.text(), name);
+    }
+    let json = report(&place, &["--summary", FIXTURE, "--format", "json"]);
+    assert_eq!(json.text(), fs::read_to_string(FIXTURE).unwrap());
+}
+
+/// REP-05.
+#[test]
+fn junit_has_a_case_for_each_spec() {
+    let text = fs::read_to_string(Path::new(FIXTURE).with_file_name("../report.xml")).unwrap();
+    let document = roxmltree::Document::parse(&text).unwrap();
+    let suite = document.descendants().find(|node| node.has_tag_name("testsuite")).unwrap();
+    let count = |tag: &str| suite.descendants().filter(|node| node.has_tag_name(tag)).count().to_string();
+    for (tag, attribute) in [("testcase", "tests"), ("failure", "failures"), ("skipped", "skipped")] {
+        assert_eq!(suite.attribute(attribute), Some(count(tag).as_str()), "{tag}");
+    }
+    assert!(suite.descendants().any(|node| node.attribute("name") == Some("04-later | <b> `x`")));
+}
+
+/// A project whose routine prints, writes and names what could break a report.
+fn hostile() -> Project {
+    let project = Project::new();
+    project.write(".decree/config.yml", "max_retries: 1\n");
+    project.write("specs/01-good.spec.md", "# Good\n");
+    project.write("specs/02-bad.spec.md", "# Bad\n");
+    let routine = r#"# Develop
+printf '</script><img src=x onerror="document.title=1"><!-- ]]> ``` @octocat \000\377\033[31mred\033[0m\n'
+name=$'a\n<b>|`x`<!--'
+printf 'one\n```\n</script><!--\n\000' | tr -d '\000' > "$name"
+printf '\377\376 not UTF-8\n' > "$(printf 'latin-\351')"
+case "$spec_file" in *02*) exit 1;; esac
+"#;
+    project.write(".decree/routines/develop.sh", routine);
+    project.decree(["process"]).fails(1);
+    project
+}
+
+/// REP-01.
+#[test]
+fn without_a_format_it_says_the_closing_words_again() {
+    let project = Project::new();
+    project.write("specs/01-x.spec.md", "# X\n");
+    project.write(".decree/routines/develop.sh", "# Develop\necho x > x\n");
+    let said = project.decree(["process"]).ok();
+    assert_eq!(report(&project, &[]).text(), said.text());
+    report(&project, &["--format", "json", "--output", "sum.json"]);
+    assert_eq!(project.read("sum.json"), project.read(".decree/summary.json"));
+}
+
+/// REP-08.
+#[test]
+fn with_nothing_to_report_it_says_what_to_do() {
+    let project = Project::new();
+    project.decree(["report"]).fails(3).mentions(&["nothing has been processed", "decree process"]);
+    project.decree(["report", "--summary", "none.json"]).fails(3).mentions(&["none.json"]);
+    project.write("bad.json", "{}");
+    project.decree(["report", "--summary", "bad.json"]).fails(3).mentions(&["not a summary"]);
+    project.write("new.json", r#"{"version": 99}"#);
+    project.decree(["report", "--summary", "new.json"]).fails(3).mentions(&["version 99", "newer"]);
+}
+
+/// REP-08.
+#[test]
+fn an_output_that_is_no_file_is_not_replaced() {
+    let project = Project::bare();
+    project.mkdir("dir").link("link", "real").write("real", "old");
+    let to = |output: &str| project.decree(["report", "--summary", FIXTURE, "--output", output]);
+    to("dir").fails(1).mentions(&["is a directory"]);
+    let device = to("/dev/stdout").ok();
+    assert!(device.text().contains("✓ 3 kept"), "{}", device.text());
+    to("link").ok();
+    assert!(String::from_utf8(project.read("real")).unwrap().contains("✓ 3 kept"));
+}
+
+/// REP-08.
+#[test]
+fn a_partial_artifact_is_reported_as_far_as_it_goes() {
+    let project = hostile();
+    project.remove(".decree/runs");
+    for format in ["text", "markdown", "json", "junit", "html"] {
+        let text = report(&project, &["--format", format]).text();
+        assert!(text.contains("02-bad"), "{format}: {text}");
+    }
+}
+
+/// REP-03, REP-04, REP-05, REP-07.
+#[test]
+fn whatever_a_routine_does_the_reports_are_well_formed() {
+    let project = hostile();
+    let markdown = report(&project, &["--format", "markdown"]).text();
+    assert!(markdown.len() <= 60_000);
+    assert!(markdown.starts_with("### decree: 1 of 2 specs kept, 1 put back\n"), "{markdown}");
+    assert!(markdown.contains("\n````diff\n") && markdown.contains("\n````text\n"), "{markdown}");
+    assert!(!markdown.contains(['\0', '\u{1b}']), "{markdown}");
+    let junit = report(&project, &["--format", "junit"]).text();
+    let document = roxmltree::Document::parse(&junit).unwrap_or_else(|error| panic!("{error}\n{junit}"));
+    let failure = document.descendants().find(|node| node.has_tag_name("failure")).unwrap();
+    assert!(failure.text().unwrap().contains("<!-- ]]> ``` @octocat"), "{junit}");
+    let html = report(&project, &["--format", "html"]).text();
+    let calm = report(&project, &["--summary", FIXTURE, "--format", "html"]).text();
+    for mark in ["<script", "</script", "<img", "<!--"] {
+        assert_eq!(html.matches(mark).count(), calm.matches(mark).count(), "{mark}");
+    }
+}
+
+fn browser() -> Option<PathBuf> {
+    let places = std::env::var_os("PATH")?;
+    let names = ["chromium", "chromium-browser", "google-chrome"];
+    std::env::split_paths(&places)
+        .flat_map(|dir| names.map(|name| dir.join(name)))
+        .find(|path| path.is_file())
+}
+
+/// What the page is once its script has run, or nothing if there is no browser to run it.
+#[allow(clippy::disallowed_macros)]
+fn in_a_browser(page: &Path, hash: &str) -> Option<String> {
+    let Some(browser) = browser() else {
+        eprintln!("skipped: no chromium is installed");
+        return None;
+    };
+    let home = temp_dir();
+    let output = Command::new(browser)
+        .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"])
+        .args(["--disable-background-networking", "--disable-component-update", "--disable-sync"])
+        .args([
+            "--disable-dev-shm-usage",
+            "--window-size=1200,900",
+            "--virtual-time-budget=3000",
+            "--dump-dom",
+        ])
+        .arg(format!("--user-data-dir={}", home.path().display()))
+        .arg(format!("file://{}{hash}", page.display()))
+        .output()
+        .unwrap();
+    Some(String::from_utf8(output.stdout).unwrap())
+}
+
+/// REP-06, REP-07.
+#[test]
+fn a_browser_shows_the_page_and_runs_nothing_that_a_routine_wrote() {
+    let project = hostile();
+    report(&project, &["--format", "html", "--output", "report.html"]);
+    let Some(page) = in_a_browser(&project.path("report.html"), "") else {
+        return;
+    };
+    assert!(page.contains("<title>decree: 1 of 2 specs kept, 1 put back</title>"), "{page}");
+    let (_, shown) = page.split_once("<main").unwrap();
+    let (shown, _) = shown.split_once("</main>").unwrap();
+    for part in ["02-bad", "attempt 2", "(clean slate)", "What was learned", "<span class=\"c1\">red</span>"]
+    {
+        assert!(shown.contains(part), "{part:?} is not in {shown}");
+    }
+    assert!(!shown.contains("<img"), "{shown}");
+}
+
+/// REP-06.
+#[test]
+fn a_browser_shows_the_diff_of_the_run_in_the_address() {
+    let place = Project::bare();
+    report(&place, &["--summary", FIXTURE, "--format", "html", "--output", "report.html"]);
+    let Some(page) = in_a_browser(&place.path("report.html"), "#2026111613574500-0") else {
+        return;
+    };
+    for part in [
+        "<h2><span class=\"good\">✓ </span>01-add-auth</h2>",
+        "binary: nothing → 4 B",
+        "+pub struct Token(String);",
+    ] {
+        assert!(page.contains(part), "{part:?} is not in {page}");
+    }
+}
