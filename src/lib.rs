@@ -16,7 +16,8 @@
 //! - [`process`]: programs, and everything they leave running
 //! - [`fs`]: files that are complete or absent
 //! - [`interrupt`]: being asked to stop
-//! - [`yaml`], [`words`], [`suggest`], [`figures`]: settings with their lines, prose as words, what was meant, numbers as people say them
+//! - [`yaml`], [`words`], [`suggest`], [`figures`], [`plain`]: settings with their lines, prose as words, what was meant, numbers as people say
+//!   them, output that is safe to show
 //! - [`error`]: what failed, why, and what to do next
 //!
 //! `docs/architecture.md` has the whole map, `docs/format.md` everything that is on disk.
@@ -34,6 +35,7 @@ pub mod history;
 pub mod interrupt;
 pub mod message;
 pub mod pipeline;
+pub mod plain;
 pub mod process;
 pub mod project;
 pub mod report;

@@ -249,7 +249,8 @@ impl Tee<'_> {
         self.clean.clear();
         self.redactor.flush(&mut self.clean);
         self.pass_on();
-        let tail = self.log.tail_lines(super::run::TAIL_LINES).iter().map(|line| plain(line)).collect();
+        let tail =
+            self.log.tail_lines(super::run::TAIL_LINES).iter().map(|line| crate::plain::line(line)).collect();
         (tail, self.log.finish().err().or(self.trouble))
     }
 
@@ -281,14 +282,6 @@ fn verify_ending(ended: &Ended, job: &Job) -> Ending {
     }
 }
 
-/// A line of output without colours and control characters: it is told where they could do things.
-fn plain(line: &str) -> String {
-    let text = console::strip_ansi_codes(line);
-    // What was drawn over with a carriage return was not there in the end.
-    let last = text.trim_end().rsplit('\r').next().unwrap_or_default();
-    last.chars().filter(|c| !c.is_control() || *c == '\t').collect()
-}
-
 /// The last line that says something, short enough for a table.
 fn headline(tail: &[String]) -> &str {
     const LONGEST: usize = 200;
@@ -301,12 +294,6 @@ fn headline(tail: &[String]) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_a_routine_says_cannot_draw_on_the_terminal() {
-        assert_eq!(plain("\x1b[31mred\x1b[0m \x07\x1b]0;title\x07end"), "red end");
-        assert_eq!(plain("10 %\r100 %\r"), "100 %");
-    }
 
     #[test]
     fn the_headline_is_the_last_line_that_says_something() {

@@ -12,6 +12,7 @@ use super::retry::{self, Next};
 use super::run_dir::RunDir;
 use super::running::Running;
 use super::secrets::Secrets;
+use super::settle::message_of;
 use super::take::Job;
 use super::verdict::{Ending, Verdict};
 use super::work::Pipeline;
@@ -21,6 +22,7 @@ use crate::checkpoint::saved::{Saved, Seal};
 use crate::error::{Error, Result};
 use crate::fs::atomic;
 use crate::interrupt;
+use crate::message::display_name;
 
 /// How much of a log is told in `failure-context.md`.
 pub(super) const TAIL_LINES: usize = 40;
@@ -278,7 +280,7 @@ impl Pipeline<'_> {
                 log: format!("{dir}/{}", self.log_name(run, record.number)),
             });
         }
-        let name = run.shown();
+        let name = display_name(&running.file(), &message_of(run).body);
         atomic::write(&run.failure_context(), failure_context::render(&name, &lessons).as_bytes())
     }
 

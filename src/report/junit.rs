@@ -5,9 +5,9 @@
 use std::fmt::Write;
 
 use super::model::{Outcome, Report, RunFiles};
-use super::plain::{last_lines, plain};
 use super::text::verdict_words;
 use crate::pipeline::MessageSummary;
+use crate::plain::{last_lines, plain};
 
 /// How much of a log stands in a failure.
 const LINES: usize = 100;

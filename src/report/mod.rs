@@ -8,7 +8,6 @@ pub mod junit;
 mod load;
 pub mod markdown;
 mod model;
-mod plain;
 pub mod text;
 
 pub use diff::{Diff, FileDiff};

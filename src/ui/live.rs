@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use console::{measure_text_width, strip_ansi_codes, truncate_str};
+use console::{measure_text_width, truncate_str};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
 use super::lines::begin;
@@ -110,12 +110,7 @@ impl Live {
             if piece.ends_with(b"\n") || piece.ends_with(b"\r") {
                 let line = String::from_utf8_lossy(&self.partial).into_owned();
                 self.partial.clear();
-                let plain: String = strip_ansi_codes(&line)
-                    .chars()
-                    .filter(|c| !c.is_control())
-                    .collect::<String>()
-                    .trim_end()
-                    .to_owned();
+                let plain = crate::plain::line(&line);
                 if !plain.is_empty() {
                     self.tail.push_back(plain);
                     while self.tail.len() > TAIL {

@@ -5,8 +5,8 @@ use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
 
 use super::data::Data;
+use crate::plain::plain;
 use crate::report::model::Report;
-use crate::report::plain::plain;
 use crate::report::text::{Paint, closing};
 
 const TEMPLATE: &str = include_str!("page.html");

@@ -8,8 +8,8 @@ use crate::checkpoint::quote;
 use crate::figures::count;
 use crate::message::MessageId;
 use crate::pipeline::{FileChange, MessageSummary};
+use crate::plain::{cut, last_lines, plain};
 use crate::report::diff::{Diff, FileDiff};
-use crate::report::plain::{cut, last_lines, plain};
 
 /// How many lines of a log are shown.
 const LOG_LINES: usize = 20;

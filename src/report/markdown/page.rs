@@ -8,8 +8,8 @@ use super::fold::{Fold, NAME};
 use super::share::share;
 use crate::figures::{count, duration, grouped};
 use crate::pipeline::MessageSummary;
+use crate::plain::cut;
 use crate::report::model::{Outcome, Report};
-use crate::report::plain::cut;
 use crate::report::text::verdict_words;
 
 /// What fits into a comment, with room for whoever posts it.

@@ -49,17 +49,15 @@ fn skip_escape(chars: &mut Peekable<Chars<'_>>) {
     }
 }
 
+/// A line as a terminal would have it in the end: if it was written over, what it was last.
+pub fn line(line: &str) -> String {
+    let line = line.trim_end_matches(['\r', '\n']);
+    plain(line.rsplit('\r').next().unwrap_or(line)).trim_end().to_owned()
+}
+
 /// The last lines of a log as a terminal would have them in the end: of a line that was written over, what it was last.
 pub fn last_lines(log: &str, count: usize) -> Vec<String> {
-    let mut lines: Vec<String> = log
-        .trim_end()
-        .rsplit('\n')
-        .take(count)
-        .map(|line| {
-            let line = line.trim_end_matches('\r');
-            plain(line.rsplit('\r').next().unwrap_or(line)).trim_end().to_owned()
-        })
-        .collect();
+    let mut lines: Vec<String> = log.trim_end().rsplit('\n').take(count).map(line).collect();
     lines.reverse();
     if lines == [""] { Vec::new() } else { lines }
 }
