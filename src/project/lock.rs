@@ -5,14 +5,19 @@
 //! nobody in.
 
 use std::fs::{File, TryLockError};
-use std::io::{Read, Seek, Write};
+use std::io::{Seek, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, IoContext, Kind, Result};
+use crate::fs::usable;
+
+/// How long to wait for a lock whose holder is dead. What it was just starting has the lock, too, until it runs.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Held for as long as it lives.
 #[derive(Debug)]
@@ -70,11 +75,8 @@ fn parent(path: &Path) -> &Path {
 
 fn lock_dir(path: &Path) -> Result<File> {
     let dir = File::open(parent(path)).at("open", parent(path))?;
-    match dir.try_lock() {
-        Err(TryLockError::WouldBlock) => Err(match File::open(path) {
-            Ok(mut file) => held(&mut file),
-            Err(_) => held(&mut std::io::empty()),
-        }),
+    match try_lock(&dir, path) {
+        Err(TryLockError::WouldBlock) => Err(held(path)),
         // Not every file system locks directories; the file is locked everywhere.
         Ok(()) | Err(TryLockError::Error(_)) => Ok(dir),
     }
@@ -83,9 +85,9 @@ fn lock_dir(path: &Path) -> Result<File> {
 fn lock_file(path: &Path, command: &str) -> Result<File> {
     let mut file =
         File::options().read(true).write(true).create(true).truncate(false).open(path).at("open", path)?;
-    match file.try_lock() {
+    match try_lock(&file, path) {
         Ok(()) => {}
-        Err(TryLockError::WouldBlock) => return Err(held(&mut file)),
+        Err(TryLockError::WouldBlock) => return Err(held(path)),
         Err(TryLockError::Error(error)) => return Err(error).at("lock", path),
     }
     let holder = Holder {
@@ -106,11 +108,31 @@ fn is_at(file: &File, path: &Path) -> bool {
     }
 }
 
-fn held(file: &mut impl Read) -> Error {
-    let mut text = String::new();
-    let holder: Option<Holder> =
-        file.read_to_string(&mut text).ok().and_then(|_| serde_json::from_str(&text).ok());
-    let who = match holder {
+/// Locks a file that the holder named in `path` may have locked.
+fn try_lock(file: &File, path: &Path) -> Result<(), TryLockError> {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let result = file.try_lock();
+        let is_held = matches!(result, Err(TryLockError::WouldBlock));
+        if !is_held || holder(path).is_some_and(|holder| is_alive(holder.pid)) || Instant::now() > until {
+            return result;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn holder(path: &Path) -> Option<Holder> {
+    serde_json::from_slice(&usable::read(path).ok()?).ok()
+}
+
+/// Whether there is such a process, and not only its number waiting to be taken note of.
+fn is_alive(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
+}
+
+fn held(path: &Path) -> Error {
+    let who = match holder(path) {
         Some(Holder { pid, command, since }) => {
             format!(" (pid {pid}, `decree {command}`, since {since} UTC)")
         }
@@ -134,6 +156,25 @@ mod tests {
         assert!(error.to_string().contains("`decree process`"), "{error}");
         drop(first);
         Lock::take(&path, "run").unwrap();
+    }
+
+    #[test]
+    fn a_lock_that_outlives_its_holder_for_a_moment_is_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lock");
+        let mut dead = std::process::Command::new("true").spawn().unwrap();
+        dead.wait().unwrap();
+        let text = format!(r#"{{"pid":{},"command":"process","since":""}}"#, dead.id());
+        std::fs::write(&path, text).unwrap();
+        let left = File::open(&path).unwrap();
+        left.lock().unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                std::thread::sleep(Duration::from_millis(50));
+                drop(left);
+            });
+            Lock::take(&path, "run").unwrap();
+        });
     }
 
     #[test]
