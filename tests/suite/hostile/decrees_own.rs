@@ -7,7 +7,7 @@ use super::{
     VANDALISM, dead, done, inbox, letters, only_dead, only_run, process, project, result, tracker, tree,
 };
 use crate::harness::{Project, Said, assert_same};
-use crate::revert::{as_nobody, hand_over, is_root};
+use crate::revert::{as_nobody, hand_over};
 
 /// Ways to take `.decree/` away, or what is in it.
 const ASSAULTS: [(&str, &str); 16] = [
@@ -213,7 +213,7 @@ fn a_second_decree_stays_out_even_if_the_lock_was_deleted() {
 
 #[test]
 fn an_ordinary_user_cannot_be_locked_out_of_their_own_decree() {
-    if !is_root() {
+    if !super::can_be_nobody() {
         return;
     }
     for (what, assault) in [

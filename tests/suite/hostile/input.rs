@@ -4,7 +4,7 @@ use std::fs;
 
 use super::{dead, done, only_dead, process, project, summary, tracker, tree, verdicts};
 use crate::harness::{Project, assert_same};
-use crate::revert::{as_nobody, hand_over, is_root};
+use crate::revert::{as_nobody, hand_over};
 
 const WORK: &str = "echo work >> work\n";
 
@@ -139,7 +139,7 @@ fn a_routine_that_is_no_file_is_not_found_and_it_is_said_why() {
 
 #[test]
 fn a_routine_that_cannot_be_read_is_not_found_and_does_not_stop_the_others() {
-    if !is_root() {
+    if !super::can_be_nobody() {
         return;
     }
     let project = project(WORK);

@@ -83,14 +83,14 @@ fn below(pid: u32) -> Vec<u32> {
     found
 }
 
-/// Kills decree, alone or with all that it has started.
-fn kill(child: &mut Child, with_children: bool) {
+/// Kills decree, alone or with all that it has started. Returns whether it was still at work.
+fn kill(child: &mut Child, with_children: bool) -> bool {
     let all = if with_children { below(child.id()) } else { vec![child.id()] };
     for pid in all {
         let pid = Pid::from_raw(pid.try_into().unwrap()).unwrap();
         let _ = kill_process(pid, Signal::KILL);
     }
-    child.wait().unwrap();
+    child.wait().unwrap().code().is_none()
 }
 
 /// A number from 0 to 1, always the same for the same seed.
@@ -101,14 +101,16 @@ fn random(seed: u32) -> f64 {
     (x >> 40) as f64 / f64::from(1 << 24)
 }
 
-/// Kills one decree, every third time a second one that picks up what the first left, and lets the last one finish.
-fn round(number: u32, whole: Duration, expected: &End) {
+/// Kills one decree, every third time a second one that picks up what the first left, and lets the last one finish. Returns whether
+/// one was killed at work.
+fn round(number: u32, whole: Duration, expected: &End) -> bool {
     let project = scene();
+    let mut killed = false;
     let kills = if number % 3 == 2 { 2 } else { 1 };
     for kill_number in 0..kills {
         let mut child = start(&project);
         thread::sleep(whole.mul_f64(random(number * 10 + kill_number)));
-        kill(&mut child, number % 2 == 1);
+        killed |= kill(&mut child, number % 2 == 1);
     }
     // It may have come to an end: then there is only the dead letter left to be tried.
     let said = process(&project);
@@ -117,6 +119,7 @@ fn round(number: u32, whole: Duration, expected: &End) {
     assert_same(&end.tree, &expected.tree);
     assert_eq!(end, *expected, "round {number}: {}", said.err);
     assert!(!project.exists(".decree/running.json"), "round {number}");
+    killed
 }
 
 #[test]
@@ -130,7 +133,7 @@ fn killed_at_any_moment_the_next_process_ends_like_one_that_was_not() {
     assert_eq!((expected.done.len(), expected.dead.len(), expected.inbox), (4, 1, 0), "{expected:#?}");
     assert!(expected.dead["04-doomed.md"].contains("error: exit 4 (3 attempts)"), "{:?}", expected.dead);
     let rounds = cases(50);
-    let next = AtomicU32::new(0);
+    let (next, kills) = (AtomicU32::new(0), AtomicU32::new(0));
     let failures = Mutex::new(Vec::new());
     thread::scope(|scope| {
         for _ in 0..3 {
@@ -143,8 +146,9 @@ fn killed_at_any_moment_the_next_process_ends_like_one_that_was_not() {
                     // Three at a time take longer than one.
                     let whole = whole.mul_f64(1.8);
                     let done = std::panic::catch_unwind(|| round(number, whole, &expected));
-                    if done.is_err() {
-                        failures.lock().unwrap().push(number);
+                    match done {
+                        Ok(killed) => _ = kills.fetch_add(killed.into(), Ordering::Relaxed),
+                        Err(_) => failures.lock().unwrap().push(number),
                     }
                 }
             });
@@ -152,4 +156,6 @@ fn killed_at_any_moment_the_next_process_ends_like_one_that_was_not() {
     });
     let failures = failures.into_inner().unwrap();
     assert!(failures.is_empty(), "rounds {failures:?} ended otherwise");
+    let kills = kills.into_inner();
+    assert!(kills * 3 > rounds, "killed at work in only {kills} of {rounds} rounds");
 }

@@ -2,7 +2,7 @@
 
 use super::{VANDALISM, dead, only_run, process, project, result, summary, tree};
 use crate::harness::assert_same;
-use crate::revert::{as_nobody, hand_over, is_root};
+use crate::revert::{as_nobody, hand_over};
 
 #[test]
 fn work_hidden_by_an_ignore_file_is_found_and_set_aside() {
@@ -51,7 +51,7 @@ fn a_new_sensitive_file_does_not_stay_after_a_failure() {
 
 #[test]
 fn an_ordinary_users_routine_cannot_close_directories_to_them() {
-    if !is_root() {
+    if !super::can_be_nobody() {
         return;
     }
     for closing in [

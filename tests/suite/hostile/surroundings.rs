@@ -4,7 +4,7 @@ use std::process::Command;
 
 use super::{dead, end_of, inbox, process, project, start, tracker, wait_for};
 use crate::harness::{assert_same, said};
-use crate::revert::{as_nobody, hand_over, is_root};
+use crate::revert::{as_nobody, hand_over};
 
 #[test]
 fn a_second_decree_is_told_who_works_here() {
@@ -24,7 +24,7 @@ fn a_second_decree_is_told_who_works_here() {
 
 #[test]
 fn a_decree_directory_that_cannot_be_written_to_is_a_clear_error() {
-    if !is_root() {
+    if !super::can_be_nobody() {
         return;
     }
     let project = project("echo work > work\n");
