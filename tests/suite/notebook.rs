@@ -139,7 +139,7 @@ fn an_environment_without_papermill_is_told_before_any_attempt() {
         said.text()
     );
     assert_eq!(fs::read_dir(project.path(".decree/inbox/dead")).unwrap().count(), 1);
-    assert!(!run_dir(&project).join("attempts").exists());
+    assert_eq!(fs::read_dir(project.path(".decree/runs")).unwrap().count(), 0, "no attempt was made");
 }
 
 /// NTB-06.

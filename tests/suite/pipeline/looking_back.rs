@@ -93,11 +93,13 @@ fn looking_changes_nothing_and_needs_no_lock() {
 
 /// RUN-27.
 #[test]
-fn a_message_that_was_turned_away_has_no_log_and_no_diff_and_that_is_told() {
+fn a_message_that_was_turned_away_leaves_no_run_and_that_is_told() {
     let shop = Workshop::with("true");
     shop.spec("01-a", "---\nroutine: nobody\n---\n").process().fails(1);
-    let id = shop.only_run();
-    shop.decree(["log", &id]).fails(3).mentions(&["has no log"]);
-    shop.decree(["diff", &id]).fails(3).mentions(&["has no recorded change"]);
-    shop.decree(["status"]).ok();
+    let letter = shop.dead_letter("01-a");
+    let id = letter.lines().find_map(|line| line.strip_prefix("id: ")).unwrap();
+    for command in ["log", "diff", "revert"] {
+        shop.decree([command, id]).fails(3).mentions(&["no run or checkpoint has the id"]);
+    }
+    assert!(shop.decree(["status"]).ok().text().contains("RoutineNotFound"));
 }
