@@ -1,6 +1,6 @@
 //! Being asked to stop.
 //!
-//! SIGINT and SIGTERM set a flag. Long work looks at it between two files and ends with an error, cleaning up
+//! SIGINT, SIGTERM and SIGHUP (a terminal that was closed) set a flag. Long work looks at it between two files and ends with an error, cleaning up
 //! behind it on the way out; a move into the user's tree does not look, and is over in a moment. Putting a tree back
 //! because somebody asked works behind a [`Shield`], so that it is not stopped by the same signal. A second signal
 //! of the same kind ends the process at once, which is safe too: the next decree finishes or undoes. One of another
@@ -10,7 +10,7 @@ use std::io::{self, Read};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::error::{Error, Kind, Result};
 
@@ -20,7 +20,7 @@ static SHIELDS: AtomicUsize = AtomicUsize::new(0);
 /// Begins to listen. Only the binary does: a library has no business with its host's signals.
 pub fn listen() -> io::Result<()> {
     let asked = ASKED.get_or_init(Arc::default);
-    for signal in [SIGINT, SIGTERM] {
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
         let number = usize::try_from(signal).expect("signals are small positive numbers");
         let repeated = Arc::new(std::sync::atomic::AtomicBool::new(false));
         // In this order: the first signal finds the condition false, and arms it for the second.

@@ -55,6 +55,21 @@ pub fn line(line: &str) -> String {
     plain(line.rsplit('\r').next().unwrap_or(line)).trim_end().to_owned()
 }
 
+/// One line that can stand anywhere, in a CI runner's log too: no line breaks, nothing that a runner takes for a command.
+pub fn one_line(text: &str) -> String {
+    let line = plain(text)
+        .split(['\n', '\t'])
+        .map(str::trim)
+        .filter(|part| !part.is_empty())
+        .collect::<Vec<_>>()
+        .join(" ");
+    let line = line.replace("##[", "#\u{200b}#[");
+    match line.strip_prefix("::") {
+        Some(rest) => format!(":\u{200b}:{rest}"),
+        None => line,
+    }
+}
+
 /// The last lines of a log as a terminal would have them in the end: of a line that was written over, what it was last.
 pub fn last_lines(log: &str, count: usize) -> Vec<String> {
     let mut lines: Vec<String> = log.trim_end().rsplit('\n').take(count).map(line).collect();
@@ -84,6 +99,14 @@ mod tests {
         ] {
             assert_eq!(plain(text), expected, "{text:?}");
         }
+    }
+
+    #[test]
+    fn one_line_gives_no_commands_and_has_no_breaks() {
+        assert_eq!(one_line("a\n::error::b\r\n\tc\u{1b}]0;t\u{7}"), "a ::error::b c");
+        assert_eq!(one_line("  ::error::x"), ":\u{200b}:error::x");
+        assert_eq!(one_line("x ##[group]y"), "x #\u{200b}#[group]y");
+        assert_eq!(one_line("search::ranks … FAILED"), "search::ranks … FAILED");
     }
 
     #[test]

@@ -42,8 +42,10 @@ impl Coverage {
     pub fn warnings(&self) -> Vec<String> {
         /// More are counted, not named.
         const NAMED: usize = 5;
-        let lists =
-            [("likely to hold secrets", &self.sensitive), ("sockets, FIFOs or devices", &self.special)];
+        let lists = [
+            ("likely to hold secrets", &self.sensitive),
+            ("sockets, FIFOs, devices or decree's own output", &self.special),
+        ];
         let mut warnings = Vec::new();
         for (what, paths) in lists.into_iter().filter(|(_, paths)| !paths.is_empty()) {
             let shown: Vec<String> = paths.iter().take(NAMED).map(|path| path.0.to_string()).collect();

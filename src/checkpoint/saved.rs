@@ -117,6 +117,11 @@ impl Seal {
     }
 
     /// Of everything but the check itself. There may be too much of it to write it down for that.
+    /// Whether nothing happened at all, not even out of scope.
+    pub fn is_empty(&self) -> bool {
+        self.changes.is_empty() && self.beside.is_empty()
+    }
+
     fn work_out_check(&mut self) -> String {
         let check = self.check.take();
         let mut text = BufWriter::new(Hasher::new());

@@ -8,7 +8,7 @@ use super::ignore::FrozenRules;
 use super::manifest::Manifest;
 use super::path::TreePath;
 use super::progress::Progress;
-use super::root::Root;
+use super::root::{FoundKind, Root};
 use super::sensitive::Sensitive;
 use super::stat_cache::{CacheWriter, Known, Stat, StatCache, Time};
 use super::store::{Deposit, Holdings, Store};
@@ -26,6 +26,7 @@ pub struct Workspace {
     pub(super) scratch: PathBuf,
     pub(super) sensitive: Sensitive,
     pub(super) own_dir: Option<TreePath>,
+    outputs: Vec<(u64, u64)>,
 }
 
 impl Workspace {
@@ -42,6 +43,7 @@ impl Workspace {
         Ok(Workspace {
             root: Root::open(root).at("open", root)?,
             own_dir: own_dir(&canonical(root), &store),
+            outputs: outputs(),
             store: Store::at(store),
             cache_path: cache.to_owned(),
             scratch: scratch.to_owned(),
@@ -104,6 +106,7 @@ impl Workspace {
             cache,
             sensitive: &self.sensitive,
             own_dir: self.own_dir.as_ref(),
+            outputs: &self.outputs,
             stored: None,
             baseline: None,
         }
@@ -170,6 +173,18 @@ fn store_links(walk: &Walk, deposit: &Deposit<'_>) -> Result<()> {
 fn cache_is_stale(cache: &StatCache, walk: &Walk) -> bool {
     walk.dirs.len() != cache.dir_count()
         || walk.dirs.iter().any(|dir| dir.cached_names != Some(dir.items.len()) || !dir.news.is_empty())
+}
+
+/// The regular files that standard output and standard error lead to.
+fn outputs() -> Vec<(u64, u64)> {
+    let stats = [rustix::fs::fstat(std::io::stdout()), rustix::fs::fstat(std::io::stderr())];
+    stats
+        .into_iter()
+        .flatten()
+        .filter(|stat| FoundKind::of(stat.st_mode) == FoundKind::File)
+        .map(|stat| Stat::of(&stat))
+        .map(|stat| (stat.device, stat.inode))
+        .collect()
 }
 
 /// The one name of a path: as far as it exists, without links and detours.

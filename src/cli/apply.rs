@@ -30,15 +30,13 @@ pub fn apply(context: &Context, args: &ApplyArgs) -> Result<()> {
     match saved.apply(workspace)? {
         Outcome::AlreadyThere => context.ui.note(&format!("{}: already applied", saved.id())),
         Outcome::Done(done) => {
-            context.ui.note(&format!(
-                "applied {}, each verified ({})",
-                count(done.verified, "path"),
-                saved.id()
-            ));
-            if let Some(spec) = undo::brought_back(&project.layout, saved)? {
-                context.ui.note(&format!("{spec} is on the tracker again"));
-            }
+            let paths = count(done.verified, "path");
+            context.ui.note(&format!("applied {paths}, each verified ({})", saved.id()));
         }
+    }
+    // Also if it was there already: an earlier apply may have been cut off before this.
+    if let Some(spec) = undo::brought_back(&project.layout, saved)? {
+        context.ui.note(&format!("{spec} is on the tracker again"));
     }
     Ok(())
 }

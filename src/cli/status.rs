@@ -7,8 +7,9 @@ use crate::error::Result;
 use crate::figures;
 use crate::figures::count;
 use crate::history;
-use crate::message::{Document, Inbox, MessageId};
+use crate::message::{Document, Inbox, MessageId, display_name};
 use crate::pipeline::{RunDir, RunResult, Selection, Unfinished, planned};
+use crate::plain::one_line;
 use crate::project::Project;
 use crate::spec::Tracker;
 use crate::ui;
@@ -115,9 +116,9 @@ fn dead_letters(project: &Project) -> Result<Vec<DeadLetter>> {
         let text = crate::message::read_text(&inbox.dead_path(&file)).unwrap_or_default();
         let document = Document::parse(&text).unwrap_or_default();
         letters.push(DeadLetter {
-            name: file.to_string_lossy().trim_end_matches(".md").to_owned(),
+            name: display_name(&file, ""),
             id: document.get_text("id").unwrap_or_default(),
-            error: document.get_text("error").unwrap_or_default(),
+            error: one_line(&document.get_text("error").unwrap_or_default()),
         });
     }
     Ok(letters)

@@ -10,7 +10,7 @@ use crate::doctor;
 use crate::error::{IoContext, Result};
 use crate::pipeline::Summary;
 use crate::pipeline::events::Reporter;
-use crate::pipeline::{Pipeline, Settings, Unfinished};
+use crate::pipeline::{MessageSummary, Pipeline, Settings, Unfinished};
 use crate::process;
 use crate::project::{Lock, Project, parse_duration};
 use crate::report::text::{self, Paint};
@@ -42,6 +42,8 @@ pub struct Workshop<'c> {
     pub workspace: Workspace,
     command: &'static str,
     lock: Lock,
+    /// What was left by an earlier decree and is settled now.
+    settled: Vec<MessageSummary>,
 }
 
 impl<'c> Workshop<'c> {
@@ -51,8 +53,8 @@ impl<'c> Workshop<'c> {
         let workspace = project.workspace()?;
         let lock = context.lock(&project, &workspace, command)?;
         process::become_subreaper().at("take in orphans in", project.layout.root())?;
-        let shop = Workshop { context, project, workspace, command, lock };
-        shop.settle_unfinished()?;
+        let mut shop = Workshop { context, project, workspace, command, lock, settled: Vec::new() };
+        shop.settled = shop.settle_unfinished()?;
         Ok(shop)
     }
 
@@ -62,9 +64,9 @@ impl<'c> Workshop<'c> {
     }
 
     /// Settles the run that an earlier decree left; on a terminal, asks first.
-    fn settle_unfinished(&self) -> Result<()> {
+    fn settle_unfinished(&self) -> Result<Vec<MessageSummary>> {
         let Some(unfinished) = Unfinished::find(&self.project.layout)? else {
-            return Ok(());
+            return Ok(Vec::new());
         };
         if unfinished.in_attempt {
             super::ask_to_put_back(self.context, &unfinished)?;
@@ -78,7 +80,11 @@ impl<'c> Workshop<'c> {
         settings: Settings,
         work: impl FnOnce(Pipeline<'_>) -> Result<Summary>,
     ) -> Result<Summary> {
-        self.with_reporter(|reporter| work(self.pipeline(settings, reporter)?))
+        self.with_reporter(|reporter| {
+            let mut pipeline = self.pipeline(settings, reporter)?;
+            pipeline.carry(&self.settled);
+            work(pipeline)
+        })
     }
 
     fn pipeline<'w>(&'w self, settings: Settings, reporter: &'w mut dyn Reporter) -> Result<Pipeline<'w>> {

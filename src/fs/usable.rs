@@ -5,6 +5,8 @@ use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use crate::plain::one_line;
+
 /// Something with the right name that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
@@ -16,7 +18,7 @@ pub struct Problem {
 
 impl std::fmt::Display for Problem {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} is left out: {}", self.path.display(), self.reason)
+        write!(f, "{} is left out: {}", one_line(&self.path.to_string_lossy()), self.reason)
     }
 }
 

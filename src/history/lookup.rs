@@ -42,9 +42,8 @@ pub fn find(layout: &Layout, text: &str) -> Result<Found> {
     match (&runs[..], &checkpoints[..]) {
         ([run], []) => Ok(Found::Run(Saved::new(run, layout.runs().join(run)))),
         ([], [id]) => Ok(Found::Checkpoint(Saved::new(id, layout.checkpoints().join(id)))),
-        ([], []) => Err(Error::project(format!("no run or checkpoint has the id '{text}'")).hint(
-            "`decree status` shows the latest run, `decree checkpoint list` the checkpoints there are",
-        )),
+        ([], []) => Err(Error::project(format!("no run or checkpoint has the id '{text}'"))
+            .hint("`decree log` lists the runs, `decree checkpoint list` the checkpoints there are")),
         _ => Err(Error::project(format!("the id '{text}' is ambiguous"))
             .details(runs.into_iter().chain(checkpoints).collect(), 10)
             .hint("give more of it")),

@@ -91,12 +91,12 @@ impl Inbox {
 
     /// A message was carried out.
     pub fn finish(&self, file: &OsStr, text: &[u8]) -> Result<()> {
-        self.settle(&self.done, file, text)
+        self.settle(&self.done, file, text, text)
     }
 
-    /// A message could not be carried out; `text` says why.
-    pub fn bury(&self, file: &OsStr, text: &[u8]) -> Result<()> {
-        self.settle(&self.dead, file, text)
+    /// A message that was `taken` could not be carried out; `text` says why.
+    pub fn bury(&self, file: &OsStr, taken: &[u8], text: &[u8]) -> Result<()> {
+        self.settle(&self.dead, file, taken, text)
     }
 
     /// A message cannot even be read; it is kept as it is.
@@ -131,14 +131,15 @@ impl Inbox {
     }
 
     /// Writes first, removes then: a message is never nowhere. Doing it again does no harm.
-    fn settle(&self, dir: &Path, file: &OsStr, text: &[u8]) -> Result<()> {
+    fn settle(&self, dir: &Path, file: &OsStr, taken: &[u8], text: &[u8]) -> Result<()> {
         fs::create_dir_all(dir).at("create", dir)?;
         let id = std::str::from_utf8(text).ok().and_then(|text| Document::parse(text).ok()?.get_text("id"));
         atomic::write(&dir.join(free(dir, file, id.as_deref())), text)?;
         let from = self.path(file);
-        match fs::remove_file(&from) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            result => result.at("remove", &from)?,
+        // Somebody may have put another message there meanwhile; that one waits.
+        let is_it = |now: Vec<u8>| now == taken || (id.is_some() && id_text(&from) == id);
+        if fs::read(&from).is_ok_and(is_it) {
+            fs::remove_file(&from).at("remove", &from)?;
         }
         atomic::sync_dir(&self.dir)
     }
@@ -243,12 +244,15 @@ mod tests {
         let file = OsStr::new("a.md");
         for _ in 0..2 {
             inbox.add(file, text).unwrap();
-            inbox.bury(file, text.as_bytes()).unwrap();
+            inbox.bury(file, text.as_bytes(), text.as_bytes()).unwrap();
         }
         assert_eq!(inbox.dead().unwrap(), ["a.md"]);
         inbox.add(file, "other\n").unwrap();
-        inbox.bury(file, b"other\n").unwrap();
+        inbox.bury(file, b"other\n", b"other\n").unwrap();
         assert_eq!(inbox.dead().unwrap(), ["a-2.md", "a.md"]);
         assert!(inbox.files().unwrap().is_empty());
+        inbox.add(file, "a new one\n").unwrap();
+        inbox.finish(file, text.as_bytes()).unwrap();
+        assert_eq!(inbox.files().unwrap(), ["a.md"], "what came meanwhile waits");
     }
 }

@@ -124,7 +124,7 @@ pub fn display_name(file: &OsStr, body: &str) -> String {
     let words = MessageId::parse(&stem).and_then(|_| MessageName::from_prompt(body));
     match words {
         Some(name) => name.to_string(),
-        None => stem.chars().map(|c| if c.is_control() { '?' } else { c }).collect(),
+        None => crate::plain::one_line(&stem.replace(|c: char| c.is_control(), "?")),
     }
 }
 

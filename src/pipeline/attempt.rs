@@ -19,6 +19,7 @@ use crate::checkpoint::manifest::Manifest;
 use crate::checkpoint::saved::Seal;
 use crate::error::{Error, IoContext, Result};
 use crate::interrupt;
+use crate::plain::one_line;
 use crate::process::leftovers::MARK_VARIABLE;
 use crate::process::log::CappedLog;
 use crate::process::redact::Redactor;
@@ -79,9 +80,10 @@ impl Pipeline<'_> {
         let ended = exec(&invocation.program, &invocation.arguments).run(&mut |bytes: &[u8]| tee.take(bytes));
         // Before anything else is written, whatever the end was.
         let mut mended = vec![own.mend()?];
-        let ended = ended?;
-        let mut survivors = ended.survivors;
-        let mut ending = routine_ending(&ended, job.timeout);
+        let (mut ending, mut survivors) = match ended {
+            Ok(ended) => (routine_ending(&ended, job.timeout), ended.survivors),
+            Err(error) => (Ending::NotStarted { why: error.to_string() }, 0),
+        };
         if ending == Ending::Succeeded && !job.verify.is_empty() {
             tee.take(format!("[decree] verify: {}\n", job.verify).as_bytes())?;
             tee.reporter.event(&Event::Verifying(&job.verify));
@@ -170,11 +172,11 @@ impl Pipeline<'_> {
         };
         let ending = ending.map_text(|text| self.redactor.redact(text).into_owned());
         let usage = self.usage(run, turn)?;
-        let headline = self.redactor.redact(headline(&executed.tail)).into_owned();
+        let headline = one_line(&self.redactor.redact(headline(&executed.tail)));
         let record = AttemptRecord {
             number: turn.number,
             clean_slate: turn.clean_slate,
-            reason: ending.describe(),
+            reason: one_line(&ending.describe()),
             exit_code: ending.exit_code(),
             ending,
             duration_ms: executed.duration.as_millis() as u64,
@@ -193,7 +195,7 @@ impl Pipeline<'_> {
         if !violations.is_empty() {
             return Ending::Policy { violations };
         }
-        match seal.changes.is_empty() && self.config.on_no_change == OnNoChange::Retry {
+        match seal.is_empty() && self.config.on_no_change == OnNoChange::Retry {
             true => Ending::NothingChanged,
             false => Ending::Succeeded,
         }

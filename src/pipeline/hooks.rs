@@ -60,7 +60,7 @@ impl Pipeline<'_> {
             .environment(environment)
             .timeout(self.hook_time());
         let (redactor, reporter) = (&mut self.redactor, &mut *self.reporter);
-        reporter.event(&Event::HookBegins(name));
+        reporter.event(&Event::HookBegins(&format!("hooks.{name}")));
         let mut clean = Vec::new();
         let ended = exec.run(&mut |bytes: &[u8]| {
             clean.clear();

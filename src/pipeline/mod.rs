@@ -19,6 +19,7 @@ mod failure_context;
 mod hooks;
 mod own_files;
 mod own_places;
+mod own_settings;
 mod policy;
 mod recovery;
 mod result;

@@ -5,6 +5,7 @@
 //! as a routine may have been asked for them, and are named. Edits to the run's records and to the tracker do not. What stands
 //! where decree is about to write moves to the run's `set-aside/`.
 
+use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, Read, Seek};
@@ -39,8 +40,11 @@ pub struct OwnFiles {
     earlier: Vec<PathBuf>,
     aside: PathBuf,
     specs: PathBuf,
+    /// Where `specs` leads, if it is a link: whoever has one there wants it.
+    specs_link: Option<PathBuf>,
     tracker: PathBuf,
     tracker_was: Tracker,
+    paths: HashSet<PathBuf>,
     open: usize,
     bytes: u64,
 }
@@ -107,20 +111,20 @@ impl OwnFiles {
             reserved_but_for_files: PUBLISHED.iter().map(|name| run.path().join(name)).collect(),
             earlier: Vec::new(),
             aside: run.path().join("set-aside"),
+            specs_link: fs::read_link(layout.specs()).ok(),
             specs: layout.specs(),
             tracker: layout.tracker(),
             tracker_was: Tracker::read(&layout.tracker(), None)?,
+            paths: HashSet::new(),
             open: 0,
             bytes: 0,
         };
         own.reserved.extend([attempt.join("usage.json"), run.failure_context()]);
-        // First what the run cannot do without: there is a limit.
+        // First what decree cannot do without: there is a limit.
         own.places.note(&layout.runs());
-        own.hold_below(run.path(), &|path| match is_record(run, path) {
-            true => Care::Record,
-            false => Care::Presence,
-        })?;
-        own.hold(layout.running(), Care::Record)?;
+        for record in [run.message(), run.saved().manifest_path(), run.failure_context(), layout.running()] {
+            own.hold(record, Care::Record)?;
+        }
         own.hold(layout.lock(), Care::Presence)?;
         own.hold(layout.config(), Care::Settings)?;
         own.hold(layout.gitignore(), Care::Settings)?;
@@ -129,6 +133,10 @@ impl OwnFiles {
         }
         let message = layout.inbox().join(message);
         own.hold_below(&layout.inbox(), &|path| match path == message {
+            true => Care::Record,
+            false => Care::Presence,
+        })?;
+        own.hold_below(run.path(), &|path| match is_record(run, path) {
             true => Care::Record,
             false => Care::Presence,
         })?;
@@ -160,7 +168,7 @@ impl OwnFiles {
     }
 
     fn hold(&mut self, path: PathBuf, care: Care) -> Result<()> {
-        if self.files.len() >= MOST {
+        if self.files.len() >= MOST || !self.paths.insert(path.clone()) {
             return Ok(());
         }
         let mut file = match File::open(&path) {
@@ -219,7 +227,10 @@ impl OwnFiles {
             _ => 0,
         };
         // A link to a directory would lead the tracker somewhere else once the tree is put back.
-        let led_away = self.specs.symlink_metadata().is_ok_and(|found| !found.is_dir());
+        let as_it_was = |found: &fs::Metadata| {
+            found.is_dir() || (found.is_symlink() && fs::read_link(&self.specs).ok() == self.specs_link)
+        };
+        let led_away = self.specs.symlink_metadata().is_ok_and(|found| !as_it_was(&found));
         if !led_away && Tracker::read(&self.tracker, Some(length))? == self.tracker_was {
             return Ok(false);
         }
@@ -275,6 +286,8 @@ impl Held {
             Care::Settings => mended.edited.push(self.path.clone()),
             _ if is_lost => mended.spoiled.push(self.path.clone()),
             _ => {
+                // A person may have put another message there.
+                aside.take(&self.path)?;
                 mended.restored.push(self.path.clone());
                 self.restore()?;
             }

@@ -16,11 +16,12 @@ pub fn violations(policy: &Policy, seal: &Seal) -> Vec<String> {
     let list = |patterns: &[String]| PatternList::parse(patterns.join("\n").as_bytes());
     let (allow, deny) = (list(&policy.allow), list(&policy.deny));
     let mut found = Vec::new();
-    for path in seal.changes.keys() {
+    // What is ignored or left out is no part of the diff, and yet the routine made it.
+    for path in seal.changes.keys().chain(&seal.beside) {
         let bytes = quote::from_json(path).unwrap_or(path.as_bytes().into());
         if matches(&deny, &bytes) {
             found.push(format!("{path} is denied"));
-        } else if !policy.allow.is_empty() && !matches(&allow, &bytes) {
+        } else if seal.changes.contains_key(path) && !policy.allow.is_empty() && !matches(&allow, &bytes) {
             found.push(format!("{path} is not allowed"));
         }
     }

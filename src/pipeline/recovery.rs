@@ -10,11 +10,11 @@ use super::result::{RunResult, Story};
 use super::run_dir::RunDir;
 use super::running::Running;
 use super::settle::message_of;
+use super::summary::MessageSummary;
 use super::verdict::Verdict;
 use super::work::Pipeline;
 use crate::checkpoint::manifest::Manifest;
-use crate::error::{Error, Result};
-use crate::history;
+use crate::error::{Error, IoContext, Result};
 use crate::interrupt;
 use crate::message::{MessageId, display_name};
 use crate::process::leftovers;
@@ -39,15 +39,38 @@ impl Unfinished {
         };
         let id = running.id()?;
         let run = RunDir::of(layout, &id);
-        let decided = RunResult::read(&run.saved().result_path())?.is_some();
+        let decided = verdict_of(&running, &run).is_some();
         let in_attempt = !decided && run.saved().manifest_path().exists();
         Ok(Some(Unfinished { id, started_at: running.started_at, in_attempt }))
     }
 }
 
+/// The verdict, if decree wrote one in this very run: a routine may have a `result.json` of its own.
+fn verdict_of(running: &Running, run: &RunDir) -> Option<RunResult> {
+    let result = RunResult::read(&run.saved().result_path()).ok()??;
+    (result.story.mark == running.mark_text()).then_some(result)
+}
+
+/// What a routine wrote under the name of the verdict must not be taken for it later.
+fn set_foreign_result_aside(run: &RunDir) -> Result<()> {
+    let path = run.saved().result_path();
+    match path.symlink_metadata() {
+        Err(_) => Ok(()),
+        Ok(_) => {
+            let to = run.path().join("routine-result.json");
+            std::fs::rename(&path, &to).at("move", &path)
+        }
+    }
+}
+
 impl Pipeline<'_> {
-    /// Settles the run that an earlier decree left, if it left one.
-    pub fn recover(&mut self) -> Result<()> {
+    /// Settles the run that an earlier decree left, if it left one. Returns what was decided by that.
+    pub fn recover(mut self) -> Result<Vec<MessageSummary>> {
+        self.settle_cut_off()?;
+        Ok(self.summary.messages)
+    }
+
+    fn settle_cut_off(&mut self) -> Result<()> {
         let Some(running) = Running::read(self.layout)? else {
             return Ok(());
         };
@@ -58,7 +81,7 @@ impl Pipeline<'_> {
         }
         let _shield = interrupt::shield();
         let run = RunDir::of(self.layout, &running.id()?);
-        if let Some(result) = RunResult::read(&run.saved().result_path())? {
+        if let Some(result) = verdict_of(&running, &run) {
             self.note(&format!("run {} had been decided and is settled now", run.id()));
             let manifest = match run.saved().manifest_path().exists() {
                 true => Some(run.saved().manifest()?),
@@ -81,6 +104,7 @@ impl Pipeline<'_> {
             return Running::clear(self.layout);
         }
         let manifest = run.saved().manifest()?;
+        set_foreign_result_aside(&run)?;
         self.undo(&running, &run, &manifest)
     }
 
@@ -93,14 +117,10 @@ impl Pipeline<'_> {
             !changes.list.is_empty() || !changes.beside.is_empty()
         };
         if changed {
-            let reason = format!("as run {} was cut off", run.id());
-            let checkpoints = self.layout.checkpoints();
-            let (saved, ..) =
-                history::create(self.workspace, &checkpoints, Some(reason), self.reporter.progress())?;
+            let saved = self.save_present(&format!("as run {} was cut off", run.id()))?;
             self.warn(&format!(
-                "run {} had been cut off; the tree is put back, and what was there is saved: `decree revert {}` brings it back",
+                "run {} had been cut off; the tree is put back, and what was there is saved: `decree revert {saved}` brings it back",
                 run.id(),
-                saved.id
             ));
         }
         // A diff that is there is from before: if nothing is changed any more, a recovery was cut off after it.
@@ -125,6 +145,7 @@ impl Pipeline<'_> {
             put_back: None,
             usage: super::Usage::default(),
             warnings: Vec::new(),
+            mark: String::new(),
         };
         let seal = attempt.result()?;
         self.settle(running, run, Some(manifest), RunResult { seal, story }, false).map(drop)

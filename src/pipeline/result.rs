@@ -87,6 +87,9 @@ pub struct Story {
     /// What people have to know besides.
     #[serde(default)]
     pub warnings: Vec<String>,
+    /// Of `running.json`, while the run is being settled.
+    #[serde(default)]
+    pub mark: String,
 }
 
 /// `result.json`: the engine reads its part of it ([`Seal`]) and is not disturbed by the rest.

@@ -7,6 +7,7 @@ use super::attempt::{PUBLISHED, Turn};
 use super::events::{Event, Header};
 use super::failure_context::{self, Lesson};
 use super::own_files::Mended;
+use super::own_settings::OwnSettings;
 use super::result::{AttemptRecord, PutBack, RunResult, Story};
 use super::retry::{self, Next};
 use super::run_dir::RunDir;
@@ -19,8 +20,9 @@ use super::work::Pipeline;
 use crate::checkpoint::manifest::Manifest;
 use crate::checkpoint::restore::Outcome;
 use crate::checkpoint::saved::{Saved, Seal};
-use crate::error::{Error, Result};
+use crate::error::{Error, IoContext, Result};
 use crate::fs::atomic;
+use crate::history;
 use crate::interrupt;
 use crate::message::display_name;
 
@@ -81,7 +83,8 @@ impl Pipeline<'_> {
             }
         };
         let secrets = Secrets::remember(self.workspace.root(), &manifest.coverage);
-        let tried = match self.try_all(&job, &run, &running, &manifest, &mut story) {
+        let settings = OwnSettings::remember(self.layout)?;
+        let tried = match self.try_all(&job, &run, &running, &manifest, &settings, &mut story) {
             Ok(tried) => tried,
             Err(error) => return Err(self.rescue(&running, &manifest, error)),
         };
@@ -95,6 +98,10 @@ impl Pipeline<'_> {
         decide(&mut story, &tried);
         story.duration_ms = began.elapsed().as_millis() as u64;
         let shield = interrupt::shield();
+        match story.kept {
+            true => self.tell_added(&settings, &tried.seal, &mut story),
+            false => self.put_back_settings(&settings, &run, &mut story)?,
+        }
         run.publish(tried.last, &PUBLISHED)?;
         let result = RunResult { seal: Some(tried.seal), story };
         let interrupted = result.story.status == Verdict::Interrupted;
@@ -102,7 +109,11 @@ impl Pipeline<'_> {
         self.decided(summary);
         drop(shield);
         match interrupted {
-            true => interrupt::check(),
+            true => interrupt::check().map_err(|error| {
+                Error::new(error.kind(), "interrupted")
+                    .detail(format!("run {} was put back; its message waits in the inbox", job.message.id))
+                    .hint("the next `decree process` takes it first")
+            }),
             false => Ok(()),
         }
     }
@@ -121,6 +132,7 @@ impl Pipeline<'_> {
             put_back: None,
             usage: super::Usage::default(),
             warnings: Vec::new(),
+            mark: String::new(),
         }
     }
 
@@ -154,6 +166,7 @@ impl Pipeline<'_> {
         run: &RunDir,
         running: &Running,
         manifest: &Manifest,
+        settings: &OwnSettings,
         story: &mut Story,
     ) -> Result<Tried> {
         let max_retries = self.settings.max_retries.unwrap_or(self.config.max_retries);
@@ -200,6 +213,7 @@ impl Pipeline<'_> {
             }
             if next == Next::CleanSlate {
                 self.clean_slate(run, running, manifest, &attempts, &tails)?;
+                self.put_back_settings(settings, run, story)?;
             }
             turn = Turn { number: turn.number + 1, clean_slate: next == Next::CleanSlate, ..turn };
             if let Some(signal) = self.wait(turn.number) {
@@ -254,6 +268,38 @@ impl Pipeline<'_> {
         Ok(())
     }
 
+    /// Settings and routines are in no checkpoint; a run that is put back leaves them as they were all the same.
+    fn put_back_settings(&mut self, settings: &OwnSettings, run: &RunDir, story: &mut Story) -> Result<()> {
+        for path in settings.put_back(&run.path().join("set-aside"))? {
+            let path = self.layout.shown(&path);
+            self.tell(
+                story,
+                format!("{path} is as it was; what the routine made of it is in {}/set-aside", run.shown()),
+            );
+        }
+        Ok(())
+    }
+
+    /// What a kept run made that no diff shows.
+    fn tell_added(&mut self, settings: &OwnSettings, seal: &Seal, story: &mut Story) {
+        for path in settings.added() {
+            let path = self.layout.shown(&path);
+            self.tell(story, format!("the routine made {path}; that is in no diff and stays"));
+        }
+        for path in &seal.beside {
+            self.tell(
+                story,
+                format!("the routine made {path}, which is ignored or left out: it is in no diff and stays"),
+            );
+        }
+    }
+
+    /// A warning that also stands in the record.
+    fn tell(&mut self, story: &mut Story, text: String) {
+        self.warn(&text);
+        story.warnings.push(text);
+    }
+
     /// Puts the tree back and writes down what was learned, for the last attempt.
     fn clean_slate(
         &mut self,
@@ -265,7 +311,7 @@ impl Pipeline<'_> {
     ) -> Result<()> {
         let _shield = interrupt::shield();
         let last = attempts.len() as u32;
-        let put_back = self.put_back(&run.attempt(last), manifest)?;
+        let put_back = self.put_back(run, &run.attempt(last), manifest)?;
         self.reporter.event(&Event::PutBack(&put_back));
         self.withdraw_follow_ups(run, running, &run.attempt_dir(last))?;
         let mut lessons = Vec::new();
@@ -292,23 +338,52 @@ impl Pipeline<'_> {
             .unwrap_or("routine.log")
     }
 
-    /// Puts the tree back to what the manifest has, and proves it: the paths of the diff by reading them, the whole tree by
-    /// comparing it.
-    pub(super) fn put_back(&mut self, saved: &Saved, manifest: &Manifest) -> Result<PutBack> {
-        let outcome = saved.revert(self.workspace, manifest)?;
-        let (paths, set_aside) = match outcome {
+    /// Puts the tree back to what the manifest has, and proves it. If something else has changed the tree since the attempt was
+    /// written down, everything is saved as a checkpoint first, and what is there now is put back.
+    pub(super) fn put_back(&mut self, run: &RunDir, saved: &Saved, manifest: &Manifest) -> Result<PutBack> {
+        self.revert(saved, manifest).or_else(|error| self.put_back_all(run, manifest, error))
+    }
+
+    fn put_back_all(&mut self, run: &RunDir, manifest: &Manifest, error: Error) -> Result<PutBack> {
+        let failed = |worse: Error| {
+            let what = format!("run {} could not be put back: {worse}", run.id());
+            Error::integrity(what)
+                .details(worse.detail_lines().to_vec(), 20)
+                .detail(format!("first: {error}"))
+                .detail(format!("what the run changed is in {}", run.shown()))
+                .hint("stop what is writing here, or free some space; then run the same command again: it goes on from here")
+        };
+        let since = Saved::new(run.id().to_string(), run.path().join("put-back"));
+        let saved = std::fs::create_dir_all(since.dir())
+            .at("create", since.dir())
+            .and_then(|()| self.save_present(&format!("as run {} was put back", run.id())))
+            .map_err(&failed)?;
+        self.warn(&format!(
+            "something else changed the tree while run {} was put back; everything as it was is saved: `decree revert {saved}` brings it back",
+            run.id()
+        ));
+        since.seal(self.workspace, manifest, true, self.reporter.progress()).map_err(&failed)?;
+        self.revert(&since, manifest).map_err(failed)
+    }
+
+    /// The whole tree as it is, as a checkpoint. Returns its id.
+    pub(super) fn save_present(&mut self, reason: &str) -> Result<String> {
+        let checkpoints = self.layout.checkpoints();
+        let reason = Some(reason.to_owned());
+        Ok(history::create(self.workspace, &checkpoints, reason, self.reporter.progress())?.0.id)
+    }
+
+    /// Puts the paths of a diff back and reads them again; then compares the whole tree.
+    fn revert(&mut self, saved: &Saved, manifest: &Manifest) -> Result<PutBack> {
+        let (paths, set_aside) = match saved.revert(self.workspace, manifest)? {
             Outcome::AlreadyThere => (0, Vec::new()),
             Outcome::Done(done) => (done.verified as u64, done.set_aside),
         };
         let changes = self.workspace.compare(manifest, self.reporter.progress())?;
         if !changes.list.is_empty() {
             let paths = changes.list.iter().map(|change| change.path.to_string()).collect();
-            return Err(Error::integrity(format!(
-                "{} was put back, but the tree is not what it was",
-                saved.id()
-            ))
-            .details(paths, 20)
-            .hint("something else is writing here; stop it, then run the same command again"));
+            let what = format!("{} was put back, but the tree is not what it was", saved.id());
+            return Err(Error::integrity(what).details(paths, 20));
         }
         let (files, _) = manifest.tree.count();
         Ok(PutBack {
@@ -364,7 +439,7 @@ fn decide(story: &mut Story, tried: &Tried) {
     }
     (story.status, story.reason) = match &tried.stopped {
         Some((verdict, why)) => (*verdict, why.clone()),
-        None if last.ending == Ending::Succeeded && tried.seal.changes.is_empty() => {
+        None if last.ending == Ending::Succeeded && tried.seal.is_empty() => {
             (Verdict::NoChange, String::new())
         }
         None if last.ending == Ending::Succeeded => (Verdict::Success, String::new()),

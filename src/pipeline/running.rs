@@ -51,6 +51,11 @@ impl Running {
         Mark::parse(&self.mark)
     }
 
+    /// The same as text: a verdict carries it, to be told from a file that a routine wrote.
+    pub fn mark_text(&self) -> &str {
+        &self.mark
+    }
+
     /// Its name in the inbox.
     pub fn file(&self) -> OsString {
         name(&self.file)

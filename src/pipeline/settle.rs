@@ -29,13 +29,14 @@ impl Pipeline<'_> {
         for_good: bool,
     ) -> Result<MessageSummary> {
         let path = run.saved().result_path();
+        result.story.mark = running.mark_text().to_owned();
         if result.story.kept {
             // What is called kept has to be there after a power cut, too.
             self.workspace.root().sync().at("sync", self.layout.root())?;
         }
         result.write(&path)?;
         if let Some(manifest) = manifest.filter(|_| !result.story.kept && result.story.put_back.is_none()) {
-            let put_back = self.put_back(&run.saved(), manifest)?;
+            let put_back = self.put_back(run, &run.saved(), manifest)?;
             self.reporter.event(&Event::PutBack(&put_back));
             result.story.put_back = Some(put_back);
             result.write(&path)?;
@@ -62,7 +63,7 @@ impl Pipeline<'_> {
                 0 => result.story.reason.clone(),
                 n => format!("{} ({})", result.story.reason, crate::figures::count(n, "attempt")),
             };
-            return self.inbox.bury(&file, &dead_letter(&text, &error, result.story.status));
+            return self.inbox.bury(&file, &text, &dead_letter(&text, &error, result.story.status));
         }
         self.inbox.finish(&file, &text)?;
         if let Some(name) = result.story.spec.as_deref().and_then(|spec| tracked_name(self.layout, spec)) {

@@ -157,10 +157,13 @@ impl Pipeline<'_> {
             self.note("making a Python environment for notebooks; this happens once");
         }
         let reporter = &mut *self.reporter;
-        papermill::prepare(self.layout, &self.environment, &mut |bytes: &[u8]| {
+        reporter.event(&Event::HookBegins("Python for notebooks"));
+        let prepared = papermill::prepare(self.layout, &self.environment, &mut |bytes: &[u8]| {
             reporter.event(&Event::Output(bytes));
             Ok(())
-        })
+        });
+        reporter.event(&Event::HookEnds);
+        prepared
     }
 
     /// The flag's word, else the message's, else the spec's, else the config's.
@@ -217,7 +220,7 @@ impl Pipeline<'_> {
         message: Option<&Message>,
         rejection: &Rejection,
     ) -> Result<()> {
-        self.inbox.bury(file, &dead_letter(raw, &rejection.to_string(), Verdict::FailedReverted))?;
+        self.inbox.bury(file, raw, &dead_letter(raw, &rejection.to_string(), Verdict::FailedReverted))?;
         if let Some(message) = message {
             // The directory that kept its id from others; one that holds something stays.
             let _ = fs::remove_dir(RunDir::of(self.layout, &message.id).path());
@@ -230,9 +233,7 @@ impl Pipeline<'_> {
         let summary = match message {
             Some(message) => summary_of(message, Verdict::FailedReverted),
             None => {
-                let name =
-                    std::path::Path::new(file).file_stem().unwrap_or(file).to_string_lossy().into_owned();
-                MessageSummary::without_run(name, Verdict::FailedReverted)
+                MessageSummary::without_run(crate::message::display_name(file, ""), Verdict::FailedReverted)
             }
         };
         self.decided(MessageSummary { reason: rejection.to_string(), ..summary });

@@ -74,8 +74,8 @@ fn redo(workspace: &Workspace, undone: &[(&Saved, Option<RunResult>, How)], mut 
 /// Tracker before record: whoever is killed in between only has to do it again.
 fn settle<'r>(layout: &Layout, run: &'r Saved, result: Option<RunResult>, how: How) -> Result<Undone<'r>> {
     let mut untracked = None;
-    if let Some(mut result) = result.filter(|result| result.story.kept && result.story.put_back.is_none()) {
-        if let Some(name) = name_of_spec(layout, &result.story)
+    if let Some(mut result) = result.filter(|result| result.story.put_back.is_none()) {
+        if let Some(name) = name_of_spec(layout, &result.story).filter(|_| result.story.kept)
             && Tracker::remove(&layout.tracker(), &name)?
         {
             untracked = Some(name);

@@ -75,6 +75,11 @@ pub enum Ending {
     },
     /// Nothing changed, and `on_no_change` says that this is not enough.
     NothingChanged,
+    /// It could not even be started.
+    NotStarted {
+        /// What the system said.
+        why: String,
+    },
     /// Something killed the process that watches over the routine.
     Lost,
     /// Somebody asked decree to stop, or decree itself was killed.
@@ -98,6 +103,7 @@ impl Ending {
             Ending::Verify { code: None, command } => format!("verify: `{command}` was killed"),
             Ending::Policy { violations } => format!("policy: {}", violations.join("; ")),
             Ending::NothingChanged => "nothing changed".to_owned(),
+            Ending::NotStarted { why } => format!("could not be started: {why}"),
             Ending::Lost => "the routine killed the process that watches over it".to_owned(),
             Ending::Interrupted => "interrupted".to_owned(),
         }
@@ -132,9 +138,11 @@ impl Ending {
             Ending::TimedOut { .. } => Verdict::TimedOut,
             Ending::Policy { .. } => Verdict::Policy,
             Ending::Interrupted => Verdict::Interrupted,
-            Ending::Exit { .. } | Ending::Signal { .. } | Ending::Verify { .. } | Ending::Lost => {
-                Verdict::FailedReverted
-            }
+            Ending::Exit { .. }
+            | Ending::Signal { .. }
+            | Ending::Verify { .. }
+            | Ending::NotStarted { .. }
+            | Ending::Lost => Verdict::FailedReverted,
         }
     }
 }

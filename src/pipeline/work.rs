@@ -11,8 +11,10 @@ use super::take::Taken;
 use super::verdict::Verdict;
 use crate::checkpoint::workspace::Workspace;
 use crate::error::{Error, Kind, Result};
+use crate::figures::count;
 use crate::interrupt;
 use crate::message::{ChainId, Document, Inbox, MessageId, MessageName};
+use crate::plain::one_line;
 use crate::process::environment::child_environment;
 use crate::process::redact::Redactor;
 use crate::project::{Config, Layout, Lock, Project};
@@ -88,6 +90,14 @@ impl<'p> Pipeline<'p> {
         })
     }
 
+    /// Takes over what was settled before the work began, so that it is told and not done again.
+    pub fn carry(&mut self, settled: &[MessageSummary]) {
+        for message in settled {
+            self.handled.extend(message.spec.clone());
+            self.summary.add(message.clone());
+        }
+    }
+
     /// Carries out one new message and what follows from it.
     pub fn run_message(mut self, name: MessageName, document: Document) -> Result<Summary> {
         let done = self.guarded(|pipeline| {
@@ -116,34 +126,40 @@ impl<'p> Pipeline<'p> {
                 self.work_chain(file)?;
             }
         }
-        let mut taken = 0;
-        while let Some(spec) = self.next_spec(selection)? {
+        for spec in plan.specs.iter().take(selection.limit.unwrap_or(usize::MAX)) {
             interrupt::check()?;
-            if selection.limit.is_some_and(|limit| taken >= limit) {
-                break;
+            // Something that waited may have been about it.
+            if self.handled.contains(&spec.shown()) {
+                continue;
             }
             self.handled.insert(spec.shown());
-            taken += 1;
             if self.stops(selection) {
-                self.skip(&spec, Verdict::Skipped, "an earlier one failed");
+                self.skip(spec, Verdict::Skipped, "an earlier one failed");
             } else if let Some(why) = self.meter.used_up() {
-                self.skip(&spec, Verdict::Budget, &why);
+                self.skip(spec, Verdict::Budget, &why);
             } else {
-                let file = self.enqueue(&spec)?;
+                let file = self.enqueue(spec)?;
                 self.work_chain(&file)?;
             }
+        }
+        self.tell_new_specs(selection, &plan)
+    }
+
+    /// Specs that routines wrote wait for the next `process`: a routine cannot keep decree busy for ever.
+    fn tell_new_specs(&mut self, selection: &Selection, plan: &Plan) -> Result<()> {
+        let known = |spec: &Spec| plan.specs.contains(spec) || self.handled.contains(&spec.shown());
+        let new = planned(self.layout, selection)?.specs.iter().filter(|spec| !known(spec)).count();
+        if new > 0 {
+            self.note(&format!(
+                "{} appeared meanwhile; the next `decree process` takes them",
+                count(new, "spec")
+            ));
         }
         Ok(())
     }
 
     fn stops(&self, selection: &Selection) -> bool {
         selection.fail_fast && self.summary.put_back > 0
-    }
-
-    /// The next spec that is neither processed nor dealt with by this command.
-    fn next_spec(&self, selection: &Selection) -> Result<Option<Spec>> {
-        let specs = planned(self.layout, selection)?.specs;
-        Ok(specs.into_iter().find(|spec| !self.handled.contains(&spec.shown())))
     }
 
     /// Puts a message for a spec into the inbox. The dead letter of an earlier try makes way.
@@ -220,7 +236,8 @@ impl<'p> Pipeline<'p> {
     }
 
     /// A message is decided.
-    pub(super) fn decided(&mut self, message: MessageSummary) {
+    pub(super) fn decided(&mut self, mut message: MessageSummary) {
+        message.reason = one_line(&message.reason);
         if let Some(spec) = &message.spec {
             self.handled.insert(spec.clone());
         }
@@ -241,7 +258,7 @@ impl<'p> Pipeline<'p> {
     }
 
     pub(super) fn warn(&mut self, text: &str) {
-        self.reporter.event(&Event::Warning(&self.redactor.redact(text)));
+        self.reporter.event(&Event::Warning(&one_line(&self.redactor.redact(text))));
     }
 }
 

@@ -115,7 +115,7 @@ impl Reporter for Lines {
             Event::Verifying(_) => {}
             Event::HookBegins(name) => {
                 self.echoed = 0;
-                self.open_fence(&format!("hooks.{name}"));
+                self.open_fence(name);
             }
             Event::HookEnds => self.close_fence(),
             Event::AttemptEnds { record, of } => {

@@ -6,6 +6,7 @@ mod escapes;
 mod input;
 mod killed;
 mod machine;
+mod meanwhile;
 mod output;
 mod person;
 mod queue;

@@ -36,6 +36,8 @@ pub struct Walker<'a> {
     pub sensitive: &'a Sensitive,
     /// A directory of decree's own inside the tree, such as a store; left out without a word.
     pub own_dir: Option<&'a TreePath>,
+    /// Files that decree itself is writing to as its output (device, inode): nobody can say what is in them.
+    pub outputs: &'a [(u64, u64)],
     /// If the cache cannot be relied on in this: what is stored. A file whose content is not is read again.
     pub stored: Option<Holdings>,
     /// The checkpoint to compare with.
@@ -248,6 +250,12 @@ impl Walker<'_> {
             }
             FoundKind::File => {
                 let stat = here.listing.stat(entry)?;
+                if held.is_none() && self.outputs.contains(&(stat.device, stat.inode)) {
+                    return Ok(match self.baseline {
+                        Some(_) => Seen::Nothing,
+                        None => Seen::Special(path.clone()),
+                    });
+                }
                 let hit = match known {
                     Some(Known::File { stat: then, hash, trusted: true }) if then == stat => {
                         let node = Node::File { hash, size: stat.size, mode: Mode::from_bits(stat.mode) };

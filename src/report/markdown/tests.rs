@@ -96,7 +96,7 @@ fn assert_tame(text: &str) {
     for (at, c) in bare.char_indices().filter(|(_, c)| matches!(c, '@' | '#')) {
         let next = bare[at + 1..].chars().next();
         assert!(
-            next.is_none_or(|next| matches!(next, '\u{200b}' | '#' | ' ') || bare[..at].ends_with('&')),
+            next.is_none_or(|next| matches!(next, '\u{200b}' | '#' | ' ' | '\n') || bare[..at].ends_with('&')),
             "{c} {bare}"
         );
     }
