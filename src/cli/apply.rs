@@ -38,5 +38,11 @@ pub fn apply(context: &Context, args: &ApplyArgs) -> Result<()> {
     if let Some(spec) = undo::brought_back(&project.layout, saved)? {
         context.ui.note(&format!("{spec} is on the tracker again"));
     }
+    let aside = saved.dir().join("set-aside");
+    if aside.is_dir() {
+        // Not part of any diff, so nobody can say where in the tree of now it belongs.
+        let aside = project.layout.shown(&aside);
+        context.ui.note(&format!("what was set aside when it was put back is still in {aside}"));
+    }
     Ok(())
 }
