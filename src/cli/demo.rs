@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::work::Workshop;
 use super::{Context, Format};
+use crate::doctor;
 use crate::error::{Error, IoContext, Result};
 use crate::fs::{atomic, random_hex};
 use crate::pipeline::{Selection, Settings};
@@ -64,19 +65,32 @@ pub fn demo(context: &Context, args: &DemoArgs) -> Result<u8> {
     let as_planned = (summary.kept, summary.put_back) == (4, 1);
     let failed = summary.messages.iter().find(|message| !message.kept).and_then(|message| message.id.clone());
     shop.tell(Ok(summary), Format::Text)?;
-    let id = failed.unwrap_or_default();
-    context.ui.note(&format!(
-        "\nLook around:\n  cd {}\n  decree status\n  decree diff {id}            what 04 had done before it was put back\n  \
-         less .decree/runs/*/failure-context.md         what 03 had learned\n  ls .decree/runs .decree/inbox/done .decree/inbox/dead\n\
-         In a project of your own: `decree init`, then write a spec.",
-        dir.display()
-    ));
+    context.ui.note(&where_to_look(&dir, &failed.unwrap_or_default()));
     match as_planned {
         true => Ok(0),
         false => {
             Err(Error::failed("the demo did not go as planned").detail(format!("it is in {}", dir.display())))
         }
     }
+}
+
+fn where_to_look(dir: &Path, failed: &str) -> String {
+    let mut lines = vec![String::new(), "Look around:".to_owned(), format!("  cd {}", dir.display())];
+    if doctor::find_program("decree").is_none()
+        && let Ok(binary) = std::env::current_exe()
+    {
+        lines.push(format!("  alias decree={}", binary.display()));
+    }
+    for (command, what) in [
+        ("decree status".to_owned(), "what is done and what failed"),
+        (format!("decree diff {failed}"), "what 04 had done before it was put back"),
+        ("less .decree/runs/*/failure-context.md".to_owned(), "what 03 and 04 had learned"),
+        ("decree report --format html -o report.html".to_owned(), "everything on one page"),
+    ] {
+        lines.push(format!("  {command:<44} {what}"));
+    }
+    lines.push("In a project of your own: `decree init`, then write a spec.".to_owned());
+    lines.join("\n")
 }
 
 fn write(path: &Path, text: &str, mode: u32) -> Result<()> {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::{Context, Format};
 use crate::checkpoint::workspace::Workspace;
 use crate::doctor;
-use crate::error::{IoContext, Result};
+use crate::error::{IoContext, Kind, Result};
 use crate::pipeline::Summary;
 use crate::pipeline::events::Reporter;
 use crate::pipeline::{MessageSummary, Pipeline, Settings, Unfinished};
@@ -101,8 +101,16 @@ impl<'c> Workshop<'c> {
 
     /// The closing words, and the exit code.
     pub fn tell(&self, summary: Result<Summary>, format: Format) -> Result<u8> {
-        let summary = summary?;
         let ui = &self.context.ui;
+        let summary = match summary {
+            Err(error) if format == Format::Json && matches!(error.kind(), Kind::Interrupted { .. }) => {
+                // What was done until then was written down.
+                let path = self.project.layout.summary();
+                ui.print(&std::fs::read_to_string(&path).at("read", &path)?)?;
+                return Err(error);
+            }
+            summary => summary?,
+        };
         match format {
             Format::Json => {
                 let text = serde_json::to_string_pretty(&summary).expect("a summary is plain data");

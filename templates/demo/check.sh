@@ -14,7 +14,7 @@ expect() { # expected, command...
   fi
 }
 expect 'LOUD' bash -c 'source src/lib.sh && shout loud'
-if [ -f src/greet.sh ]; then expect 'Hello, Ada!' bash src/greet.sh Ada; fi
+if [ -f src/greet.sh ]; then expect 'Hello, you!' bash src/greet.sh you; fi
 if [ -f src/add.sh ]; then expect 5 bash src/add.sh 2 3; fi
 if [ -f src/shout.sh ]; then expect 'HELP' bash src/shout.sh help; fi
 exit $failed
