@@ -12,7 +12,7 @@
 //! [`Report`]. A routine cannot open that socket through `/proc`, and so not write a report of its own. Without,
 //! the program inherits the input, and the report is the exit code.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
 use std::os::fd::{AsFd, OwnedFd};
@@ -53,11 +53,23 @@ pub struct Job {
     pub input: u64,
 }
 
+/// Whether a program is where it is looked for, executable or not.
+fn is_on_path(program: &OsStr) -> bool {
+    if program.as_encoded_bytes().contains(&b'/') {
+        return true;
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|dir| dir.join(program).symlink_metadata().is_ok())
+}
+
 /// Runs the program, ends all that it leaves, and tells how it went. With a control socket, tells it there too.
 pub fn supervise(job: &Job) -> Report {
     let control = job.control.then(io::stdin);
     let report = begin(job).and_then(|mut supervisor| supervisor.run(job)).unwrap_or_else(|error| {
-        Report::Unstartable { errno: error.raw_os_error().unwrap_or(Errno::IO.raw_os_error()) }
+        let errno = error.raw_os_error().unwrap_or(Errno::IO.raw_os_error());
+        // The system says "denied" if it may not look into one directory of the PATH, although the program is in none.
+        let nowhere = errno == Errno::ACCESS.raw_os_error() && !is_on_path(&job.program);
+        Report::Unstartable { errno: if nowhere { Errno::NOENT.raw_os_error() } else { errno } }
     });
     if let Some(control) = control
         && let Ok(socket) = control.as_fd().try_clone_to_owned()
