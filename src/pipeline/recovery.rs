@@ -134,18 +134,10 @@ impl Pipeline<'_> {
         let document = message_of(run);
         let story = Story {
             status: Verdict::Interrupted,
-            kept: false,
             reason: "decree was killed".to_owned(),
-            name: display_name(&running.file(), &document.body),
             routine: document.get_text("routine"),
             spec: document.get_text("input_file").filter(|path| crate::message::is_spec(path)),
-            started_at: running.started_at.clone(),
-            duration_ms: 0,
-            attempts: Vec::new(),
-            put_back: None,
-            usage: super::Usage::default(),
-            warnings: Vec::new(),
-            mark: String::new(),
+            ..Story::begins(display_name(&running.file(), &document.body), running.started_at.clone())
         };
         let seal = attempt.result()?;
         self.settle(running, run, Some(manifest), RunResult { seal, story }, false).map(drop)

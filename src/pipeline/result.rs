@@ -92,6 +92,27 @@ pub struct Story {
     pub mark: String,
 }
 
+impl Story {
+    /// Of a run that has only begun: nothing was tried, nothing is kept.
+    pub fn begins(name: String, started_at: String) -> Self {
+        Story {
+            status: Verdict::Skipped,
+            kept: false,
+            reason: String::new(),
+            name,
+            routine: None,
+            spec: None,
+            started_at,
+            duration_ms: 0,
+            attempts: Vec::new(),
+            put_back: None,
+            usage: Usage::default(),
+            warnings: Vec::new(),
+            mark: String::new(),
+        }
+    }
+}
+
 /// `result.json`: the engine reads its part of it ([`Seal`]) and is not disturbed by the rest.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RunResult {

@@ -28,6 +28,8 @@ use crate::message::display_name;
 
 /// How much of a log is told in `failure-context.md`.
 pub(super) const TAIL_LINES: usize = 40;
+/// How often the tree is put back anew because something else goes on writing.
+const MOST_PUT_BACKS: u32 = 6;
 /// A message that was cut off so often in a row is not tried again.
 const MOST_INTERRUPTIONS: usize = 5;
 
@@ -120,19 +122,9 @@ impl Pipeline<'_> {
 
     fn story(&self, job: &Job) -> Story {
         Story {
-            status: Verdict::Skipped,
-            kept: false,
-            reason: String::new(),
-            name: job.message.name(),
             routine: Some(job.routine.name.to_string()),
             spec: job.message.spec().map(str::to_owned),
-            started_at: super::now_text(),
-            duration_ms: 0,
-            attempts: Vec::new(),
-            put_back: None,
-            usage: super::Usage::default(),
-            warnings: Vec::new(),
-            mark: String::new(),
+            ..Story::begins(job.message.name(), super::now_text())
         }
     }
 
@@ -358,12 +350,22 @@ impl Pipeline<'_> {
             .at("create", since.dir())
             .and_then(|()| self.save_present(&format!("as run {} was put back", run.id())))
             .map_err(&failed)?;
+        let mut tries = 0;
+        let put_back = loop {
+            since.seal(self.workspace, manifest, true, self.reporter.progress()).map_err(&failed)?;
+            match self.revert(&since, manifest) {
+                Ok(put_back) => break put_back,
+                // Whoever writes may be at it still; nothing is said meanwhile, as that may be what is written.
+                Err(_) if tries < MOST_PUT_BACKS => std::thread::sleep(Duration::from_millis(20 << tries)),
+                Err(error) => return Err(failed(error)),
+            }
+            tries += 1;
+        };
         self.warn(&format!(
             "something else changed the tree while run {} was put back; everything as it was is saved: `decree revert {saved}` brings it back",
             run.id()
         ));
-        since.seal(self.workspace, manifest, true, self.reporter.progress()).map_err(&failed)?;
-        self.revert(&since, manifest).map_err(failed)
+        Ok(put_back)
     }
 
     /// The whole tree as it is, as a checkpoint. Returns its id.
