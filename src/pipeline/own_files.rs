@@ -287,7 +287,7 @@ impl Held {
             _ if is_lost => mended.spoiled.push(self.path.clone()),
             _ => {
                 // A person may have put another message there.
-                aside.take(&self.path)?;
+                aside.keep_copy(&self.path)?;
                 mended.restored.push(self.path.clone());
                 self.restore()?;
             }

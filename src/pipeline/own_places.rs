@@ -136,6 +136,16 @@ impl Aside {
         Ok(())
     }
 
+    /// Keeps what is there under a second name, and leaves it where it is: whoever replaces it does so in one step, so that a
+    /// decree that is killed in between still finds one or the other.
+    pub fn keep_copy(&mut self, path: &Path) -> Result<()> {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let place = path.with_file_name(format!("{TEMPORARY}{}-{name}", random_hex()));
+        second_name(path, &place)?;
+        self.waiting.push((place, name));
+        Ok(())
+    }
+
     /// Moves it all to where it is kept. Returns how much there was.
     pub fn keep(self, dir: &Path) -> Result<usize> {
         if !self.waiting.is_empty() {
@@ -149,6 +159,14 @@ impl Aside {
             fs::rename(&from, free.expect("there is always another number")).at("move", &from)?;
         }
         Ok(count)
+    }
+}
+
+/// Gives a file a second name; where the file system has none, a copy.
+pub(super) fn second_name(path: &Path, to: &Path) -> Result<()> {
+    match fs::hard_link(path, to) {
+        Ok(()) => Ok(()),
+        Err(_) => fs::copy(path, to).map(drop).at("copy", path),
     }
 }
 

@@ -6,7 +6,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use super::own_places::set_mode;
+use super::own_places::{second_name, set_mode};
 use crate::error::{IoContext, Result};
 use crate::fs::atomic;
 use crate::project::Layout;
@@ -51,8 +51,9 @@ impl OwnSettings {
         changed
             .extend(self.files.iter().filter(|(path, was)| edited(path, was)).map(|(path, _)| path.clone()));
         for path in &changed {
-            set_aside(path, aside)?;
-            if let Some(Some((mode, content))) = self.files.get(path) {
+            let was = self.files.get(path).and_then(Option::as_ref);
+            set_aside(path, aside, was.is_some())?;
+            if let Some((mode, content)) = was {
                 let parent = path.parent().expect("settings are in a directory");
                 fs::create_dir_all(parent).at("create", parent)?;
                 atomic::write(path, content)?;
@@ -90,7 +91,7 @@ fn is_changed(path: &Path, (mode, content): &(u32, Vec<u8>)) -> bool {
     !fs::metadata(path).is_ok_and(same)
 }
 
-fn set_aside(path: &Path, aside: &Path) -> Result<()> {
+fn set_aside(path: &Path, aside: &Path, replaced: bool) -> Result<()> {
     if path.symlink_metadata().is_err() {
         return Ok(());
     }
@@ -98,7 +99,12 @@ fn set_aside(path: &Path, aside: &Path) -> Result<()> {
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let names = (1..).map(|number| aside.join(format!(".decree-{number}-{}", name.trim_start_matches('.'))));
     let free = names.into_iter().find(|name| name.symlink_metadata().is_err());
-    fs::rename(path, free.expect("there is always another number")).at("move", path)
+    let free = free.expect("there is always another number");
+    // What is about to be replaced stays until it is, in one step.
+    match replaced && is_file(path) {
+        true => second_name(path, &free),
+        false => fs::rename(path, &free).at("move", path),
+    }
 }
 
 #[cfg(test)]
