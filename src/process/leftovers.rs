@@ -113,7 +113,7 @@ fn above_us(table: &[Process]) -> HashSet<Identity> {
         if !above.insert(process.identity()) {
             break;
         }
-        next = table::Pid::from_raw(process.parent);
+        next = process.parent;
     }
     above
 }

@@ -57,7 +57,7 @@ impl Watch {
             };
             table::signal(&found, Signal::KILL);
             let mut reaped = false;
-            for process in found.iter().filter(|found| Pid::from_raw(found.parent) == Some(getpid())) {
+            for process in found.iter().filter(|found| found.parent == Some(getpid())) {
                 reaped |= matches!(waitpid(Some(process.pid), WaitOptions::NOHANG), Ok(Some(_)));
             }
             // One look may have missed somebody who was being handed on to us.

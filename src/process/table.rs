@@ -3,7 +3,7 @@
 //! A scan is not a picture of one moment: a process that forks meanwhile may be missed. Whoever needs all of
 //! them scans until there are none.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::path::Path;
 
@@ -20,12 +20,12 @@ pub use rustix::process::Pid;
 pub struct Process {
     /// Its number.
     pub pid: Pid,
-    /// Its parent's number; 0 if it has none.
-    pub parent: i32,
-    /// Its process group.
-    pub group: i32,
-    /// Its session.
-    pub session: i32,
+    /// Its parent, if it has one that can be seen.
+    pub parent: Option<Pid>,
+    /// Its process group. One that is just being reaped has none any more: the kernel then tells −1.
+    pub group: Option<Pid>,
+    /// Its session, likewise.
+    pub session: Option<Pid>,
     /// `R`, `S`, `T`, `Z`…
     pub state: u8,
     /// When it started, in ticks since the machine did.
@@ -80,7 +80,9 @@ pub fn all() -> Vec<Process> {
     let Ok(entries) = fs::read_dir(Path::new("/proc")) else { return Vec::new() };
     entries
         .flatten()
-        .filter_map(|entry| entry.file_name().to_str()?.parse().ok().and_then(Pid::from_raw))
+        .filter_map(|entry| {
+            Pid::from_raw(entry.file_name().to_str()?.parse().ok().filter(|number| *number > 0)?)
+        })
         .filter_map(Process::find)
         .collect()
 }
@@ -88,18 +90,20 @@ pub fn all() -> Vec<Process> {
 /// Those of `table` that are below one of `roots`, the roots themselves not included. Below what `closed` refuses,
 /// nothing is looked for, and it is not included either.
 pub fn below(table: &[Process], roots: &[Pid], closed: impl Fn(&Process) -> bool) -> Vec<Process> {
-    let mut children: HashMap<i32, Vec<&Process>> = HashMap::new();
+    let mut children: HashMap<Pid, Vec<&Process>> = HashMap::new();
     for process in table {
-        children.entry(process.parent).or_default().push(process);
+        if let Some(parent) = process.parent {
+            children.entry(parent).or_default().push(process);
+        }
     }
     let mut found = Vec::new();
-    let mut todo: Vec<i32> = roots.iter().map(|pid| pid.as_raw_nonzero().get()).collect();
+    let mut todo: Vec<Pid> = roots.to_vec();
     while let Some(parent) = todo.pop() {
         // Removed, not looked up: the numbers of two moments might otherwise make a circle.
         for child in children.remove(&parent).unwrap_or_default() {
             if !closed(child) {
                 found.push(*child);
-                todo.push(child.pid.as_raw_nonzero().get());
+                todo.push(child.pid);
             }
         }
     }
@@ -113,17 +117,13 @@ pub fn below(table: &[Process], roots: &[Pid], closed: impl Fn(&Process) -> bool
 /// in it, which only this process can reap; the rest is called one by one.
 pub fn signal(processes: &[Process], signal: Signal) {
     let me = getpid();
-    let is_child = |process: &Process| Pid::from_raw(process.parent) == Some(me);
-    let groups: BTreeSet<i32> = processes
-        .iter()
-        .filter(|process| is_child(process) && is_foreign_group(process))
-        .map(|process| process.group)
-        .collect();
-    for group in groups.iter().filter_map(|group| Pid::from_raw(*group)) {
-        let _ = kill_process_group(group, signal);
+    let groups: HashSet<Pid> =
+        processes.iter().filter(|process| process.parent == Some(me)).filter_map(foreign_group).collect();
+    for group in &groups {
+        let _ = kill_process_group(*group, signal);
     }
     for process in processes {
-        if !groups.contains(&process.group) {
+        if !process.group.is_some_and(|group| groups.contains(&group)) {
             let _ = process.signal(signal);
         }
         if process.is_stopped() && signal != Signal::KILL {
@@ -132,12 +132,12 @@ pub fn signal(processes: &[Process], signal: Signal) {
     }
 }
 
-/// Whether nobody can be in the group of this descendant but descendants: a group does not cross sessions, and
+/// The group of this descendant, if nobody but descendants can be in it: a group does not cross sessions, and
 /// sessions are only left for new ones.
-fn is_foreign_group(process: &Process) -> bool {
+fn foreign_group(process: &Process) -> Option<Pid> {
     let session = getsid(None).ok();
-    let new_session = Pid::from_raw(process.session) != session || session == Some(getpid());
-    new_session && Pid::from_raw(process.group) != Some(getpgrp())
+    let new_session = process.session != session || session == Some(getpid());
+    process.group.filter(|group| new_session && *group != getpgrp())
 }
 
 /// `/proc/PID/stat`: the name is in parentheses, and may hold any byte but a zero.
@@ -145,7 +145,8 @@ fn parse(pid: Pid, stat: &[u8]) -> Option<Process> {
     let end = memchr::memrchr(b')', stat)?;
     let rest = std::str::from_utf8(&stat[end + 1..]).ok()?;
     let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
-    let number = |index: usize| fields.get(index)?.parse::<i32>().ok();
+    let number =
+        |index: usize| fields.get(index)?.parse::<i32>().ok().map(|number| Pid::from_raw(number.max(0)));
     Some(Process {
         pid,
         state: *fields.first()?.as_bytes().first()?,
@@ -165,23 +166,40 @@ mod tests {
     }
 
     fn process(number: i32, parent: i32) -> Process {
-        Process { pid: pid(number), parent, group: number, session: 1, state: b'S', started: 0 }
+        Process {
+            pid: pid(number),
+            parent: Some(pid(parent)),
+            group: Some(pid(number)),
+            session: Some(pid(1)),
+            state: b'S',
+            started: 0,
+        }
     }
 
     #[test]
     fn a_name_with_parentheses_and_newlines_is_no_obstacle() {
         let stat = b"7 (a) R 1\n) S 3 5 6 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 9988 10 11";
         let found = parse(pid(7), stat).unwrap();
-        assert_eq!((found.state, found.parent, found.group, found.session), (b'S', 3, 5, 6));
+        let numbers = (found.parent, found.group, found.session);
+        assert_eq!((found.state, numbers), (b'S', (Some(pid(3)), Some(pid(5)), Some(pid(6)))));
         assert_eq!(found.started, 9988);
         assert_eq!(parse(pid(7), b"7 (cut"), None);
         assert_eq!(parse(pid(7), b"7 (cut) S 3"), None);
     }
 
     #[test]
+    fn one_that_is_being_reaped_has_no_group_and_nobody_is_called_by_it() {
+        let stat = b"7 (gone) Z 0 -1 -1 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 9988 10 11";
+        let found = parse(pid(7), stat).unwrap();
+        assert_eq!((found.parent, found.group, found.session), (None, None, None));
+        assert_eq!(foreign_group(&found), None);
+        assert!(below(&[found], &[pid(1)], |_| false).is_empty());
+    }
+
+    #[test]
     fn this_process_is_in_the_table_and_its_parent_is_right() {
         let me = Process::find(rustix::process::getpid()).unwrap();
-        assert_eq!(Pid::from_raw(me.parent), rustix::process::getppid());
+        assert_eq!(me.parent, rustix::process::getppid());
         assert!(all().iter().any(|process| process.identity() == me.identity()));
     }
 
