@@ -4,6 +4,8 @@
 //!
 //! - [`cli`]: one file a command
 //! - [`ui`]: what people see
+//! - [`artifact`]: runs that travel: handed to a CI, brought back from one
+//! - [`github`]: a workflow's log, its steps' outputs
 //! - [`report`]: a summary and its runs as text, Markdown, JUnit or a page
 //! - [`doctor`]: whether everything a routine needs is here
 //! - [`pipeline`]: unattended work: checkpoint, attempts, verdict, recovery
@@ -25,12 +27,14 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
+pub mod artifact;
 pub mod checkpoint;
 pub mod cli;
 pub mod doctor;
 pub mod error;
 pub mod figures;
 pub mod fs;
+pub mod github;
 pub mod history;
 pub mod interrupt;
 pub mod message;

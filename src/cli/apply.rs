@@ -1,33 +1,116 @@
 //! `decree apply`
 
+use std::path::{Path, PathBuf};
+
 use super::Context;
 use super::work::Workshop;
+use crate::artifact::{Source, StagedRun, import};
 use crate::checkpoint::restore::Outcome;
+use crate::checkpoint::saved::Saved;
 use crate::error::{Error, Result};
 use crate::figures::count;
 use crate::history;
-use crate::pipeline::undo;
+use crate::pipeline::{RunResult, undo};
 
 /// Do a recorded change again
 ///
 /// Applies the changes.diff of a run, or what a revert to a checkpoint undid. Every file has to be what it was
-/// when the change was recorded; otherwise nothing is touched.
+/// when the change was recorded; otherwise nothing is touched. With --from, runs come out of an artifact: they become runs
+/// of this project, and can be looked at and reverted like any other.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  decree apply 2026111603120000-0\n  decree apply chk_20261116_0312")]
+#[command(
+    after_help = "Examples:\n  decree apply 2026111603120000-0\n  decree apply chk_20261116_0312\n  decree apply --from decree-artifact.zip\n  decree apply 2026111603120000-0 --from decree-artifact.zip\n  decree apply --all --from artifact/"
+)]
 pub struct ApplyArgs {
-    /// A run or a checkpoint, or the beginning of its id
-    id: String,
+    /// A run or a checkpoint, or the beginning of its id; with --from also a chain
+    #[arg(required_unless_present = "from", conflicts_with = "all")]
+    id: Option<String>,
+
+    /// Take runs out of this artifact: a directory or a .zip file; without an id, list them
+    #[arg(long, value_name = "DIR|ZIP")]
+    from: Option<PathBuf>,
+
+    /// Every run of the artifact that was kept, in order, up to the first that does not fit
+    #[arg(long, requires = "from")]
+    all: bool,
 }
 
 pub fn apply(context: &Context, args: &ApplyArgs) -> Result<()> {
-    let Workshop { project, workspace, .. } = &Workshop::open(context, "apply")?;
-    let found = history::find(&project.layout, &args.id)?;
-    let saved = found.saved();
+    match (&args.from, &args.id) {
+        (Some(from), None) if !args.all => list(context, &context.directory.join(from)),
+        (Some(from), id) => apply_from(context, &context.directory.join(from), id.as_deref()),
+        (None, id) => {
+            let shop = Workshop::open(context, "apply")?;
+            let found = history::find(&shop.project.layout, id.as_deref().unwrap_or_default())?;
+            apply_one(context, &shop, found.saved())
+        }
+    }
+}
+
+/// Takes the runs in one by one: the next one may only fit onto what the one before left.
+fn apply_from(context: &Context, from: &Path, id: Option<&str>) -> Result<()> {
+    let mut source = Source::open(from)?;
+    let chosen = choose(source.runs()?, id, from)?;
+    let shop = Workshop::open(context, "apply")?;
+    let mut applied = 0;
+    for run in &chosen {
+        let outcome = import(&shop.project.layout, &mut source, run).and_then(|saved| {
+            let kept = RunResult::read(&saved.result_path())?.is_some_and(|result| result.story.kept);
+            match kept || id.is_some() {
+                true => apply_one(context, &shop, &saved).map(|()| applied += 1),
+                false => Ok(()),
+            }
+        });
+        outcome.map_err(|error| match applied {
+            0 => error,
+            n => error.detail(format!("{} before it stay applied", count(n, "run"))),
+        })?;
+    }
+    if applied == 0 {
+        context.ui.note("nothing to apply: no run in the artifact was kept");
+    }
+    Ok(())
+}
+
+/// The runs that `id` names, or all.
+fn choose(runs: Vec<StagedRun>, id: Option<&str>, from: &Path) -> Result<Vec<StagedRun>> {
+    let Some(wanted) = id else { return Ok(runs) };
+    let of_chain: Vec<StagedRun> =
+        runs.iter().filter(|run| run.id.chain().to_string() == wanted).cloned().collect();
+    if !of_chain.is_empty() {
+        return Ok(of_chain);
+    }
+    let text = |run: &StagedRun| run.id.to_string();
+    let exact = runs.iter().find(|run| text(run) == wanted).cloned();
+    let begins = runs.iter().filter(|run| !wanted.is_empty() && text(run).starts_with(wanted));
+    match (exact, &begins.cloned().collect::<Vec<_>>()[..]) {
+        (Some(run), _) => Ok(vec![run]),
+        (None, [run]) => Ok(vec![run.clone()]),
+        (None, []) => Err(Error::project(format!("no run '{wanted}' in {}", from.display()))
+            .details(runs.iter().map(text).collect(), 20)
+            .hint("`decree apply --from …` without an id lists them")),
+        (None, several) => Err(Error::project(format!("the id '{wanted}' is ambiguous"))
+            .details(several.iter().map(text).collect(), 10)
+            .hint("give more of it")),
+    }
+}
+
+fn list(context: &Context, from: &Path) -> Result<()> {
+    let runs = Source::open(from)?.runs()?;
+    if runs.is_empty() {
+        context.ui.note("there are no runs in it");
+    }
+    let lines: String = runs.iter().map(|run| format!("{}\n", run.id)).collect();
+    context.ui.print(&lines)
+}
+
+fn apply_one(context: &Context, shop: &Workshop<'_>, saved: &Saved) -> Result<()> {
+    let layout = &shop.project.layout;
     if !saved.is_sealed() {
         return Err(Error::project(format!("{} has no recorded change to apply", saved.id()))
             .hint(format!("`decree diff {}` shows what is different now", saved.id())));
     }
-    match saved.apply(workspace)? {
+    match saved.apply(&shop.workspace)? {
         Outcome::AlreadyThere => context.ui.note(&format!("{}: already applied", saved.id())),
         Outcome::Done(done) => {
             let paths = count(done.verified, "path");
@@ -35,13 +118,13 @@ pub fn apply(context: &Context, args: &ApplyArgs) -> Result<()> {
         }
     }
     // Also if it was there already: an earlier apply may have been cut off before this.
-    if let Some(spec) = undo::brought_back(&project.layout, saved)? {
+    if let Some(spec) = undo::brought_back(layout, saved)? {
         context.ui.note(&format!("{spec} is on the tracker again"));
     }
     let aside = saved.dir().join("set-aside");
     if aside.is_dir() {
         // Not part of any diff, so nobody can say where in the tree of now it belongs.
-        let aside = project.layout.shown(&aside);
+        let aside = layout.shown(&aside);
         context.ui.note(&format!("what was set aside when it was put back is still in {aside}"));
     }
     Ok(())

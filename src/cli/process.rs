@@ -4,7 +4,8 @@ use super::work::{LimitArgs, Workshop};
 use super::{Context, Format};
 use crate::error::Result;
 use crate::message::Document;
-use crate::pipeline::{Selection, planned};
+use crate::pipeline::{Selection, Settings, planned};
+use crate::project::RoutineName;
 use crate::ui;
 
 /// Carry out every spec that is not processed yet
@@ -24,6 +25,10 @@ pub struct ProcessArgs {
     /// At most this many specs
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
+
+    /// What carries out specs and messages that name no routine; no router is asked then
+    #[arg(long, value_name = "NAME", value_parser = routine_name)]
+    routine: Option<RoutineName>,
 
     /// Stop at the first spec that fails; the rest is skipped
     #[arg(long)]
@@ -47,15 +52,25 @@ pub fn process(context: &Context, args: ProcessArgs) -> Result<u8> {
         return dry_run(context, &selection, args.format).map(|()| 0);
     }
     let mut shop = Workshop::open(context, "process")?;
-    let needed = routines_needed(&shop, &selection)?;
+    let settings = Settings { routine: args.routine, ..args.limits.settings() };
+    let needed = routines_needed(&shop, &selection, settings.routine.as_ref())?;
     shop.preflight(&needed)?;
-    let summary = shop.work(args.limits.settings(), |pipeline| pipeline.process(&selection));
+    let summary = shop.work(settings, |pipeline| pipeline.process(&selection));
     shop.tell(summary, args.format)
 }
 
-/// The routines that the specs name, as far as they do; the default for the rest.
-fn routines_needed(shop: &Workshop<'_>, selection: &Selection) -> Result<Vec<String>> {
+fn routine_name(text: &str) -> std::result::Result<RoutineName, String> {
+    RoutineName::parse(text).map_err(|error| error.to_string())
+}
+
+/// The routines that the specs name, as far as they do; what is used otherwise for the rest.
+fn routines_needed(
+    shop: &Workshop<'_>,
+    selection: &Selection,
+    otherwise: Option<&RoutineName>,
+) -> Result<Vec<String>> {
     let project = &shop.project;
+    let otherwise = || otherwise.map_or_else(|| project.config.default_routine.clone(), ToString::to_string);
     let plan = planned(&project.layout, selection)?;
     let mut needed: Vec<String> = plan
         .specs
@@ -63,7 +78,7 @@ fn routines_needed(shop: &Workshop<'_>, selection: &Selection) -> Result<Vec<Str
         .filter_map(|spec| {
             let text = crate::message::read_text(&project.layout.root().join(spec.shown())).ok()?;
             let document = Document::parse(&text).ok()?;
-            Some(document.get_text("routine").unwrap_or_else(|| project.config.default_routine.clone()))
+            Some(document.get_text("routine").unwrap_or_else(otherwise))
         })
         .collect();
     needed.sort();

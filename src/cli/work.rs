@@ -8,12 +8,14 @@ use super::{Context, Format};
 use crate::checkpoint::workspace::Workspace;
 use crate::doctor;
 use crate::error::{IoContext, Kind, Result};
+use crate::github;
 use crate::pipeline::Summary;
 use crate::pipeline::events::Reporter;
 use crate::pipeline::{MessageSummary, Pipeline, Settings, Unfinished};
 use crate::process;
 use crate::project::{Lock, Project, parse_duration};
 use crate::report::text::{self, Paint};
+use crate::report::{Limits, load};
 use crate::ui::{Lines, Live};
 
 /// Limits that outrank what config, messages and specs say.
@@ -31,7 +33,7 @@ pub struct LimitArgs {
 impl LimitArgs {
     /// For the pipeline.
     pub fn settings(self) -> Settings {
-        Settings { timeout: self.timeout, max_retries: self.max_retries }
+        Settings { timeout: self.timeout, max_retries: self.max_retries, routine: None }
     }
 }
 
@@ -93,15 +95,37 @@ impl<'c> Workshop<'c> {
 
     fn with_reporter<T>(&self, work: impl FnOnce(&mut dyn Reporter) -> Result<T>) -> Result<T> {
         let ui = self.context.ui;
-        match io::stderr().is_terminal() && !ui.is_quiet() && !self.context.verbose {
+        // A runner may hand out a terminal; its log is read by people later all the same.
+        let live = io::stderr().is_terminal() && !ui.is_quiet() && !self.context.verbose;
+        match live && !github::in_actions() {
             true => work(&mut Live::new(ui)),
             false => work(&mut Lines::new(ui, self.project.config.log_limit)),
+        }
+    }
+
+    /// In GitHub Actions: annotations, outputs, the step's page. The work is done; that it cannot be told is no failure.
+    fn tell_github(&self) {
+        let ui = &self.context.ui;
+        if !github::in_actions() {
+            return;
+        }
+        let path = self.project.layout.summary();
+        let told = load(&path, Limits::EXCERPTS).and_then(|report| {
+            let Some(report) = report else { return Ok(()) };
+            ui.command(&github::told::annotations(&report.summary));
+            github::told::tell(&github::Step::from_environment(), &report, &path)
+        });
+        if let Err(error) = told {
+            ui.warn(&format!("what was done cannot be told to GitHub: {error}"));
         }
     }
 
     /// The closing words, and the exit code.
     pub fn tell(&self, summary: Result<Summary>, format: Format) -> Result<u8> {
         let ui = &self.context.ui;
+        if summary.as_ref().err().is_none_or(|error| matches!(error.kind(), Kind::Interrupted { .. })) {
+            self.tell_github();
+        }
         let summary = match summary {
             Err(error) if format == Format::Json && matches!(error.kind(), Kind::Interrupted { .. }) => {
                 // What was done until then was written down.

@@ -43,7 +43,7 @@ pub struct AttemptRecord {
 }
 
 /// How the tree was put back.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PutBack {
     /// Paths that had to be changed.
     pub paths: u64,

@@ -16,7 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 const LONGEST_ANSWER: usize = 64 * 1024;
 
 impl Pipeline<'_> {
-    /// The message's own word, else the spec's, else the router's, else the default.
+    /// The message's own word, else the spec's, else the command line's, else the router's, else the default.
     pub(super) fn routine_for(
         &mut self,
         message: &Message,
@@ -25,7 +25,10 @@ impl Pipeline<'_> {
         let said = |document: &Document| document.get_text("routine").filter(|name| !name.is_empty());
         let name = match said(&message.document).or_else(|| said(spec)) {
             Some(name) => name,
-            None => self.ask_for_routine(&text_of(message, spec))?,
+            None => match &self.settings.routine {
+                Some(routine) => routine.to_string(),
+                None => self.ask_for_routine(&text_of(message, spec))?,
+            },
         };
         let Some(name) = RoutineName::parse(&name).ok() else {
             let why = format!("'{name}' cannot be the name of a routine");

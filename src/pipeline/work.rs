@@ -17,7 +17,7 @@ use crate::message::{ChainId, Document, Inbox, MessageId, MessageName};
 use crate::plain::one_line;
 use crate::process::environment::child_environment;
 use crate::process::redact::Redactor;
-use crate::project::{Config, Layout, Lock, Project};
+use crate::project::{Config, Layout, Lock, Project, RoutineName};
 use crate::routine::Routines;
 use crate::spec::{Spec, Specs, Tracker};
 
@@ -28,6 +28,8 @@ pub struct Settings {
     pub timeout: Option<Duration>,
     /// Likewise.
     pub max_retries: Option<u32>,
+    /// For what names none, and no router is asked.
+    pub routine: Option<RoutineName>,
 }
 
 /// Which specs to process.

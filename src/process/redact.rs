@@ -7,6 +7,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
+use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 
 use aho_corasick::{AhoCorasick, MatchKind};
@@ -35,8 +36,8 @@ pub struct Redactor {
 }
 
 impl Redactor {
-    /// The secrets of an environment: the values of variables whose names end like those of secrets, and each line
-    /// of such a value.
+    /// The secrets of an environment: the values of variables whose names end like those of secrets, each line of such a
+    /// value, and all of these as JSON writes them.
     pub fn from_environment<'a>(
         variables: impl IntoIterator<Item = (&'a OsString, &'a OsString)>,
     ) -> Redactor {
@@ -51,7 +52,23 @@ impl Redactor {
                 );
             }
         }
+        let in_json = secrets.iter().filter_map(|secret| as_json(secret)).collect::<Vec<_>>();
+        secrets.extend(in_json);
         Redactor::new(secrets)
+    }
+
+    /// The secrets of the environment that decree itself runs in.
+    pub fn of_this_process() -> Redactor {
+        let variables: Vec<(OsString, OsString)> = std::env::vars_os().collect();
+        Redactor::from_environment(variables.iter().map(|(name, value)| (name, value)))
+    }
+
+    /// Whether there is a secret in what is read. Has nothing to do with the stream.
+    pub fn is_in(&self, reader: impl Read) -> io::Result<bool> {
+        match &self.thorough {
+            Some(thorough) => Ok(thorough.stream_find_iter(reader).next().transpose()?.is_some()),
+            None => Ok(false),
+        }
     }
 
     fn new(secrets: BTreeSet<Vec<u8>>) -> Redactor {
@@ -161,6 +178,13 @@ fn write_masked(
     position.max(hold)
 }
 
+/// A secret as it stands in a JSON text, if that is something else.
+fn as_json(secret: &[u8]) -> Option<Vec<u8>> {
+    let text = serde_json::to_string(std::str::from_utf8(secret).ok()?).ok()?;
+    let inner = text.as_bytes()[1..text.len() - 1].to_vec();
+    (inner != secret).then_some(inner)
+}
+
 fn is_secret_name(name: &OsStr) -> bool {
     let name = name.as_bytes().to_ascii_uppercase();
     ENDINGS.iter().any(|ending| name.ends_with(ending))
@@ -204,6 +228,16 @@ mod tests {
         assert_eq!(redactor.redact("  MIIEabcdefgh\r\n  short"), "  ***\r\n  short");
         assert_eq!(redactor.redact("-----BEGIN-----\nMIIEabcdefgh\nshort\n-----END-----"), "***");
         assert!(matches!(redactor.redact("nothing here"), Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn a_secret_is_one_in_json_too() {
+        let environment = [(OsString::from("A_KEY"), OsString::from("pass\"wo\\rd\n12345678"))];
+        let redactor = Redactor::from_environment(environment.iter().map(|(name, value)| (name, value)));
+        assert_eq!(redactor.redact(r#"{"a":"pass\"wo\\rd\n12345678"}"#), r#"{"a":"***"}"#);
+        assert_eq!(redactor.redact("pass\"wo\\rd"), "***");
+        assert!(redactor.is_in(&br#"xx12345678"#[..]).unwrap());
+        assert!(!redactor.is_in(&b"xx1234567"[..]).unwrap());
     }
 
     #[test]

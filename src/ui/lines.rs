@@ -7,6 +7,7 @@ use super::progress::Bar;
 use crate::checkpoint::progress::Progress;
 use crate::figures::{count, duration};
 use crate::fs::random_hex;
+use crate::github::{commands, in_actions};
 use crate::pipeline::events::{Event, Reporter};
 use crate::report::text::{self, Paint};
 
@@ -37,7 +38,7 @@ impl Lines {
             echoed: 0,
             at_line_start: true,
             fence: None,
-            github: std::env::var_os("GITHUB_ACTIONS").is_some_and(|value| value == "true"),
+            github: in_actions(),
             name: String::new(),
         }
     }
@@ -75,7 +76,7 @@ impl Lines {
     fn open_fence(&mut self, title: &str) {
         if self.github && !self.ui.is_quiet() {
             let word = random_hex();
-            write(format!("::group::{title}\n::stop-commands::{word}\n").as_bytes());
+            write(format!("{}{}", commands::group(title), commands::stop(&word)).as_bytes());
             self.fence = Some(word);
         }
     }
@@ -83,7 +84,7 @@ impl Lines {
     fn close_fence(&mut self) {
         self.end_line();
         if let Some(word) = self.fence.take() {
-            write(format!("::{word}::\n::endgroup::\n").as_bytes());
+            write(format!("{}{}", commands::resume(&word), commands::END_GROUP).as_bytes());
         }
     }
 }

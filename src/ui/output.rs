@@ -69,6 +69,11 @@ impl Ui {
         }
     }
 
+    /// Lines for the program that reads the log: commands of a CI runner. Not for people, so `--quiet` does not matter.
+    pub fn command(&self, lines: &str) {
+        let _ = io::stderr().lock().write_all(lines.as_bytes());
+    }
+
     /// Something people have to know.
     pub fn warn(&self, text: &str) {
         let word = self.styled("warning:", Style::new().yellow().bold());

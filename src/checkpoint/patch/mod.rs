@@ -4,7 +4,7 @@
 //! other. What git's format cannot say stands in comment lines between the sections ([`notes`]), which both
 //! tools skip. The whole form is described in `docs/format.md`.
 
-mod binary;
+pub mod binary;
 mod hunks;
 mod large;
 pub(crate) mod notes;

@@ -1,0 +1,12 @@
+#!/usr/bin/env bash
+# Tells the pull request.
+# In: DECREE, DECREE_GITHUB_TOKEN, KEY, MODE, ARTIFACT_NAME, ARTIFACT_URL. Out: url.
+set -euo pipefail
+
+arguments=("--mode=$MODE")
+[[ -z $KEY ]] || arguments+=("--key=$KEY")
+if [[ -n ${ARTIFACT_URL:-} ]]; then
+  arguments+=("--artifact-url=$ARTIFACT_URL" "--artifact-name=$ARTIFACT_NAME")
+fi
+url=$("$DECREE" comment "${arguments[@]}")
+printf 'url=%s\n' "${url//$'\n'/ }" >>"$GITHUB_OUTPUT"

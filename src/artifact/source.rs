@@ -1,0 +1,144 @@
+//! An artifact that came from elsewhere: a directory, or the archive that a CI hands out.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, BufReader, Read};
+use std::path::{Component, Path, PathBuf};
+
+use zip::ZipArchive;
+
+use super::stage::open;
+use crate::error::{Error, IoContext, Result};
+use crate::fs::atomic;
+use crate::message::MessageId;
+
+/// Nothing that decree writes comes near it; an archive made to fill disks does.
+const LARGEST: u64 = 16 << 30;
+/// The same for the number of files.
+const MOST: usize = 100_000;
+/// An archive's entry may not be nested deeper.
+const DEEPEST: usize = 20;
+
+/// Where runs come from.
+pub struct Source {
+    path: PathBuf,
+    kind: Kind,
+}
+
+enum Kind {
+    Directory,
+    Archive(Box<ZipArchive<BufReader<File>>>),
+}
+
+/// A run in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StagedRun {
+    /// Which.
+    pub id: MessageId,
+    /// Its directory within the artifact; empty if the artifact is the run.
+    prefix: PathBuf,
+}
+
+impl Source {
+    /// Opens a directory or a ZIP archive.
+    pub fn open(path: &Path) -> Result<Source> {
+        let what = |why: String| {
+            Error::project(format!("{} is no artifact: {why}", path.display()))
+                .hint("name the directory that was downloaded, or the .zip file itself")
+        };
+        let kind = if path.is_dir() {
+            Kind::Directory
+        } else {
+            let file = File::open(path).at("open", path)?;
+            let archive = ZipArchive::new(BufReader::new(file)).map_err(|error| what(error.to_string()))?;
+            if archive.len() > MOST {
+                return Err(what(format!("{} files in it", archive.len())));
+            }
+            Kind::Archive(Box::new(archive))
+        };
+        Ok(Source { path: path.to_owned(), kind })
+    }
+
+    /// The runs in it, in their order. A `.decree/` directory and a run's own directory are taken as well.
+    pub fn runs(&mut self) -> Result<Vec<StagedRun>> {
+        let mut found = BTreeMap::new();
+        let mut add = |prefix: PathBuf| {
+            let id = prefix.file_name().and_then(|name| name.to_str()).and_then(MessageId::parse);
+            if let Some(id) = id {
+                found.entry(id.clone()).or_insert(StagedRun { id, prefix });
+            }
+        };
+        match &mut self.kind {
+            Kind::Directory => {
+                for place in ["runs", ".decree/runs", ""] {
+                    let Ok(entries) = fs::read_dir(self.path.join(place)) else { continue };
+                    for entry in entries.flatten().filter(|entry| entry.path().join("result.json").exists()) {
+                        add(Path::new(place).join(entry.file_name()));
+                    }
+                }
+            }
+            Kind::Archive(archive) => {
+                for name in archive.file_names().flatten() {
+                    let Some(path) = inner_path(&name) else { continue };
+                    if path.ends_with("result.json") {
+                        add(path.parent().map(Path::to_owned).unwrap_or_default());
+                    }
+                }
+            }
+        }
+        Ok(found.into_values().collect())
+    }
+
+    /// Writes the files of a run into `target`, which is empty. Nothing else of the artifact is touched.
+    pub fn extract(&mut self, run: &StagedRun, target: &Path) -> Result<()> {
+        let mut left = LARGEST;
+        match &mut self.kind {
+            Kind::Directory => copy(&self.path.join(&run.prefix), target, &mut left, 0),
+            Kind::Archive(archive) => {
+                for index in 0..archive.len() {
+                    let broken = |error| {
+                        Error::project(format!("{} is damaged", self.path.display())).caused_by(error)
+                    };
+                    let mut entry = archive.by_index(index).map_err(broken)?;
+                    let path = entry.name().ok().and_then(|name| inner_path(&name));
+                    let inner = path.as_deref().and_then(|path| path.strip_prefix(&run.prefix).ok());
+                    if let Some(inner) = inner.filter(|_| entry.is_file()) {
+                        write(&mut entry, &target.join(inner), &mut left)?;
+                    }
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+/// An entry's path, if it leads nowhere but into the archive.
+fn inner_path(name: &str) -> Option<PathBuf> {
+    let path = Path::new(name);
+    let plain = path.components().all(|part| matches!(part, Component::Normal(_)));
+    (plain && !name.contains(['\\', '\0']) && path.components().count() <= DEEPEST).then(|| path.to_owned())
+}
+
+fn copy(from: &Path, to: &Path, left: &mut u64, depth: usize) -> Result<()> {
+    for entry in fs::read_dir(from).at("read", from)? {
+        let path = entry.at("read", from)?.path();
+        let target = to.join(path.file_name().expect("it is an entry of a directory"));
+        let metadata = fs::symlink_metadata(&path).at("read", &path)?;
+        if metadata.is_dir() && depth < DEEPEST {
+            copy(&path, &target, left, depth + 1)?;
+        } else if let Some(mut file) = open(&path) {
+            write(&mut file, &target, left)?;
+        }
+    }
+    Ok(())
+}
+
+fn write(from: &mut impl Read, to: &Path, left: &mut u64) -> Result<()> {
+    let parent = to.parent().expect("it is below the target");
+    fs::create_dir_all(parent).at("create", parent)?;
+    let mut file = atomic::create_new(to).at("create", to)?;
+    // One more than there is room for tells that there is no room.
+    let written = io::copy(&mut from.take(*left + 1), &mut file).at("write", to)?;
+    *left = left.checked_sub(written).ok_or_else(|| Error::failed("the artifact holds more than 16 GiB"))?;
+    file.sync_all().at("write", to)
+}

@@ -1,0 +1,83 @@
+//! Workflow commands: lines that GitHub's runner takes out of a log and acts upon. Every value in them is escaped, so that no
+//! text can become a command of its own.
+
+use crate::plain::{cut, plain};
+
+/// What an annotation may be long; the runner cuts the rest off.
+const LONGEST: usize = 4_000;
+
+/// How grave an annotation is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Level {
+    /// Something failed.
+    Error,
+    /// Something people should look at.
+    Warning,
+    /// Something people may want to know.
+    Notice,
+}
+
+/// A line of the log that is also shown beside the run, and with a file beside that.
+pub fn annotation(level: Level, title: &str, file: Option<&str>, message: &str) -> String {
+    let word = match level {
+        Level::Error => "error",
+        Level::Warning => "warning",
+        Level::Notice => "notice",
+    };
+    let file = file.map(|file| format!("file={},", property(file))).unwrap_or_default();
+    let message = plain(message);
+    format!("::{word} {file}title={}::{}\n", property(&plain(title)), data(cut(&message, LONGEST)))
+}
+
+/// The beginning of lines that are folded under a title.
+pub fn group(title: &str) -> String {
+    format!("::group::{}\n", data(&plain(title)))
+}
+
+/// Their end.
+pub const END_GROUP: &str = "::endgroup::\n";
+
+/// From here on nothing is a command, until the word is called.
+pub fn stop(word: &str) -> String {
+    format!("::stop-commands::{word}\n")
+}
+
+/// Commands are commands again.
+pub fn resume(word: &str) -> String {
+    format!("::{word}::\n")
+}
+
+fn data(text: &str) -> String {
+    text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
+}
+
+fn property(text: &str) -> String {
+    data(text).replace(':', "%3A").replace(',', "%2C")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_text_becomes_a_command_or_a_property_of_its_own() {
+        let line = annotation(
+            Level::Error,
+            "a: b, c%\n::set-output",
+            Some("specs/a,line=1:x.spec.md"),
+            "50%\r\n::error::forged",
+        );
+        assert_eq!(
+            line,
+            "::error file=specs/a%2Cline=1%3Ax.spec.md,title=a%3A b%2C c%25%0A%3A%3Aset-output::50%25%0A::error::forged\n"
+        );
+        assert_eq!(group("x\n::error::y"), "::group::x%0A::error::y\n");
+    }
+
+    #[test]
+    fn a_long_message_is_cut_between_two_characters() {
+        let line = annotation(Level::Notice, "t", None, &"ä".repeat(10_000));
+        assert!(line.chars().count() < 4_096);
+        assert!(line.starts_with("::notice title=t::ä") && line.ends_with("ä\n"));
+    }
+}
