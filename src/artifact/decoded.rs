@@ -25,7 +25,10 @@ impl<R: BufRead> Decoded<R> {
         self.taken = 0;
         // A line of a binary block is short; of others only the beginning is looked at.
         let read = (&mut self.diff).take(1 << 16).read_until(b'\n', &mut self.line)?;
-        self.ready = decode_line(self.line.trim_ascii_end()).unwrap_or_else(|| b"\n".to_vec());
+        self.ready = match read {
+            0 => Vec::new(),
+            _ => decode_line(self.line.trim_ascii_end()).unwrap_or_else(|| b"\n".to_vec()),
+        };
         Ok(read > 0)
     }
 }
@@ -64,7 +67,9 @@ mod tests {
             "# decree-diff 1\n# decree-binary \"a\" old=- new=x\n{lines}# end\n+# abcd\n@@ -1 +1 @@\n"
         );
         let mut out = Vec::new();
-        Decoded::new(diff.as_bytes()).read_to_end(&mut out).unwrap();
+        let mut decoded = Decoded::new(diff.as_bytes());
+        decoded.read_to_end(&mut out).unwrap();
+        assert_eq!(decoded.read(&mut [0; 8]).unwrap(), 0, "the end stays the end");
         assert!(out.windows(content.len()).any(|window| window == content));
     }
 }

@@ -112,7 +112,8 @@ impl<'c> Workshop<'c> {
         let path = self.project.layout.summary();
         let told = load(&path, Limits::EXCERPTS).and_then(|report| {
             let Some(report) = report else { return Ok(()) };
-            ui.command(&github::told::annotations(&report.summary));
+            let place = github::in_workspace(self.project.layout.root());
+            ui.command(&github::told::annotations(&report.summary, &place));
             github::told::tell(&github::Step::from_environment(), &report, &path)
         });
         if let Err(error) = told {

@@ -4,4 +4,4 @@ pub mod commands;
 mod step;
 pub mod told;
 
-pub use step::{Step, in_actions};
+pub use step::{Step, in_actions, in_workspace};

@@ -25,6 +25,14 @@ pub fn in_actions() -> bool {
     std::env::var_os("GITHUB_ACTIONS").is_some_and(|value| value == "true")
 }
 
+/// Where a directory is in the repository that was checked out; nowhere else has a meaning to GitHub.
+pub fn in_workspace(directory: &Path) -> PathBuf {
+    let workspace = std::env::var_os("GITHUB_WORKSPACE").map(PathBuf::from).unwrap_or_default();
+    let inner =
+        workspace.canonicalize().ok().and_then(|root| Some(directory.strip_prefix(root).ok()?.to_owned()));
+    inner.unwrap_or_default()
+}
+
 impl Step {
     /// As the runner says.
     pub fn from_environment() -> Step {

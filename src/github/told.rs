@@ -13,7 +13,8 @@ use crate::report::{Report, markdown};
 const ANNOTATIONS: usize = 10;
 
 /// An annotation for each message that failed; if there are too many, the last one tells how many more there are.
-pub fn annotations(summary: &Summary) -> String {
+/// `project` is where the project is in the repository: files are named from there.
+pub fn annotations(summary: &Summary, project: &Path) -> String {
     let failed: Vec<&MessageSummary> = summary
         .messages
         .iter()
@@ -22,7 +23,7 @@ pub fn annotations(summary: &Summary) -> String {
         })
         .collect();
     let shown = if failed.len() > ANNOTATIONS { ANNOTATIONS - 1 } else { failed.len() };
-    let mut text: String = failed[..shown].iter().map(|message| of(message)).collect();
+    let mut text: String = failed[..shown].iter().map(|message| of(message, project)).collect();
     if failed.len() > shown {
         let more = format!("{} more; the step's summary has all of them", failed.len() - shown);
         text.push_str(&annotation(Level::Error, "decree", None, &more));
@@ -30,7 +31,7 @@ pub fn annotations(summary: &Summary) -> String {
     text
 }
 
-fn of(message: &MessageSummary) -> String {
+fn of(message: &MessageSummary, project: &Path) -> String {
     let title = format!("decree: {}", message.name);
     let mut words = match message.attempts.len() {
         0 => message.reason.clone(),
@@ -40,7 +41,8 @@ fn of(message: &MessageSummary) -> String {
         let files = count(put_back.verified as usize, "file");
         words.push_str(&format!("; the tree is back to its checkpoint ({files} verified)"));
     }
-    annotation(Level::Error, &title, message.spec.as_deref(), &words)
+    let file = message.spec.as_ref().map(|spec| project.join(spec).display().to_string());
+    annotation(Level::Error, &title, file.as_deref(), &words)
 }
 
 /// All of it in one word.
@@ -103,16 +105,16 @@ mod tests {
     #[test]
     fn there_are_at_most_ten_annotations_and_nobody_is_forgotten() {
         for (failed, lines) in [(0, 0), (1, 1), (10, 10), (11, 10), (500, 10)] {
-            assert_eq!(annotations(&summary(failed)).lines().count(), lines, "{failed}");
+            assert_eq!(annotations(&summary(failed), Path::new("")).lines().count(), lines, "{failed}");
         }
-        let text = annotations(&summary(12));
+        let text = annotations(&summary(12), Path::new("a/b"));
         assert!(
             text.ends_with("::error title=decree::3 more; the step's summary has all of them\n"),
             "{text}"
         );
         assert!(text.lines().all(|line| line.starts_with("::error ")), "{text}");
         assert!(text.starts_with(
-            "::error file=specs/00-x.spec.md,title=decree%3A 00-x%0A%3A%3Aerror%3A%3Ay::the routine"
+            "::error file=a/b/specs/00-x.spec.md,title=decree%3A 00-x%0A%3A%3Aerror%3A%3Ay::the routine"
         ));
     }
 

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, missing_docs)]
 
 mod apply;
+mod artifact;
 mod criteria;
 mod damage;
 mod demo;
@@ -20,3 +21,4 @@ mod report;
 mod revert;
 mod terminal;
 mod without_tools;
+mod workflow;

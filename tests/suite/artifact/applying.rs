@@ -1,0 +1,78 @@
+use super::{archive, staged, worked};
+use crate::harness::assert_same;
+
+#[test]
+fn art_04_a_run_is_applied_in_another_checkout_and_is_a_run_there() {
+    for zipped in [false, true] {
+        let (here, there) = worked();
+        let (dir, target) = staged(&here);
+        let mut from = target.clone();
+        if zipped {
+            from = dir.path().join("artifact.zip");
+            archive(&target, &from);
+        }
+        let from = from.to_str().unwrap();
+        let before = there.picture();
+        let (first, second) = (here.runs()[0].clone(), here.runs()[1].clone());
+        there.decree(["apply", &first, "--from", from]).ok().mentions(&["applied 6 paths", "on the tracker"]);
+        assert_eq!(there.tracker(), ["01-change.spec.md"]);
+        there.decree(["apply", &second[..], "--from", from]).ok();
+        assert_same(&there.picture(), &here.picture());
+        assert_eq!(there.tracker(), here.tracker());
+        // Once more says so, and does nothing.
+        there.decree(["apply", &second, "--from", from]).ok().mentions(&["already applied"]);
+        let diffs = [&here, &there].map(|shop| shop.decree(["diff", &first]).ok().out);
+        assert_eq!(diffs[0], diffs[1]);
+        there.decree(["log", &first]).ok();
+        there.process().ok().mentions(&["nothing to do"]);
+        there.decree(["revert", &second]).ok();
+        there.decree(["revert", &first]).ok();
+        assert_same(&there.picture(), &before);
+        assert_eq!(there.tracker(), [""; 0]);
+    }
+}
+
+#[test]
+fn art_05_runs_are_listed_and_applied_as_a_chain_or_all_together() {
+    let (here, there) = worked();
+    let (_dir, target) = staged(&here);
+    let from = target.to_str().unwrap();
+    let said = there.decree(["apply", "--from", from]).ok();
+    assert_eq!(said.text().lines().collect::<Vec<_>>(), here.runs());
+    there.decree(["apply", "1999", "--from", from]).fails(3).mentions(&["no run '1999'", &here.runs()[0]]);
+    there.decree(["apply", "20", "--from", from]).fails(3).mentions(&["ambiguous"]);
+    // The second alone does not fit onto a tree without the first.
+    let before = there.picture();
+    there.decree(["apply", &here.runs()[1], "--from", from]).fails(1);
+    assert_same(&there.picture(), &before);
+    let chain = here.runs()[0].split('-').next().unwrap().to_owned();
+    there.decree(["apply", &chain, "--from", from]).ok();
+    there.decree(["apply", "--all", "--from", from]).ok().mentions(&["already applied", "applied 1 path"]);
+    assert_same(&there.picture(), &here.picture());
+}
+
+#[test]
+fn art_05_what_was_applied_before_one_that_does_not_fit_is_told() {
+    let (here, there) = worked();
+    let (_dir, target) = staged(&here);
+    std::fs::write(target.join(format!("runs/{}/changes.diff", here.runs()[1])), "# decree-diff 1\nforged\n")
+        .unwrap();
+    let said = there.decree(["apply", "--all", "--from", target.to_str().unwrap()]);
+    assert_ne!(said.code, 0);
+    said.mentions(&["1 run before it stay"]);
+    assert_eq!(there.tracker(), ["01-change.spec.md"]);
+}
+
+#[test]
+fn art_04_of_runs_that_were_put_back_only_the_one_that_is_named_is_applied() {
+    let here = crate::pipeline::workshop::Workshop::with("echo half >half.txt; exit 1");
+    here.config("max_retries: 0\n").spec("01-x", "Do\n");
+    here.process().fails(1);
+    let (_dir, target) = staged(&here);
+    let there = crate::pipeline::workshop::Workshop::new();
+    there.decree(["apply", "--all", "--from", target.to_str().unwrap()]).ok().mentions(&["nothing to apply"]);
+    assert!(!there.exists("half.txt"));
+    there.decree(["apply", &here.only_run(), "--from", target.to_str().unwrap()]).ok();
+    assert_eq!(there.read("half.txt"), b"half\n");
+    assert!(!there.exists("specs/processed-spec.md"));
+}

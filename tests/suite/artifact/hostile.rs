@@ -1,0 +1,105 @@
+use std::fs::{self, File};
+use std::io::Write;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+use zip::write::SimpleFileOptions;
+
+use super::{staged, worked};
+use crate::harness::{assert_same, temp_dir};
+
+#[test]
+fn art_06_an_archive_that_leads_elsewhere_leads_nowhere() {
+    let (here, there) = worked();
+    let (_dir, target) = staged(&here);
+    let id = here.runs()[0].clone();
+    let dir = temp_dir();
+    let evil = dir.path().join("evil.zip");
+    let mut zip = zip::ZipWriter::new(File::create(&evil).unwrap());
+    let options = SimpleFileOptions::default();
+    for name in ["../evil", "/evil", "runs/../../evil", "runs/x/../../../evil", "runs\\evil"] {
+        zip.start_file(format!("{name}/{id}/result.json"), options).unwrap();
+        zip.start_file(format!("runs/{id}/../../../../{name}"), options).unwrap();
+        zip.write_all(b"evil").unwrap();
+    }
+    zip.add_symlink(format!("runs/{id}/attempts"), "/tmp", options).unwrap();
+    for name in ["changes.diff", "result.json", "manifest.json"] {
+        zip.start_file(format!("runs/{id}/{name}"), options).unwrap();
+        zip.write_all(&fs::read(target.join(format!("runs/{id}/{name}"))).unwrap()).unwrap();
+    }
+    zip.finish().unwrap();
+    let said = there.decree(["apply", "--from", evil.to_str().unwrap()]).ok();
+    assert_eq!(said.text().lines().collect::<Vec<_>>(), [&id]);
+    there.decree(["apply", &id, "--from", evil.to_str().unwrap()]).ok();
+    let mut names = there.names(&format!(".decree/runs/{id}"));
+    names.sort();
+    assert_eq!(names, ["changes.diff", "manifest.json", "result.json"]);
+    assert!(!Path::new("/evil").exists() && !there.exists("../evil") && !there.exists("evil"));
+}
+
+#[test]
+fn art_06_a_forged_artifact_changes_nothing() {
+    let (here, there) = worked();
+    let id = here.runs()[0].clone();
+    let before = there.picture();
+    let forge = |name: &str, content: Option<&[u8]>| {
+        let (dir, target) = staged(&here);
+        let path = target.join(format!("runs/{id}/{name}"));
+        match content {
+            Some(content) => fs::write(path, content).unwrap(),
+            None => fs::remove_file(path).unwrap(),
+        }
+        let said = there.decree(["apply", &id, "--from", target.to_str().unwrap()]);
+        assert_ne!(said.code, 0, "{name}: {}", said.err);
+        assert_same(&there.picture(), &before);
+        assert!(!there.exists(format!(".decree/runs/{id}")), "{name}");
+        assert!(there.names(".decree/runs").is_empty(), "{name}");
+        drop(dir);
+        said.err
+    };
+    let diff = here.read(format!(".decree/runs/{id}/changes.diff"));
+    let outside = String::from_utf8_lossy(&diff).replace("notes.txt", "../notes.txt");
+    forge("changes.diff", Some(outside.as_bytes()));
+    forge("changes.diff", Some(&diff[..diff.len() / 2]));
+    forge("result.json", Some(b"{}"));
+    forge("result.json", Some(b"not json"));
+    assert!(forge("changes.diff", None).contains("left-out.txt"));
+}
+
+#[test]
+fn art_06_what_is_no_artifact_says_so() {
+    let (_, there) = worked();
+    there.write("plain.zip", "this is no archive");
+    there.decree(["apply", "--from", "plain.zip"]).fails(3).mentions(&["plain.zip is no artifact"]);
+    there.decree(["apply", "--from", "nothing.zip"]).mentions(&["nothing.zip"]);
+    there.mkdir("bare");
+    there.decree(["apply", "--from", "bare"]).ok().mentions(&["no runs"]);
+    there.decree(["apply", "--all"]).fails(2);
+}
+
+#[test]
+fn art_06_links_in_a_directory_are_not_followed() {
+    let (here, there) = worked();
+    let (_dir, target) = staged(&here);
+    let id = here.runs()[0].clone();
+    symlink("/etc/passwd", target.join(format!("runs/{id}/passwd"))).unwrap();
+    symlink("/etc", target.join(format!("runs/{id}/etc"))).unwrap();
+    there.decree(["apply", &id, "--from", target.to_str().unwrap()]).ok();
+    let names = there.names(&format!(".decree/runs/{id}"));
+    assert!(!names.iter().any(|name| name == "passwd" || name == "etc"), "{names:?}");
+}
+
+#[test]
+fn art_06_another_run_of_the_same_id_stays_what_it_is() {
+    let (here, there) = worked();
+    let id = here.runs()[0].clone();
+    let (_dir, target) = staged(&here);
+    there
+        .write(format!(".decree/runs/{id}/changes.diff"), "")
+        .write(format!(".decree/runs/{id}/result.json"), "{}");
+    let before = there.picture();
+    there.decree(["apply", &id, "--from", target.to_str().unwrap()]).fails(1).mentions(&["another run"]);
+    assert_same(&there.picture(), &before);
+    assert_eq!(there.read(format!(".decree/runs/{id}/result.json")), b"{}");
+    assert_eq!(there.names(".decree/runs"), [id]);
+}

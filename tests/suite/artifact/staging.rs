@@ -1,0 +1,140 @@
+use std::fs;
+use std::process::Command;
+
+use super::{SECRET, files, staged, worked};
+use crate::harness::temp_dir;
+use crate::pipeline::workshop::{Workshop, assert_has};
+
+#[test]
+fn art_01_an_artifact_holds_reports_and_runs() {
+    let (shop, _) = worked();
+    let id = shop.runs()[0].clone();
+    shop.write(format!(".decree/runs/{id}/set-aside/.env"), "x")
+        .write(format!(".decree/runs/{id}/previous/1/x"), "x");
+    let (_dir, target) = staged(&shop);
+    let found = files(&target);
+    for name in ["junit.xml", "report.html", "report.md", "summary.json"] {
+        assert!(found.contains(&name.to_owned()), "{name} in {found:?}");
+    }
+    for run in shop.runs() {
+        for name in [
+            "changes.diff",
+            "manifest.json",
+            "message.md",
+            "result.json",
+            "routine.log",
+            "attempts/1/changes.diff",
+        ] {
+            let name = format!("runs/{run}/{name}");
+            assert!(found.contains(&name), "{name} in {found:?}");
+            assert_eq!(fs::read(target.join(&name)).unwrap(), shop.read(format!(".decree/{name}")));
+        }
+    }
+    assert!(!found.iter().any(|name| name.contains("set-aside") || name.contains("previous")), "{found:?}");
+    assert!(!found.contains(&"left-out.txt".to_owned()));
+}
+
+#[test]
+fn art_02_a_secret_is_in_no_staged_file() {
+    let shop = Workshop::with(
+        r#"
+echo "I was told $SAMPLE_API_KEY"
+case ${spec_file:-} in
+*01*) echo "key=$SAMPLE_API_KEY" >settings.ini ;;
+*02*) printf '\0 some bytes before %s and after' "$SAMPLE_API_KEY" >data.bin ;;
+*03*) printf '{"token": "%s"}' "$SAMPLE_API_KEY" >"$message_dir/own.json"; echo fine >fine.txt ;;
+*04*) echo "$SAMPLE_API_KEY" >"name-$SAMPLE_API_KEY"; echo "again $SAMPLE_API_KEY"; exit 1 ;;
+*05*) echo nothing to hide >open.txt ;;
+esac
+"#,
+    );
+    shop.config("max_retries: 0\n");
+    for number in 1..=5 {
+        shop.spec(&format!("{number:02}-x"), "Do\n");
+    }
+    let environment = [("SAMPLE_API_KEY", SECRET), ("GITHUB_ACTIONS", "true")];
+    shop.decree_with_env(&["process"], &environment).fails(1);
+    let dir = temp_dir();
+    let target = dir.path().join("artifact");
+    let said = shop.decree_with_env(&["stage", target.to_str().unwrap()], &environment).ok();
+    let found = files(&target);
+    for name in &found {
+        assert!(!name.contains(SECRET), "{name}");
+        let bytes = fs::read(target.join(name)).unwrap();
+        assert!(!bytes.windows(SECRET.len()).any(|window| window == SECRET.as_bytes()), "{name}");
+        let unpacked = base64_blocks(&String::from_utf8_lossy(&bytes));
+        assert!(
+            !unpacked.windows(SECRET.len()).any(|window| window == SECRET.as_bytes()),
+            "{name}, in base64"
+        );
+    }
+    let left_out = fs::read_to_string(target.join("left-out.txt")).unwrap();
+    let runs = shop.runs();
+    for (run, file) in [(0, "changes.diff"), (1, "changes.diff"), (2, "own.json"), (3, "changes.diff")] {
+        let name = format!("runs/{}/{file}", runs[run]);
+        assert_has(&left_out, &[&format!("{name}: it holds a secret")]);
+        assert!(!found.contains(&name), "{name}");
+    }
+    for run in [2, 4] {
+        assert!(found.contains(&format!("runs/{}/changes.diff", runs[run])), "{found:?}");
+    }
+    assert!(found.contains(&format!("runs/{}/routine.log", runs[0])));
+    assert_has(
+        &said.err,
+        &[
+            "::warning title=",
+            "left out of the artifact",
+            "changes.diff%3A it holds".replace("%3A", ":").as_str(),
+        ],
+    );
+}
+
+fn base64_blocks(text: &str) -> Vec<u8> {
+    use base64::Engine as _;
+    let lines = text.lines().filter_map(|line| line.strip_prefix("# "));
+    lines.filter_map(|line| base64::engine::general_purpose::STANDARD.decode(line).ok()).flatten().collect()
+}
+
+#[test]
+fn art_03_what_an_artifact_cannot_hold_is_left_out_and_named() {
+    let shop = Workshop::with(
+        r#"
+cd "$message_dir"
+ln -s /etc/passwd link; ln -s /etc directory; mkfifo pipe
+echo x >'a:b'; echo x >$'new\nline'; echo x >$'\xff'
+truncate -s 40M large; mkdir sub; echo x >sub/small
+deep=.; for n in $(seq 30); do deep=$deep/d; done; mkdir -p $deep; echo x >$deep/x
+"#,
+    );
+    shop.spec("01-x", "Do\n");
+    shop.process().ok();
+    let (_dir, target) = staged(&shop);
+    let (found, left_out) = (files(&target), fs::read_to_string(target.join("left-out.txt")).unwrap());
+    let id = shop.only_run();
+    for name in ["link", "directory", "pipe", "a:b", "new\\nline", "large"] {
+        assert_has(&left_out, &[&format!("runs/{id}/{name}: ")]);
+    }
+    assert_has(&left_out, &["its name is not UTF-8", "nested too deeply"]);
+    assert!(found.contains(&format!("runs/{id}/sub/small")), "{found:?}");
+    assert!(
+        !found.iter().any(|name| name.contains("link") || name.contains("pipe") || name.contains(':')),
+        "{found:?}"
+    );
+    assert_eq!(left_out.lines().count(), 8, "{left_out}");
+}
+
+#[test]
+fn art_07_nothing_is_staged_into_what_is_there_already() {
+    let (shop, _) = worked();
+    shop.write("there/x", "x");
+    let before = shop.picture();
+    shop.decree(["stage", "there"]).fails(1).mentions(&["there is not empty", "hint"]);
+    crate::harness::assert_same(&shop.picture(), &before);
+    Workshop::new().decree(["stage", "new"]).fails(3).mentions(&["summary.json", "decree process"]);
+    let elsewhere = temp_dir();
+    let summary = shop.path(".decree/summary.json");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_decree"));
+    command.args(["stage", "out", "--summary"]).arg(summary).current_dir(elsewhere.path());
+    crate::harness::said(&mut command).ok();
+    assert!(elsewhere.path().join("out/summary.json").exists());
+}

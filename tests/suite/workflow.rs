@@ -1,0 +1,182 @@
+//! In a workflow: what `process` tells GitHub.
+
+use std::collections::BTreeMap;
+use std::process::Stdio;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::harness::{Said, wait_for};
+use crate::pipeline::workshop::{WORKS, Workshop, assert_has};
+
+const SECRET: &str = "sk-live-0123456789";
+
+/// `process` as a runner starts it; files of the runner are in `.decree/`, which no checkpoint holds.
+fn in_actions(shop: &Workshop, args: &[&str]) -> Said {
+    let mut command = shop.command();
+    command.args(args).envs(runner(shop));
+    crate::harness::said(&mut command)
+}
+
+fn runner(shop: &Workshop) -> Vec<(String, String)> {
+    let path = |name: &str| shop.path(format!(".decree/{name}")).display().to_string();
+    vec![
+        ("GITHUB_ACTIONS".into(), "true".into()),
+        ("GITHUB_OUTPUT".into(), path("output")),
+        ("GITHUB_STEP_SUMMARY".into(), path("step.md")),
+        ("GITHUB_WORKSPACE".into(), shop.root().parent().unwrap().display().to_string()),
+        ("SAMPLE_API_KEY".into(), SECRET.into()),
+    ]
+}
+
+/// The outputs, read as the runner does.
+fn outputs(shop: &Workshop) -> BTreeMap<String, String> {
+    let text = shop.text(".decree/output");
+    let (mut found, mut lines) = (BTreeMap::new(), text.lines());
+    while let Some(line) = lines.next() {
+        let (name, word) = line.split_once("<<").unwrap();
+        assert!(word.len() > 20, "{word}");
+        let value: Vec<&str> = lines.by_ref().take_while(|line| *line != word).collect();
+        found.insert(name.to_owned(), value.join("\n"));
+    }
+    found
+}
+
+fn failing(count: usize) -> Workshop {
+    let shop = Workshop::with("echo \"told $SAMPLE_API_KEY\"; echo half >half.txt; exit 7");
+    shop.config("max_retries: 0\n");
+    for number in 0..count {
+        shop.spec(&format!("{number:02}-fail"), "Do\n");
+    }
+    shop
+}
+
+#[test]
+fn wfl_01_each_dead_letter_has_an_annotation_up_to_ten() {
+    for (count, lines) in [(1, 1), (10, 10), (13, 10)] {
+        let shop = failing(count);
+        let said = in_actions(&shop, &["process"]).fails(1);
+        let found: Vec<&str> = said.err.lines().filter(|line| line.starts_with("::error ")).collect();
+        assert_eq!(found.len(), lines, "{}", said.err);
+        let place = shop.root().file_name().unwrap().to_str().unwrap();
+        let first = format!(
+            "::error file={place}/specs/00-fail.spec.md,title=decree%3A 00-fail::failed 1 of 1 attempt (exit 7)"
+        );
+        assert!(found[0].starts_with(&first), "{}", found[0]);
+        assert_eq!(found[lines - 1].contains("4 more"), count == 13, "{}", found[lines - 1]);
+    }
+    let said = in_actions(&failing(1), &["process", "--quiet", "--format", "json"]).fails(1);
+    assert_has(&said.err, &["::error file="]);
+    assert!(said.text().starts_with('{') && !said.text().contains("::error"));
+}
+
+#[test]
+fn wfl_02_outputs_tell_verdict_counts_runs_and_the_summary() {
+    let shop = Workshop::with("case ${spec_file:-} in *2*) exit 1 ;; *3*) exit 0 ;; esac; echo x >>work.txt");
+    shop.config("max_retries: 0\n").spec("1-a", "A\n").spec("2-b", "B\n").spec("3-c", "C\n");
+    in_actions(&shop, &["process"]).fails(1);
+    let found = outputs(&shop);
+    let value = |name: &str| found[name].as_str();
+    assert_eq!(
+        ["verdict", "processed", "kept", "failed", "skipped", "unchanged"].map(value),
+        ["failed", "3", "2", "1", "0", "1"]
+    );
+    assert_eq!(value("failed-runs"), shop.run_of("2-b"));
+    assert_eq!(value("kept-runs"), format!("{} {}", shop.run_of("1-a"), shop.run_of("3-c")));
+    assert_eq!(
+        value("summary-path"),
+        shop.path(".decree/summary.json").canonicalize().unwrap().to_str().unwrap()
+    );
+    shop.remove(".decree/output").remove("specs/2-b.spec.md");
+    in_actions(&shop, &["process"]).ok();
+    assert_eq!(outputs(&shop)["verdict"], "nothing");
+}
+
+#[test]
+fn wfl_03_the_step_summary_shows_the_report_and_stays_within_its_limit() {
+    let shop = Workshop::with("seq 400000 >numbers.txt; echo 'Hello' >hello.txt");
+    shop.spec("01-numbers", "Count\n");
+    let said_before = "written by somebody else\n".repeat(10_000);
+    shop.write(".decree/step.md", &said_before);
+    in_actions(&shop, &["process"]).ok();
+    let text = shop.text(".decree/step.md");
+    assert!(text.starts_with(&said_before));
+    assert_has(&text, &["### decree: 1 of 1 spec kept", "| 01-numbers | ✅ kept |", "+Hello"]);
+    assert!(text.len() < 1 << 20 && text.len() > 900_000, "{}", text.len());
+    // When there is no room, what is there stays as it is.
+    let full = "x".repeat((1 << 20) - 100);
+    shop.write(".decree/step.md", &full).spec("02-more", "More\n");
+    in_actions(&shop, &["process"]).ok();
+    assert_eq!(shop.text(".decree/step.md"), full);
+}
+
+#[test]
+fn wfl_04_an_interrupted_run_is_told_of() {
+    let shop = Workshop::with(
+        "case ${spec_file:-} in *2*) touch .decree/begun; sleep 60 ;; esac; echo x >>work.txt",
+    );
+    shop.spec("1-a", "A\n").spec("2-b", "B\n");
+    let child = shop
+        .command()
+        .arg("process")
+        .envs(runner(&shop))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    wait_for(&shop.path(".decree/begun"));
+    kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGINT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130));
+    let found = outputs(&shop);
+    assert_eq!((found["verdict"].as_str(), found["kept"].as_str()), ("interrupted", "1"));
+    assert_has(&shop.text(".decree/step.md"), &["interrupted", "| 1-a | ✅ kept |"]);
+}
+
+#[test]
+fn wfl_05_that_it_cannot_be_told_is_a_warning() {
+    let shop = Workshop::with(WORKS);
+    shop.spec("1-a", "A\n").mkdir(".decree/output");
+    in_actions(&shop, &["process"]).ok().mentions(&["warning:", "cannot be told to GitHub"]);
+    assert_eq!(shop.verdicts(), ["success"]);
+}
+
+#[test]
+fn wfl_06_a_secret_is_told_nowhere() {
+    let shop = Workshop::with(
+        r#"
+echo "told $SAMPLE_API_KEY"; printf 'in \033[1m%s\033[0m colour\n' "$SAMPLE_API_KEY"
+echo "key=$SAMPLE_API_KEY" >"file-$SAMPLE_API_KEY"; echo "key=$SAMPLE_API_KEY" >settings.ini
+case ${spec_file:-} in *2*) echo "error: $SAMPLE_API_KEY is wrong"; exit 1 ;; esac
+"#,
+    );
+    shop.config("max_retries: 1\n").spec("1-a", "A\n").spec("2-b", "B\n");
+    let said = in_actions(&shop, &["process"]).fails(1);
+    let nowhere = |what: &str, text: &str| assert!(!text.contains(SECRET), "{what}: {text}");
+    nowhere("the log", &said.err);
+    nowhere("the closing words", &said.text());
+    nowhere("the step summary", &shop.text(".decree/step.md"));
+    nowhere("the outputs", &shop.text(".decree/output"));
+    for run in shop.runs() {
+        nowhere("a log", &shop.of_run(&run, "routine.log"));
+    }
+    for format in ["text", "markdown", "json", "junit", "html"] {
+        let said = in_actions(&shop, &["report", "--format", format]).ok();
+        nowhere(format, &said.text());
+    }
+    nowhere("a comment", &in_actions(&shop, &["comment", "--dry-run"]).ok().text());
+    assert_has(&shop.text(".decree/step.md"), &["key=***", "is wrong"]);
+}
+
+#[test]
+fn wfl_08_a_routine_for_what_names_none() {
+    let shop = Workshop::with("echo develop >>who.txt");
+    shop.routine("other", "echo other >>who.txt")
+        .config("commands: { router: 'touch asked; echo develop' }\n");
+    shop.spec("1-a", "Plain\n").spec("2-b", "---\nroutine: develop\n---\nNamed\n");
+    shop.process_with(&["--routine", "other"]).ok();
+    assert_eq!(shop.text("who.txt"), "other\ndevelop\n");
+    assert!(!shop.exists("asked"));
+    shop.process_with(&["--routine", "../x"]).fails(2);
+    shop.spec("3-c", "More\n").process_with(&["--routine", "nobody"]).mentions(&["nobody"]);
+}
