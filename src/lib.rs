@@ -4,6 +4,7 @@
 //!
 //! - [`cli`]: one file a command
 //! - [`ui`]: what people see
+//! - [`github`]: comments and pull requests, on GitHub and what speaks like it
 //! - [`report`]: a summary and its runs as text, Markdown, JUnit or a page
 //! - [`doctor`]: whether everything a routine needs is here
 //! - [`pipeline`]: unattended work: checkpoint, attempts, verdict, recovery
@@ -31,6 +32,7 @@ pub mod doctor;
 pub mod error;
 pub mod figures;
 pub mod fs;
+pub mod github;
 pub mod history;
 pub mod interrupt;
 pub mod message;
