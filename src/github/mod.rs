@@ -6,12 +6,15 @@
 pub mod client;
 mod encode;
 pub mod environment;
+pub mod event;
 mod failure;
 mod names;
 pub mod pulls;
 mod retry;
+pub mod sticky;
 
 pub use client::Client;
+pub use encode::command_data;
 pub use environment::Environment;
 pub use failure::Failure;
 pub use names::{Key, RepoName, Token};

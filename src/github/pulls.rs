@@ -95,3 +95,32 @@ fn opened(pull: &Value, created: bool) -> Result<Opened> {
         _ => Err(Error::failed("the server's answer is not a pull request")),
     }
 }
+
+/// The open pull request whose last commit is this one. A fork's commit is not always known to belong to it; then its
+/// branch is looked for.
+pub fn of_commit(
+    client: &Client,
+    repo: &RepoName,
+    sha: &str,
+    head: Option<(&str, &str)>,
+) -> Result<Option<u64>, Failure> {
+    let doing = format!("find the pull request of commit {sha} in {repo}");
+    let ends_there = |pulls: Vec<Value>| {
+        let open = pulls.into_iter().filter(|pull| pull["state"] == "open" && pull["head"]["sha"] == sha);
+        open.filter_map(|pull| pull["number"].as_u64()).min()
+    };
+    match client.list(&doing, &format!("repos/{repo}/commits/{}/pulls", component(sha))) {
+        // A commit that is not known here, or a server that does not know the question.
+        Err(failure) if failure.is_status(404) || failure.is_status(422) => {}
+        found => {
+            if let Some(number) = ends_there(found?) {
+                return Ok(Some(number));
+            }
+        }
+    }
+    let Some((owner, branch)) = head else {
+        return Ok(None);
+    };
+    let head = component(&format!("{owner}:{branch}"));
+    client.list(&doing, &format!("repos/{repo}/pulls?state=open&head={head}")).map(ends_there)
+}
