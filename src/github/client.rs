@@ -17,11 +17,10 @@ use super::environment::Environment;
 use super::failure::Failure;
 use super::names::Token;
 use super::retry::Retry;
+use super::transport;
 use crate::error::{Error, Result};
 use crate::interrupt;
 
-/// How long a connection may take.
-const CONNECT: Duration = Duration::from_secs(10);
 /// How long one request may take, all in all.
 const REQUEST: Duration = Duration::from_secs(30);
 /// How often to look whether somebody asks us to stop.
@@ -91,21 +90,7 @@ impl Client {
             .map_err(|error| Error::failed("cannot prepare for the network").caused_by(error))?;
         let octocrab = {
             let _entered = runtime.enter();
-            Octocrab::builder()
-                .personal_token(token.reveal().to_owned())
-                .add_header(
-                    "user-agent".try_into().expect("this is the name of a header"),
-                    format!("decree/{}", env!("CARGO_PKG_VERSION")),
-                )
-                .set_connect_timeout(Some(CONNECT))
-                .set_read_timeout(Some(REQUEST))
-                .set_write_timeout(Some(REQUEST))
-                .base_uri(base.as_str())
-                .and_then(|builder| builder.build())
-                .map_err(|error| {
-                    Error::failed(format!("cannot prepare for {base}: {}", root_cause(&error)))
-                        .hint("are there CA certificates on this machine? Debian has them in ca-certificates")
-                })?
+            transport::connect(&base, token)?
         };
         Ok(Client { octocrab, runtime, base, backoff: None })
     }
@@ -266,9 +251,10 @@ impl Client {
         Ok(answer)
     }
 
-    /// Where it is now, if the answer says that it moved within this server. Reading is followed by octocrab itself.
+    /// Where it is now, if the answer says that it moved within this server: a repository that has a new name.
     fn moved(&self, answer: &Answer) -> Option<String> {
-        let location = answer.location.as_deref().filter(|_| matches!(answer.status, 307 | 308))?;
+        let moved = matches!(answer.status, 301 | 302 | 307 | 308);
+        let location = answer.location.as_deref().filter(|_| moved)?;
         let path = location.strip_prefix(self.base.as_str()).unwrap_or(location);
         (path.starts_with('/') && !path.starts_with("//")).then(|| path.to_owned())
     }

@@ -12,6 +12,7 @@ mod names;
 pub mod pulls;
 mod retry;
 pub mod sticky;
+mod transport;
 
 pub use client::Client;
 pub use encode::command_data;

@@ -17,7 +17,7 @@ fn the_first_time_there_is_a_new_comment() {
     assert_eq!(said.text(), "https://git.example.org/octo/repo/pull/7#issuecomment-1002\n");
     assert_eq!(stage.server.state().comments[1].login, "github-actions[bot]");
     let agent = format!("decree/{}", env!("CARGO_PKG_VERSION"));
-    assert!(stage.server.state().user_agents.contains(&agent), "{:?}", stage.server.state().user_agents);
+    assert_eq!(stage.server.state().user_agents, vec![agent; 2], "one for each request");
 }
 
 /// CMT-03.
@@ -134,4 +134,15 @@ fn gitea_has_smaller_pages_no_links_and_its_own_bot() {
     let bodies = stage.server.bodies();
     assert_eq!(bodies.len(), 181);
     assert!(bodies[120].starts_with(MARKER) && bodies[120].contains("two"), "{}", bodies[120]);
+}
+
+/// CMT-13.
+#[test]
+fn a_repository_is_followed_to_its_new_name_but_not_to_another_server() {
+    let stage = Stage::new(Server::enterprise());
+    stage.comment_on_spec("one", &["--repo", "octo/old"]).ok();
+    stage.comment_on_spec("two", &["--repo", "octo/old"]).ok();
+    assert_eq!(stage.server.bodies().len(), 1);
+    assert!(stage.server.bodies()[0].contains("two"));
+    stage.comment(&["--repo", "octo/away"]).fails(1).mentions(&["301"]);
 }

@@ -2,7 +2,7 @@
 //! told to have trouble.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
@@ -19,6 +19,10 @@ pub const PERSON: &str = "ghp_person0123456789";
 pub const APP: &str = "ghs_app0123456789";
 
 const REPO: &str = "/repos/octo/repo";
+/// What it was called before.
+const OLD_NAME: &str = "/repos/octo/old";
+/// A repository that says it is on another server.
+const AWAY: &str = "/repos/octo/away";
 
 /// What can go wrong with a request.
 #[derive(Clone)]
@@ -31,6 +35,8 @@ pub enum Trouble {
     DoneThenCut,
     /// The connection is cut before anything was done.
     Cut,
+    /// There is no answer for a long time.
+    Silence,
 }
 
 #[derive(Clone, Debug)]
@@ -50,6 +56,7 @@ pub struct State {
     pub user_agents: Vec<String>,
     /// Which pull requests a commit is said to belong to.
     pub of_commit: BTreeMap<String, Vec<u64>>,
+    url: String,
     trouble: Vec<(&'static str, Trouble)>,
     next: u64,
 }
@@ -95,7 +102,7 @@ impl Server {
     fn start(prefix: &'static str, flavour: Flavour) -> Server {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}{prefix}", listener.local_addr().unwrap());
-        let state = Arc::new(Mutex::new(State { next: 1000, ..State::default() }));
+        let state = Arc::new(Mutex::new(State { url: url.clone(), next: 1000, ..State::default() }));
         let shared = Arc::clone(&state);
         thread::spawn(move || {
             for stream in listener.incoming() {
@@ -165,6 +172,11 @@ fn serve(stream: TcpStream, prefix: &str, flavour: Flavour, state: &Mutex<State>
                 let _ = stream.shutdown(Shutdown::Both);
                 return None;
             }
+            Some(Trouble::Silence) => {
+                drop(state);
+                thread::sleep(crate::harness::LONG);
+                return None;
+            }
             Some(Trouble::Cut) => {
                 let _ = stream.shutdown(Shutdown::Both);
                 return None;
@@ -230,6 +242,10 @@ fn refusal(status: u16, words: &str) -> Answer {
     Answer { status, headers: Vec::new(), body }
 }
 
+fn moved(status: u16, to: String) -> Answer {
+    Answer { headers: vec![("location".to_owned(), to)], ..refusal(status, "Moved Permanently") }
+}
+
 fn done(status: u16, body: Value) -> Answer {
     Answer { status, headers: Vec::new(), body }
 }
@@ -255,6 +271,15 @@ fn answer(request: &Request, flavour: Flavour, state: &mut State) -> Answer {
             PERSON => done(200, json!({"login": login, "type": kind})),
             _ => refusal(403, "Resource not accessible by integration"),
         };
+    }
+    if let Some(rest) = request.path.strip_prefix(OLD_NAME) {
+        let status = if request.method == "GET" { 301 } else { 307 };
+        let query: Vec<String> =
+            request.query.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        return moved(status, format!("{}{REPO}{rest}?{}", state.url, query.join("&")));
+    }
+    if let Some(rest) = request.path.strip_prefix(AWAY) {
+        return moved(301, format!("http://localhost.example.org{REPO}{rest}"));
     }
     let Some(path) = request.path.strip_prefix(REPO) else {
         return refusal(404, "Not Found");

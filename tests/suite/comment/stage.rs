@@ -1,6 +1,7 @@
 //! A place to comment from: a project that is none, an event, a server.
 
 use std::path::Path;
+use std::process::Command;
 
 use decree::pipeline::{FileChange, MessageSummary, Summary, Verdict};
 use serde_json::{Value, json};
@@ -68,10 +69,14 @@ impl Stage {
     }
 
     pub fn comment_on(&self, summary: &Path, arguments: &[&str]) -> Said {
+        said(self.command(&["--summary", &summary.display().to_string()]).args(arguments))
+    }
+
+    /// The command, ready to run with these arguments.
+    pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = self.place.command();
-        command.envs(self.variables.iter().cloned());
-        command.arg("comment").arg("--summary").arg(summary).args(arguments);
-        said(&mut command)
+        command.envs(self.variables.iter().cloned()).arg("comment").args(arguments);
+        command
     }
 
     /// Comments on a summary of one spec.

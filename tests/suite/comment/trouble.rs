@@ -1,7 +1,12 @@
 //! A server that has trouble: whatever happens, there is one comment in the end.
 
+use std::process::Stdio;
+
+use rustix::process::{Pid, Signal};
+
 use super::server::Trouble;
-use super::stage::{MARKER, Stage};
+use super::stage::{FIXTURE, MARKER, Stage};
+use crate::harness::wait_until;
 
 const AT_ONCE: &[(&str, &str)] = &[("retry-after", "0")];
 
@@ -110,4 +115,27 @@ fn it_waits_as_long_as_it_is_asked_to_but_not_for_hours() {
     let start = std::time::Instant::now();
     stage.comment(&[]).fails(1).mentions(&["rate limit", "works later"]);
     assert!(start.elapsed().as_secs() < 60);
+}
+
+/// CMT-10.
+#[test]
+fn who_asks_it_to_stop_does_not_wait_with_it() {
+    let slow = Trouble::Status(429, &[("retry-after", "60")], "Too many requests");
+    for trouble in [slow, Trouble::Silence] {
+        let stage = Stage::github();
+        stage.server.trouble("GET", trouble);
+        let start = std::time::Instant::now();
+        let child = stage
+            .command(&["--summary", FIXTURE])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        wait_until("a request", || stage.server.count("GET") > 0);
+        let pid = Pid::from_child(&child);
+        rustix::process::kill_process(pid, Signal::INT).unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(130), "{}", String::from_utf8_lossy(&output.stderr));
+        assert!(start.elapsed().as_secs() < 20);
+    }
 }
