@@ -125,7 +125,7 @@ fn web_address(text: &str) -> Result<WebAddress> {
     })
 }
 
-/// The text without secrets. They are looked for once more after rendering: what was between the parts of one is gone by then.
+/// The text, without secrets: there are none in the report, but there may be in what the command line says of it.
 fn body(report: &Report, key: &Key, origin: &Origin, budget: usize) -> String {
     let secrets = redactor();
     markdown::comment(report, &key.marker(), origin, budget - sticky::ROOM, |text| {

@@ -1,9 +1,12 @@
 //! No report tells a secret. What routines print is free of them as it is written, but a diff is what it is, a run may
 //! come from another machine, and more may be secret here than there.
 
+use std::borrow::Cow;
+
 use super::model::{Excerpt, Report, RunFiles};
 use crate::message::MessageId;
 use crate::pipeline::{Ending, MessageSummary};
+use crate::plain::plain;
 use crate::process::redact::Redactor;
 
 /// Takes out the secrets of this process's environment.
@@ -26,7 +29,13 @@ pub fn redact(report: &mut Report, redactor: &Redactor) {
 }
 
 fn text(text: &mut String, redactor: &Redactor) {
-    if let std::borrow::Cow::Owned(changed) = redactor.redact(text) {
+    if let Cow::Owned(changed) = redactor.redact(text) {
+        *text = changed;
+    }
+    // Colours in the middle of a secret are gone, or colours, once it is shown.
+    if text.contains(|c: char| c.is_control() && c != '\n' && c != '\t')
+        && let Cow::Owned(changed) = redactor.redact(&plain(text))
+    {
         *text = changed;
     }
 }
