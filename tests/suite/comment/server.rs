@@ -333,7 +333,7 @@ fn answer(request: &Request, flavour: Flavour, state: &mut State) -> Answer {
         }
         ("POST", ["pulls"]) => open(request, state),
         ("PATCH", ["pulls", number]) => {
-            let found = state.pulls.iter_mut().find(|pull| pull["number"].to_string() == **number);
+            let found = state.pulls.iter_mut().find(|pull| pull["number"].as_u64() == number.parse().ok());
             match found {
                 None => refusal(404, "Not Found"),
                 Some(pull) => {
