@@ -5,7 +5,7 @@
 //! - [`cli`]: one file a command
 //! - [`ui`]: what people see
 //! - [`artifact`]: runs that travel: handed to a CI, brought back from one
-//! - [`github`]: a workflow's log, its steps' outputs
+//! - [`github`]: a workflow's log and outputs, comments and pull requests, on GitHub and what speaks like it
 //! - [`report`]: a summary and its runs as text, Markdown, JUnit or a page
 //! - [`doctor`]: whether everything a routine needs is here
 //! - [`pipeline`]: unattended work: checkpoint, attempts, verdict, recovery

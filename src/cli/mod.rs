@@ -2,6 +2,7 @@
 
 mod apply;
 mod checkpoint;
+mod comment;
 mod demo;
 mod diff;
 mod doctor;
@@ -61,6 +62,7 @@ enum Command {
     Log(log::LogArgs),
     Report(report::ReportArgs),
     Stage(stage::StageArgs),
+    Comment(comment::CommentArgs),
     Retry(retry::RetryArgs),
     Checkpoint(checkpoint::CheckpointArgs),
     Diff(diff::DiffArgs),
@@ -147,6 +149,7 @@ pub fn run(cli: Cli) -> u8 {
         Command::Log(args) => log::log(&context, &args).map(|()| 0),
         Command::Report(args) => report::report(&context, &args).map(|()| 0),
         Command::Stage(args) => stage::stage(&context, &args).map(|()| 0),
+        Command::Comment(args) => comment::comment(&context, &args).map(|()| 0),
         Command::Retry(args) => retry::retry(&context, &args).map(|()| 0),
         Command::Checkpoint(args) => checkpoint::checkpoint(&context, args).map(|()| 0),
         Command::Diff(args) => diff::diff(&context, &args).map(|()| 0),

@@ -1,6 +1,5 @@
 //! The step of a workflow that decree runs in: what it hands on to later steps, and what it shows on the run's page.
 
-use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -36,10 +35,7 @@ pub fn in_workspace(directory: &Path) -> PathBuf {
 impl Step {
     /// As the runner says.
     pub fn from_environment() -> Step {
-        let path = |name: &str| {
-            let value: Option<OsString> = std::env::var_os(name).filter(|value| !value.is_empty());
-            value.map(PathBuf::from).filter(|_| in_actions())
-        };
+        let path = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         Step { outputs: path("GITHUB_OUTPUT"), summary: path("GITHUB_STEP_SUMMARY") }
     }
 

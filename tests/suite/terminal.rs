@@ -21,11 +21,16 @@ fn project() -> Project {
 
 /// Runs decree on a pseudo-terminal; returns everything it drew, and its exit code.
 fn on_a_terminal(project: &Project, arguments: &[&str]) -> (String, i32) {
+    on_a_terminal_with(project, arguments, &[])
+}
+
+/// The same, with these variables.
+fn on_a_terminal_with(project: &Project, arguments: &[&str], variables: &[(&str, &str)]) -> (String, i32) {
     let size = Winsize { ws_row: 40, ws_col: 100, ws_xpixel: 0, ws_ypixel: 0 };
     let OpenptyResult { master, slave } = openpty(Some(&size), None).unwrap();
     let end = |fd: &OwnedFd| Stdio::from(fd.try_clone().unwrap());
     let mut command = project.command();
-    command.env("TERM", "xterm-256color").args(arguments);
+    command.env("TERM", "xterm-256color").envs(variables.iter().copied()).args(arguments);
     command.stdin(end(&slave)).stdout(end(&slave)).stderr(end(&slave));
     let mut child = command.spawn().unwrap();
     drop(command);
@@ -97,4 +102,13 @@ fn verbose_shows_everything_on_a_terminal_and_quiet_nothing_but_the_end() {
     let said = project().decree(["-q", "process"]).ok();
     assert_eq!(said.err, "");
     assert!(said.text().contains("✓ 1 kept"), "{}", said.text());
+}
+
+/// WFL-07.
+#[test]
+fn a_workflows_log_is_lines_even_if_the_runner_hands_out_a_terminal() {
+    let (drawn, code) = on_a_terminal_with(&project(), &["process"], &[("GITHUB_ACTIONS", "true")]);
+    assert_eq!(code, 0, "{drawn}");
+    assert!(drawn.contains("::group::") && drawn.contains("\nlast words\r\n"), "{drawn}");
+    assert!(!drawn.contains("\x1b[2K") && !drawn.contains('⠋'), "{drawn:?}");
 }

@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 use std::process::Stdio;
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::harness::{Said, wait_for};
 use crate::pipeline::workshop::{WORKS, Workshop, assert_has};
@@ -51,8 +50,9 @@ fn failing(count: usize) -> Workshop {
     shop
 }
 
+/// WFL-01.
 #[test]
-fn wfl_01_each_dead_letter_has_an_annotation_up_to_ten() {
+fn each_dead_letter_has_an_annotation_up_to_ten() {
     for (count, lines) in [(1, 1), (10, 10), (13, 10)] {
         let shop = failing(count);
         let said = in_actions(&shop, &["process"]).fails(1);
@@ -70,8 +70,9 @@ fn wfl_01_each_dead_letter_has_an_annotation_up_to_ten() {
     assert!(said.text().starts_with('{') && !said.text().contains("::error"));
 }
 
+/// WFL-02.
 #[test]
-fn wfl_02_outputs_tell_verdict_counts_runs_and_the_summary() {
+fn outputs_tell_verdict_counts_runs_and_the_summary() {
     let shop = Workshop::with("case ${spec_file:-} in *2*) exit 1 ;; *3*) exit 0 ;; esac; echo x >>work.txt");
     shop.config("max_retries: 0\n").spec("1-a", "A\n").spec("2-b", "B\n").spec("3-c", "C\n");
     in_actions(&shop, &["process"]).fails(1);
@@ -92,8 +93,9 @@ fn wfl_02_outputs_tell_verdict_counts_runs_and_the_summary() {
     assert_eq!(outputs(&shop)["verdict"], "nothing");
 }
 
+/// WFL-03.
 #[test]
-fn wfl_03_the_step_summary_shows_the_report_and_stays_within_its_limit() {
+fn the_step_summary_shows_the_report_and_stays_within_its_limit() {
     let shop = Workshop::with("seq 400000 >numbers.txt; echo 'Hello' >hello.txt");
     shop.spec("01-numbers", "Count\n");
     let said_before = "written by somebody else\n".repeat(10_000);
@@ -105,13 +107,15 @@ fn wfl_03_the_step_summary_shows_the_report_and_stays_within_its_limit() {
     assert!(text.len() < 1 << 20 && text.len() > 900_000, "{}", text.len());
     // When there is no room, what is there stays as it is.
     let full = "x".repeat((1 << 20) - 100);
-    shop.write(".decree/step.md", &full).spec("02-more", "More\n");
+    shop.write(".decree/step.md", &full);
+    shop.spec("02-more", "More\n");
     in_actions(&shop, &["process"]).ok();
     assert_eq!(shop.text(".decree/step.md"), full);
 }
 
+/// WFL-04.
 #[test]
-fn wfl_04_an_interrupted_run_is_told_of() {
+fn an_interrupted_run_is_told_of() {
     let shop = Workshop::with(
         "case ${spec_file:-} in *2*) touch .decree/begun; sleep 60 ;; esac; echo x >>work.txt",
     );
@@ -125,7 +129,7 @@ fn wfl_04_an_interrupted_run_is_told_of() {
         .spawn()
         .unwrap();
     wait_for(&shop.path(".decree/begun"));
-    kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGINT).unwrap();
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130));
     let found = outputs(&shop);
@@ -133,16 +137,18 @@ fn wfl_04_an_interrupted_run_is_told_of() {
     assert_has(&shop.text(".decree/step.md"), &["interrupted", "| 1-a | ✅ kept |"]);
 }
 
+/// WFL-05.
 #[test]
-fn wfl_05_that_it_cannot_be_told_is_a_warning() {
+fn that_it_cannot_be_told_is_a_warning() {
     let shop = Workshop::with(WORKS);
     shop.spec("1-a", "A\n").mkdir(".decree/output");
     in_actions(&shop, &["process"]).ok().mentions(&["warning:", "cannot be told to GitHub"]);
     assert_eq!(shop.verdicts(), ["success"]);
 }
 
+/// WFL-06.
 #[test]
-fn wfl_06_a_secret_is_told_nowhere() {
+fn a_secret_is_told_nowhere() {
     let shop = Workshop::with(
         r#"
 echo "told $SAMPLE_API_KEY"; printf 'in \033[1m%s\033[0m colour\n' "$SAMPLE_API_KEY"
@@ -168,8 +174,9 @@ case ${spec_file:-} in *2*) echo "error: $SAMPLE_API_KEY is wrong"; exit 1 ;; es
     assert_has(&shop.text(".decree/step.md"), &["key=***", "is wrong"]);
 }
 
+/// WFL-08.
 #[test]
-fn wfl_08_a_routine_for_what_names_none() {
+fn a_routine_for_what_names_none() {
     let shop = Workshop::with("echo develop >>who.txt");
     shop.routine("other", "echo other >>who.txt")
         .config("commands: { router: 'touch asked; echo develop' }\n");

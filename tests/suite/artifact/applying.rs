@@ -1,8 +1,9 @@
 use super::{archive, staged, worked};
 use crate::harness::assert_same;
 
+/// ART-04.
 #[test]
-fn art_04_a_run_is_applied_in_another_checkout_and_is_a_run_there() {
+fn a_run_is_applied_in_another_checkout_and_is_a_run_there() {
     for zipped in [false, true] {
         let (here, there) = worked();
         let (dir, target) = staged(&here);
@@ -32,8 +33,9 @@ fn art_04_a_run_is_applied_in_another_checkout_and_is_a_run_there() {
     }
 }
 
+/// ART-05.
 #[test]
-fn art_05_runs_are_listed_and_applied_as_a_chain_or_all_together() {
+fn runs_are_listed_and_applied_as_a_chain_or_all_together() {
     let (here, there) = worked();
     let (_dir, target) = staged(&here);
     let from = target.to_str().unwrap();
@@ -51,8 +53,9 @@ fn art_05_runs_are_listed_and_applied_as_a_chain_or_all_together() {
     assert_same(&there.picture(), &here.picture());
 }
 
+/// ART-05.
 #[test]
-fn art_05_what_was_applied_before_one_that_does_not_fit_is_told() {
+fn what_was_applied_before_one_that_does_not_fit_is_told() {
     let (here, there) = worked();
     let (_dir, target) = staged(&here);
     std::fs::write(target.join(format!("runs/{}/changes.diff", here.runs()[1])), "# decree-diff 1\nforged\n")
@@ -63,8 +66,9 @@ fn art_05_what_was_applied_before_one_that_does_not_fit_is_told() {
     assert_eq!(there.tracker(), ["01-change.spec.md"]);
 }
 
+/// ART-04.
 #[test]
-fn art_04_of_runs_that_were_put_back_only_the_one_that_is_named_is_applied() {
+fn of_runs_that_were_put_back_only_the_one_that_is_named_is_applied() {
     let here = crate::pipeline::workshop::Workshop::with("echo half >half.txt; exit 1");
     here.config("max_retries: 0\n").spec("01-x", "Do\n");
     here.process().fails(1);

@@ -8,8 +8,9 @@ use zip::write::SimpleFileOptions;
 use super::{staged, worked};
 use crate::harness::{assert_same, temp_dir};
 
+/// ART-06.
 #[test]
-fn art_06_an_archive_that_leads_elsewhere_leads_nowhere() {
+fn an_archive_that_leads_elsewhere_leads_nowhere() {
     let (here, there) = worked();
     let (_dir, target) = staged(&here);
     let id = here.runs()[0].clone();
@@ -37,8 +38,9 @@ fn art_06_an_archive_that_leads_elsewhere_leads_nowhere() {
     assert!(!Path::new("/evil").exists() && !there.exists("../evil") && !there.exists("evil"));
 }
 
+/// ART-06.
 #[test]
-fn art_06_a_forged_artifact_changes_nothing() {
+fn a_forged_artifact_changes_nothing() {
     let (here, there) = worked();
     let id = here.runs()[0].clone();
     let before = there.picture();
@@ -66,8 +68,9 @@ fn art_06_a_forged_artifact_changes_nothing() {
     assert!(forge("changes.diff", None).contains("left-out.txt"));
 }
 
+/// ART-06.
 #[test]
-fn art_06_what_is_no_artifact_says_so() {
+fn what_is_no_artifact_says_so() {
     let (_, there) = worked();
     there.write("plain.zip", "this is no archive");
     there.decree(["apply", "--from", "plain.zip"]).fails(3).mentions(&["plain.zip is no artifact"]);
@@ -77,8 +80,9 @@ fn art_06_what_is_no_artifact_says_so() {
     there.decree(["apply", "--all"]).fails(2);
 }
 
+/// ART-06.
 #[test]
-fn art_06_links_in_a_directory_are_not_followed() {
+fn links_in_a_directory_are_not_followed() {
     let (here, there) = worked();
     let (_dir, target) = staged(&here);
     let id = here.runs()[0].clone();
@@ -89,8 +93,9 @@ fn art_06_links_in_a_directory_are_not_followed() {
     assert!(!names.iter().any(|name| name == "passwd" || name == "etc"), "{names:?}");
 }
 
+/// ART-06.
 #[test]
-fn art_06_another_run_of_the_same_id_stays_what_it_is() {
+fn another_run_of_the_same_id_stays_what_it_is() {
     let (here, there) = worked();
     let id = here.runs()[0].clone();
     let (_dir, target) = staged(&here);

@@ -5,8 +5,9 @@ use super::{SECRET, files, staged, worked};
 use crate::harness::temp_dir;
 use crate::pipeline::workshop::{Workshop, assert_has};
 
+/// ART-01.
 #[test]
-fn art_01_an_artifact_holds_reports_and_runs() {
+fn an_artifact_holds_reports_and_runs() {
     let (shop, _) = worked();
     let id = shop.runs()[0].clone();
     shop.write(format!(".decree/runs/{id}/set-aside/.env"), "x")
@@ -34,8 +35,9 @@ fn art_01_an_artifact_holds_reports_and_runs() {
     assert!(!found.contains(&"left-out.txt".to_owned()));
 }
 
+/// ART-02.
 #[test]
-fn art_02_a_secret_is_in_no_staged_file() {
+fn a_secret_is_in_no_staged_file() {
     let shop = Workshop::with(
         r#"
 echo "I was told $SAMPLE_API_KEY"
@@ -95,8 +97,9 @@ fn base64_blocks(text: &str) -> Vec<u8> {
     lines.filter_map(|line| base64::engine::general_purpose::STANDARD.decode(line).ok()).flatten().collect()
 }
 
+/// ART-03.
 #[test]
-fn art_03_what_an_artifact_cannot_hold_is_left_out_and_named() {
+fn what_an_artifact_cannot_hold_is_left_out_and_named() {
     let shop = Workshop::with(
         r#"
 cd "$message_dir"
@@ -123,8 +126,9 @@ deep=.; for n in $(seq 30); do deep=$deep/d; done; mkdir -p $deep; echo x >$deep
     assert_eq!(left_out.lines().count(), 8, "{left_out}");
 }
 
+/// ART-07.
 #[test]
-fn art_07_nothing_is_staged_into_what_is_there_already() {
+fn nothing_is_staged_into_what_is_there_already() {
     let (shop, _) = worked();
     shop.write("there/x", "x");
     let before = shop.picture();
