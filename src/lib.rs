@@ -4,6 +4,7 @@
 //!
 //! - [`cli`]: one file a command
 //! - [`ui`]: what people see
+//! - [`publish`]: what was done, as commits, a push and a pull request
 //! - [`report`]: a summary and its runs as text, Markdown, JUnit or a page
 //! - [`doctor`]: whether everything a routine needs is here
 //! - [`pipeline`]: unattended work: checkpoint, attempts, verdict, recovery
@@ -38,6 +39,7 @@ pub mod pipeline;
 pub mod plain;
 pub mod process;
 pub mod project;
+pub mod publish;
 pub mod report;
 pub mod routine;
 pub mod spec;

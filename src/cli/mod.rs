@@ -8,6 +8,7 @@ mod doctor;
 mod init;
 mod log;
 mod process;
+mod publish;
 mod report;
 mod retry;
 mod revert;
@@ -59,6 +60,7 @@ enum Command {
     Status(status::StatusArgs),
     Log(log::LogArgs),
     Report(report::ReportArgs),
+    Publish(publish::PublishArgs),
     Retry(retry::RetryArgs),
     Checkpoint(checkpoint::CheckpointArgs),
     Diff(diff::DiffArgs),
@@ -144,6 +146,7 @@ pub fn run(cli: Cli) -> u8 {
         Command::Status(args) => status::status(&context, &args).map(|()| 0),
         Command::Log(args) => log::log(&context, &args).map(|()| 0),
         Command::Report(args) => report::report(&context, &args).map(|()| 0),
+        Command::Publish(args) => publish::publish(&context, &args).map(|()| 0),
         Command::Retry(args) => retry::retry(&context, &args).map(|()| 0),
         Command::Checkpoint(args) => checkpoint::checkpoint(&context, args).map(|()| 0),
         Command::Diff(args) => diff::diff(&context, &args).map(|()| 0),

@@ -1,0 +1,184 @@
+//! `decree publish`
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+
+use super::work::Workshop;
+use super::{Context, Format};
+use crate::checkpoint::quote::{for_people, in_json};
+use crate::error::{Error, Kind, Result};
+use crate::figures::count;
+use crate::pipeline::Summary;
+use crate::publish::{self, Access, Commit, Options, Published, Target};
+
+/// Commit what was processed, one commit a spec; push it
+///
+/// Each commit has exactly what the runs of its spec left, whatever is in the work tree by now, and names them in its
+/// trailers. All commits appear, or none. Runs that are committed already are passed over, so publishing twice is harmless.
+/// Needs git. No hook runs, the work tree is not touched, and what else is staged stays staged.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  decree publish\n  decree publish --dry-run\n  decree publish --push\n  decree publish --push --branch decree/nightly --message-prefix 'chore: '\n  decree publish --format json | jq -r '.commits[].sha'"
+)]
+pub struct PublishArgs {
+    /// Tell what would be committed, and do nothing
+    #[arg(long)]
+    dry_run: bool,
+
+    /// Commit to this branch, which need not exist; what is checked out stays checked out
+    #[arg(long, value_name = "NAME")]
+    branch: Option<String>,
+
+    /// Push the commits to the branch of the same name
+    #[arg(long)]
+    push: bool,
+
+    /// Where to push to
+    #[arg(long, value_name = "NAME", default_value = "origin")]
+    remote: String,
+
+    /// Put this in front of every subject
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    message_prefix: String,
+
+    /// The summary of another `process` or `run` of this project
+    #[arg(long, value_name = "FILE")]
+    summary: Option<PathBuf>,
+
+    /// How to answer
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+}
+
+pub fn publish(context: &Context, args: &PublishArgs) -> Result<()> {
+    let Workshop { project, workspace, .. } = &Workshop::open(context, "publish")?;
+    let path = match &args.summary {
+        Some(path) => context.directory.join(path),
+        None => project.layout.summary(),
+    };
+    let summary = Summary::read(&path)?.ok_or_else(|| {
+        Error::project(format!("nothing to publish: there is no {}", project.layout.shown(&path)))
+            .hint("`decree process` carries out the specs and writes .decree/summary.json")
+    })?;
+    let variables: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
+    let options = Options {
+        branch: args.branch.clone(),
+        own_branch: false,
+        prefix: args.message_prefix.clone(),
+        dry_run: args.dry_run,
+        in_actions: variable("GITHUB_ACTIONS").as_deref() == Some("true"),
+    };
+    let published = publish::publish(&project.layout, workspace, &summary, &options, &with_basic(variables))?;
+    for warning in &published.warnings {
+        context.ui.warn(warning);
+    }
+    tell(context, &published, args.dry_run);
+    let pushed = match args.push && !args.dry_run && published.is_something() {
+        true => Some(push(context, args, &published)),
+        false => None,
+    };
+    let done = pushed.as_ref().is_some_and(Result::is_ok);
+    // What was committed is told even if the push failed.
+    context.ui.print(&match args.format {
+        Format::Json => as_json(&published, done),
+        Format::Text => as_text(&published.commits, args.dry_run),
+    })?;
+    pushed.unwrap_or(Ok(()))
+}
+
+/// Pushes what is published.
+fn push(context: &Context, args: &PublishArgs, published: &Published) -> Result<()> {
+    let named = published.branch.clone().or_else(|| variable("GITHUB_HEAD_REF"));
+    let branch = named.ok_or_else(|| {
+        Error::new(Kind::Usage, "HEAD is detached: there is no branch to push to")
+            .detail("the commits are here and stay")
+            .hint("name one: `decree publish --push --branch NAME`")
+    })?;
+    published.repository.check_branch(&branch)?;
+    let tip = published.tip.as_deref().expect("something is published");
+    publish::push(&published.repository, &Access::from_environment(variable), &args.remote, tip, &branch)?;
+    context.ui.note(&format!("pushed {branch} to {}", args.remote));
+    Ok(())
+}
+
+fn tell(context: &Context, published: &Published, dry_run: bool) {
+    let ui = &context.ui;
+    if !published.before.is_empty() {
+        ui.note(&format!("{} committed before", count(published.before.len(), "run")));
+    }
+    if published.commits.is_empty() {
+        ui.note("nothing to commit");
+        return;
+    }
+    let place = published.branch.as_deref().unwrap_or("a detached HEAD");
+    let commits = count(published.commits.len(), "commit");
+    match dry_run {
+        true => ui.note(&format!("{commits} would be made on {place}; nothing was done")),
+        false => ui.note(&format!("{commits} on {place}")),
+    }
+    if let (Target::Branch(branch), false) = (&published.target, dry_run) {
+        ui.note(&format!("what is checked out is as it was, and the changes are in the work tree still; `git switch {branch}` goes there"));
+    }
+}
+
+/// A line a commit; in a dry run all there is to know.
+fn as_text(commits: &[Commit], dry_run: bool) -> String {
+    let mut text = String::new();
+    for (number, commit) in commits.iter().enumerate() {
+        match &commit.sha {
+            Some(sha) => text.push_str(&format!("{}  {}\n", &sha[..sha.len().min(10)], commit.subject)),
+            None => {
+                if number > 0 {
+                    text.push('\n');
+                }
+                text.push_str(&commit.message);
+            }
+        }
+        if dry_run {
+            text.push('\n');
+            for path in &commit.files {
+                text.push_str(&format!("  {}\n", for_people(path)));
+            }
+        }
+    }
+    text
+}
+
+fn as_json(published: &Published, pushed: bool) -> String {
+    let commits: Vec<Value> = published
+        .commits
+        .iter()
+        .map(|commit| {
+            json!({
+                "sha": commit.sha,
+                "subject": commit.subject,
+                "runs": commit.runs,
+                "spec": commit.spec,
+                "files": commit.files.iter().map(|path| in_json(path)).collect::<Vec<_>>(),
+            })
+        })
+        .collect();
+    let answer = json!({
+        "commits": commits,
+        "branch": published.branch,
+        "pushed": pushed,
+        "pull_request": Value::Null,
+    });
+    format!("{}\n", serde_json::to_string_pretty(&answer).expect("it is plain data"))
+}
+
+/// A variable that says something.
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+/// The token as git sends it is as secret as the token.
+fn with_basic(mut variables: BTreeMap<OsString, OsString>) -> BTreeMap<OsString, OsString> {
+    if let Some(basic) = Access::from_environment(variable).basic() {
+        variables.insert("INPUT_BASIC_TOKEN".into(), basic.into());
+    }
+    variables
+}
