@@ -25,7 +25,7 @@ const SETTINGS: [&str; 5] = [
     "i18n.logOutputEncoding=UTF-8",
 ];
 /// Variables that would say which repository is meant, or change what git does with it.
-const MISLEADING: [&str; 14] = [
+const MISLEADING: [&str; 18] = [
     "GIT_DIR",
     "GIT_WORK_TREE",
     "GIT_INDEX_FILE",
@@ -40,6 +40,10 @@ const MISLEADING: [&str; 14] = [
     "GIT_GRAFT_FILE",
     "GIT_INTERNAL_SUPER_PREFIX",
     "GIT_ATTR_SOURCE",
+    "GIT_LITERAL_PATHSPECS",
+    "GIT_GLOB_PATHSPECS",
+    "GIT_NOGLOB_PATHSPECS",
+    "GIT_ICASE_PATHSPECS",
 ];
 /// No answer of git's is longer.
 const LONGEST: usize = 1 << 30;
@@ -137,6 +141,11 @@ impl Git {
 }
 
 impl Call<'_> {
+    /// Adds an argument of any bytes.
+    pub fn push(&mut self, arg: &OsStr) {
+        self.args.push(arg.to_owned());
+    }
+
     /// Where it runs.
     pub fn directory(mut self, directory: &Path) -> Self {
         self.directory = Some(directory.to_owned());
@@ -160,7 +169,7 @@ impl Call<'_> {
         let git = self.git;
         let command = self.args.first().map_or_else(String::new, |arg| arg.to_string_lossy().into_owned());
         let mut exec = Exec::new("git")
-            .args(["--no-pager", "--literal-pathspecs"])
+            .args(["--no-pager"])
             .args(SETTINGS.iter().flat_map(|setting| ["-c", setting]))
             .args(self.args)
             .directory(self.directory.unwrap_or_else(|| git.directory.clone()))

@@ -1,6 +1,8 @@
 //! An index of our own, in which commits are put together. The user's is not touched by it.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use super::git::{Call, Git};
@@ -89,18 +91,8 @@ impl<'g> Index<'g> {
 
     /// What it has at a path.
     pub fn get(&self, path: &[u8]) -> Result<Option<Staged>> {
-        use std::os::unix::ffi::OsStrExt;
-        let call = self.git.call([
-            std::ffi::OsStr::new("ls-files"),
-            "--stage".as_ref(),
-            "-z".as_ref(),
-            "--".as_ref(),
-            std::ffi::OsStr::from_bytes(path),
-        ]);
-        let call = match &self.file {
-            Some(file) => call.variable("GIT_INDEX_FILE", file),
-            None => call,
-        };
+        let mut call = self.call(&["ls-files", "--stage", "-z", "--"]).variable("GIT_LITERAL_PATHSPECS", "1");
+        call.push(OsStr::from_bytes(path));
         let answer = call.ok()?;
         let found = answer.pieces().find_map(|piece| {
             let tab = memchr::memchr(b'\t', piece)?;

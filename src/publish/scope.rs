@@ -92,17 +92,19 @@ fn check_ignore(
     index_file: &std::path::Path,
     names: &[Vec<u8>],
 ) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
+    // A name may begin like one of git's spells, `:top`.
+    let names: Vec<Vec<u8>> = names.iter().map(|name| [b"./", &name[..]].concat()).collect();
     let answer = git
         .call(["check-ignore", "-v", "-z", "--stdin"])
         .variable("GIT_INDEX_FILE", index_file)
-        .input(joined(names))
+        .input(joined(&names))
         .run()?;
     if !answer.is_ok() && !answer.is_code(1) {
         return Err(answer.into_error());
     }
     let pieces: Vec<&[u8]> = answer.pieces().collect();
     let entries = pieces.chunks_exact(4).filter(|entry| !entry[2].starts_with(b"!"));
-    Ok(entries.map(|entry| (entry[3].to_vec(), entry[0].to_vec())).collect())
+    Ok(entries.map(|entry| (entry[3][2..].to_vec(), entry[0].to_vec())).collect())
 }
 
 /// Paths of the repository for people.

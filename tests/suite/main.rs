@@ -16,6 +16,7 @@ mod oracle;
 mod pipeline;
 mod process;
 mod property;
+mod publish;
 mod report;
 mod revert;
 mod terminal;

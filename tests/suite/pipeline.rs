@@ -17,4 +17,4 @@ mod reverting;
 mod routing;
 mod selecting;
 mod verdicts;
-mod workshop;
+pub mod workshop;
