@@ -5,6 +5,7 @@
 //! - [`cli`]: one file a command
 //! - [`ui`]: what people see
 //! - [`publish`]: what was done, as commits, a push and a pull request
+//! - [`github`]: comments and pull requests, on GitHub and what speaks like it
 //! - [`report`]: a summary and its runs as text, Markdown, JUnit or a page
 //! - [`doctor`]: whether everything a routine needs is here
 //! - [`pipeline`]: unattended work: checkpoint, attempts, verdict, recovery
@@ -32,6 +33,7 @@ pub mod doctor;
 pub mod error;
 pub mod figures;
 pub mod fs;
+pub mod github;
 pub mod history;
 pub mod interrupt;
 pub mod message;

@@ -2,6 +2,7 @@
 
 mod apply;
 mod checkpoint;
+mod comment;
 mod demo;
 mod diff;
 mod doctor;
@@ -60,6 +61,7 @@ enum Command {
     Status(status::StatusArgs),
     Log(log::LogArgs),
     Report(report::ReportArgs),
+    Comment(comment::CommentArgs),
     Publish(publish::PublishArgs),
     Retry(retry::RetryArgs),
     Checkpoint(checkpoint::CheckpointArgs),
@@ -146,6 +148,7 @@ pub fn run(cli: Cli) -> u8 {
         Command::Status(args) => status::status(&context, &args).map(|()| 0),
         Command::Log(args) => log::log(&context, &args).map(|()| 0),
         Command::Report(args) => report::report(&context, &args).map(|()| 0),
+        Command::Comment(args) => comment::comment(&context, &args).map(|()| 0),
         Command::Publish(args) => publish::publish(&context, &args).map(|()| 0),
         Command::Retry(args) => retry::retry(&context, &args).map(|()| 0),
         Command::Checkpoint(args) => checkpoint::checkpoint(&context, args).map(|()| 0),

@@ -8,7 +8,7 @@ use super::Context;
 use crate::error::{Error, IoContext, Result};
 use crate::fs::atomic;
 use crate::report::text::{self, Paint};
-use crate::report::{Limits, html, json, junit, load, markdown};
+use crate::report::{Limits, Report, html, json, junit, load, markdown};
 
 /// Tell what the last `process` or `run` did, in the form that is asked for
 ///
@@ -58,15 +58,7 @@ impl ReportFormat {
 }
 
 pub fn report(context: &Context, args: &ReportArgs) -> Result<()> {
-    let path = match &args.summary {
-        Some(path) => context.directory.join(path),
-        None => {
-            let project = context.project()?;
-            context.tell_unfinished(&project);
-            project.layout.summary()
-        }
-    };
-    let report = load(&path, args.format.limits())?.ok_or_else(|| missing(&path, args.summary.is_some()))?;
+    let report = find(context, args.summary.as_deref(), args.format.limits())?;
     let colors = args.output.is_none() && context.ui.colors_output();
     let text = match args.format {
         ReportFormat::Text => text::closing(&report.summary, Paint(colors)),
@@ -79,6 +71,19 @@ pub fn report(context: &Context, args: &ReportArgs) -> Result<()> {
         Some(output) => write(&context.directory.join(output), &text),
         None => context.ui.print(&text),
     }
+}
+
+/// What there is to tell: of the summary that is named, or of the project's last one.
+pub(super) fn find(context: &Context, summary: Option<&Path>, limits: Limits) -> Result<Report> {
+    let path = match summary {
+        Some(path) => context.directory.join(path),
+        None => {
+            let project = context.project()?;
+            context.tell_unfinished(&project);
+            project.layout.summary()
+        }
+    };
+    load(&path, limits)?.ok_or_else(|| missing(&path, summary.is_some()))
 }
 
 /// Writes a file whole or not at all; a device or a pipe, such as `/dev/stdout`, is written to.

@@ -116,6 +116,7 @@ impl Ending {
             Ending::Policy { violations } => {
                 Ending::Policy { violations: violations.iter().map(|text| change(text)).collect() }
             }
+            Ending::NotStarted { why } => Ending::NotStarted { why: change(&why) },
             other => other,
         }
     }

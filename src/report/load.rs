@@ -1,7 +1,7 @@
 //! Loads what reports are made of: `summary.json`, and the `runs/` beside it as far as they are there.
 //!
 //! Run directories hold what routines wrote, and may come out of an archive. So no link is followed, nothing but regular
-//! files is opened, and nothing is read beyond its limit.
+//! files is opened, and nothing is read beyond its limit. What is secret here is taken out before anybody sees it.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
@@ -12,6 +12,7 @@ use rustix::fs::{CWD, Mode, OFlags};
 
 use super::diff::Diff;
 use super::model::{AttemptLog, Excerpt, Report, RunFiles};
+use super::redact::{redact, redactor};
 use crate::error::Result;
 use crate::message::MessageId;
 use crate::pipeline::{MessageSummary, Summary};
@@ -68,6 +69,7 @@ pub fn load(summary: &Path, mut limits: Limits) -> Result<Option<Report>> {
             *files = run(&dir, message, &mut limits);
         }
     }
+    redact(&mut report, &redactor());
     Ok(Some(report))
 }
 
@@ -115,10 +117,14 @@ fn open(dir: &OwnedFd, name: &str) -> Option<File> {
     file.metadata().ok().filter(|metadata| metadata.is_file()).map(|_| file)
 }
 
+/// The beginning of a file, to the end of a line: half of a secret would not be known for one.
 fn beginning(mut file: File, limit: u64) -> io::Result<Excerpt> {
     let size = file.metadata()?.len();
     let mut bytes = Vec::new();
     file.by_ref().take(limit).read_to_end(&mut bytes)?;
+    if size > bytes.len() as u64 {
+        bytes.truncate(memchr::memrchr(b'\n', &bytes).map_or(0, |newline| newline + 1));
+    }
     let left_out = size.saturating_sub(bytes.len() as u64);
     Ok(Excerpt { text: String::from_utf8_lossy(&bytes).into_owned(), left_out })
 }

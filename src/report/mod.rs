@@ -1,5 +1,5 @@
 //! What is made of a summary and the runs it tells of: a renderer for each format, each of them pure. Somebody else
-//! loads ([`load`], with limits) and delivers.
+//! loads ([`load`], with limits and without secrets) and delivers.
 
 mod diff;
 pub mod html;
@@ -8,8 +8,10 @@ pub mod junit;
 mod load;
 pub mod markdown;
 mod model;
+mod redact;
 pub mod text;
 
 pub use diff::{Diff, FileDiff};
 pub use load::{Limits, load};
 pub use model::{AttemptLog, Excerpt, Outcome, Report, RunFiles};
+pub use redact::redactor;

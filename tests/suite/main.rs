@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, missing_docs)]
 
 mod apply;
+mod comment;
 mod criteria;
 mod damage;
 mod demo;

@@ -15,7 +15,7 @@ fn report(project: &Project, arguments: &[&str]) -> Said {
 
 /// Compares with a file below `tests/report/`; writes it instead if `UPDATE_SNAPSHOTS` is set.
 #[track_caller]
-fn assert_is_file(found: &str, name: &str) {
+pub fn assert_is_file(found: &str, name: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/report").join(name);
     if std::env::var_os("UPDATE_SNAPSHOTS").is_some() {
         fs::write(&path, found).unwrap();

@@ -3,13 +3,15 @@
 //!
 //! Everything that a routine or a file name says is foreign: outside of fences it is [`escape`]d so that it is nothing but
 //! text and pings nobody, and the fences around the rest are longer than anything in them. [`share`] shares the budget
-//! out, [`fold`] and [`page`] fill it.
+//! out, [`fold`] and [`page`] fill it; [`comment`] says besides where it comes from.
 
+mod comment;
 mod escape;
 mod fold;
 mod page;
 mod share;
 
+pub use comment::{Artifact, Origin, WebAddress, comment};
 pub use page::{BUDGET, render};
 
 #[cfg(test)]

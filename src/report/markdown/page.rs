@@ -20,11 +20,17 @@ const WARNINGS: usize = 10;
 
 /// The text, no longer than `budget` bytes.
 pub fn render(report: &Report, budget: usize) -> String {
+    let foot = format!("{}<sub>{}</sub>\n", whereabouts(report), facts(report).join(" · "));
+    with_foot(report, budget, foot)
+}
+
+/// The same, with an end of somebody else's.
+pub fn with_foot(report: &Report, budget: usize, foot: String) -> String {
     let heading = format!("### decree: {}\n\n", report.headline());
     let Some(room) = budget.checked_sub(heading.len()) else {
         return cut(&heading, budget).to_owned();
     };
-    let foot = Some(foot(report)).filter(|foot| foot.len() <= room).unwrap_or_default();
+    let foot = Some(foot).filter(|foot| foot.len() <= room).unwrap_or_default();
     let room = room - foot.len();
     let table = table(report, room / 2);
     let warnings = Some(warnings(report)).filter(|text| text.len() <= room / 4).unwrap_or_default();
@@ -140,15 +146,20 @@ fn folds(report: &Report, room: usize) -> String {
     text
 }
 
-fn foot(report: &Report) -> String {
-    let summary = &report.summary;
-    let mut text = String::new();
-    if summary.messages.iter().any(|message| message.run_dir.is_some()) {
-        text.push_str(
+/// Where the rest is.
+pub fn whereabouts(report: &Report) -> &'static str {
+    match report.summary.messages.iter().any(|message| message.run_dir.is_some()) {
+        true => {
             "Everything of a run is in `.decree/runs/ID/`: `decree diff ID` shows its change, `decree log ID` what was said, \
-             `decree apply ID` brings the change into another checkout.\n\n",
-        );
+             `decree apply ID` brings the change into another checkout.\n\n"
+        }
+        false => "",
     }
+}
+
+/// What was run, when, for how long, for how much.
+pub fn facts(report: &Report) -> Vec<String> {
+    let summary = &report.summary;
     let mut facts = vec![
         format!("decree {} {}", inline(&summary.decree, NAME), inline(&summary.command, NAME)),
         inline(&summary.started_at, NAME),
@@ -157,6 +168,5 @@ fn foot(report: &Report) -> String {
     if summary.usage.usd > 0.0 {
         facts.push(format!("${:.2}", summary.usage.usd));
     }
-    let _ = writeln!(text, "<sub>{}</sub>", facts.join(" · "));
-    text
+    facts
 }

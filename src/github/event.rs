@@ -1,0 +1,213 @@
+//! Which pull request an event is about.
+
+use std::io;
+
+use serde_json::Value;
+
+use super::environment::Environment;
+use crate::error::{Error, IoContext, Result};
+use crate::fs::usable;
+
+/// What an event is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// A pull request.
+    Pull {
+        /// Its number.
+        number: u64,
+        /// Whether it comes from a fork, and this is an event for which a runner then gets a token that only reads.
+        fork: bool,
+    },
+    /// The pull request whose last commit is this one, if there is any: only the server knows.
+    Commit {
+        /// The commit.
+        sha: String,
+        /// Whose branch it is on.
+        head: Option<(String, String)>,
+    },
+    /// Something else.
+    None,
+}
+
+/// An event, as far as it was told.
+#[derive(Debug)]
+pub struct Event {
+    name: String,
+    payload: Value,
+    git_ref: String,
+}
+
+impl Event {
+    /// Reads what the runner says of it; `None` if there is no runner.
+    pub fn read(environment: &Environment) -> Result<Option<Self>> {
+        if environment.event_name.is_none() && environment.git_ref.is_none() {
+            return Ok(None);
+        }
+        let name = environment.event_name.clone().unwrap_or_default();
+        let payload = match &environment.event_path {
+            None => Value::Null,
+            Some(path) => match usable::read(path) {
+                // A container may not have it.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => Value::Null,
+                read => serde_json::from_slice(&read.at("read", path)?).map_err(|error| {
+                    Error::project(format!("{} (GITHUB_EVENT_PATH) is not an event", path.display()))
+                        .caused_by(error)
+                })?,
+            },
+        };
+        Ok(Some(Event { name, payload, git_ref: environment.git_ref.clone().unwrap_or_default() }))
+    }
+
+    /// Which pull request it is about.
+    pub fn target(&self) -> Result<Target> {
+        match self.name.as_str() {
+            "issue_comment" => self.issue(),
+            "workflow_run" => self.workflow_run(),
+            name if name.starts_with("pull_request") => match self.pull_request() {
+                Some(target) => Ok(target),
+                None => Ok(self.by_ref()),
+            },
+            _ => Ok(self.by_ref()),
+        }
+    }
+
+    /// The commit that people see at the end of the pull request; what is checked out may be a merge that nobody made.
+    pub fn commit(&self) -> Option<&str> {
+        let pull = self.payload["pull_request"]["head"]["sha"].as_str();
+        pull.or(self.payload["workflow_run"]["head_sha"].as_str())
+    }
+
+    fn pull_request(&self) -> Option<Target> {
+        let pull = &self.payload["pull_request"];
+        let number = pull["number"].as_u64()?;
+        // A fork that was deleted has no repository any more.
+        let is_fork = pull["head"]["repo"]["full_name"] != pull["base"]["repo"]["full_name"];
+        Some(Target::Pull { number, fork: is_fork && self.name != "pull_request_target" })
+    }
+
+    fn issue(&self) -> Result<Target> {
+        let issue = &self.payload["issue"];
+        match issue["number"].as_u64() {
+            None => Err(self.untold()),
+            Some(_) if issue["pull_request"].is_null() => Ok(Target::None),
+            Some(number) => Ok(Target::Pull { number, fork: false }),
+        }
+    }
+
+    fn workflow_run(&self) -> Result<Target> {
+        let (run, repository) = (&self.payload["workflow_run"], &self.payload["repository"]);
+        let Some(sha) = run["head_sha"].as_str() else {
+            return Err(self.untold());
+        };
+        let here = |pull: &&Value| {
+            let (theirs, ours) = (&pull["base"]["repo"]["id"], &repository["id"]);
+            theirs.is_null() || ours.is_null() || theirs == ours
+        };
+        let pulls = run["pull_requests"].as_array().into_iter().flatten().filter(here);
+        // A branch may be asked into two others; the elder one it is.
+        if let Some(number) = pulls.filter_map(|pull| pull["number"].as_u64()).min() {
+            return Ok(Target::Pull { number, fork: false });
+        }
+        let head = &run["head_repository"];
+        if !head.is_null() && head["full_name"] == repository["full_name"] {
+            return Ok(Target::None);
+        }
+        let owner = head["owner"]["login"].as_str();
+        let head = owner.zip(run["head_branch"].as_str());
+        Ok(Target::Commit {
+            sha: sha.to_owned(),
+            head: head.map(|(owner, branch)| (owner.to_owned(), branch.to_owned())),
+        })
+    }
+
+    fn by_ref(&self) -> Target {
+        let number = self.git_ref.strip_prefix("refs/pull/").and_then(|rest| rest.split('/').next());
+        match number.and_then(|number| number.parse().ok()) {
+            Some(number) => Target::Pull { number, fork: false },
+            None => Target::None,
+        }
+    }
+
+    fn untold(&self) -> Error {
+        Error::project(format!("nothing says which pull request this `{}` event is about", self.name))
+            .detail("GITHUB_EVENT_PATH names no file that tells it")
+            .hint("--pr NUMBER says it, and --repo OWNER/NAME where")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn target(name: &str, payload: Value, git_ref: &str) -> Target {
+        Event { name: name.to_owned(), payload, git_ref: git_ref.to_owned() }.target().unwrap()
+    }
+
+    fn pull(number: u64, head: Value) -> Value {
+        json!({"number": number, "pull_request": {
+            "number": number,
+            "head": {"sha": "abc", "ref": "fix", "repo": head},
+            "base": {"ref": "main", "repo": {"full_name": "octo/repo"}},
+        }})
+    }
+
+    /// CMT-08.
+    #[test]
+    fn a_pull_request_tells_its_number_and_where_it_comes_from() {
+        let own = json!({"full_name": "octo/repo"});
+        let fork = json!({"full_name": "guest/repo"});
+        for (name, head, is_fork) in [
+            ("pull_request", own, false),
+            ("pull_request", fork.clone(), true),
+            ("pull_request", Value::Null, true),
+            ("pull_request_review", fork.clone(), true),
+            ("pull_request_target", fork, false),
+        ] {
+            assert_eq!(target(name, pull(7, head), ""), Target::Pull { number: 7, fork: is_fork }, "{name}");
+        }
+    }
+
+    /// CMT-08.
+    #[test]
+    fn an_issue_is_not_a_pull_request() {
+        let issue = json!({"issue": {"number": 7}});
+        let of_pull = json!({"issue": {"number": 7, "pull_request": {"url": "x"}}});
+        assert_eq!(target("issue_comment", issue, ""), Target::None);
+        assert_eq!(target("issue_comment", of_pull, ""), Target::Pull { number: 7, fork: false });
+        let untold = Event { name: "issue_comment".into(), payload: Value::Null, git_ref: String::new() };
+        assert!(untold.target().is_err());
+    }
+
+    /// CMT-08.
+    #[test]
+    fn a_workflow_run_tells_its_pull_requests_or_its_commit() {
+        let run = |pulls: Value, head: Value| {
+            json!({
+                "repository": {"id": 1, "full_name": "octo/repo"},
+                "workflow_run": {"head_sha": "abc", "head_branch": "fix", "pull_requests": pulls, "head_repository": head},
+            })
+        };
+        let own = json!({"full_name": "octo/repo", "owner": {"login": "octo"}});
+        let fork = json!({"full_name": "guest/repo", "owner": {"login": "guest"}});
+        let two = json!([{"number": 9, "base": {"repo": {"id": 1}}}, {"number": 8}, {"number": 2, "base": {"repo": {"id": 5}}}]);
+        let found = |pulls, head| target("workflow_run", run(pulls, head), "refs/heads/main");
+        assert_eq!(found(two, own.clone()), Target::Pull { number: 8, fork: false });
+        assert_eq!(found(json!([]), own), Target::None);
+        let head = Some(("guest".to_owned(), "fix".to_owned()));
+        assert_eq!(found(json!([]), fork), Target::Commit { sha: "abc".to_owned(), head });
+        assert_eq!(found(json!([]), Value::Null), Target::Commit { sha: "abc".to_owned(), head: None });
+    }
+
+    /// CMT-08.
+    #[test]
+    fn elsewhere_the_ref_tells() {
+        let number = |number| Target::Pull { number, fork: false };
+        assert_eq!(target("pull_request", Value::Null, "refs/pull/12/merge"), number(12));
+        assert_eq!(target("workflow_dispatch", json!({}), "refs/pull/3/head"), number(3));
+        for other in ["refs/heads/main", "refs/pull/x/merge", "refs/tags/refs/pull/3", ""] {
+            assert_eq!(target("push", json!({}), other), Target::None, "{other}");
+        }
+    }
+}

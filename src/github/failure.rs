@@ -1,0 +1,97 @@
+//! What a server said no to, and what to do about it.
+
+use std::fmt;
+
+use crate::error::Error;
+use crate::plain::one_line;
+
+/// How much of a server's words is shown, in characters.
+const LONGEST: usize = 300;
+
+/// A request that came to nothing.
+#[derive(Debug)]
+pub enum Failure {
+    /// The server answered, and the answer is no.
+    Refused {
+        /// What was tried: `list the comments of octo/repo#1`.
+        doing: String,
+        /// The status.
+        status: u16,
+        /// What the server says of it.
+        message: String,
+    },
+    /// There was no answer, or none that says anything, as often as it was tried.
+    NoAnswer {
+        /// What was tried.
+        doing: String,
+        /// What happened instead.
+        why: String,
+    },
+    /// Anything else, such as being asked to stop.
+    Other(Error),
+}
+
+impl Failure {
+    /// Whether the server answered with this status.
+    pub fn is_status(&self, wanted: u16) -> bool {
+        matches!(self, Failure::Refused { status, .. } if *status == wanted)
+    }
+
+    /// Whether a runner's own token may only read: a fork's, or one whose workflow does not say otherwise.
+    pub fn is_read_only(&self) -> bool {
+        matches!(self, Failure::Refused { status: 403, message, .. }
+            if message.to_ascii_lowercase().contains("resource not accessible by integration"))
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let short = |text: &str| one_line(text).chars().take(LONGEST).collect::<String>();
+        match self {
+            Failure::Refused { doing, status, message } => {
+                write!(f, "cannot {doing}: the server said {status}, {}", short(message))
+            }
+            Failure::NoAnswer { doing, why } => write!(f, "cannot {doing}: {}", short(why)),
+            Failure::Other(error) => error.fmt(f),
+        }
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Failure::Other(error)
+    }
+}
+
+impl From<Failure> for Error {
+    fn from(failure: Failure) -> Self {
+        let text = failure.to_string();
+        match failure {
+            Failure::Other(error) => error,
+            Failure::NoAnswer { .. } => Error::failed(text).hint(
+                "is GITHUB_API_URL right, and can it be reached from here? the same command may work later",
+            ),
+            Failure::Refused { status, message, .. } => match hint(status, &message) {
+                Some(hint) => Error::failed(text).hint(hint),
+                None => Error::failed(text),
+            },
+        }
+    }
+}
+
+fn hint(status: u16, message: &str) -> Option<&'static str> {
+    let limited = message.to_ascii_lowercase().contains("rate limit");
+    Some(match status {
+        401 => "the token is wrong or has expired: DECREE_GITHUB_TOKEN, else GITHUB_TOKEN",
+        403 | 429 if limited => "too many requests with this token; the same command works later",
+        403 => "the token may not do this: the job needs `permissions: pull-requests: write`",
+        404 => {
+            "no such thing, or the token cannot see it: are --repo and --pr right, and has the job `permissions: pull-requests: write`?"
+        }
+        422 => {
+            "the server does not take this content; `decree comment --dry-run` shows what a comment would say"
+        }
+        500.. => "the server has trouble; the same command may work later",
+        _ => return None,
+    })
+}

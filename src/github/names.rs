@@ -1,0 +1,145 @@
+//! Words with rules: a repository, a token, a comment's key.
+
+use std::fmt;
+
+use super::encode::percent;
+use crate::error::{Error, Kind, Result};
+
+/// `owner/name`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RepoName {
+    owner: String,
+    name: String,
+}
+
+impl RepoName {
+    /// Checks that these are two words that can stand in an address as they are.
+    pub fn parse(text: &str) -> Result<Self> {
+        let is_word = |word: &str| {
+            let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+            (1..=100).contains(&word.len()) && word.bytes().all(allowed) && word != "." && word != ".."
+        };
+        match text.split_once('/') {
+            Some((owner, name)) if is_word(owner) && is_word(name) => {
+                Ok(RepoName { owner: owner.to_owned(), name: name.to_owned() })
+            }
+            _ => Err(Error::new(Kind::Usage, format!("{text:?} is not a repository"))
+                .hint("a repository is OWNER/NAME, as in octocat/hello-world")),
+        }
+    }
+
+    /// Whose it is.
+    pub fn owner(&self) -> &str {
+        &self.owner
+    }
+
+    /// Its name alone.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+impl fmt::Display for RepoName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.owner, self.name)
+    }
+}
+
+/// What opens the door. Shows itself to nobody but the client.
+#[derive(Clone)]
+pub struct Token(String);
+
+impl Token {
+    /// Takes a token that can stand in a header.
+    pub fn new(text: &str) -> Result<Self> {
+        let text = text.trim();
+        match !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic()) {
+            true => Ok(Token(text.to_owned())),
+            false => Err(Error::project("the token has characters in it that no token has")
+                .hint("look at how DECREE_GITHUB_TOKEN or GITHUB_TOKEN is set; it is not shown here")),
+        }
+    }
+
+    pub(super) fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("***")
+    }
+}
+
+/// The longest key, in bytes.
+const LONGEST_KEY: usize = 300;
+
+/// Which comment: each key has its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Key(String);
+
+impl Key {
+    /// Takes any text of a sensible length.
+    pub fn new(text: &str) -> Result<Self> {
+        match text.len() {
+            1..=LONGEST_KEY => Ok(Key(text.to_owned())),
+            0 => Err(Error::new(Kind::Usage, "a comment's key cannot be empty")),
+            _ => Err(Error::new(
+                Kind::Usage,
+                format!("a comment's key cannot be longer than {LONGEST_KEY} bytes"),
+            )),
+        }
+    }
+
+    /// The hidden line by which the comment is found. Nothing in a key can end it, and no two keys have the same.
+    pub fn marker(&self) -> String {
+        let kept = |byte: u8| byte.is_ascii_alphanumeric() || b"-._/:".contains(&byte);
+        // Two hyphens in a row are the beginning of a comment's end.
+        let text = percent(&self.0, kept).replace("--", "-%2D");
+        format!("<!-- decree:v1 key={text} -->")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_repository_is_two_words() {
+        assert_eq!(RepoName::parse("octo-org/a.b_c").unwrap().to_string(), "octo-org/a.b_c");
+        for bad in ["", "octo", "octo/", "/x", "a/b/c", "a/..", "../x", "a/b?c", "a/b c", "a/é", "a/b\n"] {
+            assert!(RepoName::parse(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_token_is_never_shown() {
+        let token = Token::new(" ghs_secret\n").unwrap();
+        assert_eq!((format!("{token:?}").as_str(), token.reveal()), ("***", "ghs_secret"));
+        let error = Token::new("ghs_se cret").unwrap_err();
+        assert!(!format!("{error:?}").contains("cret\""), "{error:?}");
+    }
+
+    /// CMT-02.
+    #[test]
+    fn a_marker_shows_plain_keys_as_they_are() {
+        let marker = |key: &str| Key::new(key).unwrap().marker();
+        assert_eq!(marker("ci/process"), "<!-- decree:v1 key=ci/process -->");
+        assert_eq!(marker("a --> b"), "<!-- decree:v1 key=a%20-%2D%3E%20b -->");
+        assert_eq!(marker("---"), "<!-- decree:v1 key=-%2D- -->");
+        assert!(Key::new("").is_err() && Key::new(&"x".repeat(301)).is_err());
+    }
+
+    proptest! {
+        /// CMT-02.
+        #[test]
+        fn markers_are_as_different_as_their_keys(a in "[-%2D> é]{1,8}", b in "[-%2D> é]{1,8}") {
+            let (one, two) = (Key::new(&a).unwrap().marker(), Key::new(&b).unwrap().marker());
+            prop_assert_eq!(one == two, a == b);
+            let inner = one.strip_prefix("<!--").unwrap().strip_suffix("-->").unwrap();
+            prop_assert!(!inner.contains("--") && !inner.contains('>'));
+        }
+    }
+}
