@@ -11,17 +11,19 @@ use super::{Context, Format};
 use crate::checkpoint::quote::{for_people, in_json};
 use crate::error::{Error, Kind, Result};
 use crate::figures::count;
+use crate::github::Opened;
 use crate::pipeline::Summary;
-use crate::publish::{self, Access, Commit, Options, Published, Target};
+use crate::publish::{self, Access, Asking, Commit, Options, Published, Repository, Target, Wish};
+use crate::report::{Limits, markdown};
 
-/// Commit what was processed, one commit a spec; push it
+/// Commit what was processed, one commit a spec; push it, open a pull request
 ///
 /// Each commit has exactly what the runs of its spec left, whatever is in the work tree by now, and names them in its
 /// trailers. All commits appear, or none. Runs that are committed already are passed over, so publishing twice is harmless.
 /// Needs git. No hook runs, the work tree is not touched, and what else is staged stays staged.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  decree publish\n  decree publish --dry-run\n  decree publish --push\n  decree publish --push --branch decree/nightly --message-prefix 'chore: '\n  decree publish --format json | jq -r '.commits[].sha'"
+    after_help = "Examples:\n  decree publish\n  decree publish --dry-run\n  decree publish --push\n  decree publish --push --branch decree/nightly --message-prefix 'chore: '\n  decree publish --pull-request --base main --draft\n  decree publish --format json | jq -r '.commits[].sha'"
 )]
 pub struct PublishArgs {
     /// Tell what would be committed, and do nothing
@@ -40,6 +42,27 @@ pub struct PublishArgs {
     #[arg(long, value_name = "NAME", default_value = "origin")]
     remote: String,
 
+    /// Push, and open a pull request or bring the open one up to date; on a branch of its own, unless --branch says
+    /// otherwise
+    #[arg(long)]
+    pull_request: bool,
+
+    /// The branch that the pull request is for [default: what is checked out]
+    #[arg(long, value_name = "NAME", requires = "pull_request")]
+    base: Option<String>,
+
+    /// What the pull request is called [default: after its commits]
+    #[arg(long, value_name = "TEXT", requires = "pull_request")]
+    title: Option<String>,
+
+    /// Open it as a draft
+    #[arg(long, requires = "pull_request")]
+    draft: bool,
+
+    /// The repository of the pull request, if GITHUB_REPOSITORY does not say it
+    #[arg(long, value_name = "OWNER/NAME", requires = "pull_request")]
+    repo: Option<String>,
+
     /// Put this in front of every subject
     #[arg(long, value_name = "TEXT", default_value = "")]
     message_prefix: String,
@@ -53,6 +76,13 @@ pub struct PublishArgs {
     format: Format,
 }
 
+/// What became of the commits after they were made.
+#[derive(Default)]
+struct Delivered {
+    pushed: bool,
+    opened: Option<Opened>,
+}
+
 pub fn publish(context: &Context, args: &PublishArgs) -> Result<()> {
     let Workshop { project, workspace, .. } = &Workshop::open(context, "publish")?;
     let path = match &args.summary {
@@ -64,33 +94,50 @@ pub fn publish(context: &Context, args: &PublishArgs) -> Result<()> {
             .hint("`decree process` carries out the specs and writes .decree/summary.json")
     })?;
     let variables: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
+    let repository = Repository::find(project.layout.root(), &with_basic(variables))?;
+    let asking = match args.pull_request && !args.dry_run {
+        true => Some(Asking::new(&repository, args.repo.as_deref(), args.base.as_deref())?),
+        false => None,
+    };
+    if let Some(asking) = &asking {
+        asking.check(args.branch.as_deref())?;
+    }
     let options = Options {
         branch: args.branch.clone(),
-        own_branch: false,
+        own_branch: args.pull_request,
         prefix: args.message_prefix.clone(),
         dry_run: args.dry_run,
         in_actions: variable("GITHUB_ACTIONS").as_deref() == Some("true"),
     };
-    let published = publish::publish(&project.layout, workspace, &summary, &options, &with_basic(variables))?;
+    let published = publish::publish(repository, &project.layout, workspace, &summary, &options)?;
     for warning in &published.warnings {
         context.ui.warn(warning);
     }
     tell(context, &published, args.dry_run);
-    let pushed = match args.push && !args.dry_run && published.is_something() {
-        true => Some(push(context, args, &published)),
-        false => None,
+    let mut delivered = Delivered::default();
+    let result = match !args.dry_run && published.is_something() {
+        true => deliver(context, args, &published, asking.as_ref(), &mut delivered),
+        false => Ok(()),
     };
-    let done = pushed.as_ref().is_some_and(Result::is_ok);
-    // What was committed is told even if the push failed.
+    // What was done is told even if what follows failed.
     context.ui.print(&match args.format {
-        Format::Json => as_json(&published, done),
-        Format::Text => as_text(&published.commits, args.dry_run),
+        Format::Json => as_json(&published, &delivered),
+        Format::Text => as_text(&published.commits, args.dry_run, &delivered),
     })?;
-    pushed.unwrap_or(Ok(()))
+    result
 }
 
-/// Pushes what is published.
-fn push(context: &Context, args: &PublishArgs, published: &Published) -> Result<()> {
+/// Pushes what is published, and asks for it to be taken.
+fn deliver(
+    context: &Context,
+    args: &PublishArgs,
+    published: &Published,
+    asking: Option<&Asking>,
+    delivered: &mut Delivered,
+) -> Result<()> {
+    if !args.push && asking.is_none() {
+        return Ok(());
+    }
     let named = published.branch.clone().or_else(|| variable("GITHUB_HEAD_REF"));
     let branch = named.ok_or_else(|| {
         Error::new(Kind::Usage, "HEAD is detached: there is no branch to push to")
@@ -100,7 +147,16 @@ fn push(context: &Context, args: &PublishArgs, published: &Published) -> Result<
     published.repository.check_branch(&branch)?;
     let tip = published.tip.as_deref().expect("something is published");
     publish::push(&published.repository, &Access::from_environment(variable), &args.remote, tip, &branch)?;
+    delivered.pushed = true;
     context.ui.note(&format!("pushed {branch} to {}", args.remote));
+    let Some(asking) = asking else { return Ok(()) };
+    let report = super::report::find(context, args.summary.as_deref(), Limits::EXCERPTS)?;
+    let body = markdown::render(&report, markdown::BUDGET);
+    let wish = Wish { title: args.title.clone(), body, draft: args.draft };
+    let opened = asking.ask(published, &branch, &wish)?;
+    let word = if opened.created { "opened" } else { "brought up to date:" };
+    context.ui.note(&format!("{word} pull request {}", opened.number));
+    delivered.opened = Some(opened);
     Ok(())
 }
 
@@ -125,7 +181,7 @@ fn tell(context: &Context, published: &Published, dry_run: bool) {
 }
 
 /// A line a commit; in a dry run all there is to know.
-fn as_text(commits: &[Commit], dry_run: bool) -> String {
+fn as_text(commits: &[Commit], dry_run: bool, delivered: &Delivered) -> String {
     let mut text = String::new();
     for (number, commit) in commits.iter().enumerate() {
         match &commit.sha {
@@ -144,10 +200,13 @@ fn as_text(commits: &[Commit], dry_run: bool) -> String {
             }
         }
     }
+    if let Some(opened) = &delivered.opened {
+        text.push_str(&format!("{}\n", opened.url));
+    }
     text
 }
 
-fn as_json(published: &Published, pushed: bool) -> String {
+fn as_json(published: &Published, delivered: &Delivered) -> String {
     let commits: Vec<Value> = published
         .commits
         .iter()
@@ -161,11 +220,15 @@ fn as_json(published: &Published, pushed: bool) -> String {
             })
         })
         .collect();
+    let opened = delivered
+        .opened
+        .as_ref()
+        .map(|opened| json!({"number": opened.number, "url": opened.url, "created": opened.created}));
     let answer = json!({
         "commits": commits,
         "branch": published.branch,
-        "pushed": pushed,
-        "pull_request": Value::Null,
+        "pushed": delivered.pushed,
+        "pull_request": opened,
     });
     format!("{}\n", serde_json::to_string_pretty(&answer).expect("it is plain data"))
 }

@@ -17,12 +17,13 @@ use crate::process::redact::Redactor;
 use crate::process::{Exec, How};
 
 /// Settings that outrank everybody's. A routine may have left hooks, or a monitor that is a program of its own.
-const SETTINGS: [&str; 5] = [
+const SETTINGS: [&str; 6] = [
     "core.hooksPath=/dev/null",
     "core.fsmonitor=false",
     "core.splitIndex=false",
     "i18n.commitEncoding=UTF-8",
     "i18n.logOutputEncoding=UTF-8",
+    "trailer.separators=:",
 ];
 /// Variables that would say which repository is meant, or change what git does with it.
 const MISLEADING: [&str; 18] = [

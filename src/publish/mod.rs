@@ -7,7 +7,7 @@
 //! commits      puts commits together                            content    what runs found and left, as files
 //! index        an index of our own                              scope      what git does not want
 //! message      what a commit says                               land       one reference moves, or nothing
-//! push         plainly, never by force
+//! push         plainly, never by force                          pull_request  opened, or brought up to date
 //! ```
 //!
 //! Nothing is taken from the work tree: content comes from the store and the diffs, and has the hashes that were recorded. So
@@ -24,6 +24,7 @@ mod land;
 mod message;
 mod plan;
 mod publisher;
+mod pull_request;
 mod push;
 mod repository;
 mod scope;
@@ -31,5 +32,6 @@ mod scope;
 pub use commits::Commit;
 pub use land::Target;
 pub use publisher::{Options, Published, publish};
+pub use pull_request::{Asking, Wish};
 pub use push::{Access, push};
 pub use repository::Repository;

@@ -1,7 +1,6 @@
 //! From a summary to commits: what is published already, what is left, and where it goes.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsString;
+use std::collections::BTreeSet;
 
 use super::commits::{Builder, Built, Commit};
 use super::content::Scratch;
@@ -56,13 +55,12 @@ impl Published {
 
 /// Makes the commits that a summary asks for.
 pub fn publish(
+    mut repository: Repository,
     layout: &Layout,
     workspace: &Workspace,
     summary: &Summary,
     options: &Options,
-    variables: &BTreeMap<OsString, OsString>,
 ) -> Result<Published> {
-    let mut repository = Repository::find(layout.root(), variables)?;
     repository.refuse_under_way()?;
     let runs = runs(layout, summary)?;
     let target = target(&repository, options, &runs)?;
@@ -135,8 +133,10 @@ fn published(repository: &Repository, base: Option<&str>, runs: &[Run]) -> Resul
     let since = format!("--since={}-{}-{}T00:00:00Z", &text[..4], &text[4..6], &text[6..8]);
     let format = format!("--format=%(trailers:key={RUN_TRAILER},valueonly,unfold)");
     let grep = format!("--grep=^{RUN_TRAILER}: ");
-    let answer =
-        repository.git.call(["log", "--no-show-signature", &since, &grep, &format, base, "--"]).ok()?;
+    let answer = repository
+        .git
+        .call(["log", "--no-show-signature", "--basic-regexp", &since, &grep, &format, base, "--"])
+        .ok()?;
     let lines = String::from_utf8_lossy(&answer.out);
     Ok(lines.lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned).collect())
 }

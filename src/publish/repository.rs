@@ -46,6 +46,11 @@ impl Repository {
         let top = git.call(["rev-parse", "--show-toplevel"]).run()?;
         if !top.is_ok() {
             let lines: Vec<String> = top.err.lines().map(str::to_owned).collect();
+            if top.err.contains("dubious ownership") {
+                return Err(Error::failed(format!("git does not trust {}", root.display()))
+                    .details(lines, 5)
+                    .hint("it belongs to somebody else; what git says above lets it trust that one"));
+            }
             return Err(Error::project(format!(
                 "{} is in no git repository with a work tree",
                 root.display()

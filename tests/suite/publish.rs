@@ -2,6 +2,7 @@
 
 mod commits;
 mod content;
+mod pull_requests;
 mod pushing;
 mod refusing;
 mod repository;

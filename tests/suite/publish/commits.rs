@@ -1,5 +1,8 @@
 //! Which commits there are, and what they say.
 
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
 use super::Repo;
 use crate::pipeline::workshop::WORKS;
 
@@ -195,6 +198,25 @@ fn foreign_text_forges_no_trailers_and_no_long_subjects() {
         let message = repo.says(["log", "-1", "--format=%B", commit]);
         assert!(!message.contains(['\u{1b}', '\u{202e}']), "{message:?}");
         assert!(message.lines().next().unwrap().chars().count() <= 72, "{message}");
+    }
+    repo.is_clean();
+}
+
+/// PUB-31. A program that stands in for gpg.
+#[test]
+fn commits_are_signed_if_git_is_told_to() {
+    let repo = Repo::with(ADDS, &[("01-a", "# A\n"), ("02-b", "# B\n")]);
+    let program = repo.path(".git/sign");
+    let script = "#!/bin/sh\ncat >/dev/null\necho '[GNUPG:] SIG_CREATED ' >&2\necho '[GNUPG:] BEGIN_SIGNING' >&2\n\
+                  printf -- '-----BEGIN PGP SIGNATURE-----\\n\\nsigned\\n-----END PGP SIGNATURE-----\\n'\n";
+    fs::write(&program, script).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    repo.git(["config", "gpg.program", program.to_str().unwrap()]).ok();
+    repo.git(["config", "commit.gpgSign", "yes"]).ok();
+    repo.process().ok();
+    repo.publish(&[]).ok();
+    for commit in ["HEAD", "HEAD~1"] {
+        assert!(repo.says(["cat-file", "commit", commit]).contains("BEGIN PGP SIGNATURE"));
     }
     repo.is_clean();
 }

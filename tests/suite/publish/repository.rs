@@ -134,3 +134,32 @@ fn variables_of_another_repository_do_not_mislead() {
     assert_eq!(other.state(), before);
     repo.is_clean();
 }
+
+/// PUB-23. Hashes may be longer, and settings unusual.
+#[test]
+fn a_repository_with_sha_256_and_settings_of_its_own() {
+    let shop = Workshop::with("echo run >>notes.txt; rm docs/guide.md; ln -s x new-link");
+    shop.spec("01-a", "# A\n").write(".decree/.gitignore", "*\n");
+    let repo = Repo { shop };
+    repo.git(["init", "-q", "-b", "main", "--object-format=sha256"]).ok();
+    for (name, value) in [
+        ("core.splitIndex", "true"),
+        ("core.untrackedCache", "true"),
+        ("core.quotePath", "false"),
+        ("diff.noprefix", "true"),
+        ("diff.renames", "copies"),
+        ("log.showSignature", "true"),
+        ("grep.patternType", "fixed"),
+        ("trailer.separators", "="),
+        ("color.ui", "always"),
+        ("core.abbrev", "4"),
+    ] {
+        repo.git(["config", name, value]).ok();
+    }
+    repo.commit_all("first");
+    repo.process().ok();
+    repo.publish(&[]).ok();
+    repo.publish(&[]).ok().mentions(&["1 run committed before"]);
+    assert_eq!(repo.says(["rev-list", "--count", "HEAD"]), "2");
+    repo.is_clean();
+}
