@@ -3,6 +3,9 @@
 //! If the branch is the one that is checked out, the user's index goes with it, as with `git commit`: the new index is
 //! written beside the old one under git's own lock, then the reference moves, then the new index takes its place. What
 //! else was staged stays staged. The work tree is not touched.
+//!
+//! Whoever is killed between the last two steps leaves the new index under git's lock, and a note of which commit it belongs
+//! to. The next publish puts it in its place, or takes the lock away if the reference never moved.
 
 use std::fs::{self, OpenOptions};
 use std::io;
@@ -13,8 +16,11 @@ use super::repository::Repository;
 use super::scope::shown;
 use crate::error::{Error, IoContext, Result};
 use crate::figures::count;
-use crate::fs::random_hex;
+use crate::fs::{atomic, random_hex};
 use crate::interrupt;
+
+/// In the repository, while a landing is under way: the commit that HEAD shall be.
+const NOTE: &str = "decree-publish";
 
 /// Where commits go.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,7 +73,7 @@ impl Landing<'_> {
                 let index = Index::at(&repository.git, next.file.clone());
                 index.put(self.entries)?;
                 index.refresh()?;
-                let next = next.ready()?;
+                let next = next.ready(self.tip)?;
                 // From here on it has to be finished: the reference and the index belong together.
                 interrupt::check()?;
                 let _shield = interrupt::shield();
@@ -90,11 +96,32 @@ impl Landing<'_> {
     }
 }
 
+/// Finishes or undoes what a publish that was killed left.
+pub fn finish(repository: &Repository) -> Result<()> {
+    let note = repository.git_dir.join(NOTE);
+    let tip = match fs::read_to_string(&note) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        result => result.at("read", &note)?,
+    };
+    let (lock, index) = (repository.git_dir.join("index.lock"), repository.git_dir.join("index"));
+    let done = match repository.head.as_deref() == Some(tip.trim()) {
+        true => fs::rename(&lock, &index),
+        false => fs::remove_file(&lock),
+    };
+    match done {
+        // It was killed right at the end, or somebody was here before us.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        result => result.at("finish", &lock)?,
+    }
+    fs::remove_file(&note).at("remove", &note)
+}
+
 /// The index that will be, while git's lock is held.
 struct NextIndex {
     lock: PathBuf,
     file: PathBuf,
     index: PathBuf,
+    note: PathBuf,
     placed: bool,
 }
 
@@ -112,7 +139,8 @@ impl NextIndex {
         }
         let index = git_dir.join("index");
         let file = git_dir.join(format!("index.decree-{}", random_hex()));
-        let next = NextIndex { lock, file, index, placed: false };
+        let note = git_dir.join(NOTE);
+        let next = NextIndex { lock, file, index, note, placed: false };
         match fs::copy(&next.index, &next.file) {
             // Nothing was ever added here.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -121,23 +149,26 @@ impl NextIndex {
         Ok(next)
     }
 
-    /// The new index becomes the lock, so that one rename is left to do.
-    fn ready(self) -> Result<NextIndex> {
+    /// The new index becomes the lock, so that one rename is left to do, and a note says when to.
+    fn ready(self, tip: &str) -> Result<NextIndex> {
         fs::rename(&self.file, &self.lock).at("write", &self.lock)?;
+        atomic::write(&self.note, format!("{tip}\n").as_bytes())?;
         Ok(self)
     }
 
     fn place(mut self) -> Result<()> {
         self.placed = true;
-        fs::rename(&self.lock, &self.index).at("write", &self.index)
+        fs::rename(&self.lock, &self.index).at("write", &self.index)?;
+        fs::remove_file(&self.note).at("remove", &self.note)
     }
 }
 
 impl Drop for NextIndex {
     fn drop(&mut self) {
         if !self.placed {
-            let _ = fs::remove_file(&self.file);
-            let _ = fs::remove_file(&self.lock);
+            for path in [&self.file, &self.note, &self.lock] {
+                let _ = fs::remove_file(path);
+            }
         }
     }
 }

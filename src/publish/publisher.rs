@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::commits::{Builder, Built, Commit};
 use super::content::Scratch;
-use super::land::{Landing, Target, refuse_staged};
+use super::land::{Landing, Target, finish, refuse_staged};
 use super::message::RUN_TRAILER;
 use super::plan::{Run, chains, runs};
 use super::repository::Repository;
@@ -61,6 +61,7 @@ pub fn publish(
     summary: &Summary,
     options: &Options,
 ) -> Result<Published> {
+    finish(&repository)?;
     repository.refuse_under_way()?;
     let runs = runs(layout, summary)?;
     let target = target(&repository, options, &runs)?;
@@ -78,11 +79,12 @@ pub fn publish(
         runs.into_iter().partition(|run| known.contains(&run.id.to_string()));
     let before = before.iter().map(|run| run.id.to_string()).collect();
     let scratch = Scratch::new(&layout.scratch())?;
+    let chains = chains(runs);
     match options.dry_run {
         true => repository.pretend(&scratch.path("objects"))?,
+        false if chains.is_empty() => {}
         false => repository.identify(options.in_actions)?,
     }
-    let chains = chains(runs);
     let builder = Builder {
         repository: &repository,
         workspace,

@@ -137,8 +137,11 @@ impl Repo {
     #[track_caller]
     pub fn is_sound(&self) {
         self.git(["fsck", "--strict", "--no-dangling"]).ok();
-        let left: Vec<String> =
-            self.names(".git").into_iter().filter(|name| name.starts_with("index.")).collect();
+        let left: Vec<String> = self
+            .names(".git")
+            .into_iter()
+            .filter(|name| name.starts_with("index.") || name.contains("decree"))
+            .collect();
         assert!(left.is_empty(), "{left:?}");
         let scratch = self.names(".decree/tmp");
         assert!(scratch.iter().all(|name| !name.starts_with("publish-")), "{scratch:?}");

@@ -137,6 +137,29 @@ fn a_publish_that_is_killed_or_interrupted_leaves_nothing_half_done() {
     }
 }
 
+/// PUB-17. Killed between the two last steps, as far as that can be staged.
+#[test]
+fn an_index_that_was_left_under_its_lock_is_put_in_its_place_or_taken_away() {
+    let repo = Repo::with("echo $spec_file >>notes.txt", &[("01-a", "# A\n"), ("02-b", "# B\n")]);
+    repo.process_with(&["--limit", "1"]).ok();
+    let old = repo.read(".git/index");
+    repo.publish(&[]).ok();
+    // The reference moved, the index did not.
+    let head = repo.says(["rev-parse", "HEAD"]);
+    repo.write(".git/index.lock", repo.read(".git/index")).write(".git/index", &old);
+    repo.write(".git/decree-publish", format!("{head}\n"));
+    repo.publish(&[]).ok().mentions(&["nothing to commit"]);
+    repo.is_clean();
+    // Neither did.
+    repo.process().ok();
+    let before = repo.state();
+    repo.write(".git/index.lock", &old).write(".git/decree-publish", format!("{}\n", "0".repeat(40)));
+    repo.publish(&["--dry-run"]).ok();
+    assert_eq!(repo.state(), before);
+    repo.publish(&[]).ok();
+    repo.is_clean();
+}
+
 /// PUB-18.
 #[test]
 fn no_hook_runs() {
