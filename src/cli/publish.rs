@@ -79,7 +79,8 @@ pub struct PublishArgs {
 /// What became of the commits after they were made.
 #[derive(Default)]
 struct Delivered {
-    pushed: bool,
+    /// The branch.
+    pushed: Option<String>,
     opened: Option<Opened>,
 }
 
@@ -99,6 +100,10 @@ pub fn publish(context: &Context, args: &PublishArgs) -> Result<()> {
         true => Some(Asking::new(&repository, args.repo.as_deref(), args.base.as_deref())?),
         false => None,
     };
+    let nowhere = repository.branch.is_none() && args.branch.is_none() && !args.pull_request;
+    if args.push && nowhere && variable("GITHUB_HEAD_REF").is_none() {
+        return Err(detached());
+    }
     if let Some(asking) = &asking {
         asking.check(args.branch.as_deref())?;
     }
@@ -138,17 +143,13 @@ fn deliver(
     if !args.push && asking.is_none() {
         return Ok(());
     }
-    let named = published.branch.clone().or_else(|| variable("GITHUB_HEAD_REF"));
-    let branch = named.ok_or_else(|| {
-        Error::new(Kind::Usage, "HEAD is detached: there is no branch to push to")
-            .detail("the commits are here and stay")
-            .hint("name one: `decree publish --push --branch NAME`")
-    })?;
+    let branch = published.branch.clone().or_else(|| variable("GITHUB_HEAD_REF"));
+    let branch = branch.ok_or_else(detached)?;
     published.repository.check_branch(&branch)?;
     let tip = published.tip.as_deref().expect("something is published");
     publish::push(&published.repository, &Access::from_environment(variable), &args.remote, tip, &branch)?;
-    delivered.pushed = true;
     context.ui.note(&format!("pushed {branch} to {}", args.remote));
+    delivered.pushed = Some(branch.clone());
     let Some(asking) = asking else { return Ok(()) };
     let report = super::report::find(context, args.summary.as_deref(), Limits::EXCERPTS)?;
     let body = markdown::render(&report, markdown::BUDGET);
@@ -175,9 +176,16 @@ fn tell(context: &Context, published: &Published, dry_run: bool) {
         true => ui.note(&format!("{commits} would be made on {place}; nothing was done")),
         false => ui.note(&format!("{commits} on {place}")),
     }
-    if let (Target::Branch(branch), false) = (&published.target, dry_run) {
-        ui.note(&format!("what is checked out is as it was, and the changes are in the work tree still; `git switch {branch}` goes there"));
+    if matches!(published.target, Target::Branch(_)) && !dry_run {
+        ui.note("what is checked out is as it was: the changes are still in the work tree, too");
     }
+}
+
+/// There is no branch by the name of which to push.
+fn detached() -> Error {
+    Error::new(Kind::Usage, "HEAD is detached: there is no branch to push to")
+        .detail("nothing was done")
+        .hint("name one: `decree publish --push --branch NAME`")
 }
 
 /// A line a commit; in a dry run all there is to know.
@@ -226,8 +234,8 @@ fn as_json(published: &Published, delivered: &Delivered) -> String {
         .map(|opened| json!({"number": opened.number, "url": opened.url, "created": opened.created}));
     let answer = json!({
         "commits": commits,
-        "branch": published.branch,
-        "pushed": delivered.pushed,
+        "branch": delivered.pushed.as_ref().or(published.branch.as_ref()),
+        "pushed": delivered.pushed.is_some(),
         "pull_request": opened,
     });
     format!("{}\n", serde_json::to_string_pretty(&answer).expect("it is plain data"))

@@ -1,6 +1,7 @@
 //! Files beside the tree, for git to take them from: what runs found and what they left, rebuilt from the store and the
 //! diffs, and checked. What is in the work tree now is never looked at.
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Read, Write};
 use std::os::unix::ffi::OsStrExt;
@@ -39,7 +40,7 @@ impl Scratch {
     /// A fresh directory in it, which stands for the project's root within a work tree.
     pub fn tree(&self, name: &str, prefix: &[u8]) -> Result<Tree> {
         let top = self.path(name);
-        let root = top.join(std::ffi::OsStr::from_bytes(prefix));
+        let root = top.join(OsStr::from_bytes(prefix));
         fs::create_dir_all(&root).at("create", &root)?;
         Ok(Tree { top, root })
     }
@@ -122,7 +123,7 @@ impl Tree {
                 fill(&mut out).map_err(|error| unusable(path, error))?;
                 let text = std::mem::take(&mut out.out);
                 check(path, node, out)?;
-                symlink(std::ffi::OsStr::from_bytes(&text), &target).at("create", &target)
+                symlink(OsStr::from_bytes(&text), &target).at("create", &target)
             }
             Node::Dir { .. } => Ok(()),
         }

@@ -7,6 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use crate::doctor::find_program;
@@ -226,7 +227,6 @@ impl Answer {
 
     /// The same for a path, which may have any bytes.
     pub fn path(&self) -> PathBuf {
-        use std::os::unix::ffi::OsStrExt;
         PathBuf::from(OsStr::from_bytes(self.out.strip_suffix(b"\n").unwrap_or(&self.out)))
     }
 

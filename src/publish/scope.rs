@@ -1,6 +1,7 @@
 //! What of a run's paths git does not want: what it ignores, and what belongs to another repository.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 use super::git::Git;
 use super::index::{Index, joined};
@@ -49,51 +50,35 @@ pub fn refuse_other_repositories(
 pub fn ignored<'p>(
     repository: &Repository,
     root: &Root,
-    index_file: &std::path::Path,
+    index_file: &Path,
     paths: &BTreeSet<&'p TreePath>,
 ) -> Result<BTreeSet<&'p TreePath>> {
-    let mut asked = Vec::new();
+    let mut asked: BTreeMap<Vec<u8>, &'p TreePath> = BTreeMap::new();
     for path in paths {
         // Behind a link git refuses to look, and there is nothing to ignore.
         if root.blocker(path).at("look for", path.as_path())?.is_none() {
-            asked.push(*path);
+            asked.insert(repository.inside(path), path);
         }
     }
     let changed: BTreeSet<Vec<u8>> = paths.iter().map(|path| repository.inside(path)).collect();
-    let found = ask(&repository.git, index_file, &asked, repository)?;
-    Ok(found.into_iter().filter(|(_, source)| !changed.contains(source)).map(|(path, _)| path).collect())
+    let names: Vec<&[u8]> = asked.keys().map(Vec::as_slice).collect();
+    let found = check_ignore(&repository.git, index_file, &names)?;
+    let found = found.into_iter().filter(|(_, source)| !changed.contains(source));
+    Ok(found.filter_map(|(path, _)| asked.get(&path).copied()).collect())
 }
 
 /// Whether git ignores one path that is not in its index.
-pub fn is_ignored(repository: &Repository, index_file: &std::path::Path, path: &[u8]) -> Result<bool> {
-    let answer = check_ignore(&repository.git, index_file, &[path.to_vec()])?;
-    Ok(!answer.is_empty())
-}
-
-fn ask<'p>(
-    git: &Git,
-    index_file: &std::path::Path,
-    paths: &[&'p TreePath],
-    repository: &Repository,
-) -> Result<Vec<(&'p TreePath, Vec<u8>)>> {
-    if paths.is_empty() {
-        return Ok(Vec::new());
-    }
-    let names: Vec<Vec<u8>> = paths.iter().map(|path| repository.inside(path)).collect();
-    let found = check_ignore(git, index_file, &names)?;
-    let by_name: std::collections::BTreeMap<&Vec<u8>, &'p TreePath> =
-        names.iter().zip(paths.iter().copied()).collect();
-    Ok(found.into_iter().filter_map(|(path, source)| Some((*by_name.get(&path)?, source))).collect())
+pub fn is_ignored(repository: &Repository, index_file: &Path, path: &[u8]) -> Result<bool> {
+    check_ignore(&repository.git, index_file, &[path]).map(|found| !found.is_empty())
 }
 
 /// Path and the file that says so, for each that is ignored.
-fn check_ignore(
-    git: &Git,
-    index_file: &std::path::Path,
-    names: &[Vec<u8>],
-) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
+fn check_ignore(git: &Git, index_file: &Path, names: &[&[u8]]) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
+    if names.is_empty() {
+        return Ok(Vec::new());
+    }
     // A name may begin like one of git's spells, `:top`.
-    let names: Vec<Vec<u8>> = names.iter().map(|name| [b"./", &name[..]].concat()).collect();
+    let names: Vec<Vec<u8>> = names.iter().map(|name| [b"./", *name].concat()).collect();
     let answer = git
         .call(["check-ignore", "-v", "-z", "--stdin"])
         .variable("GIT_INDEX_FILE", index_file)

@@ -73,11 +73,16 @@ fn a_detached_head_takes_commits_and_a_push_needs_a_branch() {
     repo.git(["checkout", "-q", "--detach"]).ok();
     repo.process().ok();
     let main = repo.says(["rev-parse", "main"]);
+    let before = repo.state();
     repo.publish(&["--push"]).fails(2).mentions(&["detached", "--branch"]);
+    assert_eq!(repo.state(), before);
+    repo.publish(&[]).ok().mentions(&["1 commit on a detached HEAD"]);
     assert_eq!(repo.subjects(), ["01-a: A"]);
     assert_eq!(repo.says(["rev-parse", "main"]), main);
     repo.is_clean();
-    repo.publish_with(&["--push"], &[("GITHUB_HEAD_REF", "topic")]).ok();
+    let said = repo.publish_with(&["--push", "--format", "json"], &[("GITHUB_HEAD_REF", "topic")]).ok();
+    let answer: serde_json::Value = serde_json::from_slice(&said.out).unwrap();
+    assert_eq!((&answer["branch"], &answer["pushed"]), (&"topic".into(), &true.into()));
     assert_eq!(remote.tip("topic"), repo.says(["rev-parse", "HEAD"]));
 }
 
