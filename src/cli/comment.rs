@@ -247,8 +247,12 @@ impl Post<'_> {
 
     /// There is no comment; who looks at the run can read it all the same.
     fn tell_elsewhere(&self, why: &str) -> Result<()> {
-        let told = match &self.environment.step_summary {
-            Some(path) => append(path, self.body)?,
+        let told = match self.environment.step_summary.as_deref().map(|path| append(path, self.body)) {
+            Some(Ok(told)) => told,
+            Some(Err(error)) => {
+                self.context.ui.warn(&error.to_string());
+                false
+            }
             None => false,
         };
         let rest = match told {

@@ -157,10 +157,11 @@ impl Client {
             all.extend(items.into_iter().filter(|item| seen.insert(item["id"].to_string())));
             let more = match &answer.link {
                 Some(link) => link.contains("rel=\"next\""),
-                // GitHub says so if there is more. Others may not, or send everything as the answer to any page.
-                None => !answer.is_github && all.len() > before,
+                // GitHub says so if there is more; others may not.
+                None => !answer.is_github,
             };
-            if !more {
+            // Some send everything, whatever page is asked for.
+            if !more || all.len() == before {
                 return Ok(all);
             }
         }

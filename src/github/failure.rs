@@ -83,6 +83,9 @@ fn hint(status: u16, message: &str) -> Option<&'static str> {
     let limited = message.to_ascii_lowercase().contains("rate limit");
     Some(match status {
         401 => "the token is wrong or has expired: DECREE_GITHUB_TOKEN, else GITHUB_TOKEN",
+        403 if message.contains("not permitted to create") => {
+            "the repository's settings allow it: Actions, General, Workflow permissions"
+        }
         403 | 429 if limited => "too many requests with this token; the same command works later",
         403 => "the token may not do this: the job needs `permissions: pull-requests: write`",
         404 => {
@@ -94,4 +97,44 @@ fn hint(status: u16, message: &str) -> Option<&'static str> {
         500.. => "the server has trouble; the same command may work later",
         _ => return None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(status: u16, message: &str) -> Failure {
+        Failure::Refused { doing: "comment".to_owned(), status, message: message.to_owned() }
+    }
+
+    /// CMT-12.
+    #[test]
+    fn a_refusal_says_what_to_do() {
+        for (status, message, words) in [
+            (401, "Bad credentials", "expired"),
+            (403, "no", "pull-requests: write"),
+            (403, "API rate limit exceeded", "works later"),
+            (403, "GitHub Actions is not permitted to create or approve pull requests.", "settings"),
+            (404, "Not Found", "--repo"),
+            (503, "Unavailable", "later"),
+        ] {
+            let error = Error::from(refused(status, message));
+            assert!(error.hint_text().unwrap().contains(words), "{error}: {:?}", error.hint_text());
+            assert_eq!(error.to_string(), format!("cannot comment: the server said {status}, {message}"));
+        }
+    }
+
+    /// CMT-09.
+    #[test]
+    fn only_a_runners_token_is_taken_for_one_that_reads() {
+        assert!(refused(403, "Resource not accessible by integration").is_read_only());
+        assert!(!refused(403, "Resource not accessible by personal access token").is_read_only());
+        assert!(!refused(404, "Resource not accessible by integration").is_read_only());
+    }
+
+    #[test]
+    fn a_servers_words_stay_on_one_line() {
+        let text = refused(500, &format!("a\n::error::b\u{1b}[31m{}", "x".repeat(5000))).to_string();
+        assert!(!text.contains(['\n', '\u{1b}']) && text.len() < 400, "{text}");
+    }
 }

@@ -114,6 +114,7 @@ fn is_commit(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pipeline::{MessageSummary, Summary, Verdict};
 
     /// CMT-07.
     #[test]
@@ -137,6 +138,23 @@ mod tests {
             "https://x.y/é",
         ] {
             assert!(WebAddress::parse(bad).is_none(), "{bad}");
+        }
+    }
+
+    /// CMT-07.
+    #[test]
+    fn it_begins_with_the_marker_and_never_exceeds_the_budget() {
+        let mut summary = Summary::new("process");
+        for number in 0..30 {
+            summary.add(MessageSummary::without_run(format!("{number:02}-a-spec"), Verdict::TimedOut));
+        }
+        let report = Report::new(summary);
+        let artifact = Artifact { name: Some("x".repeat(200)), url: WebAddress::parse("https://x.y/z") };
+        let origin =
+            Origin { run: Some(1), commit: Some("1a2b3c4d".to_owned()), artifact, ..Origin::default() };
+        for budget in (20..6000).step_by(7) {
+            let text = comment(&report, "<!-- marker -->", &origin, budget, str::to_owned);
+            assert!(text.len() <= budget && text.starts_with("<!-- marker -->\n"), "{budget}: {text}");
         }
     }
 

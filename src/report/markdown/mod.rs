@@ -3,7 +3,7 @@
 //!
 //! Everything that a routine or a file name says is foreign: outside of fences it is [`escape`]d so that it is nothing but
 //! text and pings nobody, and the fences around the rest are longer than anything in them. [`share`] shares the budget
-//! out, [`fold`] and [`page`] fill it; [`comment`] says besides where it comes from.
+//! out, [`fold`] and [`page`] fill it; [`mod@comment`] says besides where it comes from.
 
 mod comment;
 mod escape;

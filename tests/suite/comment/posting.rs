@@ -134,6 +134,10 @@ fn gitea_has_smaller_pages_no_links_and_its_own_bot() {
     let bodies = stage.server.bodies();
     assert_eq!(bodies.len(), 181);
     assert!(bodies[120].starts_with(MARKER) && bodies[120].contains("two"), "{}", bodies[120]);
+    stage.server.state().whole = true;
+    stage.comment_on_spec("three", &[]).ok();
+    assert!(stage.server.bodies()[120].contains("three"));
+    assert!(stage.server.count("GET") < 20);
 }
 
 /// CMT-13.

@@ -75,6 +75,11 @@ fn a_step_summary_that_is_full_is_not_spoilt() {
     summary(&mut stage, &full);
     stage.set("GITHUB_TOKEN", READER).comment(&[]).ok().mentions(&["decree report"]);
     assert_eq!(stage.place.read("step-summary.md").len(), full.len());
+    stage
+        .set("GITHUB_STEP_SUMMARY", "/nowhere/at/all")
+        .comment(&[])
+        .ok()
+        .mentions(&["warning", "decree report"]);
 }
 
 /// CMT-12.

@@ -56,6 +56,8 @@ pub struct State {
     pub user_agents: Vec<String>,
     /// Which pull requests a commit is said to belong to.
     pub of_commit: BTreeMap<String, Vec<u64>>,
+    /// Whether lists come whole, whatever page is asked for.
+    pub whole: bool,
     url: String,
     trouble: Vec<(&'static str, Trouble)>,
     next: u64,
@@ -291,7 +293,7 @@ fn answer(request: &Request, flavour: Flavour, state: &mut State) -> Answer {
     match (request.method.as_str(), parts.as_slice()) {
         ("GET", ["issues", "7", "comments"]) => {
             let all = state.comments.iter().map(|comment| shown(comment, flavour)).collect();
-            page(request, flavour, all)
+            page(request, flavour, state.whole, all)
         }
         ("POST", ["issues", "7", "comments"]) => match taken(&request.body) {
             Err(refusal) => refusal,
@@ -319,7 +321,7 @@ fn answer(request: &Request, flavour: Flavour, state: &mut State) -> Answer {
             let numbers = state.of_commit.get(*sha).cloned().unwrap_or_default();
             let all = state.pulls.iter();
             let all = all.filter(|pull| numbers.contains(&pull["number"].as_u64().unwrap()));
-            page(request, flavour, all.cloned().collect())
+            page(request, flavour, state.whole, all.cloned().collect())
         }
         ("GET", ["pulls"]) => {
             let is = |name: &str, found: &Value| request.query.get(name).is_none_or(|wanted| found == wanted);
@@ -329,11 +331,11 @@ fn answer(request: &Request, flavour: Flavour, state: &mut State) -> Answer {
                     || is("head", &pull["head"]["label"]) && is("base", &pull["base"]["ref"])
             };
             let all = state.pulls.iter().filter(|pull| is("state", &pull["state"])).filter(matches);
-            page(request, flavour, all.cloned().collect())
+            page(request, flavour, state.whole, all.cloned().collect())
         }
         ("POST", ["pulls"]) => open(request, state),
         ("PATCH", ["pulls", number]) => {
-            let found = state.pulls.iter_mut().find(|pull| pull["number"].to_string() == **number);
+            let found = state.pulls.iter_mut().find(|pull| pull["number"].as_u64() == number.parse().ok());
             match found {
                 None => refusal(404, "Not Found"),
                 Some(pull) => {
@@ -395,9 +397,10 @@ fn open(request: &Request, state: &mut State) -> Answer {
 }
 
 /// A page of a list, with the links that GitHub sends. Gitea has smaller pages and another word for their size.
-fn page(request: &Request, flavour: Flavour, all: Vec<Value>) -> Answer {
+fn page(request: &Request, flavour: Flavour, whole: bool, all: Vec<Value>) -> Answer {
     let number = |name: &str| request.query.get(name).and_then(|value| value.parse::<usize>().ok());
     let size = match flavour {
+        _ if whole => return done(200, Value::Array(all)),
         Flavour::GitHub => number("per_page").unwrap_or(30).min(100),
         Flavour::Gitea => number("limit").unwrap_or(30).min(50),
     };

@@ -93,7 +93,7 @@ fn secrets_are_in_no_comment_and_in_no_report() {
         secret.to_owned(),
         "MIIEabcdefgh".to_owned(),
         super::server::RUNNER.to_owned(),
-        format!("s3cret\u{1b}[0m_value-42 x"),
+        "s3cret\u{1b}[0m_value-42 x".to_owned(),
     ];
     let diff = added("leak.txt", lines);
     stage.place.write(format!("runs/{ID}/failure-context.md"), format!("it was {secret}\n"));
