@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::process::Stdio;
 
 use super::{Repo, git_in};
 use crate::harness::Said;
@@ -135,6 +136,29 @@ fn a_publish_that_is_killed_or_interrupted_leaves_nothing_half_done() {
         repo.publish(&[]).ok();
         repo.is_clean();
     }
+}
+
+/// PUB-17. Somebody commits while commits are put together.
+#[test]
+fn a_branch_that_moves_meanwhile_is_not_overrun() {
+    let repo = Repo::with("echo run >>notes.txt", &[("01-a", "# A\n")]);
+    repo.process().ok();
+    let (reached, go) = (repo.path(".git/reached"), repo.path(".git/go"));
+    let wait =
+        format!("echo x >{}; until [ -e {} ]; do sleep 0.01; done; cat", reached.display(), go.display());
+    repo.git(["config", "filter.slow.clean", &wait]).ok();
+    repo.write(".git/info/attributes", "notes.txt filter=slow\n");
+    let child = repo.command().arg("publish").envs(super::VARIABLES).stderr(Stdio::piped()).spawn().unwrap();
+    crate::harness::wait_for(&reached);
+    repo.git(["commit", "-q", "--allow-empty", "-m", "meanwhile"]).ok();
+    repo.write(".git/go", "x");
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(repo.subjects(), ["meanwhile"]);
+    repo.is_sound();
+    repo.publish(&[]).ok();
+    assert_eq!(repo.subjects(), ["meanwhile", "01-a: A"]);
+    repo.is_clean();
 }
 
 /// PUB-17. Killed between the two last steps, as far as that can be staged.
