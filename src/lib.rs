@@ -5,6 +5,7 @@
 //! - [`cli`]: one file a command
 //! - [`ui`]: what people see
 //! - [`artifact`]: runs that travel: handed to a CI, brought back from one
+//! - [`publish`]: what was done, as commits, a push and a pull request
 //! - [`github`]: a workflow's log and outputs, comments and pull requests, on GitHub and what speaks like it
 //! - [`report`]: a summary and its runs as text, Markdown, JUnit or a page
 //! - [`doctor`]: whether everything a routine needs is here
@@ -42,6 +43,7 @@ pub mod pipeline;
 pub mod plain;
 pub mod process;
 pub mod project;
+pub mod publish;
 pub mod report;
 pub mod routine;
 pub mod spec;

@@ -125,6 +125,33 @@ impl Write for Hasher {
     }
 }
 
+/// Hashes what passes through.
+pub struct Hashing<W> {
+    /// Where it goes.
+    pub out: W,
+    /// What it was so far.
+    pub hasher: Hasher,
+}
+
+impl<W> Hashing<W> {
+    /// On its way to `out`.
+    pub fn new(out: W) -> Self {
+        Hashing { out, hasher: Hasher::new() }
+    }
+}
+
+impl<W: Write> Write for Hashing<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let n = self.out.write(bytes)?;
+        self.hasher.update(&bytes[..n]);
+        Ok(n)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

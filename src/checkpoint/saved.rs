@@ -277,12 +277,18 @@ impl Saved {
         })
     }
 
-    /// Does again what the recorded diff says.
-    pub fn apply(&self, workspace: &Workspace) -> Result<Outcome> {
+    /// The recorded diff, if it and the result tell the same story.
+    pub fn patch(&self) -> Result<Patch> {
         let patch = Patch::read(&self.diff_path())?;
         if let Some(seal) = self.result()? {
             self.check_result(&seal, &patch)?;
         }
+        Ok(patch)
+    }
+
+    /// Does again what the recorded diff says.
+    pub fn apply(&self, workspace: &Workspace) -> Result<Outcome> {
+        let patch = self.patch()?;
         workspace.restore(&Goal {
             patch: &patch,
             direction: Direction::Forth,

@@ -9,6 +9,7 @@ mod doctor;
 mod init;
 mod log;
 mod process;
+mod publish;
 mod report;
 mod retry;
 mod revert;
@@ -63,6 +64,7 @@ enum Command {
     Report(report::ReportArgs),
     Stage(stage::StageArgs),
     Comment(comment::CommentArgs),
+    Publish(publish::PublishArgs),
     Retry(retry::RetryArgs),
     Checkpoint(checkpoint::CheckpointArgs),
     Diff(diff::DiffArgs),
@@ -150,6 +152,7 @@ pub fn run(cli: Cli) -> u8 {
         Command::Report(args) => report::report(&context, &args).map(|()| 0),
         Command::Stage(args) => stage::stage(&context, &args).map(|()| 0),
         Command::Comment(args) => comment::comment(&context, &args).map(|()| 0),
+        Command::Publish(args) => publish::publish(&context, &args).map(|()| 0),
         Command::Retry(args) => retry::retry(&context, &args).map(|()| 0),
         Command::Checkpoint(args) => checkpoint::checkpoint(&context, args).map(|()| 0),
         Command::Diff(args) => diff::diff(&context, &args).map(|()| 0),

@@ -41,6 +41,7 @@ pub use recovery::Unfinished;
 pub use result::{AttemptRecord, PutBack, RunResult, Story};
 pub use run_dir::RunDir;
 pub use running::Running;
+pub use settle::tracked_name;
 pub use summary::{FileChange, MessageSummary, Summary};
 pub use verdict::{Ending, Verdict};
 pub use work::{Pipeline, Selection, Settings, planned};

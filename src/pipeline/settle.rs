@@ -88,7 +88,7 @@ impl Pipeline<'_> {
 }
 
 /// The name of a spec in the tracker: only what is directly in `specs/` is tracked.
-pub(super) fn tracked_name(layout: &Layout, spec: &str) -> Option<String> {
+pub fn tracked_name(layout: &Layout, spec: &str) -> Option<String> {
     let path = layout.root().join(spec);
     let inside = path.canonicalize().ok()?.parent()? == layout.specs().canonicalize().ok()?;
     inside.then(|| path.file_name()?.to_str().map(str::to_owned)).flatten()

@@ -43,18 +43,37 @@ impl Tracker {
         if name.is_empty() || name.contains(['\n', '\r']) {
             return Err(Error::project(format!("{name:?} cannot be a line of {}", shown(path).display())));
         }
-        let Tracker { mut text } = Tracker::read(path)?;
-        if (Tracker { text: text.clone() }).contains(name) {
-            return Ok(false);
+        let mut tracker = Tracker::read(path)?;
+        let added = tracker.add(name);
+        if added {
+            atomic::write(path, tracker.text.as_bytes())?;
         }
+        Ok(added)
+    }
+
+    /// The list in this text.
+    pub fn of(text: impl Into<String>) -> Tracker {
+        Tracker { text: text.into() }
+    }
+
+    /// The list as text.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Adds a spec, unless it is there; says whether it was added.
+    pub fn add(&mut self, name: &str) -> bool {
+        if self.contains(name) {
+            return false;
+        }
+        let text = &mut self.text;
         let ending = if text.contains("\r\n") { "\r\n" } else { "\n" };
         if !text.is_empty() && !text.ends_with('\n') && text != "\u{feff}" {
             text.push_str(ending);
         }
         text.push_str(name);
         text.push_str(ending);
-        atomic::write(path, text.as_bytes())?;
-        Ok(true)
+        true
     }
 
     /// Takes a spec off the file; says whether it was there.

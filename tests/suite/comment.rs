@@ -6,7 +6,7 @@ mod modes;
 mod posting;
 mod pull_requests;
 mod refused;
-mod server;
+pub mod server;
 mod stage;
 mod text;
 mod trouble;

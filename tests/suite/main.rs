@@ -18,6 +18,7 @@ mod oracle;
 mod pipeline;
 mod process;
 mod property;
+mod publish;
 mod report;
 mod revert;
 mod terminal;

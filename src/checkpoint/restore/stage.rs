@@ -12,7 +12,7 @@ use super::journal::Step;
 use super::transaction::staged;
 use crate::checkpoint::contents::Contents;
 use crate::checkpoint::entry::Node;
-use crate::checkpoint::hash::Hasher;
+use crate::checkpoint::hash::{Hasher, Hashing};
 use crate::checkpoint::patch::parse::{Patch, Recipe};
 use crate::checkpoint::patch::rebuild::{Direction, rebuild};
 use crate::checkpoint::path::TreePath;
@@ -61,7 +61,7 @@ impl Stager<'_> {
         match to {
             Node::File { mode, .. } => {
                 let file = File::create_new(target).at("create", target)?;
-                let mut out = Hashing { out: BufWriter::new(file), hasher: Hasher::new() };
+                let mut out = Hashing::new(BufWriter::new(file));
                 rebuild(recipe, self.direction, self.diff, &mut source, &mut out)
                     .and_then(|()| out.flush())
                     .map_err(|error| rebuild_error(path, target, error))?;
@@ -71,7 +71,7 @@ impl Stager<'_> {
                     .at("set the mode of", target)
             }
             Node::Symlink { .. } => {
-                let mut out = Hashing { out: Vec::new(), hasher: Hasher::new() };
+                let mut out = Hashing::new(Vec::new());
                 rebuild(recipe, self.direction, self.diff, &mut source, &mut out)
                     .map_err(|error| rebuild_error(path, target, error))?;
                 check(path, &to, out.hasher)?;
@@ -126,23 +126,5 @@ fn rebuild_error(path: &TreePath, target: &Path, error: io::Error) -> Error {
             Error::integrity(format!("{path} cannot be rebuilt from the diff")).caused_by(error)
         }
         _ => Err::<(), _>(error).at("write", target).expect_err("it was an error"),
-    }
-}
-
-/// Hashes what passes through.
-struct Hashing<W> {
-    out: W,
-    hasher: Hasher,
-}
-
-impl<W: Write> Write for Hashing<W> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let n = self.out.write(bytes)?;
-        self.hasher.update(&bytes[..n]);
-        Ok(n)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.out.flush()
     }
 }

@@ -1,0 +1,152 @@
+//! Files beside the tree, for git to take them from: what runs found and what they left, rebuilt from the store and the
+//! diffs, and checked. What is in the work tree now is never looked at.
+
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Read, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+
+use rayon::prelude::*;
+
+use super::plan::Net;
+use crate::checkpoint::contents::Contents;
+use crate::checkpoint::entry::Node;
+use crate::checkpoint::hash::Hashing;
+use crate::checkpoint::patch::rebuild::{Direction, rebuild};
+use crate::checkpoint::path::{TreePath, dirs_above};
+use crate::checkpoint::store::Store;
+use crate::error::{Error, IoContext, Result};
+use crate::fs::random_hex;
+use crate::interrupt;
+
+/// A directory for work in progress; gone when it goes out of scope, and after a `kill -9` with the next lock.
+pub struct Scratch(PathBuf);
+
+impl Scratch {
+    /// In the project's own place for that.
+    pub fn new(scratch: &Path) -> Result<Scratch> {
+        let dir = scratch.join(format!("publish-{}", random_hex()));
+        fs::create_dir_all(&dir).at("create", &dir)?;
+        Ok(Scratch(dir))
+    }
+
+    /// A place in it.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    /// A fresh directory in it, which stands for the project's root within a work tree.
+    pub fn tree(&self, name: &str, prefix: &[u8]) -> Result<Tree> {
+        let top = self.path(name);
+        let root = top.join(OsStr::from_bytes(prefix));
+        fs::create_dir_all(&root).at("create", &root)?;
+        Ok(Tree { top, root })
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A work tree that only holds what is to be added.
+pub struct Tree {
+    /// What git takes for the top of the work tree.
+    pub top: PathBuf,
+    root: PathBuf,
+}
+
+impl Tree {
+    /// Writes what the runs found at these paths.
+    pub fn write_before(&self, store: &Store, paths: &[(&TreePath, Node)]) -> Result<()> {
+        self.make_dirs(paths.iter().map(|(path, _)| *path))?;
+        paths.par_iter().try_for_each(|(path, node)| {
+            self.write(path, node, |out| {
+                io::copy(&mut Contents::open(store, path, node).map_err(io::Error::other)?, out).map(drop)
+            })
+        })
+    }
+
+    /// Writes what a chain left at these paths.
+    pub fn write_after(&self, store: &Store, paths: &[(&TreePath, &Net<'_>)]) -> Result<()> {
+        self.make_dirs(paths.iter().map(|(path, _)| *path))?;
+        paths.par_iter().try_for_each(|(path, net)| {
+            let node = net.after.expect("what is not there is not written");
+            let diff = File::open(&net.patch.path).at("read", &net.patch.path)?;
+            self.write(path, &node, |mut out| {
+                let before = net.record.change.before.filter(|before| !before.is_dir());
+                let mut source: Box<dyn Read> = match &before {
+                    Some(before) => Contents::open(store, path, before).map_err(io::Error::other)?,
+                    None => Box::new(io::empty()),
+                };
+                rebuild(&net.record.forth, Direction::Forth, &diff, &mut source, &mut out)
+            })
+        })
+    }
+
+    /// Git has taken it all.
+    pub fn remove(self) {
+        let _ = fs::remove_dir_all(&self.top);
+    }
+
+    fn make_dirs<'p>(&self, paths: impl Iterator<Item = &'p TreePath>) -> Result<()> {
+        for dir in dirs_above(paths) {
+            let dir = dir.below(&self.root);
+            fs::create_dir_all(&dir).at("create", &dir)?;
+        }
+        Ok(())
+    }
+
+    /// Writes one file or link, and checks that it is what the record says.
+    fn write(
+        &self,
+        path: &TreePath,
+        node: &Node,
+        fill: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+    ) -> Result<()> {
+        interrupt::check()?;
+        let target = path.below(&self.root);
+        match node {
+            Node::File { mode, .. } => {
+                let file = File::create_new(&target).at("create", &target)?;
+                let mut out = Hashing::new(BufWriter::new(file));
+                fill(&mut out).and_then(|()| out.flush()).map_err(|error| unusable(path, error))?;
+                check(path, node, out)?;
+                let mode = fs::Permissions::from_mode(mode.bits());
+                fs::set_permissions(&target, mode).at("set the mode of", &target)
+            }
+            Node::Symlink { .. } => {
+                let mut out = Hashing::new(Vec::new());
+                fill(&mut out).map_err(|error| unusable(path, error))?;
+                let text = std::mem::take(&mut out.out);
+                check(path, node, out)?;
+                symlink(OsStr::from_bytes(&text), &target).at("create", &target)
+            }
+            Node::Dir { .. } => Ok(()),
+        }
+    }
+}
+
+fn check<W>(path: &TreePath, node: &Node, written: Hashing<W>) -> Result<()> {
+    match Some(written.hasher.finish()) == node.content() {
+        true => Ok(()),
+        false => Err(Error::integrity(format!(
+            "{path} cannot be rebuilt: what comes out is not what the run left"
+        ))
+        .detail("nothing was done")),
+    }
+}
+
+fn unusable(path: &TreePath, error: io::Error) -> Error {
+    match error.kind() {
+        io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof => {
+            Error::integrity(format!("{path} cannot be rebuilt from the diff"))
+                .detail("nothing was done")
+                .caused_by(error)
+        }
+        _ => Err::<(), _>(error).at("rebuild", path.as_path()).expect_err("it was an error"),
+    }
+}

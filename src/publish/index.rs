@@ -1,0 +1,157 @@
+//! An index of our own, in which commits are put together. The user's is not touched by it.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use super::git::{Call, Git};
+use crate::error::{Error, Result};
+
+/// What an index has at a path: mode and hash, as git writes them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Staged {
+    /// Six octal digits; all zeros if there is nothing.
+    pub mode: String,
+    /// Of the blob.
+    pub hash: String,
+}
+
+/// Paths of the repository, and what an index has there.
+pub type Differences = BTreeMap<Vec<u8>, Staged>;
+
+/// An index in a file.
+pub struct Index<'g> {
+    git: &'g Git,
+    file: Option<PathBuf>,
+}
+
+impl<'g> Index<'g> {
+    /// In this file, which need not exist yet.
+    pub fn at(git: &'g Git, file: PathBuf) -> Self {
+        Index { git, file: Some(file) }
+    }
+
+    /// The user's own.
+    pub fn of_user(git: &'g Git) -> Self {
+        Index { git, file: None }
+    }
+
+    fn call(&self, args: &[&str]) -> Call<'g> {
+        let call = self.git.call(args);
+        match &self.file {
+            Some(file) => call.variable("GIT_INDEX_FILE", file),
+            None => call,
+        }
+    }
+
+    /// Begins with what is in a tree.
+    pub fn read_tree(&self, tree: &str) -> Result<()> {
+        self.call(&["read-tree", tree]).ok().map(drop)
+    }
+
+    /// Removes these paths, whether they are in it or not.
+    pub fn remove(&self, paths: &[Vec<u8>]) -> Result<()> {
+        if paths.is_empty() {
+            return Ok(());
+        }
+        self.call(&["update-index", "--force-remove", "-z", "--stdin"]).input(joined(paths)).ok().map(drop)
+    }
+
+    /// Adds these paths from a work tree, as `git add` would: line endings are converted and filters run as attributes
+    /// say, which are those of the work tree or else of the index.
+    pub fn add(&self, top: &Path, paths: &[Vec<u8>]) -> Result<()> {
+        if paths.is_empty() {
+            return Ok(());
+        }
+        self.call(&["update-index", "--add", "--replace", "-z", "--stdin"])
+            .directory(top)
+            .variable("GIT_WORK_TREE", top)
+            .input(joined(paths))
+            .ok()
+            .map(drop)
+    }
+
+    /// Takes over entries as they are.
+    pub fn put(&self, entries: &Differences) -> Result<()> {
+        if entries.is_empty() {
+            return Ok(());
+        }
+        let mut input = Vec::new();
+        // What goes makes room for what comes.
+        for coming in [false, true] {
+            for (path, staged) in entries.iter().filter(|(_, staged)| staged.exists() == coming) {
+                input.extend_from_slice(format!("{} {}\t", staged.mode, staged.hash).as_bytes());
+                input.extend_from_slice(path);
+                input.push(0);
+            }
+        }
+        self.call(&["update-index", "-z", "--index-info"]).input(input).ok().map(drop)
+    }
+
+    /// What it has at a path.
+    pub fn get(&self, path: &[u8]) -> Result<Option<Staged>> {
+        let mut call = self.call(&["ls-files", "--stage", "-z", "--"]).variable("GIT_LITERAL_PATHSPECS", "1");
+        call.push(OsStr::from_bytes(path));
+        let answer = call.ok()?;
+        let found = answer.pieces().find_map(|piece| {
+            let tab = memchr::memchr(b'\t', piece)?;
+            let head = std::str::from_utf8(&piece[..tab]).ok()?;
+            let mut words = head.split(' ');
+            let staged = Staged { mode: words.next()?.to_owned(), hash: words.next()?.to_owned() };
+            (piece[tab + 1..] == *path).then_some(staged)
+        });
+        Ok(found)
+    }
+
+    /// Where submodules are.
+    pub fn submodules(&self) -> Result<Vec<Vec<u8>>> {
+        let answer = self.call(&["ls-files", "--stage", "-z"]).ok()?;
+        let of_submodule = |piece: &[u8]| {
+            let tab = memchr::memchr(b'\t', piece)?;
+            piece.starts_with(b"160000 ").then(|| piece[tab + 1..].to_vec())
+        };
+        Ok(answer.pieces().filter_map(of_submodule).collect())
+    }
+
+    /// Writes it as a tree.
+    pub fn write_tree(&self) -> Result<String> {
+        self.call(&["write-tree"]).line()
+    }
+
+    /// Looks at the work tree, so that git need not read every file that was put here from elsewhere.
+    pub fn refresh(&self) -> Result<()> {
+        // Files that people edited since are none of our business, and make it fail.
+        self.call(&["update-index", "-q", "--refresh"]).run().map(drop)
+    }
+
+    /// Where it is not what a tree is.
+    pub fn differences(&self, tree: &str) -> Result<Differences> {
+        let answer = self.call(&["diff-index", "--cached", "--raw", "-z", "--no-renames", tree]).ok()?;
+        let mut differences = Differences::new();
+        let mut pieces = answer.pieces();
+        while let (Some(head), Some(path)) = (pieces.next(), pieces.next()) {
+            let head = String::from_utf8_lossy(head);
+            let words: Vec<&str> = head.split(' ').collect();
+            let [_, mode, _, hash, _] = words[..] else {
+                return Err(Error::failed("`git diff-index` said something that makes no sense"));
+            };
+            differences.insert(path.to_vec(), Staged { mode: mode.to_owned(), hash: hash.to_owned() });
+        }
+        Ok(differences)
+    }
+}
+
+impl Staged {
+    /// Whether there is something.
+    pub fn exists(&self) -> bool {
+        self.mode.bytes().any(|digit| digit != b'0')
+    }
+}
+
+/// Paths as git reads them with `-z`.
+pub fn joined(paths: &[Vec<u8>]) -> Vec<u8> {
+    let mut bytes = paths.join(&0);
+    bytes.push(0);
+    bytes
+}

@@ -1,0 +1,112 @@
+//! What a commit says. Pure, but for reading the spec.
+//!
+//! Headings and names are other people's text: each is one plain line, and none is in the last paragraph, which is where
+//! git looks for trailers. So nobody but decree writes those.
+
+use crate::figures::count;
+use crate::message::{Document, read_text};
+use crate::pipeline::RunDir;
+use crate::plain::one_line;
+use crate::project::Layout;
+
+use super::plan::{Chain, Run};
+
+/// The trailer by which a published run is found again.
+pub const RUN_TRAILER: &str = "Decree-Run";
+/// The trailer that names the spec.
+const SPEC_TRAILER: &str = "Decree-Spec";
+/// How long a subject may be, in characters.
+const SUBJECT: usize = 72;
+/// How much of a follow-up's name is told.
+const NAME: usize = 60;
+
+/// The first line: `<prefix><name>: <heading>`.
+pub fn subject(chain: &Chain, layout: &Layout, prefix: &str) -> String {
+    let name = one_line(&chain.first().result.story.name);
+    let text = match heading(chain, layout) {
+        Some(heading) => format!("{prefix}{name}: {heading}"),
+        None => format!("{prefix}{name}"),
+    };
+    shortened(&one_line(&text), SUBJECT)
+}
+
+/// The whole message.
+pub fn message(chain: &Chain, subject: &str) -> String {
+    let mut text = format!("{subject}\n\n");
+    match &chain.runs[..] {
+        [run] => text.push_str(&format!("Carried out by decree: {}.\n", told(run))),
+        runs => {
+            text.push_str(&format!("Carried out by decree in {}:\n\n", count(runs.len(), "run")));
+            for run in runs {
+                let name = shortened(&one_line(&run.result.story.name), NAME);
+                text.push_str(&format!("- {name}: {}\n", told(run)));
+            }
+        }
+    }
+    text.push('\n');
+    for run in &chain.runs {
+        text.push_str(&format!("{RUN_TRAILER}: {}\n", run.id));
+    }
+    if let Some(spec) = chain.spec() {
+        text.push_str(&format!("{SPEC_TRAILER}: {}\n", one_line(spec)));
+    }
+    text
+}
+
+/// `routine develop, 2 attempts, 3 files, +10 −2`.
+fn told(run: &Run) -> String {
+    let story = &run.result.story;
+    let mut parts = Vec::new();
+    if let Some(routine) = &story.routine {
+        parts.push(format!("routine {}", one_line(routine)));
+    }
+    parts.push(count(story.attempts.len(), "attempt"));
+    match run.result.seal.as_ref().filter(|seal| !seal.changes.is_empty()) {
+        Some(seal) => {
+            parts.push(count(seal.changes.len(), "file"));
+            parts.push(format!("+{} −{}", seal.added, seal.removed));
+        }
+        None => parts.push("nothing to change".to_owned()),
+    }
+    parts.join(", ")
+}
+
+/// The first heading of the spec; of a message without one its heading, or else its first line.
+fn heading(chain: &Chain, layout: &Layout) -> Option<String> {
+    let path = match chain.spec() {
+        Some(spec) => layout.root().join(spec),
+        None => RunDir::of(layout, &chain.first().id).message(),
+    };
+    let text = read_text(&path).ok()?;
+    let body = Document::parse(&text).map(|document| document.body).unwrap_or(text);
+    let mut lines = body.lines().map(str::trim);
+    let headings = |line: &&str| line.starts_with('#') && !line.trim_matches('#').trim().is_empty();
+    let found = match chain.spec() {
+        Some(_) => lines.find(headings),
+        None => lines.clone().find(headings).or_else(|| lines.find(|line| !line.is_empty())),
+    };
+    Some(one_line(found?.trim_matches('#').trim())).filter(|line| !line.is_empty())
+}
+
+/// At most so many characters; the last is an ellipsis if there were more.
+fn shortened(text: &str, longest: usize) -> String {
+    match text.chars().count() <= longest {
+        true => text.to_owned(),
+        false => {
+            let kept: String = text.chars().take(longest - 1).collect();
+            format!("{}…", kept.trim_end())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_too_long_ends_in_an_ellipsis() {
+        assert_eq!(shortened("ab", 2), "ab");
+        assert_eq!(shortened("a bc", 3), "a…");
+        assert_eq!(shortened("äöüß", 3), "äö…");
+    }
+}

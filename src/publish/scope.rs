@@ -1,0 +1,98 @@
+//! What of a run's paths git does not want: what it ignores, and what belongs to another repository.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use super::git::Git;
+use super::index::{Index, joined};
+use super::repository::Repository;
+use crate::checkpoint::path::{TreePath, dirs_above};
+use crate::checkpoint::quote::for_people;
+use crate::checkpoint::root::Root;
+use crate::error::{Error, IoContext, Result};
+
+/// A path inside a submodule, or in a repository that happens to be there, cannot be committed here.
+pub fn refuse_other_repositories(
+    repository: &Repository,
+    root: &Root,
+    index: &Index<'_>,
+    paths: &BTreeSet<&TreePath>,
+) -> Result<()> {
+    let submodules = index.submodules()?;
+    let in_submodule = |path: &&TreePath| {
+        let path = repository.inside(path);
+        submodules
+            .iter()
+            .any(|module| path.starts_with(module) && matches!(path.get(module.len()), None | Some(b'/')))
+    };
+    let mut inside: Vec<String> =
+        paths.iter().copied().filter(in_submodule).map(ToString::to_string).collect();
+    let nested: Vec<TreePath> = dirs_above(paths.iter().copied())
+        .into_iter()
+        .filter(|dir| dir.below(root.path()).join(".git").symlink_metadata().is_ok())
+        .collect();
+    inside.extend(
+        paths.iter().filter(|path| nested.iter().any(|dir| path.is_in(dir))).map(ToString::to_string),
+    );
+    inside.sort();
+    inside.dedup();
+    if inside.is_empty() {
+        return Ok(());
+    }
+    Err(Error::failed("some files are in a repository of their own: a submodule, or one inside this one")
+        .details(inside, 20)
+        .detail("nothing was done")
+        .hint("commit these there, then the submodule here"))
+}
+
+/// The paths that git ignores and does not track: they stay out of commits, as they would with `git add`. What a
+/// published run itself put into a `.gitignore` does not count: its files were there to be seen.
+pub fn ignored<'p>(
+    repository: &Repository,
+    root: &Root,
+    index_file: &Path,
+    paths: &BTreeSet<&'p TreePath>,
+) -> Result<BTreeSet<&'p TreePath>> {
+    let mut asked: BTreeMap<Vec<u8>, &'p TreePath> = BTreeMap::new();
+    for path in paths {
+        // Behind a link git refuses to look, and there is nothing to ignore.
+        if root.blocker(path).at("look for", path.as_path())?.is_none() {
+            asked.insert(repository.inside(path), path);
+        }
+    }
+    let changed: BTreeSet<Vec<u8>> = paths.iter().map(|path| repository.inside(path)).collect();
+    let names: Vec<&[u8]> = asked.keys().map(Vec::as_slice).collect();
+    let found = check_ignore(&repository.git, index_file, &names)?;
+    let found = found.into_iter().filter(|(_, source)| !changed.contains(source));
+    Ok(found.filter_map(|(path, _)| asked.get(&path).copied()).collect())
+}
+
+/// Whether git ignores one path that is not in its index.
+pub fn is_ignored(repository: &Repository, index_file: &Path, path: &[u8]) -> Result<bool> {
+    check_ignore(&repository.git, index_file, &[path]).map(|found| !found.is_empty())
+}
+
+/// Path and the file that says so, for each that is ignored.
+fn check_ignore(git: &Git, index_file: &Path, names: &[&[u8]]) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
+    if names.is_empty() {
+        return Ok(Vec::new());
+    }
+    // A name may begin like one of git's spells, `:top`.
+    let names: Vec<Vec<u8>> = names.iter().map(|name| [b"./", *name].concat()).collect();
+    let answer = git
+        .call(["check-ignore", "-v", "-z", "--stdin"])
+        .variable("GIT_INDEX_FILE", index_file)
+        .input(joined(&names))
+        .run()?;
+    if !answer.is_ok() && !answer.is_code(1) {
+        return Err(answer.into_error());
+    }
+    let pieces: Vec<&[u8]> = answer.pieces().collect();
+    let entries = pieces.chunks_exact(4).filter(|entry| !entry[2].starts_with(b"!"));
+    Ok(entries.map(|entry| (entry[3][2..].to_vec(), entry[0].to_vec())).collect())
+}
+
+/// Paths of the repository for people.
+pub fn shown(paths: impl IntoIterator<Item = impl AsRef<[u8]>>) -> Vec<String> {
+    paths.into_iter().map(|path| for_people(path.as_ref()).into_owned()).collect()
+}
