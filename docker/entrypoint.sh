@@ -30,6 +30,10 @@ if [ "$(id -u)" = 0 ]; then
     if [ -w /etc/passwd ] && ! getent passwd "$uid" >/dev/null; then
       echo "decree:x:$uid:$gid::/tmp/home-$uid:/bin/bash" >>/etc/passwd
     fi
+    # A new volume is root's.
+    if [ -d "${DECREE_STORE:-}" ] && [ -z "$(ls -A "$DECREE_STORE")" ]; then
+      chown "$uid:$gid" "$DECREE_STORE"
+    fi
     exec setpriv --reuid "$uid" --regid "$gid" --clear-groups "$0" "$@"
   fi
 fi
