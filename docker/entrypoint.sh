@@ -3,7 +3,7 @@
 #
 # Started as root, it becomes the owner of the directory that decree is to work in (-C, else the current one, /repo by default);
 # if that is root's, it stays root. Started as anybody else (--user), it stays that. The environment is handed on as it is, but for
-# a HOME that cannot be written to. Everything is an exec: the signals that tini hands on reach decree itself.
+# a HOME that cannot be written to or is the project. Everything is an exec: the signals that tini hands on reach decree itself.
 set -eu
 
 project=.
@@ -38,7 +38,8 @@ if [ "$(id -u)" = 0 ]; then
   fi
 fi
 
-if [ ! -w "${HOME:-/nowhere}" ]; then
+# podman makes the working directory the home of a user it does not know; decree does not work on a home.
+if [ ! -w "${HOME:-/nowhere}" ] || [ "$HOME" -ef "$project" ]; then
   home=/tmp/home-$(id -u)
   mkdir -m 700 "$home" 2>/dev/null || :
   [ ! -w "$home" ] || export HOME="$home"

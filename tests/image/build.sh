@@ -51,14 +51,13 @@ lend() {
   lent+=(--volume "$cache/pip.conf:/etc/pip.conf:ro")
 }
 
-# build_image NAME [PODMAN OPTION…]
+# build_image NAME TARGET. The version is always the same: podman 4's cache takes a label for unchanged whatever the argument in it is.
 build_image() {
   local name=$1
-  shift
   podman build --isolation chroot --pull=never \
     --build-context "rust:1.95-slim-bookworm=docker-image://$rust_base" \
     --build-context "debian:bookworm-slim=docker-image://$debian_base" \
-    "${lent[@]}" "$@" --tag "$name" "$root" >"$cache/build.log" 2>&1 || {
+    --build-arg "VERSION=$version" --target "$2" "${lent[@]}" --tag "$name" "$root" >"$cache/build.log" 2>&1 || {
     tail -n 40 "$cache/build.log" >&2
     fail "building $name; the whole log is in $cache/build.log"
   }
