@@ -1,11 +1,16 @@
 # Builds the image from the Dockerfile as it stands, without a registry of images: the two base images are made here with debootstrap and put in
 # place of the named ones. What this machine needs to reach package registries is lent to the build, and does not stay in the image. Sourced.
 
-release=bookworm
+# The bases as the Dockerfile names them, and what stands in for them.
+rust_named=$(sed -n 's/^FROM \(rust:[^ ]*\) AS .*/\1/p' "$root/Dockerfile")
+debian_named=$(sed -n 's/^FROM \(debian:[^ ]*\) AS .*/\1/p' "$root/Dockerfile")
+release=${debian_named#debian:}
+release=${release%-slim}
+[[ $rust_named == *-slim-$release ]] || fail "$rust_named is not built on $debian_named"
 debian_base=localhost/decree-test/debian:$release
 rust_base=localhost/decree-test/rust:$release
 
-# debian:bookworm-slim, near enough: a minimal system without documentation.
+# debian:…-slim, near enough: a minimal system without documentation.
 make_debian_base() {
   command podman image exists "$debian_base" && return
   step "making a base image of Debian $release"
@@ -20,7 +25,7 @@ make_debian_base() {
   tar -C "$system" "${useless[@]/#/--exclude=}" -c . | podman import --quiet --change 'CMD ["bash"]' - "$debian_base" >/dev/null
 }
 
-# rust:1.95-slim-bookworm, near enough: the same system with a linker; the toolchain is this machine's, lent to the build.
+# rust:…-slim-…, near enough: the same system with a linker; the toolchain is this machine's, lent to the build.
 make_rust_base() {
   command podman image exists "$rust_base" && return
   step "making a base image for Rust"
@@ -55,8 +60,8 @@ lend() {
 build_image() {
   local name=$1
   podman build --isolation chroot --pull=never \
-    --build-context "rust:1.95-slim-bookworm=docker-image://$rust_base" \
-    --build-context "debian:bookworm-slim=docker-image://$debian_base" \
+    --build-context "$rust_named=docker-image://$rust_base" \
+    --build-context "$debian_named=docker-image://$debian_base" \
     --build-arg "VERSION=$version" --target "$2" "${lent[@]}" --tag "$name" "$root" >"$cache/build.log" 2>&1 || {
     tail -n 40 "$cache/build.log" >&2
     fail "building $name; the whole log is in $cache/build.log"
