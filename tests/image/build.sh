@@ -29,7 +29,7 @@ make_debian_base() {
 make_rust_base() {
   command podman image exists "$rust_base" && return
   step "making a base image for Rust"
-  podman build --isolation chroot --pull=never --quiet --tag "$rust_base" - >/dev/null <<CONTAINERFILE
+  podman build --isolation chroot --pull=never --tag "$rust_base" - >"$cache/build.log" 2>&1 <<CONTAINERFILE || build_failed "$rust_base"
 FROM $debian_base
 RUN apt-get update && apt-get install -y --no-install-recommends gcc libc6-dev ca-certificates && rm -rf /var/lib/apt/lists/*
 ENV CARGO_HOME=/usr/local/cargo CARGO_NET_OFFLINE=true PATH=/usr/local/rust/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
@@ -62,8 +62,10 @@ build_image() {
   podman build --isolation chroot --pull=never \
     --build-context "$rust_named=docker-image://$rust_base" \
     --build-context "$debian_named=docker-image://$debian_base" \
-    --build-arg "VERSION=$version" --target "$2" "${lent[@]}" --tag "$name" "$root" >"$cache/build.log" 2>&1 || {
-    tail -n 40 "$cache/build.log" >&2
-    fail "building $name; the whole log is in $cache/build.log"
-  }
+    --build-arg "VERSION=$version" --target "$2" "${lent[@]}" --tag "$name" "$root" >"$cache/build.log" 2>&1 || build_failed "$name"
+}
+
+build_failed() {
+  tail -n 40 "$cache/build.log" >&2
+  fail "building $1; the whole log is in $cache/build.log"
 }
