@@ -1,5 +1,6 @@
 # Builds the image from the Dockerfile as it stands, without a registry of images: the two base images are made here with debootstrap and put in
-# place of the named ones. What this machine needs to reach package registries is lent to the build, and does not stay in the image. Sourced.
+# place of the named ones. The toolchain and what this machine needs to reach package registries are lent to the build as volumes,
+# of which only empty mount points stay in the image. Sourced.
 
 # The bases as the Dockerfile names them, and what stands in for them.
 rust_named=$(sed -n 's/^FROM \(rust:[^ ]*\) AS .*/\1/p' "$root/Dockerfile")
