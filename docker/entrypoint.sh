@@ -32,7 +32,7 @@ if [ "$(id -u)" = 0 ]; then
     fi
     # A new volume is root's.
     if [ -d "${DECREE_STORE:-}" ] && [ -z "$(ls -A "$DECREE_STORE")" ]; then
-      chown "$uid:$gid" "$DECREE_STORE"
+      chown "$uid:$gid" "$DECREE_STORE" || : # decree tells if it cannot write there
     fi
     exec setpriv --reuid "$uid" --regid "$gid" --clear-groups "$0" "$@"
   fi
