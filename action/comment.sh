@@ -8,5 +8,4 @@ arguments=("--mode=$MODE")
 if [[ -n ${ARTIFACT_URL:-} ]]; then
   arguments+=("--artifact-url=$ARTIFACT_URL" "--artifact-name=$ARTIFACT_NAME")
 fi
-url=$("$DECREE" comment "${arguments[@]}")
-printf 'url=%s\n' "${url//$'\n'/ }" >>"$GITHUB_OUTPUT"
+exec "$DECREE" comment "${arguments[@]}"

@@ -14,4 +14,4 @@ case $PUBLISH in
     ;;
 esac
 [[ -z $BRANCH ]] || arguments+=("--branch=$BRANCH")
-"$DECREE" publish "${arguments[@]}"
+exec "$DECREE" publish "${arguments[@]}"

@@ -220,6 +220,11 @@ impl Post<'_> {
                 return self.skip("nothing was processed, and there is no comment to say so in");
             }
         };
+        if let Some(url) = &posted.url
+            && let Err(error) = Step::from_environment().set_outputs(&[("url", url.clone())])
+        {
+            self.context.ui.warn(&format!("what was done cannot be told to GitHub: {error}"));
+        }
         self.context.ui.note(said);
         match (self.args.format, &posted.url) {
             (Format::Json, url) => self.print_json(json!({"action": word, "url": url, "id": posted.id})),

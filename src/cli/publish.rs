@@ -11,7 +11,7 @@ use super::{Context, Format};
 use crate::checkpoint::quote::{for_people, in_json};
 use crate::error::{Error, Kind, Result};
 use crate::figures::count;
-use crate::github::Opened;
+use crate::github::{Opened, Step};
 use crate::pipeline::Summary;
 use crate::publish::{self, Access, Asking, Commit, Options, Published, Repository, Target, Wish};
 use crate::report::{Limits, markdown};
@@ -125,11 +125,25 @@ pub fn publish(context: &Context, args: &PublishArgs) -> Result<()> {
         false => Ok(()),
     };
     // What was done is told even if what follows failed.
+    if let Err(error) = Step::from_environment().set_outputs(&outputs(&published, &delivered)) {
+        context.ui.warn(&format!("what was done cannot be told to GitHub: {error}"));
+    }
     context.ui.print(&match args.format {
         Format::Json => as_json(&published, &delivered),
         Format::Text => as_text(&published.commits, args.dry_run, &delivered),
     })?;
     result
+}
+
+/// For later steps of a workflow.
+fn outputs(published: &Published, delivered: &Delivered) -> Vec<(&'static str, String)> {
+    let last = published.commits.iter().rev().find_map(|commit| commit.sha.clone());
+    let opened = delivered.opened.as_ref().map(|opened| opened.url.clone());
+    vec![
+        ("commit", last.unwrap_or_default()),
+        ("branch", delivered.pushed.clone().unwrap_or_default()),
+        ("pull-request-url", opened.unwrap_or_default()),
+    ]
 }
 
 /// Pushes what is published, and asks for it to be taken.
