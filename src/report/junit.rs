@@ -16,16 +16,17 @@ const LINES: usize = 100;
 pub fn render(report: &Report) -> String {
     let summary = &report.summary;
     let counts = format!(
-        "tests=\"{}\" failures=\"{}\" errors=\"0\" skipped=\"{}\" time=\"{}\"",
+        "tests=\"{}\" failures=\"{}\" errors=\"0\" time=\"{}\"",
         summary.messages.len(),
         summary.put_back,
-        summary.skipped,
         seconds(summary.duration_ms),
     );
+    // Only the inner one counts what was skipped: that is how Jenkins' schema has it.
     let mut out = format!(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"decree\" {counts}>\n  \
-         <testsuite name=\"decree {}\" {counts} timestamp=\"{}\">\n",
+         <testsuite name=\"decree {}\" {counts} skipped=\"{}\" timestamp=\"{}\">\n",
         attribute(&summary.command),
+        summary.skipped,
         attribute(summary.started_at.trim_end_matches('Z')),
     );
     for (message, files) in report.messages() {
@@ -39,17 +40,18 @@ fn case(out: &mut String, message: &MessageSummary, files: &RunFiles) {
     let (name, time) = (attribute(&message.name), seconds(message.duration_ms));
     let _ = write!(out, "    <testcase classname=\"decree\" name=\"{name}\" time=\"{time}\"");
     let told = format!("{}: {}", verdict_words(message), message.reason);
-    let told = attribute(told.trim_end_matches([':', ' ']));
+    let told = told.trim_end_matches([':', ' ']);
     match Outcome::of(message) {
         Outcome::Kept => out.push_str("/>\n"),
         Outcome::Skipped => {
-            let _ = writeln!(out, ">\n      <skipped message=\"{told}\"/>\n    </testcase>");
+            let _ = writeln!(out, ">\n      <skipped>{}</skipped>\n    </testcase>", content(told));
         }
         Outcome::PutBack => {
             let kind = message.verdict.word();
             let _ = writeln!(
                 out,
-                ">\n      <failure message=\"{told}\" type=\"{kind}\">{}</failure>\n    </testcase>",
+                ">\n      <failure message=\"{}\" type=\"{kind}\">{}</failure>\n    </testcase>",
+                attribute(told),
                 content(&story(message, files))
             );
         }
