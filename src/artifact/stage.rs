@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use super::decoded::Decoded;
 use crate::error::{Error, IoContext, Result};
 use crate::fs::atomic;
+use crate::interrupt;
 use crate::message::MessageId;
 use crate::process::redact::Redactor;
 use crate::report::{Report, html, json, junit, markdown};
@@ -99,6 +100,7 @@ impl Stage<'_> {
         }
         entries.sort();
         for path in entries {
+            interrupt::check()?;
             let Some(file_name) = path.file_name().and_then(|name| name.to_str()) else {
                 self.leave_out(
                     format!("{name}/{}", path.to_string_lossy().escape_debug()),

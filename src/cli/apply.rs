@@ -56,10 +56,12 @@ fn apply_from(context: &Context, from: &Path, id: Option<&str>) -> Result<()> {
     for run in &chosen {
         let outcome = import(&shop.project.layout, &mut source, run).and_then(|saved| {
             let kept = RunResult::read(&saved.result_path())?.is_some_and(|result| result.story.kept);
-            match kept || id.is_some() {
-                true => apply_one(context, &shop, &saved).map(|()| applied += 1),
-                false => Ok(()),
+            if !kept && id.is_none() {
+                return Ok(());
             }
+            // What a run found is in the store where it was made; from now on it is here, too.
+            shop.workspace.capture(&context.ui.progress())?;
+            apply_one(context, &shop, &saved).map(|()| applied += 1)
         });
         outcome.map_err(|error| match applied {
             0 => error,

@@ -2,6 +2,7 @@
 
 mod commits;
 mod content;
+mod elsewhere;
 mod pull_requests;
 mod pushing;
 mod refusing;
