@@ -3,6 +3,7 @@
 
 mod apply;
 mod artifact;
+mod browser;
 mod comment;
 mod criteria;
 mod damage;

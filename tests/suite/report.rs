@@ -2,9 +2,10 @@
 //! was processed just now by a routine that does its worst.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
+use crate::browser::{self, Browser};
 use crate::harness::{Project, Said, temp_dir};
 
 const FIXTURE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/report/fixture/summary.json");
@@ -58,7 +59,7 @@ fn hostile() -> Project {
     let routine = r#"# Develop
 printf '</script><img src=x onerror="document.title=1"><!-- ]]> ``` @octocat \000\377\033[31mred\033[0m\n'
 name=$'a\n<b>|`x`<!--'
-printf 'one\n```\n</script><!--\n\000' | tr -d '\000' > "$name"
+printf 'one\n```\n</script><script>window.pwned = 1</script><!--\n\000' | tr -d '\000' > "$name"
 printf '\377\376 not UTF-8\n' > "$(printf 'latin-\351')"
 case "$spec_file" in *02*) exit 1;; esac
 "#;
@@ -135,18 +136,10 @@ fn whatever_a_routine_does_the_reports_are_well_formed() {
     }
 }
 
-fn browser() -> Option<PathBuf> {
-    let places = std::env::var_os("PATH")?;
-    let names = ["chromium", "chromium-browser", "google-chrome"];
-    std::env::split_paths(&places)
-        .flat_map(|dir| names.map(|name| dir.join(name)))
-        .find(|path| path.is_file())
-}
-
 /// What the page is once its script has run, or nothing if there is no browser to run it.
 #[allow(clippy::disallowed_macros)]
 fn in_a_browser(page: &Path, hash: &str) -> Option<String> {
-    let Some(browser) = browser() else {
+    let Some(browser) = browser::found() else {
         eprintln!("skipped: no chromium is installed");
         return None;
     };
@@ -200,4 +193,59 @@ fn a_browser_shows_the_diff_of_the_run_in_the_address() {
     ] {
         assert!(page.contains(part), "{part:?} is not in {page}");
     }
+}
+
+/// REP-06.
+#[test]
+fn in_a_browser_specs_are_listed_diffs_fold_and_search_filters() {
+    let place = Project::bare();
+    report(&place, &["--summary", FIXTURE, "--format", "html", "--output", "report.html"]);
+    let Some(mut page) = Browser::open(&place.path("report.html")) else {
+        return;
+    };
+    let shown = "[...document.querySelectorAll('#specs li')].filter(item => item.offsetHeight > 0).map(item => item.querySelector('.name').textContent)";
+    let all = page.value(shown);
+    assert!(all.as_array().unwrap().len() > 2 && all[0] == "01-add-auth", "{all}");
+
+    page.click("#specs li:first-child button");
+    page.until("document.querySelector('#detail h2').textContent.includes('01-add-auth')");
+    let height = "document.querySelector('#file-0 .rows').offsetHeight";
+    page.until(&format!("{height} > 0"));
+    page.click("#file-0 h3 button");
+    page.until(&format!("{height} === 0"));
+    assert_eq!(page.value("document.querySelector('#file-0 h3 button').ariaExpanded"), "false");
+    page.click("#file-0 h3 button");
+    page.until(&format!("{height} > 0"));
+
+    page.click("#query");
+    page.type_text("struct Token");
+    page.until("!document.getElementById('hits').hidden");
+    assert_eq!(page.value(shown), serde_json::json!(["01-add-auth"]));
+    assert_eq!(page.value("document.querySelector('#hit-list mark').textContent"), "struct Token");
+    page.click("#hit-list button");
+    page.until("document.querySelector('.hit').textContent.includes('struct Token')");
+    page.value("(document.getElementById('query').value = '', document.getElementById('query').dispatchEvent(new Event('input')))");
+    page.until(&format!("{shown}.length === {}", all.as_array().unwrap().len()));
+}
+
+/// REP-07.
+#[test]
+fn in_a_browser_a_script_in_a_diff_is_text() {
+    let project = hostile();
+    report(&project, &["--format", "html", "--output", "report.html"]);
+    let Some(mut page) = Browser::open(&project.path("report.html")) else {
+        return;
+    };
+    let specs = page.value("document.querySelectorAll('#specs li').length").as_u64().unwrap();
+    for spec in 1..=specs {
+        page.click(&format!("#specs li:nth-child({spec}) button"));
+        page.value("document.getElementById('tab-change').click()");
+        page.until("document.querySelector('#panel-change').textContent.length > 0");
+    }
+    assert_eq!(page.value("typeof window.pwned"), "undefined");
+    assert_eq!(
+        page.value("document.querySelectorAll('main script, main img, main iframe, main a').length"),
+        0
+    );
+    assert_eq!(page.value("document.scripts.length"), 2);
 }

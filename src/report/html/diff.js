@@ -49,8 +49,9 @@ function splitRow(left, right) {
 // A section for a file; `section.find(line)` builds and returns the row that a line is in.
 function fileSection(file, index, sides) {
   const body = make("div", { class: "rows" });
+  const fold = make("button", { type: "button", class: "path", "aria-expanded": "true", click: () => section.unfold(body.hidden), text: file.shown });
   const section = make("section", { class: "file", id: `file-${index}`, "aria-label": file.shown },
-    make("h3", null, make("span", { class: "path", text: file.shown }), file.binary ? make("span", { class: "dim", text: "binary" }) : plusMinus(file.added, file.removed)),
+    make("h3", null, fold, file.binary ? make("span", { class: "dim", text: "binary" }) : plusMinus(file.added, file.removed)),
     file.note && make("p", { class: "note", text: visible(file.note) }), body);
   let find = () => null;
   const build = () => {
@@ -66,7 +67,8 @@ function fileSection(file, index, sides) {
   };
   const lines = file.hunks.reduce((sum, hunk) => sum + Math.ceil(hunk.length / 40), 0);
   later(body, Math.min(lines, 2000), build);
-  section.find = line => { fill(body); return find(line); };
+  section.unfold = open => { body.hidden = !open; fold.setAttribute("aria-expanded", String(open)); };
+  section.find = line => { section.unfold(true); fill(body); return find(line); };
   return section;
 }
 

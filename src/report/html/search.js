@@ -8,7 +8,7 @@ function search(query) {
   nextHit = 0;
   const box = byId("hits");
   box.hidden = query.length < 2;
-  if (box.hidden) return;
+  if (box.hidden) return onlySpecs(() => true);
   const pattern = () => new RegExp(query.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"), "gi");
   data.messages.forEach((message, spec) => {
     if (pattern().test(message.name)) hits.push({ spec, text: visible(message.name), where: "name" });
@@ -26,9 +26,16 @@ function search(query) {
   });
   const more = hits.length >= MOST_HITS ? "the first " : "";
   hits = hits.slice(0, MOST_HITS);
+  // With too many hits it is not known who has none.
+  onlySpecs(spec => more !== "" || hits.some(hit => hit.spec === spec));
   byId("found").textContent = hits.length ? `${more}${count(hits.length, "hit")} · Enter goes to the next` : "nothing found";
   byId("hit-list").replaceChildren(...hits.map(hit => make("li", null, make("button", { type: "button", click: () => go(hit) },
     make("span", { class: "dim", text: `${visible(data.messages[hit.spec].name)} · ${hit.where}` }), make("span", { class: "mono" }, marked(hit.text, pattern()))))));
+}
+
+// The list on the side has only those in which something was found.
+function onlySpecs(wanted) {
+  [...byId("specs").children].forEach((item, spec) => { item.hidden = !wanted(spec); });
 }
 
 // One hit a line.
@@ -76,13 +83,14 @@ const KEYS = {
   k: () => choose(Math.max(0, state.spec - 1)),
   n: () => step(1),
   p: () => step(-1),
+  f: () => { const section = view.sections && view.sections[Math.max(0, state.file)]; if (section && state.tab === "change") section.querySelector("h3 button").click(); },
   s: () => { if (state.tab === "change") toggleSides(); },
   "/": () => { byId("query").focus(); byId("query").select(); },
 };
 
 document.addEventListener("keydown", event => {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
-  if (event.key === "Escape") { byId("hits").hidden = true; byId("query").blur(); return; }
+  if (event.key === "Escape") { byId("hits").hidden = true; byId("query").blur(); onlySpecs(() => true); return; }
   const tab = event.target.closest && event.target.closest("[role=tab]");
   if (tab && (event.key === "ArrowRight" || event.key === "ArrowLeft")) {
     const all = [...tab.parentElement.querySelectorAll("[role=tab]")];
