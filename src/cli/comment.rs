@@ -10,8 +10,9 @@ use crate::github::commands::{Level, annotation};
 use crate::github::event::{Event, Target};
 use crate::github::sticky::{self, Action, Posted, Wanted};
 use crate::github::{Client, Environment, Failure, Key, RepoName, Step, pulls};
+use crate::process::redact::Redactor;
 use crate::report::markdown::{self, Artifact, Origin, WebAddress};
-use crate::report::{Limits, Report, redactor};
+use crate::report::{Limits, Report};
 
 /// Post what the last `process` or `run` did as a comment on the pull request, or bring the one that is there up to date
 ///
@@ -123,7 +124,7 @@ fn web_address(text: &str) -> Result<WebAddress> {
 
 /// The text, without secrets: there are none in the report, but there may be in what the command line says of it.
 fn body(report: &Report, key: &Key, origin: &Origin, budget: usize) -> String {
-    let secrets = redactor();
+    let secrets = Redactor::of_this_process();
     markdown::comment(report, &key.marker(), origin, budget - sticky::ROOM, |text| {
         secrets.redact(text).into_owned()
     })

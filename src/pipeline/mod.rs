@@ -14,6 +14,7 @@
 
 mod attempt;
 mod budget;
+mod discreet;
 pub mod events;
 mod failure_context;
 mod hooks;
@@ -37,6 +38,7 @@ mod verdict;
 mod work;
 
 pub use budget::Usage;
+pub use discreet::redact_text;
 pub use recovery::Unfinished;
 pub use result::{AttemptRecord, PutBack, RunResult, Story};
 pub use run_dir::RunDir;

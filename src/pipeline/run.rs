@@ -52,7 +52,7 @@ impl Pipeline<'_> {
         atomic::write(&run.message(), job.message.text.as_bytes())?;
         self.reporter.event(&Event::MessageBegins(&Header {
             id: job.message.id.clone(),
-            name: job.message.name(),
+            name: self.redactor.redact(&job.message.name()).into_owned(),
             routine: job.routine.name.to_string(),
         }));
         let mut story = self.story(&job);

@@ -96,7 +96,9 @@ impl<'p> Pipeline<'p> {
     pub fn carry(&mut self, settled: &[MessageSummary]) {
         for message in settled {
             self.handled.extend(message.spec.clone());
-            self.summary.add(message.clone());
+            let mut message = message.clone();
+            message.redact(&self.redactor);
+            self.summary.add(message);
         }
     }
 
@@ -243,6 +245,7 @@ impl<'p> Pipeline<'p> {
         if let Some(spec) = &message.spec {
             self.handled.insert(spec.clone());
         }
+        message.redact(&self.redactor);
         self.reporter.event(&Event::MessageEnds(&message));
         self.summary.add(message);
     }

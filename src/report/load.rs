@@ -12,10 +12,11 @@ use rustix::fs::{CWD, Mode, OFlags};
 
 use super::diff::Diff;
 use super::model::{AttemptLog, Excerpt, Report, RunFiles};
-use super::redact::{redact, redactor};
+use super::redact::redact;
 use crate::error::Result;
 use crate::message::MessageId;
 use crate::pipeline::{MessageSummary, Summary};
+use crate::process::redact::Redactor;
 
 /// How much is loaded, in bytes.
 #[derive(Clone, Copy, Debug)]
@@ -69,7 +70,7 @@ pub fn load(summary: &Path, mut limits: Limits) -> Result<Option<Report>> {
             *files = run(&dir, message, &mut limits);
         }
     }
-    redact(&mut report, &redactor());
+    redact(&mut report, &Redactor::of_this_process());
     Ok(Some(report))
 }
 

@@ -14,4 +14,3 @@ pub mod text;
 pub use diff::{Diff, FileDiff};
 pub use load::{Limits, load};
 pub use model::{AttemptLog, Excerpt, Outcome, Report, RunFiles};
-pub use redact::redactor;

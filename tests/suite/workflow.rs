@@ -163,6 +163,7 @@ case ${spec_file:-} in *2*) echo "error: $SAMPLE_API_KEY is wrong"; exit 1 ;; es
     nowhere("the closing words", &said.text());
     nowhere("the step summary", &shop.text(".decree/step.md"));
     nowhere("the outputs", &shop.text(".decree/output"));
+    nowhere("summary.json", &shop.text(".decree/summary.json"));
     for run in shop.runs() {
         nowhere("a log", &shop.of_run(&run, "routine.log"));
     }
