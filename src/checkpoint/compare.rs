@@ -66,9 +66,14 @@ impl Changes<'_> {
         if self.list.iter().all(|change| change.before == change.after) {
             return before.hash();
         }
+        combined_hash(self.entries_now(before))
+    }
+
+    /// The tree as it is now, likewise.
+    pub fn entries_now<'e>(&'e self, before: &'e Tree) -> impl Iterator<Item = Entry<'e>> {
         let mut changes = self.list.iter().peekable();
         let mut old = before.iter().peekable();
-        combined_hash(std::iter::from_fn(|| {
+        std::iter::from_fn(move || {
             loop {
                 let Some(change) = changes.peek() else { return old.next() };
                 let (dir, name) = change.path.split();
@@ -82,7 +87,7 @@ impl Changes<'_> {
                     return Some(Entry::at(&change.path, node));
                 }
             }
-        }))
+        })
     }
 }
 

@@ -1,5 +1,7 @@
 //! `decree checkpoint`
 
+use std::time::Duration;
+
 use serde_json::json;
 
 use super::{Context, Format};
@@ -7,7 +9,8 @@ use crate::checkpoint::coverage::Coverage;
 use crate::checkpoint::saved::{Saved, path_texts};
 use crate::error::{Error, Result};
 use crate::figures;
-use crate::history::{self, CheckpointRecord, Found};
+use crate::history::{self, About, CheckpointRecord, Found};
+use crate::project::parse_duration;
 use crate::ui;
 
 /// Save the tree as it is, and look at what was saved
@@ -35,9 +38,26 @@ struct CreateArgs {
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
 
+    /// From when on it may be collected, and is not rolled back to any more (24h, 7d, never)
+    #[arg(long, value_name = "DURATION", default_value = "never", value_parser = lifetime)]
+    expiry: Lifetime,
+
     /// How to answer
     #[arg(long, value_enum, default_value_t)]
     format: Format,
+}
+
+/// How long a checkpoint is good for; for ever, if it says nothing.
+#[derive(Clone, Copy, Debug)]
+struct Lifetime(Option<Duration>);
+
+fn lifetime(text: &str) -> std::result::Result<Lifetime, String> {
+    let days = text.strip_suffix('d').and_then(|days| days.parse::<u64>().ok());
+    match (text, days) {
+        ("never", _) => Ok(Lifetime(None)),
+        (_, Some(days)) => Ok(Lifetime(Some(Duration::from_secs(days.saturating_mul(86_400))))),
+        _ => parse_duration(text).map(|time| Lifetime(Some(time))).map_err(|error| error.to_string()),
+    }
 }
 
 /// List the checkpoints there are
@@ -92,8 +112,8 @@ fn create(context: &Context, args: CreateArgs) -> Result<()> {
     let workspace = project.workspace()?;
     let _lock = context.lock(&project, &workspace, "checkpoint create")?;
     let progress = context.ui.progress();
-    let (record, _, manifest) =
-        history::create(&workspace, &project.layout.checkpoints(), args.reason, &progress)?;
+    let about = About { reason: args.reason, lifetime: args.expiry.0, ..About::default() };
+    let (record, _, manifest) = history::create(&workspace, &project.layout.checkpoints(), about, &progress)?;
     for warning in manifest.coverage.warnings() {
         context.ui.warn(&warning);
     }
@@ -107,7 +127,8 @@ fn create(context: &Context, args: CreateArgs) -> Result<()> {
                 "reason": record.reason,
                 "files": record.files,
                 "bytes": record.bytes,
-                "restore_command": format!("decree revert {}", record.id),
+                "restore_command": format!("decree rollback {}", record.id),
+                "expiry": record.expiry,
             },
             "pre_mutation_state": { "hash": format!("sha256:{}", record.tree) },
             "coverage": manifest.coverage,
@@ -120,7 +141,7 @@ fn create(context: &Context, args: CreateArgs) -> Result<()> {
         figures::grouped(record.files),
         figures::bytes(record.bytes)
     ));
-    context.ui.note(&format!("back to it: `decree revert {}`", record.id));
+    context.ui.note(&format!("back to it: `decree rollback {}`", record.id));
     Ok(())
 }
 
@@ -147,6 +168,11 @@ fn list(context: &Context, args: &ListArgs) -> Result<()> {
                 format!("{} files", figures::grouped(record.files)),
                 figures::bytes(record.bytes),
                 record.reason.clone().unwrap_or_default(),
+                match (&record.expiry, record.is_expired()) {
+                    (None, _) => String::new(),
+                    (Some(_), true) => "expired".to_owned(),
+                    (Some(expiry), false) => format!("until {expiry}"),
+                },
             ]
         })
         .collect();
@@ -258,13 +284,7 @@ fn verify_one(
 ) -> Result<usize> {
     let manifest = saved.manifest()?;
     if saved.dir().parent() == Some(checkpoints) {
-        let record = CheckpointRecord::read(saved.dir())?;
-        if record.tree != manifest.tree.hash().to_string() {
-            return Err(Error::integrity(format!(
-                "checkpoint {}: its manifest is not the one that was written",
-                saved.id()
-            )));
-        }
+        CheckpointRecord::read(saved.dir())?.check(&manifest)?;
     }
     saved.verify(workspace, &manifest)
 }

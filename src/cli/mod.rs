@@ -1,6 +1,7 @@
 //! The command line: one file a command.
 
 mod apply;
+mod audit;
 mod checkpoint;
 mod comment;
 mod demo;
@@ -13,6 +14,7 @@ mod publish;
 mod report;
 mod retry;
 mod revert;
+mod rollback;
 mod run;
 mod stage;
 mod status;
@@ -69,6 +71,8 @@ enum Command {
     Checkpoint(checkpoint::CheckpointArgs),
     Diff(diff::DiffArgs),
     Revert(revert::RevertArgs),
+    Rollback(rollback::RollbackArgs),
+    Audit(audit::AuditArgs),
     Apply(apply::ApplyArgs),
     Doctor(doctor::DoctorArgs),
     Demo(demo::DemoArgs),
@@ -157,6 +161,8 @@ pub fn run(cli: Cli) -> u8 {
         Command::Checkpoint(args) => checkpoint::checkpoint(&context, args).map(|()| 0),
         Command::Diff(args) => diff::diff(&context, &args).map(|()| 0),
         Command::Revert(args) => revert::revert(&context, &args).map(|()| 0),
+        Command::Rollback(args) => rollback::rollback(&context, &args).map(|()| 0),
+        Command::Audit(args) => audit::audit(&context, &args).map(|()| 0),
         Command::Apply(args) => apply::apply(&context, &args).map(|()| 0),
         Command::Doctor(args) => doctor::doctor(&context, &args),
         Command::Demo(args) => demo::demo(&context, &args),
@@ -179,4 +185,26 @@ enum Format {
     Text,
     /// For programs.
     Json,
+}
+
+/// How commands answer whose answers are contracts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+enum ContractFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// For programs.
+    Json,
+    /// For programs that would rather read YAML.
+    Yaml,
+}
+
+impl ContractFormat {
+    /// A value as a document; text is JSON here, as it has no other form for values.
+    fn render(self, value: &serde_json::Value) -> String {
+        match self {
+            ContractFormat::Yaml => serde_yaml::to_string(value).expect("a value is plain data"),
+            ContractFormat::Text | ContractFormat::Json => format!("{value:#}\n"),
+        }
+    }
 }

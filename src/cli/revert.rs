@@ -7,6 +7,7 @@ use crate::checkpoint::saved::Saved;
 use crate::checkpoint::workspace::Workspace;
 use crate::error::Result;
 use crate::figures::count;
+use crate::history::audit::{self, Action, Deed};
 use crate::history::{self, Found};
 use crate::pipeline::undo::{self, How, Undone};
 use crate::project::Project;
@@ -32,7 +33,7 @@ pub fn revert(context: &Context, args: &RevertArgs) -> Result<()> {
     if runs.is_empty() {
         match history::find(&project.layout, &args.id)? {
             Found::Run(saved) => runs.push(saved),
-            Found::Checkpoint(saved) => return since_checkpoint(context, workspace, &saved),
+            Found::Checkpoint(saved) => return since_checkpoint(context, project, workspace, &saved),
         }
     }
     runs.reverse();
@@ -42,7 +43,13 @@ pub fn revert(context: &Context, args: &RevertArgs) -> Result<()> {
 fn undo_runs(context: &Context, project: &Project, workspace: &Workspace, runs: &[Saved]) -> Result<()> {
     for Undone { run, how, untracked } in undo::undo(&project.layout, workspace, runs)? {
         match how {
-            How::Done(done) => tell_done(context, run, &done),
+            How::Done(done) => {
+                audit::record(
+                    &project.layout.audit(),
+                    Deed::new(Action::Revert, run.id(), done.verified as u64),
+                )?;
+                tell_done(context, run, &done);
+            }
             How::Already => context.ui.note(&format!("{}: already put back", run.id())),
             How::ChangedNothing => context.ui.note(&format!("{}: it changed nothing", run.id())),
         }
@@ -53,7 +60,12 @@ fn undo_runs(context: &Context, project: &Project, workspace: &Workspace, runs: 
     Ok(())
 }
 
-fn since_checkpoint(context: &Context, workspace: &Workspace, saved: &Saved) -> Result<()> {
+fn since_checkpoint(
+    context: &Context,
+    project: &Project,
+    workspace: &Workspace,
+    saved: &Saved,
+) -> Result<()> {
     let manifest = saved.manifest()?;
     let progress = context.ui.progress();
     let changed = saved.seal(workspace, &manifest, false, &progress)?.is_some();
@@ -65,7 +77,13 @@ fn since_checkpoint(context: &Context, workspace: &Workspace, saved: &Saved) -> 
         Outcome::AlreadyThere => {
             context.ui.note(&format!("{}: the tree is as the checkpoint has it", saved.id()));
         }
-        Outcome::Done(done) => tell_done(context, saved, &done),
+        Outcome::Done(done) => {
+            audit::record(
+                &project.layout.audit(),
+                Deed::new(Action::Revert, saved.id(), done.verified as u64),
+            )?;
+            tell_done(context, saved, &done);
+        }
     }
     Ok(())
 }

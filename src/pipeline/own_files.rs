@@ -122,7 +122,8 @@ impl OwnFiles {
         own.reserved.extend([attempt.join("usage.json"), run.failure_context()]);
         // First what decree cannot do without: there is a limit.
         own.places.note(&layout.runs());
-        for record in [run.message(), run.saved().manifest_path(), run.failure_context(), layout.running()] {
+        let records = [run.message(), run.saved().manifest_path(), run.failure_context()];
+        for record in records.into_iter().chain([layout.running(), layout.audit()]) {
             own.hold(record, Care::Record)?;
         }
         own.hold(layout.lock(), Care::Presence)?;

@@ -19,9 +19,9 @@ pub fn violations(policy: &Policy, seal: &Seal) -> Vec<String> {
     // What is ignored or left out is no part of the diff, and yet the routine made it.
     for path in seal.changes.keys().chain(&seal.beside) {
         let bytes = quote::from_json(path).unwrap_or(path.as_bytes().into());
-        if matches(&deny, &bytes) {
+        if deny.covers(&bytes) {
             found.push(format!("{path} is denied"));
-        } else if seal.changes.contains_key(path) && !policy.allow.is_empty() && !matches(&allow, &bytes) {
+        } else if seal.changes.contains_key(path) && !policy.allow.is_empty() && !allow.covers(&bytes) {
             found.push(format!("{path} is not allowed"));
         }
     }
@@ -46,25 +46,12 @@ pub fn violations(policy: &Policy, seal: &Seal) -> Vec<String> {
     found
 }
 
-/// Whether the path, or a directory that it is in, matches.
-fn matches(list: &PatternList, path: &[u8]) -> bool {
-    let above = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| &path[..at]);
-    let mut verdict = None;
-    for dir in above {
-        verdict = list.ignores(dir, true).or(verdict);
-        if verdict == Some(true) {
-            return true;
-        }
-    }
-    list.ignores(path, false).or(verdict) == Some(true)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn matching(patterns: &str, path: &str) -> bool {
-        matches(&PatternList::parse(patterns.as_bytes()), path.as_bytes())
+        PatternList::parse(patterns.as_bytes()).covers(path.as_bytes())
     }
 
     #[test]

@@ -22,7 +22,8 @@ use crate::checkpoint::restore::Outcome;
 use crate::checkpoint::saved::{Saved, Seal};
 use crate::error::{Error, IoContext, Result};
 use crate::fs::atomic;
-use crate::history;
+use crate::history::audit::{self, Action, Deed};
+use crate::history::{self, About};
 use crate::interrupt;
 use crate::message::display_name;
 
@@ -371,8 +372,8 @@ impl Pipeline<'_> {
     /// The whole tree as it is, as a checkpoint. Returns its id.
     pub(super) fn save_present(&mut self, reason: &str) -> Result<String> {
         let checkpoints = self.layout.checkpoints();
-        let reason = Some(reason.to_owned());
-        Ok(history::create(self.workspace, &checkpoints, reason, self.reporter.progress())?.0.id)
+        let about = About::because(reason);
+        Ok(history::create(self.workspace, &checkpoints, about, self.reporter.progress())?.0.id)
     }
 
     /// Puts the paths of a diff back and reads them again; then compares the whole tree.
@@ -386,6 +387,12 @@ impl Pipeline<'_> {
             let paths = changes.list.iter().map(|change| change.path.to_string()).collect();
             let what = format!("{} was put back, but the tree is not what it was", saved.id());
             return Err(Error::integrity(what).details(paths, 20));
+        }
+        if paths > 0 {
+            let deed = Deed::new(Action::PutBack, saved.id(), paths);
+            if let Err(error) = audit::record(&self.layout.audit(), deed) {
+                self.warn(&format!("the audit trail has no line of this: {error}"));
+            }
         }
         let (files, _) = manifest.tree.count();
         Ok(PutBack {

@@ -116,6 +116,11 @@ impl Layout {
         self.decree().join("summary.json")
     }
 
+    /// What was put back, brought back or deleted.
+    pub fn audit(&self) -> PathBuf {
+        self.decree().join("audit.jsonl")
+    }
+
     /// Python for notebooks; `DECREE_VENV` moves it.
     pub fn venv(&self) -> PathBuf {
         match std::env::var_os("DECREE_VENV") {

@@ -22,6 +22,7 @@ mod property;
 mod publish;
 mod report;
 mod revert;
+mod rollback;
 mod terminal;
 mod without_tools;
 mod workflow;

@@ -105,6 +105,19 @@ impl PatternList {
         self.0.iter().rev().find(|pattern| pattern.matches(path, is_dir)).map(|pattern| !pattern.negated)
     }
 
+    /// Whether a path, or a directory that it is in, matches: for lists of paths that are meant, and not ignored.
+    pub fn covers(&self, path: &[u8]) -> bool {
+        let above = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| &path[..at]);
+        let mut verdict = None;
+        for dir in above {
+            verdict = self.ignores(dir, true).or(verdict);
+            if verdict == Some(true) {
+                return true;
+            }
+        }
+        self.ignores(path, false).or(verdict) == Some(true)
+    }
+
     /// Whether some `!dir/…` pattern is for something below `dir`.
     pub fn may_keep_below(&self, dir: &[u8]) -> bool {
         self.0.iter().any(|pattern| pattern.may_keep_below(dir))

@@ -1,0 +1,88 @@
+//! `decree audit`
+
+use serde_json::json;
+
+use super::{Context, ContractFormat};
+use crate::error::{Error, Result};
+use crate::history::audit::{AuditRecord, Trail};
+use crate::ui;
+
+/// Show what was put back, brought back or deleted: by whom, when and why
+///
+/// Every line of .decree/audit.jsonl carries the hash of the one before it, so that none can be changed or taken out; that is
+/// checked each time. `decree audit verify` says the hash of the last one: noted elsewhere, it also proves that nothing is
+/// missing at the end.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  decree audit\n  decree audit --format json\n  decree audit verify\n  decree audit verify --head 4f2a…"
+)]
+pub struct AuditArgs {
+    #[command(subcommand)]
+    command: Option<AuditCommand>,
+
+    /// How to answer
+    #[arg(long, value_enum, default_value_t)]
+    format: ContractFormat,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum AuditCommand {
+    /// Only prove the trail, and say how it ends
+    Verify {
+        /// The hash of a line that has to be in it
+        #[arg(long, value_name = "HASH")]
+        head: Option<String>,
+    },
+}
+
+pub fn audit(context: &Context, args: &AuditArgs) -> Result<()> {
+    let path = context.project()?.layout.audit();
+    let trail = Trail::read(&path)?;
+    for line in &trail.cut_off {
+        context.ui.warn(&format!("line {line} of the audit trail was cut off as it was written"));
+    }
+    match (&args.command, args.format) {
+        (Some(AuditCommand::Verify { head }), format) => verify(context, &trail, head.as_deref(), format),
+        (None, ContractFormat::Text) => {
+            if trail.records.is_empty() {
+                context.ui.note("nothing was put back, brought back or deleted yet");
+            }
+            let rows: Vec<Vec<String>> = trail.records.iter().map(row).collect();
+            context.ui.print(&ui::table(&rows))
+        }
+        (None, format) => context.ui.print(&format.render(&json!({ "records": trail.records }))),
+    }
+}
+
+fn verify(context: &Context, trail: &Trail, head: Option<&str>, format: ContractFormat) -> Result<()> {
+    if let Some(wanted) = head {
+        let wanted = wanted.strip_prefix("sha256:").unwrap_or(wanted);
+        if !trail.hashes.iter().any(|hash| hash == wanted) {
+            return Err(Error::integrity(format!("no line of the audit trail has the hash {wanted}"))
+                .detail("it was cut off at the end, or begun anew"));
+        }
+    }
+    match format {
+        ContractFormat::Text => {
+            let head = trail.head().unwrap_or("nothing");
+            let lines = crate::figures::count(trail.records.len(), "record");
+            context.ui.print(&format!("whole: {lines}, the last is {head}\n"))
+        }
+        format => {
+            let answer = json!({ "whole": true, "records": trail.records.len(), "head": trail.head() });
+            context.ui.print(&format.render(&answer))
+        }
+    }
+}
+
+fn row(record: &AuditRecord) -> Vec<String> {
+    let action = serde_json::to_value(record.deed.action).expect("a word is plain data");
+    vec![
+        record.at.clone(),
+        record.who.clone(),
+        action.as_str().unwrap_or_default().to_owned(),
+        record.deed.subject.clone(),
+        crate::figures::count(record.deed.paths as usize, "path"),
+        crate::plain::one_line(record.deed.reason.as_deref().unwrap_or_default()),
+    ]
+}

@@ -1,0 +1,239 @@
+//! `audit.jsonl`: what was put back, brought back or deleted, by whom, when and why. Lines are only ever added, and each carries
+//! the hash of the one before: nobody can change or take out a line without all that follow telling of it.
+//!
+//! That the end was cut off is not visible in the file itself; whoever has noted the hash of its last line can tell.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::checkpoint::hash::ContentHash;
+use crate::error::{Error, IoContext, Result};
+use crate::fs::atomic;
+
+/// The version of the format.
+const VERSION: u32 = 1;
+
+/// What was done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Action {
+    /// A run, or everything since a checkpoint, was undone.
+    Revert,
+    /// A recorded change was done again.
+    Apply,
+    /// The tree, or a part of it, was put back to a checkpoint.
+    Rollback,
+    /// A run failed, and decree itself undid it.
+    PutBack,
+    /// A checkpoint was deleted.
+    Delete,
+}
+
+/// What there is to say of one deed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Deed {
+    /// What was done.
+    pub action: Action,
+    /// To which run or checkpoint.
+    pub subject: String,
+    /// Why, in words of whoever did it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// How many paths that changed.
+    pub paths: u64,
+    /// The hash of what it was about before, if that was worked out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<String>,
+    /// The same, afterwards.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<String>,
+    /// The checkpoint that holds what was there before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub saved: Option<String>,
+}
+
+impl Deed {
+    /// With nothing but what it is.
+    pub fn new(action: Action, subject: impl Into<String>, paths: u64) -> Deed {
+        let subject = subject.into();
+        Deed { action, subject, reason: None, paths, before: None, after: None, saved: None }
+    }
+}
+
+/// One line.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AuditRecord {
+    version: u32,
+    /// UTC.
+    pub at: String,
+    /// The user that decree ran as; in a CI whoever started it.
+    pub who: String,
+    /// The rest.
+    #[serde(flatten)]
+    pub deed: Deed,
+    /// The hash of the line before; of nothing, for the first.
+    pub previous: String,
+}
+
+/// All of it, proven.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trail {
+    /// In order.
+    pub records: Vec<AuditRecord>,
+    /// The hash of each line.
+    pub hashes: Vec<String>,
+    /// Lines that were cut off as they were written: nothing was lost but they.
+    pub cut_off: Vec<usize>,
+}
+
+/// Adds a line. Who calls this holds the project's lock.
+pub fn record(path: &Path, deed: Deed) -> Result<()> {
+    let said = read(path)?;
+    let unfinished = !said.is_empty() && !said.ends_with(b"\n");
+    let last = lines(&said).last().unwrap_or_default();
+    let record = AuditRecord {
+        version: VERSION,
+        at: jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+        who: who(),
+        deed,
+        previous: hash(last),
+    };
+    let mut line = if unfinished { b"\n".to_vec() } else { Vec::new() };
+    serde_json::to_writer(&mut line, &record).expect("a record is plain data");
+    line.push(b'\n');
+    let mut file = OpenOptions::new().append(true).create(true).open(path).at("open", path)?;
+    // In one piece: what is added is a line, or the beginning of one.
+    file.write_all(&line).and_then(|()| file.sync_all()).at("write to", path)?;
+    atomic::sync_parent(path)
+}
+
+impl Trail {
+    /// Reads the file and proves it. Without a file there is nothing to prove.
+    pub fn read(path: &Path) -> Result<Trail> {
+        let said = read(path)?;
+        let mut trail = Trail { records: Vec::new(), hashes: Vec::new(), cut_off: Vec::new() };
+        let mut previous = hash(b"");
+        for (number, line) in lines(&said).enumerate().map(|(number, line)| (number + 1, line)) {
+            match serde_json::from_slice::<AuditRecord>(line) {
+                Ok(record) if record.version > VERSION => {
+                    return Err(damaged(path, number, "is of a later version of decree"));
+                }
+                Ok(record) if record.previous != previous => {
+                    return Err(damaged(path, number, "does not follow from the one before it"));
+                }
+                Ok(record) => {
+                    trail.records.push(record);
+                    trail.hashes.push(hash(line));
+                }
+                // Cut off as it was written, by a crash: then it is the beginning of a record.
+                Err(error) if error.is_eof() => trail.cut_off.push(number),
+                Err(_) => return Err(damaged(path, number, "is no record")),
+            }
+            previous = hash(line);
+        }
+        Ok(trail)
+    }
+
+    /// The hash of the last record.
+    pub fn head(&self) -> Option<&str> {
+        self.hashes.last().map(String::as_str)
+    }
+}
+
+fn damaged(path: &Path, line: usize, why: &str) -> Error {
+    Error::integrity(format!("{}: line {line} {why}", path.display()))
+        .detail("a line was changed, added or taken out after it had been written")
+}
+
+fn read(path: &Path) -> Result<Vec<u8>> {
+    match fs::read(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        result => result.at("read", path),
+    }
+}
+
+fn lines(said: &[u8]) -> impl Iterator<Item = &[u8]> {
+    said.split(|byte| *byte == b'\n').filter(|line| !line.is_empty())
+}
+
+fn hash(line: &[u8]) -> String {
+    ContentHash::of(line).to_string()
+}
+
+/// Whoever is responsible: in GitHub Actions the account that started the workflow, elsewhere the user.
+fn who() -> String {
+    let named = ["GITHUB_ACTOR", "GITLAB_USER_LOGIN", "USER", "LOGNAME"].iter();
+    let named = named.filter_map(|name| std::env::var(name).ok()).find(|value| !value.is_empty());
+    named.unwrap_or_else(|| format!("uid {}", rustix::process::getuid().as_raw()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn trail(count: usize) -> (tempfile::TempDir, std::path::PathBuf) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("audit.jsonl");
+        for number in 0..count {
+            let reason = Some(format!("because of {number}\nand more"));
+            record(&path, Deed { reason, ..Deed::new(Action::Rollback, format!("chk_{number}"), 3) })
+                .unwrap();
+        }
+        (dir, path)
+    }
+
+    #[test]
+    fn each_line_proves_the_one_before() {
+        let (_dir, path) = trail(3);
+        let found = Trail::read(&path).unwrap();
+        assert_eq!(found.records.len(), 3);
+        assert_eq!(found.records[0].previous, hash(b""));
+        assert_eq!(found.records[2].previous, found.hashes[1]);
+        assert_eq!(found.head(), Some(found.hashes[2].as_str()));
+        assert_eq!(Trail::read(Path::new("/nowhere/at/all")).unwrap().records, []);
+    }
+
+    #[test]
+    fn no_line_can_be_changed_moved_added_or_taken_out_but_at_the_end() {
+        let (_dir, path) = trail(4);
+        let text = fs::read_to_string(&path).unwrap();
+        let all: Vec<&str> = text.lines().collect();
+        let broken = |lines: Vec<String>| {
+            fs::write(&path, lines.join("\n") + "\n").unwrap();
+            let error = Trail::read(&path).unwrap_err();
+            assert_eq!(error.kind(), crate::error::Kind::Integrity, "{error}");
+        };
+        let owned = |lines: &[&str]| lines.iter().map(|line| (*line).to_owned()).collect::<Vec<_>>();
+        for at in 0..3 {
+            let mut lines = owned(&all);
+            lines[at] = lines[at].replace("because", "instead");
+            broken(lines);
+            let mut lines = owned(&all);
+            lines.remove(at);
+            broken(lines);
+            let mut lines = owned(&all);
+            lines.swap(at, at + 1);
+            broken(lines);
+            let mut lines = owned(&all);
+            lines.insert(at, all[at].to_owned());
+            broken(lines);
+        }
+        broken([owned(&all), vec!["{}".to_owned()]].concat());
+    }
+
+    #[test]
+    fn a_line_that_was_cut_off_is_told_and_the_trail_goes_on() {
+        let (_dir, path) = trail(2);
+        let whole = fs::read(&path).unwrap();
+        for cut in [1, 20, whole.len() / 4] {
+            fs::write(&path, &whole[..whole.len() - cut]).unwrap();
+            record(&path, Deed::new(Action::Delete, "chk_9", 0)).unwrap();
+            let found = Trail::read(&path).unwrap();
+            let lost = usize::from(cut > 1);
+            assert_eq!((found.records.len(), found.cut_off.len()), (3 - lost, lost), "{cut}");
+        }
+    }
+}

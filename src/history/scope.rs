@@ -1,0 +1,112 @@
+//! A part of the tree that somebody means: paths, with all that is below them, and patterns.
+
+use std::path::{Component, Path, PathBuf};
+
+use crate::checkpoint::ignore::PatternList;
+use crate::checkpoint::path::TreePath;
+use crate::error::{Error, Kind, Result};
+
+/// Everything, or what some patterns cover.
+#[derive(Clone, Debug, Default)]
+pub struct Scope {
+    patterns: Vec<String>,
+    list: PatternList,
+}
+
+impl Scope {
+    /// What somebody typed in `directory`. A path stands for itself and all that is below it; in a pattern `*`, `?` and `[…]` mean
+    /// what they mean in `.gitignore`. Nothing typed means everything.
+    pub fn typed(words: &[String], root: &Path, directory: &Path) -> Result<Scope> {
+        let directory = directory.canonicalize().unwrap_or_else(|_| directory.to_owned());
+        let below = directory.strip_prefix(root).unwrap_or(Path::new(""));
+        words.iter().map(|word| pattern(word, root, below)).collect::<Result<Vec<_>>>().map(Scope::stored)
+    }
+
+    /// Patterns as [`Scope::patterns`] gave them.
+    pub fn stored(patterns: Vec<String>) -> Scope {
+        let list = PatternList::parse(patterns.join("\n").as_bytes());
+        Scope { patterns, list }
+    }
+
+    /// To be written down; empty for everything.
+    pub fn patterns(&self) -> &[String] {
+        &self.patterns
+    }
+
+    /// Whether it is the whole tree.
+    pub fn is_everything(&self) -> bool {
+        self.patterns.is_empty()
+    }
+
+    /// Whether this path is in it.
+    pub fn covers(&self, path: &TreePath) -> bool {
+        self.is_everything() || self.list.covers(path.as_bytes())
+    }
+}
+
+/// A word as a pattern from the root on, so that it means the same wherever it is read again.
+fn pattern(word: &str, root: &Path, below: &Path) -> Result<String> {
+    let wrong =
+        |why: &str| Error::new(Kind::Usage, format!("'{}' cannot be a scope: {why}", word.escape_debug()));
+    if word.is_empty() || word.contains(['\n', '\r', '\0']) {
+        return Err(wrong("it is no path"));
+    }
+    let word_path = Path::new(word);
+    let typed = word_path.strip_prefix(root).map_or_else(|_| below.join(word_path), Path::to_owned);
+    let mut inner = PathBuf::new();
+    for part in typed.components() {
+        match part {
+            Component::Normal(name) => inner.push(name),
+            Component::CurDir => {}
+            Component::ParentDir if inner.pop() => {}
+            _ => return Err(wrong("it leads out of the project")),
+        }
+    }
+    let text = inner.to_str().ok_or_else(|| wrong("it is not UTF-8"))?;
+    let is_pattern = text.contains(['*', '?', '[']);
+    Ok(match (text, is_pattern) {
+        ("", _) => "*".to_owned(),
+        // Without a slash it would be meant anywhere.
+        (text, true) if !word.contains('/') && below.as_os_str().is_empty() => text.to_owned(),
+        (text, true) => format!("/{text}"),
+        (text, false) => format!("/{}", text.replace('\\', "\\\\")),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn covered(words: &[&str], below: &str, path: &str) -> bool {
+        let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+        let patterns =
+            words.iter().map(|word| pattern(word, Path::new("/project"), Path::new(below)).unwrap());
+        Scope::stored(patterns.collect()).covers(&TreePath::new(path.as_bytes()).unwrap())
+    }
+
+    #[test]
+    fn a_path_stands_for_itself_and_all_below_it() {
+        assert!(covered(&["src"], "", "src/deep/a.rs") && covered(&["src/a.rs"], "", "src/a.rs"));
+        assert!(!covered(&["src"], "", "lib/src/a.rs") && !covered(&["src"], "", "src.rs"));
+        assert!(covered(&["a.rs"], "src", "src/a.rs") && !covered(&["a.rs"], "src", "a.rs"));
+        assert!(covered(&["../docs"], "src", "docs/x") && covered(&["/project/docs"], "src", "docs/x"));
+        assert!(covered(&["#x", "!y", "a b "], "", "#x") && covered(&["!y"], "", "!y/z"));
+        assert!(covered(&["."], "", "any/thing") && covered(&[], "", "any/thing"));
+        assert!(covered(&["."], "src", "src/x") && !covered(&["."], "src", "x"));
+    }
+
+    #[test]
+    fn a_pattern_matches_as_in_an_ignore_file() {
+        assert!(covered(&["*.rs"], "", "src/a.rs") && !covered(&["*.rs"], "", "src/a.txt"));
+        assert!(covered(&["src/*.rs"], "", "src/a.rs") && !covered(&["src/*.rs"], "", "src/deep/a.rs"));
+        assert!(covered(&["src/**/*.rs"], "", "src/very/deep/a.rs"));
+        assert!(covered(&["*.rs"], "src", "src/a.rs") && !covered(&["*.rs"], "src", "lib/a.rs"));
+    }
+
+    #[test]
+    fn what_leads_elsewhere_is_refused() {
+        for word in ["..", "../x", "a/../../x", "/etc", "", "a\nb"] {
+            assert!(pattern(word, Path::new("/project"), Path::new("")).is_err(), "{word:?}");
+        }
+    }
+}

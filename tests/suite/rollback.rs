@@ -1,0 +1,130 @@
+//! Back to a checkpoint, and the trail that this leaves.
+
+mod audit;
+mod contract;
+mod refusing;
+
+use crate::harness::{Project, assert_same};
+use crate::pipeline::workshop::Workshop;
+
+/// A tree with something of every kind.
+fn project() -> Workshop {
+    let shop = Workshop::new();
+    shop.write("src/main.rs", "fn main() {}\n")
+        .write("src/lib.rs", "// lib\n")
+        .write("src/gone.rs", "gone\n");
+    shop
+}
+
+/// Changes it in every way.
+fn wreck(project: &Project) {
+    project
+        .write("src/main.rs", "fn main() { panic!() }\n")
+        .remove("src/gone.rs")
+        .write("src/new/orphan.rs", "orphan\n")
+        .write("notes.txt", "one\r\nanother\n")
+        .write("image.bin", b"\0other\xff")
+        .chmod("tool.sh", 0o700)
+        .remove("docs")
+        .write("docs", "a file now\n")
+        .remove("link")
+        .link("link", "elsewhere")
+        .remove("empty")
+        .mkdir("made");
+}
+
+/// RBK-01.
+#[test]
+fn everything_is_as_it_was() {
+    let project = project();
+    let before = project.picture();
+    let id = project.checkpoint();
+    wreck(&project);
+    let said = project.decree(["rollback", &id]).ok();
+    assert_same(&project.picture(), &before);
+    said.mentions(&[
+        "modify  src/main.rs",
+        "delete  src/gone.rs",
+        "create  src/new/orphan.rs",
+        "verified against",
+    ]);
+}
+
+/// RBK-02.
+#[test]
+fn a_rollback_can_be_rolled_back() {
+    let project = project();
+    let before = project.picture();
+    let id = project.checkpoint();
+    wreck(&project);
+    let wrecked = project.picture();
+    let said = project.decree(["rollback", &id]).ok();
+    let saved =
+        said.err.split('`').find_map(|word| word.strip_prefix("decree rollback ")).unwrap().to_owned();
+    project.decree(["rollback", &saved]).ok();
+    assert_same(&project.picture(), &wrecked);
+    project.decree(["rollback", &id]).ok();
+    assert_same(&project.picture(), &before);
+}
+
+/// RBK-03.
+#[test]
+fn outside_of_its_scope_nothing_is_touched() {
+    let project = project();
+    let before = project.picture();
+    let id = project.checkpoint();
+    wreck(&project);
+    let wrecked = project.picture();
+    project.decree(["rollback", &id, "--scope", "src", "--scope", "*.bin"]).ok();
+    let now = project.picture();
+    let within = |path: &str| path.starts_with("src") || path == "image.bin";
+    for (path, entry) in &now {
+        let path_text = String::from_utf8_lossy(path);
+        let expected = if within(&path_text) { before.get(path) } else { wrecked.get(path) };
+        assert_eq!(Some(entry), expected, "{path_text}");
+    }
+    assert!(project.exists("src/gone.rs") && !project.exists("src/new") && project.exists("made"));
+    // From within a directory, a path is meant from there.
+    project.write("src/lib.rs", "changed\n").write("lib.rs", "mine\n");
+    let src = project.path("src");
+    project.decree(["-C", src.to_str().unwrap(), "rollback", &id, "--scope", "lib.rs"]).ok();
+    assert_eq!(
+        (project.read("src/lib.rs"), project.read("lib.rs")),
+        (b"// lib\n".to_vec(), b"mine\n".to_vec())
+    );
+}
+
+/// RBK-04.
+#[test]
+fn a_dry_run_does_nothing() {
+    let project = project();
+    let id = project.checkpoint();
+    wreck(&project);
+    let wrecked = project.picture();
+    project.decree(["rollback", &id, "--dry-run"]).ok().mentions(&["would be put back", "src/gone.rs"]);
+    assert_same(&project.picture(), &wrecked);
+    assert_eq!(project.names(".decree/checkpoints"), [id]);
+    assert!(!project.exists(".decree/audit.jsonl"));
+}
+
+/// RBK-07.
+#[test]
+fn if_nothing_differs_nothing_is_done() {
+    let project = project();
+    let id = project.checkpoint();
+    project.decree(["rollback", &id]).ok().mentions(&["the tree is as"]);
+    assert_eq!(project.names(".decree/checkpoints"), [id]);
+    assert!(!project.exists(".decree/audit.jsonl"));
+}
+
+/// RBK-01.
+#[test]
+fn the_tree_of_before_a_run_is_a_checkpoint_too() {
+    let shop = Workshop::with("echo changed >notes.txt; echo new >new.txt");
+    shop.spec("1-a", "A\n");
+    let before = shop.picture();
+    shop.process().ok();
+    shop.decree(["rollback", &shop.only_run(), "--reason", "on second thoughts"]).ok();
+    shop.remove("specs/processed-spec.md");
+    assert_same(&shop.picture(), &before);
+}

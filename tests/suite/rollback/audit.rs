@@ -1,0 +1,90 @@
+use std::fs;
+
+use serde_json::Value;
+
+use super::{project, wreck};
+use crate::pipeline::workshop::Workshop;
+
+/// AUD-01.
+#[test]
+fn every_deed_leaves_a_line() {
+    let shop =
+        Workshop::with("case ${spec_file:-} in *2*) echo half >half; exit 1 ;; esac; echo x >work.txt");
+    shop.config("max_retries: 0\n").spec("1-a", "A\n").spec("2-b", "B\n");
+    shop.process().fails(1);
+    let kept = shop.run_of("1-a");
+    shop.decree(["revert", &kept]).ok();
+    shop.decree(["apply", &kept]).ok();
+    shop.decree(["apply", &kept]).ok();
+    let id = shop.checkpoint();
+    shop.write("work.txt", "other\n");
+    shop.decree(["rollback", &id, "--reason", "two\nlines"]).ok();
+    let said = shop.decree_with_env(&["audit", "--format", "json"], &[]).ok();
+    let trail: Value = serde_json::from_slice(&said.out).unwrap();
+    let told: Vec<(&str, &str)> = trail["records"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|record| (record["action"].as_str().unwrap(), record["subject"].as_str().unwrap()))
+        .collect();
+    let failed = shop.run_of("2-b");
+    assert_eq!(told, [("put-back", &failed[..]), ("revert", &kept), ("apply", &kept), ("rollback", &id)]);
+    for record in trail["records"].as_array().unwrap() {
+        assert!(record["at"].as_str().unwrap().ends_with('Z') && !record["who"].as_str().unwrap().is_empty());
+    }
+    assert_eq!(shop.decree(["audit"]).ok().text().lines().count(), 4);
+}
+
+/// AUD-02.
+#[test]
+fn a_trail_that_was_tampered_with_is_told() {
+    let project = project();
+    let id = project.checkpoint();
+    for _ in 0..3 {
+        wreck(&project);
+        project.decree(["rollback", &id]).ok();
+    }
+    let path = project.path(".decree/audit.jsonl");
+    let whole = fs::read_to_string(&path).unwrap();
+    let said = project.decree(["audit", "verify"]).ok();
+    let head = said.line().rsplit(' ').next().unwrap().to_owned();
+    project.decree(["audit", "verify", "--head", &head]).ok();
+    fs::write(&path, whole.replacen(&id, "chk_20200101_000000_000000", 1)).unwrap();
+    project.decree(["audit", "verify"]).fails(4).mentions(&["line 2"]);
+    project.decree(["audit"]).fails(4);
+    let lines: Vec<&str> = whole.lines().collect();
+    fs::write(&path, format!("{}\n", lines[..2].join("\n"))).unwrap();
+    project.decree(["audit", "verify"]).ok();
+    project.decree(["audit", "verify", "--head", &head]).fails(4).mentions(&["cut off at the end"]);
+}
+
+/// AUD-03.
+#[test]
+fn a_line_that_was_cut_off_does_not_end_the_trail() {
+    let project = project();
+    let id = project.checkpoint();
+    for cut in [false, true] {
+        wreck(&project);
+        project.decree(["rollback", &id]).ok();
+        if !cut {
+            let path = project.path(".decree/audit.jsonl");
+            let whole = fs::read(&path).unwrap();
+            fs::write(&path, &whole[..whole.len() - 9]).unwrap();
+        }
+    }
+    project.decree(["audit"]).ok().mentions(&["line 1", "cut off"]);
+}
+
+/// AUD-04.
+#[test]
+fn a_routine_cannot_rewrite_the_trail() {
+    for harm in ["rm .decree/audit.jsonl", "echo forged >.decree/audit.jsonl", ": >.decree/audit.jsonl"] {
+        let shop = Workshop::with(harm);
+        let id = shop.checkpoint();
+        shop.write("notes.txt", "changed\n");
+        shop.decree(["rollback", &id]).ok();
+        let trail = shop.read(".decree/audit.jsonl");
+        shop.spec("1-a", "A\n").process().ok();
+        assert_eq!(shop.read(".decree/audit.jsonl"), trail, "{harm}");
+    }
+}
