@@ -5,7 +5,7 @@ use std::path::Path;
 
 use zip::write::SimpleFileOptions;
 
-use super::{staged, worked};
+use super::{archive, staged, worked};
 use crate::harness::{assert_same, temp_dir};
 
 /// ART-06.
@@ -36,6 +36,29 @@ fn an_archive_that_leads_elsewhere_leads_nowhere() {
     names.sort();
     assert_eq!(names, ["changes.diff", "manifest.json", "result.json"]);
     assert!(!Path::new("/evil").exists() && !there.exists("../evil") && !there.exists("evil"));
+}
+
+/// ART-06.
+#[test]
+fn a_run_that_a_routine_put_into_its_own_is_none() {
+    let (here, there) = worked();
+    let (_dir, target) = staged(&here);
+    let (first, second) = (here.runs()[0].clone(), here.runs()[1].clone());
+    let inner = target.join(format!("runs/{first}/a"));
+    for id in [&second, "2020010101010100-0"] {
+        fs::create_dir_all(inner.join(id)).unwrap();
+        for name in ["changes.diff", "result.json", "manifest.json"] {
+            let forged = target.join(format!("runs/{first}/{name}"));
+            fs::copy(forged, inner.join(id).join(name)).unwrap();
+        }
+    }
+    let zip = target.with_extension("zip");
+    archive(&target, &zip);
+    let said = there.decree(["apply", "--from", zip.to_str().unwrap()]).ok();
+    assert_eq!(said.text().lines().collect::<Vec<_>>(), [&first, &second]);
+    there.decree(["apply", "--all", "--from", zip.to_str().unwrap()]).ok();
+    let diff = |root: &Path| fs::read(root.join(format!("runs/{second}/changes.diff"))).unwrap();
+    assert_eq!(diff(&there.path(".decree")), diff(&target));
 }
 
 /// ART-06.
