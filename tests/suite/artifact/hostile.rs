@@ -86,6 +86,8 @@ fn a_forged_artifact_changes_nothing() {
     let outside = String::from_utf8_lossy(&diff).replace("notes.txt", "../notes.txt");
     forge("changes.diff", Some(outside.as_bytes()));
     forge("changes.diff", Some(&diff[..diff.len() / 2]));
+    // Sound, but of another run.
+    forge("changes.diff", Some(&here.read(format!(".decree/runs/{}/changes.diff", here.runs()[1]))));
     forge("result.json", Some(b"{}"));
     forge("result.json", Some(b"not json"));
     assert!(forge("changes.diff", None).contains("left-out.txt"));
