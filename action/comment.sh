@@ -3,7 +3,7 @@
 # In: DECREE, DECREE_GITHUB_TOKEN, KEY, MODE, ARTIFACT_NAME, ARTIFACT_URL. Out: url.
 set -euo pipefail
 
-arguments=("--mode=$MODE")
+arguments=("--mode=${MODE:-update}")
 [[ -z $KEY ]] || arguments+=("--key=$KEY")
 if [[ -n ${ARTIFACT_URL:-} ]]; then
   arguments+=("--artifact-url=$ARTIFACT_URL" "--artifact-name=$ARTIFACT_NAME")

@@ -19,7 +19,7 @@ fail() {
 [[ $COMMENT != failure ]] || fail "the comment could not be written"
 [[ $PUBLISH != failure ]] || fail "the changes could not be published"
 
-case $FAIL_ON in
+case ${FAIL_ON:-failed} in
   never) ;;
   failed | no-change)
     case $verdict in

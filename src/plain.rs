@@ -63,9 +63,15 @@ pub fn one_line(text: &str) -> String {
         .filter(|part| !part.is_empty())
         .collect::<Vec<_>>()
         .join(" ");
+    no_command(&line)
+}
+
+/// A line that a CI runner does not take for a command: these stand behind blanks at the beginning, or in brackets anywhere.
+pub fn no_command(line: &str) -> String {
     let line = line.replace("##[", "#\u{200b}#[");
-    match line.strip_prefix("::") {
-        Some(rest) => format!(":\u{200b}:{rest}"),
+    let blanks = line.len() - line.trim_start().len();
+    match line[blanks..].strip_prefix("::") {
+        Some(rest) => format!("{}:\u{200b}:{rest}", &line[..blanks]),
         None => line,
     }
 }

@@ -4,7 +4,6 @@
 use std::fs;
 
 use super::source::{Source, StagedRun};
-use crate::checkpoint::patch::parse::Patch;
 use crate::checkpoint::saved::Saved;
 use crate::error::{Error, IoContext, Result};
 use crate::fs::atomic::{self, TEMPORARY};
@@ -34,7 +33,7 @@ fn settle(run: &StagedRun, unfinished: &std::path::Path, place: &std::path::Path
             .hint("left-out.txt in the artifact says why, if it was left out"));
     }
     // It has to prove itself before it gets a name here.
-    Patch::read(&taken.diff_path())?;
+    taken.patch()?;
     if place.exists() {
         let here = Saved::new(run.id.to_string(), place).diff_path();
         let same = fs::read(&here).at("read", &here)?

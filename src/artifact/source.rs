@@ -63,8 +63,10 @@ impl Source {
     pub fn runs(&mut self) -> Result<Vec<StagedRun>> {
         let mut found = BTreeMap::new();
         let mut add = |prefix: PathBuf| {
-            let id = prefix.file_name().and_then(|name| name.to_str()).and_then(MessageId::parse);
-            if let Some(id) = id {
+            let mut ids = prefix.iter().map(|name| name.to_str().and_then(MessageId::parse));
+            let id = ids.next_back().flatten();
+            // What is inside a run was put there by its routine, whatever it looks like.
+            if let Some(id) = id.filter(|_| ids.all(|id| id.is_none())) {
                 found.entry(id.clone()).or_insert(StagedRun { id, prefix });
             }
         };

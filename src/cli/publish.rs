@@ -11,7 +11,8 @@ use super::{Context, Format};
 use crate::checkpoint::quote::{for_people, in_json};
 use crate::error::{Error, Kind, Result};
 use crate::figures::count;
-use crate::github::{Opened, Step};
+use crate::github::event::Event;
+use crate::github::{Environment, Opened, Step};
 use crate::pipeline::Summary;
 use crate::publish::{self, Access, Asking, Commit, Options, Published, Repository, Target, Wish};
 use crate::report::{Limits, markdown};
@@ -101,7 +102,7 @@ pub fn publish(context: &Context, args: &PublishArgs) -> Result<()> {
         false => None,
     };
     let nowhere = repository.branch.is_none() && args.branch.is_none() && !args.pull_request;
-    if args.push && nowhere && variable("GITHUB_HEAD_REF").is_none() {
+    if args.push && nowhere && head_ref()?.is_none() {
         return Err(detached());
     }
     if let Some(asking) = &asking {
@@ -157,7 +158,10 @@ fn deliver(
     if !args.push && asking.is_none() {
         return Ok(());
     }
-    let branch = published.branch.clone().or_else(|| variable("GITHUB_HEAD_REF"));
+    let branch = match &published.branch {
+        Some(branch) => Some(branch.clone()),
+        None => head_ref()?,
+    };
     let branch = branch.ok_or_else(detached)?;
     published.repository.check_branch(&branch)?;
     let tip = published.tip.as_deref().expect("something is published");
@@ -193,6 +197,14 @@ fn tell(context: &Context, published: &Published, dry_run: bool) {
     if matches!(published.target, Target::Branch(_)) && !dry_run {
         ui.note("what is checked out is as it was: the changes are still in the work tree, too");
     }
+}
+
+/// The branch that the checked out pull request comes from. A fork's is in the fork: here its name may be that of any branch,
+/// and what was never reviewed would be pushed onto that.
+fn head_ref() -> Result<Option<String>> {
+    let Some(branch) = variable("GITHUB_HEAD_REF") else { return Ok(None) };
+    let event = Event::read(&Environment::here())?;
+    Ok((!event.is_some_and(|event| event.is_from_fork())).then_some(branch))
 }
 
 /// There is no branch by the name of which to push.

@@ -77,12 +77,16 @@ impl Event {
         pull.or(self.payload["workflow_run"]["head_sha"].as_str())
     }
 
-    fn pull_request(&self) -> Option<Target> {
+    /// Whether its pull request comes from another repository, whose branches are none of this one's.
+    pub fn is_from_fork(&self) -> bool {
         let pull = &self.payload["pull_request"];
-        let number = pull["number"].as_u64()?;
         // A fork that was deleted has no repository any more.
-        let is_fork = pull["head"]["repo"]["full_name"] != pull["base"]["repo"]["full_name"];
-        Some(Target::Pull { number, fork: is_fork && self.name != "pull_request_target" })
+        !pull.is_null() && pull["head"]["repo"]["full_name"] != pull["base"]["repo"]["full_name"]
+    }
+
+    fn pull_request(&self) -> Option<Target> {
+        let number = self.payload["pull_request"]["number"].as_u64()?;
+        Some(Target::Pull { number, fork: self.is_from_fork() && self.name != "pull_request_target" })
     }
 
     fn issue(&self) -> Result<Target> {

@@ -4,6 +4,7 @@ use std::fmt;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::error::{Error, IoContext, Result};
@@ -31,15 +32,26 @@ impl ChainId {
 
     /// Begins a chain: finds the first free id of this second and makes its first run's directory, which is
     /// what keeps another decree from taking the same one. When a second is full, the next one is waited for.
+    ///
+    /// No id is given out twice, also if its directory is gone: that of a message that was rejected is, and its dead letter
+    /// keeps the id.
     pub fn begin(runs: &Path) -> Result<(ChainId, PathBuf)> {
+        static LAST: Mutex<Option<ChainId>> = Mutex::new(None);
+        let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
         fs::create_dir_all(runs).at("create", runs)?;
         for _ in 0..PATIENCE {
             let second = jiff::Timestamp::now().strftime("%Y%m%d%H%M%S").to_string();
             for count in 0..100 {
                 let chain = ChainId(format!("{second}{count:02}"));
+                if last.as_ref().is_some_and(|last| last.0.starts_with(&second) && *last >= chain) {
+                    continue;
+                }
                 let dir = runs.join(MessageId::root(chain.clone()).to_string());
                 match fs::create_dir(&dir) {
-                    Ok(()) => return Ok((chain, dir)),
+                    Ok(()) => {
+                        *last = Some(chain.clone());
+                        return Ok((chain, dir));
+                    }
                     Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                     Err(error) => return Err(error).at("create", &dir),
                 }
@@ -123,6 +135,18 @@ mod tests {
         let runs = tempfile::tempdir().unwrap();
         let ids: std::collections::BTreeSet<_> =
             (0..20).map(|_| ChainId::begin(runs.path()).unwrap().0).collect();
+        assert_eq!(ids.len(), 20);
+    }
+
+    #[test]
+    fn an_id_whose_directory_is_gone_is_not_given_out_again() {
+        let runs = tempfile::tempdir().unwrap();
+        let begin = || {
+            let (chain, dir) = ChainId::begin(runs.path()).unwrap();
+            fs::remove_dir(dir).unwrap();
+            chain
+        };
+        let ids: std::collections::BTreeSet<_> = (0..20).map(|_| begin()).collect();
         assert_eq!(ids.len(), 20);
     }
 }

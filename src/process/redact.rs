@@ -11,11 +11,15 @@ use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 
 use aho_corasick::{AhoCorasick, MatchKind};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 
 /// What stands for a secret.
 const MASK: &[u8] = b"***";
 /// Variables with such names hold secrets.
 const ENDINGS: [&[u8]; 4] = [b"_TOKEN", b"_KEY", b"_SECRET", b"_PASSWORD"];
+/// Those that actions/checkout and decree itself hand to git, as a password.
+const TOKENS: [&str; 2] = ["DECREE_GITHUB_TOKEN", "GITHUB_TOKEN"];
 /// Shorter values are words that may stand anywhere.
 const LEAST: usize = 6;
 /// The same, for a line of a value.
@@ -37,7 +41,7 @@ pub struct Redactor {
 
 impl Redactor {
     /// The secrets of an environment: the values of variables whose names end like those of secrets, each line of such a
-    /// value, and all of these as JSON writes them.
+    /// value, and all of these as JSON writes them; and GitHub's token as it stands in git's settings on a runner.
     pub fn from_environment<'a>(
         variables: impl IntoIterator<Item = (&'a OsString, &'a OsString)>,
     ) -> Redactor {
@@ -45,6 +49,10 @@ impl Redactor {
         for (name, value) in variables {
             if is_secret_name(name) {
                 let value = value.as_bytes();
+                if TOKENS.iter().any(|token| name == token) && value.trim_ascii().len() >= LEAST {
+                    let pair = [b"x-access-token:", value.trim_ascii()].concat();
+                    secrets.insert(STANDARD.encode(pair).into_bytes());
+                }
                 let lines = value.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
                 secrets.extend(lines.filter(|line| line.len() >= LEAST_OF_A_LINE).map(<[u8]>::to_vec));
                 secrets.extend(
@@ -238,6 +246,14 @@ mod tests {
         assert_eq!(redactor.redact("pass\"wo\\rd"), "***");
         assert!(redactor.is_in(&br#"xx12345678"#[..]).unwrap());
         assert!(!redactor.is_in(&b"xx1234567"[..]).unwrap());
+    }
+
+    #[test]
+    fn a_token_is_one_in_gits_settings_too() {
+        let environment = [(OsString::from("GITHUB_TOKEN"), OsString::from("ghs_0123456789"))];
+        let redactor = Redactor::from_environment(environment.iter().map(|(name, value)| (name, value)));
+        let setting = "http.https://github.com/.extraheader=AUTHORIZATION: basic eC1hY2Nlc3MtdG9rZW46Z2hzXzAxMjM0NTY3ODk=";
+        assert_eq!(redactor.redact(setting), "http.https://github.com/.extraheader=AUTHORIZATION: basic ***");
     }
 
     #[test]

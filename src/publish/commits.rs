@@ -93,8 +93,9 @@ impl Builder<'_> {
             if after == tree {
                 continue;
             }
-            let subject = self.repository.git.shown(&subject(chain, self.layout, self.prefix));
-            let text = self.repository.git.shown(&message(chain, &subject));
+            let shown = |text: &str| self.repository.git.shown(text);
+            let subject = subject(chain, self.layout, self.prefix, shown);
+            let text = shown(&message(chain, &subject, shown));
             let files = self.changed(&tree, &after)?;
             let sha = match self.dry_run {
                 true => None,

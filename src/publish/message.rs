@@ -20,25 +20,25 @@ const SUBJECT: usize = 72;
 /// How much of a follow-up's name is told.
 const NAME: usize = 60;
 
-/// The first line: `<prefix><name>: <heading>`.
-pub fn subject(chain: &Chain, layout: &Layout, prefix: &str) -> String {
+/// The first line: `<prefix><name>: <heading>`. Secrets go before it is cut: the beginning of one would not be known for it.
+pub fn subject(chain: &Chain, layout: &Layout, prefix: &str, shown: impl Fn(&str) -> String) -> String {
     let name = one_line(&chain.first().result.story.name);
     let text = match heading(chain, layout) {
         Some(heading) => format!("{prefix}{name}: {heading}"),
         None => format!("{prefix}{name}"),
     };
-    shortened(&one_line(&text), SUBJECT)
+    shortened(&shown(&one_line(&text)), SUBJECT)
 }
 
 /// The whole message.
-pub fn message(chain: &Chain, subject: &str) -> String {
+pub fn message(chain: &Chain, subject: &str, shown: impl Fn(&str) -> String) -> String {
     let mut text = format!("{subject}\n\n");
     match &chain.runs[..] {
         [run] => text.push_str(&format!("Carried out by decree: {}.\n", told(run))),
         runs => {
             text.push_str(&format!("Carried out by decree in {}:\n\n", count(runs.len(), "run")));
             for run in runs {
-                let name = shortened(&one_line(&run.result.story.name), NAME);
+                let name = shortened(&shown(&one_line(&run.result.story.name)), NAME);
                 text.push_str(&format!("- {name}: {}\n", told(run)));
             }
         }

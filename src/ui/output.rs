@@ -1,11 +1,14 @@
 //! The two streams: data to standard output, everything else to standard error.
 
+use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
 
 use console::Style;
 
 use super::progress::Bar;
 use crate::error::{Error, Result};
+use crate::github::in_actions;
+use crate::plain::no_command;
 
 /// When to use colours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -128,6 +131,11 @@ impl Ui {
     }
 
     fn say(&self, text: &str) {
+        // There are names of files and words of other programs in it.
+        let text = match in_actions() {
+            true => Cow::Owned(text.split('\n').map(no_command).collect::<Vec<_>>().join("\n")),
+            false => Cow::Borrowed(text),
+        };
         let _ = writeln!(io::stderr().lock(), "{text}");
     }
 }

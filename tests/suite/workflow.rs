@@ -93,6 +93,36 @@ fn outputs_tell_verdict_counts_runs_and_the_summary() {
     assert_eq!(outputs(&shop)["verdict"], "nothing");
 }
 
+/// WFL-02.
+#[test]
+fn a_spec_that_could_not_be_tried_shares_its_id_with_no_other() {
+    let shop = Workshop::with("echo x >>work.txt");
+    shop.spec("1-a", "---\nroutine: nobody\n---\nA\n")
+        .spec("2-b", "---\nroutine: nobody\n---\nB\n")
+        .spec("3-c", "C\n");
+    in_actions(&shop, &["process"]).fails(1);
+    let found = outputs(&shop);
+    let ids: Vec<&str> = found["failed-runs"].split(' ').chain(found["kept-runs"].split(' ')).collect();
+    assert_eq!(ids.len(), 3);
+    assert!(ids[0] < ids[1] && ids[1] < ids[2], "{ids:?}");
+}
+
+/// WFL-09.
+#[test]
+fn names_of_files_in_an_error_give_no_commands() {
+    let names = ["::error title=forged::x", "##[error]y", "plain"];
+    let shop = Workshop::with(&names.map(|name| format!("echo run >'{name}'\n")).concat());
+    shop.spec("1-a", "A\n");
+    in_actions(&shop, &["process"]).ok();
+    for name in names {
+        shop.write(name, "a person\n");
+    }
+    let said = in_actions(&shop, &["revert", &shop.run_of("1-a")]).fails(1);
+    assert_has(&said.err, &["title=forged::x", "[error]y", "\n  plain"]);
+    assert!(!said.err.lines().any(|line| line.trim_start().starts_with("::")), "{}", said.err);
+    assert!(!said.err.contains("##["), "{}", said.err);
+}
+
 /// WFL-03.
 #[test]
 fn the_step_summary_shows_the_report_and_stays_within_its_limit() {

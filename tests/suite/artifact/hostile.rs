@@ -5,7 +5,7 @@ use std::path::Path;
 
 use zip::write::SimpleFileOptions;
 
-use super::{staged, worked};
+use super::{archive, staged, worked};
 use crate::harness::{assert_same, temp_dir};
 
 /// ART-06.
@@ -40,6 +40,29 @@ fn an_archive_that_leads_elsewhere_leads_nowhere() {
 
 /// ART-06.
 #[test]
+fn a_run_that_a_routine_put_into_its_own_is_none() {
+    let (here, there) = worked();
+    let (_dir, target) = staged(&here);
+    let (first, second) = (here.runs()[0].clone(), here.runs()[1].clone());
+    let inner = target.join(format!("runs/{first}/a"));
+    for id in [&second, "2020010101010100-0"] {
+        fs::create_dir_all(inner.join(id)).unwrap();
+        for name in ["changes.diff", "result.json", "manifest.json"] {
+            let forged = target.join(format!("runs/{first}/{name}"));
+            fs::copy(forged, inner.join(id).join(name)).unwrap();
+        }
+    }
+    let zip = target.with_extension("zip");
+    archive(&target, &zip);
+    let said = there.decree(["apply", "--from", zip.to_str().unwrap()]).ok();
+    assert_eq!(said.text().lines().collect::<Vec<_>>(), [&first, &second]);
+    there.decree(["apply", "--all", "--from", zip.to_str().unwrap()]).ok();
+    let diff = |root: &Path| fs::read(root.join(format!("runs/{second}/changes.diff"))).unwrap();
+    assert_eq!(diff(&there.path(".decree")), diff(&target));
+}
+
+/// ART-06.
+#[test]
 fn a_forged_artifact_changes_nothing() {
     let (here, there) = worked();
     let id = here.runs()[0].clone();
@@ -63,6 +86,8 @@ fn a_forged_artifact_changes_nothing() {
     let outside = String::from_utf8_lossy(&diff).replace("notes.txt", "../notes.txt");
     forge("changes.diff", Some(outside.as_bytes()));
     forge("changes.diff", Some(&diff[..diff.len() / 2]));
+    // Sound, but of another run.
+    forge("changes.diff", Some(&here.read(format!(".decree/runs/{}/changes.diff", here.runs()[1]))));
     forge("result.json", Some(b"{}"));
     forge("result.json", Some(b"not json"));
     assert!(forge("changes.diff", None).contains("left-out.txt"));

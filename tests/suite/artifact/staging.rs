@@ -37,6 +37,23 @@ fn an_artifact_holds_reports_and_runs() {
 
 /// ART-02.
 #[test]
+fn a_secret_that_is_a_word_of_ours_spoils_no_report() {
+    let shop = Workshop::with("echo work >work.txt");
+    shop.spec("01-x", "Do\n");
+    shop.process().ok();
+    for word in ["messages", "success", "verdict", "testsuite"] {
+        let dir = temp_dir();
+        let target = dir.path().join("artifact");
+        shop.decree_with_env(&["stage", target.to_str().unwrap()], &[("CACHE_KEY", word)]).ok();
+        let text = |name: &str| fs::read_to_string(target.join(name)).unwrap();
+        let summary: serde_json::Value = serde_json::from_str(&text("summary.json")).unwrap();
+        assert_eq!(summary["messages"][0]["verdict"], "success", "{word}");
+        assert!(text("junit.xml").contains("<testsuite"), "{word}");
+    }
+}
+
+/// ART-02.
+#[test]
 fn a_secret_is_in_no_staged_file() {
     let shop = Workshop::with(
         r#"

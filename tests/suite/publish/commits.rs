@@ -202,6 +202,18 @@ fn foreign_text_forges_no_trailers_and_no_long_subjects() {
     repo.is_clean();
 }
 
+/// PUB-08.
+#[test]
+fn no_part_of_a_secret_is_in_a_subject_that_was_cut() {
+    let secret = format!("sk-{}", "0123456789".repeat(6));
+    let heading = format!("# Use {secret}\n");
+    let repo = Repo::with(ADDS, &[("01-a", &heading)]);
+    repo.process().ok();
+    let said = repo.publish_with(&[], &[("SAMPLE_API_KEY", &secret)]).ok();
+    assert_eq!(repo.subjects(), ["01-a: Use ***"]);
+    assert!(!said.text().contains("012345"), "{}", said.text());
+}
+
 /// PUB-31. A program that stands in for gpg.
 #[test]
 fn commits_are_signed_if_git_is_told_to() {

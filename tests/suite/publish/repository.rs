@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::PathBuf;
 
+use serde_json::json;
+
 use super::{Repo, VARIABLES, git_in};
 use crate::harness::said;
 use crate::pipeline::workshop::Workshop;
@@ -84,6 +86,29 @@ fn a_detached_head_takes_commits_and_a_push_needs_a_branch() {
     let answer: serde_json::Value = serde_json::from_slice(&said.out).unwrap();
     assert_eq!((&answer["branch"], &answer["pushed"]), (&"topic".into(), &true.into()));
     assert_eq!(remote.tip("topic"), repo.says(["rev-parse", "HEAD"]));
+}
+
+/// PUB-24.
+#[test]
+fn a_forks_branch_is_not_the_branch_of_that_name_here() {
+    let repo = Repo::with("echo run >>notes.txt", &[("01-a", "# A\n")]);
+    let remote = super::pushing::Remote::of(&repo);
+    let main = remote.tip("main");
+    repo.git(["checkout", "-q", "--detach"]).ok();
+    repo.process().ok();
+    for head in [json!({"full_name": "guest/repo"}), json!(null)] {
+        let pull = json!({"number": 7, "head": {"ref": "main", "repo": head}, "base": {"ref": "main", "repo": {"full_name": "octo/repo"}}});
+        repo.write(".decree/event.json", json!({ "pull_request": pull }).to_string());
+        let event = repo.path(".decree/event.json").display().to_string();
+        let variables = [
+            ("GITHUB_EVENT_NAME", "pull_request_target"),
+            ("GITHUB_EVENT_PATH", event.as_str()),
+            ("GITHUB_HEAD_REF", "main"),
+        ];
+        let before = repo.state();
+        repo.publish_with(&["--push"], &variables).fails(2).mentions(&["detached", "--branch"]);
+        assert_eq!((repo.state(), remote.tip("main")), (before, main.clone()));
+    }
 }
 
 /// PUB-25.
