@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
@@ -122,7 +122,9 @@ pub fn publish(context: &Context, args: &PublishArgs) -> Result<()> {
     tell(context, &published, args.dry_run);
     let mut delivered = Delivered::default();
     let result = match !args.dry_run && published.is_something() {
-        true => deliver(context, args, &published, asking.as_ref(), &mut delivered),
+        true => {
+            deliver(context, args, &published, asking.as_ref(), &project.layout.scratch(), &mut delivered)
+        }
         false => Ok(()),
     };
     // What was done is told even if what follows failed.
@@ -153,6 +155,7 @@ fn deliver(
     args: &PublishArgs,
     published: &Published,
     asking: Option<&Asking>,
+    scratch: &Path,
     delivered: &mut Delivered,
 ) -> Result<()> {
     if !args.push && asking.is_none() {
@@ -165,7 +168,8 @@ fn deliver(
     let branch = branch.ok_or_else(detached)?;
     published.repository.check_branch(&branch)?;
     let tip = published.tip.as_deref().expect("something is published");
-    publish::push(&published.repository, &Access::from_environment(variable), &args.remote, tip, &branch)?;
+    let access = Access::from_environment(variable);
+    publish::push(&published.repository, &access, scratch, &args.remote, tip, &branch)?;
     context.ui.note(&format!("pushed {branch} to {}", args.remote));
     delivered.pushed = Some(branch.clone());
     let Some(asking) = asking else { return Ok(()) };

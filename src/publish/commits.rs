@@ -179,6 +179,13 @@ impl Builder<'_> {
         let there: Vec<(&TreePath, &Net<'_>)> =
             net.iter().filter(|(_, net)| net.after.is_some()).map(|(path, net)| (*path, net)).collect();
         tree.write_after(self.workspace.store(), &there)?;
+        let secrets = tree.secrets(self.repository.git.redactor(), &there)?;
+        if !secrets.is_empty() {
+            return Err(Error::failed("what was processed holds a secret of the environment, and is not committed")
+                .details(secrets, 20)
+                .detail("nothing was done")
+                .hint("`decree revert` undoes the run; if it is no secret, commit it yourself, or do not hand the variable on"));
+        }
         let gone = net.iter().filter(|(_, net)| net.after.is_none());
         index.remove(&gone.map(|(path, _)| self.repository.inside(path)).collect::<Vec<_>>())?;
         let names: Vec<Vec<u8>> = there.iter().map(|(path, _)| self.repository.inside(path)).collect();

@@ -20,6 +20,7 @@ use crate::checkpoint::store::Store;
 use crate::error::{Error, IoContext, Result};
 use crate::fs::random_hex;
 use crate::interrupt;
+use crate::process::redact::Redactor;
 
 /// A directory for work in progress; gone when it goes out of scope, and after a `kill -9` with the next lock.
 pub struct Scratch(PathBuf);
@@ -85,6 +86,29 @@ impl Tree {
                 rebuild(&net.record.forth, Direction::Forth, &diff, &mut source, &mut out)
             })
         })
+    }
+
+    /// Which of these hold a secret of the environment: in their content, their name, or as what a link leads to.
+    pub fn secrets(&self, redactor: &Redactor, paths: &[(&TreePath, &Net<'_>)]) -> Result<Vec<String>> {
+        let held = |path: &TreePath| -> io::Result<bool> {
+            let target = path.below(&self.root);
+            if redactor.is_in(path.as_bytes())? {
+                return Ok(true);
+            }
+            match fs::symlink_metadata(&target)?.file_type() {
+                kind if kind.is_symlink() => redactor.is_in(fs::read_link(&target)?.as_os_str().as_bytes()),
+                kind if kind.is_file() => redactor.is_in(File::open(&target)?),
+                _ => Ok(false),
+            }
+        };
+        let found: Vec<Option<String>> = paths
+            .par_iter()
+            .map(|(path, _)| {
+                let target = path.below(&self.root);
+                Ok(held(path).at("read", &target)?.then(|| redactor.redact(&path.to_string()).into_owned()))
+            })
+            .collect::<Result<_>>()?;
+        Ok(found.into_iter().flatten().collect())
     }
 
     /// Git has taken it all.

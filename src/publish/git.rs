@@ -64,6 +64,7 @@ pub struct Call<'g> {
     git: &'g Git,
     args: Vec<OsString>,
     directory: Option<PathBuf>,
+    elsewhere: bool,
     variables: Vec<(OsString, OsString)>,
     input: Vec<u8>,
 }
@@ -121,6 +122,7 @@ impl Git {
             git: self,
             args: args.into_iter().map(Into::into).collect(),
             directory: None,
+            elsewhere: false,
             variables: Vec::new(),
             input: Vec::new(),
         }
@@ -134,6 +136,11 @@ impl Git {
             How::Exited(1) => Ok(None),
             _ => Err(answer.into_error()),
         }
+    }
+
+    /// What knows the secrets of the environment.
+    pub fn redactor(&self) -> &Redactor {
+        &self.redactor
     }
 
     /// Text that may be shown.
@@ -154,6 +161,12 @@ impl Call<'_> {
         self
     }
 
+    /// In another repository, a bare one.
+    pub fn in_bare(mut self, bare: &Path) -> Self {
+        self.elsewhere = true;
+        self.directory(bare).variable("GIT_DIR", bare)
+    }
+
     /// Adds a variable.
     pub fn variable(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
         self.variables.push((name.into(), value.into()));
@@ -170,12 +183,16 @@ impl Call<'_> {
     pub fn run(self) -> Result<Answer> {
         let git = self.git;
         let command = self.args.first().map_or_else(String::new, |arg| arg.to_string_lossy().into_owned());
+        let mut environment = git.environment.clone();
+        if self.elsewhere {
+            environment.remove(OsStr::new("GIT_WORK_TREE"));
+        }
         let mut exec = Exec::new("git")
             .args(["--no-pager"])
             .args(SETTINGS.iter().flat_map(|setting| ["-c", setting]))
             .args(self.args)
             .directory(self.directory.unwrap_or_else(|| git.directory.clone()))
-            .environment(git.environment.clone())
+            .environment(environment)
             .input(self.input)
             .capture_stdout(LONGEST);
         for (name, value) in self.variables {

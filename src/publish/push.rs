@@ -1,12 +1,17 @@
 //! Pushing: plainly, never by force.
 
 use std::ffi::OsString;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
+use super::content::Scratch;
 use super::repository::Repository;
-use crate::error::{Error, Result};
+use crate::error::{Error, IoContext, Result};
+use crate::fs::atomic;
 
 /// Where GitHub is, unless the runner says otherwise.
 const GITHUB: &str = "https://github.com";
@@ -34,15 +39,15 @@ impl Access {
         self.token.as_ref().map(|token| STANDARD.encode(format!("x-access-token:{token}")))
     }
 
-    /// Variables that let git speak to the server of this URL, and to no other.
-    fn variables(&self, repository: &Repository, url: &str) -> Result<Vec<(OsString, OsString)>> {
+    /// Variables that let git speak to the server of this URL, and to no other; none if it needs none of ours.
+    fn variables(&self, repository: &Repository, url: &str) -> Result<Option<Vec<(OsString, OsString)>>> {
         let server = self.server.as_deref().unwrap_or(GITHUB).trim_end_matches('/');
         let (Some(basic), true) = (self.basic(), is_below(url, server)) else {
-            return Ok(Vec::new());
+            return Ok(None);
         };
         // Who configured a header (as actions/checkout does) wants that one; two are refused by the server.
         if repository.git.config(&["--get-urlmatch", "http.extraheader", url])?.is_some() {
-            return Ok(Vec::new());
+            return Ok(None);
         }
         let settings = [
             (format!("http.{server}/.extraheader"), format!("AUTHORIZATION: basic {basic}")),
@@ -58,7 +63,9 @@ impl Access {
             variables.push((format!("GIT_CONFIG_KEY_{number}").into(), key.into()));
             variables.push((format!("GIT_CONFIG_VALUE_{number}").into(), value.into()));
         }
-        Ok(variables)
+        // The user's own settings are a file that a routine can write.
+        variables.push(("GIT_CONFIG_GLOBAL".into(), "/dev/null".into()));
+        Ok(Some(variables))
     }
 }
 
@@ -67,24 +74,56 @@ fn is_below(url: &str, server: &str) -> bool {
     server.starts_with("https://") && url.strip_prefix(server).is_some_and(|rest| rest.starts_with('/'))
 }
 
-/// Pushes a commit to a branch of a remote.
+/// A repository with the objects of another and none of its settings: a routine may have written those, and a proxy
+/// that is named there would be told the token.
+fn bare(repository: &Repository, scratch: &Scratch) -> Result<PathBuf> {
+    let git = &repository.git;
+    let path = |name: &str| git.call(["rev-parse", "--path-format=absolute", "--git-path", name]).ok();
+    let format = git.call(["rev-parse", "--show-object-format"]).line()?;
+    let bare = scratch.path("bare");
+    let format = format!("--object-format={format}");
+    fs::create_dir(&bare).at("create", &bare)?;
+    git.call(["init", "--quiet", "--bare", "--template=", &format]).in_bare(&bare).ok()?;
+    let info = bare.join("objects/info");
+    fs::create_dir_all(&info).at("create", &info)?;
+    let objects = path("objects")?.path();
+    atomic::write(&info.join("alternates"), &[objects.as_os_str().as_bytes(), b"\n"].concat())?;
+    let shallow = path("shallow")?.path();
+    if shallow.exists() {
+        fs::copy(&shallow, bare.join("shallow")).at("copy", &shallow)?;
+    }
+    Ok(bare)
+}
+
+/// Pushes a commit to a branch of a remote. `scratch` is a directory for work in progress.
 pub fn push(
     repository: &Repository,
     access: &Access,
+    scratch: &Path,
     remote: &str,
     commit: &str,
     branch: &str,
 ) -> Result<()> {
     let url = repository.git.call(["remote", "get-url", "--push", "--", remote]).run()?;
     // A remote may be named by its URL.
-    let url = if url.is_ok() { url.line() } else { remote.to_owned() };
+    let named = url.is_ok();
+    let url = if named { url.line() } else { remote.to_owned() };
     let refspec = format!("{commit}:refs/heads/{branch}");
-    let mut call = repository.git.call(["push", "--no-follow-tags", "--", remote, &refspec]);
-    for (name, value) in access.variables(repository, &url)? {
-        call = call.variable(name, value);
-    }
-    let answer = call.run()?;
+    let answer = match access.variables(repository, &url)? {
+        None => repository.git.call(["push", "--no-follow-tags", "--", remote, &refspec]).run()?,
+        Some(variables) => {
+            let scratch = Scratch::new(scratch)?;
+            let bare = bare(repository, &scratch)?;
+            let call = repository.git.call(["push", "--no-follow-tags", "--", &url, &refspec]).in_bare(&bare);
+            variables.into_iter().fold(call, |call, (name, value)| call.variable(name, value)).run()?
+        }
+    };
     if answer.is_ok() {
+        if named {
+            // Known already if git itself pushed; that it is not noted is no harm.
+            let tracking = format!("refs/remotes/{remote}/{branch}");
+            let _ = repository.git.call(["update-ref", &tracking, commit]).run();
+        }
         return Ok(());
     }
     let behind = ["(fetch first)", "(non-fast-forward)", "(stale info)"];

@@ -90,7 +90,8 @@ fn in_github_actions_a_routines_output_gives_no_commands() {
                     fence = Some(word.to_owned());
                     fences.push(word.to_owned());
                 }
-                let own = ["::group::", "::endgroup::", "::stop-commands::"];
+                let own =
+                    ["::group::", "::endgroup::", "::stop-commands::", "::error title=decree%3A x::failed"];
                 assert!(!line.starts_with("::") || own.iter().any(|word| line.starts_with(word)), "{line}");
             }
             Some(word) if line == format!("::{word}::") => fence = None,

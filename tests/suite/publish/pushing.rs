@@ -1,7 +1,10 @@
 //! Pushing to a bare repository.
 
 use std::fs;
+use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::{Repo, git_in};
 use crate::harness::temp_dir;
@@ -149,4 +152,40 @@ fn a_token_goes_to_its_server_only_and_is_never_shown() {
     assert!(!publish("https://github.com/o/r.git").contains(basic));
     let all = fs::read_to_string(format!("{}.all", env.display())).unwrap();
     assert!(!all.contains("ghs_"), "no git ever has the token itself");
+}
+
+/// PUB-28. A proxy that the repository's settings name, and the server itself, both only count who calls.
+#[test]
+fn no_setting_that_a_routine_left_leads_the_token_elsewhere() {
+    let repo = Repo::with("echo run >>notes.txt", &[("01-a", "# A\n")]);
+    repo.process().ok();
+    let listen = || {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let calls = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&calls);
+        std::thread::spawn(move || {
+            for call in listener.incoming() {
+                counted.fetch_add(1, Ordering::SeqCst);
+                drop(call);
+            }
+        });
+        (address, calls)
+    };
+    let ((server, asked), (proxy, misled)) = (listen(), listen());
+    let (server, proxy) = (format!("https://{server}"), format!("http://{proxy}"));
+    for key in ["http.proxy".to_owned(), format!("http.{server}/.proxy"), "remote.origin.proxy".to_owned()] {
+        repo.git(["config", &key, &proxy]).ok();
+    }
+    repo.git(["config", "http.sslVerify", "false"]).ok();
+    repo.git(["config", "remote.origin.url", &format!("{server}/o/r.git")]).ok();
+    let home = temp_dir();
+    fs::write(home.path().join(".gitconfig"), format!("[http]\n\tproxy = {proxy}\n")).unwrap();
+    let variables = [
+        ("GITHUB_SERVER_URL", server.as_str()),
+        ("GITHUB_TOKEN", "ghs_0123456789"),
+        ("HOME", home.path().to_str().unwrap()),
+    ];
+    repo.publish_with(&["--push"], &variables).fails(1).mentions(&["cannot push"]);
+    assert_eq!((asked.load(Ordering::SeqCst) > 0, misled.load(Ordering::SeqCst)), (true, 0));
 }

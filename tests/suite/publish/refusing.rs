@@ -297,3 +297,25 @@ fn it_takes_the_projects_lock() {
     child.wait().unwrap();
     said.fails(5);
 }
+
+/// PUB-33.
+#[test]
+fn a_secret_is_not_committed() {
+    for harm in [
+        "echo \"key=$A_KEY\" >notes.txt",
+        "echo x >\"$A_KEY\"",
+        "ln -s \"$A_KEY\" leads",
+        "printf '\\0%s' \"$A_KEY\" >image.bin",
+    ] {
+        let repo = Repo::with(harm, &[("01-a", "# A\n")]);
+        let secret = [("A_KEY", "sk-live-0123456789")];
+        repo.decree_with_env(&["process"], &secret).ok();
+        let before = repo.state();
+        let said = repo.publish_with(&[], &secret).fails(1).mentions(&["holds a secret", "nothing was done"]);
+        assert!(!said.err.contains("sk-live"), "{}", said.err);
+        assert_eq!(repo.state(), before, "{harm}");
+        repo.is_sound();
+        // Where it is no secret, it is content like any other.
+        repo.publish(&[]).ok();
+    }
+}
