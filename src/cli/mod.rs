@@ -7,6 +7,7 @@ mod comment;
 mod demo;
 mod diff;
 mod doctor;
+mod guard;
 mod init;
 mod log;
 mod process;
@@ -72,6 +73,7 @@ enum Command {
     Diff(diff::DiffArgs),
     Revert(revert::RevertArgs),
     Rollback(rollback::RollbackArgs),
+    Guard(guard::GuardArgs),
     Audit(audit::AuditArgs),
     Apply(apply::ApplyArgs),
     Doctor(doctor::DoctorArgs),
@@ -162,6 +164,7 @@ pub fn run(cli: Cli) -> u8 {
         Command::Diff(args) => diff::diff(&context, &args).map(|()| 0),
         Command::Revert(args) => revert::revert(&context, &args).map(|()| 0),
         Command::Rollback(args) => rollback::rollback(&context, &args).map(|()| 0),
+        Command::Guard(args) => guard::guard(&context, &args),
         Command::Audit(args) => audit::audit(&context, &args).map(|()| 0),
         Command::Apply(args) => apply::apply(&context, &args).map(|()| 0),
         Command::Doctor(args) => doctor::doctor(&context, &args),

@@ -10,6 +10,7 @@
 //! ```
 //!
 //! - [`Exec`]: a program to run, and [`Exec::run`], which streams its output and tells how it [`Ended`]
+//! - [`attended`]: a program that has decree's own terminal
 //! - [`supervisor`]: the small process between decree and the program
 //! - [`table`]: the process table, as `/proc` tells it
 //! - [`strays`]: what falls to decree when a supervisor was killed
@@ -22,6 +23,7 @@
 //! counted in [`Ended::survivors`]; and what a program has somebody else start (`docker run -d`, `systemd-run`, `at`),
 //! which was never below it.
 
+pub mod attended;
 pub mod environment;
 mod exec;
 pub mod leftovers;

@@ -2,6 +2,7 @@
 
 mod audit;
 mod contract;
+mod guard;
 mod refusing;
 
 use crate::harness::{Project, assert_same};

@@ -1,0 +1,114 @@
+//! `decree guard`
+
+use std::ffi::OsString;
+use std::process::Command;
+
+use super::Context;
+use super::work::Workshop;
+use crate::error::{Error, Kind, Result};
+use crate::figures::count;
+use crate::history::rollback::{Wish, rollback};
+use crate::history::{self, About, Found, Scope};
+use crate::interrupt;
+use crate::plain::{cut, one_line};
+use crate::process::attended::attend;
+
+/// Save the tree, run a command, and put the tree back if it fails
+///
+/// The command has the terminal, input and output of decree, and its exit code is decree's. With --verify, a second command has to
+/// be content as well. If either fails, or decree is asked to stop, everything that changed is put back to the checkpoint and
+/// verified; what the command had done stays saved as a checkpoint of its own. Exit code 4: the tree could not be put back.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  decree guard -- npm update\n  decree guard --verify 'cargo test' -- cargo fix --allow-dirty\n  decree guard --scope migrations --reason 'schema 12' -- ./migrate.sh"
+)]
+pub struct GuardArgs {
+    /// A shell command that has to succeed afterwards
+    #[arg(long, value_name = "COMMAND")]
+    verify: Option<String>,
+
+    /// Put back only this path and what is below it, or what matches this pattern (may be given more than once)
+    #[arg(long, value_name = "PATH|GLOB")]
+    scope: Vec<String>,
+
+    /// Why, for those who come later
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+
+    /// What to run
+    #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+pub fn guard(context: &Context, args: &GuardArgs) -> Result<u8> {
+    let shop = Workshop::open(context, "guard")?;
+    let layout = &shop.project.layout;
+    let scope = Scope::typed(&args.scope, layout.root(), &context.directory)?;
+    let words: Vec<_> = args.command.iter().map(|word| word.to_string_lossy()).collect();
+    let what = cut(&one_line(&words.join(" ")), 200).to_owned();
+    let about = About {
+        reason: Some(args.reason.clone().unwrap_or_else(|| format!("before `{what}`"))),
+        scope: scope.clone(),
+        lifetime: None,
+    };
+    let progress = context.ui.progress();
+    let (record, saved, manifest) =
+        history::create(&shop.workspace, &layout.checkpoints(), about, &progress)?;
+    for warning in manifest.coverage.warnings() {
+        context.ui.warn(&warning);
+    }
+    drop(manifest);
+    let code = run(context, args, &what)?;
+    // Whoever asked to stop wants the tree back as well, and that has to be finished.
+    let asked = interrupt::asked();
+    let _shield = interrupt::shield();
+    if code == 0 && asked.is_none() {
+        context.ui.note(&format!("kept; `decree rollback {}` is the way back", record.id));
+        return Ok(0);
+    }
+    let why = match asked {
+        Some(_) => format!("`{what}` was interrupted"),
+        None => format!("`{what}` failed with {code}"),
+    };
+    let wish = Wish { scope, reason: Some(why.clone()), dry_run: false };
+    let done = rollback(&shop.workspace, layout, &Found::Checkpoint(saved), &wish, &progress)?;
+    let (undone, held) = (done.changes.len(), count(done.held, "path"));
+    context.ui.note(&format!(
+        "{why}; {} put back, {held} verified against {}",
+        count(undone, "path"),
+        record.id
+    ));
+    if let Some(present) = done.saved {
+        context.ui.note(&format!("what it had done is saved: `decree rollback {present}` brings it back"));
+    }
+    match asked {
+        Some(signal) => {
+            Err(Error::new(Kind::Interrupted { signal }, "interrupted").detail("the tree is as it was"))
+        }
+        None => Ok(code),
+    }
+}
+
+/// The command, then what verifies it. Returns the first exit code that is not 0.
+fn run(context: &Context, args: &GuardArgs, what: &str) -> Result<u8> {
+    let mut command = Command::new(&args.command[0]);
+    command.args(&args.command[1..]).current_dir(&context.directory);
+    let code = match attend(&mut command) {
+        Ok(code) => code,
+        // As a shell has it.
+        Err(error) => {
+            context.ui.error(&Error::failed(format!("cannot run `{what}`")).caused_by(error));
+            127
+        }
+    };
+    let Some(verify) = args.verify.as_ref().filter(|_| code == 0 && interrupt::asked().is_none()) else {
+        return Ok(code);
+    };
+    let mut command = Command::new("bash");
+    command.args(["-c", verify]).current_dir(&context.directory);
+    let code = attend(&mut command).map_err(|error| Error::failed("cannot run bash").caused_by(error))?;
+    if code != 0 {
+        context.ui.note(&format!("`{}` was not content: {code}", one_line(verify)));
+    }
+    Ok(code)
+}

@@ -1,0 +1,92 @@
+use std::process::Stdio;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::project;
+use crate::harness::{assert_same, wait_for};
+
+/// GRD-01.
+#[test]
+fn what_a_command_did_stays_if_it_succeeds() {
+    let project = project();
+    let said = project.decree_fed(
+        &[
+            "guard",
+            "--verify",
+            "grep -q new notes.txt",
+            "--",
+            "bash",
+            "-c",
+            "cat >notes.txt; echo to stdout; echo to stderr >&2; pwd",
+        ],
+        "new text\n",
+    );
+    assert_eq!(said.code, 0, "{}", said.err);
+    assert_eq!(project.read("notes.txt"), b"new text\n");
+    let root = project.root().canonicalize().unwrap();
+    assert_eq!(said.text(), format!("to stdout\n{}\n", root.display()));
+    assert!(
+        said.err.contains("to stderr\n") && said.err.contains("kept; `decree rollback chk_"),
+        "{}",
+        said.err
+    );
+    project.decree(["guard"]).fails(2);
+}
+
+/// GRD-02.
+#[test]
+fn what_a_command_did_is_put_back_if_it_fails() {
+    let harm = "echo x >notes.txt; rm -r docs src; mkdir new; echo y >new/file; chmod 600 tool.sh";
+    let project = project();
+    let before = project.picture();
+    for (verify, script, code) in [
+        (None, format!("{harm}; exit 7"), 7),
+        (None, format!("{harm}; kill -9 $$"), 137),
+        (Some("exit 3"), harm.to_owned(), 3),
+        (None, format!("{harm}; (sleep 0.3; echo late >late.txt) & exit 9"), 9),
+    ] {
+        let verify = verify.map_or_else(Vec::new, |verify| vec!["--verify", verify]);
+        let args = [&["guard"], &verify[..], &["--", "bash", "-c", &script]].concat();
+        let said = project.decree(args).fails(code);
+        assert_same(&project.picture(), &before);
+        said.mentions(&["put back", "verified against", "what it had done is saved"]);
+    }
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    assert_same(&project.picture(), &before);
+    project.decree(["guard", "--", "no-such-program-anywhere"]).fails(127).mentions(&["cannot run"]);
+    let trail = project.decree(["audit"]).ok().text();
+    assert_eq!(trail.lines().count(), 4, "{trail}");
+}
+
+/// GRD-03.
+#[test]
+fn a_signal_puts_the_tree_back() {
+    for (signal, code, script) in [
+        (Signal::TERM, 143, "echo x >notes.txt; echo yes >.decree/begun; sleep 60"),
+        (Signal::INT, 130, "trap '' TERM; echo x >notes.txt; echo yes >.decree/begun; sleep 60; sleep 60"),
+    ] {
+        let project = project();
+        let before = project.picture();
+        let mut child = project
+            .command()
+            .args(["guard", "--", "bash", "-c", script])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        wait_for(&project.path(".decree/begun"));
+        kill_process(Pid::from_child(&child), signal).unwrap();
+        assert_eq!(child.wait().unwrap().code(), Some(code));
+        assert_same(&project.picture(), &before);
+    }
+}
+
+/// GRD-04.
+#[test]
+fn only_the_scope_is_put_back() {
+    let project = project();
+    let script = "echo x >src/main.rs; echo y >notes.txt; exit 1";
+    project.decree(["guard", "--scope", "src", "--", "bash", "-c", script]).fails(1);
+    assert_eq!(project.read("src/main.rs"), b"fn main() {}\n");
+    assert_eq!(project.read("notes.txt"), b"y\n");
+}
