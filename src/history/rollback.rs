@@ -81,7 +81,9 @@ pub fn rollback(
                 .hint(format!("if you want it all the same: `decree revert {}`", record.id)));
         }
     }
-    let scope = &wish.scope;
+    // Whoever says nothing means what the checkpoint was made for.
+    let own = record.as_ref().map(|record| Scope::stored(record.scope.clone()));
+    let scope = &own.filter(|_| wish.scope.is_everything()).unwrap_or_else(|| wish.scope.clone());
     let mut changes = workspace.compare(&manifest, progress)?;
     let before = hash_now(&changes, &manifest, scope);
     let (wanted, held) = hash_then(&manifest, scope);

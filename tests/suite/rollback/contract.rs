@@ -1,6 +1,123 @@
+use std::process::Command;
+
 use serde_json::Value;
 
 use super::{project, wreck};
+use crate::harness::{assert_same, said};
+
+/// Checks an answer against its schema in `docs/schemas/`.
+#[track_caller]
+fn assert_valid(answer: &Value, schema: &str) {
+    let path = format!("{}/docs/schemas/{schema}.schema.json", env!("CARGO_MANIFEST_DIR"));
+    let schema: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    let wrong: Vec<String> =
+        validator.iter_errors(answer).map(|error| format!("{error} at {}", error.instance_path())).collect();
+    assert!(wrong.is_empty(), "{wrong:#?} in {answer:#}");
+}
+
+fn parsed(format: &str, out: &[u8]) -> Value {
+    match format {
+        "json" => serde_json::from_slice(out).unwrap(),
+        _ => serde_yaml::from_slice(out).unwrap(),
+    }
+}
+
+/// CPC-01.
+#[test]
+fn a_checkpoints_answer_has_every_field_and_every_value_is_true() {
+    for format in ["json", "yaml"] {
+        let project = project();
+        project.write(".gitignore", "target/\n").write("target/x", "x");
+        let before = project.picture();
+        let args = ["checkpoint", "create", "--reason", "to be safe", "--expiry", "24h", "--format", format];
+        let answer = parsed(format, &project.decree(args).ok().out);
+        assert_valid(&answer, "checkpoint");
+        let checkpoint = &answer["checkpoint"];
+        let files = checkpoint["scope"]["files"].as_array().unwrap();
+        assert!(files.contains(&"src/main.rs".into()) && files.contains(&"link".into()), "{files:?}");
+        assert!(!files.contains(&"target/x".into()));
+        assert_eq!((&answer["confidence"], &checkpoint["reason"]), (&1.0.into(), &"to be safe".into()));
+        assert!(answer["assumptions"][0].as_str().unwrap().contains("target"));
+        let id = checkpoint["id"].as_str().unwrap();
+        let shown = project.decree(["checkpoint", "show", id, "--format", "json"]).ok();
+        let tree = parsed("json", &shown.out)["tree"].as_str().unwrap().to_owned();
+        assert_eq!(answer["pre_mutation_state"]["hash"], format!("sha256:{tree}"));
+        for anchor in answer["evidence_anchors"].as_array().unwrap() {
+            match anchor.as_str().unwrap().split_once(':').unwrap() {
+                ("file", file) => assert!(project.exists(file), "{file}"),
+                (_, command) => drop(run_as_printed(&project, command.strip_prefix("bash:").unwrap()).ok()),
+            }
+        }
+        wreck(&project);
+        let restore = checkpoint["restore_command"].as_str().unwrap();
+        run_as_printed(&project, restore).ok();
+        assert_same(&project.picture(), &before);
+    }
+}
+
+/// Runs a line with bash, in the project.
+fn run_as_printed(project: &crate::harness::Project, line: &str) -> crate::harness::Said {
+    let decree = std::path::Path::new(env!("CARGO_BIN_EXE_decree")).parent().unwrap();
+    let path = format!("{}:{}", decree.display(), std::env::var("PATH").unwrap());
+    said(Command::new("bash").args(["-c", line]).current_dir(project.root()).env("PATH", path))
+}
+
+/// CPC-02.
+#[test]
+fn a_scope_is_what_is_listed_hashed_and_put_back() {
+    let project = project();
+    let args = ["checkpoint", "create", "--scope", "src", "--format", "json"];
+    let answer = parsed("json", &project.decree(args).ok().out);
+    assert_valid(&answer, "checkpoint");
+    let files = &answer["checkpoint"]["scope"]["files"];
+    assert_eq!(*files, serde_json::json!(["src/gone.rs", "src/lib.rs", "src/main.rs"]));
+    wreck(&project);
+    let id = answer["checkpoint"]["id"].as_str().unwrap();
+    let back = parsed("json", &project.decree(["rollback", id, "--format", "json"]).ok().out);
+    assert_valid(&back, "rollback");
+    assert_eq!(back["verification"]["checkpoint_hash"], answer["pre_mutation_state"]["hash"]);
+    assert_eq!(back["verification"]["match"], true);
+    assert_eq!(project.read("src/main.rs"), b"fn main() {}\n");
+    assert_eq!(project.read("docs"), b"a file now\n", "outside of its scope");
+    // What it holds besides can be had by asking for it.
+    project.decree(["rollback", id, "--scope", "docs"]).ok();
+    assert_eq!(project.read("docs/guide.md"), b"# Guide\n");
+}
+
+/// CPC-03.
+#[test]
+fn confidence_drops_when_something_is_left_out() {
+    let project = project();
+    project.write(".env", "SECRET=1\n");
+    let said =
+        project.decree(["checkpoint", "create", "--format", "json"]).ok().mentions(&["warning:", ".env"]);
+    let answer = parsed("json", &said.out);
+    assert_valid(&answer, "checkpoint");
+    assert!(answer["confidence"].as_f64().unwrap() < 0.96, "{}", answer["confidence"]);
+    assert!(answer["assumptions"].to_string().contains(".env"));
+    let within = project.decree(["checkpoint", "create", "--scope", "src", "--format", "json"]).ok();
+    assert_eq!(parsed("json", &within.out)["confidence"], 1.0);
+}
+
+/// CPC-04.
+#[test]
+fn a_checkpoint_is_deleted_only_if_somebody_means_it() {
+    let project = project();
+    let (first, second) = (project.checkpoint(), project.checkpoint());
+    project.decree(["checkpoint", "delete", &first]).fails(2).mentions(&["--yes", "nothing was deleted"]);
+    project.decree(["checkpoint", "delete", "--yes", &first, "chk_1999"]).fails(3);
+    assert_eq!(project.names(".decree/checkpoints").len(), 2);
+    project
+        .decree(["checkpoint", "delete", "--yes", &first, &first, "--reason", "old"])
+        .ok()
+        .mentions(&["deleted"]);
+    assert_eq!(project.names(".decree/checkpoints"), [second.as_str()]);
+    project.decree(["rollback", &first]).fails(3);
+    wreck(&project);
+    project.decree(["rollback", &second]).ok();
+    assert!(project.decree(["audit"]).ok().text().contains("delete"));
+}
 
 /// RBK-06.
 #[test]
@@ -9,11 +126,11 @@ fn the_answer_has_every_field_and_every_value_is_true() {
         let project = project();
         let id = project.checkpoint();
         wreck(&project);
+        let dry = project.decree(["rollback", &id, "--dry-run", "--format", format]).ok();
+        assert_valid(&parsed(format, &dry.out), "rollback");
         let said = project.decree(["rollback", &id, "--reason", "a test", "--format", format]).ok();
-        let answer: Value = match format {
-            "json" => serde_json::from_slice(&said.out).unwrap(),
-            _ => serde_yaml::from_slice(&said.out).unwrap(),
-        };
+        let answer = parsed(format, &said.out);
+        assert_valid(&answer, "rollback");
         assert_eq!(answer["rolled_back"], true);
         assert_eq!(answer["restored_to"]["checkpoint_id"], id);
         assert_eq!(answer["restored_to"]["checkpoint_type"], "file_backup");

@@ -1,6 +1,7 @@
 //! `decree checkpoint`
 
-use std::time::Duration;
+mod create;
+mod delete;
 
 use serde_json::json;
 
@@ -9,8 +10,7 @@ use crate::checkpoint::coverage::Coverage;
 use crate::checkpoint::saved::{Saved, path_texts};
 use crate::error::{Error, Result};
 use crate::figures;
-use crate::history::{self, About, CheckpointRecord, Found};
-use crate::project::parse_duration;
+use crate::history::{self, CheckpointRecord, Found};
 use crate::ui;
 
 /// Save the tree as it is, and look at what was saved
@@ -22,42 +22,11 @@ pub struct CheckpointArgs {
 
 #[derive(Debug, clap::Subcommand)]
 enum CheckpointCommand {
-    Create(CreateArgs),
+    Create(create::CreateArgs),
     List(ListArgs),
     Show(ShowArgs),
     Verify(VerifyArgs),
-}
-
-/// Save the whole tree as it is now
-#[derive(Debug, clap::Args)]
-#[command(
-    after_help = "Examples:\n  decree checkpoint create --reason 'before the migration'\n  id=$(decree checkpoint create --format json | jq -r .checkpoint.id)"
-)]
-struct CreateArgs {
-    /// Why, for those who come later
-    #[arg(long, value_name = "TEXT")]
-    reason: Option<String>,
-
-    /// From when on it may be collected, and is not rolled back to any more (24h, 7d, never)
-    #[arg(long, value_name = "DURATION", default_value = "never", value_parser = lifetime)]
-    expiry: Lifetime,
-
-    /// How to answer
-    #[arg(long, value_enum, default_value_t)]
-    format: Format,
-}
-
-/// How long a checkpoint is good for; for ever, if it says nothing.
-#[derive(Clone, Copy, Debug)]
-struct Lifetime(Option<Duration>);
-
-fn lifetime(text: &str) -> std::result::Result<Lifetime, String> {
-    let days = text.strip_suffix('d').and_then(|days| days.parse::<u64>().ok());
-    match (text, days) {
-        ("never", _) => Ok(Lifetime(None)),
-        (_, Some(days)) => Ok(Lifetime(Some(Duration::from_secs(days.saturating_mul(86_400))))),
-        _ => parse_duration(text).map(|time| Lifetime(Some(time))).map_err(|error| error.to_string()),
-    }
+    Delete(delete::DeleteArgs),
 }
 
 /// List the checkpoints there are
@@ -100,49 +69,12 @@ struct VerifyArgs {
 
 pub fn checkpoint(context: &Context, args: CheckpointArgs) -> Result<()> {
     match args.command {
-        CheckpointCommand::Create(args) => create(context, args),
+        CheckpointCommand::Create(args) => create::create(context, args),
         CheckpointCommand::List(args) => list(context, &args),
         CheckpointCommand::Show(args) => show(context, &args),
         CheckpointCommand::Verify(args) => verify(context, &args),
+        CheckpointCommand::Delete(args) => delete::delete(context, &args),
     }
-}
-
-fn create(context: &Context, args: CreateArgs) -> Result<()> {
-    let project = context.project()?;
-    let workspace = project.workspace()?;
-    let _lock = context.lock(&project, &workspace, "checkpoint create")?;
-    let progress = context.ui.progress();
-    let about = About { reason: args.reason, lifetime: args.expiry.0, ..About::default() };
-    let (record, _, manifest) = history::create(&workspace, &project.layout.checkpoints(), about, &progress)?;
-    for warning in manifest.coverage.warnings() {
-        context.ui.warn(&warning);
-    }
-    if args.format == Format::Json {
-        let answer = json!({
-            "checkpoint_created": true,
-            "checkpoint": {
-                "id": record.id,
-                "type": "file_backup",
-                "created_at": record.created_at,
-                "reason": record.reason,
-                "files": record.files,
-                "bytes": record.bytes,
-                "restore_command": format!("decree rollback {}", record.id),
-                "expiry": record.expiry,
-            },
-            "pre_mutation_state": { "hash": format!("sha256:{}", record.tree) },
-            "coverage": manifest.coverage,
-        });
-        return context.ui.print(&format!("{answer:#}\n"));
-    }
-    context.ui.print(&format!("{}\n", record.id))?;
-    context.ui.note(&format!(
-        "saved {} files, {}",
-        figures::grouped(record.files),
-        figures::bytes(record.bytes)
-    ));
-    context.ui.note(&format!("back to it: `decree rollback {}`", record.id));
-    Ok(())
 }
 
 fn list(context: &Context, args: &ListArgs) -> Result<()> {

@@ -1,0 +1,81 @@
+//! `decree checkpoint delete`
+
+use std::fs;
+use std::io::{self, IsTerminal};
+
+use super::super::Context;
+use crate::checkpoint::saved::Saved;
+use crate::error::{Error, IoContext, Kind, Result};
+use crate::figures::count;
+use crate::fs::atomic::{self, TEMPORARY};
+use crate::history::audit::{self, Action, Deed};
+use crate::history::{self, Found};
+
+/// Delete checkpoints
+///
+/// Asks first, on a terminal; elsewhere --yes has to say so. Runs are not deleted. That it was done stays in the audit trail.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  decree checkpoint delete chk_20261116_0312\n  decree checkpoint delete --yes chk_20261116_0312 chk_20261117"
+)]
+pub struct DeleteArgs {
+    /// Checkpoints, or the beginnings of their ids
+    #[arg(required = true, value_name = "ID")]
+    ids: Vec<String>,
+
+    /// Do not ask
+    #[arg(long, short)]
+    yes: bool,
+
+    /// Why, for the audit trail
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+}
+
+pub fn delete(context: &Context, args: &DeleteArgs) -> Result<()> {
+    let project = context.project()?;
+    let workspace = project.workspace()?;
+    let _lock = context.lock(&project, &workspace, "checkpoint delete")?;
+    let mut chosen: Vec<Saved> = Vec::new();
+    for id in &args.ids {
+        match history::find(&project.layout, id)? {
+            Found::Checkpoint(saved) if chosen.iter().all(|known| known.id() != saved.id()) => {
+                chosen.push(saved)
+            }
+            Found::Checkpoint(_) => {}
+            Found::Run(saved) => {
+                return Err(Error::new(Kind::Usage, format!("{} is a run, not a checkpoint", saved.id()))
+                    .detail("nothing was deleted"));
+            }
+        }
+    }
+    let names: Vec<&str> = chosen.iter().map(Saved::id).collect();
+    if !args.yes && !is_wanted(context, &names)? {
+        context.ui.note("nothing was deleted");
+        return Ok(());
+    }
+    for saved in &chosen {
+        // First the line: nothing is deleted without one.
+        let deed = Deed { reason: args.reason.clone(), ..Deed::new(Action::Delete, saved.id(), 0) };
+        audit::record(&project.layout.audit(), deed)?;
+        // Gone with one rename; the rest is tidying up, and whoever takes the lock next finishes it.
+        let going = project.layout.checkpoints().join(format!("{TEMPORARY}{}", saved.id()));
+        fs::rename(saved.dir(), &going).at("delete", saved.dir())?;
+        atomic::sync_dir(&project.layout.checkpoints())?;
+        fs::remove_dir_all(&going).at("delete", &going)?;
+        context.ui.note(&format!("deleted {}", saved.id()));
+    }
+    Ok(())
+}
+
+fn is_wanted(context: &Context, names: &[&str]) -> Result<bool> {
+    if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+        return Err(Error::new(
+            Kind::Usage,
+            format!("{} would be deleted for good", count(names.len(), "checkpoint")),
+        )
+        .detail("nobody is here to be asked; nothing was deleted")
+        .hint("`--yes` says that you mean it"));
+    }
+    context.ui.confirm(&format!("Delete {} for good?", names.join(", ")))
+}
