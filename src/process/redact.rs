@@ -60,7 +60,7 @@ impl Redactor {
                 );
             }
         }
-        let in_json = secrets.iter().filter_map(|secret| as_json(secret)).collect::<Vec<_>>();
+        let in_json = secrets.iter().flat_map(|secret| as_json(secret)).collect::<Vec<_>>();
         secrets.extend(in_json);
         Redactor::new(secrets)
     }
@@ -186,11 +186,23 @@ fn write_masked(
     position.max(hold)
 }
 
-/// A secret as it stands in a JSON text, if that is something else.
-fn as_json(secret: &[u8]) -> Option<Vec<u8>> {
-    let text = serde_json::to_string(std::str::from_utf8(secret).ok()?).ok()?;
-    let inner = text.as_bytes()[1..text.len() - 1].to_vec();
-    (inner != secret).then_some(inner)
+/// A secret as it stands in a JSON text, as far as that is something else: with only what has to be escaped, and with
+/// everything that is not ASCII.
+fn as_json(secret: &[u8]) -> Vec<Vec<u8>> {
+    let Ok(text) = std::str::from_utf8(secret) else { return Vec::new() };
+    let quoted = serde_json::to_string(text).expect("a text is plain data");
+    let escaped = &quoted[1..quoted.len() - 1];
+    let mut ascii = String::with_capacity(escaped.len());
+    for c in escaped.chars() {
+        match c.is_ascii() {
+            true => ascii.push(c),
+            false => {
+                c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| ascii.push_str(&format!("\\u{unit:04x}")))
+            }
+        }
+    }
+    let forms = [escaped.as_bytes().to_vec(), ascii.into_bytes()];
+    forms.into_iter().filter(|form| form != secret).collect()
 }
 
 fn is_secret_name(name: &OsStr) -> bool {
@@ -246,6 +258,9 @@ mod tests {
         assert_eq!(redactor.redact("pass\"wo\\rd"), "***");
         assert!(redactor.is_in(&br#"xx12345678"#[..]).unwrap());
         assert!(!redactor.is_in(&b"xx1234567"[..]).unwrap());
+        let environment = [(OsString::from("A_KEY"), OsString::from("p\u{e4}ssw\u{1f511}rd"))];
+        let redactor = Redactor::from_environment(environment.iter().map(|(name, value)| (name, value)));
+        assert_eq!(redactor.redact("<p\\u00e4ssw\\ud83d\\udd11rd> <p\u{e4}ssw\u{1f511}rd>"), "<***> <***>");
     }
 
     #[test]

@@ -77,7 +77,14 @@ impl Builder<'_> {
         index.read_tree(self.base_tree())?;
         let mut nets: Nets<'_> = chains.iter().map(Chain::net).collect::<Result<_>>()?;
         self.leave_out(&index, &mut nets, &mut built.warnings)?;
-        self.refuse_uncommitted(&index, &nets)?;
+        if self.is_committed(&index, &nets)? {
+            built
+                .warnings
+                .push("what the runs did is committed already, by them or by somebody else".to_owned());
+            nets.iter_mut().for_each(BTreeMap::clear);
+        } else {
+            self.refuse_uncommitted(&index, &nets)?;
+        }
         let mut tracker = self.tracker(&index, chains, &mut built.warnings)?;
         let sign = self.repository.git.config(&["--type=bool", "--get", "commit.gpgsign"])?;
         let sign = sign.as_deref() == Some("true");
@@ -136,6 +143,32 @@ impl Builder<'_> {
             net.retain(|path, _| !out.contains(path));
         }
         Ok(())
+    }
+
+    /// Whether all that the runs left is what is committed, and what they found is not: agents commit what they do.
+    fn is_committed(&self, index: &Index<'_>, nets: &Nets<'_>) -> Result<bool> {
+        let mut last: BTreeMap<&TreePath, &Net<'_>> = BTreeMap::new();
+        let mut changed = false;
+        for (path, net) in nets.iter().flatten() {
+            changed |= net.before != net.after;
+            last.insert(path, net);
+        }
+        // The same before and after, or nothing at all, says nothing.
+        if !changed {
+            return Ok(false);
+        }
+        let (there, gone): (Vec<_>, Vec<_>) = last.into_iter().partition(|(_, net)| net.after.is_some());
+        let tree = self.scratch.tree("left", &self.repository.prefix)?;
+        tree.write_after(self.workspace.store(), &there)?;
+        let names = |paths: &[(&TreePath, &Net<'_>)]| -> Vec<Vec<u8>> {
+            paths.iter().map(|(path, _)| self.repository.inside(path)).collect()
+        };
+        index.remove(&names(&gone))?;
+        index.add(&tree.top, &names(&there))?;
+        let committed = index.differences(self.base_tree())?.is_empty();
+        tree.remove();
+        index.read_tree(self.base_tree())?;
+        Ok(committed)
     }
 
     /// What the runs found has to be what is committed, or somebody's edits would be committed with theirs.

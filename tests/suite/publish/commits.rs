@@ -232,3 +232,23 @@ fn commits_are_signed_if_git_is_told_to() {
     }
     repo.is_clean();
 }
+
+/// PUB-34.
+#[test]
+fn what_a_routine_committed_itself_is_not_committed_again() {
+    let script = r#"
+echo "$spec_file" >>list.txt; mkdir -p made; echo new >"made/$seq.txt"
+git -c user.name=agent -c user.email=agent@localhost add list.txt made
+git -c user.name=agent -c user.email=agent@localhost commit -q -m "by the routine itself"
+"#;
+    let repo = Repo::with(script, &[("01-a", "# A\n"), ("02-b", "# B\n")]);
+    repo.process().ok();
+    repo.publish(&[]).ok().mentions(&["committed already"]);
+    let subjects = repo.subjects();
+    assert_eq!(subjects[..2], ["by the routine itself", "by the routine itself"]);
+    assert_eq!(subjects[2..], ["01-a: A", "02-b: B"]);
+    assert_eq!(repo.says(["diff", "--name-only", "HEAD~2", "HEAD"]), "specs/processed-spec.md");
+    assert_eq!(repo.trailers("HEAD")[0], format!("Decree-Run: {}", repo.runs()[1]));
+    repo.is_clean();
+    repo.publish(&[]).ok().mentions(&["nothing to commit"]);
+}
