@@ -77,13 +77,15 @@ impl Builder<'_> {
         index.read_tree(self.base_tree())?;
         let mut nets: Nets<'_> = chains.iter().map(Chain::net).collect::<Result<_>>()?;
         self.leave_out(&index, &mut nets, &mut built.warnings)?;
-        if self.is_committed(&index, &nets)? {
-            built
-                .warnings
-                .push("what the runs did is committed already, by them or by somebody else".to_owned());
+        let uncommitted = self.uncommitted(&index, &nets)?;
+        if !uncommitted.is_empty() {
+            // Agents commit what they do; whoever else has changes there has to see to them first.
+            if !self.is_committed(&index, &nets)? {
+                return Err(smuggled(&uncommitted));
+            }
+            let said = "what the runs did is committed already, by them or by somebody else";
+            built.warnings.push(said.to_owned());
             nets.iter_mut().for_each(BTreeMap::clear);
-        } else {
-            self.refuse_uncommitted(&index, &nets)?;
         }
         let mut tracker = self.tracker(&index, chains, &mut built.warnings)?;
         let sign = self.repository.git.config(&["--type=bool", "--get", "commit.gpgsign"])?;
@@ -145,18 +147,11 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// Whether all that the runs left is what is committed, and what they found is not: agents commit what they do.
+    /// Whether all that the runs left is what is committed.
     fn is_committed(&self, index: &Index<'_>, nets: &Nets<'_>) -> Result<bool> {
-        let mut last: BTreeMap<&TreePath, &Net<'_>> = BTreeMap::new();
-        let mut changed = false;
-        for (path, net) in nets.iter().flatten() {
-            changed |= net.before != net.after;
-            last.insert(path, net);
-        }
-        // The same before and after, or nothing at all, says nothing.
-        if !changed {
-            return Ok(false);
-        }
+        index.read_tree(self.base_tree())?;
+        let last: BTreeMap<&TreePath, &Net<'_>> =
+            nets.iter().flatten().map(|(path, net)| (*path, net)).collect();
         let (there, gone): (Vec<_>, Vec<_>) = last.into_iter().partition(|(_, net)| net.after.is_some());
         let tree = self.scratch.tree("left", &self.repository.prefix)?;
         tree.write_after(self.workspace.store(), &there)?;
@@ -171,8 +166,8 @@ impl Builder<'_> {
         Ok(committed)
     }
 
-    /// What the runs found has to be what is committed, or somebody's edits would be committed with theirs.
-    fn refuse_uncommitted(&self, index: &Index<'_>, nets: &Nets<'_>) -> Result<()> {
+    /// What the runs found and is not committed: somebody's edits would be committed with theirs. Leaves the index with it.
+    fn uncommitted(&self, index: &Index<'_>, nets: &Nets<'_>) -> Result<Vec<String>> {
         let mut found: BTreeMap<&TreePath, Option<Node>> = BTreeMap::new();
         let mut left: BTreeMap<&TreePath, Option<Node>> = BTreeMap::new();
         let mut moved_on = Vec::new();
@@ -194,16 +189,7 @@ impl Builder<'_> {
         index.remove(&absent.map(|(path, _)| self.repository.inside(path)).collect::<Vec<_>>())?;
         let names: Vec<Vec<u8>> = there.iter().map(|(path, _)| self.repository.inside(path)).collect();
         index.add(&tree.top, &names)?;
-        let uncommitted = index.differences(self.base_tree())?;
-        if uncommitted.is_empty() {
-            return Ok(());
-        }
-        Err(Error::failed("files that were processed had changes that are not committed")
-            .details(shown(uncommitted.keys()), 20)
-            .detail("a commit of the run would take them along; nothing was done")
-            .hint(
-                "commit what was there before the run first: `decree revert`, `git commit`, `decree apply`",
-            ))
+        Ok(shown(index.differences(self.base_tree())?.keys()))
     }
 
     /// Brings the index to what a chain left.
@@ -292,6 +278,14 @@ impl Builder<'_> {
         }
         self.repository.git.call(args).input(message.as_bytes().to_vec()).line()
     }
+}
+
+/// A commit of the runs would take somebody's edits along.
+fn smuggled(paths: &[String]) -> Error {
+    Error::failed("files that were processed had changes that are not committed")
+        .details(paths.to_vec(), 20)
+        .detail("a commit of the run would take them along; nothing was done")
+        .hint("commit what was there before the run first: `decree revert`, `git commit`, `decree apply`")
 }
 
 /// The list of processed specs on its way from commit to commit.

@@ -167,6 +167,7 @@ fn nothing_is_written_through_a_link_that_the_diff_makes() {
     );
     watched.apply(&sealed(&link, 1)).ok();
     fs::remove_file(watched.outer.path("project/exit")).unwrap();
+    fs::remove_file(watched.outer.path("project/.decree/audit.jsonl")).unwrap();
     let said = watched.apply(&sealed(&format!("{link}{}", new_file("exit/evil")), 2));
     assert!([1, 4].contains(&said.code), "{}: {}", said.code, said.err);
     assert_same(&watched.look(), &watched.before);
