@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Puts what is to be uploaded into a directory of its own.
-# In: DECREE, NAME, JOB_INDEX. Out: path, name, report-path, junit-path.
+# In: DECREE, NAME, JOB_INDEX. Out: path, name.
 set -euo pipefail
 
 # The action may be used more than once in a job; the runner begins every job with an empty directory.

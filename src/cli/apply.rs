@@ -116,7 +116,7 @@ fn apply_one(context: &Context, shop: &Workshop<'_>, saved: &Saved) -> Result<()
     match saved.apply(&shop.workspace)? {
         Outcome::AlreadyThere => context.ui.note(&format!("{}: already applied", saved.id())),
         Outcome::Done(done) => {
-            audit::record(&layout.audit(), Deed::new(Action::Apply, saved.id(), done.verified as u64))?;
+            audit::record_done(&layout.audit(), Deed::new(Action::Apply, saved.id(), done.verified as u64))?;
             let paths = count(done.verified, "path");
             context.ui.note(&format!("applied {paths}, each verified ({})", saved.id()));
         }

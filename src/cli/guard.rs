@@ -71,7 +71,8 @@ pub fn guard(context: &Context, args: &GuardArgs) -> Result<u8> {
         None => format!("`{what}` failed with {code}"),
     };
     let wish = Wish { scope, reason: Some(why.clone()), dry_run: false };
-    let done = rollback(&shop.workspace, layout, &Found::Checkpoint(saved), &wish, &progress)?;
+    let done = rollback(&shop.workspace, layout, &Found::Checkpoint(saved), &wish, &progress)
+        .map_err(|error| error.detail(format!("{why}; what was there before it is in {}", record.id)))?;
     let (undone, held) = (done.changes.len(), count(done.held, "path"));
     context.ui.note(&format!(
         "{why}; {} put back, {held} verified against {}",

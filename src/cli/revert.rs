@@ -44,7 +44,7 @@ fn undo_runs(context: &Context, project: &Project, workspace: &Workspace, runs: 
     for Undone { run, how, untracked } in undo::undo(&project.layout, workspace, runs)? {
         match how {
             How::Done(done) => {
-                audit::record(
+                audit::record_done(
                     &project.layout.audit(),
                     Deed::new(Action::Revert, run.id(), done.verified as u64),
                 )?;
@@ -78,7 +78,7 @@ fn since_checkpoint(
             context.ui.note(&format!("{}: the tree is as the checkpoint has it", saved.id()));
         }
         Outcome::Done(done) => {
-            audit::record(
+            audit::record_done(
                 &project.layout.audit(),
                 Deed::new(Action::Revert, saved.id(), done.verified as u64),
             )?;

@@ -110,6 +110,18 @@ pub fn record(path: &Path, deed: Deed) -> Result<()> {
     atomic::sync_parent(path)
 }
 
+/// Adds the line of something that is done and stays done, whether or not it can be written down.
+pub fn record_done(path: &Path, deed: Deed) -> Result<()> {
+    let saved = deed.saved.clone();
+    record(path, deed).map_err(|error| {
+        let error = error.detail("it was done all the same; only its line in the audit trail is missing");
+        match saved {
+            Some(saved) => error.detail(format!("what was there before is saved as {saved}")),
+            None => error,
+        }
+    })
+}
+
 impl Trail {
     /// Reads the file and proves it. Without a file there is nothing to prove.
     pub fn read(path: &Path) -> Result<Trail> {

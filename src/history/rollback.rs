@@ -112,7 +112,7 @@ pub fn rollback(
     drop(changes);
     done.after = verify(workspace, &manifest, scope, saved.id(), &present, progress)?;
     done.saved = Some(present);
-    audit::record(
+    audit::record_done(
         &layout.audit(),
         Deed {
             reason: wish.reason.clone(),

@@ -13,7 +13,7 @@ use super::{BINARY_PROBE, binary, is_binary};
 use crate::checkpoint::compare::Change;
 use crate::checkpoint::contents::Contents;
 use crate::checkpoint::entry::Node;
-use crate::checkpoint::hash::Hasher;
+use crate::checkpoint::hash::Hashing;
 use crate::checkpoint::path::TreePath;
 use crate::checkpoint::quote::in_diff_header;
 use crate::error::{IoContext, Result};
@@ -51,7 +51,7 @@ impl PatchWriter<'_> {
         if changes.is_empty() {
             return Ok(counts);
         }
-        let out = &mut HashingWriter { out, hasher: Hasher::new() };
+        let out = &mut Hashing::new(out);
         out.write_all(HEADER.as_bytes()).at("write", "the diff")?;
         for batch in changes.chunk_by(|a, b| is_small(a) == is_small(b)) {
             if is_small(&batch[0]) {
@@ -334,22 +334,4 @@ fn binary_section(
         write_dir_note(out, change)?;
     }
     Ok(ChangeCount { lines: LineCount::default(), binary: true })
-}
-
-/// Hashes what passes through.
-struct HashingWriter<'o, W> {
-    out: &'o mut W,
-    hasher: Hasher,
-}
-
-impl<W: Write> Write for HashingWriter<'_, W> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let n = self.out.write(bytes)?;
-        self.hasher.update(&bytes[..n]);
-        Ok(n)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.out.flush()
-    }
 }
