@@ -9,8 +9,7 @@ use std::path::Path;
 
 use rustix::io::Errno;
 use rustix::process::{
-    PidfdFlags, Signal, getpgrp, getpid, getsid, kill_process, kill_process_group, pidfd_open,
-    pidfd_send_signal,
+    PidfdFlags, Signal, getpid, kill_process, kill_process_group, pidfd_open, pidfd_send_signal,
 };
 
 pub use rustix::process::Pid;
@@ -22,7 +21,8 @@ pub struct Process {
     pub pid: Pid,
     /// Its parent, if it has one that can be seen.
     pub parent: Option<Pid>,
-    /// Its process group. One that is just being reaped has none any more: the kernel then tells −1.
+    /// Its process group. There is none to call where the kernel tells −1, of one that is just being reaped, or 0,
+    /// of one whose group was made outside the namespace that we can see, as `docker exec` and many a CI do.
     pub group: Option<Pid>,
     /// Its session, likewise.
     pub session: Option<Pid>,
@@ -117,8 +117,14 @@ pub fn below(table: &[Process], roots: &[Pid], closed: impl Fn(&Process) -> bool
 /// in it, which only this process can reap; the rest is called one by one.
 pub fn signal(processes: &[Process], signal: Signal) {
     let me = getpid();
-    let groups: HashSet<Pid> =
-        processes.iter().filter(|process| process.parent == Some(me)).filter_map(foreign_group).collect();
+    let groups: HashSet<Pid> = match Process::find(me) {
+        Some(us) => processes
+            .iter()
+            .filter(|process| process.parent == Some(me))
+            .filter_map(|process| foreign_group(process, &us))
+            .collect(),
+        None => HashSet::new(),
+    };
     for group in &groups {
         let _ = kill_process_group(*group, signal);
     }
@@ -132,12 +138,11 @@ pub fn signal(processes: &[Process], signal: Signal) {
     }
 }
 
-/// The group of this descendant, if nobody but descendants can be in it: a group does not cross sessions, and
-/// sessions are only left for new ones.
-fn foreign_group(process: &Process) -> Option<Pid> {
-    let session = getsid(None).ok();
-    let new_session = process.session != session || session == Some(getpid());
-    process.group.filter(|group| new_session && *group != getpgrp())
+/// The group of this descendant of ours, if nobody but descendants can be in it: a group does not cross sessions,
+/// and sessions are only left for new ones.
+fn foreign_group(process: &Process, us: &Process) -> Option<Pid> {
+    let new_session = process.session != us.session || us.session == Some(us.pid);
+    process.group.filter(|_| new_session && process.group != us.group)
 }
 
 /// `/proc/PID/stat`: the name is in parentheses, and may hold any byte but a zero.
@@ -192,8 +197,20 @@ mod tests {
         let stat = b"7 (gone) Z 0 -1 -1 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 9988 10 11";
         let found = parse(pid(7), stat).unwrap();
         assert_eq!((found.parent, found.group, found.session), (None, None, None));
-        assert_eq!(foreign_group(&found), None);
+        assert_eq!(foreign_group(&found, &process(1, 1)), None);
         assert!(below(&[found], &[pid(1)], |_| false).is_empty());
+    }
+
+    #[test]
+    fn a_session_from_outside_is_no_number_and_its_members_are_called_one_by_one() {
+        let stat = b"7 (inner) S 3 0 0 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 9988 10 11";
+        let us = parse(pid(7), stat).unwrap();
+        assert_eq!((us.group, us.session), (None, None));
+        let child = |group, session| Process { parent: Some(us.pid), group, session, ..process(8, 7) };
+        assert_eq!(foreign_group(&child(None, None), &us), None);
+        // A group of its own, but in a session that others may be in.
+        assert_eq!(foreign_group(&child(Some(pid(8)), None), &us), None);
+        assert_eq!(foreign_group(&child(Some(pid(8)), Some(pid(8))), &us), Some(pid(8)));
     }
 
     #[test]
