@@ -42,7 +42,7 @@ pub fn apply(context: &Context, args: &ApplyArgs) -> Result<()> {
         (Some(from), id) => apply_from(context, &context.directory.join(from), id.as_deref()),
         (None, id) => {
             let shop = Workshop::open(context, "apply")?;
-            let found = history::find(&shop.project.layout, id.as_deref().unwrap_or_default())?;
+            let found = history::find_tree(&shop.project.layout, id.as_deref().unwrap_or_default())?;
             apply_one(context, &shop, found.saved())
         }
     }

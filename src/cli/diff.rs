@@ -34,7 +34,7 @@ pub struct DiffArgs {
 pub fn diff(context: &Context, args: &DiffArgs) -> Result<()> {
     let project = context.project()?;
     context.tell_unfinished(&project);
-    match history::find(&project.layout, &args.id)? {
+    match history::find_tree(&project.layout, &args.id)? {
         Found::Run(saved) => recorded(context, args, &attempt_of(saved, args.attempt)?),
         Found::Checkpoint(saved) if args.attempt.is_some() => {
             Err(Error::project(format!("{} is a checkpoint; only runs have attempts", saved.id())))

@@ -7,8 +7,7 @@ use super::Context;
 use super::work::Workshop;
 use crate::error::{Error, Kind, Result};
 use crate::figures::count;
-use crate::history::rollback::{Wish, rollback};
-use crate::history::{self, About, Found, Scope};
+use crate::history::{self, About, Aim, Created, Found, Kind as Means, Wish};
 use crate::interrupt;
 use crate::plain::{cut, one_line};
 use crate::process::attended::attend;
@@ -42,22 +41,20 @@ pub struct GuardArgs {
 
 pub fn guard(context: &Context, args: &GuardArgs) -> Result<u8> {
     let shop = Workshop::open(context, "guard")?;
-    let layout = &shop.project.layout;
-    let scope = Scope::typed(&args.scope, layout.root(), &context.directory)?;
+    let aim = Aim::typed(Means::FileBackup, &args.scope, &shop.project, &context.directory)?;
     let words: Vec<_> = args.command.iter().map(|word| word.to_string_lossy()).collect();
     let what = cut(&one_line(&words.join(" ")), 200).to_owned();
     let about = About {
         reason: Some(args.reason.clone().unwrap_or_else(|| format!("before `{what}`"))),
-        scope: scope.clone(),
+        aim: aim.clone(),
         lifetime: None,
     };
     let progress = context.ui.progress();
-    let (record, saved, manifest) =
-        history::create(&shop.workspace, &layout.checkpoints(), about, &progress)?;
-    for warning in manifest.coverage.warnings() {
+    let Created { record, saved, contents } = history::create(shop.site(&progress), about)?;
+    for warning in contents.warnings() {
         context.ui.warn(&warning);
     }
-    drop(manifest);
+    drop(contents);
     let code = run(context, args, &what)?;
     // Whoever asked to stop wants the tree back as well, and that has to be finished.
     let asked = interrupt::asked();
@@ -70,10 +67,10 @@ pub fn guard(context: &Context, args: &GuardArgs) -> Result<u8> {
         Some(_) => format!("`{what}` was interrupted"),
         None => format!("`{what}` failed with {code}"),
     };
-    let wish = Wish { scope, reason: Some(why.clone()), dry_run: false };
-    let done = rollback(&shop.workspace, layout, &Found::Checkpoint(saved), &wish, &progress)
+    let wish = Wish { aim: Some(aim), ..Wish::because(Some(why.clone())) };
+    let done = history::rollback(shop.site(&progress), &Found::Checkpoint(saved), &wish)
         .map_err(|error| error.detail(format!("{why}; what was there before it is in {}", record.id)))?;
-    let (undone, held) = (done.changes.len(), count(done.held, "path"));
+    let (undone, held) = (done.undone.len(), count(done.held, "path"));
     context.ui.note(&format!(
         "{why}; {} put back, {held} verified against {}",
         count(undone, "path"),

@@ -26,9 +26,11 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 
+use crate::checkpoint::progress::Progress;
 use crate::checkpoint::restore::Recovered;
 use crate::checkpoint::workspace::Workspace;
 use crate::error::{Error, Result};
+use crate::history::{self, Site};
 use crate::pipeline::Unfinished;
 use crate::project::{Lock, Project};
 use crate::ui::{Color, Ui};
@@ -108,6 +110,9 @@ impl Context {
             let how = if finished { "finished" } else { "undone" };
             self.ui.warn(&format!("`{what}` had been cut off; it was {how}"));
         }
+        if let Some(id) = history::finish_cut_off(&project.layout)? {
+            self.ui.warn(&format!("`rollback {id}` had been cut off; it was finished"));
+        }
         Ok(lock)
     }
 
@@ -125,6 +130,11 @@ impl Context {
                 .warn(&format!("run {} was cut off; the next `decree process` or `run` settles it", run.id));
         }
     }
+}
+
+/// What checkpoints are made of and put back to.
+fn site<'s>(project: &'s Project, workspace: &'s Workspace, progress: &'s dyn Progress) -> Site<'s> {
+    Site { layout: &project.layout, config: &project.config, workspace, progress }
 }
 
 /// A person may have edited since a run was cut off; on a terminal they are asked before the tree is put back.

@@ -31,7 +31,7 @@ pub fn revert(context: &Context, args: &RevertArgs) -> Result<()> {
     let Workshop { project, workspace, .. } = &Workshop::open(context, "revert")?;
     let mut runs = history::runs_of_chain(&project.layout, &args.id)?;
     if runs.is_empty() {
-        match history::find(&project.layout, &args.id)? {
+        match history::find_tree(&project.layout, &args.id)? {
             Found::Run(saved) => runs.push(saved),
             Found::Checkpoint(saved) => return since_checkpoint(context, project, workspace, &saved),
         }

@@ -1,23 +1,19 @@
 //! `decree rollback`
 
-use std::path::PathBuf;
-
 use serde_json::{Value, json};
 
 use super::work::Workshop;
 use super::{Context, ContractFormat};
-use crate::checkpoint::compare::Change;
-use crate::checkpoint::entry::describe;
 use crate::error::Result;
 use crate::figures::count;
-use crate::history::rollback::{RolledBack, Wish, rollback as roll_back};
-use crate::history::{self, Found, Scope};
+use crate::history::rollback::Operation;
+use crate::history::{self, Aim, CheckpointRecord, Found, Kind, RolledBack, Wish};
 
-/// Put the tree back to a checkpoint, or a part of it
+/// Go back to a checkpoint, or to a part of it
 ///
 /// Everything that differs within the scope is put back byte for byte: what was changed or deleted since is as it was, what
-/// appeared since is gone. What is there now is saved as a checkpoint first, so a rollback can be rolled back. Then the tree is
-/// compared with the checkpoint; if its hash is not the same, the exit code is 4.
+/// appeared since is gone. What is there now is saved as a checkpoint of the same type first, so a rollback can be rolled back.
+/// Then everything is compared with the checkpoint; if its hash is not the same, the exit code is 4.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  decree rollback chk_20261116_031200_a1b2c3\n  decree rollback chk_20261116 --dry-run\n  decree rollback chk_20261116 --scope src --scope 'docs/*.md' --reason 'the tests failed'\n  decree rollback chk_20261116 --format json"
@@ -26,8 +22,8 @@ pub struct RollbackArgs {
     /// A checkpoint, or the beginning of its id; of a run, what was there before it
     id: String,
 
-    /// Only this path and what is below it, or what matches this pattern (may be given more than once)
-    #[arg(long, value_name = "PATH|GLOB")]
+    /// Only this part, in words of the checkpoint's type, as `checkpoint create` has them (may be given more than once)
+    #[arg(long, value_name = "SCOPE")]
     scope: Vec<String>,
 
     /// Why, for the audit trail
@@ -38,6 +34,14 @@ pub struct RollbackArgs {
     #[arg(long)]
     dry_run: bool,
 
+    /// Do not compare everything once more at the end; each path that is put back is read again all the same
+    #[arg(long)]
+    no_verify: bool,
+
+    /// Print the environment values of a state snapshot as lines for a shell: eval "$(decree rollback ID --export)"
+    #[arg(long, conflicts_with = "format")]
+    export: bool,
+
     /// How to answer
     #[arg(long, value_enum, default_value_t)]
     format: ContractFormat,
@@ -47,41 +51,63 @@ pub fn rollback(context: &Context, args: &RollbackArgs) -> Result<()> {
     let shop = Workshop::open(context, "rollback")?;
     let layout = &shop.project.layout;
     let found = history::find(layout, &args.id)?;
-    let scope = Scope::typed(&args.scope, layout.root(), &context.directory)?;
-    let wish = Wish { scope, reason: args.reason.clone(), dry_run: args.dry_run };
-    let done = roll_back(&shop.workspace, layout, &found, &wish, &context.ui.progress())?;
+    let kind = match &found {
+        Found::Checkpoint(saved) => CheckpointRecord::read(saved.dir())?.kind,
+        Found::Run(_) => Kind::default(),
+    };
+    let aim = match args.scope.is_empty() {
+        true => None,
+        false => Some(Aim::typed(kind, &args.scope, &shop.project, &context.directory)?),
+    };
+    let wish = Wish {
+        aim,
+        dry_run: args.dry_run,
+        verify: !args.no_verify,
+        takes_environment: args.export,
+        ..Wish::because(args.reason.clone())
+    };
+    let done = history::rollback(shop.site(&context.ui.progress()), &found, &wish)?;
     match args.format {
         ContractFormat::Text => {
             tell(context, found.saved().id(), &done, args.dry_run);
-            Ok(())
+            match args.export && !args.dry_run {
+                true => context.ui.print(&done.exports),
+                false => Ok(()),
+            }
         }
         format => context.ui.print(&format.render(&contract(&found, &done, args.dry_run))),
     }
 }
 
 /// What was undone, in words.
-pub fn tell(context: &Context, id: &str, done: &RolledBack, dry_run: bool) {
+fn tell(context: &Context, id: &str, done: &RolledBack, dry_run: bool) {
     let ui = &context.ui;
-    let changes: Vec<&Change> = undone(done).collect();
-    for change in &changes {
-        ui.note(&format!("  {:<7} {}", operation(change), change.path));
+    for undone in &done.undone {
+        ui.note(&format!("  {:<7} {}", undone.operation.word(), undone.what));
     }
-    if changes.is_empty() && done.set_aside.is_empty() {
-        ui.note(&format!("the tree is as {id} has it ({} verified)", count(done.held, "path")));
+    for warning in &done.warnings {
+        ui.warn(warning);
+    }
+    let (what, noun) = match done.kind {
+        Kind::StateSnapshot => ("decree's own state", "value"),
+        _ => ("the tree", "path"),
+    };
+    let (undone, held) = (count(done.undone.len(), noun), count(done.held, noun));
+    if done.undone.is_empty() && done.set_aside.is_empty() {
+        ui.note(&format!("{what} is as {id} has it ({held} verified)"));
         return;
     }
     if dry_run {
-        ui.note(&format!("{} would be put back to {id}; nothing was done", count(changes.len(), "path")));
+        ui.note(&format!("{undone} would be put back to {id}; nothing was done"));
         return;
     }
     for (path, to) in &done.set_aside {
         ui.note(&format!("set aside {path}: it is in {} now", to.display()));
     }
-    ui.note(&format!(
-        "put back {}; {} verified against {id}",
-        count(changes.len(), "path"),
-        count(done.held, "path")
-    ));
+    match done.is_proven() {
+        true => ui.note(&format!("put back {undone}; {held} verified against {id}")),
+        false => ui.note(&format!("put back {undone}; not compared with {id}, as you wished")),
+    }
     if let Some(saved) = &done.saved {
         ui.note(&format!("what was there is saved: `decree rollback {saved}` brings it back"));
     }
@@ -89,81 +115,66 @@ pub fn tell(context: &Context, id: &str, done: &RolledBack, dry_run: bool) {
 
 /// The answer for programs. Every value in it is worked out, none is assumed.
 fn contract(found: &Found, done: &RolledBack, dry_run: bool) -> Value {
-    let saved = found.saved();
-    let same = done.after == done.wanted;
-    let hash = |hash: &crate::checkpoint::hash::ContentHash| format!("sha256:{hash}");
-    let reverted: Vec<Value> = undone(done)
-        .map(|change| json!({ "file": change.path.to_string(), "operation": operation(change), "summary": summary(change) }))
+    let id = found.saved().id();
+    let hash = |hash: &String| format!("sha256:{hash}");
+    let reverted: Vec<Value> = done
+        .undone
+        .iter()
+        .map(|undone| json!({ "file": undone.what, "operation": undone.operation.word(), "summary": undone.summary }))
         .collect();
-    let mut warnings: Vec<String> = undone(done)
-        .filter(|change| change.before.is_none())
-        .map(|change| {
-            format!(
-                "orphan: {} appeared since the checkpoint{}",
-                change.path,
-                if dry_run { "" } else { " and was removed" }
-            )
-        })
+    let fate = if dry_run { "" } else { " and was removed" };
+    let orphans = done.undone.iter().filter(|undone| undone.operation == Operation::Create);
+    let mut warnings: Vec<String> = orphans
+        .map(|undone| format!("orphan: {} appeared since the checkpoint{fate}", undone.what))
         .collect();
     warnings.extend(done.set_aside.iter().map(|(path, to)| format!("{path} was moved to {}", to.display())));
-    let mut evidence = vec![format!("file:{}", shown(&saved.manifest_path()))];
+    warnings.extend(done.warnings.iter().cloned());
+    let mut evidence: Vec<String> = done.evidence.iter().map(|file| format!("file:{file}")).collect();
     let mut next = Vec::new();
     if let Some(present) = &done.saved {
-        evidence.push(format!("file:.decree/checkpoints/{present}/rollback.diff"));
         evidence.push("file:.decree/audit.jsonl".to_owned());
         next.push(format!("decree rollback {present}"));
-        next.push(format!("decree diff {present}"));
+        if done.kind.holds_tree() {
+            next.push(format!("decree diff {present}"));
+        }
     }
     if dry_run {
-        next.push(format!("decree rollback {}", saved.id()));
+        next.push(format!("decree rollback {id}"));
     }
-    let assumptions: &[&str] = match same {
-        true => &[],
-        false => &["nothing was done yet"],
-    };
+    let mut assumptions = Vec::new();
+    if dry_run {
+        assumptions.push("nothing was done yet");
+    } else if done.after.is_none() {
+        assumptions.push("that everything is as it was, was not compared once more");
+    }
     json!({
-        "rolled_back": !dry_run && same,
+        "rolled_back": !dry_run && (done.is_proven() || done.after.is_none()),
         "restored_to": {
-            "checkpoint_id": saved.id(),
-            "checkpoint_type": "file_backup",
+            "checkpoint_id": id,
+            "checkpoint_type": done.kind.word(),
             "timestamp": done.created_at,
         },
         "changes_reverted": reverted,
         "verification": {
             "pre_state_hash": hash(&done.before),
-            "post_state_hash": hash(&done.after),
+            "post_state_hash": done.after.as_ref().map(hash),
             "checkpoint_hash": hash(&done.wanted),
-            "match": same,
+            "match": done.is_proven(),
         },
         "saved_present_as": done.saved,
         "warnings": warnings,
         "next_actions": next,
-        "confidence": if same { 1.0 } else { 0.0 },
+        "confidence": confidence(done),
         "evidence_anchors": evidence,
         "assumptions": assumptions,
     })
 }
 
-/// What really differed: a directory may be listed only because something in it came or went.
-fn undone(done: &RolledBack) -> impl Iterator<Item = &Change> {
-    done.changes.iter().filter(|change| change.before != change.after)
-}
-
-/// What had been done, and is undone.
-fn operation(change: &Change) -> &'static str {
-    match (&change.before, &change.after) {
-        (None, _) => "create",
-        (_, None) => "delete",
-        _ => "modify",
+/// Full only if everything was seen to be as it was, and nothing was left to others.
+fn confidence(done: &RolledBack) -> f64 {
+    match (done.is_proven(), done.after.is_none(), done.warnings.is_empty()) {
+        (true, _, true) => 1.0,
+        (true, _, false) | (false, true, _) => 0.9,
+        (false, false, _) => 0.0,
     }
-}
-
-fn summary(change: &Change) -> String {
-    format!("{} instead of {}", describe(change.before.as_ref()), describe(change.after.as_ref()))
-}
-
-fn shown(path: &std::path::Path) -> String {
-    let parts: Vec<_> = path.components().collect();
-    let start = parts.iter().rposition(|part| part.as_os_str() == ".decree").unwrap_or(0);
-    parts[start..].iter().collect::<PathBuf>().display().to_string()
 }

@@ -5,10 +5,12 @@ use std::io::{self, IsTerminal};
 use std::time::Duration;
 
 use super::{Context, Format};
+use crate::checkpoint::progress::Progress;
 use crate::checkpoint::workspace::Workspace;
 use crate::doctor;
 use crate::error::{IoContext, Kind, Result};
 use crate::github;
+use crate::history::Site;
 use crate::pipeline::Summary;
 use crate::pipeline::events::Reporter;
 use crate::pipeline::{MessageSummary, Pipeline, Settings, Unfinished};
@@ -58,6 +60,11 @@ impl<'c> Workshop<'c> {
         let mut shop = Workshop { context, project, workspace, command, lock, settled: Vec::new() };
         shop.settled = shop.settle_unfinished()?;
         Ok(shop)
+    }
+
+    /// What checkpoints are made of and put back to.
+    pub fn site<'s>(&'s self, progress: &'s dyn Progress) -> Site<'s> {
+        super::site(&self.project, &self.workspace, progress)
     }
 
     /// A missing tool should cost a second, and no attempts.

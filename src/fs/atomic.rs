@@ -56,6 +56,11 @@ impl AtomicFile {
         }
     }
 
+    /// Gives it a mode before anybody sees it.
+    pub fn set_mode(&self, mode: fs::Permissions) -> Result<()> {
+        self.writer.get_ref().set_permissions(mode).at("set the mode of", &self.target)
+    }
+
     /// Makes the content durable and gives the file its name.
     pub fn commit(mut self) -> Result<()> {
         self.writer.flush().at("write", &self.target)?;

@@ -4,6 +4,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
+use super::record::CheckpointRecord;
 use crate::checkpoint::saved::Saved;
 use crate::error::{Error, IoContext, Result};
 use crate::fs::atomic::TEMPORARY;
@@ -48,6 +49,21 @@ pub fn find(layout: &Layout, text: &str) -> Result<Found> {
             .details(runs.into_iter().chain(checkpoints).collect(), 10)
             .hint("give more of it")),
     }
+}
+
+/// The same, for those who need the tree that it holds.
+pub fn find_tree(layout: &Layout, text: &str) -> Result<Found> {
+    let found = find(layout, text)?;
+    if let Found::Checkpoint(saved) = &found
+        // One whose record is damaged may still have a manifest; that is for its reader to say.
+        && let Ok(record) = CheckpointRecord::read(saved.dir())
+        && !record.kind.holds_tree()
+    {
+        let (id, kind) = (saved.id(), record.kind.word());
+        return Err(Error::project(format!("{id} is a {kind}: it holds nothing of the tree"))
+            .hint(format!("`decree rollback {id}` goes back to it")));
+    }
+    Ok(found)
 }
 
 /// The runs of the chain with exactly this id, in order; none if it is no chain's.

@@ -1,11 +1,43 @@
 //! What a project remembers: its runs, the checkpoints that people and scripts make, and what was put back, by whom and why.
+//!
+//! - [`create`] makes a checkpoint, [`verify`] checks one, [`rollback`] goes back to one
+//! - [`kind`]: what a checkpoint can be of, and how each kind does these three
+//! - [`CheckpointRecord`]: what is written down of one; [`find`]: from what people type to it
+//! - [`audit`]: the trail
 
 pub mod audit;
+mod create;
+mod holding;
+pub mod kind;
 mod lookup;
 mod record;
 pub mod rollback;
 mod scope;
+mod verify;
 
-pub use lookup::{Found, find, run_ids, runs_of_chain};
-pub use record::{About, CheckpointRecord, create, list};
+pub use create::{About, Contents, Created, create};
+pub use holding::Holding;
+pub use kind::state::finish_cut_off;
+pub use kind::{Aim, Kind};
+pub use lookup::{Found, find, find_tree, run_ids, runs_of_chain};
+pub use record::{CheckpointRecord, list};
+pub use rollback::{RolledBack, Wish, rollback};
 pub use scope::Scope;
+pub use verify::verify;
+
+use crate::checkpoint::progress::Progress;
+use crate::checkpoint::workspace::Workspace;
+use crate::project::{Config, Layout};
+
+/// Where all of this happens.
+#[derive(Clone, Copy)]
+pub struct Site<'s> {
+    /// What is where.
+    pub layout: &'s Layout,
+    /// The settings.
+    pub config: &'s Config,
+    /// The tree.
+    pub workspace: &'s Workspace,
+    /// Who hears how far it is.
+    pub progress: &'s dyn Progress,
+}

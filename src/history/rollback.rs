@@ -1,198 +1,189 @@
-//! The tree, or a part of it, put back to a checkpoint. What is there is saved first, so that this can be undone as well.
+//! Back to a checkpoint. What is there is saved first, so that this can be undone as well.
 //!
 //! 1. The checkpoint has to be whole and not expired.
-//! 2. What differs within the scope becomes a diff; nothing else is ever touched.
-//! 3. The present is saved as a checkpoint.
-//! 4. The diff is taken back, all or nothing, and every path is read again.
+//! 2. What differs within the scope is found out; nothing else is ever touched.
+//! 3. The present is saved as a checkpoint of the same kind.
+//! 4. What differs is put back.
 //! 5. The scope is compared with the checkpoint once more, and has to have its hash.
+//! 6. A line in the audit trail says so.
 
 use std::path::PathBuf;
 
+use super::Site;
 use super::audit::{self, Action, Deed};
+use super::create::{About, Created, create};
+use super::kind::{Aim, Kind, state, tree};
 use super::lookup::Found;
-use super::record::{self, About, CheckpointRecord};
-use super::scope::Scope;
-use crate::checkpoint::compare::{Change, Changes};
-use crate::checkpoint::hash::ContentHash;
-use crate::checkpoint::manifest::Manifest;
-use crate::checkpoint::patch::parse::Patch;
-use crate::checkpoint::patch::rebuild::Direction;
-use crate::checkpoint::path::TreePath;
-use crate::checkpoint::progress::Progress;
-use crate::checkpoint::restore::{Goal, Outcome};
-use crate::checkpoint::tree::combined_hash;
-use crate::checkpoint::workspace::Workspace;
+use super::record::CheckpointRecord;
 use crate::error::{Error, Result};
-use crate::fs::atomic::AtomicFile;
-use crate::project::Layout;
 
 /// What somebody wants back.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Wish {
-    /// Which part of the tree.
-    pub scope: Scope,
+    /// Which part; what the checkpoint was made for, if it does not say.
+    pub aim: Option<Aim>,
     /// Why.
     pub reason: Option<String>,
     /// Only tell what would be done.
     pub dry_run: bool,
+    /// Compare everything once more when it is done.
+    pub verify: bool,
+    /// Whoever asks takes over the environment, too.
+    pub takes_environment: bool,
+}
+
+impl Wish {
+    /// All of it, for this reason.
+    pub fn because(reason: Option<String>) -> Wish {
+        Wish { aim: None, reason, dry_run: false, verify: true, takes_environment: false }
+    }
+}
+
+/// What had been done, and is undone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// It appeared since.
+    Create,
+    /// It was changed.
+    Modify,
+    /// It was deleted.
+    Delete,
+}
+
+impl Operation {
+    /// As answers have it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Operation::Create => "create",
+            Operation::Modify => "modify",
+            Operation::Delete => "delete",
+        }
+    }
+
+    /// From what was there and what is there.
+    pub(super) fn between<T>(before: Option<T>, after: Option<T>) -> Operation {
+        match (before, after) {
+            (None, _) => Operation::Create,
+            (_, None) => Operation::Delete,
+            _ => Operation::Modify,
+        }
+    }
+}
+
+/// One thing that differed.
+#[derive(Clone, Debug)]
+pub struct Undone {
+    /// Its path, or its name.
+    pub what: String,
+    /// What had been done to it.
+    pub operation: Operation,
+    /// In words.
+    pub summary: String,
 }
 
 /// What came of it.
 #[derive(Debug)]
 pub struct RolledBack {
+    /// By which means it was saved.
+    pub kind: Kind,
     /// When the checkpoint was made, if it says so: that of a run does not.
     pub created_at: Option<String>,
     /// What differed, and does not any more.
-    pub changes: Vec<Change>,
-    /// New things out of scope that were moved away, and where to.
-    pub set_aside: Vec<(TreePath, PathBuf)>,
+    pub undone: Vec<Undone>,
+    /// What was moved away, and where to.
+    pub set_aside: Vec<(String, PathBuf)>,
     /// The checkpoint that holds what was there before; none if nothing differed, or nothing was done.
     pub saved: Option<String>,
     /// Of the scope, before.
-    pub before: ContentHash,
-    /// Of the scope, now.
-    pub after: ContentHash,
+    pub before: String,
+    /// Of the scope, now; unknown if nobody wanted to know.
+    pub after: Option<String>,
     /// Of the scope, in the checkpoint.
-    pub wanted: ContentHash,
-    /// How many paths the checkpoint holds within the scope.
+    pub wanted: String,
+    /// How many things the checkpoint holds within the scope.
     pub held: usize,
+    /// What decree could not put back, and who can.
+    pub warnings: Vec<String>,
+    /// Lines that give a shell the values that its environment had.
+    pub exports: String,
+    /// Files that prove it.
+    pub evidence: Vec<String>,
 }
 
-/// Puts the tree back to what `found` holds. Who calls this holds the project's lock.
-pub fn rollback(
-    workspace: &Workspace,
-    layout: &Layout,
-    found: &Found,
-    wish: &Wish,
-    progress: &dyn Progress,
-) -> Result<RolledBack> {
+impl RolledBack {
+    /// Nothing done yet.
+    pub(super) fn new(kind: Kind, before: String, wanted: String, held: usize) -> RolledBack {
+        RolledBack {
+            kind,
+            created_at: None,
+            undone: Vec::new(),
+            set_aside: Vec::new(),
+            saved: None,
+            after: Some(before.clone()),
+            before,
+            wanted,
+            held,
+            warnings: Vec::new(),
+            exports: String::new(),
+            evidence: Vec::new(),
+        }
+    }
+
+    /// Whether everything is as the checkpoint has it, and that was seen.
+    pub fn is_proven(&self) -> bool {
+        self.after.as_ref() == Some(&self.wanted)
+    }
+}
+
+/// Puts back what `found` holds. Who calls this holds the project's lock.
+pub fn rollback(site: Site<'_>, found: &Found, wish: &Wish) -> Result<RolledBack> {
     let saved = found.saved();
-    let manifest = saved.manifest()?;
     let record = match found {
         Found::Checkpoint(saved) => Some(CheckpointRecord::read(saved.dir())?),
         Found::Run(_) => None,
     };
-    if let Some(record) = &record {
-        record.check(&manifest)?;
-        if record.is_expired() {
-            let when = record.expiry.as_deref().unwrap_or_default();
-            return Err(Error::project(format!("checkpoint {} has expired on {when}", record.id))
-                .detail("nothing was touched")
-                .hint(format!("if you want it all the same: `decree revert {}`", record.id)));
-        }
+    if let Some(record) = record.as_ref().filter(|record| record.is_expired()) {
+        let when = record.expiry.as_deref().unwrap_or_default();
+        let error = Error::project(format!("checkpoint {} has expired on {when}", record.id))
+            .detail("nothing was touched");
+        return Err(match record.kind.holds_tree() {
+            true => error.hint(format!("if you want it all the same: `decree revert {}`", record.id)),
+            false => error.hint("`decree checkpoint list` tells which are still good"),
+        });
     }
     // Whoever says nothing means what the checkpoint was made for.
-    let own = record.as_ref().map(|record| Scope::stored(record.scope.clone()));
-    let scope = &own.filter(|_| wish.scope.is_everything()).unwrap_or_else(|| wish.scope.clone());
-    let mut changes = workspace.compare(&manifest, progress)?;
-    let before = hash_now(&changes, &manifest, scope);
-    let (wanted, held) = hash_then(&manifest, scope);
-    changes.list.retain(|change| scope.covers(&change.path));
-    changes.beside.retain(|path| scope.covers(path));
-    if held == 0 && changes.list.is_empty() && !scope.is_everything() {
-        return Err(Error::project(format!("nothing is within the scope: {}", scope.patterns().join(", ")))
-            .detail(format!("neither {} nor the tree has such a path", saved.id()))
-            .hint(format!("`decree checkpoint show {} --files` lists what it holds", saved.id())));
-    }
-    let mut done = RolledBack {
-        created_at: record.map(|record| record.created_at),
-        changes: changes.list.clone(),
-        set_aside: Vec::new(),
-        saved: None,
-        before,
-        after: before,
-        wanted,
-        held,
+    let aim = match (&wish.aim, &record) {
+        (Some(aim), _) => aim.clone(),
+        (None, Some(record)) => Aim::stored(record)?,
+        (None, None) => Aim::default(),
     };
-    if wish.dry_run || changes.list.is_empty() && changes.beside.is_empty() {
-        return Ok(done);
-    }
-    let present = save_present(workspace, layout, saved.id(), progress)?;
-    done.set_aside = restore(workspace, layout, &present, saved.id(), &changes)?;
-    drop(changes);
-    done.after = verify(workspace, &manifest, scope, saved.id(), &present, progress)?;
-    done.saved = Some(present);
-    audit::record_done(
-        &layout.audit(),
-        Deed {
+    let mut done = match &aim {
+        Aim::Tree(scope) => tree::rollback(site, saved, record.as_ref(), scope, wish)?,
+        Aim::State(keys) => state::rollback(site, saved, record.as_ref(), keys, wish)?,
+    };
+    done.created_at = record.map(|record| record.created_at);
+    if done.saved.is_some() {
+        let deed = Deed {
             reason: wish.reason.clone(),
             before: Some(format!("sha256:{}", done.before)),
-            after: Some(format!("sha256:{}", done.after)),
+            after: done.after.as_ref().map(|hash| format!("sha256:{hash}")),
             saved: done.saved.clone(),
-            ..Deed::new(Action::Rollback, saved.id(), done.changes.len() as u64)
-        },
-    )?;
+            ..Deed::new(Action::Rollback, saved.id(), done.undone.len() as u64)
+        };
+        audit::record_done(&site.layout.audit(), deed)?;
+    }
     Ok(done)
 }
 
-fn save_present(workspace: &Workspace, layout: &Layout, id: &str, progress: &dyn Progress) -> Result<String> {
-    let about = About::because(format!("before the rollback to {id}"));
-    Ok(record::create(workspace, &layout.checkpoints(), about, progress)?.0.id)
+/// Saves what is there, before `id` takes its place.
+pub(super) fn save_present(site: Site<'_>, aim: Aim, id: &str) -> Result<Created> {
+    create(site, About { aim, ..About::because(format!("before the rollback to {id}")) })
 }
 
-/// Takes the diff back; it is kept beside the checkpoint of the present.
-fn restore(
-    workspace: &Workspace,
-    layout: &Layout,
-    present: &str,
-    id: &str,
-    changes: &Changes<'_>,
-) -> Result<Vec<(TreePath, PathBuf)>> {
-    let dir = layout.checkpoints().join(present);
-    let path = dir.join("rollback.diff");
-    let mut file = AtomicFile::create(&path)?;
-    workspace.write_diff(changes, &mut file)?;
-    file.commit()?;
-    let patch = Patch::read(&path)?;
-    let outcome = workspace.restore(&Goal {
-        patch: &patch,
-        direction: Direction::Back,
-        what: format!("rollback {id}"),
-        beside: &changes.beside,
-        aside_dir: dir.join("set-aside"),
-    })?;
-    Ok(match outcome {
-        Outcome::Done(done) => done.set_aside,
-        Outcome::AlreadyThere => Vec::new(),
-    })
-}
-
-/// The scope has to be what the checkpoint has, and to have its hash.
-fn verify(
-    workspace: &Workspace,
-    manifest: &Manifest,
-    scope: &Scope,
-    id: &str,
-    present: &str,
-    progress: &dyn Progress,
-) -> Result<ContentHash> {
-    let changes = workspace.compare(manifest, progress)?;
-    let after = hash_now(&changes, manifest, scope);
-    if after == hash_then(manifest, scope).0 {
-        return Ok(after);
-    }
-    let differ = changes.list.iter().filter(|change| scope.covers(&change.path));
-    Err(Error::integrity(format!("the tree is not what {id} has, after it was put back"))
-        .details(differ.map(|change| change.path.to_string()).collect(), 20)
+/// It was put back, and is not what it should be.
+pub(super) fn not_the_same(id: &str, what: &str, differ: Vec<String>, present: &str) -> Error {
+    Error::integrity(format!("{what} is not what {id} has, after it was put back"))
+        .details(differ, 20)
         .detail("something else may be writing here")
-        .hint(format!("what was there before is in {present}: `decree rollback {present}`")))
-}
-
-fn hash_now(changes: &Changes<'_>, manifest: &Manifest, scope: &Scope) -> ContentHash {
-    match scope.is_everything() {
-        true => changes.hash_now(&manifest.tree),
-        false => {
-            combined_hash(changes.entries_now(&manifest.tree).filter(|entry| scope.covers(&entry.path())))
-        }
-    }
-}
-
-/// The hash of what a checkpoint holds within a scope, and how many paths those are.
-pub fn hash_then(manifest: &Manifest, scope: &Scope) -> (ContentHash, usize) {
-    if scope.is_everything() {
-        return (manifest.tree.hash(), manifest.tree.len());
-    }
-    let mut held = 0;
-    let within = manifest.tree.iter().filter(|entry| scope.covers(&entry.path())).inspect(|_| held += 1);
-    (combined_hash(within), held)
+        .hint(format!("what was there before is in {present}: `decree rollback {present}`"))
 }

@@ -23,7 +23,7 @@ use crate::checkpoint::saved::{Saved, Seal};
 use crate::error::{Error, IoContext, Result};
 use crate::fs::atomic;
 use crate::history::audit::{self, Action, Deed};
-use crate::history::{self, About};
+use crate::history::{self, About, Site};
 use crate::interrupt;
 use crate::message::display_name;
 
@@ -371,9 +371,13 @@ impl Pipeline<'_> {
 
     /// The whole tree as it is, as a checkpoint. Returns its id.
     pub(super) fn save_present(&mut self, reason: &str) -> Result<String> {
-        let checkpoints = self.layout.checkpoints();
-        let about = About::because(reason);
-        Ok(history::create(self.workspace, &checkpoints, about, self.reporter.progress())?.0.id)
+        let site = Site {
+            layout: self.layout,
+            config: self.config,
+            workspace: self.workspace,
+            progress: self.reporter.progress(),
+        };
+        Ok(history::create(site, About::because(reason))?.record.id)
     }
 
     /// Puts the paths of a diff back and reads them again; then compares the whole tree.

@@ -205,7 +205,8 @@ fn as_json(secret: &[u8]) -> Vec<Vec<u8>> {
     forms.into_iter().filter(|form| form != secret).collect()
 }
 
-fn is_secret_name(name: &OsStr) -> bool {
+/// Whether a variable of this name holds a secret.
+pub fn is_secret_name(name: &OsStr) -> bool {
     let name = name.as_bytes().to_ascii_uppercase();
     ENDINGS.iter().any(|ending| name.ends_with(ending))
 }

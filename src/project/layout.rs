@@ -111,6 +111,11 @@ impl Layout {
         self.decree().join("running.json")
     }
 
+    /// A rollback of decree's own state that has begun.
+    pub fn pending(&self) -> PathBuf {
+        self.decree().join("rolling-back.json")
+    }
+
     /// What the last command did.
     pub fn summary(&self) -> PathBuf {
         self.decree().join("summary.json")

@@ -5,26 +5,27 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::super::{Context, ContractFormat};
-use crate::checkpoint::coverage::Coverage;
-use crate::checkpoint::manifest::Manifest;
-use crate::checkpoint::saved::path_texts;
 use crate::error::Result;
-use crate::figures;
-use crate::history::rollback::hash_then;
-use crate::history::{self, About, CheckpointRecord, Scope};
+use crate::figures::{self, count};
+use crate::history::{self, About, Aim, CheckpointRecord, Created, Found, Holding, Kind};
 use crate::project::parse_duration;
 
-/// Save the whole tree as it is now
+/// Save the whole tree as it is now, or decree's own state
 ///
-/// Everything that the checkpoint names is read back at once and checked. A scope says what `rollback` puts back; the checkpoint
-/// holds the whole tree all the same.
+/// Everything that the checkpoint names is read back at once and checked. A scope says what `rollback` puts back; a checkpoint
+/// of the tree holds the whole tree all the same.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  decree checkpoint create --reason 'before the migration'\n  decree checkpoint create --scope src --scope 'docs/*.md' --expiry 7d\n  id=$(decree checkpoint create --format json | jq -r .checkpoint.id)"
+    after_help = "Examples:\n  decree checkpoint create --reason 'before the migration'\n  decree checkpoint create --scope src --scope 'docs/*.md' --expiry 7d\n  decree checkpoint create --type state_snapshot --scope inbox --scope env:MODE\n  id=$(decree checkpoint create --format json | jq -r .checkpoint.id)"
 )]
 pub struct CreateArgs {
-    /// What it is for: this path and what is below it, or what matches this pattern (may be given more than once)
-    #[arg(long, value_name = "PATH|GLOB")]
+    /// How, and of what
+    #[arg(long = "type", value_name = "TYPE", value_enum, default_value_t)]
+    kind: Kind,
+
+    /// What it is for (may be given more than once). Of the tree: this path and what is below it, or what matches this pattern.
+    /// Of decree's own state: inbox, done, dead, tracker, config, env:NAME
+    #[arg(long, value_name = "SCOPE")]
     scope: Vec<String>,
 
     /// Why, for those who come later
@@ -60,101 +61,75 @@ fn lifetime(text: &str) -> std::result::Result<Lifetime, String> {
 pub fn create(context: &Context, args: CreateArgs) -> Result<()> {
     let project = context.project()?;
     let workspace = project.workspace()?;
-    let scope = Scope::typed(&args.scope, project.layout.root(), &context.directory)?;
+    let aim = Aim::typed(args.kind, &args.scope, &project, &context.directory)?;
     let _lock = context.lock(&project, &workspace, "checkpoint create")?;
     let progress = context.ui.progress();
-    let about = About { reason: args.reason, scope: scope.clone(), lifetime: args.expiry.0 };
-    let (record, saved, manifest) =
-        history::create(&workspace, &project.layout.checkpoints(), about, &progress)?;
-    for warning in manifest.coverage.warnings() {
+    let site = super::super::site(&project, &workspace, &progress);
+    let about = About { reason: args.reason, aim: aim.clone(), lifetime: args.expiry.0 };
+    let Created { record, saved, contents } = history::create(site, about)?;
+    for warning in contents.warnings() {
         context.ui.warn(&warning);
     }
     if !args.no_verify {
         // As whoever comes later will find it: from what is on disk.
-        record.check(&saved.manifest()?)?;
-        saved.verify(&workspace, &manifest)?;
+        history::verify(site, &Found::Checkpoint(saved))?;
     }
+    let restore = restore_command(context, &record);
     if args.format != ContractFormat::Text {
-        let answer = contract(context, &record, &manifest, &scope, !args.no_verify);
+        let answer = contract(&record, &contents.holding(&aim), &restore, !args.no_verify);
         return context.ui.print(&args.format.render(&answer));
     }
     context.ui.print(&format!("{}\n", record.id))?;
-    let (files, bytes) = (figures::grouped(record.files), figures::bytes(record.bytes));
+    let (files, bytes) = (count(record.files as usize, "file"), figures::bytes(record.bytes));
     let proof = if args.no_verify { "" } else { ", each read back" };
-    context.ui.note(&format!("saved {files} files, {bytes}{proof}"));
-    context.ui.note(&format!("back to it: `{}`", restore_command(context, &record.id)));
+    context.ui.note(&format!("saved {files}, {bytes}{proof}"));
+    context.ui.note(&format!("back to it: `{restore}`"));
     Ok(())
 }
 
-/// The answer for programs. Every value in it is worked out, none is assumed.
-fn contract(
-    context: &Context,
-    record: &CheckpointRecord,
-    manifest: &Manifest,
-    scope: &Scope,
-    verified: bool,
-) -> Value {
-    let within: Vec<_> = manifest
-        .tree
-        .iter()
-        .filter(|entry| !entry.node.is_dir())
-        .map(|entry| (entry.path(), entry.node.content().map_or(0, |(_, size)| size)))
-        .filter(|(path, _)| scope.covers(path))
-        .collect();
-    let bytes: u64 = within.iter().map(|(_, size)| size).sum();
-    let (hash, held) = hash_then(manifest, scope);
-    let restore = restore_command(context, &record.id);
-    let missing = left_out(&manifest.coverage, scope);
+/// The answer for programs.
+fn contract(record: &CheckpointRecord, holding: &Holding, restore: &str, verified: bool) -> Value {
     let dir = format!(".decree/checkpoints/{}", record.id);
+    let mut evidence = vec![format!("file:{dir}/checkpoint.json")];
+    evidence.extend(record.proof().iter().map(|file| format!("file:{dir}/{file}")));
+    evidence.push(format!("tool:bash:decree checkpoint verify {}", record.id));
+    let mut next = vec!["change anything within the scope".to_owned()];
+    next.push(format!("decree rollback {} --dry-run", record.id));
+    if record.kind.holds_tree() {
+        next.push(format!("decree diff {}", record.id));
+    }
     json!({
         "checkpoint_created": true,
         "checkpoint": {
             "id": record.id,
-            "type": "file_backup",
+            "type": record.kind.word(),
             "created_at": record.created_at,
             "reason": record.reason,
-            "scope": {
-                "files": within.iter().map(|(path, _)| path.to_string()).collect::<Vec<_>>(),
-                "state_keys": [],
-            },
+            "scope": { "files": holding.files, "state_keys": holding.state_keys },
             "restore_command": restore,
             "expiry": record.expiry,
         },
-        "pre_mutation_state": {
-            "hash": format!("sha256:{hash}"),
-            "summary": format!("{} files, {}", figures::grouped(within.len() as u64), figures::bytes(bytes)),
-        },
-        "next_safe_actions": [
-            "change anything within the scope",
-            format!("{restore} --dry-run"),
-            format!("decree diff {}", record.id),
-        ],
-        "confidence": confidence(held, missing.len(), verified),
-        "evidence_anchors": [
-            format!("file:{dir}/manifest.json"),
-            format!("file:{dir}/checkpoint.json"),
-            format!("tool:bash:decree checkpoint verify {}", record.id),
-        ],
-        "assumptions": assumptions(&manifest.coverage, &missing),
-        "coverage": manifest.coverage,
+        "pre_mutation_state": { "hash": format!("sha256:{}", holding.hash), "summary": holding.summary },
+        "next_safe_actions": next,
+        "confidence": confidence(holding.held, holding.left_out.len(), verified),
+        "evidence_anchors": evidence,
+        "assumptions": holding.assumptions,
+        "coverage": holding.coverage,
     })
 }
 
-/// What goes back to it, from where it was made.
-fn restore_command(context: &Context, id: &str) -> String {
-    match context.directory.to_str() {
+/// What goes back to it, from where it was made. Values of the environment only a shell itself can take over.
+fn restore_command(context: &Context, record: &CheckpointRecord) -> String {
+    let command = match context.directory.to_str() {
         Some(directory) if directory != "." => {
-            format!("decree -C {} rollback {id}", shell_words::quote(directory))
+            format!("decree -C {} rollback {}", shell_words::quote(directory), record.id)
         }
-        _ => format!("decree rollback {id}"),
+        _ => format!("decree rollback {}", record.id),
+    };
+    match record.scope.iter().any(|word| record.kind == Kind::StateSnapshot && word.starts_with("env:")) {
+        true => format!("eval \"$({command} --export)\""),
+        false => command,
     }
-}
-
-/// What the scope has and the checkpoint does not.
-fn left_out(coverage: &Coverage, scope: &Scope) -> Vec<String> {
-    let lists = [&coverage.sensitive, &coverage.special];
-    let within = lists.into_iter().flatten().filter(|path| scope.covers(&path.0));
-    within.map(|path| path.0.to_string()).collect()
 }
 
 /// How much of what was meant can be brought back, in hundredths: less than one as soon as anything cannot.
@@ -166,17 +141,6 @@ fn confidence(held: usize, missing: usize, verified: bool) -> f64 {
     let most = if missing > 0 { 0.95 } else { 1.0 };
     let most = if verified { most } else { most * 0.9 };
     (share * most * 100.0).floor() / 100.0
-}
-
-fn assumptions(coverage: &Coverage, missing: &[String]) -> Vec<String> {
-    let mut list = Vec::new();
-    let ignored = path_texts(&coverage.ignored_dirs);
-    if !ignored.is_empty() || coverage.ignored_files > 0 {
-        let files = figures::grouped(coverage.ignored_files);
-        list.push(format!("what is ignored is not needed back: {files} files; {}", ignored.join(", ")));
-    }
-    list.extend(missing.iter().map(|path| format!("{path} is not needed back: it is left out")));
-    list
 }
 
 #[cfg(test)]

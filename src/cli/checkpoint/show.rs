@@ -1,0 +1,141 @@
+//! `decree checkpoint show`
+
+use serde_json::{Value, json};
+
+use super::super::{Context, Format};
+use crate::checkpoint::coverage::Coverage;
+use crate::checkpoint::saved::path_texts;
+use crate::error::Result;
+use crate::figures;
+use crate::history::kind::state::State;
+use crate::history::{self, CheckpointRecord, Found, Kind};
+use crate::ui;
+
+/// Tell what a checkpoint holds, and what it does not
+#[derive(Debug, clap::Args)]
+pub struct ShowArgs {
+    /// A checkpoint or a run, or the beginning of its id
+    id: String,
+
+    /// Every path in it
+    #[arg(long)]
+    files: bool,
+
+    /// How to answer
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+}
+
+/// What there is to tell.
+struct Shown {
+    record: Option<CheckpointRecord>,
+    files: u64,
+    bytes: u64,
+    hash: String,
+    paths: Vec<String>,
+    /// What it does not hold: for programs, and for people.
+    coverage: Value,
+    rows: Vec<Vec<String>>,
+}
+
+pub fn show(context: &Context, args: &ShowArgs) -> Result<()> {
+    let project = context.project()?;
+    let found = history::find(&project.layout, &args.id)?;
+    let shown = look(&found)?;
+    let id = found.saved().id();
+    if args.format == Format::Json {
+        let mut answer = json!({
+            "id": id,
+            "type": shown.record.as_ref().map_or(Kind::default(), |record| record.kind).word(),
+            "created_at": shown.record.as_ref().map(|record| &record.created_at),
+            "reason": shown.record.as_ref().and_then(|record| record.reason.as_ref()),
+            "files": shown.files,
+            "bytes": shown.bytes,
+            "tree": shown.hash,
+            "coverage": shown.coverage,
+        });
+        if args.files {
+            answer["paths"] = json!(shown.paths);
+        }
+        return context.ui.print(&format!("{answer:#}\n"));
+    }
+    let mut rows = vec![vec!["id".to_owned(), id.to_owned()]];
+    if let Some(record) = shown.record {
+        rows.push(vec!["type".to_owned(), record.kind.word().to_owned()]);
+        rows.push(vec!["created".to_owned(), record.created_at]);
+        rows.extend(record.reason.map(|reason| vec!["reason".to_owned(), reason]));
+        if !record.scope.is_empty() {
+            rows.push(vec!["for".to_owned(), record.scope.join(", ")]);
+        }
+        rows.extend(record.expiry.map(|expiry| vec!["expires".to_owned(), expiry]));
+    }
+    let holds = format!("{} files, {}", figures::grouped(shown.files), figures::bytes(shown.bytes));
+    rows.push(vec!["holds".to_owned(), holds]);
+    rows.push(vec!["hash".to_owned(), shown.hash]);
+    rows.extend(shown.rows);
+    context.ui.print(&ui::table(&rows))?;
+    if args.files {
+        let lines: String = shown.paths.iter().map(|path| format!("{path}\n")).collect();
+        context.ui.print(&lines)?;
+    }
+    Ok(())
+}
+
+fn look(found: &Found) -> Result<Shown> {
+    let saved = found.saved();
+    let record = match found {
+        Found::Checkpoint(saved) => Some(CheckpointRecord::read(saved.dir())?),
+        Found::Run(_) => None,
+    };
+    if let Some(record) = record.as_ref().filter(|record| record.kind == Kind::StateSnapshot) {
+        return of_state(State::saved(saved, record)?, record.clone());
+    }
+    let manifest = saved.manifest()?;
+    let (files, bytes) = manifest.tree.count();
+    Ok(Shown {
+        record,
+        files: files as u64,
+        bytes,
+        hash: manifest.tree.hash().to_string(),
+        paths: manifest.tree.iter().map(|entry| entry.path().to_string()).collect(),
+        rows: coverage_rows(&manifest.coverage),
+        coverage: serde_json::to_value(&manifest.coverage).expect("a coverage is plain data"),
+    })
+}
+
+fn of_state(state: State, record: CheckpointRecord) -> Result<Shown> {
+    let mut rows = Vec::new();
+    for (name, value) in &state.environment {
+        let value = value.as_ref().map_or("not set".to_owned(), |value| crate::plain::one_line(value));
+        rows.push(vec![format!("env:{name}"), value]);
+    }
+    if !state.left_out.is_empty() {
+        rows.push(vec!["left out".to_owned(), state.left_out.join(", ")]);
+    }
+    Ok(Shown {
+        files: record.files,
+        bytes: record.bytes,
+        hash: record.tree.clone(),
+        record: Some(record),
+        paths: state.files.keys().cloned().collect(),
+        coverage: json!({ "left_out": state.left_out, "environment": state.environment }),
+        rows,
+    })
+}
+
+fn coverage_rows(coverage: &Coverage) -> Vec<Vec<String>> {
+    let row =
+        |what: &str, names: Vec<String>| (!names.is_empty()).then(|| vec![what.to_owned(), names.join(", ")]);
+    let mut ignored = path_texts(&coverage.ignored_dirs);
+    if coverage.ignored_files > 0 {
+        ignored.push(format!("{} single files", figures::grouped(coverage.ignored_files)));
+    }
+    [
+        row("ignored", ignored),
+        row("sensitive, left out", path_texts(&coverage.sensitive)),
+        row("special, left out", path_texts(&coverage.special)),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}

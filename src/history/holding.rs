@@ -1,0 +1,109 @@
+//! What a new checkpoint holds of what was meant, for whoever asks. Every value is worked out, none is assumed.
+
+use serde_json::{Value, json};
+
+use super::create::Contents;
+use super::kind::Aim;
+use super::kind::tree::hash_then;
+use super::scope::Scope;
+use crate::checkpoint::coverage::Coverage;
+use crate::checkpoint::manifest::Manifest;
+use crate::checkpoint::saved::path_texts;
+use crate::figures::{self, count};
+
+/// What a checkpoint holds within its scope.
+pub struct Holding {
+    /// Paths.
+    pub files: Vec<String>,
+    /// Names of parts that are no paths.
+    pub state_keys: Vec<String>,
+    /// Of all of it.
+    pub hash: String,
+    /// In words.
+    pub summary: String,
+    /// How many things it holds.
+    pub held: usize,
+    /// What was meant and is not held.
+    pub left_out: Vec<String>,
+    /// What has to be true for this to be enough.
+    pub assumptions: Vec<String>,
+    /// What it does not hold, in full.
+    pub coverage: Value,
+}
+
+impl Contents {
+    /// What of this is within the aim.
+    pub fn holding(&self, aim: &Aim) -> Holding {
+        match (self, aim) {
+            (Contents::Tree(manifest), Aim::Tree(scope)) => of_tree(manifest, scope),
+            (Contents::Tree(manifest), _) => of_tree(manifest, &Scope::default()),
+            (Contents::State(state), _) => Holding {
+                files: state.files.keys().cloned().collect(),
+                state_keys: aim.words(),
+                hash: state.hash().to_string(),
+                summary: format!(
+                    "{}, {}; {}",
+                    count(state.files.len(), "file"),
+                    figures::bytes(state.bytes()),
+                    count(state.environment.len(), "variable")
+                ),
+                held: state.files.len() + state.environment.len(),
+                left_out: state.left_out.clone(),
+                assumptions: not_needed(&state.left_out),
+                coverage: json!({ "left_out": state.left_out }),
+            },
+        }
+    }
+
+    /// What people have to know before something happens to what is not protected.
+    pub fn warnings(&self) -> Vec<String> {
+        match self {
+            Contents::Tree(manifest) => manifest.coverage.warnings(),
+            Contents::State(state) => {
+                state.left_out.iter().map(|name| format!("not in the checkpoint: {name}")).collect()
+            }
+        }
+    }
+}
+
+fn of_tree(manifest: &Manifest, scope: &Scope) -> Holding {
+    let within: Vec<_> = manifest
+        .tree
+        .iter()
+        .filter(|entry| !entry.node.is_dir())
+        .map(|entry| (entry.path(), entry.node.content().map_or(0, |(_, size)| size)))
+        .filter(|(path, _)| scope.covers(path))
+        .collect();
+    let bytes: u64 = within.iter().map(|(_, size)| size).sum();
+    let (hash, held) = hash_then(manifest, scope);
+    let left_out = left_out(&manifest.coverage, scope);
+    let mut assumptions = Vec::new();
+    let ignored = path_texts(&manifest.coverage.ignored_dirs);
+    if !ignored.is_empty() || manifest.coverage.ignored_files > 0 {
+        let files = figures::grouped(manifest.coverage.ignored_files);
+        assumptions
+            .push(format!("what is ignored is not needed back: {files} files; {}", ignored.join(", ")));
+    }
+    assumptions.extend(not_needed(&left_out));
+    Holding {
+        files: within.iter().map(|(path, _)| path.to_string()).collect(),
+        state_keys: Vec::new(),
+        hash: hash.to_string(),
+        summary: format!("{} files, {}", figures::grouped(within.len() as u64), figures::bytes(bytes)),
+        held,
+        left_out,
+        assumptions,
+        coverage: serde_json::to_value(&manifest.coverage).expect("a coverage is plain data"),
+    }
+}
+
+/// What the scope has and the checkpoint does not.
+fn left_out(coverage: &Coverage, scope: &Scope) -> Vec<String> {
+    let lists = [&coverage.sensitive, &coverage.special];
+    let within = lists.into_iter().flatten().filter(|path| scope.covers(&path.0));
+    within.map(|path| path.0.to_string()).collect()
+}
+
+fn not_needed(left_out: &[String]) -> Vec<String> {
+    left_out.iter().map(|name| format!("{name} is not needed back: it is left out")).collect()
+}

@@ -1,0 +1,97 @@
+//! What a checkpoint can be of. Each kind knows how to save, to check, and to go back:
+//!
+//! - [`tree`]: the tree, in decree's own store
+//! - [`state`]: decree's own queue and settings, and named values of the environment
+
+pub mod state;
+pub mod tree;
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::record::CheckpointRecord;
+use super::scope::Scope;
+use crate::error::Result;
+use crate::project::Project;
+use state::Keys;
+
+/// By which means something is saved.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "snake_case")]
+#[value(rename_all = "snake_case")]
+pub enum Kind {
+    /// The tree, in decree's own store
+    #[default]
+    FileBackup,
+    /// decree's inbox, done and dead letters, tracker, config, and environment values that --scope names
+    StateSnapshot,
+}
+
+impl Kind {
+    /// As answers and records have it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Kind::FileBackup => "file_backup",
+            Kind::StateSnapshot => "state_snapshot",
+        }
+    }
+
+    /// Whether it holds the tree, so that a diff with it can be made.
+    pub fn holds_tree(self) -> bool {
+        matches!(self, Kind::FileBackup)
+    }
+
+    pub(super) fn is_file_backup(&self) -> bool {
+        *self == Kind::FileBackup
+    }
+}
+
+/// What is to be saved, or put back, and by which means.
+#[derive(Clone, Debug)]
+pub enum Aim {
+    /// A part of the tree.
+    Tree(Scope),
+    /// A part of decree's own state.
+    State(Keys),
+}
+
+impl Default for Aim {
+    fn default() -> Self {
+        Aim::Tree(Scope::default())
+    }
+}
+
+impl Aim {
+    /// What somebody typed in `directory`; nothing typed means all there is.
+    pub fn typed(kind: Kind, words: &[String], project: &Project, directory: &Path) -> Result<Aim> {
+        Ok(match kind {
+            Kind::FileBackup => Aim::Tree(Scope::typed(words, project.layout.root(), directory)?),
+            Kind::StateSnapshot => Aim::State(Keys::typed(words)?),
+        })
+    }
+
+    /// What a checkpoint was made for.
+    pub fn stored(record: &CheckpointRecord) -> Result<Aim> {
+        Ok(match record.kind {
+            Kind::FileBackup => Aim::Tree(Scope::stored(record.scope.clone())),
+            Kind::StateSnapshot => Aim::State(Keys::typed(&record.scope)?),
+        })
+    }
+
+    /// By which means.
+    pub fn kind(&self) -> Kind {
+        match self {
+            Aim::Tree(_) => Kind::FileBackup,
+            Aim::State(_) => Kind::StateSnapshot,
+        }
+    }
+
+    /// To be written down.
+    pub fn words(&self) -> Vec<String> {
+        match self {
+            Aim::Tree(scope) => scope.patterns().to_vec(),
+            Aim::State(keys) => keys.words(),
+        }
+    }
+}

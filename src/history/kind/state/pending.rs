@@ -1,0 +1,77 @@
+//! A rollback of decree's own state that has begun: if it is cut off, whoever takes the project next finishes it.
+
+use std::fs;
+use std::io;
+
+use serde::{Deserialize, Serialize};
+
+use super::keys::Keys;
+use super::rollback::put;
+use super::snapshot::State;
+use crate::checkpoint::saved::Saved;
+use crate::error::{Error, IoContext, Result};
+use crate::fs::{atomic, json};
+use crate::history::audit::{self, Action, Deed};
+use crate::history::record::CheckpointRecord;
+use crate::project::Layout;
+
+/// What was begun.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Pending {
+    pub to: String,
+    pub keys: Vec<String>,
+    pub saved: String,
+    pub reason: Option<String>,
+}
+
+impl Pending {
+    pub(super) fn write(&self, layout: &Layout) -> Result<()> {
+        json::write_pretty(&layout.pending(), self)
+    }
+
+    pub(super) fn clear(layout: &Layout) -> Result<()> {
+        let path = layout.pending();
+        fs::remove_file(&path).at("remove", &path)?;
+        atomic::sync_parent(&path)
+    }
+}
+
+/// Finishes what was cut off. Returns the checkpoint that it went back to, if there was anything.
+pub fn finish_cut_off(layout: &Layout) -> Result<Option<String>> {
+    let path = layout.pending();
+    let text = match fs::read(&path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        text => text.at("read", &path)?,
+    };
+    let shown = layout.shown(&path);
+    let pending: Pending = serde_json::from_slice(&text).map_err(|error| {
+        Error::integrity(format!("{shown} is damaged"))
+            .caused_by(error)
+            .detail("a rollback of decree's own state was cut off, and cannot be finished")
+            .hint(format!("look at .decree/inbox, then remove {shown}"))
+    })?;
+    let finish = || {
+        let saved = Saved::new(&pending.to, layout.checkpoints().join(&pending.to));
+        let record = CheckpointRecord::read(saved.dir())?;
+        let keys = Keys::typed(&pending.keys)?;
+        let wanted = State::saved(&saved, &record)?.within(layout, &keys);
+        let aside = layout.checkpoints().join(&pending.saved).join("set-aside");
+        put(layout, &State::read(layout, &keys)?, &wanted, &aside)?;
+        let after = State::read(layout, &Keys { variables: Default::default(), ..keys })?;
+        let deed = Deed {
+            reason: pending.reason.clone(),
+            after: Some(format!("sha256:{}", after.hash())),
+            saved: Some(pending.saved.clone()),
+            ..Deed::new(Action::Rollback, &pending.to, wanted.files.len() as u64)
+        };
+        audit::record(&layout.audit(), deed)
+    };
+    finish().map_err(|error: Error| {
+        error
+            .detail(format!("the rollback to {} was cut off, and could not be finished", pending.to))
+            .hint(format!("what was there before is in {}; {shown} says what was begun", pending.saved))
+    })?;
+    Pending::clear(layout)?;
+    Ok(Some(pending.to))
+}

@@ -1,0 +1,141 @@
+//! The tree, in decree's own store: the manifest says what is where, the store has the content.
+
+use std::path::{Path, PathBuf};
+
+use crate::checkpoint::compare::{Change, Changes};
+use crate::checkpoint::entry::describe;
+use crate::checkpoint::hash::ContentHash;
+use crate::checkpoint::manifest::Manifest;
+use crate::checkpoint::patch::parse::Patch;
+use crate::checkpoint::patch::rebuild::Direction;
+use crate::checkpoint::restore::{Goal, Outcome};
+use crate::checkpoint::saved::Saved;
+use crate::checkpoint::tree::combined_hash;
+use crate::error::{Error, Result};
+use crate::fs::atomic::AtomicFile;
+use crate::history::record::CheckpointRecord;
+use crate::history::rollback::{Operation, RolledBack, Undone, Wish, not_the_same, save_present};
+use crate::history::scope::Scope;
+use crate::history::{Aim, Kind, Site};
+
+/// Writes the manifest of a tree whose content is in the store.
+pub fn fill(dir: &Path, manifest: &Manifest, record: &mut CheckpointRecord) -> Result<()> {
+    manifest.write(&Saved::new(&record.id, dir).manifest_path())?;
+    let (files, bytes) = manifest.tree.count();
+    (record.files, record.bytes) = (files as u64, bytes);
+    record.tree = manifest.tree.hash().to_string();
+    Ok(())
+}
+
+/// Reads back all content.
+pub fn verify(site: Site<'_>, saved: &Saved, record: &CheckpointRecord) -> Result<usize> {
+    let manifest = saved.manifest()?;
+    record.check(&manifest)?;
+    saved.verify(site.workspace, &manifest)
+}
+
+/// Puts back what differs, as one transaction.
+pub fn rollback(
+    site: Site<'_>,
+    saved: &Saved,
+    record: Option<&CheckpointRecord>,
+    scope: &Scope,
+    wish: &Wish,
+) -> Result<RolledBack> {
+    let manifest = saved.manifest()?;
+    if let Some(record) = record {
+        record.check(&manifest)?;
+    }
+    let mut changes = site.workspace.compare(&manifest, site.progress)?;
+    let before = hash_now(&changes, &manifest, scope);
+    let (wanted, held) = hash_then(&manifest, scope);
+    changes.list.retain(|change| scope.covers(&change.path));
+    changes.beside.retain(|path| scope.covers(path));
+    if held == 0 && changes.list.is_empty() && !scope.is_everything() {
+        return Err(Error::project(format!("nothing is within the scope: {}", scope.patterns().join(", ")))
+            .detail(format!("neither {} nor the tree has such a path", saved.id()))
+            .hint(format!("`decree checkpoint show {} --files` lists what it holds", saved.id())));
+    }
+    let mut done = RolledBack::new(Kind::FileBackup, before.to_string(), wanted.to_string(), held);
+    done.undone = changes.list.iter().filter(|change| change.before != change.after).map(undone).collect();
+    done.evidence.push(site.layout.shown(&saved.manifest_path()));
+    if wish.dry_run || changes.list.is_empty() && changes.beside.is_empty() {
+        return Ok(done);
+    }
+    let present = save_present(site, Aim::default(), saved.id())?.saved;
+    let diff = present.dir().join("rollback.diff");
+    done.set_aside = restore(site, &present, &diff, saved.id(), &changes)?;
+    done.evidence.push(site.layout.shown(&diff));
+    drop(changes);
+    done.after = match wish.verify {
+        true => Some(check(site, &manifest, scope, saved.id(), present.id())?.to_string()),
+        false => None,
+    };
+    done.saved = Some(present.id().to_owned());
+    Ok(done)
+}
+
+/// A directory may be listed only because something in it came or went; this is for the rest.
+fn undone(change: &Change) -> Undone {
+    let (before, after) = (change.before.as_ref(), change.after.as_ref());
+    Undone {
+        what: change.path.to_string(),
+        operation: Operation::between(before, after),
+        summary: format!("{} instead of {}", describe(before), describe(after)),
+    }
+}
+
+/// Takes the diff back; it is kept beside the checkpoint of the present.
+fn restore(
+    site: Site<'_>,
+    present: &Saved,
+    diff: &Path,
+    id: &str,
+    changes: &Changes<'_>,
+) -> Result<Vec<(String, PathBuf)>> {
+    let mut file = AtomicFile::create(diff)?;
+    site.workspace.write_diff(changes, &mut file)?;
+    file.commit()?;
+    let patch = Patch::read(diff)?;
+    let outcome = site.workspace.restore(&Goal {
+        patch: &patch,
+        direction: Direction::Back,
+        what: format!("rollback {id}"),
+        beside: &changes.beside,
+        aside_dir: present.dir().join("set-aside"),
+    })?;
+    Ok(match outcome {
+        Outcome::Done(done) => done.set_aside.into_iter().map(|(path, to)| (path.to_string(), to)).collect(),
+        Outcome::AlreadyThere => Vec::new(),
+    })
+}
+
+/// The scope has to be what the checkpoint has, and to have its hash.
+fn check(site: Site<'_>, manifest: &Manifest, scope: &Scope, id: &str, present: &str) -> Result<ContentHash> {
+    let changes = site.workspace.compare(manifest, site.progress)?;
+    let after = hash_now(&changes, manifest, scope);
+    if after == hash_then(manifest, scope).0 {
+        return Ok(after);
+    }
+    let differ = changes.list.iter().filter(|change| scope.covers(&change.path));
+    Err(not_the_same(id, "the tree", differ.map(|change| change.path.to_string()).collect(), present))
+}
+
+fn hash_now(changes: &Changes<'_>, manifest: &Manifest, scope: &Scope) -> ContentHash {
+    match scope.is_everything() {
+        true => changes.hash_now(&manifest.tree),
+        false => {
+            combined_hash(changes.entries_now(&manifest.tree).filter(|entry| scope.covers(&entry.path())))
+        }
+    }
+}
+
+/// The hash of what a checkpoint holds within a scope, and how many paths those are.
+pub fn hash_then(manifest: &Manifest, scope: &Scope) -> (ContentHash, usize) {
+    if scope.is_everything() {
+        return (manifest.tree.hash(), manifest.tree.len());
+    }
+    let mut held = 0;
+    let within = manifest.tree.iter().filter(|entry| scope.covers(&entry.path())).inspect(|_| held += 1);
+    (combined_hash(within), held)
+}
