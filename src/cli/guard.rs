@@ -7,8 +7,9 @@ use super::Context;
 use super::work::Workshop;
 use crate::error::{Error, Kind, Result};
 use crate::figures::count;
-use crate::history::{self, About, Aim, Created, Found, Kind as Means, Wish};
+use crate::history::{self, About, Aim, Contents, Created, Found, Guarding, Kind as Means, Wish};
 use crate::interrupt;
+use crate::pipeline::{Mended, OwnFiles};
 use crate::plain::{cut, one_line};
 use crate::process::attended::attend;
 
@@ -54,12 +55,27 @@ pub fn guard(context: &Context, args: &GuardArgs) -> Result<u8> {
     for warning in contents.warnings() {
         context.ui.warn(&warning);
     }
-    drop(contents);
+    let layout = &shop.project.layout;
+    // It may do anything to `.decree/`, where the way back is.
+    shop.workspace.store().hold()?;
+    let mut own = OwnFiles::around(layout, saved.dir())?;
+    let under_way = Guarding { checkpoint: record.id.clone(), command: what.clone() }.begin(layout)?;
     let code = run(context, args, &what)?;
     // Whoever asked to stop wants the tree back as well, and that has to be finished.
     let asked = interrupt::asked();
     let _shield = interrupt::shield();
-    if code == 0 && asked.is_none() {
+    let failed = code != 0 || asked.is_some();
+    let mended = if failed { own.mend()? } else { own.mend_but_for_tracker()? };
+    shop.workspace.store().mend()?;
+    tell_mended(context, &mended);
+    if let Contents::Tree(manifest) = &contents
+        && mended.spoiled.contains(&saved.manifest_path())
+    {
+        manifest.write(&saved.manifest_path())?;
+    }
+    drop(contents);
+    if !failed {
+        drop(under_way);
         context.ui.note(&format!("kept; `decree rollback {}` is the way back", record.id));
         return Ok(0);
     }
@@ -70,6 +86,7 @@ pub fn guard(context: &Context, args: &GuardArgs) -> Result<u8> {
     let wish = Wish { aim: Some(aim), ..Wish::because(Some(why.clone())) };
     let done = history::rollback(shop.site(&progress), &Found::Checkpoint(saved), &wish)
         .map_err(|error| error.detail(format!("{why}; what was there before it is in {}", record.id)))?;
+    drop(under_way);
     let (undone, held) = (done.undone.len(), count(done.held, "path"));
     context.ui.note(&format!(
         "{why}; {} put back, {held} verified against {}",
@@ -84,6 +101,18 @@ pub fn guard(context: &Context, args: &GuardArgs) -> Result<u8> {
             Err(Error::new(Kind::Interrupted { signal }, "interrupted").detail("the tree is as it was"))
         }
         None => Ok(code),
+    }
+}
+
+/// What it had done to decree's own files is undone, and told.
+fn tell_mended(context: &Context, mended: &Mended) {
+    if !mended.restored.is_empty() {
+        let files = count(mended.restored.len(), "file");
+        context.ui.warn(&format!("it removed or replaced {files} of decree's own; they are as they were"));
+    }
+    if mended.lost > 0 {
+        let runs = count(mended.lost, "earlier run");
+        context.ui.warn(&format!("it deleted what was kept of {runs}; that is gone"));
     }
 }
 

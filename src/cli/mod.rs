@@ -30,8 +30,10 @@ use crate::checkpoint::progress::Progress;
 use crate::checkpoint::restore::Recovered;
 use crate::checkpoint::workspace::Workspace;
 use crate::error::{Error, Result};
-use crate::history::{self, Site};
+use crate::history::audit::Deed;
+use crate::history::{self, Guarding, Site};
 use crate::pipeline::Unfinished;
+use crate::plain::one_line;
 use crate::project::{Lock, Project};
 use crate::ui::{Color, Ui};
 
@@ -109,9 +111,18 @@ impl Context {
         for Recovered { what, finished } in recovered {
             let how = if finished { "finished" } else { "undone" };
             self.ui.warn(&format!("`{what}` had been cut off; it was {how}"));
+            if finished && let Some(deed) = Deed::of_recovered(&what) {
+                history::audit::record(&project.layout.audit(), deed)?;
+            }
         }
         if let Some(id) = history::finish_cut_off(&project.layout)? {
             self.ui.warn(&format!("`rollback {id}` had been cut off; it was finished"));
+        }
+        if let Some(Guarding { checkpoint, command }) = Guarding::take_cut_off(&project.layout)? {
+            let command = one_line(&command);
+            self.ui.warn(&format!(
+                "decree was killed while it guarded `{command}`; `decree rollback {checkpoint}` puts back what was there before"
+            ));
         }
         Ok(lock)
     }

@@ -63,6 +63,20 @@ impl Deed {
     }
 }
 
+/// What the journal calls a move into the tree, by what it does.
+const MOVES: [(&str, Action); 3] =
+    [("revert ", Action::Revert), ("apply ", Action::Apply), ("rollback ", Action::Rollback)];
+
+impl Deed {
+    /// Of a move that was cut off, and finished by whoever came next. How many paths it was, nobody counted.
+    pub fn of_recovered(what: &str) -> Option<Deed> {
+        let (subject, action) =
+            MOVES.iter().find_map(|(word, action)| Some((what.strip_prefix(word)?, *action)))?;
+        let reason = Some("it had been cut off, and was finished".to_owned());
+        Some(Deed { reason, ..Deed::new(action, subject, 0) })
+    }
+}
+
 /// One line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AuditRecord {

@@ -7,6 +7,7 @@
 
 pub mod audit;
 mod create;
+mod guarding;
 mod holding;
 pub mod kind;
 mod lookup;
@@ -16,6 +17,7 @@ mod scope;
 mod verify;
 
 pub use create::{About, Contents, Created, create};
+pub use guarding::Guarding;
 pub use holding::Holding;
 pub use kind::state::finish_cut_off;
 pub use kind::{Aim, Kind};

@@ -39,6 +39,7 @@ mod work;
 
 pub use budget::Usage;
 pub use discreet::redact_text;
+pub use own_files::{Mended, OwnFiles};
 pub use recovery::Unfinished;
 pub use result::{AttemptRecord, PutBack, RunResult, Story};
 pub use run_dir::RunDir;

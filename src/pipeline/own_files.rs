@@ -1,4 +1,4 @@
-//! decree's own files while a routine runs: what it removes of them comes back.
+//! decree's own files while a routine, or a guarded command, runs: what it removes of them comes back.
 //!
 //! `.decree/` is no part of a checkpoint, so nothing else would. What is small is held in memory, what is large is held
 //! open: a file that was removed can be read for as long as somebody has it open. Edits to settings and routines stay,
@@ -104,21 +104,9 @@ impl OwnFiles {
     pub fn remember(layout: &Layout, run: &RunDir, attempt: u32, message: &OsStr) -> Result<Self> {
         let own_names = |dir: PathBuf| ["changes.diff", "result.json"].map(|name| dir.join(name));
         let attempt = run.attempt_dir(attempt);
-        let mut own = OwnFiles {
-            places: Places::new(layout.root(), &layout.decree()),
-            files: Vec::new(),
-            reserved: [own_names(run.path().to_owned()), own_names(attempt.clone())].concat(),
-            reserved_but_for_files: PUBLISHED.iter().map(|name| run.path().join(name)).collect(),
-            earlier: Vec::new(),
-            aside: run.path().join("set-aside"),
-            specs_link: fs::read_link(layout.specs()).ok(),
-            specs: layout.specs(),
-            tracker: layout.tracker(),
-            tracker_was: Tracker::read(&layout.tracker(), None)?,
-            paths: HashSet::new(),
-            open: 0,
-            bytes: 0,
-        };
+        let mut own = OwnFiles::new(layout, run.path().join("set-aside"))?;
+        own.reserved = [own_names(run.path().to_owned()), own_names(attempt.clone())].concat();
+        own.reserved_but_for_files = PUBLISHED.iter().map(|name| run.path().join(name)).collect();
         own.reserved.extend([attempt.join("usage.json"), run.failure_context()]);
         // First what decree cannot do without: there is a limit.
         own.places.note(&layout.runs());
@@ -126,12 +114,7 @@ impl OwnFiles {
         for record in records.into_iter().chain([layout.running(), layout.audit()]) {
             own.hold(record, Care::Record)?;
         }
-        own.hold(layout.lock(), Care::Presence)?;
-        own.hold(layout.config(), Care::Settings)?;
-        own.hold(layout.gitignore(), Care::Settings)?;
-        for dir in [layout.routines(), layout.cron()] {
-            own.hold_below(&dir, &|_| Care::Settings)?;
-        }
+        own.hold_settings(layout)?;
         let message = layout.inbox().join(message);
         own.hold_below(&layout.inbox(), &|path| match path == message {
             true => Care::Record,
@@ -141,12 +124,58 @@ impl OwnFiles {
             true => Care::Record,
             false => Care::Presence,
         })?;
-        for dir in [layout.store(), layout.scratch()] {
-            own.places.note(&dir);
-        }
-        own.hold_below(&layout.checkpoints(), &|_| Care::Presence)?;
-        own.earlier = runs(layout);
+        own.hold_rest(layout)?;
         Ok(own)
+    }
+
+    /// The same for a command that is run with `checkpoint` as the way back: all that is needed for that, and the rest as far as
+    /// there is room.
+    pub fn around(layout: &Layout, checkpoint: &Path) -> Result<Self> {
+        let mut own = OwnFiles::new(layout, checkpoint.join("set-aside"))?;
+        own.places.note(&layout.checkpoints());
+        own.hold_below(checkpoint, &|_| Care::Record)?;
+        own.hold(layout.audit(), Care::Record)?;
+        own.hold_settings(layout)?;
+        own.places.note(&layout.runs());
+        own.hold_below(&layout.inbox(), &|_| Care::Presence)?;
+        own.hold_rest(layout)?;
+        Ok(own)
+    }
+
+    fn new(layout: &Layout, aside: PathBuf) -> Result<Self> {
+        Ok(OwnFiles {
+            places: Places::new(layout.root(), &layout.decree()),
+            files: Vec::new(),
+            reserved: Vec::new(),
+            reserved_but_for_files: Vec::new(),
+            earlier: Vec::new(),
+            aside,
+            specs_link: fs::read_link(layout.specs()).ok(),
+            specs: layout.specs(),
+            tracker: layout.tracker(),
+            tracker_was: Tracker::read(&layout.tracker(), None)?,
+            paths: HashSet::new(),
+            open: 0,
+            bytes: 0,
+        })
+    }
+
+    fn hold_settings(&mut self, layout: &Layout) -> Result<()> {
+        self.hold(layout.lock(), Care::Presence)?;
+        self.hold(layout.config(), Care::Settings)?;
+        self.hold(layout.gitignore(), Care::Settings)?;
+        [layout.routines(), layout.cron()]
+            .iter()
+            .try_for_each(|dir| self.hold_below(dir, &|_| Care::Settings))
+    }
+
+    fn hold_rest(&mut self, layout: &Layout) -> Result<()> {
+        for dir in [layout.store(), layout.scratch()] {
+            self.places.note(&dir);
+        }
+        self.hold_below(&layout.checkpoints(), &|_| Care::Presence)?;
+        self.earlier = runs(layout);
+        Ok(())
     }
 
     fn hold_below(&mut self, dir: &Path, care: &dyn Fn(&Path) -> Care) -> Result<()> {
@@ -197,6 +226,15 @@ impl OwnFiles {
 
     /// Brings back what is gone, and moves away what is in the way.
     pub fn mend(&mut self) -> Result<Mended> {
+        self.mend_with(true)
+    }
+
+    /// The same; what became of the tracker is left as it is.
+    pub fn mend_but_for_tracker(&mut self) -> Result<Mended> {
+        self.mend_with(false)
+    }
+
+    fn mend_with(&mut self, tracker: bool) -> Result<Mended> {
         let mut mended = Mended::default();
         let mut aside = Aside::default();
         self.places.mend(&mut aside)?;
@@ -216,7 +254,7 @@ impl OwnFiles {
         }
         let (there, gone) = std::mem::take(&mut self.earlier).into_iter().partition(|run| run.exists());
         (self.earlier, mended.lost) = (there, Vec::len(&gone));
-        mended.tracker = self.mend_tracker(&mut aside)?;
+        mended.tracker = tracker && self.mend_tracker(&mut aside)?;
         mended.set_aside = aside.keep(&self.aside)?;
         Ok(mended)
     }

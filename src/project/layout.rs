@@ -116,6 +116,11 @@ impl Layout {
         self.decree().join("rolling-back.json")
     }
 
+    /// The command that is being guarded, while one is.
+    pub fn guarding(&self) -> PathBuf {
+        self.decree().join("guarding.json")
+    }
+
     /// What the last command did.
     pub fn summary(&self) -> PathBuf {
         self.decree().join("summary.json")

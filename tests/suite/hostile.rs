@@ -137,7 +137,7 @@ fn can_be_nobody() -> bool {
 }
 
 /// Says that a test shows nothing here, and why.
-fn skipped(why: &str) {
+pub fn skipped(why: &str) {
     let _ = writeln!(std::io::stderr(), "skipped: {why}");
 }
 

@@ -13,6 +13,7 @@ mod harness;
 mod hostile;
 mod ignore_oracle;
 mod killed;
+mod kinds;
 mod manifest;
 mod notebook;
 mod oracle;

@@ -1,7 +1,7 @@
 //! Back to a checkpoint, and the trail that this leaves.
 
 mod audit;
-mod contract;
+pub mod contract;
 mod guard;
 mod refusing;
 
@@ -9,7 +9,7 @@ use crate::harness::{Project, assert_same};
 use crate::pipeline::workshop::Workshop;
 
 /// A tree with something of every kind.
-fn project() -> Workshop {
+pub fn project() -> Workshop {
     let shop = Workshop::new();
     shop.write("src/main.rs", "fn main() {}\n")
         .write("src/lib.rs", "// lib\n")
@@ -18,7 +18,7 @@ fn project() -> Workshop {
 }
 
 /// Changes it in every way.
-fn wreck(project: &Project) {
+pub fn wreck(project: &Project) {
     project
         .write("src/main.rs", "fn main() { panic!() }\n")
         .remove("src/gone.rs")

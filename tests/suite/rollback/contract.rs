@@ -7,7 +7,7 @@ use crate::harness::{assert_same, said};
 
 /// Checks an answer against its schema in `docs/schemas/`.
 #[track_caller]
-fn assert_valid(answer: &Value, schema: &str) {
+pub fn assert_valid(answer: &Value, schema: &str) {
     let path = format!("{}/docs/schemas/{schema}.schema.json", env!("CARGO_MANIFEST_DIR"));
     let schema: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
     let validator = jsonschema::validator_for(&schema).unwrap();

@@ -90,3 +90,71 @@ fn only_the_scope_is_put_back() {
     assert_eq!(project.read("src/main.rs"), b"fn main() {}\n");
     assert_eq!(project.read("notes.txt"), b"y\n");
 }
+
+/// GRD-05.
+#[test]
+fn a_command_that_destroys_decrees_own_files_is_undone_all_the_same() {
+    for harm in [
+        "rm -rf .decree",
+        "mv .decree elsewhere",
+        "rm -rf .decree; echo x >.decree",
+        "for file in $(find .decree/checkpoints .decree/audit.jsonl -type f); do echo spoiled >$file; done",
+        "find .decree/checkpoints .decree/store -type f -delete",
+    ] {
+        let project = project();
+        for number in 0..3000 {
+            project.write(format!("many/{number}"), format!("{number}"));
+        }
+        let before = project.picture();
+        let script = format!("{harm}; echo x >notes.txt; rm -r src; exit 7");
+        project.decree(["guard", "--", "bash", "-c", &script]).fails(7).mentions(&["verified against"]);
+        assert_same(&project.picture(), &before);
+        project.decree(["checkpoint", "verify", "--all"]).ok();
+        project.decree(["audit", "verify"]).ok();
+        let kept = project.decree(["guard", "--", "bash", "-c", "rm -rf .decree; echo y >notes.txt"]).ok();
+        assert_eq!(project.read("notes.txt"), b"y\n");
+        let id =
+            kept.err.split('`').find_map(|word| word.strip_prefix("decree rollback ")).unwrap().to_owned();
+        project.decree(["rollback", &id]).ok();
+        assert_same(&project.picture(), &before);
+    }
+}
+
+/// GRD-06.
+#[test]
+fn a_guard_that_was_killed_is_told_of_and_the_way_back_is_named() {
+    let project = project();
+    let before = project.picture();
+    let mut child = project
+        .command()
+        .args(["guard", "--", "bash", "-c", "echo x >notes.txt; echo yes >.decree/begun; sleep 60"])
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    wait_for(&project.path(".decree/begun"));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let said = project.decree(["checkpoint", "create"]).ok().mentions(&["killed while it guarded"]);
+    let id = said.err.split('`').find_map(|word| word.strip_prefix("decree rollback chk_")).unwrap();
+    project.decree(["rollback", &format!("chk_{id}")]).ok();
+    assert_same(&project.picture(), &before);
+    assert!(!project.decree(["checkpoint", "create"]).ok().err.contains("killed"));
+}
+
+/// GRD-07.
+#[test]
+fn a_guard_works_where_its_session_was_made_outside_of_what_it_can_see() {
+    let inside = ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc"];
+    let works = std::process::Command::new(inside[0]).args(&inside[1..]).arg("true").output();
+    if !works.is_ok_and(|output| output.status.success()) {
+        return crate::hostile::skipped("no namespace can be made here");
+    }
+    let project = project();
+    let before = project.picture();
+    let script = "echo x >notes.txt; sleep 60 & exit 3";
+    let mut command = std::process::Command::new(inside[0]);
+    command.args(&inside[1..]).arg(project.command().get_program());
+    command.args(["guard", "--", "bash", "-c", script]).current_dir(project.root());
+    crate::harness::said(&mut command).fails(3).mentions(&["verified against"]);
+    assert_same(&project.picture(), &before);
+}

@@ -1,0 +1,50 @@
+//! `guarding.json`: a command that is run with a checkpoint as the way back. If decree is killed meanwhile, the next one says so.
+
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{IoContext, Result};
+use crate::fs::json;
+use crate::project::Layout;
+
+/// What is being guarded.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Guarding {
+    /// The way back.
+    pub checkpoint: String,
+    /// What is run.
+    pub command: String,
+}
+
+/// As long as it is there, the command is under way.
+#[must_use]
+pub struct UnderWay(PathBuf);
+
+impl Guarding {
+    /// Writes down what is about to be run.
+    pub fn begin(&self, layout: &Layout) -> Result<UnderWay> {
+        let path = layout.guarding();
+        json::write_pretty(&path, self)?;
+        Ok(UnderWay(path))
+    }
+
+    /// What was cut off, if anything was. It is told once.
+    pub fn take_cut_off(layout: &Layout) -> Result<Option<Guarding>> {
+        let path = layout.guarding();
+        let text = match fs::read(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            text => text.at("read", &path)?,
+        };
+        fs::remove_file(&path).at("remove", &path)?;
+        Ok(serde_json::from_slice(&text).ok())
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}

@@ -1,0 +1,127 @@
+//! For each type of checkpoint something to save, a way to spoil it, and what to compare.
+
+use std::collections::BTreeMap;
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::harness::{Picture, Said, picture, said};
+use crate::pipeline::workshop::Workshop;
+
+/// One type of checkpoint, with all that is needed to try it.
+pub struct Scene {
+    pub kind: &'static str,
+    pub shop: Workshop,
+    /// What `checkpoint create` is told besides the type.
+    pub scope: &'static [&'static str],
+    /// Changes everything that the checkpoint holds.
+    pub spoil: fn(&Workshop),
+    /// Everything that has to be as it was.
+    pub look: fn(&Workshop) -> BTreeMap<String, String>,
+    /// A part, in words of the type, and whether a line of `look` belongs to it.
+    pub part: (&'static str, fn(&str) -> bool),
+}
+
+/// Every type there is.
+pub fn scenes() -> Vec<Scene> {
+    vec![file_backup(), state_snapshot()]
+}
+
+impl Scene {
+    /// Saves it; the whole answer.
+    pub fn create(&self, format: &str, more: &[&str]) -> Value {
+        let args = [&["checkpoint", "create", "--type", self.kind, "--format", format][..], self.scope, more];
+        parsed(format, &self.shop.decree(args.concat()).ok().out)
+    }
+
+    /// Saves it; its id.
+    pub fn checkpoint(&self) -> String {
+        self.create("json", &[])["checkpoint"]["id"].as_str().unwrap().to_owned()
+    }
+
+    pub fn looks(&self) -> BTreeMap<String, String> {
+        (self.look)(&self.shop)
+    }
+
+    /// Runs a line with bash, in the project.
+    pub fn bash(&self, line: &str) -> Said {
+        let decree = std::path::Path::new(env!("CARGO_BIN_EXE_decree")).parent().unwrap();
+        let path = format!("{}:{}", decree.display(), std::env::var("PATH").unwrap());
+        said(Command::new("bash").args(["-c", line]).current_dir(self.shop.root()).env("PATH", path))
+    }
+
+    #[track_caller]
+    pub fn assert_looks(&self, expected: &BTreeMap<String, String>, when: &str) {
+        let found = self.looks();
+        let keys: Vec<&String> = found.keys().chain(expected.keys()).collect();
+        for key in keys {
+            assert_eq!(found.get(key), expected.get(key), "{} {when}: {key}", self.kind);
+        }
+    }
+}
+
+pub fn parsed(format: &str, out: &[u8]) -> Value {
+    match format {
+        "json" => serde_json::from_slice(out).unwrap(),
+        _ => serde_yaml::from_slice(out).unwrap(),
+    }
+}
+
+fn in_words(prefix: &str, picture: &Picture) -> BTreeMap<String, String> {
+    let name = |path: &[u8]| format!("{prefix}{}", String::from_utf8_lossy(path));
+    picture.iter().map(|(path, thing)| (name(path), format!("{thing:?}"))).collect()
+}
+
+/// The tree, in words.
+fn tree(shop: &Workshop) -> BTreeMap<String, String> {
+    in_words("", &shop.picture())
+}
+
+fn file_backup() -> Scene {
+    Scene {
+        kind: "file_backup",
+        shop: crate::rollback::project(),
+        scope: &[],
+        spoil: |shop| crate::rollback::wreck(shop),
+        look: tree,
+        part: ("src", |path| path.starts_with("src")),
+    }
+}
+
+fn state_snapshot() -> Scene {
+    let shop = Workshop::new();
+    shop.write(".decree/inbox/01-wait.md", "wait\n")
+        .write(".decree/inbox/done/00-did.md", "did\n")
+        .write(".decree/inbox/dead/9.md", b"not UTF-8: \xff\n")
+        .write(b".decree/inbox/\xff\n.md", "a name\n")
+        .chmod(".decree/inbox/01-wait.md", 0o600)
+        .write("specs/processed-spec.md", "00-did.spec.md\n")
+        .write(".decree/config.yml", "max_retries: 1\n");
+    Scene {
+        kind: "state_snapshot",
+        shop,
+        scope: &[],
+        spoil: |shop| {
+            shop.write(".decree/inbox/01-wait.md", "something else\n")
+                .chmod(".decree/inbox/01-wait.md", 0o644)
+                .remove(".decree/inbox/done")
+                .remove(b".decree/inbox/\xff\n.md")
+                .write(".decree/inbox/dead/orphan.md", "new\n")
+                .write(".decree/inbox/dead/9.md", b"other: \xfe\n")
+                .remove("specs/processed-spec.md")
+                .write(".decree/config.yml", "max_retries: 7\n");
+        },
+        look: |shop| {
+            let mut own = picture(&shop.path(".decree/inbox"));
+            own.retain(|_, thing| !format!("{thing:?}").starts_with("dir "));
+            let mut looks = in_words("inbox/", &own);
+            for file in [".decree/config.yml", "specs/processed-spec.md"] {
+                if shop.exists(file) {
+                    looks.insert(file.to_owned(), shop.text(file));
+                }
+            }
+            looks
+        },
+        part: ("dead", |path| path.starts_with("inbox/dead")),
+    }
+}

@@ -1,0 +1,115 @@
+//! decree's own state.
+
+use std::fs;
+use std::process::Stdio;
+
+use super::scene::parsed;
+use crate::harness::wait_until;
+use crate::pipeline::workshop::Workshop;
+
+/// SNP-01.
+#[test]
+fn values_of_the_environment_come_back_to_the_shell_that_asks() {
+    let shop = Workshop::new();
+    let decree = env!("CARGO_BIN_EXE_decree");
+    let script = format!(
+        r#"set -e
+        decree() {{ {decree} "$@"; }}
+        export MODE="it's
+two lines" LEVEL=3; unset GONE
+        restore=$(decree checkpoint create --type state_snapshot --scope inbox --scope env:MODE --scope env:LEVEL --scope env:GONE \
+            --format json | python3 -c 'import json, sys; print(json.load(sys.stdin)["checkpoint"]["restore_command"])')
+        export MODE=other GONE=here
+        mkdir -p .decree/inbox; echo spoiled > .decree/inbox/1.md
+        eval "$restore"
+        printf '%s|%s|%s' "$MODE" "$LEVEL" "${{GONE-unset}}""#
+    );
+    let said = crate::harness::said(
+        std::process::Command::new("bash").args(["-c", &script]).current_dir(shop.root()),
+    )
+    .ok();
+    assert_eq!(said.text(), "it's\ntwo lines|3|unset");
+    assert!(!shop.exists(".decree/inbox/1.md"));
+}
+
+/// SNP-02.
+#[test]
+fn what_cannot_be_put_back_by_decree_is_told() {
+    let shop = Workshop::new();
+    shop.config("max_retries: 1\n");
+    let variables = [("MODE", "a"), ("API_TOKEN", "hush-hush-hush")];
+    let args = ["checkpoint", "create", "--type", "state_snapshot", "--format", "json"];
+    let scope = ["--scope", "config", "--scope", "env:MODE", "--scope", "env:API_TOKEN"];
+    let said = shop.decree_with_env(&[&args[..], &scope].concat(), &variables).ok();
+    let answer = parsed("json", &said.mentions(&["not in the checkpoint: env:API_TOKEN"]).out);
+    assert!(answer["confidence"].as_f64().unwrap() < 0.96);
+    let id = answer["checkpoint"]["id"].as_str().unwrap();
+    let text = fs::read_to_string(shop.path(format!(".decree/checkpoints/{id}/state.json"))).unwrap();
+    assert!(!text.contains("hush"), "a secret is not kept");
+    shop.config("max_retries: 9\n");
+    let back = shop.decree_with_env(&["rollback", id, "--format", "json"], &[("MODE", "b")]).ok();
+    let back = parsed("json", &back.out);
+    assert!(back["warnings"][0].as_str().unwrap().contains("env:MODE"), "{back:#}");
+    assert_eq!((&back["rolled_back"], &back["verification"]["match"]), (&true.into(), &true.into()));
+    assert!(back["confidence"].as_f64().unwrap() < 1.0);
+    shop.decree(["checkpoint", "create", "--type", "state_snapshot", "--scope", "inbix"])
+        .fails(2)
+        .mentions(&["inbox"]);
+    shop.decree(["rollback", id, "--scope", "dead"]).fails(3).mentions(&["does not hold dead"]);
+}
+
+/// SNP-03.
+#[test]
+fn a_rollback_that_is_cut_off_is_finished_by_the_next_command() {
+    let shop = Workshop::new();
+    for number in 0..200 {
+        shop.write(format!(".decree/inbox/done/{number}.md"), format!("{number}\n"));
+    }
+    let created = shop.decree(["checkpoint", "create", "--type", "state_snapshot", "--scope", "done"]).ok();
+    let id = created.line();
+    let mut cut_off = 0;
+    for round in 0..12 {
+        for number in 0..200 {
+            shop.write(format!(".decree/inbox/done/{number}.md"), "spoiled\n");
+        }
+        shop.write(".decree/inbox/done/orphan.md", "new\n");
+        let mut child = shop.command();
+        let mut child = child.args(["rollback", &id]).stderr(Stdio::null()).spawn().unwrap();
+        let pending = shop.path(".decree/rolling-back.json");
+        let mut ended = false;
+        wait_until("it has begun", || {
+            ended = child.try_wait().unwrap().is_some();
+            ended || pending.exists()
+        });
+        std::thread::sleep(std::time::Duration::from_millis(round));
+        let _ = child.kill();
+        child.wait().unwrap();
+        cut_off += usize::from(pending.exists());
+        let said = shop.decree(["checkpoint", "create"]).ok();
+        assert!(!pending.exists(), "{}", said.err);
+        for number in 0..200 {
+            assert_eq!(shop.text(&format!(".decree/inbox/done/{number}.md")), format!("{number}\n"));
+        }
+        assert!(!shop.exists(".decree/inbox/done/orphan.md"));
+    }
+    assert!(cut_off > 0, "never in the middle");
+    shop.decree(["audit", "verify"]).ok();
+}
+
+/// SNP-04.
+#[test]
+fn what_is_no_file_is_not_followed_and_not_lost() {
+    let shop = Workshop::new();
+    shop.config("max_retries: 1\n");
+    shop.write("outside.md", "outside\n").link(".decree/inbox/link.md", "../../outside.md");
+    let said = shop.decree(["checkpoint", "create", "--type", "state_snapshot"]).ok();
+    let id = said.line();
+    assert!(said.err.contains("not in the checkpoint: .decree/inbox/link.md"), "{}", said.err);
+    shop.write("elsewhere.yml", "max_retries: 5\n").remove(".decree/config.yml");
+    shop.link(".decree/config.yml", "../elsewhere.yml");
+    shop.decree(["rollback", &id]).ok().mentions(&["set aside .decree/config.yml"]);
+    assert!(fs::symlink_metadata(shop.path(".decree/config.yml")).unwrap().is_file());
+    assert_eq!(shop.text("elsewhere.yml"), "max_retries: 5\n");
+    assert_eq!(shop.text("outside.md"), "outside\n");
+    assert!(fs::symlink_metadata(shop.path(".decree/inbox/link.md")).unwrap().is_symlink());
+}
