@@ -40,7 +40,7 @@ pub use open::is_not_a_database;
 pub use restore::{Restored, restore};
 
 use crate::checkpoint::hash::ContentHash;
-use crate::error::{Error, IoContext, Result};
+use crate::error::{Error, IoContext, Kind, Result};
 use crate::fs::{atomic, random_hex};
 use open::{Gone, WAIT};
 
@@ -84,8 +84,9 @@ fn save_within(live: &Path, to: &Path, wait: Duration) -> Result<Copy> {
     header::set_wal(&file, false).at("write", to)?;
     file.sync_all().at("write", to)?;
     let hashes = header::hashes(file).at("read", to)?;
-    let unchecked = sound::check(to).map_err(|error| {
-        error.detail(format!("{} itself is damaged; no copy of it was kept", live.display()))
+    let unchecked = sound::check(to).map_err(|error| match error.kind() {
+        Kind::Integrity => error.detail(format!("so is {} itself; no copy was kept", live.display())),
+        _ => error,
     })?;
     atomic::sync_parent(to)?;
     unfinished.keep();
@@ -106,7 +107,8 @@ fn prove(copy: &Path, expected: &Copy) -> Result<()> {
         Err(error) => Err(error),
     };
     let hashes = file.and_then(header::hashes).map_err(|error| {
-        Error::integrity(format!("the copy of the database at {} cannot be read", copy.display())).caused_by(error)
+        Error::integrity(format!("the copy of the database at {} cannot be read", copy.display()))
+            .caused_by(error)
     })?;
     if hashes.sha256 == expected.sha256 {
         return Ok(());

@@ -1,5 +1,6 @@
 //! Databases: saved while others write, brought back while others look on.
 
+mod commands;
 mod content;
 mod in_use;
 mod killed;

@@ -32,7 +32,9 @@ pub(super) fn copy(live: &Path, to: &Path, wait: Duration) -> Result<()> {
     let before = Traces::of(live);
     let copied = match open::reader(live, wait) {
         Ok(source) => copy_from(&source, live, to, wait),
-        Err(error) if open::is_shut(&error) && !traces::has_wal(live) => return copy_untouched(live, to, error),
+        Err(error) if open::is_shut(&error) && !traces::has_wal(live) => {
+            return copy_untouched(live, to, error);
+        }
         Err(error) => Err(open::failure("read", live, wait, error)),
     };
     before.remove_new(live);

@@ -29,7 +29,8 @@ pub(super) struct Gone(pub(super) PathBuf);
 /// A database's file and where it really is: the directory without links, as SQLite refuses a path with any. What is
 /// there and is not a file of its own is refused.
 pub(super) fn find(path: &Path) -> Result<Result<(PathBuf, Metadata), Gone>> {
-    let gone = |error: &io::Error| matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory);
+    let gone =
+        |error: &io::Error| matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory);
     let Some(name) = path.file_name() else {
         return Err(Error::failed(format!("{} is not the path of a file", path.display())));
     };
@@ -57,7 +58,11 @@ pub(super) fn find(path: &Path) -> Result<Result<(PathBuf, Metadata), Gone>> {
 pub(super) fn reader(path: &Path, wait: Duration) -> rusqlite::Result<Connection> {
     match connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY, wait) {
         // A journal has to be rolled back first, which takes the right to write.
-        Err(error) if extended(&error) == Some(ffi::SQLITE_READONLY_ROLLBACK) => {
+        Err(error)
+            if error
+                .sqlite_error()
+                .is_some_and(|error| error.extended_code == ffi::SQLITE_READONLY_ROLLBACK) =>
+        {
             drop(writer(path, wait)?);
             connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY, wait)
         }
@@ -83,7 +88,9 @@ pub(super) fn unchanging(path: &Path) -> rusqlite::Result<Connection> {
     let mut address = String::from("file:");
     for byte in path.as_os_str().as_encoded_bytes() {
         match byte {
-            b'/' | b'.' | b'-' | b'_' | b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' => address.push(char::from(*byte)),
+            b'/' | b'.' | b'-' | b'_' | b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' => {
+                address.push(char::from(*byte))
+            }
             _ => address.push_str(&format!("%{byte:02X}")),
         }
     }
@@ -119,18 +126,22 @@ fn be_careful(connection: &mut Connection, wait: Duration) -> rusqlite::Result<(
     }))
 }
 
-fn extended(error: &rusqlite::Error) -> Option<c_int> {
-    error.sqlite_error().map(|error| error.extended_code)
+/// SQLite's own code for an error, however it came to pass.
+pub(super) fn code(error: &rusqlite::Error) -> Option<ErrorCode> {
+    match error {
+        rusqlite::Error::SqlInputError { error, .. } => Some(error.code),
+        error => error.sqlite_error_code(),
+    }
 }
 
 /// Whether SQLite could not open something, which may be a file beside the database.
 pub(super) fn is_shut(error: &rusqlite::Error) -> bool {
-    matches!(error.sqlite_error_code(), Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly))
+    matches!(code(error), Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly))
 }
 
 /// Whether others hold a lock.
 pub(super) fn is_locked(error: &rusqlite::Error) -> bool {
-    matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
+    matches!(code(error), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
 }
 
 /// SQLite's error as ours.
@@ -142,7 +153,7 @@ pub(super) fn failure(verb: &str, path: &Path, wait: Duration, error: rusqlite::
         return locked(path, wait);
     }
     let failure = Error::failed(format!("cannot {verb} the database {}", path.display()));
-    match error.sqlite_error_code() {
+    match code(&error) {
         Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => {
             failure.caused_by(NotADatabase(error.to_string()))
         }

@@ -122,8 +122,12 @@ fn is_wal(connection: &Connection) -> rusqlite::Result<bool> {
 /// Returns how it is then.
 fn set_wal(connection: &Connection, wal: bool) -> rusqlite::Result<bool> {
     let mode = if wal { "WAL" } else { "DELETE" };
-    connection
-        .pragma_update_and_check(None, "journal_mode", mode, |row| Ok(row.get::<_, String>(0)? == "wal"))
+    connection.pragma_update_and_check(
+        None,
+        "journal_mode",
+        mode,
+        |row| Ok(row.get::<_, String>(0)? == "wal"),
+    )
 }
 
 fn in_use(live: &Path) -> Error {

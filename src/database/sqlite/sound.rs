@@ -25,12 +25,13 @@ pub(super) fn check(copy: &Path) -> Result<Vec<String>> {
         all(&connection)
     });
     let damaged = |why| {
-        Error::integrity(format!("the copy of the database at {} is damaged", copy.display())).details(why, MOST)
+        Error::integrity(format!("the copy of the database at {} is damaged", copy.display()))
+            .details(why, MOST)
     };
     match checked {
         Ok((complaints, unchecked)) if complaints.is_empty() => Ok(unchecked),
         Ok((complaints, _)) => Err(damaged(complaints)),
-        Err(error) => match error.sqlite_error_code() {
+        Err(error) => match open::code(&error) {
             Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
                 Err(damaged(vec![format!("SQLite says: {error}")]))
             }
@@ -45,7 +46,8 @@ fn all(connection: &Connection) -> rusqlite::Result<(Vec<String>, Vec<String>)> 
         Err(error) if is_unknown(&error) => {}
         result => return result.map(|complaints| (complaints, Vec::new())),
     }
-    let mut names = connection.prepare("SELECT name FROM sqlite_schema WHERE type = 'table' AND rootpage > 0")?;
+    let mut names =
+        connection.prepare("SELECT name FROM sqlite_schema WHERE type = 'table' AND rootpage > 0")?;
     let names = names.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<Vec<String>>>()?;
     let (mut all, mut unchecked) = (Vec::new(), Vec::new());
     for name in names {
@@ -60,7 +62,7 @@ fn all(connection: &Connection) -> rusqlite::Result<(Vec<String>, Vec<String>)> 
 
 /// Whether it is not the database that is at fault: SQLite misses something that the application has.
 fn is_unknown(error: &rusqlite::Error) -> bool {
-    error.sqlite_error_code() == Some(ErrorCode::Unknown)
+    open::code(error) == Some(ErrorCode::Unknown)
 }
 
 fn complaints(connection: &Connection, table: Option<&str>) -> rusqlite::Result<Vec<String>> {

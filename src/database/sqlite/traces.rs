@@ -60,7 +60,9 @@ impl Traces {
             return;
         }
         let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
-        let Ok(file) = OpenOptions::new().read(true).write(true).custom_flags(flags).open(path) else { return };
+        let Ok(file) = OpenOptions::new().read(true).write(true).custom_flags(flags).open(path) else {
+            return;
+        };
         if fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive).is_err() || !is_at(&file, path) {
             return;
         }

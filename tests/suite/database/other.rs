@@ -120,9 +120,13 @@ impl Place {
         let mut all = other.run(&["SELECT type, name, tbl_name, sql FROM sqlite_schema ORDER BY 1, 2"]);
         let tables = other.run(&["SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY 1"]);
         for table in tables {
-            all.extend(other.run(&[&format!("SELECT * FROM \"{}\" ORDER BY 1", table[0].trim_matches('\''))]));
+            all.extend(
+                other.run(&[&format!("SELECT * FROM \"{}\" ORDER BY 1", table[0].trim_matches('\''))]),
+            );
         }
-        for pragma in ["user_version", "application_id", "page_size", "auto_vacuum", "encoding", "journal_mode"] {
+        for pragma in
+            ["user_version", "application_id", "page_size", "auto_vacuum", "encoding", "journal_mode"]
+        {
             all.extend(other.run(&[&format!("PRAGMA {pragma}")]));
         }
         all
