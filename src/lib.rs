@@ -11,6 +11,7 @@
 //! - [`doctor`]: whether everything a routine needs is here
 //! - [`pipeline`]: unattended work: checkpoint, attempts, verdict, recovery
 //! - [`history`]: runs and checkpoints by their ids
+//! - [`database`]: a database as it was at one moment, and back to it
 //! - [`routine`]: what carries a message out: found, described, chosen
 //! - [`spec`]: the work that people describe, and what of it is done
 //! - [`message`]: ids, names, front matter, the inbox
@@ -31,6 +32,7 @@
 pub mod artifact;
 pub mod checkpoint;
 pub mod cli;
+pub mod database;
 pub mod doctor;
 pub mod error;
 pub mod figures;

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::io::{self, Read, Write};
 
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sha2::{Digest, Sha256};
 
 /// The SHA-256 of some content.
@@ -76,6 +78,20 @@ impl fmt::Display for ContentHash {
 impl fmt::Debug for ContentHash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.short())
+    }
+}
+
+/// As its digits.
+impl Serialize for ContentHash {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.hex().as_str())
+    }
+}
+
+impl<'de> Deserialize<'de> for ContentHash {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        ContentHash::from_hex(&text).ok_or_else(|| D::Error::custom("not 64 hexadecimal digits"))
     }
 }
 
@@ -164,6 +180,15 @@ mod tests {
         assert_eq!(ContentHash::from_hex(hex), Some(hash));
         assert_eq!(ContentHash::from_hex(&hex[1..]), None);
         assert_eq!(ContentHash::from_hex(&hex.replace('b', "G")), None);
+    }
+
+    #[test]
+    fn in_json_it_is_its_digits() {
+        let hash = ContentHash::of(b"abc");
+        let text = serde_json::to_string(&hash).unwrap();
+        assert_eq!(text, format!("\"{hash}\""));
+        assert_eq!(serde_json::from_str::<ContentHash>(&text).unwrap(), hash);
+        assert!(serde_json::from_str::<ContentHash>("\"abc\"").is_err());
     }
 
     #[test]

@@ -32,7 +32,7 @@ pub mod saved;
 pub mod sensitive;
 pub mod stat_cache;
 pub mod store;
-mod transfer;
+pub(crate) mod transfer;
 pub mod tree;
 pub mod walk;
 pub mod workspace;

@@ -18,6 +18,8 @@ use base64::engine::general_purpose::STANDARD;
 const MASK: &[u8] = b"***";
 /// Variables with such names hold secrets.
 const ENDINGS: [&[u8]; 4] = [b"_TOKEN", b"_KEY", b"_SECRET", b"_PASSWORD"];
+/// So do these, which programs for databases look for.
+const NAMES: [&[u8]; 3] = [b"MYSQL_PWD", b"PGPASSWORD", b"REDISCLI_AUTH"];
 /// Those that actions/checkout and decree itself hand to git, as a password.
 const TOKENS: [&str; 2] = ["DECREE_GITHUB_TOKEN", "GITHUB_TOKEN"];
 /// Shorter values are words that may stand anywhere.
@@ -208,7 +210,7 @@ fn as_json(secret: &[u8]) -> Vec<Vec<u8>> {
 /// Whether a variable of this name holds a secret.
 pub fn is_secret_name(name: &OsStr) -> bool {
     let name = name.as_bytes().to_ascii_uppercase();
-    ENDINGS.iter().any(|ending| name.ends_with(ending))
+    ENDINGS.iter().any(|ending| name.ends_with(ending)) || NAMES.contains(&name.as_slice())
 }
 
 #[cfg(test)]
@@ -236,6 +238,7 @@ mod tests {
             ("b_key", "key-123456"),
             ("C_Secret", "sec-123456"),
             ("D_PASSWORD", "pass12"),
+            ("PGPASSWORD", "postgres-1"),
             ("E_PASSWORD", "short"),
             ("F_TOKEN_FILE", "/a/file/name"),
             ("KEYS", "not-secret"),
@@ -244,8 +247,8 @@ mod tests {
         .map(|(name, value)| (name.into(), value.into()))
         .into();
         let redactor = Redactor::from_environment(environment.iter().map(|(name, value)| (name, value)));
-        let text = "tok-123456 key-123456 sec-123456 pass12 short /a/file/name not-secret";
-        assert_eq!(redactor.redact(text), "*** *** *** *** short /a/file/name not-secret");
+        let text = "tok-123456 key-123456 sec-123456 pass12 postgres-1 short /a/file/name not-secret";
+        assert_eq!(redactor.redact(text), "*** *** *** *** *** short /a/file/name not-secret");
         assert_eq!(redactor.redact("  MIIEabcdefgh\r\n  short"), "  ***\r\n  short");
         assert_eq!(redactor.redact("-----BEGIN-----\nMIIEabcdefgh\nshort\n-----END-----"), "***");
         assert!(matches!(redactor.redact("nothing here"), Cow::Borrowed(_)));

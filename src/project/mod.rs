@@ -8,7 +8,7 @@ mod units;
 
 use std::path::{Path, PathBuf};
 
-pub use config::{Budget, Commands, Config, Hooks, OnNoChange, Policy, SensitiveConfig};
+pub use config::{Budget, Commands, Config, Database, Hooks, OnNoChange, Policy, SensitiveConfig};
 pub use layout::Layout;
 pub use lock::Lock;
 pub use routine_name::{BadName, RoutineName};

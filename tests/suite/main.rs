@@ -7,6 +7,7 @@ mod browser;
 mod comment;
 mod criteria;
 mod damage;
+mod database;
 mod demo;
 mod generate;
 mod harness;

@@ -25,7 +25,7 @@ pub(super) struct Refusal {
     pub(super) item: Option<usize>,
 }
 
-type Taken<T> = Result<T, Refusal>;
+pub(super) type Taken<T> = Result<T, Refusal>;
 
 /// More would be a slip of the finger: the numbers are counted up to.
 const MOST: u64 = 1000;
@@ -62,7 +62,7 @@ pub(super) const KEYS: &[Key] = &[
     Key { name: "pass_env", set: |c, v| put(&mut c.pass_env, list(v, variable)) },
 ];
 
-fn put<T>(place: &mut T, value: Taken<T>) -> Taken<()> {
+pub(super) fn put<T>(place: &mut T, value: Taken<T>) -> Taken<()> {
     *place = value?;
     Ok(())
 }
@@ -126,7 +126,7 @@ fn yes_or_no(node: &Node) -> Taken<bool> {
     }
 }
 
-fn duration(node: &Node) -> Taken<Duration> {
+pub(super) fn duration(node: &Node) -> Taken<Duration> {
     match &node.value {
         Value::Scalar(ScalarKind::Text | ScalarKind::Number, text) => measured(parse_duration(text)),
         _ => must_be("a time such as '90s' or '1h30m'", node),
@@ -168,7 +168,7 @@ fn list<T>(node: &Node, take: fn(&Node) -> Taken<T>) -> Taken<Vec<T>> {
     taken.map(|(i, item)| take(item).map_err(|why| Refusal { item: Some(i), ..why })).collect()
 }
 
-fn filled(node: &Node) -> Taken<String> {
+pub(super) fn filled(node: &Node) -> Taken<String> {
     match text(node)? {
         text if text.trim().is_empty() => refuse("must not hold an empty text"),
         text => Ok(text),

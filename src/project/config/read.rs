@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
 
+use super::databases;
 use super::keys::{KEYS, Key, Refusal};
 use super::settings::Config;
 use crate::error::{IoContext, Result};
@@ -60,6 +61,8 @@ fn read_section(
         }
         if let Some(found) = KEYS.iter().find(|known| known.name == name && !word.contains('.')) {
             take(tree, found, key, value, config)?;
+        } else if prefix.is_empty() && word == databases::SECTION {
+            databases::read(tree, key, value, config)?;
         } else if prefix.is_empty() && sections().any(|section| section == word) {
             match &value.value {
                 Value::Null => {}
@@ -117,6 +120,9 @@ fn names(prefix: &str) -> Vec<&'static str> {
         if names.last() != Some(&name) {
             names.push(name);
         }
+    }
+    if prefix.is_empty() {
+        names.push(databases::SECTION);
     }
     names
 }

@@ -1,5 +1,6 @@
 //! What can be set, and what holds when it is not.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -38,6 +39,8 @@ pub struct Config {
     pub policy: Policy,
     /// Environment variables that reach a routine although they would be held back.
     pub pass_env: Vec<String>,
+    /// Databases that are saved and brought back by commands, by their names.
+    pub databases: BTreeMap<String, Database>,
 }
 
 /// Commands, as a shell would take them; empty for none.
@@ -105,6 +108,26 @@ pub struct Policy {
     pub max_bytes: u64,
 }
 
+/// A database and the commands that know it. They are told a file by `DECREE_FILE`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Database {
+    /// Writes what is in the database to the file.
+    pub save: String,
+    /// Makes the database what the file says.
+    pub restore: String,
+    /// Prints something that is the same whenever what is in the database is; empty if what `save` writes is.
+    pub fingerprint: String,
+    /// How long each of them may take.
+    pub timeout: Duration,
+}
+
+impl Default for Database {
+    fn default() -> Self {
+        let (save, restore, fingerprint) = Default::default();
+        Database { save, restore, fingerprint, timeout: Duration::from_secs(600) }
+    }
+}
+
 impl Default for Config {
     fn default() -> Self {
         Config {
@@ -124,6 +147,7 @@ impl Default for Config {
             sensitive: SensitiveConfig::default(),
             policy: Policy::default(),
             pass_env: Vec::new(),
+            databases: BTreeMap::new(),
         }
     }
 }

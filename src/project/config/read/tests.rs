@@ -34,6 +34,7 @@ log_limit: 20MiB
 sensitive: { exclude: [], allow: [] }
 policy: { allow: [], deny: [], max_files: 0, max_bytes: 0 }   # a diff outside the policy is a failed attempt
 pass_env: []
+databases: {}           # e.g. main: { save: 'pg_dump -f "$DECREE_FILE" app', restore: 'psql -f "$DECREE_FILE" app' }
 "#;
 
 #[test]
@@ -208,4 +209,73 @@ fn broken_yaml_and_other_bytes_are_told_with_their_line() {
     assert_eq!(error.kind().exit_code(), 3);
     std::fs::remove_file(&path).unwrap();
     assert_eq!(Config::read(&path).unwrap(), Config::default());
+}
+
+#[test]
+fn databases_have_names_of_their_own_and_the_same_keys() {
+    let text = r#"
+databases:
+  main:
+    save: pg_dump --file "$DECREE_FILE" app
+    restore: psql --file "$DECREE_FILE" app
+    fingerprint: pg_dump app | sha256sum
+    timeout: 1h
+  cache-2: { save: a, restore: b, fingerprint: , timeout: 0 }
+  "7": { save: a, restore: b }
+"#;
+    let config = Config::parse(text).unwrap();
+    assert_eq!(config.databases.keys().collect::<Vec<_>>(), ["7", "cache-2", "main"]);
+    let main = &config.databases["main"];
+    assert_eq!(main.save, "pg_dump --file \"$DECREE_FILE\" app");
+    assert_eq!(main.restore, "psql --file \"$DECREE_FILE\" app");
+    assert_eq!(main.fingerprint, "pg_dump app | sha256sum");
+    assert_eq!(main.timeout, Duration::from_secs(3600));
+    assert_eq!(config.databases["cache-2"].timeout, Duration::ZERO);
+    assert_eq!(config.databases["7"].timeout, Duration::from_secs(600));
+    assert!(config.databases["7"].fingerprint.is_empty());
+}
+
+#[test]
+fn what_is_wrong_with_a_database_is_told_with_its_line() {
+    for (text, expected, expected_hint) in [
+        ("databases: x", "1: 'databases' must be a mapping, not 'x'", "its keys are names of databases"),
+        (
+            "databases:\n  a: x\n",
+            "2: 'databases.a' must be a mapping, not 'x'",
+            "its keys: save, restore, fingerprint, timeout",
+        ),
+        ("databases:\n  a:\n", "2: 'databases.a' must be a mapping, not nothing", "its keys: save"),
+        (
+            "databases:\n  Main: {}\n",
+            "2: 'Main' is not a name for a database",
+            "small letters, digits, '_' and '-'",
+        ),
+        ("databases:\n  ../a: {}\n", "2: '../a' is not a name for a database", "small letters"),
+        ("databases:\n  -a: {}\n", "2: '-a' is not a name for a database", "small letters"),
+        (
+            "databases:\n  a: { save: x }\n",
+            "2: 'databases.a' has no command 'restore'",
+            "both 'save' and 'restore'",
+        ),
+        ("databases:\n  a:\n    restore: x\n", "2: 'databases.a' has no command 'save'", "both"),
+        ("databases:\n  a:\n    save: ''\n", "3: 'databases.a.save' must not hold an empty text", ""),
+        ("databases:\n  a:\n    save: 3\n", "3: 'databases.a.save' must be text, not '3'", "in quotes"),
+        ("databases:\n  a:\n    save: x\n    save: y\n", "4: 'databases.a.save' is there twice", ""),
+        (
+            "databases:\n  a:\n    restor: y\n",
+            "3: unknown key 'databases.a.restor'",
+            "did you mean 'databases.a.restore'?",
+        ),
+        ("databases:\n  a:\n    timeout: soon\n", "3: 'databases.a.timeout' is not valid", ""),
+        (
+            "databases:\n  a: { save: x, restore: y }\n  a: { save: x, restore: y }\n",
+            "3: 'databases.a' is there twice",
+            "",
+        ),
+        ("database: {}\n", "1: unknown key 'database'", "did you mean 'databases'?"),
+    ] {
+        let (message, hint) = mistake(text);
+        assert!(message.starts_with(&format!(".decree/config.yml:{expected}")), "{text}: {message}");
+        assert!(hint.unwrap_or_default().contains(expected_hint), "{text}");
+    }
 }

@@ -1,0 +1,245 @@
+//! Databases that are saved and brought back by commands from the config.
+//!
+//! A command gets what hooks get, and a file's path in `DECREE_FILE`. What it says is believed only as far as it can be
+//! checked: it has to succeed, every part of a pipe too (a hash of what a failing program printed would be the hash of
+//! nothing), and what it saved has to be a file that holds something.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs::{self, File, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::checkpoint::hash::ContentHash;
+use crate::error::{Error, IoContext, Kind, Result};
+use crate::figures;
+use crate::fs::{atomic, random_hex};
+use crate::interrupt::{self, Interruptible};
+use crate::plain::{last_lines, no_command};
+use crate::process::environment::child_environment;
+use crate::process::redact::Redactor;
+use crate::process::{Ended, Exec, How};
+use crate::project::{Config, Database};
+use crate::suggest::{closest, did_you_mean};
+
+/// The file that a command writes or reads.
+const FILE: &str = "DECREE_FILE";
+/// Which database it is about.
+const NAME: &str = "DECREE_DATABASE";
+/// A fingerprint is a line; whoever prints the whole database has forgotten something.
+const LONGEST_FINGERPRINT: usize = 64 << 10;
+/// How much of what a failing command said is told.
+const LINES: usize = 10;
+/// How much of its output is kept for that.
+const TAIL: usize = 16 << 10;
+
+/// What a command saved of a database.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Dump {
+    /// The size of the file.
+    pub bytes: u64,
+    /// The hash of the file.
+    pub sha256: ContentHash,
+    /// What tells whether the database holds the same again: the hash of what the command `fingerprint` printed, or that
+    /// of the file if there is no such command. Not known if the database changed while it was saved.
+    pub fingerprint: Option<ContentHash>,
+}
+
+/// A database of the config, and what its commands need.
+pub struct Commands<'c> {
+    name: &'c str,
+    database: &'c Database,
+    root: &'c Path,
+    environment: BTreeMap<OsString, OsString>,
+    redactor: Redactor,
+    supervisor: Option<PathBuf>,
+}
+
+impl<'c> Commands<'c> {
+    /// The database of that name, in the project at `root`.
+    pub fn find(root: &'c Path, config: &'c Config, name: &str) -> Result<Commands<'c>> {
+        let Some((name, database)) = config.databases.get_key_value(name) else {
+            let names: Vec<&str> = config.databases.keys().map(String::as_str).collect();
+            let error =
+                Error::project(format!("there is no database '{}' in .decree/config.yml", no_command(name)));
+            return Err(error.hint(match closest(name, names.iter().copied()) {
+                Some(meant) => did_you_mean(meant),
+                None if names.is_empty() => {
+                    "add it below 'databases:', with a 'save' and a 'restore' command".into()
+                }
+                None => format!("the databases there: {}", names.join(", ")),
+            }));
+        };
+        let variables: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
+        Ok(Commands {
+            name,
+            database,
+            root,
+            environment: child_environment(variables.clone(), &config.pass_env),
+            redactor: Redactor::from_environment(&variables),
+            supervisor: None,
+        })
+    }
+
+    /// The decree to supervise with; this one, unless told. For tests, which are programs of their own.
+    pub fn supervisor(mut self, decree: impl Into<PathBuf>) -> Self {
+        self.supervisor = Some(decree.into());
+        self
+    }
+
+    /// Saves the database to the new file `to`, which is complete and on the disk afterwards, or not there.
+    pub fn save(&mut self, to: &Path) -> Result<Dump> {
+        if to.symlink_metadata().is_ok() {
+            return Err(Error::failed(format!("{} is there already", to.display())));
+        }
+        let before = self.printed(to)?;
+        let saved = self.run("save", &self.database.save, to, None).and_then(|_| self.take_in(to));
+        let dump = saved.and_then(|(sha256, bytes)| {
+            let fingerprint = match before {
+                Some(before) => self.printed(to)?.filter(|after| *after == before),
+                None => Some(sha256),
+            };
+            Ok(Dump { bytes, sha256, fingerprint })
+        });
+        if dump.is_err() {
+            remove(to);
+        }
+        dump
+    }
+
+    /// What a command left in the file: hashed, on the disk, for its owner only.
+    fn take_in(&self, path: &Path) -> Result<(ContentHash, u64)> {
+        let key = format!("databases.{}.save", self.name);
+        let wrong = |what: &str| {
+            Error::failed(format!("{key} ended well, but {what}"))
+                .hint(format!("the command has to write what is in the database to \"${FILE}\""))
+        };
+        match path.symlink_metadata() {
+            Err(_) => return Err(wrong("saved nothing")),
+            Ok(found) if !found.is_file() => return Err(wrong("what it left is not a regular file")),
+            Ok(found) if found.len() == 0 => return Err(wrong("the file that it left is empty")),
+            Ok(_) => {}
+        }
+        fs::set_permissions(path, Permissions::from_mode(0o600)).at("write", path)?;
+        let file = File::open(path).at("read", path)?;
+        file.sync_all().at("write", path)?;
+        atomic::sync_parent(path)?;
+        hash(file, path)
+    }
+
+    /// What tells what is in the database now; to be compared with [`Dump::fingerprint`]. Without a command for that it is
+    /// saved to a file in the directory `scratch`, which is gone afterwards.
+    pub fn fingerprint_now(&mut self, scratch: &Path) -> Result<ContentHash> {
+        fs::create_dir_all(scratch).at("create", scratch)?;
+        let file = scratch.join(format!("{}{}.dump", atomic::TEMPORARY, random_hex()));
+        if let Some(printed) = self.printed(&file)? {
+            return Ok(printed);
+        }
+        let saved = self.run("save", &self.database.save, &file, None).and_then(|_| self.take_in(&file));
+        remove(&file);
+        Ok(saved?.0)
+    }
+
+    /// The hash of what the command `fingerprint` prints, if there is one.
+    fn printed(&mut self, file: &Path) -> Result<Option<ContentHash>> {
+        if self.database.fingerprint.is_empty() {
+            return Ok(None);
+        }
+        let ended = self.run("fingerprint", &self.database.fingerprint, file, Some(LONGEST_FINGERPRINT))?;
+        let wrong = |what: &str| {
+            Error::failed(format!("databases.{}.fingerprint ended well, but {what}", self.name))
+                .hint("let it print a hash of what is in the database, e.g. by `… | sha256sum`")
+        };
+        let printed = ended.stdout.trim_ascii();
+        match printed.is_empty() {
+            true => Err(wrong("printed nothing")),
+            false if ended.stdout_cut => Err(wrong("printed too much")),
+            false => Ok(Some(ContentHash::of(printed))),
+        }
+    }
+
+    /// Makes the database what was saved. Whether it is that now, [`Commands::fingerprint_now`] tells.
+    pub fn restore(&mut self, copy: &Path, expected: &Dump) -> Result<()> {
+        check(copy, expected)?;
+        self.run("restore", &self.database.restore, copy, None)
+            .map(drop)
+            .map_err(|error| error.detail("the database may be neither what it was nor what was saved"))
+    }
+
+    /// Runs one of the commands; an error if it did not succeed.
+    fn run(&mut self, word: &str, command: &str, file: &Path, capture: Option<usize>) -> Result<Ended> {
+        let file = std::path::absolute(file).at("find", file)?;
+        let timeout = self.database.timeout;
+        let mut exec = Exec::new("bash")
+            .args(["-o", "pipefail", "-c", command])
+            .directory(self.root)
+            .environment(self.environment.clone())
+            .variable(FILE, &file)
+            .variable(NAME, self.name)
+            .timeout((!timeout.is_zero()).then_some(timeout));
+        if let Some(decree) = &self.supervisor {
+            exec = exec.supervisor(decree);
+        }
+        if let Some(limit) = capture {
+            exec = exec.capture_stdout(limit);
+        }
+        let mut said = Vec::new();
+        let redactor = &mut self.redactor;
+        let ended = exec.run(&mut |bytes: &[u8]| {
+            redactor.push(bytes, &mut said);
+            let surplus = said.len().saturating_sub(TAIL);
+            said.drain(..surplus);
+            Ok(())
+        });
+        redactor.flush(&mut said);
+        let ended = ended?;
+        let why = match ended.how {
+            How::Exited(0) => return Ok(ended),
+            How::Interrupted => {
+                let signal = interrupt::asked().unwrap_or_default();
+                return Err(Error::new(Kind::Interrupted { signal }, "interrupted")
+                    .detail(format!("databases.{}.{word} was ended", self.name)));
+            }
+            How::TimedOut => format!("timed out after {}", figures::duration(timeout)),
+            how => how.to_string(),
+        };
+        let lines = last_lines(&String::from_utf8_lossy(&said), LINES);
+        let lines: Vec<String> = lines.iter().map(|line| no_command(line)).collect();
+        Err(Error::failed(format!("databases.{}.{word} failed: {why}", self.name))
+            .details(lines, LINES)
+            .hint(format!("run the command of .decree/config.yml by hand, with {FILE} set to a file")))
+    }
+}
+
+/// Whether what was saved is still what it was.
+pub fn check(copy: &Path, expected: &Dump) -> Result<()> {
+    let broken =
+        |what: &str| Error::integrity(format!("what was saved of the database, {}, {what}", copy.display()));
+    match copy.symlink_metadata() {
+        Ok(found) if !found.is_file() => return Err(broken("is not a regular file")),
+        Ok(_) => {}
+        Err(error) => return Err(broken("cannot be read").caused_by(error)),
+    }
+    let file = File::open(copy).map_err(|error| broken("cannot be read").caused_by(error))?;
+    match hash(file, copy)? {
+        (sha256, _) if sha256 == expected.sha256 => Ok(()),
+        (sha256, bytes) => Err(broken("is not that any more")
+            .detail(format!("saved: {} bytes, SHA-256 {}", expected.bytes, expected.sha256))
+            .detail(format!("found: {bytes} bytes, SHA-256 {sha256}"))),
+    }
+}
+
+fn hash(file: File, path: &Path) -> Result<(ContentHash, u64)> {
+    ContentHash::of_reader(&mut Interruptible(file), &mut vec![0; 1 << 18]).at("read", path)
+}
+
+/// Whatever a command left.
+fn remove(path: &Path) {
+    let _ = match path.symlink_metadata() {
+        Ok(found) if found.is_dir() => fs::remove_dir_all(path),
+        _ => fs::remove_file(path),
+    };
+}

@@ -1,0 +1,161 @@
+//! SQLite files, copied and brought back while other programs use them.
+//!
+//! What this module promises:
+//!
+//! - A copy is what a reader would have seen at one moment: all of some transactions, nothing of the others, also what
+//!   is only in the `-wal` file yet. It is one file, and nothing beside it is needed to read it.
+//! - Saving does not change the database, its mode, or what is beside it. The one exception is what any reader does:
+//!   what a crash left half done (a hot journal) is rolled back.
+//! - Restoring is one transaction of SQLite's. Killed in the middle, it has happened or it has not; programs that have
+//!   the database open see the one or the other.
+//! - Whoever holds the database locked is waited for, but not for ever.
+//!
+//! SQLite's locks belong to a process and a file: if the process closes *any* handle of the file, they are gone. So
+//! nothing here opens the live file by itself while a connection to it is open, and nobody else in this process may
+//! have one: callers work on one database at a time, and on none that they have open themselves.
+//!
+//! - [`header`]: the first bytes of a file, and the hash of what is in it
+//! - [`open`]: connections, waiting, and what SQLite's errors mean
+//! - [`copying`]: the backup itself
+//! - [`sound`]: whether a copy is whole
+//! - [`traces`]: what SQLite puts beside a database
+//! - [`restore`]: the way back
+
+mod copying;
+mod header;
+mod open;
+mod restore;
+mod sound;
+mod traces;
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::Path;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+pub use open::is_not_a_database;
+pub use restore::{Restored, restore};
+
+use crate::checkpoint::hash::ContentHash;
+use crate::error::{Error, IoContext, Kind, Result};
+use crate::fs::{atomic, random_hex};
+use open::{Gone, WAIT};
+
+/// A copy of a database, as it was at one moment.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Copy {
+    /// The size of the copy's file.
+    pub bytes: u64,
+    /// The hash of the copy's file.
+    pub sha256: ContentHash,
+    /// The hash of what is in the database: two copies of the same content have the same, whatever SQLite counted in
+    /// between. `docs/format.md` tells how it is worked out.
+    pub content: ContentHash,
+    /// Whether the database keeps its journal in a `-wal` file. The copy does not, so that it is one file.
+    pub wal: bool,
+    /// The permissions of the database's file.
+    pub mode: u32,
+    /// Tables that could not be checked, because they rely on functions that only the application has.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unchecked: Vec<String>,
+}
+
+/// Copies the database at `live` to the new file `to`, and checks that the copy is whole. Whatever else happens, `to` is
+/// complete and on the disk, or not there.
+pub fn save(live: &Path, to: &Path) -> Result<Copy> {
+    save_within(live, to, WAIT)
+}
+
+fn save_within(live: &Path, to: &Path, wait: Duration) -> Result<Copy> {
+    let (live, mode) = match open::find(live)? {
+        Ok((live, metadata)) => (live, metadata.permissions().mode() & 0o7777),
+        Err(Gone(path)) => {
+            return Err(Error::failed(format!("there is no database at {}", path.display())));
+        }
+    };
+    let unfinished = Unfinished::create(to)?;
+    copying::copy(&live, to, wait)?;
+    let file = OpenOptions::new().read(true).write(true).open(to).at("open", to)?;
+    let wal = header::is_wal(&file).at("read", to)?;
+    header::set_wal(&file, false).at("write", to)?;
+    file.sync_all().at("write", to)?;
+    let hashes = header::hashes(file).at("read", to)?;
+    let unchecked = sound::check(to).map_err(|error| match error.kind() {
+        Kind::Integrity => error.detail(format!("so is {} itself; no copy was kept", live.display())),
+        _ => error,
+    })?;
+    atomic::sync_parent(to)?;
+    unfinished.keep();
+    Ok(Copy { bytes: hashes.bytes, sha256: hashes.sha256, content: hashes.content, wal, mode, unchecked })
+}
+
+/// Whether a copy is still what it was when it was saved.
+pub fn check(copy: &Path, expected: &Copy) -> Result<()> {
+    prove(copy, expected)?;
+    sound::check(copy).map(drop)
+}
+
+/// The same, by its hash alone.
+fn prove(copy: &Path, expected: &Copy) -> Result<()> {
+    let file = match copy.symlink_metadata() {
+        Ok(found) if found.is_file() => File::open(copy),
+        Ok(_) => Err(io::Error::other("not a regular file")),
+        Err(error) => Err(error),
+    };
+    let hashes = file.and_then(header::hashes).map_err(|error| {
+        Error::integrity(format!("the copy of the database at {} cannot be read", copy.display()))
+            .caused_by(error)
+    })?;
+    if hashes.sha256 == expected.sha256 {
+        return Ok(());
+    }
+    Err(Error::integrity(format!("the copy of the database at {} is not what was saved", copy.display()))
+        .detail(format!("saved: {} bytes, SHA-256 {}", expected.bytes, expected.sha256))
+        .detail(format!("found: {} bytes, SHA-256 {}", hashes.bytes, hashes.sha256)))
+}
+
+/// The hash of what is in the database now, as [`Copy::content`] has it; `None` if there is no file. For an error
+/// that says that the file is no database, or one that SQLite cannot read, see [`is_not_a_database`].
+///
+/// It is worked out by a copy in the directory `scratch`, which is gone afterwards.
+pub fn content_now(live: &Path, scratch: &Path) -> Result<Option<ContentHash>> {
+    let Ok((live, _)) = open::find(live)? else { return Ok(None) };
+    fs::create_dir_all(scratch).at("create", scratch)?;
+    let path = scratch.join(format!("{}{}.sqlite", atomic::TEMPORARY, random_hex()));
+    let _unfinished = Unfinished::create(&path)?;
+    copying::copy(&live, &path, WAIT)?;
+    let hashes = File::open(&path).and_then(header::hashes).at("read", &path)?;
+    Ok(Some(hashes.content))
+}
+
+/// A new file, which is removed again unless it is kept.
+struct Unfinished<'p>(Option<&'p Path>);
+
+impl<'p> Unfinished<'p> {
+    /// For the owner only: who may read the database is not for us to widen.
+    fn create(path: &'p Path) -> Result<Self> {
+        OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).at("create", path)?;
+        Ok(Unfinished(Some(path)))
+    }
+
+    fn keep(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Unfinished<'_> {
+    fn drop(&mut self) {
+        let Some(path) = self.0 else { return };
+        let _ = fs::remove_file(path);
+        for companion in traces::companions(path) {
+            let _ = fs::remove_file(companion);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,125 @@
+//! The backup itself.
+//!
+//! SQLite starts a backup over whenever somebody writes between two of its steps, so that one may never end. Inside of a
+//! read transaction nothing changes, and it needs no second start. With a `-wal` file such a transaction is in nobody's
+//! way. Without one, whoever wants to commit waits for it: so a large database is first copied without, step by step,
+//! and only if others write so often that this gets nowhere, with the transaction.
+
+use std::ffi::c_int;
+use std::fs::OpenOptions;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rusqlite::backup::{Backup, StepResult};
+use rusqlite::{Connection, OpenFlags};
+
+use super::open::{self, PAUSE};
+use super::traces::{self, Traces};
+use crate::error::{IoContext, Result};
+use crate::interrupt;
+
+/// Pages copied at a time: 4 MiB, if they are of the usual size.
+const PAGES: c_int = 1024;
+/// A database up to this size is copied in so short a time that a writer does not notice.
+const SMALL: u64 = 32 << 20;
+/// How often the file of a database that cannot be locked may change under us.
+const TRIES: usize = 5;
+
+/// Copies the database at `live` into the empty file at `to`. The live file is what it was, and so is what is beside it.
+pub(super) fn copy(live: &Path, to: &Path, wait: Duration) -> Result<()> {
+    let before = Traces::of(live);
+    let copied = match open::reader(live, wait) {
+        Ok(source) => copy_from(&source, live, to, wait),
+        Err(error) if open::is_shut(&error) && !traces::has_wal(live) => {
+            return copy_untouched(live, to, error);
+        }
+        Err(error) => Err(open::failure("read", live, wait, error)),
+    };
+    before.remove_new(live);
+    copied
+}
+
+fn copy_from(source: &Connection, live: &Path, to: &Path, wait: Duration) -> Result<()> {
+    let failed = |error| open::failure("copy", live, wait, error);
+    let mode: String = source.pragma_query_value(None, "journal_mode", |row| row.get(0)).map_err(failed)?;
+    let bytes = live.metadata().map_or(0, |metadata| metadata.len());
+    if mode != "wal" && bytes > SMALL {
+        let mut target = target(to)?;
+        let backup = Backup::new(source, &mut target).map_err(failed)?;
+        if advance(&backup, live, wait, Some(2))? {
+            return Ok(());
+        }
+    }
+    source.execute_batch("BEGIN; PRAGMA schema_version").map_err(failed)?;
+    let mut target = target(to)?;
+    let backup = Backup::new(source, &mut target).map_err(failed)?;
+    advance(&backup, live, wait, None).map(drop)
+}
+
+/// Where the copy goes. It is nothing until it is whole, so SQLite need not take care of it in the meantime.
+fn target(to: &Path) -> Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let open = || {
+        let connection = Connection::open_with_flags(to, flags)?;
+        connection.pragma_update(None, "synchronous", "OFF")?;
+        connection.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
+        connection.pragma_update(None, "journal_mode", "OFF")?;
+        Ok(connection)
+    };
+    // What an earlier try left there has no journal by which SQLite could take it back.
+    OpenOptions::new().write(true).truncate(true).open(to).at("write", to)?;
+    open().map_err(|error| open::failure("write", to, Duration::ZERO, error))
+}
+
+/// Copies all pages. `false` if it had to start over, and has copied so many times the whole database for nothing.
+/// `locked` is who others may hold a lock on.
+pub(super) fn advance(
+    backup: &Backup<'_, '_>,
+    locked: &Path,
+    wait: Duration,
+    times: Option<i64>,
+) -> Result<bool> {
+    let mut since = Instant::now();
+    let mut copied = 0;
+    loop {
+        interrupt::check()?;
+        match backup.step(PAGES).map_err(|error| open::failure("copy", locked, wait, error))? {
+            StepResult::Done => return Ok(true),
+            StepResult::More => {
+                since = Instant::now();
+                copied += i64::from(PAGES);
+                let enough = times.map(|times| times * i64::from(backup.progress().pagecount));
+                if enough.is_some_and(|enough| copied > enough) {
+                    return Ok(false);
+                }
+            }
+            _ if since.elapsed() >= wait => return Err(open::locked(locked, wait)),
+            _ => thread::sleep(PAUSE),
+        }
+    }
+}
+
+/// Copies a database that wants a `-wal` file beside it and cannot have one, because we may not write there. Nobody has
+/// it open, or there would be one; so it is read as it is, and has to be the same afterwards.
+fn copy_untouched(live: &Path, to: &Path, why: rusqlite::Error) -> Result<()> {
+    let state = || {
+        let metadata = live.symlink_metadata().ok()?;
+        let now = (metadata.ino(), metadata.len(), metadata.ctime(), metadata.ctime_nsec());
+        (!traces::has_wal(live)).then_some(now)
+    };
+    for _ in 0..TRIES {
+        let before = state();
+        let Ok(source) = open::unchanging(live) else { break };
+        let mut target = target(to)?;
+        let backup = Backup::new(&source, &mut target)
+            .map_err(|error| open::failure("copy", live, Duration::ZERO, error))?;
+        advance(&backup, live, Duration::ZERO, None)?;
+        if before.is_some() && before == state() {
+            return Ok(());
+        }
+    }
+    Err(open::failure("read", live, Duration::ZERO, why)
+        .hint("SQLite has to be able to write in the directory of a database with a -wal file"))
+}

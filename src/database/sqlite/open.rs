@@ -1,0 +1,193 @@
+//! Connections, waiting for others, and what SQLite's errors mean.
+
+use std::ffi::c_int;
+use std::fmt;
+use std::fs::{self, Metadata};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, ErrorCode, OpenFlags, ffi};
+
+use super::traces;
+use crate::error::{Error, IoContext, Result};
+use crate::figures;
+use crate::interrupt;
+
+/// How long others may hold a lock that we need.
+pub(super) const WAIT: Duration = Duration::from_secs(30);
+/// How long to wait before another look.
+pub(super) const PAUSE: Duration = Duration::from_millis(5);
+/// After how many of SQLite's steps to see whether somebody asked us to stop.
+const OPERATIONS: c_int = 10_000;
+
+/// There is nothing at this path.
+pub(super) struct Gone(pub(super) PathBuf);
+
+/// A database's file and where it really is: the directory without links, as SQLite refuses a path with any. What is
+/// there and is not a file of its own is refused.
+pub(super) fn find(path: &Path) -> Result<Result<(PathBuf, Metadata), Gone>> {
+    let gone =
+        |error: &io::Error| matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory);
+    let Some(name) = path.file_name() else {
+        return Err(Error::failed(format!("{} is not the path of a file", path.display())));
+    };
+    let parent = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    let real = match fs::canonicalize(parent) {
+        Err(error) if gone(&error) => return Ok(Err(Gone(path.to_owned()))),
+        result => result.at("find", parent)?.join(name),
+    };
+    match real.symlink_metadata() {
+        Ok(metadata) if metadata.is_file() => Ok(Ok((real, metadata))),
+        Ok(metadata) if metadata.is_symlink() => {
+            Err(Error::failed(format!("{} is a symbolic link, not a database", path.display()))
+                .hint("name the file that it leads to"))
+        }
+        Ok(_) => Err(Error::failed(format!("{} is not a regular file", path.display()))),
+        Err(error) if gone(&error) => Ok(Err(Gone(real))),
+        Err(error) => Err(error).at("read", path),
+    }
+}
+
+/// A connection that reads, and has read: what a crash left half done is dealt with.
+pub(super) fn reader(path: &Path, wait: Duration) -> rusqlite::Result<Connection> {
+    match connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY, wait) {
+        // A journal has to be rolled back first, which takes the right to write.
+        Err(error)
+            if error
+                .sqlite_error()
+                .is_some_and(|error| error.extended_code == ffi::SQLITE_READONLY_ROLLBACK) =>
+        {
+            drop(writer(path, wait)?);
+            connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY, wait)
+        }
+        result => result,
+    }
+}
+
+/// A connection that writes to a database that is there, and has read it.
+pub(super) fn writer(path: &Path, wait: Duration) -> rusqlite::Result<Connection> {
+    connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE, wait)
+}
+
+fn connect(path: &Path, access: OpenFlags, wait: Duration) -> rusqlite::Result<Connection> {
+    let flags = access | OpenFlags::SQLITE_OPEN_NOFOLLOW | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let mut connection = Connection::open_with_flags(path, flags)?;
+    be_careful(&mut connection, wait)?;
+    connection.pragma_query_value(None, "schema_version", |row| row.get::<_, i64>(0))?;
+    Ok(connection)
+}
+
+/// A database that nobody changes, wherever it is: no locks, and nothing beside it.
+pub(super) fn unchanging(path: &Path) -> rusqlite::Result<Connection> {
+    let mut address = String::from("file:");
+    for byte in path.as_os_str().as_encoded_bytes() {
+        match byte {
+            b'/' | b'.' | b'-' | b'_' | b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' => {
+                address.push(char::from(*byte))
+            }
+            _ => address.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    address.push_str("?immutable=1");
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
+        | OpenFlags::SQLITE_OPEN_NOFOLLOW
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX
+        | OpenFlags::SQLITE_OPEN_URI;
+    let mut connection = Connection::open_with_flags(address, flags)?;
+    be_careful(&mut connection, Duration::ZERO)?;
+    connection.pragma_query_value(None, "schema_version", |row| row.get::<_, i64>(0))?;
+    Ok(connection)
+}
+
+/// A database comes from anywhere: nothing in it is executed. Waits for others, but not for ever, and not once
+/// somebody asked us to stop.
+fn be_careful(connection: &mut Connection, wait: Duration) -> rusqlite::Result<()> {
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW, false)?;
+    connection.progress_handler(OPERATIONS, Some(|| interrupt::check().is_err()))?;
+    let mut since = Instant::now();
+    connection.busy_handler(Some(move |times| {
+        if times == 0 {
+            since = Instant::now();
+        }
+        let go_on = since.elapsed() < wait && interrupt::check().is_ok();
+        if go_on {
+            thread::sleep(PAUSE);
+        }
+        go_on
+    }))
+}
+
+/// SQLite's own code for an error, however it came to pass.
+pub(super) fn code(error: &rusqlite::Error) -> Option<ErrorCode> {
+    match error {
+        rusqlite::Error::SqlInputError { error, .. } => Some(error.code),
+        error => error.sqlite_error_code(),
+    }
+}
+
+/// Whether SQLite could not open something, which may be a file beside the database.
+pub(super) fn is_shut(error: &rusqlite::Error) -> bool {
+    matches!(code(error), Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly))
+}
+
+/// Whether others hold a lock.
+pub(super) fn is_locked(error: &rusqlite::Error) -> bool {
+    matches!(code(error), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
+}
+
+/// SQLite's error as ours.
+pub(super) fn failure(verb: &str, path: &Path, wait: Duration, error: rusqlite::Error) -> Error {
+    if let Err(interrupted) = interrupt::check() {
+        return interrupted;
+    }
+    if is_locked(&error) {
+        return locked(path, wait);
+    }
+    let failure = Error::failed(format!("cannot {verb} the database {}", path.display()));
+    match code(&error) {
+        Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => {
+            failure.caused_by(NotADatabase(error.to_string()))
+        }
+        Some(ErrorCode::DiskFull) => {
+            failure.caused_by(error).hint("free some disk space, then run the same command again")
+        }
+        _ => failure.caused_by(error),
+    }
+}
+
+/// Others hold it for too long.
+pub(super) fn locked(path: &Path, wait: Duration) -> Error {
+    let error = Error::failed(format!(
+        "the database {} is locked by another program: waited for {}",
+        path.display(),
+        figures::duration(wait)
+    ))
+    .hint("wait until that program is done, or stop it, then run the same command again");
+    traces::holders(path).into_iter().fold(error, |error, holder| error.detail(format!("locked by {holder}")))
+}
+
+/// Why something is not taken for a database.
+#[derive(Debug)]
+struct NotADatabase(String);
+
+impl fmt::Display for NotADatabase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SQLite says: {}", self.0)
+    }
+}
+
+impl std::error::Error for NotADatabase {}
+
+/// Whether an error says that a file is no SQLite database, or is damaged or encrypted, so that SQLite cannot read it.
+pub fn is_not_a_database(error: &Error) -> bool {
+    std::error::Error::source(error).is_some_and(|cause| cause.is::<NotADatabase>())
+}

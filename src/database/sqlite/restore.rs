@@ -1,0 +1,235 @@
+//! The way back: what a copy holds becomes what the database holds.
+//!
+//! A database that can be read is written to through SQLite, in one transaction. One that is not there, or is none, is
+//! made anew: complete, under another name, which then becomes its own. Before that, whatever is beside it goes:
+//! SQLite would play a journal of the old file into the new one.
+
+use std::ffi::OsString;
+use std::fs::{self, File, Permissions};
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::Connection;
+use rusqlite::backup::Backup;
+use rustix::io::Errno;
+
+use super::copying::advance;
+use super::open::{self, Gone, WAIT, is_not_a_database};
+use super::{Copy, header, prove, traces};
+use crate::checkpoint::hash::Hashing;
+use crate::checkpoint::transfer;
+use crate::error::{Error, IoContext, Result};
+use crate::fs::atomic::{self, TEMPORARY};
+use crate::interrupt::Interruptible;
+
+/// How long to wait for a lock that only the way of keeping a journal depends on.
+const SHORT: Duration = Duration::from_secs(1);
+
+/// What it took to bring a database back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Restored {
+    /// Whether there was none, or none that SQLite could read.
+    pub made_anew: bool,
+    /// What was in the way, and where it is now.
+    pub set_aside: Vec<PathBuf>,
+    /// Whether the database has a `-wal` file now. If that is not what [`Copy::wal`] says, other programs have it open,
+    /// and SQLite cannot change it under them. It does not matter to what is in the database.
+    pub wal: bool,
+}
+
+/// Brings a database back to what the copy holds. Directories that are missing above it are made; what is in the way
+/// of a new file (something that is no database, a journal without one) is moved into the directory `aside`.
+///
+/// An error leaves the database as it was, or, if it was none, in `aside`.
+pub fn restore(copy: &Path, expected: &Copy, live: &Path, aside: &Path) -> Result<Restored> {
+    restore_within(copy, expected, live, aside, WAIT)
+}
+
+pub(super) fn restore_within(
+    copy: &Path,
+    expected: &Copy,
+    live: &Path,
+    aside: &Path,
+    wait: Duration,
+) -> Result<Restored> {
+    prove(copy, expected)?;
+    if let Some(parent) = live.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+        fs::create_dir_all(parent).at("create", parent)?;
+    }
+    let live = match open::find(live)? {
+        Ok((live, _)) => {
+            match write_to(copy, expected, &live, wait) {
+                Err(error) if is_not_a_database(&error) => {}
+                result => {
+                    return result.map(|wal| Restored { made_anew: false, set_aside: Vec::new(), wal });
+                }
+            }
+            live
+        }
+        Err(Gone(live)) => live,
+    };
+    let set_aside = set_aside(&live, aside)?;
+    make(copy, expected, &live)?;
+    Ok(Restored { made_anew: true, set_aside, wal: expected.wal })
+}
+
+/// Writes a copy into a database that is there. Returns whether it has a `-wal` file now.
+fn write_to(copy: &Path, expected: &Copy, live: &Path, wait: Duration) -> Result<bool> {
+    let failed = |error| open::failure("write to", live, wait, error);
+    let source = open::unchanging(copy).map_err(|error| open::failure("read", copy, wait, error))?;
+    let mut target = open::writer(live, wait).map_err(failed)?;
+    let was_wal = is_wal(&target).map_err(failed)?;
+    let page_size = |connection: &Connection| -> rusqlite::Result<i64> {
+        connection.pragma_query_value(None, "page_size", |row| row.get(0))
+    };
+    // SQLite cannot change the size of pages through a `-wal` file.
+    if was_wal && page_size(&source).map_err(failed)? != page_size(&target).map_err(failed)? {
+        match set_wal(&target, false) {
+            Ok(false) => {}
+            Ok(true) => return Err(in_use(live)),
+            Err(error) if open::is_locked(&error) => return Err(in_use(live)),
+            Err(error) => return Err(failed(error)),
+        }
+    }
+    let backup = Backup::new(&source, &mut target).map_err(failed)?;
+    advance(&backup, live, wait, None)?;
+    drop(backup);
+    Ok(settle(target, expected.wal))
+}
+
+/// What is not needed for the content to be back: the journal as it was kept, and a `-wal` file that is no larger than it
+/// has to be. Others may have the database open, and then it stays as it is. Returns whether there is a `-wal` file.
+fn settle(connection: Connection, wal: bool) -> bool {
+    let _ = connection.busy_timeout(SHORT);
+    let mut is = is_wal(&connection).unwrap_or(wal);
+    if is != wal {
+        is = set_wal(&connection, wal).unwrap_or(is);
+    }
+    if is {
+        let _ = connection.busy_timeout(Duration::ZERO);
+        let _ = connection.pragma_query(None, "wal_checkpoint(TRUNCATE)", |_| Ok(()));
+    }
+    is
+}
+
+fn is_wal(connection: &Connection) -> rusqlite::Result<bool> {
+    connection.pragma_query_value(None, "journal_mode", |row| Ok(row.get::<_, String>(0)? == "wal"))
+}
+
+/// Returns how it is then.
+fn set_wal(connection: &Connection, wal: bool) -> rusqlite::Result<bool> {
+    let mode = if wal { "WAL" } else { "DELETE" };
+    connection.pragma_update_and_check(
+        None,
+        "journal_mode",
+        mode,
+        |row| Ok(row.get::<_, String>(0)? == "wal"),
+    )
+}
+
+fn in_use(live: &Path) -> Error {
+    let error = Error::failed(format!("the database {} is open in another program", live.display()))
+        .detail("its pages have another size than in the copy, which cannot be changed under others; nothing was changed")
+        .hint("stop the programs that use it, then run the same command again");
+    traces::holders(live).into_iter().fold(error, |error, holder| error.detail(format!("open in {holder}")))
+}
+
+/// Makes a database where there is nothing.
+fn make(copy: &Path, expected: &Copy, live: &Path) -> Result<()> {
+    let name = live.file_name().expect("it was found by its name");
+    let mut temporary = OsString::from(format!("{TEMPORARY}{}-", std::process::id()));
+    temporary.push(name);
+    let temporary = live.with_file_name(temporary);
+    let made = fill(copy, expected, &temporary).and_then(|()| rename_new(&temporary, live));
+    if made.is_err() {
+        let _ = fs::remove_file(&temporary);
+    }
+    made?;
+    atomic::sync_parent(live)
+}
+
+fn fill(copy: &Path, expected: &Copy, to: &Path) -> Result<()> {
+    let source = File::open(copy).at("read", copy)?;
+    // Whoever may not read the database may not read it while it is being written.
+    let mut target = Hashing::new(atomic::create_new(to).at("create", to)?);
+    target.out.set_permissions(Permissions::from_mode(0o600)).at("write", to)?;
+    io::copy(&mut Interruptible(source), &mut target).at("write", to)?;
+    let Hashing { out: file, hasher } = target;
+    if hasher.finish().0 != expected.sha256 {
+        return Err(Error::integrity(format!("{} changed while it was read", copy.display())));
+    }
+    header::set_wal(&file, expected.wal).at("write", to)?;
+    file.set_permissions(Permissions::from_mode(expected.mode)).at("write", to)?;
+    file.sync_all().at("write", to)
+}
+
+/// Moves what is at a database's path, and what is beside it, into a directory, where nothing is replaced.
+fn set_aside(live: &Path, aside: &Path) -> Result<Vec<PathBuf>> {
+    atomic::sweep_target(live);
+    let mut moved = Vec::new();
+    let companions = traces::companions(live);
+    for path in std::iter::once(live).chain(companions.iter().map(PathBuf::as_path)) {
+        if path.symlink_metadata().is_err() {
+            continue;
+        }
+        fs::create_dir_all(aside).at("create", aside)?;
+        let to = free_name(aside, path);
+        move_new(path, &to)?;
+        moved.push(to);
+    }
+    if !moved.is_empty() {
+        atomic::sync_dir(aside)?;
+        atomic::sync_parent(live)?;
+    }
+    Ok(moved)
+}
+
+/// A name in `dir` that nothing has yet: that of the file itself, if it is free.
+fn free_name(dir: &Path, path: &Path) -> PathBuf {
+    let name = path.file_name().expect("it was found by its name");
+    let numbered = |number: usize| {
+        let mut name = name.to_owned();
+        if number > 1 {
+            name.push(format!(".{number}"));
+        }
+        dir.join(name)
+    };
+    (1..).map(numbered).find(|path| path.symlink_metadata().is_err()).expect("there is always another number")
+}
+
+/// Renames, or moves to another file system; replaces nothing.
+fn move_new(from: &Path, to: &Path) -> Result<()> {
+    match rename_places(from, to) {
+        Err(error) if error.raw_os_error() == Some(Errno::XDEV.raw_os_error()) => {
+            let (source, target) = (open_parent(from).at("read", from)?, open_parent(to).at("write", to)?);
+            let place = |dir, path: &'_ Path| (dir, path.file_name().unwrap_or_default().to_owned());
+            let (from_place, to_place) = (place(source.as_fd(), from), place(target.as_fd(), to));
+            transfer::copy((from_place.0, &from_place.1), (to_place.0, &to_place.1)).at("write", to)?;
+            fs::remove_file(from).at("move", from)
+        }
+        result => result.at("move", from),
+    }
+}
+
+fn rename_new(from: &Path, to: &Path) -> Result<()> {
+    match rename_places(from, to) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            Err(Error::failed(format!("another program made {} at this moment", to.display()))
+                .hint("stop that program, then run the same command again"))
+        }
+        result => result.at("write", to),
+    }
+}
+
+fn rename_places(from: &Path, to: &Path) -> io::Result<()> {
+    let (source, target) = (open_parent(from)?, open_parent(to)?);
+    let (old, new) = (from.file_name().unwrap_or_default(), to.file_name().unwrap_or_default());
+    Ok(transfer::rename_new((source.as_fd(), old), (target.as_fd(), new))?)
+}
+
+fn open_parent(path: &Path) -> io::Result<File> {
+    File::open(path.parent().unwrap_or(Path::new("/")))
+}

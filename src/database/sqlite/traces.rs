@@ -1,0 +1,104 @@
+//! What SQLite puts beside a database, and who has locked one.
+
+use std::ffi::OsString;
+use std::fs::{self, OpenOptions};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, OFlags, fcntl_lock, major, minor};
+
+use crate::fs::is_at;
+use crate::plain::one_line;
+
+/// `<name>-wal`, `<name>-shm`, `<name>-journal`.
+pub(super) fn companions(path: &Path) -> [PathBuf; 3] {
+    [wal(path), shm(path), beside(path, "-journal")]
+}
+
+fn wal(path: &Path) -> PathBuf {
+    beside(path, "-wal")
+}
+
+fn shm(path: &Path) -> PathBuf {
+    beside(path, "-shm")
+}
+
+fn beside(path: &Path, ending: &str) -> PathBuf {
+    let mut name = OsString::from(path);
+    name.push(ending);
+    PathBuf::from(name)
+}
+
+/// Whether there is a `-wal` file.
+pub(super) fn has_wal(path: &Path) -> bool {
+    is_there(&wal(path))
+}
+
+fn is_there(path: &Path) -> bool {
+    path.symlink_metadata().is_ok()
+}
+
+/// Which files were there before we came.
+pub(super) struct Traces {
+    wal: bool,
+    shm: bool,
+}
+
+impl Traces {
+    /// What is beside a database now.
+    pub(super) fn of(path: &Path) -> Traces {
+        Traces { wal: is_there(&wal(path)), shm: is_there(&shm(path)) }
+    }
+
+    /// Removes what has come since, if nobody else uses it. A connection that only reads makes a `-wal` and a `-shm` file
+    /// and cannot take them away, as that takes the right to write. This does what SQLite does when the last
+    /// connection is closed: whoever has the file locked against all others is the last, and nobody comes while it is.
+    pub(super) fn remove_new(&self, path: &Path) {
+        let new_wal = !self.wal && is_there(&wal(path));
+        let new_shm = !self.shm && is_there(&shm(path));
+        if !new_wal && !new_shm {
+            return;
+        }
+        let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
+        let Ok(file) = OpenOptions::new().read(true).write(true).custom_flags(flags).open(path) else {
+            return;
+        };
+        if fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive).is_err() || !is_at(&file, path) {
+            return;
+        }
+        // What somebody else wrote in the meantime is in it until it is moved into the database, and not ours to remove.
+        if new_wal && wal(path).symlink_metadata().is_ok_and(|wal| wal.is_file() && wal.len() == 0) {
+            let _ = fs::remove_file(wal(path));
+        }
+        // Is made again from the `-wal` file, whenever it is not there.
+        if new_shm {
+            let _ = fs::remove_file(shm(path));
+        }
+    }
+}
+
+/// The programs that hold a lock on a database, as far as the kernel tells.
+pub(super) fn holders(path: &Path) -> Vec<String> {
+    let mut files = Vec::new();
+    for path in [path.to_owned(), shm(path)] {
+        if let Ok(metadata) = path.symlink_metadata() {
+            let device = metadata.dev();
+            files.push(format!("{:02x}:{:02x}:{}", major(device), minor(device), metadata.ino()));
+        }
+    }
+    let locks = fs::read_to_string("/proc/locks").unwrap_or_default();
+    let mut holders = Vec::new();
+    for line in locks.lines() {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let [_, "POSIX" | "OFDLCK", _, "WRITE" | "READ", pid, file, ..] = words[..] else { continue };
+        if !files.iter().any(|known| known == file) || pid == std::process::id().to_string() {
+            continue;
+        }
+        let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        let holder = one_line(&format!("{} (process {pid})", name.trim()));
+        if !holders.contains(&holder) {
+            holders.push(holder);
+        }
+    }
+    holders
+}
