@@ -51,10 +51,11 @@ pub fn guard(context: &Context, args: &GuardArgs) -> Result<u8> {
         lifetime: None,
     };
     let progress = context.ui.progress();
-    let Created { record, saved, contents } = history::create(shop.site(&progress), about)?;
-    for warning in contents.warnings() {
+    let created = history::create(shop.site(&progress), about)?;
+    for warning in created.warnings() {
         context.ui.warn(&warning);
     }
+    let Created { record, saved, contents } = created;
     let layout = &shop.project.layout;
     // It may do anything to `.decree/`, where the way back is.
     shop.workspace.store().hold()?;

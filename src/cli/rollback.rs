@@ -90,6 +90,7 @@ fn tell(context: &Context, id: &str, done: &RolledBack, dry_run: bool) {
     }
     let (what, noun) = match done.kind {
         Kind::StateSnapshot => ("decree's own state", "value"),
+        Kind::DatabaseSavepoint => ("everything", "database"),
         _ => ("the tree", "path"),
     };
     let (undone, held) = (count(done.undone.len(), noun), count(done.held, noun));

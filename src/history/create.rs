@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::Site;
 use super::kind::state::State;
-use super::kind::{Aim, state, tree};
+use super::kind::{Aim, database, state, tree};
 use super::record::{CheckpointRecord, VERSION, in_text};
 use crate::checkpoint::manifest::Manifest;
 use crate::checkpoint::saved::Saved;
@@ -48,13 +48,8 @@ pub enum Contents {
     Tree(Manifest),
     /// decree's own.
     State(State),
-}
-
-/// What is saved and has no name yet.
-struct Unfinished<'c> {
-    id: &'c str,
-    dir: &'c Path,
-    now: jiff::Timestamp,
+    /// Databases; the record says what of them.
+    Databases,
 }
 
 /// Makes a checkpoint. Who calls this holds the project's lock.
@@ -63,35 +58,37 @@ pub fn create(site: Site<'_>, about: About) -> Result<Created> {
     let contents = match &about.aim {
         Aim::Tree(_) => Contents::Tree(site.workspace.capture(site.progress)?),
         Aim::State(keys) => Contents::State(State::read(site.layout, keys)?),
+        Aim::Databases { .. } => Contents::Databases,
     };
-    let now = jiff::Timestamp::now();
-    let id = format!("chk_{}_{}", now.strftime("%Y%m%d_%H%M%S"), &random_hex()[..6]);
+    let mut record = blank(&about)?;
     let checkpoints = site.layout.checkpoints();
     fs::create_dir_all(&checkpoints).at("create", &checkpoints)?;
-    let unfinished = checkpoints.join(format!("{TEMPORARY}{id}"));
-    let dir = checkpoints.join(&id);
-    let record = fill(&Unfinished { id: &id, dir: &unfinished, now }, &about, &contents).and_then(|record| {
+    let unfinished = checkpoints.join(format!("{TEMPORARY}{}", record.id));
+    let dir = checkpoints.join(&record.id);
+    let written = fill(site, &unfinished, &about.aim, &contents, &mut record).and_then(|()| {
+        record.write(&unfinished)?;
         fs::rename(&unfinished, &dir).at("write", &dir)?;
-        atomic::sync_dir(&checkpoints)?;
-        Ok(record)
+        atomic::sync_dir(&checkpoints)
     });
-    if record.is_err() {
+    if let Err(error) = written {
         let _ = fs::remove_dir_all(&unfinished);
+        return Err(error);
     }
-    Ok(Created { record: record?, saved: Saved::new(id, dir), contents })
+    Ok(Created { saved: Saved::new(&record.id, dir), record, contents })
 }
 
-/// Writes a checkpoint's files.
-fn fill(new: &Unfinished<'_>, about: &About, contents: &Contents) -> Result<CheckpointRecord> {
+/// A record of nothing yet.
+fn blank(about: &About) -> Result<CheckpointRecord> {
+    let now = jiff::Timestamp::now();
     let expiry = about.lifetime.map(|lifetime| {
-        let expiry = new.now.checked_add(lifetime);
+        let expiry = now.checked_add(lifetime);
         expiry.map_err(|error| Error::failed("that expiry is too far away").caused_by(error))
     });
-    let mut record = CheckpointRecord {
+    Ok(CheckpointRecord {
         version: VERSION,
-        id: new.id.to_owned(),
+        id: format!("chk_{}_{}", now.strftime("%Y%m%d_%H%M%S"), &random_hex()[..6]),
         kind: about.aim.kind(),
-        created_at: in_text(new.now),
+        created_at: in_text(now),
         reason: about.reason.clone(),
         files: 0,
         bytes: 0,
@@ -99,12 +96,26 @@ fn fill(new: &Unfinished<'_>, about: &About, contents: &Contents) -> Result<Chec
         scope: about.aim.words(),
         expiry: expiry.transpose()?.map(in_text),
         state: None,
+        databases: Vec::new(),
         check: None,
-    };
-    fs::create_dir(new.dir).at("create", new.dir)?;
-    match contents {
-        Contents::Tree(manifest) => tree::fill(new.dir, manifest, &mut record)?,
-        Contents::State(state) => state::fill(new.dir, state, &mut record)?,
+    })
+}
+
+/// Writes what it holds.
+fn fill(
+    site: Site<'_>,
+    dir: &Path,
+    aim: &Aim,
+    contents: &Contents,
+    record: &mut CheckpointRecord,
+) -> Result<()> {
+    fs::create_dir(dir).at("create", dir)?;
+    match (contents, aim) {
+        (Contents::Tree(manifest), _) => tree::fill(dir, manifest, record),
+        (Contents::State(state), _) => state::fill(dir, state, record),
+        (Contents::Databases, Aim::Databases { targets, as_it_is }) => {
+            database::fill(site, dir, targets, *as_it_is, record)
+        }
+        (Contents::Databases, _) => unreachable!("nothing else has such contents"),
     }
-    record.write(new.dir)
 }

@@ -2,9 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::create::Contents;
+use super::create::{Contents, Created};
 use super::kind::Aim;
+use super::kind::database::Target;
 use super::kind::tree::hash_then;
+use super::record::CheckpointRecord;
 use super::scope::Scope;
 use crate::checkpoint::coverage::Coverage;
 use crate::checkpoint::manifest::Manifest;
@@ -31,10 +33,11 @@ pub struct Holding {
     pub coverage: Value,
 }
 
-impl Contents {
+impl Created {
     /// What of this is within the aim.
     pub fn holding(&self, aim: &Aim) -> Holding {
-        match (self, aim) {
+        match (&self.contents, aim) {
+            (Contents::Databases, _) => of_databases(&self.record),
             (Contents::Tree(manifest), Aim::Tree(scope)) => of_tree(manifest, scope),
             (Contents::Tree(manifest), _) => of_tree(manifest, &Scope::default()),
             (Contents::State(state), _) => Holding {
@@ -57,12 +60,34 @@ impl Contents {
 
     /// What people have to know before something happens to what is not protected.
     pub fn warnings(&self) -> Vec<String> {
-        match self {
+        match &self.contents {
+            Contents::Databases => Vec::new(),
             Contents::Tree(manifest) => manifest.coverage.warnings(),
             Contents::State(state) => {
                 state.left_out.iter().map(|name| format!("not in the checkpoint: {name}")).collect()
             }
         }
+    }
+}
+
+fn of_databases(record: &CheckpointRecord) -> Holding {
+    let (mut files, mut names) = (Vec::new(), Vec::new());
+    for database in &record.databases {
+        match database.target() {
+            Target::Sqlite(path) => files.push(path),
+            Target::Named(name) => names.push(name),
+        }
+    }
+    let held = record.databases.len();
+    Holding {
+        files,
+        state_keys: names,
+        hash: record.tree.clone(),
+        summary: format!("{}, {}", count(held, "database"), figures::bytes(record.bytes)),
+        held,
+        left_out: Vec::new(),
+        assumptions: Vec::new(),
+        coverage: json!({}),
     }
 }
 

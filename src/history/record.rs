@@ -6,7 +6,8 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::kind::Kind;
+use super::kind::database::SavedDatabase;
+use super::kind::{Kind, database};
 use crate::checkpoint::hash::ContentHash;
 use crate::checkpoint::manifest::Manifest;
 use crate::error::{Error, IoContext, Result};
@@ -44,6 +45,9 @@ pub struct CheckpointRecord {
     /// Of a state snapshot: the hash of its `state.json`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
+    /// Of a savepoint: what was saved of each database.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub databases: Vec<SavedDatabase>,
     /// Of everything above. Checkpoints of earlier versions have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) check: Option<String>,
@@ -74,11 +78,10 @@ impl CheckpointRecord {
 
 impl CheckpointRecord {
     /// Writes it into its directory, with its check. It is the last of a checkpoint's files.
-    pub(super) fn write(mut self, dir: &Path) -> Result<CheckpointRecord> {
+    pub(super) fn write(&mut self, dir: &Path) -> Result<()> {
         self.check = Some(self.work_out_check());
         let text = serde_json::to_vec_pretty(&self).expect("a record is plain data");
-        atomic::write(&dir.join("checkpoint.json"), &text)?;
-        Ok(self)
+        atomic::write(&dir.join("checkpoint.json"), &text)
     }
 
     fn work_out_check(&self) -> String {
@@ -89,11 +92,11 @@ impl CheckpointRecord {
 
     /// The files in its directory that say what it holds.
     pub fn proof(&self) -> Vec<String> {
-        let files: &[&str] = match self.kind {
-            Kind::FileBackup => &["manifest.json"],
-            Kind::StateSnapshot => &["state.json"],
-        };
-        files.iter().map(|&file| file.to_owned()).collect()
+        match self.kind {
+            Kind::FileBackup => vec!["manifest.json".to_owned()],
+            Kind::StateSnapshot => vec!["state.json".to_owned()],
+            Kind::DatabaseSavepoint => database::left_over(self),
+        }
     }
 
     /// Whether it may be collected, and is not gone back to.

@@ -1,7 +1,7 @@
 //! Whether a checkpoint is whole.
 
 use super::Site;
-use super::kind::{Kind, state, tree};
+use super::kind::{Kind, database, state, tree};
 use super::lookup::Found;
 use super::record::CheckpointRecord;
 use crate::error::Result;
@@ -16,5 +16,6 @@ pub fn verify(site: Site<'_>, found: &Found) -> Result<usize> {
     match record.kind {
         Kind::FileBackup => tree::verify(site, saved, &record),
         Kind::StateSnapshot => state::verify(saved, &record),
+        Kind::DatabaseSavepoint => database::verify(saved, &record),
     }
 }

@@ -7,16 +7,16 @@ use serde_json::{Value, json};
 use super::super::{Context, ContractFormat};
 use crate::error::Result;
 use crate::figures::{self, count};
-use crate::history::{self, About, Aim, CheckpointRecord, Created, Found, Holding, Kind};
+use crate::history::{self, About, Aim, CheckpointRecord, Found, Holding, Kind};
 use crate::project::parse_duration;
 
-/// Save the whole tree as it is now, or decree's own state
+/// Save the whole tree as it is now, decree's own state, or databases
 ///
 /// Everything that the checkpoint names is read back at once and checked. A scope says what `rollback` puts back; a checkpoint
 /// of the tree holds the whole tree all the same.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  decree checkpoint create --reason 'before the migration'\n  decree checkpoint create --scope src --scope 'docs/*.md' --expiry 7d\n  decree checkpoint create --type state_snapshot --scope inbox --scope env:MODE\n  id=$(decree checkpoint create --format json | jq -r .checkpoint.id)"
+    after_help = "Examples:\n  decree checkpoint create --reason 'before the migration'\n  decree checkpoint create --scope src --scope 'docs/*.md' --expiry 7d\n  decree checkpoint create --type state_snapshot --scope inbox --scope env:MODE\n  decree checkpoint create --type database_savepoint --scope data/app.db\n  id=$(decree checkpoint create --format json | jq -r .checkpoint.id)"
 )]
 pub struct CreateArgs {
     /// How, and of what
@@ -24,7 +24,8 @@ pub struct CreateArgs {
     kind: Kind,
 
     /// What it is for (may be given more than once). Of the tree: this path and what is below it, or what matches this pattern.
-    /// Of decree's own state: inbox, done, dead, tracker, config, env:NAME
+    /// Of decree's own state: inbox, done, dead, tracker, config, env:NAME. Of databases: an SQLite file, or a name below
+    /// `databases:` in the config
     #[arg(long, value_name = "SCOPE")]
     scope: Vec<String>,
 
@@ -66,21 +67,23 @@ pub fn create(context: &Context, args: CreateArgs) -> Result<()> {
     let progress = context.ui.progress();
     let site = super::super::site(&project, &workspace, &progress);
     let about = About { reason: args.reason, aim: aim.clone(), lifetime: args.expiry.0 };
-    let Created { record, saved, contents } = history::create(site, about)?;
-    for warning in contents.warnings() {
+    let created = history::create(site, about)?;
+    let record = &created.record;
+    for warning in created.warnings() {
         context.ui.warn(&warning);
     }
     if !args.no_verify {
         // As whoever comes later will find it: from what is on disk.
-        history::verify(site, &Found::Checkpoint(saved))?;
+        history::verify(site, &Found::Checkpoint(created.saved.clone()))?;
     }
-    let restore = restore_command(context, &record);
+    let restore = restore_command(context, record);
     if args.format != ContractFormat::Text {
-        let answer = contract(&record, &contents.holding(&aim), &restore, !args.no_verify);
+        let answer = contract(record, &created.holding(&aim), &restore, !args.no_verify);
         return context.ui.print(&args.format.render(&answer));
     }
     context.ui.print(&format!("{}\n", record.id))?;
-    let (files, bytes) = (count(record.files as usize, "file"), figures::bytes(record.bytes));
+    let noun = if record.kind == Kind::DatabaseSavepoint { "database" } else { "file" };
+    let (files, bytes) = (count(record.files as usize, noun), figures::bytes(record.bytes));
     let proof = if args.no_verify { "" } else { ", each read back" };
     context.ui.note(&format!("saved {files}, {bytes}{proof}"));
     context.ui.note(&format!("back to it: `{restore}`"));

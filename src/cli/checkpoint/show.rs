@@ -7,6 +7,7 @@ use crate::checkpoint::coverage::Coverage;
 use crate::checkpoint::saved::path_texts;
 use crate::error::Result;
 use crate::figures;
+use crate::history::kind::database::SavedDatabase;
 use crate::history::kind::state::State;
 use crate::history::{self, CheckpointRecord, Found, Kind};
 use crate::ui;
@@ -90,6 +91,9 @@ fn look(found: &Found) -> Result<Shown> {
     if let Some(record) = record.as_ref().filter(|record| record.kind == Kind::StateSnapshot) {
         return of_state(State::saved(saved, record)?, record.clone());
     }
+    if let Some(record) = record.as_ref().filter(|record| record.kind == Kind::DatabaseSavepoint) {
+        return Ok(of_databases(record.clone()));
+    }
     let manifest = saved.manifest()?;
     let (files, bytes) = manifest.tree.count();
     Ok(Shown {
@@ -121,6 +125,20 @@ fn of_state(state: State, record: CheckpointRecord) -> Result<Shown> {
         coverage: json!({ "left_out": state.left_out, "environment": state.environment }),
         rows,
     })
+}
+
+fn of_databases(record: CheckpointRecord) -> Shown {
+    let name = |saved: &SavedDatabase| saved.target().name().to_owned();
+    let row = |saved: &SavedDatabase| vec![name(saved), figures::bytes(saved.bytes())];
+    Shown {
+        files: record.files,
+        bytes: record.bytes,
+        hash: record.tree.clone(),
+        paths: record.databases.iter().map(name).collect(),
+        coverage: json!({}),
+        rows: record.databases.iter().map(row).collect(),
+        record: Some(record),
+    }
 }
 
 fn coverage_rows(coverage: &Coverage) -> Vec<Vec<String>> {

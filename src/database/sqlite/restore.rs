@@ -167,7 +167,7 @@ fn fill(copy: &Path, expected: &Copy, to: &Path) -> Result<()> {
 }
 
 /// Moves what is at a database's path, and what is beside it, into a directory, where nothing is replaced.
-fn set_aside(live: &Path, aside: &Path) -> Result<Vec<PathBuf>> {
+pub fn set_aside(live: &Path, aside: &Path) -> Result<Vec<PathBuf>> {
     atomic::sweep_target(live);
     let mut moved = Vec::new();
     let companions = traces::companions(live);

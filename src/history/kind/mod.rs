@@ -2,7 +2,9 @@
 //!
 //! - [`tree`]: the tree, in decree's own store
 //! - [`state`]: decree's own queue and settings, and named values of the environment
+//! - [`database`]: databases, each by its own means
 
+pub mod database;
 pub mod state;
 pub mod tree;
 
@@ -14,6 +16,7 @@ use super::record::CheckpointRecord;
 use super::scope::Scope;
 use crate::error::Result;
 use crate::project::Project;
+use database::Targets;
 use state::Keys;
 
 /// By which means something is saved.
@@ -26,6 +29,8 @@ pub enum Kind {
     FileBackup,
     /// decree's inbox, done and dead letters, tracker, config, and environment values that --scope names
     StateSnapshot,
+    /// SQLite files, copied while they are in use, and databases that the config has commands for
+    DatabaseSavepoint,
 }
 
 impl Kind {
@@ -34,6 +39,7 @@ impl Kind {
         match self {
             Kind::FileBackup => "file_backup",
             Kind::StateSnapshot => "state_snapshot",
+            Kind::DatabaseSavepoint => "database_savepoint",
         }
     }
 
@@ -54,6 +60,13 @@ pub enum Aim {
     Tree(Scope),
     /// A part of decree's own state.
     State(Keys),
+    /// Databases.
+    Databases {
+        /// Which.
+        targets: Targets,
+        /// Whatever is there, also if it is no database: something else takes its place.
+        as_it_is: bool,
+    },
 }
 
 impl Default for Aim {
@@ -68,6 +81,9 @@ impl Aim {
         Ok(match kind {
             Kind::FileBackup => Aim::Tree(Scope::typed(words, project.layout.root(), directory)?),
             Kind::StateSnapshot => Aim::State(Keys::typed(words)?),
+            Kind::DatabaseSavepoint => {
+                Aim::Databases { targets: Targets::typed(words, project, directory)?, as_it_is: false }
+            }
         })
     }
 
@@ -76,6 +92,9 @@ impl Aim {
         Ok(match record.kind {
             Kind::FileBackup => Aim::Tree(Scope::stored(record.scope.clone())),
             Kind::StateSnapshot => Aim::State(Keys::typed(&record.scope)?),
+            Kind::DatabaseSavepoint => {
+                Aim::Databases { targets: Targets::stored(&record.scope), as_it_is: false }
+            }
         })
     }
 
@@ -84,6 +103,7 @@ impl Aim {
         match self {
             Aim::Tree(_) => Kind::FileBackup,
             Aim::State(_) => Kind::StateSnapshot,
+            Aim::Databases { .. } => Kind::DatabaseSavepoint,
         }
     }
 
@@ -92,6 +112,7 @@ impl Aim {
         match self {
             Aim::Tree(scope) => scope.patterns().to_vec(),
             Aim::State(keys) => keys.words(),
+            Aim::Databases { targets, .. } => targets.words(),
         }
     }
 }

@@ -24,7 +24,7 @@ pub struct Scene {
 
 /// Every type there is.
 pub fn scenes() -> Vec<Scene> {
-    vec![file_backup(), state_snapshot()]
+    vec![file_backup(), state_snapshot(), database_savepoint()]
 }
 
 impl Scene {
@@ -124,4 +124,57 @@ fn state_snapshot() -> Scene {
         },
         part: ("dead", |path| path.starts_with("inbox/dead")),
     }
+}
+
+/// Two SQLite files, one of them in WAL mode, and a database of files with commands.
+fn database_savepoint() -> Scene {
+    let shop = Workshop::new();
+    shop.write("data/keep", "").write("store.txt", "one\n");
+    shop.config(
+        "databases:\n  store:\n    save: cat store.txt > \"$DECREE_FILE\"\n    restore: cat \"$DECREE_FILE\" > store.txt\n",
+    );
+    sql(
+        &shop,
+        "data/app.db",
+        "PRAGMA journal_mode=WAL; CREATE TABLE t (a, b); INSERT INTO t VALUES (1, 'one'), (2, x'00ff')",
+    );
+    sql(&shop, "other.db", "CREATE TABLE u (a); INSERT INTO u VALUES (1)");
+    Scene {
+        kind: "database_savepoint",
+        shop,
+        scope: &["--scope", "data/app.db", "--scope", "other.db", "--scope", "store"],
+        spoil: |shop| {
+            sql(
+                shop,
+                "data/app.db",
+                "UPDATE t SET b = 'spoiled'; CREATE TABLE orphan (a); DELETE FROM t WHERE a = 1",
+            );
+            shop.remove("other.db").write("store.txt", "two\n");
+        },
+        look: |shop| {
+            let mut looks: BTreeMap<String, String> =
+                [("store".to_owned(), shop.text("store.txt"))].into_iter().collect();
+            for file in ["data/app.db", "other.db"] {
+                if shop.exists(file) {
+                    looks.insert(file.to_owned(), dump(shop, file));
+                }
+            }
+            looks
+        },
+        part: ("other.db", |name| name == "other.db"),
+    }
+}
+
+fn sql(shop: &Workshop, file: &str, script: &str) {
+    let database = rusqlite::Connection::open(shop.path(file)).unwrap();
+    database.execute_batch(script).unwrap();
+}
+
+/// Everything in it, by another program.
+fn dump(shop: &Workshop, file: &str) -> String {
+    let script = "import sqlite3, sys\ndb = sqlite3.connect(sys.argv[1])\nprint(db.execute('pragma integrity_check').fetchall(), db.execute('pragma journal_mode').fetchall())\nprint('\\n'.join(db.iterdump()))";
+    let mut command = Command::new("python3");
+    let said = said(command.args(["-c", script]).arg(shop.path(file))).ok();
+    assert!(said.text().contains("'ok'"), "{}", said.text());
+    said.text()
 }

@@ -1,0 +1,143 @@
+//! Databases, put back.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use super::savepoint::{Held, SavedDatabase, check, content_now, file, hash};
+use super::target::{Target, Targets, place};
+use crate::checkpoint::hash::ContentHash;
+use crate::checkpoint::saved::Saved;
+use crate::database::commands::Commands;
+use crate::database::sqlite;
+use crate::error::{Error, IoContext, Result};
+use crate::fs::atomic::AtomicFile;
+use crate::history::record::CheckpointRecord;
+use crate::history::rollback::{Operation, RolledBack, Undone, Wish, not_the_same, save_present};
+use crate::history::{Aim, Kind, Site};
+
+/// A database that is to be put back.
+struct Job<'j> {
+    saved: &'j SavedDatabase,
+    target: Target,
+    file: PathBuf,
+    now: Option<ContentHash>,
+}
+
+impl Job<'_> {
+    fn differs(&self) -> bool {
+        self.now != self.saved.content()
+    }
+}
+
+/// Puts back those that differ, each in the way that is atomic for it.
+pub fn rollback(
+    site: Site<'_>,
+    saved: &Saved,
+    record: Option<&CheckpointRecord>,
+    targets: &Targets,
+    wish: &Wish,
+) -> Result<RolledBack> {
+    let record = record.expect("only a checkpoint that says so is a savepoint");
+    let jobs = jobs(site, saved, record, targets)?;
+    let before = hash(jobs.iter().map(|job| (job.saved.name.clone(), job.now))).to_string();
+    let wanted = hash(jobs.iter().map(|job| (job.saved.name.clone(), job.saved.content()))).to_string();
+    let mut done = RolledBack::new(Kind::DatabaseSavepoint, before, wanted.clone(), jobs.len());
+    done.undone = jobs.iter().filter(|job| job.differs()).map(undone).collect();
+    let held = jobs.iter().filter(|job| job.saved.held != Held::Nothing);
+    done.evidence = held.map(|job| site.layout.shown(&job.file)).collect();
+    done.evidence.push(site.layout.shown(&saved.dir().join("checkpoint.json")));
+    if wish.dry_run || done.undone.is_empty() {
+        return Ok(done);
+    }
+    let present =
+        save_present(site, Aim::Databases { targets: targets.clone(), as_it_is: true }, saved.id())?.saved;
+    let aside = present.dir().join("set-aside");
+    for job in jobs.iter().filter(|job| job.differs()) {
+        let moved = put(site, job, &aside).map_err(|error| {
+            error.hint(format!("what was there before is in {0}: `decree rollback {0}`", present.id()))
+        })?;
+        done.set_aside.extend(moved.into_iter().map(|to| (job.target.name().to_owned(), to)));
+    }
+    done.after = match wish.verify {
+        false => None,
+        true => {
+            let mut after = Vec::new();
+            for job in &jobs {
+                after.push((job.saved.name.clone(), content_now(site, &job.target)?));
+            }
+            let differ = jobs.iter().zip(&after).filter(|(job, (_, now))| *now != job.saved.content());
+            let differ: Vec<String> = differ.map(|(job, _)| job.saved.name.clone()).collect();
+            let after = hash(after).to_string();
+            if after != wanted {
+                return Err(not_the_same(saved.id(), "a database", differ, present.id()));
+            }
+            Some(after)
+        }
+    };
+    done.saved = Some(present.id().to_owned());
+    Ok(done)
+}
+
+/// What is meant, checked; nothing was touched yet.
+fn jobs<'j>(
+    site: Site<'_>,
+    saved: &Saved,
+    record: &'j CheckpointRecord,
+    targets: &Targets,
+) -> Result<Vec<Job<'j>>> {
+    let known = |target: &&Target| !record.databases.iter().any(|saved| saved.target() == **target);
+    if let Some(unknown) = targets.0.iter().find(known) {
+        let names: Vec<&str> = record.databases.iter().map(|saved| saved.name.as_str()).collect();
+        return Err(Error::project(format!("{} does not hold {}", saved.id(), unknown.word()))
+            .detail(format!("it holds {}", names.join(", "))));
+    }
+    let mut jobs = Vec::new();
+    for (number, database) in record.databases.iter().enumerate() {
+        let (file, target) = (file(saved.dir(), number), database.target());
+        if targets.0.contains(&target) {
+            check(&file, database)?;
+            jobs.push(Job { saved: database, now: content_now(site, &target)?, target, file });
+        }
+    }
+    Ok(jobs)
+}
+
+fn undone(job: &Job<'_>) -> Undone {
+    let words = |content: Option<ContentHash>| content.map_or("nothing".to_owned(), |hash| hash.short());
+    let before = job.saved.content();
+    Undone {
+        what: job.target.name().to_owned(),
+        operation: Operation::between(before, job.now),
+        summary: format!("{} instead of {}", words(before), words(job.now)),
+    }
+}
+
+/// Makes a database what was saved. Returns where what was in the way is now.
+fn put(site: Site<'_>, job: &Job<'_>, aside: &Path) -> Result<Vec<PathBuf>> {
+    let path = match &job.target {
+        Target::Named(name) => {
+            let Held::Dump(dump) = &job.saved.held else {
+                return Err(Error::integrity(format!("'{name}' was not saved by a command")));
+            };
+            let mut commands = Commands::find(site.layout.root(), site.config, name)?;
+            return commands.restore(&job.file, dump).map(|()| Vec::new());
+        }
+        Target::Sqlite(path) => place(site.layout, path)?,
+    };
+    match &job.saved.held {
+        Held::Sqlite(copy) => sqlite::restore(&job.file, copy, &path, aside).map(|done| done.set_aside),
+        Held::Nothing => sqlite::set_aside(&path, aside),
+        Held::Bytes { mode, .. } => {
+            let moved = sqlite::set_aside(&path, aside)?;
+            let mut out = AtomicFile::create(&path)?;
+            let mut from = File::open(&job.file).at("read", &job.file)?;
+            io::copy(&mut from, &mut out).at("write", &path)?;
+            out.set_mode(fs::Permissions::from_mode(*mode))?;
+            out.commit()?;
+            Ok(moved)
+        }
+        Held::Dump(_) => Err(Error::integrity(format!("{} was saved by a command", job.target.name()))),
+    }
+}
