@@ -1,5 +1,6 @@
 //! Every type of checkpoint: saved, spoiled, put back, compared.
 
+mod database;
 mod scene;
 mod state;
 

@@ -165,13 +165,13 @@ fn database_savepoint() -> Scene {
     }
 }
 
-fn sql(shop: &Workshop, file: &str, script: &str) {
+pub fn sql(shop: &Workshop, file: &str, script: &str) {
     let database = rusqlite::Connection::open(shop.path(file)).unwrap();
     database.execute_batch(script).unwrap();
 }
 
 /// Everything in it, by another program.
-fn dump(shop: &Workshop, file: &str) -> String {
+pub fn dump(shop: &Workshop, file: &str) -> String {
     let script = "import sqlite3, sys\ndb = sqlite3.connect(sys.argv[1])\nprint(db.execute('pragma integrity_check').fetchall(), db.execute('pragma journal_mode').fetchall())\nprint('\\n'.join(db.iterdump()))";
     let mut command = Command::new("python3");
     let said = said(command.args(["-c", script]).arg(shop.path(file))).ok();
