@@ -1,11 +1,11 @@
-//! An index of our own, in which commits are put together. The user's is not touched by it.
+//! An index of our own, in which trees are put together. The user's is not touched by it.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use super::git::{Call, Git};
+use super::run::{Call, Git};
 use crate::error::{Error, Result};
 
 /// What an index has at a path: mode and hash, as git writes them.

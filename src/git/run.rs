@@ -10,12 +10,11 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use crate::doctor::find_program;
 use crate::error::{Error, Kind, Result};
 use crate::plain::plain;
 use crate::process::environment::child_environment;
 use crate::process::redact::Redactor;
-use crate::process::{Exec, How};
+use crate::process::{Exec, How, find_program};
 
 /// Settings that outrank everybody's. A routine may have left hooks, or a monitor that is a program of its own.
 const SETTINGS: [&str; 6] = [
@@ -83,8 +82,9 @@ impl Git {
     /// git in `directory`, with the environment of this process as far as that is nobody's secret.
     pub fn new(directory: &Path, variables: &BTreeMap<OsString, OsString>) -> Result<Git> {
         if find_program("git").is_none() {
-            return Err(Error::failed("git is not on the PATH")
-                .hint("install git; everything but publishing works without it"));
+            return Err(Error::failed("git is not on the PATH").hint(
+                "install git; all but publishing and checkpoints of the type git_stash works without it",
+            ));
         }
         let mut environment = child_environment(variables.clone(), &[]);
         for name in MISLEADING {
@@ -136,6 +136,12 @@ impl Git {
             How::Exited(1) => Ok(None),
             _ => Err(answer.into_error()),
         }
+    }
+
+    /// The commit that a name stands for, if there is one.
+    pub fn commit_of(&self, name: &str) -> Result<Option<String>> {
+        let answer = self.call(["rev-parse", "-q", "--verify", &format!("{name}^{{commit}}")]).run()?;
+        Ok(answer.is_ok().then(|| answer.line()))
     }
 
     /// What knows the secrets of the environment.
