@@ -36,6 +36,8 @@ impl Place {
                     .details(lines, 5)
                     .hint("it belongs to somebody else; what git says above lets it trust that one"));
             }
+            let bare = git.call(["rev-parse", "--is-bare-repository"]).run()?.line() == "true";
+            let advice = if bare { "it is a bare repository: work in a clone of it" } else { advice };
             return Err(Error::project(format!(
                 "{} is in no git repository with a work tree",
                 root.display()

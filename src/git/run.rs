@@ -55,6 +55,8 @@ const COMPLAINTS: usize = 1 << 14;
 pub struct Git {
     directory: PathBuf,
     environment: BTreeMap<OsString, OsString>,
+    settings: Vec<&'static str>,
+    supervisor: Option<PathBuf>,
     redactor: Redactor,
 }
 
@@ -96,7 +98,19 @@ impl Git {
             environment.insert(name.into(), value.into());
         }
         let redactor = Redactor::from_environment(variables);
-        Ok(Git { directory: directory.to_owned(), environment, redactor })
+        Ok(Git {
+            directory: directory.to_owned(),
+            environment,
+            settings: SETTINGS.to_vec(),
+            supervisor: None,
+            redactor,
+        })
+    }
+
+    /// The decree to supervise it with; this one, unless told. For tests, which are programs of their own.
+    pub fn supervised_by(mut self, decree: impl Into<PathBuf>) -> Git {
+        self.supervisor = Some(decree.into());
+        self
     }
 
     /// The same git, elsewhere and with these variables for every call.
@@ -109,6 +123,11 @@ impl Git {
     /// Sets a variable for every call.
     pub fn set_variable(&mut self, name: &str, value: impl Into<OsString>) {
         self.environment.insert(name.into(), value.into());
+    }
+
+    /// Adds a setting for every call: `name=value`.
+    pub fn set_setting(&mut self, setting: &'static str) {
+        self.settings.push(setting);
     }
 
     /// A variable that every call has.
@@ -195,7 +214,7 @@ impl Call<'_> {
         }
         let mut exec = Exec::new("git")
             .args(["--no-pager"])
-            .args(SETTINGS.iter().flat_map(|setting| ["-c", setting]))
+            .args(git.settings.iter().flat_map(|setting| ["-c", setting]))
             .args(self.args)
             .directory(self.directory.unwrap_or_else(|| git.directory.clone()))
             .environment(environment)
@@ -203,6 +222,9 @@ impl Call<'_> {
             .capture_stdout(LONGEST);
         for (name, value) in self.variables {
             exec = exec.variable(name, value);
+        }
+        if let Some(supervisor) = &git.supervisor {
+            exec = exec.supervisor(supervisor);
         }
         let mut complaints = Vec::new();
         let ended = exec.run(&mut |bytes: &[u8]| {
