@@ -4,7 +4,7 @@ use super::{Stash, Stashes};
 use crate::error::{Error, Result};
 
 /// How often somebody else may get in between before we give up.
-const TRIES: usize = 20;
+const TRIES: usize = 50;
 const STASH: &str = "refs/stash";
 
 /// A line of `git stash list`.

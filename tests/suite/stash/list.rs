@@ -1,7 +1,6 @@
 //! Entries among others.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::json;
 
@@ -41,29 +40,27 @@ fn entries_that_others_make_meanwhile_stay() {
     let repo = Repo::new();
     let index = repo.says(["commit-tree", "HEAD^{tree}", "-p", "HEAD", "-m", "index"]);
     let ours: Vec<_> = (0..6).map(|n| repo.stash_with(json!({ "message": format!("ours {n}") }))).collect();
-    let done = AtomicBool::new(false);
-    let stored = std::thread::scope(|scope| {
+    let (stored, dropped) = std::thread::scope(|scope| {
         let storing = scope.spawn(|| {
             let mut stored = BTreeSet::new();
-            for number in 0.. {
+            // Each can get in between once, so that there is an end to it.
+            for number in 0..40 {
                 let text = format!("theirs {number}");
                 let entry = ["commit-tree", "HEAD^{tree}", "-p", "HEAD", "-p", &index, "-m", &text];
                 let commit = repo.says(entry);
                 if repo.git(["stash", "store", "-m", &text, &commit]).code == 0 {
                     stored.insert(format!("{commit} {text}"));
                 }
-                if done.load(Ordering::Relaxed) {
-                    break;
-                }
             }
             stored
         });
-        for stash in &ours {
-            assert_eq!(repo.operate("drop", json!({ "stash": stash })).unwrap(), json!(true));
-        }
-        done.store(true, Ordering::Relaxed);
-        storing.join().unwrap()
+        let dropped: Vec<_> =
+            ours.iter().map(|stash| repo.operate("drop", json!({ "stash": stash }))).collect();
+        (storing.join().unwrap(), dropped)
     });
+    for dropped in dropped {
+        assert_eq!(dropped.unwrap(), json!(true));
+    }
     assert!(stored.len() > 10, "{}", stored.len());
     let listed = repo.says(["log", "-g", "--format=%H %gs", "refs/stash"]);
     assert_eq!(listed.lines().count(), stored.len());
