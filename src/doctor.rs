@@ -1,11 +1,8 @@
 //! Whether everything a routine needs is here: what is missing, and how to get it.
 
-use std::ffi::OsStr;
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
-
 use crate::error::{Error, Result};
 use crate::fs::atomic;
+use crate::process::find_program;
 use crate::project::{Layout, Project, RoutineName};
 use crate::routine::{Routine, RoutineKind, Routines, papermill};
 
@@ -234,19 +231,4 @@ fn space(layout: &Layout) -> Finding {
         }
         _ => Finding::good("disk", found),
     }
-}
-
-/// Looks a command up, as a shell would.
-pub fn find_program(name: &str) -> Option<PathBuf> {
-    let runs = |path: &Path| {
-        path.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
-    };
-    if name.contains('/') {
-        return Some(PathBuf::from(name)).filter(|path| runs(path));
-    }
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path)
-        .filter(|dir| dir.as_os_str() != OsStr::new(""))
-        .map(|dir| dir.join(name))
-        .find(|candidate| runs(candidate))
 }

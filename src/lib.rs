@@ -17,6 +17,7 @@
 //! - [`message`]: ids, names, front matter, the inbox
 //! - [`project`]: where a project and its files are, its config, its lock
 //! - [`checkpoint`]: the engine: capture a tree, tell what changed, put it back, prove it
+//! - [`git`]: running git, for what needs it
 //! - [`process`]: programs, and everything they leave running
 //! - [`fs`]: files that are complete or absent
 //! - [`interrupt`]: being asked to stop
@@ -37,6 +38,7 @@ pub mod doctor;
 pub mod error;
 pub mod figures;
 pub mod fs;
+pub mod git;
 pub mod github;
 pub mod history;
 pub mod interrupt;

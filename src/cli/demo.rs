@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 
 use super::work::Workshop;
 use super::{Context, Format};
-use crate::doctor;
 use crate::error::{Error, IoContext, Result};
 use crate::fs::{atomic, random_hex};
 use crate::pipeline::{Selection, Settings};
+use crate::process::find_program;
 
 /// Watch decree at work on a sample project, offline, in a few seconds
 ///
@@ -76,7 +76,7 @@ pub fn demo(context: &Context, args: &DemoArgs) -> Result<u8> {
 
 fn where_to_look(dir: &Path, failed: &str) -> String {
     let mut lines = vec![String::new(), "Look around:".to_owned(), format!("  cd {}", dir.display())];
-    if doctor::find_program("decree").is_none()
+    if find_program("decree").is_none()
         && let Ok(binary) = std::env::current_exe()
     {
         lines.push(format!("  alias decree={}", binary.display()));

@@ -8,6 +8,7 @@ use super::Context;
 use crate::doctor;
 use crate::error::{IoContext, Result};
 use crate::fs::atomic;
+use crate::process::find_program;
 use crate::project::{Layout, refuse_home};
 
 /// Make this directory a decree project
@@ -78,7 +79,7 @@ pub fn init(context: &Context, args: &InitArgs) -> Result<()> {
         false => ui.note(&format!("wrote {}", wrote.join(", "))),
     }
     if let Some(command) = args.ai.command().split_whitespace().next()
-        && doctor::find_program(command).is_none()
+        && find_program(command).is_none()
     {
         ui.note(&format!("'{command}' is not on the PATH: {}", doctor::install_hint(command)));
     }

@@ -2,11 +2,14 @@
 
 pub mod atomic;
 pub mod json;
+mod scratch;
 pub mod usable;
 
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+
+pub use scratch::ScratchDir;
 
 /// 16 random hexadecimal digits, for names that must not meet another's.
 pub fn random_hex() -> String {

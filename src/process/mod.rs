@@ -10,6 +10,7 @@
 //! ```
 //!
 //! - [`Exec`]: a program to run, and [`Exec::run`], which streams its output and tells how it [`Ended`]
+//! - [`find_program`]: whether there is one
 //! - [`attended`]: a program that has decree's own terminal
 //! - [`supervisor`]: the small process between decree and the program
 //! - [`table`]: the process table, as `/proc` tells it
@@ -28,6 +29,7 @@ pub mod environment;
 mod exec;
 pub mod leftovers;
 pub mod log;
+mod program;
 pub mod redact;
 mod report;
 mod running;
@@ -37,4 +39,5 @@ pub mod table;
 
 pub use exec::{Ended, Exec, Graces, How, Output};
 pub use leftovers::Mark;
+pub use program::find_program;
 pub use strays::become_subreaper;

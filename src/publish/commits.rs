@@ -6,8 +6,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use super::content::Scratch;
-use super::git::Answer;
-use super::index::{Differences, Index, Staged};
 use super::message::{message, subject};
 use super::plan::{Chain, Net, between};
 use super::repository::Repository;
@@ -16,6 +14,7 @@ use crate::checkpoint::entry::Node;
 use crate::checkpoint::path::{TRACKER, TreePath};
 use crate::checkpoint::workspace::Workspace;
 use crate::error::{Error, Result};
+use crate::git::{Answer, Differences, Index, Staged};
 use crate::interrupt;
 use crate::project::Layout;
 use crate::spec::Tracker;

@@ -18,24 +18,22 @@ use crate::checkpoint::patch::rebuild::{Direction, rebuild};
 use crate::checkpoint::path::{TreePath, dirs_above};
 use crate::checkpoint::store::Store;
 use crate::error::{Error, IoContext, Result};
-use crate::fs::random_hex;
+use crate::fs::ScratchDir;
 use crate::interrupt;
 use crate::process::redact::Redactor;
 
-/// A directory for work in progress; gone when it goes out of scope, and after a `kill -9` with the next lock.
-pub struct Scratch(PathBuf);
+/// A directory for work in progress.
+pub struct Scratch(ScratchDir);
 
 impl Scratch {
     /// In the project's own place for that.
     pub fn new(scratch: &Path) -> Result<Scratch> {
-        let dir = scratch.join(format!("publish-{}", random_hex()));
-        fs::create_dir_all(&dir).at("create", &dir)?;
-        Ok(Scratch(dir))
+        ScratchDir::new(scratch, "publish").map(Scratch)
     }
 
     /// A place in it.
     pub fn path(&self, name: &str) -> PathBuf {
-        self.0.join(name)
+        self.0.path(name)
     }
 
     /// A fresh directory in it, which stands for the project's root within a work tree.
@@ -44,12 +42,6 @@ impl Scratch {
         let root = top.join(OsStr::from_bytes(prefix));
         fs::create_dir_all(&root).at("create", &root)?;
         Ok(Tree { top, root })
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
     }
 }
 

@@ -11,12 +11,12 @@ use std::fs::{self, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::index::{Differences, Index};
 use super::repository::Repository;
 use super::scope::shown;
 use crate::error::{Error, IoContext, Result};
 use crate::figures::count;
 use crate::fs::{atomic, random_hex};
+use crate::git::{Differences, Index};
 use crate::interrupt;
 
 /// In the repository, while a landing is under way: the commit that HEAD shall be.

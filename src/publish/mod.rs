@@ -3,9 +3,8 @@
 //!
 //! ```text
 //! publisher    which runs are left to publish, and where to     plan       the runs of a summary, by chains
-//! repository   the repository, its branch, who commits          git        running git, and nothing else does
+//! repository   the repository, its branch, who commits          scope      what git does not want
 //! commits      puts commits together                            content    what runs found and left, as files
-//! index        an index of our own                              scope      what git does not want
 //! message      what a commit says                               land       one reference moves, or nothing
 //! push         plainly, never by force                          pull_request  opened, or brought up to date
 //! ```
@@ -18,8 +17,6 @@
 
 mod commits;
 mod content;
-mod git;
-mod index;
 mod land;
 mod message;
 mod plan;

@@ -70,7 +70,7 @@ pub fn publish(
         Target::Head => repository.head.clone(),
         Target::Branch(branch) => {
             repository.refuse_checked_out(branch)?;
-            repository.commit_of(&format!("refs/heads/{branch}"))?
+            repository.git.commit_of(&format!("refs/heads/{branch}"))?
         }
     };
     let base = there.clone().or_else(|| repository.head.clone());

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use super::git::Git;
 use crate::checkpoint::path::TreePath;
 use crate::error::{Error, IoContext, Kind, Result};
+use crate::git::{Git, Place};
 
 /// What git has under way, by the file or directory that tells.
 const UNDER_WAY: [(&str, &str); 5] = [
@@ -42,40 +42,13 @@ pub struct Repository {
 impl Repository {
     /// The repository of the project at `root`.
     pub fn find(root: &Path, variables: &BTreeMap<OsString, OsString>) -> Result<Repository> {
-        let git = Git::new(root, variables)?;
-        let top = git.call(["rev-parse", "--show-toplevel"]).run()?;
-        if !top.is_ok() {
-            let lines: Vec<String> = top.err.lines().map(str::to_owned).collect();
-            if top.err.contains("dubious ownership") {
-                return Err(Error::failed(format!("git does not trust {}", root.display()))
-                    .details(lines, 5)
-                    .hint("it belongs to somebody else; what git says above lets it trust that one"));
-            }
-            return Err(Error::project(format!(
-                "{} is in no git repository with a work tree",
-                root.display()
-            ))
-            .details(lines, 5)
-            .hint("`git init` makes one; commits can only be made in one"));
-        }
-        let top = top.path();
-        let git_dir = git.call(["rev-parse", "--absolute-git-dir"]).ok()?.path();
-        let prefix = git.call(["rev-parse", "--show-prefix"]).ok()?;
-        let prefix = prefix.out.strip_suffix(b"\n").unwrap_or(&prefix.out).to_vec();
-        let git = git.at(&top, &[("GIT_DIR", git_dir.as_os_str()), ("GIT_WORK_TREE", top.as_os_str())]);
+        let advice = "`git init` makes one; commits can only be made in one";
+        let place = Place::find(root, variables, advice)?;
+        let (branch, head) = (place.branch()?, place.git.commit_of("HEAD")?);
+        let Place { git, top, git_dir, prefix } = place;
         let empty_tree = git.call(["hash-object", "-t", "tree", "--stdin"]).line()?;
         let zero = "0".repeat(empty_tree.len());
-        let branch = git.call(["symbolic-ref", "-q", "HEAD"]).run()?.line();
-        let branch = branch.strip_prefix("refs/heads/").map(str::to_owned);
-        let mut repository = Repository { git, top, git_dir, prefix, branch, head: None, zero, empty_tree };
-        repository.head = repository.commit_of("HEAD")?;
-        Ok(repository)
-    }
-
-    /// The commit that a name stands for, if there is one.
-    pub fn commit_of(&self, name: &str) -> Result<Option<String>> {
-        let answer = self.git.call(["rev-parse", "-q", "--verify", &format!("{name}^{{commit}}")]).run()?;
-        Ok(answer.is_ok().then(|| answer.line()))
+        Ok(Repository { git, top, git_dir, prefix, branch, head, zero, empty_tree })
     }
 
     /// A path of the project as git has it.

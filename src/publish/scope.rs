@@ -3,13 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use super::git::Git;
-use super::index::{Index, joined};
 use super::repository::Repository;
 use crate::checkpoint::path::{TreePath, dirs_above};
 use crate::checkpoint::quote::for_people;
 use crate::checkpoint::root::Root;
 use crate::error::{Error, IoContext, Result};
+use crate::git::{Git, Index, joined};
 
 /// A path inside a submodule, or in a repository that happens to be there, cannot be committed here.
 pub fn refuse_other_repositories(

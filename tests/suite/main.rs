@@ -25,6 +25,7 @@ mod publish;
 mod report;
 mod revert;
 mod rollback;
+mod stash;
 mod terminal;
 mod without_tools;
 mod workflow;

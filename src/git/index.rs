@@ -1,11 +1,11 @@
-//! An index of our own, in which commits are put together. The user's is not touched by it.
+//! An index of our own, in which trees are put together. The user's is not touched by it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use super::git::{Call, Git};
+use super::run::{Answer, Call, Git};
 use crate::error::{Error, Result};
 
 /// What an index has at a path: mode and hash, as git writes them.
@@ -128,24 +128,116 @@ impl<'g> Index<'g> {
     /// Where it is not what a tree is.
     pub fn differences(&self, tree: &str) -> Result<Differences> {
         let answer = self.call(&["diff-index", "--cached", "--raw", "-z", "--no-renames", tree]).ok()?;
-        let mut differences = Differences::new();
-        let mut pieces = answer.pieces();
-        while let (Some(head), Some(path)) = (pieces.next(), pieces.next()) {
-            let head = String::from_utf8_lossy(head);
-            let words: Vec<&str> = head.split(' ').collect();
-            let [_, mode, _, hash, _] = words[..] else {
-                return Err(Error::failed("`git diff-index` said something that makes no sense"));
-            };
-            differences.insert(path.to_vec(), Staged { mode: mode.to_owned(), hash: hash.to_owned() });
-        }
-        Ok(differences)
+        Ok(changes(&answer)?.into_iter().map(|change| (change.path, change.after)).collect())
     }
+
+    /// The same from both sides. What is only meant to be added has no content yet, and does not count.
+    pub fn changes_since(&self, tree: &str) -> Result<Vec<Change>> {
+        let args =
+            ["diff-index", "--cached", "--ita-invisible-in-index", "--raw", "-z", "--no-renames", tree];
+        changes(&self.call(&args).ok()?)
+    }
+
+    /// Where the work tree is not what it is, as far as that can be told without reading: what was only touched is
+    /// among it. Of a submodule only its commit counts. What git was told not to look at is as it should be.
+    pub fn changes_of_work_tree(&self) -> Result<Vec<Change>> {
+        changes(&self.call(&["diff-files", "--raw", "-z", "--no-renames", "--ignore-submodules=dirty"]).ok()?)
+    }
+
+    /// Files that it does not have and git does not ignore, below a directory and relative to it. Another
+    /// repository in between has a slash at its end.
+    pub fn others(&self, directory: &Path) -> Result<Vec<Vec<u8>>> {
+        let call = self.call(&["ls-files", "--others", "--exclude-standard", "-z"]).directory(directory);
+        Ok(call.ok()?.pieces().map(<[u8]>::to_vec).collect())
+    }
+
+    /// Paths that a merge left open.
+    pub fn unmerged(&self) -> Result<Vec<Vec<u8>>> {
+        let answer = self.call(&["ls-files", "--unmerged", "-z"]).ok()?;
+        let path = |piece: &[u8]| Some(piece[memchr::memchr(b'\t', piece)? + 1..].to_vec());
+        let mut paths: Vec<Vec<u8>> = answer.pieces().filter_map(path).collect();
+        paths.dedup();
+        Ok(paths)
+    }
+
+    /// Brings these paths to what is in the work tree now, which may be nothing any more.
+    pub fn take(&self, paths: &[Vec<u8>]) -> Result<()> {
+        if paths.is_empty() {
+            return Ok(());
+        }
+        let args = ["update-index", "--add", "--remove", "--replace", "-z", "--stdin"];
+        self.call(&args).input(joined(paths)).ok().map(drop)
+    }
+
+    /// The paths with this tag of `git ls-files -v`, among these: `S` is not checked out, `h` is not to be looked at.
+    pub fn tagged(&self, tag: fn(u8) -> bool, among: &BTreeSet<&[u8]>) -> Result<Vec<Vec<u8>>> {
+        let answer = self.call(&["ls-files", "-v", "-z"]).ok()?;
+        let found = answer.pieces().filter(|piece| piece.first().is_some_and(|letter| tag(*letter)));
+        Ok(found
+            .filter_map(|piece| piece.get(2..))
+            .filter(|path| among.contains(path))
+            .map(<[u8]>::to_vec)
+            .collect())
+    }
+
+    /// Sets a flag of `git update-index` for those of these paths that it has.
+    pub fn flag(&self, flag: &str, paths: &[Vec<u8>]) -> Result<()> {
+        if paths.is_empty() {
+            return Ok(());
+        }
+        self.call(&["update-index", flag, "-z", "--stdin"]).input(joined(paths)).ok().map(drop)
+    }
+
+    /// Notes of these files, which it does not have, that they are meant to be added.
+    pub fn intend(&self, paths: &[Vec<u8>]) -> Result<()> {
+        if paths.is_empty() {
+            return Ok(());
+        }
+        self.call(&["add", "--intent-to-add", "--force", "--pathspec-from-file=-", "--pathspec-file-nul"])
+            .variable("GIT_LITERAL_PATHSPECS", "1")
+            .input(joined(paths))
+            .ok()
+            .map(drop)
+    }
+}
+
+/// A path where two things are not the same.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// In the repository.
+    pub path: Vec<u8>,
+    /// What was there.
+    pub before: Staged,
+    /// What is there.
+    pub after: Staged,
+}
+
+/// What git says with `--raw -z --no-renames`.
+pub fn changes(answer: &Answer) -> Result<Vec<Change>> {
+    let mut changes = Vec::new();
+    let mut pieces = answer.pieces();
+    while let (Some(head), Some(path)) = (pieces.next(), pieces.next()) {
+        let head = String::from_utf8_lossy(head);
+        let words: Vec<&str> = head.trim_start_matches(':').split(' ').collect();
+        let [old_mode, mode, old_hash, hash, _] = words[..] else {
+            return Err(Error::failed("git told of changes in a way that makes no sense"));
+        };
+        let staged = |mode: &str, hash: &str| Staged { mode: mode.to_owned(), hash: hash.to_owned() };
+        let (before, after) = (staged(old_mode, old_hash), staged(mode, hash));
+        changes.push(Change { path: path.to_vec(), before, after });
+    }
+    Ok(changes)
 }
 
 impl Staged {
     /// Whether there is something.
     pub fn exists(&self) -> bool {
         self.mode.bytes().any(|digit| digit != b'0')
+    }
+
+    /// Whether it is another repository.
+    pub fn is_repository(&self) -> bool {
+        self.mode == "160000"
     }
 }
 

@@ -10,12 +10,11 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use crate::doctor::find_program;
 use crate::error::{Error, Kind, Result};
 use crate::plain::plain;
 use crate::process::environment::child_environment;
 use crate::process::redact::Redactor;
-use crate::process::{Exec, How};
+use crate::process::{Exec, How, find_program};
 
 /// Settings that outrank everybody's. A routine may have left hooks, or a monitor that is a program of its own.
 const SETTINGS: [&str; 6] = [
@@ -56,6 +55,8 @@ const COMPLAINTS: usize = 1 << 14;
 pub struct Git {
     directory: PathBuf,
     environment: BTreeMap<OsString, OsString>,
+    settings: Vec<&'static str>,
+    supervisor: Option<PathBuf>,
     redactor: Redactor,
 }
 
@@ -83,8 +84,9 @@ impl Git {
     /// git in `directory`, with the environment of this process as far as that is nobody's secret.
     pub fn new(directory: &Path, variables: &BTreeMap<OsString, OsString>) -> Result<Git> {
         if find_program("git").is_none() {
-            return Err(Error::failed("git is not on the PATH")
-                .hint("install git; everything but publishing works without it"));
+            return Err(Error::failed("git is not on the PATH").hint(
+                "install git; all but publishing and checkpoints of the type git_stash works without it",
+            ));
         }
         let mut environment = child_environment(variables.clone(), &[]);
         for name in MISLEADING {
@@ -96,7 +98,19 @@ impl Git {
             environment.insert(name.into(), value.into());
         }
         let redactor = Redactor::from_environment(variables);
-        Ok(Git { directory: directory.to_owned(), environment, redactor })
+        Ok(Git {
+            directory: directory.to_owned(),
+            environment,
+            settings: SETTINGS.to_vec(),
+            supervisor: None,
+            redactor,
+        })
+    }
+
+    /// The decree to supervise it with; this one, unless told. For tests, which are programs of their own.
+    pub fn supervised_by(mut self, decree: impl Into<PathBuf>) -> Git {
+        self.supervisor = Some(decree.into());
+        self
     }
 
     /// The same git, elsewhere and with these variables for every call.
@@ -109,6 +123,11 @@ impl Git {
     /// Sets a variable for every call.
     pub fn set_variable(&mut self, name: &str, value: impl Into<OsString>) {
         self.environment.insert(name.into(), value.into());
+    }
+
+    /// Adds a setting for every call: `name=value`.
+    pub fn set_setting(&mut self, setting: &'static str) {
+        self.settings.push(setting);
     }
 
     /// A variable that every call has.
@@ -136,6 +155,12 @@ impl Git {
             How::Exited(1) => Ok(None),
             _ => Err(answer.into_error()),
         }
+    }
+
+    /// The commit that a name stands for, if there is one.
+    pub fn commit_of(&self, name: &str) -> Result<Option<String>> {
+        let answer = self.call(["rev-parse", "-q", "--verify", &format!("{name}^{{commit}}")]).run()?;
+        Ok(answer.is_ok().then(|| answer.line()))
     }
 
     /// What knows the secrets of the environment.
@@ -189,7 +214,7 @@ impl Call<'_> {
         }
         let mut exec = Exec::new("git")
             .args(["--no-pager"])
-            .args(SETTINGS.iter().flat_map(|setting| ["-c", setting]))
+            .args(git.settings.iter().flat_map(|setting| ["-c", setting]))
             .args(self.args)
             .directory(self.directory.unwrap_or_else(|| git.directory.clone()))
             .environment(environment)
@@ -197,6 +222,9 @@ impl Call<'_> {
             .capture_stdout(LONGEST);
         for (name, value) in self.variables {
             exec = exec.variable(name, value);
+        }
+        if let Some(supervisor) = &git.supervisor {
+            exec = exec.supervisor(supervisor);
         }
         let mut complaints = Vec::new();
         let ended = exec.run(&mut |bytes: &[u8]| {

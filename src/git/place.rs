@@ -1,0 +1,71 @@
+//! Where a project is in its repository.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use super::run::Git;
+use crate::error::{Error, Result};
+
+/// A repository with a work tree, and the project in it.
+pub struct Place {
+    /// Every call is at the top of the work tree.
+    pub git: Git,
+    /// The top of the work tree.
+    pub top: PathBuf,
+    /// `.git`, or what stands for it in a linked work tree.
+    pub git_dir: PathBuf,
+    /// Where the project is below the top: empty, or with a slash at the end.
+    pub prefix: Vec<u8>,
+}
+
+impl Place {
+    /// The repository of the project at `root`. `advice` is for those who have none.
+    pub fn find(root: &Path, variables: &BTreeMap<OsString, OsString>, advice: &str) -> Result<Place> {
+        Place::with(Git::new(root, variables)?, root, advice)
+    }
+
+    /// The same, with a git that is there already.
+    pub fn with(git: Git, root: &Path, advice: &str) -> Result<Place> {
+        let git = git.at(root, &[]);
+        let top = git.call(["rev-parse", "--show-toplevel"]).run()?;
+        if !top.is_ok() {
+            let lines: Vec<String> = top.err.lines().map(str::to_owned).collect();
+            if top.err.contains("dubious ownership") {
+                return Err(Error::failed(format!("git does not trust {}", root.display()))
+                    .details(lines, 5)
+                    .hint("it belongs to somebody else; what git says above lets it trust that one"));
+            }
+            let bare = git.call(["rev-parse", "--is-bare-repository"]).run()?.line() == "true";
+            let advice = if bare { "it is a bare repository: work in a clone of it" } else { advice };
+            return Err(Error::project(format!(
+                "{} is in no git repository with a work tree",
+                root.display()
+            ))
+            .details(lines, 5)
+            .hint(advice));
+        }
+        let top = top.path();
+        let git_dir = git.call(["rev-parse", "--absolute-git-dir"]).ok()?.path();
+        let prefix = git.call(["rev-parse", "--show-prefix"]).ok()?;
+        let prefix = prefix.out.strip_suffix(b"\n").unwrap_or(&prefix.out).to_vec();
+        let git = git.at(&top, &[("GIT_DIR", git_dir.as_os_str()), ("GIT_WORK_TREE", top.as_os_str())]);
+        Ok(Place { git, top, git_dir, prefix })
+    }
+
+    /// A path below the project as git has it.
+    pub fn below(&self, path: &[u8]) -> Vec<u8> {
+        [&self.prefix, path].concat()
+    }
+
+    /// A path of the repository as the project has it; `None` if it is elsewhere.
+    pub fn inside<'p>(&self, path: &'p [u8]) -> Option<&'p [u8]> {
+        path.strip_prefix(self.prefix.as_slice()).filter(|path| !path.is_empty())
+    }
+
+    /// The branch that is checked out; `None` if HEAD is detached.
+    pub fn branch(&self) -> Result<Option<String>> {
+        let name = self.git.call(["symbolic-ref", "-q", "HEAD"]).run()?.line();
+        Ok(name.strip_prefix("refs/heads/").map(str::to_owned))
+    }
+}
