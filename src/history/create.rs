@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::Site;
 use super::kind::state::State;
-use super::kind::{Aim, database, state, tree};
+use super::kind::{Aim, database, stash, state, tree};
 use super::record::{CheckpointRecord, VERSION, in_text};
 use crate::checkpoint::manifest::Manifest;
 use crate::checkpoint::saved::Saved;
@@ -57,6 +57,10 @@ pub fn create(site: Site<'_>, about: About) -> Result<Created> {
     // What takes long and fails most often comes first: nothing is left of it.
     let contents = match &about.aim {
         Aim::Tree(_) => Contents::Tree(site.workspace.capture(site.progress)?),
+        Aim::Stash(_) => {
+            stash::is_possible(site)?;
+            Contents::Tree(site.workspace.capture(site.progress)?)
+        }
         Aim::State(keys) => Contents::State(State::read(site.layout, keys)?),
         Aim::Databases { .. } => Contents::Databases,
     };
@@ -72,6 +76,7 @@ pub fn create(site: Site<'_>, about: About) -> Result<Created> {
     });
     if let Err(error) = written {
         let _ = fs::remove_dir_all(&unfinished);
+        let _ = stash::forget(site.layout, &record);
         return Err(error);
     }
     Ok(Created { saved: Saved::new(&record.id, dir), record, contents })
@@ -95,6 +100,7 @@ fn blank(about: &About) -> Result<CheckpointRecord> {
         tree: String::new(),
         scope: about.aim.words(),
         expiry: expiry.transpose()?.map(in_text),
+        stash: None,
         state: None,
         databases: Vec::new(),
         check: None,
@@ -111,6 +117,7 @@ fn fill(
 ) -> Result<()> {
     fs::create_dir(dir).at("create", dir)?;
     match (contents, aim) {
+        (Contents::Tree(manifest), Aim::Stash(scope)) => stash::fill(site, dir, manifest, scope, record),
         (Contents::Tree(manifest), _) => tree::fill(dir, manifest, record),
         (Contents::State(state), _) => state::fill(dir, state, record),
         (Contents::Databases, Aim::Databases { targets, as_it_is }) => {

@@ -38,7 +38,7 @@ impl Created {
     pub fn holding(&self, aim: &Aim) -> Holding {
         match (&self.contents, aim) {
             (Contents::Databases, _) => of_databases(&self.record),
-            (Contents::Tree(manifest), Aim::Tree(scope)) => of_tree(manifest, scope),
+            (Contents::Tree(manifest), Aim::Tree(scope) | Aim::Stash(scope)) => of_tree(manifest, scope),
             (Contents::Tree(manifest), _) => of_tree(manifest, &Scope::default()),
             (Contents::State(state), _) => Holding {
                 files: state.files.keys().cloned().collect(),

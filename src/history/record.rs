@@ -12,6 +12,7 @@ use crate::checkpoint::hash::ContentHash;
 use crate::checkpoint::manifest::Manifest;
 use crate::error::{Error, IoContext, Result};
 use crate::fs::atomic;
+use crate::git::stash::Stash;
 
 /// The version of `checkpoint.json`.
 pub(super) const VERSION: u32 = 1;
@@ -42,6 +43,9 @@ pub struct CheckpointRecord {
     /// From when on it may be collected, and is not gone back to any more; never, if it does not say. UTC.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expiry: Option<String>,
+    /// Of one with an entry of git's: which.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stash: Option<Stash>,
     /// Of a state snapshot: the hash of its `state.json`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
@@ -93,7 +97,7 @@ impl CheckpointRecord {
     /// The files in its directory that say what it holds.
     pub fn proof(&self) -> Vec<String> {
         match self.kind {
-            Kind::FileBackup => vec!["manifest.json".to_owned()],
+            Kind::FileBackup | Kind::GitStash => vec!["manifest.json".to_owned()],
             Kind::StateSnapshot => vec!["state.json".to_owned()],
             Kind::DatabaseSavepoint => database::left_over(self),
         }

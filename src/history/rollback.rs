@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use super::Site;
 use super::audit::{self, Action, Deed};
 use super::create::{About, Created, create};
-use super::kind::{Aim, Kind, database, state, tree};
+use super::kind::{Aim, Kind, database, stash, state, tree};
 use super::lookup::Found;
 use super::record::CheckpointRecord;
 use crate::error::{Error, Result};
@@ -158,7 +158,8 @@ pub fn rollback(site: Site<'_>, found: &Found, wish: &Wish) -> Result<RolledBack
         (None, None) => Aim::default(),
     };
     let mut done = match &aim {
-        Aim::Tree(scope) => tree::rollback(site, saved, record.as_ref(), scope, wish)?,
+        Aim::Tree(scope) => tree::rollback(site, saved, record.as_ref(), scope, wish, None)?,
+        Aim::Stash(scope) => stash::rollback(site, saved, record.as_ref(), scope, wish)?,
         Aim::State(keys) => state::rollback(site, saved, record.as_ref(), keys, wish)?,
         Aim::Databases { targets, .. } => database::rollback(site, saved, record.as_ref(), targets, wish)?,
     };

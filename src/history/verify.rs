@@ -1,7 +1,7 @@
 //! Whether a checkpoint is whole.
 
 use super::Site;
-use super::kind::{Kind, database, state, tree};
+use super::kind::{Kind, database, stash, state, tree};
 use super::lookup::Found;
 use super::record::CheckpointRecord;
 use crate::error::Result;
@@ -15,6 +15,7 @@ pub fn verify(site: Site<'_>, found: &Found) -> Result<usize> {
     };
     match record.kind {
         Kind::FileBackup => tree::verify(site, saved, &record),
+        Kind::GitStash => stash::verify(site, saved, &record),
         Kind::StateSnapshot => state::verify(saved, &record),
         Kind::DatabaseSavepoint => database::verify(saved, &record),
     }

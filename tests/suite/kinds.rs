@@ -2,6 +2,7 @@
 
 mod database;
 mod scene;
+mod stash;
 mod state;
 
 use std::fs;

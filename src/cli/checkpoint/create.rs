@@ -16,7 +16,7 @@ use crate::project::parse_duration;
 /// of the tree holds the whole tree all the same.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  decree checkpoint create --reason 'before the migration'\n  decree checkpoint create --scope src --scope 'docs/*.md' --expiry 7d\n  decree checkpoint create --type state_snapshot --scope inbox --scope env:MODE\n  decree checkpoint create --type database_savepoint --scope data/app.db\n  id=$(decree checkpoint create --format json | jq -r .checkpoint.id)"
+    after_help = "Examples:\n  decree checkpoint create --reason 'before the migration'\n  decree checkpoint create --scope src --scope 'docs/*.md' --expiry 7d\n  decree checkpoint create --type git_stash --reason 'before the rebase'\n  decree checkpoint create --type state_snapshot --scope inbox --scope env:MODE\n  decree checkpoint create --type database_savepoint --scope data/app.db\n  id=$(decree checkpoint create --format json | jq -r .checkpoint.id)"
 )]
 pub struct CreateArgs {
     /// How, and of what
@@ -96,6 +96,9 @@ fn contract(record: &CheckpointRecord, holding: &Holding, restore: &str, verifie
     let mut evidence = vec![format!("file:{dir}/checkpoint.json")];
     evidence.extend(record.proof().iter().map(|file| format!("file:{dir}/{file}")));
     evidence.push(format!("tool:bash:decree checkpoint verify {}", record.id));
+    if record.kind == Kind::GitStash {
+        evidence.push(format!("tool:bash:git stash list | grep -F 'checkpoint:{}:'", record.id));
+    }
     let mut next = vec!["change anything within the scope".to_owned()];
     next.push(format!("decree rollback {} --dry-run", record.id));
     if record.kind.holds_tree() {

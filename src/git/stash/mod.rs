@@ -102,6 +102,11 @@ impl Stashes {
         Ok(Stashes { place, root: root.to_owned(), scratch: scratch.to_owned() })
     }
 
+    /// The commit that is checked out, if there is one yet.
+    pub fn head(&self) -> Result<Option<String>> {
+        self.git().commit_of("HEAD")
+    }
+
     fn git(&self) -> &Git {
         &self.place.git
     }

@@ -1,10 +1,12 @@
 //! What a checkpoint can be of. Each kind knows how to save, to check, and to go back:
 //!
 //! - [`tree`]: the tree, in decree's own store
+//! - [`stash`]: the tree, and beside it an entry that plain git can restore
 //! - [`state`]: decree's own queue and settings, and named values of the environment
 //! - [`database`]: databases, each by its own means
 
 pub mod database;
+pub mod stash;
 pub mod state;
 pub mod tree;
 
@@ -27,6 +29,8 @@ pub enum Kind {
     /// The tree, in decree's own store
     #[default]
     FileBackup,
+    /// The tree and git's index; besides an entry of `git stash list`, made without touching anything
+    GitStash,
     /// decree's inbox, done and dead letters, tracker, config, and environment values that --scope names
     StateSnapshot,
     /// SQLite files, copied while they are in use, and databases that the config has commands for
@@ -38,6 +42,7 @@ impl Kind {
     pub fn word(self) -> &'static str {
         match self {
             Kind::FileBackup => "file_backup",
+            Kind::GitStash => "git_stash",
             Kind::StateSnapshot => "state_snapshot",
             Kind::DatabaseSavepoint => "database_savepoint",
         }
@@ -45,7 +50,7 @@ impl Kind {
 
     /// Whether it holds the tree, so that a diff with it can be made.
     pub fn holds_tree(self) -> bool {
-        matches!(self, Kind::FileBackup)
+        matches!(self, Kind::FileBackup | Kind::GitStash)
     }
 
     pub(super) fn is_file_backup(&self) -> bool {
@@ -58,6 +63,8 @@ impl Kind {
 pub enum Aim {
     /// A part of the tree.
     Tree(Scope),
+    /// The same, and git's index.
+    Stash(Scope),
     /// A part of decree's own state.
     State(Keys),
     /// Databases.
@@ -80,6 +87,7 @@ impl Aim {
     pub fn typed(kind: Kind, words: &[String], project: &Project, directory: &Path) -> Result<Aim> {
         Ok(match kind {
             Kind::FileBackup => Aim::Tree(Scope::typed(words, project.layout.root(), directory)?),
+            Kind::GitStash => Aim::Stash(Scope::typed(words, project.layout.root(), directory)?),
             Kind::StateSnapshot => Aim::State(Keys::typed(words)?),
             Kind::DatabaseSavepoint => {
                 Aim::Databases { targets: Targets::typed(words, project, directory)?, as_it_is: false }
@@ -91,6 +99,7 @@ impl Aim {
     pub fn stored(record: &CheckpointRecord) -> Result<Aim> {
         Ok(match record.kind {
             Kind::FileBackup => Aim::Tree(Scope::stored(record.scope.clone())),
+            Kind::GitStash => Aim::Stash(Scope::stored(record.scope.clone())),
             Kind::StateSnapshot => Aim::State(Keys::typed(&record.scope)?),
             Kind::DatabaseSavepoint => {
                 Aim::Databases { targets: Targets::stored(&record.scope), as_it_is: false }
@@ -102,6 +111,7 @@ impl Aim {
     pub fn kind(&self) -> Kind {
         match self {
             Aim::Tree(_) => Kind::FileBackup,
+            Aim::Stash(_) => Kind::GitStash,
             Aim::State(_) => Kind::StateSnapshot,
             Aim::Databases { .. } => Kind::DatabaseSavepoint,
         }
@@ -110,7 +120,7 @@ impl Aim {
     /// To be written down.
     pub fn words(&self) -> Vec<String> {
         match self {
-            Aim::Tree(scope) => scope.patterns().to_vec(),
+            Aim::Tree(scope) | Aim::Stash(scope) => scope.patterns().to_vec(),
             Aim::State(keys) => keys.words(),
             Aim::Databases { targets, .. } => targets.words(),
         }

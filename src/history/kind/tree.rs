@@ -8,11 +8,13 @@ use crate::checkpoint::hash::ContentHash;
 use crate::checkpoint::manifest::Manifest;
 use crate::checkpoint::patch::parse::Patch;
 use crate::checkpoint::patch::rebuild::Direction;
+use crate::checkpoint::quote;
 use crate::checkpoint::restore::{Goal, Outcome};
 use crate::checkpoint::saved::Saved;
 use crate::checkpoint::tree::combined_hash;
 use crate::error::{Error, Result};
 use crate::fs::atomic::AtomicFile;
+use crate::git::stash::{Covers, Stash, Stashes};
 use crate::history::record::CheckpointRecord;
 use crate::history::rollback::{Operation, RolledBack, Undone, Wish, not_the_same, save_present};
 use crate::history::scope::Scope;
@@ -34,14 +36,56 @@ pub fn verify(site: Site<'_>, saved: &Saved, record: &CheckpointRecord) -> Resul
     saved.verify(site.workspace, &manifest)
 }
 
-/// Puts back what differs, as one transaction.
+/// git's index, where it has to come back together with the tree.
+pub struct Staged<'s> {
+    stashes: &'s Stashes,
+    stash: &'s Stash,
+    covers: &'s Covers<'s>,
+    /// Where it is not what it was.
+    differs: Vec<String>,
+}
+
+impl<'s> Staged<'s> {
+    /// What was staged, or taken out, since an entry was made.
+    pub fn since(stashes: &'s Stashes, stash: &'s Stash, covers: &'s Covers<'s>) -> Result<Staged<'s>> {
+        let mut staged = Staged { stashes, stash, covers, differs: Vec::new() };
+        staged.differs = staged.find()?;
+        Ok(staged)
+    }
+
+    fn find(&self) -> Result<Vec<String>> {
+        let paths = self.stashes.staged_since(self.stash, self.covers)?;
+        Ok(paths.iter().map(|path| quote::for_people(path).into_owned()).collect())
+    }
+
+    fn undone(&self) -> impl Iterator<Item = Undone> {
+        self.differs.iter().map(|path| Undone {
+            what: path.clone(),
+            operation: Operation::Modify,
+            summary: "in git's index: as it was staged".to_owned(),
+        })
+    }
+
+    /// Puts it back, and looks whether it is.
+    fn put_back(&self, id: &str, present: &str) -> Result<()> {
+        self.stashes.restore_index(self.stash, self.covers)?;
+        match self.find()? {
+            differs if differs.is_empty() => Ok(()),
+            differs => Err(not_the_same(id, "git's index", differs, present)),
+        }
+    }
+}
+
+/// Puts back what differs, as one transaction; then git's index, if that belongs to it.
 pub fn rollback(
     site: Site<'_>,
     saved: &Saved,
     record: Option<&CheckpointRecord>,
     scope: &Scope,
     wish: &Wish,
+    staged: Option<&Staged<'_>>,
 ) -> Result<RolledBack> {
+    let staged = staged.filter(|staged| !staged.differs.is_empty());
     let manifest = saved.manifest()?;
     if let Some(record) = record {
         record.check(&manifest)?;
@@ -56,17 +100,29 @@ pub fn rollback(
             .detail(format!("neither {} nor the tree has such a path", saved.id()))
             .hint(format!("`decree checkpoint show {} --files` lists what it holds", saved.id())));
     }
-    let mut done = RolledBack::new(Kind::FileBackup, before.to_string(), wanted.to_string(), held);
+    let kind = record.map_or(Kind::FileBackup, |record| record.kind);
+    let mut done = RolledBack::new(kind, before.to_string(), wanted.to_string(), held);
     done.undone = changes.list.iter().filter(|change| change.before != change.after).map(undone).collect();
+    done.undone.extend(staged.into_iter().flat_map(Staged::undone));
     done.evidence.push(site.layout.shown(&saved.manifest_path()));
-    if wish.dry_run || changes.list.is_empty() && changes.beside.is_empty() {
+    let same = changes.list.is_empty() && changes.beside.is_empty();
+    if wish.dry_run || same && staged.is_none() {
         return Ok(done);
     }
-    let present = save_present(site, Aim::default(), saved.id())?.saved;
-    let diff = present.dir().join("rollback.diff");
-    done.set_aside = restore(site, &present, &diff, saved.id(), &changes)?;
-    done.evidence.push(site.layout.shown(&diff));
+    let aim = match kind {
+        Kind::GitStash => Aim::Stash(Scope::default()),
+        _ => Aim::default(),
+    };
+    let present = save_present(site, aim, saved.id())?.saved;
+    if !same {
+        let diff = present.dir().join("rollback.diff");
+        done.set_aside = restore(site, &present, &diff, saved.id(), &changes)?;
+        done.evidence.push(site.layout.shown(&diff));
+    }
     drop(changes);
+    if let Some(staged) = staged {
+        staged.put_back(saved.id(), present.id())?;
+    }
     done.after = match wish.verify {
         true => Some(check(site, &manifest, scope, saved.id(), present.id())?.to_string()),
         false => None,

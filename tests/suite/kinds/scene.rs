@@ -24,7 +24,7 @@ pub struct Scene {
 
 /// Every type there is.
 pub fn scenes() -> Vec<Scene> {
-    vec![file_backup(), state_snapshot(), database_savepoint()]
+    vec![file_backup(), git_stash(), state_snapshot(), database_savepoint()]
 }
 
 impl Scene {
@@ -86,6 +86,51 @@ fn file_backup() -> Scene {
         look: tree,
         part: ("src", |path| path.starts_with("src")),
     }
+}
+
+/// Everything that git tells apart: staged, changed on top of that, untracked, deleted, ignored.
+pub fn git_stash() -> Scene {
+    let shop = crate::rollback::project();
+    shop.write(".gitignore", "ignored/\n").write("ignored/x", "x\n").write(".decree/.gitignore", "*\n");
+    git(&shop, &["init", "-q", "-b", "main"]);
+    git(&shop, &["add", "-A"]);
+    git(&shop, &["commit", "-qm", "first"]);
+    shop.write("src/main.rs", "fn main() { staged() }\n");
+    git(&shop, &["add", "src/main.rs"]);
+    shop.write("src/main.rs", "fn main() { staged(); edited() }\n")
+        .remove("src/gone.rs")
+        .write("src/untracked.rs", "untracked\r\n")
+        .write("src/added.rs", "added\n")
+        .chmod("src/untracked.rs", 0o600);
+    git(&shop, &["add", "src/added.rs"]);
+    Scene {
+        kind: "git_stash",
+        shop,
+        scope: &[],
+        spoil: |shop| {
+            shop.write("src/gone.rs", "back\n");
+            git(shop, &["add", "-A"]);
+            crate::rollback::wreck(shop);
+            git(shop, &["rm", "-q", "--cached", "src/lib.rs"]);
+            shop.remove("src/untracked.rs");
+        },
+        look: |shop| {
+            let mut looks = tree(shop);
+            for line in git(shop, &["status", "--porcelain=v2", "--untracked-files=all"]).lines() {
+                let path = line.rsplit([' ', '\t']).next().unwrap();
+                looks.insert(format!("{path} in git"), line.to_owned());
+            }
+            looks
+        },
+        part: ("src", |path| path.starts_with("src")),
+    }
+}
+
+pub fn git(shop: &Workshop, args: &[&str]) -> String {
+    let mut command = Command::new("git");
+    command.args(["-c", "user.name=x", "-c", "user.email=x@example.com"]).args(args).current_dir(shop.root());
+    command.env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_CONFIG_NOSYSTEM", "1");
+    said(&mut command).ok().text()
 }
 
 fn state_snapshot() -> Scene {

@@ -1,0 +1,112 @@
+//! The tree in decree's own store, and beside it an entry of `git stash list` that plain git can restore.
+//!
+//! git's entry holds what git can hold; the exact bytes, modes and empty directories come from the store. What only git knows is
+//! the index: it is put back as the entry has it. No branch is moved.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::Path;
+
+use super::tree::{self, Staged};
+use crate::checkpoint::coverage::Coverage;
+use crate::checkpoint::manifest::Manifest;
+use crate::checkpoint::path::TreePath;
+use crate::checkpoint::saved::Saved;
+use crate::error::{Error, Result};
+use crate::git::stash::{Request, Stash, Stashes};
+use crate::history::Site;
+use crate::history::record::CheckpointRecord;
+use crate::history::rollback::{RolledBack, Wish};
+use crate::history::scope::Scope;
+use crate::project::Layout;
+
+fn stashes(layout: &Layout) -> Result<Stashes> {
+    let variables: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
+    Stashes::of(layout.root(), &layout.scratch(), &variables)
+}
+
+/// Whether there is a repository in which an entry can be made; asked before anything that takes long.
+pub fn is_possible(site: Site<'_>) -> Result<()> {
+    stashes(site.layout)?.head().map(drop)
+}
+
+/// Within the scope, and nothing that must not get into git's objects.
+fn covers(scope: &Scope, coverage: &Coverage) -> impl Fn(&[u8]) -> bool {
+    move |path| {
+        TreePath::new(path).is_ok_and(|path| {
+            scope.covers(&path) && !coverage.is_sensitive(&path) && !coverage.is_special(&path)
+        })
+    }
+}
+
+/// Writes the manifest, then makes the entry.
+pub fn fill(
+    site: Site<'_>,
+    dir: &Path,
+    manifest: &Manifest,
+    scope: &Scope,
+    record: &mut CheckpointRecord,
+) -> Result<()> {
+    tree::fill(dir, manifest, record)?;
+    let reason = record.reason.as_deref().unwrap_or_default();
+    let message = format!("checkpoint:{}:{reason}", record.id);
+    let covers = covers(scope, &manifest.coverage);
+    record.stash = Some(stashes(site.layout)?.create(&Request { message, covers: &covers })?);
+    Ok(())
+}
+
+/// Takes the entry off git's list: its checkpoint goes, or was never finished. That it cannot be is no reason to keep the rest.
+pub fn forget(layout: &Layout, record: &CheckpointRecord) -> Result<()> {
+    match &record.stash {
+        Some(stash) => stashes(layout)?.drop_entry(stash).map(drop),
+        None => Ok(()),
+    }
+}
+
+/// Reads back all content, and all that git has of it.
+pub fn verify(site: Site<'_>, saved: &Saved, record: &CheckpointRecord) -> Result<usize> {
+    let entries = tree::verify(site, saved, record)?;
+    check(site, record).map(|_| entries)
+}
+
+fn check(site: Site<'_>, record: &CheckpointRecord) -> Result<(Stashes, Stash)> {
+    let stash = record.stash.clone().ok_or_else(|| {
+        Error::integrity(format!("the record of {} does not say which entry of git's it is", record.id))
+    })?;
+    let stashes = stashes(site.layout)?;
+    stashes.check(&stash).map_err(|error| {
+        error.hint(format!("the tree itself is in decree's store: `decree revert {}`", record.id))
+    })?;
+    Ok((stashes, stash))
+}
+
+/// Puts back the tree, and the index.
+pub fn rollback(
+    site: Site<'_>,
+    saved: &Saved,
+    record: Option<&CheckpointRecord>,
+    scope: &Scope,
+    wish: &Wish,
+) -> Result<RolledBack> {
+    let own = record.expect("only a checkpoint that says so has an entry");
+    let (stashes, stash) = check(site, own)?;
+    let manifest = saved.manifest()?;
+    let covers = covers(scope, &manifest.coverage);
+    let staged = Staged::since(&stashes, &stash, &covers)?;
+    let mut done = tree::rollback(site, saved, record, scope, wish, Some(&staged))?;
+    if let Some(head) = stashes.head()?.filter(|head| *head != stash.base) {
+        done.warnings.push(format!(
+            "HEAD was at {} and is at {}: commits are not undone, and `git status` compares with them",
+            short(&stash.base),
+            short(&head)
+        ));
+    }
+    if !stashes.is_listed(&stash)? {
+        done.warnings.push(format!("{} is no longer in `git stash list`", short(&stash.commit)));
+    }
+    Ok(done)
+}
+
+fn short(commit: &str) -> &str {
+    commit.get(..12).unwrap_or(commit)
+}

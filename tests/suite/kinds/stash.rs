@@ -1,0 +1,127 @@
+//! An entry that plain git can restore.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+
+use super::scene::{git, git_stash, parsed};
+use crate::harness::assert_same;
+use crate::pipeline::workshop::Workshop;
+
+const CREATE: [&str; 4] = ["checkpoint", "create", "--type", "git_stash"];
+
+/// STS-01.
+#[test]
+fn making_one_touches_neither_the_work_tree_nor_the_index() {
+    let shop = git_stash().shop;
+    let before = shop.picture();
+    let index = || {
+        let found = fs::metadata(shop.path(".git/index")).unwrap();
+        (fs::read(shop.path(".git/index")).unwrap(), found.ino(), found.mtime_nsec(), found.ctime_nsec())
+    };
+    let status = || git(&shop, &["--no-optional-locks", "status", "--porcelain=v2", "-z"]);
+    let (index_before, status_before) = (index(), status());
+    let id = shop.decree([&CREATE[..], &["--reason", "to be safe"]].concat()).ok().line();
+    assert!(index() == index_before, "git's index was touched");
+    assert_eq!(status(), status_before);
+    assert_same(&shop.picture(), &before);
+    let list = git(&shop, &["stash", "list"]);
+    assert!(list.contains(&format!("On main: checkpoint:{id}:to be safe")), "{list}");
+}
+
+/// STS-02.
+#[test]
+fn plain_git_restores_it() {
+    let shop = git_stash().shop;
+    let before = shop.picture();
+    let status = git(&shop, &["status", "--porcelain=v2"]);
+    shop.decree(CREATE).ok();
+    git(&shop, &["reset", "-q", "--hard"]);
+    git(&shop, &["clean", "-qfd"]);
+    assert_ne!(git(&shop, &["status", "--porcelain=v2"]), status);
+    git(&shop, &["stash", "apply", "-q", "--index"]);
+    assert_eq!(git(&shop, &["status", "--porcelain=v2"]), status);
+    // But for what git has no place for: empty directories and modes.
+    shop.mkdir("empty").chmod("src/untracked.rs", 0o600);
+    let mut now = shop.picture();
+    now.retain(|path, thing| before.contains_key(path) || !format!("{thing:?}").starts_with("dir "));
+    assert_same(&now, &before);
+}
+
+/// STS-03.
+#[test]
+fn it_goes_with_its_checkpoint_and_no_other_entry_does() {
+    let shop = git_stash().shop;
+    let first = shop.decree(CREATE).ok().line();
+    let second = shop.decree(CREATE).ok().line();
+    shop.decree(["checkpoint", "delete", "--yes", &first]).ok();
+    let list = git(&shop, &["stash", "list"]);
+    assert!(!list.contains(&first) && list.contains(&second), "{list}");
+    git(&shop, &["stash", "drop", "-q"]);
+    shop.write("notes.txt", "spoiled\n");
+    let back = shop.decree(["rollback", &second, "--format", "json"]).ok();
+    assert!(parsed("json", &back.out)["warnings"].to_string().contains("no longer in `git stash list`"));
+    shop.decree(["checkpoint", "delete", "--yes", &second]).ok();
+}
+
+/// STS-04.
+#[test]
+fn an_index_that_was_changed_alone_comes_back_and_a_moved_head_is_told() {
+    let shop = git_stash().shop;
+    let status = git(&shop, &["status", "--porcelain=v2"]);
+    let id = shop.decree(CREATE).ok().line();
+    let before = shop.picture();
+    git(&shop, &["add", "-A"]);
+    let back = shop.decree(["rollback", &id, "--format", "json"]).ok();
+    assert_eq!(git(&shop, &["status", "--porcelain=v2"]), status);
+    assert_same(&shop.picture(), &before);
+    let present = parsed("json", &back.out)["saved_present_as"].as_str().unwrap().to_owned();
+    shop.decree(["rollback", &present]).ok();
+    assert!(git(&shop, &["status", "--porcelain"]).contains("A  src/untracked.rs"));
+    git(&shop, &["commit", "-qm", "second"]);
+    shop.decree(["rollback", &id]).ok().mentions(&["HEAD was at", "commits are not undone"]);
+    assert_same(&shop.picture(), &before);
+}
+
+/// STS-05.
+#[test]
+fn where_there_can_be_no_entry_the_reason_and_another_way_are_told() {
+    let shop = Workshop::new();
+    shop.decree(CREATE).fails(1).mentions(&["file_backup"]);
+    git(&shop, &["init", "-q"]);
+    shop.decree(CREATE).fails(1).mentions(&["no commit yet", "file_backup"]);
+    assert!(shop.names(".decree/checkpoints").is_empty());
+}
+
+/// STS-06.
+#[test]
+fn secrets_do_not_get_into_gits_objects() {
+    let shop = git_stash().shop;
+    shop.write(".env", "PASSWORD=hush-hush-hush\n");
+    shop.decree(CREATE).ok().mentions(&["warning:", ".env"]);
+    let shown = git(&shop, &["stash", "show", "-p", "--include-untracked", "--no-color"]);
+    assert!(shown.contains("untracked") && !shown.contains("hush"), "{shown}");
+}
+
+/// STS-07.
+#[test]
+fn what_git_lost_of_it_is_told_and_nothing_is_touched() {
+    let shop = git_stash().shop;
+    let id = shop.decree(CREATE).ok().line();
+    shop.write("notes.txt", "spoiled\n");
+    let spoiled = shop.picture();
+    let objects = git(&shop, &["rev-list", "--objects", "refs/stash", "--not", "HEAD"]);
+    for object in objects.lines().map(|line| line.split(' ').next().unwrap()) {
+        let path = shop.path(format!(".git/objects/{}/{}", &object[..2], &object[2..]));
+        let whole = fs::read(&path).unwrap();
+        let mut bytes = whole.clone();
+        bytes[whole.len() / 2] ^= 1;
+        fs::remove_file(&path).unwrap();
+        shop.decree(["rollback", &id]).fails(4);
+        fs::write(&path, bytes).unwrap();
+        shop.decree(["checkpoint", "verify", &id]).fails(4);
+        shop.decree(["rollback", &id]).fails(4).mentions(&["decree revert"]);
+        fs::write(&path, whole).unwrap();
+    }
+    assert_same(&shop.picture(), &spoiled);
+    shop.decree(["rollback", &id]).ok();
+}
