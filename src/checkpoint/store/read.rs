@@ -37,6 +37,9 @@ pub struct Store {
 /// A decompressed frame, with where it came from.
 type Recent = (PathBuf, Frame, Arc<Vec<u8>>);
 
+/// Packs, the number of one of them, and where in it a content is.
+type Place = (Arc<Vec<Pack>>, usize, Blob);
+
 /// A pack's name and size, by which the stat cache knows that what it names is still there.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PackStamp {
@@ -118,7 +121,7 @@ impl Store {
     }
 
     /// Where a content is. What is in no pack that was read may be in one that took its place since.
-    pub(super) fn find(&self, hash: &ContentHash) -> Result<Option<(Arc<Vec<Pack>>, usize, Blob)>> {
+    pub(super) fn find(&self, hash: &ContentHash) -> Result<Option<Place>> {
         for _ in 0..TRIES {
             let packs = self.packs()?;
             let found =

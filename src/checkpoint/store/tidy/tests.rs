@@ -190,7 +190,7 @@ fn damage_in_what_is_copied_is_an_error_and_everything_stays() {
     fs::write(&path, &bytes).unwrap();
     let tidying = sample.store.tidying(all[..50].iter().copied().collect()).unwrap();
     assert_eq!(tidying.carry_out().unwrap_err().kind(), crate::error::Kind::Integrity);
-    assert_eq!(sample.packs(), [path.clone()]);
+    assert_eq!(sample.packs(), std::slice::from_ref(&path));
     assert_eq!(fs::read(&path).unwrap(), bytes);
 }
 
@@ -199,7 +199,7 @@ fn damage_in_what_is_copied_is_an_error_and_everything_stays() {
 fn a_reader_goes_on_in_the_pack_that_took_the_place_of_its_own() {
     let mut sample = Sample::new();
     let large = noise(5 * FRAME + 100, 9);
-    let all = sample.pack(&[&texts(0, 40)[..], &[large.clone()], &texts(40, 80)[..]].concat());
+    let all = sample.pack(&[&texts(0, 40)[..], std::slice::from_ref(&large), &texts(40, 80)[..]].concat());
     let needed = [&all[..3], &all[40..41]].concat();
     // Another process: it has read the packs, and half of a content.
     let other = Store::at(sample.dir.path());
