@@ -8,6 +8,7 @@ mod comment;
 mod criteria;
 mod damage;
 mod demo;
+mod gc;
 mod generate;
 mod harness;
 mod hostile;
