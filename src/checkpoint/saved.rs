@@ -186,7 +186,10 @@ impl Saved {
 
     /// Reads the manifest.
     pub fn manifest(&self) -> Result<Manifest> {
-        Manifest::read(&self.manifest_path())
+        Manifest::read(&self.manifest_path()).map_err(|error| match self.dir.symlink_metadata() {
+            Err(_) => Error::project(format!("{} was deleted meanwhile", self.id)),
+            Ok(_) => error,
+        })
     }
 
     /// Compares the tree with the checkpoint and records what changed: the diff first, then the result.

@@ -51,6 +51,11 @@ impl Workspace {
         })
     }
 
+    /// The same, with a store that is not the project's own.
+    pub fn with_store_elsewhere(self) -> Self {
+        Workspace { store: self.store.elsewhere(), ..self }
+    }
+
     /// The tree.
     pub fn root(&self) -> &Root {
         &self.root
@@ -79,14 +84,17 @@ impl Workspace {
         }
         let began = self.clock()?;
         let cache = StatCache::load(&self.cache_path);
-        let walker = Walker { stored: self.stored_if_in_doubt(&cache)?, ..self.walker(&cache) };
+        let stored = self.stored_if_in_doubt(&cache)?;
+        // What is found to be stored after all is not asked again the next time.
+        let relies_on_others = stored.is_some();
+        let walker = Walker { stored, ..self.walker(&cache) };
         let mut walk = walker.walk()?;
         drop(walker);
         let deposit = self.store.deposit();
         hash_missing(&self.root, &mut walk, Some(&deposit), false, progress)?;
         store_links(&walk, &deposit)?;
         deposit.finish()?;
-        if cache_is_stale(&cache, &walk) {
+        if relies_on_others || cache_is_stale(&cache, &walk) {
             self.write_cache(&cache, &walk, began)?;
         }
         drop(cache);

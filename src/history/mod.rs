@@ -1,17 +1,22 @@
-//! What a project remembers: its runs, the checkpoints that people and scripts make, and what was put back, by whom and why.
+//! What a project remembers: its runs, the checkpoints that people and scripts make, and what was put back, by whom and why; and
+//! how it forgets.
 //!
-//! - [`create`] makes a checkpoint, [`verify`] checks one, [`rollback`] goes back to one
-//! - [`kind`]: what a checkpoint can be of, and how each kind does these three
+//! - [`create`] makes a checkpoint, [`verify`] checks one, [`rollback`] goes back to one, [`remove`] deletes one
+//! - [`kind`]: what a checkpoint can be of, and how each kind does these
 //! - [`CheckpointRecord`]: what is written down of one; [`find`]: from what people type to it
+//! - [`gc`]: what has expired, and what nothing names any more
 //! - [`audit`]: the trail
 
 pub mod audit;
 mod create;
+pub mod gc;
 mod guarding;
 mod holding;
 pub mod kind;
 mod lookup;
+mod manifests;
 mod record;
+mod remove;
 pub mod rollback;
 mod scope;
 mod verify;
@@ -23,6 +28,7 @@ pub use kind::state::finish_cut_off;
 pub use kind::{Aim, Kind};
 pub use lookup::{Found, find, find_tree, run_ids, runs_of_chain};
 pub use record::{CheckpointRecord, list};
+pub use remove::remove;
 pub use rollback::{RolledBack, Wish, rollback};
 pub use scope::Scope;
 pub use verify::verify;

@@ -131,6 +131,8 @@ pub fn list(checkpoints: &Path) -> Result<(Vec<CheckpointRecord>, Vec<Error>)> {
     for id in super::lookup::names_in(checkpoints)? {
         match CheckpointRecord::read(&checkpoints.join(&id)) {
             Ok(record) => records.push(record),
+            // It was deleted just now.
+            Err(_) if checkpoints.join(&id).symlink_metadata().is_err() => {}
             Err(error) => damaged.push(error),
         }
     }

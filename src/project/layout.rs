@@ -71,6 +71,16 @@ impl Layout {
         }
     }
 
+    /// Whether the content is where this project alone puts it: not elsewhere, and not behind a link.
+    pub fn owns_store(&self) -> bool {
+        let own = self.decree().join("store");
+        let is_plain = match (self.decree().canonicalize(), own.canonicalize()) {
+            (Ok(decree), Ok(store)) => store == decree.join("store"),
+            _ => own.symlink_metadata().is_err(),
+        };
+        self.store() == own && is_plain
+    }
+
     /// The specs.
     pub fn specs(&self) -> PathBuf {
         self.root.join("specs")

@@ -49,7 +49,9 @@ impl Project {
     pub fn workspace(&self) -> Result<Workspace> {
         let sensitive = Sensitive::new(&self.config.sensitive.exclude, &self.config.sensitive.allow);
         let layout = &self.layout;
-        Workspace::new(layout.root(), &layout.store(), &layout.stat_cache(), &layout.scratch(), sensitive)
+        let (store, cache, scratch) = (layout.store(), layout.stat_cache(), layout.scratch());
+        let workspace = Workspace::new(layout.root(), &store, &cache, &scratch, sensitive)?;
+        Ok(if layout.owns_store() { workspace } else { workspace.with_store_elsewhere() })
     }
 
     /// Takes the project for one command that changes things; finishes or undoes first what a killed one left.

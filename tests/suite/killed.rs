@@ -356,7 +356,7 @@ pub const CALLS: &str = "?rename,?renameat,?renameat2,?unlink,?unlinkat,?rmdir,?
     ?fchmodat,?fchmodat2,?symlink,?symlinkat,?write,?fsync,?fdatasync,?syncfs";
 
 /// decree under strace, in all its threads.
-fn strace(project: &Project, args: &[&str], options: &[&str]) -> Output {
+pub fn strace(project: &Project, args: &[&str], options: &[&str]) -> Output {
     let mut command = Command::new("strace");
     command
         .args(["-f", "-qq"])
@@ -370,7 +370,7 @@ fn strace(project: &Project, args: &[&str], options: &[&str]) -> Output {
 }
 
 /// How often each call was made at the most by one thread. strace counts by thread, too.
-fn count_calls(project: &Project, args: &[&str]) -> BTreeMap<String, u32> {
+pub fn count_calls(project: &Project, args: &[&str]) -> BTreeMap<String, u32> {
     let log = tempfile::NamedTempFile::new().unwrap();
     let path = log.path().to_str().unwrap();
     let trace = format!("trace={CALLS}");
@@ -391,7 +391,7 @@ fn count_calls(project: &Project, args: &[&str]) -> BTreeMap<String, u32> {
 }
 
 /// Kills decree just before a thread makes some call for the `nth` time; returns whether it came to that.
-fn kill_before(project: &Project, args: &[&str], call: &str, nth: u32) -> bool {
+pub fn kill_before(project: &Project, args: &[&str], call: &str, nth: u32) -> bool {
     let inject = format!("inject={call}:signal=KILL:when={nth}");
     let output = strace(project, args, &["-o", "/dev/null", "-e", &format!("trace={call}"), "-e", &inject]);
     let killed = output.status.signal() == Some(SIGKILL) || output.status.code() == Some(128 + SIGKILL);

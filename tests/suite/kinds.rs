@@ -190,3 +190,33 @@ fn what_holds_nothing_of_the_tree_is_not_taken_for_a_tree() {
         scene.shop.decree(["checkpoint", "verify", "--all"]).ok();
     }
 }
+
+/// TYP-08.
+#[test]
+fn an_expired_checkpoint_of_any_type_is_collected_and_no_other_is_affected() {
+    let made: Vec<(Scene, String, String)> = scenes()
+        .into_iter()
+        .map(|scene| {
+            let kept = scene.checkpoint();
+            let answer = scene.create("json", &["--expiry", "1s"]);
+            let expired = answer["checkpoint"]["id"].as_str().unwrap().to_owned();
+            (scene, kept, expired)
+        })
+        .collect();
+    std::thread::sleep(std::time::Duration::from_millis(2100));
+    for (scene, kept, expired) in made {
+        let before = scene.looks();
+        let dry = scene.shop.decree(["checkpoint", "gc", "--dry-run"]).ok();
+        assert!(dry.text().contains(&expired) && dry.text().contains(scene.kind), "{}", dry.text());
+        scene.shop.decree(["checkpoint", "gc"]).ok();
+        assert_eq!(scene.shop.names(".decree/checkpoints"), [kept.as_str()]);
+        scene.shop.decree(["checkpoint", "verify", "--all"]).ok();
+        (scene.spoil)(&scene.shop);
+        scene.shop.decree(["rollback", &kept]).ok();
+        scene.assert_looks(&before, "after collecting");
+        if scene.kind == "git_stash" {
+            let list = scene::git(&scene.shop, &["stash", "list"]);
+            assert!(list.contains(&kept) && !list.contains(&expired), "{list}");
+        }
+    }
+}

@@ -9,6 +9,7 @@ mod criteria;
 mod damage;
 mod database;
 mod demo;
+mod gc;
 mod generate;
 mod harness;
 mod hostile;

@@ -43,6 +43,15 @@ pub struct Blob {
     pub size: u64,
 }
 
+/// How much of a pack there is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Weight {
+    /// How many contents.
+    pub contents: usize,
+    /// In bytes, with their index.
+    pub bytes: u64,
+}
+
 /// Writes an index: the frames, and the blobs sorted by hash.
 pub fn write_index(out: &mut impl Write, frames: &[Frame], mut blobs: Vec<Blob>) -> io::Result<()> {
     blobs.sort_unstable_by_key(|blob| blob.hash);
@@ -125,7 +134,38 @@ impl Index {
         (0..self.blob_count()).map(|at| self.blob_at(at))
     }
 
-    fn blob_count(&self) -> usize {
+    /// What a pack would be with only some of its contents, packed as they are now. `None` if the index makes no sense.
+    pub fn weigh(&self, mut keeps: impl FnMut(&Blob) -> bool) -> Option<Weight> {
+        let mut used: Vec<Option<u64>> = vec![None; self.frames.len()];
+        let mut contents = 0;
+        for blob in self.blobs().filter(|blob| keeps(blob)) {
+            contents += 1;
+            let (mut frame, mut offset, mut left) = (blob.frame as usize, u64::from(blob.offset), blob.size);
+            // An empty content may stand behind the last frame.
+            while left > 0 || frame < used.len() {
+                let here = left.min(u64::from(self.frames.get(frame)?.raw).checked_sub(offset)?);
+                *used[frame].get_or_insert(0) += here;
+                left -= here;
+                if left == 0 {
+                    break;
+                }
+                (frame, offset) = (frame + 1, 0);
+            }
+        }
+        let mut bytes = (HEADER.len() + 8 + 8 + contents * BLOB_LEN) as u64 + FOOTER_LEN;
+        for (frame, used) in self.frames.iter().zip(used) {
+            let Some(used) = used else { continue };
+            let share = match frame.raw {
+                0 => frame.packed.into(),
+                raw => (u64::from(frame.packed) * used.min(raw.into())).div_ceil(raw.into()),
+            };
+            bytes += share + FRAME_LEN as u64;
+        }
+        Some(Weight { contents, bytes })
+    }
+
+    /// How many contents there are.
+    pub fn blob_count(&self) -> usize {
         (self.bytes.len() - self.blobs_at) / BLOB_LEN
     }
 

@@ -8,16 +8,27 @@ use std::sync::{Arc, Mutex, RwLock};
 
 use rustix::process::{Resource, getrlimit};
 
+use super::content::ContentReader;
 use super::pack::{self, Blob, FOOTER_LEN, Frame, Index};
 use super::write::Deposit;
-use crate::checkpoint::hash::{ContentHash, Hasher};
+use crate::checkpoint::hash::ContentHash;
 use crate::error::{Error, IoContext, Result};
 use crate::fs::atomic::{self, TEMPORARY};
 use crate::fs::{is_at, random_hex};
 
+/// How often to look again because what was there a moment ago is gone. Each time somebody has tidied up in between.
+pub(super) const TRIES: usize = 10;
+/// A store with this file in it is used from elsewhere, too: nobody sees all that names its content.
+const SHARED: &str = "shared";
+/// For whoever finds it.
+const SHARED_TEXT: &[u8] =
+    b"Projects elsewhere keep content here (DECREE_STORE), so `decree checkpoint gc` drops none of it.\n\
+    If that is over, remove this file.\n";
+
 /// The content of every checkpoint of a project, or of several that share a `DECREE_STORE`.
 pub struct Store {
     pub(super) dir: PathBuf,
+    is_foreign: bool,
     packs: RwLock<Option<Arc<Vec<Pack>>>>,
     /// The frame read last: neighbours in path order share frames.
     recent: Mutex<Option<Recent>>,
@@ -25,6 +36,9 @@ pub struct Store {
 
 /// A decompressed frame, with where it came from.
 type Recent = (PathBuf, Frame, Arc<Vec<u8>>);
+
+/// Packs, the number of one of them, and where in it a content is.
+type Place = (Arc<Vec<Pack>>, usize, Blob);
 
 /// A pack's name and size, by which the stat cache knows that what it names is still there.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -55,9 +69,9 @@ impl Holdings {
 }
 
 #[derive(Debug)]
-struct Pack {
-    path: PathBuf,
-    index: Index,
+pub(super) struct Pack {
+    pub path: PathBuf,
+    pub index: Index,
     /// Open only while the store is held: there may be more packs than a process may have files.
     file: Option<File>,
 }
@@ -65,7 +79,17 @@ struct Pack {
 impl Store {
     /// The store in `dir`, which need not exist yet.
     pub fn at(dir: impl Into<PathBuf>) -> Self {
-        Store { dir: dir.into(), packs: RwLock::new(None), recent: Mutex::new(None) }
+        Store { dir: dir.into(), is_foreign: false, packs: RwLock::new(None), recent: Mutex::new(None) }
+    }
+
+    /// A store that is not the project's own: whoever puts content into it leaves word of that.
+    pub fn elsewhere(self) -> Self {
+        Store { is_foreign: true, ..self }
+    }
+
+    /// The file that says that others rely on this store, if there is one.
+    pub fn shared_mark(&self) -> Option<PathBuf> {
+        Some(self.dir.join(SHARED)).filter(|mark| mark.symlink_metadata().is_ok())
     }
 
     /// Where it is.
@@ -90,31 +114,56 @@ impl Store {
 
     /// A content as a stream; its end is an error if it was not what its hash says.
     pub fn reader(&self, hash: &ContentHash) -> Result<ContentReader<'_>> {
-        let packs = self.packs()?;
-        let found =
-            packs.iter().enumerate().find_map(|(number, pack)| Some((number, pack.index.find(hash)?)));
-        let Some((pack, blob)) = found else {
-            return Err(Error::integrity(format!("the store lacks the content {hash}"))
-                .detail(format!("store: {}", self.dir.display()))
-                .hint("`decree checkpoint verify --all` tells which checkpoints are affected"));
+        let Some((packs, pack, blob)) = self.find(hash)? else {
+            return Err(self.lacks(hash));
         };
-        Ok(ContentReader {
-            store: self,
-            packs,
-            pack,
-            blob,
-            frame: blob.frame,
-            at: blob.offset as usize,
-            left: blob.size,
-            current: None,
-            hasher: Some(Hasher::new()),
-        })
+        Ok(ContentReader::new(self, packs, pack, blob))
+    }
+
+    /// Where a content is. What is in no pack that was read may be in one that took its place since.
+    pub(super) fn find(&self, hash: &ContentHash) -> Result<Option<Place>> {
+        for _ in 0..TRIES {
+            let packs = self.packs()?;
+            let found =
+                packs.iter().enumerate().find_map(|(number, pack)| Some((number, pack.index.find(hash)?)));
+            if let Some((pack, blob)) = found {
+                return Ok(Some((packs, pack, blob)));
+            }
+            if !self.forget_outdated(&packs)? {
+                break;
+            }
+        }
+        Ok(None)
+    }
+
+    /// Forgets packs that are not those that are there any more; says whether that was so. Packs that are held are not
+    /// forgotten: who holds them has the project's lock, and nobody tidies up meanwhile.
+    pub(super) fn forget_outdated(&self, packs: &Arc<Vec<Pack>>) -> Result<bool> {
+        if packs.iter().any(|pack| pack.file.is_some()) {
+            return Ok(false);
+        }
+        let mut known: Vec<&PathBuf> = packs.iter().map(|pack| &pack.path).collect();
+        known.sort();
+        if known.into_iter().eq(&self.pack_paths()?) {
+            return Ok(false);
+        }
+        let mut slot = self.packs.write().expect("no thread panics while it reloads");
+        if slot.as_ref().is_some_and(|cached| Arc::ptr_eq(cached, packs)) {
+            *slot = None;
+        }
+        Ok(true)
+    }
+
+    pub(super) fn lacks(&self, hash: &ContentHash) -> Error {
+        Error::integrity(format!("the store lacks the content {hash}"))
+            .detail(format!("store: {}", self.dir.display()))
+            .hint("`decree checkpoint verify --all` tells which checkpoints are affected")
     }
 
     /// A whole content; for those known to be small.
     pub fn read(&self, hash: &ContentHash) -> Result<Vec<u8>> {
         let mut reader = self.reader(hash)?;
-        let mut out = Vec::with_capacity(usize::try_from(reader.left).unwrap_or(0));
+        let mut out = Vec::with_capacity(usize::try_from(reader.left()).unwrap_or(0));
         reader.read_to_end(&mut out).at("read", &self.dir)?;
         Ok(out)
     }
@@ -124,7 +173,11 @@ impl Store {
         let mut stamps = Vec::new();
         for path in self.pack_paths()? {
             let Some(id) = pack_id(&path) else { continue };
-            let size = fs::metadata(&path).at("read", &path)?.len();
+            let size = match fs::metadata(&path) {
+                // It was tidied away just now.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                result => result.at("read", &path)?.len(),
+            };
             stamps.push(PackStamp { id, size });
         }
         stamps.sort();
@@ -141,6 +194,9 @@ impl Store {
     /// Makes the directory, and removes what killed captures left in it.
     pub fn prepare(&self) -> Result<()> {
         fs::create_dir_all(&self.dir).at("create", &self.dir)?;
+        if self.is_foreign && self.shared_mark().is_none() {
+            atomic::write(&self.dir.join(SHARED), SHARED_TEXT)?;
+        }
         self.sweep();
         Ok(())
     }
@@ -176,7 +232,7 @@ impl Store {
         *self.packs.write().expect("no thread panics while it reloads") = None;
     }
 
-    fn packs(&self) -> Result<Arc<Vec<Pack>>> {
+    pub(super) fn packs(&self) -> Result<Arc<Vec<Pack>>> {
         if let Some(packs) = &*self.packs.read().expect("no thread panics while it loads") {
             return Ok(Arc::clone(packs));
         }
@@ -223,9 +279,20 @@ impl Store {
     }
 
     fn open_packs(&self, hold: bool) -> Result<Vec<Pack>> {
+        let mut tries = 1;
+        loop {
+            match self.try_open_packs(hold) {
+                // It was tidied away between the two; what it held is in another.
+                Err(error) if error.io_kind() == Some(io::ErrorKind::NotFound) && tries < TRIES => tries += 1,
+                result => return result,
+            }
+        }
+    }
+
+    fn try_open_packs(&self, hold: bool) -> Result<Vec<Pack>> {
         let mut paths = self.pack_paths()?;
-        // The largest first: they are what is held if not all can be.
-        paths.sort_by_key(|path| std::cmp::Reverse(fs::metadata(path).map_or(0, |pack| pack.len())));
+        // The largest first: they are what is held if not all can be. Each is asked once: it may be gone the next time.
+        paths.sort_by_cached_key(|path| std::cmp::Reverse(fs::metadata(path).map_or(0, |pack| pack.len())));
         let most = if hold { most_held() } else { 0 };
         paths.into_iter().enumerate().map(|(number, path)| Pack::open(path, number < most)).collect()
     }
@@ -247,7 +314,7 @@ impl Store {
         Ok(paths)
     }
 
-    fn frame(&self, pack: &Pack, frame: Frame) -> io::Result<Arc<Vec<u8>>> {
+    pub(super) fn frame(&self, pack: &Pack, frame: Frame) -> io::Result<Arc<Vec<u8>>> {
         let mut recent = self.recent.lock().expect("no thread panics while it reads");
         if let Some((path, known, raw)) = &*recent
             && *known == frame
@@ -277,7 +344,7 @@ fn pack_id(path: &Path) -> Option<ContentHash> {
 }
 
 impl Pack {
-    fn open(path: PathBuf, hold: bool) -> Result<Pack> {
+    pub(super) fn open(path: PathBuf, hold: bool) -> Result<Pack> {
         let file = File::open(&path).at("open", &path)?;
         let index = read_index(&file).map_err(|error| {
             Error::integrity(format!("the store is damaged: {}", path.display()))
@@ -326,71 +393,4 @@ fn read_index(file: &File) -> io::Result<Index> {
 
 fn invalid(why: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, why)
-}
-
-/// A content on its way out of the store.
-pub struct ContentReader<'s> {
-    store: &'s Store,
-    packs: Arc<Vec<Pack>>,
-    pack: usize,
-    blob: Blob,
-    frame: u32,
-    at: usize,
-    left: u64,
-    current: Option<Arc<Vec<u8>>>,
-    hasher: Option<Hasher>,
-}
-
-impl ContentReader<'_> {
-    /// Carries an integrity error of our own through code that knows only `io::Error`.
-    fn damaged(&self, why: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Error {
-        let pack = &self.packs[self.pack].path;
-        let error = Error::integrity(format!("the store is damaged: content {}", self.blob.hash))
-            .detail(format!("pack: {}", pack.display()))
-            .caused_by(why);
-        io::Error::new(io::ErrorKind::InvalidData, error)
-    }
-
-    fn refill(&mut self) -> io::Result<&[u8]> {
-        let exhausted = self.current.as_ref().is_none_or(|raw| self.at >= raw.len());
-        if exhausted {
-            if self.current.is_some() {
-                self.frame += 1;
-                self.at = 0;
-            }
-            let pack = &self.packs[self.pack];
-            let frame =
-                pack.index.frame(self.frame).ok_or_else(|| self.damaged("it runs past the last frame"))?;
-            let raw = self.store.frame(pack, frame).map_err(|error| self.damaged(error))?;
-            self.current = Some(raw);
-        }
-        let raw = self.current.as_ref().expect("it was read above");
-        let rest = raw
-            .get(self.at..)
-            .filter(|rest| !rest.is_empty())
-            .ok_or_else(|| self.damaged("it begins past its frame"))?;
-        Ok(&rest[..rest.len().min(usize::try_from(self.left).unwrap_or(usize::MAX))])
-    }
-}
-
-impl Read for ContentReader<'_> {
-    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        if self.left == 0 {
-            if let Some(hasher) = self.hasher.take()
-                && hasher.finish().0 != self.blob.hash
-            {
-                return Err(self.damaged("what is stored does not have its hash"));
-            }
-            return Ok(0);
-        }
-        let piece = self.refill()?;
-        let n = piece.len().min(out.len());
-        out[..n].copy_from_slice(&piece[..n]);
-        if let Some(hasher) = &mut self.hasher {
-            hasher.update(&out[..n]);
-        }
-        self.at += n;
-        self.left -= n as u64;
-        Ok(n)
-    }
 }

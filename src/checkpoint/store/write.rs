@@ -69,16 +69,21 @@ impl<'s> Deposit<'s> {
     /// A claim to add this content, for one caller for each hash that the store lacks. If another is just adding it,
     /// waits to see whether it does.
     pub fn claim(&self, hash: &ContentHash) -> Result<Option<Claim<'_>>> {
-        if self.store.contains(hash)? {
-            return Ok(None);
+        match self.store.contains(hash)? {
+            true => Ok(None),
+            false => Ok(self.claim_again(hash)),
         }
+    }
+
+    /// The same, whether or not the store has it: for what moves from one pack to another.
+    pub(super) fn claim_again(&self, hash: &ContentHash) -> Option<Claim<'_>> {
         let mut claims = self.claims();
         loop {
             match claims.claim(hash) {
                 Answer::Yours(number) => {
-                    return Ok(Some(Claim { deposit: self, number, hash: *hash, fulfilled: false }));
+                    return Some(Claim { deposit: self, number, hash: *hash, fulfilled: false });
                 }
-                Answer::Added => return Ok(None),
+                Answer::Added => return None,
                 Answer::Wait => claims = self.settled.wait(claims).expect("no thread panics while it claims"),
             }
         }
@@ -94,13 +99,13 @@ impl<'s> Deposit<'s> {
         Ok(Filler { deposit: self, compressor, raw: Vec::with_capacity(FRAME), gathered: Vec::new() })
     }
 
-    /// Makes everything added durable and visible. Nothing added: nothing written.
-    pub fn finish(mut self) -> Result<()> {
+    /// Makes everything added durable and visible, and names the pack that it is in. Nothing added: nothing written.
+    pub fn finish(mut self) -> Result<Option<PathBuf>> {
         let pack = self.pack.get_mut().expect("no thread panics while it writes");
         let Some((file, temporary)) = &mut pack.file else {
             // What is in the other packs is not asked for any more, and may be much.
             self.store.reload();
-            return Ok(());
+            return Ok(None);
         };
         let claims = std::mem::take(self.claims.get_mut().expect("no thread panics while it claims"));
         let mut out = Summing { out: &*file, hasher: Hasher::new(), crc: crc32fast::Hasher::new() };
@@ -114,7 +119,7 @@ impl<'s> Deposit<'s> {
         pack.file = None;
         atomic::sync_dir(&self.store.dir)?;
         self.store.reload();
-        Ok(())
+        Ok(Some(target))
     }
 
     /// Compresses and appends one frame.

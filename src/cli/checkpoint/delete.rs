@@ -1,14 +1,11 @@
 //! `decree checkpoint delete`
 
-use std::fs;
 use std::io::{self, IsTerminal};
 
 use super::super::Context;
 use crate::checkpoint::saved::Saved;
-use crate::error::{Error, IoContext, Kind, Result};
+use crate::error::{Error, Kind, Result};
 use crate::figures::count;
-use crate::fs::atomic::{self, TEMPORARY};
-use crate::history::audit::{self, Action, Deed};
 use crate::history::{self, Found};
 
 /// Delete checkpoints
@@ -55,14 +52,7 @@ pub fn delete(context: &Context, args: &DeleteArgs) -> Result<()> {
         return Ok(());
     }
     for saved in &chosen {
-        // First the line: nothing is deleted without one.
-        let deed = Deed { reason: args.reason.clone(), ..Deed::new(Action::Delete, saved.id(), 0) };
-        audit::record(&project.layout.audit(), deed)?;
-        // Gone with one rename; the rest is tidying up, and whoever takes the lock next finishes it.
-        let going = project.layout.checkpoints().join(format!("{TEMPORARY}{}", saved.id()));
-        fs::rename(saved.dir(), &going).at("delete", saved.dir())?;
-        atomic::sync_dir(&project.layout.checkpoints())?;
-        fs::remove_dir_all(&going).at("delete", &going)?;
+        history::remove(&project.layout, saved, args.reason.clone())?;
         context.ui.note(&format!("deleted {}", saved.id()));
     }
     Ok(())

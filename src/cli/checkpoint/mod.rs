@@ -2,6 +2,7 @@
 
 mod create;
 mod delete;
+mod gc;
 mod show;
 
 use serde_json::json;
@@ -27,6 +28,7 @@ enum CheckpointCommand {
     Show(show::ShowArgs),
     Verify(VerifyArgs),
     Delete(delete::DeleteArgs),
+    Gc(gc::GcArgs),
 }
 
 /// List the checkpoints there are
@@ -59,6 +61,7 @@ pub fn checkpoint(context: &Context, args: CheckpointArgs) -> Result<()> {
         CheckpointCommand::Show(args) => show::show(context, &args),
         CheckpointCommand::Verify(args) => verify(context, &args),
         CheckpointCommand::Delete(args) => delete::delete(context, &args),
+        CheckpointCommand::Gc(args) => gc::gc(context, &args),
     }
 }
 
@@ -122,6 +125,14 @@ fn verify(context: &Context, args: &VerifyArgs) -> Result<()> {
                 checkpoint.saved().id(),
                 figures::grouped(entries as u64)
             ))?,
+            // Somebody deleted it meanwhile, and what it held may be gone as well.
+            Err(_) if checkpoint.saved().dir().symlink_metadata().is_err() => {
+                let gone = Error::project(format!("{} was deleted meanwhile", checkpoint.saved().id()));
+                match &args.id {
+                    Some(_) => return Err(gone),
+                    None => context.ui.note(&gone.to_string()),
+                }
+            }
             Err(error) if args.id.is_some() => return Err(error),
             Err(error) => {
                 context.ui.error(&error);

@@ -1,0 +1,145 @@
+//! `decree checkpoint gc`
+
+use serde_json::{Value, json};
+
+use super::super::{Context, Format};
+use crate::error::Result;
+use crate::figures::{self, count};
+use crate::history::gc::{Collected, Content, Expired, Survey, survey};
+use crate::ui;
+
+/// Delete checkpoints that have expired, and drop content that nothing needs any more
+///
+/// Runs, and checkpoints that have not expired, are not touched. Each checkpoint that is deleted is named, with what cannot be
+/// brought back without it. Content is dropped only if no run and no checkpoint names it; if any manifest cannot be read, or if the
+/// store is shared (DECREE_STORE), all of it stays. This is never done unasked.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  decree checkpoint gc --dry-run\n  decree checkpoint gc\n  decree checkpoint gc --format json | jq .freed"
+)]
+pub struct GcArgs {
+    /// Only tell what would be deleted, and how much would come back
+    #[arg(long)]
+    dry_run: bool,
+
+    /// How to answer
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+}
+
+pub fn gc(context: &Context, args: &GcArgs) -> Result<()> {
+    let project = context.project()?;
+    let workspace = project.workspace()?;
+    // Who only looks needs no lock: what changes meanwhile makes the figures wrong at worst.
+    let _lock = match args.dry_run {
+        true => {
+            context.tell_unfinished(&project);
+            None
+        }
+        false => Some(context.lock(&project, &workspace, "checkpoint gc")?),
+    };
+    let survey = survey(&project.layout, workspace.store())?;
+    for error in &survey.unknown {
+        context.ui.warn(&format!("{error}; it is not known whether it has expired, so it stays"));
+    }
+    let collected = match args.dry_run {
+        true => survey.expected(),
+        false => survey.carry_out(&project.layout)?,
+    };
+    if let Content::Shared(why) = &survey.content {
+        context.ui.warn(&format!("no content is dropped: {why}"));
+    }
+    context.ui.print(&match args.format {
+        Format::Json => format!("{:#}\n", to_json(&survey, &collected, args.dry_run)),
+        Format::Text => to_text(&survey, &collected, args.dry_run),
+    })?;
+    match survey.content {
+        Content::Doubtful(error) => Err(error),
+        _ => Ok(()),
+    }
+}
+
+fn to_text(survey: &Survey<'_>, collected: &Collected, dry_run: bool) -> String {
+    let rows: Vec<Vec<String>> = survey.expired.iter().map(row).collect();
+    let mut parts = Vec::new();
+    if let number @ 1.. = rows.len() {
+        let deleted = if dry_run { "would be deleted" } else { "deleted" };
+        parts.push(format!("{} {deleted}", count(number, "expired checkpoint")));
+    }
+    if let Some(tidied) = collected.tidied.filter(|tidied| tidied.rewritten + tidied.removed > 0) {
+        let would_be = if dry_run { "would be " } else { "" };
+        let rewritten = count(tidied.rewritten, "pack");
+        parts.push(format!("{rewritten} {would_be}rewritten, {} {would_be}removed", tidied.removed));
+    }
+    let come = if dry_run { "would come back" } else { "come back" };
+    let end = match (parts.is_empty(), &survey.content) {
+        (false, _) => {
+            parts.push(format!("{} {come}", figures::bytes(collected.freed)));
+            parts.join("; ")
+        }
+        (true, Content::Doubtful(_)) => return String::new(),
+        (true, Content::Shared(_)) => "no checkpoint has expired".to_owned(),
+        (true, Content::Known(_)) => "no checkpoint has expired, and nothing is worth dropping".to_owned(),
+    };
+    format!("{}{end}\n", ui::table(&rows))
+}
+
+/// A checkpoint and what goes with it.
+fn row(expired: &Expired) -> Vec<String> {
+    let record = &expired.record;
+    let lost = match expired.lost {
+        None => "what only it has is not known".to_owned(),
+        Some(lost) if lost.files == 0 => "all of it is held elsewhere, too".to_owned(),
+        Some(lost) => {
+            format!("only it has {}, {}", count(lost.files as usize, "file"), figures::bytes(lost.bytes))
+        }
+    };
+    let expiry = record.expiry.as_deref().unwrap_or_default();
+    let mut row = vec![
+        record.id.clone(),
+        record.kind.word().to_owned(),
+        format!("made {}", record.created_at),
+        format!("expired {expiry}"),
+        lost,
+    ];
+    row.extend(record.reason.as_deref().map(crate::plain::one_line));
+    row
+}
+
+fn to_json(survey: &Survey<'_>, collected: &Collected, dry_run: bool) -> Value {
+    let checkpoints: Vec<Value> = survey
+        .expired
+        .iter()
+        .map(|expired| {
+            let record = &expired.record;
+            json!({
+                "id": record.id,
+                "type": record.kind.word(),
+                "created_at": record.created_at,
+                "expiry": record.expiry,
+                "reason": record.reason,
+                "files": record.files,
+                "bytes": record.bytes,
+                "unrestorable": expired.lost.map(|lost| json!({ "files": lost.files, "bytes": lost.bytes })),
+            })
+        })
+        .collect();
+    let kept_because = match &survey.content {
+        Content::Known(_) => None,
+        Content::Shared(why) => Some(why.clone()),
+        Content::Doubtful(error) => Some(error.to_string()),
+    };
+    json!({
+        "dry_run": dry_run,
+        "checkpoints": checkpoints,
+        "store": collected.tidied.map(|tidied| json!({
+            "packs_removed": tidied.removed,
+            "packs_rewritten": tidied.rewritten,
+            "contents_dropped": tidied.dropped,
+            "bytes_before": tidied.before,
+            "bytes_after": tidied.after,
+        })),
+        "content_kept_because": kept_because,
+        "freed": collected.freed,
+    })
+}

@@ -1,0 +1,288 @@
+//! Every manifest there is: all that names content.
+//!
+//! Diffs, results and journals speak of contents, too, but none is ever taken out of the store that no manifest names: what a
+//! run found is in its manifest, and what it left is in its diff.
+//!
+//! decree writes manifests in few places, and there each has to be good. But runs and checkpoints are searched as a whole: a
+//! manifest that was overlooked would cost the content it names. What cannot be judged is a doubt, and whoever has one drops
+//! nothing.
+
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
+use super::record::CheckpointRecord;
+use crate::checkpoint::manifest::Manifest;
+use crate::error::{Error, IoContext, Result};
+use crate::fs::atomic::TEMPORARY;
+use crate::fs::json;
+use crate::project::Layout;
+
+const NAME: &str = "manifest.json";
+/// What was moved out of the tree: nothing in it is decree's, whatever it is called.
+const SET_ASIDE: &str = "set-aside";
+
+/// All of a project's manifests, found and not yet read.
+#[derive(Debug, Default)]
+pub struct Manifests {
+    list: Vec<Place>,
+    doubts: Vec<Doubt>,
+}
+
+/// Where a manifest is.
+#[derive(Debug)]
+pub struct Place {
+    /// The run or checkpoint.
+    pub of: PathBuf,
+    path: PathBuf,
+    bytes: u64,
+    /// Whether decree writes one there.
+    is_known: bool,
+}
+
+/// Something of which it is not clear what it names.
+#[derive(Debug)]
+pub struct Doubt {
+    /// The run or checkpoint.
+    pub of: PathBuf,
+    /// What is wrong.
+    pub error: Error,
+}
+
+impl Manifests {
+    /// Looks for them. Follows no link.
+    pub fn find(layout: &Layout) -> Manifests {
+        let mut found = Manifests::default();
+        for (dir, has_records) in [(layout.runs(), false), (layout.checkpoints(), true)] {
+            if let Err(error) = found.search(&dir, has_records) {
+                found.doubts.push(Doubt { of: dir, error });
+            }
+        }
+        found.list.sort_by(|a, b| a.path.cmp(&b.path));
+        found
+    }
+
+    /// How much there is to read.
+    pub fn bytes(&self) -> u64 {
+        self.list.iter().map(|place| place.bytes).sum()
+    }
+
+    /// Those of everything else than these runs and checkpoints, and what is in doubt there.
+    pub fn without(&self, leaving: &[&Path]) -> (impl Iterator<Item = &Place>, impl Iterator<Item = &Doubt>) {
+        let stays = |of: &Path| !leaving.contains(&of);
+        let places = self.list.iter().filter(move |place| stays(&place.of));
+        (places, self.doubts.iter().filter(move |doubt| stays(&doubt.of)))
+    }
+
+    /// Those of one.
+    pub fn of(&self, dir: &Path) -> impl Iterator<Item = &Place> {
+        self.list.iter().filter(move |place| place.of == dir)
+    }
+
+    fn search(&mut self, dir: &Path, has_records: bool) -> Result<()> {
+        if dir.is_symlink() {
+            return Err(unclear(dir, "it is a link"));
+        }
+        let entries = match fs::read_dir(dir) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            result => result.at("read", dir)?,
+        };
+        for entry in entries {
+            let entry = entry.at("read", dir)?;
+            // What has no name yet, or none any more, is nothing yet, or nothing any more.
+            if entry.file_name().as_encoded_bytes().starts_with(TEMPORARY.as_bytes()) {
+                continue;
+            }
+            let (of, before) = (entry.path(), self.list.len());
+            let result = match entry.file_type().at("read", &of)? {
+                kind if kind.is_symlink() => Err(unclear(&of, "it is a link")),
+                kind if kind.is_dir() => self.search_below(&of),
+                _ => continue,
+            };
+            let is_bare = has_records && !self.list[before..].iter().any(|place| place.is_known);
+            let result = match result {
+                Ok(()) if is_bare && should_have_one(&of) => Err(unclear(&of, "it has no manifest")),
+                result => result,
+            };
+            match result {
+                // It was deleted while somebody only looked.
+                Err(_) if of.symlink_metadata().is_err() => self.list.truncate(before),
+                Err(error) => self.doubts.push(Doubt { of, error }),
+                Ok(()) => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn search_below(&mut self, of: &Path) -> Result<()> {
+        let mut todo = vec![of.to_owned()];
+        while let Some(dir) = todo.pop() {
+            for entry in fs::read_dir(&dir).at("read", &dir)? {
+                let entry = entry.at("read", &dir)?;
+                let path = entry.path();
+                let kind = entry.file_type().at("read", &path)?;
+                let inner = path.strip_prefix(of).expect("it is below");
+                if kind.is_dir() {
+                    if entry.file_name() != SET_ASIDE {
+                        todo.push(path);
+                    }
+                } else if is_known(&inner.join(NAME)) {
+                    // Where a directory with a manifest would be, something else is.
+                    if kind.is_symlink() {
+                        return Err(unclear(&path, "it is a link"));
+                    }
+                } else if entry.file_name() == NAME && kind.is_file() {
+                    let bytes = entry.metadata().at("read", &path)?.len();
+                    let is_known = is_known(inner);
+                    self.list.push(Place { of: of.to_owned(), path, bytes, is_known });
+                } else if is_known(inner) {
+                    return Err(unclear(&path, "it is no file"));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether a checkpoint without a manifest lacks it: those of some kinds have none.
+fn should_have_one(of: &Path) -> bool {
+    match CheckpointRecord::read(of) {
+        Ok(record) => record.kind.holds_tree(),
+        Err(_) => of.join("checkpoint.json").exists(),
+    }
+}
+
+/// Whether decree writes a manifest at this path of a run or a checkpoint.
+fn is_known(inner: &Path) -> bool {
+    let parts: Vec<&OsStr> = inner.iter().collect();
+    match &parts[..] {
+        [name] => *name == NAME,
+        [dir, _, name] => *name == NAME && *dir == "previous",
+        _ => false,
+    }
+}
+
+impl Place {
+    /// Reads it; nothing if it is a file of somebody else's that has the same name.
+    pub fn read(&self) -> Result<Option<Manifest>> {
+        let manifest = match Manifest::read(&self.path) {
+            // It was deleted while somebody only looked.
+            Err(_) if self.of.symlink_metadata().is_err() => return Ok(None),
+            Err(_) if !self.is_known && self.is_foreign() => return Ok(None),
+            result => result?,
+        };
+        // One that is whole may still be that of another.
+        if self.of.join(NAME) == self.path
+            && let Ok(record) = CheckpointRecord::read(&self.of)
+        {
+            record.check(&manifest)?;
+        }
+        Ok(Some(manifest))
+    }
+
+    /// Web pages and extensions have manifests of their own; a routine may have put one here.
+    fn is_foreign(&self) -> bool {
+        #[derive(Deserialize)]
+        struct Looks {
+            tree: Option<IgnoredAny>,
+            check: Option<IgnoredAny>,
+        }
+        let looks = File::open(&self.path).and_then(json::parse::<Looks>);
+        matches!(looks, Ok(Ok(Looks { tree, check })) if tree.is_none() && check.is_none())
+    }
+}
+
+fn unclear(path: &Path, why: &str) -> Error {
+    Error::integrity(format!("it is not clear what {} names: {why}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn layout() -> (tempfile::TempDir, Layout) {
+        let dir = tempfile::tempdir().unwrap();
+        let layout = Layout::new(dir.path().to_owned());
+        (dir, layout)
+    }
+
+    fn write(path: PathBuf, text: &str) {
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    /// GCC-04.
+    #[test]
+    fn manifests_are_found_however_deep_they_are() {
+        let (_dir, layout) = layout();
+        let runs = layout.runs().join("2025022514320000-0");
+        let paths = [
+            runs.join(NAME),
+            runs.join("previous/1").join(NAME),
+            runs.join("previous/2/attempts/1/deep").join(NAME),
+            layout.checkpoints().join("chk_1/state").join(NAME),
+        ];
+        for path in &paths {
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            Manifest::default().write(path).unwrap();
+        }
+        write(runs.join("set-aside/web").join(NAME), "{]");
+        write(layout.checkpoints().join("tmp-chk_2").join(NAME), "half");
+        let found = Manifests::find(&layout);
+        assert!(found.doubts.is_empty(), "{:?}", found.doubts);
+        let mut list: Vec<&PathBuf> = found.list.iter().map(|place| &place.path).collect();
+        list.sort();
+        let mut expected: Vec<&PathBuf> = paths.iter().collect();
+        expected.sort();
+        assert_eq!(list, expected);
+        assert!(found.list.iter().all(|place| place.read().unwrap().is_some()));
+    }
+
+    /// GCC-05.
+    #[test]
+    fn a_damaged_manifest_is_an_error_wherever_it_is_and_somebody_elses_is_none() {
+        let (_dir, layout) = layout();
+        let run = layout.runs().join("2025022514320000-0");
+        let read = |path: &Path| -> Result<Option<Manifest>> {
+            let found = Manifests::find(&layout);
+            found.list.iter().find(|place| place.path == path).unwrap().read()
+        };
+        let [own, deep] = [run.join(NAME), run.join("out/web").join(NAME)];
+        write(deep.clone(), r#"{"name":"app","version":3}"#);
+        assert!(read(&deep).unwrap().is_none());
+        write(own.clone(), r#"{"name":"app","version":3}"#);
+        assert!(read(&own).is_err());
+        fs::create_dir_all(deep.parent().unwrap()).unwrap();
+        Manifest::default().write(&deep).unwrap();
+        let text = fs::read_to_string(&deep).unwrap();
+        for damaged in [&text[..text.len() / 2], &text.replace("version\":1", "version\":9"), ""] {
+            write(deep.clone(), damaged);
+            assert!(read(&deep).is_err(), "{damaged}");
+        }
+    }
+
+    /// GCC-05.
+    #[test]
+    fn what_cannot_be_judged_is_a_doubt() {
+        let doubts = |make: &dyn Fn(&Layout, &Path)| {
+            let (dir, layout) = layout();
+            make(&layout, dir.path());
+            Manifests::find(&layout).doubts.len()
+        };
+        let link = |to: &Path, at: PathBuf| {
+            fs::create_dir_all(at.parent().unwrap()).unwrap();
+            std::os::unix::fs::symlink(to, at).unwrap();
+        };
+        assert_eq!(doubts(&|layout, dir| link(dir, layout.runs())), 1);
+        assert_eq!(doubts(&|layout, dir| link(dir, layout.runs().join("2025022514320000-0"))), 1);
+        assert_eq!(doubts(&|layout, dir| link(dir, layout.runs().join("x/previous/1"))), 1);
+        assert_eq!(doubts(&|layout, dir| link(dir, layout.runs().join("x").join(NAME))), 1);
+        assert_eq!(doubts(&|layout, _| write(layout.checkpoints().join("chk_1/checkpoint.json"), "{}")), 1);
+        assert_eq!(doubts(&|layout, _| write(layout.runs().join("x/message.md"), "x")), 0);
+        assert_eq!(doubts(&|layout, dir| link(dir, layout.runs().join("x/attempts/1/link"))), 0);
+    }
+}
