@@ -4,7 +4,7 @@
 //! made anew: complete, under another name, which then becomes its own. Before that, whatever is beside it goes:
 //! SQLite would play a journal of the old file into the new one.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, Permissions};
 use std::io;
 use std::os::fd::AsFd;
@@ -139,9 +139,8 @@ fn in_use(live: &Path) -> Error {
 
 /// Makes a database where there is nothing.
 fn make(copy: &Path, expected: &Copy, live: &Path) -> Result<()> {
-    let name = live.file_name().expect("it was found by its name");
     let mut temporary = OsString::from(format!("{TEMPORARY}{}-", std::process::id()));
-    temporary.push(name);
+    temporary.push(name_of(live));
     let temporary = live.with_file_name(temporary);
     let made = fill(copy, expected, &temporary).and_then(|()| rename_new(&temporary, live));
     if made.is_err() {
@@ -189,9 +188,8 @@ fn set_aside(live: &Path, aside: &Path) -> Result<Vec<PathBuf>> {
 
 /// A name in `dir` that nothing has yet: that of the file itself, if it is free.
 fn free_name(dir: &Path, path: &Path) -> PathBuf {
-    let name = path.file_name().expect("it was found by its name");
     let numbered = |number: usize| {
-        let mut name = name.to_owned();
+        let mut name = name_of(path).to_owned();
         if number > 1 {
             name.push(format!(".{number}"));
         }
@@ -202,21 +200,22 @@ fn free_name(dir: &Path, path: &Path) -> PathBuf {
 
 /// Renames, or moves to another file system; replaces nothing.
 fn move_new(from: &Path, to: &Path) -> Result<()> {
-    match rename_places(from, to) {
-        Err(error) if error.raw_os_error() == Some(Errno::XDEV.raw_os_error()) => {
-            let (source, target) = (open_parent(from).at("read", from)?, open_parent(to).at("write", to)?);
-            let place = |dir, path: &'_ Path| (dir, path.file_name().unwrap_or_default().to_owned());
-            let (from_place, to_place) = (place(source.as_fd(), from), place(target.as_fd(), to));
-            transfer::copy((from_place.0, &from_place.1), (to_place.0, &to_place.1)).at("write", to)?;
-            fs::remove_file(from).at("move", from)
+    let (source, target) = (open_parent(from)?, open_parent(to)?);
+    let (old, new) = ((source.as_fd(), name_of(from)), (target.as_fd(), name_of(to)));
+    match transfer::rename_new(old, new) {
+        Err(Errno::XDEV) => {
+            transfer::copy(old, new).at("write", to)?;
+            transfer::remove(old).at("move", from)
         }
         result => result.at("move", from),
     }
 }
 
+/// Gives a new file its name.
 fn rename_new(from: &Path, to: &Path) -> Result<()> {
-    match rename_places(from, to) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+    let dir = open_parent(to)?;
+    match transfer::rename_new((dir.as_fd(), name_of(from)), (dir.as_fd(), name_of(to))) {
+        Err(Errno::EXIST) => {
             Err(Error::failed(format!("another program made {} at this moment", to.display()))
                 .hint("stop that program, then run the same command again"))
         }
@@ -224,12 +223,11 @@ fn rename_new(from: &Path, to: &Path) -> Result<()> {
     }
 }
 
-fn rename_places(from: &Path, to: &Path) -> io::Result<()> {
-    let (source, target) = (open_parent(from)?, open_parent(to)?);
-    let (old, new) = (from.file_name().unwrap_or_default(), to.file_name().unwrap_or_default());
-    Ok(transfer::rename_new((source.as_fd(), old), (target.as_fd(), new))?)
+fn name_of(path: &Path) -> &OsStr {
+    path.file_name().expect("it was found by its name")
 }
 
-fn open_parent(path: &Path) -> io::Result<File> {
-    File::open(path.parent().unwrap_or(Path::new("/")))
+fn open_parent(path: &Path) -> Result<File> {
+    let parent = path.parent().expect("what has a name is somewhere");
+    File::open(parent).at("open", parent)
 }
