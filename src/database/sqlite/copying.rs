@@ -32,7 +32,7 @@ pub(super) fn copy(live: &Path, to: &Path, wait: Duration) -> Result<()> {
     let before = Traces::of(live);
     let copied = match open::reader(live, wait) {
         Ok(source) => copy_from(&source, live, to, wait),
-        Err(error) if open::is_shut(&error) && !traces::has_wal(live) => {
+        Err(error) if open::is_shut(&error) && traces::is_alone(live) => {
             return copy_untouched(live, to, error);
         }
         Err(error) => Err(open::failure("read", live, wait, error)),
@@ -107,11 +107,13 @@ fn copy_untouched(live: &Path, to: &Path, why: rusqlite::Error) -> Result<()> {
     let state = || {
         let metadata = live.symlink_metadata().ok()?;
         let now = (metadata.ino(), metadata.len(), metadata.ctime(), metadata.ctime_nsec());
-        (!traces::has_wal(live)).then_some(now)
+        traces::is_alone(live).then_some(now)
     };
     for _ in 0..TRIES {
         let before = state();
-        let Ok(source) = open::unchanging(live) else { break };
+        let Ok(source) = open::unchanging(live) else {
+            return Err(open::failure("read", live, Duration::ZERO, why));
+        };
         let mut target = target(to)?;
         let backup = Backup::new(&source, &mut target)
             .map_err(|error| open::failure("copy", live, Duration::ZERO, error))?;
