@@ -18,8 +18,8 @@ use crate::interrupt;
 
 /// How long others may hold a lock that we need.
 pub(super) const WAIT: Duration = Duration::from_secs(30);
-/// How long to wait before another look.
-pub(super) const PAUSE: Duration = Duration::from_millis(5);
+/// How long to wait before another look. Without a `-wal` file, one that writes without end leaves gaps of a millisecond.
+pub(super) const PAUSE: Duration = Duration::from_millis(1);
 /// After how many of SQLite's steps to see whether somebody asked us to stop.
 const OPERATIONS: c_int = 10_000;
 

@@ -101,7 +101,7 @@ fn write_to(copy: &Path, expected: &Copy, live: &Path, wait: Duration) -> Result
         }
     }
     let backup = Backup::new(&source, &mut target).map_err(failed)?;
-    advance(&backup, live, wait, None)?;
+    advance(&backup, live, wait, true)?;
     drop(backup);
     Ok(settle(target, expected.wal))
 }
