@@ -3,7 +3,7 @@
 //! SQLite starts a backup over whenever somebody writes between two of its steps, so that one may never end. Inside of a
 //! read transaction nothing changes, and it needs no second start. With a `-wal` file such a transaction is in nobody's
 //! way. Without one, whoever wants to commit waits for it: so a large database is first copied without, step by step,
-//! and only if others write so often that this gets nowhere, with the transaction.
+//! and only if others write in the meantime, with the transaction.
 
 use std::ffi::c_int;
 use std::fs::OpenOptions;
@@ -32,7 +32,7 @@ pub(super) fn copy(live: &Path, to: &Path, wait: Duration) -> Result<()> {
     let before = Traces::of(live);
     let copied = match open::reader(live, wait) {
         Ok(source) => copy_from(&source, live, to, wait),
-        Err(error) if open::is_shut(&error) && !traces::has_wal(live) => {
+        Err(error) if open::is_shut(&error) && traces::is_alone(live) => {
             return copy_untouched(live, to, error);
         }
         Err(error) => Err(open::failure("read", live, wait, error)),
@@ -48,14 +48,14 @@ fn copy_from(source: &Connection, live: &Path, to: &Path, wait: Duration) -> Res
     if mode != "wal" && bytes > SMALL {
         let mut target = target(to)?;
         let backup = Backup::new(source, &mut target).map_err(failed)?;
-        if advance(&backup, live, wait, Some(2))? {
+        if advance(&backup, live, wait, false)? {
             return Ok(());
         }
     }
     source.execute_batch("BEGIN; PRAGMA schema_version").map_err(failed)?;
     let mut target = target(to)?;
     let backup = Backup::new(source, &mut target).map_err(failed)?;
-    advance(&backup, live, wait, None).map(drop)
+    advance(&backup, live, wait, true).map(drop)
 }
 
 /// Where the copy goes. It is nothing until it is whole, so SQLite need not take care of it in the meantime.
@@ -73,14 +73,9 @@ fn target(to: &Path) -> Result<Connection> {
     open().map_err(|error| open::failure("write", to, Duration::ZERO, error))
 }
 
-/// Copies all pages. `false` if it had to start over, and has copied so many times the whole database for nothing.
-/// `locked` is who others may hold a lock on.
-pub(super) fn advance(
-    backup: &Backup<'_, '_>,
-    locked: &Path,
-    wait: Duration,
-    times: Option<i64>,
-) -> Result<bool> {
+/// Copies all pages. Where others may write in between, and have, the answer is `false`: SQLite has started over, and may
+/// have to again. `locked` is what others may hold a lock on.
+pub(super) fn advance(backup: &Backup<'_, '_>, locked: &Path, wait: Duration, steady: bool) -> Result<bool> {
     let mut since = Instant::now();
     let mut copied = 0;
     loop {
@@ -89,9 +84,9 @@ pub(super) fn advance(
             StepResult::Done => return Ok(true),
             StepResult::More => {
                 since = Instant::now();
-                copied += i64::from(PAGES);
-                let enough = times.map(|times| times * i64::from(backup.progress().pagecount));
-                if enough.is_some_and(|enough| copied > enough) {
+                copied += PAGES;
+                let progress = backup.progress();
+                if !steady && progress.pagecount - progress.remaining < copied {
                     return Ok(false);
                 }
             }
@@ -107,15 +102,17 @@ fn copy_untouched(live: &Path, to: &Path, why: rusqlite::Error) -> Result<()> {
     let state = || {
         let metadata = live.symlink_metadata().ok()?;
         let now = (metadata.ino(), metadata.len(), metadata.ctime(), metadata.ctime_nsec());
-        (!traces::has_wal(live)).then_some(now)
+        traces::is_alone(live).then_some(now)
     };
     for _ in 0..TRIES {
         let before = state();
-        let Ok(source) = open::unchanging(live) else { break };
+        let Ok(source) = open::unchanging(live) else {
+            return Err(open::failure("read", live, Duration::ZERO, why));
+        };
         let mut target = target(to)?;
         let backup = Backup::new(&source, &mut target)
             .map_err(|error| open::failure("copy", live, Duration::ZERO, error))?;
-        advance(&backup, live, Duration::ZERO, None)?;
+        advance(&backup, live, Duration::ZERO, true)?;
         if before.is_some() && before == state() {
             return Ok(());
         }

@@ -18,8 +18,8 @@ use crate::interrupt;
 
 /// How long others may hold a lock that we need.
 pub(super) const WAIT: Duration = Duration::from_secs(30);
-/// How long to wait before another look.
-pub(super) const PAUSE: Duration = Duration::from_millis(5);
+/// How long to wait before another look. Without a `-wal` file, one that writes without end leaves gaps of a millisecond.
+pub(super) const PAUSE: Duration = Duration::from_millis(1);
 /// After how many of SQLite's steps to see whether somebody asked us to stop.
 const OPERATIONS: c_int = 10_000;
 
@@ -31,16 +31,9 @@ pub(super) struct Gone(pub(super) PathBuf);
 pub(super) fn find(path: &Path) -> Result<Result<(PathBuf, Metadata), Gone>> {
     let gone =
         |error: &io::Error| matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory);
-    let Some(name) = path.file_name() else {
-        return Err(Error::failed(format!("{} is not the path of a file", path.display())));
-    };
-    let parent = match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    };
-    let real = match fs::canonicalize(parent) {
+    let real = match real(path) {
         Err(error) if gone(&error) => return Ok(Err(Gone(path.to_owned()))),
-        result => result.at("find", parent)?.join(name),
+        result => result.at("find", path)?,
     };
     match real.symlink_metadata() {
         Ok(metadata) if metadata.is_file() => Ok(Ok((real, metadata))),
@@ -52,6 +45,15 @@ pub(super) fn find(path: &Path) -> Result<Result<(PathBuf, Metadata), Gone>> {
         Err(error) if gone(&error) => Ok(Err(Gone(real))),
         Err(error) => Err(error).at("read", path),
     }
+}
+
+/// A file's path, with the real path of its directory.
+fn real(path: &Path) -> io::Result<PathBuf> {
+    let Some(name) = path.file_name() else {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not the path of a file"));
+    };
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    Ok(fs::canonicalize(parent.unwrap_or(Path::new(".")))?.join(name))
 }
 
 /// A connection that reads, and has read: what a crash left half done is dealt with.
@@ -85,6 +87,7 @@ fn connect(path: &Path, access: OpenFlags, wait: Duration) -> rusqlite::Result<C
 
 /// A database that nobody changes, wherever it is: no locks, and nothing beside it.
 pub(super) fn unchanging(path: &Path) -> rusqlite::Result<Connection> {
+    let path = real(path).unwrap_or_else(|_| path.to_owned());
     let mut address = String::from("file:");
     for byte in path.as_os_str().as_encoded_bytes() {
         match byte {

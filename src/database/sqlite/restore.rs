@@ -4,11 +4,11 @@
 //! made anew: complete, under another name, which then becomes its own. Before that, whatever is beside it goes:
 //! SQLite would play a journal of the old file into the new one.
 
-use std::ffi::OsString;
-use std::fs::{self, File, Permissions};
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File, Metadata, Permissions};
 use std::io;
 use std::os::fd::AsFd;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -59,27 +59,33 @@ pub(super) fn restore_within(
     if let Some(parent) = live.parent().filter(|parent| !parent.as_os_str().is_empty()) {
         fs::create_dir_all(parent).at("create", parent)?;
     }
-    let live = match open::find(live)? {
-        Ok((live, _)) => {
+    let (live, replaced) = match open::find(live)? {
+        Ok((live, metadata)) => {
+            atomic::sweep_target(&live);
             match write_to(copy, expected, &live, wait) {
                 Err(error) if is_not_a_database(&error) => {}
                 result => {
                     return result.map(|wal| Restored { made_anew: false, set_aside: Vec::new(), wal });
                 }
             }
-            live
+            (live, Some(metadata))
         }
-        Err(Gone(live)) => live,
+        Err(Gone(live)) => (live, None),
     };
+    atomic::sweep_target(&live);
     let set_aside = set_aside(&live, aside)?;
-    make(copy, expected, &live)?;
+    make(copy, expected, &live, replaced)?;
     Ok(Restored { made_anew: true, set_aside, wal: expected.wal })
 }
 
 /// Writes a copy into a database that is there. Returns whether it has a `-wal` file now.
 fn write_to(copy: &Path, expected: &Copy, live: &Path, wait: Duration) -> Result<bool> {
     let failed = |error| open::failure("write to", live, wait, error);
-    let source = open::unchanging(copy).map_err(|error| open::failure("read", copy, wait, error))?;
+    let source = open::unchanging(copy).map_err(|error| {
+        // Not to be taken for a live file that is no database, which is moved away.
+        Error::integrity(format!("the copy of the database at {} cannot be read", copy.display()))
+            .caused_by(error)
+    })?;
     let mut target = open::writer(live, wait).map_err(failed)?;
     let was_wal = is_wal(&target).map_err(failed)?;
     let page_size = |connection: &Connection| -> rusqlite::Result<i64> {
@@ -95,7 +101,7 @@ fn write_to(copy: &Path, expected: &Copy, live: &Path, wait: Duration) -> Result
         }
     }
     let backup = Backup::new(&source, &mut target).map_err(failed)?;
-    advance(&backup, live, wait, None)?;
+    advance(&backup, live, wait, true)?;
     drop(backup);
     Ok(settle(target, expected.wal))
 }
@@ -137,13 +143,12 @@ fn in_use(live: &Path) -> Error {
     traces::holders(live).into_iter().fold(error, |error, holder| error.detail(format!("open in {holder}")))
 }
 
-/// Makes a database where there is nothing.
-fn make(copy: &Path, expected: &Copy, live: &Path) -> Result<()> {
-    let name = live.file_name().expect("it was found by its name");
+/// Makes a database where there is nothing any more.
+fn make(copy: &Path, expected: &Copy, live: &Path, replaced: Option<Metadata>) -> Result<()> {
     let mut temporary = OsString::from(format!("{TEMPORARY}{}-", std::process::id()));
-    temporary.push(name);
+    temporary.push(name_of(live));
     let temporary = live.with_file_name(temporary);
-    let made = fill(copy, expected, &temporary).and_then(|()| rename_new(&temporary, live));
+    let made = fill(copy, expected, &temporary, replaced).and_then(|()| rename_new(&temporary, live));
     if made.is_err() {
         let _ = fs::remove_file(&temporary);
     }
@@ -151,7 +156,7 @@ fn make(copy: &Path, expected: &Copy, live: &Path) -> Result<()> {
     atomic::sync_parent(live)
 }
 
-fn fill(copy: &Path, expected: &Copy, to: &Path) -> Result<()> {
+fn fill(copy: &Path, expected: &Copy, to: &Path, replaced: Option<Metadata>) -> Result<()> {
     let source = File::open(copy).at("read", copy)?;
     // Whoever may not read the database may not read it while it is being written.
     let mut target = Hashing::new(atomic::create_new(to).at("create", to)?);
@@ -162,13 +167,22 @@ fn fill(copy: &Path, expected: &Copy, to: &Path) -> Result<()> {
         return Err(Error::integrity(format!("{} changed while it was read", copy.display())));
     }
     header::set_wal(&file, expected.wal).at("write", to)?;
+    if rustix::process::geteuid().is_root() {
+        // What root makes for others has to be theirs.
+        let owner = match (replaced, to.parent()) {
+            (None, Some(directory)) => directory.metadata().ok(),
+            (replaced, _) => replaced,
+        };
+        if let Some(owner) = owner {
+            fchown(&file, Some(owner.uid()), Some(owner.gid())).at("write", to)?;
+        }
+    }
     file.set_permissions(Permissions::from_mode(expected.mode)).at("write", to)?;
     file.sync_all().at("write", to)
 }
 
 /// Moves what is at a database's path, and what is beside it, into a directory, where nothing is replaced.
 pub fn set_aside(live: &Path, aside: &Path) -> Result<Vec<PathBuf>> {
-    atomic::sweep_target(live);
     let mut moved = Vec::new();
     let companions = traces::companions(live);
     for path in std::iter::once(live).chain(companions.iter().map(PathBuf::as_path)) {
@@ -189,9 +203,8 @@ pub fn set_aside(live: &Path, aside: &Path) -> Result<Vec<PathBuf>> {
 
 /// A name in `dir` that nothing has yet: that of the file itself, if it is free.
 fn free_name(dir: &Path, path: &Path) -> PathBuf {
-    let name = path.file_name().expect("it was found by its name");
     let numbered = |number: usize| {
-        let mut name = name.to_owned();
+        let mut name = name_of(path).to_owned();
         if number > 1 {
             name.push(format!(".{number}"));
         }
@@ -202,21 +215,22 @@ fn free_name(dir: &Path, path: &Path) -> PathBuf {
 
 /// Renames, or moves to another file system; replaces nothing.
 fn move_new(from: &Path, to: &Path) -> Result<()> {
-    match rename_places(from, to) {
-        Err(error) if error.raw_os_error() == Some(Errno::XDEV.raw_os_error()) => {
-            let (source, target) = (open_parent(from).at("read", from)?, open_parent(to).at("write", to)?);
-            let place = |dir, path: &'_ Path| (dir, path.file_name().unwrap_or_default().to_owned());
-            let (from_place, to_place) = (place(source.as_fd(), from), place(target.as_fd(), to));
-            transfer::copy((from_place.0, &from_place.1), (to_place.0, &to_place.1)).at("write", to)?;
-            fs::remove_file(from).at("move", from)
+    let (source, target) = (open_parent(from)?, open_parent(to)?);
+    let (old, new) = ((source.as_fd(), name_of(from)), (target.as_fd(), name_of(to)));
+    match transfer::rename_new(old, new) {
+        Err(Errno::XDEV) => {
+            transfer::copy(old, new).at("write", to)?;
+            transfer::remove(old).at("move", from)
         }
         result => result.at("move", from),
     }
 }
 
+/// Gives a new file its name.
 fn rename_new(from: &Path, to: &Path) -> Result<()> {
-    match rename_places(from, to) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+    let dir = open_parent(to)?;
+    match transfer::rename_new((dir.as_fd(), name_of(from)), (dir.as_fd(), name_of(to))) {
+        Err(Errno::EXIST) => {
             Err(Error::failed(format!("another program made {} at this moment", to.display()))
                 .hint("stop that program, then run the same command again"))
         }
@@ -224,12 +238,11 @@ fn rename_new(from: &Path, to: &Path) -> Result<()> {
     }
 }
 
-fn rename_places(from: &Path, to: &Path) -> io::Result<()> {
-    let (source, target) = (open_parent(from)?, open_parent(to)?);
-    let (old, new) = (from.file_name().unwrap_or_default(), to.file_name().unwrap_or_default());
-    Ok(transfer::rename_new((source.as_fd(), old), (target.as_fd(), new))?)
+fn name_of(path: &Path) -> &OsStr {
+    path.file_name().expect("it was found by its name")
 }
 
-fn open_parent(path: &Path) -> io::Result<File> {
-    File::open(path.parent().unwrap_or(Path::new("/")))
+fn open_parent(path: &Path) -> Result<File> {
+    let parent = path.parent().expect("what has a name is somewhere");
+    File::open(parent).at("open", parent)
 }

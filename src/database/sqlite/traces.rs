@@ -29,9 +29,9 @@ fn beside(path: &Path, ending: &str) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// Whether there is a `-wal` file.
-pub(super) fn has_wal(path: &Path) -> bool {
-    is_there(&wal(path))
+/// Whether there is nothing beside a database: nobody has it open, or keeps no `-wal` file, and nothing is half done.
+pub(super) fn is_alone(path: &Path) -> bool {
+    !companions(path).iter().any(|companion| is_there(companion))
 }
 
 fn is_there(path: &Path) -> bool {

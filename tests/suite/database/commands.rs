@@ -120,10 +120,10 @@ fn a_database_is_saved_and_brought_back_by_its_commands() {
 
 #[test]
 fn a_fingerprint_of_its_own_tells_what_is_in_it() {
-    let scene = Scene::new(&format!(
-        "    save: '{{ date +%N; cat db; }} > \"$DECREE_FILE\"'\n    restore: tail -n +2 \"$DECREE_FILE\" > db\n    \
-         fingerprint: sha256sum < db\n"
-    ));
+    let scene = Scene::new(
+        "    save: '{ date +%N; cat db; } > \"$DECREE_FILE\"'\n    restore: tail -n +2 \"$DECREE_FILE\" > db\n    \
+         fingerprint: sha256sum < db\n",
+    );
     let dump = scene.save();
     assert_ne!(dump.fingerprint, Some(dump.sha256));
     assert_eq!(scene.fingerprint(), json!(dump.fingerprint));

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
@@ -74,7 +75,7 @@ fn accounts(mode: &str, megabytes: usize) -> Place {
 
 #[test]
 fn a_copy_made_while_others_write_holds_whole_transactions() {
-    for (mode, megabytes) in [("DELETE", 1), ("WAL", 1), ("DELETE", 40), ("WAL", 40)] {
+    for (mode, megabytes) in [("DELETE", 1), ("WAL", 1), ("DELETE", 40)] {
         let place = accounts(mode, megabytes);
         let mover = Mover::start(&place.live);
         let mut contents = Vec::new();
@@ -192,6 +193,60 @@ fn a_reader_goes_on_seeing_what_it_saw_until_its_transaction_ends() {
     other.run(&["INSERT INTO t VALUES (2, 'after')"]);
     drop(other);
     assert_eq!(place.run(&["SELECT what FROM t"]), [["'then'"], ["'after'"]]);
+}
+
+/// Where a scene's process finds the database, in a directory that it may not write in.
+const SCENE: &str = "DECREE_TEST_READ_ONLY";
+
+/// Not a test of its own: saves a database as somebody who may only read it.
+#[test]
+fn saves_read_only() {
+    let Some(dir) = std::env::var_os(SCENE) else { return };
+    let dir = Path::new(&dir);
+    assert!(fs::write(dir.join("closed/try"), "").is_err(), "the directory is not closed");
+    let saved = sqlite::save(&dir.join("closed/app.db"), &dir.join("copy")).unwrap();
+    fs::write(dir.join("copy.json"), serde_json::to_vec(&saved).unwrap()).unwrap();
+}
+
+#[test]
+fn a_database_is_saved_from_a_directory_that_we_may_not_write_in() {
+    for (mode, crashed) in [("DELETE", false), ("WAL", false), ("WAL", true)] {
+        let mut place = Place::new();
+        let closed = place.path("closed");
+        fs::create_dir(&closed).unwrap();
+        place.live = closed.join("app.db");
+        place.run(&[&format!("PRAGMA journal_mode = {mode}"), TABLE, &rows(50)]);
+        let mut other = Other::open(&place.live);
+        other.run(&["PRAGMA wal_autocheckpoint = 0", "INSERT INTO t VALUES (1000, 'last')"]);
+        match crashed {
+            true => other.kill(),
+            false => drop(other),
+        }
+        let content = place.content();
+        let names = || fs::read_dir(&closed).unwrap().count();
+        let before = names();
+        fs::set_permissions(&closed, fs::Permissions::from_mode(0o555)).unwrap();
+        // Root may write anywhere, unless it gives that up.
+        let mut command = match rustix::process::geteuid().is_root() {
+            true => Command::new("setpriv"),
+            false => Command::new("env"),
+        };
+        if rustix::process::geteuid().is_root() {
+            command.arg("--bounding-set=-dac_override,-dac_read_search");
+        }
+        let done = command
+            .arg(std::env::current_exe().unwrap())
+            .args(["--exact", "database::in_use::saves_read_only", "--test-threads=1"])
+            .env(SCENE, place.dir.path())
+            .output()
+            .unwrap();
+        fs::set_permissions(&closed, fs::Permissions::from_mode(0o755)).unwrap();
+        let said = String::from_utf8_lossy(&done.stdout).into_owned();
+        assert!(done.status.success(), "{mode}, crashed: {crashed}: {said}");
+        let saved: sqlite::Copy =
+            serde_json::from_slice(&fs::read(place.path("copy.json")).unwrap()).unwrap();
+        assert_eq!((saved.content, names()), (content, before), "{mode}, crashed: {crashed}");
+    }
 }
 
 /// An application may bring functions, collations and kinds of tables along, which SQLite does not have here.

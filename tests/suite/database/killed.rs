@@ -43,7 +43,7 @@ fn a_restore_that_is_killed_leaves_the_one_content_or_the_other() {
             fs::write(place.path(name), serde_json::to_vec(copy).unwrap()).unwrap();
         }
         let mut cut_off = 0;
-        for round in 0..25u64 {
+        for round in 0..16u64 {
             let _ = fs::remove_file(place.path("begun"));
             let mut child = Command::new(std::env::current_exe().unwrap())
                 .args(["--exact", "database::killed::restores_without_end", "--test-threads=1"])

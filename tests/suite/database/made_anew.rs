@@ -114,7 +114,10 @@ fn links_and_directories_are_refused() {
     );
     // A directory above it may be one.
     symlink(place.dir.path(), place.path("way")).unwrap();
-    assert_eq!(sqlite::save(&place.path("way/app.db"), &place.path("again")).unwrap(), saved);
+    let (live, again) = (place.path("way/app.db"), place.path("way/again"));
+    assert_eq!(sqlite::save(&live, &again).unwrap(), saved);
+    sqlite::check(&again, &saved).unwrap();
+    assert!(!sqlite::restore(&again, &saved, &live, &place.path("aside")).unwrap().made_anew);
 }
 
 #[test]
