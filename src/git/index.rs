@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
+use std::fs::File;
+use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -239,6 +241,16 @@ impl Staged {
     pub fn is_repository(&self) -> bool {
         self.mode == "160000"
     }
+}
+
+/// Copies an index with the time it was written at: by that git knows which files may have been changed since then without
+/// a trace, in the same second and with the same size. The file that was copied is returned.
+pub fn copy_index(from: &Path, to: &Path) -> io::Result<File> {
+    let mut source = File::open(from)?;
+    let mut target = File::create(to)?;
+    io::copy(&mut source, &mut target)?;
+    target.set_modified(source.metadata()?.modified()?)?;
+    Ok(source)
 }
 
 /// Paths as git reads them with `-z`.

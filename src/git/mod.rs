@@ -12,6 +12,6 @@ mod place;
 mod run;
 pub mod stash;
 
-pub use index::{Change, Differences, Index, Staged, changes, joined};
+pub use index::{Change, Differences, Index, Staged, changes, copy_index, joined};
 pub use place::Place;
 pub use run::{Answer, Call, Git};

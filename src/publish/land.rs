@@ -16,7 +16,7 @@ use super::scope::shown;
 use crate::error::{Error, IoContext, Result};
 use crate::figures::count;
 use crate::fs::{atomic, random_hex};
-use crate::git::{Differences, Index};
+use crate::git::{Differences, Index, copy_index};
 use crate::interrupt;
 
 /// In the repository, while a landing is under way: the commit that HEAD shall be.
@@ -141,7 +141,7 @@ impl NextIndex {
         let file = git_dir.join(format!("index.decree-{}", random_hex()));
         let note = git_dir.join(NOTE);
         let next = NextIndex { lock, file, index, note, placed: false };
-        match fs::copy(&next.index, &next.file) {
+        match copy_index(&next.index, &next.file) {
             // Nothing was ever added here.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             result => result.at("copy", &next.index).map(drop)?,

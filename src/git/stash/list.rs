@@ -23,7 +23,8 @@ impl Stashes {
     /// Takes exactly this entry off the list, and never another; whether it was on it. Its objects stay until git collects them.
     ///
     /// git drops by number, and numbers shift when somebody stashes meanwhile. So what it says it dropped, and what is left, is
-    /// compared with what was asked for, and what should have stayed is put back, on top.
+    /// compared with what was asked for, and what should have stayed is put back, on top. That leaves the moment in which git itself
+    /// has looked up the newest entry and not dropped it yet, as with everybody's `git stash drop`.
     pub fn drop_entry(&self, stash: &Stash) -> Result<bool> {
         for _ in 0..TRIES {
             let before = self.list()?;
@@ -55,33 +56,36 @@ impl Stashes {
             .hint("wait for it and try again; `git stash list` shows what is there"))
     }
 
-    /// It hit another one.
-    fn put_back(
-        &self,
-        stash: &Stash,
-        dropped: Option<&str>,
-        before: &[Listed],
-        after: &[Listed],
-    ) -> Result<()> {
+    /// It hit another one: that which git says, unless somebody was faster between its looking it up and its dropping it.
+    fn put_back(&self, stash: &Stash, said: Option<&str>, before: &[Listed], after: &[Listed]) -> Result<()> {
         let is_left = |commit: &str| after.iter().any(|listed| listed.commit == commit);
-        if let Some(dropped) = dropped.filter(|dropped| *dropped != stash.commit) {
-            if is_left(dropped) {
-                return Ok(());
+        let lost: Vec<&Listed> = before.iter().rev().filter(|listed| !is_left(&listed.commit)).collect();
+        let said = said.filter(|said| *said != stash.commit && !is_left(said));
+        match said.map(|said| (said, lost.iter().find(|listed| listed.commit == said))) {
+            Some((_, Some(listed))) => self.store_again(&listed.commit, &listed.message),
+            // It was made after we looked.
+            Some((said, None)) => {
+                let args = ["log", "-1", "--no-show-signature", "--format=%s", said];
+                self.store_again(said, &self.git().call(args).line()?)
             }
-            let message = before.iter().find(|listed| listed.commit == dropped);
-            let message = match message {
-                Some(listed) => listed.message.clone(),
-                None => {
-                    self.git().call(["log", "-1", "--no-show-signature", "--format=%s", dropped]).line()?
-                }
-            };
-            return self.store(dropped, &message);
+            None => lost.iter().try_for_each(|listed| self.store_again(&listed.commit, &listed.message)),
         }
-        // git looked ours up, and somebody was faster before it was dropped.
-        for lost in before.iter().rev().filter(|listed| !is_left(&listed.commit)) {
-            self.store(&lost.commit, &lost.message)?;
+    }
+
+    /// Does not give up at once: it is not ours to lose.
+    fn store_again(&self, commit: &str, message: &str) -> Result<()> {
+        let mut stored = self.store(commit, message);
+        for _ in 1..TRIES {
+            if stored.is_ok() {
+                break;
+            }
+            stored = self.store(commit, message);
         }
-        Ok(())
+        stored.map_err(|error| {
+            error
+                .detail("another stash entry was dropped by mistake, and could not be put back")
+                .hint(format!("`git stash store {commit}` puts it back"))
+        })
     }
 
     /// The list, newest first.

@@ -46,7 +46,7 @@ use serde::{Deserialize, Serialize};
 
 pub use create::Request;
 
-use super::index::Index;
+use super::index::{Index, copy_index};
 use super::place::Place;
 use super::run::{Call, Git};
 use crate::error::{Error, IoContext, Result};
@@ -131,18 +131,10 @@ impl Stashes {
     /// A copy of the user's index, which nothing here writes to.
     fn copy_of_index(&self, scratch: &ScratchDir) -> Result<Copied<'_>> {
         let (index, file) = (self.place.git_dir.join("index"), scratch.path("found"));
-        let seen = match File::open(&index) {
+        let seen = match copy_index(&index, &file) {
             // Nothing was ever added here.
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            found => {
-                let mut found = found.at("read", &index)?;
-                let mut copy = File::create_new(&file).at("create", &file)?;
-                io::copy(&mut found, &mut copy).at("copy", &index)?;
-                // By this time git knows which files may have changed since without a trace.
-                let time = found.metadata().and_then(|metadata| metadata.modified()).at("read", &index)?;
-                copy.set_modified(time).at("write", &file)?;
-                Some(Seen::of(&found).at("read", &index)?)
-            }
+            found => Some(found.and_then(|found| Seen::of(&found)).at("copy", &index)?),
         };
         Ok(Copied { index: Index::at(self.git(), file.clone()), file, seen })
     }

@@ -1,13 +1,13 @@
 //! The index, compared with an entry's and put back.
 
 use std::collections::BTreeSet;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io;
 use std::path::Path;
 
 use super::{Copied, Covers, Seen, Stash, Stashes};
 use crate::error::{Error, IoContext, Result};
-use crate::git::{Change, Differences, Index, changes};
+use crate::git::{Change, Differences, Index, changes, copy_index};
 use crate::interrupt;
 
 /// How often somebody else may change the index meanwhile before we give up.
@@ -124,15 +124,10 @@ impl Stashes {
     }
 }
 
-/// Moves a file over another one, with the time it was written at: git reads something into that.
+/// Moves an index over another one, to another file system if need be.
 fn move_file(from: &Path, to: &Path) -> io::Result<()> {
     match fs::rename(from, to) {
-        Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
-            let (mut source, mut target) = (File::open(from)?, File::create(to)?);
-            io::copy(&mut source, &mut target)?;
-            target.set_modified(source.metadata()?.modified()?)?;
-            target.sync_data()
-        }
+        Err(error) if error.kind() == io::ErrorKind::CrossesDevices => copy_index(from, to).map(drop),
         result => result,
     }
 }

@@ -1,7 +1,8 @@
 //! Where the project is in the repository, and which branch commits are for.
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
 
 use serde_json::json;
 
@@ -192,4 +193,25 @@ fn a_repository_with_sha_256_and_settings_of_its_own() {
     repo.publish(&[]).ok().mentions(&["1 run committed before"]);
     assert_eq!(repo.says(["rev-list", "--count", "HEAD"]), "2");
     repo.is_clean();
+}
+
+/// By the time of the index git knows that it has to look at a file of the same second: the index that takes its place must not
+/// make that look old.
+#[test]
+fn an_edit_in_the_second_of_the_index_is_still_seen_after_a_publish() {
+    let repo = Repo::with("echo run >>out.txt", &[("01-a.spec.md", "# A\n")]);
+    repo.write("kept.txt", "1\n");
+    repo.commit_all("kept");
+    repo.decree(["process"]).ok();
+    let time = SystemTime::now() - Duration::from_secs(100);
+    let age =
+        |name: &str| File::options().write(true).open(repo.path(name)).unwrap().set_modified(time).unwrap();
+    repo.git(["config", "core.trustctime", "false"]).ok();
+    age("kept.txt");
+    repo.git(["update-index", "-q", "--refresh"]);
+    age(".git/index");
+    repo.write("kept.txt", "2\n");
+    age("kept.txt");
+    repo.publish(&[]).ok();
+    assert_eq!(repo.says(["status", "--porcelain"]), " M kept.txt");
 }
