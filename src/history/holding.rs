@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::create::{Contents, Created};
 use super::kind::Aim;
-use super::kind::database::Target;
+use super::kind::database::{Held, Target};
 use super::kind::tree::hash_then;
 use super::record::CheckpointRecord;
 use super::scope::Scope;
@@ -61,13 +61,26 @@ impl Created {
     /// What people have to know before something happens to what is not protected.
     pub fn warnings(&self) -> Vec<String> {
         match &self.contents {
-            Contents::Databases => Vec::new(),
+            Contents::Databases => unchecked(&self.record)
+                .map(|what| format!("{what} could not be checked: it relies on functions of its application"))
+                .collect(),
             Contents::Tree(manifest) => manifest.coverage.warnings(),
             Contents::State(state) => {
                 state.left_out.iter().map(|name| format!("not in the checkpoint: {name}")).collect()
             }
         }
     }
+}
+
+/// Tables that SQLite alone cannot check.
+fn unchecked(record: &CheckpointRecord) -> impl Iterator<Item = String> {
+    record.databases.iter().flat_map(|database| {
+        let tables: &[String] = match &database.held {
+            Held::Sqlite(copy) => &copy.unchecked,
+            _ => &[],
+        };
+        tables.iter().map(|table| format!("the table {table} of {}", database.target().name()))
+    })
 }
 
 fn of_databases(record: &CheckpointRecord) -> Holding {
@@ -79,6 +92,7 @@ fn of_databases(record: &CheckpointRecord) -> Holding {
         }
     }
     let held = record.databases.len();
+    let assumptions = unchecked(record).map(|what| format!("{what} is sound")).collect();
     Holding {
         files,
         state_keys: names,
@@ -86,7 +100,7 @@ fn of_databases(record: &CheckpointRecord) -> Holding {
         summary: format!("{}, {}", count(held, "database"), figures::bytes(record.bytes)),
         held,
         left_out: Vec::new(),
-        assumptions: Vec::new(),
+        assumptions,
         coverage: json!({}),
     }
 }

@@ -6,5 +6,5 @@ mod savepoint;
 mod target;
 
 pub use rollback::rollback;
-pub use savepoint::{SavedDatabase, Savepoint, fill, left_over, verify};
+pub use savepoint::{Held, SavedDatabase, Savepoint, fill, left_over, verify};
 pub use target::{Target, Targets};
