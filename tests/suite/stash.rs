@@ -23,7 +23,7 @@ use decree::git::Git;
 use decree::git::stash::{Request, Stash, Stashes};
 use serde_json::{Value, json};
 
-use crate::harness::{Picture, Project, Said, assert_same, picture};
+use crate::harness::{Picture, Project, Said, assert_same, picture, temp_dir};
 use crate::publish::git_in;
 
 const OPERATION: &str = "DECREE_TEST_STASH";
@@ -74,6 +74,8 @@ fn carry_out(asked: &Value) -> Result<Value> {
 /// A project in a repository, with one commit.
 pub struct Repo {
     project: Project,
+    /// What is asked of operations, and told by them.
+    desk: tempfile::TempDir,
     /// Where the project is below the repository's top.
     below: &'static str,
     /// Variables for decree.
@@ -114,7 +116,7 @@ impl Repo {
 
     /// Without a commit, made by this, with the project below its top.
     pub fn empty(init: &[&str], below: &'static str) -> Repo {
-        let repo = Repo { project: Project::bare(), below, variables: Vec::new() };
+        let repo = Repo { project: Project::bare(), desk: temp_dir(), below, variables: Vec::new() };
         repo.write(
             repo.at(".decree/.gitignore"),
             "*\n!.gitignore\n!config.yml\n!routines/\n!routines/**\n!cron/\n!cron/**\n",
@@ -169,7 +171,7 @@ impl Repo {
     pub fn start(&self, operation: &str, mut asked: Value) -> (Child, PathBuf) {
         asked["operation"] = json!(operation);
         asked["root"] = json!(self.path(self.below).to_str().unwrap().trim_end_matches('/'));
-        let file = std::env::temp_dir().join(format!("decree-stash-{}", decree::fs::random_hex()));
+        let file = self.desk.path().join(decree::fs::random_hex());
         fs::write(&file, asked.to_string()).unwrap();
         let child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "stash::operation", "--test-threads=1", "--nocapture"])
@@ -191,8 +193,6 @@ impl Repo {
         let (mut child, file) = self.start(operation, asked);
         let status = child.wait().unwrap();
         let told = fs::read(file.with_extension("told"));
-        let _ = fs::remove_file(file.with_extension("told"));
-        let _ = fs::remove_file(&file);
         assert!(status.success(), "{operation}: {status}");
         let told: Value = serde_json::from_slice(&told.unwrap()).unwrap();
         let locks: Vec<String> =
