@@ -179,8 +179,9 @@ impl Sorted {
 }
 
 impl Tidying<'_> {
-    /// What would come of it. What is rewritten is taken to be packed as it is now: it is never much larger then, and often
-    /// smaller, as more of it shares a frame.
+    /// What would come of it. What is removed is known to the byte. What is rewritten is taken to have its share of the frame
+    /// it is in: that is exact for whole frames, and too much if many small packs become one, as what shares a frame is packed
+    /// better. Only if what goes compressed far better than what stays in the same frame, it is too little.
     pub fn expected(&self) -> Tidied {
         self.expected
     }

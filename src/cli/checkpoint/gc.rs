@@ -71,10 +71,13 @@ fn to_text(survey: &Survey<'_>, collected: &Collected, dry_run: bool) -> String 
         let rewritten = count(tidied.rewritten, "pack");
         parts.push(format!("{rewritten} {would_be}rewritten, {} {would_be}removed", tidied.removed));
     }
-    let come = if dry_run { "would come back" } else { "come back" };
+    let freed = figures::bytes(collected.freed);
     let end = match (parts.is_empty(), &survey.content) {
         (false, _) => {
-            parts.push(format!("{} {come}", figures::bytes(collected.freed)));
+            parts.push(match dry_run {
+                true => format!("about {freed} would come back"),
+                false => format!("{freed} come back"),
+            });
             parts.join("; ")
         }
         (true, Content::Doubtful(_)) => return String::new(),

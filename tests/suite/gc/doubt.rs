@@ -149,9 +149,9 @@ fn what_an_earlier_run_or_a_state_names_is_needed() {
         .write(format!("{run}/set-aside/site/manifest.json"), "no JSON at all");
     let told = gc_json(&project, &[]);
     assert_eq!((&told["store"]["contents_dropped"], packs(&project)), (&1.into(), 3));
-    for n in 0..3 {
+    for (n, manifest) in manifests.iter().take(3).enumerate() {
         let id = format!("chk_again_{n}");
-        project.write(format!(".decree/checkpoints/{id}/manifest.json"), &manifests[n]);
+        project.write(format!(".decree/checkpoints/{id}/manifest.json"), manifest);
         project.decree(["diff", &id]).ok();
     }
 }
