@@ -19,6 +19,7 @@ pub mod events;
 mod failure_context;
 mod hooks;
 mod own_files;
+mod own_held;
 mod own_places;
 mod own_settings;
 mod policy;

@@ -8,15 +8,16 @@
 use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::fs::{self, File};
-use std::io::{self, Read, Seek};
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::io::{self, Read};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use super::attempt::PUBLISHED;
-use super::own_places::{Aside, Places, set_mode};
+use super::own_held::{Care, Content, Held, stamp};
+use super::own_places::{Aside, Places};
 use super::run_dir::RunDir;
 use crate::error::{IoContext, Result};
-use crate::fs::atomic::{self, AtomicFile};
+use crate::fs::atomic;
 use crate::project::Layout;
 
 /// Up to this size a file is held in memory.
@@ -47,30 +48,6 @@ pub struct OwnFiles {
     paths: HashSet<PathBuf>,
     open: usize,
     bytes: u64,
-}
-
-struct Held {
-    path: PathBuf,
-    mode: u32,
-    stamp: (u64, u64, i64, i64),
-    content: Content,
-    care: Care,
-}
-
-enum Content {
-    Bytes(Vec<u8>),
-    Open(File),
-}
-
-/// What of a file matters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Care {
-    /// That it is there.
-    Presence,
-    /// That, and a change is worth a word.
-    Settings,
-    /// Every byte.
-    Record,
 }
 
 /// The tracker, as far as it is one.
@@ -290,75 +267,6 @@ impl OwnFiles {
     }
 }
 
-impl Held {
-    fn mend(&mut self, mended: &mut Mended, aside: &mut Aside) -> Result<()> {
-        let found = match self.path.symlink_metadata() {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                mended.restored.push(self.path.clone());
-                return self.restore();
-            }
-            result => result.at("read", &self.path)?,
-        };
-        let is_file = match self.care {
-            // Somebody may want a link there, as long as it leads to a file.
-            Care::Settings => fs::metadata(&self.path).is_ok_and(|found| found.is_file()),
-            _ => found.is_file(),
-        };
-        if !is_file {
-            aside.take(&self.path)?;
-            mended.restored.push(self.path.clone());
-            return self.restore();
-        }
-        let closed = self.mode & 0o400 != 0 && found.mode() & 0o400 == 0;
-        if found.is_file() && (closed || (self.care != Care::Settings && found.mode() & 0o7777 != self.mode))
-        {
-            set_mode(&self.path, self.mode)?;
-        }
-        if self.care == Care::Presence || !self.is_edited(&found) {
-            return Ok(());
-        }
-        let is_lost = match &self.content {
-            Content::Bytes(_) => false,
-            Content::Open(file) => file.metadata().is_ok_and(|held| held.ino() == found.ino()),
-        };
-        match self.care {
-            Care::Settings => mended.edited.push(self.path.clone()),
-            _ if is_lost => mended.spoiled.push(self.path.clone()),
-            _ => {
-                // A person may have put another message there.
-                aside.keep_copy(&self.path)?;
-                mended.restored.push(self.path.clone());
-                self.restore()?;
-            }
-        }
-        Ok(())
-    }
-
-    fn is_edited(&self, found: &fs::Metadata) -> bool {
-        match &self.content {
-            Content::Bytes(bytes) => {
-                let length = fs::metadata(&self.path).map_or(0, |found| found.len());
-                length != bytes.len() as u64 || fs::read(&self.path).is_ok_and(|now| now != *bytes)
-            }
-            Content::Open(_) => stamp(found) != self.stamp,
-        }
-    }
-
-    fn restore(&mut self) -> Result<()> {
-        let parent = self.path.parent().expect("own files are in directories");
-        fs::create_dir_all(parent).at("create", parent)?;
-        let mut target = AtomicFile::create(&self.path)?;
-        match &mut self.content {
-            Content::Bytes(bytes) => io::copy(&mut &bytes[..], &mut target),
-            Content::Open(file) => file.rewind().and_then(|()| io::copy(file, &mut target)),
-        }
-        .at("write", &self.path)?;
-        target.commit()?;
-        self.stamp = stamp(&self.path.symlink_metadata().at("read", &self.path)?);
-        set_mode(&self.path, self.mode)
-    }
-}
-
 impl Tracker {
     /// Reads it, unless it is known by its length that it is not what it was.
     fn read(path: &Path, length: Option<u64>) -> Result<Tracker> {
@@ -388,11 +296,6 @@ fn is_out_of_reach(error: &io::Error) -> bool {
         error.kind(),
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory | io::ErrorKind::PermissionDenied
     )
-}
-
-/// Which file it is, how long, and when it was written.
-fn stamp(metadata: &fs::Metadata) -> (u64, u64, i64, i64) {
-    (metadata.ino(), metadata.len(), metadata.mtime(), metadata.mtime_nsec())
 }
 
 #[cfg(test)]
