@@ -4,6 +4,9 @@ use std::time::Duration;
 
 /// `1 file`, `1,234 files`.
 pub fn count(number: usize, noun: &str) -> String {
+    if let (Some(stem), true) = (noun.strip_suffix("ry"), number != 1) {
+        return format!("{} {stem}ries", grouped(number as u64));
+    }
     let plural = match (number, noun.ends_with('s')) {
         (1, _) => "",
         (_, false) => "s",

@@ -6,11 +6,15 @@
 //!
 //! Scalars keep the text as it stands in the file: `1.10` is a number to YAML, but a version to whoever wrote it.
 
+mod emit;
+
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 
 use crate::error::Error;
+
+pub use emit::emit;
 
 /// What is wrong with a text, and in which of its lines.
 #[derive(Clone, Debug, PartialEq, Eq)]

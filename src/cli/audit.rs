@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::{Context, ContractFormat};
-use crate::error::{Error, Result};
+use crate::error::{Error, Kind, Result};
 use crate::history::audit::{AuditRecord, Trail};
 use crate::ui;
 
@@ -57,7 +57,11 @@ pub fn audit(context: &Context, args: &AuditArgs) -> Result<()> {
 fn verify(context: &Context, trail: &Trail, head: Option<&str>, format: ContractFormat) -> Result<()> {
     if let Some(wanted) = head {
         let wanted = wanted.strip_prefix("sha256:").unwrap_or(wanted);
-        if !trail.hashes.iter().any(|hash| hash == wanted) {
+        if wanted.len() < 8 || !wanted.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')) {
+            return Err(Error::new(Kind::Usage, format!("'{}' is no hash of a line", wanted.escape_debug()))
+                .detail("at least 8 digits of it are needed, in lower case"));
+        }
+        if !trail.hashes.iter().any(|hash| hash.starts_with(wanted)) {
             return Err(Error::integrity(format!("no line of the audit trail has the hash {wanted}"))
                 .detail("it was cut off at the end, or begun anew"));
         }

@@ -4,6 +4,8 @@ use std::ffi::OsString;
 use std::process::Command;
 
 use super::Context;
+use super::checkpoint::{Lifetime, lifetime};
+use super::rollback::lines;
 use super::work::Workshop;
 use crate::error::{Error, Kind, Result};
 use crate::figures::count;
@@ -12,12 +14,17 @@ use crate::interrupt;
 use crate::pipeline::{Mended, OwnFiles};
 use crate::plain::{cut, one_line};
 use crate::process::attended::attend;
+use crate::process::redact::Redactor;
+
+/// Tells the command, and what verifies it, the way back.
+const CHECKPOINT: &str = "DECREE_CHECKPOINT";
 
 /// Save the tree, run a command, and put the tree back if it fails
 ///
 /// The command has the terminal, input and output of decree, and its exit code is decree's. With --verify, a second command has to
 /// be content as well. If either fails, or decree is asked to stop, everything that changed is put back to the checkpoint and
 /// verified; what the command had done stays saved as a checkpoint of its own. Exit code 4: the tree could not be put back.
+/// Both commands find the checkpoint's id in DECREE_CHECKPOINT.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  decree guard -- npm update\n  decree guard --verify 'cargo test' -- cargo fix --allow-dirty\n  decree guard --scope migrations --reason 'schema 12' -- ./migrate.sh"
@@ -35,7 +42,11 @@ pub struct GuardArgs {
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
 
-    /// What to run
+    /// After what time the checkpoint may be collected (24h, 7d, 2w, never)
+    #[arg(long, value_name = "DURATION", default_value = "never", value_parser = lifetime)]
+    expiry: Lifetime,
+
+    /// What to run: a program and its arguments, which no shell looks at
     #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
@@ -43,16 +54,16 @@ pub struct GuardArgs {
 pub fn guard(context: &Context, args: &GuardArgs) -> Result<u8> {
     let shop = Workshop::open(context, "guard")?;
     let aim = Aim::typed(Means::FileBackup, &args.scope, &shop.project, &context.directory)?;
-    let words: Vec<_> = args.command.iter().map(|word| word.to_string_lossy()).collect();
-    let what = cut(&one_line(&words.join(" ")), 200).to_owned();
+    let words = shell_words::join(args.command.iter().map(|word| word.to_string_lossy()));
+    let what = cut(&one_line(&Redactor::of_this_process().redact(&words)), 200).to_owned();
     let about = About {
         reason: Some(args.reason.clone().unwrap_or_else(|| format!("before `{what}`"))),
         aim: aim.clone(),
-        lifetime: None,
+        lifetime: args.expiry.0,
     };
     let progress = context.ui.progress();
     let created = history::create(shop.site(&progress), about)?;
-    for warning in created.warnings() {
+    for warning in created.warnings(&shop.project.layout, &aim) {
         context.ui.warn(&warning);
     }
     let Created { record, saved, contents } = created;
@@ -61,7 +72,7 @@ pub fn guard(context: &Context, args: &GuardArgs) -> Result<u8> {
     shop.workspace.store().hold()?;
     let mut own = OwnFiles::around(layout, saved.dir())?;
     let under_way = Guarding { checkpoint: record.id.clone(), command: what.clone() }.begin(layout)?;
-    let code = run(context, args, &what)?;
+    let (code, blame) = run(context, args, &what, &record.id)?;
     // Whoever asked to stop wants the tree back as well, and that has to be finished.
     let asked = interrupt::asked();
     let _shield = interrupt::shield();
@@ -77,17 +88,20 @@ pub fn guard(context: &Context, args: &GuardArgs) -> Result<u8> {
     drop(contents);
     if !failed {
         drop(under_way);
-        context.ui.note(&format!("kept; `decree rollback {}` is the way back", record.id));
+        let back = context.command_line(&format!("rollback {}", record.id));
+        context.ui.note(&format!("kept; `{back}` is the way back"));
         return Ok(0);
     }
     let why = match asked {
         Some(_) => format!("`{what}` was interrupted"),
-        None => format!("`{what}` failed with {code}"),
+        None => blame,
     };
-    let wish = Wish { aim: Some(aim), ..Wish::because(Some(why.clone())) };
+    // Its own scope is the one that was asked for.
+    let wish = Wish::because(Some(why.clone()));
     let done = history::rollback(shop.site(&progress), &Found::Checkpoint(saved), &wish)
         .map_err(|error| error.detail(format!("{why}; what was there before it is in {}", record.id)))?;
     drop(under_way);
+    lines(&done).for_each(|line| context.ui.note(&line));
     let (undone, held) = (done.undone.len(), count(done.held, "path"));
     context.ui.note(&format!(
         "{why}; {} put back, {held} verified against {}",
@@ -95,7 +109,8 @@ pub fn guard(context: &Context, args: &GuardArgs) -> Result<u8> {
         record.id
     ));
     if let Some(present) = done.saved {
-        context.ui.note(&format!("what it had done is saved: `decree rollback {present}` brings it back"));
+        let back = context.command_line(&format!("rollback {present}"));
+        context.ui.note(&format!("what it had done is saved: `{back}` brings it back"));
     }
     match asked {
         Some(signal) => {
@@ -117,26 +132,30 @@ fn tell_mended(context: &Context, mended: &Mended) {
     }
 }
 
-/// The command, then what verifies it. Returns the first exit code that is not 0.
-fn run(context: &Context, args: &GuardArgs, what: &str) -> Result<u8> {
+/// The command, then what verifies it. Returns the first exit code that is not 0, and what it says.
+fn run(context: &Context, args: &GuardArgs, what: &str, checkpoint: &str) -> Result<(u8, String)> {
     let mut command = Command::new(&args.command[0]);
-    command.args(&args.command[1..]).current_dir(&context.directory);
+    command.args(&args.command[1..]).current_dir(&context.directory).env(CHECKPOINT, checkpoint);
     let code = match attend(&mut command) {
         Ok(code) => code,
         // As a shell has it.
         Err(error) => {
-            context.ui.error(&Error::failed(format!("cannot run `{what}`")).caused_by(error));
+            let error = Error::failed(format!("cannot run `{what}`")).caused_by(error);
+            let is_line = args.command.len() == 1 && args.command[0].to_string_lossy().contains(' ');
+            context.ui.error(&match is_line {
+                true => error.hint(format!("a line for a shell: `decree guard -- sh -c {what}`")),
+                false => error,
+            });
             127
         }
     };
+    let blame = format!("`{what}` failed with {code}");
     let Some(verify) = args.verify.as_ref().filter(|_| code == 0 && interrupt::asked().is_none()) else {
-        return Ok(code);
+        return Ok((code, blame));
     };
     let mut command = Command::new("bash");
-    command.args(["-c", verify]).current_dir(&context.directory);
+    command.args(["-c", verify]).current_dir(&context.directory).env(CHECKPOINT, checkpoint);
     let code = attend(&mut command).map_err(|error| Error::failed("cannot run bash").caused_by(error))?;
-    if code != 0 {
-        context.ui.note(&format!("`{}` was not content: {code}", one_line(verify)));
-    }
-    Ok(code)
+    let verify = one_line(&Redactor::of_this_process().redact(verify));
+    Ok((code, format!("`{what}` succeeded, but `{}` failed with {code}", cut(&verify, 200))))
 }

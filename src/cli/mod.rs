@@ -33,7 +33,6 @@ use crate::error::{Error, Result};
 use crate::history::audit::Deed;
 use crate::history::{self, Guarding, Site};
 use crate::pipeline::Unfinished;
-use crate::plain::one_line;
 use crate::project::{Lock, Project};
 use crate::ui::{Color, Ui};
 
@@ -42,19 +41,26 @@ use crate::ui::{Color, Ui};
 #[command(name = "decree", version, max_term_width = 100, disable_help_subcommand = true)]
 pub struct Cli {
     /// Work in this directory instead of the current one
-    #[arg(short = 'C', value_name = "DIR", global = true)]
+    #[arg(short = 'C', value_name = "DIR", global = true, help_heading = "Everywhere")]
     directory: Option<PathBuf>,
 
     /// When to use colours
-    #[arg(long, value_enum, value_name = "WHEN", default_value_t, global = true)]
+    #[arg(
+        long,
+        value_enum,
+        value_name = "WHEN",
+        default_value_t,
+        global = true,
+        help_heading = "Everywhere"
+    )]
     color: Color,
 
     /// Say nothing but data, warnings and errors
-    #[arg(short, long, global = true, conflicts_with = "verbose")]
+    #[arg(short, long, global = true, help_heading = "Everywhere", conflicts_with = "verbose")]
     quiet: bool,
 
     /// Show everything a routine says, on a terminal too
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = "Everywhere")]
     verbose: bool,
 
     #[command(subcommand)]
@@ -101,6 +107,16 @@ struct Context {
 }
 
 impl Context {
+    /// A command line of decree that does the same from where the caller stands.
+    fn command_line(&self, words: &str) -> String {
+        match self.directory.to_str() {
+            Some(directory) if directory != "." => {
+                format!("decree -C {} {words}", shell_words::quote(directory))
+            }
+            _ => format!("decree {words}"),
+        }
+    }
+
     fn project(&self) -> Result<Project> {
         Project::find(&self.directory)
     }
@@ -118,11 +134,8 @@ impl Context {
         if let Some(id) = history::finish_cut_off(&project.layout)? {
             self.ui.warn(&format!("`rollback {id}` had been cut off; it was finished"));
         }
-        if let Some(Guarding { checkpoint, command }) = Guarding::take_cut_off(&project.layout)? {
-            let command = one_line(&command);
-            self.ui.warn(&format!(
-                "decree was killed while it guarded `{command}`; `decree rollback {checkpoint}` puts back what was there before"
-            ));
+        if let Some(guarding) = Guarding::take_cut_off(&project.layout)? {
+            self.ui.warn(&guarding.told());
         }
         Ok(lock)
     }
@@ -133,6 +146,11 @@ impl Context {
             self.ui.warn(
                 "a revert or apply was cut off; the next command that changes things finishes or undoes it",
             );
+        }
+        if let Ok(Some(guarding)) = Guarding::find(&project.layout)
+            && Lock::is_free(&project.layout.lock())
+        {
+            self.ui.warn(&guarding.told());
         }
         if let Ok(Some(run)) = Unfinished::find(&project.layout)
             && Lock::is_free(&project.layout.lock())
@@ -227,7 +245,7 @@ impl ContractFormat {
     /// A value as a document; text is JSON here, as it has no other form for values.
     fn render(self, value: &serde_json::Value) -> String {
         match self {
-            ContractFormat::Yaml => serde_yaml::to_string(value).expect("a value is plain data"),
+            ContractFormat::Yaml => crate::yaml::emit(value),
             ContractFormat::Text | ContractFormat::Json => format!("{value:#}\n"),
         }
     }

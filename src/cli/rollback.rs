@@ -1,10 +1,13 @@
 //! `decree rollback`
 
+use std::path::Path;
+
 use serde_json::{Value, json};
 
 use super::work::Workshop;
 use super::{Context, ContractFormat};
-use crate::error::Result;
+use crate::error::Kind::Usage;
+use crate::error::{Error, Result};
 use crate::figures::count;
 use crate::history::rollback::Operation;
 use crate::history::{self, Aim, CheckpointRecord, Found, Kind, RolledBack, Wish};
@@ -55,6 +58,10 @@ pub fn rollback(context: &Context, args: &RollbackArgs) -> Result<()> {
         Found::Checkpoint(saved) => CheckpointRecord::read(saved.dir())?.kind,
         Found::Run(_) => Kind::default(),
     };
+    if args.export && kind != Kind::StateSnapshot {
+        return Err(Error::new(Usage, format!("{} is a {}", found.saved().id(), kind.word()))
+            .detail("only a state_snapshot has values of the environment to export"));
+    }
     let aim = match args.scope.is_empty() {
         true => None,
         false => Some(Aim::typed(kind, &args.scope, &shop.project, &context.directory)?),
@@ -69,21 +76,31 @@ pub fn rollback(context: &Context, args: &RollbackArgs) -> Result<()> {
     let done = history::rollback(shop.site(&context.ui.progress()), &found, &wish)?;
     match args.format {
         ContractFormat::Text => {
-            tell(context, found.saved().id(), &done, args.dry_run);
+            tell(context, found.saved().id(), &done, args.dry_run)?;
             match args.export && !args.dry_run {
                 true => context.ui.print(&done.exports),
                 false => Ok(()),
             }
         }
-        format => context.ui.print(&format.render(&contract(&found, &done, args.dry_run))),
+        format => {
+            let answer = contract(context, layout.root(), &found, &done, args.dry_run);
+            context.ui.print(&format.render(&answer))
+        }
     }
 }
 
+/// What is undone, a line for each.
+pub fn lines(done: &RolledBack) -> impl Iterator<Item = String> {
+    done.undone.iter().map(|undone| format!("  {:<8}  {}", undone.operation.remedy(), undone.what))
+}
+
 /// What was undone, in words.
-fn tell(context: &Context, id: &str, done: &RolledBack, dry_run: bool) {
+fn tell(context: &Context, id: &str, done: &RolledBack, dry_run: bool) -> Result<()> {
     let ui = &context.ui;
-    for undone in &done.undone {
-        ui.note(&format!("  {:<7} {}", undone.operation.word(), undone.what));
+    match dry_run {
+        // This is what was asked for.
+        true => ui.print(&lines(done).map(|line| line + "\n").collect::<String>())?,
+        false => lines(done).for_each(|line| ui.note(&line)),
     }
     for warning in &done.warnings {
         ui.warn(warning);
@@ -95,12 +112,13 @@ fn tell(context: &Context, id: &str, done: &RolledBack, dry_run: bool) {
     };
     let (undone, held) = (count(done.undone.len(), noun), count(done.held, noun));
     if done.undone.is_empty() && done.set_aside.is_empty() {
-        ui.note(&format!("{what} is as {id} has it ({held} verified)"));
-        return;
+        let but = if done.warnings.is_empty() { "" } else { ", but for that" };
+        ui.note(&format!("{what} is as {id} has it{but} ({held} verified)"));
+        return Ok(());
     }
     if dry_run {
         ui.note(&format!("{undone} would be put back to {id}; nothing was done"));
-        return;
+        return Ok(());
     }
     for (path, to) in &done.set_aside {
         ui.note(&format!("set aside {path}: it is in {} now", to.display()));
@@ -110,12 +128,14 @@ fn tell(context: &Context, id: &str, done: &RolledBack, dry_run: bool) {
         false => ui.note(&format!("put back {undone}; not compared with {id}, as you wished")),
     }
     if let Some(saved) = &done.saved {
-        ui.note(&format!("what was there is saved: `decree rollback {saved}` brings it back"));
+        let back = context.command_line(&format!("rollback {saved}"));
+        ui.note(&format!("what was there is saved: `{back}` brings it back"));
     }
+    Ok(())
 }
 
 /// The answer for programs. Every value in it is worked out, none is assumed.
-fn contract(found: &Found, done: &RolledBack, dry_run: bool) -> Value {
+fn contract(context: &Context, root: &Path, found: &Found, done: &RolledBack, dry_run: bool) -> Value {
     let id = found.saved().id();
     let hash = |hash: &String| format!("sha256:{hash}");
     let reverted: Vec<Value> = done
@@ -134,22 +154,26 @@ fn contract(found: &Found, done: &RolledBack, dry_run: bool) -> Value {
     let mut next = Vec::new();
     if let Some(present) = &done.saved {
         evidence.push("file:.decree/audit.jsonl".to_owned());
-        next.push(format!("decree rollback {present}"));
+        evidence.push(format!("tool:bash:{}", context.command_line("audit verify")));
+        next.push(context.command_line(&format!("rollback {present}")));
         if done.kind.holds_tree() {
-            next.push(format!("decree diff {present}"));
+            next.push(context.command_line(&format!("diff {present}")));
         }
     }
+    evidence.push(format!("tool:bash:{}", context.command_line(&format!("rollback {id} --dry-run"))));
     if dry_run {
-        next.push(format!("decree rollback {id}"));
+        next.push(context.command_line(&format!("rollback {id}")));
     }
-    let mut assumptions = Vec::new();
+    let mut assumptions: Vec<String> =
+        done.left_out.iter().map(|name| format!("{name} is as it should be: it was left out")).collect();
     if dry_run {
-        assumptions.push("nothing was done yet");
+        assumptions.push("nothing was done yet".to_owned());
     } else if done.after.is_none() {
-        assumptions.push("that everything is as it was, was not compared once more");
+        assumptions.push("everything is as it was: that was not compared once more".to_owned());
     }
     json!({
         "rolled_back": !dry_run && (done.is_proven() || done.after.is_none()),
+        "project": root.to_string_lossy(),
         "restored_to": {
             "checkpoint_id": id,
             "checkpoint_type": done.kind.word(),
@@ -171,11 +195,11 @@ fn contract(found: &Found, done: &RolledBack, dry_run: bool) -> Value {
     })
 }
 
-/// Full only if everything was seen to be as it was, and nothing was left to others.
+/// Full only if everything was seen to be as it was, and nothing was left out or left to others.
 fn confidence(done: &RolledBack) -> f64 {
-    match (done.is_proven(), done.after.is_none(), done.warnings.is_empty()) {
-        (true, _, true) => 1.0,
-        (true, _, false) | (false, true, _) => 0.9,
-        (false, false, _) => 0.0,
+    if !done.is_proven() && done.after.is_some() {
+        return 0.0;
     }
+    let seen = history::confidence(done.held, done.left_out.len(), done.is_proven());
+    if done.warnings.is_empty() { seen } else { seen.min(0.9) }
 }

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::checkpoint::hash::ContentHash;
 use crate::error::{Error, IoContext, Result};
 use crate::fs::atomic;
+use crate::process::redact::Redactor;
 
 /// The version of the format.
 const VERSION: u32 = 1;
@@ -104,7 +105,9 @@ pub struct Trail {
 }
 
 /// Adds a line. Who calls this holds the project's lock.
-pub fn record(path: &Path, deed: Deed) -> Result<()> {
+pub fn record(path: &Path, mut deed: Deed) -> Result<()> {
+    // What is in here stays for ever.
+    deed.reason = deed.reason.map(|reason| Redactor::of_this_process().redact(&reason).into_owned());
     let said = read(path)?;
     let unfinished = !said.is_empty() && !said.ends_with(b"\n");
     let last = lines(&said).last().unwrap_or_default();

@@ -10,9 +10,10 @@ use super::kind::{Aim, database, stash, state, tree};
 use super::record::{CheckpointRecord, VERSION, in_text};
 use crate::checkpoint::manifest::Manifest;
 use crate::checkpoint::saved::Saved;
-use crate::error::{Error, IoContext, Result};
+use crate::error::{Error, IoContext, Kind, Result};
 use crate::fs::atomic::{self, TEMPORARY};
 use crate::fs::random_hex;
+use crate::process::redact::Redactor;
 
 /// What whoever makes a checkpoint says of it.
 #[derive(Clone, Debug, Default)]
@@ -87,14 +88,14 @@ fn blank(about: &About) -> Result<CheckpointRecord> {
     let now = jiff::Timestamp::now();
     let expiry = about.lifetime.map(|lifetime| {
         let expiry = now.checked_add(lifetime);
-        expiry.map_err(|error| Error::failed("that expiry is too far away").caused_by(error))
+        expiry.map_err(|error| Error::new(Kind::Usage, "that expiry is too far away").caused_by(error))
     });
     Ok(CheckpointRecord {
         version: VERSION,
         id: format!("chk_{}_{}", now.strftime("%Y%m%d_%H%M%S"), &random_hex()[..6]),
         kind: about.aim.kind(),
         created_at: in_text(now),
-        reason: about.reason.clone(),
+        reason: about.reason.as_deref().map(|reason| Redactor::of_this_process().redact(reason).into_owned()),
         files: 0,
         bytes: 0,
         tree: String::new(),

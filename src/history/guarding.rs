@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{IoContext, Result};
 use crate::fs::json;
+use crate::plain::one_line;
 use crate::project::Layout;
 
 /// What is being guarded.
@@ -31,15 +32,29 @@ impl Guarding {
         Ok(UnderWay(path))
     }
 
-    /// What was cut off, if anything was. It is told once.
-    pub fn take_cut_off(layout: &Layout) -> Result<Option<Guarding>> {
+    /// What is under way, or was cut off.
+    pub fn find(layout: &Layout) -> Result<Option<Guarding>> {
         let path = layout.guarding();
-        let text = match fs::read(&path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            text => text.at("read", &path)?,
-        };
-        fs::remove_file(&path).at("remove", &path)?;
-        Ok(serde_json::from_slice(&text).ok())
+        match fs::read(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            text => Ok(serde_json::from_slice(&text.at("read", &path)?).ok()),
+        }
+    }
+
+    /// What was cut off, if anything was. Whoever holds the lock tells it, once.
+    pub fn take_cut_off(layout: &Layout) -> Result<Option<Guarding>> {
+        let found = Guarding::find(layout)?;
+        drop(UnderWay(layout.guarding()));
+        Ok(found)
+    }
+
+    /// That it was cut off, and the way back.
+    pub fn told(&self) -> String {
+        format!(
+            "decree was killed while it guarded `{}`; `decree rollback {}` puts back what was there before",
+            one_line(&self.command),
+            self.checkpoint
+        )
     }
 }
 

@@ -12,6 +12,7 @@ use crate::checkpoint::coverage::Coverage;
 use crate::checkpoint::manifest::Manifest;
 use crate::checkpoint::saved::path_texts;
 use crate::figures::{self, count};
+use crate::project::Layout;
 
 /// What a checkpoint holds within its scope.
 pub struct Holding {
@@ -35,11 +36,13 @@ pub struct Holding {
 
 impl Created {
     /// What of this is within the aim.
-    pub fn holding(&self, aim: &Aim) -> Holding {
+    pub fn holding(&self, layout: &Layout, aim: &Aim) -> Holding {
         match (&self.contents, aim) {
             (Contents::Databases, _) => of_databases(&self.record),
-            (Contents::Tree(manifest), Aim::Tree(scope) | Aim::Stash(scope)) => of_tree(manifest, scope),
-            (Contents::Tree(manifest), _) => of_tree(manifest, &Scope::default()),
+            (Contents::Tree(manifest), Aim::Tree(scope) | Aim::Stash(scope)) => {
+                of_tree(layout, manifest, scope)
+            }
+            (Contents::Tree(manifest), _) => of_tree(layout, manifest, &Scope::default()),
             (Contents::State(state), _) => Holding {
                 files: state.files.keys().cloned().collect(),
                 state_keys: aim.words(),
@@ -59,7 +62,24 @@ impl Created {
     }
 
     /// What people have to know before something happens to what is not protected.
-    pub fn warnings(&self) -> Vec<String> {
+    pub fn warnings(&self, layout: &Layout, aim: &Aim) -> Vec<String> {
+        let mut warnings = self.left_out();
+        if let (Contents::Tree(manifest), Aim::Tree(scope) | Aim::Stash(scope)) = (&self.contents, aim) {
+            warnings.extend(bare(layout, manifest, scope).into_iter().map(|Bare { pattern, is_there }| {
+                match is_there {
+                    true => {
+                        format!("nothing at '{pattern}' is in the checkpoint: it is ignored, or left out")
+                    }
+                    false => {
+                        format!("nothing is at '{pattern}' now: a rollback only removes what appears there")
+                    }
+                }
+            }));
+        }
+        warnings
+    }
+
+    fn left_out(&self) -> Vec<String> {
         match &self.contents {
             Contents::Databases => unchecked(&self.record)
                 .map(|what| format!("{what} could not be checked: it relies on functions of its application"))
@@ -105,7 +125,28 @@ fn of_databases(record: &CheckpointRecord) -> Holding {
     }
 }
 
-fn of_tree(manifest: &Manifest, scope: &Scope) -> Holding {
+/// A part of a scope of which the checkpoint holds nothing.
+struct Bare {
+    /// As it was typed, but for where it begins.
+    pattern: String,
+    /// Whether there is something all the same.
+    is_there: bool,
+}
+
+fn bare(layout: &Layout, manifest: &Manifest, scope: &Scope) -> Vec<Bare> {
+    let mut list = Vec::new();
+    for pattern in scope.patterns() {
+        let alone = Scope::stored(vec![pattern.clone()]);
+        if !manifest.tree.iter().any(|entry| alone.covers(&entry.path())) {
+            let pattern = pattern.trim_start_matches('/').to_owned();
+            let is_there = layout.root().join(&pattern).symlink_metadata().is_ok();
+            list.push(Bare { pattern, is_there });
+        }
+    }
+    list
+}
+
+fn of_tree(layout: &Layout, manifest: &Manifest, scope: &Scope) -> Holding {
     let within: Vec<_> = manifest
         .tree
         .iter()
@@ -115,8 +156,16 @@ fn of_tree(manifest: &Manifest, scope: &Scope) -> Holding {
         .collect();
     let bytes: u64 = within.iter().map(|(_, size)| size).sum();
     let (hash, held) = hash_then(manifest, scope);
-    let left_out = left_out(&manifest.coverage, scope);
+    let mut left_out = left_out(&manifest.coverage, scope);
     let mut assumptions = Vec::new();
+    for Bare { pattern, is_there } in bare(layout, manifest, scope) {
+        match is_there {
+            // Already named, if it is a secret.
+            true if left_out.contains(&pattern) => {}
+            true => left_out.push(pattern),
+            false => assumptions.push(format!("nothing is at {pattern} yet")),
+        }
+    }
     let ignored = path_texts(&manifest.coverage.ignored_dirs);
     if !ignored.is_empty() || manifest.coverage.ignored_files > 0 {
         let files = figures::grouped(manifest.coverage.ignored_files);
@@ -137,12 +186,37 @@ fn of_tree(manifest: &Manifest, scope: &Scope) -> Holding {
 }
 
 /// What the scope has and the checkpoint does not.
-fn left_out(coverage: &Coverage, scope: &Scope) -> Vec<String> {
+pub(super) fn left_out(coverage: &Coverage, scope: &Scope) -> Vec<String> {
     let lists = [&coverage.sensitive, &coverage.special];
     let within = lists.into_iter().flatten().filter(|path| scope.covers(&path.0));
     within.map(|path| path.0.to_string()).collect()
 }
 
+/// How much of what was meant can be brought back, in hundredths: less than one as soon as anything cannot, or nobody looked.
+pub fn confidence(held: usize, missing: usize, verified: bool) -> f64 {
+    let share = match held + missing {
+        0 => 1.0,
+        all => held as f64 / all as f64,
+    };
+    let most = if missing > 0 { 0.95 } else { 1.0 };
+    let most = if verified { most } else { most * 0.9 };
+    (share * most * 100.0).floor() / 100.0
+}
+
 fn not_needed(left_out: &[String]) -> Vec<String> {
     left_out.iter().map(|name| format!("{name} is not needed back: it is left out")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn confidence_drops_as_soon_as_something_is_missing() {
+        assert_eq!(confidence(100, 0, true), 1.0);
+        assert_eq!(confidence(0, 0, true), 1.0);
+        assert!(confidence(1_000_000, 1, true) < 0.96);
+        assert!(confidence(10, 10, true) < 0.5);
+        assert!(confidence(100, 0, false) < 1.0);
+    }
 }

@@ -23,7 +23,7 @@ mod verify;
 
 pub use create::{About, Contents, Created, create};
 pub use guarding::Guarding;
-pub use holding::Holding;
+pub use holding::{Holding, confidence};
 pub use kind::state::finish_cut_off;
 pub use kind::{Aim, Kind};
 pub use lookup::{Found, find, find_tree, run_ids, runs_of_chain};

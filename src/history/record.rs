@@ -16,6 +16,8 @@ use crate::git::stash::Stash;
 
 /// The version of `checkpoint.json`.
 pub(super) const VERSION: u32 = 1;
+/// Its name.
+const FILE: &str = "checkpoint.json";
 
 /// `checkpoint.json`. A checkpoint's directory gets its name when everything in it is written.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -60,7 +62,7 @@ pub struct CheckpointRecord {
 impl CheckpointRecord {
     /// Reads a checkpoint's record.
     pub fn read(dir: &Path) -> Result<CheckpointRecord> {
-        let path = dir.join("checkpoint.json");
+        let path = dir.join(FILE);
         let text = match fs::read(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 return Err(Error::integrity(format!("{} is missing", path.display()))
@@ -85,7 +87,7 @@ impl CheckpointRecord {
     pub(super) fn write(&mut self, dir: &Path) -> Result<()> {
         self.check = Some(self.work_out_check());
         let text = serde_json::to_vec_pretty(&self).expect("a record is plain data");
-        atomic::write(&dir.join("checkpoint.json"), &text)
+        atomic::write(&dir.join(FILE), &text)
     }
 
     fn work_out_check(&self) -> String {
@@ -136,6 +138,10 @@ pub fn list(checkpoints: &Path) -> Result<(Vec<CheckpointRecord>, Vec<Error>)> {
             Err(error) => damaged.push(error),
         }
     }
-    records.sort_by(|a, b| (&a.created_at, &a.id).cmp(&(&b.created_at, &b.id)));
+    // Those of one second by when they were written.
+    let written = |record: &CheckpointRecord| {
+        fs::metadata(checkpoints.join(&record.id).join(FILE)).and_then(|found| found.modified()).ok()
+    };
+    records.sort_by_cached_key(|record| (record.created_at.clone(), written(record), record.id.clone()));
     Ok((records, damaged))
 }

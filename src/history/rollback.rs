@@ -60,6 +60,15 @@ impl Operation {
         }
     }
 
+    /// What is done about it.
+    pub fn remedy(self) -> &'static str {
+        match self {
+            Operation::Create => "remove",
+            Operation::Modify => "put back",
+            Operation::Delete => "restore",
+        }
+    }
+
     /// From what was there and what is there.
     pub(super) fn between<T>(before: Option<T>, after: Option<T>) -> Operation {
         match (before, after) {
@@ -104,6 +113,8 @@ pub struct RolledBack {
     pub held: usize,
     /// What decree could not put back, and who can.
     pub warnings: Vec<String>,
+    /// What is within the scope, and was never held.
+    pub left_out: Vec<String>,
     /// Lines that give a shell the values that its environment had.
     pub exports: String,
     /// Files that prove it.
@@ -124,6 +135,7 @@ impl RolledBack {
             wanted,
             held,
             warnings: Vec::new(),
+            left_out: Vec::new(),
             exports: String::new(),
             evidence: Vec::new(),
         }

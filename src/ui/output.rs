@@ -2,12 +2,15 @@
 
 use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::Duration;
 
 use console::Style;
 
 use super::progress::Bar;
 use crate::error::{Error, Result};
 use crate::github::in_actions;
+use crate::interrupt;
 use crate::plain::no_command;
 
 /// When to use colours.
@@ -103,12 +106,14 @@ impl Ui {
         if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
             return Ok(true);
         }
-        let _ = write!(io::stderr().lock(), "{question} [Y/n] ");
-        let mut answer = String::new();
-        io::stdin()
-            .read_line(&mut answer)
-            .map_err(|error| Error::failed("cannot read the answer").caused_by(error))?;
+        let answer = ask(&format!("{question} [Y/n] "))?;
         Ok(matches!(answer.trim().to_lowercase().as_str(), "" | "y" | "yes") && !answer.is_empty())
+    }
+
+    /// The same for what cannot be undone: only a clear yes is one, and whoever asks makes sure that there is a terminal.
+    pub fn confirm_loss(&self, question: &str) -> Result<bool> {
+        let answer = ask(&format!("{question} [y/N] "))?;
+        Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
     }
 
     /// A bar for work that takes long, on a terminal.
@@ -137,5 +142,27 @@ impl Ui {
             false => Cow::Borrowed(text),
         };
         let _ = writeln!(io::stderr().lock(), "{text}");
+    }
+}
+/// A line from the terminal; Ctrl-C is an answer, too.
+fn ask(question: &str) -> Result<String> {
+    let _ = write!(io::stderr().lock(), "{question}");
+    let (heard, answer) = mpsc::channel();
+    // A read goes on after a signal. Whoever is interrupted does not wait for this thread.
+    std::thread::spawn(move || {
+        let mut line = String::new();
+        let _ = heard.send(io::stdin().read_line(&mut line).map(|_| line));
+    });
+    loop {
+        interrupt::check().inspect_err(|_| {
+            let _ = writeln!(io::stderr().lock());
+        })?;
+        match answer.recv_timeout(Duration::from_millis(50)) {
+            Ok(line) => {
+                return line.map_err(|error| Error::failed("cannot read the answer").caused_by(error));
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return Err(Error::failed("cannot read the answer")),
+        }
     }
 }

@@ -36,8 +36,10 @@ fn what_each_type_answers_is_what_the_contract_says() {
             assert_ne!(back["verification"]["pre_state_hash"], answer["pre_mutation_state"]["hash"]);
             assert_eq!((&back["rolled_back"], &back["confidence"]), (&true.into(), &1.0.into()));
             for anchor in back["evidence_anchors"].as_array().unwrap() {
-                let file = anchor.as_str().unwrap().strip_prefix("file:").unwrap();
-                assert!(scene.shop.exists(file), "{file}");
+                match anchor.as_str().unwrap().split_once(':').unwrap() {
+                    ("file", file) => assert!(scene.shop.exists(file), "{file}"),
+                    (_, command) => drop(scene.bash(command.strip_prefix("bash:").unwrap()).ok()),
+                }
             }
         }
     }

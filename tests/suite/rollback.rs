@@ -4,6 +4,7 @@ mod audit;
 pub mod contract;
 mod guard;
 mod refusing;
+mod truth;
 
 use crate::harness::{Project, assert_same};
 use crate::pipeline::workshop::Workshop;
@@ -44,9 +45,9 @@ fn everything_is_as_it_was() {
     let said = project.decree(["rollback", &id]).ok();
     assert_same(&project.picture(), &before);
     said.mentions(&[
-        "modify  src/main.rs",
-        "delete  src/gone.rs",
-        "create  src/new/orphan.rs",
+        "put back  src/main.rs",
+        "restore   src/gone.rs",
+        "remove    src/new/orphan.rs",
         "verified against",
     ]);
 }
@@ -102,7 +103,8 @@ fn a_dry_run_does_nothing() {
     let id = project.checkpoint();
     wreck(&project);
     let wrecked = project.picture();
-    project.decree(["rollback", &id, "--dry-run"]).ok().mentions(&["would be put back", "src/gone.rs"]);
+    let dry = project.decree(["rollback", &id, "--dry-run"]).ok().mentions(&["would be put back"]);
+    assert!(dry.text().contains("restore   src/gone.rs"), "{}", dry.text());
     assert_same(&project.picture(), &wrecked);
     assert_eq!(project.names(".decree/checkpoints"), [id]);
     assert!(!project.exists(".decree/audit.jsonl"));

@@ -1,7 +1,7 @@
 //! What people see on a terminal, through a real pseudo-terminal; and what a log sees without one.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::process::Stdio;
 use std::thread;
@@ -111,4 +111,48 @@ fn a_workflows_log_is_lines_even_if_the_runner_hands_out_a_terminal() {
     assert_eq!(code, 0, "{drawn}");
     assert!(drawn.contains("::group::") && drawn.contains("\nlast words\r\n"), "{drawn}");
     assert!(!drawn.contains("\x1b[2K") && !drawn.contains('⠋'), "{drawn:?}");
+}
+
+/// CPC-09.
+#[test]
+fn nothing_is_deleted_without_a_clear_yes() {
+    let project = project();
+    let id = project.checkpoint();
+    let answered = |answer: &str, signal: bool| {
+        let OpenptyResult { master, slave } = openpty(None, None).unwrap();
+        let end = |fd: &OwnedFd| Stdio::from(fd.try_clone().unwrap());
+        let mut command = project.command();
+        command.args(["checkpoint", "delete", &id]);
+        command.stdin(end(&slave)).stdout(end(&slave)).stderr(end(&slave));
+        let mut child = command.spawn().unwrap();
+        let mut terminal = File::from(master);
+        let mut drawn = Vec::new();
+        while !String::from_utf8_lossy(&drawn).contains("[y/N]") {
+            let mut byte = [0];
+            terminal.read_exact(&mut byte).unwrap();
+            drawn.push(byte[0]);
+        }
+        if signal {
+            rustix::process::kill_process(
+                rustix::process::Pid::from_child(&child),
+                rustix::process::Signal::INT,
+            )
+            .unwrap();
+        }
+        let code = match signal {
+            true => child.wait().unwrap().code(),
+            false => {
+                terminal.write_all(answer.as_bytes()).unwrap();
+                child.wait().unwrap().code()
+            }
+        };
+        drop(slave);
+        code
+    };
+    assert_eq!(answered("\n", false), Some(0));
+    assert_eq!(answered("n\n", false), Some(0));
+    assert_eq!(answered("", true), Some(130));
+    assert!(project.exists(format!(".decree/checkpoints/{id}")));
+    assert_eq!(answered("y\n", false), Some(0));
+    assert!(!project.exists(format!(".decree/checkpoints/{id}")));
 }

@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 
 use super::super::{Context, ContractFormat};
 use crate::error::Result;
-use crate::figures::{self, count};
+use crate::figures::count;
 use crate::history::{self, About, Aim, CheckpointRecord, Found, Holding, Kind};
-use crate::project::parse_duration;
+use crate::project::{Layout, parse_duration};
 
 /// Save the whole tree as it is now, decree's own state, or databases
 ///
@@ -23,7 +23,8 @@ pub struct CreateArgs {
     #[arg(long = "type", value_name = "TYPE", value_enum, default_value_t)]
     kind: Kind,
 
-    /// What it is for (may be given more than once). Of the tree: this path and what is below it, or what matches this pattern.
+    /// What it is for (may be given more than once). Of the tree: this path and what is below it, or what matches this pattern, from
+    /// the current directory on; a pattern without a slash matches at any depth.
     /// Of decree's own state: inbox, done, dead, tracker, config, env:NAME. Of databases: an SQLite file, or a name below
     /// `databases:` in the config
     #[arg(long, value_name = "SCOPE")]
@@ -33,7 +34,7 @@ pub struct CreateArgs {
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
 
-    /// From when on it may be collected, and is not rolled back to any more (24h, 7d, never)
+    /// After what time it may be collected, and is not rolled back to any more (24h, 7d, 2w, never)
     #[arg(long, value_name = "DURATION", default_value = "never", value_parser = lifetime)]
     expiry: Lifetime,
 
@@ -48,14 +49,23 @@ pub struct CreateArgs {
 
 /// How long a checkpoint is good for; for ever, if it says nothing.
 #[derive(Clone, Copy, Debug)]
-struct Lifetime(Option<Duration>);
+pub struct Lifetime(pub Option<Duration>);
 
-fn lifetime(text: &str) -> std::result::Result<Lifetime, String> {
-    let days = text.strip_suffix('d').and_then(|days| days.parse::<u64>().ok());
-    match (text, days) {
-        ("never", _) => Ok(Lifetime(None)),
-        (_, Some(days)) => Ok(Lifetime(Some(Duration::from_secs(days.saturating_mul(86_400))))),
-        _ => parse_duration(text).map(|time| Lifetime(Some(time))).map_err(|error| error.to_string()),
+pub fn lifetime(text: &str) -> std::result::Result<Lifetime, String> {
+    let expected = || {
+        format!("expected a time with its unit, such as '90m', '24h', '7d' or '2w', or 'never', not '{text}'")
+    };
+    let whole = |suffix| text.strip_suffix(suffix).and_then(|number: &str| number.parse::<u64>().ok());
+    let long = whole('d').map(|days| (days, 86_400)).or(whole('w').map(|weeks| (weeks, 604_800)));
+    let time = match (text, long) {
+        ("never", _) => return Ok(Lifetime(None)),
+        (_, Some((number, seconds))) => Duration::from_secs(number.saturating_mul(seconds)),
+        _ if text.ends_with(|c: char| c.is_ascii_digit()) => return Err(expected()),
+        _ => parse_duration(text).map_err(|_| expected())?,
+    };
+    match time.is_zero() {
+        true => Err("it would have expired at once".to_owned()),
+        false => Ok(Lifetime(Some(time))),
     }
 }
 
@@ -69,84 +79,93 @@ pub fn create(context: &Context, args: CreateArgs) -> Result<()> {
     let about = About { reason: args.reason, aim: aim.clone(), lifetime: args.expiry.0 };
     let created = history::create(site, about)?;
     let record = &created.record;
-    for warning in created.warnings() {
+    for warning in created.warnings(&project.layout, &aim) {
         context.ui.warn(&warning);
     }
     if !args.no_verify {
-        // As whoever comes later will find it: from what is on disk.
-        history::verify(site, &Found::Checkpoint(created.saved.clone()))?;
+        // As whoever comes later will find it: from what is on disk. One that is not whole is none.
+        history::verify(site, &Found::Checkpoint(created.saved.clone())).inspect_err(|_| {
+            let _ = history::remove(&project.layout, &created.saved, Some("it was not whole".to_owned()));
+        })?;
     }
     let restore = restore_command(context, record);
+    let holding = created.holding(&project.layout, &aim);
     if args.format != ContractFormat::Text {
-        let answer = contract(record, &created.holding(&aim), &restore, !args.no_verify);
+        let answer = contract(context, record, &holding, &project.layout, !args.no_verify);
         return context.ui.print(&args.format.render(&answer));
     }
     context.ui.print(&format!("{}\n", record.id))?;
-    let noun = if record.kind == Kind::DatabaseSavepoint { "database" } else { "file" };
-    let (files, bytes) = (count(record.files as usize, noun), figures::bytes(record.bytes));
     let proof = if args.no_verify { "" } else { ", each read back" };
-    context.ui.note(&format!("saved {files}, {bytes}{proof}"));
+    let part = match record.kind.holds_tree() && !record.scope.is_empty() {
+        true => format!(" (of {} in all)", count(record.files as usize, "file")),
+        false => String::new(),
+    };
+    context.ui.note(&format!("saved {}{part}{proof}", holding.summary));
+    if let Some(stash) = &record.stash {
+        context.ui.note(&format!("in `git stash list` as {}", stash.commit.get(..12).unwrap_or_default()));
+    }
+    if let Some(expiry) = &record.expiry {
+        context.ui.note(&format!("good until {expiry}"));
+    }
     context.ui.note(&format!("back to it: `{restore}`"));
     Ok(())
 }
 
 /// The answer for programs.
-fn contract(record: &CheckpointRecord, holding: &Holding, restore: &str, verified: bool) -> Value {
-    let dir = format!(".decree/checkpoints/{}", record.id);
+fn contract(
+    context: &Context,
+    record: &CheckpointRecord,
+    holding: &Holding,
+    layout: &Layout,
+    verified: bool,
+) -> Value {
+    let id = &record.id;
+    let dir = format!(".decree/checkpoints/{id}");
     let mut evidence = vec![format!("file:{dir}/checkpoint.json")];
     evidence.extend(record.proof().iter().map(|file| format!("file:{dir}/{file}")));
-    evidence.push(format!("tool:bash:decree checkpoint verify {}", record.id));
+    evidence.push(format!("tool:bash:{}", context.command_line(&format!("checkpoint verify {id}"))));
     if record.kind == Kind::GitStash {
-        evidence.push(format!("tool:bash:git stash list | grep -F 'checkpoint:{}:'", record.id));
+        let root = layout.root().to_string_lossy();
+        let git = format!("git -C {} stash list", shell_words::quote(&root));
+        evidence.push(format!("tool:bash:{git} | grep -F 'checkpoint:{id}:'"));
     }
     let mut next = vec!["change anything within the scope".to_owned()];
-    next.push(format!("decree rollback {} --dry-run", record.id));
+    next.push(context.command_line(&format!("rollback {id} --dry-run")));
     if record.kind.holds_tree() {
-        next.push(format!("decree diff {}", record.id));
+        next.push(context.command_line(&format!("diff {id}")));
+    }
+    let mut assumptions = holding.assumptions.clone();
+    if !verified {
+        assumptions.push("what was stored can be read back".to_owned());
     }
     json!({
         "checkpoint_created": true,
+        "project": layout.root().to_string_lossy(),
         "checkpoint": {
             "id": record.id,
             "type": record.kind.word(),
             "created_at": record.created_at,
             "reason": record.reason,
             "scope": { "files": holding.files, "state_keys": holding.state_keys },
-            "restore_command": restore,
+            "restore_command": restore_command(context, record),
             "expiry": record.expiry,
         },
         "pre_mutation_state": { "hash": format!("sha256:{}", holding.hash), "summary": holding.summary },
         "next_safe_actions": next,
-        "confidence": confidence(holding.held, holding.left_out.len(), verified),
+        "confidence": history::confidence(holding.held, holding.left_out.len(), verified),
         "evidence_anchors": evidence,
-        "assumptions": holding.assumptions,
+        "assumptions": assumptions,
         "coverage": holding.coverage,
     })
 }
 
 /// What goes back to it, from where it was made. Values of the environment only a shell itself can take over.
 fn restore_command(context: &Context, record: &CheckpointRecord) -> String {
-    let command = match context.directory.to_str() {
-        Some(directory) if directory != "." => {
-            format!("decree -C {} rollback {}", shell_words::quote(directory), record.id)
-        }
-        _ => format!("decree rollback {}", record.id),
-    };
+    let command = context.command_line(&format!("rollback {}", record.id));
     match record.scope.iter().any(|word| record.kind == Kind::StateSnapshot && word.starts_with("env:")) {
         true => format!("eval \"$({command} --export)\""),
         false => command,
     }
-}
-
-/// How much of what was meant can be brought back, in hundredths: less than one as soon as anything cannot.
-fn confidence(held: usize, missing: usize, verified: bool) -> f64 {
-    let share = match held + missing {
-        0 => 1.0,
-        all => held as f64 / all as f64,
-    };
-    let most = if missing > 0 { 0.95 } else { 1.0 };
-    let most = if verified { most } else { most * 0.9 };
-    (share * most * 100.0).floor() / 100.0
 }
 
 #[cfg(test)]
@@ -154,20 +173,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn confidence_drops_as_soon_as_something_is_missing() {
-        assert_eq!(confidence(100, 0, true), 1.0);
-        assert_eq!(confidence(0, 0, true), 1.0);
-        assert!(confidence(1_000_000, 1, true) < 0.96);
-        assert!(confidence(10, 10, true) < 0.5);
-        assert!(confidence(100, 0, false) < 1.0);
-    }
-
-    #[test]
     fn lifetimes_are_read_as_people_write_them() {
         let time = |text| lifetime(text).unwrap().0;
         assert_eq!(time("never"), None);
         assert_eq!(time("7d"), Some(Duration::from_secs(604_800)));
         assert_eq!(time("24h"), Some(Duration::from_secs(86_400)));
-        assert!(lifetime("soon").is_err() && lifetime("-1d").is_err());
+        assert_eq!(time("2w"), Some(Duration::from_secs(1_209_600)));
+        for wrong in ["soon", "-1d", "24", "0", "0d", "1y", "NEVER", "1.5", ""] {
+            assert!(lifetime(wrong).is_err(), "{wrong}");
+        }
     }
 }

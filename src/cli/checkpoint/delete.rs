@@ -67,5 +67,5 @@ fn is_wanted(context: &Context, names: &[&str]) -> Result<bool> {
         .detail("nobody is here to be asked; nothing was deleted")
         .hint("`--yes` says that you mean it"));
     }
-    context.ui.confirm(&format!("Delete {} for good?", names.join(", ")))
+    context.ui.confirm_loss(&format!("Delete {} for good?", names.join(", ")))
 }

@@ -5,13 +5,15 @@ mod delete;
 mod gc;
 mod show;
 
+pub use create::{Lifetime, lifetime};
 use serde_json::json;
 
 use super::{Context, Format};
 use crate::checkpoint::saved::Saved;
 use crate::error::{Error, Result};
-use crate::figures;
-use crate::history::{self, CheckpointRecord, Found};
+use crate::figures::{self, count};
+use crate::history::{self, CheckpointRecord, Found, Kind};
+use crate::plain::one_line;
 use crate::ui;
 
 /// Save the tree as it is, and look at what was saved
@@ -82,18 +84,19 @@ fn list(context: &Context, args: &ListArgs) -> Result<()> {
     let rows: Vec<Vec<String>> = records
         .iter()
         .map(|record| {
+            let noun = if record.kind == Kind::DatabaseSavepoint { "database" } else { "file" };
             vec![
                 record.id.clone(),
-                record.created_at.clone(),
                 record.kind.word().to_owned(),
-                format!("{} files", figures::grouped(record.files)),
+                count(record.files as usize, noun),
                 figures::bytes(record.bytes),
-                record.reason.clone().unwrap_or_default(),
                 match (&record.expiry, record.is_expired()) {
                     (None, _) => String::new(),
                     (Some(_), true) => "expired".to_owned(),
                     (Some(expiry), false) => format!("until {expiry}"),
                 },
+                record.scope.join(", "),
+                one_line(record.reason.as_deref().unwrap_or_default()),
             ]
         })
         .collect();
@@ -118,12 +121,15 @@ fn verify(context: &Context, args: &VerifyArgs) -> Result<()> {
         }
     };
     let progress = context.ui.progress();
+    if found.is_empty() && !failed {
+        context.ui.note("there are no checkpoints to verify");
+    }
     for checkpoint in &found {
         match history::verify(super::site(&project, &workspace, &progress), checkpoint) {
             Ok(entries) => context.ui.print(&format!(
-                "{}  whole, {} entries verified\n",
+                "{}  whole, {} verified\n",
                 checkpoint.saved().id(),
-                figures::grouped(entries as u64)
+                count(entries, "entry")
             ))?,
             // Somebody deleted it meanwhile, and what it held may be gone as well.
             Err(_) if checkpoint.saved().dir().symlink_metadata().is_err() => {
@@ -146,6 +152,19 @@ fn verify(context: &Context, args: &VerifyArgs) -> Result<()> {
     }
 }
 
+/// Every key, whether or not there is anything to say.
 fn to_json(record: &CheckpointRecord) -> serde_json::Value {
-    serde_json::to_value(record).expect("a record is plain data")
+    json!({
+        "id": record.id,
+        "type": record.kind.word(),
+        "created_at": record.created_at,
+        "reason": record.reason,
+        "files": record.files,
+        "bytes": record.bytes,
+        "tree": record.tree,
+        "scope": record.scope,
+        "expiry": record.expiry,
+        "expired": record.is_expired(),
+        "stash": record.stash.as_ref().map(|stash| &stash.commit),
+    })
 }

@@ -6,10 +6,11 @@ use super::super::{Context, Format};
 use crate::checkpoint::coverage::Coverage;
 use crate::checkpoint::saved::path_texts;
 use crate::error::Result;
-use crate::figures;
+use crate::figures::{self, count};
 use crate::history::kind::database::SavedDatabase;
 use crate::history::kind::state::State;
 use crate::history::{self, CheckpointRecord, Found, Kind};
+use crate::plain::one_line;
 use crate::ui;
 
 /// Tell what a checkpoint holds, and what it does not
@@ -31,6 +32,8 @@ pub struct ShowArgs {
 struct Shown {
     record: Option<CheckpointRecord>,
     files: u64,
+    /// What they are.
+    noun: &'static str,
     bytes: u64,
     hash: String,
     paths: Vec<String>,
@@ -50,6 +53,9 @@ pub fn show(context: &Context, args: &ShowArgs) -> Result<()> {
             "type": shown.record.as_ref().map_or(Kind::default(), |record| record.kind).word(),
             "created_at": shown.record.as_ref().map(|record| &record.created_at),
             "reason": shown.record.as_ref().and_then(|record| record.reason.as_ref()),
+            "scope": shown.record.as_ref().map_or(&[][..], |record| &record.scope),
+            "expiry": shown.record.as_ref().and_then(|record| record.expiry.as_ref()),
+            "stash": shown.record.as_ref().and_then(|record| record.stash.as_ref()),
             "files": shown.files,
             "bytes": shown.bytes,
             "tree": shown.hash,
@@ -64,13 +70,13 @@ pub fn show(context: &Context, args: &ShowArgs) -> Result<()> {
     if let Some(record) = shown.record {
         rows.push(vec!["type".to_owned(), record.kind.word().to_owned()]);
         rows.push(vec!["created".to_owned(), record.created_at]);
-        rows.extend(record.reason.map(|reason| vec!["reason".to_owned(), reason]));
+        rows.extend(record.reason.map(|reason| vec!["reason".to_owned(), one_line(&reason)]));
         if !record.scope.is_empty() {
             rows.push(vec!["for".to_owned(), record.scope.join(", ")]);
         }
         rows.extend(record.expiry.map(|expiry| vec!["expires".to_owned(), expiry]));
     }
-    let holds = format!("{} files, {}", figures::grouped(shown.files), figures::bytes(shown.bytes));
+    let holds = format!("{}, {}", count(shown.files as usize, shown.noun), figures::bytes(shown.bytes));
     rows.push(vec!["holds".to_owned(), holds]);
     rows.push(vec!["hash".to_owned(), shown.hash]);
     rows.extend(shown.rows);
@@ -99,6 +105,7 @@ fn look(found: &Found) -> Result<Shown> {
     Ok(Shown {
         record,
         files: files as u64,
+        noun: "file",
         bytes,
         hash: manifest.tree.hash().to_string(),
         paths: manifest.tree.iter().map(|entry| entry.path().to_string()).collect(),
@@ -110,7 +117,7 @@ fn look(found: &Found) -> Result<Shown> {
 fn of_state(state: State, record: CheckpointRecord) -> Result<Shown> {
     let mut rows = Vec::new();
     for (name, value) in &state.environment {
-        let value = value.as_ref().map_or("not set".to_owned(), |value| crate::plain::one_line(value));
+        let value = value.as_ref().map_or("not set".to_owned(), |value| one_line(value));
         rows.push(vec![format!("env:{name}"), value]);
     }
     if !state.left_out.is_empty() {
@@ -118,6 +125,7 @@ fn of_state(state: State, record: CheckpointRecord) -> Result<Shown> {
     }
     Ok(Shown {
         files: record.files,
+        noun: "file",
         bytes: record.bytes,
         hash: record.tree.clone(),
         record: Some(record),
@@ -132,6 +140,7 @@ fn of_databases(record: CheckpointRecord) -> Shown {
     let row = |saved: &SavedDatabase| vec![name(saved), figures::bytes(saved.bytes())];
     Shown {
         files: record.files,
+        noun: "database",
         bytes: record.bytes,
         hash: record.tree.clone(),
         paths: record.databases.iter().map(name).collect(),
@@ -146,7 +155,7 @@ fn coverage_rows(coverage: &Coverage) -> Vec<Vec<String>> {
         |what: &str, names: Vec<String>| (!names.is_empty()).then(|| vec![what.to_owned(), names.join(", ")]);
     let mut ignored = path_texts(&coverage.ignored_dirs);
     if coverage.ignored_files > 0 {
-        ignored.push(format!("{} single files", figures::grouped(coverage.ignored_files)));
+        ignored.push(count(coverage.ignored_files as usize, "single file"));
     }
     [
         row("ignored", ignored),

@@ -1,9 +1,11 @@
 //! The tree, in decree's own store: the manifest says what is where, the store has the content.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use crate::checkpoint::compare::{Change, Changes};
-use crate::checkpoint::entry::describe;
+use crate::checkpoint::entry::{Node, describe};
 use crate::checkpoint::hash::ContentHash;
 use crate::checkpoint::manifest::Manifest;
 use crate::checkpoint::patch::parse::Patch;
@@ -15,6 +17,7 @@ use crate::checkpoint::tree::combined_hash;
 use crate::error::{Error, Result};
 use crate::fs::atomic::AtomicFile;
 use crate::git::stash::{Covers, Stash, Stashes};
+use crate::history::holding::left_out;
 use crate::history::record::CheckpointRecord;
 use crate::history::rollback::{Operation, RolledBack, Undone, Wish, not_the_same, save_present};
 use crate::history::scope::Scope;
@@ -60,9 +63,9 @@ impl<'s> Staged<'s> {
 
     fn undone(&self) -> impl Iterator<Item = Undone> {
         self.differs.iter().map(|path| Undone {
-            what: path.clone(),
+            what: format!("{path} (in git's index)"),
             operation: Operation::Modify,
-            summary: "in git's index: as it was staged".to_owned(),
+            summary: "staged as it was".to_owned(),
         })
     }
 
@@ -95,14 +98,18 @@ pub fn rollback(
     let (wanted, held) = hash_then(&manifest, scope);
     changes.list.retain(|change| scope.covers(&change.path));
     changes.beside.retain(|path| scope.covers(path));
-    if held == 0 && changes.list.is_empty() && !scope.is_everything() {
+    // Whoever says nothing now said it then; there may have been nothing yet.
+    if held == 0 && changes.list.is_empty() && wish.aim.is_some() && !scope.is_everything() {
         return Err(Error::project(format!("nothing is within the scope: {}", scope.patterns().join(", ")))
             .detail(format!("neither {} nor the tree has such a path", saved.id()))
             .hint(format!("`decree checkpoint show {} --files` lists what it holds", saved.id())));
     }
     let kind = record.map_or(Kind::FileBackup, |record| record.kind);
     let mut done = RolledBack::new(kind, before.to_string(), wanted.to_string(), held);
-    done.undone = changes.list.iter().filter(|change| change.before != change.after).map(undone).collect();
+    let root = site.layout.root();
+    let came_or_went = changes.list.iter().filter(|change| !is_only_listed(change, &manifest, root));
+    done.undone = came_or_went.map(undone).collect();
+    done.left_out = left_out(&manifest.coverage, scope);
     done.undone.extend(staged.into_iter().flat_map(Staged::undone));
     done.evidence.push(site.layout.shown(&saved.manifest_path()));
     let same = changes.list.is_empty() && changes.beside.is_empty();
@@ -131,7 +138,20 @@ pub fn rollback(
     Ok(done)
 }
 
-/// A directory may be listed only because something in it came or went; this is for the rest.
+/// A directory is listed only if nothing is in it. One that was emptied, or filled, is there before and after.
+fn is_only_listed(change: &Change, manifest: &Manifest, root: &Path) -> bool {
+    let is_dir = |node: &Option<Node>| node.as_ref().is_some_and(Node::is_dir);
+    let there_now = || {
+        root.join(OsStr::from_bytes(change.path.as_bytes())).symlink_metadata().is_ok_and(|it| it.is_dir())
+    };
+    match (&change.before, &change.after) {
+        (before, after) if before == after => true,
+        (None, after) => is_dir(after) && manifest.tree.has_dir(change.path.as_bytes()),
+        (before, None) => is_dir(before) && there_now(),
+        _ => false,
+    }
+}
+
 fn undone(change: &Change) -> Undone {
     let (before, after) = (change.before.as_ref(), change.after.as_ref());
     Undone {

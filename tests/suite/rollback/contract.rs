@@ -57,7 +57,7 @@ fn a_checkpoints_answer_has_every_field_and_every_value_is_true() {
 }
 
 /// Runs a line with bash, in the project.
-fn run_as_printed(project: &crate::harness::Project, line: &str) -> crate::harness::Said {
+pub fn run_as_printed(project: &crate::harness::Project, line: &str) -> crate::harness::Said {
     let decree = std::path::Path::new(env!("CARGO_BIN_EXE_decree")).parent().unwrap();
     let path = format!("{}:{}", decree.display(), std::env::var("PATH").unwrap());
     said(Command::new("bash").args(["-c", line]).current_dir(project.root()).env("PATH", path))
@@ -156,8 +156,10 @@ fn the_answer_has_every_field_and_every_value_is_true() {
         assert_eq!(answer["confidence"], 1.0);
         assert!(answer["assumptions"].as_array().unwrap().is_empty());
         for anchor in answer["evidence_anchors"].as_array().unwrap() {
-            let file = anchor.as_str().unwrap().strip_prefix("file:").unwrap();
-            assert!(project.exists(file), "{file}");
+            match anchor.as_str().unwrap().split_once(':').unwrap() {
+                ("file", file) => assert!(project.exists(file), "{file}"),
+                (_, command) => drop(run_as_printed(&project, command.strip_prefix("bash:").unwrap()).ok()),
+            }
         }
         // What it says to do next can be done.
         let next = answer["next_actions"][0].as_str().unwrap();

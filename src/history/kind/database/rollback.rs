@@ -89,8 +89,9 @@ fn jobs<'j>(
 ) -> Result<Vec<Job<'j>>> {
     let known = |target: &&Target| !record.databases.iter().any(|saved| saved.target() == **target);
     if let Some(unknown) = targets.0.iter().find(known) {
-        let names: Vec<&str> = record.databases.iter().map(|saved| saved.name.as_str()).collect();
-        return Err(Error::project(format!("{} does not hold {}", saved.id(), unknown.word()))
+        let names: Vec<String> =
+            record.databases.iter().map(|saved| saved.target().name().to_owned()).collect();
+        return Err(Error::project(format!("{} does not hold {}", saved.id(), unknown.name()))
             .detail(format!("it holds {}", names.join(", "))));
     }
     let mut jobs = Vec::new();

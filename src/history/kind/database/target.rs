@@ -43,9 +43,9 @@ impl Targets {
     pub fn typed(words: &[String], project: &Project, directory: &Path) -> Result<Targets> {
         let Project { layout, config } = project;
         if words.is_empty() && config.databases.is_empty() {
-            return Err(Error::new(Kind::Usage, "which database?")
-                .detail("the config has none that would be meant without a word")
-                .hint("`--scope data/app.db` for an SQLite file; docs/format.md tells how the config names others"));
+            return Err(Error::new(Kind::Usage, "which database?").hint(
+                "`--scope data/app.db` for an SQLite file; `databases:` in .decree/config.yml has commands for others",
+            ));
         }
         let all = config.databases.keys().map(|name| Target::Named(name.clone()));
         Ok(Targets(match words.is_empty() {
