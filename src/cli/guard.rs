@@ -7,6 +7,7 @@ use super::Context;
 use super::checkpoint::{Lifetime, lifetime};
 use super::rollback::lines;
 use super::work::Workshop;
+use crate::checkpoint::saved::Saved;
 use crate::error::{Error, Kind, Result};
 use crate::figures::count;
 use crate::history::{self, About, Aim, Contents, Created, Found, Guarding, Kind as Means, Wish};
@@ -18,6 +19,8 @@ use crate::process::redact::Redactor;
 
 /// Tells the command, and what verifies it, the way back.
 const CHECKPOINT: &str = "DECREE_CHECKPOINT";
+/// What could not be started has this exit code, as in a shell.
+const NOT_FOUND: u8 = 127;
 
 /// Save the tree, run a command, and put the tree back if it fails
 ///
@@ -53,7 +56,7 @@ pub struct GuardArgs {
 
 pub fn guard(context: &Context, args: &GuardArgs) -> Result<u8> {
     let shop = Workshop::open(context, "guard")?;
-    let aim = Aim::typed(Means::FileBackup, &args.scope, &shop.project, &context.directory)?;
+    let aim = Aim::typed(Means::FileBackup, &args.scope, &shop.project, &context.directory, &|_| false)?;
     let words = shell_words::join(args.command.iter().map(|word| word.to_string_lossy()));
     let what = cut(&one_line(&Redactor::of_this_process().redact(&words)), 200).to_owned();
     let about = About {
@@ -66,28 +69,35 @@ pub fn guard(context: &Context, args: &GuardArgs) -> Result<u8> {
     for warning in created.warnings(&shop.project.layout, &aim) {
         context.ui.warn(&warning);
     }
-    let Created { record, saved, contents } = created;
+    let Created { record, saved, contents, .. } = created;
     let layout = &shop.project.layout;
     // It may do anything to `.decree/`, where the way back is.
     shop.workspace.store().hold()?;
-    let mut own = OwnFiles::around(layout, saved.dir())?;
     let under_way = Guarding { checkpoint: record.id.clone(), command: what.clone() }.begin(layout)?;
-    let (code, blame) = run(context, args, &what, &record.id)?;
+    let mut own = OwnFiles::around(layout, saved.dir())?;
+    let (code, blame) = run(context, args, &what, &record.id);
     // Whoever asked to stop wants the tree back as well, and that has to be finished.
     let asked = interrupt::asked();
     let _shield = interrupt::shield();
     let failed = code != 0 || asked.is_some();
-    let mended = if failed { own.mend()? } else { own.mend_but_for_tracker()? };
-    shop.workspace.store().mend()?;
-    tell_mended(context, &mended);
-    if let Contents::Tree(manifest) = &contents
-        && mended.spoiled.contains(&saved.manifest_path())
-    {
-        manifest.write(&saved.manifest_path())?;
-    }
+    let mended = if failed { own.mend_all() } else { own.mend_but_for_tracker() };
+    let mended = mended.and_then(|mended| {
+        tell_mended(context, &mended, &saved);
+        shop.workspace.store().mend()?;
+        match &contents {
+            Contents::Tree(manifest) if mended.spoiled.contains(&saved.manifest_path()) => {
+                manifest.write(&saved.manifest_path())
+            }
+            _ => Ok(()),
+        }
+    });
     drop(contents);
+    // The way back may be whole all the same.
+    if let Err(error) = mended {
+        context.ui.error(&error);
+    }
     if !failed {
-        drop(under_way);
+        under_way.over();
         let back = context.command_line(&format!("rollback {}", record.id));
         context.ui.note(&format!("kept; `{back}` is the way back"));
         return Ok(0);
@@ -98,9 +108,14 @@ pub fn guard(context: &Context, args: &GuardArgs) -> Result<u8> {
     };
     // Its own scope is the one that was asked for.
     let wish = Wish::because(Some(why.clone()));
-    let done = history::rollback(shop.site(&progress), &Found::Checkpoint(saved), &wish)
-        .map_err(|error| error.detail(format!("{why}; what was there before it is in {}", record.id)))?;
-    drop(under_way);
+    let done =
+        history::rollback(shop.site(&progress), &Found::Checkpoint(saved), &wish).map_err(|error| {
+            let back = context.command_line(&format!("rollback {}", record.id));
+            error
+                .detail(format!("{why}; the tree is not put back"))
+                .hint(format!("what was there before it is saved: `{back}`, once the reason is gone"))
+        })?;
+    under_way.over();
     lines(&done).for_each(|line| context.ui.note(&line));
     let (undone, held) = (done.undone.len(), count(done.held, "path"));
     context.ui.note(&format!(
@@ -121,10 +136,14 @@ pub fn guard(context: &Context, args: &GuardArgs) -> Result<u8> {
 }
 
 /// What it had done to decree's own files is undone, and told.
-fn tell_mended(context: &Context, mended: &Mended) {
+fn tell_mended(context: &Context, mended: &Mended, saved: &Saved) {
     if !mended.restored.is_empty() {
         let files = count(mended.restored.len(), "file");
         context.ui.warn(&format!("it removed or replaced {files} of decree's own; they are as they were"));
+    }
+    if mended.set_aside > 0 {
+        let aside = saved.dir().join("set-aside");
+        context.ui.warn(&format!("what it put in the place of decree's own is in {}", aside.display()));
     }
     if mended.lost > 0 {
         let runs = count(mended.lost, "earlier run");
@@ -133,7 +152,7 @@ fn tell_mended(context: &Context, mended: &Mended) {
 }
 
 /// The command, then what verifies it. Returns the first exit code that is not 0, and what it says.
-fn run(context: &Context, args: &GuardArgs, what: &str, checkpoint: &str) -> Result<(u8, String)> {
+fn run(context: &Context, args: &GuardArgs, what: &str, checkpoint: &str) -> (u8, String) {
     let mut command = Command::new(&args.command[0]);
     command.args(&args.command[1..]).current_dir(&context.directory).env(CHECKPOINT, checkpoint);
     let code = match attend(&mut command) {
@@ -146,16 +165,19 @@ fn run(context: &Context, args: &GuardArgs, what: &str, checkpoint: &str) -> Res
                 true => error.hint(format!("a line for a shell: `decree guard -- sh -c {what}`")),
                 false => error,
             });
-            127
+            NOT_FOUND
         }
     };
     let blame = format!("`{what}` failed with {code}");
     let Some(verify) = args.verify.as_ref().filter(|_| code == 0 && interrupt::asked().is_none()) else {
-        return Ok((code, blame));
+        return (code, blame);
     };
     let mut command = Command::new("bash");
     command.args(["-c", verify]).current_dir(&context.directory).env(CHECKPOINT, checkpoint);
-    let code = attend(&mut command).map_err(|error| Error::failed("cannot run bash").caused_by(error))?;
+    let code = attend(&mut command).unwrap_or_else(|error| {
+        context.ui.error(&Error::failed("cannot run bash, which verifies it").caused_by(error));
+        NOT_FOUND
+    });
     let verify = one_line(&Redactor::of_this_process().redact(verify));
-    Ok((code, format!("`{what}` succeeded, but `{}` failed with {code}", cut(&verify, 200))))
+    (code, format!("`{what}` succeeded, but `{}` failed with {code}", cut(&verify, 200)))
 }

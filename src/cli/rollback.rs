@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::work::Workshop;
 use super::{Context, ContractFormat};
+use crate::checkpoint::path::TreePath;
 use crate::error::Kind::Usage;
 use crate::error::{Error, Result};
 use crate::figures::count;
@@ -64,15 +65,15 @@ pub fn rollback(context: &Context, args: &RollbackArgs) -> Result<()> {
     }
     let aim = match args.scope.is_empty() {
         true => None,
-        false => Some(Aim::typed(kind, &args.scope, &shop.project, &context.directory)?),
+        false => {
+            let held = found.saved().manifest().ok().filter(|_| kind.holds_tree());
+            let known = |path: &TreePath| held.as_ref().is_some_and(|held| held.tree.has(path));
+            Some(Aim::typed(kind, &args.scope, &shop.project, &context.directory, &known)?)
+        }
     };
-    let wish = Wish {
-        aim,
-        dry_run: args.dry_run,
-        verify: !args.no_verify,
-        takes_environment: args.export,
-        ..Wish::because(args.reason.clone())
-    };
+    let mut wish = Wish::because(args.reason.clone());
+    (wish.aim, wish.dry_run) = (aim, args.dry_run);
+    (wish.verify, wish.takes_environment) = (!args.no_verify, args.export);
     let done = history::rollback(shop.site(&context.ui.progress()), &found, &wish)?;
     match args.format {
         ContractFormat::Text => {
@@ -83,7 +84,7 @@ pub fn rollback(context: &Context, args: &RollbackArgs) -> Result<()> {
             }
         }
         format => {
-            let answer = contract(context, layout.root(), &found, &done, args.dry_run);
+            let answer = contract(context, layout.root(), &found, &done, args.dry_run, &args.scope);
             context.ui.print(&format.render(&answer))
         }
     }
@@ -135,7 +136,14 @@ fn tell(context: &Context, id: &str, done: &RolledBack, dry_run: bool) -> Result
 }
 
 /// The answer for programs. Every value in it is worked out, none is assumed.
-fn contract(context: &Context, root: &Path, found: &Found, done: &RolledBack, dry_run: bool) -> Value {
+fn contract(
+    context: &Context,
+    root: &Path,
+    found: &Found,
+    done: &RolledBack,
+    dry_run: bool,
+    scope: &[String],
+) -> Value {
     let id = found.saved().id();
     let hash = |hash: &String| format!("sha256:{hash}");
     let reverted: Vec<Value> = done
@@ -162,7 +170,9 @@ fn contract(context: &Context, root: &Path, found: &Found, done: &RolledBack, dr
     }
     evidence.push(format!("tool:bash:{}", context.command_line(&format!("rollback {id} --dry-run"))));
     if dry_run {
-        next.push(context.command_line(&format!("rollback {id}")));
+        let scope: String =
+            scope.iter().map(|word| format!(" --scope {}", shell_words::quote(word))).collect();
+        next.push(context.command_line(&format!("rollback {id}{scope}")));
     }
     let mut assumptions: Vec<String> =
         done.left_out.iter().map(|name| format!("{name} is as it should be: it was left out")).collect();

@@ -5,6 +5,8 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
+use rustix::io::Errno;
+
 use crate::error::{IoContext, Result};
 
 /// Unfinished files begin with this; whoever holds the lock of their place may remove them.
@@ -59,6 +61,24 @@ impl AtomicFile {
     /// Gives it a mode before anybody sees it.
     pub fn set_mode(&self, mode: fs::Permissions) -> Result<()> {
         self.writer.get_ref().set_permissions(mode).at("set the mode of", &self.target)
+    }
+
+    /// The same as [`AtomicFile::commit`], unless there is something of that name; returns whether there was not.
+    pub fn commit_new(&mut self) -> Result<bool> {
+        self.writer.flush().at("write", &self.target)?;
+        self.writer.get_ref().sync_data().at("write", &self.target)?;
+        let (here, flags) = (rustix::fs::CWD, rustix::fs::RenameFlags::NOREPLACE);
+        match rustix::fs::renameat_with(here, &self.temporary, here, &self.target, flags) {
+            Err(Errno::EXIST) => return Ok(false),
+            // Not every file system knows the flag; a link replaces nothing, either.
+            Err(Errno::INVAL | Errno::NOSYS) => match fs::hard_link(&self.temporary, &self.target) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(false),
+                linked => linked.and_then(|()| fs::remove_file(&self.temporary)).at("write", &self.target)?,
+            },
+            renamed => renamed.at("write", &self.target)?,
+        }
+        self.committed = true;
+        sync_parent(&self.target).map(|()| true)
     }
 
     /// Makes the content durable and gives the file its name.

@@ -3,7 +3,7 @@
 //!
 //! That the end was cut off is not visible in the file itself; whoever has noted the hash of its last line can tell.
 
-use std::fs::{self, OpenOptions};
+use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::checkpoint::hash::ContentHash;
 use crate::error::{Error, IoContext, Result};
-use crate::fs::atomic;
+use crate::fs::{atomic, usable};
 use crate::process::redact::Redactor;
 
 /// The version of the format.
@@ -178,7 +178,7 @@ fn damaged(path: &Path, line: usize, why: &str) -> Error {
 }
 
 fn read(path: &Path) -> Result<Vec<u8>> {
-    match fs::read(path) {
+    match usable::read(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
         result => result.at("read", path),
     }
@@ -201,6 +201,8 @@ fn who() -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn trail(count: usize) -> (tempfile::TempDir, std::path::PathBuf) {

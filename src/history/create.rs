@@ -41,6 +41,8 @@ pub struct Created {
     pub saved: Saved,
     /// What is in it.
     pub contents: Contents,
+    /// What git holds and decree does not.
+    pub tracked_only: Vec<String>,
 }
 
 /// What a checkpoint holds.
@@ -80,7 +82,11 @@ pub fn create(site: Site<'_>, about: About) -> Result<Created> {
         let _ = stash::forget(site.layout, &record);
         return Err(error);
     }
-    Ok(Created { saved: Saved::new(&record.id, dir), record, contents })
+    let tracked_only = match (&contents, &about.aim) {
+        (Contents::Tree(manifest), Aim::Stash(scope)) => stash::tracked_only(site.layout, manifest, scope)?,
+        _ => Vec::new(),
+    };
+    Ok(Created { saved: Saved::new(&record.id, dir), record, contents, tracked_only })
 }
 
 /// A record of nothing yet.

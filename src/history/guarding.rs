@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{IoContext, Result};
-use crate::fs::json;
+use crate::fs::{json, usable};
 use crate::plain::one_line;
 use crate::project::Layout;
 
@@ -20,7 +20,7 @@ pub struct Guarding {
     pub command: String,
 }
 
-/// As long as it is there, the command is under way.
+/// A command that is under way. Whoever does not say that it is over leaves that to be told by the next decree.
 #[must_use]
 pub struct UnderWay(PathBuf);
 
@@ -35,7 +35,7 @@ impl Guarding {
     /// What is under way, or was cut off.
     pub fn find(layout: &Layout) -> Result<Option<Guarding>> {
         let path = layout.guarding();
-        match fs::read(&path) {
+        match usable::read(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             text => Ok(serde_json::from_slice(&text.at("read", &path)?).ok()),
         }
@@ -44,7 +44,7 @@ impl Guarding {
     /// What was cut off, if anything was. Whoever holds the lock tells it, once.
     pub fn take_cut_off(layout: &Layout) -> Result<Option<Guarding>> {
         let found = Guarding::find(layout)?;
-        drop(UnderWay(layout.guarding()));
+        UnderWay(layout.guarding()).over();
         Ok(found)
     }
 
@@ -58,8 +58,9 @@ impl Guarding {
     }
 }
 
-impl Drop for UnderWay {
-    fn drop(&mut self) {
+impl UnderWay {
+    /// It ended, and what had to be put back is.
+    pub fn over(self) {
         let _ = fs::remove_file(&self.0);
     }
 }

@@ -37,6 +37,13 @@ pub struct Holding {
 impl Created {
     /// What of this is within the aim.
     pub fn holding(&self, layout: &Layout, aim: &Aim) -> Holding {
+        let mut holding = self.held(layout, aim);
+        holding.assumptions.extend(not_needed(&self.tracked_only));
+        holding.left_out.extend(self.tracked_only.iter().cloned());
+        holding
+    }
+
+    fn held(&self, layout: &Layout, aim: &Aim) -> Holding {
         match (&self.contents, aim) {
             (Contents::Databases, _) => of_databases(&self.record),
             (Contents::Tree(manifest), Aim::Tree(scope) | Aim::Stash(scope)) => {
@@ -64,6 +71,9 @@ impl Created {
     /// What people have to know before something happens to what is not protected.
     pub fn warnings(&self, layout: &Layout, aim: &Aim) -> Vec<String> {
         let mut warnings = self.left_out();
+        let tracked = self.tracked_only.iter();
+        warnings
+            .extend(tracked.map(|path| format!("only git's entry has {path}: it is tracked, and ignored")));
         if let (Contents::Tree(manifest), Aim::Tree(scope) | Aim::Stash(scope)) = (&self.contents, aim) {
             warnings.extend(bare(layout, manifest, scope).into_iter().map(|Bare { pattern, is_there }| {
                 match is_there {

@@ -11,7 +11,7 @@ use super::kind::{Kind, database};
 use crate::checkpoint::hash::ContentHash;
 use crate::checkpoint::manifest::Manifest;
 use crate::error::{Error, IoContext, Result};
-use crate::fs::atomic;
+use crate::fs::{atomic, usable};
 use crate::git::stash::Stash;
 
 /// The version of `checkpoint.json`.
@@ -63,7 +63,7 @@ impl CheckpointRecord {
     /// Reads a checkpoint's record.
     pub fn read(dir: &Path) -> Result<CheckpointRecord> {
         let path = dir.join(FILE);
-        let text = match fs::read(&path) {
+        let text = match usable::read(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 return Err(Error::integrity(format!("{} is missing", path.display()))
                     .hint("`decree diff` and `decree revert` work from the manifest, if that is there"));

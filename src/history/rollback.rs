@@ -7,6 +7,7 @@
 //! 5. The scope is compared with the checkpoint once more, and has to have its hash.
 //! 6. A line in the audit trail says so.
 
+use std::cell::RefCell;
 use std::path::PathBuf;
 
 use super::Site;
@@ -30,12 +31,21 @@ pub struct Wish {
     pub verify: bool,
     /// Whoever asks takes over the environment, too.
     pub takes_environment: bool,
+    /// The checkpoint of the present, as soon as there is one: from then on something may have been changed.
+    pub(super) began: RefCell<Option<String>>,
 }
 
 impl Wish {
     /// All of it, for this reason.
     pub fn because(reason: Option<String>) -> Wish {
-        Wish { aim: None, reason, dry_run: false, verify: true, takes_environment: false }
+        Wish {
+            aim: None,
+            reason,
+            dry_run: false,
+            verify: true,
+            takes_environment: false,
+            began: RefCell::default(),
+        }
     }
 }
 
@@ -169,12 +179,20 @@ pub fn rollback(site: Site<'_>, found: &Found, wish: &Wish) -> Result<RolledBack
         (None, Some(record)) => Aim::stored(record)?,
         (None, None) => Aim::default(),
     };
-    let mut done = match &aim {
-        Aim::Tree(scope) => tree::rollback(site, saved, record.as_ref(), scope, wish, None)?,
-        Aim::Stash(scope) => stash::rollback(site, saved, record.as_ref(), scope, wish)?,
-        Aim::State(keys) => state::rollback(site, saved, record.as_ref(), keys, wish)?,
-        Aim::Databases { targets, .. } => database::rollback(site, saved, record.as_ref(), targets, wish)?,
+    let outcome = match &aim {
+        Aim::Tree(scope) => tree::rollback(site, saved, record.as_ref(), scope, wish, None),
+        Aim::Stash(scope) => stash::rollback(site, saved, record.as_ref(), scope, wish),
+        Aim::State(keys) => state::rollback(site, saved, record.as_ref(), keys, wish),
+        Aim::Databases { targets, .. } => database::rollback(site, saved, record.as_ref(), targets, wish),
     };
+    let mut done = outcome.inspect_err(|error| {
+        // Whatever became of it: it was begun, and the trail says so.
+        if let Some(present) = wish.began.take() {
+            let reason = Some(format!("not finished: {error}"));
+            let deed = Deed { reason, saved: Some(present), ..Deed::new(Action::Rollback, saved.id(), 0) };
+            let _ = audit::record(&site.layout.audit(), deed);
+        }
+    })?;
     done.created_at = record.map(|record| record.created_at);
     if done.saved.is_some() {
         let deed = Deed {
@@ -190,8 +208,10 @@ pub fn rollback(site: Site<'_>, found: &Found, wish: &Wish) -> Result<RolledBack
 }
 
 /// Saves what is there, before `id` takes its place.
-pub(super) fn save_present(site: Site<'_>, aim: Aim, id: &str) -> Result<Created> {
-    create(site, About { aim, ..About::because(format!("before the rollback to {id}")) })
+pub(super) fn save_present(site: Site<'_>, aim: Aim, id: &str, wish: &Wish) -> Result<Created> {
+    let created = create(site, About { aim, ..About::because(format!("before the rollback to {id}")) })?;
+    *wish.began.borrow_mut() = Some(created.record.id.clone());
+    Ok(created)
 }
 
 /// It was put back, and is not what it should be.

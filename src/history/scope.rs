@@ -1,10 +1,15 @@
 //! A part of the tree that somebody means: paths, with all that is below them, and patterns.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
 use crate::checkpoint::ignore::PatternList;
 use crate::checkpoint::path::TreePath;
 use crate::error::{Error, Kind, Result};
+
+/// Whether there is, or was, something at a path.
+pub type Known<'k> = dyn Fn(&TreePath) -> bool + 'k;
 
 /// Everything, or what some patterns cover.
 #[derive(Clone, Debug, Default)]
@@ -15,11 +20,17 @@ pub struct Scope {
 
 impl Scope {
     /// What somebody typed in `directory`. A path stands for itself and all that is below it; in a pattern `*`, `?` and `[…]` mean
-    /// what they mean in `.gitignore`. Nothing typed means everything.
-    pub fn typed(words: &[String], root: &Path, directory: &Path) -> Result<Scope> {
+    /// what they mean in `.gitignore`, unless there is a path of that very name, now or in what is `known`. Nothing typed means
+    /// everything.
+    pub fn typed(words: &[String], root: &Path, directory: &Path, known: &Known<'_>) -> Result<Scope> {
         let directory = directory.canonicalize().unwrap_or_else(|_| directory.to_owned());
         let below = directory.strip_prefix(root).unwrap_or(Path::new(""));
-        words.iter().map(|word| pattern(word, root, below)).collect::<Result<Vec<_>>>().map(Scope::stored)
+        let known = |path: &TreePath| {
+            let path_now = root.join(OsStr::from_bytes(path.as_bytes()));
+            path_now.symlink_metadata().is_ok() || known(path)
+        };
+        let patterns = words.iter().map(|word| pattern(word, root, below, &known));
+        patterns.collect::<Result<Vec<_>>>().map(Scope::stored)
     }
 
     /// Patterns as [`Scope::patterns`] gave them.
@@ -45,7 +56,7 @@ impl Scope {
 }
 
 /// A word as a pattern from the root on, so that it means the same wherever it is read again.
-fn pattern(word: &str, root: &Path, below: &Path) -> Result<String> {
+fn pattern(word: &str, root: &Path, below: &Path, known: &Known<'_>) -> Result<String> {
     let wrong =
         |why: &str| Error::new(Kind::Usage, format!("'{}' cannot be a scope: {why}", word.escape_debug()));
     if word.is_empty() || word.contains(['\n', '\r', '\0']) {
@@ -63,14 +74,30 @@ fn pattern(word: &str, root: &Path, below: &Path) -> Result<String> {
         }
     }
     let text = inner.to_str().ok_or_else(|| wrong("it is not UTF-8"))?;
-    let is_pattern = text.contains(['*', '?', '[']);
+    let is_there = || TreePath::new(text.as_bytes()).is_ok_and(|path| known(&path));
+    let is_pattern = text.contains(['*', '?', '[']) && !is_there();
     Ok(match (text, is_pattern) {
         ("", _) => "*".to_owned(),
         // Without a slash it would be meant anywhere.
         (text, true) if !word.contains('/') && below.as_os_str().is_empty() => text.to_owned(),
         (text, true) => format!("/{text}"),
-        (text, false) => format!("/{}", text.replace('\\', "\\\\")),
+        (text, false) => format!("/{}", literal(text)),
     })
+}
+
+/// As a pattern that means nothing but itself.
+fn literal(text: &str) -> String {
+    let kept = text.trim_end_matches(' ');
+    let mut pattern = String::new();
+    for c in kept.chars() {
+        if matches!(c, '\\' | '*' | '?' | '[' | ']') {
+            pattern.push('\\');
+        }
+        pattern.push(c);
+    }
+    // Blanks at the end would be taken away.
+    pattern.extend(std::iter::repeat_n("\\ ", text.len() - kept.len()));
+    pattern
 }
 
 #[cfg(test)]
@@ -78,9 +105,12 @@ mod tests {
     use super::*;
 
     fn covered(words: &[&str], below: &str, path: &str) -> bool {
+        let is_known =
+            |path: &TreePath| path.as_bytes().starts_with(b"app/[id]") || path.as_bytes() == b"f[1]";
         let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
-        let patterns =
-            words.iter().map(|word| pattern(word, Path::new("/project"), Path::new(below)).unwrap());
+        let patterns = words
+            .iter()
+            .map(|word| pattern(word, Path::new("/project"), Path::new(below), &is_known).unwrap());
         Scope::stored(patterns.collect()).covers(&TreePath::new(path.as_bytes()).unwrap())
     }
 
@@ -104,9 +134,21 @@ mod tests {
     }
 
     #[test]
+    fn a_name_that_looks_like_a_pattern_is_a_name_where_there_is_one() {
+        assert!(covered(&["f[1]"], "", "f[1]") && !covered(&["f[1]"], "", "f1"));
+        assert!(covered(&["f[2]"], "", "f2"));
+        assert!(
+            covered(&["app/[id]/page.tsx"], "", "app/[id]/page.tsx")
+                && !covered(&["app/[id]"], "", "app/i/x")
+        );
+        assert!(covered(&["d "], "", "d ") && !covered(&["d "], "", "d"));
+        assert!(covered(&["d  /x"], "", "d  /x") && covered(&["a\\"], "", "a\\/x"));
+    }
+
+    #[test]
     fn what_leads_elsewhere_is_refused() {
         for word in ["..", "../x", "a/../../x", "/etc", "", "a\nb"] {
-            assert!(pattern(word, Path::new("/project"), Path::new("")).is_err(), "{word:?}");
+            assert!(pattern(word, Path::new("/project"), Path::new(""), &|_| false).is_err(), "{word:?}");
         }
     }
 }

@@ -111,7 +111,9 @@ impl OwnFiles {
         let mut own = OwnFiles::new(layout, checkpoint.join("set-aside"))?;
         own.places.note(&layout.checkpoints());
         own.hold_below(checkpoint, &|_| Care::Record)?;
+        own.reserved = vec![layout.audit(), layout.guarding()];
         own.hold(layout.audit(), Care::Record)?;
+        own.hold(layout.guarding(), Care::Record)?;
         own.hold_settings(layout)?;
         own.places.note(&layout.runs());
         own.hold_below(&layout.inbox(), &|_| Care::Presence)?;
@@ -203,6 +205,13 @@ impl OwnFiles {
 
     /// Brings back what is gone, and moves away what is in the way.
     pub fn mend(&mut self) -> Result<Mended> {
+        self.mend_with(true)
+    }
+
+    /// The same, and settings as well are as they were.
+    pub fn mend_all(&mut self) -> Result<Mended> {
+        let settings = self.files.iter_mut().filter(|held| held.care == Care::Settings);
+        settings.for_each(|held| held.care = Care::Record);
         self.mend_with(true)
     }
 

@@ -150,6 +150,11 @@ impl Tree {
         Part(&self.runs).find(path.as_bytes())
     }
 
+    /// Whether there was anything at `path`.
+    pub fn has(&self, path: &TreePath) -> bool {
+        self.get(path).is_some() || self.has_dir(path.as_bytes())
+    }
+
     /// Whether there was a directory at `dir` (bytes without a trailing slash): an entry, or something below it.
     pub fn has_dir(&self, dir: &[u8]) -> bool {
         match Part(&self.runs).find(dir) {

@@ -72,7 +72,7 @@ pub fn lifetime(text: &str) -> std::result::Result<Lifetime, String> {
 pub fn create(context: &Context, args: CreateArgs) -> Result<()> {
     let project = context.project()?;
     let workspace = project.workspace()?;
-    let aim = Aim::typed(args.kind, &args.scope, &project, &context.directory)?;
+    let aim = Aim::typed(args.kind, &args.scope, &project, &context.directory, &|_| false)?;
     let _lock = context.lock(&project, &workspace, "checkpoint create")?;
     let progress = context.ui.progress();
     let site = super::super::site(&project, &workspace, &progress);

@@ -10,20 +10,20 @@ use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
-use rusqlite::backup::Backup;
+use rusqlite::backup::{Backup, StepResult};
 use rustix::io::Errno;
 
-use super::copying::advance;
-use super::open::{self, Gone, WAIT, is_not_a_database};
+use super::copying::{self, advance};
+use super::open::{self, Gone, PAUSE, WAIT, is_not_a_database};
 use super::{Copy, header, prove, traces};
-use crate::checkpoint::hash::Hashing;
+use crate::checkpoint::hash::{ContentHash, Hashing};
 use crate::checkpoint::transfer;
 use crate::error::{Error, IoContext, Result};
 use crate::fs::atomic::{self, TEMPORARY};
-use crate::interrupt::Interruptible;
+use crate::interrupt::{self, Interruptible};
 
 /// How long to wait for a lock that only the way of keeping a journal depends on.
 const SHORT: Duration = Duration::from_secs(1);
@@ -45,7 +45,19 @@ pub struct Restored {
 ///
 /// An error leaves the database as it was, or, if it was none, in `aside`.
 pub fn restore(copy: &Path, expected: &Copy, live: &Path, aside: &Path) -> Result<Restored> {
-    restore_within(copy, expected, live, aside, WAIT)
+    restore_within(copy, expected, live, aside, None, WAIT)
+}
+
+/// The same, for who has saved what is there and thinks that it has the content `saved`. Other programs may have written since; in
+/// the very moment in which none can any more, what is there is looked at once more, and kept in `aside` if it is not that.
+pub fn restore_over(
+    copy: &Path,
+    expected: &Copy,
+    live: &Path,
+    aside: &Path,
+    saved: Option<ContentHash>,
+) -> Result<Restored> {
+    restore_within(copy, expected, live, aside, Some(saved), WAIT)
 }
 
 pub(super) fn restore_within(
@@ -53,6 +65,7 @@ pub(super) fn restore_within(
     expected: &Copy,
     live: &Path,
     aside: &Path,
+    saved: Option<Option<ContentHash>>,
     wait: Duration,
 ) -> Result<Restored> {
     prove(copy, expected)?;
@@ -62,10 +75,11 @@ pub(super) fn restore_within(
     let (live, replaced) = match open::find(live)? {
         Ok((live, metadata)) => {
             atomic::sweep_target(&live);
-            match write_to(copy, expected, &live, wait) {
+            let last = saved.map(|saved| Last { aside, saved });
+            match write_to(copy, expected, &live, last, wait) {
                 Err(error) if is_not_a_database(&error) => {}
                 result => {
-                    return result.map(|wal| Restored { made_anew: false, set_aside: Vec::new(), wal });
+                    return result.map(|(wal, set_aside)| Restored { made_anew: false, set_aside, wal });
                 }
             }
             (live, Some(metadata))
@@ -78,8 +92,68 @@ pub(super) fn restore_within(
     Ok(Restored { made_anew: true, set_aside, wal: expected.wal })
 }
 
-/// Writes a copy into a database that is there. Returns whether it has a `-wal` file now.
-fn write_to(copy: &Path, expected: &Copy, live: &Path, wait: Duration) -> Result<bool> {
+/// What has to be saved of a database in the last moment.
+#[derive(Clone, Copy)]
+struct Last<'l> {
+    aside: &'l Path,
+    /// What is saved already.
+    saved: Option<ContentHash>,
+}
+
+impl Last<'_> {
+    /// Called while nobody else can write. Returns where what was there is, if it was not saved yet; and a file that has to stay open
+    /// as long as the database is locked: closing it would take this process' locks away.
+    fn keep(self, live: &Path, is_wal: bool, wait: Duration) -> Result<(Option<PathBuf>, Option<File>)> {
+        fs::create_dir_all(self.aside).at("create", self.aside)?;
+        let to = free_name(self.aside, live);
+        let mut held = None;
+        match is_wal {
+            // Readers are let in.
+            true => {
+                drop(atomic::create_new(&to).at("create", &to)?);
+                copying::copy(live, &to, wait)?;
+            }
+            // They are not, and nothing is written to the file yet.
+            false => {
+                let mut file = File::open(live).at("read", live)?;
+                let mut out = atomic::create_new(&to).at("create", &to)?;
+                io::copy(&mut file, &mut out).and_then(|_| out.sync_all()).at("write", &to)?;
+                held = Some(file);
+            }
+        }
+        let content = File::open(&to).and_then(header::hashes).at("read", &to)?.content;
+        if self.saved == Some(content) {
+            fs::remove_file(&to).at("remove", &to)?;
+            // Only if nothing else is in it.
+            let _ = fs::remove_dir(self.aside);
+            return Ok((None, held));
+        }
+        atomic::sync_dir(self.aside)?;
+        Ok((Some(to), held))
+    }
+}
+
+/// Takes the lock that keeps others from writing.
+fn lock(backup: &Backup<'_, '_>, live: &Path, wait: Duration) -> Result<()> {
+    let since = Instant::now();
+    loop {
+        interrupt::check()?;
+        match backup.step(0).map_err(|error| open::failure("write to", live, wait, error))? {
+            StepResult::Done | StepResult::More => return Ok(()),
+            _ if since.elapsed() >= wait => return Err(open::locked(live, wait)),
+            _ => std::thread::sleep(PAUSE),
+        }
+    }
+}
+
+/// Writes a copy into a database that is there. Returns whether it has a `-wal` file now, and what was kept of it.
+fn write_to(
+    copy: &Path,
+    expected: &Copy,
+    live: &Path,
+    last: Option<Last<'_>>,
+    wait: Duration,
+) -> Result<(bool, Vec<PathBuf>)> {
     let failed = |error| open::failure("write to", live, wait, error);
     let source = open::unchanging(copy).map_err(|error| {
         // Not to be taken for a live file that is no database, which is moved away.
@@ -100,10 +174,20 @@ fn write_to(copy: &Path, expected: &Copy, live: &Path, wait: Duration) -> Result
             Err(error) => return Err(failed(error)),
         }
     }
+    let is_wal = is_wal(&target).map_err(failed)?;
     let backup = Backup::new(&source, &mut target).map_err(failed)?;
+    let (kept, held) = match last {
+        None => (None, None),
+        Some(last) => {
+            lock(&backup, live, wait)?;
+            last.keep(live, is_wal, wait)?
+        }
+    };
     advance(&backup, live, wait, true)?;
     drop(backup);
-    Ok(settle(target, expected.wal))
+    let wal = settle(target, expected.wal);
+    drop(held);
+    Ok((wal, kept.into_iter().collect()))
 }
 
 /// What is not needed for the content to be back: the journal as it was kept, and a `-wal` file that is no larger than it

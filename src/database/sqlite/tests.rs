@@ -87,11 +87,11 @@ fn a_restore_that_does_not_get_the_lock_changes_nothing() {
         drop(Other::after(&live, "INSERT INTO t VALUES (2)"));
         let now = content_now(&live, dir.path()).unwrap();
         let other = Other::after(&live, statements);
-        assert_locked(&restore_within(&copy, &saved, &live, &aside, SHORT).unwrap_err());
+        assert_locked(&restore_within(&copy, &saved, &live, &aside, None, SHORT).unwrap_err());
         assert!(!aside.exists());
         drop(other);
         assert_eq!(content_now(&live, dir.path()).unwrap(), now, "{mode}: {statements}");
-        restore_within(&copy, &saved, &live, &aside, SHORT).unwrap();
+        restore_within(&copy, &saved, &live, &aside, None, SHORT).unwrap();
         assert_eq!(content_now(&live, dir.path()).unwrap(), Some(saved.content));
     }
 }

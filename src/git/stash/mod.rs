@@ -51,6 +51,7 @@ use super::place::Place;
 use super::run::{Call, Git};
 use crate::error::{Error, IoContext, Result};
 use crate::fs::ScratchDir;
+use crate::fs::atomic::AtomicFile;
 
 /// Whether somebody means this path, which is relative to the project. Say no for what is out of scope, and for what
 /// must not get into git's objects.
@@ -100,6 +101,25 @@ impl Stashes {
             place.git.set_setting(setting);
         }
         Ok(Stashes { place, root: root.to_owned(), scratch: scratch.to_owned() })
+    }
+
+    /// A copy of the index as it is, conflicts and all.
+    pub fn keep_index(&self, to: &Path) -> Result<()> {
+        let index = self.place.git_dir.join("index");
+        let mut out = AtomicFile::create(to)?;
+        let mut found = File::open(&index).at("read", &index)?;
+        io::copy(&mut found, &mut out).at("copy", &index)?;
+        out.commit()
+    }
+
+    /// Tracked files that an ignore rule would hide, relative to the project: decree does not hold them.
+    pub fn tracked_but_ignored(&self) -> Result<Vec<Vec<u8>>> {
+        let answer = self
+            .git()
+            .call(["ls-files", "-z", "--cached", "--ignored", "--exclude-standard"])
+            .directory(&self.place.top)
+            .ok()?;
+        Ok(answer.pieces().filter_map(|path| self.place.inside(path)).map(<[u8]>::to_vec).collect())
     }
 
     /// The commit that is checked out, if there is one yet.

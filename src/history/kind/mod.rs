@@ -15,7 +15,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::record::CheckpointRecord;
-use super::scope::Scope;
+use super::scope::{Known, Scope};
 use crate::error::Result;
 use crate::project::Project;
 use database::Targets;
@@ -83,11 +83,18 @@ impl Default for Aim {
 }
 
 impl Aim {
-    /// What somebody typed in `directory`; nothing typed means all there is.
-    pub fn typed(kind: Kind, words: &[String], project: &Project, directory: &Path) -> Result<Aim> {
+    /// What somebody typed in `directory`; nothing typed means all there is. `known` tells of paths that are not there any more.
+    pub fn typed(
+        kind: Kind,
+        words: &[String],
+        project: &Project,
+        directory: &Path,
+        known: &Known<'_>,
+    ) -> Result<Aim> {
+        let scope = || Scope::typed(words, project.layout.root(), directory, known);
         Ok(match kind {
-            Kind::FileBackup => Aim::Tree(Scope::typed(words, project.layout.root(), directory)?),
-            Kind::GitStash => Aim::Stash(Scope::typed(words, project.layout.root(), directory)?),
+            Kind::FileBackup => Aim::Tree(scope()?),
+            Kind::GitStash => Aim::Stash(scope()?),
             Kind::StateSnapshot => Aim::State(Keys::typed(words)?),
             Kind::DatabaseSavepoint => {
                 Aim::Databases { targets: Targets::typed(words, project, directory)?, as_it_is: false }

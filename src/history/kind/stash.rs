@@ -80,6 +80,14 @@ fn check(site: Site<'_>, record: &CheckpointRecord) -> Result<(Stashes, Stash)> 
     Ok((stashes, stash))
 }
 
+/// Files that git tracks although they are ignored: they are in git's entry, and not in decree's tree.
+pub fn tracked_only(layout: &Layout, manifest: &Manifest, scope: &Scope) -> Result<Vec<String>> {
+    let paths = stashes(layout)?.tracked_but_ignored()?.into_iter();
+    let paths = paths.filter_map(|path| TreePath::new(&*path).ok());
+    let missing = paths.filter(|path| scope.covers(path) && !manifest.tree.has(path));
+    Ok(missing.map(|path| path.to_string()).collect())
+}
+
 /// Puts back the tree, and the index.
 pub fn rollback(
     site: Site<'_>,
@@ -94,6 +102,11 @@ pub fn rollback(
     let covers = covers(scope, &manifest.coverage);
     let staged = Staged::since(&stashes, &stash, &covers)?;
     let mut done = tree::rollback(site, saved, record, scope, wish, Some(&staged))?;
+    for path in tracked_only(site.layout, &manifest, scope)? {
+        let from = format!("git checkout {} -- {path}", short(&stash.commit));
+        done.warnings.push(format!("{path} is ignored, so decree does not hold it; git does: `{from}`"));
+        done.left_out.push(path);
+    }
     if let Some(head) = stashes.head()?.filter(|head| *head != stash.base) {
         done.warnings.push(format!(
             "HEAD was at {} and is at {}: commits are not undone, and `git status` compares with them",

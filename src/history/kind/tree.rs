@@ -14,7 +14,7 @@ use crate::checkpoint::quote;
 use crate::checkpoint::restore::{Goal, Outcome};
 use crate::checkpoint::saved::Saved;
 use crate::checkpoint::tree::combined_hash;
-use crate::error::{Error, Result};
+use crate::error::{Error, Kind as ErrorKind, Result};
 use crate::fs::atomic::AtomicFile;
 use crate::git::stash::{Covers, Stash, Stashes};
 use crate::history::holding::left_out;
@@ -116,11 +116,22 @@ pub fn rollback(
     if wish.dry_run || same && staged.is_none() {
         return Ok(done);
     }
-    let aim = match kind {
-        Kind::GitStash => Aim::Stash(Scope::default()),
-        _ => Aim::default(),
+    let present = match kind {
+        // Where git can make no entry, as in the middle of a merge, the index is kept as it is.
+        Kind::GitStash => match save_present(site, Aim::Stash(Scope::default()), saved.id(), wish) {
+            Ok(created) => created.saved,
+            Err(error) if matches!(error.kind(), ErrorKind::Interrupted { .. }) => return Err(error),
+            Err(error) => {
+                let present = save_present(site, Aim::default(), saved.id(), wish)?.saved;
+                if let Some(staged) = staged {
+                    staged.stashes.keep_index(&present.dir().join("index"))?;
+                }
+                done.warnings.push(format!("{} is no stash entry: {error}", present.id()));
+                present
+            }
+        },
+        _ => save_present(site, Aim::default(), saved.id(), wish)?.saved,
     };
-    let present = save_present(site, aim, saved.id())?.saved;
     if !same {
         let diff = present.dir().join("rollback.diff");
         done.set_aside = restore(site, &present, &diff, saved.id(), &changes)?;

@@ -142,3 +142,76 @@ fn the_commands_of_another_database_are_run_and_checked() {
     assert_eq!(child.wait().unwrap().code(), Some(143));
     assert!(!shop.names(".decree/checkpoints").iter().any(|name| name.starts_with("tmp-")));
 }
+
+/// DBS-05.
+#[test]
+fn what_is_committed_until_the_last_moment_is_in_the_database_or_saved() {
+    for mode in ["wal", "delete"] {
+        let shop = Workshop::new();
+        sql(
+            &shop,
+            "app.db",
+            &format!("PRAGMA journal_mode={mode}; CREATE TABLE t (n INTEGER PRIMARY KEY, x)"),
+        );
+        sql(
+            &shop,
+            "app.db",
+            "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n+1 FROM c WHERE n < 2000) INSERT INTO t SELECT n, hex(randomblob(2000)) FROM c",
+        );
+        let args = ["checkpoint", "create", "--type", "database_savepoint", "--scope", "app.db"];
+        let id = shop.decree(args).ok().line();
+        let writer = "import sqlite3, sys, time\ndb = sqlite3.connect(sys.argv[1], timeout=60, isolation_level=None)\nopen(sys.argv[2], 'w').write('x')\nn = 10000\nwhile True:\n    db.execute('insert or ignore into t values (?, 1)', (n,)); print(n, flush=True); n += 1; time.sleep(0.002)";
+        let log = shop.path("committed");
+        let mut child = Command::new("python3")
+            .args(["-c", writer])
+            .args([shop.path("app.db"), shop.path("begun")])
+            .stdout(fs::File::create(&log).unwrap())
+            .spawn()
+            .unwrap();
+        wait_for(&shop.path("begun"));
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        let code = shop.decree(["rollback", &id]).code;
+        assert!(code == 0 || code == 4, "{mode}: {code}");
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let committed: Vec<i64> =
+            fs::read_to_string(&log).unwrap().lines().map(|line| line.parse().unwrap()).collect();
+        let found = Command::new("find")
+            .args(["app.db", ".decree/checkpoints", "-type", "f"])
+            .current_dir(shop.root())
+            .output()
+            .unwrap();
+        let mut rows = std::collections::BTreeSet::new();
+        for file in String::from_utf8(found.stdout).unwrap().lines() {
+            let Ok(db) = rusqlite::Connection::open(shop.path(file)) else { continue };
+            let Ok(mut query) = db.prepare("select n from t where n >= 10000") else { continue };
+            rows.extend(query.query_map([], |row| row.get::<_, i64>(0)).unwrap().flatten());
+        }
+        let lost: Vec<&i64> = committed.iter().filter(|n| !rows.contains(n)).collect();
+        assert!(lost.is_empty(), "{mode}: {} of {} are nowhere: {lost:?}", lost.len(), committed.len());
+    }
+}
+
+/// DBS-02.
+#[test]
+fn a_database_with_damaged_pages_comes_back_and_its_bytes_are_kept() {
+    let shop = Workshop::new();
+    sql(&shop, "app.db", "CREATE TABLE t (n INTEGER PRIMARY KEY, x)");
+    sql(
+        &shop,
+        "app.db",
+        "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n+1 FROM c WHERE n < 500) INSERT INTO t SELECT n, hex(randomblob(500)) FROM c",
+    );
+    let before = dump(&shop, "app.db");
+    let args = ["checkpoint", "create", "--type", "database_savepoint", "--scope", "app.db"];
+    let id = shop.decree(args).ok().line();
+    let mut bytes = shop.read("app.db");
+    for page in 9..12 {
+        bytes[page * 4096..(page + 1) * 4096].fill(0x5a);
+    }
+    shop.write("app.db", &bytes);
+    let back = shop.decree(["rollback", &id, "--format", "json"]).ok();
+    assert_eq!(dump(&shop, "app.db"), before);
+    let present = parsed("json", &back.out)["saved_present_as"].as_str().unwrap().to_owned();
+    assert_eq!(shop.read(format!(".decree/checkpoints/{present}/databases/0")), bytes);
+}

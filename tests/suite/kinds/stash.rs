@@ -125,3 +125,37 @@ fn what_git_lost_of_it_is_told_and_nothing_is_touched() {
     assert_same(&shop.picture(), &spoiled);
     shop.decree(["rollback", &id]).ok();
 }
+
+/// STS-08.
+#[test]
+fn what_only_git_holds_is_told_and_a_conflict_is_no_obstacle() {
+    let shop = git_stash().shop;
+    shop.write(".gitignore", "ignored/\n*.log\n").write("build.log", "v1\n");
+    git(&shop, &["add", "-f", "build.log", ".gitignore"]);
+    git(&shop, &["commit", "-qm", "log"]);
+    let created = shop.decree([&CREATE[..], &["--format", "json"]].concat()).ok().mentions(&["build.log"]);
+    let answer = parsed("json", &created.out);
+    assert!(
+        answer["confidence"].as_f64().unwrap() < 1.0
+            && answer["assumptions"].to_string().contains("build.log")
+    );
+    let id = answer["checkpoint"]["id"].as_str().unwrap();
+    let (before, status) = (shop.picture(), git(&shop, &["status", "--porcelain=v2"]));
+    // As a merge leaves it: three versions in the index.
+    let blob = git(&shop, &["hash-object", "-w", "notes.txt"]).trim().to_owned();
+    let entries: String = (1..4).map(|stage| format!("100644 {blob} {stage}\tnotes.txt\n")).collect();
+    let line = format!(
+        "git rm -q --cached notes.txt && printf '%s' '{entries}' | git update-index --index-info && echo '<<<<<<<' >>notes.txt"
+    );
+    crate::harness::said(std::process::Command::new("bash").args(["-c", &line]).current_dir(shop.root()))
+        .ok();
+    assert!(git(&shop, &["status", "--porcelain"]).contains("UU notes.txt"));
+    let back = shop.decree(["rollback", id, "--format", "json"]).ok();
+    let back = parsed("json", &back.out);
+    assert_eq!(git(&shop, &["status", "--porcelain=v2"]), status);
+    assert_same(&shop.picture(), &before);
+    assert!(
+        back["warnings"].to_string().contains("is no stash entry")
+            && back["confidence"].as_f64().unwrap() < 1.0
+    );
+}

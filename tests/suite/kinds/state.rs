@@ -113,3 +113,68 @@ fn what_is_no_file_is_not_followed_and_not_lost() {
     assert_eq!(shop.text("outside.md"), "outside\n");
     assert!(fs::symlink_metadata(shop.path(".decree/inbox/link.md")).unwrap().is_symlink());
 }
+
+/// SNP-05.
+#[test]
+fn what_is_written_meanwhile_is_not_lost() {
+    let shop = Workshop::new();
+    for number in 0..300 {
+        shop.write(format!(".decree/inbox/{number}.md"), format!("{number}\n"));
+    }
+    let id = shop.decree(["checkpoint", "create", "--type", "state_snapshot"]).ok().line();
+    for round in 0..6 {
+        for number in 0..300 {
+            shop.write(format!(".decree/inbox/{number}.md"), format!("changed {round}\n"));
+        }
+        shop.write(".decree/inbox/orphan.md", "orphan\n");
+        let mut child = shop.command().args(["rollback", &id]).stderr(Stdio::null()).spawn().unwrap();
+        wait_until("it has begun", || {
+            shop.path(".decree/rolling-back.json").exists() || child.try_wait().unwrap().is_some()
+        });
+        let kill = round % 2 == 0;
+        if kill {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+        for file in ["299", "orphan", "late"] {
+            shop.write(format!(".decree/inbox/{file}.md"), format!("precious {round} {file}\n"));
+        }
+        child.wait().unwrap();
+        shop.decree(["checkpoint", "create"]).ok();
+        let all = std::process::Command::new("grep")
+            .args(["-rl", &format!("precious {round}"), ".decree"])
+            .current_dir(shop.root())
+            .output()
+            .unwrap();
+        let found = String::from_utf8(all.stdout).unwrap();
+        assert!(found.lines().count() >= 3, "round {round}: {found}");
+    }
+}
+
+/// SNP-06.
+#[test]
+fn what_was_put_in_the_place_of_messages_is_set_aside_under_names_of_their_own() {
+    let shop = Workshop::new();
+    let outside = crate::harness::temp_dir();
+    fs::write(outside.path().join("a.md"), "not ours\n").unwrap();
+    shop.write(".decree/inbox/a.md", "1\n")
+        .write(".decree/inbox/done/a.md", "2\n")
+        .write(".decree/inbox/dead/a.md", "3\n");
+    let id = shop.decree(["checkpoint", "create", "--type", "state_snapshot"]).ok().line();
+    shop.remove(".decree/inbox/a.md")
+        .mkdir(".decree/inbox/a.md/full")
+        .write(".decree/inbox/a.md/full/x", "x\n");
+    shop.remove(".decree/inbox/done/a.md").mkdir(".decree/inbox/done/a.md/full");
+    shop.remove(".decree/inbox/dead").link(".decree/inbox/dead", outside.path().to_str().unwrap());
+    shop.decree(["rollback", &id]).ok().mentions(&["set aside"]);
+    for (file, text) in [("a.md", "1\n"), ("done/a.md", "2\n"), ("dead/a.md", "3\n")] {
+        assert_eq!(shop.text(&format!(".decree/inbox/{file}")), text);
+    }
+    assert_eq!(fs::read_to_string(outside.path().join("a.md")).unwrap(), "not ours\n");
+    let found = std::process::Command::new("find")
+        .args([".decree/checkpoints", "-name", "x"])
+        .current_dir(shop.root())
+        .output()
+        .unwrap();
+    assert!(!found.stdout.is_empty(), "what was in the directory is kept");
+}

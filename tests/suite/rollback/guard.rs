@@ -158,3 +158,22 @@ fn a_guard_works_where_its_session_was_made_outside_of_what_it_can_see() {
     crate::harness::said(&mut command).fails(3).mentions(&["verified against"]);
     assert_same(&project.picture(), &before);
 }
+
+/// GRD-09.
+#[test]
+fn whatever_goes_wrong_after_the_command_the_tree_is_put_back() {
+    let project = project();
+    project.write(".decree/config.yml", "max_retries: 1\n");
+    let before = project.picture();
+    // What verifies it cannot be started: its directory is gone.
+    let src = project.path("src").to_str().unwrap().to_owned();
+    let harm = "echo x >../notes.txt; rm -r ../src";
+    project.decree(["-C", &src, "guard", "--verify", "true", "--", "bash", "-c", harm]).fails(127);
+    assert_same(&project.picture(), &before);
+    // It leaves something in the place of decree's own files that nobody can read to its end, and a broken config.
+    let harm = "mkfifo .decree/audit.jsonl || { rm .decree/audit.jsonl; mkfifo .decree/audit.jsonl; }; echo ': {' >.decree/config.yml; echo x >notes.txt; exit 1";
+    project.decree(["guard", "--", "bash", "-c", harm]).fails(1).mentions(&["set-aside"]);
+    assert_same(&project.picture(), &before);
+    assert_eq!(project.read(".decree/config.yml"), b"max_retries: 1\n");
+    project.decree(["audit", "verify"]).ok();
+}

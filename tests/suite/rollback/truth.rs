@@ -181,3 +181,31 @@ fn what_people_type_is_taken_as_they_mean_it_or_refused_with_a_word() {
     assert_eq!(listed[listed.len() - 5..], ids, "oldest first, also within a second");
     assert!(list["checkpoints"].as_array().unwrap().iter().all(|it| it["type"] == "file_backup"));
 }
+
+/// RBK-10.
+#[test]
+fn a_name_that_looks_like_a_pattern_is_that_name() {
+    let project = project();
+    project
+        .write("f[1].txt", "a\n")
+        .write("f1.txt", "a\n")
+        .write("app/[id]/page", "a\n")
+        .write("d ", "a\n")
+        .write("d", "a\n");
+    let id = project.checkpoint();
+    for file in ["f[1].txt", "f1.txt", "app/[id]/page", "d ", "d"] {
+        project.write(file, "b\n");
+    }
+    project.remove("app");
+    project
+        .decree(["rollback", &id, "--scope", "f[1].txt", "--scope", "app/[id]/page", "--scope", "d "])
+        .ok();
+    let read = |file: &str| project.read(file);
+    assert_eq!((read("f[1].txt"), read("f1.txt")), (b"a\n".to_vec(), b"b\n".to_vec()));
+    assert_eq!(
+        (read("d "), read("d"), read("app/[id]/page")),
+        (b"a\n".to_vec(), b"b\n".to_vec(), b"a\n".to_vec())
+    );
+    let dry = project.decree(["rollback", &id, "--dry-run", "--scope", "f1.txt", "--format", "json"]).ok();
+    assert_eq!(json(&dry.out)["next_actions"][0], format!("decree rollback {id} --scope f1.txt"));
+}

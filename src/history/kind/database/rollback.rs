@@ -51,14 +51,25 @@ pub fn rollback(
     if wish.dry_run || done.undone.is_empty() {
         return Ok(done);
     }
-    let present =
-        save_present(site, Aim::Databases { targets: targets.clone(), as_it_is: true }, saved.id())?.saved;
+    let aim = Aim::Databases { targets: targets.clone(), as_it_is: true };
+    let created = save_present(site, aim, saved.id(), wish)?;
+    let (present, record) = (created.saved, created.record);
     let aside = present.dir().join("set-aside");
+    let mut finished = Vec::new();
     for job in jobs.iter().filter(|job| job.differs()) {
-        let moved = put(site, job, &aside).map_err(|error| {
-            error.hint(format!("what was there before is in {0}: `decree rollback {0}`", present.id()))
+        let seen =
+            record.databases.iter().find(|now| now.name == job.saved.name).and_then(SavedDatabase::content);
+        let moved = put(site, job, &aside, seen).map_err(|error| {
+            let error = finished
+                .iter()
+                .fold(error, |error, name| error.detail(format!("{name} is put back already")));
+            error
+                .detail(format!("{} is not put back", job.target.name()))
+                .hint(format!("what was there before is in {0}: `decree rollback {0}`", present.id()))
         })?;
-        done.set_aside.extend(moved.into_iter().map(|to| (job.target.name().to_owned(), to)));
+        finished.push(job.target.name().to_owned());
+        let name = |to: &Path| to.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        done.set_aside.extend(moved.into_iter().map(|to| (name(&to), to)));
     }
     done.after = match wish.verify {
         false => None,
@@ -116,7 +127,7 @@ fn undone(job: &Job<'_>) -> Undone {
 }
 
 /// Makes a database what was saved. Returns where what was in the way is now.
-fn put(site: Site<'_>, job: &Job<'_>, aside: &Path) -> Result<Vec<PathBuf>> {
+fn put(site: Site<'_>, job: &Job<'_>, aside: &Path, seen: Option<ContentHash>) -> Result<Vec<PathBuf>> {
     let path = match &job.target {
         Target::Named(name) => {
             let Held::Dump(dump) = &job.saved.held else {
@@ -128,7 +139,9 @@ fn put(site: Site<'_>, job: &Job<'_>, aside: &Path) -> Result<Vec<PathBuf>> {
         Target::Sqlite(path) => place(site.layout, path)?,
     };
     match &job.saved.held {
-        Held::Sqlite(copy) => sqlite::restore(&job.file, copy, &path, aside).map(|done| done.set_aside),
+        Held::Sqlite(copy) => {
+            sqlite::restore_over(&job.file, copy, &path, aside, seen).map(|done| done.set_aside)
+        }
         Held::Nothing => sqlite::set_aside(&path, aside),
         Held::Bytes { mode, .. } => {
             let moved = sqlite::set_aside(&path, aside)?;

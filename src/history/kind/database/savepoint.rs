@@ -1,5 +1,6 @@
 //! What a savepoint holds of each database, and what is in the databases now.
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::PermissionsExt;
@@ -12,7 +13,7 @@ use crate::checkpoint::hash::ContentHash;
 use crate::checkpoint::saved::Saved;
 use crate::database::commands::{self, Commands, Dump};
 use crate::database::sqlite::{self, is_not_a_database};
-use crate::error::{Error, IoContext, Result};
+use crate::error::{Error, IoContext, Kind as ErrorKind, Result};
 use crate::fs::atomic::AtomicFile;
 use crate::history::Site;
 use crate::history::record::CheckpointRecord;
@@ -149,7 +150,10 @@ fn save(site: Site<'_>, target: &Target, to: &Path, as_it_is: bool) -> Result<He
     }
     match sqlite::save(&path, to) {
         Ok(copy) => Ok(Held::Sqlite(copy)),
-        Err(error) if as_it_is && is_not_a_database(&error) => keep_bytes(&path, to),
+        // Damaged, or none at all: then its bytes are all there is.
+        Err(error) if as_it_is && (is_not_a_database(&error) || error.kind() == ErrorKind::Integrity) => {
+            keep_bytes(&path, to)
+        }
         Err(error) => Err(error),
     }
 }
@@ -161,6 +165,20 @@ fn keep_bytes(path: &Path, to: &Path) -> Result<Held> {
     let mut out = AtomicFile::create(to)?;
     let bytes = io::copy(&mut from, &mut out).at("copy", path)?;
     out.commit()?;
+    // What a program could still make of it may be in these.
+    for ending in ["-wal", "-journal"] {
+        let beside = |path: &Path| {
+            let mut name = path.as_os_str().to_owned();
+            name.push(OsStr::new(ending));
+            PathBuf::from(name)
+        };
+        if beside(path).is_file() {
+            let mut out = AtomicFile::create(beside(to))?;
+            let mut from = File::open(beside(path)).at("read", beside(path))?;
+            io::copy(&mut from, &mut out).at("copy", beside(path))?;
+            out.commit()?;
+        }
+    }
     let (sha256, _) = hash_of(to)?;
     Ok(Held::Bytes { bytes, sha256, mode })
 }

@@ -10,7 +10,7 @@ use super::rollback::put;
 use super::snapshot::State;
 use crate::checkpoint::saved::Saved;
 use crate::error::{Error, IoContext, Result};
-use crate::fs::{atomic, json};
+use crate::fs::{atomic, json, usable};
 use crate::history::audit::{self, Action, Deed};
 use crate::history::record::CheckpointRecord;
 use crate::project::Layout;
@@ -40,7 +40,7 @@ impl Pending {
 /// Finishes what was cut off. Returns the checkpoint that it went back to, if there was anything.
 pub fn finish_cut_off(layout: &Layout) -> Result<Option<String>> {
     let path = layout.pending();
-    let text = match fs::read(&path) {
+    let text = match usable::read(&path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         text => text.at("read", &path)?,
     };
@@ -57,7 +57,10 @@ pub fn finish_cut_off(layout: &Layout) -> Result<Option<String>> {
         let keys = Keys::typed(&pending.keys)?;
         let wanted = State::saved(&saved, &record)?.within(layout, &keys);
         let aside = layout.checkpoints().join(&pending.saved).join("set-aside");
-        put(layout, &State::read(layout, &keys)?, &wanted, &aside)?;
+        // What was written since is in neither, and stays.
+        let present = Saved::new(&pending.saved, layout.checkpoints().join(&pending.saved));
+        let before = State::saved(&present, &CheckpointRecord::read(present.dir())?)?.within(layout, &keys);
+        put(layout, &before, &wanted, &aside)?;
         let after = State::read(layout, &Keys { variables: Default::default(), ..keys })?;
         let deed = Deed {
             reason: pending.reason.clone(),

@@ -53,7 +53,8 @@ pub struct HeldFile {
 }
 
 impl HeldFile {
-    fn new(mode: Mode, bytes: Vec<u8>) -> HeldFile {
+    /// A file's mode and content.
+    pub(super) fn new(mode: Mode, bytes: Vec<u8>) -> HeldFile {
         let mode = mode.to_string();
         match String::from_utf8(bytes) {
             Ok(text) => HeldFile { mode, text: Some(text), base64: None },
@@ -111,6 +112,12 @@ impl State {
     }
 
     fn take_all(&mut self, layout: &Layout, dir: &Path) -> Result<()> {
+        // A link may lead out of the project.
+        let above = [layout.inbox(), dir.to_owned()];
+        if let Some(link) = above.iter().find(|dir| dir.is_symlink()) {
+            self.left_out.push(layout.shown(link));
+            return Ok(());
+        }
         let entries = match fs::read_dir(dir) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             entries => entries.at("read", dir)?,
@@ -186,7 +193,7 @@ impl State {
     pub fn saved(saved: &Saved, record: &CheckpointRecord) -> Result<State> {
         let path = file(saved.dir());
         let damaged = |why: &str| Error::integrity(format!("{} {why}", path.display()));
-        let text = match fs::read(&path) {
+        let text = match usable::read(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(damaged("is missing")),
             text => text.at("read", &path)?,
         };
