@@ -395,7 +395,7 @@ fn most_held() -> usize {
 /// What to do about a damaged pack.
 pub(super) fn way_out(pack: &Path) -> String {
     format!(
-        "move {} out of the store: then the next checkpoint stores again what the tree still has, and \
+        "move the damaged pack {} out of the store: then the next checkpoint stores again what the tree still has, and \
          `decree checkpoint verify --all` tells which checkpoints are lost",
         pack.display()
     )
