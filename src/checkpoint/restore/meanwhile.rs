@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::CWD;
 
 use super::journal::Step;
-use super::transaction::{Transaction, content_of, exists, saved, staged};
+use super::transaction::{Side, Transaction, content_of, exists, saved, staged};
 use crate::checkpoint::path::TreePath;
 use crate::checkpoint::root::{FoundKind, is_absent};
 use crate::checkpoint::transfer;
@@ -33,8 +33,14 @@ impl Transaction<'_> {
         self.make_way("put back", path, || self.root.move_in(from, path))
     }
 
-    /// Makes a directory, if it is not there.
-    pub(super) fn make_dir(&self, path: &TreePath) -> Result<()> {
+    /// Makes a directory, if it is not there. What this very move puts there is no stranger: a diff that has something inside
+    /// a file was not written by decree.
+    pub(super) fn make_dir(&self, path: &TreePath, side: Side) -> Result<()> {
+        let steps = &self.journal.steps;
+        let step = steps.binary_search_by(|step| step.path.0.cmp(path)).ok().map(|at| &steps[at]);
+        if step.and_then(|step| side.of(step)).is_some_and(|node| !node.is_dir()) {
+            return self.root.make_dir(path).at("create", path.as_path());
+        }
         self.make_way("create", path, || self.root.make_dir(path))
     }
 
@@ -172,7 +178,7 @@ impl Transaction<'_> {
         fs::create_dir_all(&dir).at("create", &dir)?;
         match atomic::create_new(&dir.join(name)) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            result => drop(result.at("create", &dir.join(name))?),
+            result => drop(result.at("create", dir.join(name))?),
         }
         atomic::sync_dir(&dir)
     }

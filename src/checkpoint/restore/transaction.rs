@@ -196,12 +196,12 @@ impl<'r> Transaction<'r> {
             let parent = path.ancestors().last();
             if parent != made {
                 for dir in path.ancestors() {
-                    self.make_dir(&dir)?;
+                    self.make_dir(&dir, Side::To)?;
                 }
                 made = parent;
             }
             if to.is_dir() {
-                self.make_dir(path)?;
+                self.make_dir(path, Side::To)?;
             } else if step.keeps_content() {
                 self.set_mode(path, to.mode())?;
             } else if exists(&staged(&self.dir, n)) {
@@ -247,14 +247,14 @@ impl<'r> Transaction<'r> {
             }
         }
         for dir in &self.journal.dirs {
-            self.make_dir(&dir.path.0)?;
+            self.make_dir(&dir.path.0, Side::From)?;
         }
         for (n, step) in self.journal.steps.iter().enumerate() {
             let path = &step.path.0;
             if exists(&saved(&self.dir, n)) {
                 self.put(&saved(&self.dir, n), path)?;
             } else if step.from.is_some_and(|from| from.is_dir()) {
-                self.make_dir(path)?;
+                self.make_dir(path, Side::From)?;
             } else if step.from.is_none() {
                 self.clear(path)?;
             }
@@ -433,14 +433,15 @@ impl<'r> Transaction<'r> {
     }
 }
 
+/// Where a move comes from, and where it goes.
 #[derive(Clone, Copy)]
-enum Side {
+pub(super) enum Side {
     From,
     To,
 }
 
 impl Side {
-    fn of(self, step: &Step) -> Option<&Node> {
+    pub(super) fn of(self, step: &Step) -> Option<&Node> {
         match self {
             Side::From => step.from.as_ref(),
             Side::To => step.to.as_ref(),
