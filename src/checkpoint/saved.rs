@@ -387,7 +387,12 @@ impl Workspace {
     pub fn write_diff(&self, changes: &Changes<'_>, out: &mut impl Write) -> Result<Vec<ChangeCount>> {
         fs::create_dir_all(&self.scratch).at("create", &self.scratch)?;
         let writer = PatchWriter { old: &self.store, new: &self.root, scratch: &self.scratch };
-        writer.write(out, &changes.list)
+        writer.write(out, &changes.list).map_err(|error| {
+            match error.io_kind() == Some(std::io::ErrorKind::InvalidData) && error.hint_text().is_none() {
+                true => error.hint("stop what writes to it, then run the same command again"),
+                false => error,
+            }
+        })
     }
 }
 

@@ -134,7 +134,7 @@ impl Two {
         let pack = packs(&project).pop().unwrap();
         project.remove("goes");
         let other = project.checkpoint();
-        assert_eq!(packs(&project), [pack.clone()]);
+        assert_eq!(packs(&project), std::slice::from_ref(&pack));
         Two { project, lost, other, pack }
     }
 
