@@ -199,19 +199,7 @@ impl Root {
                 let raw = RawMode::from_raw_mode(mode.bits());
                 Ok(rustix::fs::chmodat(CWD, to, raw, AtFlags::empty())?)
             }
-            Err(Errno::XDEV) => {
-                let mut part = to.as_os_str().to_owned();
-                part.push(".part");
-                let moved = transfer::copy((dir.as_fd(), name), (CWD, &part))
-                    .and_then(|()| Ok(rustix::fs::renameat(CWD, &part, CWD, to)?));
-                match moved {
-                    Ok(()) => transfer::remove((dir.as_fd(), name)),
-                    Err(error) => {
-                        let _ = transfer::remove((CWD, &part));
-                        Err(error)
-                    }
-                }
-            }
+            Err(Errno::XDEV) => transfer::move_across((dir.as_fd(), name), to),
             result => Ok(result?),
         }
     }

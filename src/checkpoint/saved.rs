@@ -353,7 +353,7 @@ impl Saved {
     /// Reads every content the checkpoint names out of the store, and says how many there are.
     pub fn verify(&self, workspace: &Workspace, manifest: &Manifest) -> Result<usize> {
         let entries = manifest.tree.len();
-        let damaged: Vec<String> = manifest
+        let damaged: Vec<(String, Option<String>)> = manifest
             .tree
             .parts(VERIFY_AT_ONCE)
             .into_par_iter()
@@ -363,15 +363,22 @@ impl Saved {
                 let result = workspace.store.reader(&hash).and_then(|mut reader| {
                     std::io::copy(&mut reader, &mut std::io::sink()).at("read", workspace.store.dir())
                 });
-                result.err().map(|error| format!("{}: {error}", entry.path()))
+                let error = result.err()?;
+                Some((format!("{}: {error}", entry.path()), error.hint_text().map(str::to_owned)))
             })
             .collect();
         if damaged.is_empty() {
             return Ok(entries);
         }
         let count = crate::figures::count(damaged.len(), "file");
-        Err(Error::integrity(format!("checkpoint {} does not verify: {count} of {entries}", self.id))
-            .details(damaged, 20))
+        let (lines, hints): (Vec<String>, Vec<Option<String>>) = damaged.into_iter().unzip();
+        let error = Error::integrity(format!("checkpoint {} does not verify: {count} of {entries}", self.id))
+            .details(lines, 20);
+        // One damaged pack is behind most of them, if not all.
+        Err(match hints.into_iter().flatten().next() {
+            Some(hint) => error.hint(hint),
+            None => error,
+        })
     }
 }
 
@@ -380,7 +387,12 @@ impl Workspace {
     pub fn write_diff(&self, changes: &Changes<'_>, out: &mut impl Write) -> Result<Vec<ChangeCount>> {
         fs::create_dir_all(&self.scratch).at("create", &self.scratch)?;
         let writer = PatchWriter { old: &self.store, new: &self.root, scratch: &self.scratch };
-        writer.write(out, &changes.list)
+        writer.write(out, &changes.list).map_err(|error| {
+            match error.io_kind() == Some(std::io::ErrorKind::InvalidData) && error.hint_text().is_none() {
+                true => error.hint("stop what writes to it, then run the same command again"),
+                false => error,
+            }
+        })
     }
 }
 

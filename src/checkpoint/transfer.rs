@@ -5,8 +5,9 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
-use rustix::fs::{AtFlags, Dir, FileType, Gid, Mode as RawMode, OFlags, Stat, Uid};
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Gid, Mode as RawMode, OFlags, Stat, Uid};
 use rustix::io::Errno;
 
 /// A name in an open directory.
@@ -26,6 +27,19 @@ pub fn rename_new(from: Place<'_>, to: Place<'_>) -> Result<(), Errno> {
             Err(error) => Err(error),
         },
         result => result,
+    }
+}
+
+/// Moves to another file system, replacing what is there.
+pub fn move_across(from: Place<'_>, to: &Path) -> io::Result<()> {
+    let mut part = to.as_os_str().to_owned();
+    part.push(".part");
+    match copy(from, (CWD, &part)).and_then(|()| Ok(rustix::fs::renameat(CWD, &part, CWD, to)?)) {
+        Ok(()) => remove(from),
+        Err(error) => {
+            let _ = remove((CWD, &part));
+            Err(error)
+        }
     }
 }
 

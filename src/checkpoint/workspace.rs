@@ -120,9 +120,9 @@ impl Workspace {
         }
     }
 
-    /// The cache says what the content is; if a pack has gone since, it may not be stored any more.
+    /// The cache says what the content is; if a pack has gone since, or is damaged, it may not be stored any more.
     fn stored_if_in_doubt(&self, cache: &StatCache) -> Result<Option<Holdings>> {
-        let packs = self.store.stamps()?;
+        let packs = self.store.readable_stamps()?;
         match cache.packs().iter().all(|pack| packs.binary_search(pack).is_ok()) {
             true => Ok(None),
             false => self.store.holdings().map(Some),
@@ -131,7 +131,7 @@ impl Workspace {
 
     /// What the cache knew already is taken over from it: the walk does not keep what `stat` says of those files.
     fn write_cache(&self, cache: &StatCache, walk: &Walk, began: Time) -> Result<()> {
-        let mut writer = CacheWriter::create(&self.cache_path, &self.store.stamps()?)?;
+        let mut writer = CacheWriter::create(&self.cache_path, &self.store.readable_stamps()?)?;
         for dir in &walk.dirs {
             let before = cache.dir(&dir.path);
             let entries = dir.items.iter().filter_map(|item| {

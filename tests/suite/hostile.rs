@@ -1,6 +1,7 @@
 //! What goes wrong on purpose: bad input, nasty routines, a hostile machine, death at any moment. In the end the tree is
 //! what it was or what was asked for, the queue is whole, and it is said what happened.
 
+mod busy;
 mod decrees_own;
 mod escapes;
 mod input;

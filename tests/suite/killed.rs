@@ -489,15 +489,30 @@ fn a_recovery_killed_before_any_system_call_is_all_or_nothing() {
     let (before, after) = small();
     let scene = Scene::new(before, after);
     let (from, _) = scene.states(Move::Revert);
-    for way_back in [false, true] {
-        let prepare = |_: &str| {
+    let words = RefCell::new(String::new());
+    for (way_back, stranger) in [(false, false), (true, false), (false, true), (true, true)] {
+        let prepare = |what: &str| {
             become_like(scene.project.root(), from);
             assert!(kill_before(&scene.project, &scene.args(Move::Revert), "renameat2", 5));
             if way_back {
                 empty_a_staged_file(&scene);
             }
+            if stranger {
+                let project = &scene.project;
+                let away = from.iter().rev().find(|(path, thing)| {
+                    let has_dir = project.path(path).parent().is_some_and(Path::is_dir);
+                    is_file(Some(thing)) && !project.exists(path) && has_dir
+                });
+                *words.borrow_mut() = format!("written meanwhile: {what}, {way_back}\n");
+                project.write(away.expect("something moved away").0, words.borrow().as_bytes());
+            }
         };
-        let check = |nth| scene.assert_recovers(Move::Revert, nth);
+        let check = |nth| {
+            scene.assert_recovers(Move::Revert, nth);
+            let words = words.borrow();
+            let kept = words.is_empty() || holds(&scene.in_decree("checkpoints"), words.as_bytes());
+            assert!(kept, "gone: {words}");
+        };
         before_every_call(&scene, &["checkpoint", "create"], prepare, check);
     }
 }
@@ -561,22 +576,35 @@ fn a_file_already_put_in_place_that_a_power_cut_emptied_means_the_way_back() {
 
 const WORDS: &[u8] = b"what a person wrote meanwhile\n";
 
-/// A person writes to `path` after a revert was cut off. Their words stay, and the work can be brought to an end:
-/// at once, or after the file was moved aside, if decree asks for that.
+/// A person writes to `path` after a revert was cut off. Their words stay, and the work is brought to an end.
 #[track_caller]
 fn a_person_writes(scene: &Scene, path: &[u8]) {
     let name = String::from_utf8_lossy(path).into_owned();
     scene.project.write(path, WORDS);
-    let said = scene.project.decree(scene.args(Move::Revert));
+    let said = scene.project.decree(scene.args(Move::Revert)).ok();
     assert!(holds(scene.project.root(), WORDS), "{name}: the words are gone; {}", said.err);
-    if said.code != 0 {
-        let said = said.mentions(&[&name, "move what is in the way aside"]);
-        assert_eq!(scene.project.read(path), WORDS, "{name}: {}", said.err);
-        scene.project.remove(path);
-        scene.project.decree(scene.args(Move::Revert)).ok();
-    }
     assert_same(&scene.project.picture(), &scene.before);
     scene.assert_clean();
+}
+
+#[test]
+fn a_persons_file_does_not_keep_a_move_from_being_undone() {
+    let (before, after) = large();
+    let scene = Scene::new(before, after);
+    let put = |now: Option<&Thing>, from: Option<&Thing>, to: Option<&Thing>| {
+        now == to && is_file(now) && from != to
+    };
+    let away = |now: Option<&Thing>, from: Option<&Thing>, _: Option<&Thing>| now.is_none() && is_file(from);
+    for wanted in [put, away] {
+        scene.cut_off_midway(Move::Revert);
+        empty_a_staged_file(&scene);
+        let path = scene.path_where(wanted);
+        scene.project.write(&path, WORDS);
+        scene.project.decree(["checkpoint", "create"]).ok().mentions(&["had been cut off", "undone"]);
+        assert!(holds(&scene.in_decree("checkpoints"), WORDS), "the words are gone");
+        assert_same(&scene.project.picture(), &scene.after);
+        scene.assert_clean();
+    }
 }
 
 /// Whether some file in a directory has these bytes in it.

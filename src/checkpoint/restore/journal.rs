@@ -94,12 +94,15 @@ impl Journal {
 
     /// What makes way, and where it goes, given decree's own directory. Nothing leads out of either.
     pub fn set_aside(&self, decree_dir: &Path) -> Vec<(TreePath, PathBuf)> {
-        if !self.aside_dir.components().all(|part| matches!(part, Component::Normal(_))) {
-            return Vec::new();
-        }
-        let place = decree_dir.join(&self.aside_dir);
+        let Some(place) = self.aside_dir(decree_dir) else { return Vec::new() };
         let paths = self.set_aside.iter().filter_map(|text| TreePath::beside(&quote::from_json(text)?));
         paths.map(|path| (path.clone(), place.join(path.as_path()))).collect()
+    }
+
+    /// Where things go that have to make way, given decree's own directory: a place in that, or nowhere.
+    pub fn aside_dir(&self, decree_dir: &Path) -> Option<PathBuf> {
+        let inside = self.aside_dir.components().all(|part| matches!(part, Component::Normal(_)));
+        inside.then(|| decree_dir.join(&self.aside_dir))
     }
 
     /// Makes it durable. From now on the move happens, or is undone.

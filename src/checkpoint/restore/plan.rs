@@ -49,7 +49,7 @@ pub enum Outcome {
 pub struct Restored {
     /// Paths that were changed and read back.
     pub verified: usize,
-    /// What was moved away, and where it is now.
+    /// What was moved away, and where it is now; what something else put in the way meanwhile among it.
     pub set_aside: Vec<(TreePath, PathBuf)>,
 }
 
@@ -103,12 +103,13 @@ impl Workspace {
         stage(&self.root, goal.patch, goal.direction, &steps, dir)
             .map_err(|error| error.detail("nothing was touched"))?;
         let aside_dir = free_name(&goal.aside_dir);
-        let set_aside = beside.iter().map(|path| ((*path).clone(), aside_dir.join(path.as_path()))).collect();
+        let mut set_aside: Vec<(TreePath, PathBuf)> =
+            beside.iter().map(|path| ((*path).clone(), aside_dir.join(path.as_path()))).collect();
         let asides = beside.iter().map(|path| quote::in_json(path.as_bytes()).into_owned()).collect();
         let inside = aside_dir.strip_prefix(self.decree_dir()).unwrap_or(&aside_dir).to_owned();
         let verified = steps.len();
         let journal = Journal::new(goal.what.clone(), steps, inside, asides, dirs);
-        Transaction::new(&self.root, dir.to_owned(), journal).run()?;
+        set_aside.extend(Transaction::new(&self.root, dir.to_owned(), journal).run()?);
         Ok(Restored { verified, set_aside })
     }
 

@@ -123,7 +123,9 @@ fn check(path: &TreePath, to: &Node, hasher: Hasher) -> Result<()> {
 fn rebuild_error(path: &TreePath, target: &Path, error: io::Error) -> Error {
     match error.kind() {
         io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof => {
-            Error::integrity(format!("{path} cannot be rebuilt from the diff")).caused_by(error)
+            Error::integrity(format!("{path} cannot be rebuilt from the diff"))
+                .caused_by(error)
+                .hint("if something else writes to it, stop that; then run the same command again")
         }
         _ => Err::<(), _>(error).at("write", target).expect_err("it was an error"),
     }

@@ -2,28 +2,39 @@
 //!
 //! `new/<n>` is what step `n` brings, `old/<n>` what it replaces. A file is in one of three places,
 //! and every move is a rename, so where the files are tells how far the work has got: the steps can
-//! be repeated from the start, forwards or backwards, whoever did the first half.
+//! be repeated from the start, forwards or backwards, whoever did the first half. What something else puts in the
+//! way meanwhile makes way ([`super::meanwhile`]).
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
 use super::journal::{FILE, Journal, Step};
-use super::present::{agrees, present};
+use super::present::agrees;
 use crate::checkpoint::entry::{Mode, Node, describe};
 use crate::checkpoint::hash::ContentHash;
 use crate::checkpoint::opened::Opened;
 use crate::checkpoint::path::{TreePath, dirs_above};
-use crate::checkpoint::root::{FoundKind, Root};
+use crate::checkpoint::root::{FoundKind, Root, is_absent};
 use crate::error::{Error, IoContext, Result};
 use crate::fs::atomic;
 
 /// A move that is prepared, under way, or was cut off.
 pub struct Transaction<'r> {
-    root: &'r Root,
-    dir: PathBuf,
-    journal: Journal,
+    pub(super) root: &'r Root,
+    pub(super) dir: PathBuf,
+    pub(super) journal: Journal,
+    /// What turned up in the way, and where it is now.
+    pub(super) strangers: RefCell<Vec<(TreePath, PathBuf)>>,
+}
+
+/// A path that is not what it should be after a move.
+struct Wrong {
+    line: String,
+    /// Not only the mode: something else was at it.
+    foreign: bool,
 }
 
 /// A cut-off move that was dealt with.
@@ -50,7 +61,7 @@ pub fn staged(dir: &Path, step: usize) -> PathBuf {
 }
 
 /// Where step `n`'s old content is saved.
-fn saved(dir: &Path, step: usize) -> PathBuf {
+pub(super) fn saved(dir: &Path, step: usize) -> PathBuf {
     dir.join("old").join(step.to_string())
 }
 
@@ -67,7 +78,7 @@ pub fn recover(root: &Root, scratch: &Path) -> Result<Vec<Recovered>> {
         // Not being able to tell is not the same as there being none.
         if dir.is_dir() && dir.join(FILE).try_exists().at("read", &dir)? {
             let journal = Journal::read(&dir)?;
-            recovered.push(Transaction { root, dir, journal }.resume()?);
+            recovered.push(Transaction::new(root, dir, journal).resume()?);
         } else if dir.is_dir() {
             fs::remove_dir_all(&dir).at("remove", &dir)?;
         } else {
@@ -80,60 +91,62 @@ pub fn recover(root: &Root, scratch: &Path) -> Result<Vec<Recovered>> {
 impl<'r> Transaction<'r> {
     /// A move whose files are staged in `dir`.
     pub fn new(root: &'r Root, dir: PathBuf, journal: Journal) -> Self {
-        Transaction { root, dir, journal }
+        Transaction { root, dir, journal, strangers: RefCell::default() }
     }
 
-    /// Carries the move out. On an error the tree is as it was.
-    pub fn run(self) -> Result<()> {
+    /// Carries the move out, and tells what turned up in the way and is set aside. On an error the tree is as it was,
+    /// but for what the error names.
+    pub fn run(self) -> Result<Vec<(TreePath, PathBuf)>> {
         self.journal.write(&self.dir)?;
-        match self.forwards().and_then(|()| self.verify(Side::To)) {
-            Ok(()) => self.finish(),
-            Err(error) => match self.backwards() {
-                Ok(()) => Err(error.detail("nothing was touched")),
-                Err(worse) => Err(Error::integrity(format!("{error}; and it could not be undone"))
+        let error = match self.forwards().and_then(|()| self.look(Side::To)) {
+            Ok(wrong) if wrong.is_empty() => {
+                self.finish()?;
+                return Ok(self.strangers.into_inner());
+            }
+            // There is no way back that would do better: all else is where it should be.
+            Ok(wrong) if wrong.iter().all(|wrong| wrong.foreign) => {
+                self.finish()?;
+                return Err(self.still_written_to("done", &wrong));
+            }
+            Ok(wrong) => self.not_verified(&wrong),
+            Err(error) => error,
+        };
+        match self.backwards() {
+            Ok(wrong) if wrong.is_empty() && self.strangers.borrow().is_empty() => {
+                Err(error.detail("nothing was touched"))
+            }
+            Ok(wrong) if wrong.is_empty() => Err(self.tell_strangers(error.detail("it was undone"))),
+            Ok(wrong) => Err(self.still_written_to("undone", &wrong).detail(format!("first: {error}"))),
+            Err(worse) => Err(self.tell_strangers(
+                Error::integrity(format!("{error}; and it could not be undone"))
                     .detail(format!("undo: {worse}"))
                     .detail(format!("every file is in the tree or in {}", self.dir.display()))
-                    .hint("remove the cause, then run any decree command that changes things: it goes on from here")),
-            },
+                    .hint("stop what else writes here, or remove the cause; then run any decree command that changes things: it goes on from here"),
+            )),
         }
     }
 
     fn resume(self) -> Result<Recovered> {
         let what = self.journal.what.clone();
-        self.refuse_foreign_saves()?;
-        let finished =
-            self.staged_files_are_whole() && self.forwards().is_ok() && self.verify(Side::To).is_ok();
+        self.set_foreign_saves_aside()?;
+        let finished = !self.is_undone()
+            && self.staged_files_are_whole()
+            && self.forwards().is_ok()
+            && self.look(Side::To).is_ok_and(|wrong| wrong.is_empty());
         if finished {
             self.finish()?;
-        } else {
-            self.backwards().map_err(|error| {
-                Error::integrity(format!(
-                    "{what} was cut off, and can be neither finished nor undone: {error}"
-                ))
+            return Ok(Recovered { what, finished });
+        }
+        let wrong = self.backwards().map_err(|error| {
+            Error::integrity(format!("{what} was cut off, and can be neither finished nor undone: {error}"))
                 .details(error.detail_lines().to_vec(), 20)
                 .detail(format!("every file is in the tree or in {}", self.dir.display()))
                 .hint("move what is in the way aside, then run the same command again")
-            })?;
+        })?;
+        match wrong.is_empty() {
+            true => Ok(Recovered { what, finished }),
+            false => Err(self.still_written_to("cut off and is undone", &wrong)),
         }
-        Ok(Recovered { what, finished })
-    }
-
-    /// What was moved out of the way has to be what the journal says: else it is somebody's, and stays.
-    fn refuse_foreign_saves(&self) -> Result<()> {
-        for (n, step) in self.journal.steps.iter().enumerate() {
-            let path = saved(&self.dir, n);
-            if exists(&path)
-                && Some(content_of(&path).at("read", &path)?) != step.from.and_then(|from| from.content())
-            {
-                return Err(Error::integrity(format!(
-                    "{} was cut off just as {} was changed by something else",
-                    self.journal.what, step.path.0
-                ))
-                .detail(format!("that content is in {}", path.display()))
-                .hint("copy it to a safe place, remove it there, then run the same command again"));
-            }
-        }
-        Ok(())
     }
 
     /// After a power cut a staged file may lack its content, and then there is only the way back.
@@ -142,7 +155,7 @@ impl<'r> Transaction<'r> {
             let path = staged(&self.dir, n);
             !step.is_staged()
                 || !exists(&path)
-                || content_of(&path).ok() == step.to.and_then(|to| to.content())
+                || content_of(&path).ok().flatten() == step.to.and_then(|to| to.content())
         })
     }
 
@@ -153,20 +166,22 @@ impl<'r> Transaction<'r> {
         }
         for (n, step) in self.journal.steps.iter().enumerate().rev() {
             let path = &step.path.0;
-            let done = exists(&saved(&self.dir, n)) || (step.is_staged() && !exists(&staged(&self.dir, n)));
+            let done = exists(&saved(&self.dir, n))
+                || self.is_lost(n)
+                || (step.is_staged() && !exists(&staged(&self.dir, n)));
             if !step.is_saved() || done {
                 continue;
             }
-            if self.root.find(path).at("read", path.as_path())?.is_none() {
-                continue;
+            match self.root.find(path).at("read", path.as_path())? {
+                None => continue,
+                // The steps below it made that, before they were cut off.
+                Some(found) if found.kind == FoundKind::Dir && step.to.is_none() => continue,
+                Some(_) => {}
             }
             let to = saved(&self.dir, n);
             self.root.move_out(path, &to).at("move away", path.as_path())?;
             // Only what was expected may be replaced; looking after the move leaves no gap to slip into.
-            let found = content_of(&to).at("read", &to)?;
-            if Some(found) != step.from.and_then(|from| from.content()) {
-                return Err(Error::failed(format!("{path} was changed by something else just now")));
-            }
+            self.set_save_aside_if_foreign(n, step)?;
         }
         for path in self.dirs_that_may_go() {
             self.root.remove_dir(&path).at("remove", path.as_path())?;
@@ -174,28 +189,49 @@ impl<'r> Transaction<'r> {
         let mut made: Option<TreePath> = None;
         for (n, step) in self.journal.steps.iter().enumerate() {
             let path = &step.path.0;
-            let Some(to) = &step.to else { continue };
+            let Some(to) = &step.to else {
+                self.clear(path)?;
+                continue;
+            };
             let parent = path.ancestors().last();
             if parent != made {
                 for dir in path.ancestors() {
-                    self.root.make_dir(&dir).at("create", dir.as_path())?;
+                    self.make_dir(&dir, Side::To)?;
                 }
                 made = parent;
             }
             if to.is_dir() {
-                self.root.make_dir(path).at("create", path.as_path())?;
+                self.make_dir(path, Side::To)?;
             } else if step.keeps_content() {
                 self.set_mode(path, to.mode())?;
             } else if exists(&staged(&self.dir, n)) {
-                self.root.move_in(&staged(&self.dir, n), path).at("put back", path.as_path())?;
+                self.put(&staged(&self.dir, n), path)?;
             }
         }
         self.set_dir_modes(Side::To)
     }
 
-    fn backwards(&self) -> Result<()> {
+    /// Takes the move back and ends the transaction. Returns what is not as it was because something else was at it.
+    fn backwards(&self) -> Result<Vec<Wrong>> {
+        match self.is_undone() {
+            true => self.set_modes_back()?,
+            false => {
+                self.take_back()?;
+                self.mark_undone()?;
+            }
+        }
+        // A person may have come in between, and what they wrote is not ours to throw away.
+        self.set_foreign_staged_aside()?;
+        let wrong = self.look(Side::From)?;
+        if wrong.iter().any(|wrong| !wrong.foreign) {
+            return Err(self.not_verified(&wrong));
+        }
+        self.close()?;
+        Ok(wrong)
+    }
+
+    fn take_back(&self) -> Result<()> {
         self.open_dirs()?;
-        self.refuse_strangers()?;
         for (n, step) in self.journal.steps.iter().enumerate().rev() {
             let path = &step.path.0;
             let new = staged(&self.dir, n);
@@ -211,49 +247,32 @@ impl<'r> Transaction<'r> {
             }
         }
         for dir in &self.journal.dirs {
-            self.root.make_dir(&dir.path.0).at("create", dir.path.0.as_path())?;
+            self.make_dir(&dir.path.0, Side::From)?;
         }
         for (n, step) in self.journal.steps.iter().enumerate() {
             let path = &step.path.0;
             if exists(&saved(&self.dir, n)) {
-                self.root.move_in(&saved(&self.dir, n), path).at("put back", path.as_path())?;
-            } else if step.keeps_content() && !step.to.is_some_and(|to| to.is_dir()) {
-                self.set_mode(path, step.from.and_then(|from| from.mode()))?;
+                self.put(&saved(&self.dir, n), path)?;
             } else if step.from.is_some_and(|from| from.is_dir()) {
-                self.root.make_dir(path).at("create", path.as_path())?;
+                self.make_dir(path, Side::From)?;
+            } else if step.from.is_none() {
+                self.clear(path)?;
             }
         }
         for (path, to) in self.set_aside_moves() {
             if exists(&to) {
-                self.root.move_in(&to, &path).at("put back", path.as_path())?;
+                self.put(&to, &path)?;
             }
         }
-        self.set_dir_modes(Side::From)?;
-        self.verify(Side::From)?;
-        self.close()
+        self.set_modes_back()
     }
 
-    /// Before anything moves back: what stands where a new file was put has to be that file still. A person may
-    /// have come in between, and what they wrote is not ours to throw away.
-    fn refuse_strangers(&self) -> Result<()> {
-        let mut strangers = Vec::new();
-        for (n, step) in self.journal.steps.iter().enumerate() {
-            let path = &step.path.0;
-            if !step.is_staged() || exists(&staged(&self.dir, n)) {
-                continue;
-            }
-            let found = present(self.root, path).at("read", path.as_path())?;
-            // An empty file is what a power cut leaves of one that was just written; nobody's words are in it.
-            let stranger = found.and_then(|found| found.content()).filter(|(_, size)| *size > 0);
-            if stranger.is_some() && stranger != step.to.and_then(|to| to.content()) {
-                strangers.push(format!("{path}: changed since it was put there"));
-            }
+    fn set_modes_back(&self) -> Result<()> {
+        let only_mode = |step: &&Step| step.keeps_content() && !step.to.is_some_and(|to| to.is_dir());
+        for step in self.journal.steps.iter().filter(only_mode) {
+            self.set_mode(&step.path.0, step.from.and_then(|from| from.mode()))?;
         }
-        match strangers.is_empty() {
-            true => Ok(()),
-            false => Err(Error::failed(format!("{} of the new files changed since", strangers.len()))
-                .details(strangers, 20)),
-        }
+        self.set_dir_modes(Side::From)
     }
 
     /// Makes the result, which was proven, durable, and ends the transaction.
@@ -271,7 +290,8 @@ impl<'r> Transaction<'r> {
         Ok(())
     }
 
-    fn verify(&self, side: Side) -> Result<()> {
+    /// Reads every path back, and tells which are not what that side says.
+    fn look(&self, side: Side) -> Result<Vec<Wrong>> {
         let mut wrong = Vec::new();
         let opened = Opened::above(self.root, self.journal.steps.iter().map(|step| &step.path.0))
             .at("look into", self.root.path())?;
@@ -280,20 +300,30 @@ impl<'r> Transaction<'r> {
             let said = side.of(step);
             let found = opened.present(path).at("read", path.as_path())?;
             if !agrees(self.root, path, found.as_ref(), said).at("read", path.as_path())? {
-                wrong.push(format!(
-                    "{path}: expected {}, found {}",
-                    describe(said),
-                    describe(found.as_ref())
-                ));
+                let what = |node: &Node| (node.type_name(), node.content());
+                let line = format!("{path}: expected {}, found {}", describe(said), describe(found.as_ref()));
+                wrong.push(Wrong { line, foreign: found.as_ref().map(what) != said.map(what) });
             }
         }
-        if wrong.is_empty() {
-            return Ok(());
-        }
+        Ok(wrong)
+    }
+
+    fn not_verified(&self, wrong: &[Wrong]) -> Error {
         let count = crate::figures::count(wrong.len(), "path");
-        Err(Error::integrity(format!("{}: {count} did not verify", self.journal.what))
-            .details(wrong, 20)
-            .detail(format!("what was replaced is in {}", self.dir.display())))
+        Error::integrity(format!("{}: {count} did not verify", self.journal.what))
+            .details(wrong.iter().map(|wrong| wrong.line.clone()).collect(), 20)
+            .detail(format!("what was replaced is in {}", self.dir.display()))
+    }
+
+    /// The move is over, but not everywhere.
+    fn still_written_to(&self, how: &str, wrong: &[Wrong]) -> Error {
+        let count = crate::figures::count(wrong.len(), "path");
+        let what = &self.journal.what;
+        let error =
+            Error::integrity(format!("{what} was {how}, but for {count} that something else writes to"))
+                .details(wrong.iter().map(|wrong| wrong.line.clone()).collect(), 20)
+                .detail("every other path is as it should be, and was checked");
+        self.tell_strangers(error).hint("stop what writes there, then run the same command again")
     }
 
     /// Makes sure that this user may look into the directories concerned, and change them. Parents first.
@@ -350,7 +380,12 @@ impl<'r> Transaction<'r> {
     }
 
     fn set_mode(&self, path: &TreePath, mode: Option<Mode>) -> Result<()> {
-        mode.map_or(Ok(()), |mode| self.root.set_mode(path, mode).at("set the mode of", path.as_path()))
+        let Some(mode) = mode else { return Ok(()) };
+        match self.root.set_mode(path, mode) {
+            // Something else took it away; the check at the end tells.
+            Err(error) if is_absent(&error) => Ok(()),
+            result => result.at("set the mode of", path.as_path()),
+        }
     }
 
     fn known_dirs(&self) -> BTreeMap<&TreePath, Mode> {
@@ -379,10 +414,13 @@ impl<'r> Transaction<'r> {
         dirs
     }
 
-    fn set_aside_moves(&self) -> Vec<(TreePath, PathBuf)> {
-        // This is `.decree/tmp/restore-…`.
-        let decree_dir = self.dir.parent().and_then(Path::parent).unwrap_or(&self.dir);
-        self.journal.set_aside(decree_dir)
+    pub(super) fn set_aside_moves(&self) -> Vec<(TreePath, PathBuf)> {
+        self.journal.set_aside(self.decree_dir())
+    }
+
+    /// This is `.decree/tmp/restore-…`.
+    pub(super) fn decree_dir(&self) -> &Path {
+        self.dir.parent().and_then(Path::parent).unwrap_or(&self.dir)
     }
 
     fn set_aside(&self, path: &TreePath, to: &Path) -> Result<()> {
@@ -395,14 +433,15 @@ impl<'r> Transaction<'r> {
     }
 }
 
+/// Where a move comes from, and where it goes.
 #[derive(Clone, Copy)]
-enum Side {
+pub(super) enum Side {
     From,
     To,
 }
 
 impl Side {
-    fn of(self, step: &Step) -> Option<&Node> {
+    pub(super) fn of(self, step: &Step) -> Option<&Node> {
         match self {
             Side::From => step.from.as_ref(),
             Side::To => step.to.as_ref(),
@@ -410,18 +449,22 @@ impl Side {
     }
 }
 
-fn exists(path: &Path) -> bool {
+pub(super) fn exists(path: &Path) -> bool {
     path.symlink_metadata().is_ok()
 }
 
-/// The content of a staged or saved file or link.
-fn content_of(path: &Path) -> io::Result<(ContentHash, u64)> {
+/// The content of a staged or saved file or link; `None` if it is neither.
+pub(super) fn content_of(path: &Path) -> io::Result<Option<(ContentHash, u64)>> {
     use std::os::unix::ffi::OsStringExt;
-    if path.symlink_metadata()?.is_symlink() {
+    let kind = path.symlink_metadata()?.file_type();
+    if kind.is_symlink() {
         let target = fs::read_link(path)?.into_os_string().into_vec();
-        return Ok((ContentHash::of(&target), target.len() as u64));
+        return Ok(Some((ContentHash::of(&target), target.len() as u64)));
     }
-    ContentHash::of_reader(&mut open_forced(path)?, &mut vec![0; 1 << 16])
+    if !kind.is_file() {
+        return Ok(None);
+    }
+    ContentHash::of_reader(&mut open_forced(path)?, &mut vec![0; 1 << 16]).map(Some)
 }
 
 /// Opens a saved file that may forbid reading to its owner.

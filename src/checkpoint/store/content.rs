@@ -4,14 +4,14 @@ use std::io::{self, Read};
 use std::sync::Arc;
 
 use super::pack::Blob;
-use super::read::{Pack, Store, TRIES};
+use super::read::{Packs, Store, TRIES, way_out};
 use crate::checkpoint::hash::Hasher;
 use crate::error::{Error, Result};
 
 /// A content on its way out of the store.
 pub struct ContentReader<'s> {
     store: &'s Store,
-    packs: Arc<Vec<Pack>>,
+    packs: Arc<Packs>,
     pack: usize,
     blob: Blob,
     frame: u32,
@@ -23,7 +23,7 @@ pub struct ContentReader<'s> {
 
 impl<'s> ContentReader<'s> {
     /// From the start of a content in one of these packs.
-    pub(super) fn new(store: &'s Store, packs: Arc<Vec<Pack>>, pack: usize, blob: Blob) -> Self {
+    pub(super) fn new(store: &'s Store, packs: Arc<Packs>, pack: usize, blob: Blob) -> Self {
         ContentReader {
             store,
             packs,
@@ -47,7 +47,8 @@ impl<'s> ContentReader<'s> {
         let pack = &self.packs[self.pack].path;
         let error = Error::integrity(format!("the store is damaged: content {}", self.blob.hash))
             .detail(format!("pack: {}", pack.display()))
-            .caused_by(why);
+            .caused_by(why)
+            .hint(way_out(pack));
         io::Error::new(io::ErrorKind::InvalidData, error)
     }
 

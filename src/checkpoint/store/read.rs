@@ -1,7 +1,11 @@
 //! Reading the store; every content is checked against its hash.
+//!
+//! A pack whose index cannot be read is as good as not there: whoever stores something stores it again, whoever asks
+//! for what is in no other pack gets an error that names it. Only who wants to drop something has to know what is in it.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek};
+use std::ops::Deref;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, RwLock};
@@ -29,7 +33,7 @@ const SHARED_TEXT: &[u8] =
 pub struct Store {
     pub(super) dir: PathBuf,
     is_foreign: bool,
-    packs: RwLock<Option<Arc<Vec<Pack>>>>,
+    packs: RwLock<Option<Arc<Packs>>>,
     /// The frame read last: neighbours in path order share frames.
     recent: Mutex<Option<Recent>>,
 }
@@ -38,7 +42,23 @@ pub struct Store {
 type Recent = (PathBuf, Frame, Arc<Vec<u8>>);
 
 /// Packs, the number of one of them, and where in it a content is.
-type Place = (Arc<Vec<Pack>>, usize, Blob);
+type Place = (Arc<Packs>, usize, Blob);
+
+/// The packs that there are.
+#[derive(Debug)]
+pub(super) struct Packs {
+    list: Vec<Pack>,
+    /// Those whose index cannot be read, and why.
+    damaged: Vec<(PathBuf, String)>,
+}
+
+impl Deref for Packs {
+    type Target = [Pack];
+
+    fn deref(&self) -> &[Pack] {
+        &self.list
+    }
+}
 
 /// A pack's name and size, by which the stat cache knows that what it names is still there.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -59,7 +79,7 @@ pub struct Usage {
 }
 
 /// What is in the store at one moment.
-pub struct Holdings(Arc<Vec<Pack>>);
+pub struct Holdings(Arc<Packs>);
 
 impl Holdings {
     /// Whether a content is there.
@@ -138,11 +158,12 @@ impl Store {
 
     /// Forgets packs that are not those that are there any more; says whether that was so. Packs that are held are not
     /// forgotten: who holds them has the project's lock, and nobody tidies up meanwhile.
-    pub(super) fn forget_outdated(&self, packs: &Arc<Vec<Pack>>) -> Result<bool> {
+    pub(super) fn forget_outdated(&self, packs: &Arc<Packs>) -> Result<bool> {
         if packs.iter().any(|pack| pack.file.is_some()) {
             return Ok(false);
         }
-        let mut known: Vec<&PathBuf> = packs.iter().map(|pack| &pack.path).collect();
+        let damaged = packs.damaged.iter().map(|(path, _)| path);
+        let mut known: Vec<&PathBuf> = packs.iter().map(|pack| &pack.path).chain(damaged).collect();
         known.sort();
         if known.into_iter().eq(&self.pack_paths()?) {
             return Ok(false);
@@ -155,9 +176,29 @@ impl Store {
     }
 
     pub(super) fn lacks(&self, hash: &ContentHash) -> Error {
-        Error::integrity(format!("the store lacks the content {hash}"))
-            .detail(format!("store: {}", self.dir.display()))
-            .hint("`decree checkpoint verify --all` tells which checkpoints are affected")
+        let error = Error::integrity(format!("the store lacks the content {hash}"))
+            .detail(format!("store: {}", self.dir.display()));
+        let packs = self.packs();
+        let damaged = packs.as_ref().map_or(&[][..], |packs| &packs.damaged);
+        let Some((first, _)) = damaged.first() else {
+            return error.hint("`decree checkpoint verify --all` tells which checkpoints are affected");
+        };
+        let line = |(path, why): &(PathBuf, String)| {
+            format!("the store is damaged, and it may be in here: {}: {why}", path.display())
+        };
+        error.details(damaged.iter().map(line).collect(), 20).hint(way_out(first))
+    }
+
+    /// Packs whose index cannot be read, so that nobody knows what is in them.
+    pub fn damaged_packs(&self) -> Result<Vec<PathBuf>> {
+        Ok(self.packs()?.damaged.iter().map(|(path, _)| path.clone()).collect())
+    }
+
+    /// Fails if there are any.
+    pub(super) fn refuse_damaged(&self) -> Result<()> {
+        let packs = self.packs()?;
+        let Some((path, why)) = packs.damaged.first() else { return Ok(()) };
+        Err(Error::integrity(format!("the store is damaged: {}: {why}", path.display())).hint(way_out(path)))
     }
 
     /// A whole content; for those known to be small.
@@ -166,6 +207,14 @@ impl Store {
         let mut out = Vec::with_capacity(usize::try_from(reader.left()).unwrap_or(0));
         reader.read_to_end(&mut out).at("read", &self.dir)?;
         Ok(out)
+    }
+
+    /// The packs there are whose index can be read.
+    pub fn readable_stamps(&self) -> Result<Vec<PackStamp>> {
+        let damaged: Vec<_> = self.damaged_packs()?.iter().filter_map(|path| pack_id(path)).collect();
+        let mut stamps = self.stamps()?;
+        stamps.retain(|stamp| !damaged.contains(&stamp.id));
+        Ok(stamps)
     }
 
     /// The packs there are, without opening them.
@@ -232,7 +281,7 @@ impl Store {
         *self.packs.write().expect("no thread panics while it reloads") = None;
     }
 
-    pub(super) fn packs(&self) -> Result<Arc<Vec<Pack>>> {
+    pub(super) fn packs(&self) -> Result<Arc<Packs>> {
         if let Some(packs) = &*self.packs.read().expect("no thread panics while it loads") {
             return Ok(Arc::clone(packs));
         }
@@ -278,7 +327,7 @@ impl Store {
         Ok(count)
     }
 
-    fn open_packs(&self, hold: bool) -> Result<Vec<Pack>> {
+    fn open_packs(&self, hold: bool) -> Result<Packs> {
         let mut tries = 1;
         loop {
             match self.try_open_packs(hold) {
@@ -289,12 +338,19 @@ impl Store {
         }
     }
 
-    fn try_open_packs(&self, hold: bool) -> Result<Vec<Pack>> {
+    fn try_open_packs(&self, hold: bool) -> Result<Packs> {
         let mut paths = self.pack_paths()?;
         // The largest first: they are what is held if not all can be. Each is asked once: it may be gone the next time.
         paths.sort_by_cached_key(|path| std::cmp::Reverse(fs::metadata(path).map_or(0, |pack| pack.len())));
         let most = if hold { most_held() } else { 0 };
-        paths.into_iter().enumerate().map(|(number, path)| Pack::open(path, number < most)).collect()
+        let mut packs = Packs { list: Vec::new(), damaged: Vec::new() };
+        for path in paths {
+            match Pack::try_open(&path, packs.list.len() < most)? {
+                Ok(pack) => packs.list.push(pack),
+                Err(why) => packs.damaged.push((path, why.to_string())),
+            }
+        }
+        Ok(packs)
     }
 
     fn pack_paths(&self) -> Result<Vec<PathBuf>> {
@@ -336,6 +392,15 @@ fn most_held() -> usize {
     usize::try_from(limit / 4).map_or(256, |quarter| quarter.min(256))
 }
 
+/// What to do about a damaged pack.
+pub(super) fn way_out(pack: &Path) -> String {
+    format!(
+        "move the damaged pack {} out of the store: then the next checkpoint stores again what the tree still has, and \
+         `decree checkpoint verify --all` tells which checkpoints are lost",
+        pack.display()
+    )
+}
+
 fn pack_id(path: &Path) -> Option<ContentHash> {
     if path.extension()? != "pack" {
         return None;
@@ -345,13 +410,18 @@ fn pack_id(path: &Path) -> Option<ContentHash> {
 
 impl Pack {
     pub(super) fn open(path: PathBuf, hold: bool) -> Result<Pack> {
-        let file = File::open(&path).at("open", &path)?;
-        let index = read_index(&file).map_err(|error| {
+        Pack::try_open(&path, hold)?.map_err(|error| {
             Error::integrity(format!("the store is damaged: {}", path.display()))
                 .caused_by(error)
-                .hint("`decree checkpoint verify --all` tells which checkpoints are affected")
-        })?;
-        Ok(Pack { path, index, file: hold.then_some(file) })
+                .hint(way_out(&path))
+        })
+    }
+
+    /// The inner error says what is wrong with it; the outer one, that it cannot be opened at all.
+    fn try_open(path: &Path, hold: bool) -> Result<io::Result<Pack>> {
+        let file = File::open(path).at("open", path)?;
+        let index = read_index(&file);
+        Ok(index.map(|index| Pack { path: path.to_owned(), index, file: hold.then_some(file) }))
     }
 
     fn read_frame(&self, frame: Frame) -> io::Result<Vec<u8>> {

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use super::content::ContentReader;
 use super::named::Named;
 use super::pack::{Blob, Weight};
-use super::read::{Pack, Store};
+use super::read::{Pack, Packs, Store, way_out};
 use super::write::{Deposit, FRAME, Filler};
 use crate::checkpoint::hash::ContentHash;
 use crate::error::{Error, IoContext, Result};
@@ -37,7 +37,7 @@ const BATCH: u64 = 1 << 30;
 /// What there is to be done in a store, worked out and not yet done.
 pub struct Tidying<'s> {
     store: &'s Store,
-    packs: Arc<Vec<Pack>>,
+    packs: Arc<Packs>,
     named: Named,
     /// For each that is named: the number of the pack that it stays in and one, or nothing if the store lacks it.
     keeper: Vec<u32>,
@@ -75,6 +75,7 @@ impl Tidied {
 impl Store {
     /// Works out what could go if only this is needed. Fails if any pack cannot be read: then nobody knows.
     pub fn tidying(&self, named: Named) -> Result<Tidying<'_>> {
+        self.refuse_damaged()?;
         let packs = self.packs()?;
         let mut found = Vec::new();
         for (number, pack) in packs.iter().enumerate() {
@@ -131,7 +132,7 @@ impl Store {
 fn weigh(pack: &Pack, keeps: impl FnMut(&Blob) -> bool) -> Result<Weight> {
     pack.index.weigh(keeps).ok_or_else(|| {
         Error::integrity(format!("the store is damaged: {}: its index makes no sense", pack.path.display()))
-            .hint("`decree checkpoint verify --all` tells which checkpoints are affected")
+            .hint(way_out(&pack.path))
     })
 }
 

@@ -118,6 +118,73 @@ fn a_deleted_pack_is_told_and_the_next_checkpoint_stores_everything_again() {
     assert_same(&project.picture(), original);
 }
 
+/// Two checkpoints: `lost` names a content that is not in the tree any more, `other` none.
+struct Two {
+    project: Project,
+    lost: String,
+    other: String,
+    pack: PathBuf,
+}
+
+impl Two {
+    fn new() -> Two {
+        let project = Project::new();
+        project.write("stays", "stays\n".repeat(99)).write("goes", noise(300, 2)).link("link", "stays");
+        let lost = project.checkpoint();
+        let pack = packs(&project).pop().unwrap();
+        project.remove("goes");
+        let other = project.checkpoint();
+        assert_eq!(packs(&project), std::slice::from_ref(&pack));
+        Two { project, lost, other, pack }
+    }
+
+    /// A new checkpoint can be made, and brings the tree back.
+    #[track_caller]
+    fn assert_checkpoint_works(&self) {
+        let tree = self.project.picture();
+        let id = self.project.checkpoint();
+        self.project.write("stays", "changed\n").remove("link");
+        self.project.decree(["rollback", &id]).ok();
+        assert_same(&self.project.picture(), &tree);
+        self.project.decree(["checkpoint", "verify", &self.other]).ok();
+        let said = self.project.decree(["checkpoint", "verify", "--all"]).fails(4);
+        said.mentions(&[&self.lost, "goes"]);
+    }
+}
+
+/// Its end is the index and the footer: nobody knows what is in it.
+#[test]
+fn a_pack_that_cannot_be_read_does_not_keep_the_next_checkpoint_from_being_made() {
+    for from_end in [1, 16, 60] {
+        let two = Two::new();
+        let good = fs::read(&two.pack).unwrap();
+        put(&two.pack, &flipped(&good, good.len() - from_end));
+        let pack = two.pack.to_str().unwrap();
+        two.assert_checkpoint_works();
+        let said = two.project.decree(["checkpoint", "verify", &two.lost]).fails(4);
+        said.mentions(&["damaged", pack, "out of the store"]);
+        two.project.decree(["rollback", &two.lost]).fails(4).mentions(&[pack]);
+        two.project.decree(["checkpoint", "gc"]).fails(4).mentions(&["damaged", pack]);
+        assert!(two.pack.exists());
+        // As it was, it is as good as it was.
+        put(&two.pack, &good);
+        two.project.decree(["checkpoint", "verify", "--all"]).ok();
+    }
+}
+
+#[test]
+fn the_way_out_of_a_damaged_pack_is_told_and_works() {
+    let two = Two::new();
+    let good = fs::read(&two.pack).unwrap();
+    put(&two.pack, &flipped(&good, 20));
+    let pack = two.pack.to_str().unwrap();
+    let said = two.project.decree(["checkpoint", "create"]).fails(4);
+    said.mentions(&["the store is damaged", pack, "out of the store", "checkpoint verify --all"]);
+    fs::rename(&two.pack, two.project.path("../moved.pack")).unwrap();
+    two.assert_checkpoint_works();
+    fs::remove_file(two.project.path("../moved.pack")).unwrap();
+}
+
 /// Files beyond 4 MiB are streamed, and there too a broken store is a broken store.
 #[test]
 fn damage_in_a_large_content_is_an_integrity_error() {

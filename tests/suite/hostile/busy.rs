@@ -1,0 +1,145 @@
+//! Something else writes to the tree just while files move: all other paths come out right, and nothing is lost.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use crate::harness::{Picture, Project, Said, assert_same};
+
+const WORDS: &str = "what something else wrote meanwhile\n";
+
+/// A project of which every file changed since the checkpoint.
+struct Scene {
+    project: Project,
+    id: String,
+    before: Picture,
+}
+
+impl Scene {
+    /// The last path moves out of the tree first, and gets its new file last.
+    fn new(before: impl Fn(&Project) -> &Project, after: impl Fn(&Project) -> &Project) -> Scene {
+        let project = Project::new();
+        for n in 0..400 {
+            project.write(format!("many/{n}"), format!("{n} before\n"));
+        }
+        before(&project);
+        let picture = project.picture();
+        let id = project.checkpoint();
+        for n in 0..400 {
+            project.write(format!("many/{n}"), format!("{n} after\n"));
+        }
+        after(&project);
+        Scene { project, id, before: picture }
+    }
+
+    /// Rolls back, and calls `act` as soon as a path is out of the tree, until it says that it is enough.
+    fn roll_back_while(&self, gone: &str, act: impl Fn(&Path) -> bool + Sync) -> Said {
+        let (path, over) = (self.project.path(gone), AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while path.symlink_metadata().is_ok() && !over.load(Ordering::Relaxed) {}
+                while !over.load(Ordering::Relaxed) && act(&path) {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+            });
+            let said = self.project.decree(["rollback", &self.id]);
+            over.store(true, Ordering::Relaxed);
+            said
+        })
+    }
+
+    #[track_caller]
+    fn assert_nothing_waits(&self) {
+        let left = fs::read_dir(self.project.path(".decree/tmp")).into_iter().flatten().count();
+        assert_eq!(left, 0, "there is unfinished work");
+    }
+
+    /// Files of decree's own with the words in them.
+    fn kept(&self) -> Vec<PathBuf> {
+        let mut kept = Vec::new();
+        let mut todo = vec![self.project.path(".decree/checkpoints")];
+        while let Some(dir) = todo.pop() {
+            for path in fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()) {
+                match path.is_dir() {
+                    true => todo.push(path),
+                    false if fs::read(&path).unwrap() == WORDS.as_bytes() => kept.push(path),
+                    false => {}
+                }
+            }
+        }
+        kept
+    }
+}
+
+fn once(path: &Path) -> bool {
+    fs::write(path, WORDS).unwrap();
+    false
+}
+
+/// Rolls back while something turns up once where a path was.
+#[track_caller]
+fn makes_way(scene: &Scene, gone: &str, turned_up: &str, act: impl Fn(&Path) -> bool + Sync) {
+    scene.roll_back_while(gone, act).ok().mentions(&[turned_up, "set-aside"]);
+    assert_same(&scene.project.picture(), &scene.before);
+    assert_eq!(scene.kept().len(), 1, "the words are kept, once");
+    scene.assert_nothing_waits();
+}
+
+#[test]
+fn a_file_that_turns_up_where_one_is_to_be_put_is_set_aside() {
+    let scene = Scene::new(|it| it.write("z", "before\n"), |it| it.write("z", "after\n"));
+    makes_way(&scene, "z", "z", once);
+}
+
+#[test]
+fn a_file_that_turns_up_where_none_shall_be_is_set_aside() {
+    let scene = Scene::new(|it| it, |it| it.write("z", "new\n"));
+    makes_way(&scene, "z", "z", once);
+}
+
+#[test]
+fn a_directory_that_turns_up_where_a_file_is_to_be_put_is_set_aside() {
+    let scene = Scene::new(|it| it.write("z", "before\n"), |it| it.write("z", "after\n"));
+    makes_way(&scene, "z", "z", |path| {
+        fs::create_dir(path).unwrap();
+        once(&path.join("inside"))
+    });
+}
+
+#[test]
+fn what_turns_up_in_a_directory_that_becomes_a_file_is_set_aside_with_it() {
+    let scene = Scene::new(|it| it.write("z", "before\n"), |it| it.remove("z").write("z/one", "after\n"));
+    // It may be gone by then; then it is too late to be in the way.
+    let said = scene.roll_back_while("z/one", |path| {
+        let _ = fs::write(path.with_file_name("stranger"), WORDS);
+        false
+    });
+    said.ok();
+    assert_same(&scene.project.picture(), &scene.before);
+    scene.assert_nothing_waits();
+}
+
+#[test]
+fn a_file_where_a_directory_shall_be_is_set_aside() {
+    let scene = Scene::new(|it| it.write("z/one", "before\n"), |it| it.remove("z").write("z", "after\n"));
+    makes_way(&scene, "z", "z", once);
+}
+
+#[test]
+fn a_file_that_keeps_being_written_leaves_every_other_path_right() {
+    let scene = Scene::new(|it| it.write("z", "before\n"), |it| it.write("z", "after\n"));
+    let said = scene.roll_back_while("z", |path| {
+        fs::write(path, WORDS).unwrap();
+        true
+    });
+    said.fails(4).mentions(&["z: expected", "something else writes to", "stop what writes there"]);
+    let mut tree = scene.project.picture();
+    let mut wanted = scene.before.clone();
+    tree.remove(&b"z"[..]);
+    wanted.remove(&b"z"[..]);
+    assert_same(&tree, &wanted);
+    scene.assert_nothing_waits();
+    scene.project.decree(["rollback", &scene.id]).ok();
+    assert_same(&scene.project.picture(), &scene.before);
+}
