@@ -14,7 +14,7 @@ use crate::process::redact::Redactor;
 use crate::report::{Report, html, json, junit, markdown};
 
 /// Of no use elsewhere: what was moved out of the way may be anything, earlier runs have their own artifacts.
-const LEFT_HERE: [&str; 2] = ["previous", "set-aside"];
+const SET_ASIDE: &str = "set-aside";
 /// What decree itself writes into a run, however large it is.
 const OWN: [&str; 9] = [
     "changes.diff",
@@ -108,7 +108,8 @@ impl Stage<'_> {
                 );
                 continue;
             };
-            if depth == 0 && LEFT_HERE.contains(&file_name) || atomic::is_unfinished(file_name.as_ref()) {
+            let stays = file_name == "previous" || file_name.starts_with(SET_ASIDE);
+            if depth == 0 && stays || atomic::is_unfinished(file_name.as_ref()) {
                 continue;
             }
             let name = format!("{name}/{file_name}");

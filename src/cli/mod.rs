@@ -124,9 +124,12 @@ impl Context {
     /// Takes the project for a command that changes things, and tells what was left to be finished.
     fn lock(&self, project: &Project, workspace: &Workspace, command: &str) -> Result<Lock> {
         let (lock, recovered) = project.lock(workspace, command)?;
-        for Recovered { what, finished } in recovered {
+        for Recovered { what, finished, set_aside } in recovered {
             let how = if finished { "finished" } else { "undone" };
             self.ui.warn(&format!("`{what}` had been cut off; it was {how}"));
+            for (path, to) in &set_aside {
+                self.ui.warn(&format!("{path} was in the way; it is in {}", to.display()));
+            }
             if finished && let Some(deed) = Deed::of_recovered(&what) {
                 history::audit::record(&project.layout.audit(), deed)?;
             }
@@ -158,6 +161,16 @@ impl Context {
             self.ui
                 .warn(&format!("run {} was cut off; the next `decree process` or `run` settles it", run.id));
         }
+    }
+}
+
+/// A damaged part of the store is worth a word, whoever meets it.
+fn tell_damaged_packs(context: &Context, workspace: &Workspace) {
+    for pack in workspace.store().damaged_packs().unwrap_or_default() {
+        context.ui.warn(&format!(
+            "the store is damaged: {} cannot be read; what the tree still has of it is stored anew, and `decree checkpoint verify --all` tells what is lost",
+            pack.display()
+        ));
     }
 }
 

@@ -53,6 +53,7 @@ pub fn status(context: &Context, args: &StatusArgs) -> Result<()> {
     let runs = history::run_ids(layout)?;
     let latest = runs.last().and_then(|id| latest(&project, id));
     let workspace = project.workspace()?;
+    super::tell_damaged_packs(context, &workspace);
     let usage = workspace.store().usage()?;
     let checkpoints = history::list(&layout.checkpoints())?.0;
     let expired = checkpoints.iter().filter(|record| record.is_expired()).count();

@@ -127,7 +127,7 @@ impl Manifests {
                 let kind = entry.file_type().at("read", &path)?;
                 let inner = path.strip_prefix(of).expect("it is below");
                 if kind.is_dir() {
-                    if entry.file_name() != SET_ASIDE {
+                    if !entry.file_name().to_string_lossy().starts_with(SET_ASIDE) {
                         todo.push(path);
                     }
                 } else if is_known(&inner.join(NAME)) {

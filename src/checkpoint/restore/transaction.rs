@@ -44,6 +44,8 @@ pub struct Recovered {
     pub what: String,
     /// Whether it is done now; else it is as if it had never begun.
     pub finished: bool,
+    /// What turned up in the way, and where it is now.
+    pub set_aside: Vec<(TreePath, PathBuf)>,
 }
 
 /// The directories of a transaction in `dir`.
@@ -135,7 +137,7 @@ impl<'r> Transaction<'r> {
             && self.look(Side::To).is_ok_and(|wrong| wrong.is_empty());
         if finished {
             self.finish()?;
-            return Ok(Recovered { what, finished });
+            return Ok(Recovered { what, finished, set_aside: self.strangers.into_inner() });
         }
         let wrong = self.backwards().map_err(|error| {
             Error::integrity(format!("{what} was cut off, and can be neither finished nor undone: {error}"))
@@ -144,7 +146,7 @@ impl<'r> Transaction<'r> {
                 .hint("move what is in the way aside, then run the same command again")
         })?;
         match wrong.is_empty() {
-            true => Ok(Recovered { what, finished }),
+            true => Ok(Recovered { what, finished, set_aside: self.strangers.into_inner() }),
             false => Err(self.still_written_to("cut off and is undone", &wrong)),
         }
     }

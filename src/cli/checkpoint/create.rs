@@ -79,6 +79,7 @@ pub fn create(context: &Context, args: CreateArgs) -> Result<()> {
     let about = About { reason: args.reason, aim: aim.clone(), lifetime: args.expiry.0 };
     let created = history::create(site, about)?;
     let record = &created.record;
+    super::super::tell_damaged_packs(context, &workspace);
     for warning in created.warnings(&project.layout, &aim) {
         context.ui.warn(&warning);
     }
