@@ -74,7 +74,13 @@ pub fn guard(context: &Context, args: &GuardArgs) -> Result<u8> {
     // It may do anything to `.decree/`, where the way back is.
     shop.workspace.store().hold()?;
     let under_way = Guarding { checkpoint: record.id.clone(), command: what.clone() }.begin(layout)?;
-    let mut own = OwnFiles::around(layout, saved.dir())?;
+    let mut own = match OwnFiles::around(layout, saved.dir()) {
+        Ok(own) => own,
+        Err(error) => {
+            under_way.over();
+            return Err(error);
+        }
+    };
     let (code, blame) = run(context, args, &what, &record.id);
     // Whoever asked to stop wants the tree back as well, and that has to be finished.
     let asked = interrupt::asked();
@@ -107,7 +113,8 @@ pub fn guard(context: &Context, args: &GuardArgs) -> Result<u8> {
         None => blame,
     };
     // Its own scope is the one that was asked for.
-    let wish = Wish::because(Some(why.clone()));
+    let mut wish = Wish::because(Some(why.clone()));
+    wish.even_expired = true;
     let done =
         history::rollback(shop.site(&progress), &Found::Checkpoint(saved), &wish).map_err(|error| {
             let back = context.command_line(&format!("rollback {}", record.id));

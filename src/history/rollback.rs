@@ -31,6 +31,8 @@ pub struct Wish {
     pub verify: bool,
     /// Whoever asks takes over the environment, too.
     pub takes_environment: bool,
+    /// Also if the checkpoint has expired: whoever made it is still at what it was made for.
+    pub even_expired: bool,
     /// The checkpoint of the present, as soon as there is one: from then on something may have been changed.
     pub(super) began: RefCell<Option<String>>,
 }
@@ -44,6 +46,7 @@ impl Wish {
             dry_run: false,
             verify: true,
             takes_environment: false,
+            even_expired: false,
             began: RefCell::default(),
         }
     }
@@ -164,7 +167,7 @@ pub fn rollback(site: Site<'_>, found: &Found, wish: &Wish) -> Result<RolledBack
         Found::Checkpoint(saved) => Some(CheckpointRecord::read(saved.dir())?),
         Found::Run(_) => None,
     };
-    if let Some(record) = record.as_ref().filter(|record| record.is_expired()) {
+    if let Some(record) = record.as_ref().filter(|record| record.is_expired() && !wish.even_expired) {
         let when = record.expiry.as_deref().unwrap_or_default();
         let error = Error::project(format!("checkpoint {} has expired on {when}", record.id))
             .detail("nothing was touched");

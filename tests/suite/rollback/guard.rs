@@ -177,3 +177,16 @@ fn whatever_goes_wrong_after_the_command_the_tree_is_put_back() {
     assert_eq!(project.read(".decree/config.yml"), b"max_retries: 1\n");
     project.decree(["audit", "verify"]).ok();
 }
+
+/// GRD-02.
+#[test]
+fn a_command_that_outlives_the_expiry_of_its_checkpoint_is_put_back_all_the_same() {
+    let project = project();
+    let before = project.picture();
+    let harm = "echo x >notes.txt; sleep 2.2; exit 5";
+    project
+        .decree(["guard", "--expiry", "1s", "--", "bash", "-c", harm])
+        .fails(5)
+        .mentions(&["verified against"]);
+    assert_same(&project.picture(), &before);
+}
