@@ -9,15 +9,16 @@ use super::locked_project::LockedProject;
 use super::rollback::lines;
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::error::{Error, ErrorKind, Result};
+use crate::history::own_files::{OwnFiles, ProtectedDir, RepairReport};
 use crate::history::{
     self, CheckpointKind as Means, CheckpointPayload, CheckpointTarget, CreatedCheckpoint, GuardRecord,
     NewCheckpoint, RollbackOptions, RunOrCheckpoint,
 };
 use crate::humanize::count;
 use crate::interrupt;
-use crate::pipeline::{OwnFiles, RepairReport};
 use crate::process::attended::attend;
 use crate::process::redact::Redactor;
+use crate::project::Layout;
 use crate::sanitize::{cut, one_line};
 
 /// Tells the command, and what verifies it, the way back.
@@ -80,7 +81,7 @@ pub fn guard(context: &Context, args: &GuardArgs) -> Result<u8> {
     // It may do anything to `.decree/`, where the way back is.
     shop.workspace.store().hold()?;
     let under_way = GuardRecord { checkpoint: record.id.clone(), command: what.clone() }.begin(layout)?;
-    let mut own = match OwnFiles::around(layout, saved.dir()) {
+    let mut own = match hold_own_files(layout, &saved) {
         Ok(own) => own,
         Err(error) => {
             under_way.over();
@@ -92,7 +93,7 @@ pub fn guard(context: &Context, args: &GuardArgs) -> Result<u8> {
     let asked = interrupt::asked();
     let _shield = interrupt::shield();
     let failed = code != 0 || asked.is_some();
-    let mended = if failed { own.mend_all() } else { own.mend_but_for_tracker() };
+    let mended = if failed { own.repair_with_settings() } else { own.repair_except_tracker() };
     let mended = mended.and_then(|mended| {
         tell_mended(context, &mended, &saved);
         shop.workspace.store().mend()?;
@@ -149,6 +150,22 @@ pub fn guard(context: &Context, args: &GuardArgs) -> Result<u8> {
     }
 }
 
+fn hold_own_files(layout: &Layout, saved: &CheckpointDir) -> Result<OwnFiles> {
+    let own = [layout.audit(), layout.guarding()];
+    let protected = ProtectedDir {
+        dir: saved.dir(),
+        set_aside: saved.dir().join("set-aside"),
+        records: [saved.manifest_path(), saved.dir().join("checkpoint.json")]
+            .into_iter()
+            .chain(own.clone())
+            .collect(),
+        is_record: &|path| path.starts_with(saved.dir()),
+        reserved: own.to_vec(),
+        reserved_unless_file: Vec::new(),
+    };
+    OwnFiles::hold(layout, protected)
+}
+
 /// What it had done to decree's own files is undone, and told.
 fn tell_mended(context: &Context, mended: &RepairReport, saved: &CheckpointDir) {
     if !mended.restored.is_empty() {
@@ -159,8 +176,8 @@ fn tell_mended(context: &Context, mended: &RepairReport, saved: &CheckpointDir) 
         let aside = saved.dir().join("set-aside");
         context.ui.warn(&format!("what it put in the place of decree's own is in {}", aside.display()));
     }
-    if mended.lost > 0 {
-        let runs = count(mended.lost, "earlier run");
+    if mended.lost_runs > 0 {
+        let runs = count(mended.lost_runs, "earlier run");
         context.ui.warn(&format!("it deleted what was kept of {runs}; that is gone"));
     }
 }

@@ -15,6 +15,7 @@ mod guard_record;
 pub mod kind;
 mod lookup;
 mod manifests;
+pub mod own_files;
 mod record;
 mod remove;
 pub mod rollback;

@@ -6,7 +6,7 @@ mod pending;
 mod rollback;
 mod snapshot;
 
-pub use keys::{Area, StateKeys};
+pub use keys::StateKeys;
 pub use pending::finish_cut_off;
 pub use rollback::rollback;
 pub use snapshot::{StateSnapshot, fill, verify};

@@ -6,12 +6,12 @@ use std::io;
 use serde::{Deserialize, Serialize};
 
 use super::keys::StateKeys;
-use super::rollback::put;
 use super::snapshot::StateSnapshot;
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::error::{Error, IoContext, Result};
 use crate::fs::{atomic, json, untrusted};
 use crate::history::audit::{self, AuditAction, AuditEntry};
+use crate::history::own_files::restore;
 use crate::history::record::CheckpointRecord;
 use crate::project::Layout;
 
@@ -61,7 +61,7 @@ pub fn finish_cut_off(layout: &Layout) -> Result<Option<String>> {
         let present = CheckpointDir::new(&pending.saved, layout.checkpoints().join(&pending.saved));
         let before =
             StateSnapshot::saved(&present, &CheckpointRecord::read(present.dir())?)?.within(layout, &keys);
-        put(layout, &before, &wanted, &aside)?;
+        restore(layout, &before.own_files(layout)?, &wanted.own_files(layout)?, &aside)?;
         let after = StateSnapshot::read(layout, &StateKeys { variables: Default::default(), ..keys })?;
         let deed = AuditEntry {
             reason: pending.reason.clone(),

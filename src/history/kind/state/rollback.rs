@@ -1,30 +1,16 @@
 //! decree's own state, put back.
 
-use std::fs;
-use std::io::Write;
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
-
 use super::keys::StateKeys;
 use super::pending::PendingRollback;
-use super::snapshot::{SnapshotFile, StateSnapshot, area};
+use super::snapshot::{SnapshotFile, StateSnapshot};
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
-use crate::checkpoint::entry::FileMode;
-use crate::checkpoint::quote;
-use crate::error::{Error, IoContext, Result};
-use crate::fs::atomic::{self, AtomicFile};
-use crate::fs::untrusted;
+use crate::error::{Error, Result};
+use crate::history::own_files::restore;
 use crate::history::record::CheckpointRecord;
 use crate::history::rollback::{
     Operation, RollbackOptions, RollbackReport, RolledBackPath, not_the_same, save_present,
 };
 use crate::history::{CheckpointKind, CheckpointPayload, CheckpointTarget, HistoryContext};
-use crate::project::Layout;
-use crate::sanitize::cut;
-
-/// How often something may come into the way of the same file.
-const TRIES: u32 = 5;
 
 /// Puts back what differs. Cut off at any moment, it is finished by whoever takes the project next.
 pub fn rollback(
@@ -76,7 +62,8 @@ pub fn rollback(
         reason: wish.reason.clone(),
     };
     pending.write(layout)?;
-    done.set_aside = put(layout, &now, &then, &present.dir().join("set-aside"))?;
+    done.set_aside =
+        restore(layout, &now.own_files(layout)?, &then.own_files(layout)?, &present.dir().join("set-aside"))?;
     PendingRollback::clear(layout)?;
     done.evidence.push(layout.shown(&present.dir().join("state.json")));
     done.after = match wish.verify {
@@ -153,110 +140,4 @@ fn differences(now: &StateSnapshot, then: &StateSnapshot) -> Vec<RolledBackPath>
         }
     }
     list
-}
-
-/// Makes the files what `then` has, where they are what `now` has, which is saved. Whatever else is in the way, because it is no file
-/// or was written meanwhile, moves to `aside`. What is nowhere in either is left alone.
-pub(super) fn put(
-    layout: &Layout,
-    now: &StateSnapshot,
-    then: &StateSnapshot,
-    aside: &Path,
-) -> Result<Vec<(String, PathBuf)>> {
-    let mut way = Way { layout, aside, moved: Vec::new() };
-    for (key, file) in then.files.iter().filter(|(key, file)| now.files.get(*key) != Some(file)) {
-        let path = place(layout, key)?;
-        way.open(&path)?;
-        // A part of this may have been done already.
-        if held_at(&path).as_ref() == Some(file) {
-            continue;
-        }
-        let (bytes, mode) = file.bytes().zip(file.mode()).expect("it was checked when it was read");
-        let mut out = AtomicFile::create(&path)?;
-        out.write_all(&bytes).at("write", &path)?;
-        out.set_mode(fs::Permissions::from_mode(mode.bits()))?;
-        way.clear(key, &path, now.files.get(key))?;
-        let mut tries = 0;
-        while !out.commit_new()? {
-            tries += 1;
-            if tries > TRIES {
-                return Err(Error::failed(format!("something else goes on writing {}", layout.shown(&path))));
-            }
-            way.clear(key, &path, None)?;
-        }
-    }
-    for key in now.files.keys().filter(|key| !then.files.contains_key(*key)) {
-        let path = place(layout, key)?;
-        way.clear(key, &path, now.files.get(key))?;
-    }
-    Ok(way.moved)
-}
-
-/// What makes room, and loses nothing.
-struct Way<'w> {
-    layout: &'w Layout,
-    aside: &'w Path,
-    /// What was moved, and where to.
-    moved: Vec<(String, PathBuf)>,
-}
-
-impl Way<'_> {
-    /// Sees to it that the directories above a file are directories, and not links to somewhere else.
-    fn open(&mut self, path: &Path) -> Result<()> {
-        let layout = self.layout;
-        for dir in [layout.inbox(), layout.done(), layout.dead()].iter().filter(|dir| path.starts_with(dir)) {
-            if dir.symlink_metadata().is_ok_and(|found| !found.is_dir()) {
-                let to = self.take(&layout.shown(dir), dir)?;
-                self.moved.push((layout.shown(dir), to));
-            }
-        }
-        let parent = path.parent().expect("decree's own files are in directories");
-        fs::create_dir_all(parent).at("create", parent)
-    }
-
-    /// Takes away what is at a path. If it is what is known, it is saved elsewhere, and gone; else it is kept.
-    fn clear(&mut self, key: &str, path: &Path, known: Option<&SnapshotFile>) -> Result<()> {
-        if path.symlink_metadata().is_err() {
-            return Ok(());
-        }
-        let to = self.take(key, path)?;
-        match known.is_some() && held_at(&to).as_ref() == known {
-            true => {
-                fs::remove_file(&to).at("remove", &to)?;
-                // Only if nothing else is in it.
-                let _ = fs::remove_dir(self.aside);
-            }
-            false => self.moved.push((key.to_owned(), to)),
-        }
-        atomic::sync_parent(path)
-    }
-
-    /// Moves something to a name of its own.
-    fn take(&self, key: &str, path: &Path) -> Result<PathBuf> {
-        fs::create_dir_all(self.aside).at("create", self.aside)?;
-        let name: String = key.chars().map(|c| if c == '/' || c.is_control() { '_' } else { c }).collect();
-        let name = cut(name.trim_start_matches(".decree_"), 150).to_owned();
-        let to = (1..)
-            .map(|number| {
-                self.aside.join(if number == 1 { name.clone() } else { format!("{name}.{number}") })
-            })
-            .find(|to| to.symlink_metadata().is_err())
-            .expect("there is always another number");
-        fs::rename(path, &to).at("move away", path)?;
-        Ok(to)
-    }
-}
-
-/// What is there, if it is a file.
-fn held_at(path: &Path) -> Option<SnapshotFile> {
-    let found = path.symlink_metadata().ok().filter(fs::Metadata::is_file)?;
-    Some(SnapshotFile::new(FileMode::from_bits(found.permissions().mode()), untrusted::read(path).ok()?))
-}
-
-/// Where a file goes: only where decree's own files are.
-fn place(layout: &Layout, key: &str) -> Result<PathBuf> {
-    let bytes = quote::from_json(key).filter(|_| area(key, layout).is_some());
-    let bytes = bytes
-        .ok_or_else(|| Error::integrity(format!("'{}' is no place of decree's own", key.escape_debug())))?;
-    Ok(layout.root().join(std::ffi::OsStr::from_bytes(&bytes)))
 }

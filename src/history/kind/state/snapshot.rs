@@ -2,23 +2,21 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::fs;
 use std::io;
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 
-use super::keys::{Area, StateKeys};
+use super::keys::StateKeys;
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::checkpoint::entry::FileMode;
 use crate::checkpoint::hash::ContentHash;
 use crate::checkpoint::quote;
 use crate::error::{Error, IoContext, Result};
 use crate::fs::{atomic, untrusted};
+use crate::history::own_files::{Area, OwnFile, key_of, path_of_key};
 use crate::history::record::CheckpointRecord;
 use crate::process::redact::is_secret_name;
 use crate::project::Layout;
@@ -52,34 +50,34 @@ pub struct SnapshotFile {
     base64: Option<String>,
 }
 
-impl SnapshotFile {
-    /// A file's mode and content.
-    pub(super) fn new(mode: FileMode, bytes: Vec<u8>) -> SnapshotFile {
-        let mode = mode.to_string();
-        match String::from_utf8(bytes) {
+impl From<OwnFile> for SnapshotFile {
+    fn from(file: OwnFile) -> SnapshotFile {
+        let mode = file.mode.to_string();
+        match String::from_utf8(file.bytes) {
             Ok(text) => SnapshotFile { mode, text: Some(text), base64: None },
             Err(other) => SnapshotFile { mode, text: None, base64: Some(STANDARD.encode(other.as_bytes())) },
         }
     }
+}
 
-    /// What is in it.
-    pub fn bytes(&self) -> Option<Vec<u8>> {
-        match (&self.text, &self.base64) {
-            (Some(text), None) => Some(text.clone().into_bytes()),
-            (None, Some(coded)) => STANDARD.decode(coded).ok(),
-            _ => None,
-        }
+impl SnapshotFile {
+    /// The file itself; `None` if the record of it is damaged.
+    fn decode(&self) -> Option<OwnFile> {
+        let bytes = match (&self.text, &self.base64) {
+            (Some(text), None) => text.clone().into_bytes(),
+            (None, Some(coded)) => STANDARD.decode(coded).ok()?,
+            _ => return None,
+        };
+        Some(OwnFile { mode: FileMode::parse(&self.mode)?, bytes })
     }
 
-    /// Its mode.
-    pub fn mode(&self) -> Option<FileMode> {
-        FileMode::parse(&self.mode)
+    fn bytes(&self) -> Vec<u8> {
+        self.decode().map(|file| file.bytes).unwrap_or_default()
     }
 
-    /// In a few words.
+    /// Mode and hash, for a report.
     pub fn describe(&self) -> String {
-        let bytes = self.bytes().unwrap_or_default();
-        format!("file {} {}", self.mode, ContentHash::of(&bytes).short())
+        format!("file {} {}", self.mode, ContentHash::of(&self.bytes()).short())
     }
 }
 
@@ -94,10 +92,13 @@ impl StateSnapshot {
             left_out: Vec::new(),
         };
         for area in &keys.areas {
-            let path = area.path(layout);
-            match area.is_dir() {
-                false => state.take(layout, &path)?,
-                true => state.take_all(layout, &path)?,
+            let listing = area.files(layout)?;
+            state.left_out.extend(listing.excluded.iter().map(|path| key_of(layout, path).into_owned()));
+            for path in listing.files {
+                // `None`: another process took it since.
+                if let Some(file) = OwnFile::read(&path).at("read", &path)? {
+                    state.files.insert(key_of(layout, &path).into_owned(), file.into());
+                }
             }
         }
         for name in &keys.variables {
@@ -111,51 +112,12 @@ impl StateSnapshot {
         Ok(state)
     }
 
-    fn take_all(&mut self, layout: &Layout, dir: &Path) -> Result<()> {
-        // A link may lead out of the project.
-        let above = [layout.inbox(), dir.to_owned()];
-        if let Some(link) = above.iter().find(|dir| dir.is_symlink()) {
-            self.left_out.push(layout.shown(link));
-            return Ok(());
-        }
-        let entries = match fs::read_dir(dir) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            entries => entries.at("read", dir)?,
+    /// Its files by their paths.
+    pub fn own_files(&self, layout: &Layout) -> Result<BTreeMap<PathBuf, OwnFile>> {
+        let decode = |(key, file): (&String, &SnapshotFile)| {
+            Ok((path_of_key(layout, key)?, file.decode().expect("it was checked when it was read")))
         };
-        for entry in entries {
-            let path = entry.at("read", dir)?.path();
-            let name = path.file_name().unwrap_or_default();
-            if atomic::is_unfinished(name) || [layout.done(), layout.dead()].contains(&path) {
-                continue;
-            }
-            self.take(layout, &path)?;
-        }
-        Ok(())
-    }
-
-    fn take(&mut self, layout: &Layout, path: &Path) -> Result<()> {
-        let inside = path.strip_prefix(layout.root()).expect("decree's own files are in the project");
-        let key = quote::in_json(inside.as_os_str().as_bytes()).into_owned();
-        let found = match fs::symlink_metadata(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            found => found.at("read", path)?,
-        };
-        if !found.is_file() {
-            self.left_out.push(key);
-            return Ok(());
-        }
-        match untrusted::read(path) {
-            // Taken by somebody meanwhile.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            bytes => {
-                let file = SnapshotFile::new(
-                    FileMode::from_bits(found.permissions().mode()),
-                    bytes.at("read", path)?,
-                );
-                self.files.insert(key, file);
-            }
-        }
-        Ok(())
+        self.files.iter().map(decode).collect()
     }
 
     /// Which parts it is of.
@@ -165,14 +127,15 @@ impl StateSnapshot {
 
     /// How many bytes its files have.
     pub fn bytes(&self) -> u64 {
-        self.files.values().filter_map(SnapshotFile::bytes).map(|bytes| bytes.len() as u64).sum()
+        self.files.values().map(|file| file.bytes().len() as u64).sum()
     }
 
     /// The same, without what these parts have not.
     pub fn within(&self, layout: &Layout, keys: &StateKeys) -> StateSnapshot {
         let mut part = self.clone();
         part.keys = keys.words();
-        part.files.retain(|path, _| area(path, layout).is_some_and(|area| keys.areas.contains(&area)));
+        let area = |key: &str| Area::of(&quote::from_json(key)?, layout);
+        part.files.retain(|key, _| area(key).is_some_and(|area| keys.areas.contains(&area)));
         part.environment.retain(|name, _| keys.variables.contains(name));
         part
     }
@@ -181,7 +144,7 @@ impl StateSnapshot {
     pub fn hash(&self) -> ContentHash {
         let mut text = String::new();
         for (path, file) in &self.files {
-            let content = ContentHash::of(&file.bytes().unwrap_or_default());
+            let content = ContentHash::of(&file.bytes());
             let _ = writeln!(text, "{content} {} {path}", file.mode);
         }
         for (name, value) in &self.environment {
@@ -207,17 +170,12 @@ impl StateSnapshot {
         if state.version != VERSION {
             return Err(damaged("is of another version"));
         }
-        let readable = |file: &SnapshotFile| file.bytes().is_some() && file.mode().is_some();
-        if !state.files.values().all(readable) || state.hash().to_string() != record.tree {
+        let is_readable = |file: &SnapshotFile| file.decode().is_some();
+        if !state.files.values().all(is_readable) || state.hash().to_string() != record.tree {
             return Err(damaged("is damaged: it does not hold what its record says"));
         }
         Ok(state)
     }
-}
-
-/// Which part a path belongs to.
-pub fn area(path: &str, layout: &Layout) -> Option<Area> {
-    Area::of(&quote::from_json(path)?, layout)
 }
 
 fn file(dir: &Path) -> PathBuf {
