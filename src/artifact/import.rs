@@ -44,11 +44,11 @@ fn settle(run: &StagedRun, unfinished: &std::path::Path, place: &std::path::Path
                 .detail("its changes.diff is not the one in the artifact; nothing was touched")),
         };
     }
-    let Some(mut result) = RunResult::read(&taken.result_path())? else {
+    let Some(mut result) = RunResult::read(&taken)? else {
         return Err(Error::project(format!("run {} has no result.json in the artifact", run.id)));
     };
     // Not in this tree until it is applied; `apply` takes this away again.
-    result.story.put_back.get_or_insert_with(RevertRecord::default);
-    result.write(&taken.result_path())?;
+    result.run.reverted.get_or_insert_with(RevertRecord::default);
+    result.write(&taken)?;
     fs::rename(unfinished, place).at("write", place)
 }

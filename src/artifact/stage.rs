@@ -6,26 +6,26 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use super::binary_blocks::BinaryBlockReader;
+use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::error::{Error, IoContext, Result};
 use crate::fs::atomic;
+use crate::history::RunDir;
 use crate::interrupt;
 use crate::message::MessageId;
 use crate::process::redact::Redactor;
 use crate::report::{Report, html, json, junit, markdown};
 
-/// Of no use elsewhere: what was moved out of the way may be anything, earlier runs have their own artifacts.
-const SET_ASIDE: &str = "set-aside";
 /// What decree itself writes into a run, however large it is.
 const OWN: [&str; 9] = [
-    "changes.diff",
-    "failure-context.md",
-    "manifest.json",
-    "message.md",
-    "output.ipynb",
-    "papermill.log",
-    "result.json",
-    "routine.log",
-    "usage.json",
+    CheckpointDir::DIFF,
+    CheckpointDir::MANIFEST,
+    CheckpointDir::RESULT,
+    RunDir::FAILURE_CONTEXT,
+    RunDir::MESSAGE,
+    RunDir::OUTPUT_NOTEBOOK,
+    RunDir::PAPERMILL_LOG,
+    RunDir::ROUTINE_LOG,
+    RunDir::USAGE,
 ];
 /// The largest file of a routine's own that is handed on.
 const LARGEST: u64 = 32 << 20;
@@ -108,7 +108,9 @@ impl Stage<'_> {
                 );
                 continue;
             };
-            let stays = file_name == "previous" || file_name.starts_with(SET_ASIDE);
+            // Of no use elsewhere: what was moved out of the way may be anything, earlier runs have their own artifacts.
+            let stays =
+                file_name == CheckpointDir::PREVIOUS || file_name.starts_with(CheckpointDir::SET_ASIDE);
             if depth == 0 && stays || atomic::is_unfinished(file_name.as_ref()) {
                 continue;
             }
@@ -153,7 +155,7 @@ impl Stage<'_> {
             return Ok(true);
         }
         file.seek(SeekFrom::Start(0))?;
-        Ok(name.ends_with("changes.diff")
+        Ok(name.ends_with(CheckpointDir::DIFF)
             && self.secrets.is_in(BinaryBlockReader::new(BufReader::new(file)))?)
     }
 

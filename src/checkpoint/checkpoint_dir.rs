@@ -1,23 +1,20 @@
 //! A checkpoint on disk: `manifest.json`, and, once it is known what happened since, `changes.diff` and
 //! `result.json`. Runs and users' checkpoints are both such directories.
 
-use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io::{BufWriter, Write};
+use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
-use serde::{Deserialize, Serialize};
 
-use super::compare::{Change, Changes};
-use super::coverage::{Coverage, PathText};
-use super::entry::{Node, describe};
-use super::hash::Hasher;
+use super::change_record::{ChangeRecord, ResultFile, damaged};
+use super::compare::Changes;
+use super::coverage::PathText;
+use super::entry::describe;
 use super::manifest::Manifest;
 use super::patch::parse::Patch;
 use super::patch::rebuild::Direction;
 use super::patch::write::{ChangeCount, PatchWriter};
-use super::path::TreePath;
 use super::progress::Progress;
 use super::quote;
 use super::restore::{RestoreOutcome, RestoreRequest};
@@ -27,8 +24,6 @@ use crate::error::{Error, IoContext, Result};
 use crate::fs::atomic::AtomicFile;
 use crate::fs::json;
 
-/// The version of `result.json`.
-const VERSION: u32 = 1;
 /// How often a diff is begun anew because a file changed under it.
 const TRIES: u32 = 3;
 
@@ -42,113 +37,15 @@ pub struct CheckpointDir {
     dir: PathBuf,
 }
 
-/// What happened since a checkpoint, in numbers and hashes: `result.json`.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct ChangeRecord {
-    version: u32,
-    /// The checkpoint it belongs to.
-    pub id: String,
-    /// The combined hash of the tree, before and after.
-    pub tree: BeforeAfter,
-    /// Lines added in all text files.
-    pub added: u64,
-    /// Lines removed in all text files.
-    pub removed: u64,
-    /// Every path in the diff.
-    pub changes: BTreeMap<String, PathChange>,
-    /// New things that are not in the diff; a revert moves them into `set-aside/`.
-    #[serde(default)]
-    pub beside: Vec<String>,
-    /// What the checkpoint does not hold.
-    pub coverage: Coverage,
-    /// Of everything above.
-    check: Option<String>,
-}
-
-/// Two hashes.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct BeforeAfter {
-    /// At the checkpoint.
-    pub before: String,
-    /// Now.
-    pub after: String,
-}
-
-/// One path in the diff.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct PathChange {
-    /// What was there.
-    pub before: Option<Node>,
-    /// What the run left there.
-    pub after: Option<Node>,
-    /// Lines.
-    pub added: u64,
-    /// Lines.
-    pub removed: u64,
-    /// Whether the content is binary.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub binary: bool,
-}
-
-impl ChangeRecord {
-    fn new(id: &str, manifest: &Manifest, changes: &Changes<'_>, counts: &[ChangeCount]) -> Self {
-        let lines = |pick: fn(&ChangeCount) -> u64| counts.iter().map(pick).sum();
-        let mut seal = ChangeRecord {
-            version: VERSION,
-            id: id.to_owned(),
-            tree: BeforeAfter {
-                before: manifest.tree.hash().to_string(),
-                after: changes.hash_now(&manifest.tree).to_string(),
-            },
-            added: lines(|count| count.lines.added),
-            removed: lines(|count| count.lines.removed),
-            changes: changes
-                .list
-                .iter()
-                .zip(counts)
-                .map(|(change, count)| path_result(change, count))
-                .collect(),
-            beside: changes.beside.iter().map(|path| quote::in_json(path.as_bytes()).into_owned()).collect(),
-            coverage: manifest.coverage.clone(),
-            check: None,
-        };
-        seal.check = Some(seal.work_out_check());
-        seal
-    }
-
-    /// Of everything but the check itself. There may be too much of it to write it down for that.
-    /// Whether nothing happened at all, not even out of scope.
-    pub fn is_empty(&self) -> bool {
-        self.changes.is_empty() && self.beside.is_empty()
-    }
-
-    fn work_out_check(&mut self) -> String {
-        let check = self.check.take();
-        let mut text = BufWriter::new(Hasher::new());
-        serde_json::to_writer(&mut text, self).expect("a result is plain data");
-        self.check = check;
-        let hasher = text.into_inner().map_err(|_| ()).expect("a hash takes everything");
-        hasher.finish().0.to_string()
-    }
-
-    /// The new things that are not in the diff.
-    fn beside_paths(&self) -> Vec<TreePath> {
-        self.beside.iter().filter_map(|text| TreePath::beside(&quote::from_json(text)?)).collect()
-    }
-}
-
-fn path_result(change: &Change, count: &ChangeCount) -> (String, PathChange) {
-    let result = PathChange {
-        before: change.before,
-        after: change.after,
-        added: count.lines.added,
-        removed: count.lines.removed,
-        binary: count.binary,
-    };
-    (quote::in_json(change.path.as_bytes()).into_owned(), result)
-}
-
 impl CheckpointDir {
+    pub const MANIFEST: &str = "manifest.json";
+    pub const DIFF: &str = "changes.diff";
+    pub const RESULT: &str = "result.json";
+    /// Where a revert moves files that are in its way and that no checkpoint holds.
+    pub const SET_ASIDE: &str = "set-aside";
+    /// What was recorded before, by number.
+    pub const PREVIOUS: &str = "previous";
+
     /// The checkpoint `id` in `dir`.
     pub fn new(id: impl Into<String>, dir: impl Into<PathBuf>) -> Self {
         CheckpointDir { id: id.into(), dir: dir.into() }
@@ -166,17 +63,21 @@ impl CheckpointDir {
 
     /// The tree as it was.
     pub fn manifest_path(&self) -> PathBuf {
-        self.dir.join("manifest.json")
+        self.dir.join(Self::MANIFEST)
     }
 
     /// What happened since.
     pub fn diff_path(&self) -> PathBuf {
-        self.dir.join("changes.diff")
+        self.dir.join(Self::DIFF)
     }
 
     /// The same in numbers.
     pub fn result_path(&self) -> PathBuf {
-        self.dir.join("result.json")
+        self.dir.join(Self::RESULT)
+    }
+
+    pub fn set_aside_dir(&self) -> PathBuf {
+        self.dir.join(Self::SET_ASIDE)
     }
 
     /// Whether it is recorded what happened since.
@@ -231,7 +132,7 @@ impl CheckpointDir {
         if !self.is_sealed() {
             return Ok(());
         }
-        let previous = self.dir.join("previous");
+        let previous = self.dir.join(Self::PREVIOUS);
         let place = (1..).map(|k| previous.join(k.to_string())).find(|place| !place.exists());
         let place = place.expect("there is always another number");
         fs::create_dir_all(&place).at("create", &place)?;
@@ -276,7 +177,7 @@ impl CheckpointDir {
             direction: Direction::Back,
             what: format!("revert {}", self.id),
             beside: &beside,
-            aside_dir: self.dir.join("set-aside"),
+            aside_dir: self.set_aside_dir(),
         })
     }
 
@@ -297,27 +198,18 @@ impl CheckpointDir {
             direction: Direction::Forth,
             what: format!("apply {}", self.id),
             beside: &[],
-            aside_dir: self.dir.join("set-aside"),
+            aside_dir: self.set_aside_dir(),
         })
     }
 
-    /// Reads `result.json`, if there is one.
+    /// The change record in `result.json`; `None` only if there is no such file. A file without one is damaged.
     pub fn result(&self) -> Result<Option<ChangeRecord>> {
         let path = self.result_path();
-        let file = match File::open(&path) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            result => result.at("read", &path)?,
-        };
-        let damaged = |error: Error| error.detail("nothing was touched");
-        let mut seal: ChangeRecord = json::parse(file).at("read", &path)?.map_err(|error| {
-            damaged(Error::integrity(format!("{} is damaged", path.display())).caused_by(error))
-        })?;
-        let check = seal.work_out_check();
-        if seal.version != VERSION || seal.check != Some(check) {
-            let why = "it is of another version, or was edited";
-            return Err(damaged(Error::integrity(format!("{} is damaged: {why}", path.display()))));
+        match ResultFile::read(&path)? {
+            None => Ok(None),
+            Some(ResultFile { changes: Some(changes), .. }) => Ok(Some(changes)),
+            Some(_) => Err(damaged(&path, "it does not say what changed")),
         }
-        Ok(Some(seal))
     }
 
     /// The result and the diff have to tell the same story.

@@ -8,11 +8,13 @@
 //! - [`manifest`] is the tree as a file, [`coverage`] what it leaves out
 //! - [`patch`] writes, parses and applies `changes.diff`
 //! - [`restore`] takes a tree to the other side of a diff, all or nothing
+//! - [`change_record`] is `result.json`: what changed, in numbers and hashes
 //! - [`checkpoint_dir`] is a checkpoint's directory: manifest, diff and result together
 //!
 //! Below them, words: [`path`], [`quote`], [`hash`], [`entry`], [`tree`]; and [`root`], through which alone the user's tree
 //! is touched.
 
+pub mod change_record;
 pub mod checkpoint_dir;
 pub mod compare;
 pub mod content_source;

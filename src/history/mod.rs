@@ -19,6 +19,7 @@ pub mod own_files;
 mod record;
 mod remove;
 pub mod rollback;
+mod run_dir;
 mod scope;
 mod verify;
 
@@ -31,6 +32,7 @@ pub use lookup::{RunOrCheckpoint, find, find_tree, run_ids, runs_of_chain};
 pub use record::{CheckpointRecord, list};
 pub use remove::remove;
 pub use rollback::{RollbackOptions, RollbackReport, rollback};
+pub use run_dir::RunDir;
 pub use scope::Scope;
 pub use verify::verify;
 

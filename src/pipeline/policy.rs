@@ -1,6 +1,6 @@
 //! Whether a change is one that a routine may make: `policy` in the config.
 
-use crate::checkpoint::checkpoint_dir::ChangeRecord;
+use crate::checkpoint::change_record::ChangeRecord;
 use crate::checkpoint::ignore::PatternList;
 use crate::checkpoint::quote;
 use crate::project::Policy;

@@ -3,9 +3,9 @@
 //! Headings and names are other people's text: each is one plain line, and none is in the last paragraph, which is where
 //! git looks for trailers. So nobody but decree writes those.
 
+use crate::history::RunDir;
 use crate::humanize::count;
 use crate::message::{Document, read_text};
-use crate::pipeline::RunDir;
 use crate::project::Layout;
 use crate::sanitize::one_line;
 
@@ -22,7 +22,7 @@ const NAME: usize = 60;
 
 /// The first line: `<prefix><name>: <heading>`. Secrets go before it is cut: the beginning of one would not be known for it.
 pub fn subject(chain: &Chain, layout: &Layout, prefix: &str, shown: impl Fn(&str) -> String) -> String {
-    let name = one_line(&chain.first().result.story.name);
+    let name = one_line(&chain.first().result.run.name);
     let text = match heading(chain, layout) {
         Some(heading) => format!("{prefix}{name}: {heading}"),
         None => format!("{prefix}{name}"),
@@ -38,7 +38,7 @@ pub fn message(chain: &Chain, subject: &str, shown: impl Fn(&str) -> String) -> 
         runs => {
             text.push_str(&format!("Carried out by decree in {}:\n\n", count(runs.len(), "run")));
             for run in runs {
-                let name = shortened(&shown(&one_line(&run.result.story.name)), NAME);
+                let name = shortened(&shown(&one_line(&run.result.run.name)), NAME);
                 text.push_str(&format!("- {name}: {}\n", told(run)));
             }
         }
@@ -55,13 +55,13 @@ pub fn message(chain: &Chain, subject: &str, shown: impl Fn(&str) -> String) -> 
 
 /// `routine develop, 2 attempts, 3 files, +10 −2`.
 fn told(run: &PlannedRun) -> String {
-    let story = &run.result.story;
+    let story = &run.result.run;
     let mut parts = Vec::new();
     if let Some(routine) = &story.routine {
         parts.push(format!("routine {}", one_line(routine)));
     }
     parts.push(count(story.attempts.len(), "attempt"));
-    match run.result.seal.as_ref().filter(|seal| !seal.changes.is_empty()) {
+    match run.result.changes.as_ref().filter(|seal| !seal.changes.is_empty()) {
         Some(seal) => {
             parts.push(count(seal.changes.len(), "file"));
             parts.push(format!("+{} −{}", seal.added, seal.removed));

@@ -13,7 +13,9 @@ use rustix::fs::{CWD, Mode, OFlags};
 use super::diff::Diff;
 use super::model::{AttemptLog, Excerpt, Report, RunFiles};
 use super::redact::redact;
+use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::error::Result;
+use crate::history::RunDir;
 use crate::message::MessageId;
 use crate::pipeline::{MessageSummary, Summary};
 use crate::process::redact::Redactor;
@@ -49,8 +51,6 @@ impl ReportLimits {
 
 /// How much of `failure-context.md` is loaded.
 const CONTEXT: u64 = 128 << 10;
-/// What a routine's log may be called.
-const LOGS: [&str; 2] = ["routine.log", "papermill.log"];
 const DIRECTORY: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 /// A FIFO is opened without waiting, and then not read.
@@ -76,15 +76,15 @@ pub fn load(summary: &Path, mut limits: ReportLimits) -> Result<Option<Report>> 
 }
 
 fn run(dir: &OwnedFd, message: &MessageSummary, limits: &mut ReportLimits) -> RunFiles {
-    let diff = open(dir, "changes.diff")
+    let diff = open(dir, CheckpointDir::DIFF)
         .filter(|_| limits.diff > 0)
         .and_then(|file| Diff::read(BufReader::new(file), limits.diff.min(limits.diffs)).ok());
     if let Some(diff) = &diff {
         let size = diff.files.iter().flat_map(|file| &file.hunks).map(String::len).sum();
         limits.diffs = limits.diffs.saturating_sub(size);
     }
-    let last = message.attempts.last().map(|attempt| attempt.number);
-    let wanted = message.attempts.iter().map(|attempt| attempt.number);
+    let last = message.run.attempts.last().map(|attempt| attempt.number);
+    let wanted = message.run.attempts.iter().map(|attempt| attempt.number);
     let wanted = wanted.filter(|number| limits.every_attempt || Some(*number) == last);
     let mut logs = Vec::new();
     for attempt in wanted.collect::<Vec<_>>() {
@@ -99,19 +99,19 @@ fn run(dir: &OwnedFd, message: &MessageSummary, limits: &mut ReportLimits) -> Ru
             logs.push(AttemptLog { attempt, end });
         }
     }
-    let failure_context = open(dir, "failure-context.md")
+    let failure_context = open(dir, RunDir::FAILURE_CONTEXT)
         .filter(|_| limits.log > 0)
         .and_then(|file| beginning(file, CONTEXT).ok());
     RunFiles { diff, logs, failure_context }
 }
 
 fn attempt_dir(dir: &OwnedFd, attempt: u32) -> Option<OwnedFd> {
-    let attempts = rustix::fs::openat(dir.as_fd(), "attempts", DIRECTORY, Mode::empty()).ok()?;
+    let attempts = rustix::fs::openat(dir.as_fd(), RunDir::ATTEMPTS, DIRECTORY, Mode::empty()).ok()?;
     rustix::fs::openat(&attempts, attempt.to_string(), DIRECTORY, Mode::empty()).ok()
 }
 
 fn open_log(dir: &OwnedFd) -> Option<File> {
-    LOGS.iter().find_map(|name| open(dir, name))
+    RunDir::LOGS.iter().find_map(|name| open(dir, name))
 }
 
 fn open(dir: &OwnedFd, name: &str) -> Option<File> {

@@ -18,21 +18,19 @@ pub struct Invocation {
     pub arguments: Vec<OsString>,
     /// Parameters, for programs that take them from there.
     pub environment: BTreeMap<OsString, OsString>,
-    /// The name of the log in the attempt's directory.
-    pub log: &'static str,
 }
 
 impl Invocation {
-    /// For one attempt, whose directory is `attempt`.
+    /// How to execute a routine; a notebook is written to `output` with its results.
     pub fn of(
         routine: &Routine,
         parameters: BTreeMap<String, String>,
         layout: &Layout,
-        attempt: &Path,
+        output: &Path,
     ) -> Result<Invocation> {
         match routine.kind {
             RoutineKind::Shell => Ok(shell(routine, parameters)),
-            RoutineKind::Notebook => papermill::invocation(routine, parameters, layout, attempt),
+            RoutineKind::Notebook => papermill::invocation(routine, parameters, layout, output),
         }
     }
 }
@@ -43,6 +41,5 @@ fn shell(routine: &Routine, parameters: BTreeMap<String, String>) -> Invocation 
         program: "bash".into(),
         arguments: vec![routine.path.clone().into()],
         environment: parameters.into_iter().map(|(key, value)| (key.into(), value.into())).collect(),
-        log: "routine.log",
     }
 }

@@ -81,19 +81,18 @@ pub fn prepare(
     atomic::write(&venv.join(READY), b"")
 }
 
-/// `papermill <routine> <attempt>/output.ipynb`, with the parameters.
+/// `papermill <routine> <output>`, with the parameters.
 pub fn invocation(
     routine: &Routine,
     parameters: BTreeMap<String, String>,
     layout: &Layout,
-    attempt: &Path,
+    output: &Path,
 ) -> Result<Invocation> {
     let papermill = find(layout).ok_or_else(|| {
         Error::project(format!("{} has no papermill", layout.shown(&layout.venv())))
             .hint("`decree doctor` tells what is missing")
     })?;
-    let mut arguments: Vec<OsString> =
-        vec![routine.path.clone().into(), attempt.join("output.ipynb").into(), "--cwd".into()];
+    let mut arguments: Vec<OsString> = vec![routine.path.clone().into(), output.into(), "--cwd".into()];
     arguments.extend([layout.root().into(), "--log-output".into(), "--no-progress-bar".into()]);
     for (key, value) in parameters {
         // A number or a truth stays one if the notebook's own default is one; an id of digits stays text.
@@ -101,7 +100,7 @@ pub fn invocation(
         let flag = if typed { "-p" } else { "-r" };
         arguments.extend([flag.into(), key.into(), value.into()]);
     }
-    Ok(Invocation { program: papermill.into(), arguments, environment: homes(layout)?, log: "papermill.log" })
+    Ok(Invocation { program: papermill.into(), arguments, environment: homes(layout)? })
 }
 
 /// Jupyter wants to write into a home directory, which a CI job may not have.

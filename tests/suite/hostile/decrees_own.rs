@@ -286,9 +286,9 @@ fn a_project_that_is_moved_away_is_moved_back() {
 fn a_project_that_is_deleted_comes_back_with_the_next_process() {
     let project = project("here=$PWD; cd /; rm -rf \"$here\"; exit 3\n");
     let before = project.picture();
-    process(&project).fails(4).mentions(&["the tree could not be put back"]);
+    process(&project).fails(4).mentions(&["the tree could not be reverted"]);
     project.write(".decree/routines/develop.sh", "exit 7\n");
-    process(&project).fails(1).mentions(&["had been cut off; the tree is put back"]);
+    process(&project).fails(1).mentions(&["had been cut off; the tree is reverted"]);
     assert_same(&project.picture(), &before);
     assert!(only_dead(&project).contains("exit 7"), "{:?}", dead(&project));
     assert_eq!(project.read(".decree/config.yml"), b"max_retries: 0\n");

@@ -39,7 +39,7 @@ fn usage_that_makes_no_sense_is_left_out_with_a_warning() {
         ("{\"usd\": \"much\"}", "invalid type"),
     ] {
         let shop = Workshop::with(&format!("touch work; printf '%s' '{text}' >\"$message_dir/usage.json\""));
-        shop.run(&["-m", "x", "-p", "y"]).ok().mentions(&["usage.json is left out of account", why]);
+        shop.run(&["-m", "x", "-p", "y"]).ok().mentions(&["usage.json is ignored", why]);
         assert_eq!(shop.summary()["usage"]["usd"], 0.0);
     }
 }
