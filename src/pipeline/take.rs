@@ -257,7 +257,7 @@ pub(super) fn dead_letter(raw: &[u8], error: &str, verdict: Verdict) -> Vec<u8> 
 /// A message as it was before it died.
 fn without_obituary(mut document: Document) -> Result<Document, Mistake> {
     // One of them alone is a field like any other.
-    if !OBITUARY.iter().all(|key| document.fields.contains_key(*key)) {
+    if !OBITUARY.iter().all(|key| document.get(key).is_some()) {
         return Ok(document);
     }
     for key in OBITUARY {

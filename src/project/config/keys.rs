@@ -72,7 +72,7 @@ fn refuse<T>(reason: impl Into<String>) -> Taken<T> {
 }
 
 fn must_be<T>(what: &str, node: &Node) -> Taken<T> {
-    refuse(format!("must be {what}, not {}", node.shown()))
+    refuse(format!("must be {what}, not {}", node.describe()))
 }
 
 fn small(number: u64) -> u32 {
@@ -183,7 +183,7 @@ fn pattern(node: &Node) -> Taken<String> {
     let pattern = filled(node)?;
     // A pattern that matches nothing would protect nothing.
     if pattern.contains('\n') || PatternList::parse(pattern.as_bytes()).is_empty() {
-        return refuse(format!("holds something that is no ignore pattern: {}", node.shown()));
+        return refuse(format!("holds something that is no ignore pattern: {}", node.describe()));
     }
     Ok(pattern)
 }
@@ -192,7 +192,7 @@ fn variable(node: &Node) -> Taken<String> {
     let name = filled(node)?;
     let plain = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
     if !plain || name.starts_with(|c: char| c.is_ascii_digit()) {
-        return refuse(format!("must hold names of environment variables, not {}", node.shown()));
+        return refuse(format!("must hold names of environment variables, not {}", node.describe()));
     }
     Ok(name)
 }
