@@ -221,7 +221,7 @@ fn space(layout: &Layout) -> Finding {
         return Finding::good("disk", "unknown");
     };
     let free = disk.f_bavail.saturating_mul(disk.f_frsize);
-    let found = format!("{} free", crate::figures::bytes(free));
+    let found = format!("{} free", crate::humanize::bytes(free));
     match free {
         0..NO_SPACE => {
             Finding::bad("disk", Health::Missing, format!("the disk is full: {found}"), "free some space")

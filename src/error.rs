@@ -1,8 +1,8 @@
 //! The one error type: what failed, on what, why, and what to do next.
 //!
 //! Errors are written beside the code that raises them and rendered in one place
-//! ([`crate::ui`]). The [`Kind`] decides the exit code, so the table of exit codes
-//! is [`Kind::exit_code`] and nothing else.
+//! ([`crate::ui`]). The [`ErrorKind`] decides the exit code, so the table of exit codes
+//! is [`ErrorKind::exit_code`] and nothing else.
 
 use std::fmt;
 use std::io;
@@ -13,7 +13,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// What sort of failure this is; one exit code each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum ErrorKind {
     /// What was asked for could not be done: the tree has moved on, or the system said no.
     Failed,
     /// The command line does not make sense.
@@ -31,16 +31,16 @@ pub enum Kind {
     },
 }
 
-impl Kind {
+impl ErrorKind {
     /// The exit code that a user's script sees. Most of wrong usage is clap's to tell.
     pub fn exit_code(self) -> u8 {
         match self {
-            Kind::Failed => 1,
-            Kind::Usage => 2,
-            Kind::Project => 3,
-            Kind::Integrity => 4,
-            Kind::Locked => 5,
-            Kind::Interrupted { signal } => 128 + signal,
+            ErrorKind::Failed => 1,
+            ErrorKind::Usage => 2,
+            ErrorKind::Project => 3,
+            ErrorKind::Integrity => 4,
+            ErrorKind::Locked => 5,
+            ErrorKind::Interrupted { signal } => 128 + signal,
         }
     }
 }
@@ -51,7 +51,7 @@ pub struct Error(Box<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    kind: Kind,
+    kind: ErrorKind,
     message: String,
     details: Vec<String>,
     hint: Option<String>,
@@ -60,7 +60,7 @@ struct Inner {
 
 impl Error {
     /// An error of the given kind; the message names what failed and on what.
-    pub fn new(kind: Kind, message: impl Into<String>) -> Self {
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Error(Box::new(Inner {
             kind,
             message: message.into(),
@@ -70,19 +70,19 @@ impl Error {
         }))
     }
 
-    /// [`Kind::Failed`].
+    /// [`ErrorKind::Failed`].
     pub fn failed(message: impl Into<String>) -> Self {
-        Self::new(Kind::Failed, message)
+        Self::new(ErrorKind::Failed, message)
     }
 
-    /// [`Kind::Project`].
+    /// [`ErrorKind::Project`].
     pub fn project(message: impl Into<String>) -> Self {
-        Self::new(Kind::Project, message)
+        Self::new(ErrorKind::Project, message)
     }
 
-    /// [`Kind::Integrity`].
+    /// [`ErrorKind::Integrity`].
     pub fn integrity(message: impl Into<String>) -> Self {
-        Self::new(Kind::Integrity, message)
+        Self::new(ErrorKind::Integrity, message)
     }
 
     /// Adds a line below the message.
@@ -114,13 +114,13 @@ impl Error {
     }
 
     /// The same error, as another kind: the caller knows what is at stake.
-    pub fn into_kind(mut self, kind: Kind) -> Self {
+    pub fn into_kind(mut self, kind: ErrorKind) -> Self {
         self.0.kind = kind;
         self
     }
 
     /// The kind.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
 

@@ -12,7 +12,7 @@ use std::sync::{Arc, OnceLock};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, ErrorKind, Result};
 
 static ASKED: OnceLock<Arc<AtomicUsize>> = OnceLock::new();
 static SHIELDS: AtomicUsize = AtomicUsize::new(0);
@@ -41,7 +41,7 @@ pub fn asked() -> Option<u8> {
 pub fn check() -> Result<()> {
     match asked() {
         Some(signal) if SHIELDS.load(Ordering::Relaxed) == 0 => {
-            Err(Error::new(Kind::Interrupted { signal }, "interrupted").detail("the tree is as it was"))
+            Err(Error::new(ErrorKind::Interrupted { signal }, "interrupted").detail("the tree is as it was"))
         }
         _ => Ok(()),
     }

@@ -21,7 +21,7 @@
 //! - [`process`]: programs, and everything they leave running
 //! - [`fs`]: files that are complete or absent
 //! - [`interrupt`]: being asked to stop
-//! - [`yaml`], [`words`], [`suggest`], [`figures`], [`plain`]: settings with their lines, prose as words, what was meant, numbers as people say
+//! - [`yaml`], [`stemming`], [`suggest`], [`humanize`], [`sanitize`]: settings with their lines, prose as words, what was meant, numbers as people say
 //!   them, output that is safe to show
 //! - [`error`]: what failed, why, and what to do next
 //!
@@ -36,22 +36,22 @@ pub mod cli;
 pub mod database;
 pub mod doctor;
 pub mod error;
-pub mod figures;
 pub mod fs;
 pub mod git;
 pub mod github;
 pub mod history;
+pub mod humanize;
 pub mod interrupt;
 pub mod message;
 pub mod pipeline;
-pub mod plain;
 pub mod process;
 pub mod project;
 pub mod publish;
 pub mod report;
 pub mod routine;
+pub mod sanitize;
 pub mod spec;
+pub mod stemming;
 pub mod suggest;
 pub mod ui;
-pub mod words;
 pub mod yaml;

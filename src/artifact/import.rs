@@ -3,15 +3,15 @@
 
 use std::fs;
 
-use super::source::{Source, StagedRun};
-use crate::checkpoint::saved::Saved;
+use super::source::{ArtifactSource, StagedRun};
+use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::error::{Error, IoContext, Result};
 use crate::fs::atomic::{self, TEMPORARY};
-use crate::pipeline::{PutBack, RunResult};
+use crate::pipeline::{RevertRecord, RunResult};
 use crate::project::Layout;
 
 /// Takes a run in. One that is here already stays as it is, if it says the same.
-pub fn import(layout: &Layout, source: &mut Source, run: &StagedRun) -> Result<Saved> {
+pub fn import(layout: &Layout, source: &mut ArtifactSource, run: &StagedRun) -> Result<CheckpointDir> {
     let runs = layout.runs();
     let (place, unfinished) = (runs.join(run.id.to_string()), runs.join(format!("{TEMPORARY}{}", run.id)));
     fs::create_dir_all(&runs).at("create", &runs)?;
@@ -23,11 +23,11 @@ pub fn import(layout: &Layout, source: &mut Source, run: &StagedRun) -> Result<S
     }
     taken?;
     atomic::sync_dir(&runs)?;
-    Ok(Saved::new(run.id.to_string(), place))
+    Ok(CheckpointDir::new(run.id.to_string(), place))
 }
 
 fn settle(run: &StagedRun, unfinished: &std::path::Path, place: &std::path::Path) -> Result<()> {
-    let taken = Saved::new(run.id.to_string(), unfinished);
+    let taken = CheckpointDir::new(run.id.to_string(), unfinished);
     if !taken.is_sealed() {
         return Err(Error::failed(format!("the artifact does not hold the changes.diff of run {}", run.id))
             .hint("left-out.txt in the artifact says why, if it was left out"));
@@ -35,7 +35,7 @@ fn settle(run: &StagedRun, unfinished: &std::path::Path, place: &std::path::Path
     // It has to prove itself before it gets a name here.
     taken.patch()?;
     if place.exists() {
-        let here = Saved::new(run.id.to_string(), place).diff_path();
+        let here = CheckpointDir::new(run.id.to_string(), place).diff_path();
         let same = fs::read(&here).at("read", &here)?
             == fs::read(taken.diff_path()).at("read", taken.diff_path())?;
         return match same {
@@ -48,7 +48,7 @@ fn settle(run: &StagedRun, unfinished: &std::path::Path, place: &std::path::Path
         return Err(Error::project(format!("run {} has no result.json in the artifact", run.id)));
     };
     // Not in this tree until it is applied; `apply` takes this away again.
-    result.story.put_back.get_or_insert_with(PutBack::default);
+    result.story.put_back.get_or_insert_with(RevertRecord::default);
     result.write(&taken.result_path())?;
     fs::rename(unfinished, place).at("write", place)
 }

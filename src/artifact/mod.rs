@@ -11,11 +11,11 @@
 //! On the way out nothing is in it that holds a secret of the environment. On the way in nothing of it is believed: names are
 //! checked, links are not followed, sizes are limited, and a diff has to prove itself before it is applied.
 
-mod decoded;
+mod binary_blocks;
 mod import;
 mod source;
 mod stage;
 
 pub use import::import;
-pub use source::{Source, StagedRun};
-pub use stage::{LeftOut, Staged, stage};
+pub use source::{ArtifactSource, StagedRun};
+pub use stage::{OmittedFile, StageReport, stage};

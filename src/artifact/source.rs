@@ -20,7 +20,7 @@ const MOST: usize = 100_000;
 const DEEPEST: usize = 20;
 
 /// Where runs come from.
-pub struct Source {
+pub struct ArtifactSource {
     path: PathBuf,
     kind: Kind,
 }
@@ -39,9 +39,9 @@ pub struct StagedRun {
     prefix: PathBuf,
 }
 
-impl Source {
+impl ArtifactSource {
     /// Opens a directory or a ZIP archive.
-    pub fn open(path: &Path) -> Result<Source> {
+    pub fn open(path: &Path) -> Result<ArtifactSource> {
         let what = |why: String| {
             Error::project(format!("{} is no artifact: {why}", path.display()))
                 .hint("name the directory that was downloaded, or the .zip file itself")
@@ -56,7 +56,7 @@ impl Source {
             }
             Kind::Archive(Box::new(archive))
         };
-        Ok(Source { path: path.to_owned(), kind })
+        Ok(ArtifactSource { path: path.to_owned(), kind })
     }
 
     /// The runs in it, in their order. A `.decree/` directory and a run's own directory are taken as well.

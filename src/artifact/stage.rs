@@ -5,7 +5,7 @@ use std::io::{self, BufReader, Seek, SeekFrom};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use super::decoded::Decoded;
+use super::binary_blocks::BinaryBlockReader;
 use crate::error::{Error, IoContext, Result};
 use crate::fs::atomic;
 use crate::interrupt;
@@ -36,18 +36,18 @@ const FORBIDDEN: [char; 10] = ['"', ':', '<', '>', '|', '*', '?', '\r', '\n', '\
 
 /// What was handed on.
 #[derive(Debug, Default)]
-pub struct Staged {
+pub struct StageReport {
     /// How many runs there are.
     pub runs: usize,
     /// How many files.
     pub files: usize,
     /// Files that are not there.
-    pub left_out: Vec<LeftOut>,
+    pub left_out: Vec<OmittedFile>,
 }
 
 /// A file that is not handed on.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LeftOut {
+pub struct OmittedFile {
     /// Where it is: `runs/<id>/…`.
     pub path: String,
     /// Why.
@@ -55,9 +55,9 @@ pub struct LeftOut {
 }
 
 /// Puts everything that the report tells of into `target`, which is empty or not there yet. `runs` is where the runs are.
-pub fn stage(report: &Report, runs: &Path, target: &Path, secrets: &Redactor) -> Result<Staged> {
+pub fn stage(report: &Report, runs: &Path, target: &Path, secrets: &Redactor) -> Result<StageReport> {
     begin(target)?;
-    let mut stage = Stage { target, secrets, staged: Staged::default() };
+    let mut stage = Stage { target, secrets, staged: StageReport::default() };
     let ids = report.summary.messages.iter().filter_map(|message| MessageId::parse(message.id.as_deref()?));
     for id in ids {
         let (from, name) = (runs.join(id.to_string()), format!("runs/{id}"));
@@ -89,7 +89,7 @@ fn begin(target: &Path) -> Result<()> {
 struct Stage<'s> {
     target: &'s Path,
     secrets: &'s Redactor,
-    staged: Staged,
+    staged: StageReport,
 }
 
 impl Stage<'_> {
@@ -153,7 +153,8 @@ impl Stage<'_> {
             return Ok(true);
         }
         file.seek(SeekFrom::Start(0))?;
-        Ok(name.ends_with("changes.diff") && self.secrets.is_in(Decoded::new(BufReader::new(file)))?)
+        Ok(name.ends_with("changes.diff")
+            && self.secrets.is_in(BinaryBlockReader::new(BufReader::new(file)))?)
     }
 
     /// Writes what was made of a report, which has no secrets in it any more. A word of ours that is one by chance stays, or it
@@ -173,7 +174,7 @@ impl Stage<'_> {
     }
 
     fn leave_out(&mut self, path: String, why: &'static str) {
-        self.staged.left_out.push(LeftOut { path: self.secrets.redact(&path).into_owned(), why });
+        self.staged.left_out.push(OmittedFile { path: self.secrets.redact(&path).into_owned(), why });
     }
 }
 

@@ -6,11 +6,11 @@ use super::entry::Node;
 use super::hash::ContentHash;
 use super::hashing::hash_missing;
 use super::manifest::Manifest;
-use super::opened::Opened;
 use super::path::{TreePath, dirs_above};
 use super::progress::Progress;
 use super::stat_cache::StatCache;
 use super::tree::{Entry, Tree, combined_hash};
+use super::unlocked_dirs::UnlockedDirs;
 use super::walk::{Baseline, Walk, Walker};
 use super::workspace::Workspace;
 use crate::error::Result;
@@ -35,7 +35,7 @@ pub struct Changes<'r> {
     pub list: Vec<Change>,
     /// New things out of scope: a revert moves them away.
     pub beside: Vec<TreePath>,
-    _opened: Opened<'r>,
+    _opened: UnlockedDirs<'r>,
 }
 
 impl Workspace {
@@ -51,7 +51,7 @@ impl Workspace {
             ..self.walker(&cache)
         };
         let mut walk = walker.walk()?;
-        let opened = Opened::new(&self.root, std::mem::take(&mut walk.opened));
+        let opened = UnlockedDirs::new(&self.root, std::mem::take(&mut walk.opened));
         hash_missing(&self.root, &mut walk, None, true, progress)?;
         let beside = std::mem::take(&mut walk.beside);
         let mut list = differences(&manifest.tree, walk);

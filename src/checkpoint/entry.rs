@@ -8,15 +8,15 @@ use super::hash::ContentHash;
 
 /// Permission bits, set-id and sticky included.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Mode(u16);
+pub struct FileMode(u16);
 
-impl Mode {
+impl FileMode {
     /// What a directory has unless an entry says otherwise.
-    pub const DIR: Mode = Mode(0o755);
+    pub const DIR: FileMode = FileMode(0o755);
 
     /// The permission bits of `st_mode`.
     pub fn from_bits(bits: u32) -> Self {
-        Mode((bits & 0o7777) as u16)
+        FileMode((bits & 0o7777) as u16)
     }
 
     /// For `chmod`.
@@ -28,7 +28,7 @@ impl Mode {
     pub fn parse(text: &str) -> Option<Self> {
         let octal = !text.is_empty() && text.bytes().all(|b| (b'0'..=b'7').contains(&b));
         let bits = u16::from_str_radix(text, 8).ok()?;
-        (octal && bits <= 0o7777).then_some(Mode(bits))
+        (octal && bits <= 0o7777).then_some(FileMode(bits))
     }
 
     /// The two modes that git knows for a file: executable by its owner, or not.
@@ -42,19 +42,19 @@ impl Mode {
     }
 }
 
-impl Default for Mode {
+impl Default for FileMode {
     fn default() -> Self {
-        Mode::DIR
+        FileMode::DIR
     }
 }
 
-impl fmt::Display for Mode {
+impl fmt::Display for FileMode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:03o}", self.0)
     }
 }
 
-impl fmt::Debug for Mode {
+impl fmt::Debug for FileMode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
@@ -71,7 +71,7 @@ pub enum Node {
         /// In bytes.
         size: u64,
         /// Permissions.
-        mode: Mode,
+        mode: FileMode,
     },
     /// A symbolic link; its content is its target.
     Symlink {
@@ -83,7 +83,7 @@ pub enum Node {
     /// A directory that needs saying: nothing visible in it, or a mode other than 755.
     Dir {
         /// Permissions.
-        mode: Mode,
+        mode: FileMode,
     },
 }
 
@@ -97,7 +97,7 @@ impl Node {
     }
 
     /// The permissions; a link has none of its own.
-    pub fn mode(&self) -> Option<Mode> {
+    pub fn mode(&self) -> Option<FileMode> {
         match *self {
             Node::File { mode, .. } | Node::Dir { mode } => Some(mode),
             Node::Symlink { .. } => None,
@@ -156,7 +156,7 @@ impl TryFrom<NodeText> for Node {
 
     fn try_from(text: NodeText) -> Result<Self, Self::Error> {
         let node = || {
-            let mode = Mode::parse(&text.mode)?;
+            let mode = FileMode::parse(&text.mode)?;
             let hash = || ContentHash::from_hex(text.sha256.as_deref()?);
             Some(match text.kind.as_deref() {
                 None | Some("file") => Node::File { hash: hash()?, size: text.size?, mode },
@@ -180,10 +180,10 @@ mod tests {
 
     #[test]
     fn modes_are_octal_text() {
-        assert_eq!(Mode::parse("4755").map(Mode::bits), Some(0o4755));
-        assert_eq!(Mode::from_bits(0o100600).to_string(), "600");
+        assert_eq!(FileMode::parse("4755").map(FileMode::bits), Some(0o4755));
+        assert_eq!(FileMode::from_bits(0o100600).to_string(), "600");
         for bad in ["", "8", "-1", "+7", "10000", "rw"] {
-            assert_eq!(Mode::parse(bad), None, "{bad}");
+            assert_eq!(FileMode::parse(bad), None, "{bad}");
         }
     }
 }

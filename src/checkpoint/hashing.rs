@@ -13,10 +13,10 @@ use std::time::Duration;
 use super::hash::ContentHash;
 use super::path::TreePath;
 use super::progress::Progress;
-use super::root::{Dir, FoundKind, Root};
+use super::root::{Dir, PathKind, Root};
 use super::stat_cache::Stat;
-use super::store::{Deposit, Filler};
-use super::walk::{Item, ItemKind, News, Walk, WalkedDir};
+use super::store::{FrameWriter, PackWriter};
+use super::walk::{Item, ItemKind, UncachedEntry, Walk, WalkedDir};
 use crate::error::{Error, Result};
 use crate::interrupt::{self, Interruptible};
 
@@ -33,7 +33,7 @@ const TRIES: u32 = 6;
 pub fn hash_missing(
     root: &Root,
     walk: &mut Walk,
-    deposit: Option<&Deposit<'_>>,
+    deposit: Option<&PackWriter<'_>>,
     forced: bool,
     progress: &dyn Progress,
 ) -> Result<()> {
@@ -86,8 +86,8 @@ pub fn hash_missing(
     Ok(())
 }
 
-fn is_unread(news: &News) -> bool {
-    matches!(news, News::Unread)
+fn is_unread(news: &UncachedEntry) -> bool {
+    matches!(news, UncachedEntry::Unread)
 }
 
 /// Files that one thread reads.
@@ -102,11 +102,11 @@ struct Piece<'w> {
     dir: &'w [u8],
     names: &'w [u8],
     items: &'w [Item],
-    news: &'w mut [News],
+    news: &'w mut [UncachedEntry],
 }
 
 fn news_of(items: &[Item]) -> impl Iterator<Item = &Item> {
-    items.iter().filter(|item| matches!(item.kind, ItemKind::News(_)))
+    items.iter().filter(|item| matches!(item.kind, ItemKind::Uncached(_)))
 }
 
 /// Cuts what has to be read into runs.
@@ -141,8 +141,8 @@ struct Unread<'w> {
 
 struct Worker<'w> {
     root: &'w Root,
-    deposit: Option<&'w Deposit<'w>>,
-    filler: Option<Filler<'w, 'w>>,
+    deposit: Option<&'w PackWriter<'w>>,
+    filler: Option<FrameWriter<'w, 'w>>,
     forced: bool,
     /// The directory of the file before: most files are in the same one.
     dir: Option<(&'w [u8], Dir)>,
@@ -160,23 +160,23 @@ enum Outcome {
 }
 
 impl<'w> Worker<'w> {
-    fn new(root: &'w Root, deposit: Option<&'w Deposit<'_>>, forced: bool) -> Result<Self> {
+    fn new(root: &'w Root, deposit: Option<&'w PackWriter<'_>>, forced: bool) -> Result<Self> {
         Ok(Worker {
             root,
             deposit,
-            filler: deposit.map(Deposit::filler).transpose()?,
+            filler: deposit.map(PackWriter::filler).transpose()?,
             forced,
             dir: None,
             buffer: Vec::new(),
         })
     }
 
-    fn process(&mut self, file: &Unread<'w>) -> Result<Result<News, Failure>> {
+    fn process(&mut self, file: &Unread<'w>) -> Result<Result<UncachedEntry, Failure>> {
         let mut tries = 0;
         let error = loop {
             match self.read(file)? {
-                Ok(Outcome::Read(hash, stat)) => return Ok(Ok(News::File(stat, hash))),
-                Ok(Outcome::Vanished) => return Ok(Ok(News::Unread)),
+                Ok(Outcome::Read(hash, stat)) => return Ok(Ok(UncachedEntry::File(stat, hash))),
+                Ok(Outcome::Vanished) => return Ok(Ok(UncachedEntry::Unread)),
                 Ok(Outcome::Changed) if tries < TRIES => {
                     std::thread::sleep(Duration::from_millis(1 << tries));
                     tries += 1;
@@ -205,7 +205,7 @@ impl<'w> Worker<'w> {
     fn open_and_hash(&mut self, file: &Unread<'w>) -> io::Result<Option<(ContentHash, Stat, File)>> {
         let mut file = self.open(file)?;
         let before = Stat::of(&rustix::fs::fstat(&file)?);
-        if FoundKind::of(before.mode) != FoundKind::File {
+        if PathKind::of(before.mode) != PathKind::File {
             return Err(io::Error::other("it is no longer a regular file"));
         }
         let hash = match self.hash(&mut file, &before) {
@@ -266,14 +266,14 @@ impl<'w> Worker<'w> {
     }
 
     fn finish(mut self) -> Result<()> {
-        self.filler.as_mut().map_or(Ok(()), Filler::flush)
+        self.filler.as_mut().map_or(Ok(()), FrameWriter::flush)
     }
 }
 
 fn unreadable(mut failures: Vec<Failure>) -> Error {
     failures.sort_by(|a, b| a.0.cmp(&b.0));
     let lines = failures.iter().map(|(path, error)| format!("{path}: {error}")).collect();
-    let count = crate::figures::count(failures.len(), "file");
+    let count = crate::humanize::count(failures.len(), "file");
     Error::integrity(format!("the checkpoint is not complete: {count} cannot be read"))
         .details(lines, 20)
         .hint("make them readable, or leave them out with a line in .decreeignore")

@@ -14,7 +14,7 @@ use serde::de::{Deserializer, MapAccess, Visitor};
 use super::coverage::{Coverage, parse_path};
 use super::entry::Node;
 use super::hash::ContentHash;
-use super::ignore::{FrozenRules, IgnoreFile, Source};
+use super::ignore::{FrozenRules, IgnoreFile, RuleSource};
 use super::quote;
 use super::tree::{Entry, Part, Tree, TreeBuilder};
 use crate::error::{Error, IoContext, Result};
@@ -179,7 +179,7 @@ fn rules_from_json(raw: BTreeMap<String, String>) -> Result<FrozenRules, String>
     let mut files = Vec::new();
     for (path, text) in raw {
         let tree_path = parse_path(&path)?;
-        let source = Source::ALL
+        let source = RuleSource::ALL
             .into_iter()
             .find(|source| source.file_name().as_bytes() == tree_path.name())
             .ok_or_else(|| format!("{tree_path} is not an ignore file"))?;

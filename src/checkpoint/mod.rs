@@ -8,31 +8,31 @@
 //! - [`manifest`] is the tree as a file, [`coverage`] what it leaves out
 //! - [`patch`] writes, parses and applies `changes.diff`
 //! - [`restore`] takes a tree to the other side of a diff, all or nothing
-//! - [`saved`] is a checkpoint's directory: manifest, diff and result together
+//! - [`checkpoint_dir`] is a checkpoint's directory: manifest, diff and result together
 //!
 //! Below them, words: [`path`], [`quote`], [`hash`], [`entry`], [`tree`]; and [`root`], through which alone the user's tree
 //! is touched.
 
+pub mod checkpoint_dir;
 pub mod compare;
-pub mod contents;
+pub mod content_source;
 pub mod coverage;
 pub mod entry;
 pub mod hash;
 mod hashing;
 pub mod ignore;
 pub mod manifest;
-mod opened;
 pub mod patch;
 pub mod path;
 pub mod progress;
 pub mod quote;
 pub mod restore;
 pub mod root;
-pub mod saved;
 pub mod sensitive;
 pub mod stat_cache;
 pub mod store;
 pub(crate) mod transfer;
 pub mod tree;
+mod unlocked_dirs;
 pub mod walk;
 pub mod workspace;

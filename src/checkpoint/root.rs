@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, CWD, Mode as RawMode, OFlags};
 use rustix::io::Errno;
 
-use super::entry::Mode;
+use super::entry::FileMode;
 use super::path::TreePath;
 use super::transfer::{self, rename_new};
 
@@ -36,11 +36,11 @@ impl AsFd for Root {
 
 /// What `lstat` says of a path, as far as decree asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct PathStat {
     /// File, directory, link or something else.
-    pub kind: FoundKind,
+    pub kind: PathKind,
     /// Permissions.
-    pub mode: Mode,
+    pub mode: FileMode,
     /// In bytes.
     pub size: u64,
     /// The user and group it belongs to.
@@ -49,7 +49,7 @@ pub struct Found {
 
 /// The kinds of things in a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FoundKind {
+pub enum PathKind {
     /// A regular file.
     File,
     /// A directory.
@@ -60,14 +60,14 @@ pub enum FoundKind {
     Special,
 }
 
-impl FoundKind {
+impl PathKind {
     /// From `st_mode`.
     pub fn of(raw_mode: u32) -> Self {
         match rustix::fs::FileType::from_raw_mode(raw_mode) {
-            rustix::fs::FileType::RegularFile => FoundKind::File,
-            rustix::fs::FileType::Directory => FoundKind::Dir,
-            rustix::fs::FileType::Symlink => FoundKind::Symlink,
-            _ => FoundKind::Special,
+            rustix::fs::FileType::RegularFile => PathKind::File,
+            rustix::fs::FileType::Directory => PathKind::Dir,
+            rustix::fs::FileType::Symlink => PathKind::Symlink,
+            _ => PathKind::Special,
         }
     }
 }
@@ -104,14 +104,14 @@ impl Root {
 
     /// What is at `path`; `None` if nothing is, or nothing can be, because a directory above it is missing or
     /// is not one.
-    pub fn find(&self, path: &TreePath) -> io::Result<Option<Found>> {
+    pub fn find(&self, path: &TreePath) -> io::Result<Option<PathStat>> {
         let stat = self
             .parent(path)
             .and_then(|(dir, name)| Ok(rustix::fs::statat(&dir, name, AtFlags::SYMLINK_NOFOLLOW)?));
         match stat {
-            Ok(stat) => Ok(Some(Found {
-                kind: FoundKind::of(stat.st_mode),
-                mode: Mode::from_bits(stat.st_mode),
+            Ok(stat) => Ok(Some(PathStat {
+                kind: PathKind::of(stat.st_mode),
+                mode: FileMode::from_bits(stat.st_mode),
                 size: stat.st_size.unsigned_abs(),
                 owner: (stat.st_uid, stat.st_gid),
             })),
@@ -125,7 +125,7 @@ impl Root {
         for dir in path.ancestors() {
             match self.find(&dir)? {
                 None => return Ok(None),
-                Some(found) if found.kind == FoundKind::Dir => {}
+                Some(found) if found.kind == PathKind::Dir => {}
                 Some(_) => return Ok(Some(dir)),
             }
         }
@@ -170,7 +170,7 @@ impl Root {
             result => return result,
         }
         let found = self.find(path)?.ok_or(io::ErrorKind::NotFound)?;
-        self.set_mode(path, Mode::from_bits(found.mode.bits() | 0o400))?;
+        self.set_mode(path, FileMode::from_bits(found.mode.bits() | 0o400))?;
         let file = self.open_file(path);
         self.set_mode(path, found.mode)?;
         file
@@ -188,9 +188,9 @@ impl Root {
         match rustix::fs::renameat(&dir, name, CWD, to) {
             // A directory can only move if it can be written to.
             Err(Errno::ACCESS | Errno::PERM) => {
-                let found = self.find(path)?.filter(|found| found.kind == FoundKind::Dir);
+                let found = self.find(path)?.filter(|found| found.kind == PathKind::Dir);
                 let mode = found.ok_or(io::ErrorKind::PermissionDenied)?.mode;
-                self.set_mode(path, Mode::from_bits(mode.bits() | 0o700))?;
+                self.set_mode(path, FileMode::from_bits(mode.bits() | 0o700))?;
                 let moved = rustix::fs::renameat(&dir, name, CWD, to);
                 if moved.is_err() {
                     self.set_mode(path, mode)?;
@@ -232,8 +232,8 @@ impl Root {
         match rustix::fs::mkdirat(&dir, name, RawMode::from_raw_mode(0o755)) {
             Err(Errno::EXIST) => {
                 let stat = rustix::fs::statat(&dir, name, AtFlags::SYMLINK_NOFOLLOW)?;
-                match FoundKind::of(stat.st_mode) {
-                    FoundKind::Dir => Ok(()),
+                match PathKind::of(stat.st_mode) {
+                    PathKind::Dir => Ok(()),
                     _ => Err(io::ErrorKind::AlreadyExists.into()),
                 }
             }
@@ -270,10 +270,10 @@ impl Root {
     }
 
     /// Sets the permissions of a file or directory.
-    pub fn set_mode(&self, path: &TreePath, mode: Mode) -> io::Result<()> {
+    pub fn set_mode(&self, path: &TreePath, mode: FileMode) -> io::Result<()> {
         let (dir, name) = self.parent(path)?;
         let stat = rustix::fs::statat(&dir, name, AtFlags::SYMLINK_NOFOLLOW)?;
-        if FoundKind::of(stat.st_mode) == FoundKind::Symlink {
+        if PathKind::of(stat.st_mode) == PathKind::Symlink {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "a link has no mode of its own"));
         }
         let raw = RawMode::from_raw_mode(mode.bits());

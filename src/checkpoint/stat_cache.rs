@@ -69,7 +69,7 @@ impl Stat {
 
 /// What a directory's listing said of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Known {
+pub enum CacheLookup {
     /// A visible directory: only the name counts.
     Name,
     /// An ignored directory that was entered for what a `.decreeignore` may ask for in it.
@@ -141,7 +141,7 @@ impl CachedDir {
     }
 
     /// What it says of a name.
-    pub fn find(&self, name: &[u8], is_dir: bool) -> Option<Known> {
+    pub fn find(&self, name: &[u8], is_dir: bool) -> Option<CacheLookup> {
         let input = |start: u32| Input(&self.bytes[start as usize..]);
         let order = |&start: &u32| {
             let (known, known_is_dir) =
@@ -251,7 +251,7 @@ impl CacheWriter {
         &mut self,
         path: &[u8],
         fingerprint: &[u8; 16],
-        entries: impl Iterator<Item = (&'e [u8], Known)>,
+        entries: impl Iterator<Item = (&'e [u8], CacheLookup)>,
     ) -> Result<()> {
         let mut block = Vec::new();
         entries.for_each(|(name, known)| encode(&mut block, name, &known));
@@ -278,21 +278,21 @@ impl CacheWriter {
     }
 }
 
-fn encode(out: &mut Vec<u8>, name: &[u8], known: &Known) {
+fn encode(out: &mut Vec<u8>, name: &[u8], known: &CacheLookup) {
     let tag = match known {
-        Known::Name => 0,
-        Known::Link(_) => 1,
-        Known::File { trusted: false, .. } => 2,
-        Known::File { trusted: true, .. } => 3,
-        Known::Opened => 4,
+        CacheLookup::Name => 0,
+        CacheLookup::Link(_) => 1,
+        CacheLookup::File { trusted: false, .. } => 2,
+        CacheLookup::File { trusted: true, .. } => 3,
+        CacheLookup::Opened => 4,
     };
     out.push(tag);
     out.extend((name.len() as u16).to_le_bytes());
     out.extend(name);
-    if let Known::Link(hash) = known {
+    if let CacheLookup::Link(hash) = known {
         out.extend(hash.0);
     }
-    if let Known::File { stat, hash, .. } = known {
+    if let CacheLookup::File { stat, hash, .. } = known {
         let Stat { size, mtime, ctime, inode, device, mode } = stat;
         for number in [*size, mtime.0 as u64, ctime.0 as u64, *inode, *device] {
             out.extend(number.to_le_bytes());
@@ -341,13 +341,13 @@ impl<'b> Input<'b> {
         Some((tag, self.take(length)?))
     }
 
-    fn entry(&mut self) -> Option<Known> {
+    fn entry(&mut self) -> Option<CacheLookup> {
         let trusted = match self.name()?.0 {
-            0 => return Some(Known::Name),
-            1 => return self.array().map(ContentHash).map(Known::Link),
+            0 => return Some(CacheLookup::Name),
+            1 => return self.array().map(ContentHash).map(CacheLookup::Link),
             2 => false,
             3 => true,
-            4 => return Some(Known::Opened),
+            4 => return Some(CacheLookup::Opened),
             _ => return None,
         };
         let stat = Stat {
@@ -358,7 +358,7 @@ impl<'b> Input<'b> {
             device: self.u64()?,
             mode: self.u32()?,
         };
-        Some(Known::File { stat, hash: ContentHash(self.array()?), trusted })
+        Some(CacheLookup::File { stat, hash: ContentHash(self.array()?), trusted })
     }
 }
 
@@ -370,13 +370,13 @@ mod tests {
     fn write_sample(path: &Path) {
         let pack = PackStamp { id: ContentHash::of(b"pack"), size: 7 };
         let mut writer = CacheWriter::create(path, &[pack]).unwrap();
-        let file = Known::File {
+        let file = CacheLookup::File {
             stat: Stat { size: 3, inode: 9, ..Stat::default() },
             hash: ContentHash::of(b"abc"),
             trusted: true,
         };
-        let link = Known::Link(ContentHash::of(b"target"));
-        let entries: [(&[u8], Known); 3] = [(b"a.c", file), (b"a", Known::Name), (b"b", link)];
+        let link = CacheLookup::Link(ContentHash::of(b"target"));
+        let entries: [(&[u8], CacheLookup); 3] = [(b"a.c", file), (b"a", CacheLookup::Name), (b"b", link)];
         writer.dir(b"src", &[1; 16], entries.into_iter()).unwrap();
         writer.commit().unwrap();
     }
@@ -390,10 +390,10 @@ mod tests {
         assert_eq!(cache.packs().len(), 1);
         let src = cache.dir(b"src").expect("it was written");
         assert!(src.has_rules(&[1; 16]) && !src.has_rules(&[2; 16]));
-        assert!(matches!(src.find(b"a.c", false), Some(Known::File { trusted: true, .. })));
-        assert_eq!(src.find(b"a", true), Some(Known::Name));
+        assert!(matches!(src.find(b"a.c", false), Some(CacheLookup::File { trusted: true, .. })));
+        assert_eq!(src.find(b"a", true), Some(CacheLookup::Name));
         assert_eq!(src.find(b"a", false), None);
-        assert_eq!(src.find(b"b", false), Some(Known::Link(ContentHash::of(b"target"))));
+        assert_eq!(src.find(b"b", false), Some(CacheLookup::Link(ContentHash::of(b"target"))));
         assert!(cache.dir(b"").is_none());
     }
 

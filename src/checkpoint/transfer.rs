@@ -11,13 +11,13 @@ use rustix::fs::{AtFlags, CWD, Dir, FileType, Gid, Mode as RawMode, OFlags, Stat
 use rustix::io::Errno;
 
 /// A name in an open directory.
-pub type Place<'p> = (BorrowedFd<'p>, &'p OsStr);
+pub type NameAt<'p> = (BorrowedFd<'p>, &'p OsStr);
 
 const OPEN_DIR: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 /// Renames, unless there is something already.
-pub fn rename_new(from: Place<'_>, to: Place<'_>) -> Result<(), Errno> {
+pub fn rename_new(from: NameAt<'_>, to: NameAt<'_>) -> Result<(), Errno> {
     let flags = rustix::fs::RenameFlags::NOREPLACE;
     match rustix::fs::renameat_with(from.0, from.1, to.0, to.1, flags) {
         // Not every file system knows the flag.
@@ -31,7 +31,7 @@ pub fn rename_new(from: Place<'_>, to: Place<'_>) -> Result<(), Errno> {
 }
 
 /// Moves to another file system, replacing what is there.
-pub fn move_across(from: Place<'_>, to: &Path) -> io::Result<()> {
+pub fn move_across(from: NameAt<'_>, to: &Path) -> io::Result<()> {
     let mut part = to.as_os_str().to_owned();
     part.push(".part");
     match copy(from, (CWD, &part)).and_then(|()| Ok(rustix::fs::renameat(CWD, &part, CWD, to)?)) {
@@ -44,7 +44,7 @@ pub fn move_across(from: Place<'_>, to: &Path) -> io::Result<()> {
 }
 
 /// Copies whatever is at `from` to `to`, where nothing may be, with its mode and, for root, its owner.
-pub fn copy(from: Place<'_>, to: Place<'_>) -> io::Result<()> {
+pub fn copy(from: NameAt<'_>, to: NameAt<'_>) -> io::Result<()> {
     let stat = rustix::fs::statat(from.0, from.1, AtFlags::SYMLINK_NOFOLLOW)?;
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::Symlink => {
@@ -62,7 +62,7 @@ pub fn copy(from: Place<'_>, to: Place<'_>) -> io::Result<()> {
     Ok(rustix::fs::chmodat(to.0, to.1, mode, AtFlags::empty())?)
 }
 
-fn copy_file(from: Place<'_>, to: Place<'_>) -> io::Result<()> {
+fn copy_file(from: NameAt<'_>, to: NameAt<'_>) -> io::Result<()> {
     let read = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let write = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
     let mut source = File::from(rustix::fs::openat(from.0, from.1, read, RawMode::empty())?);
@@ -71,13 +71,13 @@ fn copy_file(from: Place<'_>, to: Place<'_>) -> io::Result<()> {
     target.sync_all()
 }
 
-fn copy_dir(from: Place<'_>, to: Place<'_>) -> io::Result<()> {
+fn copy_dir(from: NameAt<'_>, to: NameAt<'_>) -> io::Result<()> {
     rustix::fs::mkdirat(to.0, to.1, RawMode::from_raw_mode(0o700))?;
     let target = rustix::fs::openat(to.0, to.1, OPEN_DIR, RawMode::empty())?;
     each(from, |source, name| copy((source.as_fd(), name), (target.as_fd(), name)))
 }
 
-fn give_owner(stat: &Stat, to: Place<'_>) -> io::Result<()> {
+fn give_owner(stat: &Stat, to: NameAt<'_>) -> io::Result<()> {
     if !rustix::process::geteuid().is_root() {
         return Ok(());
     }
@@ -86,7 +86,7 @@ fn give_owner(stat: &Stat, to: Place<'_>) -> io::Result<()> {
 }
 
 /// Removes whatever is at a place, with everything in it.
-pub fn remove(place: Place<'_>) -> io::Result<()> {
+pub fn remove(place: NameAt<'_>) -> io::Result<()> {
     let stat = rustix::fs::statat(place.0, place.1, AtFlags::SYMLINK_NOFOLLOW)?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
         return Ok(rustix::fs::unlinkat(place.0, place.1, AtFlags::empty())?);
@@ -96,7 +96,7 @@ pub fn remove(place: Place<'_>) -> io::Result<()> {
 }
 
 /// Calls `act` with every name in a directory.
-fn each(place: Place<'_>, mut act: impl FnMut(&OwnedFd, &OsStr) -> io::Result<()>) -> io::Result<()> {
+fn each(place: NameAt<'_>, mut act: impl FnMut(&OwnedFd, &OsStr) -> io::Result<()>) -> io::Result<()> {
     let dir = rustix::fs::openat(place.0, place.1, OPEN_DIR, RawMode::empty())?;
     let mut names = Vec::new();
     for entry in Dir::read_from(&dir)? {

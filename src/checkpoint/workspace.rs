@@ -8,13 +8,13 @@ use super::ignore::FrozenRules;
 use super::manifest::Manifest;
 use super::path::TreePath;
 use super::progress::Progress;
-use super::root::{FoundKind, Root};
+use super::root::{PathKind, Root};
 use super::sensitive::Sensitive;
-use super::stat_cache::{CacheWriter, Known, Stat, StatCache, Time};
-use super::store::{Deposit, Holdings, Store};
+use super::stat_cache::{CacheLookup, CacheWriter, Stat, StatCache, Time};
+use super::store::{PackWriter, Store, StoreSnapshot};
 use super::tree::{Entry, TreeBuilder};
-use super::walk::{ItemKind, News, Walk, Walker};
-use crate::error::{IoContext, Kind, Result};
+use super::walk::{ItemKind, UncachedEntry, Walk, Walker};
+use crate::error::{ErrorKind, IoContext, Result};
 use crate::fs::atomic;
 
 /// Everything the engine has to know of a project.
@@ -72,7 +72,7 @@ impl Workspace {
     pub fn capture(&self, progress: &dyn Progress) -> Result<Manifest> {
         self.try_capture(progress).map_err(|error| match error.kind() {
             // Whatever the reason: there is no complete checkpoint.
-            Kind::Failed => error.into_kind(Kind::Integrity),
+            ErrorKind::Failed => error.into_kind(ErrorKind::Integrity),
             _ => error,
         })
     }
@@ -121,7 +121,7 @@ impl Workspace {
     }
 
     /// The cache says what the content is; if a pack has gone since, or is damaged, it may not be stored any more.
-    fn stored_if_in_doubt(&self, cache: &StatCache) -> Result<Option<Holdings>> {
+    fn stored_if_in_doubt(&self, cache: &StatCache) -> Result<Option<StoreSnapshot>> {
         let packs = self.store.readable_stamps()?;
         match cache.packs().iter().all(|pack| packs.binary_search(pack).is_ok()) {
             true => Ok(None),
@@ -137,14 +137,16 @@ impl Workspace {
             let entries = dir.items.iter().filter_map(|item| {
                 let name = item.name.of(&dir.names);
                 let known = match item.kind {
-                    ItemKind::News(number) => match dir.news[number as usize] {
-                        News::Unread => return None,
-                        News::Link(_, hash) => Known::Link(hash),
-                        News::File(stat, hash) => Known::File { stat, hash, trusted: stat.ctime < began },
+                    ItemKind::Uncached(number) => match dir.news[number as usize] {
+                        UncachedEntry::Unread => return None,
+                        UncachedEntry::Link(_, hash) => CacheLookup::Link(hash),
+                        UncachedEntry::File(stat, hash) => {
+                            CacheLookup::File { stat, hash, trusted: stat.ctime < began }
+                        }
                     },
                     ItemKind::Known(_) | ItemKind::Same => before.as_ref()?.find(name, false)?,
-                    ItemKind::Dir(child) if !walk.dirs[child as usize].in_scope => Known::Opened,
-                    ItemKind::Dir(_) => Known::Name,
+                    ItemKind::Dir(child) if !walk.dirs[child as usize].in_scope => CacheLookup::Opened,
+                    ItemKind::Dir(_) => CacheLookup::Name,
                 };
                 Some((name, known))
             });
@@ -165,10 +167,10 @@ impl Workspace {
 }
 
 /// A link's target is content like any other.
-fn store_links(walk: &Walk, deposit: &Deposit<'_>) -> Result<()> {
+fn store_links(walk: &Walk, deposit: &PackWriter<'_>) -> Result<()> {
     let mut filler = deposit.filler()?;
     for news in walk.dirs.iter().flat_map(|dir| &dir.news) {
-        if let News::Link(target, hash) = news
+        if let UncachedEntry::Link(target, hash) = news
             && let Some(claim) = deposit.claim(hash)?
         {
             filler.add(claim, target)?;
@@ -189,7 +191,7 @@ fn outputs() -> Vec<(u64, u64)> {
     stats
         .into_iter()
         .flatten()
-        .filter(|stat| FoundKind::of(stat.st_mode) == FoundKind::File)
+        .filter(|stat| PathKind::of(stat.st_mode) == PathKind::File)
         .map(|stat| Stat::of(&stat))
         .map(|stat| (stat.device, stat.inode))
         .collect()

@@ -3,14 +3,14 @@
 use std::path::{Path, PathBuf};
 
 use super::Context;
-use super::work::Workshop;
-use crate::artifact::{Source, StagedRun, import};
-use crate::checkpoint::restore::Outcome;
-use crate::checkpoint::saved::Saved;
+use super::locked_project::LockedProject;
+use crate::artifact::{ArtifactSource, StagedRun, import};
+use crate::checkpoint::checkpoint_dir::CheckpointDir;
+use crate::checkpoint::restore::RestoreOutcome;
 use crate::error::{Error, Result};
-use crate::figures::count;
 use crate::history;
-use crate::history::audit::{self, Action, Deed};
+use crate::history::audit::{self, AuditAction, AuditEntry};
+use crate::humanize::count;
 use crate::pipeline::{RunResult, undo};
 
 /// Do a recorded change again
@@ -41,7 +41,7 @@ pub fn apply(context: &Context, args: &ApplyArgs) -> Result<()> {
         (Some(from), None) if !args.all => list(context, &context.directory.join(from)),
         (Some(from), id) => apply_from(context, &context.directory.join(from), id.as_deref()),
         (None, id) => {
-            let shop = Workshop::open(context, "apply")?;
+            let shop = LockedProject::open(context, "apply")?;
             let found = history::find_tree(&shop.project.layout, id.as_deref().unwrap_or_default())?;
             apply_one(context, &shop, found.saved())
         }
@@ -50,9 +50,9 @@ pub fn apply(context: &Context, args: &ApplyArgs) -> Result<()> {
 
 /// Takes the runs in one by one: the next one may only fit onto what the one before left.
 fn apply_from(context: &Context, from: &Path, id: Option<&str>) -> Result<()> {
-    let mut source = Source::open(from)?;
+    let mut source = ArtifactSource::open(from)?;
     let chosen = choose(source.runs()?, id, from)?;
-    let shop = Workshop::open(context, "apply")?;
+    let shop = LockedProject::open(context, "apply")?;
     let mut applied = 0;
     for run in &chosen {
         let outcome = import(&shop.project.layout, &mut source, run).and_then(|saved| {
@@ -99,7 +99,7 @@ fn choose(runs: Vec<StagedRun>, id: Option<&str>, from: &Path) -> Result<Vec<Sta
 }
 
 fn list(context: &Context, from: &Path) -> Result<()> {
-    let runs = Source::open(from)?.runs()?;
+    let runs = ArtifactSource::open(from)?.runs()?;
     if runs.is_empty() {
         context.ui.note("there are no runs in it");
     }
@@ -107,16 +107,19 @@ fn list(context: &Context, from: &Path) -> Result<()> {
     context.ui.print(&lines)
 }
 
-fn apply_one(context: &Context, shop: &Workshop<'_>, saved: &Saved) -> Result<()> {
+fn apply_one(context: &Context, shop: &LockedProject<'_>, saved: &CheckpointDir) -> Result<()> {
     let layout = &shop.project.layout;
     if !saved.is_sealed() {
         return Err(Error::project(format!("{} has no recorded change to apply", saved.id()))
             .hint(format!("`decree diff {}` shows what is different now", saved.id())));
     }
     match saved.apply(&shop.workspace)? {
-        Outcome::AlreadyThere => context.ui.note(&format!("{}: already applied", saved.id())),
-        Outcome::Done(done) => {
-            audit::record_done(&layout.audit(), Deed::new(Action::Apply, saved.id(), done.verified as u64))?;
+        RestoreOutcome::AlreadyThere => context.ui.note(&format!("{}: already applied", saved.id())),
+        RestoreOutcome::Done(done) => {
+            audit::record_done(
+                &layout.audit(),
+                AuditEntry::new(AuditAction::Apply, saved.id(), done.verified as u64),
+            )?;
             let paths = count(done.verified, "path");
             context.ui.note(&format!("applied {paths}, each verified ({})", saved.id()));
         }

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::{Context, ContractFormat};
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::history::audit::{AuditRecord, Trail};
 use crate::ui;
 
@@ -58,8 +58,11 @@ fn verify(context: &Context, trail: &Trail, head: Option<&str>, format: Contract
     if let Some(wanted) = head {
         let wanted = wanted.strip_prefix("sha256:").unwrap_or(wanted);
         if wanted.len() < 8 || !wanted.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')) {
-            return Err(Error::new(Kind::Usage, format!("'{}' is no hash of a line", wanted.escape_debug()))
-                .detail("at least 8 digits of it are needed, in lower case"));
+            return Err(Error::new(
+                ErrorKind::Usage,
+                format!("'{}' is no hash of a line", wanted.escape_debug()),
+            )
+            .detail("at least 8 digits of it are needed, in lower case"));
         }
         if !trail.hashes.iter().any(|hash| hash.starts_with(wanted)) {
             return Err(Error::integrity(format!("no line of the audit trail has the hash {wanted}"))
@@ -69,7 +72,7 @@ fn verify(context: &Context, trail: &Trail, head: Option<&str>, format: Contract
     match format {
         ContractFormat::Text => {
             let head = trail.head().unwrap_or("nothing");
-            let lines = crate::figures::count(trail.records.len(), "record");
+            let lines = crate::humanize::count(trail.records.len(), "record");
             context.ui.print(&format!("whole: {lines}, the last is {head}\n"))
         }
         format => {
@@ -86,7 +89,7 @@ fn row(record: &AuditRecord) -> Vec<String> {
         record.who.clone(),
         action.as_str().unwrap_or_default().to_owned(),
         record.deed.subject.clone(),
-        crate::figures::count(record.deed.paths as usize, "path"),
-        crate::plain::one_line(record.deed.reason.as_deref().unwrap_or_default()),
+        crate::humanize::count(record.deed.paths as usize, "path"),
+        crate::sanitize::one_line(record.deed.reason.as_deref().unwrap_or_default()),
     ]
 }

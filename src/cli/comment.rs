@@ -5,14 +5,14 @@ use std::path::PathBuf;
 use serde_json::json;
 
 use super::{Context, Format};
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::github::commands::{Level, annotation};
-use crate::github::event::{Event, Target};
-use crate::github::sticky::{self, Action, Posted, Wanted};
-use crate::github::{Client, Environment, Failure, Key, RepoName, Step, pulls};
+use crate::github::event::{CommentTarget, WebhookEvent};
+use crate::github::sticky::{self, CommentAction, PostedComment, StickyComment};
+use crate::github::{ApiFailure, CommentKey, GithubClient, RepoName, RunnerEnvironment, StepFiles, pulls};
 use crate::process::redact::Redactor;
 use crate::report::markdown::{self, Artifact, Origin, WebAddress};
-use crate::report::{Limits, Report};
+use crate::report::{Report, ReportLimits};
 
 /// Post what the last `process` or `run` did as a comment on the pull request, or bring the one that is there up to date
 ///
@@ -81,30 +81,34 @@ enum Mode {
     DeleteOld,
 }
 
-impl From<Mode> for sticky::Mode {
+impl From<Mode> for sticky::CommentMode {
     fn from(mode: Mode) -> Self {
         match mode {
-            Mode::Update => sticky::Mode::Update,
-            Mode::New => sticky::Mode::New,
-            Mode::DeleteOld => sticky::Mode::DeleteOld,
+            Mode::Update => sticky::CommentMode::Update,
+            Mode::New => sticky::CommentMode::New,
+            Mode::DeleteOld => sticky::CommentMode::DeleteOld,
         }
     }
 }
 
 pub fn comment(context: &Context, args: &CommentArgs) -> Result<()> {
-    let environment = Environment::here();
+    let environment = RunnerEnvironment::here();
     let key = match &args.key {
-        Some(key) => Key::new(key)?,
+        Some(key) => CommentKey::new(key)?,
         None => environment.default_key()?,
     };
     let artifact_url = args.artifact_url.as_deref().map(web_address).transpose()?;
-    let report = super::report::find(context, args.summary.as_deref(), Limits::EXCERPTS)?;
-    let event = Event::read(&environment)?;
+    let report = super::report::find(context, args.summary.as_deref(), ReportLimits::EXCERPTS)?;
+    let event = WebhookEvent::read(&environment)?;
     let origin = Origin {
         run: environment.run_id,
         attempt: environment.run_attempt,
         run_url: environment.run_url().and_then(|url| WebAddress::parse(&url)),
-        commit: event.as_ref().and_then(Event::commit).or(environment.sha.as_deref()).map(str::to_owned),
+        commit: event
+            .as_ref()
+            .and_then(WebhookEvent::commit)
+            .or(environment.sha.as_deref())
+            .map(str::to_owned),
         artifact: Artifact { name: args.artifact_name.clone(), url: artifact_url },
     };
     let body = body(&report, &key, &origin, args.budget as usize);
@@ -117,13 +121,13 @@ pub fn comment(context: &Context, args: &CommentArgs) -> Result<()> {
 
 fn web_address(text: &str) -> Result<WebAddress> {
     WebAddress::parse(text).ok_or_else(|| {
-        Error::new(Kind::Usage, "--artifact-url is not an address of the web")
+        Error::new(ErrorKind::Usage, "--artifact-url is not an address of the web")
             .hint("it begins with https:// or http://, and has no brackets, quotes or spaces in it")
     })
 }
 
 /// The text, without secrets: there are none in the report, but there may be in what the command line says of it.
-fn body(report: &Report, key: &Key, origin: &Origin, budget: usize) -> String {
+fn body(report: &Report, key: &CommentKey, origin: &Origin, budget: usize) -> String {
     let secrets = Redactor::of_this_process();
     markdown::comment(report, &key.marker(), origin, budget - sticky::ROOM, |text| {
         secrets.redact(text).into_owned()
@@ -134,31 +138,31 @@ fn body(report: &Report, key: &Key, origin: &Origin, budget: usize) -> String {
 struct Post<'p> {
     context: &'p Context,
     args: &'p CommentArgs,
-    environment: &'p Environment,
-    key: &'p Key,
+    environment: &'p RunnerEnvironment,
+    key: &'p CommentKey,
     report: &'p Report,
     body: &'p str,
 }
 
 impl Post<'_> {
-    fn post(&self, event: Option<&Event>) -> Result<()> {
+    fn post(&self, event: Option<&WebhookEvent>) -> Result<()> {
         let target = match (self.args.pr, event) {
-            (Some(number), _) => Target::Pull { number, fork: false },
+            (Some(number), _) => CommentTarget::Pull { number, fork: false },
             (None, Some(event)) => event.target()?,
             (None, None) => {
-                return Err(Error::new(Kind::Usage, "which pull request? nothing here says it")
+                return Err(Error::new(ErrorKind::Usage, "which pull request? nothing here says it")
                     .hint("--pr NUMBER says it, and --repo OWNER/NAME where"));
             }
         };
-        let fork = matches!(target, Target::Pull { fork: true, .. });
-        if target == Target::None {
+        let fork = matches!(target, CommentTarget::Pull { fork: true, .. });
+        if target == CommentTarget::None {
             return self.skip("there is no pull request here, so there is nothing to comment on");
         }
         if fork && !self.environment.has_token() {
             return self.tell_elsewhere("this pull request comes from a fork, and there is no token");
         }
         let repo = self.repo()?;
-        let client = Client::from_environment(self.environment)?;
+        let client = GithubClient::from_environment(self.environment)?;
         match self.deliver(&client, &repo, target) {
             Ok(Some(posted)) => self.done(&posted),
             Ok(None) => self
@@ -178,26 +182,31 @@ impl Post<'_> {
         match named {
             Some(repo) => Ok(repo),
             None => self.environment.repo()?.ok_or_else(|| {
-                Error::new(Kind::Usage, "which repository? GITHUB_REPOSITORY is not set")
+                Error::new(ErrorKind::Usage, "which repository? GITHUB_REPOSITORY is not set")
                     .hint("--repo OWNER/NAME says it")
             }),
         }
     }
 
     /// `None` if the pull request cannot be found.
-    fn deliver(&self, client: &Client, repo: &RepoName, target: Target) -> Result<Option<Posted>, Failure> {
+    fn deliver(
+        &self,
+        client: &GithubClient,
+        repo: &RepoName,
+        target: CommentTarget,
+    ) -> Result<Option<PostedComment>, ApiFailure> {
         let number = match target {
-            Target::Pull { number, .. } => Some(number),
-            Target::Commit { sha, head } => {
+            CommentTarget::Pull { number, .. } => Some(number),
+            CommentTarget::Commit { sha, head } => {
                 let head = head.as_ref().map(|(owner, branch)| (owner.as_str(), branch.as_str()));
                 pulls::of_commit(client, repo, &sha, head)?
             }
-            Target::None => None,
+            CommentTarget::None => None,
         };
         let Some(number) = number else {
             return Ok(None);
         };
-        let wanted = Wanted {
+        let wanted = StickyComment {
             repo,
             number,
             key: self.key,
@@ -209,20 +218,20 @@ impl Post<'_> {
         sticky::post(client, &wanted).map(Some)
     }
 
-    fn done(&self, posted: &Posted) -> Result<()> {
+    fn done(&self, posted: &PostedComment) -> Result<()> {
         for warning in &posted.warnings {
             self.context.ui.warn(warning);
         }
         let (word, said) = match posted.action {
-            Action::Created => ("created", "commented"),
-            Action::Updated => ("updated", "the comment is up to date now"),
-            Action::Unchanged => ("unchanged", "the comment is unchanged: it said this already"),
-            Action::Skipped => {
+            CommentAction::Created => ("created", "commented"),
+            CommentAction::Updated => ("updated", "the comment is up to date now"),
+            CommentAction::Unchanged => ("unchanged", "the comment is unchanged: it said this already"),
+            CommentAction::Skipped => {
                 return self.skip("nothing was processed, and there is no comment to say so in");
             }
         };
         if let Some(url) = &posted.url
-            && let Err(error) = Step::from_environment().set_outputs(&[("url", url.clone())])
+            && let Err(error) = StepFiles::from_environment().set_outputs(&[("url", url.clone())])
         {
             self.context.ui.warn(&format!("what was done cannot be told to GitHub: {error}"));
         }
@@ -249,7 +258,7 @@ impl Post<'_> {
 
     /// There is no comment; who looks at the run can read it all the same.
     fn tell_elsewhere(&self, why: &str) -> Result<()> {
-        let told = Step::from_environment().add_to_summary(self.body).unwrap_or_else(|error| {
+        let told = StepFiles::from_environment().add_to_summary(self.body).unwrap_or_else(|error| {
             self.context.ui.warn(&error.to_string());
             false
         });

@@ -4,11 +4,11 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use super::work::Workshop;
+use super::locked_project::LockedProject;
 use super::{Context, Format};
 use crate::error::{Error, IoContext, Result};
 use crate::fs::{atomic, random_hex};
-use crate::pipeline::{Selection, Settings};
+use crate::pipeline::{RunOverrides, Selection};
 use crate::process::find_program;
 
 /// Watch decree at work on a sample project, offline, in a few seconds
@@ -60,8 +60,8 @@ pub fn demo(context: &Context, args: &DemoArgs) -> Result<u8> {
     }
     context.ui.note(&format!("A sample project is in {}.\n{INTRODUCTION}", dir.display()));
     let inside = Context { directory: dir.clone(), ..*context };
-    let mut shop = Workshop::open(&inside, "demo")?;
-    let summary = shop.work(Settings::default(), |pipeline| pipeline.process(&Selection::default()))?;
+    let mut shop = LockedProject::open(&inside, "demo")?;
+    let summary = shop.work(RunOverrides::default(), |pipeline| pipeline.process(&Selection::default()))?;
     let as_planned = (summary.kept, summary.put_back) == (4, 1);
     let failed = summary.messages.iter().find(|message| !message.kept).and_then(|message| message.id.clone());
     shop.tell(Ok(summary), Format::Text)?;

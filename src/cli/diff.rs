@@ -4,11 +4,11 @@ use std::fs::File;
 use std::io;
 
 use super::Context;
+use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::checkpoint::patch::write::ChangeCount;
-use crate::checkpoint::saved::Saved;
 use crate::error::{Error, IoContext, Result};
-use crate::figures;
-use crate::history::{self, Found};
+use crate::history::{self, RunOrCheckpoint};
+use crate::humanize;
 use crate::ui;
 
 /// Show what a run changed, or what changed since a checkpoint
@@ -35,11 +35,11 @@ pub fn diff(context: &Context, args: &DiffArgs) -> Result<()> {
     let project = context.project()?;
     context.tell_unfinished(&project);
     match history::find_tree(&project.layout, &args.id)? {
-        Found::Run(saved) => recorded(context, args, &attempt_of(saved, args.attempt)?),
-        Found::Checkpoint(saved) if args.attempt.is_some() => {
+        RunOrCheckpoint::Run(saved) => recorded(context, args, &attempt_of(saved, args.attempt)?),
+        RunOrCheckpoint::Checkpoint(saved) if args.attempt.is_some() => {
             Err(Error::project(format!("{} is a checkpoint; only runs have attempts", saved.id())))
         }
-        Found::Checkpoint(saved) => {
+        RunOrCheckpoint::Checkpoint(saved) => {
             let workspace = project.workspace()?;
             let manifest = saved.manifest()?;
             let progress = context.ui.progress();
@@ -60,18 +60,18 @@ pub fn diff(context: &Context, args: &DiffArgs) -> Result<()> {
 }
 
 /// A run's own record, or that of one of its attempts.
-fn attempt_of(run: Saved, attempt: Option<u32>) -> Result<Saved> {
+fn attempt_of(run: CheckpointDir, attempt: Option<u32>) -> Result<CheckpointDir> {
     let Some(number) = attempt else {
         return Ok(run);
     };
-    let saved = Saved::new(run.id(), run.dir().join("attempts").join(number.to_string()));
+    let saved = CheckpointDir::new(run.id(), run.dir().join("attempts").join(number.to_string()));
     match saved.is_sealed() {
         true => Ok(saved),
         false => Err(Error::project(format!("run {} has no attempt {number}", run.id()))),
     }
 }
 
-fn recorded(context: &Context, args: &DiffArgs, saved: &Saved) -> Result<()> {
+fn recorded(context: &Context, args: &DiffArgs, saved: &CheckpointDir) -> Result<()> {
     if args.stat {
         let Some(seal) = saved.result()? else {
             return Err(Error::project(format!("{} has no result yet", saved.id())));
@@ -105,9 +105,9 @@ fn stat(context: &Context, changes: impl Iterator<Item = (String, ChangeCount)>)
     }
     let total = format!(
         "{}, +{} −{}\n",
-        crate::figures::count(rows.len(), "path"),
-        figures::grouped(added),
-        figures::grouped(removed)
+        crate::humanize::count(rows.len(), "path"),
+        humanize::grouped(added),
+        humanize::grouped(removed)
     );
     context.ui.print(&format!("{}{total}", ui::table(&rows)))
 }

@@ -5,17 +5,20 @@ use std::process::Command;
 
 use super::Context;
 use super::checkpoint::{Lifetime, lifetime};
+use super::locked_project::LockedProject;
 use super::rollback::lines;
-use super::work::Workshop;
-use crate::checkpoint::saved::Saved;
-use crate::error::{Error, Kind, Result};
-use crate::figures::count;
-use crate::history::{self, About, Aim, Contents, Created, Found, Guarding, Kind as Means, Wish};
+use crate::checkpoint::checkpoint_dir::CheckpointDir;
+use crate::error::{Error, ErrorKind, Result};
+use crate::history::{
+    self, CheckpointKind as Means, CheckpointPayload, CheckpointTarget, CreatedCheckpoint, GuardRecord,
+    NewCheckpoint, RollbackOptions, RunOrCheckpoint,
+};
+use crate::humanize::count;
 use crate::interrupt;
-use crate::pipeline::{Mended, OwnFiles};
-use crate::plain::{cut, one_line};
+use crate::pipeline::{OwnFiles, RepairReport};
 use crate::process::attended::attend;
 use crate::process::redact::Redactor;
+use crate::sanitize::{cut, one_line};
 
 /// Tells the command, and what verifies it, the way back.
 const CHECKPOINT: &str = "DECREE_CHECKPOINT";
@@ -55,11 +58,14 @@ pub struct GuardArgs {
 }
 
 pub fn guard(context: &Context, args: &GuardArgs) -> Result<u8> {
-    let shop = Workshop::open(context, "guard")?;
-    let aim = Aim::typed(Means::FileBackup, &args.scope, &shop.project, &context.directory, &|_| false)?;
+    let shop = LockedProject::open(context, "guard")?;
+    let aim =
+        CheckpointTarget::typed(Means::FileBackup, &args.scope, &shop.project, &context.directory, &|_| {
+            false
+        })?;
     let words = shell_words::join(args.command.iter().map(|word| word.to_string_lossy()));
     let what = cut(&one_line(&Redactor::of_this_process().redact(&words)), 200).to_owned();
-    let about = About {
+    let about = NewCheckpoint {
         reason: Some(args.reason.clone().unwrap_or_else(|| format!("before `{what}`"))),
         aim: aim.clone(),
         lifetime: args.expiry.0,
@@ -69,11 +75,11 @@ pub fn guard(context: &Context, args: &GuardArgs) -> Result<u8> {
     for warning in created.warnings(&shop.project.layout, &aim) {
         context.ui.warn(&warning);
     }
-    let Created { record, saved, contents, .. } = created;
+    let CreatedCheckpoint { record, saved, contents, .. } = created;
     let layout = &shop.project.layout;
     // It may do anything to `.decree/`, where the way back is.
     shop.workspace.store().hold()?;
-    let under_way = Guarding { checkpoint: record.id.clone(), command: what.clone() }.begin(layout)?;
+    let under_way = GuardRecord { checkpoint: record.id.clone(), command: what.clone() }.begin(layout)?;
     let mut own = match OwnFiles::around(layout, saved.dir()) {
         Ok(own) => own,
         Err(error) => {
@@ -91,7 +97,7 @@ pub fn guard(context: &Context, args: &GuardArgs) -> Result<u8> {
         tell_mended(context, &mended, &saved);
         shop.workspace.store().mend()?;
         match &contents {
-            Contents::Tree(manifest) if mended.spoiled.contains(&saved.manifest_path()) => {
+            CheckpointPayload::Tree(manifest) if mended.spoiled.contains(&saved.manifest_path()) => {
                 manifest.write(&saved.manifest_path())
             }
             _ => Ok(()),
@@ -113,15 +119,16 @@ pub fn guard(context: &Context, args: &GuardArgs) -> Result<u8> {
         None => blame,
     };
     // Its own scope is the one that was asked for.
-    let mut wish = Wish::because(Some(why.clone()));
+    let mut wish = RollbackOptions::because(Some(why.clone()));
     wish.even_expired = true;
-    let done =
-        history::rollback(shop.site(&progress), &Found::Checkpoint(saved), &wish).map_err(|error| {
+    let done = history::rollback(shop.site(&progress), &RunOrCheckpoint::Checkpoint(saved), &wish).map_err(
+        |error| {
             let back = context.command_line(&format!("rollback {}", record.id));
             error
                 .detail(format!("{why}; the tree is not put back"))
                 .hint(format!("what was there before it is saved: `{back}`, once the reason is gone"))
-        })?;
+        },
+    )?;
     under_way.over();
     lines(&done).for_each(|line| context.ui.note(&line));
     let (undone, held) = (done.undone.len(), count(done.held, "path"));
@@ -136,14 +143,14 @@ pub fn guard(context: &Context, args: &GuardArgs) -> Result<u8> {
     }
     match asked {
         Some(signal) => {
-            Err(Error::new(Kind::Interrupted { signal }, "interrupted").detail("the tree is as it was"))
+            Err(Error::new(ErrorKind::Interrupted { signal }, "interrupted").detail("the tree is as it was"))
         }
         None => Ok(code),
     }
 }
 
 /// What it had done to decree's own files is undone, and told.
-fn tell_mended(context: &Context, mended: &Mended, saved: &Saved) {
+fn tell_mended(context: &Context, mended: &RepairReport, saved: &CheckpointDir) {
     if !mended.restored.is_empty() {
         let files = count(mended.restored.len(), "file");
         context.ui.warn(&format!("it removed or replaced {files} of decree's own; they are as they were"));

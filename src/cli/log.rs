@@ -6,11 +6,11 @@ use std::path::PathBuf;
 
 use super::Context;
 use crate::error::{Error, IoContext, Result};
-use crate::figures::count;
-use crate::history::{self, Found};
+use crate::history::{self, RunOrCheckpoint};
+use crate::humanize::count;
 use crate::pipeline::RunResult;
-use crate::plain::one_line;
 use crate::project::Project;
+use crate::sanitize::one_line;
 use crate::ui;
 
 /// Show what a run's routine said; without an id, list the runs
@@ -33,7 +33,7 @@ pub fn log(context: &Context, args: &LogArgs) -> Result<()> {
     let Some(id) = &args.id else {
         return list(context, &project);
     };
-    let Found::Run(saved) = history::find(&project.layout, id)? else {
+    let RunOrCheckpoint::Run(saved) = history::find(&project.layout, id)? else {
         return Err(Error::project(format!("{id} is a checkpoint; only runs have logs")));
     };
     let dir = match args.attempt {

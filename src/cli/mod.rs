@@ -9,6 +9,7 @@ mod diff;
 mod doctor;
 mod guard;
 mod init;
+mod locked_project;
 mod log;
 mod process;
 mod publish;
@@ -20,19 +21,18 @@ mod run;
 mod stage;
 mod status;
 mod supervise;
-mod work;
 
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 
 use crate::checkpoint::progress::Progress;
-use crate::checkpoint::restore::Recovered;
+use crate::checkpoint::restore::RecoveredRestore;
 use crate::checkpoint::workspace::Workspace;
 use crate::error::{Error, Result};
-use crate::history::audit::Deed;
-use crate::history::{self, Guarding, Site};
-use crate::pipeline::Unfinished;
+use crate::history::audit::AuditEntry;
+use crate::history::{self, GuardRecord, HistoryContext};
+use crate::pipeline::UnfinishedRun;
 use crate::project::{Lock, Project};
 use crate::ui::{Color, Ui};
 
@@ -124,20 +124,20 @@ impl Context {
     /// Takes the project for a command that changes things, and tells what was left to be finished.
     fn lock(&self, project: &Project, workspace: &Workspace, command: &str) -> Result<Lock> {
         let (lock, recovered) = project.lock(workspace, command)?;
-        for Recovered { what, finished, set_aside } in recovered {
+        for RecoveredRestore { what, finished, set_aside } in recovered {
             let how = if finished { "finished" } else { "undone" };
             self.ui.warn(&format!("`{what}` had been cut off; it was {how}"));
             for (path, to) in &set_aside {
                 self.ui.warn(&format!("{path} was in the way; it is in {}", to.display()));
             }
-            if finished && let Some(deed) = Deed::of_recovered(&what) {
+            if finished && let Some(deed) = AuditEntry::of_recovered(&what) {
                 history::audit::record(&project.layout.audit(), deed)?;
             }
         }
         if let Some(id) = history::finish_cut_off(&project.layout)? {
             self.ui.warn(&format!("`rollback {id}` had been cut off; it was finished"));
         }
-        if let Some(guarding) = Guarding::take_cut_off(&project.layout)? {
+        if let Some(guarding) = GuardRecord::take_cut_off(&project.layout)? {
             self.ui.warn(&guarding.told());
         }
         Ok(lock)
@@ -150,12 +150,12 @@ impl Context {
                 "a revert or apply was cut off; the next command that changes things finishes or undoes it",
             );
         }
-        if let Ok(Some(guarding)) = Guarding::find(&project.layout)
+        if let Ok(Some(guarding)) = GuardRecord::find(&project.layout)
             && Lock::is_free(&project.layout.lock())
         {
             self.ui.warn(&guarding.told());
         }
-        if let Ok(Some(run)) = Unfinished::find(&project.layout)
+        if let Ok(Some(run)) = UnfinishedRun::find(&project.layout)
             && Lock::is_free(&project.layout.lock())
         {
             self.ui
@@ -175,12 +175,16 @@ fn tell_damaged_packs(context: &Context, workspace: &Workspace) {
 }
 
 /// What checkpoints are made of and put back to.
-fn site<'s>(project: &'s Project, workspace: &'s Workspace, progress: &'s dyn Progress) -> Site<'s> {
-    Site { layout: &project.layout, config: &project.config, workspace, progress }
+fn site<'s>(
+    project: &'s Project,
+    workspace: &'s Workspace,
+    progress: &'s dyn Progress,
+) -> HistoryContext<'s> {
+    HistoryContext { layout: &project.layout, config: &project.config, workspace, progress }
 }
 
 /// A person may have edited since a run was cut off; on a terminal they are asked before the tree is put back.
-fn ask_to_put_back(context: &Context, unfinished: &Unfinished) -> Result<()> {
+fn ask_to_put_back(context: &Context, unfinished: &UnfinishedRun) -> Result<()> {
     let question = format!(
         "run {} of {} was cut off. Save the tree as it is and put it back to what it was before?",
         unfinished.id, unfinished.started_at

@@ -1,10 +1,10 @@
 //! `decree process`
 
-use super::work::{LimitArgs, Workshop};
+use super::locked_project::{LimitArgs, LockedProject};
 use super::{Context, Format};
 use crate::error::Result;
 use crate::message::Document;
-use crate::pipeline::{Selection, Settings, planned};
+use crate::pipeline::{RunOverrides, Selection, planned};
 use crate::project::RoutineName;
 use crate::ui;
 
@@ -51,8 +51,8 @@ pub fn process(context: &Context, args: ProcessArgs) -> Result<u8> {
     if args.dry_run {
         return dry_run(context, &selection, args.format).map(|()| 0);
     }
-    let mut shop = Workshop::open(context, "process")?;
-    let settings = Settings { routine: args.routine, ..args.limits.settings() };
+    let mut shop = LockedProject::open(context, "process")?;
+    let settings = RunOverrides { routine: args.routine, ..args.limits.settings() };
     let needed = routines_needed(&shop, &selection, settings.routine.as_ref())?;
     shop.preflight(&needed)?;
     let summary = shop.work(settings, |pipeline| pipeline.process(&selection));
@@ -65,7 +65,7 @@ fn routine_name(text: &str) -> std::result::Result<RoutineName, String> {
 
 /// The routines that the specs name, as far as they do; what is used otherwise for the rest.
 fn routines_needed(
-    shop: &Workshop<'_>,
+    shop: &LockedProject<'_>,
     selection: &Selection,
     otherwise: Option<&RoutineName>,
 ) -> Result<Vec<String>> {

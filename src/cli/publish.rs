@@ -6,16 +6,19 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use super::work::Workshop;
+use super::locked_project::LockedProject;
 use super::{Context, Format};
 use crate::checkpoint::quote::{for_people, in_json};
-use crate::error::{Error, Kind, Result};
-use crate::figures::count;
-use crate::github::event::Event;
-use crate::github::{Environment, Opened, Step};
+use crate::error::{Error, ErrorKind, Result};
+use crate::github::event::WebhookEvent;
+use crate::github::{OpenPullRequest, RunnerEnvironment, StepFiles};
+use crate::humanize::count;
 use crate::pipeline::Summary;
-use crate::publish::{self, Access, Asking, Commit, Options, Published, Repository, Target, Wish};
-use crate::report::{Limits, markdown};
+use crate::publish::{
+    self, BranchTarget, Commit, PublishOptions, PublishReport, PullRequestApi, PullRequestOptions,
+    PushAccess, Repository,
+};
+use crate::report::{ReportLimits, markdown};
 
 /// Commit what was processed, one commit a spec; push it, open a pull request
 ///
@@ -82,11 +85,11 @@ pub struct PublishArgs {
 struct Delivered {
     /// The branch.
     pushed: Option<String>,
-    opened: Option<Opened>,
+    opened: Option<OpenPullRequest>,
 }
 
 pub fn publish(context: &Context, args: &PublishArgs) -> Result<()> {
-    let Workshop { project, workspace, .. } = &Workshop::open(context, "publish")?;
+    let LockedProject { project, workspace, .. } = &LockedProject::open(context, "publish")?;
     let path = match &args.summary {
         Some(path) => context.directory.join(path),
         None => project.layout.summary(),
@@ -98,7 +101,7 @@ pub fn publish(context: &Context, args: &PublishArgs) -> Result<()> {
     let variables: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
     let repository = Repository::find(project.layout.root(), &with_basic(variables))?;
     let asking = match args.pull_request && !args.dry_run {
-        true => Some(Asking::new(&repository, args.repo.as_deref(), args.base.as_deref())?),
+        true => Some(PullRequestApi::new(&repository, args.repo.as_deref(), args.base.as_deref())?),
         false => None,
     };
     let nowhere = repository.branch.is_none() && args.branch.is_none() && !args.pull_request;
@@ -108,7 +111,7 @@ pub fn publish(context: &Context, args: &PublishArgs) -> Result<()> {
     if let Some(asking) = &asking {
         asking.check(args.branch.as_deref())?;
     }
-    let options = Options {
+    let options = PublishOptions {
         branch: args.branch.clone(),
         own_branch: args.pull_request,
         prefix: args.message_prefix.clone(),
@@ -128,7 +131,7 @@ pub fn publish(context: &Context, args: &PublishArgs) -> Result<()> {
         false => Ok(()),
     };
     // What was done is told even if what follows failed.
-    if let Err(error) = Step::from_environment().set_outputs(&outputs(&published, &delivered)) {
+    if let Err(error) = StepFiles::from_environment().set_outputs(&outputs(&published, &delivered)) {
         context.ui.warn(&format!("what was done cannot be told to GitHub: {error}"));
     }
     context.ui.print(&match args.format {
@@ -139,7 +142,7 @@ pub fn publish(context: &Context, args: &PublishArgs) -> Result<()> {
 }
 
 /// For later steps of a workflow.
-fn outputs(published: &Published, delivered: &Delivered) -> Vec<(&'static str, String)> {
+fn outputs(published: &PublishReport, delivered: &Delivered) -> Vec<(&'static str, String)> {
     let last = published.commits.iter().rev().find_map(|commit| commit.sha.clone());
     let opened = delivered.opened.as_ref().map(|opened| opened.url.clone());
     vec![
@@ -153,8 +156,8 @@ fn outputs(published: &Published, delivered: &Delivered) -> Vec<(&'static str, S
 fn deliver(
     context: &Context,
     args: &PublishArgs,
-    published: &Published,
-    asking: Option<&Asking>,
+    published: &PublishReport,
+    asking: Option<&PullRequestApi>,
     scratch: &Path,
     delivered: &mut Delivered,
 ) -> Result<()> {
@@ -168,14 +171,14 @@ fn deliver(
     let branch = branch.ok_or_else(detached)?;
     published.repository.check_branch(&branch)?;
     let tip = published.tip.as_deref().expect("something is published");
-    let access = Access::from_environment(variable);
+    let access = PushAccess::from_environment(variable);
     publish::push(&published.repository, &access, scratch, &args.remote, tip, &branch)?;
     context.ui.note(&format!("pushed {branch} to {}", args.remote));
     delivered.pushed = Some(branch.clone());
     let Some(asking) = asking else { return Ok(()) };
-    let report = super::report::find(context, args.summary.as_deref(), Limits::EXCERPTS)?;
+    let report = super::report::find(context, args.summary.as_deref(), ReportLimits::EXCERPTS)?;
     let body = markdown::render(&report, markdown::BUDGET);
-    let wish = Wish { title: args.title.clone(), body, draft: args.draft };
+    let wish = PullRequestOptions { title: args.title.clone(), body, draft: args.draft };
     let opened = asking.ask(published, &branch, &wish)?;
     let word = if opened.created { "opened" } else { "brought up to date:" };
     context.ui.note(&format!("{word} pull request {}", opened.number));
@@ -183,7 +186,7 @@ fn deliver(
     Ok(())
 }
 
-fn tell(context: &Context, published: &Published, dry_run: bool) {
+fn tell(context: &Context, published: &PublishReport, dry_run: bool) {
     let ui = &context.ui;
     if !published.before.is_empty() {
         ui.note(&format!("{} committed before", count(published.before.len(), "run")));
@@ -198,7 +201,7 @@ fn tell(context: &Context, published: &Published, dry_run: bool) {
         true => ui.note(&format!("{commits} would be made on {place}; nothing was done")),
         false => ui.note(&format!("{commits} on {place}")),
     }
-    if matches!(published.target, Target::Branch(_)) && !dry_run {
+    if matches!(published.target, BranchTarget::Branch(_)) && !dry_run {
         ui.note("what is checked out is as it was: the changes are still in the work tree, too");
     }
 }
@@ -207,13 +210,13 @@ fn tell(context: &Context, published: &Published, dry_run: bool) {
 /// and what was never reviewed would be pushed onto that.
 fn head_ref() -> Result<Option<String>> {
     let Some(branch) = variable("GITHUB_HEAD_REF") else { return Ok(None) };
-    let event = Event::read(&Environment::here())?;
+    let event = WebhookEvent::read(&RunnerEnvironment::here())?;
     Ok((!event.is_some_and(|event| event.is_from_fork())).then_some(branch))
 }
 
 /// There is no branch by the name of which to push.
 fn detached() -> Error {
-    Error::new(Kind::Usage, "HEAD is detached: there is no branch to push to")
+    Error::new(ErrorKind::Usage, "HEAD is detached: there is no branch to push to")
         .detail("nothing was done")
         .hint("name one: `decree publish --push --branch NAME`")
 }
@@ -244,7 +247,7 @@ fn as_text(commits: &[Commit], dry_run: bool, delivered: &Delivered) -> String {
     text
 }
 
-fn as_json(published: &Published, delivered: &Delivered) -> String {
+fn as_json(published: &PublishReport, delivered: &Delivered) -> String {
     let commits: Vec<Value> = published
         .commits
         .iter()
@@ -278,7 +281,7 @@ fn variable(name: &str) -> Option<String> {
 
 /// The token as git sends it is as secret as the token.
 fn with_basic(mut variables: BTreeMap<OsString, OsString>) -> BTreeMap<OsString, OsString> {
-    if let Some(basic) = Access::from_environment(variable).basic() {
+    if let Some(basic) = PushAccess::from_environment(variable).basic() {
         variables.insert("INPUT_BASIC_TOKEN".into(), basic.into());
     }
     variables

@@ -8,7 +8,7 @@ use super::Context;
 use crate::error::{Error, IoContext, Result};
 use crate::fs::atomic;
 use crate::report::text::{self, Paint};
-use crate::report::{Limits, Report, html, json, junit, load, markdown};
+use crate::report::{Report, ReportLimits, html, json, junit, load, markdown};
 
 /// Tell what the last `process` or `run` did, in the form that is asked for
 ///
@@ -48,11 +48,11 @@ enum ReportFormat {
 
 impl ReportFormat {
     /// How much of the runs it needs.
-    fn limits(self) -> Limits {
+    fn limits(self) -> ReportLimits {
         match self {
-            ReportFormat::Text | ReportFormat::Json => Limits::NOTHING,
-            ReportFormat::Markdown | ReportFormat::Junit => Limits::EXCERPTS,
-            ReportFormat::Html => Limits::PAGE,
+            ReportFormat::Text | ReportFormat::Json => ReportLimits::NOTHING,
+            ReportFormat::Markdown | ReportFormat::Junit => ReportLimits::EXCERPTS,
+            ReportFormat::Html => ReportLimits::PAGE,
         }
     }
 }
@@ -74,7 +74,7 @@ pub fn report(context: &Context, args: &ReportArgs) -> Result<()> {
 }
 
 /// What there is to tell: of the summary that is named, or of the project's last one.
-pub(super) fn find(context: &Context, summary: Option<&Path>, limits: Limits) -> Result<Report> {
+pub(super) fn find(context: &Context, summary: Option<&Path>, limits: ReportLimits) -> Result<Report> {
     let path = match summary {
         Some(path) => context.directory.join(path),
         None => {

@@ -66,7 +66,7 @@ pub fn retry(context: &Context, args: &RetryArgs) -> Result<()> {
         return Ok(());
     }
     for (file, name, ..) in &chosen {
-        let target = inbox.revive(file)?;
+        let target = inbox.requeue(file)?;
         context.ui.note(&format!("{name} waits in the inbox as {}", target.to_string_lossy()));
     }
     context.ui.note("next: `decree process`");

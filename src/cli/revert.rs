@@ -1,15 +1,15 @@
 //! `decree revert`
 
 use super::Context;
-use super::work::Workshop;
-use crate::checkpoint::restore::{Outcome, Restored};
-use crate::checkpoint::saved::Saved;
+use super::locked_project::LockedProject;
+use crate::checkpoint::checkpoint_dir::CheckpointDir;
+use crate::checkpoint::restore::{RestoreOutcome, RestoreReport};
 use crate::checkpoint::workspace::Workspace;
 use crate::error::Result;
-use crate::figures::count;
-use crate::history::audit::{self, Action, Deed};
-use crate::history::{self, Found};
-use crate::pipeline::undo::{self, How, Undone};
+use crate::history::audit::{self, AuditAction, AuditEntry};
+use crate::history::{self, RunOrCheckpoint};
+use crate::humanize::count;
+use crate::pipeline::undo::{self, RevertedRun, RunRevert};
 use crate::project::Project;
 
 /// Undo a run, a chain of runs, or everything since a checkpoint
@@ -28,30 +28,37 @@ pub struct RevertArgs {
 }
 
 pub fn revert(context: &Context, args: &RevertArgs) -> Result<()> {
-    let Workshop { project, workspace, .. } = &Workshop::open(context, "revert")?;
+    let LockedProject { project, workspace, .. } = &LockedProject::open(context, "revert")?;
     let mut runs = history::runs_of_chain(&project.layout, &args.id)?;
     if runs.is_empty() {
         match history::find_tree(&project.layout, &args.id)? {
-            Found::Run(saved) => runs.push(saved),
-            Found::Checkpoint(saved) => return since_checkpoint(context, project, workspace, &saved),
+            RunOrCheckpoint::Run(saved) => runs.push(saved),
+            RunOrCheckpoint::Checkpoint(saved) => {
+                return since_checkpoint(context, project, workspace, &saved);
+            }
         }
     }
     runs.reverse();
     undo_runs(context, project, workspace, &runs)
 }
 
-fn undo_runs(context: &Context, project: &Project, workspace: &Workspace, runs: &[Saved]) -> Result<()> {
-    for Undone { run, how, untracked } in undo::undo(&project.layout, workspace, runs)? {
+fn undo_runs(
+    context: &Context,
+    project: &Project,
+    workspace: &Workspace,
+    runs: &[CheckpointDir],
+) -> Result<()> {
+    for RevertedRun { run, how, untracked } in undo::undo(&project.layout, workspace, runs)? {
         match how {
-            How::Done(done) => {
+            RunRevert::Done(done) => {
                 audit::record_done(
                     &project.layout.audit(),
-                    Deed::new(Action::Revert, run.id(), done.verified as u64),
+                    AuditEntry::new(AuditAction::Revert, run.id(), done.verified as u64),
                 )?;
                 tell_done(context, run, &done);
             }
-            How::Already => context.ui.note(&format!("{}: already put back", run.id())),
-            How::ChangedNothing => context.ui.note(&format!("{}: it changed nothing", run.id())),
+            RunRevert::Already => context.ui.note(&format!("{}: already put back", run.id())),
+            RunRevert::ChangedNothing => context.ui.note(&format!("{}: it changed nothing", run.id())),
         }
         if let Some(spec) = untracked {
             context.ui.note(&format!("{spec} is off the tracker: the next `decree process` takes it again"));
@@ -64,23 +71,23 @@ fn since_checkpoint(
     context: &Context,
     project: &Project,
     workspace: &Workspace,
-    saved: &Saved,
+    saved: &CheckpointDir,
 ) -> Result<()> {
     let manifest = saved.manifest()?;
     let progress = context.ui.progress();
     let changed = saved.seal(workspace, &manifest, false, &progress)?.is_some();
     let outcome = match changed {
-        false => Outcome::AlreadyThere,
+        false => RestoreOutcome::AlreadyThere,
         true => saved.revert(workspace, &manifest)?,
     };
     match outcome {
-        Outcome::AlreadyThere => {
+        RestoreOutcome::AlreadyThere => {
             context.ui.note(&format!("{}: the tree is as the checkpoint has it", saved.id()));
         }
-        Outcome::Done(done) => {
+        RestoreOutcome::Done(done) => {
             audit::record_done(
                 &project.layout.audit(),
-                Deed::new(Action::Revert, saved.id(), done.verified as u64),
+                AuditEntry::new(AuditAction::Revert, saved.id(), done.verified as u64),
             )?;
             tell_done(context, saved, &done);
         }
@@ -88,7 +95,11 @@ fn since_checkpoint(
     Ok(())
 }
 
-fn tell_done(context: &Context, saved: &Saved, Restored { verified, set_aside }: &Restored) {
+fn tell_done(
+    context: &Context,
+    saved: &CheckpointDir,
+    RestoreReport { verified, set_aside }: &RestoreReport,
+) {
     let ui = &context.ui;
     ui.note(&format!("put back {}, each verified ({})", count(*verified, "path"), saved.id()));
     for (path, to) in set_aside {

@@ -4,14 +4,17 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::work::Workshop;
+use super::locked_project::LockedProject;
 use super::{Context, ContractFormat};
 use crate::checkpoint::path::TreePath;
-use crate::error::Kind::Usage;
+use crate::error::ErrorKind::Usage;
 use crate::error::{Error, Result};
-use crate::figures::count;
 use crate::history::rollback::Operation;
-use crate::history::{self, Aim, CheckpointRecord, Found, Kind, RolledBack, Wish};
+use crate::history::{
+    self, CheckpointKind, CheckpointRecord, CheckpointTarget, RollbackOptions, RollbackReport,
+    RunOrCheckpoint,
+};
+use crate::humanize::count;
 
 /// Go back to a checkpoint, or to a part of it
 ///
@@ -52,14 +55,14 @@ pub struct RollbackArgs {
 }
 
 pub fn rollback(context: &Context, args: &RollbackArgs) -> Result<()> {
-    let shop = Workshop::open(context, "rollback")?;
+    let shop = LockedProject::open(context, "rollback")?;
     let layout = &shop.project.layout;
     let found = history::find(layout, &args.id)?;
     let kind = match &found {
-        Found::Checkpoint(saved) => CheckpointRecord::read(saved.dir())?.kind,
-        Found::Run(_) => Kind::default(),
+        RunOrCheckpoint::Checkpoint(saved) => CheckpointRecord::read(saved.dir())?.kind,
+        RunOrCheckpoint::Run(_) => CheckpointKind::default(),
     };
-    if args.export && kind != Kind::StateSnapshot {
+    if args.export && kind != CheckpointKind::StateSnapshot {
         return Err(Error::new(Usage, format!("{} is a {}", found.saved().id(), kind.word()))
             .detail("only a state_snapshot has values of the environment to export"));
     }
@@ -68,10 +71,10 @@ pub fn rollback(context: &Context, args: &RollbackArgs) -> Result<()> {
         false => {
             let held = found.saved().manifest().ok().filter(|_| kind.holds_tree());
             let known = |path: &TreePath| held.as_ref().is_some_and(|held| held.tree.has(path));
-            Some(Aim::typed(kind, &args.scope, &shop.project, &context.directory, &known)?)
+            Some(CheckpointTarget::typed(kind, &args.scope, &shop.project, &context.directory, &known)?)
         }
     };
-    let mut wish = Wish::because(args.reason.clone());
+    let mut wish = RollbackOptions::because(args.reason.clone());
     (wish.aim, wish.dry_run) = (aim, args.dry_run);
     (wish.verify, wish.takes_environment) = (!args.no_verify, args.export);
     let done = history::rollback(shop.site(&context.ui.progress()), &found, &wish)?;
@@ -91,12 +94,12 @@ pub fn rollback(context: &Context, args: &RollbackArgs) -> Result<()> {
 }
 
 /// What is undone, a line for each.
-pub fn lines(done: &RolledBack) -> impl Iterator<Item = String> {
+pub fn lines(done: &RollbackReport) -> impl Iterator<Item = String> {
     done.undone.iter().map(|undone| format!("  {:<8}  {}", undone.operation.remedy(), undone.what))
 }
 
 /// What was undone, in words.
-fn tell(context: &Context, id: &str, done: &RolledBack, dry_run: bool) -> Result<()> {
+fn tell(context: &Context, id: &str, done: &RollbackReport, dry_run: bool) -> Result<()> {
     let ui = &context.ui;
     match dry_run {
         // This is what was asked for.
@@ -107,8 +110,8 @@ fn tell(context: &Context, id: &str, done: &RolledBack, dry_run: bool) -> Result
         ui.warn(warning);
     }
     let (what, noun) = match done.kind {
-        Kind::StateSnapshot => ("decree's own state", "value"),
-        Kind::DatabaseSavepoint => ("everything", "database"),
+        CheckpointKind::StateSnapshot => ("decree's own state", "value"),
+        CheckpointKind::DatabaseSavepoint => ("everything", "database"),
         _ => ("the tree", "path"),
     };
     let (undone, held) = (count(done.undone.len(), noun), count(done.held, noun));
@@ -139,8 +142,8 @@ fn tell(context: &Context, id: &str, done: &RolledBack, dry_run: bool) -> Result
 fn contract(
     context: &Context,
     root: &Path,
-    found: &Found,
-    done: &RolledBack,
+    found: &RunOrCheckpoint,
+    done: &RollbackReport,
     dry_run: bool,
     scope: &[String],
 ) -> Value {
@@ -206,7 +209,7 @@ fn contract(
 }
 
 /// Full only if everything was seen to be as it was, and nothing was left out or left to others.
-fn confidence(done: &RolledBack) -> f64 {
+fn confidence(done: &RollbackReport) -> f64 {
     if !done.is_proven() && done.after.is_some() {
         return 0.0;
     }

@@ -1,8 +1,8 @@
 //! `decree run`
 
-use super::work::{LimitArgs, Workshop};
+use super::locked_project::{LimitArgs, LockedProject};
 use super::{Context, Format};
-use crate::error::{Error, IoContext, Kind, Result};
+use crate::error::{Error, ErrorKind, IoContext, Result};
 use crate::message::{ChainId, Document, Inbox, MessageId, MessageName, is_spec};
 use crate::pipeline::Pipeline;
 use std::io::{self, IsTerminal, Read};
@@ -59,7 +59,7 @@ pub fn run(context: &Context, args: RunArgs) -> Result<u8> {
         None => read_piped()?,
     };
     if args.name.is_none() && args.fields.is_empty() && body.trim().is_empty() {
-        return Err(Error::new(Kind::Usage, "there is nothing to run")
+        return Err(Error::new(ErrorKind::Usage, "there is nothing to run")
             .hint("give a text with -p or on standard input, or a spec with -v input_file=specs/….spec.md"));
     }
     let given = args.name.as_deref().map(parse_name).transpose()?;
@@ -71,7 +71,7 @@ pub fn run(context: &Context, args: RunArgs) -> Result<u8> {
     if !document.body.is_empty() && !document.body.ends_with('\n') {
         document.body.push('\n');
     }
-    let mut shop = Workshop::open(context, "run")?;
+    let mut shop = LockedProject::open(context, "run")?;
     check_input(&shop, &document)?;
     let routine = document.get_text("routine");
     shop.preflight(routine.as_slice())?;
@@ -96,7 +96,7 @@ pub fn run(context: &Context, args: RunArgs) -> Result<u8> {
 }
 
 /// A file that is not there is better told before anything is made of it.
-fn check_input(shop: &Workshop<'_>, document: &Document) -> Result<()> {
+fn check_input(shop: &LockedProject<'_>, document: &Document) -> Result<()> {
     let Some(input) = document.get_text("input_file") else {
         return Ok(());
     };
@@ -114,7 +114,7 @@ fn check_input(shop: &Workshop<'_>, document: &Document) -> Result<()> {
 fn parse_name(given: &str) -> Result<MessageName> {
     // A file that is named like an id is a message with that id.
     let name = MessageName::kebab(given).filter(|name| MessageId::parse(name.as_str()).is_none());
-    name.ok_or_else(|| Error::new(Kind::Usage, format!("'{given}' cannot be a message's name")))
+    name.ok_or_else(|| Error::new(ErrorKind::Usage, format!("'{given}' cannot be a message's name")))
 }
 
 /// A name for a message that was given none.

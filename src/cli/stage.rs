@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use super::Context;
-use crate::artifact::{self, LeftOut, Staged};
+use crate::artifact::{self, OmittedFile, StageReport};
 use crate::error::{Error, Result};
-use crate::figures::count;
 use crate::github::{self, commands};
+use crate::humanize::count;
 use crate::process::redact::Redactor;
-use crate::report::{Limits, load};
+use crate::report::{ReportLimits, load};
 
 /// How many files that are left out are named one by one.
 const NAMED: usize = 10;
@@ -37,7 +37,7 @@ pub fn stage(context: &Context, args: &StageArgs) -> Result<()> {
         Some(path) => context.directory.join(path),
         None => context.project()?.layout.summary(),
     };
-    let report = load(&path, Limits::PAGE)?.ok_or_else(|| {
+    let report = load(&path, ReportLimits::PAGE)?.ok_or_else(|| {
         Error::project(format!("there is no {}", path.display())).hint("`decree process` writes it")
     })?;
     let runs = path.parent().unwrap_or(Path::new("")).join("runs");
@@ -47,14 +47,18 @@ pub fn stage(context: &Context, args: &StageArgs) -> Result<()> {
     Ok(())
 }
 
-fn tell(context: &Context, staged: &Staged) {
+fn tell(context: &Context, staged: &StageReport) {
     let ui = &context.ui;
     ui.note(&format!("staged {} of {}", count(staged.files, "file"), count(staged.runs, "run")));
     if staged.left_out.is_empty() {
         return;
     }
-    let mut lines: Vec<String> =
-        staged.left_out.iter().take(NAMED).map(|LeftOut { path, why }| format!("{path}: {why}")).collect();
+    let mut lines: Vec<String> = staged
+        .left_out
+        .iter()
+        .take(NAMED)
+        .map(|OmittedFile { path, why }| format!("{path}: {why}"))
+        .collect();
     if staged.left_out.len() > NAMED {
         lines.push(format!("and {} more", staged.left_out.len() - NAMED));
     }

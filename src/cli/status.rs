@@ -5,14 +5,14 @@ use serde_json::json;
 use super::{Context, Format};
 use crate::checkpoint::store::Store;
 use crate::error::Result;
-use crate::figures;
-use crate::figures::count;
 use crate::history;
-use crate::history::gc::Content;
+use crate::history::gc::ContentPlan;
+use crate::humanize;
+use crate::humanize::count;
 use crate::message::{Document, Inbox, MessageId, display_name};
-use crate::pipeline::{RunDir, RunResult, Selection, Unfinished, planned};
-use crate::plain::one_line;
+use crate::pipeline::{RunDir, RunResult, Selection, UnfinishedRun, planned};
 use crate::project::Project;
+use crate::sanitize::one_line;
 use crate::spec::Tracker;
 use crate::ui;
 
@@ -58,7 +58,7 @@ pub fn status(context: &Context, args: &StatusArgs) -> Result<()> {
     let checkpoints = history::list(&layout.checkpoints())?.0;
     let expired = checkpoints.iter().filter(|record| record.is_expired()).count();
     let reclaimable = reclaimable(&project, workspace.store())?;
-    let unfinished = Unfinished::find(layout)?;
+    let unfinished = UnfinishedRun::find(layout)?;
     if args.format == Format::Json {
         let answer = json!({
             "specs": { "processed": processed, "pending": pending },
@@ -106,14 +106,16 @@ fn specs_text(processed: usize, pending: &[String]) -> String {
 /// What `decree checkpoint gc` would bring back. Nothing if that is not known, or takes too long to work out.
 fn reclaimable(project: &Project, store: &Store) -> Result<Option<u64>> {
     let survey = history::gc::quick_survey(&project.layout, store, MAX_MANIFESTS)?;
-    Ok(survey.filter(|survey| !matches!(survey.content, Content::Doubtful(_))).map(|it| it.expected().freed))
+    Ok(survey
+        .filter(|survey| !matches!(survey.content, ContentPlan::Doubtful(_)))
+        .map(|it| it.expected().freed))
 }
 
 fn store_row(bytes: u64, checkpoints: usize, expired: usize, reclaimable: Option<u64>) -> Vec<String> {
-    let mut text = format!("{} · {}", figures::bytes(bytes), count(checkpoints, "checkpoint"));
+    let mut text = format!("{} · {}", humanize::bytes(bytes), count(checkpoints, "checkpoint"));
     match reclaimable {
         Some(0) => {}
-        Some(bytes) => text.push_str(&format!(" · {} reclaimable", figures::bytes(bytes))),
+        Some(bytes) => text.push_str(&format!(" · {} reclaimable", humanize::bytes(bytes))),
         None if expired > 0 => text.push_str(&format!(" · {expired} expired")),
         None => {}
     }
@@ -158,7 +160,7 @@ fn dead_letters(project: &Project) -> Result<Vec<DeadLetter>> {
 fn latest(project: &Project, id: &str) -> Option<String> {
     let run = RunDir::of(&project.layout, &MessageId::parse(id)?);
     let result = RunResult::read(&run.saved().result_path()).ok()??;
-    let took = figures::duration(std::time::Duration::from_millis(result.story.duration_ms));
+    let took = humanize::duration(std::time::Duration::from_millis(result.story.duration_ms));
     let lines = result.seal.map_or(String::new(), |seal| format!("  +{} −{}", seal.added, seal.removed));
     Some(format!("{}  {took}{lines}", result.story.status.word()))
 }

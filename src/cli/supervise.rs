@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::Args;
 
 use crate::error::Error;
-use crate::process::supervisor::{self, Job, Report};
+use crate::process::supervisor::{self, SupervisedCommand, SupervisorReport};
 use crate::ui::Ui;
 
 /// Run a program and end everything that it leaves behind
@@ -34,7 +34,7 @@ pub struct SuperviseArgs {
 pub fn supervise(ui: &Ui, args: SuperviseArgs) -> u8 {
     let mut command = args.command.into_iter();
     let program = command.next().expect("clap requires one");
-    let job = Job {
+    let job = SupervisedCommand {
         program,
         args: command.collect(),
         grace: Duration::from_millis(args.grace),
@@ -42,7 +42,7 @@ pub fn supervise(ui: &Ui, args: SuperviseArgs) -> u8 {
         input: args.input,
     };
     let report = supervisor::supervise(&job);
-    if let (Report::Unstartable { errno }, false) = (report, job.control) {
+    if let (SupervisorReport::Unstartable { errno }, false) = (report, job.control) {
         let name = job.program.to_string_lossy();
         let cause = io::Error::from_raw_os_error(errno);
         ui.error(&Error::failed(format!("cannot start {name}")).caused_by(cause));

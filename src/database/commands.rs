@@ -13,15 +13,15 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::checkpoint::hash::ContentHash;
-use crate::error::{Error, IoContext, Kind, Result};
-use crate::figures;
+use crate::error::{Error, ErrorKind, IoContext, Result};
 use crate::fs::{atomic, random_hex};
+use crate::humanize;
 use crate::interrupt::{self, Interruptible};
-use crate::plain::{last_lines, no_command};
 use crate::process::environment::child_environment;
 use crate::process::redact::Redactor;
-use crate::process::{Ended, Exec, How};
+use crate::process::{Exec, ExecEnd, ExecResult};
 use crate::project::{Config, Database};
+use crate::sanitize::{last_lines, no_command};
 use crate::suggest::{closest, did_you_mean};
 
 /// The file that a command writes or reads.
@@ -49,7 +49,7 @@ pub struct Dump {
 }
 
 /// A database of the config, and what its commands need.
-pub struct Commands<'c> {
+pub struct DatabaseCommands<'c> {
     name: &'c str,
     database: &'c Database,
     root: &'c Path,
@@ -58,9 +58,9 @@ pub struct Commands<'c> {
     supervisor: Option<PathBuf>,
 }
 
-impl<'c> Commands<'c> {
+impl<'c> DatabaseCommands<'c> {
     /// The database of that name, in the project at `root`.
-    pub fn find(root: &'c Path, config: &'c Config, name: &str) -> Result<Commands<'c>> {
+    pub fn find(root: &'c Path, config: &'c Config, name: &str) -> Result<DatabaseCommands<'c>> {
         let Some((name, database)) = config.databases.get_key_value(name) else {
             let names: Vec<&str> = config.databases.keys().map(String::as_str).collect();
             let error =
@@ -74,7 +74,7 @@ impl<'c> Commands<'c> {
             }));
         };
         let variables: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
-        Ok(Commands {
+        Ok(DatabaseCommands {
             name,
             database,
             root,
@@ -161,7 +161,7 @@ impl<'c> Commands<'c> {
         }
     }
 
-    /// Makes the database what was saved. Whether it is that now, [`Commands::fingerprint_now`] tells.
+    /// Makes the database what was saved. Whether it is that now, [`DatabaseCommands::fingerprint_now`] tells.
     pub fn restore(&mut self, copy: &Path, expected: &Dump) -> Result<()> {
         check(copy, expected)?;
         self.run("restore", &self.database.restore, copy, None)
@@ -170,7 +170,7 @@ impl<'c> Commands<'c> {
     }
 
     /// Runs one of the commands; an error if it did not succeed.
-    fn run(&mut self, word: &str, command: &str, file: &Path, capture: Option<usize>) -> Result<Ended> {
+    fn run(&mut self, word: &str, command: &str, file: &Path, capture: Option<usize>) -> Result<ExecResult> {
         let file = std::path::absolute(file).at("find", file)?;
         let timeout = self.database.timeout;
         let mut exec = Exec::new("bash")
@@ -197,13 +197,13 @@ impl<'c> Commands<'c> {
         redactor.flush(&mut said);
         let ended = ended?;
         let why = match ended.how {
-            How::Exited(0) => return Ok(ended),
-            How::Interrupted => {
+            ExecEnd::Exited(0) => return Ok(ended),
+            ExecEnd::Interrupted => {
                 let signal = interrupt::asked().unwrap_or_default();
-                return Err(Error::new(Kind::Interrupted { signal }, "interrupted")
+                return Err(Error::new(ErrorKind::Interrupted { signal }, "interrupted")
                     .detail(format!("databases.{}.{word} was ended", self.name)));
             }
-            How::TimedOut => format!("timed out after {}", figures::duration(timeout)),
+            ExecEnd::TimedOut => format!("timed out after {}", humanize::duration(timeout)),
             how => how.to_string(),
         };
         let lines = last_lines(&String::from_utf8_lossy(&said), LINES);

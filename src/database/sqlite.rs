@@ -17,16 +17,16 @@
 //! - [`header`]: the first bytes of a file, and the hash of what is in it
 //! - [`open`]: connections, waiting, and what SQLite's errors mean
 //! - [`copying`]: the backup itself
-//! - [`sound`]: whether a copy is whole
-//! - [`traces`]: what SQLite puts beside a database
+//! - [`integrity`]: whether a copy is whole
+//! - [`sidecars`]: what SQLite puts beside a database
 //! - [`restore`]: the way back
 
 mod copying;
 mod header;
+mod integrity;
 mod open;
 mod restore;
-mod sound;
-mod traces;
+mod sidecars;
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -37,17 +37,17 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 pub use open::is_not_a_database;
-pub use restore::{Restored, restore, restore_over, set_aside};
+pub use restore::{DatabaseRestore, restore, restore_over, set_aside};
 
 use crate::checkpoint::hash::ContentHash;
-use crate::error::{Error, IoContext, Kind, Result};
+use crate::error::{Error, ErrorKind, IoContext, Result};
 use crate::fs::{atomic, random_hex};
-use open::{Gone, WAIT};
+use open::{MissingDatabase, WAIT};
 
 /// A copy of a database, as it was at one moment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Copy {
+pub struct DatabaseCopy {
     /// The size of the copy's file.
     pub bytes: u64,
     /// The hash of the copy's file.
@@ -66,14 +66,14 @@ pub struct Copy {
 
 /// Copies the database at `live` to the new file `to`, and checks that the copy is whole. Whatever else happens, `to` is
 /// complete and on the disk, or not there.
-pub fn save(live: &Path, to: &Path) -> Result<Copy> {
+pub fn save(live: &Path, to: &Path) -> Result<DatabaseCopy> {
     save_within(live, to, WAIT)
 }
 
-fn save_within(live: &Path, to: &Path, wait: Duration) -> Result<Copy> {
+fn save_within(live: &Path, to: &Path, wait: Duration) -> Result<DatabaseCopy> {
     let (live, mode) = match open::find(live)? {
         Ok((live, metadata)) => (live, metadata.permissions().mode() & 0o7777),
-        Err(Gone(path)) => {
+        Err(MissingDatabase(path)) => {
             return Err(Error::failed(format!("there is no database at {}", path.display())));
         }
     };
@@ -84,23 +84,30 @@ fn save_within(live: &Path, to: &Path, wait: Duration) -> Result<Copy> {
     header::set_wal(&file, false).at("write", to)?;
     file.sync_all().at("write", to)?;
     let hashes = header::hashes(file).at("read", to)?;
-    let unchecked = sound::check(to).map_err(|error| match error.kind() {
-        Kind::Integrity => error.detail(format!("so is {} itself; no copy was kept", live.display())),
+    let unchecked = integrity::check(to).map_err(|error| match error.kind() {
+        ErrorKind::Integrity => error.detail(format!("so is {} itself; no copy was kept", live.display())),
         _ => error,
     })?;
     atomic::sync_parent(to)?;
     unfinished.keep();
-    Ok(Copy { bytes: hashes.bytes, sha256: hashes.sha256, content: hashes.content, wal, mode, unchecked })
+    Ok(DatabaseCopy {
+        bytes: hashes.bytes,
+        sha256: hashes.sha256,
+        content: hashes.content,
+        wal,
+        mode,
+        unchecked,
+    })
 }
 
 /// Whether a copy is still what it was when it was saved.
-pub fn check(copy: &Path, expected: &Copy) -> Result<()> {
+pub fn check(copy: &Path, expected: &DatabaseCopy) -> Result<()> {
     prove(copy, expected)?;
-    sound::check(copy).map(drop)
+    integrity::check(copy).map(drop)
 }
 
 /// The same, by its hash alone.
-fn prove(copy: &Path, expected: &Copy) -> Result<()> {
+fn prove(copy: &Path, expected: &DatabaseCopy) -> Result<()> {
     let file = match copy.symlink_metadata() {
         Ok(found) if found.is_file() => File::open(copy),
         Ok(_) => Err(io::Error::other("not a regular file")),
@@ -118,7 +125,7 @@ fn prove(copy: &Path, expected: &Copy) -> Result<()> {
         .detail(format!("found: {} bytes, SHA-256 {}", hashes.bytes, hashes.sha256)))
 }
 
-/// The hash of what is in the database now, as [`Copy::content`] has it; `None` if there is no file. For an error
+/// The hash of what is in the database now, as [`DatabaseCopy::content`] has it; `None` if there is no file. For an error
 /// that says that the file is no database, or one that SQLite cannot read, see [`is_not_a_database`].
 ///
 /// It is worked out by a copy in the directory `scratch`, which is gone afterwards.
@@ -151,7 +158,7 @@ impl Drop for Unfinished<'_> {
     fn drop(&mut self) {
         let Some(path) = self.0 else { return };
         let _ = fs::remove_file(path);
-        for companion in traces::companions(path) {
+        for companion in sidecars::companions(path) {
             let _ = fs::remove_file(companion);
         }
     }

@@ -1,9 +1,9 @@
-//! What decree writes for itself, the careful way: see [`atomic`]; and files that others wrote: see [`usable`].
+//! What decree writes for itself, the careful way: see [`atomic`]; and files that others wrote: see [`untrusted`].
 
 pub mod atomic;
 pub mod json;
 mod scratch;
-pub mod usable;
+pub mod untrusted;
 
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;

@@ -7,12 +7,12 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use super::run::{Answer, Call, Git};
+use super::run::{Git, GitCall, GitOutput};
 use crate::error::{Error, Result};
 
 /// What an index has at a path: mode and hash, as git writes them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Staged {
+pub struct IndexEntry {
     /// Six octal digits; all zeros if there is nothing.
     pub mode: String,
     /// Of the blob.
@@ -20,26 +20,26 @@ pub struct Staged {
 }
 
 /// Paths of the repository, and what an index has there.
-pub type Differences = BTreeMap<Vec<u8>, Staged>;
+pub type Differences = BTreeMap<Vec<u8>, IndexEntry>;
 
 /// An index in a file.
-pub struct Index<'g> {
+pub struct GitIndex<'g> {
     git: &'g Git,
     file: Option<PathBuf>,
 }
 
-impl<'g> Index<'g> {
+impl<'g> GitIndex<'g> {
     /// In this file, which need not exist yet.
     pub fn at(git: &'g Git, file: PathBuf) -> Self {
-        Index { git, file: Some(file) }
+        GitIndex { git, file: Some(file) }
     }
 
     /// The user's own.
     pub fn of_user(git: &'g Git) -> Self {
-        Index { git, file: None }
+        GitIndex { git, file: None }
     }
 
-    fn call(&self, args: &[&str]) -> Call<'g> {
+    fn call(&self, args: &[&str]) -> GitCall<'g> {
         let call = self.git.call(args);
         match &self.file {
             Some(file) => call.variable("GIT_INDEX_FILE", file),
@@ -92,7 +92,7 @@ impl<'g> Index<'g> {
     }
 
     /// What it has at a path.
-    pub fn get(&self, path: &[u8]) -> Result<Option<Staged>> {
+    pub fn get(&self, path: &[u8]) -> Result<Option<IndexEntry>> {
         let mut call = self.call(&["ls-files", "--stage", "-z", "--"]).variable("GIT_LITERAL_PATHSPECS", "1");
         call.push(OsStr::from_bytes(path));
         let answer = call.ok()?;
@@ -100,7 +100,7 @@ impl<'g> Index<'g> {
             let tab = memchr::memchr(b'\t', piece)?;
             let head = std::str::from_utf8(&piece[..tab]).ok()?;
             let mut words = head.split(' ');
-            let staged = Staged { mode: words.next()?.to_owned(), hash: words.next()?.to_owned() };
+            let staged = IndexEntry { mode: words.next()?.to_owned(), hash: words.next()?.to_owned() };
             (piece[tab + 1..] == *path).then_some(staged)
         });
         Ok(found)
@@ -134,7 +134,7 @@ impl<'g> Index<'g> {
     }
 
     /// The same from both sides. What is only meant to be added has no content yet, and does not count.
-    pub fn changes_since(&self, tree: &str) -> Result<Vec<Change>> {
+    pub fn changes_since(&self, tree: &str) -> Result<Vec<IndexChange>> {
         let args =
             ["diff-index", "--cached", "--ita-invisible-in-index", "--raw", "-z", "--no-renames", tree];
         changes(&self.call(&args).ok()?)
@@ -142,7 +142,7 @@ impl<'g> Index<'g> {
 
     /// Where the work tree is not what it is, as far as that can be told without reading: what was only touched is
     /// among it. Of a submodule only its commit counts. What git was told not to look at is as it should be.
-    pub fn changes_of_work_tree(&self) -> Result<Vec<Change>> {
+    pub fn changes_of_work_tree(&self) -> Result<Vec<IndexChange>> {
         changes(&self.call(&["diff-files", "--raw", "-z", "--no-renames", "--ignore-submodules=dirty"]).ok()?)
     }
 
@@ -205,17 +205,17 @@ impl<'g> Index<'g> {
 
 /// A path where two things are not the same.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Change {
+pub struct IndexChange {
     /// In the repository.
     pub path: Vec<u8>,
     /// What was there.
-    pub before: Staged,
+    pub before: IndexEntry,
     /// What is there.
-    pub after: Staged,
+    pub after: IndexEntry,
 }
 
 /// What git says with `--raw -z --no-renames`.
-pub fn changes(answer: &Answer) -> Result<Vec<Change>> {
+pub fn changes(answer: &GitOutput) -> Result<Vec<IndexChange>> {
     let mut changes = Vec::new();
     let mut pieces = answer.pieces();
     while let (Some(head), Some(path)) = (pieces.next(), pieces.next()) {
@@ -224,14 +224,14 @@ pub fn changes(answer: &Answer) -> Result<Vec<Change>> {
         let [old_mode, mode, old_hash, hash, _] = words[..] else {
             return Err(Error::failed("git told of changes in a way that makes no sense"));
         };
-        let staged = |mode: &str, hash: &str| Staged { mode: mode.to_owned(), hash: hash.to_owned() };
+        let staged = |mode: &str, hash: &str| IndexEntry { mode: mode.to_owned(), hash: hash.to_owned() };
         let (before, after) = (staged(old_mode, old_hash), staged(mode, hash));
-        changes.push(Change { path: path.to_vec(), before, after });
+        changes.push(IndexChange { path: path.to_vec(), before, after });
     }
     Ok(changes)
 }
 
-impl Staged {
+impl IndexEntry {
     /// Whether there is something.
     pub fn exists(&self) -> bool {
         self.mode.bytes().any(|digit| digit != b'0')

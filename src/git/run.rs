@@ -10,11 +10,11 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use crate::error::{Error, Kind, Result};
-use crate::plain::plain;
+use crate::error::{Error, ErrorKind, Result};
 use crate::process::environment::child_environment;
 use crate::process::redact::Redactor;
-use crate::process::{Exec, How, find_program};
+use crate::process::{Exec, ExecEnd, find_program};
+use crate::sanitize::plain;
 
 /// Settings that outrank everybody's. A routine may have left hooks, or a monitor that is a program of its own.
 const SETTINGS: [&str; 6] = [
@@ -61,7 +61,7 @@ pub struct Git {
 }
 
 /// One call of git.
-pub struct Call<'g> {
+pub struct GitCall<'g> {
     git: &'g Git,
     args: Vec<OsString>,
     directory: Option<PathBuf>,
@@ -71,9 +71,9 @@ pub struct Call<'g> {
 }
 
 /// What git said.
-pub struct Answer {
+pub struct GitOutput {
     command: String,
-    how: How,
+    how: ExecEnd,
     /// On standard output, as it is.
     pub out: Vec<u8>,
     /// On standard error: plain, and without secrets.
@@ -136,8 +136,8 @@ impl Git {
     }
 
     /// A call with these arguments.
-    pub fn call<S: Into<OsString>>(&self, args: impl IntoIterator<Item = S>) -> Call<'_> {
-        Call {
+    pub fn call<S: Into<OsString>>(&self, args: impl IntoIterator<Item = S>) -> GitCall<'_> {
+        GitCall {
             git: self,
             args: args.into_iter().map(Into::into).collect(),
             directory: None,
@@ -151,8 +151,8 @@ impl Git {
     pub fn config(&self, args: &[&str]) -> Result<Option<String>> {
         let answer = self.call([&["config"], args].concat()).run()?;
         match answer.how {
-            How::Exited(0) => Ok(Some(answer.line()).filter(|value| !value.is_empty())),
-            How::Exited(1) => Ok(None),
+            ExecEnd::Exited(0) => Ok(Some(answer.line()).filter(|value| !value.is_empty())),
+            ExecEnd::Exited(1) => Ok(None),
             _ => Err(answer.into_error()),
         }
     }
@@ -174,7 +174,7 @@ impl Git {
     }
 }
 
-impl Call<'_> {
+impl GitCall<'_> {
     /// Adds an argument of any bytes.
     pub fn push(&mut self, arg: &OsStr) {
         self.args.push(arg.to_owned());
@@ -205,7 +205,7 @@ impl Call<'_> {
     }
 
     /// Runs it to its end, whatever that is. Only being interrupted is an error.
-    pub fn run(self) -> Result<Answer> {
+    pub fn run(self) -> Result<GitOutput> {
         let git = self.git;
         let command = self.args.first().map_or_else(String::new, |arg| arg.to_string_lossy().into_owned());
         let mut environment = git.environment.clone();
@@ -232,15 +232,15 @@ impl Call<'_> {
             complaints.extend_from_slice(&bytes[..bytes.len().min(room)]);
             Ok(())
         })?;
-        if ended.how == How::Interrupted {
+        if ended.how == ExecEnd::Interrupted {
             crate::interrupt::check()?;
         }
         let err = git.shown(&String::from_utf8_lossy(&complaints));
-        Ok(Answer { command, how: ended.how, out: ended.stdout, err })
+        Ok(GitOutput { command, how: ended.how, out: ended.stdout, err })
     }
 
     /// Runs it; anything but success is an error that says what git said.
-    pub fn ok(self) -> Result<Answer> {
+    pub fn ok(self) -> Result<GitOutput> {
         let answer = self.run()?;
         match answer.is_ok() {
             true => Ok(answer),
@@ -254,15 +254,15 @@ impl Call<'_> {
     }
 }
 
-impl Answer {
+impl GitOutput {
     /// Whether it went well.
     pub fn is_ok(&self) -> bool {
-        self.how == How::Exited(0)
+        self.how == ExecEnd::Exited(0)
     }
 
     /// Whether it exited with this code.
     pub fn is_code(&self, code: i32) -> bool {
-        self.how == How::Exited(code)
+        self.how == ExecEnd::Exited(code)
     }
 
     /// Standard output without its last line break.
@@ -284,6 +284,7 @@ impl Answer {
     pub fn into_error(self) -> Error {
         let lines: Vec<String> =
             self.err.lines().map(str::trim_end).filter(|line| !line.is_empty()).map(str::to_owned).collect();
-        Error::new(Kind::Failed, format!("`git {}` failed: {}", self.command, self.how)).details(lines, 20)
+        Error::new(ErrorKind::Failed, format!("`git {}` failed: {}", self.command, self.how))
+            .details(lines, 20)
     }
 }

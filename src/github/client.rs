@@ -1,4 +1,4 @@
-//! Asks a server, patiently, and creates nothing twice.
+//! Asks a server, with_retries, and creates nothing twice.
 //!
 //! What can be repeated without harm (reading, changing to a given text, deleting) is repeated when the server has
 //! trouble, is not there, or asks to wait. What creates is not: when it is unclear whether something was created, it is
@@ -13,10 +13,10 @@ use serde_json::Value;
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
 
-use super::environment::Environment;
-use super::failure::Failure;
-use super::names::Token;
-use super::retry::Retry;
+use super::environment::RunnerEnvironment;
+use super::failure::ApiFailure;
+use super::names::ApiToken;
+use super::retry::RetrySchedule;
 use super::transport;
 use crate::error::{Error, Result};
 use crate::interrupt;
@@ -35,7 +35,7 @@ const PAGES: usize = 1000;
 const MOVES: usize = 3;
 
 /// A connection to one server, with one token.
-pub struct Client {
+pub struct GithubClient {
     octocrab: Octocrab,
     runtime: Runtime,
     base: String,
@@ -64,7 +64,7 @@ struct Answer {
 }
 
 /// What to make of it.
-enum Meaning {
+enum Disposition {
     Done,
     No,
     /// Not done, but it may be later.
@@ -73,16 +73,16 @@ enum Meaning {
     Unclear(Option<Duration>),
 }
 
-impl Client {
+impl GithubClient {
     /// From what a runner says: its API, its token.
-    pub fn from_environment(environment: &Environment) -> Result<Self> {
-        let mut client = Client::new(&environment.api_url, &environment.token()?)?;
+    pub fn from_environment(environment: &RunnerEnvironment) -> Result<Self> {
+        let mut client = GithubClient::new(&environment.api_url, &environment.token()?)?;
         client.backoff = environment.backoff();
         Ok(client)
     }
 
     /// For the API at this address.
-    pub fn new(api_url: &str, token: &Token) -> Result<Self> {
+    pub fn new(api_url: &str, token: &ApiToken) -> Result<Self> {
         let base = base(api_url)?;
         let runtime = Builder::new_current_thread()
             .enable_all()
@@ -92,22 +92,22 @@ impl Client {
             let _entered = runtime.enter();
             transport::connect(&base, token)?
         };
-        Ok(Client { octocrab, runtime, base, backoff: None })
+        Ok(GithubClient { octocrab, runtime, base, backoff: None })
     }
 
     /// Reads.
-    pub fn get(&self, doing: &str, path: &str) -> Result<Value, Failure> {
-        self.patiently(doing, Method::Get, path, None).map(|answer| answer.json())
+    pub fn get(&self, doing: &str, path: &str) -> Result<Value, ApiFailure> {
+        self.with_retries(doing, Method::Get, path, None).map(|answer| answer.json())
     }
 
     /// Changes something to what it should be.
-    pub fn patch(&self, doing: &str, path: &str, body: &Value) -> Result<Value, Failure> {
-        self.patiently(doing, Method::Patch, path, Some(body)).map(|answer| answer.json())
+    pub fn patch(&self, doing: &str, path: &str, body: &Value) -> Result<Value, ApiFailure> {
+        self.with_retries(doing, Method::Patch, path, Some(body)).map(|answer| answer.json())
     }
 
     /// Deletes. What is gone already is a refusal, with status 404.
-    pub fn delete(&self, doing: &str, path: &str) -> Result<(), Failure> {
-        self.patiently(doing, Method::Delete, path, None).map(|_| ())
+    pub fn delete(&self, doing: &str, path: &str) -> Result<(), ApiFailure> {
+        self.with_retries(doing, Method::Delete, path, None).map(|_| ())
     }
 
     /// Creates something, once. When it is unclear whether that came to pass, `find` looks for it before anything else.
@@ -116,18 +116,18 @@ impl Client {
         doing: &str,
         path: &str,
         body: &Value,
-        mut find: impl FnMut() -> Result<Option<Value>, Failure>,
-    ) -> Result<Value, Failure> {
-        let mut retry = Retry::new(self.backoff);
+        mut find: impl FnMut() -> Result<Option<Value>, ApiFailure>,
+    ) -> Result<Value, ApiFailure> {
+        let mut retry = RetrySchedule::new(self.backoff);
         loop {
             let (failure, delay, unclear) = match self.exchange(Method::Post, path, Some(body))? {
                 Err(why) => (self.no_answer(doing, why), None, true),
-                Ok(answer) => match answer.meaning() {
-                    Meaning::Done if answer.json().is_object() => return Ok(answer.json()),
-                    Meaning::Done => (answer.refused(doing), None, true),
-                    Meaning::No => return Err(answer.refused(doing)),
-                    Meaning::NotNow(delay) => (answer.refused(doing), delay, false),
-                    Meaning::Unclear(delay) => (answer.refused(doing), delay, true),
+                Ok(answer) => match answer.disposition() {
+                    Disposition::Done if answer.json().is_object() => return Ok(answer.json()),
+                    Disposition::Done => (answer.refused(doing), None, true),
+                    Disposition::No => return Err(answer.refused(doing)),
+                    Disposition::NotNow(delay) => (answer.refused(doing), delay, false),
+                    Disposition::Unclear(delay) => (answer.refused(doing), delay, true),
                 },
             };
             let again = retry.wait(delay)?;
@@ -143,13 +143,13 @@ impl Client {
     }
 
     /// Everything in a list that comes in pages, each once.
-    pub fn list(&self, doing: &str, path: &str) -> Result<Vec<Value>, Failure> {
+    pub fn list(&self, doing: &str, path: &str) -> Result<Vec<Value>, ApiFailure> {
         let separator = if path.contains('?') { '&' } else { '?' };
         let mut all = Vec::new();
         let mut seen = BTreeSet::new();
         for page in 1..=PAGES {
             let path = format!("{path}{separator}per_page={PAGE}&limit={PAGE}&page={page}");
-            let answer = self.patiently(doing, Method::Get, &path, None)?;
+            let answer = self.with_retries(doing, Method::Get, &path, None)?;
             let Value::Array(items) = answer.json() else {
                 return Err(self.no_answer(doing, "the answer is not a list".to_owned()));
             };
@@ -168,21 +168,23 @@ impl Client {
         Ok(all)
     }
 
-    fn patiently(
+    fn with_retries(
         &self,
         doing: &str,
         method: Method,
         path: &str,
         body: Option<&Value>,
-    ) -> Result<Answer, Failure> {
-        let mut retry = Retry::new(self.backoff);
+    ) -> Result<Answer, ApiFailure> {
+        let mut retry = RetrySchedule::new(self.backoff);
         loop {
             let (failure, delay) = match self.exchange(method, path, body)? {
                 Err(why) => (self.no_answer(doing, why), None),
-                Ok(answer) => match answer.meaning() {
-                    Meaning::Done => return Ok(answer),
-                    Meaning::No => return Err(answer.refused(doing)),
-                    Meaning::NotNow(delay) | Meaning::Unclear(delay) => (answer.refused(doing), delay),
+                Ok(answer) => match answer.disposition() {
+                    Disposition::Done => return Ok(answer),
+                    Disposition::No => return Err(answer.refused(doing)),
+                    Disposition::NotNow(delay) | Disposition::Unclear(delay) => {
+                        (answer.refused(doing), delay)
+                    }
                 },
             };
             if !retry.wait(delay)? {
@@ -260,8 +262,8 @@ impl Client {
         (path.starts_with('/') && !path.starts_with("//")).then(|| path.to_owned())
     }
 
-    fn no_answer(&self, doing: &str, why: String) -> Failure {
-        Failure::NoAnswer { doing: doing.to_owned(), why: format!("{}: {why}", self.base) }
+    fn no_answer(&self, doing: &str, why: String) -> ApiFailure {
+        ApiFailure::NoAnswer { doing: doing.to_owned(), why: format!("{}: {why}", self.base) }
     }
 }
 
@@ -284,20 +286,20 @@ impl Answer {
         text
     }
 
-    fn refused(&self, doing: &str) -> Failure {
-        Failure::Refused { doing: doing.to_owned(), status: self.status, message: self.message() }
+    fn refused(&self, doing: &str) -> ApiFailure {
+        ApiFailure::Refused { doing: doing.to_owned(), status: self.status, message: self.message() }
     }
 
-    fn meaning(&self) -> Meaning {
+    fn disposition(&self) -> Disposition {
         let says_limit = || self.message().to_ascii_lowercase().contains("rate limit");
         match self.status {
-            200..=299 => Meaning::Done,
-            429 => Meaning::NotNow(self.delay()),
+            200..=299 => Disposition::Done,
+            429 => Disposition::NotNow(self.delay()),
             403 if self.retry_after.is_some() || self.remaining == Some(0) || says_limit() => {
-                Meaning::NotNow(self.delay().or(Some(SECONDARY)))
+                Disposition::NotNow(self.delay().or(Some(SECONDARY)))
             }
-            408 | 500..=599 => Meaning::Unclear(self.delay()),
-            _ => Meaning::No,
+            408 | 500..=599 => Disposition::Unclear(self.delay()),
+            _ => Disposition::No,
         }
     }
 
@@ -370,13 +372,13 @@ mod tests {
     #[test]
     fn a_403_is_a_limit_only_if_it_says_so() {
         let limit = r#"{"message": "You have exceeded a secondary rate limit."}"#;
-        assert!(matches!(answer(403, limit).meaning(), Meaning::NotNow(Some(SECONDARY))));
-        assert!(matches!(answer(403, r#"{"message": "no"}"#).meaning(), Meaning::No));
+        assert!(matches!(answer(403, limit).disposition(), Disposition::NotNow(Some(SECONDARY))));
+        assert!(matches!(answer(403, r#"{"message": "no"}"#).disposition(), Disposition::No));
         let spent = Answer { remaining: Some(0), reset: Some(0), ..answer(403, "{}") };
-        assert!(matches!(spent.meaning(), Meaning::NotNow(Some(delay)) if delay.as_secs() == 1));
+        assert!(matches!(spent.disposition(), Disposition::NotNow(Some(delay)) if delay.as_secs() == 1));
         let asked = Answer { retry_after: Some(7), ..answer(429, "") };
-        assert!(matches!(asked.meaning(), Meaning::NotNow(Some(delay)) if delay.as_secs() == 7));
-        assert!(matches!(answer(502, "<html>").meaning(), Meaning::Unclear(None)));
+        assert!(matches!(asked.disposition(), Disposition::NotNow(Some(delay)) if delay.as_secs() == 7));
+        assert!(matches!(answer(502, "<html>").disposition(), Disposition::Unclear(None)));
     }
 
     #[test]

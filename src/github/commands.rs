@@ -1,7 +1,7 @@
 //! Workflow commands: lines that GitHub's runner takes out of a log and acts upon. Every value in them is escaped, so that no
 //! text can become a command of its own.
 
-use crate::plain::{cut, plain};
+use crate::sanitize::{cut, plain};
 
 /// What an annotation may be long; the runner cuts the rest off.
 const LONGEST: usize = 4_000;

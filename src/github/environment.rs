@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::names::{Key, RepoName, Token};
+use super::names::{ApiToken, CommentKey, RepoName};
 use crate::error::{Error, Result};
 
 /// Where the API is, unless the runner says otherwise.
@@ -13,7 +13,7 @@ const BACKOFF: &str = "DECREE_INTERNAL_BACKOFF_MS";
 
 /// The variables that a runner sets. An empty one counts as none.
 #[derive(Clone, Debug)]
-pub struct Environment {
+pub struct RunnerEnvironment {
     /// Whether this is GitHub Actions or its kin, whose logs take commands.
     pub is_actions: bool,
     /// What happened: `pull_request`.
@@ -42,17 +42,17 @@ pub struct Environment {
     backoff: Option<Duration>,
 }
 
-impl Environment {
+impl RunnerEnvironment {
     /// That of this process.
     pub fn here() -> Self {
-        Environment::new(|name| std::env::var(name).ok())
+        RunnerEnvironment::new(|name| std::env::var(name).ok())
     }
 
     /// Of any variables.
     pub fn new(variable: impl Fn(&str) -> Option<String>) -> Self {
         let text = |name: &str| variable(name).filter(|value| !value.trim().is_empty());
         let number = |name: &str| text(name).and_then(|value| value.trim().parse().ok());
-        Environment {
+        RunnerEnvironment {
             is_actions: text("GITHUB_ACTIONS").is_some_and(|value| value == "true"),
             event_name: text("GITHUB_EVENT_NAME"),
             event_path: text("GITHUB_EVENT_PATH").map(PathBuf::from),
@@ -76,9 +76,9 @@ impl Environment {
     }
 
     /// The token, which has to be there.
-    pub fn token(&self) -> Result<Token> {
+    pub fn token(&self) -> Result<ApiToken> {
         match &self.token {
-            Some(token) => Token::new(token),
+            Some(token) => ApiToken::new(token),
             None => Err(Error::project("there is no token: neither DECREE_GITHUB_TOKEN nor GITHUB_TOKEN is set")
                 .hint("in a workflow: `env: { GITHUB_TOKEN: ${{ github.token }} }` and `permissions: pull-requests: write`")),
         }
@@ -95,10 +95,10 @@ impl Environment {
     }
 
     /// The key of a comment that is given none: each job of each workflow has its own.
-    pub fn default_key(&self) -> Result<Key> {
+    pub fn default_key(&self) -> Result<CommentKey> {
         match (&self.workflow, &self.job) {
-            (Some(workflow), Some(job)) => Key::new(&format!("{workflow}/{job}")),
-            _ => Key::new("decree"),
+            (Some(workflow), Some(job)) => CommentKey::new(&format!("{workflow}/{job}")),
+            _ => CommentKey::new("decree"),
         }
     }
 
@@ -114,8 +114,8 @@ impl Environment {
 mod tests {
     use super::*;
 
-    fn environment(variables: &'static [(&str, &str)]) -> Environment {
-        Environment::new(|name| {
+    fn environment(variables: &'static [(&str, &str)]) -> RunnerEnvironment {
+        RunnerEnvironment::new(|name| {
             variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
         })
     }
@@ -133,8 +133,11 @@ mod tests {
     #[test]
     fn each_job_has_its_own_key() {
         let key = |variables| environment(variables).default_key().unwrap();
-        assert_eq!(key(&[("GITHUB_WORKFLOW", "CI"), ("GITHUB_JOB", "work")]), Key::new("CI/work").unwrap());
-        assert_eq!(key(&[("GITHUB_JOB", "work")]), Key::new("decree").unwrap());
+        assert_eq!(
+            key(&[("GITHUB_WORKFLOW", "CI"), ("GITHUB_JOB", "work")]),
+            CommentKey::new("CI/work").unwrap()
+        );
+        assert_eq!(key(&[("GITHUB_JOB", "work")]), CommentKey::new("decree").unwrap());
     }
 
     #[test]

@@ -4,13 +4,13 @@ use std::io;
 
 use serde_json::Value;
 
-use super::environment::Environment;
+use super::environment::RunnerEnvironment;
 use crate::error::{Error, IoContext, Result};
-use crate::fs::usable;
+use crate::fs::untrusted;
 
 /// What an event is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Target {
+pub enum CommentTarget {
     /// A pull request.
     Pull {
         /// Its number.
@@ -31,22 +31,22 @@ pub enum Target {
 
 /// An event, as far as it was told.
 #[derive(Debug)]
-pub struct Event {
+pub struct WebhookEvent {
     name: String,
     payload: Value,
     git_ref: String,
 }
 
-impl Event {
+impl WebhookEvent {
     /// Reads what the runner says of it; `None` if there is no runner.
-    pub fn read(environment: &Environment) -> Result<Option<Self>> {
+    pub fn read(environment: &RunnerEnvironment) -> Result<Option<Self>> {
         if environment.event_name.is_none() && environment.git_ref.is_none() {
             return Ok(None);
         }
         let name = environment.event_name.clone().unwrap_or_default();
         let payload = match &environment.event_path {
             None => Value::Null,
-            Some(path) => match usable::read(path) {
+            Some(path) => match untrusted::read(path) {
                 // A container may not have it.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => Value::Null,
                 read => serde_json::from_slice(&read.at("read", path)?).map_err(|error| {
@@ -55,11 +55,11 @@ impl Event {
                 })?,
             },
         };
-        Ok(Some(Event { name, payload, git_ref: environment.git_ref.clone().unwrap_or_default() }))
+        Ok(Some(WebhookEvent { name, payload, git_ref: environment.git_ref.clone().unwrap_or_default() }))
     }
 
     /// Which pull request it is about.
-    pub fn target(&self) -> Result<Target> {
+    pub fn target(&self) -> Result<CommentTarget> {
         match self.name.as_str() {
             "issue_comment" => self.issue(),
             "workflow_run" => self.workflow_run(),
@@ -84,21 +84,21 @@ impl Event {
         !pull.is_null() && pull["head"]["repo"]["full_name"] != pull["base"]["repo"]["full_name"]
     }
 
-    fn pull_request(&self) -> Option<Target> {
+    fn pull_request(&self) -> Option<CommentTarget> {
         let number = self.payload["pull_request"]["number"].as_u64()?;
-        Some(Target::Pull { number, fork: self.is_from_fork() && self.name != "pull_request_target" })
+        Some(CommentTarget::Pull { number, fork: self.is_from_fork() && self.name != "pull_request_target" })
     }
 
-    fn issue(&self) -> Result<Target> {
+    fn issue(&self) -> Result<CommentTarget> {
         let issue = &self.payload["issue"];
         match issue["number"].as_u64() {
             None => Err(self.untold()),
-            Some(_) if issue["pull_request"].is_null() => Ok(Target::None),
-            Some(number) => Ok(Target::Pull { number, fork: false }),
+            Some(_) if issue["pull_request"].is_null() => Ok(CommentTarget::None),
+            Some(number) => Ok(CommentTarget::Pull { number, fork: false }),
         }
     }
 
-    fn workflow_run(&self) -> Result<Target> {
+    fn workflow_run(&self) -> Result<CommentTarget> {
         let (run, repository) = (&self.payload["workflow_run"], &self.payload["repository"]);
         let Some(sha) = run["head_sha"].as_str() else {
             return Err(self.untold());
@@ -110,25 +110,25 @@ impl Event {
         let pulls = run["pull_requests"].as_array().into_iter().flatten().filter(here);
         // A branch may be asked into two others; the elder one it is.
         if let Some(number) = pulls.filter_map(|pull| pull["number"].as_u64()).min() {
-            return Ok(Target::Pull { number, fork: false });
+            return Ok(CommentTarget::Pull { number, fork: false });
         }
         let head = &run["head_repository"];
         if !head.is_null() && head["full_name"] == repository["full_name"] {
-            return Ok(Target::None);
+            return Ok(CommentTarget::None);
         }
         let owner = head["owner"]["login"].as_str();
         let head = owner.zip(run["head_branch"].as_str());
-        Ok(Target::Commit {
+        Ok(CommentTarget::Commit {
             sha: sha.to_owned(),
             head: head.map(|(owner, branch)| (owner.to_owned(), branch.to_owned())),
         })
     }
 
-    fn by_ref(&self) -> Target {
+    fn by_ref(&self) -> CommentTarget {
         let number = self.git_ref.strip_prefix("refs/pull/").and_then(|rest| rest.split('/').next());
         match number.and_then(|number| number.parse().ok()) {
-            Some(number) => Target::Pull { number, fork: false },
-            None => Target::None,
+            Some(number) => CommentTarget::Pull { number, fork: false },
+            None => CommentTarget::None,
         }
     }
 
@@ -145,8 +145,8 @@ mod tests {
 
     use super::*;
 
-    fn target(name: &str, payload: Value, git_ref: &str) -> Target {
-        Event { name: name.to_owned(), payload, git_ref: git_ref.to_owned() }.target().unwrap()
+    fn target(name: &str, payload: Value, git_ref: &str) -> CommentTarget {
+        WebhookEvent { name: name.to_owned(), payload, git_ref: git_ref.to_owned() }.target().unwrap()
     }
 
     fn pull(number: u64, head: Value) -> Value {
@@ -169,7 +169,11 @@ mod tests {
             ("pull_request_review", fork.clone(), true),
             ("pull_request_target", fork, false),
         ] {
-            assert_eq!(target(name, pull(7, head), ""), Target::Pull { number: 7, fork: is_fork }, "{name}");
+            assert_eq!(
+                target(name, pull(7, head), ""),
+                CommentTarget::Pull { number: 7, fork: is_fork },
+                "{name}"
+            );
         }
     }
 
@@ -178,9 +182,10 @@ mod tests {
     fn an_issue_is_not_a_pull_request() {
         let issue = json!({"issue": {"number": 7}});
         let of_pull = json!({"issue": {"number": 7, "pull_request": {"url": "x"}}});
-        assert_eq!(target("issue_comment", issue, ""), Target::None);
-        assert_eq!(target("issue_comment", of_pull, ""), Target::Pull { number: 7, fork: false });
-        let untold = Event { name: "issue_comment".into(), payload: Value::Null, git_ref: String::new() };
+        assert_eq!(target("issue_comment", issue, ""), CommentTarget::None);
+        assert_eq!(target("issue_comment", of_pull, ""), CommentTarget::Pull { number: 7, fork: false });
+        let untold =
+            WebhookEvent { name: "issue_comment".into(), payload: Value::Null, git_ref: String::new() };
         assert!(untold.target().is_err());
     }
 
@@ -197,21 +202,24 @@ mod tests {
         let fork = json!({"full_name": "guest/repo", "owner": {"login": "guest"}});
         let two = json!([{"number": 9, "base": {"repo": {"id": 1}}}, {"number": 8}, {"number": 2, "base": {"repo": {"id": 5}}}]);
         let found = |pulls, head| target("workflow_run", run(pulls, head), "refs/heads/main");
-        assert_eq!(found(two, own.clone()), Target::Pull { number: 8, fork: false });
-        assert_eq!(found(json!([]), own), Target::None);
+        assert_eq!(found(two, own.clone()), CommentTarget::Pull { number: 8, fork: false });
+        assert_eq!(found(json!([]), own), CommentTarget::None);
         let head = Some(("guest".to_owned(), "fix".to_owned()));
-        assert_eq!(found(json!([]), fork), Target::Commit { sha: "abc".to_owned(), head });
-        assert_eq!(found(json!([]), Value::Null), Target::Commit { sha: "abc".to_owned(), head: None });
+        assert_eq!(found(json!([]), fork), CommentTarget::Commit { sha: "abc".to_owned(), head });
+        assert_eq!(
+            found(json!([]), Value::Null),
+            CommentTarget::Commit { sha: "abc".to_owned(), head: None }
+        );
     }
 
     /// CMT-08.
     #[test]
     fn elsewhere_the_ref_tells() {
-        let number = |number| Target::Pull { number, fork: false };
+        let number = |number| CommentTarget::Pull { number, fork: false };
         assert_eq!(target("pull_request", Value::Null, "refs/pull/12/merge"), number(12));
         assert_eq!(target("workflow_dispatch", json!({}), "refs/pull/3/head"), number(3));
         for other in ["refs/heads/main", "refs/pull/x/merge", "refs/tags/refs/pull/3", ""] {
-            assert_eq!(target("push", json!({}), other), Target::None, "{other}");
+            assert_eq!(target("push", json!({}), other), CommentTarget::None, "{other}");
         }
     }
 }

@@ -3,14 +3,14 @@
 use std::fmt;
 
 use crate::error::Error;
-use crate::plain::one_line;
+use crate::sanitize::one_line;
 
 /// How much of a server's words is shown, in characters.
 const LONGEST: usize = 300;
 
 /// A request that came to nothing.
 #[derive(Debug)]
-pub enum Failure {
+pub enum ApiFailure {
     /// The server answered, and the answer is no.
     Refused {
         /// What was tried: `list the comments of octo/repo#1`.
@@ -31,47 +31,47 @@ pub enum Failure {
     Other(Error),
 }
 
-impl Failure {
+impl ApiFailure {
     /// Whether the server answered with this status.
     pub fn is_status(&self, wanted: u16) -> bool {
-        matches!(self, Failure::Refused { status, .. } if *status == wanted)
+        matches!(self, ApiFailure::Refused { status, .. } if *status == wanted)
     }
 
     /// Whether a runner's own token may only read: a fork's, or one whose workflow does not say otherwise.
     pub fn is_read_only(&self) -> bool {
-        matches!(self, Failure::Refused { status: 403, message, .. }
+        matches!(self, ApiFailure::Refused { status: 403, message, .. }
             if message.to_ascii_lowercase().contains("resource not accessible by integration"))
     }
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for ApiFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let short = |text: &str| one_line(text).chars().take(LONGEST).collect::<String>();
         match self {
-            Failure::Refused { doing, status, message } => {
+            ApiFailure::Refused { doing, status, message } => {
                 write!(f, "cannot {doing}: the server said {status}, {}", short(message))
             }
-            Failure::NoAnswer { doing, why } => write!(f, "cannot {doing}: {}", short(why)),
-            Failure::Other(error) => error.fmt(f),
+            ApiFailure::NoAnswer { doing, why } => write!(f, "cannot {doing}: {}", short(why)),
+            ApiFailure::Other(error) => error.fmt(f),
         }
     }
 }
 
-impl From<Error> for Failure {
+impl From<Error> for ApiFailure {
     fn from(error: Error) -> Self {
-        Failure::Other(error)
+        ApiFailure::Other(error)
     }
 }
 
-impl From<Failure> for Error {
-    fn from(failure: Failure) -> Self {
+impl From<ApiFailure> for Error {
+    fn from(failure: ApiFailure) -> Self {
         let text = failure.to_string();
         match failure {
-            Failure::Other(error) => error,
-            Failure::NoAnswer { .. } => Error::failed(text).hint(
+            ApiFailure::Other(error) => error,
+            ApiFailure::NoAnswer { .. } => Error::failed(text).hint(
                 "is GITHUB_API_URL right, and can it be reached from here? the same command may work later",
             ),
-            Failure::Refused { status, message, .. } => match hint(status, &message) {
+            ApiFailure::Refused { status, message, .. } => match hint(status, &message) {
                 Some(hint) => Error::failed(text).hint(hint),
                 None => Error::failed(text),
             },
@@ -103,8 +103,8 @@ fn hint(status: u16, message: &str) -> Option<&'static str> {
 mod tests {
     use super::*;
 
-    fn refused(status: u16, message: &str) -> Failure {
-        Failure::Refused { doing: "comment".to_owned(), status, message: message.to_owned() }
+    fn refused(status: u16, message: &str) -> ApiFailure {
+        ApiFailure::Refused { doing: "comment".to_owned(), status, message: message.to_owned() }
     }
 
     /// CMT-12.

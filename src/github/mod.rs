@@ -1,7 +1,7 @@
 //! GitHub, and what speaks like it: GitHub Enterprise Server, Gitea, Forgejo. Only here does decree use a network.
 //!
-//! [`environment`] and [`event`] tell what a CI runner says of where it is; [`commands`] and [`Step`] are how a step speaks to
-//! it, and [`told`] what `process` says; [`client`] asks and answers, patiently, and creates nothing twice; [`sticky`] keeps
+//! [`environment`] and [`event`] tell what a CI runner says of where it is; [`commands`] and [`StepFiles`] are how a step speaks to
+//! it, and [`step_report`] what `process` says; [`client`] asks and answers, with_retries, and creates nothing twice; [`sticky`] keeps
 //! one comment, [`pulls`] one pull request.
 
 pub mod client;
@@ -13,14 +13,14 @@ mod failure;
 mod names;
 pub mod pulls;
 mod retry;
-mod step;
+mod step_files;
+pub mod step_report;
 pub mod sticky;
-pub mod told;
 mod transport;
 
-pub use client::Client;
-pub use environment::Environment;
-pub use failure::Failure;
-pub use names::{Key, RepoName, Token};
-pub use pulls::{Opened, PullRequest, open_or_update};
-pub use step::{Step, in_actions, in_workspace};
+pub use client::GithubClient;
+pub use environment::RunnerEnvironment;
+pub use failure::ApiFailure;
+pub use names::{ApiToken, CommentKey, RepoName};
+pub use pulls::{OpenPullRequest, PullRequest, open_or_update};
+pub use step_files::{StepFiles, in_actions, in_workspace};

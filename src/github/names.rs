@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::encode::percent;
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, ErrorKind, Result};
 
 /// `owner/name`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,7 +23,7 @@ impl RepoName {
             Some((owner, name)) if is_word(owner) && is_word(name) => {
                 Ok(RepoName { owner: owner.to_owned(), name: name.to_owned() })
             }
-            _ => Err(Error::new(Kind::Usage, format!("{text:?} is not a repository"))
+            _ => Err(Error::new(ErrorKind::Usage, format!("{text:?} is not a repository"))
                 .hint("a repository is OWNER/NAME, as in octocat/hello-world")),
         }
     }
@@ -47,14 +47,14 @@ impl fmt::Display for RepoName {
 
 /// What opens the door. Shows itself to nobody but the client.
 #[derive(Clone)]
-pub struct Token(String);
+pub struct ApiToken(String);
 
-impl Token {
+impl ApiToken {
     /// Takes a token that can stand in a header.
     pub fn new(text: &str) -> Result<Self> {
         let text = text.trim();
         match !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic()) {
-            true => Ok(Token(text.to_owned())),
+            true => Ok(ApiToken(text.to_owned())),
             false => Err(Error::project("the token has characters in it that no token has")
                 .hint("look at how DECREE_GITHUB_TOKEN or GITHUB_TOKEN is set; it is not shown here")),
         }
@@ -65,7 +65,7 @@ impl Token {
     }
 }
 
-impl fmt::Debug for Token {
+impl fmt::Debug for ApiToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("***")
     }
@@ -76,16 +76,16 @@ const LONGEST_KEY: usize = 300;
 
 /// Which comment: each key has its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Key(String);
+pub struct CommentKey(String);
 
-impl Key {
+impl CommentKey {
     /// Takes any text of a sensible length.
     pub fn new(text: &str) -> Result<Self> {
         match text.len() {
-            1..=LONGEST_KEY => Ok(Key(text.to_owned())),
-            0 => Err(Error::new(Kind::Usage, "a comment's key cannot be empty")),
+            1..=LONGEST_KEY => Ok(CommentKey(text.to_owned())),
+            0 => Err(Error::new(ErrorKind::Usage, "a comment's key cannot be empty")),
             _ => Err(Error::new(
-                Kind::Usage,
+                ErrorKind::Usage,
                 format!("a comment's key cannot be longer than {LONGEST_KEY} bytes"),
             )),
         }
@@ -116,27 +116,27 @@ mod tests {
 
     #[test]
     fn a_token_is_never_shown() {
-        let token = Token::new(" ghs_secret\n").unwrap();
+        let token = ApiToken::new(" ghs_secret\n").unwrap();
         assert_eq!((format!("{token:?}").as_str(), token.reveal()), ("***", "ghs_secret"));
-        let error = Token::new("ghs_se cret").unwrap_err();
+        let error = ApiToken::new("ghs_se cret").unwrap_err();
         assert!(!format!("{error:?}").contains("cret\""), "{error:?}");
     }
 
     /// CMT-02.
     #[test]
     fn a_marker_shows_plain_keys_as_they_are() {
-        let marker = |key: &str| Key::new(key).unwrap().marker();
+        let marker = |key: &str| CommentKey::new(key).unwrap().marker();
         assert_eq!(marker("ci/process"), "<!-- decree:v1 key=ci/process -->");
         assert_eq!(marker("a --> b"), "<!-- decree:v1 key=a%20-%2D%3E%20b -->");
         assert_eq!(marker("---"), "<!-- decree:v1 key=-%2D- -->");
-        assert!(Key::new("").is_err() && Key::new(&"x".repeat(301)).is_err());
+        assert!(CommentKey::new("").is_err() && CommentKey::new(&"x".repeat(301)).is_err());
     }
 
     proptest! {
         /// CMT-02.
         #[test]
         fn markers_are_as_different_as_their_keys(a in "[-%2D> é]{1,8}", b in "[-%2D> é]{1,8}") {
-            let (one, two) = (Key::new(&a).unwrap().marker(), Key::new(&b).unwrap().marker());
+            let (one, two) = (CommentKey::new(&a).unwrap().marker(), CommentKey::new(&b).unwrap().marker());
             prop_assert_eq!(one == two, a == b);
             let inner = one.strip_prefix("<!--").unwrap().strip_suffix("-->").unwrap();
             prop_assert!(!inner.contains("--") && !inner.contains('>'));

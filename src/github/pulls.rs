@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::client::Client;
+use super::client::GithubClient;
 use super::encode::component;
-use super::failure::Failure;
+use super::failure::ApiFailure;
 use super::names::RepoName;
 use crate::error::{Error, Result};
 
@@ -25,7 +25,7 @@ pub struct PullRequest {
 
 /// A pull request that is open now.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Opened {
+pub struct OpenPullRequest {
     /// Its number.
     pub number: u64,
     /// Its address for people.
@@ -35,7 +35,11 @@ pub struct Opened {
 }
 
 /// Opens a pull request for a branch, or gives the one that is open the title and the text. Never opens two.
-pub fn open_or_update(client: &Client, repo: &RepoName, wanted: &PullRequest) -> Result<Opened> {
+pub fn open_or_update(
+    client: &GithubClient,
+    repo: &RepoName,
+    wanted: &PullRequest,
+) -> Result<OpenPullRequest> {
     if let Some(found) = find(client, repo, wanted)? {
         return update(client, repo, wanted, &found);
     }
@@ -61,7 +65,12 @@ pub fn open_or_update(client: &Client, repo: &RepoName, wanted: &PullRequest) ->
     }
 }
 
-fn update(client: &Client, repo: &RepoName, wanted: &PullRequest, found: &Value) -> Result<Opened> {
+fn update(
+    client: &GithubClient,
+    repo: &RepoName,
+    wanted: &PullRequest,
+    found: &Value,
+) -> Result<OpenPullRequest> {
     let opened = opened(found, false)?;
     if found["title"] != wanted.title || found["body"].as_str().unwrap_or_default() != wanted.body {
         let number = opened.number;
@@ -76,7 +85,7 @@ fn update(client: &Client, repo: &RepoName, wanted: &PullRequest, found: &Value)
 }
 
 /// The open one for this branch. Not every server knows how to look for a branch, so that what it finds is looked at.
-fn find(client: &Client, repo: &RepoName, wanted: &PullRequest) -> Result<Option<Value>, Failure> {
+fn find(client: &GithubClient, repo: &RepoName, wanted: &PullRequest) -> Result<Option<Value>, ApiFailure> {
     let (owner, branch) = wanted.head.split_once(':').unwrap_or((repo.owner(), &wanted.head));
     let head = component(&format!("{owner}:{branch}"));
     let path = format!("repos/{repo}/pulls?state=open&head={head}&base={}", component(&wanted.base));
@@ -89,9 +98,9 @@ fn find(client: &Client, repo: &RepoName, wanted: &PullRequest) -> Result<Option
     }))
 }
 
-fn opened(pull: &Value, created: bool) -> Result<Opened> {
+fn opened(pull: &Value, created: bool) -> Result<OpenPullRequest> {
     match (pull["number"].as_u64(), pull["html_url"].as_str()) {
-        (Some(number), Some(url)) => Ok(Opened { number, url: url.to_owned(), created }),
+        (Some(number), Some(url)) => Ok(OpenPullRequest { number, url: url.to_owned(), created }),
         _ => Err(Error::failed("the server's answer is not a pull request")),
     }
 }
@@ -99,11 +108,11 @@ fn opened(pull: &Value, created: bool) -> Result<Opened> {
 /// The open pull request whose last commit is this one. A fork's commit is not always known to belong to it; then its
 /// branch is looked for.
 pub fn of_commit(
-    client: &Client,
+    client: &GithubClient,
     repo: &RepoName,
     sha: &str,
     head: Option<(&str, &str)>,
-) -> Result<Option<u64>, Failure> {
+) -> Result<Option<u64>, ApiFailure> {
     let doing = format!("find the pull request of commit {sha} in {repo}");
     let ends_there = |pulls: Vec<Value>| {
         let open = pulls.into_iter().filter(|pull| pull["state"] == "open" && pull["head"]["sha"] == sha);

@@ -16,16 +16,16 @@ const FIRST: Duration = Duration::from_secs(1);
 const TICK: Duration = Duration::from_millis(50);
 
 /// Counts the tries of one request.
-pub struct Retry {
+pub struct RetrySchedule {
     first: Duration,
     until: Instant,
     tried: u32,
 }
 
-impl Retry {
+impl RetrySchedule {
     /// Nothing was tried yet.
     pub fn new(first: Option<Duration>) -> Self {
-        Retry { first: first.unwrap_or(FIRST), until: Instant::now() + PATIENCE, tried: 0 }
+        RetrySchedule { first: first.unwrap_or(FIRST), until: Instant::now() + PATIENCE, tried: 0 }
     }
 
     /// Waits for the next try, as long as the server asked for if it did. False if there is none any more.
@@ -51,10 +51,10 @@ mod tests {
 
     #[test]
     fn it_gives_up_after_a_while() {
-        let mut retry = Retry::new(Some(Duration::ZERO));
+        let mut retry = RetrySchedule::new(Some(Duration::ZERO));
         let waits = (0..9).filter(|_| retry.wait(None).unwrap()).count();
         assert_eq!(waits, 4);
-        let mut retry = Retry::new(None);
+        let mut retry = RetrySchedule::new(None);
         assert!(!retry.wait(Some(Duration::from_secs(3600))).unwrap(), "that would be too long");
     }
 }

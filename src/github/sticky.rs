@@ -6,9 +6,9 @@
 
 use serde_json::{Value, json};
 
-use super::client::Client;
-use super::failure::Failure;
-use super::names::{Key, RepoName};
+use super::client::GithubClient;
+use super::failure::ApiFailure;
+use super::names::{CommentKey, RepoName};
 use crate::fs::random_hex;
 
 /// How many bytes of a body are taken up by the word at its end.
@@ -22,7 +22,7 @@ const WORD: &str = "\n<!-- decree:post ";
 
 /// What to do with the comments that are there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Mode {
+pub enum CommentMode {
     /// Change ours, or create it.
     #[default]
     Update,
@@ -34,26 +34,26 @@ pub enum Mode {
 
 /// A comment to be.
 #[derive(Debug)]
-pub struct Wanted<'w> {
+pub struct StickyComment<'w> {
     /// Where.
     pub repo: &'w RepoName,
     /// Which pull request.
     pub number: u64,
     /// Which of our comments.
-    pub key: &'w Key,
+    pub key: &'w CommentKey,
     /// All of it, from the marker on.
     pub body: &'w str,
     /// Who we are, if that is known.
     pub author: Option<&'w str>,
     /// What to do with the comments that are there.
-    pub mode: Mode,
+    pub mode: CommentMode,
     /// Whether there is anything to tell. If not, a comment is changed, but none is created.
     pub anything: bool,
 }
 
 /// What was done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Action {
+pub enum CommentAction {
     /// There is a new comment.
     Created,
     /// There is a new text.
@@ -66,9 +66,9 @@ pub enum Action {
 
 /// What was done, and where it can be seen.
 #[derive(Debug)]
-pub struct Posted {
+pub struct PostedComment {
     /// What was done.
-    pub action: Action,
+    pub action: CommentAction,
     /// The comment.
     pub id: Option<u64>,
     /// Its address for people.
@@ -78,21 +78,23 @@ pub struct Posted {
 }
 
 /// Makes the comment what it should be.
-pub fn post(client: &Client, wanted: &Wanted<'_>) -> Result<Posted, Failure> {
+pub fn post(client: &GithubClient, wanted: &StickyComment<'_>) -> Result<PostedComment, ApiFailure> {
     let marked = marked(client, wanted)?;
     let ours = ours(client, wanted, &marked)?;
     match (wanted.mode, ours.first()) {
         (_, None) if !wanted.anything => {
-            Ok(Posted { action: Action::Skipped, id: None, url: None, warnings: Vec::new() })
+            Ok(PostedComment { action: CommentAction::Skipped, id: None, url: None, warnings: Vec::new() })
         }
-        (mode, Some(oldest)) if mode == Mode::Update || !wanted.anything => update(client, wanted, oldest),
+        (mode, Some(oldest)) if mode == CommentMode::Update || !wanted.anything => {
+            update(client, wanted, oldest)
+        }
         (mode, _) => {
             let made = create(client, wanted)?;
-            let mut posted = Posted::of(Action::Created, &made);
-            if mode == Mode::DeleteOld {
+            let mut posted = PostedComment::of(CommentAction::Created, &made);
+            if mode == CommentMode::DeleteOld {
                 posted.warnings = delete(client, wanted, &ours);
             }
-            if mode != Mode::New {
+            if mode != CommentMode::New {
                 posted.warnings.extend(unknown_self(&made, &marked, &ours));
             }
             Ok(posted)
@@ -100,9 +102,9 @@ pub fn post(client: &Client, wanted: &Wanted<'_>) -> Result<Posted, Failure> {
     }
 }
 
-impl Posted {
-    fn of(action: Action, comment: &Value) -> Self {
-        Posted {
+impl PostedComment {
+    fn of(action: CommentAction, comment: &Value) -> Self {
+        PostedComment {
             action,
             id: comment["id"].as_u64(),
             url: comment["html_url"].as_str().map(str::to_owned),
@@ -111,7 +113,7 @@ impl Posted {
     }
 }
 
-impl Wanted<'_> {
+impl StickyComment<'_> {
     fn comments(&self) -> String {
         format!("repos/{}/issues/{}/comments", self.repo, self.number)
     }
@@ -120,13 +122,13 @@ impl Wanted<'_> {
         format!("repos/{}/issues/comments/{id}", self.repo)
     }
 
-    fn list(&self, client: &Client) -> Result<Vec<Value>, Failure> {
+    fn list(&self, client: &GithubClient) -> Result<Vec<Value>, ApiFailure> {
         client.list(&format!("list the comments of {}#{}", self.repo, self.number), &self.comments())
     }
 }
 
 /// All comments that begin with the marker, the oldest first.
-fn marked(client: &Client, wanted: &Wanted<'_>) -> Result<Vec<Value>, Failure> {
+fn marked(client: &GithubClient, wanted: &StickyComment<'_>) -> Result<Vec<Value>, ApiFailure> {
     let marker = wanted.key.marker();
     let mut comments = wanted.list(client)?;
     comments.retain(|comment| body(comment).starts_with(&marker));
@@ -135,7 +137,11 @@ fn marked(client: &Client, wanted: &Wanted<'_>) -> Result<Vec<Value>, Failure> {
 }
 
 /// Those of them that we wrote.
-fn ours<'c>(client: &Client, wanted: &Wanted<'_>, marked: &'c [Value]) -> Result<Vec<&'c Value>, Failure> {
+fn ours<'c>(
+    client: &GithubClient,
+    wanted: &StickyComment<'_>,
+    marked: &'c [Value],
+) -> Result<Vec<&'c Value>, ApiFailure> {
     if marked.is_empty() {
         return Ok(Vec::new());
     }
@@ -151,7 +157,7 @@ fn ours<'c>(client: &Client, wanted: &Wanted<'_>, marked: &'c [Value]) -> Result
 }
 
 /// Who we are, if the server tells. It does not tell a runner's own token.
-fn myself(client: &Client) -> Result<Option<String>, Failure> {
+fn myself(client: &GithubClient) -> Result<Option<String>, ApiFailure> {
     match client.get("ask who the token belongs to", "user") {
         Ok(user) => Ok(user["login"].as_str().map(str::to_owned)),
         Err(failure) if [401, 403, 404].iter().any(|status| failure.is_status(*status)) => Ok(None),
@@ -176,29 +182,33 @@ fn body(comment: &Value) -> &str {
 }
 
 /// A body as far as it matters: without the word of its creation, and without what servers do to the ends of lines.
-fn essence(body: &str) -> String {
+fn normalized(body: &str) -> String {
     let body = body.replace("\r\n", "\n");
     let end = body.rfind(WORD).filter(|at| !body[at + WORD.len()..].trim_end().contains('\n'));
     body[..end.unwrap_or(body.len())].trim_end().to_owned()
 }
 
-fn update(client: &Client, wanted: &Wanted<'_>, old: &Value) -> Result<Posted, Failure> {
-    if essence(body(old)) == essence(wanted.body) {
-        return Ok(Posted::of(Action::Unchanged, old));
+fn update(
+    client: &GithubClient,
+    wanted: &StickyComment<'_>,
+    old: &Value,
+) -> Result<PostedComment, ApiFailure> {
+    if normalized(body(old)) == normalized(wanted.body) {
+        return Ok(PostedComment::of(CommentAction::Unchanged, old));
     }
     let doing = format!("change the comment on {}#{}", wanted.repo, wanted.number);
     let body = json!({"body": wanted.body});
     match client.patch(&doing, &wanted.comment(&old["id"]), &body) {
-        Ok(new) => Ok(Posted::of(Action::Updated, &new)),
+        Ok(new) => Ok(PostedComment::of(CommentAction::Updated, &new)),
         // Somebody deleted it just now.
         Err(failure) if failure.is_status(404) && wanted.anything => {
-            Ok(Posted::of(Action::Created, &create(client, wanted)?))
+            Ok(PostedComment::of(CommentAction::Created, &create(client, wanted)?))
         }
         Err(failure) => Err(failure),
     }
 }
 
-fn create(client: &Client, wanted: &Wanted<'_>) -> Result<Value, Failure> {
+fn create(client: &GithubClient, wanted: &StickyComment<'_>) -> Result<Value, ApiFailure> {
     let word = format!("{WORD}{} -->\n", random_hex());
     debug_assert!(word.len() <= ROOM, "{word:?}");
     let text = format!("{}{word}", wanted.body.trim_end());
@@ -210,7 +220,7 @@ fn create(client: &Client, wanted: &Wanted<'_>) -> Result<Value, Failure> {
 }
 
 /// Deletes what is older. That this did not work is no reason to fail: the new one is there.
-fn delete(client: &Client, wanted: &Wanted<'_>, old: &[&Value]) -> Vec<String> {
+fn delete(client: &GithubClient, wanted: &StickyComment<'_>, old: &[&Value]) -> Vec<String> {
     let mut warnings = Vec::new();
     for comment in old {
         let doing = format!("delete an older comment on {}#{}", wanted.repo, wanted.number);
@@ -240,10 +250,10 @@ mod tests {
     fn a_body_is_the_same_whatever_word_it_ends_with() {
         let word = format!("{WORD}0123456789abcdef -->\n");
         assert!(word.len() <= ROOM);
-        assert_eq!(essence(&format!("a\r\nb{word}")), "a\nb");
-        assert_eq!(essence("a\nb\n"), "a\nb");
+        assert_eq!(normalized(&format!("a\r\nb{word}")), "a\nb");
+        assert_eq!(normalized("a\nb\n"), "a\nb");
         let quoted = format!("a{word}b");
-        assert_eq!(essence(&quoted), quoted);
+        assert_eq!(normalized(&quoted), quoted);
     }
 
     /// CMT-04.

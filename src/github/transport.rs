@@ -16,14 +16,14 @@ use octocrab::service::middleware::base_uri::BaseUriLayer;
 use octocrab::service::middleware::extra_headers::ExtraHeadersLayer;
 use octocrab::{AuthState, OctoBody, Octocrab, OctocrabBuilder};
 
-use super::names::Token;
+use super::names::ApiToken;
 use crate::error::{Error, Result};
 
 /// How long a connection may take.
 const CONNECT: Duration = Duration::from_secs(10);
 
 /// Prepares to ask the API at this address. Belongs into a runtime, and connects only when something is asked.
-pub fn connect(base: &str, token: &Token) -> Result<Octocrab> {
+pub fn connect(base: &str, token: &ApiToken) -> Result<Octocrab> {
     let mut tcp = HttpConnector::new();
     tcp.set_connect_timeout(Some(CONNECT));
     tcp.enforce_http(false);

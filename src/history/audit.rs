@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::checkpoint::hash::ContentHash;
 use crate::error::{Error, IoContext, Result};
-use crate::fs::{atomic, usable};
+use crate::fs::{atomic, untrusted};
 use crate::process::redact::Redactor;
 
 /// The version of the format.
@@ -20,7 +20,7 @@ const VERSION: u32 = 1;
 /// What was done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Action {
+pub enum AuditAction {
     /// A run, or everything since a checkpoint, was undone.
     Revert,
     /// A recorded change was done again.
@@ -35,9 +35,9 @@ pub enum Action {
 
 /// What there is to say of one deed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Deed {
+pub struct AuditEntry {
     /// What was done.
-    pub action: Action,
+    pub action: AuditAction,
     /// To which run or checkpoint.
     pub subject: String,
     /// Why, in words of whoever did it.
@@ -56,25 +56,25 @@ pub struct Deed {
     pub saved: Option<String>,
 }
 
-impl Deed {
+impl AuditEntry {
     /// With nothing but what it is.
-    pub fn new(action: Action, subject: impl Into<String>, paths: u64) -> Deed {
+    pub fn new(action: AuditAction, subject: impl Into<String>, paths: u64) -> AuditEntry {
         let subject = subject.into();
-        Deed { action, subject, reason: None, paths, before: None, after: None, saved: None }
+        AuditEntry { action, subject, reason: None, paths, before: None, after: None, saved: None }
     }
 }
 
 /// What the journal calls a move into the tree, by what it does.
-const MOVES: [(&str, Action); 3] =
-    [("revert ", Action::Revert), ("apply ", Action::Apply), ("rollback ", Action::Rollback)];
+const MOVES: [(&str, AuditAction); 3] =
+    [("revert ", AuditAction::Revert), ("apply ", AuditAction::Apply), ("rollback ", AuditAction::Rollback)];
 
-impl Deed {
+impl AuditEntry {
     /// Of a move that was cut off, and finished by whoever came next. How many paths it was, nobody counted.
-    pub fn of_recovered(what: &str) -> Option<Deed> {
+    pub fn of_recovered(what: &str) -> Option<AuditEntry> {
         let (subject, action) =
             MOVES.iter().find_map(|(word, action)| Some((what.strip_prefix(word)?, *action)))?;
         let reason = Some("it had been cut off, and was finished".to_owned());
-        Some(Deed { reason, ..Deed::new(action, subject, 0) })
+        Some(AuditEntry { reason, ..AuditEntry::new(action, subject, 0) })
     }
 }
 
@@ -88,7 +88,7 @@ pub struct AuditRecord {
     pub who: String,
     /// The rest.
     #[serde(flatten)]
-    pub deed: Deed,
+    pub deed: AuditEntry,
     /// The hash of the line before; of nothing, for the first.
     pub previous: String,
 }
@@ -105,7 +105,7 @@ pub struct Trail {
 }
 
 /// Adds a line. Who calls this holds the project's lock.
-pub fn record(path: &Path, mut deed: Deed) -> Result<()> {
+pub fn record(path: &Path, mut deed: AuditEntry) -> Result<()> {
     // What is in here stays for ever.
     deed.reason = deed.reason.map(|reason| Redactor::of_this_process().redact(&reason).into_owned());
     let said = read(path)?;
@@ -128,7 +128,7 @@ pub fn record(path: &Path, mut deed: Deed) -> Result<()> {
 }
 
 /// Adds the line of something that is done and stays done, whether or not it can be written down.
-pub fn record_done(path: &Path, deed: Deed) -> Result<()> {
+pub fn record_done(path: &Path, deed: AuditEntry) -> Result<()> {
     let saved = deed.saved.clone();
     record(path, deed).map_err(|error| {
         let error = error.detail("it was done all the same; only its line in the audit trail is missing");
@@ -178,7 +178,7 @@ fn damaged(path: &Path, line: usize, why: &str) -> Error {
 }
 
 fn read(path: &Path) -> Result<Vec<u8>> {
-    match usable::read(path) {
+    match untrusted::read(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
         result => result.at("read", path),
     }
@@ -210,8 +210,11 @@ mod tests {
         let path = dir.path().join("audit.jsonl");
         for number in 0..count {
             let reason = Some(format!("because of {number}\nand more"));
-            record(&path, Deed { reason, ..Deed::new(Action::Rollback, format!("chk_{number}"), 3) })
-                .unwrap();
+            record(
+                &path,
+                AuditEntry { reason, ..AuditEntry::new(AuditAction::Rollback, format!("chk_{number}"), 3) },
+            )
+            .unwrap();
         }
         (dir, path)
     }
@@ -235,7 +238,7 @@ mod tests {
         let broken = |lines: Vec<String>| {
             fs::write(&path, lines.join("\n") + "\n").unwrap();
             let error = Trail::read(&path).unwrap_err();
-            assert_eq!(error.kind(), crate::error::Kind::Integrity, "{error}");
+            assert_eq!(error.kind(), crate::error::ErrorKind::Integrity, "{error}");
         };
         let owned = |lines: &[&str]| lines.iter().map(|line| (*line).to_owned()).collect::<Vec<_>>();
         for at in 0..3 {
@@ -261,7 +264,7 @@ mod tests {
         let whole = fs::read(&path).unwrap();
         for cut in [1, 20, whole.len() / 4] {
             fs::write(&path, &whole[..whole.len() - cut]).unwrap();
-            record(&path, Deed::new(Action::Delete, "chk_9", 0)).unwrap();
+            record(&path, AuditEntry::new(AuditAction::Delete, "chk_9", 0)).unwrap();
             let found = Trail::read(&path).unwrap();
             let lost = usize::from(cut > 1);
             assert_eq!((found.records.len(), found.cut_off.len()), (3 - lost, lost), "{cut}");

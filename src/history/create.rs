@@ -4,68 +4,68 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use super::Site;
-use super::kind::state::State;
-use super::kind::{Aim, database, stash, state, tree};
+use super::HistoryContext;
+use super::kind::state::StateSnapshot;
+use super::kind::{CheckpointTarget, database, stash, state, tree};
 use super::record::{CheckpointRecord, VERSION, in_text};
+use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::checkpoint::manifest::Manifest;
-use crate::checkpoint::saved::Saved;
-use crate::error::{Error, IoContext, Kind, Result};
+use crate::error::{Error, ErrorKind, IoContext, Result};
 use crate::fs::atomic::{self, TEMPORARY};
 use crate::fs::random_hex;
 use crate::process::redact::Redactor;
 
 /// What whoever makes a checkpoint says of it.
 #[derive(Clone, Debug, Default)]
-pub struct About {
+pub struct NewCheckpoint {
     /// Why.
     pub reason: Option<String>,
     /// Of what, and how.
-    pub aim: Aim,
+    pub aim: CheckpointTarget,
     /// For how long.
     pub lifetime: Option<Duration>,
 }
 
-impl About {
+impl NewCheckpoint {
     /// The whole tree, and why.
-    pub fn because(reason: impl Into<String>) -> About {
-        About { reason: Some(reason.into()), ..About::default() }
+    pub fn because(reason: impl Into<String>) -> NewCheckpoint {
+        NewCheckpoint { reason: Some(reason.into()), ..NewCheckpoint::default() }
     }
 }
 
 /// A new checkpoint.
-pub struct Created {
+pub struct CreatedCheckpoint {
     /// What is written down of it.
     pub record: CheckpointRecord,
     /// Where it is.
-    pub saved: Saved,
+    pub saved: CheckpointDir,
     /// What is in it.
-    pub contents: Contents,
+    pub contents: CheckpointPayload,
     /// What git holds and decree does not.
     pub tracked_only: Vec<String>,
 }
 
 /// What a checkpoint holds.
-pub enum Contents {
+pub enum CheckpointPayload {
     /// The tree.
     Tree(Manifest),
     /// decree's own.
-    State(State),
+    State(StateSnapshot),
     /// Databases; the record says what of them.
     Databases,
 }
 
 /// Makes a checkpoint. Who calls this holds the project's lock.
-pub fn create(site: Site<'_>, about: About) -> Result<Created> {
+pub fn create(site: HistoryContext<'_>, about: NewCheckpoint) -> Result<CreatedCheckpoint> {
     // What takes long and fails most often comes first: nothing is left of it.
     let contents = match &about.aim {
-        Aim::Tree(_) => Contents::Tree(site.workspace.capture(site.progress)?),
-        Aim::Stash(_) => {
+        CheckpointTarget::Tree(_) => CheckpointPayload::Tree(site.workspace.capture(site.progress)?),
+        CheckpointTarget::Stash(_) => {
             stash::is_possible(site)?;
-            Contents::Tree(site.workspace.capture(site.progress)?)
+            CheckpointPayload::Tree(site.workspace.capture(site.progress)?)
         }
-        Aim::State(keys) => Contents::State(State::read(site.layout, keys)?),
-        Aim::Databases { .. } => Contents::Databases,
+        CheckpointTarget::State(keys) => CheckpointPayload::State(StateSnapshot::read(site.layout, keys)?),
+        CheckpointTarget::Databases { .. } => CheckpointPayload::Databases,
     };
     let mut record = blank(&about)?;
     let checkpoints = site.layout.checkpoints();
@@ -83,18 +83,20 @@ pub fn create(site: Site<'_>, about: About) -> Result<Created> {
         return Err(error);
     }
     let tracked_only = match (&contents, &about.aim) {
-        (Contents::Tree(manifest), Aim::Stash(scope)) => stash::tracked_only(site.layout, manifest, scope)?,
+        (CheckpointPayload::Tree(manifest), CheckpointTarget::Stash(scope)) => {
+            stash::tracked_only(site.layout, manifest, scope)?
+        }
         _ => Vec::new(),
     };
-    Ok(Created { saved: Saved::new(&record.id, dir), record, contents, tracked_only })
+    Ok(CreatedCheckpoint { saved: CheckpointDir::new(&record.id, dir), record, contents, tracked_only })
 }
 
 /// A record of nothing yet.
-fn blank(about: &About) -> Result<CheckpointRecord> {
+fn blank(about: &NewCheckpoint) -> Result<CheckpointRecord> {
     let now = jiff::Timestamp::now();
     let expiry = about.lifetime.map(|lifetime| {
         let expiry = now.checked_add(lifetime);
-        expiry.map_err(|error| Error::new(Kind::Usage, "that expiry is too far away").caused_by(error))
+        expiry.map_err(|error| Error::new(ErrorKind::Usage, "that expiry is too far away").caused_by(error))
     });
     Ok(CheckpointRecord {
         version: VERSION,
@@ -116,20 +118,22 @@ fn blank(about: &About) -> Result<CheckpointRecord> {
 
 /// Writes what it holds.
 fn fill(
-    site: Site<'_>,
+    site: HistoryContext<'_>,
     dir: &Path,
-    aim: &Aim,
-    contents: &Contents,
+    aim: &CheckpointTarget,
+    contents: &CheckpointPayload,
     record: &mut CheckpointRecord,
 ) -> Result<()> {
     fs::create_dir(dir).at("create", dir)?;
     match (contents, aim) {
-        (Contents::Tree(manifest), Aim::Stash(scope)) => stash::fill(site, dir, manifest, scope, record),
-        (Contents::Tree(manifest), _) => tree::fill(dir, manifest, record),
-        (Contents::State(state), _) => state::fill(dir, state, record),
-        (Contents::Databases, Aim::Databases { targets, as_it_is }) => {
+        (CheckpointPayload::Tree(manifest), CheckpointTarget::Stash(scope)) => {
+            stash::fill(site, dir, manifest, scope, record)
+        }
+        (CheckpointPayload::Tree(manifest), _) => tree::fill(dir, manifest, record),
+        (CheckpointPayload::State(state), _) => state::fill(dir, state, record),
+        (CheckpointPayload::Databases, CheckpointTarget::Databases { targets, as_it_is }) => {
             database::fill(site, dir, targets, *as_it_is, record)
         }
-        (Contents::Databases, _) => unreachable!("nothing else has such contents"),
+        (CheckpointPayload::Databases, _) => unreachable!("nothing else has such contents"),
     }
 }

@@ -11,29 +11,29 @@ use super::lookup::names_in;
 use super::manifests::Manifests;
 use super::record::CheckpointRecord;
 use super::remove::remove;
-use crate::checkpoint::saved::Saved;
-use crate::checkpoint::store::{Named, NamedBuilder, Store, Tidied, Tidying};
+use crate::checkpoint::checkpoint_dir::CheckpointDir;
+use crate::checkpoint::store::{CompactionPlan, CompactionReport, HashList, HashListBuilder, Store};
 use crate::error::{Error, IoContext, Result};
-use crate::figures::count;
+use crate::humanize::count;
 use crate::interrupt;
 use crate::project::Layout;
 
 /// A checkpoint whose time is over.
 #[derive(Debug)]
-pub struct Expired {
+pub struct ExpiredCheckpoint {
     /// What it says of itself.
     pub record: CheckpointRecord,
     /// Where it is.
-    pub saved: Saved,
+    pub saved: CheckpointDir,
     /// What cannot be brought back without it. Not known if its manifest, or another's, is damaged.
-    pub lost: Option<Lost>,
+    pub lost: Option<OrphanedContent>,
     /// Its own files, without content.
     pub bytes: u64,
 }
 
 /// Files whose content nothing that stays has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Lost {
+pub struct OrphanedContent {
     /// How many.
     pub files: u64,
     /// Their bytes.
@@ -41,9 +41,9 @@ pub struct Lost {
 }
 
 /// What is to become of the content.
-pub enum Content<'s> {
+pub enum ContentPlan<'s> {
     /// It is known what is needed.
-    Known(Tidying<'s>),
+    Known(CompactionPlan<'s>),
     /// Others may need it: why that is so.
     Shared(String),
     /// It is not known what is needed.
@@ -51,31 +51,31 @@ pub enum Content<'s> {
 }
 
 /// What could be collected.
-pub struct Survey<'s> {
+pub struct GcPlan<'s> {
     /// Oldest first.
-    pub expired: Vec<Expired>,
+    pub expired: Vec<ExpiredCheckpoint>,
     /// Checkpoints of which nobody knows whether they have expired; they stay.
     pub unknown: Vec<Error>,
     /// The rest.
-    pub content: Content<'s>,
+    pub content: ContentPlan<'s>,
 }
 
 /// What was collected.
 #[derive(Debug, Default)]
-pub struct Collected {
+pub struct GcReport {
     /// In the store, if anything was looked for there.
-    pub tidied: Option<Tidied>,
+    pub tidied: Option<CompactionReport>,
     /// What came back, the checkpoints' own files among it.
     pub freed: u64,
 }
 
 /// Looks what there is to be collected, and changes nothing.
-pub fn survey<'s>(layout: &Layout, store: &'s Store) -> Result<Survey<'s>> {
+pub fn survey<'s>(layout: &Layout, store: &'s Store) -> Result<GcPlan<'s>> {
     survey_found(layout, store, &Manifests::find(layout))
 }
 
 /// The same, unless that means reading more manifests than `limit` bytes.
-pub fn quick_survey<'s>(layout: &Layout, store: &'s Store, limit: u64) -> Result<Option<Survey<'s>>> {
+pub fn quick_survey<'s>(layout: &Layout, store: &'s Store, limit: u64) -> Result<Option<GcPlan<'s>>> {
     let found = Manifests::find(layout);
     match found.bytes() > limit {
         true => Ok(None),
@@ -83,7 +83,7 @@ pub fn quick_survey<'s>(layout: &Layout, store: &'s Store, limit: u64) -> Result
     }
 }
 
-fn survey_found<'s>(layout: &Layout, store: &'s Store, found: &Manifests) -> Result<Survey<'s>> {
+fn survey_found<'s>(layout: &Layout, store: &'s Store, found: &Manifests) -> Result<GcPlan<'s>> {
     let (mut expired, unknown) = expired(&layout.checkpoints())?;
     let leaving: Vec<&Path> = expired.iter().map(|expired| expired.saved.dir()).collect();
     let needed = needed(found, &leaving);
@@ -91,23 +91,23 @@ fn survey_found<'s>(layout: &Layout, store: &'s Store, found: &Manifests) -> Res
         for expired in &mut expired {
             expired.lost = match expired.record.kind.holds_tree() {
                 true => lost(found, expired.saved.dir(), needed),
-                false => Some(Lost { files: expired.record.files, bytes: expired.record.bytes }),
+                false => Some(OrphanedContent { files: expired.record.files, bytes: expired.record.bytes }),
             };
         }
     }
     let content = match (shared(layout, store), needed) {
-        (Some(why), _) => Content::Shared(why),
-        (None, Err(error)) => Content::Doubtful(error),
+        (Some(why), _) => ContentPlan::Shared(why),
+        (None, Err(error)) => ContentPlan::Doubtful(error),
         (None, Ok(needed)) => match store.tidying(needed) {
-            Ok(tidying) => Content::Known(tidying),
-            Err(error) => Content::Doubtful(error.detail("no content is dropped")),
+            Ok(tidying) => ContentPlan::Known(tidying),
+            Err(error) => ContentPlan::Doubtful(error.detail("no content is dropped")),
         },
     };
-    Ok(Survey { expired, unknown, content })
+    Ok(GcPlan { expired, unknown, content })
 }
 
 /// Checkpoints that have certainly expired; and what is wrong with those that do not say.
-fn expired(checkpoints: &Path) -> Result<(Vec<Expired>, Vec<Error>)> {
+fn expired(checkpoints: &Path) -> Result<(Vec<ExpiredCheckpoint>, Vec<Error>)> {
     let (mut expired, mut unknown) = (Vec::new(), Vec::new());
     for id in names_in(checkpoints)? {
         let dir = checkpoints.join(&id);
@@ -121,7 +121,12 @@ fn expired(checkpoints: &Path) -> Result<(Vec<Expired>, Vec<Error>)> {
             }
             Ok(record) if record.is_expired() && !dir.is_symlink() => {
                 let bytes = bytes_below(&dir)?;
-                expired.push(Expired { record, saved: Saved::new(id, dir), lost: None, bytes });
+                expired.push(ExpiredCheckpoint {
+                    record,
+                    saved: CheckpointDir::new(id, dir),
+                    lost: None,
+                    bytes,
+                });
             }
             Ok(_) => {}
             Err(_) if dir.symlink_metadata().is_err() => {}
@@ -133,8 +138,8 @@ fn expired(checkpoints: &Path) -> Result<(Vec<Expired>, Vec<Error>)> {
 }
 
 /// Everything that is named by what stays.
-fn needed(found: &Manifests, leaving: &[&Path]) -> Result<Named> {
-    let mut named = NamedBuilder::default();
+fn needed(found: &Manifests, leaving: &[&Path]) -> Result<HashList> {
+    let mut named = HashListBuilder::default();
     let (places, doubts) = found.without(leaving);
     let mut doubts: Vec<String> = doubts.map(|doubt| doubt.error.to_string()).collect();
     for place in places {
@@ -157,8 +162,8 @@ fn needed(found: &Manifests, leaving: &[&Path]) -> Result<Named> {
 }
 
 /// What of a checkpoint is nowhere else.
-fn lost(found: &Manifests, dir: &Path, needed: &Named) -> Option<Lost> {
-    let mut lost = Lost::default();
+fn lost(found: &Manifests, dir: &Path, needed: &HashList) -> Option<OrphanedContent> {
+    let mut lost = OrphanedContent::default();
     for place in found.of(dir) {
         let manifest = place.read().ok()?;
         for (hash, size) in manifest.iter().flat_map(|it| it.tree.iter()).filter_map(|e| e.node.content()) {
@@ -205,18 +210,18 @@ fn bytes_below(dir: &Path) -> Result<u64> {
     Ok(bytes)
 }
 
-impl Survey<'_> {
+impl GcPlan<'_> {
     /// What would be collected.
-    pub fn expected(&self) -> Collected {
+    pub fn expected(&self) -> GcReport {
         let tidied = match &self.content {
-            Content::Known(tidying) => Some(tidying.expected()),
-            Content::Shared(_) | Content::Doubtful(_) => None,
+            ContentPlan::Known(tidying) => Some(tidying.expected()),
+            ContentPlan::Shared(_) | ContentPlan::Doubtful(_) => None,
         };
         self.collected(tidied)
     }
 
     /// Collects it. Who calls this held the project's lock when it was looked for, and holds it still.
-    pub fn carry_out(&self, layout: &Layout) -> Result<Collected> {
+    pub fn carry_out(&self, layout: &Layout) -> Result<GcReport> {
         for (done, expired) in self.expired.iter().enumerate() {
             let reason = format!("expired on {}", expired.record.expiry.as_deref().unwrap_or_default());
             interrupt::check().and_then(|()| remove(layout, &expired.saved, Some(reason))).map_err(
@@ -227,14 +232,14 @@ impl Survey<'_> {
             )?;
         }
         let tidied = match &self.content {
-            Content::Known(tidying) => Some(tidying.carry_out()?),
-            Content::Shared(_) | Content::Doubtful(_) => None,
+            ContentPlan::Known(tidying) => Some(tidying.carry_out()?),
+            ContentPlan::Shared(_) | ContentPlan::Doubtful(_) => None,
         };
         Ok(self.collected(tidied))
     }
 
-    fn collected(&self, tidied: Option<Tidied>) -> Collected {
+    fn collected(&self, tidied: Option<CompactionReport>) -> GcReport {
         let own: u64 = self.expired.iter().map(|expired| expired.bytes).sum();
-        Collected { tidied, freed: own + tidied.map_or(0, |tidied| tidied.freed()) }
+        GcReport { tidied, freed: own + tidied.map_or(0, |tidied| tidied.freed()) }
     }
 }

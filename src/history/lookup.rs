@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 
 use super::record::CheckpointRecord;
-use crate::checkpoint::saved::Saved;
+use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::error::{Error, IoContext, Result};
 use crate::fs::atomic::TEMPORARY;
 use crate::message::{ChainId, MessageId};
@@ -13,24 +13,24 @@ use crate::project::Layout;
 
 /// What an id stands for.
 #[derive(Clone, Debug)]
-pub enum Found {
+pub enum RunOrCheckpoint {
     /// A run: it knows what it changed.
-    Run(Saved),
+    Run(CheckpointDir),
     /// A checkpoint: what changed since is for us to find out.
-    Checkpoint(Saved),
+    Checkpoint(CheckpointDir),
 }
 
-impl Found {
+impl RunOrCheckpoint {
     /// Its directory.
-    pub fn saved(&self) -> &Saved {
+    pub fn saved(&self) -> &CheckpointDir {
         match self {
-            Found::Run(saved) | Found::Checkpoint(saved) => saved,
+            RunOrCheckpoint::Run(saved) | RunOrCheckpoint::Checkpoint(saved) => saved,
         }
     }
 }
 
 /// Finds the run or checkpoint that `text` names.
-pub fn find(layout: &Layout, text: &str) -> Result<Found> {
+pub fn find(layout: &Layout, text: &str) -> Result<RunOrCheckpoint> {
     let runs = run_ids(layout)?;
     let checkpoints = names_in(&layout.checkpoints())?;
     let matching = |names: &[String]| -> Vec<String> {
@@ -41,8 +41,8 @@ pub fn find(layout: &Layout, text: &str) -> Result<Found> {
     };
     let (runs, checkpoints) = (matching(&runs), matching(&checkpoints));
     match (&runs[..], &checkpoints[..]) {
-        ([run], []) => Ok(Found::Run(Saved::new(run, layout.runs().join(run)))),
-        ([], [id]) => Ok(Found::Checkpoint(Saved::new(id, layout.checkpoints().join(id)))),
+        ([run], []) => Ok(RunOrCheckpoint::Run(CheckpointDir::new(run, layout.runs().join(run)))),
+        ([], [id]) => Ok(RunOrCheckpoint::Checkpoint(CheckpointDir::new(id, layout.checkpoints().join(id)))),
         ([], []) => Err(Error::project(format!("no run or checkpoint has the id '{text}'"))
             .hint("`decree log` lists the runs, `decree checkpoint list` the checkpoints there are")),
         _ => Err(Error::project(format!("the id '{text}' is ambiguous"))
@@ -52,9 +52,9 @@ pub fn find(layout: &Layout, text: &str) -> Result<Found> {
 }
 
 /// The same, for those who need the tree that it holds.
-pub fn find_tree(layout: &Layout, text: &str) -> Result<Found> {
+pub fn find_tree(layout: &Layout, text: &str) -> Result<RunOrCheckpoint> {
     let found = find(layout, text)?;
-    if let Found::Checkpoint(saved) = &found
+    if let RunOrCheckpoint::Checkpoint(saved) = &found
         // One whose record is damaged may still have a manifest; that is for its reader to say.
         && let Ok(record) = CheckpointRecord::read(saved.dir())
         && !record.kind.holds_tree()
@@ -67,13 +67,13 @@ pub fn find_tree(layout: &Layout, text: &str) -> Result<Found> {
 }
 
 /// The runs of the chain with exactly this id, in order; none if it is no chain's.
-pub fn runs_of_chain(layout: &Layout, text: &str) -> Result<Vec<Saved>> {
+pub fn runs_of_chain(layout: &Layout, text: &str) -> Result<Vec<CheckpointDir>> {
     let Some(chain) = ChainId::parse(text) else {
         return Ok(Vec::new());
     };
     let of_chain = |id: &String| MessageId::parse(id).is_some_and(|id| *id.chain() == chain);
     let ids = run_ids(layout)?.into_iter().filter(of_chain);
-    Ok(ids.map(|id| Saved::new(&id, layout.runs().join(&id))).collect())
+    Ok(ids.map(|id| CheckpointDir::new(&id, layout.runs().join(&id))).collect())
 }
 
 /// The runs there are, in order.

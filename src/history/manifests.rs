@@ -29,13 +29,13 @@ const SET_ASIDE: &str = "set-aside";
 /// All of a project's manifests, found and not yet read.
 #[derive(Debug, Default)]
 pub struct Manifests {
-    list: Vec<Place>,
-    doubts: Vec<Doubt>,
+    list: Vec<ManifestFile>,
+    doubts: Vec<UnreadableManifest>,
 }
 
 /// Where a manifest is.
 #[derive(Debug)]
-pub struct Place {
+pub struct ManifestFile {
     /// The run or checkpoint.
     pub of: PathBuf,
     path: PathBuf,
@@ -46,7 +46,7 @@ pub struct Place {
 
 /// Something of which it is not clear what it names.
 #[derive(Debug)]
-pub struct Doubt {
+pub struct UnreadableManifest {
     /// The run or checkpoint.
     pub of: PathBuf,
     /// What is wrong.
@@ -59,7 +59,7 @@ impl Manifests {
         let mut found = Manifests::default();
         for (dir, has_records) in [(layout.runs(), false), (layout.checkpoints(), true)] {
             if let Err(error) = found.search(&dir, has_records) {
-                found.doubts.push(Doubt { of: dir, error });
+                found.doubts.push(UnreadableManifest { of: dir, error });
             }
         }
         found.list.sort_by(|a, b| a.path.cmp(&b.path));
@@ -72,14 +72,17 @@ impl Manifests {
     }
 
     /// Those of everything else than these runs and checkpoints, and what is in doubt there.
-    pub fn without(&self, leaving: &[&Path]) -> (impl Iterator<Item = &Place>, impl Iterator<Item = &Doubt>) {
+    pub fn without(
+        &self,
+        leaving: &[&Path],
+    ) -> (impl Iterator<Item = &ManifestFile>, impl Iterator<Item = &UnreadableManifest>) {
         let stays = |of: &Path| !leaving.contains(&of);
         let places = self.list.iter().filter(move |place| stays(&place.of));
         (places, self.doubts.iter().filter(move |doubt| stays(&doubt.of)))
     }
 
     /// Those of one.
-    pub fn of(&self, dir: &Path) -> impl Iterator<Item = &Place> {
+    pub fn of(&self, dir: &Path) -> impl Iterator<Item = &ManifestFile> {
         self.list.iter().filter(move |place| place.of == dir)
     }
 
@@ -111,7 +114,7 @@ impl Manifests {
             match result {
                 // It was deleted while somebody only looked.
                 Err(_) if of.symlink_metadata().is_err() => self.list.truncate(before),
-                Err(error) => self.doubts.push(Doubt { of, error }),
+                Err(error) => self.doubts.push(UnreadableManifest { of, error }),
                 Ok(()) => {}
             }
         }
@@ -138,7 +141,7 @@ impl Manifests {
                 } else if entry.file_name() == NAME && kind.is_file() {
                     let bytes = entry.metadata().at("read", &path)?.len();
                     let is_known = is_known(inner);
-                    self.list.push(Place { of: of.to_owned(), path, bytes, is_known });
+                    self.list.push(ManifestFile { of: of.to_owned(), path, bytes, is_known });
                 } else if is_known(inner) {
                     return Err(unclear(&path, "it is no file"));
                 }
@@ -166,7 +169,7 @@ fn is_known(inner: &Path) -> bool {
     }
 }
 
-impl Place {
+impl ManifestFile {
     /// Reads it; nothing if it is a file of somebody else's that has the same name.
     pub fn read(&self) -> Result<Option<Manifest>> {
         let manifest = match Manifest::read(&self.path) {

@@ -8,10 +8,10 @@
 //! - [`audit`]: the trail
 
 pub mod audit;
+mod contents_report;
 mod create;
 pub mod gc;
-mod guarding;
-mod holding;
+mod guard_record;
 pub mod kind;
 mod lookup;
 mod manifests;
@@ -21,15 +21,15 @@ pub mod rollback;
 mod scope;
 mod verify;
 
-pub use create::{About, Contents, Created, create};
-pub use guarding::Guarding;
-pub use holding::{Holding, confidence};
+pub use contents_report::{ContentsReport, confidence};
+pub use create::{CheckpointPayload, CreatedCheckpoint, NewCheckpoint, create};
+pub use guard_record::GuardRecord;
 pub use kind::state::finish_cut_off;
-pub use kind::{Aim, Kind};
-pub use lookup::{Found, find, find_tree, run_ids, runs_of_chain};
+pub use kind::{CheckpointKind, CheckpointTarget};
+pub use lookup::{RunOrCheckpoint, find, find_tree, run_ids, runs_of_chain};
 pub use record::{CheckpointRecord, list};
 pub use remove::remove;
-pub use rollback::{RolledBack, Wish, rollback};
+pub use rollback::{RollbackOptions, RollbackReport, rollback};
 pub use scope::Scope;
 pub use verify::verify;
 
@@ -39,7 +39,7 @@ use crate::project::{Config, Layout};
 
 /// Where all of this happens.
 #[derive(Clone, Copy)]
-pub struct Site<'s> {
+pub struct HistoryContext<'s> {
     /// What is where.
     pub layout: &'s Layout,
     /// The settings.

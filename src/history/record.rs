@@ -7,11 +7,11 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::kind::database::SavedDatabase;
-use super::kind::{Kind, database};
+use super::kind::{CheckpointKind, database};
 use crate::checkpoint::hash::ContentHash;
 use crate::checkpoint::manifest::Manifest;
 use crate::error::{Error, IoContext, Result};
-use crate::fs::{atomic, usable};
+use crate::fs::{atomic, untrusted};
 use crate::git::stash::Stash;
 
 /// The version of `checkpoint.json`.
@@ -27,8 +27,8 @@ pub struct CheckpointRecord {
     /// `chk_YYYYMMDD_HHMMSS_xxxxxx`.
     pub id: String,
     /// By which means it holds what it holds.
-    #[serde(rename = "type", default, skip_serializing_if = "Kind::is_file_backup")]
-    pub kind: Kind,
+    #[serde(rename = "type", default, skip_serializing_if = "CheckpointKind::is_file_backup")]
+    pub kind: CheckpointKind,
     /// UTC.
     pub created_at: String,
     /// Why it was made.
@@ -63,7 +63,7 @@ impl CheckpointRecord {
     /// Reads a checkpoint's record.
     pub fn read(dir: &Path) -> Result<CheckpointRecord> {
         let path = dir.join(FILE);
-        let text = match usable::read(&path) {
+        let text = match untrusted::read(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 return Err(Error::integrity(format!("{} is missing", path.display()))
                     .hint("`decree diff` and `decree revert` work from the manifest, if that is there"));
@@ -99,9 +99,9 @@ impl CheckpointRecord {
     /// The files in its directory that say what it holds.
     pub fn proof(&self) -> Vec<String> {
         match self.kind {
-            Kind::FileBackup | Kind::GitStash => vec!["manifest.json".to_owned()],
-            Kind::StateSnapshot => vec!["state.json".to_owned()],
-            Kind::DatabaseSavepoint => database::left_over(self),
+            CheckpointKind::FileBackup | CheckpointKind::GitStash => vec!["manifest.json".to_owned()],
+            CheckpointKind::StateSnapshot => vec!["state.json".to_owned()],
+            CheckpointKind::DatabaseSavepoint => database::left_over(self),
         }
     }
 

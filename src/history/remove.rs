@@ -5,20 +5,20 @@ use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use super::audit::{self, Action, Deed};
+use super::audit::{self, AuditAction, AuditEntry};
 use super::kind::stash;
 use super::record::CheckpointRecord;
-use crate::checkpoint::saved::Saved;
+use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::error::{IoContext, Result};
 use crate::fs::atomic::{self, TEMPORARY};
 use crate::project::Layout;
 
 /// Deletes a checkpoint. Its content stays in the store until that is tidied up. Who calls this holds the project's lock.
-pub fn remove(layout: &Layout, saved: &Saved, reason: Option<String>) -> Result<()> {
+pub fn remove(layout: &Layout, saved: &CheckpointDir, reason: Option<String>) -> Result<()> {
     // One that cannot be read says of no entry in git's list that it is its own.
     let record = CheckpointRecord::read(saved.dir()).ok();
     // First the line: nothing is deleted without one.
-    let deed = Deed { reason, ..Deed::new(Action::Delete, saved.id(), 0) };
+    let deed = AuditEntry { reason, ..AuditEntry::new(AuditAction::Delete, saved.id(), 0) };
     audit::record(&layout.audit(), deed)?;
     // Gone with one rename; the rest is tidying up, and whoever takes the lock next finishes it.
     let going = layout.checkpoints().join(format!("{TEMPORARY}{}", saved.id()));

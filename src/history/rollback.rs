@@ -10,19 +10,19 @@
 use std::cell::RefCell;
 use std::path::PathBuf;
 
-use super::Site;
-use super::audit::{self, Action, Deed};
-use super::create::{About, Created, create};
-use super::kind::{Aim, Kind, database, stash, state, tree};
-use super::lookup::Found;
+use super::HistoryContext;
+use super::audit::{self, AuditAction, AuditEntry};
+use super::create::{CreatedCheckpoint, NewCheckpoint, create};
+use super::kind::{CheckpointKind, CheckpointTarget, database, stash, state, tree};
+use super::lookup::RunOrCheckpoint;
 use super::record::CheckpointRecord;
 use crate::error::{Error, Result};
 
 /// What somebody wants back.
 #[derive(Clone, Debug)]
-pub struct Wish {
+pub struct RollbackOptions {
     /// Which part; what the checkpoint was made for, if it does not say.
-    pub aim: Option<Aim>,
+    pub aim: Option<CheckpointTarget>,
     /// Why.
     pub reason: Option<String>,
     /// Only tell what would be done.
@@ -37,10 +37,10 @@ pub struct Wish {
     pub(super) began: RefCell<Option<String>>,
 }
 
-impl Wish {
+impl RollbackOptions {
     /// All of it, for this reason.
-    pub fn because(reason: Option<String>) -> Wish {
-        Wish {
+    pub fn because(reason: Option<String>) -> RollbackOptions {
+        RollbackOptions {
             aim: None,
             reason,
             dry_run: false,
@@ -94,7 +94,7 @@ impl Operation {
 
 /// One thing that differed.
 #[derive(Clone, Debug)]
-pub struct Undone {
+pub struct RolledBackPath {
     /// Its path, or its name.
     pub what: String,
     /// What had been done to it.
@@ -105,13 +105,13 @@ pub struct Undone {
 
 /// What came of it.
 #[derive(Debug)]
-pub struct RolledBack {
+pub struct RollbackReport {
     /// By which means it was saved.
-    pub kind: Kind,
+    pub kind: CheckpointKind,
     /// When the checkpoint was made, if it says so: that of a run does not.
     pub created_at: Option<String>,
     /// What differed, and does not any more.
-    pub undone: Vec<Undone>,
+    pub undone: Vec<RolledBackPath>,
     /// What was moved away, and where to.
     pub set_aside: Vec<(String, PathBuf)>,
     /// The checkpoint that holds what was there before; none if nothing differed, or nothing was done.
@@ -134,10 +134,10 @@ pub struct RolledBack {
     pub evidence: Vec<String>,
 }
 
-impl RolledBack {
+impl RollbackReport {
     /// Nothing done yet.
-    pub(super) fn new(kind: Kind, before: String, wanted: String, held: usize) -> RolledBack {
-        RolledBack {
+    pub(super) fn new(kind: CheckpointKind, before: String, wanted: String, held: usize) -> RollbackReport {
+        RollbackReport {
             kind,
             created_at: None,
             undone: Vec::new(),
@@ -161,11 +161,15 @@ impl RolledBack {
 }
 
 /// Puts back what `found` holds. Who calls this holds the project's lock.
-pub fn rollback(site: Site<'_>, found: &Found, wish: &Wish) -> Result<RolledBack> {
+pub fn rollback(
+    site: HistoryContext<'_>,
+    found: &RunOrCheckpoint,
+    wish: &RollbackOptions,
+) -> Result<RollbackReport> {
     let saved = found.saved();
     let record = match found {
-        Found::Checkpoint(saved) => Some(CheckpointRecord::read(saved.dir())?),
-        Found::Run(_) => None,
+        RunOrCheckpoint::Checkpoint(saved) => Some(CheckpointRecord::read(saved.dir())?),
+        RunOrCheckpoint::Run(_) => None,
     };
     if let Some(record) = record.as_ref().filter(|record| record.is_expired() && !wish.even_expired) {
         let when = record.expiry.as_deref().unwrap_or_default();
@@ -179,31 +183,37 @@ pub fn rollback(site: Site<'_>, found: &Found, wish: &Wish) -> Result<RolledBack
     // Whoever says nothing means what the checkpoint was made for.
     let aim = match (&wish.aim, &record) {
         (Some(aim), _) => aim.clone(),
-        (None, Some(record)) => Aim::stored(record)?,
-        (None, None) => Aim::default(),
+        (None, Some(record)) => CheckpointTarget::stored(record)?,
+        (None, None) => CheckpointTarget::default(),
     };
     let outcome = match &aim {
-        Aim::Tree(scope) => tree::rollback(site, saved, record.as_ref(), scope, wish, None),
-        Aim::Stash(scope) => stash::rollback(site, saved, record.as_ref(), scope, wish),
-        Aim::State(keys) => state::rollback(site, saved, record.as_ref(), keys, wish),
-        Aim::Databases { targets, .. } => database::rollback(site, saved, record.as_ref(), targets, wish),
+        CheckpointTarget::Tree(scope) => tree::rollback(site, saved, record.as_ref(), scope, wish, None),
+        CheckpointTarget::Stash(scope) => stash::rollback(site, saved, record.as_ref(), scope, wish),
+        CheckpointTarget::State(keys) => state::rollback(site, saved, record.as_ref(), keys, wish),
+        CheckpointTarget::Databases { targets, .. } => {
+            database::rollback(site, saved, record.as_ref(), targets, wish)
+        }
     };
     let mut done = outcome.inspect_err(|error| {
         // Whatever became of it: it was begun, and the trail says so.
         if let Some(present) = wish.began.take() {
             let reason = Some(format!("not finished: {error}"));
-            let deed = Deed { reason, saved: Some(present), ..Deed::new(Action::Rollback, saved.id(), 0) };
+            let deed = AuditEntry {
+                reason,
+                saved: Some(present),
+                ..AuditEntry::new(AuditAction::Rollback, saved.id(), 0)
+            };
             let _ = audit::record(&site.layout.audit(), deed);
         }
     })?;
     done.created_at = record.map(|record| record.created_at);
     if done.saved.is_some() {
-        let deed = Deed {
+        let deed = AuditEntry {
             reason: wish.reason.clone(),
             before: Some(format!("sha256:{}", done.before)),
             after: done.after.as_ref().map(|hash| format!("sha256:{hash}")),
             saved: done.saved.clone(),
-            ..Deed::new(Action::Rollback, saved.id(), done.undone.len() as u64)
+            ..AuditEntry::new(AuditAction::Rollback, saved.id(), done.undone.len() as u64)
         };
         audit::record_done(&site.layout.audit(), deed)?;
     }
@@ -211,8 +221,16 @@ pub fn rollback(site: Site<'_>, found: &Found, wish: &Wish) -> Result<RolledBack
 }
 
 /// Saves what is there, before `id` takes its place.
-pub(super) fn save_present(site: Site<'_>, aim: Aim, id: &str, wish: &Wish) -> Result<Created> {
-    let created = create(site, About { aim, ..About::because(format!("before the rollback to {id}")) })?;
+pub(super) fn save_present(
+    site: HistoryContext<'_>,
+    aim: CheckpointTarget,
+    id: &str,
+    wish: &RollbackOptions,
+) -> Result<CreatedCheckpoint> {
+    let created = create(
+        site,
+        NewCheckpoint { aim, ..NewCheckpoint::because(format!("before the rollback to {id}")) },
+    )?;
     *wish.began.borrow_mut() = Some(created.record.id.clone());
     Ok(created)
 }

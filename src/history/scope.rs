@@ -6,10 +6,10 @@ use std::path::{Component, Path, PathBuf};
 
 use crate::checkpoint::ignore::PatternList;
 use crate::checkpoint::path::TreePath;
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, ErrorKind, Result};
 
 /// Whether there is, or was, something at a path.
-pub type Known<'k> = dyn Fn(&TreePath) -> bool + 'k;
+pub type PathExists<'k> = dyn Fn(&TreePath) -> bool + 'k;
 
 /// Everything, or what some patterns cover.
 #[derive(Clone, Debug, Default)]
@@ -22,7 +22,7 @@ impl Scope {
     /// What somebody typed in `directory`. A path stands for itself and all that is below it; in a pattern `*`, `?` and `[…]` mean
     /// what they mean in `.gitignore`, unless there is a path of that very name, now or in what is `known`. Nothing typed means
     /// everything.
-    pub fn typed(words: &[String], root: &Path, directory: &Path, known: &Known<'_>) -> Result<Scope> {
+    pub fn typed(words: &[String], root: &Path, directory: &Path, known: &PathExists<'_>) -> Result<Scope> {
         let directory = directory.canonicalize().unwrap_or_else(|_| directory.to_owned());
         let below = directory.strip_prefix(root).unwrap_or(Path::new(""));
         let known = |path: &TreePath| {
@@ -56,9 +56,10 @@ impl Scope {
 }
 
 /// A word as a pattern from the root on, so that it means the same wherever it is read again.
-fn pattern(word: &str, root: &Path, below: &Path, known: &Known<'_>) -> Result<String> {
-    let wrong =
-        |why: &str| Error::new(Kind::Usage, format!("'{}' cannot be a scope: {why}", word.escape_debug()));
+fn pattern(word: &str, root: &Path, below: &Path, known: &PathExists<'_>) -> Result<String> {
+    let wrong = |why: &str| {
+        Error::new(ErrorKind::Usage, format!("'{}' cannot be a scope: {why}", word.escape_debug()))
+    };
     if word.is_empty() || word.contains(['\n', '\r', '\0']) {
         return Err(wrong("it is no path"));
     }

@@ -1,22 +1,22 @@
 //! Whether a checkpoint is whole.
 
-use super::Site;
-use super::kind::{Kind, database, stash, state, tree};
-use super::lookup::Found;
+use super::HistoryContext;
+use super::kind::{CheckpointKind, database, stash, state, tree};
+use super::lookup::RunOrCheckpoint;
 use super::record::CheckpointRecord;
 use crate::error::Result;
 
 /// Reads back everything that a checkpoint, or a run's, names, and checks it. Returns how many entries that were.
-pub fn verify(site: Site<'_>, found: &Found) -> Result<usize> {
+pub fn verify(site: HistoryContext<'_>, found: &RunOrCheckpoint) -> Result<usize> {
     let saved = found.saved();
     let record = match found {
-        Found::Run(_) => return saved.verify(site.workspace, &saved.manifest()?),
-        Found::Checkpoint(saved) => CheckpointRecord::read(saved.dir())?,
+        RunOrCheckpoint::Run(_) => return saved.verify(site.workspace, &saved.manifest()?),
+        RunOrCheckpoint::Checkpoint(saved) => CheckpointRecord::read(saved.dir())?,
     };
     match record.kind {
-        Kind::FileBackup => tree::verify(site, saved, &record),
-        Kind::GitStash => stash::verify(site, saved, &record),
-        Kind::StateSnapshot => state::verify(saved, &record),
-        Kind::DatabaseSavepoint => database::verify(saved, &record),
+        CheckpointKind::FileBackup => tree::verify(site, saved, &record),
+        CheckpointKind::GitStash => stash::verify(site, saved, &record),
+        CheckpointKind::StateSnapshot => state::verify(saved, &record),
+        CheckpointKind::DatabaseSavepoint => database::verify(saved, &record),
     }
 }

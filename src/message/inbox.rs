@@ -22,7 +22,7 @@ pub struct Inbox {
 
 /// A message that waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Pending {
+pub struct PendingMessage {
     /// Its name in the inbox.
     pub file: OsString,
     /// When it came: the second its chain began, or that of the file.
@@ -38,7 +38,7 @@ impl Inbox {
     }
 
     /// What waits, the oldest first.
-    pub fn pending(&self) -> Result<Vec<Pending>> {
+    pub fn pending(&self) -> Result<Vec<PendingMessage>> {
         let mut pending = Vec::new();
         for file in names(&self.dir)? {
             let path = self.dir.join(&file);
@@ -48,10 +48,10 @@ impl Inbox {
                 Some(id) => id.chain().to_string(),
                 None => stamp(metadata.mtime()),
             };
-            pending.push(Pending { file, age, id });
+            pending.push(PendingMessage { file, age, id });
         }
         pending.sort_by(|a, b| {
-            let seq = |pending: &Pending| pending.id.as_ref().map_or(0, MessageId::seq);
+            let seq = |pending: &PendingMessage| pending.id.as_ref().map_or(0, MessageId::seq);
             (&a.age, seq(a), &a.file).cmp(&(&b.age, seq(b), &b.file))
         });
         Ok(pending)
@@ -95,7 +95,7 @@ impl Inbox {
     }
 
     /// A message that was `taken` could not be carried out; `text` says why.
-    pub fn bury(&self, file: &OsStr, taken: &[u8], text: &[u8]) -> Result<()> {
+    pub fn dead_letter(&self, file: &OsStr, taken: &[u8], text: &[u8]) -> Result<()> {
         self.settle(&self.dead, file, taken, text)
     }
 
@@ -108,7 +108,7 @@ impl Inbox {
     }
 
     /// A dead letter gets another chance. Returns its name in the inbox.
-    pub fn revive(&self, file: &OsStr) -> Result<OsString> {
+    pub fn requeue(&self, file: &OsStr) -> Result<OsString> {
         let from = self.dead.join(file);
         let target = free(&self.dir, file, None);
         fs::rename(&from, self.dir.join(&target)).at("move", &from)?;
@@ -244,11 +244,11 @@ mod tests {
         let file = OsStr::new("a.md");
         for _ in 0..2 {
             inbox.add(file, text).unwrap();
-            inbox.bury(file, text.as_bytes(), text.as_bytes()).unwrap();
+            inbox.dead_letter(file, text.as_bytes(), text.as_bytes()).unwrap();
         }
         assert_eq!(inbox.dead().unwrap(), ["a.md"]);
         inbox.add(file, "other\n").unwrap();
-        inbox.bury(file, b"other\n", b"other\n").unwrap();
+        inbox.dead_letter(file, b"other\n", b"other\n").unwrap();
         assert_eq!(inbox.dead().unwrap(), ["a-2.md", "a.md"]);
         assert!(inbox.files().unwrap().is_empty());
         inbox.add(file, "a new one\n").unwrap();

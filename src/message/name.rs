@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::ChainId;
-use crate::words::{is_stop_word, words};
+use crate::stemming::{is_stop_word, words};
 
 /// Characters, not bytes.
 const LONGEST: usize = 50;

@@ -36,7 +36,7 @@ pub struct Message {
 
 /// What there is already of an id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum IdStatus {
     /// Nothing.
     Free,
     /// A run that failed or was cut off: its message may come again.
@@ -74,16 +74,16 @@ impl Message {
         file: &OsStr,
         mut document: Document,
         new_chain: impl FnOnce() -> Result<ChainId>,
-        standing: impl Fn(&MessageId) -> Standing,
+        standing: impl Fn(&MessageId) -> IdStatus,
     ) -> Result<Result<Message, Rejection>> {
         if let Err(rejection) = check_ids(&document) {
             return Ok(Err(rejection));
         }
         let id = match stated_id(file, &document) {
             Some(id) if document.get_text("id").is_some() => {
-                next_free(id, |id| standing(id) == Standing::Kept)
+                next_free(id, |id| standing(id) == IdStatus::Kept)
             }
-            Some(id) => next_free(id, |id| standing(id) != Standing::Free),
+            Some(id) => next_free(id, |id| standing(id) != IdStatus::Free),
             None => MessageId::root(new_chain()?),
         };
         let input_file = document.get_text("input_file").filter(|path| !path.is_empty());
@@ -124,7 +124,7 @@ pub fn display_name(file: &OsStr, body: &str) -> String {
     let words = MessageId::parse(&stem).and_then(|_| MessageName::from_prompt(body));
     match words {
         Some(name) => name.to_string(),
-        None => crate::plain::one_line(&stem.replace(|c: char| c.is_control(), "?")),
+        None => crate::sanitize::one_line(&stem.replace(|c: char| c.is_control(), "?")),
     }
 }
 
@@ -182,7 +182,7 @@ mod tests {
     fn normalise(file: &str, text: &str) -> Result<Message, Rejection> {
         let document = Document::parse(text).expect("good front matter");
         let chain = || Ok(ChainId::parse("2025022514320000").expect("a good id"));
-        Message::normalise(OsStr::new(file), document, chain, |_| Standing::Free).expect("nothing to fail")
+        Message::normalise(OsStr::new(file), document, chain, |_| IdStatus::Free).expect("nothing to fail")
     }
 
     #[test]
@@ -249,7 +249,7 @@ mod tests {
     fn a_second_follow_up_at_the_same_place_gets_the_next() {
         let document = Document::parse("x\n").unwrap();
         let chain = || unreachable!("the name has one");
-        let taken = |id: &MessageId| if id.seq() < 3 { Standing::Begun } else { Standing::Free };
+        let taken = |id: &MessageId| if id.seq() < 3 { IdStatus::Begun } else { IdStatus::Free };
         let file = OsStr::new("2024022514320000-1.md");
         let message = Message::normalise(file, document, chain, taken).unwrap().unwrap();
         assert_eq!(message.id.seq(), 3);
@@ -257,9 +257,9 @@ mod tests {
 
     #[test]
     fn a_message_that_comes_again_keeps_its_id_but_takes_no_others_place() {
-        for (standing, seq) in [(Standing::Free, 1), (Standing::Begun, 1), (Standing::Kept, 2)] {
+        for (standing, seq) in [(IdStatus::Free, 1), (IdStatus::Begun, 1), (IdStatus::Kept, 2)] {
             let document = Document::parse("---\nid: 2024022514320000-1\n---\n").unwrap();
-            let of = |id: &MessageId| if id.seq() == 1 { standing } else { Standing::Free };
+            let of = |id: &MessageId| if id.seq() == 1 { standing } else { IdStatus::Free };
             let chain = || unreachable!("it has one");
             let message = Message::normalise(OsStr::new("x.md"), document, chain, of).unwrap().unwrap();
             assert_eq!(message.id.seq(), seq, "{standing:?}");

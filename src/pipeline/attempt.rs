@@ -5,34 +5,34 @@ use std::ffi::OsString;
 use std::fs;
 use std::time::{Duration, Instant};
 
+use super::active_run::ActiveRun;
 use super::budget::Usage;
 use super::events::{Event, Reporter};
-use super::own_files::{Mended, OwnFiles};
+use super::own_files::{OwnFiles, RepairReport};
 use super::policy;
+use super::prepare::Prepared;
+use super::queue::Pipeline;
 use super::result::AttemptRecord;
 use super::run_dir::RunDir;
-use super::running::Running;
-use super::take::Job;
 use super::verdict::Ending;
-use super::work::Pipeline;
+use crate::checkpoint::checkpoint_dir::ChangeRecord;
 use crate::checkpoint::manifest::Manifest;
-use crate::checkpoint::saved::Seal;
 use crate::error::{Error, IoContext, Result};
 use crate::interrupt;
-use crate::plain::one_line;
-use crate::process::leftovers::MARK_VARIABLE;
 use crate::process::log::CappedLog;
+use crate::process::marked::MARK_VARIABLE;
 use crate::process::redact::Redactor;
-use crate::process::{Ended, Exec, How};
+use crate::process::{Exec, ExecEnd, ExecResult};
 use crate::project::OnNoChange;
 use crate::routine::Invocation;
+use crate::sanitize::one_line;
 
 /// Files of an attempt that also stand in the run's directory, as those of the last attempt.
 pub(super) const PUBLISHED: [&str; 4] = ["changes.diff", "routine.log", "output.ipynb", "papermill.log"];
 
 /// Which attempt it is.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Turn {
+pub(super) struct AttemptNumber {
     /// From 1.
     pub number: u32,
     /// At most.
@@ -45,11 +45,11 @@ impl Pipeline<'_> {
     /// Executes the routine and what has to succeed after it.
     pub(super) fn execute(
         &mut self,
-        job: &Job,
+        job: &Prepared,
         run: &RunDir,
-        running: &Running,
-        turn: Turn,
-    ) -> Result<Executed> {
+        running: &ActiveRun,
+        turn: AttemptNumber,
+    ) -> Result<Execution> {
         let dir = run.attempt_dir(turn.number);
         fs::create_dir_all(&dir).at("create", &dir)?;
         let mut own = OwnFiles::remember(self.layout, run, turn.number, &running.file())?;
@@ -96,17 +96,17 @@ impl Pipeline<'_> {
         }
         let (tail, trouble) = tee.finish();
         if survivors > 0 {
-            let count = crate::figures::count(survivors, "process").replace("processs", "processes");
+            let count = crate::humanize::count(survivors, "process").replace("processs", "processes");
             self.warn(&format!("{count} of the routine could not be ended and may go on changing files"));
         }
         if let Some(error) = trouble {
             self.warn(&format!("the log of attempt {} is not whole: {error}", turn.number));
         }
-        Ok(Executed { ending, duration: began.elapsed(), tail, mended })
+        Ok(Execution { ending, duration: began.elapsed(), tail, mended })
     }
 
     /// What a routine finds in its environment.
-    fn parameters(&mut self, job: &Job, run: &RunDir) -> BTreeMap<String, String> {
+    fn parameters(&mut self, job: &Prepared, run: &RunDir) -> BTreeMap<String, String> {
         let message = &job.message;
         let path = |path: &std::path::Path| path.to_string_lossy().into_owned();
         let mut parameters: BTreeMap<String, String> = [
@@ -138,7 +138,7 @@ impl Pipeline<'_> {
         parameters
     }
 
-    fn facts(&self, running: &Running, turn: Turn) -> Vec<(OsString, OsString)> {
+    fn facts(&self, running: &ActiveRun, turn: AttemptNumber) -> Vec<(OsString, OsString)> {
         [
             ("DECREE_ATTEMPT", turn.number.to_string()),
             ("DECREE_MAX_ATTEMPTS", turn.of.to_string()),
@@ -153,11 +153,11 @@ impl Pipeline<'_> {
     /// Writes down what an attempt changed, and says what it came to.
     pub(super) fn judge(
         &mut self,
-        executed: Executed,
+        executed: Execution,
         run: &RunDir,
         manifest: &Manifest,
-        turn: Turn,
-    ) -> Result<(AttemptRecord, Seal)> {
+        turn: AttemptNumber,
+    ) -> Result<(AttemptRecord, ChangeRecord)> {
         // From here on everything leads to a tree that is kept or put back; a signal is heeded after that.
         let _shield = interrupt::shield();
         let dir = run.attempt_dir(turn.number);
@@ -167,7 +167,7 @@ impl Pipeline<'_> {
             .seal(self.workspace, manifest, true, self.reporter.progress())?
             .expect("an empty change is written down, too");
         let ending = match executed.ending {
-            Ending::Succeeded => self.content_with(&seal),
+            Ending::Succeeded => self.check_policy(&seal),
             ending => ending,
         };
         let ending = ending.map_text(|text| self.redactor.redact(text).into_owned());
@@ -190,7 +190,7 @@ impl Pipeline<'_> {
     }
 
     /// The routine and the verification are content; the policy has to be, too.
-    fn content_with(&self, seal: &Seal) -> Ending {
+    fn check_policy(&self, seal: &ChangeRecord) -> Ending {
         let violations = policy::violations(&self.config.policy, seal);
         if !violations.is_empty() {
             return Ending::Policy { violations };
@@ -202,7 +202,7 @@ impl Pipeline<'_> {
     }
 
     /// What the attempt says it used; the next one says its own.
-    fn usage(&mut self, run: &RunDir, turn: Turn) -> Result<Option<Usage>> {
+    fn usage(&mut self, run: &RunDir, turn: AttemptNumber) -> Result<Option<Usage>> {
         let usage = match Usage::read(&run.usage()) {
             None => return Ok(None),
             Some(Ok(usage)) => usage,
@@ -219,13 +219,13 @@ impl Pipeline<'_> {
 }
 
 /// What an execution came to, before anybody looked at what it changed.
-pub(super) struct Executed {
+pub(super) struct Execution {
     pub ending: Ending,
     pub duration: Duration,
     /// The last lines of its output.
     pub tail: Vec<String>,
     /// What it had done to decree's own files: the routine, then the verification.
-    pub mended: Vec<Mended>,
+    pub mended: Vec<RepairReport>,
 }
 
 /// Output goes to the log and to whoever listens, without secrets. A log that cannot be written is no reason to end a routine: it
@@ -251,8 +251,12 @@ impl Tee<'_> {
         self.clean.clear();
         self.redactor.flush(&mut self.clean);
         self.pass_on();
-        let tail =
-            self.log.tail_lines(super::run::TAIL_LINES).iter().map(|line| crate::plain::line(line)).collect();
+        let tail = self
+            .log
+            .tail_lines(super::run::TAIL_LINES)
+            .iter()
+            .map(|line| crate::sanitize::line(line))
+            .collect();
         (tail, self.log.finish().err().or(self.trouble))
     }
 
@@ -264,22 +268,22 @@ impl Tee<'_> {
     }
 }
 
-fn routine_ending(ended: &Ended, timeout: Duration) -> Ending {
+fn routine_ending(ended: &ExecResult, timeout: Duration) -> Ending {
     match ended.how {
-        How::Exited(0) => Ending::Succeeded,
-        How::Exited(code) => Ending::Exit { code },
-        How::Signalled(signal) => Ending::Signal { signal },
-        How::TimedOut => Ending::TimedOut { after_ms: timeout.as_millis() as u64 },
-        How::Interrupted => Ending::Interrupted,
-        How::SupervisorLost => Ending::Lost,
+        ExecEnd::Exited(0) => Ending::Succeeded,
+        ExecEnd::Exited(code) => Ending::Exit { code },
+        ExecEnd::Signalled(signal) => Ending::Signal { signal },
+        ExecEnd::TimedOut => Ending::TimedOut { after_ms: timeout.as_millis() as u64 },
+        ExecEnd::Interrupted => Ending::Interrupted,
+        ExecEnd::SupervisorLost => Ending::Lost,
     }
 }
 
-fn verify_ending(ended: &Ended, job: &Job) -> Ending {
+fn verify_ending(ended: &ExecResult, job: &Prepared) -> Ending {
     let command = job.verify.clone();
     match ended.how {
-        How::Exited(code) if code != 0 => Ending::Verify { code: Some(code), command },
-        How::Signalled(_) => Ending::Verify { code: None, command },
+        ExecEnd::Exited(code) if code != 0 => Ending::Verify { code: Some(code), command },
+        ExecEnd::Signalled(_) => Ending::Verify { code: None, command },
         _ => routine_ending(ended, job.timeout),
     }
 }

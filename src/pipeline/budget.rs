@@ -59,7 +59,7 @@ impl Usage {
 
 /// Counts what one command of decree spends.
 #[derive(Debug)]
-pub struct Meter {
+pub struct BudgetMeter {
     budget: Budget,
     began: Instant,
     attempts: u32,
@@ -67,10 +67,10 @@ pub struct Meter {
     pub used: Usage,
 }
 
-impl Meter {
+impl BudgetMeter {
     /// Begins to count.
     pub fn new(budget: Budget) -> Self {
-        Meter { budget, began: Instant::now(), attempts: 0, used: Usage::default() }
+        BudgetMeter { budget, began: Instant::now(), attempts: 0, used: Usage::default() }
     }
 
     /// Counts an attempt.
@@ -88,7 +88,7 @@ impl Meter {
             return Some(format!("all {attempts} attempts are used"));
         }
         if !time.is_zero() && self.began.elapsed() >= time {
-            return Some(format!("the time of {} is over", crate::figures::duration(time)));
+            return Some(format!("the time of {} is over", crate::humanize::duration(time)));
         }
         None
     }
@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn nothing_is_used_up_without_a_budget() {
-        let mut meter = Meter::new(Budget::default());
+        let mut meter = BudgetMeter::new(Budget::default());
         meter.count_attempt();
         meter.used.usd = 1000.0;
         assert_eq!(meter.used_up(), None);
@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn money_and_attempts_come_to_an_end() {
-        let mut meter = Meter::new(Budget { usd: 1.0, attempts: 2, ..Budget::default() });
+        let mut meter = BudgetMeter::new(Budget { usd: 1.0, attempts: 2, ..Budget::default() });
         meter.count_attempt();
         assert_eq!(meter.used_up(), None);
         meter.used.usd = 1.0;

@@ -3,13 +3,13 @@
 
 use std::time::Duration;
 
-use super::result::{AttemptRecord, PutBack};
+use super::result::{AttemptRecord, RevertRecord};
 use super::summary::{MessageSummary, Summary};
 use crate::message::MessageId;
 
 /// A message that is about to be worked on.
 #[derive(Clone, Debug)]
-pub struct Header {
+pub struct MessageHeader {
     /// Its id.
     pub id: MessageId,
     /// Its name.
@@ -36,7 +36,7 @@ pub enum Event<'e> {
         took: Duration,
     },
     /// A message is taken.
-    MessageBegins(&'e Header),
+    MessageBegins(&'e MessageHeader),
     /// Its routine starts.
     AttemptBegins {
         /// From 1.
@@ -64,7 +64,7 @@ pub enum Event<'e> {
     /// Waiting before the next attempt.
     Waiting(Duration),
     /// The tree is as it was.
-    PutBack(&'e PutBack),
+    Reverted(&'e RevertRecord),
     /// The message is decided.
     MessageEnds(&'e MessageSummary),
     /// Something people may want to know.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::result::AttemptRecord;
 
 /// What is told of one attempt besides its record.
-pub struct Lesson<'l> {
+pub struct FailedAttempt<'l> {
     /// The record.
     pub record: &'l AttemptRecord,
     /// The last lines of its log.
@@ -23,12 +23,12 @@ pub struct Lesson<'l> {
 const NAMED: usize = 40;
 
 /// The text of the file.
-pub fn render(name: &str, lessons: &[Lesson<'_>]) -> String {
+pub fn render(name: &str, lessons: &[FailedAttempt<'_>]) -> String {
     let mut out = format!(
         "# What was tried before: {name}\n\n\
          {} failed. The tree has been put back to what it was before the first one; this is the last attempt.\n\
          What follows is what is known of each.\n",
-        crate::figures::count(lessons.len(), "attempt"),
+        crate::humanize::count(lessons.len(), "attempt"),
     );
     for lesson in lessons {
         attempt(&mut out, lesson);
@@ -36,9 +36,9 @@ pub fn render(name: &str, lessons: &[Lesson<'_>]) -> String {
     out
 }
 
-fn attempt(out: &mut String, lesson: &Lesson<'_>) {
+fn attempt(out: &mut String, lesson: &FailedAttempt<'_>) {
     let record = lesson.record;
-    let took = crate::figures::duration(Duration::from_millis(record.duration_ms));
+    let took = crate::humanize::duration(Duration::from_millis(record.duration_ms));
     let mut line = |text: String| {
         out.push_str(&text);
         out.push('\n');
@@ -53,7 +53,12 @@ fn attempt(out: &mut String, lesson: &Lesson<'_>) {
     line(match lesson.changed.len() {
         0 => "- changed nothing".to_owned(),
         n => {
-            format!("- changed {} (+{} −{}):", crate::figures::count(n, "file"), record.added, record.removed)
+            format!(
+                "- changed {} (+{} −{}):",
+                crate::humanize::count(n, "file"),
+                record.added,
+                record.removed
+            )
         }
     });
     for path in lesson.changed.iter().take(NAMED) {
@@ -93,7 +98,7 @@ mod tests {
             headline: String::new(),
             usage: None,
         };
-        let lesson = Lesson {
+        let lesson = FailedAttempt {
             record: &record,
             tail: vec!["```".to_owned(), "boom".to_owned()],
             changed: vec!["src/a.rs +4 −1".to_owned()],

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::events::Event;
-use super::work::Pipeline;
+use super::queue::Pipeline;
 use crate::error::{Error, Result};
 use crate::interrupt;
 use crate::process::Exec;

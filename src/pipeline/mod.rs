@@ -12,9 +12,9 @@
 //! [`events::Event`]; nothing here writes to a terminal. The order of writes, from which recovery follows, is in
 //! `docs/format.md`.
 
+mod active_run;
 mod attempt;
 mod budget;
-mod discreet;
 pub mod events;
 mod failure_context;
 mod hooks;
@@ -23,32 +23,32 @@ mod own_held;
 mod own_places;
 mod own_settings;
 mod policy;
+mod prepare;
+mod queue;
 mod recovery;
+mod redact_summary;
 mod result;
 mod retry;
 mod route;
 mod run;
 mod run_dir;
-mod running;
 mod secrets;
 mod settle;
 mod summary;
-mod take;
 pub mod undo;
 mod verdict;
-mod work;
 
+pub use active_run::ActiveRun;
 pub use budget::Usage;
-pub use discreet::redact_text;
-pub use own_files::{Mended, OwnFiles};
-pub use recovery::Unfinished;
-pub use result::{AttemptRecord, PutBack, RunResult, Story};
+pub use own_files::{OwnFiles, RepairReport};
+pub use queue::{Pipeline, RunOverrides, Selection, planned};
+pub use recovery::UnfinishedRun;
+pub use redact_summary::redact_text;
+pub use result::{AttemptRecord, RevertRecord, RunRecord, RunResult};
 pub use run_dir::RunDir;
-pub use running::Running;
 pub use settle::tracked_name;
 pub use summary::{FileChange, MessageSummary, Summary};
 pub use verdict::{Ending, Verdict};
-pub use work::{Pipeline, Selection, Settings, planned};
 
 /// Now, as every file has it.
 pub fn now_text() -> String {

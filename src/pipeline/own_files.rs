@@ -13,8 +13,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use super::attempt::PUBLISHED;
-use super::own_held::{Care, Content, Held, stamp};
-use super::own_places::{Aside, Places};
+use super::own_held::{HeldContent, HeldFile, Protection, stamp};
+use super::own_places::{HeldDirs, Quarantine};
 use super::run_dir::RunDir;
 use crate::error::{IoContext, Result};
 use crate::fs::atomic;
@@ -31,8 +31,8 @@ const MOST_BYTES: u64 = 32 << 20;
 
 /// What was there when the routine started.
 pub struct OwnFiles {
-    places: Places,
-    files: Vec<Held>,
+    places: HeldDirs,
+    files: Vec<HeldFile>,
     /// Names that decree gives after the routine; whatever has one by then is the routine's.
     reserved: Vec<PathBuf>,
     /// The same, but a file under such a name is decree's.
@@ -60,7 +60,7 @@ enum Tracker {
 
 /// What a routine had done to them.
 #[derive(Debug, Default)]
-pub struct Mended {
+pub struct RepairReport {
     /// Files that were gone, or not what they have to be, and are back.
     pub restored: Vec<PathBuf>,
     /// Settings and routines that are not what they were.
@@ -89,17 +89,17 @@ impl OwnFiles {
         own.places.note(&layout.runs());
         let records = [run.message(), run.saved().manifest_path(), run.failure_context()];
         for record in records.into_iter().chain([layout.running(), layout.audit()]) {
-            own.hold(record, Care::Record)?;
+            own.hold(record, Protection::Record)?;
         }
         own.hold_settings(layout)?;
         let message = layout.inbox().join(message);
         own.hold_below(&layout.inbox(), &|path| match path == message {
-            true => Care::Record,
-            false => Care::Presence,
+            true => Protection::Record,
+            false => Protection::Presence,
         })?;
         own.hold_below(run.path(), &|path| match is_record(run, path) {
-            true => Care::Record,
-            false => Care::Presence,
+            true => Protection::Record,
+            false => Protection::Presence,
         })?;
         own.hold_rest(layout)?;
         Ok(own)
@@ -110,20 +110,20 @@ impl OwnFiles {
     pub fn around(layout: &Layout, checkpoint: &Path) -> Result<Self> {
         let mut own = OwnFiles::new(layout, checkpoint.join("set-aside"))?;
         own.places.note(&layout.checkpoints());
-        own.hold_below(checkpoint, &|_| Care::Record)?;
+        own.hold_below(checkpoint, &|_| Protection::Record)?;
         own.reserved = vec![layout.audit(), layout.guarding()];
-        own.hold(layout.audit(), Care::Record)?;
-        own.hold(layout.guarding(), Care::Record)?;
+        own.hold(layout.audit(), Protection::Record)?;
+        own.hold(layout.guarding(), Protection::Record)?;
         own.hold_settings(layout)?;
         own.places.note(&layout.runs());
-        own.hold_below(&layout.inbox(), &|_| Care::Presence)?;
+        own.hold_below(&layout.inbox(), &|_| Protection::Presence)?;
         own.hold_rest(layout)?;
         Ok(own)
     }
 
     fn new(layout: &Layout, aside: PathBuf) -> Result<Self> {
         Ok(OwnFiles {
-            places: Places::new(layout.root(), &layout.decree()),
+            places: HeldDirs::new(layout.root(), &layout.decree()),
             files: Vec::new(),
             reserved: Vec::new(),
             reserved_but_for_files: Vec::new(),
@@ -140,24 +140,24 @@ impl OwnFiles {
     }
 
     fn hold_settings(&mut self, layout: &Layout) -> Result<()> {
-        self.hold(layout.lock(), Care::Presence)?;
-        self.hold(layout.config(), Care::Settings)?;
-        self.hold(layout.gitignore(), Care::Settings)?;
+        self.hold(layout.lock(), Protection::Presence)?;
+        self.hold(layout.config(), Protection::Settings)?;
+        self.hold(layout.gitignore(), Protection::Settings)?;
         [layout.routines(), layout.cron()]
             .iter()
-            .try_for_each(|dir| self.hold_below(dir, &|_| Care::Settings))
+            .try_for_each(|dir| self.hold_below(dir, &|_| Protection::Settings))
     }
 
     fn hold_rest(&mut self, layout: &Layout) -> Result<()> {
         for dir in [layout.store(), layout.scratch()] {
             self.places.note(&dir);
         }
-        self.hold_below(&layout.checkpoints(), &|_| Care::Presence)?;
+        self.hold_below(&layout.checkpoints(), &|_| Protection::Presence)?;
         self.earlier = runs(layout);
         Ok(())
     }
 
-    fn hold_below(&mut self, dir: &Path, care: &dyn Fn(&Path) -> Care) -> Result<()> {
+    fn hold_below(&mut self, dir: &Path, care: &dyn Fn(&Path) -> Protection) -> Result<()> {
         let entries = match fs::read_dir(dir) {
             Err(error) if is_out_of_reach(&error) => return Ok(()),
             result => result.at("read", dir)?,
@@ -176,7 +176,7 @@ impl OwnFiles {
         dirs.iter().try_for_each(|dir| self.hold_below(dir, care))
     }
 
-    fn hold(&mut self, path: PathBuf, care: Care) -> Result<()> {
+    fn hold(&mut self, path: PathBuf, care: Protection) -> Result<()> {
         if self.files.len() >= MOST || !self.paths.insert(path.clone()) {
             return Ok(());
         }
@@ -190,39 +190,39 @@ impl OwnFiles {
                 self.bytes += metadata.len();
                 let mut bytes = Vec::new();
                 file.read_to_end(&mut bytes).at("read", &path)?;
-                Content::Bytes(bytes)
+                HeldContent::Bytes(bytes)
             }
             false if self.open >= MOST_OPEN => return Ok(()),
             false => {
                 self.open += 1;
-                Content::Open(file)
+                HeldContent::Open(file)
             }
         };
         let mode = metadata.permissions().mode() & 0o7777;
-        self.files.push(Held { path, mode, stamp: stamp(&metadata), content, care });
+        self.files.push(HeldFile { path, mode, stamp: stamp(&metadata), content, care });
         Ok(())
     }
 
     /// Brings back what is gone, and moves away what is in the way.
-    pub fn mend(&mut self) -> Result<Mended> {
+    pub fn mend(&mut self) -> Result<RepairReport> {
         self.mend_with(true)
     }
 
     /// The same, and settings as well are as they were.
-    pub fn mend_all(&mut self) -> Result<Mended> {
-        let settings = self.files.iter_mut().filter(|held| held.care == Care::Settings);
-        settings.for_each(|held| held.care = Care::Record);
+    pub fn mend_all(&mut self) -> Result<RepairReport> {
+        let settings = self.files.iter_mut().filter(|held| held.care == Protection::Settings);
+        settings.for_each(|held| held.care = Protection::Record);
         self.mend_with(true)
     }
 
     /// The same; what became of the tracker is left as it is.
-    pub fn mend_but_for_tracker(&mut self) -> Result<Mended> {
+    pub fn mend_but_for_tracker(&mut self) -> Result<RepairReport> {
         self.mend_with(false)
     }
 
-    fn mend_with(&mut self, tracker: bool) -> Result<Mended> {
-        let mut mended = Mended::default();
-        let mut aside = Aside::default();
+    fn mend_with(&mut self, tracker: bool) -> Result<RepairReport> {
+        let mut mended = RepairReport::default();
+        let mut aside = Quarantine::default();
         self.places.mend(&mut aside)?;
         for held in &mut self.files {
             held.mend(&mut mended, &mut aside)?;
@@ -246,7 +246,7 @@ impl OwnFiles {
     }
 
     /// Writes the tracker as it was; says whether it was not.
-    fn mend_tracker(&self, aside: &mut Aside) -> Result<bool> {
+    fn mend_tracker(&self, aside: &mut Quarantine) -> Result<bool> {
         let length = match &self.tracker_was {
             Tracker::Text(text) => text.len() as u64,
             _ => 0,

@@ -5,29 +5,29 @@ use std::io::{self, Seek};
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
-use super::own_files::Mended;
-use super::own_places::{Aside, set_mode};
+use super::own_files::RepairReport;
+use super::own_places::{Quarantine, set_mode};
 use crate::error::{IoContext, Result};
 use crate::fs::atomic::AtomicFile;
 
 /// A file as it was.
-pub(super) struct Held {
+pub(super) struct HeldFile {
     pub path: PathBuf,
     pub mode: u32,
     pub stamp: (u64, u64, i64, i64),
-    pub content: Content,
-    pub care: Care,
+    pub content: HeldContent,
+    pub care: Protection,
 }
 
 /// What was in it.
-pub(super) enum Content {
+pub(super) enum HeldContent {
     Bytes(Vec<u8>),
     Open(File),
 }
 
 /// What of a file matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Care {
+pub(super) enum Protection {
     /// That it is there.
     Presence,
     /// That, and a change is worth a word.
@@ -36,9 +36,9 @@ pub(super) enum Care {
     Record,
 }
 
-impl Held {
+impl HeldFile {
     /// Brings it back, if it has to be.
-    pub fn mend(&mut self, mended: &mut Mended, aside: &mut Aside) -> Result<()> {
+    pub fn mend(&mut self, mended: &mut RepairReport, aside: &mut Quarantine) -> Result<()> {
         let found = match self.path.symlink_metadata() {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 mended.restored.push(self.path.clone());
@@ -48,7 +48,7 @@ impl Held {
         };
         let is_file = match self.care {
             // Somebody may want a link there, as long as it leads to a file.
-            Care::Settings => fs::metadata(&self.path).is_ok_and(|found| found.is_file()),
+            Protection::Settings => fs::metadata(&self.path).is_ok_and(|found| found.is_file()),
             _ => found.is_file(),
         };
         if !is_file {
@@ -57,19 +57,20 @@ impl Held {
             return self.restore();
         }
         let closed = self.mode & 0o400 != 0 && found.mode() & 0o400 == 0;
-        if found.is_file() && (closed || (self.care != Care::Settings && found.mode() & 0o7777 != self.mode))
+        if found.is_file()
+            && (closed || (self.care != Protection::Settings && found.mode() & 0o7777 != self.mode))
         {
             set_mode(&self.path, self.mode)?;
         }
-        if self.care == Care::Presence || !self.is_edited(&found) {
+        if self.care == Protection::Presence || !self.is_edited(&found) {
             return Ok(());
         }
         let is_lost = match &self.content {
-            Content::Bytes(_) => false,
-            Content::Open(file) => file.metadata().is_ok_and(|held| held.ino() == found.ino()),
+            HeldContent::Bytes(_) => false,
+            HeldContent::Open(file) => file.metadata().is_ok_and(|held| held.ino() == found.ino()),
         };
         match self.care {
-            Care::Settings => mended.edited.push(self.path.clone()),
+            Protection::Settings => mended.edited.push(self.path.clone()),
             _ if is_lost => mended.spoiled.push(self.path.clone()),
             _ => {
                 // A person may have put another message there.
@@ -83,11 +84,11 @@ impl Held {
 
     fn is_edited(&self, found: &fs::Metadata) -> bool {
         match &self.content {
-            Content::Bytes(bytes) => {
+            HeldContent::Bytes(bytes) => {
                 let length = fs::metadata(&self.path).map_or(0, |found| found.len());
                 length != bytes.len() as u64 || fs::read(&self.path).is_ok_and(|now| now != *bytes)
             }
-            Content::Open(_) => stamp(found) != self.stamp,
+            HeldContent::Open(_) => stamp(found) != self.stamp,
         }
     }
 
@@ -96,8 +97,8 @@ impl Held {
         fs::create_dir_all(parent).at("create", parent)?;
         let mut target = AtomicFile::create(&self.path)?;
         match &mut self.content {
-            Content::Bytes(bytes) => io::copy(&mut &bytes[..], &mut target),
-            Content::Open(file) => file.rewind().and_then(|()| io::copy(file, &mut target)),
+            HeldContent::Bytes(bytes) => io::copy(&mut &bytes[..], &mut target),
+            HeldContent::Open(file) => file.rewind().and_then(|()| io::copy(file, &mut target)),
         }
         .at("write", &self.path)?;
         target.commit()?;

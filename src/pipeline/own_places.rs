@@ -11,7 +11,7 @@ use crate::fs::atomic::TEMPORARY;
 use crate::fs::{is_at, random_hex};
 
 /// The directories as they were, those above before those below.
-pub(super) struct Places {
+pub(super) struct HeldDirs {
     /// The project, whose own name and mode are in no checkpoint, and `.decree/`.
     anchors: Vec<Anchor>,
     list: Vec<Place>,
@@ -36,11 +36,11 @@ enum What {
     Link(PathBuf),
 }
 
-impl Places {
+impl HeldDirs {
     /// Of a project with this `.decree/`.
     pub fn new(root: &Path, own: &Path) -> Self {
         let anchor = |path| Some(Anchor { place: Place::of(path)?, held: File::open(path).ok()? });
-        Places { anchors: [root, own].into_iter().filter_map(anchor).collect(), list: Vec::new() }
+        HeldDirs { anchors: [root, own].into_iter().filter_map(anchor).collect(), list: Vec::new() }
     }
 
     /// Takes note of a directory, if it is one.
@@ -49,7 +49,7 @@ impl Places {
     }
 
     /// Brings them back.
-    pub fn mend(&self, aside: &mut Aside) -> Result<()> {
+    pub fn mend(&self, aside: &mut Quarantine) -> Result<()> {
         for anchor in &self.anchors {
             anchor.bring_back(aside)?;
             anchor.place.mend(aside)?;
@@ -60,7 +60,7 @@ impl Places {
 
 impl Anchor {
     /// What was moved is moved back, with everything in it.
-    fn bring_back(&self, aside: &mut Aside) -> Result<()> {
+    fn bring_back(&self, aside: &mut Quarantine) -> Result<()> {
         let path = &self.place.path;
         if matches!(self.place.what, What::Link(_)) || is_at(&self.held, path) {
             return Ok(());
@@ -88,7 +88,7 @@ impl Place {
         Some(Place { path: path.to_owned(), what })
     }
 
-    fn mend(&self, aside: &mut Aside) -> Result<()> {
+    fn mend(&self, aside: &mut Quarantine) -> Result<()> {
         let found = match self.path.symlink_metadata() {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return self.make(),
             result => result.at("read", &self.path)?,
@@ -119,11 +119,11 @@ impl Place {
 
 /// What a routine put where it cannot stay.
 #[derive(Default)]
-pub(super) struct Aside {
+pub(super) struct Quarantine {
     waiting: Vec<(PathBuf, String)>,
 }
 
-impl Aside {
+impl Quarantine {
     /// Moves something out of the way, if there is something.
     pub fn take(&mut self, path: &Path) -> Result<()> {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();

@@ -1,8 +1,8 @@
 //! Whether a change is one that a routine may make: `policy` in the config.
 
+use crate::checkpoint::checkpoint_dir::ChangeRecord;
 use crate::checkpoint::ignore::PatternList;
 use crate::checkpoint::quote;
-use crate::checkpoint::saved::Seal;
 use crate::project::Policy;
 
 /// The most violations that are named; the rest are counted.
@@ -12,7 +12,7 @@ const NAMED: usize = 10;
 ///
 /// Paths are matched by ignore patterns: `*.lock` anywhere, `/docs/` at the top, a directory with all that is in it. `deny`
 /// outranks `allow`; an empty `allow` allows everything.
-pub fn violations(policy: &Policy, seal: &Seal) -> Vec<String> {
+pub fn violations(policy: &Policy, seal: &ChangeRecord) -> Vec<String> {
     let list = |patterns: &[String]| PatternList::parse(patterns.join("\n").as_bytes());
     let (allow, deny) = (list(&policy.allow), list(&policy.deny));
     let mut found = Vec::new();

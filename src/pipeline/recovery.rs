@@ -4,25 +4,25 @@
 //! decided, and is settled as decided. A manifest and no result: an attempt was under way; the whole present state is saved
 //! as a checkpoint (a person may have edited since), its diff is that attempt's, and the tree is put back.
 
+use super::active_run::ActiveRun;
 use super::attempt::PUBLISHED;
 use super::events::Event;
-use super::result::{RunResult, Story};
+use super::queue::Pipeline;
+use super::result::{RunRecord, RunResult};
 use super::run_dir::RunDir;
-use super::running::Running;
 use super::settle::message_of;
 use super::summary::MessageSummary;
 use super::verdict::Verdict;
-use super::work::Pipeline;
 use crate::checkpoint::manifest::Manifest;
 use crate::error::{Error, IoContext, Result};
 use crate::interrupt;
 use crate::message::{MessageId, display_name};
-use crate::process::leftovers;
+use crate::process::marked;
 use crate::project::Layout;
 
 /// A run that waits to be settled.
 #[derive(Clone, Debug)]
-pub struct Unfinished {
+pub struct UnfinishedRun {
     /// Which one.
     pub id: MessageId,
     /// UTC.
@@ -31,22 +31,22 @@ pub struct Unfinished {
     pub in_attempt: bool,
 }
 
-impl Unfinished {
+impl UnfinishedRun {
     /// Looks for one.
-    pub fn find(layout: &Layout) -> Result<Option<Unfinished>> {
-        let Some(running) = Running::read(layout)? else {
+    pub fn find(layout: &Layout) -> Result<Option<UnfinishedRun>> {
+        let Some(running) = ActiveRun::read(layout)? else {
             return Ok(None);
         };
         let id = running.id()?;
         let run = RunDir::of(layout, &id);
         let decided = verdict_of(&running, &run).is_some();
         let in_attempt = !decided && run.saved().manifest_path().exists();
-        Ok(Some(Unfinished { id, started_at: running.started_at, in_attempt }))
+        Ok(Some(UnfinishedRun { id, started_at: running.started_at, in_attempt }))
     }
 }
 
 /// The verdict, if decree wrote one in this very run: a routine may have a `result.json` of its own.
-fn verdict_of(running: &Running, run: &RunDir) -> Option<RunResult> {
+fn verdict_of(running: &ActiveRun, run: &RunDir) -> Option<RunResult> {
     let result = RunResult::read(&run.saved().result_path()).ok()??;
     (result.story.mark == running.mark_text()).then_some(result)
 }
@@ -71,12 +71,12 @@ impl Pipeline<'_> {
     }
 
     fn settle_cut_off(&mut self) -> Result<()> {
-        let Some(running) = Running::read(self.layout)? else {
+        let Some(running) = ActiveRun::read(self.layout)? else {
             return Ok(());
         };
-        let ended = running.mark().map_or(0, |mark| leftovers::end(&mark));
+        let ended = running.mark().map_or(0, |mark| marked::end(&mark));
         if ended > 0 {
-            let count = crate::figures::count(ended, "process");
+            let count = crate::humanize::count(ended, "process");
             self.warn(&format!("{count} of run {} were still at work; they were ended", running.id()?));
         }
         let _shield = interrupt::shield();
@@ -92,7 +92,7 @@ impl Pipeline<'_> {
             let summary = self.settle(&running, &run, manifest.as_ref(), result, for_good)?;
             // What waits on is told when it is decided.
             if !waits_on {
-                self.decided(summary);
+                self.record_outcome(summary);
             }
             return Ok(());
         }
@@ -101,7 +101,7 @@ impl Pipeline<'_> {
                 "run {} had not begun when it was cut off; its message waits in the inbox",
                 run.id()
             ));
-            return Running::clear(self.layout);
+            return ActiveRun::clear(self.layout);
         }
         let manifest = run.saved().manifest()?;
         set_foreign_result_aside(&run)?;
@@ -109,7 +109,7 @@ impl Pipeline<'_> {
     }
 
     /// Saves everything as it is, then puts the tree back.
-    fn undo(&mut self, running: &Running, run: &RunDir, manifest: &Manifest) -> Result<()> {
+    fn undo(&mut self, running: &ActiveRun, run: &RunDir, manifest: &Manifest) -> Result<()> {
         let number = run.last_attempt().unwrap_or(1);
         let attempt = run.attempt(number);
         let changed = {
@@ -132,19 +132,19 @@ impl Pipeline<'_> {
         }
         run.publish(number, &PUBLISHED)?;
         let document = message_of(run);
-        let story = Story {
+        let story = RunRecord {
             status: Verdict::Interrupted,
             reason: "decree was killed".to_owned(),
             routine: document.get_text("routine"),
             spec: document.get_text("input_file").filter(|path| crate::message::is_spec(path)),
-            ..Story::begins(display_name(&running.file(), &document.body), running.started_at.clone())
+            ..RunRecord::begins(display_name(&running.file(), &document.body), running.started_at.clone())
         };
         let seal = attempt.result()?;
         self.settle(running, run, Some(manifest), RunResult { seal, story }, false).map(drop)
     }
 
     /// An error of decree's own in the middle of a run: the tree is put back at once, if it can be.
-    pub(super) fn rescue(&mut self, running: &Running, manifest: &Manifest, error: Error) -> Error {
+    pub(super) fn rescue(&mut self, running: &ActiveRun, manifest: &Manifest, error: Error) -> Error {
         let _shield = interrupt::shield();
         let run = match running.id() {
             Ok(id) => RunDir::of(self.layout, &id),

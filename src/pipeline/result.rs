@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::budget::Usage;
 use super::verdict::{Ending, Verdict};
-use crate::checkpoint::saved::Seal;
+use crate::checkpoint::checkpoint_dir::ChangeRecord;
 use crate::error::{Error, IoContext, Result};
 use crate::fs::atomic;
 
@@ -44,7 +44,7 @@ pub struct AttemptRecord {
 
 /// How the tree was put back.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PutBack {
+pub struct RevertRecord {
     /// Paths that had to be changed.
     pub paths: u64,
     /// Files in the whole tree that were compared with the checkpoint afterwards.
@@ -56,7 +56,7 @@ pub struct PutBack {
 
 /// What the pipeline knows of a run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Story {
+pub struct RunRecord {
     /// The verdict.
     pub status: Verdict,
     /// Whether the change stayed in the tree.
@@ -80,7 +80,7 @@ pub struct Story {
     pub attempts: Vec<AttemptRecord>,
     /// Set once the tree has been put back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub put_back: Option<PutBack>,
+    pub put_back: Option<RevertRecord>,
     /// All that the attempts say they used.
     #[serde(default)]
     pub usage: Usage,
@@ -92,10 +92,10 @@ pub struct Story {
     pub mark: String,
 }
 
-impl Story {
+impl RunRecord {
     /// Of a run that has only begun: nothing was tried, nothing is kept.
     pub fn begins(name: String, started_at: String) -> Self {
-        Story {
+        RunRecord {
             status: Verdict::Skipped,
             kept: false,
             reason: String::new(),
@@ -113,15 +113,15 @@ impl Story {
     }
 }
 
-/// `result.json`: the engine reads its part of it ([`Seal`]) and is not disturbed by the rest.
+/// `result.json`: the engine reads its part of it ([`ChangeRecord`]) and is not disturbed by the rest.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RunResult {
     /// What changed. A run that never came to an attempt has none.
     #[serde(flatten)]
-    pub seal: Option<Seal>,
+    pub seal: Option<ChangeRecord>,
     /// The rest.
     #[serde(flatten)]
-    pub story: Story,
+    pub story: RunRecord,
 }
 
 impl RunResult {

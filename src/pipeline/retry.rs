@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// What follows a failed attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Next {
+pub enum NextStep {
     /// Again, on top of what this attempt left: there is something to learn from it.
     OnTop,
     /// Once more, on the tree as it was, with everything learned written down.
@@ -19,11 +19,11 @@ pub fn max_attempts(max_retries: u32) -> u32 {
 }
 
 /// What follows when attempt `number` (the first is 1) failed.
-pub fn after_failure(number: u32, max_retries: u32) -> Next {
+pub fn after_failure(number: u32, max_retries: u32) -> NextStep {
     match number.cmp(&max_retries) {
-        std::cmp::Ordering::Less => Next::OnTop,
-        std::cmp::Ordering::Equal => Next::CleanSlate,
-        std::cmp::Ordering::Greater => Next::GiveUp,
+        std::cmp::Ordering::Less => NextStep::OnTop,
+        std::cmp::Ordering::Equal => NextStep::CleanSlate,
+        std::cmp::Ordering::Greater => NextStep::GiveUp,
     }
 }
 
@@ -44,16 +44,16 @@ mod tests {
 
     #[test]
     fn three_retries_are_three_attempts_on_top_of_each_other_and_a_clean_one() {
-        let path: Vec<Next> = (1..=4).map(|n| after_failure(n, 3)).collect();
-        assert_eq!(path, [Next::OnTop, Next::OnTop, Next::CleanSlate, Next::GiveUp]);
+        let path: Vec<NextStep> = (1..=4).map(|n| after_failure(n, 3)).collect();
+        assert_eq!(path, [NextStep::OnTop, NextStep::OnTop, NextStep::CleanSlate, NextStep::GiveUp]);
         assert_eq!(max_attempts(3), 4);
     }
 
     #[test]
     fn one_retry_is_on_a_clean_slate_and_none_is_none() {
-        assert_eq!(after_failure(1, 1), Next::CleanSlate);
-        assert_eq!(after_failure(2, 1), Next::GiveUp);
-        assert_eq!(after_failure(1, 0), Next::GiveUp);
+        assert_eq!(after_failure(1, 1), NextStep::CleanSlate);
+        assert_eq!(after_failure(2, 1), NextStep::GiveUp);
+        assert_eq!(after_failure(1, 0), NextStep::GiveUp);
         assert_eq!(max_attempts(0), 1);
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::work::Pipeline;
+use super::queue::Pipeline;
 use crate::error::Result;
 use crate::interrupt;
 use crate::message::{Document, Message, MessageName, Rejection};

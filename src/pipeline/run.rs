@@ -3,27 +3,27 @@
 use std::ffi::OsString;
 use std::time::{Duration, Instant};
 
-use super::attempt::{PUBLISHED, Turn};
-use super::events::{Event, Header};
-use super::failure_context::{self, Lesson};
-use super::own_files::Mended;
+use super::active_run::ActiveRun;
+use super::attempt::{AttemptNumber, PUBLISHED};
+use super::events::{Event, MessageHeader};
+use super::failure_context::{self, FailedAttempt};
+use super::own_files::RepairReport;
 use super::own_settings::OwnSettings;
-use super::result::{AttemptRecord, PutBack, RunResult, Story};
-use super::retry::{self, Next};
+use super::prepare::Prepared;
+use super::queue::Pipeline;
+use super::result::{AttemptRecord, RevertRecord, RunRecord, RunResult};
+use super::retry::{self, NextStep};
 use super::run_dir::RunDir;
-use super::running::Running;
 use super::secrets::Secrets;
 use super::settle::message_of;
-use super::take::Job;
 use super::verdict::{Ending, Verdict};
-use super::work::Pipeline;
+use crate::checkpoint::checkpoint_dir::{ChangeRecord, CheckpointDir};
 use crate::checkpoint::manifest::Manifest;
-use crate::checkpoint::restore::Outcome;
-use crate::checkpoint::saved::{Saved, Seal};
+use crate::checkpoint::restore::RestoreOutcome;
 use crate::error::{Error, IoContext, Result};
 use crate::fs::atomic;
-use crate::history::audit::{self, Action, Deed};
-use crate::history::{self, About, Site};
+use crate::history::audit::{self, AuditAction, AuditEntry};
+use crate::history::{self, HistoryContext, NewCheckpoint};
 use crate::interrupt;
 use crate::message::display_name;
 
@@ -35,9 +35,9 @@ const MOST_PUT_BACKS: u32 = 6;
 const MOST_INTERRUPTIONS: usize = 5;
 
 /// The attempts of a run, and how they ended.
-struct Tried {
+struct Attempts {
     attempts: Vec<AttemptRecord>,
-    seal: Seal,
+    seal: ChangeRecord,
     last: u32,
     /// Why no more were made although more were allowed.
     stopped: Option<(Verdict, String)>,
@@ -45,13 +45,13 @@ struct Tried {
 
 impl Pipeline<'_> {
     /// Carries a message out, and decides.
-    pub(super) fn carry_out(&mut self, job: Job) -> Result<()> {
+    pub(super) fn carry_out(&mut self, job: Prepared) -> Result<()> {
         let run = RunDir::of(self.layout, &job.message.id);
         run.begin()?;
-        let running = Running::new(&job.message.id, &job.message.file, &self.inbox.files()?);
+        let running = ActiveRun::new(&job.message.id, &job.message.file, &self.inbox.files()?);
         running.write(self.layout)?;
         atomic::write(&run.message(), job.message.text.as_bytes())?;
-        self.reporter.event(&Event::MessageBegins(&Header {
+        self.reporter.event(&Event::MessageBegins(&MessageHeader {
             id: job.message.id.clone(),
             name: self.redactor.redact(&job.message.name()).into_owned(),
             routine: job.routine.name.to_string(),
@@ -62,18 +62,18 @@ impl Pipeline<'_> {
             story.status = Verdict::Interrupted;
             story.reason = format!("it was cut off {interruptions} times in a row");
             let summary = self.settle(&running, &run, None, RunResult { seal: None, story }, true)?;
-            self.decided(summary);
+            self.record_outcome(summary);
             return Ok(());
         }
         if let Err(why) = self.hook("before_each", &self.config.hooks.before_each, &self.hook_facts(&job)) {
             if interrupt::asked().is_some() {
-                Running::clear(self.layout)?;
+                ActiveRun::clear(self.layout)?;
                 return interrupt::check();
             }
             story.status = Verdict::Skipped;
             story.reason = format!("hooks.before_each failed: {why}");
             let summary = self.settle(&running, &run, None, RunResult { seal: None, story }, true)?;
-            self.decided(summary);
+            self.record_outcome(summary);
             return Ok(());
         }
         let began = Instant::now();
@@ -81,7 +81,7 @@ impl Pipeline<'_> {
             Ok(manifest) => manifest,
             Err(error) => {
                 // Nothing has happened to the tree: the message simply waits on.
-                Running::clear(self.layout)?;
+                ActiveRun::clear(self.layout)?;
                 return Err(error);
             }
         };
@@ -109,7 +109,7 @@ impl Pipeline<'_> {
         let result = RunResult { seal: Some(tried.seal), story };
         let interrupted = result.story.status == Verdict::Interrupted;
         let summary = self.settle(&running, &run, Some(&manifest), result, false)?;
-        self.decided(summary);
+        self.record_outcome(summary);
         drop(shield);
         match interrupted {
             true => interrupt::check().map_err(|error| {
@@ -121,15 +121,15 @@ impl Pipeline<'_> {
         }
     }
 
-    fn story(&self, job: &Job) -> Story {
-        Story {
+    fn story(&self, job: &Prepared) -> RunRecord {
+        RunRecord {
             routine: Some(job.routine.name.to_string()),
             spec: job.message.spec().map(str::to_owned),
-            ..Story::begins(job.message.name(), super::now_text())
+            ..RunRecord::begins(job.message.name(), super::now_text())
         }
     }
 
-    pub(super) fn hook_facts(&self, job: &Job) -> Vec<(&'static str, String)> {
+    pub(super) fn hook_facts(&self, job: &Prepared) -> Vec<(&'static str, String)> {
         vec![
             ("message_id", job.message.id.to_string()),
             ("message_name", job.message.name()),
@@ -139,7 +139,7 @@ impl Pipeline<'_> {
     }
 
     /// Content, then manifest: after this the tree can always be put back.
-    fn checkpoint(&mut self, run: &RunDir, story: &mut Story) -> Result<Manifest> {
+    fn checkpoint(&mut self, run: &RunDir, story: &mut RunRecord) -> Result<Manifest> {
         let began = Instant::now();
         let manifest = self.workspace.capture(self.reporter.progress())?;
         manifest.write(&run.saved().manifest_path())?;
@@ -155,15 +155,15 @@ impl Pipeline<'_> {
 
     fn try_all(
         &mut self,
-        job: &Job,
+        job: &Prepared,
         run: &RunDir,
-        running: &Running,
+        running: &ActiveRun,
         manifest: &Manifest,
         settings: &OwnSettings,
-        story: &mut Story,
-    ) -> Result<Tried> {
+        story: &mut RunRecord,
+    ) -> Result<Attempts> {
         let max_retries = self.settings.max_retries.unwrap_or(self.config.max_retries);
-        let mut turn = Turn { number: 1, of: retry::max_attempts(max_retries), clean_slate: false };
+        let mut turn = AttemptNumber { number: 1, of: retry::max_attempts(max_retries), clean_slate: false };
         let mut attempts: Vec<AttemptRecord> = Vec::new();
         let mut tails = Vec::new();
         loop {
@@ -190,7 +190,7 @@ impl Pipeline<'_> {
             let ending = record.ending.clone();
             attempts.push(record);
             let last = turn.number;
-            let tried = |attempts, stopped| Tried { attempts, seal, last, stopped };
+            let tried = |attempts, stopped| Attempts { attempts, seal, last, stopped };
             if matches!(ending, Ending::Succeeded | Ending::Interrupted) {
                 return Ok(tried(attempts, None));
             }
@@ -198,17 +198,18 @@ impl Pipeline<'_> {
                 return Ok(tried(attempts, Some((Verdict::Interrupted, format!("signal {signal}")))));
             }
             let next = retry::after_failure(turn.number, max_retries);
-            if next == Next::GiveUp {
+            if next == NextStep::GiveUp {
                 return Ok(tried(attempts, None));
             }
             if let Some(why) = self.meter.used_up() {
                 return Ok(tried(attempts, Some((Verdict::Budget, why))));
             }
-            if next == Next::CleanSlate {
+            if next == NextStep::CleanSlate {
                 self.clean_slate(run, running, manifest, &attempts, &tails)?;
                 self.put_back_settings(settings, run, story)?;
             }
-            turn = Turn { number: turn.number + 1, clean_slate: next == Next::CleanSlate, ..turn };
+            turn =
+                AttemptNumber { number: turn.number + 1, clean_slate: next == NextStep::CleanSlate, ..turn };
             if let Some(signal) = self.wait(turn.number) {
                 return Ok(tried(attempts, Some((Verdict::Interrupted, format!("signal {signal}")))));
             }
@@ -218,12 +219,12 @@ impl Pipeline<'_> {
     /// What a routine had done to decree's own files is undone, and told.
     fn tell_mended(
         &mut self,
-        mended: &Mended,
+        mended: &RepairReport,
         run: &RunDir,
         manifest: &Manifest,
-        story: &mut Story,
+        story: &mut RunRecord,
     ) -> Result<()> {
-        let count = |n| crate::figures::count(n, "file");
+        let count = |n| crate::humanize::count(n, "file");
         let mut told = Vec::new();
         if !mended.restored.is_empty() {
             let files = count(mended.restored.len());
@@ -236,7 +237,7 @@ impl Pipeline<'_> {
             told.push(format!("what the routine put in the place of decree's own is in {aside}"));
         }
         if mended.lost > 0 {
-            let runs = crate::figures::count(mended.lost, "earlier run");
+            let runs = crate::humanize::count(mended.lost, "earlier run");
             told.push(format!("the routine deleted what was kept of {runs}; that is gone"));
         }
         if mended.tracker {
@@ -262,7 +263,12 @@ impl Pipeline<'_> {
     }
 
     /// Settings and routines are in no checkpoint; a run that is put back leaves them as they were all the same.
-    fn put_back_settings(&mut self, settings: &OwnSettings, run: &RunDir, story: &mut Story) -> Result<()> {
+    fn put_back_settings(
+        &mut self,
+        settings: &OwnSettings,
+        run: &RunDir,
+        story: &mut RunRecord,
+    ) -> Result<()> {
         for path in settings.put_back(&run.path().join("set-aside"))? {
             let path = self.layout.shown(&path);
             self.tell(
@@ -274,7 +280,7 @@ impl Pipeline<'_> {
     }
 
     /// What a kept run made that no diff shows.
-    fn tell_added(&mut self, settings: &OwnSettings, seal: &Seal, story: &mut Story) {
+    fn tell_added(&mut self, settings: &OwnSettings, seal: &ChangeRecord, story: &mut RunRecord) {
         for path in settings.added() {
             let path = self.layout.shown(&path);
             self.tell(story, format!("the routine made {path}; that is in no diff and stays"));
@@ -288,7 +294,7 @@ impl Pipeline<'_> {
     }
 
     /// A warning that also stands in the record.
-    fn tell(&mut self, story: &mut Story, text: String) {
+    fn tell(&mut self, story: &mut RunRecord, text: String) {
         self.warn(&text);
         story.warnings.push(text);
     }
@@ -297,7 +303,7 @@ impl Pipeline<'_> {
     fn clean_slate(
         &mut self,
         run: &RunDir,
-        running: &Running,
+        running: &ActiveRun,
         manifest: &Manifest,
         attempts: &[AttemptRecord],
         tails: &[Vec<String>],
@@ -305,13 +311,13 @@ impl Pipeline<'_> {
         let _shield = interrupt::shield();
         let last = attempts.len() as u32;
         let put_back = self.put_back(run, &run.attempt(last), manifest)?;
-        self.reporter.event(&Event::PutBack(&put_back));
+        self.reporter.event(&Event::Reverted(&put_back));
         self.withdraw_follow_ups(run, running, &run.attempt_dir(last))?;
         let mut lessons = Vec::new();
         for (record, tail) in attempts.iter().zip(tails) {
             let seal = run.attempt(record.number).result()?;
             let dir = format!("{}/attempts/{}", run.shown(), record.number);
-            lessons.push(Lesson {
+            lessons.push(FailedAttempt {
                 record,
                 tail: tail.clone(),
                 changed: seal.map_or_else(Vec::new, |seal| changed_paths(&seal)),
@@ -333,11 +339,16 @@ impl Pipeline<'_> {
 
     /// Puts the tree back to what the manifest has, and proves it. If something else has changed the tree since the attempt was
     /// written down, everything is saved as a checkpoint first, and what is there now is put back.
-    pub(super) fn put_back(&mut self, run: &RunDir, saved: &Saved, manifest: &Manifest) -> Result<PutBack> {
+    pub(super) fn put_back(
+        &mut self,
+        run: &RunDir,
+        saved: &CheckpointDir,
+        manifest: &Manifest,
+    ) -> Result<RevertRecord> {
         self.revert(saved, manifest).or_else(|error| self.put_back_all(run, manifest, error))
     }
 
-    fn put_back_all(&mut self, run: &RunDir, manifest: &Manifest, error: Error) -> Result<PutBack> {
+    fn put_back_all(&mut self, run: &RunDir, manifest: &Manifest, error: Error) -> Result<RevertRecord> {
         let failed = |worse: Error| {
             let what = format!("run {} could not be put back: {worse}", run.id());
             Error::integrity(what)
@@ -346,7 +357,7 @@ impl Pipeline<'_> {
                 .detail(format!("what the run changed is in {}", run.shown()))
                 .hint("stop what is writing here, or free some space; then run the same command again: it goes on from here")
         };
-        let since = Saved::new(run.id().to_string(), run.path().join("put-back"));
+        let since = CheckpointDir::new(run.id().to_string(), run.path().join("put-back"));
         let saved = std::fs::create_dir_all(since.dir())
             .at("create", since.dir())
             .and_then(|()| self.save_present(&format!("as run {} was put back", run.id())))
@@ -371,20 +382,20 @@ impl Pipeline<'_> {
 
     /// The whole tree as it is, as a checkpoint. Returns its id.
     pub(super) fn save_present(&mut self, reason: &str) -> Result<String> {
-        let site = Site {
+        let site = HistoryContext {
             layout: self.layout,
             config: self.config,
             workspace: self.workspace,
             progress: self.reporter.progress(),
         };
-        Ok(history::create(site, About::because(reason))?.record.id)
+        Ok(history::create(site, NewCheckpoint::because(reason))?.record.id)
     }
 
     /// Puts the paths of a diff back and reads them again; then compares the whole tree.
-    fn revert(&mut self, saved: &Saved, manifest: &Manifest) -> Result<PutBack> {
+    fn revert(&mut self, saved: &CheckpointDir, manifest: &Manifest) -> Result<RevertRecord> {
         let (paths, set_aside) = match saved.revert(self.workspace, manifest)? {
-            Outcome::AlreadyThere => (0, Vec::new()),
-            Outcome::Done(done) => (done.verified as u64, done.set_aside),
+            RestoreOutcome::AlreadyThere => (0, Vec::new()),
+            RestoreOutcome::Done(done) => (done.verified as u64, done.set_aside),
         };
         let changes = self.workspace.compare(manifest, self.reporter.progress())?;
         if !changes.list.is_empty() {
@@ -393,13 +404,13 @@ impl Pipeline<'_> {
             return Err(Error::integrity(what).details(paths, 20));
         }
         if paths > 0 {
-            let deed = Deed::new(Action::PutBack, saved.id(), paths);
+            let deed = AuditEntry::new(AuditAction::PutBack, saved.id(), paths);
             if let Err(error) = audit::record(&self.layout.audit(), deed) {
                 self.warn(&format!("the audit trail has no line of this: {error}"));
             }
         }
         let (files, _) = manifest.tree.count();
-        Ok(PutBack {
+        Ok(RevertRecord {
             paths,
             verified: files as u64,
             set_aside: set_aside.iter().map(|(path, _)| path.to_string()).collect(),
@@ -430,7 +441,7 @@ impl Pipeline<'_> {
     pub(super) fn withdraw_follow_ups(
         &mut self,
         run: &RunDir,
-        running: &Running,
+        running: &ActiveRun,
         attempt: &std::path::Path,
     ) -> Result<()> {
         let before: Vec<OsString> = running.inbox();
@@ -445,7 +456,7 @@ impl Pipeline<'_> {
 }
 
 /// Fills in what the attempts came to.
-fn decide(story: &mut Story, tried: &Tried) {
+fn decide(story: &mut RunRecord, tried: &Attempts) {
     let last = tried.attempts.last().expect("there is at least one attempt");
     for usage in tried.attempts.iter().filter_map(|record| record.usage.as_ref()) {
         story.usage.add(usage);
@@ -463,7 +474,7 @@ fn decide(story: &mut Story, tried: &Tried) {
 }
 
 /// `src/a.rs +4 −1`.
-fn changed_paths(seal: &Seal) -> Vec<String> {
+fn changed_paths(seal: &ChangeRecord) -> Vec<String> {
     seal.changes
         .iter()
         .map(|(path, change)| match change.binary {

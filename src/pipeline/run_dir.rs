@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 
 use super::result::RunResult;
 use super::verdict::Verdict;
-use crate::checkpoint::saved::Saved;
+use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::error::{IoContext, Result};
 use crate::fs::atomic;
-use crate::message::{MessageId, Standing};
+use crate::message::{IdStatus, MessageId};
 use crate::project::Layout;
 
 /// Earlier runs of the same message, put back from `dead/` or interrupted.
@@ -77,7 +77,7 @@ impl RunDir {
     pub fn interruptions_in_a_row(&self) -> Result<usize> {
         let numbers = self.previous_numbers()?;
         let was_interrupted = |number: &&u32| {
-            let run = Saved::new("", self.path.join(PREVIOUS).join(number.to_string()));
+            let run = CheckpointDir::new("", self.path.join(PREVIOUS).join(number.to_string()));
             // One without a checkpoint was given up for this very reason; whoever puts it back wants it tried.
             run.manifest_path().exists()
                 && matches!(RunResult::read(&run.result_path()), Ok(Some(result)) if result.story.status == Verdict::Interrupted)
@@ -86,11 +86,11 @@ impl RunDir {
     }
 
     /// What there is of a run in it.
-    pub fn standing(&self) -> Standing {
+    pub fn standing(&self) -> IdStatus {
         match RunResult::read(&self.saved().result_path()) {
-            Ok(Some(result)) if result.story.kept => Standing::Kept,
-            Ok(None) if !self.saved().manifest_path().exists() && !self.message().exists() => Standing::Free,
-            _ => Standing::Begun,
+            Ok(Some(result)) if result.story.kept => IdStatus::Kept,
+            Ok(None) if !self.saved().manifest_path().exists() && !self.message().exists() => IdStatus::Free,
+            _ => IdStatus::Begun,
         }
     }
 
@@ -110,13 +110,13 @@ impl RunDir {
     }
 
     /// The engine's view of it.
-    pub fn saved(&self) -> Saved {
-        Saved::new(self.id.to_string(), &self.path)
+    pub fn saved(&self) -> CheckpointDir {
+        CheckpointDir::new(self.id.to_string(), &self.path)
     }
 
     /// The engine's view of one attempt: the tree after it, against the manifest of the run.
-    pub fn attempt(&self, number: u32) -> Saved {
-        Saved::new(self.id.to_string(), self.attempt_dir(number))
+    pub fn attempt(&self, number: u32) -> CheckpointDir {
+        CheckpointDir::new(self.id.to_string(), self.attempt_dir(number))
     }
 
     /// An attempt's own directory.

@@ -2,14 +2,14 @@
 
 use std::fs;
 
+use super::active_run::ActiveRun;
 use super::events::Event;
+use super::prepare::dead_letter;
+use super::queue::Pipeline;
 use super::result::RunResult;
 use super::run_dir::RunDir;
-use super::running::Running;
 use super::summary::MessageSummary;
-use super::take::dead_letter;
 use super::verdict::Verdict;
-use super::work::Pipeline;
 use crate::checkpoint::manifest::Manifest;
 use crate::error::{IoContext, Result};
 use crate::message::Document;
@@ -22,7 +22,7 @@ impl Pipeline<'_> {
     /// to tell.
     pub(super) fn settle(
         &mut self,
-        running: &Running,
+        running: &ActiveRun,
         run: &RunDir,
         manifest: Option<&Manifest>,
         mut result: RunResult,
@@ -37,7 +37,7 @@ impl Pipeline<'_> {
         result.write(&path)?;
         if let Some(manifest) = manifest.filter(|_| !result.story.kept && result.story.put_back.is_none()) {
             let put_back = self.put_back(run, &run.saved(), manifest)?;
-            self.reporter.event(&Event::PutBack(&put_back));
+            self.reporter.event(&Event::Reverted(&put_back));
             result.story.put_back = Some(put_back);
             result.write(&path)?;
         }
@@ -49,21 +49,21 @@ impl Pipeline<'_> {
         if !waits_on {
             self.settle_message(running, run, &result)?;
         }
-        Running::clear(self.layout)?;
+        ActiveRun::clear(self.layout)?;
         self.after_each(run, &result);
         Ok(MessageSummary::of_run(run.id(), run.shown(), &result))
     }
 
     /// `done/` before the tracker: a spec that is called processed was processed.
-    fn settle_message(&mut self, running: &Running, run: &RunDir, result: &RunResult) -> Result<()> {
+    fn settle_message(&mut self, running: &ActiveRun, run: &RunDir, result: &RunResult) -> Result<()> {
         let file = running.file();
         let text = fs::read(run.message()).at("read", run.message())?;
         if !result.story.kept {
             let error = match result.story.attempts.len() {
                 0 => result.story.reason.clone(),
-                n => format!("{} ({})", result.story.reason, crate::figures::count(n, "attempt")),
+                n => format!("{} ({})", result.story.reason, crate::humanize::count(n, "attempt")),
             };
-            return self.inbox.bury(&file, &text, &dead_letter(&text, &error, result.story.status));
+            return self.inbox.dead_letter(&file, &text, &dead_letter(&text, &error, result.story.status));
         }
         self.inbox.finish(&file, &text)?;
         if let Some(name) = result.story.spec.as_deref().and_then(|spec| tracked_name(self.layout, spec)) {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::budget::Usage;
-use super::result::{AttemptRecord, PutBack, RunResult};
+use super::result::{AttemptRecord, RevertRecord, RunResult};
 use super::verdict::Verdict;
 use crate::error::{Error, IoContext, Result};
 use crate::fs::atomic;
@@ -79,7 +79,7 @@ pub struct MessageSummary {
     pub files: Vec<FileChange>,
     /// How the tree was put back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub put_back: Option<PutBack>,
+    pub put_back: Option<RevertRecord>,
     /// What its attempts say they used.
     #[serde(default)]
     pub usage: Usage,
@@ -196,7 +196,7 @@ impl MessageSummary {
     pub fn of_run(id: &crate::message::MessageId, run_dir: String, result: &RunResult) -> Self {
         let story = &result.story;
         let seal = result.seal.as_ref();
-        let file = |(path, change): (&String, &crate::checkpoint::saved::PathResult)| FileChange {
+        let file = |(path, change): (&String, &crate::checkpoint::checkpoint_dir::PathChange)| FileChange {
             path: path.clone(),
             added: change.added,
             removed: change.removed,

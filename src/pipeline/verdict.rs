@@ -96,7 +96,7 @@ impl Ending {
             Ending::TimedOut { after_ms } => {
                 format!(
                     "timed out after {}",
-                    crate::figures::duration(std::time::Duration::from_millis(*after_ms))
+                    crate::humanize::duration(std::time::Duration::from_millis(*after_ms))
                 )
             }
             Ending::Verify { code: Some(code), command } => format!("verify: `{command}` exited {code}"),

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::strays::{Watch, become_subreaper};
+use super::orphans::{OrphanWatch, become_subreaper};
 use crate::interrupt;
 
 /// How often it is looked at.
@@ -22,7 +22,7 @@ const GRACE: Duration = Duration::from_secs(2);
 /// Runs it to its end. Returns its exit code as a shell has it: 128 and the signal, if one ended it.
 pub fn attend(command: &mut Command) -> io::Result<u8> {
     become_subreaper()?;
-    let (mut child, watch) = Watch::start(|| command.spawn())?;
+    let (mut child, watch) = OrphanWatch::start(|| command.spawn())?;
     let status = wait(&mut child);
     watch.end_strays();
     status.map(code)

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 
-use super::leftovers::MARK_VARIABLE;
+use super::marked::MARK_VARIABLE;
 
 /// By these a program could speak for decree, or for the CI runner that decree runs in.
 const WITHHELD: [&str; 8] = [

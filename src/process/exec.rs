@@ -5,8 +5,8 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::leftovers::{MARK_VARIABLE, Mark};
-use super::running::Running;
+use super::marked::{MARK_VARIABLE, ProcessMark};
+use super::running::RunningProcess;
 use crate::error::Result;
 
 /// Where a program's output goes, as it arrives.
@@ -24,16 +24,16 @@ impl<F: FnMut(&[u8]) -> Result<()>> Output for F {
 
 /// How long a program has between SIGTERM and SIGKILL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Graces {
+pub struct GracePeriods {
     /// When its time is up; also for what it leaves running when it ends.
     pub timeout: Duration,
     /// When decree itself is asked to stop, and will soon be killed.
     pub interrupt: Duration,
 }
 
-impl Default for Graces {
+impl Default for GracePeriods {
     fn default() -> Self {
-        Graces { timeout: Duration::from_secs(5), interrupt: Duration::from_secs(2) }
+        GracePeriods { timeout: Duration::from_secs(5), interrupt: Duration::from_secs(2) }
     }
 }
 
@@ -46,7 +46,7 @@ pub struct Exec {
     pub(super) environment: BTreeMap<OsString, OsString>,
     pub(super) input: Vec<u8>,
     pub(super) timeout: Option<Duration>,
-    pub(super) graces: Graces,
+    pub(super) graces: GracePeriods,
     pub(super) capture: Option<usize>,
     pub(super) supervisor: PathBuf,
 }
@@ -61,7 +61,7 @@ impl Exec {
             environment: BTreeMap::new(),
             input: Vec::new(),
             timeout: None,
-            graces: Graces::default(),
+            graces: GracePeriods::default(),
             capture: None,
             // Not the path it was started by: there may be another decree there by now.
             supervisor: PathBuf::from("/proc/self/exe"),
@@ -92,8 +92,8 @@ impl Exec {
         self
     }
 
-    /// Marks it and its descendants, for [`super::leftovers::end`].
-    pub fn mark(self, mark: &Mark) -> Exec {
+    /// Marks it and its descendants, for [`super::marked::end`].
+    pub fn mark(self, mark: &ProcessMark) -> Exec {
         self.variable(MARK_VARIABLE, mark.as_str())
     }
 
@@ -110,12 +110,12 @@ impl Exec {
     }
 
     /// How long it has to end when it has to.
-    pub fn graces(mut self, graces: Graces) -> Exec {
+    pub fn graces(mut self, graces: GracePeriods) -> Exec {
         self.graces = graces;
         self
     }
 
-    /// Keeps standard output apart, its first `limit` bytes in [`Ended::stdout`]; only standard error is streamed.
+    /// Keeps standard output apart, its first `limit` bytes in [`ExecResult::stdout`]; only standard error is streamed.
     pub fn capture_stdout(mut self, limit: usize) -> Exec {
         self.capture = Some(limit);
         self
@@ -129,20 +129,20 @@ impl Exec {
 
     /// Runs it to its end and streams its output, standard output and standard error in the order they were
     /// written. When this returns, even with an error, nothing that it started is alive, but for
-    /// [`Ended::survivors`].
+    /// [`ExecResult::survivors`].
     ///
     /// Has to be called from a thread that lives until it returns, as it does. An error means that it could not be
     /// started, or that `sink` failed.
-    pub fn run(&self, sink: &mut dyn Output) -> Result<Ended> {
-        Running::start(self)?.attend(sink)
+    pub fn run(&self, sink: &mut dyn Output) -> Result<ExecResult> {
+        RunningProcess::start(self)?.attend(sink)
     }
 }
 
 /// How a program ended, and after how long.
 #[derive(Clone, Debug)]
-pub struct Ended {
+pub struct ExecResult {
     /// What happened.
-    pub how: How,
+    pub how: ExecEnd,
     /// From the start to when everything it had started was gone.
     pub duration: Duration,
     /// What [`Exec::capture_stdout`] kept.
@@ -153,16 +153,16 @@ pub struct Ended {
     pub survivors: usize,
 }
 
-impl Ended {
+impl ExecResult {
     /// Whether it exited with 0, in time.
     pub fn is_success(&self) -> bool {
-        self.how == How::Exited(0)
+        self.how == ExecEnd::Exited(0)
     }
 }
 
 /// What happened to a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum How {
+pub enum ExecEnd {
     /// It exited with this code.
     Exited(i32),
     /// A signal ended it, and not ours.
@@ -175,17 +175,17 @@ pub enum How {
     SupervisorLost,
 }
 
-impl std::fmt::Display for How {
+impl std::fmt::Display for ExecEnd {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            How::Exited(code) => write!(f, "exit code {code}"),
-            How::Signalled(signal) => match signal_hook::low_level::signal_name(*signal) {
+            ExecEnd::Exited(code) => write!(f, "exit code {code}"),
+            ExecEnd::Signalled(signal) => match signal_hook::low_level::signal_name(*signal) {
                 Some(name) => write!(f, "killed by {name}"),
                 None => write!(f, "killed by signal {signal}"),
             },
-            How::TimedOut => write!(f, "timed out"),
-            How::Interrupted => write!(f, "interrupted"),
-            How::SupervisorLost => write!(f, "its supervisor was killed"),
+            ExecEnd::TimedOut => write!(f, "timed out"),
+            ExecEnd::Interrupted => write!(f, "interrupted"),
+            ExecEnd::SupervisorLost => write!(f, "its supervisor was killed"),
         }
     }
 }

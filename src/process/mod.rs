@@ -9,35 +9,35 @@
 //!        ◀─▶ one socket: the program's input; how it ended; end of file when either side dies
 //! ```
 //!
-//! - [`Exec`]: a program to run, and [`Exec::run`], which streams its output and tells how it [`Ended`]
+//! - [`Exec`]: a program to run, and [`Exec::run`], which streams its output and tells how it [`ExecResult`]
 //! - [`find_program`]: whether there is one
 //! - [`attended`]: a program that has decree's own terminal
 //! - [`supervisor`]: the small process between decree and the program
 //! - [`table`]: the process table, as `/proc` tells it
-//! - [`strays`]: what falls to decree when a supervisor was killed
-//! - [`leftovers`]: what is left of a run whose decree was killed, found by its [`Mark`]
+//! - [`orphans`]: what falls to decree when a supervisor was killed
+//! - [`marked`]: what is left of a run whose decree was killed, found by its [`ProcessMark`]
 //! - [`environment`]: what a program inherits, and what a message may not set
 //! - [`log`]: a log that keeps its head and its tail
 //! - [`redact`]: secrets, taken out of a stream
 //!
 //! Out of reach: a process that belongs to another user (`sudo -b`), which decree has no right to end, and which is
-//! counted in [`Ended::survivors`]; and what a program has somebody else start (`docker run -d`, `systemd-run`, `at`),
+//! counted in [`ExecResult::survivors`]; and what a program has somebody else start (`docker run -d`, `systemd-run`, `at`),
 //! which was never below it.
 
 pub mod attended;
 pub mod environment;
 mod exec;
-pub mod leftovers;
 pub mod log;
+pub mod marked;
+pub mod orphans;
 mod program;
 pub mod redact;
 mod report;
 mod running;
-pub mod strays;
 pub mod supervisor;
 pub mod table;
 
-pub use exec::{Ended, Exec, Graces, How, Output};
-pub use leftovers::Mark;
+pub use exec::{Exec, ExecEnd, ExecResult, GracePeriods, Output};
+pub use marked::ProcessMark;
+pub use orphans::become_subreaper;
 pub use program::find_program;
-pub use strays::become_subreaper;

@@ -9,7 +9,7 @@ use std::str::FromStr;
 /// supervisor with signal 9. A report that never came is the third. It is written last, when nothing is left to
 /// end, so it is true even if the supervisor is killed right after.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Report {
+pub enum SupervisorReport {
     /// It exited with this code.
     Exited {
         /// The code.
@@ -33,31 +33,33 @@ pub enum Report {
     Unstarted,
 }
 
-impl Report {
+impl SupervisorReport {
     /// What a shell would make of it.
     pub fn exit_code(self) -> u8 {
         match self {
-            Report::Exited { code, .. } => u8::try_from(code & 0xff).unwrap_or(1),
-            Report::Signalled { signal, .. } => u8::try_from(128 + signal).unwrap_or(128),
-            Report::Unstartable { errno } if errno == rustix::io::Errno::NOENT.raw_os_error() => 127,
-            Report::Unstartable { .. } => 126,
-            Report::Unstarted => 143,
+            SupervisorReport::Exited { code, .. } => u8::try_from(code & 0xff).unwrap_or(1),
+            SupervisorReport::Signalled { signal, .. } => u8::try_from(128 + signal).unwrap_or(128),
+            SupervisorReport::Unstartable { errno } if errno == rustix::io::Errno::NOENT.raw_os_error() => {
+                127
+            }
+            SupervisorReport::Unstartable { .. } => 126,
+            SupervisorReport::Unstarted => 143,
         }
     }
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for SupervisorReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Report::Exited { code, survivors } => write!(f, "exited {code} {survivors}"),
-            Report::Signalled { signal, survivors } => write!(f, "signalled {signal} {survivors}"),
-            Report::Unstartable { errno } => write!(f, "unstartable {errno}"),
-            Report::Unstarted => write!(f, "unstarted"),
+            SupervisorReport::Exited { code, survivors } => write!(f, "exited {code} {survivors}"),
+            SupervisorReport::Signalled { signal, survivors } => write!(f, "signalled {signal} {survivors}"),
+            SupervisorReport::Unstartable { errno } => write!(f, "unstartable {errno}"),
+            SupervisorReport::Unstarted => write!(f, "unstarted"),
         }
     }
 }
 
-impl FromStr for Report {
+impl FromStr for SupervisorReport {
     type Err = ();
 
     fn from_str(line: &str) -> Result<Self, ()> {
@@ -66,13 +68,13 @@ impl FromStr for Report {
         let count = |word: &str| word.parse().map_err(|_| ());
         match words[..] {
             ["exited", code, survivors] => {
-                Ok(Report::Exited { code: number(code)?, survivors: count(survivors)? })
+                Ok(SupervisorReport::Exited { code: number(code)?, survivors: count(survivors)? })
             }
             ["signalled", signal, survivors] => {
-                Ok(Report::Signalled { signal: number(signal)?, survivors: count(survivors)? })
+                Ok(SupervisorReport::Signalled { signal: number(signal)?, survivors: count(survivors)? })
             }
-            ["unstartable", errno] => Ok(Report::Unstartable { errno: number(errno)? }),
-            ["unstarted"] => Ok(Report::Unstarted),
+            ["unstartable", errno] => Ok(SupervisorReport::Unstartable { errno: number(errno)? }),
+            ["unstarted"] => Ok(SupervisorReport::Unstarted),
             _ => Err(()),
         }
     }
@@ -85,23 +87,23 @@ mod tests {
     #[test]
     fn what_is_written_is_read() {
         for report in [
-            Report::Exited { code: 137, survivors: 0 },
-            Report::Signalled { signal: 9, survivors: 3 },
-            Report::Unstartable { errno: 2 },
-            Report::Unstarted,
+            SupervisorReport::Exited { code: 137, survivors: 0 },
+            SupervisorReport::Signalled { signal: 9, survivors: 3 },
+            SupervisorReport::Unstartable { errno: 2 },
+            SupervisorReport::Unstarted,
         ] {
             assert_eq!(report.to_string().parse(), Ok(report));
         }
         for line in ["", "exited", "exited 1", "exited x 0", "exited 1 0 0", "exited 1 -1"] {
-            assert_eq!(line.parse::<Report>(), Err(()));
+            assert_eq!(line.parse::<SupervisorReport>(), Err(()));
         }
     }
 
     #[test]
     fn codes_are_those_of_a_shell() {
-        assert_eq!(Report::Exited { code: 3, survivors: 0 }.exit_code(), 3);
-        assert_eq!(Report::Signalled { signal: 15, survivors: 0 }.exit_code(), 143);
-        assert_eq!(Report::Unstartable { errno: 2 }.exit_code(), 127);
-        assert_eq!(Report::Unstartable { errno: 13 }.exit_code(), 126);
+        assert_eq!(SupervisorReport::Exited { code: 3, survivors: 0 }.exit_code(), 3);
+        assert_eq!(SupervisorReport::Signalled { signal: 15, survivors: 0 }.exit_code(), 143);
+        assert_eq!(SupervisorReport::Unstartable { errno: 2 }.exit_code(), 127);
+        assert_eq!(SupervisorReport::Unstartable { errno: 13 }.exit_code(), 126);
     }
 }

@@ -11,9 +11,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 
-use super::exec::{Ended, Exec, How, Output};
-use super::report::Report;
-use super::strays::{Watch, become_subreaper};
+use super::exec::{Exec, ExecEnd, ExecResult, Output};
+use super::orphans::{OrphanWatch, become_subreaper};
+use super::report::SupervisorReport;
 use crate::error::{Error, IoContext, Result};
 use crate::interrupt;
 
@@ -25,11 +25,11 @@ const PATIENCE: Duration = Duration::from_secs(25);
 const MOST_IN_A_PIPE: usize = 1 << 20;
 
 /// A program and its supervisor.
-pub(super) struct Running<'e> {
+pub(super) struct RunningProcess<'e> {
     exec: &'e Exec,
     started: Instant,
     child: Child,
-    watch: Watch,
+    watch: OrphanWatch,
     control: UnixStream,
     reply: Vec<u8>,
     streamed: Option<PipeReader>,
@@ -44,12 +44,12 @@ pub(super) struct Running<'e> {
 /// Why the program is being ended, and how far that is.
 struct Ending {
     /// `None` if its output could not be written.
-    how: Option<How>,
+    how: Option<ExecEnd>,
     kill: Instant,
     killed: bool,
 }
 
-impl<'e> Running<'e> {
+impl<'e> RunningProcess<'e> {
     /// Starts the supervisor, which starts the program.
     pub fn start(exec: &'e Exec) -> Result<Self> {
         let name = exec.program.to_string_lossy();
@@ -95,8 +95,8 @@ impl<'e> Running<'e> {
             .stdout(stdout)
             .stderr(stderr);
         let started = Instant::now();
-        let (child, watch) = Watch::start(|| command.spawn())?;
-        Ok(Running {
+        let (child, watch) = OrphanWatch::start(|| command.spawn())?;
+        Ok(RunningProcess {
             exec,
             started,
             child,
@@ -114,7 +114,7 @@ impl<'e> Running<'e> {
     }
 
     /// Streams the output until the supervisor has ended, and ends it when it is time.
-    pub fn attend(mut self, sink: &mut dyn Output) -> Result<Ended> {
+    pub fn attend(mut self, sink: &mut dyn Output) -> Result<ExecResult> {
         // If the supervisor is gone already, the wait below is short and says so.
         let _ = self.control.write_all(&self.exec.input);
         let mut looked = self.started;
@@ -187,13 +187,13 @@ impl<'e> Running<'e> {
         if self.failure.is_some() && self.ending.is_none() {
             self.end(None, self.exec.graces.interrupt);
         }
-        let interrupted = self.ending.as_ref().is_some_and(|ending| ending.how == Some(How::Interrupted));
+        let interrupted = self.ending.as_ref().is_some_and(|ending| ending.how == Some(ExecEnd::Interrupted));
         if !interrupted && interrupt::check().is_err() {
-            self.end(Some(How::Interrupted), self.exec.graces.interrupt);
+            self.end(Some(ExecEnd::Interrupted), self.exec.graces.interrupt);
         }
         let late = self.exec.timeout.is_some_and(|timeout| now - self.started >= timeout);
         if late && self.ending.is_none() {
-            self.end(Some(How::TimedOut), self.exec.graces.timeout);
+            self.end(Some(ExecEnd::TimedOut), self.exec.graces.timeout);
         }
         let Some(ending) = &mut self.ending else { return };
         if now >= ending.kill && !ending.killed {
@@ -205,7 +205,7 @@ impl<'e> Running<'e> {
     }
 
     /// Tells the supervisor to end the program; once only, as twice means at once.
-    fn end(&mut self, how: Option<How>, grace: Duration) {
+    fn end(&mut self, how: Option<ExecEnd>, grace: Duration) {
         let kill = Instant::now() + grace;
         match &mut self.ending {
             Some(ending) => {
@@ -233,7 +233,7 @@ impl<'e> Running<'e> {
     }
 
     /// The supervisor has ended: takes the rest of the output, and ends what it did not.
-    fn settle(mut self, sink: &mut dyn Output) -> Result<Ended> {
+    fn settle(mut self, sink: &mut dyn Output) -> Result<ExecResult> {
         self.child.wait().at("wait for", &self.exec.program)?;
         let report =
             std::str::from_utf8(&self.reply).ok().and_then(|line| line.strip_suffix('\n')?.parse().ok());
@@ -254,12 +254,14 @@ impl<'e> Running<'e> {
             return Err(failure);
         }
         let (how, survivors) = match report {
-            Some(Report::Unstartable { errno }) => return Err(unstartable(self.exec, errno)),
-            Some(Report::Exited { code, survivors }) => (How::Exited(code), survivors),
-            Some(Report::Signalled { signal, survivors }) => (How::Signalled(signal), survivors),
-            Some(Report::Unstarted) | None => (How::SupervisorLost, strays),
+            Some(SupervisorReport::Unstartable { errno }) => return Err(unstartable(self.exec, errno)),
+            Some(SupervisorReport::Exited { code, survivors }) => (ExecEnd::Exited(code), survivors),
+            Some(SupervisorReport::Signalled { signal, survivors }) => {
+                (ExecEnd::Signalled(signal), survivors)
+            }
+            Some(SupervisorReport::Unstarted) | None => (ExecEnd::SupervisorLost, strays),
         };
-        Ok(Ended {
+        Ok(ExecResult {
             how: self.ending.and_then(|ending| ending.how).unwrap_or(how),
             duration: self.started.elapsed(),
             stdout: self.stdout,

@@ -8,8 +8,8 @@
 //! socket), and it stops waiting when asked twice. It is a session of its own, away from the terminal: Ctrl-C
 //! reaches decree alone, and a program that asks `/dev/tty` for a password fails instead of waiting for ever.
 //!
-//! With [`Job::control`], its standard input is a socket: decree sends the program's input, it answers with one
-//! [`Report`]. A routine cannot open that socket through `/proc`, and so not write a report of its own. Without,
+//! With [`SupervisedCommand::control`], its standard input is a socket: decree sends the program's input, it answers with one
+//! [`SupervisorReport`]. A routine cannot open that socket through `/proc`, and so not write a report of its own. Without,
 //! the program inherits the input, and the report is the exit code.
 
 use std::ffi::{OsStr, OsString};
@@ -29,7 +29,7 @@ use rustix::process::{
 };
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
 
-pub use super::report::Report;
+pub use super::report::SupervisorReport;
 use super::table::{self, Pid};
 
 /// How long nothing may happen after SIGKILL before what is left is given up: it belongs to somebody else, or
@@ -40,7 +40,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// What to supervise.
 #[derive(Debug)]
-pub struct Job {
+pub struct SupervisedCommand {
     /// The program; found on `PATH` if it has no slash.
     pub program: OsString,
     /// Its arguments.
@@ -63,13 +63,13 @@ fn is_on_path(program: &OsStr) -> bool {
 }
 
 /// Runs the program, ends all that it leaves, and tells how it went. With a control socket, tells it there too.
-pub fn supervise(job: &Job) -> Report {
+pub fn supervise(job: &SupervisedCommand) -> SupervisorReport {
     let control = job.control.then(io::stdin);
     let report = begin(job).and_then(|mut supervisor| supervisor.run(job)).unwrap_or_else(|error| {
         let errno = error.raw_os_error().unwrap_or(Errno::IO.raw_os_error());
         // The system says "denied" if it may not look into one directory of the PATH, although the program is in none.
         let nowhere = errno == Errno::ACCESS.raw_os_error() && !is_on_path(&job.program);
-        Report::Unstartable { errno: if nowhere { Errno::NOENT.raw_os_error() } else { errno } }
+        SupervisorReport::Unstartable { errno: if nowhere { Errno::NOENT.raw_os_error() } else { errno } }
     });
     if let Some(control) = control
         && let Ok(socket) = control.as_fd().try_clone_to_owned()
@@ -100,7 +100,7 @@ enum Phase {
     Killing { since: Instant, progress: Instant },
 }
 
-fn begin(job: &Job) -> io::Result<Supervisor> {
+fn begin(job: &SupervisedCommand) -> io::Result<Supervisor> {
     let parent = getppid();
     set_child_subreaper(Some(getpid()))?;
     let (stop, stopper) = UnixStream::pair()?;
@@ -124,7 +124,7 @@ fn begin(job: &Job) -> io::Result<Supervisor> {
 }
 
 impl Supervisor {
-    fn run(&mut self, job: &Job) -> io::Result<Report> {
+    fn run(&mut self, job: &SupervisedCommand) -> io::Result<SupervisorReport> {
         let input = match &mut self.control {
             Some(socket) if job.input > 0 => Stdio::from(receive(socket, job.input)?),
             Some(_) => Stdio::null(),
@@ -132,17 +132,20 @@ impl Supervisor {
         };
         self.listen(Some(Duration::ZERO))?;
         if self.is_asked() {
-            return Ok(Report::Unstarted);
+            return Ok(SupervisorReport::Unstarted);
         }
         let program = Command::new(&job.program).args(&job.args).stdin(input).process_group(0).spawn()?;
         self.program = Some(Pid::from_child(&program));
         let survivors = self.attend(job.grace)?;
         Ok(match self.status {
             Some(status) => match status.exit_status() {
-                Some(code) => Report::Exited { code, survivors },
-                None => Report::Signalled { signal: status.terminating_signal().unwrap_or(0), survivors },
+                Some(code) => SupervisorReport::Exited { code, survivors },
+                None => SupervisorReport::Signalled {
+                    signal: status.terminating_signal().unwrap_or(0),
+                    survivors,
+                },
             },
-            None => Report::Signalled { signal: Signal::KILL.as_raw(), survivors },
+            None => SupervisorReport::Signalled { signal: Signal::KILL.as_raw(), survivors },
         })
     }
 

@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, IoContext, Kind, Result};
-use crate::fs::usable;
+use crate::error::{Error, ErrorKind, IoContext, Result};
+use crate::fs::untrusted;
 
 /// How long to wait for a lock whose holder is dead. What it was just starting has the lock, too, until it runs.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -122,7 +122,7 @@ fn try_lock(file: &File, path: &Path) -> Result<(), TryLockError> {
 }
 
 fn holder(path: &Path) -> Option<Holder> {
-    serde_json::from_slice(&usable::read(path).ok()?).ok()
+    serde_json::from_slice(&untrusted::read(path).ok()?).ok()
 }
 
 /// Whether there is such a process, and not only its number waiting to be taken note of.
@@ -138,7 +138,7 @@ fn held(path: &Path) -> Error {
         }
         None => String::new(),
     };
-    Error::new(Kind::Locked, format!("another decree is working here{who}"))
+    Error::new(ErrorKind::Locked, format!("another decree is working here{who}"))
         .hint("wait for it to end, then run the same command again")
 }
 

@@ -14,7 +14,7 @@ pub use lock::Lock;
 pub use routine_name::{BadName, RoutineName};
 pub use units::{parse_duration, parse_size};
 
-use crate::checkpoint::restore::{Recovered, recover};
+use crate::checkpoint::restore::{RecoveredRestore, recover};
 use crate::checkpoint::sensitive::Sensitive;
 use crate::checkpoint::workspace::Workspace;
 use crate::error::{Error, IoContext, Result};
@@ -55,7 +55,7 @@ impl Project {
     }
 
     /// Takes the project for one command that changes things; finishes or undoes first what a killed one left.
-    pub fn lock(&self, workspace: &Workspace, command: &str) -> Result<(Lock, Vec<Recovered>)> {
+    pub fn lock(&self, workspace: &Workspace, command: &str) -> Result<(Lock, Vec<RecoveredRestore>)> {
         let lock = Lock::take(&self.layout.lock(), command)?;
         let recovered = recover(workspace.root(), &self.layout.scratch())?;
         workspace.store().sweep();

@@ -5,16 +5,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use super::content::Scratch;
+use super::content::PublishScratch;
 use super::message::{message, subject};
-use super::plan::{Chain, Net, between};
+use super::plan::{Chain, NetChange, between};
 use super::repository::Repository;
 use super::scope::{ignored, is_ignored, refuse_other_repositories, shown};
 use crate::checkpoint::entry::Node;
 use crate::checkpoint::path::{TRACKER, TreePath};
 use crate::checkpoint::workspace::Workspace;
 use crate::error::{Error, Result};
-use crate::git::{Answer, Differences, Index, Staged};
+use crate::git::{Differences, GitIndex, GitOutput, IndexEntry};
 use crate::interrupt;
 use crate::project::Layout;
 use crate::spec::Tracker;
@@ -38,7 +38,7 @@ pub struct Commit {
 
 /// Commits that nothing leads to yet.
 #[derive(Debug, Default)]
-pub struct Built {
+pub struct BuiltCommits {
     /// In their order.
     pub commits: Vec<Commit>,
     /// Where the last one is not what the base is.
@@ -48,7 +48,7 @@ pub struct Built {
 }
 
 /// What commits are made of.
-pub struct Builder<'b> {
+pub struct CommitBuilder<'b> {
     /// Where to.
     pub repository: &'b Repository,
     /// Where from.
@@ -56,7 +56,7 @@ pub struct Builder<'b> {
     /// The project's paths.
     pub layout: &'b Layout,
     /// A place to work in.
-    pub scratch: &'b Scratch,
+    pub scratch: &'b PublishScratch,
     /// The commit to begin with; `None` before the first one.
     pub base: Option<&'b str>,
     /// In front of every subject.
@@ -66,13 +66,13 @@ pub struct Builder<'b> {
 }
 
 /// What the chains did, path by path, a map for each chain.
-type Nets<'c> = Vec<BTreeMap<&'c TreePath, Net<'c>>>;
+type Nets<'c> = Vec<BTreeMap<&'c TreePath, NetChange<'c>>>;
 
-impl Builder<'_> {
+impl CommitBuilder<'_> {
     /// A commit for each chain that changes something.
-    pub fn build(&self, chains: &[Chain]) -> Result<Built> {
-        let mut built = Built::default();
-        let index = Index::at(&self.repository.git, self.index_file());
+    pub fn build(&self, chains: &[Chain]) -> Result<BuiltCommits> {
+        let mut built = BuiltCommits::default();
+        let index = GitIndex::at(&self.repository.git, self.index_file());
         index.read_tree(self.base_tree())?;
         let mut nets: Nets<'_> = chains.iter().map(Chain::net).collect::<Result<_>>()?;
         self.leave_out(&index, &mut nets, &mut built.warnings)?;
@@ -80,7 +80,7 @@ impl Builder<'_> {
         if !uncommitted.is_empty() {
             // Agents commit what they do; whoever else has changes there has to see to them first.
             if !self.is_committed(&index, &nets)? {
-                return Err(smuggled(&uncommitted));
+                return Err(uncommitted_error(&uncommitted));
             }
             let said = "what the runs did is committed already, by them or by somebody else";
             built.warnings.push(said.to_owned());
@@ -132,7 +132,7 @@ impl Builder<'_> {
     }
 
     /// Takes out what git does not want, and refuses what belongs elsewhere.
-    fn leave_out(&self, index: &Index<'_>, nets: &mut Nets<'_>, warnings: &mut Vec<String>) -> Result<()> {
+    fn leave_out(&self, index: &GitIndex<'_>, nets: &mut Nets<'_>, warnings: &mut Vec<String>) -> Result<()> {
         let paths: BTreeSet<&TreePath> = nets.iter().flat_map(|net| net.keys().copied()).collect();
         let root = self.workspace.root();
         refuse_other_repositories(self.repository, root, index, &paths)?;
@@ -147,14 +147,14 @@ impl Builder<'_> {
     }
 
     /// Whether all that the runs left is what is committed.
-    fn is_committed(&self, index: &Index<'_>, nets: &Nets<'_>) -> Result<bool> {
+    fn is_committed(&self, index: &GitIndex<'_>, nets: &Nets<'_>) -> Result<bool> {
         index.read_tree(self.base_tree())?;
-        let last: BTreeMap<&TreePath, &Net<'_>> =
+        let last: BTreeMap<&TreePath, &NetChange<'_>> =
             nets.iter().flatten().map(|(path, net)| (*path, net)).collect();
         let (there, gone): (Vec<_>, Vec<_>) = last.into_iter().partition(|(_, net)| net.after.is_some());
         let tree = self.scratch.tree("left", &self.repository.prefix)?;
         tree.write_after(self.workspace.store(), &there)?;
-        let names = |paths: &[(&TreePath, &Net<'_>)]| -> Vec<Vec<u8>> {
+        let names = |paths: &[(&TreePath, &NetChange<'_>)]| -> Vec<Vec<u8>> {
             paths.iter().map(|(path, _)| self.repository.inside(path)).collect()
         };
         index.remove(&names(&gone))?;
@@ -166,7 +166,7 @@ impl Builder<'_> {
     }
 
     /// What the runs found and is not committed: somebody's edits would be committed with theirs. Leaves the index with it.
-    fn uncommitted(&self, index: &Index<'_>, nets: &Nets<'_>) -> Result<Vec<String>> {
+    fn uncommitted(&self, index: &GitIndex<'_>, nets: &Nets<'_>) -> Result<Vec<String>> {
         let mut found: BTreeMap<&TreePath, Option<Node>> = BTreeMap::new();
         let mut left: BTreeMap<&TreePath, Option<Node>> = BTreeMap::new();
         let mut moved_on = Vec::new();
@@ -192,9 +192,9 @@ impl Builder<'_> {
     }
 
     /// Brings the index to what a chain left.
-    fn add(&self, index: &Index<'_>, net: &BTreeMap<&TreePath, Net<'_>>, name: &str) -> Result<()> {
+    fn add(&self, index: &GitIndex<'_>, net: &BTreeMap<&TreePath, NetChange<'_>>, name: &str) -> Result<()> {
         let tree = self.scratch.tree(name, &self.repository.prefix)?;
-        let there: Vec<(&TreePath, &Net<'_>)> =
+        let there: Vec<(&TreePath, &NetChange<'_>)> =
             net.iter().filter(|(_, net)| net.after.is_some()).map(|(path, net)| (*path, net)).collect();
         tree.write_after(self.workspace.store(), &there)?;
         let secrets = tree.secrets(self.repository.git.redactor(), &there)?;
@@ -215,7 +215,7 @@ impl Builder<'_> {
     /// The tracker as the base has it; `None` if commits had better not touch it.
     fn tracker(
         &self,
-        index: &Index<'_>,
+        index: &GitIndex<'_>,
         chains: &[Chain],
         warnings: &mut Vec<String>,
     ) -> Result<Option<Tracking>> {
@@ -246,7 +246,7 @@ impl Builder<'_> {
     }
 
     /// Adds these specs to what is committed of the tracker; whatever else people did to it is theirs to commit.
-    fn track(&self, index: &Index<'_>, tracking: &mut Tracking, names: &[String]) -> Result<()> {
+    fn track(&self, index: &GitIndex<'_>, tracking: &mut Tracking, names: &[String]) -> Result<()> {
         let mut added = false;
         for name in names.iter().filter(|name| tracking.present.contains(name)) {
             added |= tracking.tracker.add(name);
@@ -257,13 +257,13 @@ impl Builder<'_> {
         let text = tracking.tracker.text().as_bytes().to_vec();
         let git = &self.repository.git;
         let hash = git.call(["hash-object", "-w", "--no-filters", "--stdin"]).input(text).line()?;
-        let staged = Staged { mode: tracking.mode.clone(), hash };
+        let staged = IndexEntry { mode: tracking.mode.clone(), hash };
         index.put(&Differences::from([(tracking.path.clone(), staged)]))
     }
 
     fn changed(&self, before: &str, after: &str) -> Result<Vec<Vec<u8>>> {
         let args = ["diff-tree", "-r", "-z", "--name-only", "--no-renames", before, after];
-        let answer: Answer = self.repository.git.call(args).ok()?;
+        let answer: GitOutput = self.repository.git.call(args).ok()?;
         Ok(answer.pieces().map(<[u8]>::to_vec).collect())
     }
 
@@ -280,7 +280,7 @@ impl Builder<'_> {
 }
 
 /// A commit of the runs would take somebody's edits along.
-fn smuggled(paths: &[String]) -> Error {
+fn uncommitted_error(paths: &[String]) -> Error {
     Error::failed("files that were processed had changes that are not committed")
         .details(paths.to_vec(), 20)
         .detail("a commit of the run would take them along; nothing was done")

@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
 
-use super::plan::Net;
-use crate::checkpoint::contents::Contents;
+use super::plan::NetChange;
+use crate::checkpoint::content_source::ContentSource;
 use crate::checkpoint::entry::Node;
 use crate::checkpoint::hash::Hashing;
 use crate::checkpoint::patch::rebuild::{Direction, rebuild};
@@ -23,12 +23,12 @@ use crate::interrupt;
 use crate::process::redact::Redactor;
 
 /// A directory for work in progress.
-pub struct Scratch(ScratchDir);
+pub struct PublishScratch(ScratchDir);
 
-impl Scratch {
+impl PublishScratch {
     /// In the project's own place for that.
-    pub fn new(scratch: &Path) -> Result<Scratch> {
-        ScratchDir::new(scratch, "publish").map(Scratch)
+    pub fn new(scratch: &Path) -> Result<PublishScratch> {
+        ScratchDir::new(scratch, "publish").map(PublishScratch)
     }
 
     /// A place in it.
@@ -37,34 +37,35 @@ impl Scratch {
     }
 
     /// A fresh directory in it, which stands for the project's root within a work tree.
-    pub fn tree(&self, name: &str, prefix: &[u8]) -> Result<Tree> {
+    pub fn tree(&self, name: &str, prefix: &[u8]) -> Result<AddTree> {
         let top = self.path(name);
         let root = top.join(OsStr::from_bytes(prefix));
         fs::create_dir_all(&root).at("create", &root)?;
-        Ok(Tree { top, root })
+        Ok(AddTree { top, root })
     }
 }
 
 /// A work tree that only holds what is to be added.
-pub struct Tree {
+pub struct AddTree {
     /// What git takes for the top of the work tree.
     pub top: PathBuf,
     root: PathBuf,
 }
 
-impl Tree {
+impl AddTree {
     /// Writes what the runs found at these paths.
     pub fn write_before(&self, store: &Store, paths: &[(&TreePath, Node)]) -> Result<()> {
         self.make_dirs(paths.iter().map(|(path, _)| *path))?;
         paths.par_iter().try_for_each(|(path, node)| {
             self.write(path, node, |out| {
-                io::copy(&mut Contents::open(store, path, node).map_err(io::Error::other)?, out).map(drop)
+                io::copy(&mut ContentSource::open(store, path, node).map_err(io::Error::other)?, out)
+                    .map(drop)
             })
         })
     }
 
     /// Writes what a chain left at these paths.
-    pub fn write_after(&self, store: &Store, paths: &[(&TreePath, &Net<'_>)]) -> Result<()> {
+    pub fn write_after(&self, store: &Store, paths: &[(&TreePath, &NetChange<'_>)]) -> Result<()> {
         self.make_dirs(paths.iter().map(|(path, _)| *path))?;
         paths.par_iter().try_for_each(|(path, net)| {
             let node = net.after.expect("what is not there is not written");
@@ -72,7 +73,7 @@ impl Tree {
             self.write(path, &node, |mut out| {
                 let before = net.record.change.before.filter(|before| !before.is_dir());
                 let mut source: Box<dyn Read> = match &before {
-                    Some(before) => Contents::open(store, path, before).map_err(io::Error::other)?,
+                    Some(before) => ContentSource::open(store, path, before).map_err(io::Error::other)?,
                     None => Box::new(io::empty()),
                 };
                 rebuild(&net.record.forth, Direction::Forth, &diff, &mut source, &mut out)
@@ -81,7 +82,7 @@ impl Tree {
     }
 
     /// Which of these hold a secret of the environment: in their content, their name, or as what a link leads to.
-    pub fn secrets(&self, redactor: &Redactor, paths: &[(&TreePath, &Net<'_>)]) -> Result<Vec<String>> {
+    pub fn secrets(&self, redactor: &Redactor, paths: &[(&TreePath, &NetChange<'_>)]) -> Result<Vec<String>> {
         let held = |path: &TreePath| -> io::Result<bool> {
             let target = path.below(&self.root);
             if redactor.is_in(path.as_bytes())? {

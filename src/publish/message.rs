@@ -3,16 +3,16 @@
 //! Headings and names are other people's text: each is one plain line, and none is in the last paragraph, which is where
 //! git looks for trailers. So nobody but decree writes those.
 
-use crate::figures::count;
+use crate::humanize::count;
 use crate::message::{Document, read_text};
 use crate::pipeline::RunDir;
-use crate::plain::one_line;
 use crate::project::Layout;
+use crate::sanitize::one_line;
 
-use super::plan::{Chain, Run};
+use super::plan::{Chain, PlannedRun};
 
 /// The trailer by which a published run is found again.
-pub const RUN_TRAILER: &str = "Decree-Run";
+pub const RUN_TRAILER: &str = "Decree-PlannedRun";
 /// The trailer that names the spec.
 const SPEC_TRAILER: &str = "Decree-Spec";
 /// How long a subject may be, in characters.
@@ -54,7 +54,7 @@ pub fn message(chain: &Chain, subject: &str, shown: impl Fn(&str) -> String) -> 
 }
 
 /// `routine develop, 2 attempts, 3 files, +10 −2`.
-fn told(run: &Run) -> String {
+fn told(run: &PlannedRun) -> String {
     let story = &run.result.story;
     let mut parts = Vec::new();
     if let Some(routine) = &story.routine {

@@ -17,7 +17,6 @@
 
 mod commits;
 mod content;
-mod land;
 mod message;
 mod plan;
 mod publisher;
@@ -25,10 +24,11 @@ mod pull_request;
 mod push;
 mod repository;
 mod scope;
+mod update_ref;
 
 pub use commits::Commit;
-pub use land::Target;
-pub use publisher::{Options, Published, publish};
-pub use pull_request::{Asking, Wish};
-pub use push::{Access, push};
+pub use publisher::{PublishOptions, PublishReport, publish};
+pub use pull_request::{PullRequestApi, PullRequestOptions};
+pub use push::{PushAccess, push};
 pub use repository::Repository;
+pub use update_ref::BranchTarget;

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::checkpoint::entry::{Mode, Node};
-use crate::checkpoint::patch::parse::{Patch, Record};
+use crate::checkpoint::entry::{FileMode, Node};
+use crate::checkpoint::patch::parse::{Patch, PatchRecord};
 use crate::checkpoint::path::TreePath;
 use crate::error::{Error, Result};
 use crate::message::MessageId;
@@ -11,7 +11,7 @@ use crate::pipeline::{RunDir, RunResult, Summary, tracked_name};
 use crate::project::Layout;
 
 /// A run whose change is in the tree.
-pub struct Run {
+pub struct PlannedRun {
     /// Which.
     pub id: MessageId,
     /// What is known of it.
@@ -23,23 +23,23 @@ pub struct Run {
 /// Runs that become one commit: a message, and what followed from it.
 pub struct Chain {
     /// In their order; at least one.
-    pub runs: Vec<Run>,
+    pub runs: Vec<PlannedRun>,
 }
 
 /// What a chain did to one path, all in all.
-pub struct Net<'c> {
+pub struct NetChange<'c> {
     /// What its first run found.
     pub before: Option<Node>,
     /// What its last run left.
     pub after: Option<Node>,
     /// The record that the content can be made from.
-    pub record: &'c Record,
+    pub record: &'c PatchRecord,
     /// The diff that it is in.
     pub patch: &'c Patch,
 }
 
 /// The runs of a summary that were kept and not put back since, in their order.
-pub fn runs(layout: &Layout, summary: &Summary) -> Result<Vec<Run>> {
+pub fn runs(layout: &Layout, summary: &Summary) -> Result<Vec<PlannedRun>> {
     let mut runs = Vec::new();
     let mut seen = BTreeSet::new();
     for message in summary.messages.iter().filter(|message| message.kept) {
@@ -54,7 +54,7 @@ pub fn runs(layout: &Layout, summary: &Summary) -> Result<Vec<Run>> {
         })?;
         let in_tree = result.story.kept && result.story.put_back.is_none();
         if in_tree && seen.insert(id.clone()) {
-            runs.push(Run { patch: saved.patch()?, id, result });
+            runs.push(PlannedRun { patch: saved.patch()?, id, result });
         }
     }
     Ok(runs)
@@ -62,7 +62,7 @@ pub fn runs(layout: &Layout, summary: &Summary) -> Result<Vec<Run>> {
 
 /// A commit for each chain. A chain that something else came between is two: its commits have to be in the order of
 /// what happened.
-pub fn chains(runs: Vec<Run>) -> Vec<Chain> {
+pub fn chains(runs: Vec<PlannedRun>) -> Vec<Chain> {
     let mut chains: Vec<Chain> = Vec::new();
     for run in runs {
         match chains.last_mut() {
@@ -75,7 +75,7 @@ pub fn chains(runs: Vec<Run>) -> Vec<Chain> {
 
 impl Chain {
     /// Its first run.
-    pub fn first(&self) -> &Run {
+    pub fn first(&self) -> &PlannedRun {
         self.runs.first().expect("a chain has a run")
     }
 
@@ -91,8 +91,8 @@ impl Chain {
     }
 
     /// What it did to each path that git knows of. Fails if something else changed a path between two of its runs.
-    pub fn net(&self) -> Result<BTreeMap<&TreePath, Net<'_>>> {
-        let mut net: BTreeMap<&TreePath, Net<'_>> = BTreeMap::new();
+    pub fn net(&self) -> Result<BTreeMap<&TreePath, NetChange<'_>>> {
+        let mut net: BTreeMap<&TreePath, NetChange<'_>> = BTreeMap::new();
         let mut moved_on = Vec::new();
         for run in &self.runs {
             for record in &run.patch.records {
@@ -101,7 +101,7 @@ impl Chain {
                 if before.is_none() && after.is_none() {
                     continue;
                 }
-                let fresh = Net { before, after, record, patch: &run.patch };
+                let fresh = NetChange { before, after, record, patch: &run.patch };
                 let Some(known) = net.get_mut(&change.path) else {
                     net.insert(&change.path, fresh);
                     continue;
@@ -109,7 +109,7 @@ impl Chain {
                 if known.after != before {
                     moved_on.push(format!("{}: before {}", change.path, run.id));
                 }
-                *known = Net { before: known.before, ..fresh };
+                *known = NetChange { before: known.before, ..fresh };
             }
         }
         between(moved_on)?;
@@ -134,7 +134,7 @@ pub fn between(moved_on: Vec<String>) -> Result<()> {
 pub fn in_git(node: Option<Node>) -> Option<Node> {
     match node? {
         Node::File { hash, size, mode } => {
-            Some(Node::File { hash, size, mode: Mode::from_bits(mode.for_git()) })
+            Some(Node::File { hash, size, mode: FileMode::from_bits(mode.for_git()) })
         }
         link @ Node::Symlink { .. } => Some(link),
         Node::Dir { .. } => None,

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use super::commits::{Builder, Built, Commit};
-use super::content::Scratch;
-use super::land::{Landing, Target, finish, refuse_staged};
+use super::commits::{BuiltCommits, Commit, CommitBuilder};
+use super::content::PublishScratch;
 use super::message::RUN_TRAILER;
-use super::plan::{Run, chains, runs};
+use super::plan::{PlannedRun, chains, runs};
 use super::repository::Repository;
+use super::update_ref::{BranchTarget, RefUpdate, finish, refuse_staged};
 use crate::checkpoint::workspace::Workspace;
 use crate::error::Result;
 use crate::pipeline::Summary;
@@ -15,7 +15,7 @@ use crate::project::Layout;
 
 /// How to publish.
 #[derive(Clone, Debug, Default)]
-pub struct Options {
+pub struct PublishOptions {
     /// The branch that commits are for; what is checked out, unless told.
     pub branch: Option<String>,
     /// Whether they are for a branch of their own if none is named.
@@ -29,13 +29,13 @@ pub struct Options {
 }
 
 /// What was published, or would be.
-pub struct Published {
+pub struct PublishReport {
     /// The repository.
     pub repository: Repository,
     /// In their order.
     pub commits: Vec<Commit>,
     /// Where they are.
-    pub target: Target,
+    pub target: BranchTarget,
     /// The branch they are on; `None` if HEAD is detached and no branch was named.
     pub branch: Option<String>,
     /// The last commit of it; `None` if there is none at all.
@@ -46,7 +46,7 @@ pub struct Published {
     pub warnings: Vec<String>,
 }
 
-impl Published {
+impl PublishReport {
     /// Whether there is anything of decree's on the branch.
     pub fn is_something(&self) -> bool {
         !self.commits.is_empty() || !self.before.is_empty()
@@ -59,33 +59,33 @@ pub fn publish(
     layout: &Layout,
     workspace: &Workspace,
     summary: &Summary,
-    options: &Options,
-) -> Result<Published> {
+    options: &PublishOptions,
+) -> Result<PublishReport> {
     finish(&repository)?;
     repository.refuse_under_way()?;
     let runs = runs(layout, summary)?;
     let target = target(&repository, options, &runs)?;
     // A branch that is not there yet begins at what is checked out, and has to be absent still in the end.
     let there = match &target {
-        Target::Head => repository.head.clone(),
-        Target::Branch(branch) => {
+        BranchTarget::Head => repository.head.clone(),
+        BranchTarget::Branch(branch) => {
             repository.refuse_checked_out(branch)?;
             repository.git.commit_of(&format!("refs/heads/{branch}"))?
         }
     };
     let base = there.clone().or_else(|| repository.head.clone());
     let known = published(&repository, base.as_deref(), &runs)?;
-    let (before, runs): (Vec<Run>, Vec<Run>) =
+    let (before, runs): (Vec<PlannedRun>, Vec<PlannedRun>) =
         runs.into_iter().partition(|run| known.contains(&run.id.to_string()));
     let before = before.iter().map(|run| run.id.to_string()).collect();
-    let scratch = Scratch::new(&layout.scratch())?;
+    let scratch = PublishScratch::new(&layout.scratch())?;
     let chains = chains(runs);
     match options.dry_run {
         true => repository.pretend(&scratch.path("objects"))?,
         false if chains.is_empty() => {}
         false => repository.identify(options.in_actions)?,
     }
-    let builder = Builder {
+    let builder = CommitBuilder {
         repository: &repository,
         workspace,
         layout,
@@ -94,39 +94,39 @@ pub fn publish(
         prefix: &options.prefix,
         dry_run: options.dry_run,
     };
-    let built = if chains.is_empty() { Built::default() } else { builder.build(&chains)? };
-    if target == Target::Head {
+    let built = if chains.is_empty() { BuiltCommits::default() } else { builder.build(&chains)? };
+    if target == BranchTarget::Head {
         refuse_staged(&repository, base.as_deref(), &built.entries)?;
     }
     let tip = built.commits.last().and_then(|commit| commit.sha.clone());
     if let Some(tip) = &tip {
         let (count, entries) = (built.commits.len(), &built.entries);
-        Landing { target: &target, there: there.as_deref(), tip, count, entries }.land(&repository)?;
+        RefUpdate { target: &target, there: there.as_deref(), tip, count, entries }.apply(&repository)?;
     }
     let branch = match &target {
-        Target::Branch(branch) => Some(branch.clone()),
-        Target::Head => repository.branch.clone(),
+        BranchTarget::Branch(branch) => Some(branch.clone()),
+        BranchTarget::Head => repository.branch.clone(),
     };
-    let Built { commits, warnings, .. } = built;
-    Ok(Published { repository, commits, target, branch, tip: tip.or(base), before, warnings })
+    let BuiltCommits { commits, warnings, .. } = built;
+    Ok(PublishReport { repository, commits, target, branch, tip: tip.or(base), before, warnings })
 }
 
 /// Where the commits go: to the branch that is named, if that is another than what is checked out.
-fn target(repository: &Repository, options: &Options, runs: &[Run]) -> Result<Target> {
+fn target(repository: &Repository, options: &PublishOptions, runs: &[PlannedRun]) -> Result<BranchTarget> {
     let own = || runs.first().map(|run| format!("decree/{}", run.id.chain()));
     let named = options.branch.clone().or_else(|| own().filter(|_| options.own_branch));
     let Some(branch) = named else {
-        return Ok(Target::Head);
+        return Ok(BranchTarget::Head);
     };
     repository.check_branch(&branch)?;
     match repository.branch.as_ref() == Some(&branch) {
-        true => Ok(Target::Head),
-        false => Ok(Target::Branch(branch)),
+        true => Ok(BranchTarget::Head),
+        false => Ok(BranchTarget::Branch(branch)),
     }
 }
 
 /// Which of these runs a commit that leads to `base` names in its trailers.
-fn published(repository: &Repository, base: Option<&str>, runs: &[Run]) -> Result<BTreeSet<String>> {
+fn published(repository: &Repository, base: Option<&str>, runs: &[PlannedRun]) -> Result<BTreeSet<String>> {
     let (Some(base), Some(oldest)) = (base, runs.iter().map(|run| run.id.chain()).min()) else {
         return Ok(BTreeSet::new());
     };

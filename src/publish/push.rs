@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-use super::content::Scratch;
+use super::content::PublishScratch;
 use super::repository::Repository;
 use crate::error::{Error, IoContext, Result};
 use crate::fs::atomic;
@@ -18,17 +18,17 @@ const GITHUB: &str = "https://github.com";
 
 /// What the environment offers to authenticate with.
 #[derive(Default)]
-pub struct Access {
+pub struct PushAccess {
     /// `DECREE_GITHUB_TOKEN`, or else `GITHUB_TOKEN`.
     pub token: Option<String>,
     /// `GITHUB_SERVER_URL`.
     pub server: Option<String>,
 }
 
-impl Access {
+impl PushAccess {
     /// From a function that knows variables.
-    pub fn from_environment(variable: impl Fn(&str) -> Option<String>) -> Access {
-        Access {
+    pub fn from_environment(variable: impl Fn(&str) -> Option<String>) -> PushAccess {
+        PushAccess {
             token: variable("DECREE_GITHUB_TOKEN").or_else(|| variable("GITHUB_TOKEN")),
             server: variable("GITHUB_SERVER_URL"),
         }
@@ -76,7 +76,7 @@ fn is_below(url: &str, server: &str) -> bool {
 
 /// A repository with the objects of another and none of its settings: a routine may have written those, and a proxy
 /// that is named there would be told the token.
-fn bare(repository: &Repository, scratch: &Scratch) -> Result<PathBuf> {
+fn bare(repository: &Repository, scratch: &PublishScratch) -> Result<PathBuf> {
     let git = &repository.git;
     let path = |name: &str| git.call(["rev-parse", "--path-format=absolute", "--git-path", name]).ok();
     let format = git.call(["rev-parse", "--show-object-format"]).line()?;
@@ -98,7 +98,7 @@ fn bare(repository: &Repository, scratch: &Scratch) -> Result<PathBuf> {
 /// Pushes a commit to a branch of a remote. `scratch` is a directory for work in progress.
 pub fn push(
     repository: &Repository,
-    access: &Access,
+    access: &PushAccess,
     scratch: &Path,
     remote: &str,
     commit: &str,
@@ -112,7 +112,7 @@ pub fn push(
     let answer = match access.variables(repository, &url)? {
         None => repository.git.call(["push", "--no-follow-tags", "--", remote, &refspec]).run()?,
         Some(variables) => {
-            let scratch = Scratch::new(scratch)?;
+            let scratch = PublishScratch::new(scratch)?;
             let bare = bare(repository, &scratch)?;
             let call = repository.git.call(["push", "--no-follow-tags", "--", &url, &refspec]).in_bare(&bare);
             variables.into_iter().fold(call, |call, (name, value)| call.variable(name, value)).run()?

@@ -5,8 +5,8 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use crate::checkpoint::path::TreePath;
-use crate::error::{Error, IoContext, Kind, Result};
-use crate::git::{Git, Place};
+use crate::error::{Error, ErrorKind, IoContext, Result};
+use crate::git::{Git, WorkTree};
 
 /// What git has under way, by the file or directory that tells.
 const UNDER_WAY: [(&str, &str); 5] = [
@@ -43,9 +43,9 @@ impl Repository {
     /// The repository of the project at `root`.
     pub fn find(root: &Path, variables: &BTreeMap<OsString, OsString>) -> Result<Repository> {
         let advice = "`git init` makes one; commits can only be made in one";
-        let place = Place::find(root, variables, advice)?;
+        let place = WorkTree::find(root, variables, advice)?;
         let (branch, head) = (place.branch()?, place.git.commit_of("HEAD")?);
-        let Place { git, top, git_dir, prefix } = place;
+        let WorkTree { git, top, git_dir, prefix } = place;
         let empty_tree = git.call(["hash-object", "-t", "tree", "--stdin"]).line()?;
         let zero = "0".repeat(empty_tree.len());
         Ok(Repository { git, top, git_dir, prefix, branch, head, zero, empty_tree })
@@ -87,7 +87,9 @@ impl Repository {
             && self.git.call(["check-ref-format", &format!("refs/heads/{name}")]).run()?.is_ok();
         match good {
             true => Ok(()),
-            false => Err(Error::new(Kind::Usage, format!("'{}' cannot be a branch", self.git.shown(name)))),
+            false => {
+                Err(Error::new(ErrorKind::Usage, format!("'{}' cannot be a branch", self.git.shown(name))))
+            }
         }
     }
 

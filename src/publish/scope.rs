@@ -8,13 +8,13 @@ use crate::checkpoint::path::{TreePath, dirs_above};
 use crate::checkpoint::quote::for_people;
 use crate::checkpoint::root::Root;
 use crate::error::{Error, IoContext, Result};
-use crate::git::{Git, Index, joined};
+use crate::git::{Git, GitIndex, joined};
 
 /// A path inside a submodule, or in a repository that happens to be there, cannot be committed here.
 pub fn refuse_other_repositories(
     repository: &Repository,
     root: &Root,
-    index: &Index<'_>,
+    index: &GitIndex<'_>,
     paths: &BTreeSet<&TreePath>,
 ) -> Result<()> {
     let submodules = index.submodules()?;

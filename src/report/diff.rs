@@ -139,7 +139,7 @@ fn directory(was: bool, is: bool) -> String {
 fn binary(old: Option<&Node>, new: Option<&Node>) -> String {
     let size = |node: Option<&Node>| {
         let size = node.and_then(Node::content).map(|(_, size)| size);
-        size.map_or("nothing".to_owned(), crate::figures::bytes)
+        size.map_or("nothing".to_owned(), crate::humanize::bytes)
     };
     format!("binary: {} → {}", size(old), size(new))
 }

@@ -4,10 +4,10 @@
 
 use std::fmt::Write;
 
-use super::model::{Outcome, Report, RunFiles};
+use super::model::{MessageOutcome, Report, RunFiles};
 use super::text::verdict_words;
 use crate::pipeline::MessageSummary;
-use crate::plain::{last_lines, plain};
+use crate::sanitize::{last_lines, plain};
 
 /// How much of a log stands in a failure.
 const LINES: usize = 100;
@@ -41,12 +41,12 @@ fn case(out: &mut String, message: &MessageSummary, files: &RunFiles) {
     let _ = write!(out, "    <testcase classname=\"decree\" name=\"{name}\" time=\"{time}\"");
     let told = format!("{}: {}", verdict_words(message), message.reason);
     let told = told.trim_end_matches([':', ' ']);
-    match Outcome::of(message) {
-        Outcome::Kept => out.push_str("/>\n"),
-        Outcome::Skipped => {
+    match MessageOutcome::of(message) {
+        MessageOutcome::Kept => out.push_str("/>\n"),
+        MessageOutcome::Skipped => {
             let _ = writeln!(out, ">\n      <skipped>{}</skipped>\n    </testcase>", content(told));
         }
-        Outcome::PutBack => {
+        MessageOutcome::PutBack => {
             let kind = message.verdict.word();
             let _ = writeln!(
                 out,

@@ -20,7 +20,7 @@ use crate::process::redact::Redactor;
 
 /// How much is loaded, in bytes.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub struct ReportLimits {
     /// Of one diff.
     pub diff: usize,
     /// Of all diffs.
@@ -33,17 +33,18 @@ pub struct Limits {
     pub every_attempt: bool,
 }
 
-impl Limits {
+impl ReportLimits {
     /// Nothing but the summary.
-    pub const NOTHING: Limits = Limits { diff: 0, diffs: 0, log: 0, logs: 0, every_attempt: false };
+    pub const NOTHING: ReportLimits =
+        ReportLimits { diff: 0, diffs: 0, log: 0, logs: 0, every_attempt: false };
 
     /// For a report that shows excerpts.
-    pub const EXCERPTS: Limits =
-        Limits { diff: 1 << 20, diffs: 32 << 20, log: 32 << 10, logs: 32 << 20, every_attempt: false };
+    pub const EXCERPTS: ReportLimits =
+        ReportLimits { diff: 1 << 20, diffs: 32 << 20, log: 32 << 10, logs: 32 << 20, every_attempt: false };
 
     /// For a report that shows everything that a browser can bear.
-    pub const PAGE: Limits =
-        Limits { diff: 16 << 20, diffs: 48 << 20, log: 512 << 10, logs: 16 << 20, every_attempt: true };
+    pub const PAGE: ReportLimits =
+        ReportLimits { diff: 16 << 20, diffs: 48 << 20, log: 512 << 10, logs: 16 << 20, every_attempt: true };
 }
 
 /// How much of `failure-context.md` is loaded.
@@ -56,7 +57,7 @@ const DIRECTORY: OFlags =
 const FILE: OFlags = OFlags::RDONLY.union(OFlags::NOFOLLOW).union(OFlags::NONBLOCK).union(OFlags::CLOEXEC);
 
 /// Loads a summary and what is beside it. A run that cannot be found or read is a report with less in it, not an error.
-pub fn load(summary: &Path, mut limits: Limits) -> Result<Option<Report>> {
+pub fn load(summary: &Path, mut limits: ReportLimits) -> Result<Option<Report>> {
     let Some(found) = Summary::read(summary)? else {
         return Ok(None);
     };
@@ -74,7 +75,7 @@ pub fn load(summary: &Path, mut limits: Limits) -> Result<Option<Report>> {
     Ok(Some(report))
 }
 
-fn run(dir: &OwnedFd, message: &MessageSummary, limits: &mut Limits) -> RunFiles {
+fn run(dir: &OwnedFd, message: &MessageSummary, limits: &mut ReportLimits) -> RunFiles {
     let diff = open(dir, "changes.diff")
         .filter(|_| limits.diff > 0)
         .and_then(|file| Diff::read(BufReader::new(file), limits.diff.min(limits.diffs)).ok());
@@ -177,7 +178,7 @@ mod tests {
         symlink("../../secret", run.join("failure-context.md")).unwrap();
         let pipe = run.join("changes.diff");
         rustix::fs::mknodat(CWD, pipe, rustix::fs::FileType::Fifo, Mode::RWXU, 0).unwrap();
-        let report = load(&path, Limits::PAGE).unwrap().unwrap();
+        let report = load(&path, ReportLimits::PAGE).unwrap().unwrap();
         assert_eq!(report.runs, vec![RunFiles::default(); 3]);
     }
 
@@ -193,6 +194,6 @@ mod tests {
     #[test]
     fn without_a_summary_there_is_no_report() {
         let dir = tempfile::tempdir().unwrap();
-        assert!(load(&dir.path().join("summary.json"), Limits::NOTHING).unwrap().is_none());
+        assert!(load(&dir.path().join("summary.json"), ReportLimits::NOTHING).unwrap().is_none());
     }
 }

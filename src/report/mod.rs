@@ -12,5 +12,5 @@ mod redact;
 pub mod text;
 
 pub use diff::{Diff, FileDiff};
-pub use load::{Limits, load};
-pub use model::{AttemptLog, Excerpt, Outcome, Report, RunFiles};
+pub use load::{ReportLimits, load};
+pub use model::{AttemptLog, Excerpt, MessageOutcome, Report, RunFiles};

@@ -45,7 +45,7 @@ pub struct Excerpt {
 
 /// What became of a message, as it is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum MessageOutcome {
     /// Its change stayed, or it had nothing to change.
     Kept,
     /// It failed.
@@ -103,14 +103,14 @@ impl RunFiles {
     }
 }
 
-impl Outcome {
+impl MessageOutcome {
     /// As the summary counts it.
-    pub fn of(message: &MessageSummary) -> Outcome {
+    pub fn of(message: &MessageSummary) -> MessageOutcome {
         match message.verdict {
-            _ if message.kept => Outcome::Kept,
-            Verdict::Skipped => Outcome::Skipped,
-            Verdict::Budget if message.attempts.is_empty() => Outcome::Skipped,
-            _ => Outcome::PutBack,
+            _ if message.kept => MessageOutcome::Kept,
+            Verdict::Skipped => MessageOutcome::Skipped,
+            Verdict::Budget if message.attempts.is_empty() => MessageOutcome::Skipped,
+            _ => MessageOutcome::PutBack,
         }
     }
 }
@@ -127,10 +127,11 @@ mod tests {
         for (kept, verdict) in verdicts.into_iter().flat_map(|verdict| [(true, verdict), (false, verdict)]) {
             summary.add(MessageSummary { kept, ..MessageSummary::without_run("x".to_owned(), verdict) });
         }
-        let count =
-            |outcome| summary.messages.iter().filter(|message| Outcome::of(message) == outcome).count();
+        let count = |outcome| {
+            summary.messages.iter().filter(|message| MessageOutcome::of(message) == outcome).count()
+        };
         assert_eq!(
-            (count(Outcome::Kept), count(Outcome::PutBack), count(Outcome::Skipped)),
+            (count(MessageOutcome::Kept), count(MessageOutcome::PutBack), count(MessageOutcome::Skipped)),
             (summary.kept, summary.put_back, summary.skipped)
         );
     }

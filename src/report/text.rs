@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use console::{Style, pad_str};
 
-use crate::figures::{count, duration};
+use crate::humanize::{count, duration};
 use crate::pipeline::{AttemptRecord, MessageSummary, Summary, Verdict};
 
 /// Whether to use colours.
@@ -157,7 +157,7 @@ fn attempt_line(attempt: &AttemptRecord) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pipeline::{Ending, PutBack};
+    use crate::pipeline::{Ending, RevertRecord};
 
     fn failed() -> MessageSummary {
         let attempt = AttemptRecord {
@@ -179,7 +179,7 @@ mod tests {
             routine: Some("develop".to_owned()),
             reason: "exit 1".to_owned(),
             attempts: vec![attempt],
-            put_back: Some(PutBack { paths: 2, verified: 78_622, set_aside: Vec::new() }),
+            put_back: Some(RevertRecord { paths: 2, verified: 78_622, set_aside: Vec::new() }),
             ..MessageSummary::without_run("02-add-search".to_owned(), Verdict::FailedReverted)
         }
     }

@@ -6,11 +6,11 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::header::Header;
+use super::header::RoutineHeader;
 use super::notebook::Notebook;
 use super::parameters::{self, Parameter};
 use crate::error::{Error, IoContext, Result};
-use crate::fs::usable::{Problem, regular_file, shown_in_project};
+use crate::fs::untrusted::{Problem, regular_file, shown_in_project};
 use crate::project::{Project, RoutineName};
 use crate::suggest::{closest, did_you_mean};
 
@@ -206,15 +206,15 @@ fn read(name: RoutineName, kind: RoutineKind, path: &Path) -> Result<Routine, St
     let bytes = fs::read(path).map_err(|error| error.to_string())?;
     let text = String::from_utf8(bytes).map_err(|_| "it is not UTF-8")?;
     let (header, parameters) = match kind {
-        RoutineKind::Shell => (Header::of_shell(&text), parameters::of_shell(&text)),
+        RoutineKind::Shell => (RoutineHeader::of_shell(&text), parameters::of_shell(&text)),
         RoutineKind::Notebook => {
             let notebook = Notebook::parse(&text)?;
             let parameters = notebook.parameters().map(|cell| parameters::of_notebook(&cell));
-            let header = notebook.introduction().map(|cell| Header::of_markdown(&cell));
+            let header = notebook.introduction().map(|cell| RoutineHeader::of_markdown(&cell));
             (header.unwrap_or_default(), parameters.unwrap_or_default())
         }
     };
-    let Header { description, needs } = header;
+    let RoutineHeader { description, needs } = header;
     Ok(Routine { name, path: path.to_owned(), kind, description, parameters, needs })
 }
 

@@ -2,16 +2,16 @@
 
 /// The words at the top of a routine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Header {
+pub(super) struct RoutineHeader {
     /// Lines, without the marks of comments.
     pub(super) description: String,
     /// Commands that have to be there.
     pub(super) needs: Vec<String>,
 }
 
-impl Header {
+impl RoutineHeader {
     /// Of a shell script: the comment block at its top, after the shebang.
-    pub(super) fn of_shell(script: &str) -> Header {
+    pub(super) fn of_shell(script: &str) -> RoutineHeader {
         let script = script.strip_prefix('\u{feff}').unwrap_or(script);
         let mut lines = script.lines().peekable();
         lines.next_if(|line| line.starts_with("#!"));
@@ -23,14 +23,14 @@ impl Header {
     }
 
     /// Of a notebook: its first markdown cell.
-    pub(super) fn of_markdown(cell: &str) -> Header {
+    pub(super) fn of_markdown(cell: &str) -> RoutineHeader {
         Self::of_lines(cell.lines().map(|line| match line.trim_start_matches('#') {
             heading if heading.len() < line.len() && heading.starts_with(' ') => heading.trim_start(),
             _ => line,
         }))
     }
 
-    fn of_lines<'a>(lines: impl Iterator<Item = &'a str>) -> Header {
+    fn of_lines<'a>(lines: impl Iterator<Item = &'a str>) -> RoutineHeader {
         let mut description: Vec<&str> = Vec::new();
         let mut needs = Vec::new();
         for line in lines {
@@ -42,7 +42,7 @@ impl Header {
                 _ => description.push(line.trim_end()),
             }
         }
-        Header { description: description.join("\n").trim().to_owned(), needs }
+        RoutineHeader { description: description.join("\n").trim().to_owned(), needs }
     }
 }
 
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     fn shell(script: &str) -> (String, Vec<String>) {
-        let Header { description, needs } = Header::of_shell(script);
+        let RoutineHeader { description, needs } = RoutineHeader::of_shell(script);
         (description, needs)
     }
 
@@ -82,7 +82,7 @@ mod tests {
 
     #[test]
     fn a_markdown_cell_describes_a_notebook() {
-        let header = Header::of_markdown("# Analyse\n\nReads the data.\n#hashtag\nneeds: python3\n");
+        let header = RoutineHeader::of_markdown("# Analyse\n\nReads the data.\n#hashtag\nneeds: python3\n");
         assert_eq!(header.description, "Analyse\n\nReads the data.\n#hashtag");
         assert_eq!(header.needs, ["python3"]);
     }

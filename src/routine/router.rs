@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::discovery::{Routine, RoutineKind, Routines};
 use crate::message::MessageName;
 use crate::project::RoutineName;
-use crate::words::{is_stop_word, stem, words};
+use crate::stemming::{is_stop_word, stem, words};
 
 /// How much of a message is shown to a router; the beginning says what it is about.
 const SHOWN: usize = 8_000;

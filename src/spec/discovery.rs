@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, IoContext, Result};
-use crate::fs::usable::{Problem, regular_file};
+use crate::fs::untrusted::{Problem, regular_file};
 use crate::message::Document;
 use crate::yaml::Mistake;
 

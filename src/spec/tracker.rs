@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, IoContext, Result};
-use crate::fs::{atomic, usable};
+use crate::fs::{atomic, untrusted};
 use crate::yaml::Mistake;
 
 /// The list as it was read.
@@ -18,7 +18,7 @@ pub struct Tracker {
 impl Tracker {
     /// Reads it; a missing file is an empty list.
     pub fn read(path: &Path) -> Result<Tracker> {
-        let bytes = match usable::read(path) {
+        let bytes = match untrusted::read(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Tracker::default()),
             result => result.at("read", path)?,
         };

@@ -5,14 +5,14 @@ use std::io::{self, Write};
 use super::output::Ui;
 use super::progress::Bar;
 use crate::checkpoint::progress::Progress;
-use crate::figures::{count, duration};
 use crate::fs::random_hex;
 use crate::github::{commands, in_actions};
+use crate::humanize::{count, duration};
 use crate::pipeline::events::{Event, Reporter};
 use crate::report::text::{self, Paint};
 
 /// Writes lines to standard error.
-pub struct Lines {
+pub struct LineReporter {
     ui: Ui,
     bar: Bar,
     paint: Paint,
@@ -27,10 +27,10 @@ pub struct Lines {
     name: String,
 }
 
-impl Lines {
+impl LineReporter {
     /// For a log; `limit` is the log's own.
     pub fn new(ui: Ui, limit: u64) -> Self {
-        Lines {
+        LineReporter {
             bar: ui.progress(),
             paint: Paint(ui.colors_messages()),
             ui,
@@ -89,7 +89,7 @@ impl Lines {
     }
 }
 
-impl Reporter for Lines {
+impl Reporter for LineReporter {
     fn event(&mut self, event: &Event<'_>) {
         match event {
             Event::Begin { messages, specs } => self.line(&begin(*messages, *specs)),
@@ -136,7 +136,7 @@ impl Reporter for Lines {
             Event::Waiting(delay) => {
                 self.line(&format!("  waiting {} before the next attempt", duration(*delay)))
             }
-            Event::PutBack(put_back) => {
+            Event::Reverted(put_back) => {
                 let (paths, files) =
                     (count(put_back.paths as usize, "path"), count(put_back.verified as usize, "file"));
                 self.line(&format!("  put back {paths}; {files} verified"));

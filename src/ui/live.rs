@@ -12,7 +12,7 @@ use super::lines::begin;
 use super::output::Ui;
 use super::progress::Bar;
 use crate::checkpoint::progress::Progress;
-use crate::figures::{count, duration};
+use crate::humanize::{count, duration};
 use crate::pipeline::events::{Event, Reporter};
 use crate::report::text::{self, Paint};
 
@@ -22,7 +22,7 @@ const TAIL: usize = 2;
 const LONGEST_LINE: usize = 4096;
 
 /// Draws on standard error.
-pub struct Live {
+pub struct LiveReporter {
     ui: Ui,
     bar: Bar,
     paint: Paint,
@@ -34,10 +34,10 @@ pub struct Live {
     partial: Vec<u8>,
 }
 
-impl Live {
+impl LiveReporter {
     /// For a terminal.
     pub fn new(ui: Ui) -> Self {
-        Live {
+        LiveReporter {
             bar: ui.progress(),
             paint: Paint(ui.colors_messages()),
             ui,
@@ -110,7 +110,7 @@ impl Live {
             if piece.ends_with(b"\n") || piece.ends_with(b"\r") {
                 let line = String::from_utf8_lossy(&self.partial).into_owned();
                 self.partial.clear();
-                let plain = crate::plain::line(&line);
+                let plain = crate::sanitize::line(&line);
                 if !plain.is_empty() {
                     self.tail.push_back(plain);
                     while self.tail.len() > TAIL {
@@ -123,7 +123,7 @@ impl Live {
     }
 }
 
-impl Reporter for Live {
+impl Reporter for LiveReporter {
     fn event(&mut self, event: &Event<'_>) {
         match event {
             Event::Begin { messages, specs } => self.say(&format!("{}\n", begin(*messages, *specs))),
@@ -144,7 +144,7 @@ impl Reporter for Live {
             Event::Waiting(delay) => {
                 self.doing(format!("waiting {} before the next attempt", duration(*delay)));
             }
-            Event::PutBack(put_back) => {
+            Event::Reverted(put_back) => {
                 self.doing(format!("put back, {} verified", count(put_back.verified as usize, "file")));
                 for path in &put_back.set_aside {
                     self.say(&format!("  set aside {path}: it is kept with the run"));

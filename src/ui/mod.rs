@@ -7,8 +7,8 @@ mod output;
 mod progress;
 mod text;
 
-pub use lines::Lines;
-pub use live::Live;
+pub use lines::LineReporter;
+pub use live::LiveReporter;
 pub use output::{Color, Ui};
 pub use progress::Bar;
 pub use text::table;

@@ -11,7 +11,7 @@ use super::progress::Bar;
 use crate::error::{Error, Result};
 use crate::github::in_actions;
 use crate::interrupt;
-use crate::plain::no_command;
+use crate::sanitize::no_command;
 
 /// When to use colours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]

@@ -18,9 +18,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::SystemTime;
 
-use decree::error::{Kind, Result};
+use decree::error::{ErrorKind, Result};
 use decree::git::Git;
-use decree::git::stash::{Request, Stash, Stashes};
+use decree::git::stash::{Stash, StashRequest, Stashes};
 use serde_json::{Value, json};
 
 use crate::harness::{Picture, Project, Said, assert_same, picture, temp_dir};
@@ -38,7 +38,7 @@ fn operation() {
     let told = match carry_out(&asked) {
         Ok(value) => json!({ "ok": value }),
         Err(error) => json!({
-            "error": error.to_string(), "integrity": error.kind() == Kind::Integrity,
+            "error": error.to_string(), "integrity": error.kind() == ErrorKind::Integrity,
             "details": error.detail_lines(), "hint": error.hint_text(),
         }),
     };
@@ -60,7 +60,7 @@ fn carry_out(asked: &Value) -> Result<Value> {
     Ok(match asked["operation"].as_str().unwrap() {
         "create" => {
             let message = asked["message"].as_str().unwrap().to_owned();
-            json!(stashes.create(&Request { message, covers: &covers })?)
+            json!(stashes.create(&StashRequest { message, covers: &covers })?)
         }
         "check" => json!(stashes.check(&stash())?),
         "is_listed" => json!(stashes.is_listed(&stash())?),

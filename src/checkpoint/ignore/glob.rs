@@ -1,7 +1,7 @@
 //! Globs on bytes, as git's ignore files mean them.
 //!
 //! Git never decodes paths or patterns, so `?` and `[…]` take exactly one *byte* and names that
-//! are not UTF-8 need no special case. A glob is compiled once into a short list of [`Token`]s;
+//! are not UTF-8 need no special case. A glob is compiled once into a short list of [`GlobToken`]s;
 //! matching walks tokens and text side by side and remembers at most one place to resume from for
 //! `*` and one for `**`, so its work is bounded whatever the pattern.
 //!
@@ -16,11 +16,11 @@ pub(super) enum Glob {
     /// common kind of wildcard, and the cheapest to rule out.
     Suffix(Box<[u8]>),
     /// Anything else.
-    Tokens(Box<[Token]>),
+    Tokens(Box<[GlobToken]>),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Token {
+pub(super) enum GlobToken {
     /// Exactly this byte.
     Byte(u8),
     /// `?`: any byte but `/`.
@@ -61,34 +61,34 @@ impl Glob {
             in_plain_prefix &= !is_special(byte);
             rest = tail;
             let token = match byte {
-                b'?' => Token::AnyByte,
+                b'?' => GlobToken::AnyByte,
                 b'[' => {
                     let (class, tail) = ByteSet::parse(rest)?;
                     rest = tail;
-                    Token::Class(Box::new(class))
+                    GlobToken::Class(Box::new(class))
                 }
                 b'\\' => {
                     let (&escaped, tail) = rest.split_first()?;
                     rest = tail;
                     at_boundary = escaped == b'/';
-                    Token::Byte(escaped)
+                    GlobToken::Byte(escaped)
                 }
                 b'*' => {
                     let extra = rest.iter().take_while(|&&b| b == b'*').count();
                     rest = &rest[extra..];
                     if extra == 0 || !boundary {
-                        Token::Star
+                        GlobToken::Star
                     } else if let Some(tail) = rest.strip_prefix(b"/") {
                         rest = tail;
                         at_boundary = true;
-                        Token::AnyDirs
+                        GlobToken::AnyDirs
                     } else if rest.is_empty() || rest.starts_with(b"\\/") {
-                        Token::AnyPath
+                        GlobToken::AnyPath
                     } else {
-                        Token::Star
+                        GlobToken::Star
                     }
                 }
-                _ => Token::Byte(byte),
+                _ => GlobToken::Byte(byte),
             };
             tokens.push(token);
         }
@@ -115,7 +115,7 @@ fn is_special(byte: u8) -> bool {
 /// one could gain by growing, the later one, which starts from the leftmost
 /// possible position, can reach as well. A `*` may not grow past a `/`, in
 /// which case the latest `**` has to.
-fn tokens_match(tokens: &[Token], text: &[u8]) -> bool {
+fn tokens_match(tokens: &[GlobToken], text: &[u8]) -> bool {
     let (mut token, mut pos) = (0, 0);
     // (token after the wildcard, text position where the wildcard ends)
     let mut star: Option<(usize, usize)> = None;
@@ -128,20 +128,20 @@ fn tokens_match(tokens: &[Token], text: &[u8]) -> bool {
                 }
                 false
             }
-            Some(Token::Star) => {
+            Some(GlobToken::Star) => {
                 star = Some((token + 1, pos));
                 token += 1;
                 continue;
             }
-            Some(Token::AnyDirs | Token::AnyPath) => {
+            Some(GlobToken::AnyDirs | GlobToken::AnyPath) => {
                 wide = Some((token + 1, pos));
                 star = None;
                 token += 1;
                 continue;
             }
-            Some(Token::Byte(byte)) => text.get(pos) == Some(byte),
-            Some(Token::AnyByte) => text.get(pos).is_some_and(|&b| b != b'/'),
-            Some(Token::Class(class)) => text.get(pos).is_some_and(|&b| class.contains(b)),
+            Some(GlobToken::Byte(byte)) => text.get(pos) == Some(byte),
+            Some(GlobToken::AnyByte) => text.get(pos).is_some_and(|&b| b != b'/'),
+            Some(GlobToken::Class(class)) => text.get(pos).is_some_and(|&b| class.contains(b)),
         };
         if matched {
             token += 1;
@@ -160,7 +160,7 @@ fn tokens_match(tokens: &[Token], text: &[u8]) -> bool {
             return false;
         };
         let step = match tokens[*after - 1] {
-            Token::AnyDirs => text[*end..].iter().position(|&b| b == b'/'),
+            GlobToken::AnyDirs => text[*end..].iter().position(|&b| b == b'/'),
             _ => (*end < text.len()).then_some(0),
         };
         let Some(step) = step else {

@@ -8,22 +8,22 @@ use crate::checkpoint::hash::Hasher;
 
 /// Which of the two kinds of ignore file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Source {
+pub enum RuleSource {
     /// `.decreeignore`, which has the last word.
     Decree,
     /// `.gitignore`.
     Git,
 }
 
-impl Source {
+impl RuleSource {
     /// Both, in the order of their names.
-    pub const ALL: [Source; 2] = [Source::Decree, Source::Git];
+    pub const ALL: [RuleSource; 2] = [RuleSource::Decree, RuleSource::Git];
 
     /// The file's name.
     pub fn file_name(self) -> &'static str {
         match self {
-            Source::Git => ".gitignore",
-            Source::Decree => ".decreeignore",
+            RuleSource::Git => ".gitignore",
+            RuleSource::Decree => ".decreeignore",
         }
     }
 }
@@ -34,14 +34,14 @@ pub struct IgnoreFile {
     /// The directory it is in, relative to the root; empty for the root.
     pub dir: Box<[u8]>,
     /// Which kind.
-    pub source: Source,
+    pub source: RuleSource,
     /// Its content.
     pub text: Box<[u8]>,
 }
 
 /// What the rules say of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum RuleMatch {
     /// Nothing hides it.
     Shown,
     /// A pattern hides it.
@@ -85,14 +85,14 @@ impl Rules {
         Rules(Some(Arc::new(Level {
             above: self.clone(),
             dir: dir.into(),
-            git: Lazy::new(text(Source::Git)),
-            decree: Lazy::new(text(Source::Decree)),
+            git: Lazy::new(text(RuleSource::Git)),
+            decree: Lazy::new(text(RuleSource::Decree)),
             fingerprint: *hash.0.first_chunk().expect("a hash has 32 bytes"),
         })))
     }
 
     /// What the rules say of an entry of the tree. The directories above it are assumed to be visible.
-    pub fn verdict(&self, path: &[u8], is_dir: bool) -> Verdict {
+    pub fn verdict(&self, path: &[u8], is_dir: bool) -> RuleMatch {
         let ask = |list: fn(&Level) -> &Lazy| {
             self.levels().find_map(|level| {
                 let patterns = list(level).get()?;
@@ -100,13 +100,13 @@ impl Rules {
             })
         };
         match ask(|level| &level.decree) {
-            Some(false) => return Verdict::Kept,
-            Some(true) => return Verdict::Ignored,
+            Some(false) => return RuleMatch::Kept,
+            Some(true) => return RuleMatch::Ignored,
             None => {}
         }
         match ask(|level| &level.git) {
-            Some(true) => Verdict::Ignored,
-            _ => Verdict::Shown,
+            Some(true) => RuleMatch::Ignored,
+            _ => RuleMatch::Shown,
         }
     }
 
@@ -180,7 +180,7 @@ impl FrozenRules {
 mod tests {
     use super::*;
 
-    fn file(dir: &str, source: Source, text: &str) -> IgnoreFile {
+    fn file(dir: &str, source: RuleSource, text: &str) -> IgnoreFile {
         IgnoreFile { dir: dir.as_bytes().into(), source, text: text.as_bytes().into() }
     }
 
@@ -188,19 +188,22 @@ mod tests {
     fn decreeignore_has_the_last_word_in_both_directions() {
         let rules = Rules::default().enter(
             b"",
-            &[file("", Source::Git, "*.log\n!seen.txt\n"), file("", Source::Decree, "!keep.log\nseen.txt\n")],
+            &[
+                file("", RuleSource::Git, "*.log\n!seen.txt\n"),
+                file("", RuleSource::Decree, "!keep.log\nseen.txt\n"),
+            ],
         );
-        assert_eq!(rules.verdict(b"a.log", false), Verdict::Ignored);
-        assert_eq!(rules.verdict(b"keep.log", false), Verdict::Kept);
-        assert_eq!(rules.verdict(b"seen.txt", false), Verdict::Ignored);
-        assert_eq!(rules.verdict(b"other", false), Verdict::Shown);
+        assert_eq!(rules.verdict(b"a.log", false), RuleMatch::Ignored);
+        assert_eq!(rules.verdict(b"keep.log", false), RuleMatch::Kept);
+        assert_eq!(rules.verdict(b"seen.txt", false), RuleMatch::Ignored);
+        assert_eq!(rules.verdict(b"other", false), RuleMatch::Shown);
     }
 
     #[test]
     fn an_outer_decreeignore_outranks_an_inner_gitignore() {
-        let outer = Rules::default().enter(b"", &[file("", Source::Decree, "!*.o\n")]);
-        let inner = outer.enter(b"sub", &[file("sub", Source::Git, "*.o\n")]);
-        assert_eq!(inner.verdict(b"sub/x.o", false), Verdict::Kept);
+        let outer = Rules::default().enter(b"", &[file("", RuleSource::Decree, "!*.o\n")]);
+        let inner = outer.enter(b"sub", &[file("sub", RuleSource::Git, "*.o\n")]);
+        assert_eq!(inner.verdict(b"sub/x.o", false), RuleMatch::Kept);
     }
 
     #[test]
@@ -208,11 +211,11 @@ mod tests {
         let rules = Rules::default().enter(
             b"",
             &[
-                file("", Source::Git, "dist/\nnode_modules/\n"),
-                file("", Source::Decree, "!dist/*/config.json\n!.env\n"),
+                file("", RuleSource::Git, "dist/\nnode_modules/\n"),
+                file("", RuleSource::Decree, "!dist/*/config.json\n!.env\n"),
             ],
         );
-        assert_eq!(rules.verdict(b"dist", true), Verdict::Ignored);
+        assert_eq!(rules.verdict(b"dist", true), RuleMatch::Ignored);
         assert!(rules.may_keep_below(b"dist"));
         assert!(rules.may_keep_below(b"dist/prod"));
         assert!(!rules.may_keep_below(b"dist/prod/deep"));
@@ -221,9 +224,9 @@ mod tests {
 
     #[test]
     fn fingerprints_tell_rules_apart() {
-        let one = Rules::default().enter(b"", &[file("", Source::Git, "a")]);
-        let two = Rules::default().enter(b"", &[file("", Source::Git, "b")]);
-        let same = Rules::default().enter(b"", &[file("", Source::Git, "a")]);
+        let one = Rules::default().enter(b"", &[file("", RuleSource::Git, "a")]);
+        let two = Rules::default().enter(b"", &[file("", RuleSource::Git, "b")]);
+        let same = Rules::default().enter(b"", &[file("", RuleSource::Git, "a")]);
         assert_ne!(one.fingerprint(), two.fingerprint());
         assert_eq!(one.fingerprint(), same.fingerprint());
         assert_eq!(one.enter(b"x", &[]).fingerprint(), one.fingerprint());

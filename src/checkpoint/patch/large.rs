@@ -15,16 +15,16 @@ const WINDOW: u64 = 8 * 1024 * 1024;
 const CHUNK: usize = 64 * 1024;
 
 /// A file of known length, to be read at any place.
-pub struct Side<R> {
+pub struct SizedFile<R> {
     file: R,
     length: u64,
 }
 
-impl<R: Read + Seek> Side<R> {
+impl<R: Read + Seek> SizedFile<R> {
     /// The whole of a file.
     pub fn new(mut file: R) -> io::Result<Self> {
         let length = file.seek(SeekFrom::End(0))?;
-        Ok(Side { file, length })
+        Ok(SizedFile { file, length })
     }
 
     fn read_at(&mut self, at: u64, buffer: &mut [u8]) -> io::Result<()> {
@@ -134,8 +134,8 @@ impl<R: Read + Seek> Side<R> {
 /// Writes the hunks that lead from `old` to `new`.
 pub fn write_hunks<A: Read + Seek, B: Read + Seek>(
     out: &mut impl Write,
-    mut old: Side<A>,
-    mut new: Side<B>,
+    mut old: SizedFile<A>,
+    mut new: SizedFile<B>,
 ) -> io::Result<LineCount> {
     let prefix = common_prefix(&mut old, &mut new)?;
     let suffix = common_suffix(&mut old, &mut new, prefix)?;
@@ -163,7 +163,10 @@ pub fn write_hunks<A: Read + Seek, B: Read + Seek>(
 }
 
 /// How many bytes of whole lines both begin with.
-fn common_prefix<A: Read + Seek, B: Read + Seek>(old: &mut Side<A>, new: &mut Side<B>) -> io::Result<u64> {
+fn common_prefix<A: Read + Seek, B: Read + Seek>(
+    old: &mut SizedFile<A>,
+    new: &mut SizedFile<B>,
+) -> io::Result<u64> {
     let shorter = old.length.min(new.length);
     let (mut a, mut b) = (vec![0; CHUNK], vec![0; CHUNK]);
     let (mut at, mut lines_end) = (0, 0);
@@ -185,8 +188,8 @@ fn common_prefix<A: Read + Seek, B: Read + Seek>(old: &mut Side<A>, new: &mut Si
 
 /// How many bytes of whole lines both end with, not counting the first `prefix` bytes.
 fn common_suffix<A: Read + Seek, B: Read + Seek>(
-    old: &mut Side<A>,
-    new: &mut Side<B>,
+    old: &mut SizedFile<A>,
+    new: &mut SizedFile<B>,
     prefix: u64,
 ) -> io::Result<u64> {
     let shorter = old.length.min(new.length) - prefix;
@@ -218,7 +221,7 @@ mod tests {
 
     fn hunks(old: &str, new: &str) -> String {
         let mut out = Vec::new();
-        let side = |text: &str| Side::new(Cursor::new(text.as_bytes().to_vec())).unwrap();
+        let side = |text: &str| SizedFile::new(Cursor::new(text.as_bytes().to_vec())).unwrap();
         write_hunks(&mut out, side(old), side(new)).unwrap();
         String::from_utf8(out).unwrap()
     }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::checkpoint::entry::{Mode, Node};
+use crate::checkpoint::entry::{FileMode, Node};
 use crate::checkpoint::hash::ContentHash;
 use crate::checkpoint::path::{BadPath, TreePath};
 use crate::checkpoint::quote;
@@ -22,9 +22,9 @@ pub enum Note {
     /// `# decree-file "path" old=<hash> new=<hash> size=<old>:<new> mode=<old>:<new>`: the section that follows.
     File { path: TreePath, old: Option<Node>, new: Option<Node> },
     /// `# decree-mode "path" old=<mode> new=<mode>`: modes other than 644 and 755.
-    Mode { path: TreePath, old: Option<Mode>, new: Option<Mode> },
+    Mode { path: TreePath, old: Option<FileMode>, new: Option<FileMode> },
     /// `# decree-dir "path" old=<mode> new=<mode>`: an empty directory, or one with a mode of its own.
-    Dir { path: TreePath, old: Option<Mode>, new: Option<Mode> },
+    Dir { path: TreePath, old: Option<FileMode>, new: Option<FileMode> },
     /// `# decree-binary "path" old=<hash> new=<hash> size=<old>:<new> mode=<old>:<new>`: a block with both contents.
     Binary { path: TreePath, old: Option<Node>, new: Option<Node> },
     /// `# decree-end changes=<n> sha256=<hash of all that stands before this line>`.
@@ -99,8 +99,8 @@ fn parse_note(rest: &[u8]) -> Result<Note, String> {
             })
         })(),
         b"mode" | b"dir" => (|| {
-            let old = optional(fields.get("old")?, Mode::parse)?;
-            let new = optional(fields.get("new")?, Mode::parse)?;
+            let old = optional(fields.get("old")?, FileMode::parse)?;
+            let new = optional(fields.get("new")?, FileMode::parse)?;
             Some(match word {
                 b"mode" => Note::Mode { path, old, new },
                 _ => Note::Dir { path, old, new },
@@ -154,7 +154,7 @@ fn node(content: Content, full_mode: Option<u32>) -> Option<Option<Node>> {
         return (content.is_none() && full_mode.is_none()).then_some(None);
     };
     match full & 0o170000 {
-        0o100000 => Some(Some(Node::File { hash, size, mode: Mode::from_bits(full) })),
+        0o100000 => Some(Some(Node::File { hash, size, mode: FileMode::from_bits(full) })),
         0o120000 => Some(Some(Node::Symlink { hash, size })),
         _ => None,
     }
@@ -196,12 +196,12 @@ mod tests {
     #[test]
     fn every_note_can_be_read_back() {
         let hash = ContentHash::of(b"x");
-        let mode = Mode::parse("4711");
+        let mode = FileMode::parse("4711");
         let file = Node::File { hash, size: 1, mode: mode.unwrap() };
         let notes = [
             Note::File { path: path("a b\n\"c"), old: None, new: Some(file) },
             Note::Mode { path: path("x"), old: mode, new: None },
-            Note::Dir { path: path("d/e"), old: None, new: Some(Mode::DIR) },
+            Note::Dir { path: path("d/e"), old: None, new: Some(FileMode::DIR) },
             Note::Binary { path: path("y"), old: Some(file), new: Some(Node::Symlink { hash, size: 1 }) },
             Note::End { changes: 12, hash },
         ];

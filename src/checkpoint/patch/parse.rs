@@ -24,12 +24,12 @@ pub struct Patch {
     /// Where it is.
     pub path: PathBuf,
     /// What it says, by path.
-    pub records: Vec<Record>,
+    pub records: Vec<PatchRecord>,
 }
 
 /// One path's change, and how to make either side.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Record {
+pub struct PatchRecord {
     /// From what to what.
     pub change: Change,
     /// How to make what was before.
@@ -95,7 +95,7 @@ impl Patch {
 
 struct Parser<R> {
     scanner: Scanner<R>,
-    records: Vec<Record>,
+    records: Vec<PatchRecord>,
 }
 
 impl<R: BufRead> Parser<R> {
@@ -121,7 +121,7 @@ impl<R: BufRead> Parser<R> {
                 Note::Dir { path, old, new } => {
                     let node = |mode| Node::Dir { mode };
                     let change = Change { path, before: old.map(node), after: new.map(node) };
-                    self.enter(Record { change, back: Recipe::Nothing, forth: Recipe::Nothing })?;
+                    self.enter(PatchRecord { change, back: Recipe::Nothing, forth: Recipe::Nothing })?;
                 }
                 Note::Mode { path, .. } => {
                     return Err(wrong(&format!("a mode of {path} without its section")));
@@ -166,7 +166,7 @@ impl<R: BufRead> Parser<R> {
             (None, Some(_), hunks) => (Recipe::Nothing, Recipe::FromNothing(hunks.unwrap_or_default())),
             (None, None, _) => return Err(wrong(&format!("a section of {path} that is about nothing"))),
         };
-        self.enter(Record { change: Change { path, before: old, after: new }, back, forth })
+        self.enter(PatchRecord { change: Change { path, before: old, after: new }, back, forth })
     }
 
     fn hunks(&mut self, path: &TreePath) -> Result<Vec<Hunk>, Trouble> {
@@ -204,7 +204,7 @@ impl<R: BufRead> Parser<R> {
         let back = block(&old, b"# old")?;
         let forth = block(&new, b"# new")?;
         self.expect(BINARY_END.trim_end().as_bytes())?;
-        self.enter(Record { change: Change { path, before: old, after: new }, back, forth })
+        self.enter(PatchRecord { change: Change { path, before: old, after: new }, back, forth })
     }
 
     fn expect(&mut self, text: &[u8]) -> Result<(), Trouble> {
@@ -215,7 +215,7 @@ impl<R: BufRead> Parser<R> {
     }
 
     /// Takes a record; the two of a change of type become one.
-    fn enter(&mut self, record: Record) -> Result<(), Trouble> {
+    fn enter(&mut self, record: PatchRecord) -> Result<(), Trouble> {
         let Some(last) = self.records.last_mut() else {
             self.records.push(record);
             return Ok(());

@@ -7,11 +7,11 @@ use std::path::Path;
 use rayon::prelude::*;
 
 use super::hunks::{self, LineCount, MAX_LINES};
-use super::large::{self, Side};
+use super::large::{self, SizedFile};
 use super::notes::{BINARY_END, HEADER, Note};
 use super::{BINARY_PROBE, binary, is_binary};
 use crate::checkpoint::compare::Change;
-use crate::checkpoint::contents::Contents;
+use crate::checkpoint::content_source::ContentSource;
 use crate::checkpoint::entry::Node;
 use crate::checkpoint::hash::Hashing;
 use crate::checkpoint::path::TreePath;
@@ -37,9 +37,9 @@ pub struct ChangeCount {
 /// Writes a diff. `scratch` is for sides that have to be spooled; returns a count for each change.
 pub struct PatchWriter<'w> {
     /// What was.
-    pub old: &'w dyn Contents,
+    pub old: &'w dyn ContentSource,
     /// What is.
-    pub new: &'w dyn Contents,
+    pub new: &'w dyn ContentSource,
     /// A directory for temporary files.
     pub scratch: &'w Path,
 }
@@ -81,7 +81,7 @@ impl PatchWriter<'_> {
     fn small(&self, change: &Change) -> Result<(Vec<u8>, ChangeCount)> {
         let Change { path, .. } = change;
         let (before, after) = contents_of(change);
-        let read = |side: &dyn Contents, node: Option<&Node>| {
+        let read = |side: &dyn ContentSource, node: Option<&Node>| {
             node.map_or(Ok(Vec::new()), |node| side.read(path, node))
         };
         let (mut old, mut new) = (Vec::new(), Vec::new());
@@ -97,7 +97,9 @@ impl PatchWriter<'_> {
         }
         let many = |text: &[u8]| memchr::memchr_iter(b'\n', text).count() > MAX_LINES;
         let hunks = |out: &mut Vec<u8>, old: &[u8], new: &[u8]| match many(old) || many(new) {
-            true => large::write_hunks(out, Side::new(Cursor::new(old))?, Side::new(Cursor::new(new))?),
+            true => {
+                large::write_hunks(out, SizedFile::new(Cursor::new(old))?, SizedFile::new(Cursor::new(new))?)
+            }
             false => hunks::write_hunks(out, old, new, 0),
         };
         let count = text_sections(&mut out, change, |out, part| match part {
@@ -119,7 +121,7 @@ impl PatchWriter<'_> {
             let mut new = Interruptible(self.open(self.new, change, after)?);
             return binary_section(out, change, &mut old, &mut new).at("write", "the diff");
         }
-        let spool = |contents: &dyn Contents, node: Option<&Node>| self.spool(contents, change, node);
+        let spool = |contents: &dyn ContentSource, node: Option<&Node>| self.spool(contents, change, node);
         let count = text_sections(out, change, |out, part| {
             let old = match part {
                 Part::Created => spool(self.old, None)?,
@@ -129,21 +131,26 @@ impl PatchWriter<'_> {
                 Part::Deleted => spool(self.new, None)?,
                 _ => spool(self.new, after)?,
             };
-            large::write_hunks(out, Side::new(old)?, Side::new(new)?)
+            large::write_hunks(out, SizedFile::new(old)?, SizedFile::new(new)?)
         });
         count.at("write", format!("the diff of {}", change.path))
     }
 
     fn open<'c>(
         &self,
-        side: &'c dyn Contents,
+        side: &'c dyn ContentSource,
         change: &Change,
         node: Option<&Node>,
     ) -> Result<Box<dyn Read + 'c>> {
         node.map_or_else(|| Ok(Box::new(io::empty()) as Box<dyn Read>), |node| side.open(&change.path, node))
     }
 
-    fn has_binary_head(&self, side: &dyn Contents, change: &Change, node: Option<&Node>) -> Result<bool> {
+    fn has_binary_head(
+        &self,
+        side: &dyn ContentSource,
+        change: &Change,
+        node: Option<&Node>,
+    ) -> Result<bool> {
         let mut head = Vec::new();
         let mut start = self.open(side, change, node)?.take(BINARY_PROBE as u64);
         start.read_to_end(&mut head).at("read", change.path.as_path())?;
@@ -151,7 +158,7 @@ impl PatchWriter<'_> {
     }
 
     /// A side as a file that can be read at any place. It has no name, so nothing is left of it in the end.
-    fn spool(&self, side: &dyn Contents, change: &Change, node: Option<&Node>) -> io::Result<File> {
+    fn spool(&self, side: &dyn ContentSource, change: &Change, node: Option<&Node>) -> io::Result<File> {
         let path = self.scratch.join(format!("{}spool-{}", atomic::TEMPORARY, random_hex()));
         let mut file = File::options().read(true).write(true).create_new(true).open(&path)?;
         std::fs::remove_file(&path)?;

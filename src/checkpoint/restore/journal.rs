@@ -6,7 +6,7 @@ use std::path::{Component, Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::checkpoint::coverage::PathText;
-use crate::checkpoint::entry::{Mode, Node};
+use crate::checkpoint::entry::{FileMode, Node};
 use crate::checkpoint::path::TreePath;
 use crate::checkpoint::quote;
 use crate::error::{Error, IoContext, Result};
@@ -24,7 +24,7 @@ pub struct Journal {
     /// For people: `revert 2026111603100000-0`.
     pub what: String,
     /// By path. Staged and saved files are named by a step's number.
-    pub steps: Vec<Step>,
+    pub steps: Vec<RestoreStep>,
     /// Where things go that have to make way, from decree's own directory.
     aside_dir: PathBuf,
     /// What they are, as bytes in JSON's quoting: there may be a `.git` among them, which is no tree path.
@@ -35,7 +35,7 @@ pub struct Journal {
 
 /// One path.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Step {
+pub struct RestoreStep {
     /// Where.
     pub path: PathText,
     /// What is there.
@@ -55,12 +55,12 @@ pub struct DirMode {
 
 impl DirMode {
     /// As a mode.
-    pub fn mode(&self) -> Mode {
-        Mode::parse(&self.mode).unwrap_or(Mode::DIR)
+    pub fn mode(&self) -> FileMode {
+        FileMode::parse(&self.mode).unwrap_or(FileMode::DIR)
     }
 }
 
-impl Step {
+impl RestoreStep {
     /// Whether a file or link has to be staged for it: there shall be one, with another content than now.
     pub fn is_staged(&self) -> bool {
         self.to.is_some_and(|to| !to.is_dir()) && !self.keeps_content()
@@ -84,7 +84,7 @@ impl Journal {
     /// For steps that are sorted by path.
     pub fn new(
         what: String,
-        steps: Vec<Step>,
+        steps: Vec<RestoreStep>,
         aside_dir: PathBuf,
         set_aside: Vec<String>,
         dirs: Vec<DirMode>,

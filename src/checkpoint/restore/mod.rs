@@ -5,16 +5,16 @@
 //! 2. [`stage`]: every file is rebuilt beside the tree and checked against its hash.
 //! 3. [`transaction`]: a journal is written; then what is replaced moves out, what was staged moves in.
 //!    A killed process leaves the journal, from which the next one finishes or undoes the move.
-//!    What something else puts in the way meanwhile is set aside ([`meanwhile`]).
+//!    What something else puts in the way meanwhile is set aside ([`concurrent_writes`]).
 //! 4. [`present`]: every path is read back and checked.
 
+mod concurrent_writes;
 mod journal;
-mod meanwhile;
 mod plan;
 mod present;
 mod stage;
 mod transaction;
 
-pub use plan::{Goal, Outcome, Restored};
+pub use plan::{RestoreOutcome, RestoreReport, RestoreRequest};
 pub use present::present;
-pub use transaction::{Recovered, recover};
+pub use transaction::{RecoveredRestore, recover};

@@ -5,24 +5,24 @@ use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
 
-use super::journal::{DirMode, Journal, Step};
+use super::journal::{DirMode, Journal, RestoreStep};
 use super::present::agrees;
 use super::stage::stage;
 use super::transaction::{Transaction, make_dirs};
 use crate::checkpoint::coverage::PathText;
-use crate::checkpoint::entry::{Mode, Node, describe};
-use crate::checkpoint::opened::Opened;
+use crate::checkpoint::entry::{FileMode, Node, describe};
 use crate::checkpoint::patch::parse::Patch;
 use crate::checkpoint::patch::rebuild::Direction;
 use crate::checkpoint::path::{TreePath, dirs_above};
 use crate::checkpoint::quote;
-use crate::checkpoint::root::FoundKind;
+use crate::checkpoint::root::PathKind;
+use crate::checkpoint::unlocked_dirs::UnlockedDirs;
 use crate::checkpoint::workspace::Workspace;
 use crate::error::{Error, IoContext, Result};
 use crate::fs::random_hex;
 
 /// What is to be done.
-pub struct Goal<'g> {
+pub struct RestoreRequest<'g> {
     /// The diff.
     pub patch: &'g Patch,
     /// Which way.
@@ -37,16 +37,16 @@ pub struct Goal<'g> {
 
 /// What came of it.
 #[derive(Debug)]
-pub enum Outcome {
+pub enum RestoreOutcome {
     /// Every path was there already.
     AlreadyThere,
     /// The tree is on the other side now, and was checked.
-    Done(Restored),
+    Done(RestoreReport),
 }
 
 /// What was done.
 #[derive(Debug, Default)]
-pub struct Restored {
+pub struct RestoreReport {
     /// Paths that were changed and read back.
     pub verified: usize,
     /// What was moved away, and where it is now; what something else put in the way meanwhile among it.
@@ -55,10 +55,10 @@ pub struct Restored {
 
 impl Workspace {
     /// Takes the tree to the other side of a diff, or leaves it alone.
-    pub fn restore(&self, goal: &Goal<'_>) -> Result<Outcome> {
+    pub fn restore(&self, goal: &RestoreRequest<'_>) -> Result<RestoreOutcome> {
         let steps = steps(goal.patch, goal.direction);
         let paths = steps.iter().map(|step| &step.path.0).chain(goal.beside);
-        let mut opened = Opened::above(&self.root, paths).at("look into", self.root.path())?;
+        let mut opened = UnlockedDirs::above(&self.root, paths).at("look into", self.root.path())?;
         let found: Vec<Option<Node>> = steps
             .par_iter()
             .map(|step| opened.present(&step.path.0).at("read", step.path.0.as_path()))
@@ -70,7 +70,7 @@ impl Workspace {
             .collect();
         let there = self.all_agree(&steps, &found, |step| step.to.as_ref())?;
         if there && beside.is_empty() {
-            return Ok(Outcome::AlreadyThere);
+            return Ok(RestoreOutcome::AlreadyThere);
         }
         let conflicts = self.conflicts(&steps, &found, &beside)?;
         if !conflicts.is_empty() {
@@ -89,17 +89,17 @@ impl Workspace {
         if result.is_err() && !dir.join(super::journal::FILE).exists() {
             let _ = std::fs::remove_dir_all(&dir);
         }
-        result.map(Outcome::Done)
+        result.map(RestoreOutcome::Done)
     }
 
     fn move_in(
         &self,
-        goal: &Goal<'_>,
-        steps: Vec<Step>,
+        goal: &RestoreRequest<'_>,
+        steps: Vec<RestoreStep>,
         dirs: Vec<DirMode>,
         beside: &[&TreePath],
         dir: &Path,
-    ) -> Result<Restored> {
+    ) -> Result<RestoreReport> {
         stage(&self.root, goal.patch, goal.direction, &steps, dir)
             .map_err(|error| error.detail("nothing was touched"))?;
         let aside_dir = free_name(&goal.aside_dir);
@@ -110,7 +110,7 @@ impl Workspace {
         let verified = steps.len();
         let journal = Journal::new(goal.what.clone(), steps, inside, asides, dirs);
         set_aside.extend(Transaction::new(&self.root, dir.to_owned(), journal).run()?);
-        Ok(Restored { verified, set_aside })
+        Ok(RestoreReport { verified, set_aside })
     }
 
     /// Where decree's own data is: work in progress is in it.
@@ -120,9 +120,9 @@ impl Workspace {
 
     fn all_agree(
         &self,
-        steps: &[Step],
+        steps: &[RestoreStep],
         found: &[Option<Node>],
-        side: fn(&Step) -> Option<&Node>,
+        side: fn(&RestoreStep) -> Option<&Node>,
     ) -> Result<bool> {
         for (step, found) in steps.iter().zip(found) {
             let path = &step.path.0;
@@ -134,7 +134,12 @@ impl Workspace {
     }
 
     /// What is not as the diff has it, in words.
-    fn conflicts(&self, steps: &[Step], found: &[Option<Node>], beside: &[&TreePath]) -> Result<Vec<String>> {
+    fn conflicts(
+        &self,
+        steps: &[RestoreStep],
+        found: &[Option<Node>],
+        beside: &[&TreePath],
+    ) -> Result<Vec<String>> {
         let mut conflicts = Vec::new();
         for (step, found) in steps.iter().zip(found) {
             let path = &step.path.0;
@@ -168,7 +173,7 @@ impl Workspace {
     /// Finds what is in a directory that has to make room for a file, and that nobody accounts for.
     fn strangers(
         &self,
-        steps: &[Step],
+        steps: &[RestoreStep],
         beside: &[&TreePath],
         dir: &TreePath,
         conflicts: &mut Vec<String>,
@@ -178,7 +183,7 @@ impl Workspace {
                 .root
                 .find(&path)
                 .at("read", path.as_path())?
-                .is_some_and(|found| found.kind == FoundKind::Dir);
+                .is_some_and(|found| found.kind == PathKind::Dir);
             if beside.contains(&&path) || moves_away(steps, &path) {
                 continue;
             }
@@ -192,17 +197,22 @@ impl Workspace {
     }
 
     /// The directories above the steps as they are now.
-    fn dirs_above(&self, steps: &[Step], beside: &[&TreePath], opened: &Opened<'_>) -> Result<Vec<DirMode>> {
+    fn dirs_above(
+        &self,
+        steps: &[RestoreStep],
+        beside: &[&TreePath],
+        opened: &UnlockedDirs<'_>,
+    ) -> Result<Vec<DirMode>> {
         let above = dirs_above(steps.iter().map(|step| &step.path.0).chain(beside.iter().copied()));
         let mut dirs = BTreeMap::new();
         for path in above.iter().chain(steps.iter().map(|step| &step.path.0)) {
             if let Some(found) = self.root.find(path).at("read", path.as_path())?
-                && found.kind == FoundKind::Dir
+                && found.kind == PathKind::Dir
             {
                 dirs.insert(path, opened.real_mode(path).unwrap_or(found.mode));
             }
         }
-        let entry = |(path, mode): (&TreePath, Mode)| DirMode {
+        let entry = |(path, mode): (&TreePath, FileMode)| DirMode {
             path: PathText(path.clone()),
             mode: mode.to_string(),
         };
@@ -210,7 +220,7 @@ impl Workspace {
     }
 }
 
-fn steps(patch: &Patch, direction: Direction) -> Vec<Step> {
+fn steps(patch: &Patch, direction: Direction) -> Vec<RestoreStep> {
     patch
         .records
         .iter()
@@ -219,13 +229,13 @@ fn steps(patch: &Patch, direction: Direction) -> Vec<Step> {
                 Direction::Forth => (record.change.before, record.change.after),
                 Direction::Back => (record.change.after, record.change.before),
             };
-            Step { path: PathText(record.change.path.clone()), from, to }
+            RestoreStep { path: PathText(record.change.path.clone()), from, to }
         })
         .collect()
 }
 
 /// Whether the diff accounts for something below `dir` on the side we come from.
-fn inhabited(steps: &[Step], dir: &TreePath) -> bool {
+fn inhabited(steps: &[RestoreStep], dir: &TreePath) -> bool {
     let start = steps.partition_point(|step| step.path.0 <= *dir);
     steps[start..]
         .iter()
@@ -234,7 +244,7 @@ fn inhabited(steps: &[Step], dir: &TreePath) -> bool {
 }
 
 /// Whether the diff takes away what is at `path` now.
-fn moves_away(steps: &[Step], path: &TreePath) -> bool {
+fn moves_away(steps: &[RestoreStep], path: &TreePath) -> bool {
     steps
         .binary_search_by(|step| step.path.0.cmp(path))
         .is_ok_and(|at| steps[at].from.is_some() && !steps[at].keeps_content())

@@ -2,10 +2,10 @@
 
 use std::io;
 
-use crate::checkpoint::entry::{Mode, Node};
+use crate::checkpoint::entry::{FileMode, Node};
 use crate::checkpoint::hash::ContentHash;
 use crate::checkpoint::path::TreePath;
-use crate::checkpoint::root::{FoundKind, Root};
+use crate::checkpoint::root::{PathKind, Root};
 
 /// Reads a path: `None` if nothing is there, or something that no checkpoint holds.
 pub fn present(root: &Root, path: &TreePath) -> io::Result<Option<Node>> {
@@ -13,17 +13,17 @@ pub fn present(root: &Root, path: &TreePath) -> io::Result<Option<Node>> {
         return Ok(None);
     };
     Ok(match found.kind {
-        FoundKind::Dir => Some(Node::Dir { mode: found.mode }),
-        FoundKind::Symlink => {
+        PathKind::Dir => Some(Node::Dir { mode: found.mode }),
+        PathKind::Symlink => {
             let target = root.read_link(path)?;
             Some(Node::Symlink { hash: ContentHash::of(&target), size: target.len() as u64 })
         }
-        FoundKind::File => {
+        PathKind::File => {
             let mut file = root.open_file_forced(path)?;
             let (hash, size) = ContentHash::of_reader(&mut file, &mut vec![0; 1 << 16])?;
             Some(Node::File { hash, size, mode: found.mode })
         }
-        FoundKind::Special => None,
+        PathKind::Special => None,
     })
 }
 
@@ -31,7 +31,7 @@ pub fn present(root: &Root, path: &TreePath) -> io::Result<Option<Node>> {
 /// that is there because of what is in it.
 pub fn agrees(root: &Root, path: &TreePath, found: Option<&Node>, said: Option<&Node>) -> io::Result<bool> {
     match (found, said) {
-        (Some(Node::Dir { mode }), None) => Ok(*mode == Mode::DIR && !root.is_empty_dir(path)?),
+        (Some(Node::Dir { mode }), None) => Ok(*mode == FileMode::DIR && !root.is_empty_dir(path)?),
         _ => Ok(found == said),
     }
 }

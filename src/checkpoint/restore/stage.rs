@@ -8,9 +8,9 @@ use std::path::Path;
 
 use rayon::prelude::*;
 
-use super::journal::Step;
+use super::journal::RestoreStep;
 use super::transaction::staged;
-use crate::checkpoint::contents::Contents;
+use crate::checkpoint::content_source::ContentSource;
 use crate::checkpoint::entry::Node;
 use crate::checkpoint::hash::{Hasher, Hashing};
 use crate::checkpoint::patch::parse::{Patch, Recipe};
@@ -21,7 +21,13 @@ use crate::error::{Error, IoContext, Result};
 use crate::interrupt;
 
 /// Stages what the steps need; step `n` is the patch's record `n`.
-pub fn stage(root: &Root, patch: &Patch, direction: Direction, steps: &[Step], dir: &Path) -> Result<()> {
+pub fn stage(
+    root: &Root,
+    patch: &Patch,
+    direction: Direction,
+    steps: &[RestoreStep],
+    dir: &Path,
+) -> Result<()> {
     let diff = File::open(&patch.path).at("read", &patch.path)?;
     let stager = Stager { root, diff: &diff, direction };
     let jobs: Vec<usize> = (0..steps.len()).filter(|&n| steps[n].is_staged()).collect();
@@ -42,7 +48,7 @@ pub fn stage(root: &Root, patch: &Patch, direction: Direction, steps: &[Step], d
         return Err(failures.into_iter().next().expect("there is one"));
     }
     let lines = failures.iter().map(ToString::to_string).collect();
-    let count = crate::figures::count(failures.len(), "file");
+    let count = crate::humanize::count(failures.len(), "file");
     Err(Error::new(first.kind(), format!("{count} cannot be rebuilt")).details(lines, 20))
 }
 
@@ -53,7 +59,7 @@ struct Stager<'s> {
 }
 
 impl Stager<'_> {
-    fn one(&self, step: &Step, recipe: &Recipe, target: &Path) -> Result<()> {
+    fn one(&self, step: &RestoreStep, recipe: &Recipe, target: &Path) -> Result<()> {
         let path = &step.path.0;
         let to = step.to.expect("only what shall be there is staged");
         interrupt::check()?;
@@ -82,9 +88,9 @@ impl Stager<'_> {
         }
     }
 
-    fn source(&self, step: &Step) -> Result<Box<dyn io::Read + '_>> {
+    fn source(&self, step: &RestoreStep) -> Result<Box<dyn io::Read + '_>> {
         match &step.from {
-            Some(from) if !from.is_dir() => Contents::open(self.root, &step.path.0, from),
+            Some(from) if !from.is_dir() => ContentSource::open(self.root, &step.path.0, from),
             _ => Ok(Box::new(io::empty())),
         }
     }

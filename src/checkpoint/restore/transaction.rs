@@ -3,7 +3,7 @@
 //! `new/<n>` is what step `n` brings, `old/<n>` what it replaces. A file is in one of three places,
 //! and every move is a rename, so where the files are tells how far the work has got: the steps can
 //! be repeated from the start, forwards or backwards, whoever did the first half. What something else puts in the
-//! way meanwhile makes way ([`super::meanwhile`]).
+//! way meanwhile makes way ([`super::concurrent_writes`]).
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -11,13 +11,13 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::journal::{FILE, Journal, Step};
+use super::journal::{FILE, Journal, RestoreStep};
 use super::present::agrees;
-use crate::checkpoint::entry::{Mode, Node, describe};
+use crate::checkpoint::entry::{FileMode, Node, describe};
 use crate::checkpoint::hash::ContentHash;
-use crate::checkpoint::opened::Opened;
 use crate::checkpoint::path::{TreePath, dirs_above};
-use crate::checkpoint::root::{FoundKind, Root, is_absent};
+use crate::checkpoint::root::{PathKind, Root, is_absent};
+use crate::checkpoint::unlocked_dirs::UnlockedDirs;
 use crate::error::{Error, IoContext, Result};
 use crate::fs::atomic;
 
@@ -39,7 +39,7 @@ struct Wrong {
 
 /// A cut-off move that was dealt with.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Recovered {
+pub struct RecoveredRestore {
     /// `revert 2026111603100000-0`.
     pub what: String,
     /// Whether it is done now; else it is as if it had never begun.
@@ -68,7 +68,7 @@ pub(super) fn saved(dir: &Path, step: usize) -> PathBuf {
 }
 
 /// Finishes or undoes every move that a killed process left, and clears away what never began.
-pub fn recover(root: &Root, scratch: &Path) -> Result<Vec<Recovered>> {
+pub fn recover(root: &Root, scratch: &Path) -> Result<Vec<RecoveredRestore>> {
     let mut recovered = Vec::new();
     let entries = match fs::read_dir(scratch) {
         Ok(entries) => entries,
@@ -100,7 +100,7 @@ impl<'r> Transaction<'r> {
     /// but for what the error names.
     pub fn run(self) -> Result<Vec<(TreePath, PathBuf)>> {
         self.journal.write(&self.dir)?;
-        let error = match self.forwards().and_then(|()| self.look(Side::To)) {
+        let error = match self.forwards().and_then(|()| self.look(StepEnd::To)) {
             Ok(wrong) if wrong.is_empty() => {
                 self.finish()?;
                 return Ok(self.strangers.into_inner());
@@ -128,16 +128,16 @@ impl<'r> Transaction<'r> {
         }
     }
 
-    fn resume(self) -> Result<Recovered> {
+    fn resume(self) -> Result<RecoveredRestore> {
         let what = self.journal.what.clone();
         self.set_foreign_saves_aside()?;
         let finished = !self.is_undone()
             && self.staged_files_are_whole()
             && self.forwards().is_ok()
-            && self.look(Side::To).is_ok_and(|wrong| wrong.is_empty());
+            && self.look(StepEnd::To).is_ok_and(|wrong| wrong.is_empty());
         if finished {
             self.finish()?;
-            return Ok(Recovered { what, finished, set_aside: self.strangers.into_inner() });
+            return Ok(RecoveredRestore { what, finished, set_aside: self.strangers.into_inner() });
         }
         let wrong = self.backwards().map_err(|error| {
             Error::integrity(format!("{what} was cut off, and can be neither finished nor undone: {error}"))
@@ -146,7 +146,7 @@ impl<'r> Transaction<'r> {
                 .hint("move what is in the way aside, then run the same command again")
         })?;
         match wrong.is_empty() {
-            true => Ok(Recovered { what, finished, set_aside: self.strangers.into_inner() }),
+            true => Ok(RecoveredRestore { what, finished, set_aside: self.strangers.into_inner() }),
             false => Err(self.still_written_to("cut off and is undone", &wrong)),
         }
     }
@@ -177,7 +177,7 @@ impl<'r> Transaction<'r> {
             match self.root.find(path).at("read", path.as_path())? {
                 None => continue,
                 // The steps below it made that, before they were cut off.
-                Some(found) if found.kind == FoundKind::Dir && step.to.is_none() => continue,
+                Some(found) if found.kind == PathKind::Dir && step.to.is_none() => continue,
                 Some(_) => {}
             }
             let to = saved(&self.dir, n);
@@ -198,19 +198,19 @@ impl<'r> Transaction<'r> {
             let parent = path.ancestors().last();
             if parent != made {
                 for dir in path.ancestors() {
-                    self.make_dir(&dir, Side::To)?;
+                    self.make_dir(&dir, StepEnd::To)?;
                 }
                 made = parent;
             }
             if to.is_dir() {
-                self.make_dir(path, Side::To)?;
+                self.make_dir(path, StepEnd::To)?;
             } else if step.keeps_content() {
                 self.set_mode(path, to.mode())?;
             } else if exists(&staged(&self.dir, n)) {
                 self.put(&staged(&self.dir, n), path)?;
             }
         }
-        self.set_dir_modes(Side::To)
+        self.set_dir_modes(StepEnd::To)
     }
 
     /// Takes the move back and ends the transaction. Returns what is not as it was because something else was at it.
@@ -224,7 +224,7 @@ impl<'r> Transaction<'r> {
         }
         // A person may have come in between, and what they wrote is not ours to throw away.
         self.set_foreign_staged_aside()?;
-        let wrong = self.look(Side::From)?;
+        let wrong = self.look(StepEnd::From)?;
         if wrong.iter().any(|wrong| !wrong.foreign) {
             return Err(self.not_verified(&wrong));
         }
@@ -242,21 +242,21 @@ impl<'r> Transaction<'r> {
                 self.root.move_out(path, &new).at("move away", path.as_path())?;
             }
         }
-        let known: BTreeMap<&TreePath, Mode> = self.known_dirs();
+        let known: BTreeMap<&TreePath, FileMode> = self.known_dirs();
         for path in self.touched_dirs() {
             if !known.contains_key(&path) && self.root.find(&path).at("read", path.as_path())?.is_some() {
                 self.root.remove_dir(&path).at("remove", path.as_path())?;
             }
         }
         for dir in &self.journal.dirs {
-            self.make_dir(&dir.path.0, Side::From)?;
+            self.make_dir(&dir.path.0, StepEnd::From)?;
         }
         for (n, step) in self.journal.steps.iter().enumerate() {
             let path = &step.path.0;
             if exists(&saved(&self.dir, n)) {
                 self.put(&saved(&self.dir, n), path)?;
             } else if step.from.is_some_and(|from| from.is_dir()) {
-                self.make_dir(path, Side::From)?;
+                self.make_dir(path, StepEnd::From)?;
             } else if step.from.is_none() {
                 self.clear(path)?;
             }
@@ -270,11 +270,11 @@ impl<'r> Transaction<'r> {
     }
 
     fn set_modes_back(&self) -> Result<()> {
-        let only_mode = |step: &&Step| step.keeps_content() && !step.to.is_some_and(|to| to.is_dir());
+        let only_mode = |step: &&RestoreStep| step.keeps_content() && !step.to.is_some_and(|to| to.is_dir());
         for step in self.journal.steps.iter().filter(only_mode) {
             self.set_mode(&step.path.0, step.from.and_then(|from| from.mode()))?;
         }
-        self.set_dir_modes(Side::From)
+        self.set_dir_modes(StepEnd::From)
     }
 
     /// Makes the result, which was proven, durable, and ends the transaction.
@@ -293,9 +293,9 @@ impl<'r> Transaction<'r> {
     }
 
     /// Reads every path back, and tells which are not what that side says.
-    fn look(&self, side: Side) -> Result<Vec<Wrong>> {
+    fn look(&self, side: StepEnd) -> Result<Vec<Wrong>> {
         let mut wrong = Vec::new();
-        let opened = Opened::above(self.root, self.journal.steps.iter().map(|step| &step.path.0))
+        let opened = UnlockedDirs::above(self.root, self.journal.steps.iter().map(|step| &step.path.0))
             .at("look into", self.root.path())?;
         for step in &self.journal.steps {
             let path = &step.path.0;
@@ -311,7 +311,7 @@ impl<'r> Transaction<'r> {
     }
 
     fn not_verified(&self, wrong: &[Wrong]) -> Error {
-        let count = crate::figures::count(wrong.len(), "path");
+        let count = crate::humanize::count(wrong.len(), "path");
         Error::integrity(format!("{}: {count} did not verify", self.journal.what))
             .details(wrong.iter().map(|wrong| wrong.line.clone()).collect(), 20)
             .detail(format!("what was replaced is in {}", self.dir.display()))
@@ -319,7 +319,7 @@ impl<'r> Transaction<'r> {
 
     /// The move is over, but not everywhere.
     fn still_written_to(&self, how: &str, wrong: &[Wrong]) -> Error {
-        let count = crate::figures::count(wrong.len(), "path");
+        let count = crate::humanize::count(wrong.len(), "path");
         let what = &self.journal.what;
         let error =
             Error::integrity(format!("{what} was {how}, but for {count} that something else writes to"))
@@ -337,10 +337,10 @@ impl<'r> Transaction<'r> {
         for path in dirs {
             let found = self.root.find(&path).at("read", path.as_path())?;
             if let Some(found) = found
-                && found.kind == FoundKind::Dir
+                && found.kind == PathKind::Dir
                 && found.mode.bits() & 0o700 != 0o700
             {
-                match self.root.set_mode(&path, Mode::from_bits(found.mode.bits() | 0o700)) {
+                match self.root.set_mode(&path, FileMode::from_bits(found.mode.bits() | 0o700)) {
                     // Somebody else's: they may still have given us what we need.
                     Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
                     result => result.at("open", path.as_path())?,
@@ -351,9 +351,9 @@ impl<'r> Transaction<'r> {
     }
 
     /// Gives every directory concerned the mode it has on that side; children first.
-    fn set_dir_modes(&self, side: Side) -> Result<()> {
+    fn set_dir_modes(&self, side: StepEnd) -> Result<()> {
         let known = self.known_dirs();
-        let said: BTreeMap<&TreePath, Option<Mode>> = self
+        let said: BTreeMap<&TreePath, Option<FileMode>> = self
             .journal
             .steps
             .iter()
@@ -368,11 +368,11 @@ impl<'r> Transaction<'r> {
         dirs.dedup();
         for path in dirs {
             let mode = match said.get(&path) {
-                Some(mode) => mode.unwrap_or(Mode::DIR),
-                None => known.get(&path).copied().unwrap_or(Mode::DIR),
+                Some(mode) => mode.unwrap_or(FileMode::DIR),
+                None => known.get(&path).copied().unwrap_or(FileMode::DIR),
             };
             match self.root.find(&path).at("read", path.as_path())? {
-                Some(found) if found.kind == FoundKind::Dir && found.mode != mode => {
+                Some(found) if found.kind == PathKind::Dir && found.mode != mode => {
                     self.root.set_mode(&path, mode).at("set the mode of", path.as_path())?;
                 }
                 _ => {}
@@ -381,7 +381,7 @@ impl<'r> Transaction<'r> {
         Ok(())
     }
 
-    fn set_mode(&self, path: &TreePath, mode: Option<Mode>) -> Result<()> {
+    fn set_mode(&self, path: &TreePath, mode: Option<FileMode>) -> Result<()> {
         let Some(mode) = mode else { return Ok(()) };
         match self.root.set_mode(path, mode) {
             // Something else took it away; the check at the end tells.
@@ -390,7 +390,7 @@ impl<'r> Transaction<'r> {
         }
     }
 
-    fn known_dirs(&self) -> BTreeMap<&TreePath, Mode> {
+    fn known_dirs(&self) -> BTreeMap<&TreePath, FileMode> {
         self.journal.dirs.iter().map(|dir| (&dir.path.0, dir.mode())).collect()
     }
 
@@ -398,7 +398,8 @@ impl<'r> Transaction<'r> {
     fn touched_dirs(&self) -> Vec<TreePath> {
         let steps = &self.journal.steps;
         let mut dirs = dirs_above(steps.iter().map(|step| &step.path.0));
-        let is_dir = |step: &&Step| [step.from, step.to].into_iter().flatten().any(|node| node.is_dir());
+        let is_dir =
+            |step: &&RestoreStep| [step.from, step.to].into_iter().flatten().any(|node| node.is_dir());
         dirs.extend(steps.iter().filter(is_dir).map(|step| step.path.0.clone()));
         dirs.into_iter().rev().collect()
     }
@@ -437,16 +438,16 @@ impl<'r> Transaction<'r> {
 
 /// Where a move comes from, and where it goes.
 #[derive(Clone, Copy)]
-pub(super) enum Side {
+pub(super) enum StepEnd {
     From,
     To,
 }
 
-impl Side {
-    pub(super) fn of(self, step: &Step) -> Option<&Node> {
+impl StepEnd {
+    pub(super) fn of(self, step: &RestoreStep) -> Option<&Node> {
         match self {
-            Side::From => step.from.as_ref(),
-            Side::To => step.to.as_ref(),
+            StepEnd::From => step.from.as_ref(),
+            StepEnd::To => step.to.as_ref(),
         }
     }
 }

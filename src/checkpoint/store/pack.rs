@@ -80,14 +80,14 @@ pub fn write_index(out: &mut impl Write, frames: &[Frame], mut blobs: Vec<Blob>)
 
 /// The index of one pack. The blob table stays as bytes: it is searched, rarely walked.
 #[derive(Debug)]
-pub struct Index {
+pub struct PackIndex {
     frames: Vec<Frame>,
     bytes: Vec<u8>,
     /// Where in them the blob table begins.
     blobs_at: usize,
 }
 
-impl Index {
+impl PackIndex {
     /// Reads what [`write_index`] wrote; `None` if it is anything else.
     pub fn decode(bytes: Vec<u8>) -> Option<Self> {
         let (count, rest) = take_u64(&bytes)?;
@@ -107,7 +107,7 @@ impl Index {
             })
             .collect();
         let blobs_at = bytes.len() - blobs.len();
-        Some(Index { frames, blobs_at, bytes })
+        Some(PackIndex { frames, blobs_at, bytes })
     }
 
     /// Where the content with this hash is.
@@ -220,13 +220,13 @@ mod tests {
             .collect();
         let mut bytes = Vec::new();
         write_index(&mut bytes, &frames, blobs).unwrap();
-        let index = Index::decode(bytes.clone()).expect("what was written");
+        let index = PackIndex::decode(bytes.clone()).expect("what was written");
         for n in 0u8..50 {
             let blob = index.find(&ContentHash::of(&[n])).expect("it is there");
             assert_eq!(blob.offset, u32::from(n));
         }
         assert_eq!(index.find(&ContentHash::of(b"other")), None);
         bytes.pop();
-        assert!(Index::decode(bytes).is_none());
+        assert!(PackIndex::decode(bytes).is_none());
     }
 }

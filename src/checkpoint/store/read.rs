@@ -13,8 +13,8 @@ use std::sync::{Arc, Mutex, RwLock};
 use rustix::process::{Resource, getrlimit};
 
 use super::content::ContentReader;
-use super::pack::{self, Blob, FOOTER_LEN, Frame, Index};
-use super::write::Deposit;
+use super::pack::{self, Blob, FOOTER_LEN, Frame, PackIndex};
+use super::write::PackWriter;
 use crate::checkpoint::hash::ContentHash;
 use crate::error::{Error, IoContext, Result};
 use crate::fs::atomic::{self, TEMPORARY};
@@ -71,7 +71,7 @@ pub struct PackStamp {
 
 /// What the store holds.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Usage {
+pub struct StoreUsage {
     /// Different contents.
     pub contents: u64,
     /// Bytes on disk.
@@ -79,9 +79,9 @@ pub struct Usage {
 }
 
 /// What is in the store at one moment.
-pub struct Holdings(Arc<Packs>);
+pub struct StoreSnapshot(Arc<Packs>);
 
-impl Holdings {
+impl StoreSnapshot {
     /// Whether a content is there.
     pub fn have(&self, hash: &ContentHash) -> bool {
         self.0.iter().any(|pack| pack.index.find(hash).is_some())
@@ -91,7 +91,7 @@ impl Holdings {
 #[derive(Debug)]
 pub(super) struct Pack {
     pub path: PathBuf,
-    pub index: Index,
+    pub index: PackIndex,
     /// Open only while the store is held: there may be more packs than a process may have files.
     file: Option<File>,
 }
@@ -118,8 +118,8 @@ impl Store {
     }
 
     /// Begins to add content.
-    pub fn deposit(&self) -> Deposit<'_> {
-        Deposit::new(self)
+    pub fn deposit(&self) -> PackWriter<'_> {
+        PackWriter::new(self)
     }
 
     /// Whether the store has this content.
@@ -128,8 +128,8 @@ impl Store {
     }
 
     /// Everything in the store, for many questions.
-    pub fn holdings(&self) -> Result<Holdings> {
-        self.packs().map(Holdings)
+    pub fn holdings(&self) -> Result<StoreSnapshot> {
+        self.packs().map(StoreSnapshot)
     }
 
     /// A content as a stream; its end is an error if it was not what its hash says.
@@ -234,10 +234,10 @@ impl Store {
     }
 
     /// How many contents, and how many bytes on disk.
-    pub fn usage(&self) -> Result<Usage> {
+    pub fn usage(&self) -> Result<StoreUsage> {
         let contents = self.packs()?.iter().map(|p| p.index.blobs().count() as u64).sum();
         let bytes = self.stamps()?.iter().map(|stamp| stamp.size).sum();
-        Ok(Usage { contents, bytes })
+        Ok(StoreUsage { contents, bytes })
     }
 
     /// Makes the directory, and removes what killed captures left in it.
@@ -441,7 +441,7 @@ impl Pack {
     }
 }
 
-fn read_index(file: &File) -> io::Result<Index> {
+fn read_index(file: &File) -> io::Result<PackIndex> {
     let length = file.metadata()?.len();
     let mut header = [0; 8];
     file.read_exact_at(&mut header, 0)?;
@@ -458,7 +458,7 @@ fn read_index(file: &File) -> io::Result<Index> {
     if crc32fast::hash(&bytes) != checksum {
         return Err(invalid("its index fails its checksum"));
     }
-    Index::decode(bytes).ok_or_else(|| invalid("its index makes no sense"))
+    PackIndex::decode(bytes).ok_or_else(|| invalid("its index makes no sense"))
 }
 
 fn invalid(why: &str) -> io::Error {

@@ -7,8 +7,8 @@ use std::sync::{Condvar, Mutex, MutexGuard};
 
 use zstd::bulk::Compressor;
 
-use super::claims::{Answer, Claims};
 use super::pack::{self, Frame};
+use super::pending_blobs::{ClaimState, PendingBlobs};
 use super::read::Store;
 use crate::checkpoint::hash::{ContentHash, Hasher};
 use crate::error::{IoContext, Result};
@@ -19,10 +19,10 @@ const LEVEL: i32 = 1;
 /// Small contents are gathered into frames of about this size, and large ones cut into them.
 pub(super) const FRAME: usize = 512 * 1024;
 
-/// New content on its way into the store. Nothing of it is visible until [`Deposit::finish`].
-pub struct Deposit<'s> {
+/// New content on its way into the store. Nothing of it is visible until [`PackWriter::finish`].
+pub struct PackWriter<'s> {
     store: &'s Store,
-    claims: Mutex<Claims>,
+    claims: Mutex<PendingBlobs>,
     /// A claim was fulfilled or given up.
     settled: Condvar,
     pack: Mutex<Unfinished>,
@@ -37,7 +37,7 @@ struct Unfinished {
 
 /// The right, and the duty, to add a content. Without that it is given up, and goes to the next who has it.
 pub struct Claim<'d> {
-    deposit: &'d Deposit<'d>,
+    deposit: &'d PackWriter<'d>,
     number: u32,
     hash: ContentHash,
     fulfilled: bool,
@@ -61,9 +61,9 @@ impl Drop for Claim<'_> {
     }
 }
 
-impl<'s> Deposit<'s> {
+impl<'s> PackWriter<'s> {
     pub(super) fn new(store: &'s Store) -> Self {
-        Deposit { store, claims: Mutex::default(), settled: Condvar::new(), pack: Mutex::default() }
+        PackWriter { store, claims: Mutex::default(), settled: Condvar::new(), pack: Mutex::default() }
     }
 
     /// A claim to add this content, for one caller for each hash that the store lacks. If another is just adding it,
@@ -80,23 +80,25 @@ impl<'s> Deposit<'s> {
         let mut claims = self.claims();
         loop {
             match claims.claim(hash) {
-                Answer::Yours(number) => {
+                ClaimState::Yours(number) => {
                     return Some(Claim { deposit: self, number, hash: *hash, fulfilled: false });
                 }
-                Answer::Added => return None,
-                Answer::Wait => claims = self.settled.wait(claims).expect("no thread panics while it claims"),
+                ClaimState::Added => return None,
+                ClaimState::Wait => {
+                    claims = self.settled.wait(claims).expect("no thread panics while it claims")
+                }
             }
         }
     }
 
-    fn claims(&self) -> MutexGuard<'_, Claims> {
+    fn claims(&self) -> MutexGuard<'_, PendingBlobs> {
         self.claims.lock().expect("no thread panics while it claims")
     }
 
     /// A thread's own place to gather contents in.
-    pub fn filler(&self) -> Result<Filler<'_, 's>> {
+    pub fn filler(&self) -> Result<FrameWriter<'_, 's>> {
         let compressor = FrameCompressor::new().at("set up compression for", &self.store.dir)?;
-        Ok(Filler { deposit: self, compressor, raw: Vec::with_capacity(FRAME), gathered: Vec::new() })
+        Ok(FrameWriter { deposit: self, compressor, raw: Vec::with_capacity(FRAME), gathered: Vec::new() })
     }
 
     /// Makes everything added durable and visible, and names the pack that it is in. Nothing added: nothing written.
@@ -165,7 +167,7 @@ struct Gathered {
     size: u64,
 }
 
-impl Drop for Deposit<'_> {
+impl Drop for PackWriter<'_> {
     fn drop(&mut self) {
         if let Ok(pack) = self.pack.get_mut()
             && let Some((_, path)) = &pack.file
@@ -215,14 +217,14 @@ impl<W: Write> Write for Summing<W> {
 }
 
 /// One thread's unfinished frame.
-pub struct Filler<'d, 's> {
-    deposit: &'d Deposit<'s>,
+pub struct FrameWriter<'d, 's> {
+    deposit: &'d PackWriter<'s>,
     compressor: FrameCompressor,
     raw: Vec<u8>,
     gathered: Vec<Gathered>,
 }
 
-impl Filler<'_, '_> {
+impl FrameWriter<'_, '_> {
     /// Adds a content that is in memory.
     pub fn add(&mut self, claim: Claim<'_>, content: &[u8]) -> Result<()> {
         if content.len() > FRAME {
@@ -262,7 +264,7 @@ impl Filler<'_, '_> {
         Ok(found)
     }
 
-    /// Writes the frame gathered so far. Has to be called before [`Deposit::finish`].
+    /// Writes the frame gathered so far. Has to be called before [`PackWriter::finish`].
     pub fn flush(&mut self) -> Result<()> {
         if self.gathered.is_empty() {
             return Ok(());

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use super::entry::Entry;
-use super::runs::{Run, Slot, Tree};
+use super::packed::{Chunk, Slot, Tree};
 
 /// Larger directories are several runs.
 const MAX_RUN: usize = 4096;
@@ -43,7 +43,7 @@ impl TreeBuilder {
 
     fn last(&self) -> Option<Entry<'_>> {
         let Some((slot, before)) = self.slots.split_last() else {
-            return self.tree.runs.last().map(Run::last);
+            return self.tree.runs.last().map(Chunk::last);
         };
         let start = before.last().map_or(0, |slot| slot.name_end as usize);
         Some(Entry { dir: &self.dir, name: &self.names[start..], node: slot.node() })
@@ -51,8 +51,11 @@ impl TreeBuilder {
 
     fn end_run(&mut self) {
         if !self.slots.is_empty() {
-            let run =
-                Run { dir: (&*self.dir).into(), names: (&*self.names).into(), slots: (&*self.slots).into() };
+            let run = Chunk {
+                dir: (&*self.dir).into(),
+                names: (&*self.names).into(),
+                slots: (&*self.slots).into(),
+            };
             self.tree.runs.push(run);
         }
         self.dir.clear();
@@ -64,7 +67,7 @@ impl TreeBuilder {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::checkpoint::entry::{Mode, Node};
+    use crate::checkpoint::entry::{FileMode, Node};
     use crate::checkpoint::path::TreePath;
     use proptest::prelude::*;
 
@@ -72,7 +75,7 @@ mod tests {
         let mut builder = TreeBuilder::default();
         for path in paths {
             let path = TreePath::new(path.as_bytes()).expect("a good path");
-            assert!(builder.push(Entry::at(&path, Node::Dir { mode: Mode::DIR })), "{path}");
+            assert!(builder.push(Entry::at(&path, Node::Dir { mode: FileMode::DIR })), "{path}");
         }
         builder.finish()
     }
@@ -98,8 +101,8 @@ mod tests {
         for (first, second) in [("b", "a"), ("a", "a"), ("a/b", "a-b"), ("a/b", "a"), ("a/b/c", "a/b")] {
             let mut builder = TreeBuilder::default();
             let (first, second) = (path(first), path(second));
-            assert!(builder.push(Entry::at(&first, Node::Dir { mode: Mode::DIR })));
-            assert!(!builder.push(Entry::at(&second, Node::Dir { mode: Mode::DIR })), "{first} {second}");
+            assert!(builder.push(Entry::at(&first, Node::Dir { mode: FileMode::DIR })));
+            assert!(!builder.push(Entry::at(&second, Node::Dir { mode: FileMode::DIR })), "{first} {second}");
         }
     }
 
@@ -117,7 +120,7 @@ mod tests {
             let mut builder = TreeBuilder::default();
             for path in &paths {
                 let path = TreePath::new(&**path).expect("only good ones were kept");
-                let pushed = builder.push(Entry::at(&path, Node::Dir { mode: Mode::DIR }));
+                let pushed = builder.push(Entry::at(&path, Node::Dir { mode: FileMode::DIR }));
                 prop_assert!(pushed);
             }
             let tree = builder.finish();

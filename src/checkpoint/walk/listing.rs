@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use rustix::fs::{AtFlags, FileType, Mode as RawMode, OFlags, RawDir};
 
-use crate::checkpoint::root::{FoundKind, Root};
+use crate::checkpoint::root::{PathKind, Root};
 use crate::checkpoint::stat_cache::{Stat, path_order};
 
 /// What every system takes in one call, with some room to spare.
@@ -18,16 +18,16 @@ const LONGEST_PATH: usize = 4000;
 pub struct Listing {
     dir: OwnedFd,
     names: Vec<u8>,
-    entries: Vec<Listed>,
+    entries: Vec<ListedName>,
 }
 
 /// One name in a listing.
 #[derive(Clone, Copy)]
-pub struct Listed {
+pub struct ListedName {
     start: u32,
     length: u16,
     /// What the directory says it is.
-    pub kind: FoundKind,
+    pub kind: PathKind,
 }
 
 impl Listing {
@@ -56,50 +56,50 @@ impl Listing {
                 // Not every file system says.
                 FileType::Unknown => {
                     match rustix::fs::statat(&listing.dir, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW) {
-                        Ok(stat) => FoundKind::of(stat.st_mode),
+                        Ok(stat) => PathKind::of(stat.st_mode),
                         Err(rustix::io::Errno::NOENT) => continue,
                         Err(error) => return Err(error.into()),
                     }
                 }
-                known => FoundKind::of(known.as_raw_mode()),
+                known => PathKind::of(known.as_raw_mode()),
             };
             let start = u32::try_from(listing.names.len()).map_err(|_| io::ErrorKind::FileTooLarge)?;
             listing.names.extend_from_slice(name);
-            listing.entries.push(Listed { start, length: name.len() as u16, kind });
+            listing.entries.push(ListedName { start, length: name.len() as u16, kind });
         }
         let Listing { names, entries, .. } = &mut listing;
         entries.sort_unstable_by(|a, b| {
             path_order(
-                (name_in(names, a), a.kind == FoundKind::Dir),
-                (name_in(names, b), b.kind == FoundKind::Dir),
+                (name_in(names, a), a.kind == PathKind::Dir),
+                (name_in(names, b), b.kind == PathKind::Dir),
             )
         });
         Ok(listing)
     }
 
     /// The entries, in the order of their paths.
-    pub fn entries(&self) -> &[Listed] {
+    pub fn entries(&self) -> &[ListedName] {
         &self.entries
     }
 
     /// An entry's name.
-    pub fn name(&self, entry: &Listed) -> &[u8] {
+    pub fn name(&self, entry: &ListedName) -> &[u8] {
         name_in(&self.names, entry)
     }
 
     /// What `stat` says of an entry.
-    pub fn stat(&self, entry: &Listed) -> io::Result<Stat> {
+    pub fn stat(&self, entry: &ListedName) -> io::Result<Stat> {
         let name = OsStr::from_bytes(self.name(entry));
         Ok(Stat::of(&rustix::fs::statat(&self.dir, name, AtFlags::SYMLINK_NOFOLLOW)?))
     }
 
     /// Where a link leads.
-    pub fn read_link(&self, entry: &Listed) -> io::Result<Box<[u8]>> {
+    pub fn read_link(&self, entry: &ListedName) -> io::Result<Box<[u8]>> {
         let name = OsStr::from_bytes(self.name(entry));
         Ok(rustix::fs::readlinkat(&self.dir, name, Vec::new())?.into_bytes().into_boxed_slice())
     }
 }
 
-fn name_in<'n>(names: &'n [u8], entry: &Listed) -> &'n [u8] {
+fn name_in<'n>(names: &'n [u8], entry: &ListedName) -> &'n [u8] {
     &names[entry.start as usize..][..usize::from(entry.length)]
 }

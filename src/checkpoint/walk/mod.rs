@@ -9,11 +9,11 @@
 //! - something new that is out of scope but was put where the checkpoint had nothing to say is *beside*
 //!   the scope ([`Walk::beside`]): a revert moves such things away, it never deletes them.
 
+mod dir_outcome;
 mod listing;
-mod outcome;
 mod result;
 mod scope;
 mod walker;
 
-pub use result::{Item, ItemKind, Name, News, Walk, WalkedDir};
+pub use result::{Item, ItemKind, Name, UncachedEntry, Walk, WalkedDir};
 pub use walker::{Baseline, Walker};

@@ -4,7 +4,7 @@
 //! buffer, and a file takes only what is still needed of it.
 
 use crate::checkpoint::coverage::Coverage;
-use crate::checkpoint::entry::{Mode, Node};
+use crate::checkpoint::entry::{FileMode, Node};
 use crate::checkpoint::hash::ContentHash;
 use crate::checkpoint::ignore::IgnoreFile;
 use crate::checkpoint::path::TreePath;
@@ -22,7 +22,7 @@ pub struct Walk {
     /// With a baseline: things out of scope that were not there before.
     pub beside: Vec<TreePath>,
     /// With a baseline: directories that had to be made readable, and the modes they had.
-    pub opened: Vec<(TreePath, Mode)>,
+    pub opened: Vec<(TreePath, FileMode)>,
 }
 
 /// One directory.
@@ -38,12 +38,12 @@ pub struct WalkedDir {
     pub items: Vec<Item>,
     /// Of the items that are [`ItemKind::Known`].
     pub known: Vec<Node>,
-    /// Of the items that are [`ItemKind::News`], in their order.
-    pub news: Vec<News>,
+    /// Of the items that are [`ItemKind::Uncached`], in their order.
+    pub news: Vec<UncachedEntry>,
     /// How many names the cache has here, if it was made under the same rules.
     pub cached_names: Option<usize>,
     /// Permissions.
-    pub(super) mode: Mode,
+    pub(super) mode: FileMode,
     /// Whether it has to be an entry when it is empty.
     pub in_scope: bool,
 }
@@ -79,13 +79,13 @@ pub enum ItemKind {
     /// A file or link of which the cache knows everything, by its number in [`WalkedDir::known`].
     Known(u32),
     /// A file or link of which it does not, by its number in [`WalkedDir::news`].
-    News(u32),
+    Uncached(u32),
     /// A directory, by its number in [`Walk::dirs`].
     Dir(u32),
 }
 
 /// A file or link that the cache does not know, or knows as something else.
-pub enum News {
+pub enum UncachedEntry {
     /// A file that was not read yet; or, when all have been, one that was gone by then.
     Unread,
     /// A file, and what `stat` said just before it was read.
@@ -94,14 +94,16 @@ pub enum News {
     Link(Box<[u8]>, ContentHash),
 }
 
-impl News {
+impl UncachedEntry {
     fn node(&self) -> Option<Node> {
         match self {
-            News::Unread => None,
-            News::File(stat, hash) => {
-                Some(Node::File { hash: *hash, size: stat.size, mode: Mode::from_bits(stat.mode) })
+            UncachedEntry::Unread => None,
+            UncachedEntry::File(stat, hash) => {
+                Some(Node::File { hash: *hash, size: stat.size, mode: FileMode::from_bits(stat.mode) })
             }
-            News::Link(target, hash) => Some(Node::Symlink { hash: *hash, size: target.len() as u64 }),
+            UncachedEntry::Link(target, hash) => {
+                Some(Node::Symlink { hash: *hash, size: target.len() as u64 })
+            }
         }
     }
 }
@@ -133,7 +135,7 @@ impl WalkedDir {
     pub fn drop_unread(&mut self) {
         let news = &self.news;
         self.items.retain(|item| match item.kind {
-            ItemKind::News(number) => !matches!(news[number as usize], News::Unread),
+            ItemKind::Uncached(number) => !matches!(news[number as usize], UncachedEntry::Unread),
             _ => true,
         });
     }
@@ -167,7 +169,7 @@ impl Walk {
                 ItemKind::Dir(child) => Some(Node::Dir { mode: self.dirs[child as usize].mode }),
                 ItemKind::Same => None,
                 ItemKind::Known(number) => Some(dir.known[number as usize]),
-                ItemKind::News(number) => match dir.news[number as usize].node() {
+                ItemKind::Uncached(number) => match dir.news[number as usize].node() {
                     Some(node) => Some(node),
                     None => continue,
                 },
@@ -187,7 +189,7 @@ impl Walk {
                 _ => true,
             });
             yields[number] = dir.in_scope || !empty;
-            shown[number] = if empty { dir.in_scope } else { dir.mode != Mode::DIR };
+            shown[number] = if empty { dir.in_scope } else { dir.mode != FileMode::DIR };
         }
         shown
     }

@@ -6,21 +6,21 @@ use std::io;
 
 use rayon::prelude::*;
 
-use super::listing::{Listed, Listing};
-use super::outcome::{Failure, Found, Outcome, Seen, Task, unreadable};
-use super::result::{ItemKind, News, Walk, WalkedDir};
-use super::scope::{Side, View};
+use super::dir_outcome::{DirOutcome, EntryDecision, InScope, Task, WalkFailure, unreadable};
+use super::listing::{ListedName, Listing};
+use super::result::{ItemKind, UncachedEntry, Walk, WalkedDir};
+use super::scope::{RuleSet, View};
 use crate::checkpoint::coverage::Coverage;
-use crate::checkpoint::entry::{Mode, Node};
+use crate::checkpoint::entry::{FileMode, Node};
 use crate::checkpoint::hash::ContentHash;
-use crate::checkpoint::ignore::{IgnoreFile, Rules, Source};
-use crate::checkpoint::opened::Opened;
+use crate::checkpoint::ignore::{IgnoreFile, RuleSource, Rules};
 use crate::checkpoint::path::{DECREE_DIR, TRACKER, TreePath};
-use crate::checkpoint::root::{FoundKind, Root, is_absent};
+use crate::checkpoint::root::{PathKind, Root, is_absent};
 use crate::checkpoint::sensitive::{Sensitive, Suspicion, holds_private_key};
-use crate::checkpoint::stat_cache::{CachedDir, Known, StatCache};
-use crate::checkpoint::store::Holdings;
+use crate::checkpoint::stat_cache::{CacheLookup, CachedDir, StatCache};
+use crate::checkpoint::store::StoreSnapshot;
 use crate::checkpoint::tree::{Part, Tree};
+use crate::checkpoint::unlocked_dirs::UnlockedDirs;
 use crate::error::Result;
 
 /// A directory with more entries than this is inspected by several threads.
@@ -39,7 +39,7 @@ pub struct Walker<'a> {
     /// Files that decree itself is writing to as its output (device, inode): nobody can say what is in them.
     pub outputs: &'a [(u64, u64)],
     /// If the cache cannot be relied on in this: what is stored. A file whose content is not is read again.
-    pub stored: Option<Holdings>,
+    pub stored: Option<StoreSnapshot>,
     /// The checkpoint to compare with.
     pub baseline: Option<Baseline<'a>>,
 }
@@ -57,10 +57,10 @@ pub struct Baseline<'a> {
 impl Walker<'_> {
     /// Walks the whole tree.
     pub fn walk(&self) -> Result<Walk> {
-        let side = Side::at_root();
+        let side = RuleSet::at_root();
         let mut level = vec![Task {
             path: Box::default(),
-            mode: Mode::DIR,
+            mode: FileMode::DIR,
             in_scope: true,
             before: self.baseline.is_some().then(|| side.clone()),
             now: side,
@@ -70,7 +70,7 @@ impl Walker<'_> {
         let mut failures = Vec::new();
         let mut entered = 1;
         while !level.is_empty() {
-            let outcomes: Vec<Outcome> = level.into_par_iter().map(|task| self.enter(task)).collect();
+            let outcomes: Vec<DirOutcome> = level.into_par_iter().map(|task| self.enter(task)).collect();
             level = Vec::new();
             for mut outcome in outcomes {
                 for item in &mut outcome.dir.items {
@@ -93,12 +93,12 @@ impl Walker<'_> {
         if failures.is_empty() {
             return Ok(walk);
         }
-        drop(Opened::new(self.root, walk.opened));
+        drop(UnlockedDirs::new(self.root, walk.opened));
         Err(unreadable(failures))
     }
 
-    fn enter(&self, task: Task) -> Outcome {
-        let mut outcome = Outcome {
+    fn enter(&self, task: Task) -> DirOutcome {
+        let mut outcome = DirOutcome {
             dir: WalkedDir {
                 path: task.path.clone(),
                 mode: task.mode,
@@ -149,7 +149,7 @@ impl Walker<'_> {
             before,
         };
         if listing.entries().len() > LARGE_DIR {
-            let seen: Vec<Seen> =
+            let seen: Vec<EntryDecision> =
                 listing.entries().par_iter().map(|entry| self.inspect(&here, entry)).collect();
             for (entry, seen) in listing.entries().iter().zip(seen) {
                 outcome.take(listing.name(entry), seen);
@@ -163,27 +163,27 @@ impl Walker<'_> {
         outcome
     }
 
-    fn list(&self, task: &Task, opened: &mut Option<(TreePath, Mode)>) -> io::Result<Listing> {
+    fn list(&self, task: &Task, opened: &mut Option<(TreePath, FileMode)>) -> io::Result<Listing> {
         let readable = task.mode.bits() & 0o500 == 0o500 || rustix::process::geteuid().is_root();
         // A routine may have taken the right to look away from itself.
         if !readable
             && task.before.is_some()
             && let Ok(dir) = TreePath::new(&*task.path)
-            && self.root.set_mode(&dir, Mode::from_bits(task.mode.bits() | 0o700)).is_ok()
+            && self.root.set_mode(&dir, FileMode::from_bits(task.mode.bits() | 0o700)).is_ok()
         {
             *opened = Some((dir, task.mode));
         }
         Listing::read(self.root, &task.path)
     }
 
-    fn read_ignore_files(&self, task: &Task, listing: &Listing) -> Result<Vec<IgnoreFile>, Failure> {
+    fn read_ignore_files(&self, task: &Task, listing: &Listing) -> Result<Vec<IgnoreFile>, WalkFailure> {
         let mut files = Vec::new();
         if task.now.view != View::All {
             return Ok(files);
         }
-        for source in Source::ALL {
+        for source in RuleSource::ALL {
             let found = listing.entries().iter().find(|entry| {
-                entry.kind == FoundKind::File && listing.name(entry) == source.file_name().as_bytes()
+                entry.kind == PathKind::File && listing.name(entry) == source.file_name().as_bytes()
             });
             let Some(found) = found else { continue };
             let path = TreePath::joined(&task.path, listing.name(found));
@@ -201,89 +201,89 @@ impl Walker<'_> {
         Ok(files)
     }
 
-    fn inspect(&self, here: &Here<'_>, entry: &Listed) -> Seen {
+    fn inspect(&self, here: &Here<'_>, entry: &ListedName) -> EntryDecision {
         let name = here.listing.name(entry);
         if self.is_own(&here.task.path, name) {
-            return Seen::Nothing;
+            return EntryDecision::Nothing;
         }
         let path = TreePath::joined(&here.task.path, name);
         if name == b".git" {
             return match here.task.is_new {
-                true => Seen::Beside(path),
-                false => Seen::Nothing,
+                true => EntryDecision::Beside(path),
+                false => EntryDecision::Nothing,
             };
         }
-        let is_dir = entry.kind == FoundKind::Dir;
+        let is_dir = entry.kind == PathKind::Dir;
         let known = here.known.as_ref().and_then(|dir| dir.find(name, is_dir));
-        let visible_then = known.is_some_and(|known| known != Known::Opened);
+        let visible_then = known.is_some_and(|known| known != CacheLookup::Opened);
         let held = here.held.and_then(|held| held.get(&path));
         let scope = self.scope(here, &path, is_dir, visible_then, held.is_some());
         let seen = match () {
             () if is_dir => self.inspect_dir(here, entry, &path, scope),
             () if scope.in_scope => self.inspect_leaf(here, entry, &path, known, held),
-            () if scope.beside => Ok(Seen::Beside(path.clone())),
-            () => Ok(Seen::IgnoredFile),
+            () if scope.beside => Ok(EntryDecision::Beside(path.clone())),
+            () => Ok(EntryDecision::IgnoredFile),
         };
         match seen {
             Ok(seen) => seen,
-            Err(error) if is_absent(&error) => Seen::Nothing,
-            Err(error) => Seen::Failed((path.as_bytes().into(), error)),
+            Err(error) if is_absent(&error) => EntryDecision::Nothing,
+            Err(error) => EntryDecision::Failed((path.as_bytes().into(), error)),
         }
     }
 
     fn inspect_leaf(
         &self,
         here: &Here<'_>,
-        entry: &Listed,
+        entry: &ListedName,
         path: &TreePath,
-        known: Option<Known>,
+        known: Option<CacheLookup>,
         held: Option<Node>,
-    ) -> io::Result<Seen> {
+    ) -> io::Result<EntryDecision> {
         let is_stored = |hash: &ContentHash| self.stored.as_ref().is_none_or(|stored| stored.have(hash));
         let (hit, news) = match entry.kind {
-            FoundKind::Symlink => {
+            PathKind::Symlink => {
                 let target = here.listing.read_link(entry)?;
                 let hash = ContentHash::of(&target);
-                let hit = known == Some(Known::Link(hash)) && is_stored(&hash);
+                let hit = known == Some(CacheLookup::Link(hash)) && is_stored(&hash);
                 let node = Node::Symlink { hash, size: target.len() as u64 };
-                (hit.then_some(node), News::Link(target, hash))
+                (hit.then_some(node), UncachedEntry::Link(target, hash))
             }
-            FoundKind::File => {
+            PathKind::File => {
                 let stat = here.listing.stat(entry)?;
                 if held.is_none() && self.outputs.contains(&(stat.device, stat.inode)) {
                     return Ok(match self.baseline {
-                        Some(_) => Seen::Nothing,
-                        None => Seen::Special(path.clone()),
+                        Some(_) => EntryDecision::Nothing,
+                        None => EntryDecision::Special(path.clone()),
                     });
                 }
                 let hit = match known {
-                    Some(Known::File { stat: then, hash, trusted: true }) if then == stat => {
-                        let node = Node::File { hash, size: stat.size, mode: Mode::from_bits(stat.mode) };
+                    Some(CacheLookup::File { stat: then, hash, trusted: true }) if then == stat => {
+                        let node = Node::File { hash, size: stat.size, mode: FileMode::from_bits(stat.mode) };
                         is_stored(&hash).then_some(node)
                     }
                     _ => None,
                 };
                 let known_good = hit.is_some() && here.cached_rules;
                 if !known_good && self.is_sensitive(here, path, held.is_some())? {
-                    return Ok(self.left_out(Seen::Sensitive, path));
+                    return Ok(self.left_out(EntryDecision::Sensitive, path));
                 }
-                (hit, News::Unread)
+                (hit, UncachedEntry::Unread)
             }
-            FoundKind::Special | FoundKind::Dir => {
-                return Ok(self.left_out(Seen::Special, path));
+            PathKind::Special | PathKind::Dir => {
+                return Ok(self.left_out(EntryDecision::Special, path));
             }
         };
-        Ok(Seen::InScope(match hit {
-            None => Found::News(news),
-            Some(_) if hit == held => Found::Same,
-            Some(node) => Found::Known(node),
+        Ok(EntryDecision::InScope(match hit {
+            None => InScope::Uncached(news),
+            Some(_) if hit == held => InScope::Same,
+            Some(node) => InScope::Known(node),
         }))
     }
 
     /// Something that is left out; if the checkpoint did not know of it, it is new, and beside the scope.
-    fn left_out(&self, how: fn(TreePath) -> Seen, path: &TreePath) -> Seen {
+    fn left_out(&self, how: fn(TreePath) -> EntryDecision, path: &TreePath) -> EntryDecision {
         match self.baseline.is_some() && !self.was_left_out(path) {
-            true => Seen::Beside(path.clone()),
+            true => EntryDecision::Beside(path.clone()),
             false => how(path.clone()),
         }
     }
@@ -296,22 +296,22 @@ impl Walker<'_> {
     fn inspect_dir(
         &self,
         here: &Here<'_>,
-        entry: &Listed,
+        entry: &ListedName,
         path: &TreePath,
         scope: Scope,
-    ) -> io::Result<Seen> {
+    ) -> io::Result<EntryDecision> {
         let known_before = self.baseline.as_ref().is_some_and(|b| b.tree.has_dir(path.as_bytes()));
         let open = scope.now_below == View::OnlyKept || scope.before_below == Some(View::OnlyKept);
         if !scope.in_scope && !known_before && !open {
             return Ok(match scope.beside {
-                true => Seen::Beside(path.clone()),
-                false => Seen::IgnoredDir(path.clone()),
+                true => EntryDecision::Beside(path.clone()),
+                false => EntryDecision::IgnoredDir(path.clone()),
             });
         }
         let before = here.before.as_ref().zip(scope.before_below);
         let task = Task {
             path: path.as_bytes().into(),
-            mode: Mode::from_bits(here.listing.stat(entry)?.mode),
+            mode: FileMode::from_bits(here.listing.stat(entry)?.mode),
             in_scope: scope.in_scope || known_before,
             now: here.now.with_view(scope.now_below),
             before: before.map(|(side, view)| side.with_view(view)),
@@ -319,7 +319,7 @@ impl Walker<'_> {
                 || (!known_before
                     && self.baseline.as_ref().is_some_and(|b| !b.coverage.is_ignored_dir(path))),
         };
-        Ok(Seen::Enter(task))
+        Ok(EntryDecision::Enter(task))
     }
 
     /// Whether a path is in scope, by the rules of now and, with a baseline, of then.
@@ -370,7 +370,7 @@ impl Walker<'_> {
         if suspicion == Suspicion::None {
             return Ok(false);
         }
-        let asked_for = |side: &Side| side.judge(path.as_bytes(), false).asked_for;
+        let asked_for = |side: &RuleSet| side.judge(path.as_bytes(), false).asked_for;
         if held || (asked_for(&here.now) && here.before.as_ref().is_none_or(asked_for)) {
             return Ok(false);
         }
@@ -398,8 +398,8 @@ struct Here<'h> {
     known: Option<CachedDir>,
     /// What the baseline has in it.
     held: Option<Part<'h>>,
-    now: Side,
-    before: Option<Side>,
+    now: RuleSet,
+    before: Option<RuleSet>,
     /// The rules of then and of now are the same here.
     same_rules: bool,
     /// The cache was made under the rules of now.

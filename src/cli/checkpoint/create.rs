@@ -6,8 +6,10 @@ use serde_json::{Value, json};
 
 use super::super::{Context, ContractFormat};
 use crate::error::Result;
-use crate::figures::count;
-use crate::history::{self, About, Aim, CheckpointRecord, Found, Holding, Kind};
+use crate::history::{
+    self, CheckpointKind, CheckpointRecord, CheckpointTarget, ContentsReport, NewCheckpoint, RunOrCheckpoint,
+};
+use crate::humanize::count;
 use crate::project::{Layout, parse_duration};
 
 /// Save the whole tree as it is now, decree's own state, or databases
@@ -21,7 +23,7 @@ use crate::project::{Layout, parse_duration};
 pub struct CreateArgs {
     /// How, and of what
     #[arg(long = "type", value_name = "TYPE", value_enum, default_value_t)]
-    kind: Kind,
+    kind: CheckpointKind,
 
     /// What it is for (may be given more than once). Of the tree: this path and what is below it, or what matches this pattern, from
     /// the current directory on; a pattern without a slash matches at any depth.
@@ -72,11 +74,11 @@ pub fn lifetime(text: &str) -> std::result::Result<Lifetime, String> {
 pub fn create(context: &Context, args: CreateArgs) -> Result<()> {
     let project = context.project()?;
     let workspace = project.workspace()?;
-    let aim = Aim::typed(args.kind, &args.scope, &project, &context.directory, &|_| false)?;
+    let aim = CheckpointTarget::typed(args.kind, &args.scope, &project, &context.directory, &|_| false)?;
     let _lock = context.lock(&project, &workspace, "checkpoint create")?;
     let progress = context.ui.progress();
     let site = super::super::site(&project, &workspace, &progress);
-    let about = About { reason: args.reason, aim: aim.clone(), lifetime: args.expiry.0 };
+    let about = NewCheckpoint { reason: args.reason, aim: aim.clone(), lifetime: args.expiry.0 };
     let created = history::create(site, about)?;
     let record = &created.record;
     super::super::tell_damaged_packs(context, &workspace);
@@ -85,7 +87,7 @@ pub fn create(context: &Context, args: CreateArgs) -> Result<()> {
     }
     if !args.no_verify {
         // As whoever comes later will find it: from what is on disk. One that is not whole is none.
-        history::verify(site, &Found::Checkpoint(created.saved.clone())).inspect_err(|_| {
+        history::verify(site, &RunOrCheckpoint::Checkpoint(created.saved.clone())).inspect_err(|_| {
             let _ = history::remove(&project.layout, &created.saved, Some("it was not whole".to_owned()));
         })?;
     }
@@ -116,7 +118,7 @@ pub fn create(context: &Context, args: CreateArgs) -> Result<()> {
 fn contract(
     context: &Context,
     record: &CheckpointRecord,
-    holding: &Holding,
+    holding: &ContentsReport,
     layout: &Layout,
     verified: bool,
 ) -> Value {
@@ -125,7 +127,7 @@ fn contract(
     let mut evidence = vec![format!("file:{dir}/checkpoint.json")];
     evidence.extend(record.proof().iter().map(|file| format!("file:{dir}/{file}")));
     evidence.push(format!("tool:bash:{}", context.command_line(&format!("checkpoint verify {id}"))));
-    if record.kind == Kind::GitStash {
+    if record.kind == CheckpointKind::GitStash {
         let root = layout.root().to_string_lossy();
         let git = format!("git -C {} stash list", shell_words::quote(&root));
         evidence.push(format!("tool:bash:{git} | grep -F 'checkpoint:{id}:'"));
@@ -163,7 +165,11 @@ fn contract(
 /// What goes back to it, from where it was made. Values of the environment only a shell itself can take over.
 fn restore_command(context: &Context, record: &CheckpointRecord) -> String {
     let command = context.command_line(&format!("rollback {}", record.id));
-    match record.scope.iter().any(|word| record.kind == Kind::StateSnapshot && word.starts_with("env:")) {
+    match record
+        .scope
+        .iter()
+        .any(|word| record.kind == CheckpointKind::StateSnapshot && word.starts_with("env:"))
+    {
         true => format!("eval \"$({command} --export)\""),
         false => command,
     }

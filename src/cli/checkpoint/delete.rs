@@ -3,10 +3,10 @@
 use std::io::{self, IsTerminal};
 
 use super::super::Context;
-use crate::checkpoint::saved::Saved;
-use crate::error::{Error, Kind, Result};
-use crate::figures::count;
-use crate::history::{self, Found};
+use crate::checkpoint::checkpoint_dir::CheckpointDir;
+use crate::error::{Error, ErrorKind, Result};
+use crate::history::{self, RunOrCheckpoint};
+use crate::humanize::count;
 
 /// Delete checkpoints
 ///
@@ -33,20 +33,23 @@ pub fn delete(context: &Context, args: &DeleteArgs) -> Result<()> {
     let project = context.project()?;
     let workspace = project.workspace()?;
     let _lock = context.lock(&project, &workspace, "checkpoint delete")?;
-    let mut chosen: Vec<Saved> = Vec::new();
+    let mut chosen: Vec<CheckpointDir> = Vec::new();
     for id in &args.ids {
         match history::find(&project.layout, id)? {
-            Found::Checkpoint(saved) if chosen.iter().all(|known| known.id() != saved.id()) => {
+            RunOrCheckpoint::Checkpoint(saved) if chosen.iter().all(|known| known.id() != saved.id()) => {
                 chosen.push(saved)
             }
-            Found::Checkpoint(_) => {}
-            Found::Run(saved) => {
-                return Err(Error::new(Kind::Usage, format!("{} is a run, not a checkpoint", saved.id()))
-                    .detail("nothing was deleted"));
+            RunOrCheckpoint::Checkpoint(_) => {}
+            RunOrCheckpoint::Run(saved) => {
+                return Err(Error::new(
+                    ErrorKind::Usage,
+                    format!("{} is a run, not a checkpoint", saved.id()),
+                )
+                .detail("nothing was deleted"));
             }
         }
     }
-    let names: Vec<&str> = chosen.iter().map(Saved::id).collect();
+    let names: Vec<&str> = chosen.iter().map(CheckpointDir::id).collect();
     if !args.yes && !is_wanted(context, &names)? {
         context.ui.note("nothing was deleted");
         return Ok(());
@@ -61,7 +64,7 @@ pub fn delete(context: &Context, args: &DeleteArgs) -> Result<()> {
 fn is_wanted(context: &Context, names: &[&str]) -> Result<bool> {
     if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
         return Err(Error::new(
-            Kind::Usage,
+            ErrorKind::Usage,
             format!("{} would be deleted for good", count(names.len(), "checkpoint")),
         )
         .detail("nobody is here to be asked; nothing was deleted")

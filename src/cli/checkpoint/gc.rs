@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use super::super::{Context, Format};
 use crate::error::Result;
-use crate::figures::{self, count};
-use crate::history::gc::{Collected, Content, Expired, Survey, survey};
+use crate::history::gc::{ContentPlan, ExpiredCheckpoint, GcPlan, GcReport, survey};
+use crate::humanize::{self, count};
 use crate::ui;
 
 /// Delete checkpoints that have expired, and drop content that nothing needs any more
@@ -46,7 +46,7 @@ pub fn gc(context: &Context, args: &GcArgs) -> Result<()> {
         true => survey.expected(),
         false => survey.carry_out(&project.layout)?,
     };
-    if let Content::Shared(why) = &survey.content {
+    if let ContentPlan::Shared(why) = &survey.content {
         context.ui.warn(&format!("no content is dropped: {why}"));
     }
     context.ui.print(&match args.format {
@@ -54,12 +54,12 @@ pub fn gc(context: &Context, args: &GcArgs) -> Result<()> {
         Format::Text => to_text(&survey, &collected, args.dry_run),
     })?;
     match survey.content {
-        Content::Doubtful(error) => Err(error),
+        ContentPlan::Doubtful(error) => Err(error),
         _ => Ok(()),
     }
 }
 
-fn to_text(survey: &Survey<'_>, collected: &Collected, dry_run: bool) -> String {
+fn to_text(survey: &GcPlan<'_>, collected: &GcReport, dry_run: bool) -> String {
     let rows: Vec<Vec<String>> = survey.expired.iter().map(row).collect();
     let mut parts = Vec::new();
     if let number @ 1.. = rows.len() {
@@ -71,7 +71,7 @@ fn to_text(survey: &Survey<'_>, collected: &Collected, dry_run: bool) -> String 
         let rewritten = count(tidied.rewritten, "pack");
         parts.push(format!("{rewritten} {would_be}rewritten, {} {would_be}removed", tidied.removed));
     }
-    let freed = figures::bytes(collected.freed);
+    let freed = humanize::bytes(collected.freed);
     let end = match (parts.is_empty(), &survey.content) {
         (false, _) => {
             parts.push(match dry_run {
@@ -80,21 +80,23 @@ fn to_text(survey: &Survey<'_>, collected: &Collected, dry_run: bool) -> String 
             });
             parts.join("; ")
         }
-        (true, Content::Doubtful(_)) => return String::new(),
-        (true, Content::Shared(_)) => "no checkpoint has expired".to_owned(),
-        (true, Content::Known(_)) => "no checkpoint has expired, and nothing is worth dropping".to_owned(),
+        (true, ContentPlan::Doubtful(_)) => return String::new(),
+        (true, ContentPlan::Shared(_)) => "no checkpoint has expired".to_owned(),
+        (true, ContentPlan::Known(_)) => {
+            "no checkpoint has expired, and nothing is worth dropping".to_owned()
+        }
     };
     format!("{}{end}\n", ui::table(&rows))
 }
 
 /// A checkpoint and what goes with it.
-fn row(expired: &Expired) -> Vec<String> {
+fn row(expired: &ExpiredCheckpoint) -> Vec<String> {
     let record = &expired.record;
     let lost = match expired.lost {
         None => "what only it has is not known".to_owned(),
         Some(lost) if lost.files == 0 => "all of it is held elsewhere, too".to_owned(),
         Some(lost) => {
-            format!("only it has {}, {}", count(lost.files as usize, "file"), figures::bytes(lost.bytes))
+            format!("only it has {}, {}", count(lost.files as usize, "file"), humanize::bytes(lost.bytes))
         }
     };
     let expiry = record.expiry.as_deref().unwrap_or_default();
@@ -105,11 +107,11 @@ fn row(expired: &Expired) -> Vec<String> {
         format!("expired {expiry}"),
         lost,
     ];
-    row.extend(record.reason.as_deref().map(crate::plain::one_line));
+    row.extend(record.reason.as_deref().map(crate::sanitize::one_line));
     row
 }
 
-fn to_json(survey: &Survey<'_>, collected: &Collected, dry_run: bool) -> Value {
+fn to_json(survey: &GcPlan<'_>, collected: &GcReport, dry_run: bool) -> Value {
     let checkpoints: Vec<Value> = survey
         .expired
         .iter()
@@ -128,9 +130,9 @@ fn to_json(survey: &Survey<'_>, collected: &Collected, dry_run: bool) -> Value {
         })
         .collect();
     let kept_because = match &survey.content {
-        Content::Known(_) => None,
-        Content::Shared(why) => Some(why.clone()),
-        Content::Doubtful(error) => Some(error.to_string()),
+        ContentPlan::Known(_) => None,
+        ContentPlan::Shared(why) => Some(why.clone()),
+        ContentPlan::Doubtful(error) => Some(error.to_string()),
     };
     json!({
         "dry_run": dry_run,

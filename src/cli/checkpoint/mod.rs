@@ -9,11 +9,11 @@ pub use create::{Lifetime, lifetime};
 use serde_json::json;
 
 use super::{Context, Format};
-use crate::checkpoint::saved::Saved;
+use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::error::{Error, Result};
-use crate::figures::{self, count};
-use crate::history::{self, CheckpointRecord, Found, Kind};
-use crate::plain::one_line;
+use crate::history::{self, CheckpointKind, CheckpointRecord, RunOrCheckpoint};
+use crate::humanize::{self, count};
+use crate::sanitize::one_line;
 use crate::ui;
 
 /// Save the tree as it is, and look at what was saved
@@ -84,12 +84,12 @@ fn list(context: &Context, args: &ListArgs) -> Result<()> {
     let rows: Vec<Vec<String>> = records
         .iter()
         .map(|record| {
-            let noun = if record.kind == Kind::DatabaseSavepoint { "database" } else { "file" };
+            let noun = if record.kind == CheckpointKind::DatabaseSavepoint { "database" } else { "file" };
             vec![
                 record.id.clone(),
                 record.kind.word().to_owned(),
                 count(record.files as usize, noun),
-                figures::bytes(record.bytes),
+                humanize::bytes(record.bytes),
                 match (&record.expiry, record.is_expired()) {
                     (None, _) => String::new(),
                     (Some(_), true) => "expired".to_owned(),
@@ -107,7 +107,7 @@ fn verify(context: &Context, args: &VerifyArgs) -> Result<()> {
     let project = context.project()?;
     let workspace = project.workspace()?;
     let mut failed = false;
-    let found: Vec<Found> = match &args.id {
+    let found: Vec<RunOrCheckpoint> = match &args.id {
         Some(id) => vec![history::find(&project.layout, id)?],
         None => {
             let (records, damaged) = history::list(&project.layout.checkpoints())?;
@@ -116,8 +116,8 @@ fn verify(context: &Context, args: &VerifyArgs) -> Result<()> {
                 failed = true;
             }
             let dir = project.layout.checkpoints();
-            let saved = |record: &CheckpointRecord| Saved::new(&record.id, dir.join(&record.id));
-            records.iter().map(|record| Found::Checkpoint(saved(record))).collect()
+            let saved = |record: &CheckpointRecord| CheckpointDir::new(&record.id, dir.join(&record.id));
+            records.iter().map(|record| RunOrCheckpoint::Checkpoint(saved(record))).collect()
         }
     };
     let progress = context.ui.progress();

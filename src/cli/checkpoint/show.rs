@@ -3,14 +3,14 @@
 use serde_json::{Value, json};
 
 use super::super::{Context, Format};
+use crate::checkpoint::checkpoint_dir::path_texts;
 use crate::checkpoint::coverage::Coverage;
-use crate::checkpoint::saved::path_texts;
 use crate::error::Result;
-use crate::figures::{self, count};
 use crate::history::kind::database::SavedDatabase;
-use crate::history::kind::state::State;
-use crate::history::{self, CheckpointRecord, Found, Kind};
-use crate::plain::one_line;
+use crate::history::kind::state::StateSnapshot;
+use crate::history::{self, CheckpointKind, CheckpointRecord, RunOrCheckpoint};
+use crate::humanize::{self, count};
+use crate::sanitize::one_line;
 use crate::ui;
 
 /// Tell what a checkpoint holds, and what it does not
@@ -50,7 +50,7 @@ pub fn show(context: &Context, args: &ShowArgs) -> Result<()> {
     if args.format == Format::Json {
         let mut answer = json!({
             "id": id,
-            "type": shown.record.as_ref().map_or(Kind::default(), |record| record.kind).word(),
+            "type": shown.record.as_ref().map_or(CheckpointKind::default(), |record| record.kind).word(),
             "created_at": shown.record.as_ref().map(|record| &record.created_at),
             "reason": shown.record.as_ref().and_then(|record| record.reason.as_ref()),
             "scope": shown.record.as_ref().map_or(&[][..], |record| &record.scope),
@@ -76,7 +76,7 @@ pub fn show(context: &Context, args: &ShowArgs) -> Result<()> {
         }
         rows.extend(record.expiry.map(|expiry| vec!["expires".to_owned(), expiry]));
     }
-    let holds = format!("{}, {}", count(shown.files as usize, shown.noun), figures::bytes(shown.bytes));
+    let holds = format!("{}, {}", count(shown.files as usize, shown.noun), humanize::bytes(shown.bytes));
     rows.push(vec!["holds".to_owned(), holds]);
     rows.push(vec!["hash".to_owned(), shown.hash]);
     rows.extend(shown.rows);
@@ -88,16 +88,16 @@ pub fn show(context: &Context, args: &ShowArgs) -> Result<()> {
     Ok(())
 }
 
-fn look(found: &Found) -> Result<Shown> {
+fn look(found: &RunOrCheckpoint) -> Result<Shown> {
     let saved = found.saved();
     let record = match found {
-        Found::Checkpoint(saved) => Some(CheckpointRecord::read(saved.dir())?),
-        Found::Run(_) => None,
+        RunOrCheckpoint::Checkpoint(saved) => Some(CheckpointRecord::read(saved.dir())?),
+        RunOrCheckpoint::Run(_) => None,
     };
-    if let Some(record) = record.as_ref().filter(|record| record.kind == Kind::StateSnapshot) {
-        return of_state(State::saved(saved, record)?, record.clone());
+    if let Some(record) = record.as_ref().filter(|record| record.kind == CheckpointKind::StateSnapshot) {
+        return of_state(StateSnapshot::saved(saved, record)?, record.clone());
     }
-    if let Some(record) = record.as_ref().filter(|record| record.kind == Kind::DatabaseSavepoint) {
+    if let Some(record) = record.as_ref().filter(|record| record.kind == CheckpointKind::DatabaseSavepoint) {
         return Ok(of_databases(record.clone()));
     }
     let manifest = saved.manifest()?;
@@ -114,7 +114,7 @@ fn look(found: &Found) -> Result<Shown> {
     })
 }
 
-fn of_state(state: State, record: CheckpointRecord) -> Result<Shown> {
+fn of_state(state: StateSnapshot, record: CheckpointRecord) -> Result<Shown> {
     let mut rows = Vec::new();
     for (name, value) in &state.environment {
         let value = value.as_ref().map_or("not set".to_owned(), |value| one_line(value));
@@ -137,7 +137,7 @@ fn of_state(state: State, record: CheckpointRecord) -> Result<Shown> {
 
 fn of_databases(record: CheckpointRecord) -> Shown {
     let name = |saved: &SavedDatabase| saved.target().name().to_owned();
-    let row = |saved: &SavedDatabase| vec![name(saved), figures::bytes(saved.bytes())];
+    let row = |saved: &SavedDatabase| vec![name(saved), humanize::bytes(saved.bytes())];
     Shown {
         files: record.files,
         noun: "database",

@@ -16,7 +16,7 @@ use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{Connection, OpenFlags};
 
 use super::open::{self, PAUSE};
-use super::traces::{self, Traces};
+use super::sidecars::{self, Sidecars};
 use crate::error::{IoContext, Result};
 use crate::interrupt;
 
@@ -29,10 +29,10 @@ const TRIES: usize = 5;
 
 /// Copies the database at `live` into the empty file at `to`. The live file is what it was, and so is what is beside it.
 pub(super) fn copy(live: &Path, to: &Path, wait: Duration) -> Result<()> {
-    let before = Traces::of(live);
+    let before = Sidecars::of(live);
     let copied = match open::reader(live, wait) {
         Ok(source) => copy_from(&source, live, to, wait),
-        Err(error) if open::is_shut(&error) && traces::is_alone(live) => {
+        Err(error) if open::is_shut(&error) && sidecars::is_alone(live) => {
             return copy_untouched(live, to, error);
         }
         Err(error) => Err(open::failure("read", live, wait, error)),
@@ -102,7 +102,7 @@ fn copy_untouched(live: &Path, to: &Path, why: rusqlite::Error) -> Result<()> {
     let state = || {
         let metadata = live.symlink_metadata().ok()?;
         let now = (metadata.ino(), metadata.len(), metadata.ctime(), metadata.ctime_nsec());
-        traces::is_alone(live).then_some(now)
+        sidecars::is_alone(live).then_some(now)
     };
     for _ in 0..TRIES {
         let before = state();

@@ -25,7 +25,7 @@ const OWN: [Range<usize>; 4] = [
 const BUFFER: usize = 1 << 18;
 
 /// What a database file is, by its bytes.
-pub(super) struct Hashes {
+pub(super) struct DatabaseHashes {
     pub(super) bytes: u64,
     /// Of all of it.
     pub(super) sha256: ContentHash,
@@ -34,7 +34,7 @@ pub(super) struct Hashes {
 }
 
 /// Reads a file once for both hashes.
-pub(super) fn hashes(mut file: File) -> io::Result<Hashes> {
+pub(super) fn hashes(mut file: File) -> io::Result<DatabaseHashes> {
     file.seek(SeekFrom::Start(0))?;
     let mut reader = Interruptible(file);
     let mut buffer = vec![0; BUFFER];
@@ -53,7 +53,7 @@ pub(super) fn hashes(mut file: File) -> io::Result<Hashes> {
         content.update(&buffer[..n]);
     }
     let (sha256, bytes) = whole.finish();
-    Ok(Hashes { bytes, sha256, content: content.finish().0 })
+    Ok(DatabaseHashes { bytes, sha256, content: content.finish().0 })
 }
 
 /// Whether the header says that there is a `-wal` file.

@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, ffi};
 
-use super::traces;
+use super::sidecars;
 use crate::error::{Error, IoContext, Result};
-use crate::figures;
+use crate::humanize;
 use crate::interrupt;
 
 /// How long others may hold a lock that we need.
@@ -24,15 +24,15 @@ pub(super) const PAUSE: Duration = Duration::from_millis(1);
 const OPERATIONS: c_int = 10_000;
 
 /// There is nothing at this path.
-pub(super) struct Gone(pub(super) PathBuf);
+pub(super) struct MissingDatabase(pub(super) PathBuf);
 
 /// A database's file and where it really is: the directory without links, as SQLite refuses a path with any. What is
 /// there and is not a file of its own is refused.
-pub(super) fn find(path: &Path) -> Result<Result<(PathBuf, Metadata), Gone>> {
+pub(super) fn find(path: &Path) -> Result<Result<(PathBuf, Metadata), MissingDatabase>> {
     let gone =
         |error: &io::Error| matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory);
     let real = match real(path) {
-        Err(error) if gone(&error) => return Ok(Err(Gone(path.to_owned()))),
+        Err(error) if gone(&error) => return Ok(Err(MissingDatabase(path.to_owned()))),
         result => result.at("find", path)?,
     };
     match real.symlink_metadata() {
@@ -42,7 +42,7 @@ pub(super) fn find(path: &Path) -> Result<Result<(PathBuf, Metadata), Gone>> {
                 .hint("name the file that it leads to"))
         }
         Ok(_) => Err(Error::failed(format!("{} is not a regular file", path.display()))),
-        Err(error) if gone(&error) => Ok(Err(Gone(real))),
+        Err(error) if gone(&error) => Ok(Err(MissingDatabase(real))),
         Err(error) => Err(error).at("read", path),
     }
 }
@@ -172,10 +172,12 @@ pub(super) fn locked(path: &Path, wait: Duration) -> Error {
     let error = Error::failed(format!(
         "the database {} is locked by another program: waited for {}",
         path.display(),
-        figures::duration(wait)
+        humanize::duration(wait)
     ))
     .hint("wait until that program is done, or stop it, then run the same command again");
-    traces::holders(path).into_iter().fold(error, |error, holder| error.detail(format!("locked by {holder}")))
+    sidecars::holders(path)
+        .into_iter()
+        .fold(error, |error, holder| error.detail(format!("locked by {holder}")))
 }
 
 /// Why something is not taken for a database.

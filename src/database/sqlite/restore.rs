@@ -17,8 +17,8 @@ use rusqlite::backup::{Backup, StepResult};
 use rustix::io::Errno;
 
 use super::copying::{self, advance};
-use super::open::{self, Gone, PAUSE, WAIT, is_not_a_database};
-use super::{Copy, header, prove, traces};
+use super::open::{self, MissingDatabase, PAUSE, WAIT, is_not_a_database};
+use super::{DatabaseCopy, header, prove, sidecars};
 use crate::checkpoint::hash::{ContentHash, Hashing};
 use crate::checkpoint::transfer;
 use crate::error::{Error, IoContext, Result};
@@ -30,12 +30,12 @@ const SHORT: Duration = Duration::from_secs(1);
 
 /// What it took to bring a database back.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Restored {
+pub struct DatabaseRestore {
     /// Whether there was none, or none that SQLite could read.
     pub made_anew: bool,
     /// What was in the way, and where it is now.
     pub set_aside: Vec<PathBuf>,
-    /// Whether the database has a `-wal` file now. If that is not what [`Copy::wal`] says, other programs have it open,
+    /// Whether the database has a `-wal` file now. If that is not what [`DatabaseCopy::wal`] says, other programs have it open,
     /// and SQLite cannot change it under them. It does not matter to what is in the database.
     pub wal: bool,
 }
@@ -44,7 +44,7 @@ pub struct Restored {
 /// of a new file (something that is no database, a journal without one) is moved into the directory `aside`.
 ///
 /// An error leaves the database as it was, or, if it was none, in `aside`.
-pub fn restore(copy: &Path, expected: &Copy, live: &Path, aside: &Path) -> Result<Restored> {
+pub fn restore(copy: &Path, expected: &DatabaseCopy, live: &Path, aside: &Path) -> Result<DatabaseRestore> {
     restore_within(copy, expected, live, aside, None, WAIT)
 }
 
@@ -52,22 +52,22 @@ pub fn restore(copy: &Path, expected: &Copy, live: &Path, aside: &Path) -> Resul
 /// the very moment in which none can any more, what is there is looked at once more, and kept in `aside` if it is not that.
 pub fn restore_over(
     copy: &Path,
-    expected: &Copy,
+    expected: &DatabaseCopy,
     live: &Path,
     aside: &Path,
     saved: Option<ContentHash>,
-) -> Result<Restored> {
+) -> Result<DatabaseRestore> {
     restore_within(copy, expected, live, aside, Some(saved), WAIT)
 }
 
 pub(super) fn restore_within(
     copy: &Path,
-    expected: &Copy,
+    expected: &DatabaseCopy,
     live: &Path,
     aside: &Path,
     saved: Option<Option<ContentHash>>,
     wait: Duration,
-) -> Result<Restored> {
+) -> Result<DatabaseRestore> {
     prove(copy, expected)?;
     if let Some(parent) = live.parent().filter(|parent| !parent.as_os_str().is_empty()) {
         fs::create_dir_all(parent).at("create", parent)?;
@@ -79,17 +79,21 @@ pub(super) fn restore_within(
             match write_to(copy, expected, &live, last, wait) {
                 Err(error) if is_not_a_database(&error) => {}
                 result => {
-                    return result.map(|(wal, set_aside)| Restored { made_anew: false, set_aside, wal });
+                    return result.map(|(wal, set_aside)| DatabaseRestore {
+                        made_anew: false,
+                        set_aside,
+                        wal,
+                    });
                 }
             }
             (live, Some(metadata))
         }
-        Err(Gone(live)) => (live, None),
+        Err(MissingDatabase(live)) => (live, None),
     };
     atomic::sweep_target(&live);
     let set_aside = set_aside(&live, aside)?;
     make(copy, expected, &live, replaced)?;
-    Ok(Restored { made_anew: true, set_aside, wal: expected.wal })
+    Ok(DatabaseRestore { made_anew: true, set_aside, wal: expected.wal })
 }
 
 /// What has to be saved of a database in the last moment.
@@ -149,7 +153,7 @@ fn lock(backup: &Backup<'_, '_>, live: &Path, wait: Duration) -> Result<()> {
 /// Writes a copy into a database that is there. Returns whether it has a `-wal` file now, and what was kept of it.
 fn write_to(
     copy: &Path,
-    expected: &Copy,
+    expected: &DatabaseCopy,
     live: &Path,
     last: Option<Last<'_>>,
     wait: Duration,
@@ -224,11 +228,11 @@ fn in_use(live: &Path) -> Error {
     let error = Error::failed(format!("the database {} is open in another program", live.display()))
         .detail("its pages have another size than in the copy, which cannot be changed under others; nothing was changed")
         .hint("stop the programs that use it, then run the same command again");
-    traces::holders(live).into_iter().fold(error, |error, holder| error.detail(format!("open in {holder}")))
+    sidecars::holders(live).into_iter().fold(error, |error, holder| error.detail(format!("open in {holder}")))
 }
 
 /// Makes a database where there is nothing any more.
-fn make(copy: &Path, expected: &Copy, live: &Path, replaced: Option<Metadata>) -> Result<()> {
+fn make(copy: &Path, expected: &DatabaseCopy, live: &Path, replaced: Option<Metadata>) -> Result<()> {
     let mut temporary = OsString::from(format!("{TEMPORARY}{}-", std::process::id()));
     temporary.push(name_of(live));
     let temporary = live.with_file_name(temporary);
@@ -240,7 +244,7 @@ fn make(copy: &Path, expected: &Copy, live: &Path, replaced: Option<Metadata>) -
     atomic::sync_parent(live)
 }
 
-fn fill(copy: &Path, expected: &Copy, to: &Path, replaced: Option<Metadata>) -> Result<()> {
+fn fill(copy: &Path, expected: &DatabaseCopy, to: &Path, replaced: Option<Metadata>) -> Result<()> {
     let source = File::open(copy).at("read", copy)?;
     // Whoever may not read the database may not read it while it is being written.
     let mut target = Hashing::new(atomic::create_new(to).at("create", to)?);
@@ -268,7 +272,7 @@ fn fill(copy: &Path, expected: &Copy, to: &Path, replaced: Option<Metadata>) -> 
 /// Moves what is at a database's path, and what is beside it, into a directory, where nothing is replaced.
 pub fn set_aside(live: &Path, aside: &Path) -> Result<Vec<PathBuf>> {
     let mut moved = Vec::new();
-    let companions = traces::companions(live);
+    let companions = sidecars::companions(live);
     for path in std::iter::once(live).chain(companions.iter().map(PathBuf::as_path)) {
         if path.symlink_metadata().is_err() {
             continue;

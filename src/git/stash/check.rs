@@ -2,7 +2,7 @@
 
 use super::{Stash, Stashes};
 use crate::error::{Error, Result};
-use crate::git::{Answer, Call};
+use crate::git::{GitCall, GitOutput};
 
 impl Stashes {
     /// Proves that an entry can be used: it has the shape of one, and all that is in it and not in the base is there and has the
@@ -10,11 +10,11 @@ impl Stashes {
     /// looked at.
     pub fn check(&self, stash: &Stash) -> Result<()> {
         let Stash { commit, base, .. } = stash;
-        let damaged = |answer: Answer| -> Error {
+        let damaged = |answer: GitOutput| -> Error {
             let lines: Vec<String> = answer.err.lines().map(str::to_owned).collect();
             damaged(commit).details(lines, 10)
         };
-        let asked = |args: &[&str], input: String| -> Result<Answer> {
+        let asked = |args: &[&str], input: String| -> Result<GitOutput> {
             let answer = self.plainly(args).input(input.into_bytes()).run()?;
             if answer.is_ok() { Ok(answer) } else { Err(damaged(answer)) }
         };
@@ -40,7 +40,7 @@ impl Stashes {
     }
 
     /// A call that reads what is there, and nothing that stands for it.
-    fn plainly(&self, args: &[&str]) -> Call<'_> {
+    fn plainly(&self, args: &[&str]) -> GitCall<'_> {
         let args = [&["-c", "core.commitGraph=false"], args].concat();
         self.git().call(args).variable("GIT_NO_REPLACE_OBJECTS", "1")
     }

@@ -7,12 +7,12 @@ use std::path::Path;
 
 use super::{Covers, Stash, Stashes};
 use crate::error::{Error, Result};
-use crate::git::{Change, Differences, Index};
+use crate::git::{Differences, GitIndex, IndexChange};
 use crate::interrupt;
-use crate::plain::one_line;
+use crate::sanitize::one_line;
 
 /// An entry that somebody asks for.
-pub struct Request<'r> {
+pub struct StashRequest<'r> {
     /// What it says in the list, behind the branch: one line.
     pub message: String,
     /// What it is about.
@@ -30,7 +30,7 @@ struct Edits {
 impl Stashes {
     /// Makes an entry of the work tree and the index as they are. Neither is touched, no lock of the index is taken, no hook
     /// runs. Whoever is killed leaves objects that nothing leads to, or an entry.
-    pub fn create(&self, request: &Request<'_>) -> Result<Stash> {
+    pub fn create(&self, request: &StashRequest<'_>) -> Result<Stash> {
         let Some(base) = self.git().commit_of("HEAD")? else {
             return Err(Error::failed(format!("there is no commit yet in {}", self.place.top.display()))
                 .detail("a stash entry is what is changed since a commit")
@@ -41,10 +41,10 @@ impl Stashes {
         let found = self.copy_of_index(&scratch)?.index;
         self.refuse_unmerged(&found, request.covers)?;
 
-        let tracked = Index::at(self.git(), scratch.path("tracked"));
+        let tracked = GitIndex::at(self.git(), scratch.path("tracked"));
         tracked.read_tree(&base)?;
-        let staged: Vec<Change> = found.changes_since(&base)?;
-        let staged: Vec<Change> =
+        let staged: Vec<IndexChange> = found.changes_since(&base)?;
+        let staged: Vec<IndexChange> =
             staged.into_iter().filter(|change| self.is_covered(request.covers, &change.path)).collect();
         tracked.put(
             &staged.iter().map(|change| (change.path.clone(), change.after.clone())).collect::<Differences>(),
@@ -56,7 +56,7 @@ impl Stashes {
         tracked.take(&edits.there).map_err(unreadable)?;
         let tree = tracked.write_tree()?;
 
-        let others = Index::at(self.git(), scratch.path("untracked"));
+        let others = GitIndex::at(self.git(), scratch.path("untracked"));
         let untracked = self.untracked(&found, &edits, request.covers)?;
         others.take(&untracked).map_err(unreadable)?;
         interrupt::check()?;
@@ -78,7 +78,7 @@ impl Stashes {
     }
 
     /// The three sides of a conflict fit into no tree.
-    fn refuse_unmerged(&self, found: &Index<'_>, covers: &Covers<'_>) -> Result<()> {
+    fn refuse_unmerged(&self, found: &GitIndex<'_>, covers: &Covers<'_>) -> Result<()> {
         let mut paths = found.unmerged()?;
         paths.retain(|path| self.is_covered(covers, path));
         if paths.is_empty() {
@@ -91,7 +91,7 @@ impl Stashes {
     }
 
     /// Where tracked files are not as the index has them. `staged` is where that is not as the base.
-    fn edits(&self, found: &Index<'_>, staged: &[Change], covers: &Covers<'_>) -> Result<Edits> {
+    fn edits(&self, found: &GitIndex<'_>, staged: &[IndexChange], covers: &Covers<'_>) -> Result<Edits> {
         let mut edits = Edits { there: Vec::new(), gone: Vec::new() };
         for change in found.changes_of_work_tree()? {
             if !self.is_covered(covers, &change.path) {
@@ -120,7 +120,7 @@ impl Stashes {
     }
 
     /// Files that git neither tracks nor ignores.
-    fn untracked(&self, found: &Index<'_>, edits: &Edits, covers: &Covers<'_>) -> Result<Vec<Vec<u8>>> {
+    fn untracked(&self, found: &GitIndex<'_>, edits: &Edits, covers: &Covers<'_>) -> Result<Vec<Vec<u8>>> {
         let known: BTreeSet<&[u8]> = edits.there.iter().map(Vec::as_slice).collect();
         let own = self.scratch.strip_prefix(&self.root).ok();
         let mut others = found.others(&self.root)?;

@@ -44,11 +44,11 @@ use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
-pub use create::Request;
+pub use create::StashRequest;
 
-use super::index::{Index, copy_index};
-use super::place::Place;
-use super::run::{Call, Git};
+use super::index::{GitIndex, copy_index};
+use super::run::{Git, GitCall};
+use super::work_tree::WorkTree;
 use crate::error::{Error, IoContext, Result};
 use crate::fs::ScratchDir;
 use crate::fs::atomic::AtomicFile;
@@ -72,7 +72,7 @@ pub struct Stash {
 
 /// The stash entries of the repository that a project is in.
 pub struct Stashes {
-    place: Place,
+    place: WorkTree,
     root: PathBuf,
     scratch: PathBuf,
 }
@@ -87,7 +87,7 @@ impl Stashes {
     pub fn with(git: Git, root: &Path, scratch: &Path) -> Result<Stashes> {
         let advice =
             "`git init` and a first commit make one; a checkpoint of the type file_backup needs no git";
-        let mut place = Place::with(git, root, advice)?;
+        let mut place = WorkTree::with(git, root, advice)?;
         place.git.set_variable("GIT_OPTIONAL_LOCKS", "0");
         for setting in [
             // Whole directories as one entry are not for those who look at paths.
@@ -156,12 +156,12 @@ impl Stashes {
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             found => Some(found.and_then(|found| Seen::of(&found)).at("copy", &index)?),
         };
-        Ok(Copied { index: Index::at(self.git(), file.clone()), file, seen })
+        Ok(Copied { index: GitIndex::at(self.git(), file.clone()), file, seen })
     }
 
     /// Sees to it that a call that writes commits or reflogs knows somebody to write them for: as `git stash` does, which works
     /// where nobody has said who they are.
-    fn by_somebody<'g>(&self, mut call: Call<'g>) -> Result<Call<'g>> {
+    fn by_somebody<'g>(&self, mut call: GitCall<'g>) -> Result<GitCall<'g>> {
         for who in ["AUTHOR", "COMMITTER"] {
             if !self.git().call(["var", &format!("GIT_{who}_IDENT")]).run()?.is_ok() {
                 call = call
@@ -183,7 +183,7 @@ impl Stashes {
 
 /// A copy of the user's index.
 struct Copied<'g> {
-    index: Index<'g>,
+    index: GitIndex<'g>,
     file: PathBuf,
     /// What was copied; `None` if there is no index.
     seen: Option<Seen>,

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use super::{Copied, Covers, Seen, Stash, Stashes};
 use crate::error::{Error, IoContext, Result};
-use crate::git::{Change, Differences, Index, changes, copy_index};
+use crate::git::{Differences, GitIndex, IndexChange, changes, copy_index};
 use crate::interrupt;
 
 /// How often somebody else may change the index meanwhile before we give up.
@@ -55,12 +55,12 @@ impl Stashes {
             .hint("wait for it and try again"))
     }
 
-    fn covered(&self, changes: Vec<Change>, covers: &Covers<'_>) -> Vec<Change> {
+    fn covered(&self, changes: Vec<IndexChange>, covers: &Covers<'_>) -> Vec<IndexChange> {
         changes.into_iter().filter(|change| self.is_covered(covers, &change.path)).collect()
     }
 
     /// Whether there was anything to do.
-    fn bring_to(&self, index: &Index<'_>, stash: &Stash, covers: &Covers<'_>) -> Result<bool> {
+    fn bring_to(&self, index: &GitIndex<'_>, stash: &Stash, covers: &Covers<'_>) -> Result<bool> {
         let mut conflicts = index.unmerged()?;
         conflicts.retain(|path| self.is_covered(covers, path));
         index.remove(&conflicts)?;

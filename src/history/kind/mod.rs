@@ -15,17 +15,17 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::record::CheckpointRecord;
-use super::scope::{Known, Scope};
+use super::scope::{PathExists, Scope};
 use crate::error::Result;
 use crate::project::Project;
-use database::Targets;
-use state::Keys;
+use database::DatabaseTargets;
+use state::StateKeys;
 
 /// By which means something is saved.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "snake_case")]
 #[value(rename_all = "snake_case")]
-pub enum Kind {
+pub enum CheckpointKind {
     /// The tree, in decree's own store
     #[default]
     FileBackup,
@@ -37,99 +37,101 @@ pub enum Kind {
     DatabaseSavepoint,
 }
 
-impl Kind {
+impl CheckpointKind {
     /// As answers and records have it.
     pub fn word(self) -> &'static str {
         match self {
-            Kind::FileBackup => "file_backup",
-            Kind::GitStash => "git_stash",
-            Kind::StateSnapshot => "state_snapshot",
-            Kind::DatabaseSavepoint => "database_savepoint",
+            CheckpointKind::FileBackup => "file_backup",
+            CheckpointKind::GitStash => "git_stash",
+            CheckpointKind::StateSnapshot => "state_snapshot",
+            CheckpointKind::DatabaseSavepoint => "database_savepoint",
         }
     }
 
     /// Whether it holds the tree, so that a diff with it can be made.
     pub fn holds_tree(self) -> bool {
-        matches!(self, Kind::FileBackup | Kind::GitStash)
+        matches!(self, CheckpointKind::FileBackup | CheckpointKind::GitStash)
     }
 
     pub(super) fn is_file_backup(&self) -> bool {
-        *self == Kind::FileBackup
+        *self == CheckpointKind::FileBackup
     }
 }
 
 /// What is to be saved, or put back, and by which means.
 #[derive(Clone, Debug)]
-pub enum Aim {
+pub enum CheckpointTarget {
     /// A part of the tree.
     Tree(Scope),
     /// The same, and git's index.
     Stash(Scope),
     /// A part of decree's own state.
-    State(Keys),
+    State(StateKeys),
     /// Databases.
     Databases {
         /// Which.
-        targets: Targets,
+        targets: DatabaseTargets,
         /// Whatever is there, also if it is no database: something else takes its place.
         as_it_is: bool,
     },
 }
 
-impl Default for Aim {
+impl Default for CheckpointTarget {
     fn default() -> Self {
-        Aim::Tree(Scope::default())
+        CheckpointTarget::Tree(Scope::default())
     }
 }
 
-impl Aim {
+impl CheckpointTarget {
     /// What somebody typed in `directory`; nothing typed means all there is. `known` tells of paths that are not there any more.
     pub fn typed(
-        kind: Kind,
+        kind: CheckpointKind,
         words: &[String],
         project: &Project,
         directory: &Path,
-        known: &Known<'_>,
-    ) -> Result<Aim> {
+        known: &PathExists<'_>,
+    ) -> Result<CheckpointTarget> {
         let scope = || Scope::typed(words, project.layout.root(), directory, known);
         Ok(match kind {
-            Kind::FileBackup => Aim::Tree(scope()?),
-            Kind::GitStash => Aim::Stash(scope()?),
-            Kind::StateSnapshot => Aim::State(Keys::typed(words)?),
-            Kind::DatabaseSavepoint => {
-                Aim::Databases { targets: Targets::typed(words, project, directory)?, as_it_is: false }
-            }
+            CheckpointKind::FileBackup => CheckpointTarget::Tree(scope()?),
+            CheckpointKind::GitStash => CheckpointTarget::Stash(scope()?),
+            CheckpointKind::StateSnapshot => CheckpointTarget::State(StateKeys::typed(words)?),
+            CheckpointKind::DatabaseSavepoint => CheckpointTarget::Databases {
+                targets: DatabaseTargets::typed(words, project, directory)?,
+                as_it_is: false,
+            },
         })
     }
 
     /// What a checkpoint was made for.
-    pub fn stored(record: &CheckpointRecord) -> Result<Aim> {
+    pub fn stored(record: &CheckpointRecord) -> Result<CheckpointTarget> {
         Ok(match record.kind {
-            Kind::FileBackup => Aim::Tree(Scope::stored(record.scope.clone())),
-            Kind::GitStash => Aim::Stash(Scope::stored(record.scope.clone())),
-            Kind::StateSnapshot => Aim::State(Keys::typed(&record.scope)?),
-            Kind::DatabaseSavepoint => {
-                Aim::Databases { targets: Targets::stored(&record.scope), as_it_is: false }
-            }
+            CheckpointKind::FileBackup => CheckpointTarget::Tree(Scope::stored(record.scope.clone())),
+            CheckpointKind::GitStash => CheckpointTarget::Stash(Scope::stored(record.scope.clone())),
+            CheckpointKind::StateSnapshot => CheckpointTarget::State(StateKeys::typed(&record.scope)?),
+            CheckpointKind::DatabaseSavepoint => CheckpointTarget::Databases {
+                targets: DatabaseTargets::stored(&record.scope),
+                as_it_is: false,
+            },
         })
     }
 
     /// By which means.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> CheckpointKind {
         match self {
-            Aim::Tree(_) => Kind::FileBackup,
-            Aim::Stash(_) => Kind::GitStash,
-            Aim::State(_) => Kind::StateSnapshot,
-            Aim::Databases { .. } => Kind::DatabaseSavepoint,
+            CheckpointTarget::Tree(_) => CheckpointKind::FileBackup,
+            CheckpointTarget::Stash(_) => CheckpointKind::GitStash,
+            CheckpointTarget::State(_) => CheckpointKind::StateSnapshot,
+            CheckpointTarget::Databases { .. } => CheckpointKind::DatabaseSavepoint,
         }
     }
 
     /// To be written down.
     pub fn words(&self) -> Vec<String> {
         match self {
-            Aim::Tree(scope) | Aim::Stash(scope) => scope.patterns().to_vec(),
-            Aim::State(keys) => keys.words(),
-            Aim::Databases { targets, .. } => targets.words(),
+            CheckpointTarget::Tree(scope) | CheckpointTarget::Stash(scope) => scope.patterns().to_vec(),
+            CheckpointTarget::State(keys) => keys.words(),
+            CheckpointTarget::Databases { targets, .. } => targets.words(),
         }
     }
 }

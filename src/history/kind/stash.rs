@@ -7,16 +7,16 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::Path;
 
-use super::tree::{self, Staged};
+use super::tree::{self, IndexRestore};
+use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::checkpoint::coverage::Coverage;
 use crate::checkpoint::manifest::Manifest;
 use crate::checkpoint::path::TreePath;
-use crate::checkpoint::saved::Saved;
 use crate::error::{Error, Result};
-use crate::git::stash::{Request, Stash, Stashes};
-use crate::history::Site;
+use crate::git::stash::{Stash, StashRequest, Stashes};
+use crate::history::HistoryContext;
 use crate::history::record::CheckpointRecord;
-use crate::history::rollback::{RolledBack, Wish};
+use crate::history::rollback::{RollbackOptions, RollbackReport};
 use crate::history::scope::Scope;
 use crate::project::Layout;
 
@@ -26,7 +26,7 @@ fn stashes(layout: &Layout) -> Result<Stashes> {
 }
 
 /// Whether there is a repository in which an entry can be made; asked before anything that takes long.
-pub fn is_possible(site: Site<'_>) -> Result<()> {
+pub fn is_possible(site: HistoryContext<'_>) -> Result<()> {
     stashes(site.layout)?.head().map(drop)
 }
 
@@ -41,7 +41,7 @@ fn covers(scope: &Scope, coverage: &Coverage) -> impl Fn(&[u8]) -> bool {
 
 /// Writes the manifest, then makes the entry.
 pub fn fill(
-    site: Site<'_>,
+    site: HistoryContext<'_>,
     dir: &Path,
     manifest: &Manifest,
     scope: &Scope,
@@ -51,7 +51,7 @@ pub fn fill(
     let reason = record.reason.as_deref().unwrap_or_default();
     let message = format!("checkpoint:{}:{reason}", record.id);
     let covers = covers(scope, &manifest.coverage);
-    record.stash = Some(stashes(site.layout)?.create(&Request { message, covers: &covers })?);
+    record.stash = Some(stashes(site.layout)?.create(&StashRequest { message, covers: &covers })?);
     Ok(())
 }
 
@@ -64,12 +64,12 @@ pub fn forget(layout: &Layout, record: &CheckpointRecord) -> Result<()> {
 }
 
 /// Reads back all content, and all that git has of it.
-pub fn verify(site: Site<'_>, saved: &Saved, record: &CheckpointRecord) -> Result<usize> {
+pub fn verify(site: HistoryContext<'_>, saved: &CheckpointDir, record: &CheckpointRecord) -> Result<usize> {
     let entries = tree::verify(site, saved, record)?;
     check(site, record).map(|_| entries)
 }
 
-fn check(site: Site<'_>, record: &CheckpointRecord) -> Result<(Stashes, Stash)> {
+fn check(site: HistoryContext<'_>, record: &CheckpointRecord) -> Result<(Stashes, Stash)> {
     let stash = record.stash.clone().ok_or_else(|| {
         Error::integrity(format!("the record of {} does not say which entry of git's it is", record.id))
     })?;
@@ -90,17 +90,17 @@ pub fn tracked_only(layout: &Layout, manifest: &Manifest, scope: &Scope) -> Resu
 
 /// Puts back the tree, and the index.
 pub fn rollback(
-    site: Site<'_>,
-    saved: &Saved,
+    site: HistoryContext<'_>,
+    saved: &CheckpointDir,
     record: Option<&CheckpointRecord>,
     scope: &Scope,
-    wish: &Wish,
-) -> Result<RolledBack> {
+    wish: &RollbackOptions,
+) -> Result<RollbackReport> {
     let own = record.expect("only a checkpoint that says so has an entry");
     let (stashes, stash) = check(site, own)?;
     let manifest = saved.manifest()?;
     let covers = covers(scope, &manifest.coverage);
-    let staged = Staged::since(&stashes, &stash, &covers)?;
+    let staged = IndexRestore::since(&stashes, &stash, &covers)?;
     let mut done = tree::rollback(site, saved, record, scope, wish, Some(&staged))?;
     for path in tracked_only(site.layout, &manifest, scope)? {
         let from = format!("git checkout {} -- {path}", short(&stash.commit));

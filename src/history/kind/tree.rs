@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::checkpoint::compare::{Change, Changes};
 use crate::checkpoint::entry::{Node, describe};
 use crate::checkpoint::hash::ContentHash;
@@ -11,21 +12,22 @@ use crate::checkpoint::manifest::Manifest;
 use crate::checkpoint::patch::parse::Patch;
 use crate::checkpoint::patch::rebuild::Direction;
 use crate::checkpoint::quote;
-use crate::checkpoint::restore::{Goal, Outcome};
-use crate::checkpoint::saved::Saved;
+use crate::checkpoint::restore::{RestoreOutcome, RestoreRequest};
 use crate::checkpoint::tree::combined_hash;
-use crate::error::{Error, Kind as ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::fs::atomic::AtomicFile;
 use crate::git::stash::{Covers, Stash, Stashes};
-use crate::history::holding::left_out;
+use crate::history::contents_report::left_out;
 use crate::history::record::CheckpointRecord;
-use crate::history::rollback::{Operation, RolledBack, Undone, Wish, not_the_same, save_present};
+use crate::history::rollback::{
+    Operation, RollbackOptions, RollbackReport, RolledBackPath, not_the_same, save_present,
+};
 use crate::history::scope::Scope;
-use crate::history::{Aim, Kind, Site};
+use crate::history::{CheckpointKind, CheckpointTarget, HistoryContext};
 
 /// Writes the manifest of a tree whose content is in the store.
 pub fn fill(dir: &Path, manifest: &Manifest, record: &mut CheckpointRecord) -> Result<()> {
-    manifest.write(&Saved::new(&record.id, dir).manifest_path())?;
+    manifest.write(&CheckpointDir::new(&record.id, dir).manifest_path())?;
     let (files, bytes) = manifest.tree.count();
     (record.files, record.bytes) = (files as u64, bytes);
     record.tree = manifest.tree.hash().to_string();
@@ -33,14 +35,14 @@ pub fn fill(dir: &Path, manifest: &Manifest, record: &mut CheckpointRecord) -> R
 }
 
 /// Reads back all content.
-pub fn verify(site: Site<'_>, saved: &Saved, record: &CheckpointRecord) -> Result<usize> {
+pub fn verify(site: HistoryContext<'_>, saved: &CheckpointDir, record: &CheckpointRecord) -> Result<usize> {
     let manifest = saved.manifest()?;
     record.check(&manifest)?;
     saved.verify(site.workspace, &manifest)
 }
 
 /// git's index, where it has to come back together with the tree.
-pub struct Staged<'s> {
+pub struct IndexRestore<'s> {
     stashes: &'s Stashes,
     stash: &'s Stash,
     covers: &'s Covers<'s>,
@@ -48,10 +50,10 @@ pub struct Staged<'s> {
     differs: Vec<String>,
 }
 
-impl<'s> Staged<'s> {
+impl<'s> IndexRestore<'s> {
     /// What was staged, or taken out, since an entry was made.
-    pub fn since(stashes: &'s Stashes, stash: &'s Stash, covers: &'s Covers<'s>) -> Result<Staged<'s>> {
-        let mut staged = Staged { stashes, stash, covers, differs: Vec::new() };
+    pub fn since(stashes: &'s Stashes, stash: &'s Stash, covers: &'s Covers<'s>) -> Result<IndexRestore<'s>> {
+        let mut staged = IndexRestore { stashes, stash, covers, differs: Vec::new() };
         staged.differs = staged.find()?;
         Ok(staged)
     }
@@ -61,8 +63,8 @@ impl<'s> Staged<'s> {
         Ok(paths.iter().map(|path| quote::for_people(path).into_owned()).collect())
     }
 
-    fn undone(&self) -> impl Iterator<Item = Undone> {
-        self.differs.iter().map(|path| Undone {
+    fn undone(&self) -> impl Iterator<Item = RolledBackPath> {
+        self.differs.iter().map(|path| RolledBackPath {
             what: format!("{path} (in git's index)"),
             operation: Operation::Modify,
             summary: "staged as it was".to_owned(),
@@ -81,13 +83,13 @@ impl<'s> Staged<'s> {
 
 /// Puts back what differs, as one transaction; then git's index, if that belongs to it.
 pub fn rollback(
-    site: Site<'_>,
-    saved: &Saved,
+    site: HistoryContext<'_>,
+    saved: &CheckpointDir,
     record: Option<&CheckpointRecord>,
     scope: &Scope,
-    wish: &Wish,
-    staged: Option<&Staged<'_>>,
-) -> Result<RolledBack> {
+    wish: &RollbackOptions,
+    staged: Option<&IndexRestore<'_>>,
+) -> Result<RollbackReport> {
     let staged = staged.filter(|staged| !staged.differs.is_empty());
     let manifest = saved.manifest()?;
     if let Some(record) = record {
@@ -104,13 +106,13 @@ pub fn rollback(
             .detail(format!("neither {} nor the tree has such a path", saved.id()))
             .hint(format!("`decree checkpoint show {} --files` lists what it holds", saved.id())));
     }
-    let kind = record.map_or(Kind::FileBackup, |record| record.kind);
-    let mut done = RolledBack::new(kind, before.to_string(), wanted.to_string(), held);
+    let kind = record.map_or(CheckpointKind::FileBackup, |record| record.kind);
+    let mut done = RollbackReport::new(kind, before.to_string(), wanted.to_string(), held);
     let root = site.layout.root();
     let came_or_went = changes.list.iter().filter(|change| !is_only_listed(change, &manifest, root));
     done.undone = came_or_went.map(undone).collect();
     done.left_out = left_out(&manifest.coverage, scope);
-    done.undone.extend(staged.into_iter().flat_map(Staged::undone));
+    done.undone.extend(staged.into_iter().flat_map(IndexRestore::undone));
     done.evidence.push(site.layout.shown(&saved.manifest_path()));
     let same = changes.list.is_empty() && changes.beside.is_empty();
     if wish.dry_run || same && staged.is_none() {
@@ -118,19 +120,21 @@ pub fn rollback(
     }
     let present = match kind {
         // Where git can make no entry, as in the middle of a merge, the index is kept as it is.
-        Kind::GitStash => match save_present(site, Aim::Stash(Scope::default()), saved.id(), wish) {
-            Ok(created) => created.saved,
-            Err(error) if matches!(error.kind(), ErrorKind::Interrupted { .. }) => return Err(error),
-            Err(error) => {
-                let present = save_present(site, Aim::default(), saved.id(), wish)?.saved;
-                if let Some(staged) = staged {
-                    staged.stashes.keep_index(&present.dir().join("index"))?;
+        CheckpointKind::GitStash => {
+            match save_present(site, CheckpointTarget::Stash(Scope::default()), saved.id(), wish) {
+                Ok(created) => created.saved,
+                Err(error) if matches!(error.kind(), ErrorKind::Interrupted { .. }) => return Err(error),
+                Err(error) => {
+                    let present = save_present(site, CheckpointTarget::default(), saved.id(), wish)?.saved;
+                    if let Some(staged) = staged {
+                        staged.stashes.keep_index(&present.dir().join("index"))?;
+                    }
+                    done.warnings.push(format!("{} is no stash entry: {error}", present.id()));
+                    present
                 }
-                done.warnings.push(format!("{} is no stash entry: {error}", present.id()));
-                present
             }
-        },
-        _ => save_present(site, Aim::default(), saved.id(), wish)?.saved,
+        }
+        _ => save_present(site, CheckpointTarget::default(), saved.id(), wish)?.saved,
     };
     if !same {
         let diff = present.dir().join("rollback.diff");
@@ -163,9 +167,9 @@ fn is_only_listed(change: &Change, manifest: &Manifest, root: &Path) -> bool {
     }
 }
 
-fn undone(change: &Change) -> Undone {
+fn undone(change: &Change) -> RolledBackPath {
     let (before, after) = (change.before.as_ref(), change.after.as_ref());
-    Undone {
+    RolledBackPath {
         what: change.path.to_string(),
         operation: Operation::between(before, after),
         summary: format!("{} instead of {}", describe(before), describe(after)),
@@ -174,8 +178,8 @@ fn undone(change: &Change) -> Undone {
 
 /// Takes the diff back; it is kept beside the checkpoint of the present.
 fn restore(
-    site: Site<'_>,
-    present: &Saved,
+    site: HistoryContext<'_>,
+    present: &CheckpointDir,
     diff: &Path,
     id: &str,
     changes: &Changes<'_>,
@@ -184,7 +188,7 @@ fn restore(
     site.workspace.write_diff(changes, &mut file)?;
     file.commit()?;
     let patch = Patch::read(diff)?;
-    let outcome = site.workspace.restore(&Goal {
+    let outcome = site.workspace.restore(&RestoreRequest {
         patch: &patch,
         direction: Direction::Back,
         what: format!("rollback {id}"),
@@ -192,13 +196,21 @@ fn restore(
         aside_dir: present.dir().join("set-aside"),
     })?;
     Ok(match outcome {
-        Outcome::Done(done) => done.set_aside.into_iter().map(|(path, to)| (path.to_string(), to)).collect(),
-        Outcome::AlreadyThere => Vec::new(),
+        RestoreOutcome::Done(done) => {
+            done.set_aside.into_iter().map(|(path, to)| (path.to_string(), to)).collect()
+        }
+        RestoreOutcome::AlreadyThere => Vec::new(),
     })
 }
 
 /// The scope has to be what the checkpoint has, and to have its hash.
-fn check(site: Site<'_>, manifest: &Manifest, scope: &Scope, id: &str, present: &str) -> Result<ContentHash> {
+fn check(
+    site: HistoryContext<'_>,
+    manifest: &Manifest,
+    scope: &Scope,
+    id: &str,
+    present: &str,
+) -> Result<ContentHash> {
     let changes = site.workspace.compare(manifest, site.progress)?;
     let after = hash_now(&changes, manifest, scope);
     if after == hash_then(manifest, scope).0 {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::keys::{Refusal, Taken, duration, filled, put};
+use super::keys::{BadValue, ValueResult, duration, filled, put};
 use super::settings::{Config, Database};
 use crate::suggest::{closest, did_you_mean};
 use crate::yaml::{Mistake, Node, ScalarKind, Value};
@@ -12,7 +12,7 @@ pub(super) const SECTION: &str = "databases";
 /// Longer names are sentences.
 const LONGEST: usize = 64;
 
-type Set = fn(&mut Database, &Node) -> Taken<()>;
+type Set = fn(&mut Database, &Node) -> ValueResult<()>;
 
 const KEYS: [(&str, Set); 4] = [
     ("save", |d, v| put(&mut d.save, filled(v))),
@@ -83,7 +83,7 @@ fn one(name: &str, place: &Node, value: &Node) -> Result<Database, Mistake> {
         if matches!(value.value, Value::Null) {
             continue;
         }
-        set(&mut database, value).map_err(|Refusal { reason, hint, .. }| Mistake {
+        set(&mut database, value).map_err(|BadValue { reason, hint, .. }| Mistake {
             hint,
             ..mistake(format!("'{full}.{word}' {reason}"))
         })?;

@@ -10,14 +10,14 @@ use crate::project::units::{parse_duration, parse_size};
 use crate::yaml::{Node, ScalarKind, Value};
 
 /// A key with its section before the dot, and how its value is taken.
-pub(super) struct Key {
+pub(super) struct ConfigKey {
     pub(super) name: &'static str,
-    pub(super) set: fn(&mut Config, &Node) -> Result<(), Refusal>,
+    pub(super) set: fn(&mut Config, &Node) -> Result<(), BadValue>,
 }
 
 /// Why a value is not taken.
 #[derive(Debug)]
-pub(super) struct Refusal {
+pub(super) struct BadValue {
     /// What comes after the key's name in the message.
     pub(super) reason: String,
     pub(super) hint: Option<String>,
@@ -25,53 +25,53 @@ pub(super) struct Refusal {
     pub(super) item: Option<usize>,
 }
 
-pub(super) type Taken<T> = Result<T, Refusal>;
+pub(super) type ValueResult<T> = Result<T, BadValue>;
 
 /// More would be a slip of the finger: the numbers are counted up to.
 const MOST: u64 = 1000;
 
-pub(super) const KEYS: &[Key] = &[
-    Key { name: "commands.router", set: |c, v| put(&mut c.commands.router, text(v)) },
-    Key { name: "commands.ai", set: |c, v| put(&mut c.commands.ai, text(v)) },
-    Key { name: "max_retries", set: |c, v| put(&mut c.max_retries, number(v, 0, MOST).map(small)) },
-    Key { name: "max_depth", set: |c, v| put(&mut c.max_depth, number(v, 1, MOST).map(small)) },
-    Key { name: "default_routine", set: |c, v| put(&mut c.default_routine, routine(v)) },
-    Key { name: "notebook_support", set: |c, v| put(&mut c.notebook_support, yes_or_no(v)) },
-    Key { name: "timeout", set: |c, v| put(&mut c.timeout, duration(v)) },
-    Key { name: "retry_delay", set: |c, v| put(&mut c.retry_delay, duration(v)) },
-    Key { name: "verify", set: |c, v| put(&mut c.verify, text(v)) },
-    Key { name: "on_no_change", set: |c, v| put(&mut c.on_no_change, on_no_change(v)) },
-    Key { name: "hooks.before_all", set: |c, v| put(&mut c.hooks.before_all, text(v)) },
-    Key { name: "hooks.before_each", set: |c, v| put(&mut c.hooks.before_each, text(v)) },
-    Key { name: "hooks.after_each", set: |c, v| put(&mut c.hooks.after_each, text(v)) },
-    Key { name: "hooks.after_all", set: |c, v| put(&mut c.hooks.after_all, text(v)) },
-    Key { name: "routine_paths", set: |c, v| put(&mut c.routine_paths, list(v, path)) },
-    Key { name: "budget.usd", set: |c, v| put(&mut c.budget.usd, amount(v)) },
-    Key { name: "budget.time", set: |c, v| put(&mut c.budget.time, duration(v)) },
-    Key {
+pub(super) const KEYS: &[ConfigKey] = &[
+    ConfigKey { name: "commands.router", set: |c, v| put(&mut c.commands.router, text(v)) },
+    ConfigKey { name: "commands.ai", set: |c, v| put(&mut c.commands.ai, text(v)) },
+    ConfigKey { name: "max_retries", set: |c, v| put(&mut c.max_retries, number(v, 0, MOST).map(small)) },
+    ConfigKey { name: "max_depth", set: |c, v| put(&mut c.max_depth, number(v, 1, MOST).map(small)) },
+    ConfigKey { name: "default_routine", set: |c, v| put(&mut c.default_routine, routine(v)) },
+    ConfigKey { name: "notebook_support", set: |c, v| put(&mut c.notebook_support, yes_or_no(v)) },
+    ConfigKey { name: "timeout", set: |c, v| put(&mut c.timeout, duration(v)) },
+    ConfigKey { name: "retry_delay", set: |c, v| put(&mut c.retry_delay, duration(v)) },
+    ConfigKey { name: "verify", set: |c, v| put(&mut c.verify, text(v)) },
+    ConfigKey { name: "on_no_change", set: |c, v| put(&mut c.on_no_change, on_no_change(v)) },
+    ConfigKey { name: "hooks.before_all", set: |c, v| put(&mut c.hooks.before_all, text(v)) },
+    ConfigKey { name: "hooks.before_each", set: |c, v| put(&mut c.hooks.before_each, text(v)) },
+    ConfigKey { name: "hooks.after_each", set: |c, v| put(&mut c.hooks.after_each, text(v)) },
+    ConfigKey { name: "hooks.after_all", set: |c, v| put(&mut c.hooks.after_all, text(v)) },
+    ConfigKey { name: "routine_paths", set: |c, v| put(&mut c.routine_paths, list(v, path)) },
+    ConfigKey { name: "budget.usd", set: |c, v| put(&mut c.budget.usd, amount(v)) },
+    ConfigKey { name: "budget.time", set: |c, v| put(&mut c.budget.time, duration(v)) },
+    ConfigKey {
         name: "budget.attempts",
         set: |c, v| put(&mut c.budget.attempts, number(v, 0, u32::MAX.into()).map(small)),
     },
-    Key { name: "log_limit", set: |c, v| put(&mut c.log_limit, size(v)) },
-    Key { name: "sensitive.exclude", set: |c, v| put(&mut c.sensitive.exclude, list(v, pattern)) },
-    Key { name: "sensitive.allow", set: |c, v| put(&mut c.sensitive.allow, list(v, pattern)) },
-    Key { name: "policy.allow", set: |c, v| put(&mut c.policy.allow, list(v, pattern)) },
-    Key { name: "policy.deny", set: |c, v| put(&mut c.policy.deny, list(v, pattern)) },
-    Key { name: "policy.max_files", set: |c, v| put(&mut c.policy.max_files, number(v, 0, u64::MAX)) },
-    Key { name: "policy.max_bytes", set: |c, v| put(&mut c.policy.max_bytes, size(v)) },
-    Key { name: "pass_env", set: |c, v| put(&mut c.pass_env, list(v, variable)) },
+    ConfigKey { name: "log_limit", set: |c, v| put(&mut c.log_limit, size(v)) },
+    ConfigKey { name: "sensitive.exclude", set: |c, v| put(&mut c.sensitive.exclude, list(v, pattern)) },
+    ConfigKey { name: "sensitive.allow", set: |c, v| put(&mut c.sensitive.allow, list(v, pattern)) },
+    ConfigKey { name: "policy.allow", set: |c, v| put(&mut c.policy.allow, list(v, pattern)) },
+    ConfigKey { name: "policy.deny", set: |c, v| put(&mut c.policy.deny, list(v, pattern)) },
+    ConfigKey { name: "policy.max_files", set: |c, v| put(&mut c.policy.max_files, number(v, 0, u64::MAX)) },
+    ConfigKey { name: "policy.max_bytes", set: |c, v| put(&mut c.policy.max_bytes, size(v)) },
+    ConfigKey { name: "pass_env", set: |c, v| put(&mut c.pass_env, list(v, variable)) },
 ];
 
-pub(super) fn put<T>(place: &mut T, value: Taken<T>) -> Taken<()> {
+pub(super) fn put<T>(place: &mut T, value: ValueResult<T>) -> ValueResult<()> {
     *place = value?;
     Ok(())
 }
 
-fn refuse<T>(reason: impl Into<String>) -> Taken<T> {
-    Err(Refusal { reason: reason.into(), hint: None, item: None })
+fn refuse<T>(reason: impl Into<String>) -> ValueResult<T> {
+    Err(BadValue { reason: reason.into(), hint: None, item: None })
 }
 
-fn must_be<T>(what: &str, node: &Node) -> Taken<T> {
+fn must_be<T>(what: &str, node: &Node) -> ValueResult<T> {
     refuse(format!("must be {what}, not {}", node.describe()))
 }
 
@@ -79,19 +79,19 @@ fn small(number: u64) -> u32 {
     u32::try_from(number).expect("the range was checked")
 }
 
-fn text(node: &Node) -> Taken<String> {
+fn text(node: &Node) -> ValueResult<String> {
     match &node.value {
         Value::Scalar(ScalarKind::Text, text) if text.contains('\0') => refuse("must not contain a NUL"),
         Value::Scalar(ScalarKind::Text, text) => Ok(text.clone()),
         Value::Scalar(_, literal) => {
             let hint = format!("write it in quotes if it is meant as text: \"{literal}\"");
-            must_be("text", node).map_err(|refusal| Refusal { hint: Some(hint), ..refusal })
+            must_be("text", node).map_err(|refusal| BadValue { hint: Some(hint), ..refusal })
         }
         _ => must_be("text", node),
     }
 }
 
-fn number(node: &Node, least: u64, most: u64) -> Taken<u64> {
+fn number(node: &Node, least: u64, most: u64) -> ValueResult<u64> {
     let Value::Scalar(ScalarKind::Number, text) = &node.value else {
         return must_be("a whole number", node);
     };
@@ -107,7 +107,7 @@ fn number(node: &Node, least: u64, most: u64) -> Taken<u64> {
     }
 }
 
-fn amount(node: &Node) -> Taken<f64> {
+fn amount(node: &Node) -> ValueResult<f64> {
     let Value::Scalar(ScalarKind::Number, text) = &node.value else {
         return must_be("an amount in US dollars", node);
     };
@@ -119,32 +119,32 @@ fn amount(node: &Node) -> Taken<f64> {
     }
 }
 
-fn yes_or_no(node: &Node) -> Taken<bool> {
+fn yes_or_no(node: &Node) -> ValueResult<bool> {
     match &node.value {
         Value::Scalar(ScalarKind::Bool, text) => Ok(text.eq_ignore_ascii_case("true")),
         _ => must_be("true or false", node),
     }
 }
 
-pub(super) fn duration(node: &Node) -> Taken<Duration> {
+pub(super) fn duration(node: &Node) -> ValueResult<Duration> {
     match &node.value {
         Value::Scalar(ScalarKind::Text | ScalarKind::Number, text) => measured(parse_duration(text)),
         _ => must_be("a time such as '90s' or '1h30m'", node),
     }
 }
 
-fn size(node: &Node) -> Taken<u64> {
+fn size(node: &Node) -> ValueResult<u64> {
     match &node.value {
         Value::Scalar(ScalarKind::Text | ScalarKind::Number, text) => measured(parse_size(text)),
         _ => must_be("a size such as '20MiB' or '500kB'", node),
     }
 }
 
-fn measured<T>(value: Result<T, String>) -> Taken<T> {
+fn measured<T>(value: Result<T, String>) -> ValueResult<T> {
     value.or_else(|why| refuse(format!("is not valid: {why}")))
 }
 
-fn on_no_change(node: &Node) -> Taken<OnNoChange> {
+fn on_no_change(node: &Node) -> ValueResult<OnNoChange> {
     match &node.value {
         Value::Scalar(ScalarKind::Text, text) if text == "accept" => Ok(OnNoChange::Accept),
         Value::Scalar(ScalarKind::Text, text) if text == "retry" => Ok(OnNoChange::Retry),
@@ -152,7 +152,7 @@ fn on_no_change(node: &Node) -> Taken<OnNoChange> {
     }
 }
 
-fn routine(node: &Node) -> Taken<String> {
+fn routine(node: &Node) -> ValueResult<String> {
     let name = text(node)?;
     match RoutineName::parse(&name) {
         Ok(_) => Ok(name),
@@ -160,26 +160,26 @@ fn routine(node: &Node) -> Taken<String> {
     }
 }
 
-fn list<T>(node: &Node, take: fn(&Node) -> Taken<T>) -> Taken<Vec<T>> {
+fn list<T>(node: &Node, take: fn(&Node) -> ValueResult<T>) -> ValueResult<Vec<T>> {
     let Value::List(items) = &node.value else {
         return must_be("a list", node);
     };
     let taken = items.iter().enumerate();
-    taken.map(|(i, item)| take(item).map_err(|why| Refusal { item: Some(i), ..why })).collect()
+    taken.map(|(i, item)| take(item).map_err(|why| BadValue { item: Some(i), ..why })).collect()
 }
 
-pub(super) fn filled(node: &Node) -> Taken<String> {
+pub(super) fn filled(node: &Node) -> ValueResult<String> {
     match text(node)? {
         text if text.trim().is_empty() => refuse("must not hold an empty text"),
         text => Ok(text),
     }
 }
 
-fn path(node: &Node) -> Taken<PathBuf> {
+fn path(node: &Node) -> ValueResult<PathBuf> {
     filled(node).map(PathBuf::from)
 }
 
-fn pattern(node: &Node) -> Taken<String> {
+fn pattern(node: &Node) -> ValueResult<String> {
     let pattern = filled(node)?;
     // A pattern that matches nothing would protect nothing.
     if pattern.contains('\n') || PatternList::parse(pattern.as_bytes()).is_empty() {
@@ -188,7 +188,7 @@ fn pattern(node: &Node) -> Taken<String> {
     Ok(pattern)
 }
 
-fn variable(node: &Node) -> Taken<String> {
+fn variable(node: &Node) -> ValueResult<String> {
     let name = filled(node)?;
     let plain = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
     if !plain || name.starts_with(|c: char| c.is_ascii_digit()) {

@@ -5,17 +5,17 @@ use std::io;
 use std::path::Path;
 
 use super::databases;
-use super::keys::{KEYS, Key, Refusal};
+use super::keys::{BadValue, ConfigKey, KEYS};
 use super::settings::Config;
 use crate::error::{IoContext, Result};
-use crate::fs::usable::{self, shown_in_project};
+use crate::fs::untrusted::{self, shown_in_project};
 use crate::suggest::{closest, did_you_mean};
 use crate::yaml::{self, Mistake, Node, ScalarKind, Value};
 
 impl Config {
     /// Reads the file; a missing or empty one is all defaults.
     pub fn read(path: &Path) -> Result<Config> {
-        let bytes = match usable::read(path) {
+        let bytes = match untrusted::read(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Config::default()),
             result => result.at("read", path)?,
         };
@@ -75,11 +75,11 @@ fn read_section(entries: &[(Node, Node)], prefix: &str, config: &mut Config) -> 
     Ok(())
 }
 
-fn take(key: &Key, place: &Node, value: &Node, config: &mut Config) -> Result<(), Mistake> {
+fn take(key: &ConfigKey, place: &Node, value: &Node, config: &mut Config) -> Result<(), Mistake> {
     if matches!(value.value, Value::Null) {
         return Ok(());
     }
-    (key.set)(config, value).map_err(|Refusal { reason, hint, item }| {
+    (key.set)(config, value).map_err(|BadValue { reason, hint, item }| {
         let place = match (&value.value, item) {
             (Value::List(items), Some(item)) => &items[item],
             _ => place,

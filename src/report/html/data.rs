@@ -5,16 +5,16 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::figures::{duration, grouped};
+use crate::humanize::{duration, grouped};
 use crate::message::MessageId;
 use crate::pipeline::{AttemptRecord, Ending, MessageSummary};
 use crate::report::diff::FileDiff;
-use crate::report::model::{AttemptLog, Excerpt, Outcome, Report, RunFiles};
+use crate::report::model::{AttemptLog, Excerpt, MessageOutcome, Report, RunFiles};
 use crate::report::text::verdict_words;
 
 /// Everything.
 #[derive(Serialize)]
-pub struct Data<'r> {
+pub struct PageData<'r> {
     facts: Vec<String>,
     messages: Vec<Message<'r>>,
 }
@@ -70,7 +70,7 @@ struct File<'r> {
     hunks: &'r [String],
 }
 
-impl<'r> Data<'r> {
+impl<'r> PageData<'r> {
     /// Of a report.
     pub fn new(report: &'r Report) -> Self {
         let summary = &report.summary;
@@ -80,7 +80,10 @@ impl<'r> Data<'r> {
             duration(summary.duration()),
         ];
         facts.extend(cost(summary.usage.usd));
-        Data { facts, messages: report.messages().map(|(summary, files)| message(summary, files)).collect() }
+        PageData {
+            facts,
+            messages: report.messages().map(|(summary, files)| message(summary, files)).collect(),
+        }
     }
 }
 
@@ -95,10 +98,10 @@ fn message<'r>(summary: &'r MessageSummary, found: &'r RunFiles) -> Message<'r> 
         follows: summary.seq > 0,
         routine: summary.routine.as_deref(),
         spec: summary.spec.as_deref(),
-        tone: match Outcome::of(summary) {
-            Outcome::Kept => "good",
-            Outcome::PutBack => "bad",
-            Outcome::Skipped => "idle",
+        tone: match MessageOutcome::of(summary) {
+            MessageOutcome::Kept => "good",
+            MessageOutcome::PutBack => "bad",
+            MessageOutcome::Skipped => "idle",
         },
         words: verdict_words(summary),
         reason: &summary.reason,

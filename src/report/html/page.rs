@@ -4,10 +4,10 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
 
-use super::data::Data;
-use crate::plain::plain;
+use super::data::PageData;
 use crate::report::model::Report;
 use crate::report::text::{Paint, closing};
+use crate::sanitize::plain;
 
 const TEMPLATE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("style.css");
@@ -24,7 +24,7 @@ pub fn render(report: &Report) -> String {
     let script = format!("\"use strict\";\n{{\n{}}}\n", SCRIPTS.concat());
     let title = escape(&format!("decree: {}", report.headline()));
     let text = escape(&plain(&closing(&report.summary, Paint(false))));
-    let data = serde_json::to_string(&Data::new(report)).expect("a report is plain data");
+    let data = serde_json::to_string(&PageData::new(report)).expect("a report is plain data");
     fill(&[
         ("{policy}", &policy(STYLE, &script)),
         ("{title}", &title),

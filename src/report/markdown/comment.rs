@@ -3,8 +3,8 @@
 use super::escape::{fence, inline};
 use super::fold::{NAME, id};
 use super::page::{facts, whereabouts, with_foot};
-use crate::plain::one_line;
 use crate::report::model::Report;
+use crate::sanitize::one_line;
 
 /// The longest address.
 const LONGEST: usize = 2000;

@@ -1,6 +1,6 @@
 //! Foreign text in Markdown.
 
-use crate::plain::plain;
+use crate::sanitize::plain;
 
 /// Breaks what GitHub and its kin would turn into a mention or a link, and is not seen. They look at the text after
 /// Markdown and HTML are resolved, so that no escape of those would help.

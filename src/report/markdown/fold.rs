@@ -5,11 +5,11 @@ use std::fmt::Write;
 use super::escape::{fence, inline};
 use super::share::share;
 use crate::checkpoint::quote;
-use crate::figures::count;
+use crate::humanize::count;
 use crate::message::MessageId;
 use crate::pipeline::{FileChange, MessageSummary};
-use crate::plain::{cut, last_lines, plain};
 use crate::report::diff::{Diff, FileDiff};
+use crate::sanitize::{cut, last_lines, plain};
 
 /// How many lines of a log are shown.
 const LOG_LINES: usize = 20;
@@ -240,7 +240,7 @@ fn why(message: &MessageSummary) -> String {
     let reason = reason.unwrap_or_else(|| message.verdict.word().to_owned());
     match &message.put_back {
         Some(put_back) => {
-            let verified = crate::figures::grouped(put_back.verified);
+            let verified = crate::humanize::grouped(put_back.verified);
             format!("**{reason}**; the tree is back to its checkpoint, {verified} files verified.")
         }
         None => format!("**{reason}**"),

@@ -6,11 +6,11 @@ use std::time::Duration;
 use super::escape::inline;
 use super::fold::{Fold, NAME};
 use super::share::share;
-use crate::figures::{count, duration, grouped};
+use crate::humanize::{count, duration, grouped};
 use crate::pipeline::MessageSummary;
-use crate::plain::cut;
-use crate::report::model::{Outcome, Report};
+use crate::report::model::{MessageOutcome, Report};
 use crate::report::text::verdict_words;
+use crate::sanitize::cut;
 
 /// What fits into a comment, with room for whoever posts it.
 pub const BUDGET: usize = 60_000;
@@ -53,7 +53,7 @@ fn table(report: &Report, room: usize) -> String {
     };
     let mut order: Vec<usize> = (0..rows.len()).collect();
     if rows.iter().map(String::len).sum::<usize>() > free {
-        order.sort_by_key(|index| Outcome::of(&messages[*index]) == Outcome::Kept);
+        order.sort_by_key(|index| MessageOutcome::of(&messages[*index]) == MessageOutcome::Kept);
     }
     let mut shown = vec![false; rows.len()];
     for index in order {
@@ -77,10 +77,10 @@ fn table(report: &Report, room: usize) -> String {
 
 fn row(message: &MessageSummary) -> String {
     let lead = if message.seq > 0 { "↳ " } else { "" };
-    let mark = match Outcome::of(message) {
-        Outcome::Kept => "✅",
-        Outcome::PutBack => "❌",
-        Outcome::Skipped => "⚪",
+    let mark = match MessageOutcome::of(message) {
+        MessageOutcome::Kept => "✅",
+        MessageOutcome::PutBack => "❌",
+        MessageOutcome::Skipped => "⚪",
     };
     let proof = match &message.put_back {
         Some(put_back) => format!(", {} files verified", grouped(put_back.verified)),
@@ -123,9 +123,11 @@ fn warnings(report: &Report) -> String {
 fn folds(report: &Report, room: usize) -> String {
     let mut folds = Vec::new();
     for (message, files) in report.messages() {
-        match (Outcome::of(message), &files.diff) {
-            (Outcome::Kept, Some(diff)) if !diff.files.is_empty() => folds.push(Fold::Change(message, diff)),
-            (Outcome::PutBack, _) => folds.push(Fold::Failure(message, files.last_log())),
+        match (MessageOutcome::of(message), &files.diff) {
+            (MessageOutcome::Kept, Some(diff)) if !diff.files.is_empty() => {
+                folds.push(Fold::Change(message, diff))
+            }
+            (MessageOutcome::PutBack, _) => folds.push(Fold::Failure(message, files.last_log())),
             _ => {}
         }
     }

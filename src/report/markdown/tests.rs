@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::{BUDGET, render};
-use crate::pipeline::{AttemptRecord, Ending, FileChange, MessageSummary, PutBack, Summary, Verdict};
+use crate::pipeline::{AttemptRecord, Ending, FileChange, MessageSummary, RevertRecord, Summary, Verdict};
 use crate::report::{AttemptLog, Diff, Excerpt, FileDiff, Report};
 
 const ID: &str = "2026111603120000-0";
@@ -38,7 +38,7 @@ fn report(name: &str, path: &str, lines: &[String], log: &str) -> Report {
         id: Some(format!("`{name}`")),
         reason: path.to_owned(),
         attempts: vec![attempt],
-        put_back: Some(PutBack { paths: 2, verified: 78_622, set_aside: Vec::new() }),
+        put_back: Some(RevertRecord { paths: 2, verified: 78_622, set_aside: Vec::new() }),
         run_dir: Some("x".to_owned()),
         ..MessageSummary::without_run(path.to_owned(), Verdict::FailedReverted)
     });

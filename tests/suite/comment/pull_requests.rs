@@ -1,17 +1,19 @@
 //! One pull request for a branch.
 
-use decree::github::{Client, Environment, Opened, PullRequest, RepoName, open_or_update};
+use decree::github::{
+    GithubClient, OpenPullRequest, PullRequest, RepoName, RunnerEnvironment, open_or_update,
+};
 
 use super::server::{RUNNER, Server, Trouble, pull};
 
-fn open(server: &Server, title: &str) -> decree::error::Result<Opened> {
-    let environment = Environment::new(|name| match name {
+fn open(server: &Server, title: &str) -> decree::error::Result<OpenPullRequest> {
+    let environment = RunnerEnvironment::new(|name| match name {
         "GITHUB_API_URL" => Some(server.url.clone()),
         "GITHUB_TOKEN" => Some(RUNNER.to_owned()),
         "DECREE_INTERNAL_BACKOFF_MS" => Some("1".to_owned()),
         _ => None,
     });
-    let client = Client::from_environment(&environment).unwrap();
+    let client = GithubClient::from_environment(&environment).unwrap();
     let wanted = PullRequest {
         head: "decree/work".to_owned(),
         base: "main".to_owned(),
@@ -33,7 +35,7 @@ fn it_is_opened_once_and_then_brought_up_to_date() {
         let first = open(&server, "one").unwrap();
         assert!(first.created);
         let second = open(&server, "two").unwrap();
-        assert_eq!(second, Opened { created: false, ..first.clone() });
+        assert_eq!(second, OpenPullRequest { created: false, ..first.clone() });
         assert_eq!(open(&server, "two").unwrap(), second);
         let state = server.state();
         assert_eq!(state.pulls.len(), 5);

@@ -7,7 +7,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use decree::checkpoint::hash::ContentHash;
-use decree::database::commands::{Commands, Dump, check};
+use decree::database::commands::{DatabaseCommands, Dump, check};
 use decree::interrupt;
 use decree::project::Config;
 use serde_json::{Value, json};
@@ -24,7 +24,8 @@ fn scene() {
     let config = Config::parse(&fs::read_to_string(dir.join("config.yml")).unwrap()).unwrap();
     let what: Vec<String> = serde_json::from_slice(&fs::read(dir.join("what")).unwrap()).unwrap();
     let act = || {
-        let mut commands = Commands::find(dir, &config, &what[1])?.supervisor(env!("CARGO_BIN_EXE_decree"));
+        let mut commands =
+            DatabaseCommands::find(dir, &config, &what[1])?.supervisor(env!("CARGO_BIN_EXE_decree"));
         Ok(match what[0].as_str() {
             "save" => serde_json::to_value(commands.save(&dir.join("copy"))?).unwrap(),
             "fingerprint" => serde_json::to_value(commands.fingerprint_now(&dir.join("scratch"))?).unwrap(),

@@ -243,7 +243,7 @@ fn a_database_is_saved_from_a_directory_that_we_may_not_write_in() {
         fs::set_permissions(&closed, fs::Permissions::from_mode(0o755)).unwrap();
         let said = String::from_utf8_lossy(&done.stdout).into_owned();
         assert!(done.status.success(), "{mode}, crashed: {crashed}: {said}");
-        let saved: sqlite::Copy =
+        let saved: sqlite::DatabaseCopy =
             serde_json::from_slice(&fs::read(place.path("copy.json")).unwrap()).unwrap();
         assert_eq!((saved.content, names()), (content, before), "{mode}, crashed: {crashed}");
     }
@@ -275,5 +275,5 @@ db.execute("UPDATE sqlite_schema SET sql = 'CREATE VIRTUAL TABLE v USING unheard
     place.restore("copy", &saved);
     assert_eq!(place.content(), saved.content);
     let text = serde_json::to_string(&saved).unwrap();
-    assert_eq!(serde_json::from_str::<sqlite::Copy>(&text).unwrap(), saved);
+    assert_eq!(serde_json::from_str::<sqlite::DatabaseCopy>(&text).unwrap(), saved);
 }

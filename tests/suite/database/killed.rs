@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
-use decree::database::sqlite::{self, Copy};
+use decree::database::sqlite::{self, DatabaseCopy};
 
 use super::other::{Place, TABLE, rows};
 
@@ -18,7 +18,8 @@ const SCENE: &str = "DECREE_TEST_RESTORES";
 fn restores_without_end() {
     let Some(dir) = std::env::var_os(SCENE) else { return };
     let dir = Path::new(&dir);
-    let copy = |name: &str| -> Copy { serde_json::from_slice(&fs::read(dir.join(name)).unwrap()).unwrap() };
+    let copy =
+        |name: &str| -> DatabaseCopy { serde_json::from_slice(&fs::read(dir.join(name)).unwrap()).unwrap() };
     let copies = [("one", copy("one.json")), ("two", copy("two.json"))];
     fs::write(dir.join("begun"), "").unwrap();
     for (name, copy) in copies.iter().cycle() {

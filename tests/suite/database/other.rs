@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-use decree::database::sqlite::{self, Copy, Restored};
+use decree::database::sqlite::{self, DatabaseCopy, DatabaseRestore};
 
 /// Carries out one JSON line after the other: a list of statements, all in one transaction or each on its own.
 const PROGRAM: &str = r#"
@@ -96,14 +96,14 @@ impl Place {
     }
 
     #[track_caller]
-    pub fn save(&self, name: &str) -> Copy {
+    pub fn save(&self, name: &str) -> DatabaseCopy {
         let copy = sqlite::save(&self.live, &self.path(name)).unwrap();
         sqlite::check(&self.path(name), &copy).unwrap();
         copy
     }
 
     #[track_caller]
-    pub fn restore(&self, name: &str, copy: &Copy) -> Restored {
+    pub fn restore(&self, name: &str, copy: &DatabaseCopy) -> DatabaseRestore {
         sqlite::restore(&self.path(name), copy, &self.live, &self.path("aside")).unwrap()
     }
 

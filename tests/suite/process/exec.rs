@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use decree::interrupt;
-use decree::process::{Exec, Graces, Mark};
+use decree::process::{Exec, GracePeriods, ProcessMark};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::{alive, unique_sleep, wait_for, wait_until};
@@ -91,10 +91,10 @@ fn scenario() {
     exec = exec
         .directory(directory)
         .variable("PATH", std::env::var_os("PATH").unwrap())
-        .mark(&Mark::parse(&"a".repeat(32)).unwrap())
+        .mark(&ProcessMark::parse(&"a".repeat(32)).unwrap())
         .input(scenario["input"].as_str().unwrap())
         .timeout(millis("timeout"))
-        .graces(Graces { timeout: grace, interrupt: grace })
+        .graces(GracePeriods { timeout: grace, interrupt: grace })
         .supervisor(env!("CARGO_BIN_EXE_decree"));
     if let Some(limit) = scenario["capture"].as_u64() {
         exec = exec.capture_stdout(usize::try_from(limit).unwrap());

@@ -5,12 +5,12 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use decree::process::leftovers::{self, MARK_VARIABLE, Mark};
+use decree::process::marked::{self, MARK_VARIABLE, ProcessMark};
 
 use super::{alive, has, processes, unique_sleep, wait_for, wait_until};
 use crate::harness::Project;
 
-fn start(project: &Project, mark: &Mark, script: &str) -> std::process::Child {
+fn start(project: &Project, mark: &ProcessMark, script: &str) -> std::process::Child {
     let child = Command::new("setsid")
         .args(["bash", "-c", script])
         .current_dir(project.root())
@@ -24,7 +24,7 @@ fn start(project: &Project, mark: &Mark, script: &str) -> std::process::Child {
 #[test]
 fn what_carries_the_mark_is_ended_and_what_is_below_it() {
     let project = Project::bare();
-    let (sleep, mark) = (unique_sleep(), Mark::random());
+    let (sleep, mark) = (unique_sleep(), ProcessMark::random());
     // One goes in peace, one has to be killed, and one has to be, has no mark, and soon no parent.
     let script = format!(
         "setsid sleep {sleep} & (trap '' TERM; exec setsid sleep {sleep}) & \
@@ -35,21 +35,21 @@ fn what_carries_the_mark_is_ended_and_what_is_below_it() {
         fs::read(process.join("comm")).is_ok_and(|name| name == b"sleep\n") && has(process, &sleep)
     };
     wait_until("all are there", || processes().filter(|process| is_sleeping(process)).count() == 3);
-    let ended = leftovers::end_within(&mark, Duration::from_millis(50));
+    let ended = marked::end_within(&mark, Duration::from_millis(50));
     assert!(ended >= 4, "{ended}");
     child.wait().unwrap();
     assert_eq!(alive(&sleep), 0);
-    assert_eq!(leftovers::end(&mark), 0);
+    assert_eq!(marked::end(&mark), 0);
 }
 
 #[test]
 fn another_runs_processes_are_left_alone() {
     let project = Project::bare();
-    let (sleep, mark) = (unique_sleep(), Mark::random());
+    let (sleep, mark) = (unique_sleep(), ProcessMark::random());
     let mut child = start(&project, &mark, &format!("echo x > ready; exec sleep {sleep}"));
-    assert_eq!(leftovers::end(&Mark::random()), 0);
+    assert_eq!(marked::end(&ProcessMark::random()), 0);
     assert_eq!(alive(&sleep), 1);
-    assert_eq!(leftovers::end(&mark), 1);
+    assert_eq!(marked::end(&mark), 1);
     child.wait().unwrap();
     assert_eq!(alive(&sleep), 0);
 }

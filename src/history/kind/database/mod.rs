@@ -6,5 +6,5 @@ mod savepoint;
 mod target;
 
 pub use rollback::rollback;
-pub use savepoint::{Held, SavedDatabase, Savepoint, fill, left_over, verify};
-pub use target::{Target, Targets};
+pub use savepoint::{DatabaseState, SavedDatabase, Savepoint, fill, left_over, verify};
+pub use target::{DatabaseTarget, DatabaseTargets};

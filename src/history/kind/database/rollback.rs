@@ -5,22 +5,24 @@ use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use super::savepoint::{Held, SavedDatabase, check, content_now, file, hash};
-use super::target::{Target, Targets, place};
+use super::savepoint::{DatabaseState, SavedDatabase, check, content_now, file, hash};
+use super::target::{DatabaseTarget, DatabaseTargets, place};
+use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::checkpoint::hash::ContentHash;
-use crate::checkpoint::saved::Saved;
-use crate::database::commands::Commands;
+use crate::database::commands::DatabaseCommands;
 use crate::database::sqlite;
 use crate::error::{Error, IoContext, Result};
 use crate::fs::atomic::AtomicFile;
 use crate::history::record::CheckpointRecord;
-use crate::history::rollback::{Operation, RolledBack, Undone, Wish, not_the_same, save_present};
-use crate::history::{Aim, Kind, Site};
+use crate::history::rollback::{
+    Operation, RollbackOptions, RollbackReport, RolledBackPath, not_the_same, save_present,
+};
+use crate::history::{CheckpointKind, CheckpointTarget, HistoryContext};
 
 /// A database that is to be put back.
 struct Job<'j> {
     saved: &'j SavedDatabase,
-    target: Target,
+    target: DatabaseTarget,
     file: PathBuf,
     now: Option<ContentHash>,
 }
@@ -33,25 +35,25 @@ impl Job<'_> {
 
 /// Puts back those that differ, each in the way that is atomic for it.
 pub fn rollback(
-    site: Site<'_>,
-    saved: &Saved,
+    site: HistoryContext<'_>,
+    saved: &CheckpointDir,
     record: Option<&CheckpointRecord>,
-    targets: &Targets,
-    wish: &Wish,
-) -> Result<RolledBack> {
+    targets: &DatabaseTargets,
+    wish: &RollbackOptions,
+) -> Result<RollbackReport> {
     let record = record.expect("only a checkpoint that says so is a savepoint");
     let jobs = jobs(site, saved, record, targets)?;
     let before = hash(jobs.iter().map(|job| (job.saved.name.clone(), job.now))).to_string();
     let wanted = hash(jobs.iter().map(|job| (job.saved.name.clone(), job.saved.content()))).to_string();
-    let mut done = RolledBack::new(Kind::DatabaseSavepoint, before, wanted.clone(), jobs.len());
+    let mut done = RollbackReport::new(CheckpointKind::DatabaseSavepoint, before, wanted.clone(), jobs.len());
     done.undone = jobs.iter().filter(|job| job.differs()).map(undone).collect();
-    let held = jobs.iter().filter(|job| job.saved.held != Held::Nothing);
+    let held = jobs.iter().filter(|job| job.saved.held != DatabaseState::Nothing);
     done.evidence = held.map(|job| site.layout.shown(&job.file)).collect();
     done.evidence.push(site.layout.shown(&saved.dir().join("checkpoint.json")));
     if wish.dry_run || done.undone.is_empty() {
         return Ok(done);
     }
-    let aim = Aim::Databases { targets: targets.clone(), as_it_is: true };
+    let aim = CheckpointTarget::Databases { targets: targets.clone(), as_it_is: true };
     let created = save_present(site, aim, saved.id(), wish)?;
     let (present, record) = (created.saved, created.record);
     let aside = present.dir().join("set-aside");
@@ -93,12 +95,12 @@ pub fn rollback(
 
 /// What is meant, checked; nothing was touched yet.
 fn jobs<'j>(
-    site: Site<'_>,
-    saved: &Saved,
+    site: HistoryContext<'_>,
+    saved: &CheckpointDir,
     record: &'j CheckpointRecord,
-    targets: &Targets,
+    targets: &DatabaseTargets,
 ) -> Result<Vec<Job<'j>>> {
-    let known = |target: &&Target| !record.databases.iter().any(|saved| saved.target() == **target);
+    let known = |target: &&DatabaseTarget| !record.databases.iter().any(|saved| saved.target() == **target);
     if let Some(unknown) = targets.0.iter().find(known) {
         let names: Vec<String> =
             record.databases.iter().map(|saved| saved.target().name().to_owned()).collect();
@@ -116,10 +118,10 @@ fn jobs<'j>(
     Ok(jobs)
 }
 
-fn undone(job: &Job<'_>) -> Undone {
+fn undone(job: &Job<'_>) -> RolledBackPath {
     let words = |content: Option<ContentHash>| content.map_or("nothing".to_owned(), |hash| hash.short());
     let before = job.saved.content();
-    Undone {
+    RolledBackPath {
         what: job.target.name().to_owned(),
         operation: Operation::between(before, job.now),
         summary: format!("{} instead of {}", words(before), words(job.now)),
@@ -127,23 +129,28 @@ fn undone(job: &Job<'_>) -> Undone {
 }
 
 /// Makes a database what was saved. Returns where what was in the way is now.
-fn put(site: Site<'_>, job: &Job<'_>, aside: &Path, seen: Option<ContentHash>) -> Result<Vec<PathBuf>> {
+fn put(
+    site: HistoryContext<'_>,
+    job: &Job<'_>,
+    aside: &Path,
+    seen: Option<ContentHash>,
+) -> Result<Vec<PathBuf>> {
     let path = match &job.target {
-        Target::Named(name) => {
-            let Held::Dump(dump) = &job.saved.held else {
+        DatabaseTarget::Named(name) => {
+            let DatabaseState::Dump(dump) = &job.saved.held else {
                 return Err(Error::integrity(format!("'{name}' was not saved by a command")));
             };
-            let mut commands = Commands::find(site.layout.root(), site.config, name)?;
+            let mut commands = DatabaseCommands::find(site.layout.root(), site.config, name)?;
             return commands.restore(&job.file, dump).map(|()| Vec::new());
         }
-        Target::Sqlite(path) => place(site.layout, path)?,
+        DatabaseTarget::Sqlite(path) => place(site.layout, path)?,
     };
     match &job.saved.held {
-        Held::Sqlite(copy) => {
+        DatabaseState::Sqlite(copy) => {
             sqlite::restore_over(&job.file, copy, &path, aside, seen).map(|done| done.set_aside)
         }
-        Held::Nothing => sqlite::set_aside(&path, aside),
-        Held::Bytes { mode, .. } => {
+        DatabaseState::Nothing => sqlite::set_aside(&path, aside),
+        DatabaseState::Bytes { mode, .. } => {
             let moved = sqlite::set_aside(&path, aside)?;
             let mut out = AtomicFile::create(&path)?;
             let mut from = File::open(&job.file).at("read", &job.file)?;
@@ -152,6 +159,8 @@ fn put(site: Site<'_>, job: &Job<'_>, aside: &Path, seen: Option<ContentHash>) -
             out.commit()?;
             Ok(moved)
         }
-        Held::Dump(_) => Err(Error::integrity(format!("{} was saved by a command", job.target.name()))),
+        DatabaseState::Dump(_) => {
+            Err(Error::integrity(format!("{} was saved by a command", job.target.name())))
+        }
     }
 }

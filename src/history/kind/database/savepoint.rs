@@ -8,14 +8,14 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::target::{Target, Targets, place};
+use super::target::{DatabaseTarget, DatabaseTargets, place};
+use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::checkpoint::hash::ContentHash;
-use crate::checkpoint::saved::Saved;
-use crate::database::commands::{self, Commands, Dump};
+use crate::database::commands::{self, DatabaseCommands, Dump};
 use crate::database::sqlite::{self, is_not_a_database};
-use crate::error::{Error, IoContext, Kind as ErrorKind, Result};
+use crate::error::{Error, ErrorKind, IoContext, Result};
 use crate::fs::atomic::AtomicFile;
-use crate::history::Site;
+use crate::history::HistoryContext;
 use crate::history::record::CheckpointRecord;
 
 /// Where in a checkpoint's directory the files are.
@@ -25,18 +25,18 @@ const DIR: &str = "databases";
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SavedDatabase {
-    /// As [`Target::word`] has it.
+    /// As [`DatabaseTarget::word`] has it.
     pub name: String,
     /// What was saved of it.
-    pub held: Held,
+    pub held: DatabaseState,
 }
 
 /// What was saved of a database.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Held {
+pub enum DatabaseState {
     /// A copy by SQLite.
-    Sqlite(sqlite::Copy),
+    Sqlite(sqlite::DatabaseCopy),
     /// What a command saved.
     Dump(Dump),
     /// There was no file. Only what a rollback saves first has this.
@@ -58,27 +58,27 @@ pub struct Savepoint(pub Vec<SavedDatabase>);
 
 impl SavedDatabase {
     /// Which database.
-    pub fn target(&self) -> Target {
-        Targets::stored(std::slice::from_ref(&self.name)).0.pop_first().expect("there is one word")
+    pub fn target(&self) -> DatabaseTarget {
+        DatabaseTargets::stored(std::slice::from_ref(&self.name)).0.pop_first().expect("there is one word")
     }
 
     /// How many bytes are kept of it.
     pub fn bytes(&self) -> u64 {
         match &self.held {
-            Held::Sqlite(copy) => copy.bytes,
-            Held::Dump(dump) => dump.bytes,
-            Held::Bytes { bytes, .. } => *bytes,
-            Held::Nothing => 0,
+            DatabaseState::Sqlite(copy) => copy.bytes,
+            DatabaseState::Dump(dump) => dump.bytes,
+            DatabaseState::Bytes { bytes, .. } => *bytes,
+            DatabaseState::Nothing => 0,
         }
     }
 
     /// What has to be in the database for it to be as it was.
     pub fn content(&self) -> Option<ContentHash> {
         match &self.held {
-            Held::Sqlite(copy) => Some(copy.content),
-            Held::Dump(dump) => dump.fingerprint,
-            Held::Bytes { sha256, .. } => Some(*sha256),
-            Held::Nothing => None,
+            DatabaseState::Sqlite(copy) => Some(copy.content),
+            DatabaseState::Dump(dump) => dump.fingerprint,
+            DatabaseState::Bytes { sha256, .. } => Some(*sha256),
+            DatabaseState::Nothing => None,
         }
     }
 }
@@ -106,16 +106,16 @@ pub(super) fn file(dir: &Path, number: usize) -> PathBuf {
 
 /// The files of a savepoint, from its directory on.
 pub fn left_over(record: &CheckpointRecord) -> Vec<String> {
-    let held = record.databases.iter().enumerate().filter(|(_, saved)| saved.held != Held::Nothing);
+    let held = record.databases.iter().enumerate().filter(|(_, saved)| saved.held != DatabaseState::Nothing);
     held.map(|(number, _)| format!("{DIR}/{number}")).collect()
 }
 
 /// Saves each of them. What is there and no database is an error, unless it has to be saved as it is because something else takes
 /// its place.
 pub fn fill(
-    site: Site<'_>,
+    site: HistoryContext<'_>,
     dir: &Path,
-    targets: &Targets,
+    targets: &DatabaseTargets,
     as_it_is: bool,
     record: &mut CheckpointRecord,
 ) -> Result<()> {
@@ -132,24 +132,29 @@ pub fn fill(
     Ok(())
 }
 
-fn save(site: Site<'_>, target: &Target, to: &Path, as_it_is: bool) -> Result<Held> {
+fn save(
+    site: HistoryContext<'_>,
+    target: &DatabaseTarget,
+    to: &Path,
+    as_it_is: bool,
+) -> Result<DatabaseState> {
     let path = match target {
-        Target::Named(name) => {
-            let dump = Commands::find(site.layout.root(), site.config, name)?.save(to)?;
+        DatabaseTarget::Named(name) => {
+            let dump = DatabaseCommands::find(site.layout.root(), site.config, name)?.save(to)?;
             return match dump.fingerprint {
-                Some(_) => Ok(Held::Dump(dump)),
+                Some(_) => Ok(DatabaseState::Dump(dump)),
                 None => Err(Error::failed(format!("the database '{name}' changed while it was saved"))
                     .detail("nobody could tell later whether it is as it was")
                     .hint("stop what writes to it, and try again")),
             };
         }
-        Target::Sqlite(path) => place(site.layout, path)?,
+        DatabaseTarget::Sqlite(path) => place(site.layout, path)?,
     };
     if as_it_is && !path.try_exists().at("read", &path)? {
-        return Ok(Held::Nothing);
+        return Ok(DatabaseState::Nothing);
     }
     match sqlite::save(&path, to) {
-        Ok(copy) => Ok(Held::Sqlite(copy)),
+        Ok(copy) => Ok(DatabaseState::Sqlite(copy)),
         // Damaged, or none at all: then its bytes are all there is.
         Err(error) if as_it_is && (is_not_a_database(&error) || error.kind() == ErrorKind::Integrity) => {
             keep_bytes(&path, to)
@@ -159,7 +164,7 @@ fn save(site: Site<'_>, target: &Target, to: &Path, as_it_is: bool) -> Result<He
 }
 
 /// A copy of a file, whatever it is.
-fn keep_bytes(path: &Path, to: &Path) -> Result<Held> {
+fn keep_bytes(path: &Path, to: &Path) -> Result<DatabaseState> {
     let mut from = File::open(path).at("read", path)?;
     let mode = from.metadata().at("read", path)?.permissions().mode() & 0o7777;
     let mut out = AtomicFile::create(to)?;
@@ -180,7 +185,7 @@ fn keep_bytes(path: &Path, to: &Path) -> Result<Held> {
         }
     }
     let (sha256, _) = hash_of(to)?;
-    Ok(Held::Bytes { bytes, sha256, mode })
+    Ok(DatabaseState::Bytes { bytes, sha256, mode })
 }
 
 pub(super) fn hash_of(path: &Path) -> Result<(ContentHash, u64)> {
@@ -189,7 +194,7 @@ pub(super) fn hash_of(path: &Path) -> Result<(ContentHash, u64)> {
 }
 
 /// Checks every file. Returns how many databases there are.
-pub fn verify(saved: &Saved, record: &CheckpointRecord) -> Result<usize> {
+pub fn verify(saved: &CheckpointDir, record: &CheckpointRecord) -> Result<usize> {
     for (number, database) in record.databases.iter().enumerate() {
         check(&file(saved.dir(), number), database)?;
     }
@@ -198,10 +203,10 @@ pub fn verify(saved: &Saved, record: &CheckpointRecord) -> Result<usize> {
 
 pub(super) fn check(file: &Path, database: &SavedDatabase) -> Result<()> {
     match &database.held {
-        Held::Sqlite(copy) => sqlite::check(file, copy),
-        Held::Dump(dump) => commands::check(file, dump),
-        Held::Nothing => Ok(()),
-        Held::Bytes { sha256, .. } => match hash_of(file) {
+        DatabaseState::Sqlite(copy) => sqlite::check(file, copy),
+        DatabaseState::Dump(dump) => commands::check(file, dump),
+        DatabaseState::Nothing => Ok(()),
+        DatabaseState::Bytes { sha256, .. } => match hash_of(file) {
             Ok((found, _)) if found == *sha256 => Ok(()),
             _ => Err(Error::integrity(format!("{} is not what was saved", file.display()))),
         },
@@ -209,13 +214,13 @@ pub(super) fn check(file: &Path, database: &SavedDatabase) -> Result<()> {
 }
 
 /// What is in a database now; `None` if there is none.
-pub(super) fn content_now(site: Site<'_>, target: &Target) -> Result<Option<ContentHash>> {
+pub(super) fn content_now(site: HistoryContext<'_>, target: &DatabaseTarget) -> Result<Option<ContentHash>> {
     let scratch = site.layout.scratch();
     match target {
-        Target::Named(name) => {
-            Commands::find(site.layout.root(), site.config, name)?.fingerprint_now(&scratch).map(Some)
+        DatabaseTarget::Named(name) => {
+            DatabaseCommands::find(site.layout.root(), site.config, name)?.fingerprint_now(&scratch).map(Some)
         }
-        Target::Sqlite(path) => {
+        DatabaseTarget::Sqlite(path) => {
             let path = place(site.layout, path)?;
             match sqlite::content_now(&path, &scratch) {
                 Err(error) if is_not_a_database(&error) => hash_of(&path).map(|(hash, _)| Some(hash)),

@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::project::{Config, Layout, Project};
 
 /// One database.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Target {
+pub enum DatabaseTarget {
     /// An SQLite file, by its path from the project on.
     Sqlite(String),
     /// One of the config, by its name.
@@ -18,37 +18,37 @@ pub enum Target {
 
 /// Some of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Targets(pub BTreeSet<Target>);
+pub struct DatabaseTargets(pub BTreeSet<DatabaseTarget>);
 
-impl Target {
+impl DatabaseTarget {
     /// As people call it. A path has a slash in it, which a name of the config has not.
     pub fn word(&self) -> String {
         match self {
-            Target::Sqlite(path) if path.contains('/') => path.clone(),
-            Target::Sqlite(path) => format!("./{path}"),
-            Target::Named(name) => name.clone(),
+            DatabaseTarget::Sqlite(path) if path.contains('/') => path.clone(),
+            DatabaseTarget::Sqlite(path) => format!("./{path}"),
+            DatabaseTarget::Named(name) => name.clone(),
         }
     }
 
     /// Without what tells it from others.
     pub fn name(&self) -> &str {
         match self {
-            Target::Sqlite(name) | Target::Named(name) => name,
+            DatabaseTarget::Sqlite(name) | DatabaseTarget::Named(name) => name,
         }
     }
 }
 
-impl Targets {
+impl DatabaseTargets {
     /// What somebody typed in `directory`: names of the config, and paths. Nothing typed means all that the config has.
-    pub fn typed(words: &[String], project: &Project, directory: &Path) -> Result<Targets> {
+    pub fn typed(words: &[String], project: &Project, directory: &Path) -> Result<DatabaseTargets> {
         let Project { layout, config } = project;
         if words.is_empty() && config.databases.is_empty() {
-            return Err(Error::new(Kind::Usage, "which database?").hint(
+            return Err(Error::new(ErrorKind::Usage, "which database?").hint(
                 "`--scope data/app.db` for an SQLite file; `databases:` in .decree/config.yml has commands for others",
             ));
         }
-        let all = config.databases.keys().map(|name| Target::Named(name.clone()));
-        Ok(Targets(match words.is_empty() {
+        let all = config.databases.keys().map(|name| DatabaseTarget::Named(name.clone()));
+        Ok(DatabaseTargets(match words.is_empty() {
             true => all.collect(),
             false => {
                 words.iter().map(|word| target(word, layout, config, directory)).collect::<Result<_>>()?
@@ -56,28 +56,29 @@ impl Targets {
         }))
     }
 
-    /// What [`Target::word`] wrote.
-    pub fn stored(words: &[String]) -> Targets {
+    /// What [`DatabaseTarget::word`] wrote.
+    pub fn stored(words: &[String]) -> DatabaseTargets {
         let target = |word: &String| match word.strip_prefix("./").or(word.contains('/').then_some(word)) {
-            Some(path) => Target::Sqlite(path.to_owned()),
-            None => Target::Named(word.clone()),
+            Some(path) => DatabaseTarget::Sqlite(path.to_owned()),
+            None => DatabaseTarget::Named(word.clone()),
         };
-        Targets(words.iter().map(target).collect())
+        DatabaseTargets(words.iter().map(target).collect())
     }
 
     /// To be written down.
     pub fn words(&self) -> Vec<String> {
-        self.0.iter().map(Target::word).collect()
+        self.0.iter().map(DatabaseTarget::word).collect()
     }
 }
 
-fn target(word: &str, layout: &Layout, config: &Config, directory: &Path) -> Result<Target> {
+fn target(word: &str, layout: &Layout, config: &Config, directory: &Path) -> Result<DatabaseTarget> {
     if config.databases.contains_key(word) {
-        return Ok(Target::Named(word.to_owned()));
+        return Ok(DatabaseTarget::Named(word.to_owned()));
     }
     let wrong = |why: &str| {
         let names: Vec<&str> = config.databases.keys().map(String::as_str).collect();
-        let error = Error::new(Kind::Usage, format!("'{}' cannot be a database: {why}", word.escape_debug()));
+        let error =
+            Error::new(ErrorKind::Usage, format!("'{}' cannot be a database: {why}", word.escape_debug()));
         match names.is_empty() {
             true => error.hint("the path of an SQLite file, or a name below 'databases:' in the config"),
             false => {
@@ -107,7 +108,7 @@ fn target(word: &str, layout: &Layout, config: &Config, directory: &Path) -> Res
     if text == ".decree" || text.starts_with(".decree/") {
         return Err(wrong("it is decree's own"));
     }
-    Ok(Target::Sqlite(text.to_owned()))
+    Ok(DatabaseTarget::Sqlite(text.to_owned()))
 }
 
 /// Where an SQLite file is. No part of the way there may be a link: it could lead out of the project.
@@ -134,16 +135,16 @@ mod tests {
 
     #[test]
     fn words_are_read_as_they_are_written() {
-        let targets = Targets(
+        let targets = DatabaseTargets(
             [
-                Target::Sqlite("app.db".into()),
-                Target::Sqlite("data/app.db".into()),
-                Target::Named("main".into()),
+                DatabaseTarget::Sqlite("app.db".into()),
+                DatabaseTarget::Sqlite("data/app.db".into()),
+                DatabaseTarget::Named("main".into()),
             ]
             .into(),
         );
         assert_eq!(targets.words(), ["./app.db", "data/app.db", "main"]);
-        assert_eq!(Targets::stored(&targets.words()), targets);
+        assert_eq!(DatabaseTargets::stored(&targets.words()), targets);
     }
 
     #[test]

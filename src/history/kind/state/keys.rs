@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::project::Layout;
 use crate::suggest::{closest, did_you_mean};
 
@@ -73,17 +73,17 @@ impl Area {
 
 /// Some parts, and some variables.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Keys {
+pub struct StateKeys {
     /// Which files.
     pub areas: BTreeSet<Area>,
     /// Which variables.
     pub variables: BTreeSet<String>,
 }
 
-impl Keys {
+impl StateKeys {
     /// What somebody typed; nothing means all files and no variable.
-    pub fn typed(words: &[String]) -> Result<Keys> {
-        let mut keys = Keys::default();
+    pub fn typed(words: &[String]) -> Result<StateKeys> {
+        let mut keys = StateKeys::default();
         if words.is_empty() {
             keys.areas.extend(Area::ALL);
         }
@@ -107,8 +107,9 @@ impl Keys {
     }
 
     /// What of this another one has not.
-    pub fn beyond(&self, other: &Keys) -> Vec<String> {
-        let more = Keys { areas: &self.areas - &other.areas, variables: &self.variables - &other.variables };
+    pub fn beyond(&self, other: &StateKeys) -> Vec<String> {
+        let more =
+            StateKeys { areas: &self.areas - &other.areas, variables: &self.variables - &other.variables };
         more.words()
     }
 }
@@ -118,13 +119,15 @@ fn variable(name: &str) -> Result<String> {
         && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
     match is_name {
         true => Ok(name.to_owned()),
-        false => Err(Error::new(Kind::Usage, format!("'{}' is no name of a variable", name.escape_debug()))),
+        false => {
+            Err(Error::new(ErrorKind::Usage, format!("'{}' is no name of a variable", name.escape_debug())))
+        }
     }
 }
 
 fn unknown(word: &str) -> Error {
     let names: Vec<&str> = Area::ALL.iter().map(|area| area.word()).collect();
-    let error = Error::new(Kind::Usage, format!("a snapshot has no part '{}'", word.escape_debug()))
+    let error = Error::new(ErrorKind::Usage, format!("a snapshot has no part '{}'", word.escape_debug()))
         .detail(format!("it has {}, and {VARIABLE}NAME for a variable of the environment", names.join(", ")));
     match closest(word, names.iter().copied()) {
         Some(name) => error.hint(did_you_mean(name)),
@@ -136,15 +139,15 @@ fn unknown(word: &str) -> Error {
 mod tests {
     use super::*;
 
-    fn typed(words: &[&str]) -> Result<Keys> {
-        Keys::typed(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>())
+    fn typed(words: &[&str]) -> Result<StateKeys> {
+        StateKeys::typed(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>())
     }
 
     #[test]
     fn keys_are_read_as_they_are_written() {
         let all = typed(&[]).unwrap();
         assert_eq!(all.areas.len(), 5);
-        assert_eq!(Keys::typed(&all.words()).unwrap(), all);
+        assert_eq!(StateKeys::typed(&all.words()).unwrap(), all);
         let some = typed(&["dead", "env:MODE", "inbox"]).unwrap();
         assert_eq!(some.words(), ["inbox", "dead", "env:MODE"]);
         assert_eq!(some.beyond(&all), ["env:MODE"]);

@@ -6,7 +6,7 @@ mod pending;
 mod rollback;
 mod snapshot;
 
-pub use keys::{Area, Keys};
+pub use keys::{Area, StateKeys};
 pub use pending::finish_cut_off;
 pub use rollback::rollback;
-pub use snapshot::{State, fill, verify};
+pub use snapshot::{StateSnapshot, fill, verify};

@@ -6,42 +6,44 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use super::keys::Keys;
-use super::pending::Pending;
-use super::snapshot::{HeldFile, State, area};
-use crate::checkpoint::entry::Mode;
+use super::keys::StateKeys;
+use super::pending::PendingRollback;
+use super::snapshot::{SnapshotFile, StateSnapshot, area};
+use crate::checkpoint::checkpoint_dir::CheckpointDir;
+use crate::checkpoint::entry::FileMode;
 use crate::checkpoint::quote;
-use crate::checkpoint::saved::Saved;
 use crate::error::{Error, IoContext, Result};
 use crate::fs::atomic::{self, AtomicFile};
-use crate::fs::usable;
+use crate::fs::untrusted;
 use crate::history::record::CheckpointRecord;
-use crate::history::rollback::{Operation, RolledBack, Undone, Wish, not_the_same, save_present};
-use crate::history::{Aim, Contents, Kind, Site};
-use crate::plain::cut;
+use crate::history::rollback::{
+    Operation, RollbackOptions, RollbackReport, RolledBackPath, not_the_same, save_present,
+};
+use crate::history::{CheckpointKind, CheckpointPayload, CheckpointTarget, HistoryContext};
 use crate::project::Layout;
+use crate::sanitize::cut;
 
 /// How often something may come into the way of the same file.
 const TRIES: u32 = 5;
 
 /// Puts back what differs. Cut off at any moment, it is finished by whoever takes the project next.
 pub fn rollback(
-    site: Site<'_>,
-    saved: &Saved,
+    site: HistoryContext<'_>,
+    saved: &CheckpointDir,
     record: Option<&CheckpointRecord>,
-    keys: &Keys,
-    wish: &Wish,
-) -> Result<RolledBack> {
+    keys: &StateKeys,
+    wish: &RollbackOptions,
+) -> Result<RollbackReport> {
     let layout = site.layout;
     let record = record.expect("only a checkpoint that says so is a snapshot");
-    let then = State::saved(saved, record)?;
+    let then = StateSnapshot::saved(saved, record)?;
     let unknown = keys.beyond(&then.keys()?);
     if !unknown.is_empty() {
         return Err(Error::project(format!("{} does not hold {}", saved.id(), unknown.join(", ")))
             .detail(format!("it holds {}", then.keys()?.words().join(", "))));
     }
     let mut then = then.within(layout, keys);
-    let mut now = State::read(layout, keys)?;
+    let mut now = StateSnapshot::read(layout, keys)?;
     let mut warnings = Vec::new();
     let exports = exports(&then);
     if !wish.takes_environment {
@@ -51,7 +53,7 @@ pub fn rollback(
     now.environment.retain(|name, _| then.environment.contains_key(name));
     let (before, wanted) = (now.hash().to_string(), then.hash().to_string());
     let held = then.files.len() + then.environment.len();
-    let mut done = RolledBack::new(Kind::StateSnapshot, before, wanted, held);
+    let mut done = RollbackReport::new(CheckpointKind::StateSnapshot, before, wanted, held);
     done.undone = differences(&now, &then);
     done.warnings = warnings;
     done.exports = exports;
@@ -60,14 +62,14 @@ pub fn rollback(
         return Ok(done);
     }
     let all = record_keys(record)?;
-    let created = save_present(site, Aim::State(all), saved.id(), wish)?;
+    let created = save_present(site, CheckpointTarget::State(all), saved.id(), wish)?;
     let present = created.saved;
     // Only what is saved may go: something may have been written since it was looked at.
     let now = match &created.contents {
-        Contents::State(state) => state.within(layout, keys),
+        CheckpointPayload::State(state) => state.within(layout, keys),
         _ => unreachable!("the present was saved as a state"),
     };
-    let pending = Pending {
+    let pending = PendingRollback {
         to: saved.id().to_owned(),
         keys: keys.words(),
         saved: present.id().to_owned(),
@@ -75,12 +77,12 @@ pub fn rollback(
     };
     pending.write(layout)?;
     done.set_aside = put(layout, &now, &then, &present.dir().join("set-aside"))?;
-    Pending::clear(layout)?;
+    PendingRollback::clear(layout)?;
     done.evidence.push(layout.shown(&present.dir().join("state.json")));
     done.after = match wish.verify {
         false => None,
         true => {
-            let mut after = State::read(layout, keys)?;
+            let mut after = StateSnapshot::read(layout, keys)?;
             after.environment.clone_from(&then.environment);
             let differ = differences(&after, &then).into_iter().map(|undone| undone.what).collect();
             if after.hash() != then.hash() {
@@ -93,12 +95,12 @@ pub fn rollback(
     Ok(done)
 }
 
-fn record_keys(record: &CheckpointRecord) -> Result<Keys> {
-    Keys::typed(&record.scope)
+fn record_keys(record: &CheckpointRecord) -> Result<StateKeys> {
+    StateKeys::typed(&record.scope)
 }
 
 /// Takes the variables that differ out of both: nobody but whoever calls can put them back. Returns a sentence for each.
-fn leave_environment(now: &mut State, then: &mut State, id: &str) -> Vec<String> {
+fn leave_environment(now: &mut StateSnapshot, then: &mut StateSnapshot, id: &str) -> Vec<String> {
     let differ: Vec<String> = then
         .environment
         .iter()
@@ -114,7 +116,7 @@ fn leave_environment(now: &mut State, then: &mut State, id: &str) -> Vec<String>
 }
 
 /// Lines that give a shell the values of then.
-fn exports(then: &State) -> String {
+fn exports(then: &StateSnapshot) -> String {
     let line = |(name, value): (&String, &Option<String>)| match value {
         Some(value) => format!("export {name}={}\n", shell_words::quote(value)),
         None => format!("unset {name}\n"),
@@ -123,7 +125,7 @@ fn exports(then: &State) -> String {
 }
 
 /// What is not as it was.
-fn differences(now: &State, then: &State) -> Vec<Undone> {
+fn differences(now: &StateSnapshot, then: &StateSnapshot) -> Vec<RolledBackPath> {
     let mut list = Vec::new();
     let mut paths: Vec<&String> = then.files.keys().chain(now.files.keys()).collect();
     paths.sort();
@@ -131,8 +133,9 @@ fn differences(now: &State, then: &State) -> Vec<Undone> {
     for path in paths {
         let (before, after) = (then.files.get(path), now.files.get(path));
         if before != after {
-            let words = |file: Option<&HeldFile>| file.map_or("nothing".to_owned(), HeldFile::describe);
-            list.push(Undone {
+            let words =
+                |file: Option<&SnapshotFile>| file.map_or("nothing".to_owned(), SnapshotFile::describe);
+            list.push(RolledBackPath {
                 what: path.clone(),
                 operation: Operation::between(before, after),
                 summary: format!("{} instead of {}", words(before), words(after)),
@@ -142,7 +145,7 @@ fn differences(now: &State, then: &State) -> Vec<Undone> {
     for (name, value) in &then.environment {
         let present = now.environment.get(name).cloned().flatten();
         if *value != present {
-            list.push(Undone {
+            list.push(RolledBackPath {
                 what: format!("env:{name}"),
                 operation: Operation::between(value.as_ref(), present.as_ref()),
                 summary: "another value".to_owned(),
@@ -156,8 +159,8 @@ fn differences(now: &State, then: &State) -> Vec<Undone> {
 /// or was written meanwhile, moves to `aside`. What is nowhere in either is left alone.
 pub(super) fn put(
     layout: &Layout,
-    now: &State,
-    then: &State,
+    now: &StateSnapshot,
+    then: &StateSnapshot,
     aside: &Path,
 ) -> Result<Vec<(String, PathBuf)>> {
     let mut way = Way { layout, aside, moved: Vec::new() };
@@ -212,7 +215,7 @@ impl Way<'_> {
     }
 
     /// Takes away what is at a path. If it is what is known, it is saved elsewhere, and gone; else it is kept.
-    fn clear(&mut self, key: &str, path: &Path, known: Option<&HeldFile>) -> Result<()> {
+    fn clear(&mut self, key: &str, path: &Path, known: Option<&SnapshotFile>) -> Result<()> {
         if path.symlink_metadata().is_err() {
             return Ok(());
         }
@@ -245,9 +248,9 @@ impl Way<'_> {
 }
 
 /// What is there, if it is a file.
-fn held_at(path: &Path) -> Option<HeldFile> {
+fn held_at(path: &Path) -> Option<SnapshotFile> {
     let found = path.symlink_metadata().ok().filter(fs::Metadata::is_file)?;
-    Some(HeldFile::new(Mode::from_bits(found.permissions().mode()), usable::read(path).ok()?))
+    Some(SnapshotFile::new(FileMode::from_bits(found.permissions().mode()), untrusted::read(path).ok()?))
 }
 
 /// Where a file goes: only where decree's own files are.

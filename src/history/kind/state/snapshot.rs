@@ -12,13 +12,13 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 
-use super::keys::{Area, Keys};
-use crate::checkpoint::entry::Mode;
+use super::keys::{Area, StateKeys};
+use crate::checkpoint::checkpoint_dir::CheckpointDir;
+use crate::checkpoint::entry::FileMode;
 use crate::checkpoint::hash::ContentHash;
 use crate::checkpoint::quote;
-use crate::checkpoint::saved::Saved;
 use crate::error::{Error, IoContext, Result};
-use crate::fs::{atomic, usable};
+use crate::fs::{atomic, untrusted};
 use crate::history::record::CheckpointRecord;
 use crate::process::redact::is_secret_name;
 use crate::project::Layout;
@@ -29,12 +29,12 @@ const VERSION: u32 = 1;
 /// decree's own state at one moment.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct State {
+pub struct StateSnapshot {
     version: u32,
     /// Which parts were looked at, whether or not there was anything.
     keys: Vec<String>,
     /// By path from the project on, as the manifest writes paths.
-    pub files: BTreeMap<String, HeldFile>,
+    pub files: BTreeMap<String, SnapshotFile>,
     /// Variables; `None` for one that was not set.
     pub environment: BTreeMap<String, Option<String>>,
     /// What is there and is not held: links, directories, secrets.
@@ -44,7 +44,7 @@ pub struct State {
 /// One file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct HeldFile {
+pub struct SnapshotFile {
     mode: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     text: Option<String>,
@@ -52,13 +52,13 @@ pub struct HeldFile {
     base64: Option<String>,
 }
 
-impl HeldFile {
+impl SnapshotFile {
     /// A file's mode and content.
-    pub(super) fn new(mode: Mode, bytes: Vec<u8>) -> HeldFile {
+    pub(super) fn new(mode: FileMode, bytes: Vec<u8>) -> SnapshotFile {
         let mode = mode.to_string();
         match String::from_utf8(bytes) {
-            Ok(text) => HeldFile { mode, text: Some(text), base64: None },
-            Err(other) => HeldFile { mode, text: None, base64: Some(STANDARD.encode(other.as_bytes())) },
+            Ok(text) => SnapshotFile { mode, text: Some(text), base64: None },
+            Err(other) => SnapshotFile { mode, text: None, base64: Some(STANDARD.encode(other.as_bytes())) },
         }
     }
 
@@ -72,8 +72,8 @@ impl HeldFile {
     }
 
     /// Its mode.
-    pub fn mode(&self) -> Option<Mode> {
-        Mode::parse(&self.mode)
+    pub fn mode(&self) -> Option<FileMode> {
+        FileMode::parse(&self.mode)
     }
 
     /// In a few words.
@@ -83,10 +83,10 @@ impl HeldFile {
     }
 }
 
-impl State {
+impl StateSnapshot {
     /// What is there now.
-    pub fn read(layout: &Layout, keys: &Keys) -> Result<State> {
-        let mut state = State {
+    pub fn read(layout: &Layout, keys: &StateKeys) -> Result<StateSnapshot> {
+        let mut state = StateSnapshot {
             version: VERSION,
             keys: keys.words(),
             files: BTreeMap::new(),
@@ -144,12 +144,14 @@ impl State {
             self.left_out.push(key);
             return Ok(());
         }
-        match usable::read(path) {
+        match untrusted::read(path) {
             // Taken by somebody meanwhile.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             bytes => {
-                let file =
-                    HeldFile::new(Mode::from_bits(found.permissions().mode()), bytes.at("read", path)?);
+                let file = SnapshotFile::new(
+                    FileMode::from_bits(found.permissions().mode()),
+                    bytes.at("read", path)?,
+                );
                 self.files.insert(key, file);
             }
         }
@@ -157,17 +159,17 @@ impl State {
     }
 
     /// Which parts it is of.
-    pub fn keys(&self) -> Result<Keys> {
-        Keys::typed(&self.keys)
+    pub fn keys(&self) -> Result<StateKeys> {
+        StateKeys::typed(&self.keys)
     }
 
     /// How many bytes its files have.
     pub fn bytes(&self) -> u64 {
-        self.files.values().filter_map(HeldFile::bytes).map(|bytes| bytes.len() as u64).sum()
+        self.files.values().filter_map(SnapshotFile::bytes).map(|bytes| bytes.len() as u64).sum()
     }
 
     /// The same, without what these parts have not.
-    pub fn within(&self, layout: &Layout, keys: &Keys) -> State {
+    pub fn within(&self, layout: &Layout, keys: &StateKeys) -> StateSnapshot {
         let mut part = self.clone();
         part.keys = keys.words();
         part.files.retain(|path, _| area(path, layout).is_some_and(|area| keys.areas.contains(&area)));
@@ -190,22 +192,22 @@ impl State {
     }
 
     /// Reads back what [`fill`] wrote, and checks it.
-    pub fn saved(saved: &Saved, record: &CheckpointRecord) -> Result<State> {
+    pub fn saved(saved: &CheckpointDir, record: &CheckpointRecord) -> Result<StateSnapshot> {
         let path = file(saved.dir());
         let damaged = |why: &str| Error::integrity(format!("{} {why}", path.display()));
-        let text = match usable::read(&path) {
+        let text = match untrusted::read(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(damaged("is missing")),
             text => text.at("read", &path)?,
         };
         if record.state != Some(ContentHash::of(&text).to_string()) {
             return Err(damaged("is damaged: it is not what was written"));
         }
-        let state: State =
+        let state: StateSnapshot =
             serde_json::from_slice(&text).map_err(|error| damaged("is damaged").caused_by(error))?;
         if state.version != VERSION {
             return Err(damaged("is of another version"));
         }
-        let readable = |file: &HeldFile| file.bytes().is_some() && file.mode().is_some();
+        let readable = |file: &SnapshotFile| file.bytes().is_some() && file.mode().is_some();
         if !state.files.values().all(readable) || state.hash().to_string() != record.tree {
             return Err(damaged("is damaged: it does not hold what its record says"));
         }
@@ -223,7 +225,7 @@ fn file(dir: &Path) -> PathBuf {
 }
 
 /// Writes it.
-pub fn fill(dir: &Path, state: &State, record: &mut CheckpointRecord) -> Result<()> {
+pub fn fill(dir: &Path, state: &StateSnapshot, record: &mut CheckpointRecord) -> Result<()> {
     let text = serde_json::to_vec_pretty(state).expect("a state is plain data");
     atomic::write(&file(dir), &text)?;
     record.state = Some(ContentHash::of(&text).to_string());
@@ -233,7 +235,7 @@ pub fn fill(dir: &Path, state: &State, record: &mut CheckpointRecord) -> Result<
 }
 
 /// Reads it back. Returns how many files and variables it has.
-pub fn verify(saved: &Saved, record: &CheckpointRecord) -> Result<usize> {
-    let state = State::saved(saved, record)?;
+pub fn verify(saved: &CheckpointDir, record: &CheckpointRecord) -> Result<usize> {
+    let state = StateSnapshot::saved(saved, record)?;
     Ok(state.files.len() + state.environment.len())
 }

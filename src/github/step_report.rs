@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use super::commands::{Level, annotation};
-use super::step::Step;
+use super::step_files::StepFiles;
 use crate::error::Result;
-use crate::figures::count;
+use crate::humanize::count;
 use crate::pipeline::{MessageSummary, Summary, Verdict};
 use crate::report::{Report, markdown};
 
@@ -77,7 +77,7 @@ pub fn outputs(summary: &Summary, path: &Path) -> Vec<(&'static str, String)> {
 }
 
 /// Writes outputs and the step's page.
-pub fn tell(step: &Step, report: &Report, path: &Path) -> Result<()> {
+pub fn write_outputs(step: &StepFiles, report: &Report, path: &Path) -> Result<()> {
     step.set_outputs(&outputs(&report.summary, path))?;
     let room = step.summary_room();
     if room > 0 {

@@ -14,7 +14,7 @@ const SPARE: u64 = 16 << 10;
 
 /// Where a step writes to. Outside of GitHub Actions there is none of it.
 #[derive(Clone, Debug, Default)]
-pub struct Step {
+pub struct StepFiles {
     outputs: Option<PathBuf>,
     summary: Option<PathBuf>,
 }
@@ -32,11 +32,11 @@ pub fn in_workspace(directory: &Path) -> PathBuf {
     inner.unwrap_or_default()
 }
 
-impl Step {
+impl StepFiles {
     /// As the runner says.
-    pub fn from_environment() -> Step {
+    pub fn from_environment() -> StepFiles {
         let path = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-        Step { outputs: path("GITHUB_OUTPUT"), summary: path("GITHUB_STEP_SUMMARY") }
+        StepFiles { outputs: path("GITHUB_OUTPUT"), summary: path("GITHUB_STEP_SUMMARY") }
     }
 
     /// Hands values on. Nothing in a value can end it: the word that does is random, and not in it.
@@ -82,8 +82,8 @@ fn append(path: &Path, text: &str) -> Result<()> {
 mod tests {
     use super::*;
 
-    fn step(dir: &Path) -> Step {
-        Step { outputs: Some(dir.join("outputs")), summary: Some(dir.join("summary")) }
+    fn step(dir: &Path) -> StepFiles {
+        StepFiles { outputs: Some(dir.join("outputs")), summary: Some(dir.join("summary")) }
     }
 
     #[test]
@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn elsewhere_there_is_nothing_to_write_to() {
-        let step = Step::default();
+        let step = StepFiles::default();
         step.set_outputs(&[("a", "b".to_owned())]).unwrap();
         assert!(!step.add_to_summary("text").unwrap());
     }

@@ -9,16 +9,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::checkpoint::quote;
 use crate::error::{Error, IoContext, Result};
-use crate::fs::{atomic, usable};
+use crate::fs::{atomic, untrusted};
 use crate::message::MessageId;
-use crate::process::Mark;
+use crate::process::ProcessMark;
 use crate::project::Layout;
 
 const VERSION: u32 = 1;
 
 /// What has to be known to settle a run that was cut off.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Running {
+pub struct ActiveRun {
     version: u32,
     id: String,
     file: String,
@@ -28,14 +28,14 @@ pub struct Running {
     inbox: Vec<String>,
 }
 
-impl Running {
+impl ActiveRun {
     /// A run that is about to begin, with what waits in the inbox besides it.
     pub fn new(id: &MessageId, file: &OsString, inbox: &[OsString]) -> Self {
-        Running {
+        ActiveRun {
             version: VERSION,
             id: id.to_string(),
             file: text(file),
-            mark: Mark::random().as_str().to_owned(),
+            mark: ProcessMark::random().as_str().to_owned(),
             started_at: super::now_text(),
             inbox: inbox.iter().map(text).collect(),
         }
@@ -47,8 +47,8 @@ impl Running {
     }
 
     /// In the environment of every process that the run starts.
-    pub fn mark(&self) -> Option<Mark> {
-        Mark::parse(&self.mark)
+    pub fn mark(&self) -> Option<ProcessMark> {
+        ProcessMark::parse(&self.mark)
     }
 
     /// The same as text: a verdict carries it, to be told from a file that a routine wrote.
@@ -67,13 +67,13 @@ impl Running {
     }
 
     /// Reads the file, if there is one.
-    pub fn read(layout: &Layout) -> Result<Option<Running>> {
+    pub fn read(layout: &Layout) -> Result<Option<ActiveRun>> {
         let path = layout.running();
-        let text = match usable::read(&path) {
+        let text = match untrusted::read(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             result => result.at("read", &path)?,
         };
-        let running: Running = serde_json::from_slice(&text).map_err(|error| {
+        let running: ActiveRun = serde_json::from_slice(&text).map_err(|error| {
             Error::integrity(format!("{} is damaged", layout.shown(&path)))
                 .caused_by(error)
                 .detail("it names the run that was under way, so what that run changed cannot be told")
@@ -122,16 +122,16 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let layout = Layout::new(dir.path().to_owned());
         fs::create_dir(layout.decree()).unwrap();
-        assert!(Running::read(&layout).unwrap().is_none());
+        assert!(ActiveRun::read(&layout).unwrap().is_none());
         let odd = OsString::from_vec(b"a\xff\"\n.md".to_vec());
         let id = MessageId::parse("2025022514320000-1").unwrap();
-        Running::new(&id, &odd, std::slice::from_ref(&odd)).write(&layout).unwrap();
-        let read = Running::read(&layout).unwrap().expect("it was written");
+        ActiveRun::new(&id, &odd, std::slice::from_ref(&odd)).write(&layout).unwrap();
+        let read = ActiveRun::read(&layout).unwrap().expect("it was written");
         assert_eq!((read.id().unwrap(), read.file(), read.inbox()), (id, odd.clone(), vec![odd]));
-        Running::clear(&layout).unwrap();
-        Running::clear(&layout).unwrap();
-        assert!(Running::read(&layout).unwrap().is_none());
+        ActiveRun::clear(&layout).unwrap();
+        ActiveRun::clear(&layout).unwrap();
+        assert!(ActiveRun::read(&layout).unwrap().is_none());
         fs::write(layout.running(), "{").unwrap();
-        assert_eq!(Running::read(&layout).unwrap_err().kind().exit_code(), 4);
+        assert_eq!(ActiveRun::read(&layout).unwrap_err().kind().exit_code(), 4);
     }
 }

@@ -2,83 +2,83 @@
 
 use std::io;
 
-use super::result::{Item, ItemKind, News, WalkedDir};
-use super::scope::Side;
+use super::result::{Item, ItemKind, UncachedEntry, WalkedDir};
+use super::scope::RuleSet;
 use crate::checkpoint::coverage::{Coverage, PathText};
-use crate::checkpoint::entry::{Mode, Node};
+use crate::checkpoint::entry::{FileMode, Node};
 use crate::checkpoint::ignore::IgnoreFile;
 use crate::checkpoint::path::TreePath;
 use crate::checkpoint::quote;
 use crate::error::Error;
-use crate::figures::count;
+use crate::humanize::count;
 
 /// A directory still to be entered.
 pub(super) struct Task {
     pub path: Box<[u8]>,
-    pub mode: Mode,
+    pub mode: FileMode,
     pub in_scope: bool,
-    pub now: Side,
-    pub before: Option<Side>,
+    pub now: RuleSet,
+    pub before: Option<RuleSet>,
     /// The baseline does not know this directory.
     pub is_new: bool,
 }
 
 /// What came of one directory.
-pub(super) struct Outcome {
+pub(super) struct DirOutcome {
     pub dir: WalkedDir,
     /// In the order of the directories among the items.
     pub tasks: Vec<Task>,
     pub ignore_files: Vec<IgnoreFile>,
     pub coverage: Coverage,
     pub beside: Vec<TreePath>,
-    pub opened: Option<(TreePath, Mode)>,
-    pub failures: Vec<Failure>,
+    pub opened: Option<(TreePath, FileMode)>,
+    pub failures: Vec<WalkFailure>,
 }
 
-pub(super) type Failure = (Box<[u8]>, io::Error);
+pub(super) type WalkFailure = (Box<[u8]>, io::Error);
 
 /// What came of one entry of a directory.
-pub(super) enum Seen {
+pub(super) enum EntryDecision {
     /// Nothing to say: not there any more, decree's own, out of scope.
     Nothing,
-    InScope(Found),
+    InScope(InScope),
     Enter(Task),
     IgnoredDir(TreePath),
     IgnoredFile,
     Sensitive(TreePath),
     Special(TreePath),
     Beside(TreePath),
-    Failed(Failure),
+    Failed(WalkFailure),
 }
 
 /// A file or link in scope.
-pub(super) enum Found {
+pub(super) enum InScope {
     Same,
     Known(Node),
-    News(News),
+    Uncached(UncachedEntry),
 }
 
-impl Outcome {
+impl DirOutcome {
     /// Adds what came of the entry `name`.
-    pub(super) fn take(&mut self, name: &[u8], seen: Seen) {
+    pub(super) fn take(&mut self, name: &[u8], seen: EntryDecision) {
         match seen {
-            Seen::Nothing => {}
-            Seen::InScope(found) => {
+            EntryDecision::Nothing => {}
+            EntryDecision::InScope(found) => {
                 let name = self.dir.name(name);
                 let kind = match found {
-                    Found::Same => ItemKind::Same,
-                    Found::Known(node) => {
+                    InScope::Same => ItemKind::Same,
+                    InScope::Known(node) => {
                         self.dir.known.push(node);
                         ItemKind::Known(self.dir.known.len() as u32 - 1)
                     }
-                    Found::News(news) => {
+                    InScope::Uncached(news) => {
                         self.dir.news.push(news);
-                        ItemKind::News(self.dir.news.len() as u32 - 1)
+                        ItemKind::Uncached(self.dir.news.len() as u32 - 1)
                     }
                 };
                 self.dir.items.push(Item { name, kind });
             }
-            Seen::Enter(task) => {
+            EntryDecision::Enter(task) => {
                 if !task.in_scope
                     && let Ok(path) = TreePath::new(&*task.path)
                 {
@@ -89,18 +89,18 @@ impl Outcome {
                 self.dir.items.push(Item { name, kind: ItemKind::Dir(0) });
                 self.tasks.push(task);
             }
-            Seen::IgnoredDir(path) => self.coverage.ignored_dirs.push(PathText(path)),
-            Seen::IgnoredFile => self.coverage.ignored_files += 1,
-            Seen::Sensitive(path) => self.coverage.sensitive.push(PathText(path)),
-            Seen::Special(path) => self.coverage.special.push(PathText(path)),
-            Seen::Beside(path) => self.beside.push(path),
-            Seen::Failed(failure) => self.failures.push(failure),
+            EntryDecision::IgnoredDir(path) => self.coverage.ignored_dirs.push(PathText(path)),
+            EntryDecision::IgnoredFile => self.coverage.ignored_files += 1,
+            EntryDecision::Sensitive(path) => self.coverage.sensitive.push(PathText(path)),
+            EntryDecision::Special(path) => self.coverage.special.push(PathText(path)),
+            EntryDecision::Beside(path) => self.beside.push(path),
+            EntryDecision::Failed(failure) => self.failures.push(failure),
         }
     }
 }
 
 /// The error that names every path that could not be read.
-pub(super) fn unreadable(failures: Vec<Failure>) -> Error {
+pub(super) fn unreadable(failures: Vec<WalkFailure>) -> Error {
     let lines = failures
         .iter()
         .map(|(path, error)| {

@@ -8,7 +8,7 @@ use super::run::Git;
 use crate::error::{Error, Result};
 
 /// A repository with a work tree, and the project in it.
-pub struct Place {
+pub struct WorkTree {
     /// Every call is at the top of the work tree.
     pub git: Git,
     /// The top of the work tree.
@@ -19,14 +19,14 @@ pub struct Place {
     pub prefix: Vec<u8>,
 }
 
-impl Place {
+impl WorkTree {
     /// The repository of the project at `root`. `advice` is for those who have none.
-    pub fn find(root: &Path, variables: &BTreeMap<OsString, OsString>, advice: &str) -> Result<Place> {
-        Place::with(Git::new(root, variables)?, root, advice)
+    pub fn find(root: &Path, variables: &BTreeMap<OsString, OsString>, advice: &str) -> Result<WorkTree> {
+        WorkTree::with(Git::new(root, variables)?, root, advice)
     }
 
     /// The same, with a git that is there already.
-    pub fn with(git: Git, root: &Path, advice: &str) -> Result<Place> {
+    pub fn with(git: Git, root: &Path, advice: &str) -> Result<WorkTree> {
         let git = git.at(root, &[]);
         let top = git.call(["rev-parse", "--show-toplevel"]).run()?;
         if !top.is_ok() {
@@ -50,7 +50,7 @@ impl Place {
         let prefix = git.call(["rev-parse", "--show-prefix"]).ok()?;
         let prefix = prefix.out.strip_suffix(b"\n").unwrap_or(&prefix.out).to_vec();
         let git = git.at(&top, &[("GIT_DIR", git_dir.as_os_str()), ("GIT_WORK_TREE", top.as_os_str())]);
-        Ok(Place { git, top, git_dir, prefix })
+        Ok(WorkTree { git, top, git_dir, prefix })
     }
 
     /// A path below the project as git has it.

@@ -10,7 +10,7 @@ use super::store::Store;
 use crate::error::{Error, IoContext, Result};
 
 /// Gives the content of a file or link, or fails if it is not the one that the node names.
-pub trait Contents: Sync {
+pub trait ContentSource: Sync {
     /// As a stream, which ends in an error if it was not what it should have been.
     fn open(&self, path: &TreePath, node: &Node) -> Result<Box<dyn Read + '_>>;
 
@@ -23,7 +23,7 @@ pub trait Contents: Sync {
     }
 }
 
-impl Contents for Store {
+impl ContentSource for Store {
     fn open(&self, path: &TreePath, node: &Node) -> Result<Box<dyn Read + '_>> {
         let (hash, _) = node.content().ok_or_else(|| no_content(path))?;
         Ok(Box::new(self.reader(&hash)?))
@@ -35,7 +35,7 @@ impl Contents for Store {
     }
 }
 
-impl Contents for Root {
+impl ContentSource for Root {
     fn open(&self, path: &TreePath, node: &Node) -> Result<Box<dyn Read + '_>> {
         let (hash, size) = node.content().ok_or_else(|| no_content(path))?;
         let inner: Box<dyn Read> = match node {
@@ -44,7 +44,7 @@ impl Contents for Root {
             }
             _ => Box::new(self.open_file_forced(path).at("read", path.as_path())?),
         };
-        Ok(Box::new(Checked::new(inner, hash, size)))
+        Ok(Box::new(CheckedReader::new(inner, hash, size)))
     }
 }
 
@@ -53,20 +53,20 @@ fn no_content(path: &TreePath) -> Error {
 }
 
 /// A reader whose end is an error unless all of it had the hash that was expected.
-pub struct Checked<R> {
+pub struct CheckedReader<R> {
     inner: R,
     hasher: Option<Hasher>,
     expected: (ContentHash, u64),
 }
 
-impl<R: Read> Checked<R> {
+impl<R: Read> CheckedReader<R> {
     /// Expects this content.
     pub fn new(inner: R, hash: ContentHash, size: u64) -> Self {
-        Checked { inner, hasher: Some(Hasher::new()), expected: (hash, size) }
+        CheckedReader { inner, hasher: Some(Hasher::new()), expected: (hash, size) }
     }
 }
 
-impl<R: Read> Read for Checked<R> {
+impl<R: Read> Read for CheckedReader<R> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         let n = self.inner.read(out)?;
         if let Some(hasher) = &mut self.hasher {

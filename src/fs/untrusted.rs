@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use crate::plain::one_line;
+use crate::sanitize::one_line;
 
 /// Something with the right name that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]

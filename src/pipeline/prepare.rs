@@ -7,18 +7,18 @@ use std::path::Component;
 use std::time::Duration;
 
 use super::events::Event;
+use super::queue::Pipeline;
 use super::run_dir::RunDir;
 use super::summary::MessageSummary;
 use super::verdict::Verdict;
-use super::work::Pipeline;
-use crate::error::{Kind, Result};
+use crate::error::{ErrorKind, Result};
 use crate::message::{ChainId, Document, Message, MessageId, Rejection};
 use crate::project::parse_duration;
 use crate::routine::{Routine, RoutineKind, papermill};
 use crate::yaml::Mistake;
 
 /// The keys that a dead letter has besides; a message that was put back loses them.
-const OBITUARY: [&str; 2] = ["error", "verdict"];
+const DEAD_LETTER_KEYS: [&str; 2] = ["error", "verdict"];
 
 /// What became of a message that was taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub(super) enum Taken {
 }
 
 /// A message with everything that carrying it out takes.
-pub(super) struct Job {
+pub(super) struct Prepared {
     pub message: Message,
     pub routine: Routine,
     /// Has to succeed after the routine; empty: nothing.
@@ -73,7 +73,10 @@ impl Pipeline<'_> {
             }
             Ok(job) => match self.meter.used_up() {
                 Some(why) => {
-                    self.decided(MessageSummary { reason: why, ..summary_of(&message, Verdict::Budget) });
+                    self.record_outcome(MessageSummary {
+                        reason: why,
+                        ..summary_of(&message, Verdict::Budget)
+                    });
                     Ok(Taken::Left)
                 }
                 None => {
@@ -110,7 +113,7 @@ impl Pipeline<'_> {
     }
 
     /// Finds the spec, the routine and the limits.
-    fn job(&mut self, mut message: Message) -> Result<Result<Job, Rejection>> {
+    fn job(&mut self, mut message: Message) -> Result<Result<Prepared, Rejection>> {
         let deepest = self.config.max_depth;
         if message.id.seq() >= deepest {
             return Ok(Err(Rejection {
@@ -132,7 +135,7 @@ impl Pipeline<'_> {
         if routine.kind == RoutineKind::Notebook
             && let Err(error) = self.prepare_notebooks()
         {
-            if let Kind::Interrupted { .. } = error.kind() {
+            if let ErrorKind::Interrupted { .. } = error.kind() {
                 return Err(error);
             }
             let hint = error.hint_text().unwrap_or_default();
@@ -148,7 +151,7 @@ impl Pipeline<'_> {
             Err(rejection) => return Ok(Err(rejection)),
         };
         let verify = spec.get_text("verify").unwrap_or_else(|| self.config.verify.clone());
-        Ok(Ok(Job { message, routine, verify, timeout }))
+        Ok(Ok(Prepared { message, routine, verify, timeout }))
     }
 
     /// Python is made ready before the checkpoint: it is no part of the message's own time.
@@ -220,7 +223,11 @@ impl Pipeline<'_> {
         message: Option<&Message>,
         rejection: &Rejection,
     ) -> Result<()> {
-        self.inbox.bury(file, raw, &dead_letter(raw, &rejection.to_string(), Verdict::FailedReverted))?;
+        self.inbox.dead_letter(
+            file,
+            raw,
+            &dead_letter(raw, &rejection.to_string(), Verdict::FailedReverted),
+        )?;
         if let Some(message) = message {
             // The directory that kept its id from others; one that holds something stays.
             let _ = fs::remove_dir(RunDir::of(self.layout, &message.id).path());
@@ -236,7 +243,7 @@ impl Pipeline<'_> {
                 MessageSummary::without_run(crate::message::display_name(file, ""), Verdict::FailedReverted)
             }
         };
-        self.decided(MessageSummary { reason: rejection.to_string(), ..summary });
+        self.record_outcome(MessageSummary { reason: rejection.to_string(), ..summary });
     }
 }
 
@@ -257,10 +264,10 @@ pub(super) fn dead_letter(raw: &[u8], error: &str, verdict: Verdict) -> Vec<u8> 
 /// A message as it was before it died.
 fn without_obituary(mut document: Document) -> Result<Document, Mistake> {
     // One of them alone is a field like any other.
-    if !OBITUARY.iter().all(|key| document.get(key).is_some()) {
+    if !DEAD_LETTER_KEYS.iter().all(|key| document.get(key).is_some()) {
         return Ok(document);
     }
-    for key in OBITUARY {
+    for key in DEAD_LETTER_KEYS {
         document.remove(key);
     }
     if !document.fields.is_empty() {

@@ -6,17 +6,17 @@ use crate::checkpoint::patch::binary::decode_line;
 
 /// Reads the contents of all binary blocks of a diff, one after the other. Something stands between two of them, so that the
 /// end of one and the beginning of the next are not taken for one.
-pub struct Decoded<R> {
+pub struct BinaryBlockReader<R> {
     diff: R,
     line: Vec<u8>,
     ready: Vec<u8>,
     taken: usize,
 }
 
-impl<R: BufRead> Decoded<R> {
+impl<R: BufRead> BinaryBlockReader<R> {
     /// Of a diff.
     pub fn new(diff: R) -> Self {
-        Decoded { diff, line: Vec::new(), ready: Vec::new(), taken: 0 }
+        BinaryBlockReader { diff, line: Vec::new(), ready: Vec::new(), taken: 0 }
     }
 
     /// The next line, decoded. False at the end.
@@ -33,7 +33,7 @@ impl<R: BufRead> Decoded<R> {
     }
 }
 
-impl<R: BufRead> Read for Decoded<R> {
+impl<R: BufRead> Read for BinaryBlockReader<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         while self.taken == self.ready.len() {
             if !self.advance()? {
@@ -67,7 +67,7 @@ mod tests {
             "# decree-diff 1\n# decree-binary \"a\" old=- new=x\n{lines}# end\n+# abcd\n@@ -1 +1 @@\n"
         );
         let mut out = Vec::new();
-        let mut decoded = Decoded::new(diff.as_bytes());
+        let mut decoded = BinaryBlockReader::new(diff.as_bytes());
         decoded.read_to_end(&mut out).unwrap();
         assert_eq!(decoded.read(&mut [0; 8]).unwrap(), 0, "the end stays the end");
         assert!(out.windows(content.len()).any(|window| window == content));

@@ -20,7 +20,7 @@ use super::patch::write::{ChangeCount, PatchWriter};
 use super::path::TreePath;
 use super::progress::Progress;
 use super::quote;
-use super::restore::{Goal, Outcome};
+use super::restore::{RestoreOutcome, RestoreRequest};
 use super::tree::Part;
 use super::workspace::Workspace;
 use crate::error::{Error, IoContext, Result};
@@ -37,14 +37,14 @@ const VERIFY_AT_ONCE: usize = 64;
 
 /// A checkpoint's directory.
 #[derive(Clone, Debug)]
-pub struct Saved {
+pub struct CheckpointDir {
     id: String,
     dir: PathBuf,
 }
 
 /// What happened since a checkpoint, in numbers and hashes: `result.json`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Seal {
+pub struct ChangeRecord {
     version: u32,
     /// The checkpoint it belongs to.
     pub id: String,
@@ -55,7 +55,7 @@ pub struct Seal {
     /// Lines removed in all text files.
     pub removed: u64,
     /// Every path in the diff.
-    pub changes: BTreeMap<String, PathResult>,
+    pub changes: BTreeMap<String, PathChange>,
     /// New things that are not in the diff; a revert moves them into `set-aside/`.
     #[serde(default)]
     pub beside: Vec<String>,
@@ -76,7 +76,7 @@ pub struct BeforeAfter {
 
 /// One path in the diff.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct PathResult {
+pub struct PathChange {
     /// What was there.
     pub before: Option<Node>,
     /// What the run left there.
@@ -90,10 +90,10 @@ pub struct PathResult {
     pub binary: bool,
 }
 
-impl Seal {
+impl ChangeRecord {
     fn new(id: &str, manifest: &Manifest, changes: &Changes<'_>, counts: &[ChangeCount]) -> Self {
         let lines = |pick: fn(&ChangeCount) -> u64| counts.iter().map(pick).sum();
-        let mut seal = Seal {
+        let mut seal = ChangeRecord {
             version: VERSION,
             id: id.to_owned(),
             tree: BeforeAfter {
@@ -137,8 +137,8 @@ impl Seal {
     }
 }
 
-fn path_result(change: &Change, count: &ChangeCount) -> (String, PathResult) {
-    let result = PathResult {
+fn path_result(change: &Change, count: &ChangeCount) -> (String, PathChange) {
+    let result = PathChange {
         before: change.before,
         after: change.after,
         added: count.lines.added,
@@ -148,10 +148,10 @@ fn path_result(change: &Change, count: &ChangeCount) -> (String, PathResult) {
     (quote::in_json(change.path.as_bytes()).into_owned(), result)
 }
 
-impl Saved {
+impl CheckpointDir {
     /// The checkpoint `id` in `dir`.
     pub fn new(id: impl Into<String>, dir: impl Into<PathBuf>) -> Self {
-        Saved { id: id.into(), dir: dir.into() }
+        CheckpointDir { id: id.into(), dir: dir.into() }
     }
 
     /// Its id.
@@ -200,7 +200,7 @@ impl Saved {
         manifest: &Manifest,
         even_if_empty: bool,
         progress: &dyn Progress,
-    ) -> Result<Option<Seal>> {
+    ) -> Result<Option<ChangeRecord>> {
         let mut tries = 0;
         loop {
             tries += 1;
@@ -215,7 +215,7 @@ impl Saved {
                         self.keep_previous()?;
                         file.commit()?;
                     }
-                    let seal = Seal::new(&self.id, manifest, &changes, &counts);
+                    let seal = ChangeRecord::new(&self.id, manifest, &changes, &counts);
                     json::write_pretty(&self.result_path(), &seal)?;
                     return Ok(Some(seal));
                 }
@@ -247,7 +247,7 @@ impl Saved {
     }
 
     /// Puts back what the recorded diff changed.
-    pub fn revert(&self, workspace: &Workspace, manifest: &Manifest) -> Result<Outcome> {
+    pub fn revert(&self, workspace: &Workspace, manifest: &Manifest) -> Result<RestoreOutcome> {
         let patch = Patch::read(&self.diff_path())?;
         let wrong = patch
             .records
@@ -271,7 +271,7 @@ impl Saved {
             }
             None => Vec::new(),
         };
-        workspace.restore(&Goal {
+        workspace.restore(&RestoreRequest {
             patch: &patch,
             direction: Direction::Back,
             what: format!("revert {}", self.id),
@@ -290,9 +290,9 @@ impl Saved {
     }
 
     /// Does again what the recorded diff says.
-    pub fn apply(&self, workspace: &Workspace) -> Result<Outcome> {
+    pub fn apply(&self, workspace: &Workspace) -> Result<RestoreOutcome> {
         let patch = self.patch()?;
-        workspace.restore(&Goal {
+        workspace.restore(&RestoreRequest {
             patch: &patch,
             direction: Direction::Forth,
             what: format!("apply {}", self.id),
@@ -302,14 +302,14 @@ impl Saved {
     }
 
     /// Reads `result.json`, if there is one.
-    pub fn result(&self) -> Result<Option<Seal>> {
+    pub fn result(&self) -> Result<Option<ChangeRecord>> {
         let path = self.result_path();
         let file = match File::open(&path) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             result => result.at("read", &path)?,
         };
         let damaged = |error: Error| error.detail("nothing was touched");
-        let mut seal: Seal = json::parse(file).at("read", &path)?.map_err(|error| {
+        let mut seal: ChangeRecord = json::parse(file).at("read", &path)?.map_err(|error| {
             damaged(Error::integrity(format!("{} is damaged", path.display())).caused_by(error))
         })?;
         let check = seal.work_out_check();
@@ -321,7 +321,7 @@ impl Saved {
     }
 
     /// The result and the diff have to tell the same story.
-    fn check_result(&self, seal: &Seal, patch: &Patch) -> Result<()> {
+    fn check_result(&self, seal: &ChangeRecord, patch: &Patch) -> Result<()> {
         let mut wrong: Vec<String> = patch
             .records
             .iter()
@@ -370,7 +370,7 @@ impl Saved {
         if damaged.is_empty() {
             return Ok(entries);
         }
-        let count = crate::figures::count(damaged.len(), "file");
+        let count = crate::humanize::count(damaged.len(), "file");
         let (lines, hints): (Vec<String>, Vec<Option<String>>) = damaged.into_iter().unzip();
         let error = Error::integrity(format!("checkpoint {} does not verify: {count} of {entries}", self.id))
             .details(lines, 20);

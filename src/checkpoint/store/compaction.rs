@@ -16,10 +16,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::content::ContentReader;
-use super::named::Named;
+use super::hash_list::HashList;
 use super::pack::{Blob, Weight};
 use super::read::{Pack, Packs, Store, way_out};
-use super::write::{Deposit, FRAME, Filler};
+use super::write::{FRAME, FrameWriter, PackWriter};
 use crate::checkpoint::hash::ContentHash;
 use crate::error::{Error, IoContext, Result};
 use crate::fs::atomic;
@@ -35,10 +35,10 @@ const MANY: usize = 8;
 const BATCH: u64 = 1 << 30;
 
 /// What there is to be done in a store, worked out and not yet done.
-pub struct Tidying<'s> {
+pub struct CompactionPlan<'s> {
     store: &'s Store,
     packs: Arc<Packs>,
-    named: Named,
+    named: HashList,
     /// For each that is named: the number of the pack that it stays in and one, or nothing if the store lacks it.
     keeper: Vec<u32>,
     /// What is in more than one pack.
@@ -47,12 +47,12 @@ pub struct Tidying<'s> {
     idle: Vec<usize>,
     /// Packs to be rewritten together.
     batches: Vec<Vec<usize>>,
-    expected: Tidied,
+    expected: CompactionReport,
 }
 
 /// What came of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tidied {
+pub struct CompactionReport {
     /// Packs that held nothing needed.
     pub removed: usize,
     /// Packs of which only what is needed was kept, in others.
@@ -65,7 +65,7 @@ pub struct Tidied {
     pub after: u64,
 }
 
-impl Tidied {
+impl CompactionReport {
     /// The bytes that come back.
     pub fn freed(&self) -> u64 {
         self.before.saturating_sub(self.after)
@@ -74,7 +74,7 @@ impl Tidied {
 
 impl Store {
     /// Works out what could go if only this is needed. Fails if any pack cannot be read: then nobody knows.
-    pub fn tidying(&self, named: Named) -> Result<Tidying<'_>> {
+    pub fn tidying(&self, named: HashList) -> Result<CompactionPlan<'_>> {
         self.refuse_damaged()?;
         let packs = self.packs()?;
         let mut found = Vec::new();
@@ -96,7 +96,7 @@ impl Store {
         let mut keeper = vec![0; named.len()];
         let mut doubles = Vec::new();
         let mut plan = Sorted::default();
-        let mut expected = Tidied { before, after: before, ..Tidied::default() };
+        let mut expected = CompactionReport { before, after: before, ..CompactionReport::default() };
         for (number, size, _) in found {
             let weight = weigh(&packs[number], |blob| match named.position(&blob.hash) {
                 Some(place) if keeper[place] == 0 => {
@@ -125,7 +125,7 @@ impl Store {
             batches.iter().map(|batch| batch.iter().map(number).collect()).collect();
         expected.removed = idle.len();
         expected.rewritten = batches.iter().map(Vec::len).sum();
-        Ok(Tidying { store: self, packs, named, keeper, doubles, idle, batches, expected })
+        Ok(CompactionPlan { store: self, packs, named, keeper, doubles, idle, batches, expected })
     }
 }
 
@@ -179,11 +179,11 @@ impl Sorted {
     }
 }
 
-impl Tidying<'_> {
+impl CompactionPlan<'_> {
     /// What would come of it. What is removed is known to the byte. What is rewritten is taken to have its share of the frame
     /// it is in: that is exact for whole frames, and too much if many small packs become one, as what shares a frame is packed
     /// better. Only if what goes compressed far better than what stays in the same frame, it is too little.
-    pub fn expected(&self) -> Tidied {
+    pub fn expected(&self) -> CompactionReport {
         self.expected
     }
 
@@ -193,7 +193,7 @@ impl Tidying<'_> {
     }
 
     /// Does it. Who calls this holds the project's lock, and nobody else uses the store.
-    pub fn carry_out(&self) -> Result<Tidied> {
+    pub fn carry_out(&self) -> Result<CompactionReport> {
         self.check_doubles().map_err(|error| error.detail("nothing was dropped"))?;
         // First what needs no room.
         self.remove(self.idle.iter().map(|&number| self.packs[number].path.as_path()))?;
@@ -203,7 +203,7 @@ impl Tidying<'_> {
             self.remove(old.filter(|path| Some(*path) != new.as_deref()))?;
         }
         let after = self.store.stamps()?.iter().map(|stamp| stamp.size).sum();
-        Ok(Tidied { after, ..self.expected })
+        Ok(CompactionReport { after, ..self.expected })
     }
 
     fn keeps(&self, number: usize, blob: &Blob) -> bool {
@@ -264,8 +264,8 @@ impl Tidying<'_> {
 
     fn copy(
         &self,
-        deposit: &Deposit<'_>,
-        filler: &mut Filler<'_, '_>,
+        deposit: &PackWriter<'_>,
+        filler: &mut FrameWriter<'_, '_>,
         number: usize,
         blob: Blob,
     ) -> Result<()> {

@@ -3,29 +3,29 @@
 use std::cmp::Reverse;
 use std::io;
 
-use super::entry::{Mode, Node};
+use super::entry::{FileMode, Node};
 use super::path::{TreePath, dirs_above};
 use super::restore::present;
-use super::root::{FoundKind, Root};
+use super::root::{PathKind, Root};
 
 /// What the owner needs to look into a directory.
 const READABLE: u32 = 0o500;
 
 /// Directories that were opened; they get their modes back when this goes.
-pub struct Opened<'r> {
+pub struct UnlockedDirs<'r> {
     root: &'r Root,
-    dirs: Vec<(TreePath, Mode)>,
+    dirs: Vec<(TreePath, FileMode)>,
 }
 
-impl<'r> Opened<'r> {
+impl<'r> UnlockedDirs<'r> {
     /// Takes over directories that are open already, with the modes they had.
-    pub fn new(root: &'r Root, dirs: Vec<(TreePath, Mode)>) -> Self {
-        Opened { root, dirs }
+    pub fn new(root: &'r Root, dirs: Vec<(TreePath, FileMode)>) -> Self {
+        UnlockedDirs { root, dirs }
     }
 
     /// Opens every closed directory above these paths, as far as that is needed to look into it.
     pub fn above<'p>(root: &'r Root, paths: impl Iterator<Item = &'p TreePath>) -> io::Result<Self> {
-        let mut opened = Opened::new(root, Vec::new());
+        let mut opened = UnlockedDirs::new(root, Vec::new());
         if rustix::process::geteuid().is_root() {
             return Ok(opened);
         }
@@ -38,8 +38,8 @@ impl<'r> Opened<'r> {
 
     fn open(&mut self, dir: &TreePath) -> io::Result<()> {
         match self.root.find(dir)? {
-            Some(found) if found.kind == FoundKind::Dir && found.mode.bits() & READABLE != READABLE => {
-                match self.root.set_mode(dir, Mode::from_bits(found.mode.bits() | READABLE)) {
+            Some(found) if found.kind == PathKind::Dir && found.mode.bits() & READABLE != READABLE => {
+                match self.root.set_mode(dir, FileMode::from_bits(found.mode.bits() | READABLE)) {
                     Ok(()) => self.dirs.push((dir.clone(), found.mode)),
                     // Somebody else's: they may still have given us what we need.
                     Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
@@ -60,7 +60,7 @@ impl<'r> Opened<'r> {
     }
 
     /// The mode that an opened directory really has.
-    pub fn real_mode(&self, dir: &TreePath) -> Option<Mode> {
+    pub fn real_mode(&self, dir: &TreePath) -> Option<FileMode> {
         self.dirs.iter().find(|(path, _)| path == dir).map(|(_, mode)| *mode)
     }
 
@@ -70,7 +70,7 @@ impl<'r> Opened<'r> {
     }
 }
 
-impl Drop for Opened<'_> {
+impl Drop for UnlockedDirs<'_> {
     fn drop(&mut self) {
         // Children before parents: a closed parent would keep us from its children.
         self.dirs.sort_by_key(|(path, _)| Reverse(path.depth()));

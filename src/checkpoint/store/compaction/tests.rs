@@ -56,7 +56,7 @@ impl Sample {
         self.packs().iter().map(|path| path.metadata().unwrap().len()).sum()
     }
 
-    fn tidy(&self, needed: &[ContentHash]) -> Tidied {
+    fn tidy(&self, needed: &[ContentHash]) -> CompactionReport {
         let before = self.bytes();
         let tidying = self.store.tidying(needed.iter().copied().collect()).unwrap();
         let (expected, done) = (tidying.expected(), tidying.carry_out().unwrap());
@@ -92,7 +92,10 @@ fn a_pack_that_nothing_names_goes_and_one_that_is_needed_whole_stays_as_it_is() 
     assert_eq!(sample.packs(), packs);
     sample.assert_has(&kept);
     assert!(sample.store.read(&gone[0]).is_err());
-    assert_eq!(sample.tidy(&kept), Tidied { before: done.after, after: done.after, ..Tidied::default() });
+    assert_eq!(
+        sample.tidy(&kept),
+        CompactionReport { before: done.after, after: done.after, ..CompactionReport::default() }
+    );
 }
 
 /// GCC-08.
@@ -156,8 +159,10 @@ fn a_pack_that_is_rewritten_as_itself_is_not_removed() {
     tidying.carry_out().unwrap();
     assert_eq!(sample.packs().len(), 1);
     sample.assert_has(&all);
-    let one =
-        Tidying { batches: vec![vec![0]], ..sample.store.tidying(all.iter().copied().collect()).unwrap() };
+    let one = CompactionPlan {
+        batches: vec![vec![0]],
+        ..sample.store.tidying(all.iter().copied().collect()).unwrap()
+    };
     one.carry_out().unwrap();
     sample.assert_has(&all);
 }
@@ -175,7 +180,7 @@ fn a_damaged_copy_is_never_what_stays() {
     fs::write(&second, bytes).unwrap();
     let tidying = sample.store.tidying(all[..60].iter().copied().collect()).unwrap();
     let error = tidying.carry_out().unwrap_err();
-    assert_eq!(error.kind(), crate::error::Kind::Integrity);
+    assert_eq!(error.kind(), crate::error::ErrorKind::Integrity);
     assert_eq!(sample.packs().len(), 2, "{error}");
 }
 
@@ -189,7 +194,7 @@ fn damage_in_what_is_copied_is_an_error_and_everything_stays() {
     bytes[5000] ^= 1;
     fs::write(&path, &bytes).unwrap();
     let tidying = sample.store.tidying(all[..50].iter().copied().collect()).unwrap();
-    assert_eq!(tidying.carry_out().unwrap_err().kind(), crate::error::Kind::Integrity);
+    assert_eq!(tidying.carry_out().unwrap_err().kind(), crate::error::ErrorKind::Integrity);
     assert_eq!(sample.packs(), std::slice::from_ref(&path));
     assert_eq!(fs::read(&path).unwrap(), bytes);
 }
@@ -208,12 +213,12 @@ fn a_reader_goes_on_in_the_pack_that_took_the_place_of_its_own() {
     reader.read_exact(&mut half).unwrap();
     // Too little of it is garbage for it to be rewritten by itself.
     let tidying = sample.store.tidying(needed.iter().copied().collect()).unwrap();
-    let tidying = Tidying { batches: vec![vec![0]], ..tidying };
+    let tidying = CompactionPlan { batches: vec![vec![0]], ..tidying };
     tidying.carry_out().unwrap();
     reader.read_to_end(&mut half).unwrap();
     assert_eq!(half, large);
     assert_eq!(other.read(&all[1]).unwrap(), sample.contents[&all[1]]);
-    assert_eq!(other.read(&all[50]).unwrap_err().kind(), crate::error::Kind::Integrity);
+    assert_eq!(other.read(&all[50]).unwrap_err().kind(), crate::error::ErrorKind::Integrity);
 }
 
 /// GCC-09.
@@ -243,7 +248,7 @@ fn readers_are_told_of_no_damage_while_packs_come_and_go() {
             let count = tidying.packs.len();
             let batch: Vec<usize> = (0..count).filter(|number| number % 3 == round % 3).collect();
             let batches = if batch.is_empty() { vec![vec![0]] } else { vec![batch] };
-            Tidying { batches, ..tidying }.carry_out().unwrap();
+            CompactionPlan { batches, ..tidying }.carry_out().unwrap();
         }
         done.store(true, std::sync::atomic::Ordering::Relaxed);
     });

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FlockOperation, OFlags, fcntl_lock, major, minor};
 
 use crate::fs::is_at;
-use crate::plain::one_line;
+use crate::sanitize::one_line;
 
 /// `<name>-wal`, `<name>-shm`, `<name>-journal`.
 pub(super) fn companions(path: &Path) -> [PathBuf; 3] {
@@ -39,15 +39,15 @@ fn is_there(path: &Path) -> bool {
 }
 
 /// Which files were there before we came.
-pub(super) struct Traces {
+pub(super) struct Sidecars {
     wal: bool,
     shm: bool,
 }
 
-impl Traces {
+impl Sidecars {
     /// What is beside a database now.
-    pub(super) fn of(path: &Path) -> Traces {
-        Traces { wal: is_there(&wal(path)), shm: is_there(&shm(path)) }
+    pub(super) fn of(path: &Path) -> Sidecars {
+        Sidecars { wal: is_there(&wal(path)), shm: is_there(&shm(path)) }
     }
 
     /// Removes what has come since, if nobody else uses it. A connection that only reads makes a `-wal` and a `-shm` file

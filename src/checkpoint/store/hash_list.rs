@@ -8,15 +8,15 @@ use crate::checkpoint::hash::ContentHash;
 /// Up to this many, nothing is gained by sorting early.
 const FEW: usize = 1 << 16;
 
-/// Hashes on their way into a [`Named`].
+/// Hashes on their way into a [`HashList`].
 #[derive(Debug, Default)]
-pub struct NamedBuilder {
+pub struct HashListBuilder {
     hashes: Vec<ContentHash>,
     /// How many there were when they were last sorted.
     settled: usize,
 }
 
-impl NamedBuilder {
+impl HashListBuilder {
     /// Adds one, which may be there already.
     pub fn add(&mut self, hash: ContentHash) {
         if self.hashes.len() >= 2 * self.settled.max(FEW) {
@@ -32,18 +32,18 @@ impl NamedBuilder {
     }
 
     /// All of them.
-    pub fn finish(mut self) -> Named {
+    pub fn finish(mut self) -> HashList {
         self.settle();
         self.hashes.shrink_to_fit();
-        Named(self.hashes)
+        HashList(self.hashes)
     }
 }
 
 /// Hashes, each once.
 #[derive(Debug, Default)]
-pub struct Named(Vec<ContentHash>);
+pub struct HashList(Vec<ContentHash>);
 
-impl Named {
+impl HashList {
     /// How many there are.
     pub fn len(&self) -> usize {
         self.0.len()
@@ -65,9 +65,9 @@ impl Named {
     }
 }
 
-impl FromIterator<ContentHash> for Named {
-    fn from_iter<I: IntoIterator<Item = ContentHash>>(hashes: I) -> Named {
-        let mut builder = NamedBuilder::default();
+impl FromIterator<ContentHash> for HashList {
+    fn from_iter<I: IntoIterator<Item = ContentHash>>(hashes: I) -> HashList {
+        let mut builder = HashListBuilder::default();
         hashes.into_iter().for_each(|hash| builder.add(hash));
         builder.finish()
     }
@@ -80,7 +80,7 @@ mod tests {
     #[test]
     fn each_hash_is_there_once_however_often_it_was_named() {
         let hash = |n: u32| ContentHash::of(&n.to_le_bytes());
-        let named: Named = (0..400_000).map(|n| hash(n % 3000)).collect();
+        let named: HashList = (0..400_000).map(|n| hash(n % 3000)).collect();
         assert_eq!(named.len(), 3000);
         assert!((0..3000).all(|n| named.has(&hash(n))) && !named.has(&hash(3000)));
     }

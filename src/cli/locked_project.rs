@@ -8,17 +8,17 @@ use super::{Context, Format};
 use crate::checkpoint::progress::Progress;
 use crate::checkpoint::workspace::Workspace;
 use crate::doctor;
-use crate::error::{IoContext, Kind, Result};
+use crate::error::{ErrorKind, IoContext, Result};
 use crate::github;
-use crate::history::Site;
+use crate::history::HistoryContext;
 use crate::pipeline::Summary;
 use crate::pipeline::events::Reporter;
-use crate::pipeline::{MessageSummary, Pipeline, Settings, Unfinished};
+use crate::pipeline::{MessageSummary, Pipeline, RunOverrides, UnfinishedRun};
 use crate::process;
 use crate::project::{Lock, Project, parse_duration};
 use crate::report::text::{self, Paint};
-use crate::report::{Limits, load};
-use crate::ui::{Lines, Live};
+use crate::report::{ReportLimits, load};
+use crate::ui::{LineReporter, LiveReporter};
 
 /// Limits that outrank what config, messages and specs say.
 #[derive(Clone, Copy, Debug, clap::Args)]
@@ -34,13 +34,13 @@ pub struct LimitArgs {
 
 impl LimitArgs {
     /// For the pipeline.
-    pub fn settings(self) -> Settings {
-        Settings { timeout: self.timeout, max_retries: self.max_retries, routine: None }
+    pub fn settings(self) -> RunOverrides {
+        RunOverrides { timeout: self.timeout, max_retries: self.max_retries, routine: None }
     }
 }
 
 /// A project that this command has to itself.
-pub struct Workshop<'c> {
+pub struct LockedProject<'c> {
     context: &'c Context,
     pub project: Project,
     pub workspace: Workspace,
@@ -50,20 +50,20 @@ pub struct Workshop<'c> {
     settled: Vec<MessageSummary>,
 }
 
-impl<'c> Workshop<'c> {
+impl<'c> LockedProject<'c> {
     /// Takes the project.
     pub fn open(context: &'c Context, command: &'static str) -> Result<Self> {
         let project = context.project()?;
         let workspace = project.workspace()?;
         let lock = context.lock(&project, &workspace, command)?;
         process::become_subreaper().at("take in orphans in", project.layout.root())?;
-        let mut shop = Workshop { context, project, workspace, command, lock, settled: Vec::new() };
+        let mut shop = LockedProject { context, project, workspace, command, lock, settled: Vec::new() };
         shop.settled = shop.settle_unfinished()?;
         Ok(shop)
     }
 
     /// What checkpoints are made of and put back to.
-    pub fn site<'s>(&'s self, progress: &'s dyn Progress) -> Site<'s> {
+    pub fn site<'s>(&'s self, progress: &'s dyn Progress) -> HistoryContext<'s> {
         super::site(&self.project, &self.workspace, progress)
     }
 
@@ -74,29 +74,33 @@ impl<'c> Workshop<'c> {
 
     /// Settles the run that an earlier decree left; on a terminal, asks first.
     fn settle_unfinished(&self) -> Result<Vec<MessageSummary>> {
-        let Some(unfinished) = Unfinished::find(&self.project.layout)? else {
+        let Some(unfinished) = UnfinishedRun::find(&self.project.layout)? else {
             return Ok(Vec::new());
         };
         if unfinished.in_attempt {
             super::ask_to_put_back(self.context, &unfinished)?;
         }
-        self.with_reporter(|reporter| self.pipeline(Settings::default(), reporter)?.recover())
+        self.with_reporter(|reporter| self.pipeline(RunOverrides::default(), reporter)?.recover())
     }
 
     /// Does the work.
     pub fn work(
         &mut self,
-        settings: Settings,
+        settings: RunOverrides,
         work: impl FnOnce(Pipeline<'_>) -> Result<Summary>,
     ) -> Result<Summary> {
         self.with_reporter(|reporter| {
             let mut pipeline = self.pipeline(settings, reporter)?;
-            pipeline.carry(&self.settled);
+            pipeline.adopt_recovered(&self.settled);
             work(pipeline)
         })
     }
 
-    fn pipeline<'w>(&'w self, settings: Settings, reporter: &'w mut dyn Reporter) -> Result<Pipeline<'w>> {
+    fn pipeline<'w>(
+        &'w self,
+        settings: RunOverrides,
+        reporter: &'w mut dyn Reporter,
+    ) -> Result<Pipeline<'w>> {
         Pipeline::new(&self.project, &self.workspace, &self.lock, settings, self.command, reporter)
     }
 
@@ -105,8 +109,8 @@ impl<'c> Workshop<'c> {
         // A runner may hand out a terminal; its log is read by people later all the same.
         let live = io::stderr().is_terminal() && !ui.is_quiet() && !self.context.verbose;
         match live && !github::in_actions() {
-            true => work(&mut Live::new(ui)),
-            false => work(&mut Lines::new(ui, self.project.config.log_limit)),
+            true => work(&mut LiveReporter::new(ui)),
+            false => work(&mut LineReporter::new(ui, self.project.config.log_limit)),
         }
     }
 
@@ -117,11 +121,11 @@ impl<'c> Workshop<'c> {
             return;
         }
         let path = self.project.layout.summary();
-        let told = load(&path, Limits::EXCERPTS).and_then(|report| {
+        let told = load(&path, ReportLimits::EXCERPTS).and_then(|report| {
             let Some(report) = report else { return Ok(()) };
             let place = github::in_workspace(self.project.layout.root());
-            ui.command(&github::told::annotations(&report.summary, &place));
-            github::told::tell(&github::Step::from_environment(), &report, &path)
+            ui.command(&github::step_report::annotations(&report.summary, &place));
+            github::step_report::write_outputs(&github::StepFiles::from_environment(), &report, &path)
         });
         if let Err(error) = told {
             ui.warn(&format!("what was done cannot be told to GitHub: {error}"));
@@ -131,11 +135,11 @@ impl<'c> Workshop<'c> {
     /// The closing words, and the exit code.
     pub fn tell(&self, summary: Result<Summary>, format: Format) -> Result<u8> {
         let ui = &self.context.ui;
-        if summary.as_ref().err().is_none_or(|error| matches!(error.kind(), Kind::Interrupted { .. })) {
+        if summary.as_ref().err().is_none_or(|error| matches!(error.kind(), ErrorKind::Interrupted { .. })) {
             self.tell_github();
         }
         let summary = match summary {
-            Err(error) if format == Format::Json && matches!(error.kind(), Kind::Interrupted { .. }) => {
+            Err(error) if format == Format::Json && matches!(error.kind(), ErrorKind::Interrupted { .. }) => {
                 // What was done until then was written down.
                 let path = self.project.layout.summary();
                 ui.print(&std::fs::read_to_string(&path).at("read", &path)?)?;

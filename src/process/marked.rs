@@ -1,6 +1,6 @@
 //! What is left of a run whose decree was killed, and its supervisor with it.
 //!
-//! Such processes belong to nobody: they are init's, or some other reaper's. But they carry their run's [`Mark`]
+//! Such processes belong to nobody: they are init's, or some other reaper's. But they carry their run's [`ProcessMark`]
 //! in their environment, which the kernel shows as it was when they were started.
 
 use std::collections::HashSet;
@@ -13,7 +13,7 @@ use rustix::process::{Signal, getpid};
 
 use super::table::{self, Identity, Process};
 
-/// The environment variable that carries a [`Mark`].
+/// The environment variable that carries a [`ProcessMark`].
 pub const MARK_VARIABLE: &str = "DECREE_RUN_MARK";
 
 /// From SIGTERM to SIGKILL.
@@ -25,21 +25,21 @@ const MOST_OF_AN_ENVIRONMENT: u64 = 16 << 20;
 
 /// A random name that every process of a run has in its environment.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mark(String);
+pub struct ProcessMark(String);
 
-impl Mark {
+impl ProcessMark {
     /// One that nobody has yet.
-    pub fn random() -> Mark {
+    pub fn random() -> ProcessMark {
         let mut bytes = [0; 16];
         getrandom::fill(&mut bytes).expect("the kernel has random bytes");
-        Mark(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+        ProcessMark(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
     }
 
     /// One that was written down. Nothing else is a mark: an empty one would be found in processes that are none
     /// of ours.
-    pub fn parse(text: &str) -> Option<Mark> {
+    pub fn parse(text: &str) -> Option<ProcessMark> {
         let valid = text.len() == 32 && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
-        valid.then(|| Mark(text.to_owned()))
+        valid.then(|| ProcessMark(text.to_owned()))
     }
 
     /// As it is written down.
@@ -48,7 +48,7 @@ impl Mark {
     }
 }
 
-impl fmt::Display for Mark {
+impl fmt::Display for ProcessMark {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
@@ -58,12 +58,12 @@ impl fmt::Display for Mark {
 /// there were.
 ///
 /// Not this process, nor those above it, even if they carry the mark: a routine may have started this decree.
-pub fn end(mark: &Mark) -> usize {
+pub fn end(mark: &ProcessMark) -> usize {
     end_within(mark, GRACE)
 }
 
 /// [`end`], with another time between SIGTERM and SIGKILL.
-pub fn end_within(mark: &Mark, grace: Duration) -> usize {
+pub fn end_within(mark: &ProcessMark, grace: Duration) -> usize {
     let needle = format!("{MARK_VARIABLE}={mark}");
     let start = Instant::now();
     let mut seen: HashSet<Identity> = HashSet::new();
@@ -133,18 +133,18 @@ mod tests {
 
     #[test]
     fn a_mark_is_read_as_it_was_written_and_nothing_else_is() {
-        let mark = Mark::random();
-        assert_eq!(Mark::parse(mark.as_str()), Some(mark.clone()));
-        assert_ne!(mark, Mark::random());
+        let mark = ProcessMark::random();
+        assert_eq!(ProcessMark::parse(mark.as_str()), Some(mark.clone()));
+        assert_ne!(mark, ProcessMark::random());
         for wrong in ["", "x", "0123456789ABCDEF0123456789ABCDEF", &format!("{mark}0")] {
-            assert_eq!(Mark::parse(wrong), None);
+            assert_eq!(ProcessMark::parse(wrong), None);
         }
     }
 
     #[test]
     fn only_those_that_carry_the_very_mark_are_ended() {
-        let (mark, other) = (Mark::random(), Mark::random());
-        let start = |mark: &Mark| {
+        let (mark, other) = (ProcessMark::random(), ProcessMark::random());
+        let start = |mark: &ProcessMark| {
             std::process::Command::new("sleep").arg("60").env(MARK_VARIABLE, mark.as_str()).spawn().unwrap()
         };
         let (mut mine, mut theirs) = (start(&mark), start(&other));

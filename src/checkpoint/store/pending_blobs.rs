@@ -8,7 +8,7 @@ use crate::checkpoint::hash::ContentHash;
 
 /// Everything that was claimed so far.
 #[derive(Default)]
-pub struct Claims {
+pub struct PendingBlobs {
     /// One for each hash, in the order they were claimed.
     blobs: Vec<Blob>,
     /// Finds a blob by its hash: its number and one, at the place the hash says or, if that is taken, after it.
@@ -21,7 +21,7 @@ pub struct Claims {
 
 /// What comes of asking for a content.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum ClaimState {
     /// The caller has to add it, under this number.
     Yours(u32),
     /// Somebody has added it.
@@ -30,9 +30,9 @@ pub enum Answer {
     Wait,
 }
 
-impl Claims {
+impl PendingBlobs {
     /// Asks for a content.
-    pub fn claim(&mut self, hash: &ContentHash) -> Answer {
+    pub fn claim(&mut self, hash: &ContentHash) -> ClaimState {
         // At most three quarters full.
         if (self.blobs.len() + 1) * 4 > self.table.len() * 3 {
             self.grow();
@@ -43,18 +43,18 @@ impl Claims {
             self.blobs.push(Blob { hash: *hash, frame: 0, offset: 0, size: 0 });
             self.table[place] = number + 1;
             self.open.push(number);
-            return Answer::Yours(number);
+            return ClaimState::Yours(number);
         };
         if self.open.contains(&number) {
-            return Answer::Wait;
+            return ClaimState::Wait;
         }
         match self.abandoned.iter().position(|&other| other == number) {
             Some(at) => {
                 self.abandoned.swap_remove(at);
                 self.open.push(number);
-                Answer::Yours(number)
+                ClaimState::Yours(number)
             }
-            None => Answer::Added,
+            None => ClaimState::Added,
         }
     }
 
@@ -112,18 +112,18 @@ mod tests {
 
     #[test]
     fn each_content_is_asked_for_once() {
-        let mut claims = Claims::default();
+        let mut claims = PendingBlobs::default();
         let hashes: Vec<_> = (0u32..5000).map(|n| ContentHash::of(&n.to_le_bytes())).collect();
         for (hash, number) in hashes.iter().zip(0..) {
-            assert_eq!(claims.claim(hash), Answer::Yours(number));
-            assert_eq!(claims.claim(hash), Answer::Wait);
+            assert_eq!(claims.claim(hash), ClaimState::Yours(number));
+            assert_eq!(claims.claim(hash), ClaimState::Wait);
             claims.fulfil(number);
             claims.place(number, 1, number, 4);
         }
-        assert!(hashes.iter().all(|hash| claims.claim(hash) == Answer::Added));
+        assert!(hashes.iter().all(|hash| claims.claim(hash) == ClaimState::Added));
         claims.abandon(7);
         claims.abandon(4999);
-        assert_eq!(claims.claim(&hashes[7]), Answer::Yours(7));
+        assert_eq!(claims.claim(&hashes[7]), ClaimState::Yours(7));
         claims.fulfil(7);
         let blobs = claims.into_blobs();
         assert_eq!(blobs.len(), 4999);

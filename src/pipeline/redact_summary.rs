@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use super::summary::{MessageSummary, Summary};
 use super::verdict::Ending;
 use crate::message::MessageId;
-use crate::plain::plain;
 use crate::process::redact::Redactor;
+use crate::sanitize::plain;
 
 impl Summary {
     /// Takes all secrets out. Ids and verdicts are words of ours and stay.

@@ -14,9 +14,9 @@ use std::path::{Path, PathBuf};
 use super::repository::Repository;
 use super::scope::shown;
 use crate::error::{Error, IoContext, Result};
-use crate::figures::count;
 use crate::fs::{atomic, random_hex};
-use crate::git::{Differences, Index, copy_index};
+use crate::git::{Differences, GitIndex, copy_index};
+use crate::humanize::count;
 use crate::interrupt;
 
 /// In the repository, while a landing is under way: the commit that HEAD shall be.
@@ -24,7 +24,7 @@ const NOTE: &str = "decree-publish";
 
 /// Where commits go.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Target {
+pub enum BranchTarget {
     /// To what is checked out: a branch, or a detached HEAD.
     Head,
     /// To a branch that is not.
@@ -32,9 +32,9 @@ pub enum Target {
 }
 
 /// Commits that are to become visible.
-pub struct Landing<'l> {
+pub struct RefUpdate<'l> {
     /// Where.
-    pub target: &'l Target,
+    pub target: &'l BranchTarget,
     /// What was there when they were made.
     pub there: Option<&'l str>,
     /// The last of them.
@@ -47,7 +47,7 @@ pub struct Landing<'l> {
 
 /// Something else that is staged for a path would be thrown away.
 pub fn refuse_staged(repository: &Repository, base: Option<&str>, entries: &Differences) -> Result<()> {
-    let staged = Index::of_user(&repository.git).differences(base.unwrap_or(&repository.empty_tree))?;
+    let staged = GitIndex::of_user(&repository.git).differences(base.unwrap_or(&repository.empty_tree))?;
     let lost: Vec<&Vec<u8>> = staged
         .iter()
         .filter(|(path, staged)| entries.get(*path).is_some_and(|entry| entry != *staged))
@@ -62,15 +62,15 @@ pub fn refuse_staged(repository: &Repository, base: Option<&str>, entries: &Diff
         .hint("`git restore --staged` takes them out of the index and leaves the work tree as it is"))
 }
 
-impl Landing<'_> {
+impl RefUpdate<'_> {
     /// Moves the reference, and the index with it.
-    pub fn land(&self, repository: &Repository) -> Result<()> {
+    pub fn apply(&self, repository: &Repository) -> Result<()> {
         interrupt::check()?;
         match self.target {
-            Target::Branch(branch) => self.move_reference(repository, &format!("refs/heads/{branch}")),
-            Target::Head => {
+            BranchTarget::Branch(branch) => self.move_reference(repository, &format!("refs/heads/{branch}")),
+            BranchTarget::Head => {
                 let next = NextIndex::lock(&repository.git_dir)?;
-                let index = Index::at(&repository.git, next.file.clone());
+                let index = GitIndex::at(&repository.git, next.file.clone());
                 index.put(self.entries)?;
                 index.refresh()?;
                 let next = next.ready(self.tip)?;

@@ -14,10 +14,10 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::CWD;
 
-use super::journal::Step;
-use super::transaction::{Side, Transaction, content_of, exists, saved, staged};
+use super::journal::RestoreStep;
+use super::transaction::{StepEnd, Transaction, content_of, exists, saved, staged};
 use crate::checkpoint::path::TreePath;
-use crate::checkpoint::root::{FoundKind, is_absent};
+use crate::checkpoint::root::{PathKind, is_absent};
 use crate::checkpoint::transfer;
 use crate::error::{Error, IoContext, Result};
 use crate::fs::atomic;
@@ -35,7 +35,7 @@ impl Transaction<'_> {
 
     /// Makes a directory, if it is not there. What this very move puts there is no stranger: a diff that has something inside
     /// a file was not written by decree.
-    pub(super) fn make_dir(&self, path: &TreePath, side: Side) -> Result<()> {
+    pub(super) fn make_dir(&self, path: &TreePath, side: StepEnd) -> Result<()> {
         let steps = &self.journal.steps;
         let step = steps.binary_search_by(|step| step.path.0.cmp(path)).ok().map(|at| &steps[at]);
         if step.and_then(|step| side.of(step)).is_some_and(|node| !node.is_dir()) {
@@ -47,7 +47,7 @@ impl Transaction<'_> {
     /// Sees to it that nothing is at a path, but for a directory: that may be there because of what is in it.
     pub(super) fn clear(&self, path: &TreePath) -> Result<()> {
         match self.root.find(path).at("read", path.as_path())? {
-            Some(found) if found.kind != FoundKind::Dir => self.set_stranger_aside(path),
+            Some(found) if found.kind != PathKind::Dir => self.set_stranger_aside(path),
             _ => Ok(()),
         }
     }
@@ -122,7 +122,7 @@ impl Transaction<'_> {
     }
 
     /// What moved out of the tree for a step has to be what the journal says: else it is somebody's, and is set aside.
-    pub(super) fn set_save_aside_if_foreign(&self, n: usize, step: &Step) -> Result<()> {
+    pub(super) fn set_save_aside_if_foreign(&self, n: usize, step: &RestoreStep) -> Result<()> {
         let from = saved(&self.dir, n);
         if content_of(&from).at("read", &from)? == step.from.and_then(|from| from.content()) {
             return Ok(());

@@ -10,7 +10,7 @@ use rusqlite::{Connection, ErrorCode};
 
 use super::open;
 use crate::error::{Error, Result};
-use crate::plain::one_line;
+use crate::sanitize::one_line;
 
 /// How many complaints are told.
 const MOST: usize = 5;

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::sync::OnceLock;
 
 use super::entry::{Entry, cmp_path, combined_hash};
-use crate::checkpoint::entry::{Mode, Node};
+use crate::checkpoint::entry::{FileMode, Node};
 use crate::checkpoint::hash::ContentHash;
 use crate::checkpoint::path::TreePath;
 
@@ -13,7 +13,7 @@ use crate::checkpoint::path::TreePath;
 /// Directories follow from what is below them; only those that need saying are entries.
 #[derive(Clone, Debug, Default)]
 pub struct Tree {
-    pub(super) runs: Vec<Run>,
+    pub(super) runs: Vec<Chunk>,
     pub(super) len: usize,
     /// Worked out when first asked for.
     hash: OnceLock<ContentHash>,
@@ -29,7 +29,7 @@ impl Eq for Tree {}
 
 /// Entries of one directory with nothing between them.
 #[derive(Clone, Debug)]
-pub(super) struct Run {
+pub(super) struct Chunk {
     pub dir: Box<[u8]>,
     pub names: Box<[u8]>,
     pub slots: Box<[Slot]>,
@@ -41,7 +41,7 @@ pub(super) struct Slot {
     hash: ContentHash,
     size: u64,
     pub name_end: u32,
-    mode: Mode,
+    mode: FileMode,
     kind: Kind,
 }
 
@@ -60,7 +60,7 @@ impl Slot {
             Node::Dir { .. } => Kind::Dir,
         };
         let (hash, size) = node.content().unwrap_or((ContentHash([0; 32]), 0));
-        Slot { hash, size, name_end, mode: node.mode().unwrap_or(Mode::DIR), kind }
+        Slot { hash, size, name_end, mode: node.mode().unwrap_or(FileMode::DIR), kind }
     }
 
     pub fn node(&self) -> Node {
@@ -73,7 +73,7 @@ impl Slot {
     }
 }
 
-impl Run {
+impl Chunk {
     fn entry(&self, at: usize) -> Entry<'_> {
         Entry { dir: &self.dir, name: self.name(at), node: self.slots[at].node() }
     }
@@ -118,7 +118,7 @@ impl Run {
 impl Tree {
     /// All entries, by path.
     pub fn iter(&self) -> impl Iterator<Item = Entry<'_>> {
-        self.runs.iter().flat_map(Run::iter)
+        self.runs.iter().flat_map(Chunk::iter)
     }
 
     /// How many entries there are.
@@ -194,12 +194,12 @@ impl Tree {
 
 /// Some of a tree's entries that follow each other.
 #[derive(Clone, Copy)]
-pub struct Part<'t>(&'t [Run]);
+pub struct Part<'t>(&'t [Chunk]);
 
 impl<'t> Part<'t> {
     /// The entries, by path.
     pub fn iter(self) -> impl Iterator<Item = Entry<'t>> {
-        self.0.iter().flat_map(Run::iter)
+        self.0.iter().flat_map(Chunk::iter)
     }
 
     /// What stands at `path`, if that is among them.

@@ -2,20 +2,20 @@
 
 use serde_json::{Value, json};
 
-use super::create::{Contents, Created};
-use super::kind::Aim;
-use super::kind::database::{Held, Target};
+use super::create::{CheckpointPayload, CreatedCheckpoint};
+use super::kind::CheckpointTarget;
+use super::kind::database::{DatabaseState, DatabaseTarget};
 use super::kind::tree::hash_then;
 use super::record::CheckpointRecord;
 use super::scope::Scope;
+use crate::checkpoint::checkpoint_dir::path_texts;
 use crate::checkpoint::coverage::Coverage;
 use crate::checkpoint::manifest::Manifest;
-use crate::checkpoint::saved::path_texts;
-use crate::figures::{self, count};
+use crate::humanize::{self, count};
 use crate::project::Layout;
 
 /// What a checkpoint holds within its scope.
-pub struct Holding {
+pub struct ContentsReport {
     /// Paths.
     pub files: Vec<String>,
     /// Names of parts that are no paths.
@@ -34,30 +34,31 @@ pub struct Holding {
     pub coverage: Value,
 }
 
-impl Created {
+impl CreatedCheckpoint {
     /// What of this is within the aim.
-    pub fn holding(&self, layout: &Layout, aim: &Aim) -> Holding {
+    pub fn holding(&self, layout: &Layout, aim: &CheckpointTarget) -> ContentsReport {
         let mut holding = self.held(layout, aim);
         holding.assumptions.extend(not_needed(&self.tracked_only));
         holding.left_out.extend(self.tracked_only.iter().cloned());
         holding
     }
 
-    fn held(&self, layout: &Layout, aim: &Aim) -> Holding {
+    fn held(&self, layout: &Layout, aim: &CheckpointTarget) -> ContentsReport {
         match (&self.contents, aim) {
-            (Contents::Databases, _) => of_databases(&self.record),
-            (Contents::Tree(manifest), Aim::Tree(scope) | Aim::Stash(scope)) => {
-                of_tree(layout, manifest, scope)
-            }
-            (Contents::Tree(manifest), _) => of_tree(layout, manifest, &Scope::default()),
-            (Contents::State(state), _) => Holding {
+            (CheckpointPayload::Databases, _) => of_databases(&self.record),
+            (
+                CheckpointPayload::Tree(manifest),
+                CheckpointTarget::Tree(scope) | CheckpointTarget::Stash(scope),
+            ) => of_tree(layout, manifest, scope),
+            (CheckpointPayload::Tree(manifest), _) => of_tree(layout, manifest, &Scope::default()),
+            (CheckpointPayload::State(state), _) => ContentsReport {
                 files: state.files.keys().cloned().collect(),
                 state_keys: aim.words(),
                 hash: state.hash().to_string(),
                 summary: format!(
                     "{}, {}; {}",
                     count(state.files.len(), "file"),
-                    figures::bytes(state.bytes()),
+                    humanize::bytes(state.bytes()),
                     count(state.environment.len(), "variable")
                 ),
                 held: state.files.len() + state.environment.len(),
@@ -69,12 +70,16 @@ impl Created {
     }
 
     /// What people have to know before something happens to what is not protected.
-    pub fn warnings(&self, layout: &Layout, aim: &Aim) -> Vec<String> {
+    pub fn warnings(&self, layout: &Layout, aim: &CheckpointTarget) -> Vec<String> {
         let mut warnings = self.left_out();
         let tracked = self.tracked_only.iter();
         warnings
             .extend(tracked.map(|path| format!("only git's entry has {path}: it is tracked, and ignored")));
-        if let (Contents::Tree(manifest), Aim::Tree(scope) | Aim::Stash(scope)) = (&self.contents, aim) {
+        if let (
+            CheckpointPayload::Tree(manifest),
+            CheckpointTarget::Tree(scope) | CheckpointTarget::Stash(scope),
+        ) = (&self.contents, aim)
+        {
             warnings.extend(bare(layout, manifest, scope).into_iter().map(|Bare { pattern, is_there }| {
                 match is_there {
                     true => {
@@ -91,11 +96,11 @@ impl Created {
 
     fn left_out(&self) -> Vec<String> {
         match &self.contents {
-            Contents::Databases => unchecked(&self.record)
+            CheckpointPayload::Databases => unchecked(&self.record)
                 .map(|what| format!("{what} could not be checked: it relies on functions of its application"))
                 .collect(),
-            Contents::Tree(manifest) => manifest.coverage.warnings(),
-            Contents::State(state) => {
+            CheckpointPayload::Tree(manifest) => manifest.coverage.warnings(),
+            CheckpointPayload::State(state) => {
                 state.left_out.iter().map(|name| format!("not in the checkpoint: {name}")).collect()
             }
         }
@@ -106,28 +111,28 @@ impl Created {
 fn unchecked(record: &CheckpointRecord) -> impl Iterator<Item = String> {
     record.databases.iter().flat_map(|database| {
         let tables: &[String] = match &database.held {
-            Held::Sqlite(copy) => &copy.unchecked,
+            DatabaseState::Sqlite(copy) => &copy.unchecked,
             _ => &[],
         };
         tables.iter().map(|table| format!("the table {table} of {}", database.target().name()))
     })
 }
 
-fn of_databases(record: &CheckpointRecord) -> Holding {
+fn of_databases(record: &CheckpointRecord) -> ContentsReport {
     let (mut files, mut names) = (Vec::new(), Vec::new());
     for database in &record.databases {
         match database.target() {
-            Target::Sqlite(path) => files.push(path),
-            Target::Named(name) => names.push(name),
+            DatabaseTarget::Sqlite(path) => files.push(path),
+            DatabaseTarget::Named(name) => names.push(name),
         }
     }
     let held = record.databases.len();
     let assumptions = unchecked(record).map(|what| format!("{what} is sound")).collect();
-    Holding {
+    ContentsReport {
         files,
         state_keys: names,
         hash: record.tree.clone(),
-        summary: format!("{}, {}", count(held, "database"), figures::bytes(record.bytes)),
+        summary: format!("{}, {}", count(held, "database"), humanize::bytes(record.bytes)),
         held,
         left_out: Vec::new(),
         assumptions,
@@ -156,7 +161,7 @@ fn bare(layout: &Layout, manifest: &Manifest, scope: &Scope) -> Vec<Bare> {
     list
 }
 
-fn of_tree(layout: &Layout, manifest: &Manifest, scope: &Scope) -> Holding {
+fn of_tree(layout: &Layout, manifest: &Manifest, scope: &Scope) -> ContentsReport {
     let within: Vec<_> = manifest
         .tree
         .iter()
@@ -178,16 +183,16 @@ fn of_tree(layout: &Layout, manifest: &Manifest, scope: &Scope) -> Holding {
     }
     let ignored = path_texts(&manifest.coverage.ignored_dirs);
     if !ignored.is_empty() || manifest.coverage.ignored_files > 0 {
-        let files = figures::grouped(manifest.coverage.ignored_files);
+        let files = humanize::grouped(manifest.coverage.ignored_files);
         assumptions
             .push(format!("what is ignored is not needed back: {files} files; {}", ignored.join(", ")));
     }
     assumptions.extend(not_needed(&left_out));
-    Holding {
+    ContentsReport {
         files: within.iter().map(|(path, _)| path.to_string()).collect(),
         state_keys: Vec::new(),
         hash: hash.to_string(),
-        summary: format!("{} files, {}", figures::grouped(within.len() as u64), figures::bytes(bytes)),
+        summary: format!("{} files, {}", humanize::grouped(within.len() as u64), humanize::bytes(bytes)),
         held,
         left_out,
         assumptions,

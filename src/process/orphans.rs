@@ -26,14 +26,14 @@ pub fn become_subreaper() -> io::Result<()> {
 }
 
 /// A supervisor that was started, and who was there before it.
-pub(super) struct Watch {
+pub(super) struct OrphanWatch {
     supervisor: Option<Identity>,
     before: HashSet<Identity>,
 }
 
-impl Watch {
+impl OrphanWatch {
     /// Starts a supervisor.
-    pub fn start(spawn: impl FnOnce() -> io::Result<Child>) -> io::Result<(Child, Watch)> {
+    pub fn start(spawn: impl FnOnce() -> io::Result<Child>) -> io::Result<(Child, OrphanWatch)> {
         let mut supervisors = supervisors();
         let before = table::below(&table::all(), &[getpid()], |_| false);
         let child = spawn()?;
@@ -41,7 +41,7 @@ impl Watch {
         let supervisor = Process::find(Pid::from_child(&child)).map(|process| process.identity());
         supervisors.extend(supervisor);
         let before = before.iter().map(Process::identity).collect();
-        Ok((child, Watch { supervisor, before }))
+        Ok((child, OrphanWatch { supervisor, before }))
     }
 
     /// Kills what the supervisor, which is gone and reaped, should have ended. Returns how many could not be.
@@ -72,7 +72,7 @@ impl Watch {
     }
 }
 
-impl Drop for Watch {
+impl Drop for OrphanWatch {
     fn drop(&mut self) {
         if let Some(gone) = self.supervisor {
             supervisors().retain(|supervisor| *supervisor != gone);

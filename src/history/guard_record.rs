@@ -7,13 +7,13 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{IoContext, Result};
-use crate::fs::{json, usable};
-use crate::plain::one_line;
+use crate::fs::{json, untrusted};
 use crate::project::Layout;
+use crate::sanitize::one_line;
 
 /// What is being guarded.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Guarding {
+pub struct GuardRecord {
     /// The way back.
     pub checkpoint: String,
     /// What is run.
@@ -22,29 +22,29 @@ pub struct Guarding {
 
 /// A command that is under way. Whoever does not say that it is over leaves that to be told by the next decree.
 #[must_use]
-pub struct UnderWay(PathBuf);
+pub struct ActiveGuard(PathBuf);
 
-impl Guarding {
+impl GuardRecord {
     /// Writes down what is about to be run.
-    pub fn begin(&self, layout: &Layout) -> Result<UnderWay> {
+    pub fn begin(&self, layout: &Layout) -> Result<ActiveGuard> {
         let path = layout.guarding();
         json::write_pretty(&path, self)?;
-        Ok(UnderWay(path))
+        Ok(ActiveGuard(path))
     }
 
     /// What is under way, or was cut off.
-    pub fn find(layout: &Layout) -> Result<Option<Guarding>> {
+    pub fn find(layout: &Layout) -> Result<Option<GuardRecord>> {
         let path = layout.guarding();
-        match usable::read(&path) {
+        match untrusted::read(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             text => Ok(serde_json::from_slice(&text.at("read", &path)?).ok()),
         }
     }
 
     /// What was cut off, if anything was. Whoever holds the lock tells it, once.
-    pub fn take_cut_off(layout: &Layout) -> Result<Option<Guarding>> {
-        let found = Guarding::find(layout)?;
-        UnderWay(layout.guarding()).over();
+    pub fn take_cut_off(layout: &Layout) -> Result<Option<GuardRecord>> {
+        let found = GuardRecord::find(layout)?;
+        ActiveGuard(layout.guarding()).over();
         Ok(found)
     }
 
@@ -58,7 +58,7 @@ impl Guarding {
     }
 }
 
-impl UnderWay {
+impl ActiveGuard {
     /// It ended, and what had to be put back is.
     pub fn over(self) {
         let _ = fs::remove_file(&self.0);

@@ -4,26 +4,26 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::time::{Duration, Instant};
 
-use super::budget::Meter;
+use super::budget::BudgetMeter;
 use super::events::{Event, Reporter};
+use super::prepare::Taken;
 use super::summary::{MessageSummary, Summary};
-use super::take::Taken;
 use super::verdict::Verdict;
 use crate::checkpoint::workspace::Workspace;
-use crate::error::{Error, Kind, Result};
-use crate::figures::count;
+use crate::error::{Error, ErrorKind, Result};
+use crate::humanize::count;
 use crate::interrupt;
 use crate::message::{ChainId, Document, Inbox, MessageId, MessageName};
-use crate::plain::one_line;
 use crate::process::environment::child_environment;
 use crate::process::redact::Redactor;
 use crate::project::{Config, Layout, Lock, Project, RoutineName};
 use crate::routine::Routines;
+use crate::sanitize::one_line;
 use crate::spec::{Spec, Specs, Tracker};
 
 /// What the command line says over the config.
 #[derive(Clone, Debug, Default)]
-pub struct Settings {
+pub struct RunOverrides {
     /// For every attempt, whatever config and front matter say.
     pub timeout: Option<Duration>,
     /// Likewise.
@@ -49,12 +49,12 @@ pub struct Pipeline<'p> {
     pub(super) config: &'p Config,
     pub(super) workspace: &'p Workspace,
     pub(super) lock: &'p Lock,
-    pub(super) settings: Settings,
+    pub(super) settings: RunOverrides,
     pub(super) routines: Routines,
     pub(super) inbox: Inbox,
     pub(super) environment: BTreeMap<OsString, OsString>,
     pub(super) redactor: Redactor,
-    pub(super) meter: Meter,
+    pub(super) meter: BudgetMeter,
     pub(super) reporter: &'p mut dyn Reporter,
     pub(super) summary: Summary,
     began: Instant,
@@ -68,7 +68,7 @@ impl<'p> Pipeline<'p> {
         project: &'p Project,
         workspace: &'p Workspace,
         lock: &'p Lock,
-        settings: Settings,
+        settings: RunOverrides,
         command: &str,
         reporter: &'p mut dyn Reporter,
     ) -> Result<Self> {
@@ -84,7 +84,7 @@ impl<'p> Pipeline<'p> {
             inbox: Inbox::of(layout),
             environment: child_environment(variables.clone(), &config.pass_env),
             redactor: Redactor::from_environment(&variables),
-            meter: Meter::new(config.budget.clone()),
+            meter: BudgetMeter::new(config.budget.clone()),
             reporter,
             summary: Summary::new(command),
             began: Instant::now(),
@@ -93,7 +93,7 @@ impl<'p> Pipeline<'p> {
     }
 
     /// Takes over what was settled before the work began, so that it is told and not done again.
-    pub fn carry(&mut self, settled: &[MessageSummary]) {
+    pub fn adopt_recovered(&mut self, settled: &[MessageSummary]) {
         for message in settled {
             self.handled.extend(message.spec.clone());
             let mut message = message.clone();
@@ -104,7 +104,7 @@ impl<'p> Pipeline<'p> {
 
     /// Carries out one new message and what follows from it.
     pub fn run_message(mut self, name: MessageName, document: Document) -> Result<Summary> {
-        let done = self.guarded(|pipeline| {
+        let done = self.with_hooks(|pipeline| {
             let file = OsString::from(format!("{name}.md"));
             pipeline.inbox.add(&file, &document.render())?;
             pipeline.reporter.event(&Event::Begin { messages: 1, specs: 0 });
@@ -115,7 +115,7 @@ impl<'p> Pipeline<'p> {
 
     /// Carries out what waits in the inbox, then every spec that is selected.
     pub fn process(mut self, selection: &Selection) -> Result<Summary> {
-        let done = self.guarded(|pipeline| pipeline.process_all(selection));
+        let done = self.with_hooks(|pipeline| pipeline.process_all(selection));
         self.end(done)
     }
 
@@ -218,7 +218,7 @@ impl<'p> Pipeline<'p> {
     }
 
     /// Work between the hooks for all of it.
-    fn guarded(&mut self, work: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
+    fn with_hooks(&mut self, work: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
         self.hook_before_all()?;
         let done = work(self);
         self.hook_after_all();
@@ -228,7 +228,7 @@ impl<'p> Pipeline<'p> {
     /// Writes down what was done, whatever the end was.
     fn end(mut self, done: Result<()>) -> Result<Summary> {
         if let Err(error) = &done
-            && let Kind::Interrupted { signal } = error.kind()
+            && let ErrorKind::Interrupted { signal } = error.kind()
         {
             self.summary.interrupted = Some(signal);
         }
@@ -240,7 +240,7 @@ impl<'p> Pipeline<'p> {
     }
 
     /// A message is decided.
-    pub(super) fn decided(&mut self, mut message: MessageSummary) {
+    pub(super) fn record_outcome(&mut self, mut message: MessageSummary) {
         message.reason = one_line(&message.reason);
         if let Some(spec) = &message.spec {
             self.handled.insert(spec.clone());
@@ -252,7 +252,7 @@ impl<'p> Pipeline<'p> {
 
     fn skip(&mut self, spec: &Spec, verdict: Verdict, why: &str) {
         let name = MessageName::from_spec_file(&spec.file_name);
-        self.decided(MessageSummary {
+        self.record_outcome(MessageSummary {
             spec: Some(spec.shown()),
             reason: why.to_owned(),
             ..MessageSummary::without_run(
