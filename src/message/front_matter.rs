@@ -13,7 +13,7 @@
 
 use std::collections::HashSet;
 
-use crate::yaml::{self, Mistake, Node, ScalarKind, Value};
+use crate::yaml::{self, Mistake, ScalarKind, YamlNode, YamlValue};
 
 /// The fields that decree fills in and reads itself; all others belong to the routine.
 pub const STANDARD_KEYS: &[&str] = &["id", "chain", "seq", "type", "routine", "input_file"];
@@ -22,7 +22,7 @@ pub const STANDARD_KEYS: &[&str] = &["id", "chain", "seq", "type", "routine", "i
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Document {
     /// The front matter in its order; no key occurs twice.
-    pub fields: Vec<(String, Value)>,
+    pub fields: Vec<(String, YamlValue)>,
     /// Everything after the front matter.
     pub body: String,
 }
@@ -59,13 +59,13 @@ impl Document {
         format!("---\n{yaml}---\n{}", self.body)
     }
 
-    pub fn get(&self, key: &str) -> Option<&Value> {
+    pub fn get(&self, key: &str) -> Option<&YamlValue> {
         self.fields.iter().find(|(name, _)| name == key).map(|(_, value)| value)
     }
 
     /// A field as text; `None` if it is missing, empty, a list or a mapping.
     pub fn get_text(&self, key: &str) -> Option<String> {
-        self.get(key).and_then(Value::as_text).map(str::to_owned)
+        self.get(key).and_then(YamlValue::as_text).map(str::to_owned)
     }
 
     pub fn remove(&mut self, key: &str) {
@@ -74,19 +74,19 @@ impl Document {
 
     /// Sets a field unless it has this text already, in whatever notation.
     pub fn fill(&mut self, key: &str, text: &str) {
-        if self.get(key).and_then(Value::as_text) != Some(text) {
+        if self.get(key).and_then(YamlValue::as_text) != Some(text) {
             let is_number = text.parse::<u64>().is_ok_and(|number| number.to_string() == text);
             let kind = if is_number { ScalarKind::Number } else { ScalarKind::Text };
-            self.insert(key, Value::Scalar(kind, text.to_owned()));
+            self.insert(key, YamlValue::Scalar(kind, text.to_owned()));
         }
     }
 
     /// Sets a field to a text; an existing field keeps its place.
     pub fn set(&mut self, key: &str, text: impl Into<String>) {
-        self.insert(key, Value::Scalar(ScalarKind::Text, text.into()));
+        self.insert(key, YamlValue::Scalar(ScalarKind::Text, text.into()));
     }
 
-    fn insert(&mut self, key: &str, value: Value) {
+    fn insert(&mut self, key: &str, value: YamlValue) {
         match self.fields.iter_mut().find(|(name, _)| name == key) {
             Some((_, old)) => *old = value,
             None => self.fields.push((key.to_owned(), value)),
@@ -101,36 +101,36 @@ fn after_opening(text: &str) -> Option<&str> {
     (first.trim_end() == "---").then_some(rest)
 }
 
-fn parse_fields(text: &str) -> Result<Vec<(String, Value)>, Mistake> {
+fn parse_fields(text: &str) -> Result<Vec<(String, YamlValue)>, Mistake> {
     let mut root = yaml::parse(text)?;
     normalize(&mut root)?;
     let entries = match root.value {
-        Value::Null => return Ok(Vec::new()),
-        Value::Map(entries) => entries,
+        YamlValue::Null => return Ok(Vec::new()),
+        YamlValue::Map(entries) => entries,
         _ => {
             let message =
                 format!("front matter must be a mapping of keys to values, not {}", root.describe());
             return Err(Mistake::new(root.line, message));
         }
     };
-    let field = |(key, value): (Node, Node)| match key.value {
-        Value::Scalar(ScalarKind::Text, name) => Ok((name, value.value)),
+    let field = |(key, value): (YamlNode, YamlNode)| match key.value {
+        YamlValue::Scalar(ScalarKind::Text, name) => Ok((name, value.value)),
         _ => Err(Mistake::new(key.line, format!("a key must be text, not {}", key.describe()))),
     };
     entries.into_iter().map(field).collect()
 }
 
 /// Makes text of every literal that another program would write differently, and rejects a key that occurs twice.
-fn normalize(node: &mut Node) -> Result<(), Mistake> {
+fn normalize(node: &mut YamlNode) -> Result<(), Mistake> {
     match &mut node.value {
-        Value::Null => {}
-        Value::Scalar(kind, text) => {
+        YamlValue::Null => {}
+        YamlValue::Scalar(kind, text) => {
             if !is_canonical(text) {
                 *kind = ScalarKind::Text;
             }
         }
-        Value::List(items) => items.iter_mut().try_for_each(normalize)?,
-        Value::Map(entries) => {
+        YamlValue::List(items) => items.iter_mut().try_for_each(normalize)?,
+        YamlValue::Map(entries) => {
             for (key, value) in entries.iter_mut() {
                 normalize(key)?;
                 normalize(value)?;

@@ -4,21 +4,21 @@ use std::hash::{Hash, Hasher};
 
 /// A value and the line in which it begins. Two nodes are equal if their values are, wherever they stand.
 #[derive(Clone, Debug)]
-pub struct Node {
+pub struct YamlNode {
     /// Counted from one. The nodes of an alias have the lines of its anchor.
     pub line: usize,
-    pub value: Value,
+    pub value: YamlValue,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Value {
+pub enum YamlValue {
     /// An empty value, `~` or `null`.
     Null,
     /// A scalar as it is written in the file, without quotes.
     Scalar(ScalarKind, String),
-    List(Vec<Node>),
+    List(Vec<YamlNode>),
     /// Keys and values in their order; a key may occur twice.
-    Map(Vec<(Node, Node)>),
+    Map(Vec<(YamlNode, YamlNode)>),
 }
 
 /// What YAML takes a scalar for.
@@ -32,42 +32,42 @@ pub enum ScalarKind {
     Bool,
 }
 
-impl PartialEq for Node {
+impl PartialEq for YamlNode {
     fn eq(&self, other: &Self) -> bool {
         self.value == other.value
     }
 }
 
-impl Eq for Node {}
+impl Eq for YamlNode {}
 
-impl Hash for Node {
+impl Hash for YamlNode {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.value.hash(state);
     }
 }
 
-impl Node {
+impl YamlNode {
     /// How an error message names the value: a scalar in quotes, cut to one short line.
     pub fn describe(&self) -> String {
         match &self.value {
-            Value::Null => "nothing".into(),
-            Value::Scalar(_, text) => format!("'{}'", shorten(text)),
-            Value::List(_) => "a list".into(),
-            Value::Map(_) => "a mapping".into(),
+            YamlValue::Null => "nothing".into(),
+            YamlValue::Scalar(_, text) => format!("'{}'", shorten(text)),
+            YamlValue::List(_) => "a list".into(),
+            YamlValue::Map(_) => "a mapping".into(),
         }
     }
 
     /// How many levels of lists and mappings there are, and about how many bytes a copy takes.
     pub(super) fn measure(&self) -> (usize, usize) {
-        let below = |(height, bytes): (usize, usize), node: &Node| {
+        let below = |(height, bytes): (usize, usize), node: &YamlNode| {
             let (more_height, more_bytes) = node.measure();
             (height.max(more_height), bytes + more_bytes)
         };
         let (height, bytes) = match &self.value {
-            Value::Null => return (0, 64),
-            Value::Scalar(_, text) => return (0, 64 + text.len()),
-            Value::List(items) => items.iter().fold((0, 64), below),
-            Value::Map(entries) => {
+            YamlValue::Null => return (0, 64),
+            YamlValue::Scalar(_, text) => return (0, 64 + text.len()),
+            YamlValue::List(items) => items.iter().fold((0, 64), below),
+            YamlValue::Map(entries) => {
                 entries.iter().fold((0, 64), |sum, (key, value)| below(below(sum, key), value))
             }
         };
@@ -75,12 +75,12 @@ impl Node {
     }
 }
 
-impl Value {
+impl YamlValue {
     /// A scalar as text, numbers and booleans too; `None` for an empty value, a list or a mapping.
     pub fn as_text(&self) -> Option<&str> {
         match self {
-            Value::Scalar(_, text) => Some(text),
-            Value::Null | Value::List(_) | Value::Map(_) => None,
+            YamlValue::Scalar(_, text) => Some(text),
+            YamlValue::Null | YamlValue::List(_) | YamlValue::Map(_) => None,
         }
     }
 }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use granit_parser::{ErrorKind, Event, Parser, ScalarStyle, ScanError, Span, StructureStyle, Tag};
 
 use super::mistake::Mistake;
-use super::node::{Node, ScalarKind, Value};
+use super::node::{ScalarKind, YamlNode, YamlValue};
 use super::scalar::resolve;
 
 /// A longer text is neither settings nor front matter.
@@ -17,8 +17,8 @@ const MAX_DEPTH: usize = 128;
 /// Bytes of nodes that anchors and aliases may copy, so that a short text cannot fill the memory.
 const MAX_COPIED: usize = 16 << 20;
 
-/// Reads one YAML document; an empty text is [`Value::Null`].
-pub fn parse(text: &str) -> Result<Node, Mistake> {
+/// Reads one YAML document; an empty text is [`YamlValue::Null`].
+pub fn parse(text: &str) -> Result<YamlNode, Mistake> {
     if text.len() > MAX_TEXT {
         return Err(Mistake::new(1, format!("more than {} KiB of YAML", MAX_TEXT >> 10)));
     }
@@ -29,7 +29,7 @@ pub fn parse(text: &str) -> Result<Node, Mistake> {
             Err(error) => return Err(builder.syntax_error(&error)),
         }
     }
-    Ok(builder.root.unwrap_or(Node { line: 1, value: Value::Null }))
+    Ok(builder.root.unwrap_or(YamlNode { line: 1, value: YamlValue::Null }))
 }
 
 #[derive(Default)]
@@ -37,9 +37,9 @@ struct Builder<'a> {
     text: &'a str,
     /// Where the last event ends.
     offset: usize,
-    root: Option<Node>,
+    root: Option<YamlNode>,
     open: Vec<Collection>,
-    anchors: HashMap<usize, Node>,
+    anchors: HashMap<usize, YamlNode>,
     copied: usize,
 }
 
@@ -50,7 +50,7 @@ struct Collection {
     is_map: bool,
     anchor: usize,
     /// Items, or keys and values in turn.
-    nodes: Vec<Node>,
+    nodes: Vec<YamlNode>,
 }
 
 impl Builder<'_> {
@@ -62,7 +62,7 @@ impl Builder<'_> {
             Event::Scalar(text, style, anchor, tag) => {
                 let line = if is_block(style) { self.header_line(span) } else { line };
                 let value = scalar(&text, style, tag.as_deref()).map_err(|reason| invalid(line, reason))?;
-                self.add(Node { line, value }, anchor)
+                self.add(YamlNode { line, value }, anchor)
             }
             Event::SequenceStart(style, anchor, tag) => {
                 self.begin(span, style, false, anchor, tag.as_deref())
@@ -113,14 +113,14 @@ impl Builder<'_> {
         let Some(Collection { line, is_map, anchor, nodes, .. }) = self.open.pop() else { return Ok(()) };
         let value = if is_map {
             let mut nodes = nodes.into_iter();
-            Value::Map(std::iter::from_fn(|| Some((nodes.next()?, nodes.next()?))).collect())
+            YamlValue::Map(std::iter::from_fn(|| Some((nodes.next()?, nodes.next()?))).collect())
         } else {
-            Value::List(nodes)
+            YamlValue::List(nodes)
         };
-        self.add(Node { line, value }, anchor)
+        self.add(YamlNode { line, value }, anchor)
     }
 
-    fn add(&mut self, node: Node, anchor: usize) -> Result<(), Mistake> {
+    fn add(&mut self, node: YamlNode, anchor: usize) -> Result<(), Mistake> {
         if anchor != 0 {
             self.charge(node.measure().1, node.line)?;
             self.anchors.insert(anchor, node.clone());
@@ -207,7 +207,7 @@ fn is_application_tag(tag: &Tag) -> bool {
     tag.handle().starts_with('!')
 }
 
-fn scalar(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Result<Value, String> {
+fn scalar(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Result<YamlValue, String> {
     let Some(tag) = tag else {
         return Ok(if style == ScalarStyle::Plain { resolve(text) } else { as_text(text) });
     };
@@ -216,14 +216,14 @@ fn scalar(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Result<Value, St
     }
     let value = resolve(text);
     let fits = match (tag.suffix(), &value) {
-        ("null", value) => *value == Value::Null,
-        ("bool", value) => matches!(value, Value::Scalar(ScalarKind::Bool, _)),
-        ("int" | "float", value) => matches!(value, Value::Scalar(ScalarKind::Number, _)),
+        ("null", value) => *value == YamlValue::Null,
+        ("bool", value) => matches!(value, YamlValue::Scalar(ScalarKind::Bool, _)),
+        ("int" | "float", value) => matches!(value, YamlValue::Scalar(ScalarKind::Number, _)),
         _ => return Ok(as_text(text)),
     };
     if fits { Ok(value) } else { Err(format!("'{text}' is not of the type `!!{}`", tag.suffix())) }
 }
 
-fn as_text(text: &str) -> Value {
-    Value::Scalar(ScalarKind::Text, text.to_owned())
+fn as_text(text: &str) -> YamlValue {
+    YamlValue::Scalar(ScalarKind::Text, text.to_owned())
 }

@@ -1,15 +1,15 @@
 //! What a plain scalar means, by the core schema of YAML 1.2.
 
-use super::node::{ScalarKind, Value};
+use super::node::{ScalarKind, YamlValue};
 
-pub(super) fn resolve(text: &str) -> Value {
+pub(super) fn resolve(text: &str) -> YamlValue {
     match text {
-        "" | "~" | "null" | "Null" | "NULL" => Value::Null,
+        "" | "~" | "null" | "Null" | "NULL" => YamlValue::Null,
         "true" | "True" | "TRUE" | "false" | "False" | "FALSE" => {
-            Value::Scalar(ScalarKind::Bool, text.to_owned())
+            YamlValue::Scalar(ScalarKind::Bool, text.to_owned())
         }
-        _ if is_number(text) => Value::Scalar(ScalarKind::Number, text.to_owned()),
-        _ => Value::Scalar(ScalarKind::Text, text.to_owned()),
+        _ if is_number(text) => YamlValue::Scalar(ScalarKind::Number, text.to_owned()),
+        _ => YamlValue::Scalar(ScalarKind::Text, text.to_owned()),
     }
 }
 

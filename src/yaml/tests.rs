@@ -1,8 +1,8 @@
 use super::*;
 
-fn entries(node: &Node) -> &[(Node, Node)] {
+fn entries(node: &YamlNode) -> &[(YamlNode, YamlNode)] {
     match &node.value {
-        Value::Map(entries) => entries,
+        YamlValue::Map(entries) => entries,
         other => panic!("{other:?}"),
     }
 }
@@ -27,8 +27,8 @@ fn every_node_knows_its_line() {
 #[test]
 fn scalars_keep_the_text_of_the_file() {
     let text = "[1.10, 0x1F, True, '7', 2025022514320000, 1e3, ~, yes, 007, 99999999999999999999999]";
-    let Value::List(items) = parse(text).unwrap().value else { panic!() };
-    let shown: Vec<String> = items.iter().map(Node::describe).collect();
+    let YamlValue::List(items) = parse(text).unwrap().value else { panic!() };
+    let shown: Vec<String> = items.iter().map(YamlNode::describe).collect();
     assert_eq!(
         shown,
         [
@@ -45,7 +45,7 @@ fn scalars_keep_the_text_of_the_file() {
         ]
     );
     let kind = |i: usize| match items[i].value {
-        Value::Scalar(kind, _) => kind,
+        YamlValue::Scalar(kind, _) => kind,
         _ => panic!(),
     };
     assert_eq!(
@@ -57,7 +57,7 @@ fn scalars_keep_the_text_of_the_file() {
 #[test]
 fn nothing_is_null() {
     for text in ["", "\n", "# only this\n", "---\n", "~", "null\n"] {
-        assert!(matches!(parse(text).unwrap().value, Value::Null), "{text:?}");
+        assert!(matches!(parse(text).unwrap().value, YamlValue::Null), "{text:?}");
     }
 }
 
@@ -137,7 +137,7 @@ fn a_long_text_is_read_in_linear_time_up_to_the_limit() {
     let long = "x".repeat(MAX_TEXT - 10);
     assert_eq!(entries(&parse(&format!("a: {long}")).unwrap())[0].1.value.as_text(), Some(long.as_str()));
     let many: String = (0..50_000).map(|i| format!("- k{i}: v\n")).collect();
-    assert!(matches!(parse(&many).unwrap().value, Value::List(items) if items.len() == 50_000));
+    assert!(matches!(parse(&many).unwrap().value, YamlValue::List(items) if items.len() == 50_000));
     assert!(parse(&"x".repeat(MAX_TEXT + 1)).unwrap_err().message.contains("1024 KiB"));
 }
 
@@ -154,8 +154,8 @@ fn tabs_as_indentation_are_reported_where_they_are() {
 #[test]
 fn a_core_tag_sets_the_type_and_must_fit() {
     let scalar = |text: &str| parse(text).unwrap().value;
-    assert_eq!(scalar("!!str 1"), Value::Scalar(ScalarKind::Text, "1".into()));
-    assert_eq!(scalar("!!int '1'"), Value::Scalar(ScalarKind::Number, "1".into()));
+    assert_eq!(scalar("!!str 1"), YamlValue::Scalar(ScalarKind::Text, "1".into()));
+    assert_eq!(scalar("!!int '1'"), YamlValue::Scalar(ScalarKind::Number, "1".into()));
     assert_eq!(parse("a: !!bool x").unwrap_err().message, "not valid YAML: 'x' is not of the type `!!bool`");
 }
 
@@ -164,16 +164,16 @@ mod written {
 
     use super::*;
 
-    fn value() -> impl Strategy<Value = Value> {
+    fn value() -> impl Strategy<Value = YamlValue> {
         let text = "(?s).{0,12}|[ \n:#'\"a-]{0,8}|[0-9._eExXo+-]{1,6}|true|null|~|yes|[a-z]{129}"
-            .prop_map(|text| Value::Scalar(ScalarKind::Text, text));
-        let literal = "0|-?[1-9][0-9]{0,5}".prop_map(|text| Value::Scalar(ScalarKind::Number, text));
-        let leaf = prop_oneof![Just(Value::Null), literal, text];
+            .prop_map(|text| YamlValue::Scalar(ScalarKind::Text, text));
+        let literal = "0|-?[1-9][0-9]{0,5}".prop_map(|text| YamlValue::Scalar(ScalarKind::Number, text));
+        let leaf = prop_oneof![Just(YamlValue::Null), literal, text];
         leaf.prop_recursive(4, 20, 4, |inner| {
-            let node = inner.prop_map(|value| Node { line: 1, value }).boxed();
+            let node = inner.prop_map(|value| YamlNode { line: 1, value }).boxed();
             prop_oneof![
-                prop::collection::vec(node.clone(), 0..4).prop_map(Value::List),
-                prop::collection::vec((node.clone(), node), 0..4).prop_map(Value::Map),
+                prop::collection::vec(node.clone(), 0..4).prop_map(YamlValue::List),
+                prop::collection::vec((node.clone(), node), 0..4).prop_map(YamlValue::Map),
             ]
         })
     }

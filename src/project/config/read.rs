@@ -10,7 +10,7 @@ use super::settings::Config;
 use crate::error::{IoContext, Result};
 use crate::fs::untrusted::{self, shown_in_project};
 use crate::suggest::{closest, did_you_mean};
-use crate::yaml::{self, Mistake, Node, ScalarKind, Value};
+use crate::yaml::{self, Mistake, ScalarKind, YamlNode, YamlValue};
 
 impl Config {
     /// Reads the file; a missing or empty one is all defaults.
@@ -31,8 +31,8 @@ impl Config {
         let root = yaml::parse(text.strip_prefix('\u{feff}').unwrap_or(text))?;
         let mut config = Config::default();
         let settings = match &root.value {
-            Value::Null => &[][..],
-            Value::Map(entries) => entries,
+            YamlValue::Null => &[][..],
+            YamlValue::Map(entries) => entries,
             _ => {
                 let message = format!("must be a mapping of keys to values, not {}", root.describe());
                 return Err(Mistake::new(root.line, message));
@@ -44,10 +44,10 @@ impl Config {
 }
 
 /// Takes the entries of a section (`budget.`) or of the file (an empty prefix).
-fn read_section(entries: &[(Node, Node)], prefix: &str, config: &mut Config) -> Result<(), Mistake> {
+fn read_section(entries: &[(YamlNode, YamlNode)], prefix: &str, config: &mut Config) -> Result<(), Mistake> {
     let mut seen = BTreeSet::new();
     for (key, value) in entries {
-        let Value::Scalar(ScalarKind::Text, word) = &key.value else {
+        let YamlValue::Scalar(ScalarKind::Text, word) = &key.value else {
             return Err(unknown(key, prefix, key.describe().trim_matches('\'')));
         };
         let name = format!("{prefix}{word}");
@@ -60,8 +60,8 @@ fn read_section(entries: &[(Node, Node)], prefix: &str, config: &mut Config) -> 
             databases::read(key, value, config)?;
         } else if prefix.is_empty() && sections().any(|section| section == word) {
             match &value.value {
-                Value::Null => {}
-                Value::Map(entries) => read_section(entries, &format!("{word}."), config)?,
+                YamlValue::Null => {}
+                YamlValue::Map(entries) => read_section(entries, &format!("{word}."), config)?,
                 _ => {
                     let keys = known_keys(&format!("{word}."));
                     let message = format!("'{name}' must be a mapping, not {}", value.describe());
@@ -75,13 +75,13 @@ fn read_section(entries: &[(Node, Node)], prefix: &str, config: &mut Config) -> 
     Ok(())
 }
 
-fn take(key: &ConfigKey, place: &Node, value: &Node, config: &mut Config) -> Result<(), Mistake> {
-    if matches!(value.value, Value::Null) {
+fn take(key: &ConfigKey, place: &YamlNode, value: &YamlNode, config: &mut Config) -> Result<(), Mistake> {
+    if matches!(value.value, YamlValue::Null) {
         return Ok(());
     }
     (key.set)(config, value).map_err(|BadValue { reason, hint, item }| {
         let place = match (&value.value, item) {
-            (Value::List(items), Some(item)) => &items[item],
+            (YamlValue::List(items), Some(item)) => &items[item],
             _ => place,
         };
         let mistake = Mistake::new(place.line, format!("'{}' {reason}", key.name));
@@ -89,7 +89,7 @@ fn take(key: &ConfigKey, place: &Node, value: &Node, config: &mut Config) -> Res
     })
 }
 
-fn unknown(place: &Node, prefix: &str, word: &str) -> Mistake {
+fn unknown(place: &YamlNode, prefix: &str, word: &str) -> Mistake {
     let mistake = Mistake::new(place.line, format!("unknown key '{prefix}{word}'"));
     let here = names(prefix);
     let meant = closest(word, here.iter().copied()).map(|name| format!("{prefix}{name}"));
