@@ -23,6 +23,7 @@ use super::workspace::Workspace;
 use crate::error::{Error, IoContext, Result};
 use crate::fs::atomic::AtomicFile;
 use crate::fs::json;
+use crate::fs::quarantine::free_name;
 
 /// How often a diff is begun anew because a file changed under it.
 const TRIES: u32 = 3;
@@ -133,8 +134,7 @@ impl CheckpointDir {
             return Ok(());
         }
         let previous = self.dir.join(Self::PREVIOUS);
-        let place = (1..).map(|k| previous.join(k.to_string())).find(|place| !place.exists());
-        let place = place.expect("there is always another number");
+        let place = free_name(|number| previous.join(number.to_string()));
         fs::create_dir_all(&place).at("create", &place)?;
         // The result first: a diff without one is still whole.
         for path in [self.result_path(), self.diff_path()] {

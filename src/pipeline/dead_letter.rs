@@ -25,7 +25,7 @@ pub fn render(raw: &[u8], error: &str, verdict: Verdict) -> Vec<u8> {
 /// The message that a dead letter was made of. A document that is no dead letter stays as it is.
 pub fn original(mut document: Document) -> Result<Document, Mistake> {
     // One of the keys alone is a field like any other.
-    if !DEAD_LETTER_KEYS.iter().all(|key| document.fields.contains_key(*key)) {
+    if !DEAD_LETTER_KEYS.iter().all(|key| document.get(key).is_some()) {
         return Ok(document);
     }
     for key in DEAD_LETTER_KEYS {
