@@ -14,7 +14,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::process::environment::child_environment;
 use crate::process::redact::Redactor;
 use crate::process::{Exec, ExecEnd, find_program};
-use crate::sanitize::plain;
+use crate::sanitize::strip_controls;
 
 /// Settings that outrank everybody's. A routine may have left hooks, or a monitor that is a program of its own.
 const SETTINGS: [&str; 6] = [
@@ -170,7 +170,7 @@ impl Git {
 
     /// Text that may be shown.
     pub fn shown(&self, text: &str) -> String {
-        self.redactor.redact(&plain(text)).into_owned()
+        self.redactor.redact(&strip_controls(text)).into_owned()
     }
 }
 
@@ -232,11 +232,11 @@ impl GitCall<'_> {
             complaints.extend_from_slice(&bytes[..bytes.len().min(room)]);
             Ok(())
         })?;
-        if ended.how == ExecEnd::Interrupted {
+        if ended.end == ExecEnd::Interrupted {
             crate::interrupt::check()?;
         }
         let err = git.shown(&String::from_utf8_lossy(&complaints));
-        Ok(GitOutput { command, how: ended.how, out: ended.stdout, err })
+        Ok(GitOutput { command, how: ended.end, out: ended.stdout, err })
     }
 
     /// Runs it; anything but success is an error that says what git said.

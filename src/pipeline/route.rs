@@ -135,7 +135,7 @@ impl Pipeline<'_> {
             Ok(ended) if ended.is_success() => {
                 return Ok(Some(String::from_utf8_lossy(&ended.stdout).into_owned()));
             }
-            Ok(ended) => ended.how.to_string(),
+            Ok(ended) => ended.end.to_string(),
             Err(error) => error.to_string(),
         };
         self.warn(&format!("the router did not answer ({trouble})"));

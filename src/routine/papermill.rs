@@ -74,7 +74,7 @@ pub fn prepare(
             .run(sink)?;
         crate::interrupt::check()?;
         if !ended.is_success() {
-            return Err(Error::project(format!("cannot make {} for notebooks: {shown}: {}", layout.shown(&venv), ended.how))
+            return Err(Error::project(format!("cannot make {} for notebooks: {shown}: {}", layout.shown(&venv), ended.end))
                 .hint("install python3 with venv and give it access to a package index, or set DECREE_VENV to an environment that has papermill and ipykernel"));
         }
     }
