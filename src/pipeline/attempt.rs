@@ -54,7 +54,7 @@ impl Pipeline<'_> {
         fs::create_dir_all(&dir).at("create", &dir)?;
         let mut own = OwnFiles::remember(self.layout, run, turn.number, &running.file())?;
         let began = Instant::now();
-        let invocation = Invocation::of(&job.routine, self.parameters(job, run), self.layout, &dir)?;
+        let invocation = Invocation::new(&job.routine, self.parameters(job, run), self.layout, &dir)?;
         let mut environment = self.environment.clone();
         environment.extend(self.facts(running, turn));
         environment.extend(invocation.environment);

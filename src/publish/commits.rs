@@ -235,7 +235,7 @@ impl CommitBuilder<'_> {
         let blob = self.repository.git.call(["cat-file", "blob", &entry.hash]).run()?;
         match String::from_utf8(blob.out) {
             Ok(text) if entry.mode.starts_with("100") => {
-                Ok(Some(Tracking { path, mode: entry.mode, tracker: Tracker::of(text), present }))
+                Ok(Some(Tracking { path, mode: entry.mode, tracker: Tracker::from_text(text), present }))
             }
             _ => {
                 let path = shown([&path]).join("");

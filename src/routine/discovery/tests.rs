@@ -86,7 +86,7 @@ fn the_projects_own_routines_come_first() {
 }
 
 #[test]
-fn a_name_that_is_not_there_is_told_with_what_is() {
+fn an_unknown_name_is_reported_with_the_known_ones() {
     let place = Place::new();
     for file in ["develop.sh", "rust-develop.sh"] {
         fs::write(place.own().join(file), "").unwrap();
@@ -99,7 +99,7 @@ fn a_name_that_is_not_there_is_told_with_what_is() {
     assert_eq!(routines.find(&name("develop.sh")).unwrap_err().hint_text(), Some("did you mean 'develop'?"));
     assert_eq!(routines.find(&name("zzz")).unwrap_err().hint_text(), None);
     let error = routines.not_found("../x");
-    assert!(error.to_string().starts_with("\"../x\" is not a routine's name: it has a '/'"), "{error}");
+    assert!(error.to_string().starts_with("\"../x\" is not a routine name: it has a '/'"), "{error}");
 }
 
 #[test]
@@ -133,7 +133,7 @@ fn what_cannot_be_used_is_left_out_with_a_reason() {
         ".decree/routines/dir.sh: it is a directory",
         ".decree/routines/gone.sh: it is a link to nothing",
         ".decree/routines/latin.sh: it is not UTF-8",
-        ".decree/routines/my routine.sh: its name is no routine's name: it has ' '",
+        ".decree/routines/my routine.sh: its name is no routine name: it has ' '",
         ".decree/routines/pipe.sh: it is not a regular file",
         ".decree/routines/\u{fffd}.sh: its name is not UTF-8",
     ];
