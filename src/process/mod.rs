@@ -4,7 +4,7 @@
 //! started (background jobs, `setsid`, double forks) and whatever it did to its parents.
 //!
 //! ```text
-//! decree ──▶ supervisor (a session of its own) ──▶ program (a process group of its own) ──▶ …
+//! decree ──▶ supervisor (in its own session) ──▶ program (in its own process group) ──▶ …
 //!        ◀── one pipe: stdout and stderr, in order ┘
 //!        ◀─▶ one socket: the program's input; its exit status; end of file when either side dies
 //! ```

@@ -205,7 +205,7 @@ mod tests {
         assert_eq!((us.group, us.session), (None, None));
         let child = |group, session| Process { parent: Some(us.pid), group, session, ..process(8, 7) };
         assert_eq!(exclusive_group(&child(None, None), &us), None);
-        // A group of its own, but in a session that others may be in.
+        // Its own group, but in a session that may contain other processes.
         assert_eq!(exclusive_group(&child(Some(pid(8)), None), &us), None);
         assert_eq!(exclusive_group(&child(Some(pid(8)), Some(pid(8))), &us), Some(pid(8)));
     }

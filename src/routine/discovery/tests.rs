@@ -39,7 +39,7 @@ const NOTEBOOK: &str = r#"{"cells": [
     {"cell_type": "code", "source": "rows = 5", "metadata": {"tags": ["parameters"]}}]}"#;
 
 #[test]
-fn a_script_tells_what_it_does_and_takes() {
+fn a_script_declares_description_and_parameters() {
     let place = Place::new();
     let script = "#!/bin/bash\n# Develops.\n# needs: git\nbranch=\"${branch:-main}\"\ngo\n";
     fs::write(place.own().join("develop.sh"), script).unwrap();
@@ -57,7 +57,7 @@ fn a_script_tells_what_it_does_and_takes() {
 }
 
 #[test]
-fn a_notebook_wins_over_a_script_when_notebooks_are_on() {
+fn a_notebook_has_priority_when_notebooks_are_on() {
     let place = Place::new();
     fs::write(place.own().join("a.sh"), "# script\n").unwrap();
     fs::write(place.own().join("a.ipynb"), NOTEBOOK).unwrap();
@@ -111,7 +111,7 @@ fn a_missing_directory_has_no_routines() {
 }
 
 #[test]
-fn what_cannot_be_used_is_left_out_with_a_reason() {
+fn an_unusable_routine_is_left_out_with_a_reason() {
     let place = Place::new();
     let own = place.own();
     fs::create_dir(own.join("dir.sh")).unwrap();

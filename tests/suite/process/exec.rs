@@ -291,7 +291,7 @@ fn a_program_that_cannot_be_started_is_named_with_a_hint() {
     for (program, words) in [
         ("no-such-program", ["cannot start no-such-program: No such file", "is no-such-program installed"]),
         ("./plain", ["cannot start ./plain: Permission denied", "chmod +x ./plain"]),
-        ("./gone", ["cannot start ./gone: No such file", "is there such a file"]),
+        ("./gone", ["cannot start ./gone: No such file", "does the file exist"]),
     ] {
         let scenario = Scenario { program: Some(program.into()), ..Scenario::default() };
         let told = scenario.run(&project);
