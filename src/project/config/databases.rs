@@ -5,13 +5,13 @@ use std::collections::BTreeSet;
 use super::keys::{BadValue, ValueResult, assign, duration, non_empty};
 use super::settings::{Config, Database};
 use crate::suggest::{closest, did_you_mean};
-use crate::yaml::{Mistake, Node, ScalarKind, Tree, Value};
+use crate::yaml::{Mistake, ScalarKind, YamlNode, YamlValue};
 
 pub(super) const SECTION: &str = "databases";
 /// The maximum length of a name, which is also part of file names.
 const MAX_NAME_BYTES: usize = 64;
 
-type Set = fn(&mut Database, &Node) -> ValueResult<()>;
+type Set = fn(&mut Database, &YamlNode) -> ValueResult<()>;
 
 const KEYS: [(&str, Set); 4] = [
     ("save", |d, v| assign(&mut d.save, non_empty(v))),
@@ -20,25 +20,25 @@ const KEYS: [(&str, Set); 4] = [
     ("timeout", |d, v| assign(&mut d.timeout, duration(v))),
 ];
 
-pub(super) fn read(tree: &Tree, key: &Node, value: &Node, config: &mut Config) -> Result<(), Mistake> {
+pub(super) fn read(key: &YamlNode, value: &YamlNode, config: &mut Config) -> Result<(), Mistake> {
     let entries = match &value.value {
-        Value::Null => return Ok(()),
-        Value::Map(entries) => entries,
+        YamlValue::Null => return Ok(()),
+        YamlValue::Map(entries) => entries,
         _ => {
-            let message = format!("'{SECTION}' must be a mapping, not {}", value.shown());
-            return Err(Mistake::new(tree.line_of(key), message).hint("its keys are names of databases"));
+            let message = format!("'{SECTION}' must be a mapping, not {}", value.describe());
+            return Err(Mistake::new(key.line, message).hint("its keys are names of databases"));
         }
     };
     for (key, value) in entries {
-        let mistake = |message: String| Mistake::new(tree.line_of(key), message);
-        let Value::Scalar(_, name) = &key.value else {
-            return Err(mistake(format!("'{SECTION}' has a name that is {}", key.shown())));
+        let mistake = |message: String| Mistake::new(key.line, message);
+        let YamlValue::Scalar(_, name) = &key.value else {
+            return Err(mistake(format!("'{SECTION}' has a name that is {}", key.describe())));
         };
         if !is_name(name) {
-            return Err(mistake(format!("{} is not a name for a database", key.shown()))
+            return Err(mistake(format!("{} is not a name for a database", key.describe()))
                 .hint("lower-case letters, digits, '_' and '-'"));
         }
-        let database = read_one(tree, name, key, value)?;
+        let database = read_one(name, key, value)?;
         if config.databases.insert(name.clone(), database).is_some() {
             return Err(mistake(format!("'{SECTION}.{name}' is defined twice")));
         }
@@ -53,25 +53,23 @@ fn is_name(name: &str) -> bool {
 }
 
 /// Parses the keys of one database; `name_node` is where mistakes about the whole entry are reported.
-fn read_one(tree: &Tree, name: &str, name_node: &Node, value: &Node) -> Result<Database, Mistake> {
+fn read_one(name: &str, name_node: &YamlNode, value: &YamlNode) -> Result<Database, Mistake> {
     let full = format!("{SECTION}.{name}");
     let words = KEYS.map(|(word, _)| word);
-    let Value::Map(entries) = &value.value else {
-        let message = format!("'{full}' must be a mapping, not {}", value.shown());
-        return Err(
-            Mistake::new(tree.line_of(name_node), message).hint(format!("its keys: {}", words.join(", ")))
-        );
+    let YamlValue::Map(entries) = &value.value else {
+        let message = format!("'{full}' must be a mapping, not {}", value.describe());
+        return Err(Mistake::new(name_node.line, message).hint(format!("its keys: {}", words.join(", "))));
     };
     let mut database = Database::default();
     let mut seen = BTreeSet::new();
     for (key, value) in entries {
-        let mistake = |message: String| Mistake::new(tree.line_of(key), message);
+        let mistake = |message: String| Mistake::new(key.line, message);
         let known = match &key.value {
-            Value::Scalar(ScalarKind::Text, word) => KEYS.iter().find(|(known, _)| known == word),
+            YamlValue::Scalar(ScalarKind::Text, word) => KEYS.iter().find(|(known, _)| known == word),
             _ => None,
         };
         let Some((word, set)) = known else {
-            let word = key.shown().trim_matches('\'').to_owned();
+            let word = key.describe().trim_matches('\'').to_owned();
             let hint = match closest(&word, words) {
                 Some(meant) => did_you_mean(&format!("{full}.{meant}")),
                 None => format!("the keys here: {}", words.join(", ")),
@@ -81,7 +79,7 @@ fn read_one(tree: &Tree, name: &str, name_node: &Node, value: &Node) -> Result<D
         if !seen.insert(word) {
             return Err(mistake(format!("'{full}.{word}' is defined twice")));
         }
-        if matches!(value.value, Value::Null) {
+        if matches!(value.value, YamlValue::Null) {
             continue;
         }
         set(&mut database, value).map_err(|BadValue { reason, hint, .. }| Mistake {
@@ -93,7 +91,7 @@ fn read_one(tree: &Tree, name: &str, name_node: &Node, value: &Node) -> Result<D
         if command.is_empty() {
             let message = format!("'{full}' has no command '{word}'");
             let hint = "both 'save' and 'restore' are needed, or a checkpoint could not be restored";
-            return Err(Mistake::new(tree.line_of(name_node), message).hint(hint));
+            return Err(Mistake::new(name_node.line, message).hint(hint));
         }
     }
     Ok(database)

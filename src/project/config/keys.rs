@@ -7,12 +7,12 @@ use super::settings::{Config, OnNoChange};
 use crate::checkpoint::ignore::PatternList;
 use crate::project::RoutineName;
 use crate::project::units::{parse_duration, parse_size};
-use crate::yaml::{Node, ScalarKind, Value};
+use crate::yaml::{ScalarKind, YamlNode, YamlValue};
 
 /// A key, with its section before the dot, and the function that sets its field.
 pub(super) struct ConfigKey {
     pub(super) name: &'static str,
-    pub(super) set: fn(&mut Config, &Node) -> Result<(), BadValue>,
+    pub(super) set: fn(&mut Config, &YamlNode) -> Result<(), BadValue>,
 }
 
 /// Why a value is rejected.
@@ -80,19 +80,19 @@ fn reject<T>(reason: impl Into<String>) -> ValueResult<T> {
     Err(BadValue { reason: reason.into(), hint: None, item: None })
 }
 
-fn must_be<T>(expected: &str, node: &Node) -> ValueResult<T> {
-    reject(format!("must be {expected}, not {}", node.shown()))
+fn must_be<T>(expected: &str, node: &YamlNode) -> ValueResult<T> {
+    reject(format!("must be {expected}, not {}", node.describe()))
 }
 
 fn to_u32(number: u64) -> u32 {
     u32::try_from(number).expect("the range was checked")
 }
 
-fn text(node: &Node) -> ValueResult<String> {
+fn text(node: &YamlNode) -> ValueResult<String> {
     match &node.value {
-        Value::Scalar(ScalarKind::Text, text) if text.contains('\0') => reject("must not contain a NUL"),
-        Value::Scalar(ScalarKind::Text, text) => Ok(text.clone()),
-        Value::Scalar(_, literal) => {
+        YamlValue::Scalar(ScalarKind::Text, text) if text.contains('\0') => reject("must not contain a NUL"),
+        YamlValue::Scalar(ScalarKind::Text, text) => Ok(text.clone()),
+        YamlValue::Scalar(_, literal) => {
             let hint = format!("put it in quotes if it is meant as text: \"{literal}\"");
             must_be("text", node).map_err(|bad| BadValue { hint: Some(hint), ..bad })
         }
@@ -100,8 +100,8 @@ fn text(node: &Node) -> ValueResult<String> {
     }
 }
 
-fn number(node: &Node, min: u64, max: u64) -> ValueResult<u64> {
-    let Value::Scalar(ScalarKind::Number, text) = &node.value else {
+fn number(node: &YamlNode, min: u64, max: u64) -> ValueResult<u64> {
+    let YamlValue::Scalar(ScalarKind::Number, text) = &node.value else {
         return must_be("a whole number", node);
     };
     let digits = text.strip_prefix('-').unwrap_or(text);
@@ -116,8 +116,8 @@ fn number(node: &Node, min: u64, max: u64) -> ValueResult<u64> {
     }
 }
 
-fn amount(node: &Node) -> ValueResult<f64> {
-    let Value::Scalar(ScalarKind::Number, text) = &node.value else {
+fn amount(node: &YamlNode) -> ValueResult<f64> {
+    let YamlValue::Scalar(ScalarKind::Number, text) = &node.value else {
         return must_be("an amount in US dollars", node);
     };
     match text.parse::<f64>() {
@@ -128,23 +128,23 @@ fn amount(node: &Node) -> ValueResult<f64> {
     }
 }
 
-fn boolean(node: &Node) -> ValueResult<bool> {
+fn boolean(node: &YamlNode) -> ValueResult<bool> {
     match &node.value {
-        Value::Scalar(ScalarKind::Bool, text) => Ok(text.eq_ignore_ascii_case("true")),
+        YamlValue::Scalar(ScalarKind::Bool, text) => Ok(text.eq_ignore_ascii_case("true")),
         _ => must_be("true or false", node),
     }
 }
 
-pub(super) fn duration(node: &Node) -> ValueResult<Duration> {
+pub(super) fn duration(node: &YamlNode) -> ValueResult<Duration> {
     match &node.value {
-        Value::Scalar(ScalarKind::Text | ScalarKind::Number, text) => quantity(parse_duration(text)),
+        YamlValue::Scalar(ScalarKind::Text | ScalarKind::Number, text) => quantity(parse_duration(text)),
         _ => must_be("a time such as '90s' or '1h30m'", node),
     }
 }
 
-fn size(node: &Node) -> ValueResult<u64> {
+fn size(node: &YamlNode) -> ValueResult<u64> {
     match &node.value {
-        Value::Scalar(ScalarKind::Text | ScalarKind::Number, text) => quantity(parse_size(text)),
+        YamlValue::Scalar(ScalarKind::Text | ScalarKind::Number, text) => quantity(parse_size(text)),
         _ => must_be("a size such as '20MiB' or '500kB'", node),
     }
 }
@@ -153,15 +153,15 @@ fn quantity<T>(value: Result<T, String>) -> ValueResult<T> {
     value.or_else(|why| reject(format!("is not valid: {why}")))
 }
 
-fn on_no_change(node: &Node) -> ValueResult<OnNoChange> {
+fn on_no_change(node: &YamlNode) -> ValueResult<OnNoChange> {
     match &node.value {
-        Value::Scalar(ScalarKind::Text, text) if text == "accept" => Ok(OnNoChange::Accept),
-        Value::Scalar(ScalarKind::Text, text) if text == "retry" => Ok(OnNoChange::Retry),
+        YamlValue::Scalar(ScalarKind::Text, text) if text == "accept" => Ok(OnNoChange::Accept),
+        YamlValue::Scalar(ScalarKind::Text, text) if text == "retry" => Ok(OnNoChange::Retry),
         _ => must_be("'accept' or 'retry'", node),
     }
 }
 
-fn routine(node: &Node) -> ValueResult<String> {
+fn routine(node: &YamlNode) -> ValueResult<String> {
     let name = text(node)?;
     match RoutineName::parse(&name) {
         Ok(_) => Ok(name),
@@ -169,39 +169,39 @@ fn routine(node: &Node) -> ValueResult<String> {
     }
 }
 
-fn list<T>(node: &Node, parse: fn(&Node) -> ValueResult<T>) -> ValueResult<Vec<T>> {
-    let Value::List(items) = &node.value else {
+fn list<T>(node: &YamlNode, parse: fn(&YamlNode) -> ValueResult<T>) -> ValueResult<Vec<T>> {
+    let YamlValue::List(items) = &node.value else {
         return must_be("a list", node);
     };
     let items = items.iter().enumerate();
     items.map(|(i, item)| parse(item).map_err(|bad| BadValue { item: Some(i), ..bad })).collect()
 }
 
-pub(super) fn non_empty(node: &Node) -> ValueResult<String> {
+pub(super) fn non_empty(node: &YamlNode) -> ValueResult<String> {
     match text(node)? {
         text if text.trim().is_empty() => reject("must not be an empty text"),
         text => Ok(text),
     }
 }
 
-fn path(node: &Node) -> ValueResult<PathBuf> {
+fn path(node: &YamlNode) -> ValueResult<PathBuf> {
     non_empty(node).map(PathBuf::from)
 }
 
-fn pattern(node: &Node) -> ValueResult<String> {
+fn pattern(node: &YamlNode) -> ValueResult<String> {
     let pattern = non_empty(node)?;
     // A pattern that can match nothing would silently protect nothing.
     if pattern.contains('\n') || PatternList::parse(pattern.as_bytes()).is_empty() {
-        return reject(format!("has an entry that is no ignore pattern: {}", node.shown()));
+        return reject(format!("has an entry that is no ignore pattern: {}", node.describe()));
     }
     Ok(pattern)
 }
 
-fn variable(node: &Node) -> ValueResult<String> {
+fn variable(node: &YamlNode) -> ValueResult<String> {
     let name = non_empty(node)?;
     let plain = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
     if !plain || name.starts_with(|c: char| c.is_ascii_digit()) {
-        return reject(format!("must be names of environment variables, not {}", node.shown()));
+        return reject(format!("must be names of environment variables, not {}", node.describe()));
     }
     Ok(name)
 }
