@@ -3,22 +3,22 @@
 /// Output of commands whose JSON is for scripts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Format {
-    /// Text for reading
+    /// Text for people to read
     #[default]
     Text,
-    /// JSON for scripts
+    /// JSON for programs to read
     Json,
 }
 
 /// Output of commands whose JSON and YAML follow a published contract.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum ContractFormat {
-    /// Text for reading
+    /// Text for people to read
     #[default]
     Text,
-    /// JSON for scripts
+    /// JSON for programs to read
     Json,
-    /// YAML for scripts
+    /// YAML for programs to read
     Yaml,
 }
 

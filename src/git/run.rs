@@ -73,7 +73,7 @@ pub struct GitCall<'g> {
 pub struct GitOutput {
     command: String,
     end: ExecEnd,
-    /// Standard output, unchanged.
+    /// Standard output as raw bytes.
     pub out: Vec<u8>,
     /// Standard error, without control characters and secrets.
     pub err: String,

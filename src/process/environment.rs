@@ -220,6 +220,10 @@ mod tests {
         ] {
             assert!(is_reserved(name), "{name:?}");
         }
+    }
+
+    #[test]
+    fn ordinary_names_are_not_reserved() {
         for name in [
             "name",
             "spec_file",

@@ -131,7 +131,7 @@ pub struct ExecResult {
     pub end: ExecEnd,
     /// From the start until the program and all its descendants had ended.
     pub duration: Duration,
-    /// What [`Exec::capture_stdout`] captured.
+    /// Standard output, if [`Exec::capture_stdout`] was called.
     pub stdout: Vec<u8>,
     /// Whether the program wrote more than [`Exec::capture_stdout`] allows.
     pub stdout_truncated: bool,

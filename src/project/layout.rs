@@ -12,7 +12,6 @@ impl Layout {
         Layout { root }
     }
 
-    /// The project directory.
     pub fn root(&self) -> &Path {
         &self.root
     }

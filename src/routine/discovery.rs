@@ -156,8 +156,7 @@ impl Routines {
             return error.detail(format!("{} cannot be used: {reason}", path.display()));
         }
         if self.disabled.iter().any(|disabled| disabled.as_str() == name) {
-            return error
-                .hint(format!("{name}.ipynb is there: set 'notebook_support: true' to use notebooks"));
+            return error.hint(format!("{name}.ipynb exists: set 'notebook_support: true' to use notebooks"));
         }
         let stem =
             RoutineKind::ALL.iter().find_map(|kind| name.strip_suffix(kind.extension())).unwrap_or(name);

@@ -53,13 +53,11 @@ pub struct Commands {
     pub ai: String,
 }
 
-/// How an attempt that succeeded and changed nothing is judged.
+/// How an attempt that succeeded and changed nothing is judged: `Accept` as a success, `Retry` as a failure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnNoChange {
-    /// As a success.
     #[default]
     Accept,
-    /// As a failed attempt.
     Retry,
 }
 

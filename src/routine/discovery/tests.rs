@@ -71,7 +71,7 @@ fn a_notebook_has_priority_when_notebooks_are_on() {
     let off = place.discover(false);
     assert_eq!(off.find(&name("a")).unwrap().kind, RoutineKind::Shell);
     let error = off.find(&name("b")).unwrap_err();
-    assert_eq!(error.hint_text(), Some("b.ipynb is there: set 'notebook_support: true' to use notebooks"));
+    assert_eq!(error.hint_text(), Some("b.ipynb exists: set 'notebook_support: true' to use notebooks"));
 }
 
 #[test]
