@@ -62,7 +62,7 @@ impl<'c> LockedProject<'c> {
     }
 
     pub fn site<'s>(&'s self, progress: &'s dyn Progress) -> HistoryContext<'s> {
-        super::site(&self.project, &self.workspace, progress)
+        super::context::history_context(&self.project, &self.workspace, progress)
     }
 
     /// Checks that all tools are there, before an attempt fails for a missing one.
@@ -76,7 +76,7 @@ impl<'c> LockedProject<'c> {
             return Ok(Vec::new());
         };
         if unfinished.in_attempt {
-            super::ask_to_put_back(self.context, &unfinished)?;
+            self.context.confirm_revert(&unfinished)?;
         }
         self.with_reporter(|reporter| self.pipeline(RunOverrides::default(), reporter)?.recover())
     }

@@ -78,7 +78,7 @@ pub(super) fn execute(
     let began = Instant::now();
     let parameters = parameters(recorder, job, run);
     let output = dir.join(RunDir::OUTPUT_NOTEBOOK);
-    let invocation = Invocation::of(&job.routine, parameters, context.layout, &output)?;
+    let invocation = Invocation::new(&job.routine, parameters, context.layout, &output)?;
     let mut environment = context.environment.clone();
     environment.extend(variables(context, active, attempt));
     environment.extend(invocation.environment);
@@ -271,7 +271,7 @@ impl<'t> Tee<'t> {
         self.redactor.flush(&mut self.clean);
         self.pass_on();
         let tail = self.log.tail_lines(TAIL_LINES);
-        let tail = tail.iter().map(|line| crate::sanitize::line(line)).collect();
+        let tail = tail.iter().map(|line| crate::sanitize::final_line(line)).collect();
         (tail, self.log.finish().err().or(self.log_error))
     }
 
@@ -284,7 +284,7 @@ impl<'t> Tee<'t> {
 }
 
 fn routine_ending(ended: &ExecResult, timeout: Duration) -> Ending {
-    match ended.how {
+    match ended.end {
         ExecEnd::Exited(0) => Ending::Succeeded,
         ExecEnd::Exited(code) => Ending::Exit { code },
         ExecEnd::Signalled(signal) => Ending::Signal { signal },
@@ -296,7 +296,7 @@ fn routine_ending(ended: &ExecResult, timeout: Duration) -> Ending {
 
 fn verify_ending(ended: &ExecResult, job: &Prepared) -> Ending {
     let command = job.verify.clone();
-    match ended.how {
+    match ended.end {
         ExecEnd::Exited(code) if code != 0 => Ending::Verify { code: Some(code), command },
         ExecEnd::Signalled(_) => Ending::Verify { code: None, command },
         _ => routine_ending(ended, job.timeout),

@@ -53,7 +53,7 @@ pub(super) fn run_attempts(
         if matches!(ending, Ending::Succeeded | Ending::Interrupted) {
             return stop(records, None);
         }
-        if let Some(signal) = interrupt::asked() {
+        if let Some(signal) = interrupt::requested() {
             return stop(records, interrupted(signal));
         }
         let next = retry::after_failure(current.number, max_retries);
@@ -188,16 +188,16 @@ fn wait(context: &PipelineContext<'_>, recorder: &mut OutcomeRecorder<'_>, numbe
         u8::from_str_radix(&crate::fs::random_hex()[..2], 16).map_or(0.0, |byte| f64::from(byte) / 255.0);
     let delay = retry::delay(context.config.retry_delay, number, jitter);
     if delay.is_zero() {
-        return interrupt::asked();
+        return interrupt::requested();
     }
     recorder.event(&Event::Waiting(delay));
     let until = Instant::now() + delay;
-    while interrupt::asked().is_none() {
+    while interrupt::requested().is_none() {
         let left = until.saturating_duration_since(Instant::now());
         if left.is_zero() {
             break;
         }
         std::thread::sleep(left.min(Duration::from_millis(50)));
     }
-    interrupt::asked()
+    interrupt::requested()
 }

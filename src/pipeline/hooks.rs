@@ -52,7 +52,7 @@ pub(super) fn run_hook(
     environment.extend(variables.iter().map(|(key, value)| (key.into(), value.into())));
     environment.insert("DECREE_HOOK".into(), name.into());
     let limit = context.config.timeout;
-    let limit = if interrupt::asked().is_some() { TIME_WHEN_STOPPING } else { limit };
+    let limit = if interrupt::requested().is_some() { TIME_WHEN_STOPPING } else { limit };
     let exec = Exec::new("bash")
         .args(["-c", command])
         .directory(context.layout.root())
@@ -73,7 +73,7 @@ pub(super) fn run_hook(
     reporter.event(&Event::HookEnds);
     match ended {
         Ok(ended) if ended.is_success() => Ok(()),
-        Ok(ended) => Err(format!("`{command}`: {}", ended.how)),
+        Ok(ended) => Err(format!("`{command}`: {}", ended.end)),
         Err(error) => Err(error.to_string()),
     }
 }

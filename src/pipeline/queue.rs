@@ -106,7 +106,7 @@ pub(super) fn enqueue(layout: &Layout, inbox: &Inbox, spec: &Spec) -> Result<OsS
     let (chain, _) = ChainId::begin(&layout.runs())?;
     let name = MessageName::from_spec_file(&spec.file_name)
         .unwrap_or_else(|| MessageName::fallback(&chain))
-        .unique(|name| inbox.knows(name));
+        .unique(|name| inbox.contains(name));
     let mut document = Document::default();
     document.set("id", MessageId::root(chain).to_string());
     document.set("type", "spec");

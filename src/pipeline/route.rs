@@ -83,7 +83,7 @@ fn routine_by_text(
         return Ok(router::rank(text, routines).map_or(default.clone(), |name| name.to_string()));
     }
     let answer = ask_router(context, recorder, &router::prompt_for_routine(routines, text))?;
-    let named = answer.and_then(|answer| router::parse_routine_answer(&answer, routines));
+    let named = answer.and_then(|answer| router::parse_routine_reply(&answer, routines));
     Ok(named.map_or_else(
         || {
             recorder.warn(&format!("the router named no routine; '{default}' is used"));
@@ -106,7 +106,7 @@ pub(super) fn name_for(
         return Ok(MessageName::from_prompt(body));
     }
     let answer = ask_router(context, recorder, &router::prompt_for_name(body))?;
-    Ok(answer.and_then(|answer| router::parse_name_answer(&answer)))
+    Ok(answer.and_then(|answer| router::parse_name_reply(&answer)))
 }
 
 /// Asks the configured command; `None`, with a warning, if it fails.
@@ -141,7 +141,7 @@ fn ask_router(
         Ok(ended) if ended.is_success() => {
             return Ok(Some(String::from_utf8_lossy(&ended.stdout).into_owned()));
         }
-        Ok(ended) => ended.how.to_string(),
+        Ok(ended) => ended.end.to_string(),
         Err(error) => error.to_string(),
     };
     recorder.warn(&format!("the router did not answer ({why})"));

@@ -86,7 +86,7 @@ fn refusal(
     let Err(why) = hooks::run_hook(context, recorder, "before_each", command, &variables) else {
         return Ok(None);
     };
-    if interrupt::asked().is_some() {
+    if interrupt::requested().is_some() {
         ActiveRun::clear(context.layout)?;
         interrupt::check()?;
     }

@@ -202,7 +202,7 @@ impl<'p> Pipeline<'p> {
     fn reject(&mut self, rejected: &RejectedMessage) -> Result<()> {
         let (inbox, reason) = (&self.context.inbox, rejected.rejection.to_string());
         match &rejected.text {
-            None => inbox.bury_unread(&rejected.file)?,
+            None => inbox.dead_letter_unread(&rejected.file)?,
             Some(text) => {
                 let letter = dead_letter::render(text, &reason, Verdict::FailedReverted);
                 inbox.dead_letter(&rejected.file, text, &letter)?;

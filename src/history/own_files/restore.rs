@@ -9,7 +9,7 @@ use super::file::OwnFile;
 use crate::error::{Error, IoContext, Result};
 use crate::fs::atomic;
 use crate::project::Layout;
-use crate::sanitize::cut;
+use crate::sanitize::truncate;
 
 /// How often another process may write the same file before this gives up.
 const MAX_TRIES: u32 = 5;
@@ -90,7 +90,7 @@ impl Way<'_> {
         fs::create_dir_all(self.set_aside).at("create", self.set_aside)?;
         let key = key_of(self.layout, path).into_owned();
         let name: String = key.chars().map(|c| if c == '/' || c.is_control() { '_' } else { c }).collect();
-        let name = cut(name.trim_start_matches(".decree_"), 150).to_owned();
+        let name = truncate(name.trim_start_matches(".decree_"), 150).to_owned();
         let place =
             |number| self.set_aside.join(if number == 1 { name.clone() } else { format!("{name}.{number}") });
         let free = (1..).map(place).find(|place| place.symlink_metadata().is_err());
