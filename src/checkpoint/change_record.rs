@@ -130,7 +130,7 @@ pub struct ResultFile {
     extra: BTreeMap<String, Value>,
 }
 
-/// The file as it is written. Every key is optional, so that a missing one can be told from a file without a change record.
+/// The file as it is written. Every key is optional, so that a missing one is distinguished from a file without a change record.
 #[derive(Deserialize)]
 struct ResultJson {
     version: Option<u32>,

@@ -123,7 +123,7 @@ fn attempt_and_settle(
         recorder.warn_in(
             &mut result.run,
             format!(
-                "{path} was changed; as a likely secret it is in no checkpoint, so its content is not kept"
+                "{path} was changed; as a likely secret it is in no checkpoint, so its content was not kept"
             ),
         );
     }
