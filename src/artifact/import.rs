@@ -28,7 +28,7 @@ pub fn import(layout: &Layout, source: &mut ArtifactSource, run: &StagedRun) -> 
 
 fn settle(run: &StagedRun, unfinished: &std::path::Path, place: &std::path::Path) -> Result<()> {
     let taken = CheckpointDir::new(run.id.to_string(), unfinished);
-    if !taken.is_sealed() {
+    if !taken.has_change_record() {
         return Err(Error::failed(format!("the artifact does not hold the changes.diff of run {}", run.id))
             .hint("left-out.txt in the artifact says why, if it was left out"));
     }

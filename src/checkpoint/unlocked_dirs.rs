@@ -4,8 +4,8 @@ use std::cmp::Reverse;
 use std::io;
 
 use super::entry::{FileMode, Node};
+use super::hash::ContentHash;
 use super::path::{TreePath, dirs_above};
-use super::restore::present;
 use super::root::{PathKind, Root};
 
 /// What the owner needs to look into a directory.
@@ -77,5 +77,39 @@ impl Drop for UnlockedDirs<'_> {
         for (path, mode) in self.dirs.drain(..) {
             let _ = self.root.set_mode(&path, mode);
         }
+    }
+}
+
+/// Reads a path: `None` if nothing is there, or something that no checkpoint holds.
+fn present(root: &Root, path: &TreePath) -> io::Result<Option<Node>> {
+    let Some(found) = root.find(path)? else {
+        return Ok(None);
+    };
+    Ok(match found.kind {
+        PathKind::Dir => Some(Node::Dir { mode: found.mode }),
+        PathKind::Symlink => {
+            let target = root.read_link(path)?;
+            Some(Node::Symlink { hash: ContentHash::of(&target), size: target.len() as u64 })
+        }
+        PathKind::File => {
+            let mut file = root.open_file_forced(path)?;
+            let (hash, size) = ContentHash::of_reader(&mut file, &mut vec![0; 1 << 16])?;
+            Some(Node::File { hash, size, mode: found.mode })
+        }
+        PathKind::Special => None,
+    })
+}
+
+/// Whether what is at a path is what one side of a diff expects. A diff has no entry for an ordinary directory that is not empty,
+/// so such a directory agrees with no entry.
+pub fn agrees(
+    root: &Root,
+    path: &TreePath,
+    found: Option<&Node>,
+    expected: Option<&Node>,
+) -> io::Result<bool> {
+    match (found, expected) {
+        (Some(Node::Dir { mode }), None) => Ok(*mode == FileMode::DIR && !root.is_empty_dir(path)?),
+        _ => Ok(found == expected),
     }
 }

@@ -14,7 +14,7 @@ pub use lock::Lock;
 pub use routine_name::{BadName, RoutineName};
 pub use units::{parse_duration, parse_size};
 
-use crate::checkpoint::restore::{RecoveredRestore, recover};
+use crate::checkpoint::restore::{self, RecoveredRestore, RestoreLog};
 use crate::checkpoint::sensitive::Sensitive;
 use crate::checkpoint::workspace::Workspace;
 use crate::error::{Error, IoContext, Result};
@@ -55,9 +55,14 @@ impl Project {
     }
 
     /// Takes the project for one command that changes things; finishes or undoes first what a killed one left.
-    pub fn lock(&self, workspace: &Workspace, command: &str) -> Result<(Lock, Vec<RecoveredRestore>)> {
+    pub fn lock(
+        &self,
+        workspace: &Workspace,
+        command: &str,
+        log: &dyn RestoreLog,
+    ) -> Result<(Lock, Vec<RecoveredRestore>)> {
         let lock = Lock::take(&self.layout.lock(), command)?;
-        let recovered = recover(workspace.root(), &self.layout.scratch())?;
+        let recovered = restore::recover(workspace.root(), &self.layout.scratch(), log)?;
         workspace.store().sweep();
         atomic::sweep(&self.layout.decree());
         for dir in [self.layout.checkpoints(), self.layout.runs()] {
@@ -73,10 +78,7 @@ impl Project {
 
     /// Whether a revert or an apply was cut off and waits to be finished or undone.
     pub fn has_unfinished_restore(&self) -> bool {
-        let Ok(entries) = std::fs::read_dir(self.layout.scratch()) else {
-            return false;
-        };
-        entries.flatten().any(|entry| entry.path().join("journal.json").exists())
+        restore::is_recovery_needed(&self.layout.scratch())
     }
 }
 

@@ -58,6 +58,15 @@ impl Scene {
         self.project.command().args(args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
     }
 
+    /// How many lines the audit trail has of a command. A line that was cut off does not count.
+    fn audit_lines(&self, which: Move) -> usize {
+        let said = self.project.decree(["audit", "--format", "json"]).ok();
+        let trail: serde_json::Value = serde_json::from_slice(&said.out).unwrap();
+        let [action, subject] = self.args(which);
+        let records = trail["records"].as_array().unwrap();
+        records.iter().filter(|record| record["action"] == action && record["subject"] == subject).count()
+    }
+
     /// How long a command takes when nobody kills it.
     fn time(&self, args: &[&str], state: &Picture) -> Duration {
         let times = (0..3).map(|_| {
@@ -444,8 +453,16 @@ fn killed_before_every_call(which: Move) {
     let (before, after) = small();
     let scene = Scene::new(before, after);
     let (from, _) = scene.states(which);
-    let prepare = |_: &str| become_like(scene.project.root(), from);
-    before_every_call(&scene, &scene.args(which), prepare, |nth| scene.assert_recovers(which, nth));
+    let lines = RefCell::new(0);
+    let prepare = |_: &str| {
+        become_like(scene.project.root(), from);
+        *lines.borrow_mut() = scene.audit_lines(which);
+    };
+    before_every_call(&scene, &scene.args(which), prepare, |nth| {
+        scene.assert_recovers(which, nth);
+        let added = scene.audit_lines(which) - *lines.borrow();
+        assert_eq!(added, 1, "{which:?} is done once, so it has one line in the audit trail");
+    });
 }
 
 /// REC-02.

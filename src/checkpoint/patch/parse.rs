@@ -32,10 +32,10 @@ pub struct Patch {
 pub struct PatchRecord {
     /// From what to what.
     pub change: Change,
-    /// How to make what was before.
-    pub back: Recipe,
-    /// How to make what is after.
-    pub forth: Recipe,
+    /// How to rebuild what was before.
+    pub backward: Recipe,
+    /// How to rebuild what is after.
+    pub forward: Recipe,
 }
 
 /// How to make one side's content.
@@ -121,7 +121,7 @@ impl<R: BufRead> Parser<R> {
                 Note::Dir { path, old, new } => {
                     let node = |mode| Node::Dir { mode };
                     let change = Change { path, before: old.map(node), after: new.map(node) };
-                    self.enter(PatchRecord { change, back: Recipe::Nothing, forth: Recipe::Nothing })?;
+                    self.enter(PatchRecord { change, backward: Recipe::Nothing, forward: Recipe::Nothing })?;
                 }
                 Note::Mode { path, .. } => {
                     return Err(wrong(&format!("a mode of {path} without its section")));
@@ -159,14 +159,14 @@ impl<R: BufRead> Parser<R> {
             true => Some(self.hunks(&path)?),
             false => None,
         };
-        let (back, forth) = match (&old, &new, hunks) {
+        let (backward, forward) = match (&old, &new, hunks) {
             (Some(_), Some(_), Some(hunks)) => (Recipe::Hunks(hunks.clone()), Recipe::Hunks(hunks)),
             (Some(_), Some(_), None) => (Recipe::Same, Recipe::Same),
             (Some(_), None, hunks) => (Recipe::FromNothing(hunks.unwrap_or_default()), Recipe::Nothing),
             (None, Some(_), hunks) => (Recipe::Nothing, Recipe::FromNothing(hunks.unwrap_or_default())),
             (None, None, _) => return Err(wrong(&format!("a section of {path} that is about nothing"))),
         };
-        self.enter(PatchRecord { change: Change { path, before: old, after: new }, back, forth })
+        self.enter(PatchRecord { change: Change { path, before: old, after: new }, backward, forward })
     }
 
     fn hunks(&mut self, path: &TreePath) -> Result<Vec<Hunk>, Trouble> {
@@ -201,10 +201,10 @@ impl<R: BufRead> Parser<R> {
             self.scanner.skip(binary::encoded_len(size))?;
             Ok::<_, Trouble>(Recipe::Base64 { offset, size })
         };
-        let back = block(&old, b"# old")?;
-        let forth = block(&new, b"# new")?;
+        let backward = block(&old, b"# old")?;
+        let forward = block(&new, b"# new")?;
         self.expect(BINARY_END.trim_end().as_bytes())?;
-        self.enter(PatchRecord { change: Change { path, before: old, after: new }, back, forth })
+        self.enter(PatchRecord { change: Change { path, before: old, after: new }, backward, forward })
     }
 
     fn expect(&mut self, text: &[u8]) -> Result<(), Trouble> {
@@ -231,7 +231,7 @@ impl<R: BufRead> Parser<R> {
             return Err(wrong(&format!("{path} is out of order, or there twice")));
         }
         last.change.after = record.change.after;
-        last.forth = record.forth;
+        last.forward = record.forward;
         Ok(())
     }
 
