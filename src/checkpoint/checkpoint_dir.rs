@@ -143,13 +143,13 @@ fn path_change(change: &Change, count: &ChangeCount) -> (String, PathChange) {
 impl CheckpointDir {
     /// The tree at the checkpoint.
     pub const MANIFEST: &str = "manifest.json";
-    /// What changed since.
+    /// What changed since the checkpoint.
     pub const DIFF: &str = "changes.diff";
     /// The same in numbers and hashes.
     pub const RESULT: &str = "result.json";
     /// What made way for a restore.
     pub const SET_ASIDE: &str = "set-aside";
-    /// Earlier records, numbered.
+    /// Earlier records, in numbered directories.
     pub const PREVIOUS: &str = "previous";
 
     /// The checkpoint `id` in `dir`.
@@ -187,7 +187,6 @@ impl CheckpointDir {
         self.diff_path().exists()
     }
 
-    /// Reads the manifest.
     pub fn manifest(&self) -> Result<Manifest> {
         Manifest::read(&self.manifest_path()).map_err(|error| match self.dir.symlink_metadata() {
             Err(_) => Error::project(format!("{} was deleted by another process", self.id)),

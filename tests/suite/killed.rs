@@ -686,6 +686,31 @@ fn a_persons_new_file_beside_the_change_stays_where_it_is() {
     scene.assert_clean();
 }
 
+#[test]
+fn what_a_person_writes_after_the_last_check_of_a_revert_stays_and_the_revert_is_logged_once() {
+    if !has_strace() {
+        return;
+    }
+    let (before, after) = small();
+    let scene = Scene::new(before, after);
+    let logged = scene.audit_lines(Move::Revert);
+    let is_done = || scene.unfinished().is_some_and(|dir| dir.join("done").exists());
+    let mut calls = (1..99).flat_map(|nth| [("unlink", nth), ("unlinkat", nth)]);
+    let killed_when_done = calls.any(|(call, nth)| {
+        scene.project.decree(scene.args(Move::Revert)).ok();
+        become_like(scene.project.root(), &scene.after);
+        kill_before(&scene.project, &scene.args(Move::Revert), call, nth) && is_done()
+    });
+    assert!(killed_when_done, "the journal is removed after the revert is done");
+    let interrupted = scene.audit_lines(Move::Revert);
+    assert!(interrupted > logged);
+    scene.project.write("edited", WORDS);
+    scene.project.decree(["checkpoint", "create"]).ok().mentions(&["had been cut off", "finished"]);
+    assert_eq!(scene.project.picture().get(&b"edited"[..]), Some(&file(WORDS)));
+    assert_eq!(scene.audit_lines(Move::Revert), interrupted);
+    scene.assert_clean();
+}
+
 /// The next locked command is not always one that captures.
 #[test]
 fn what_a_killed_checkpoint_left_in_the_store_is_gone_after_any_command_that_changes_things() {

@@ -22,7 +22,7 @@ use crate::error::{Error, IoContext, Result};
 #[derive(Debug)]
 pub struct Patch {
     pub path: PathBuf,
-    /// Sorted by path.
+    /// The changes, sorted by path.
     pub records: Vec<PatchRecord>,
 }
 

@@ -26,7 +26,7 @@ impl From<io::Error> for ParseError {
 
 /// A header line, and the hash of all of the diff before it.
 pub struct Line {
-    /// Without the newline.
+    /// The line without its newline.
     pub text: Vec<u8>,
     pub hash_before: ContentHash,
 }
@@ -81,7 +81,6 @@ impl<R: BufRead> Scanner<R> {
         self.pending = Some(line);
     }
 
-    /// Skips `count` bytes.
     pub fn skip(&mut self, count: u64) -> Result<(), ParseError> {
         debug_assert!(self.pending.is_none());
         let mut left = count;

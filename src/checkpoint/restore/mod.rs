@@ -17,5 +17,7 @@ mod transaction;
 mod transaction_dir;
 
 pub use journal::RestoreAction;
-pub use plan::{RestoreOutcome, RestoreReport, RestoreRequest};
-pub use transaction::{FinishedRestore, RecoveredRestore, RestoreLog, is_recovery_needed, recover};
+pub use plan::{RestoreOutcome, RestoreRequest};
+pub use transaction::{
+    FinishedRestore, RecoveredRestore, RestoreLog, RestoreReport, is_recovery_needed, recover,
+};

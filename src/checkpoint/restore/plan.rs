@@ -7,7 +7,7 @@ use rayon::prelude::*;
 
 use super::journal::{DirMode, Journal, QuarantinePlan, RestoreAction, RestoreStep};
 use super::stage::stage;
-use super::transaction::{RestoreLog, Transaction};
+use super::transaction::{RestoreLog, RestoreReport, Transaction};
 use super::transaction_dir::TransactionDir;
 use crate::checkpoint::coverage::PathText;
 use crate::checkpoint::entry::{Node, describe};
@@ -42,17 +42,6 @@ pub enum RestoreOutcome {
     AlreadyThere,
     /// The tree is on the other side of the diff, and was verified.
     Done(RestoreReport),
-}
-
-/// What a restore did.
-#[derive(Debug, Default)]
-pub struct RestoreReport {
-    /// The number of paths that were changed and read back.
-    pub verified: usize,
-    /// What moved to the quarantine, and where it is now; also what other processes put in the way.
-    pub set_aside: Vec<(TreePath, PathBuf)>,
-    /// Why the log has no entry of it. The restore is done all the same.
-    pub log_failure: Option<Error>,
 }
 
 impl Workspace {
@@ -109,17 +98,12 @@ impl Workspace {
         stage(&self.root, request.patch, request.direction, &steps, &dir)
             .map_err(|error| error.detail("nothing was touched"))?;
         let quarantine = free_name(|number| numbered(&request.quarantine_dir, "-", number));
-        let moves = beside.iter().map(|path| ((*path).clone(), quarantine.join(path.as_path())));
-        let mut set_aside: Vec<(TreePath, PathBuf)> = moves.collect();
         let plan = QuarantinePlan {
             dir: quarantine.strip_prefix(dir.decree_dir()).unwrap_or(&quarantine).to_owned(),
             paths: beside.iter().copied().cloned().collect(),
         };
-        let verified = steps.len();
         let journal = Journal::new(request.action, request.subject, steps, &plan, dirs);
-        let report = Transaction::new(&self.root, dir, journal).run(request.log)?;
-        set_aside.extend(report.set_aside);
-        Ok(RestoreReport { verified, set_aside, log_failure: report.log_failure })
+        Transaction::new(&self.root, dir, journal).run(request.log)
     }
 
     fn all_agree(

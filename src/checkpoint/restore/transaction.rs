@@ -49,7 +49,7 @@ pub trait RestoreLog {
 /// An interrupted restore that was finished or undone.
 #[derive(Debug)]
 pub struct RecoveredRestore {
-    /// `revert 2026111603100000-0`.
+    /// What messages call it: `revert 2026111603100000-0`.
     pub name: String,
     /// Whether it is done now; otherwise the tree is as if it had never begun.
     pub finished: bool,
@@ -59,9 +59,14 @@ pub struct RecoveredRestore {
     pub log_failure: Option<Error>,
 }
 
-/// What came of a restore that succeeded.
-pub struct TransactionReport {
+/// What a restore did.
+#[derive(Debug, Default)]
+pub struct RestoreReport {
+    /// The number of paths that were changed and read back.
+    pub verified: usize,
+    /// What moved to the quarantine, and where it is now; also what other processes put in the way.
     pub set_aside: Vec<(TreePath, PathBuf)>,
+    /// Why the log has no entry of it. The restore is done all the same.
     pub log_failure: Option<Error>,
 }
 
@@ -108,12 +113,14 @@ impl<'r> Transaction<'r> {
     }
 
     /// Carries the restore out. After an error the tree is as it was, except for what the error names.
-    pub fn run(self, log: Option<&dyn RestoreLog>) -> Result<TransactionReport> {
+    pub fn run(mut self, log: Option<&dyn RestoreLog>) -> Result<RestoreReport> {
         self.journal.write(self.dir.path())?;
         let error = match self.roll_forward().and_then(|()| self.verify(StepEnd::To)) {
             Ok(wrong) if wrong.is_empty() => {
                 let log_failure = self.finish(log, false)?;
-                return Ok(TransactionReport { set_aside: self.intruders.into_inner(), log_failure });
+                let mut set_aside = self.quarantine_moves();
+                set_aside.append(self.intruders.get_mut());
+                return Ok(RestoreReport { verified: self.journal.steps.len(), set_aside, log_failure });
             }
             // Undoing it would not help: every other path is as it should be.
             Ok(wrong) if wrong.iter().all(|wrong| wrong.foreign) => {
