@@ -13,10 +13,12 @@
 //! Below them, words: [`path`], [`quote`], [`hash`], [`entry`], [`tree`]; and [`root`], through which alone the user's tree
 //! is touched.
 
+mod beneath;
 pub mod checkpoint_dir;
 pub mod compare;
 pub mod content_source;
 pub mod coverage;
+mod disk_node;
 pub mod entry;
 pub mod hash;
 mod hashing;

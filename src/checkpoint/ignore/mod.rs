@@ -9,7 +9,7 @@ mod pattern;
 mod rules;
 
 pub use pattern::PatternList;
-pub use rules::{FrozenRules, IgnoreFile, RuleMatch, RuleSource, Rules};
+pub use rules::{Fingerprint, FrozenRules, IgnoreFile, RuleMatch, RuleSource, Rules};
 
 /// Whether a whole text matches a glob.
 pub fn matches_glob(glob: &[u8], text: &[u8]) -> bool {
