@@ -1,7 +1,7 @@
 //! The user's tree: the only way to read or change a [`TreePath`] on disk.
 //!
 //! No symbolic link is followed, not even one that another process places at the last moment, so nothing
-//! decree does to a path happens outside the tree. See [`super::beneath`] for how.
+//! decree does to a path happens outside the tree. See [`crate::fs::beneath`] for how.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -13,10 +13,10 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, CWD, FileType, Mode as RawMode, OFlags};
 use rustix::io::Errno;
 
-use super::beneath::{DIRECTORY, InodeHandle, Resolver};
 use super::entry::FileMode;
 use super::path::TreePath;
 use super::transfer::{self, rename_new};
+use crate::fs::beneath::{DIRECTORY, InodeHandle, Resolver};
 
 /// A FIFO does not block. Whether it is a regular file is for the caller to check.
 const READ: OFlags = OFlags::RDONLY.union(OFlags::NOFOLLOW).union(OFlags::NONBLOCK).union(OFlags::CLOEXEC);
@@ -159,9 +159,9 @@ impl Root {
         let (dir, name) = self.parent(path)?;
         let inode = InodeHandle::open(dir.as_fd(), name)?;
         let mode = inode.stat()?.st_mode;
-        inode.set_mode(FileMode::from_bits(mode | 0o400))?;
+        inode.set_mode(mode | 0o400)?;
         let file = self.open_file(path);
-        inode.set_mode(FileMode::from_bits(mode))?;
+        inode.set_mode(mode)?;
         file
     }
 
@@ -181,9 +181,9 @@ impl Root {
                 if PathKind::of(mode) != PathKind::Dir {
                     return Err(io::ErrorKind::PermissionDenied.into());
                 }
-                inode.set_mode(FileMode::from_bits(mode | 0o700))?;
+                inode.set_mode(mode | 0o700)?;
                 let moved = rustix::fs::renameat(&dir, name, CWD, to);
-                inode.set_mode(FileMode::from_bits(mode))?;
+                inode.set_mode(mode)?;
                 Ok(moved?)
             }
             Err(Errno::XDEV) => transfer::move_across((dir.as_fd(), name), to),
@@ -259,7 +259,7 @@ impl Root {
     /// Sets the permissions of a file or directory.
     pub fn set_mode(&self, path: &TreePath, mode: FileMode) -> io::Result<()> {
         let (dir, name) = self.parent(path)?;
-        InodeHandle::open(dir.as_fd(), name)?.set_mode(mode)
+        InodeHandle::open(dir.as_fd(), name)?.set_mode(mode.bits())
     }
 
     /// Makes all changes on the tree's file system durable.

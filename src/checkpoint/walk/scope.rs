@@ -54,9 +54,9 @@ impl RuleSet {
         if self.view == View::Nothing {
             return Visibility { visible: false, kept: false, below: View::Nothing };
         }
-        let verdict = self.rules.verdict(path, is_dir);
-        let kept = verdict == RuleMatch::Kept;
-        let visible = kept || (self.view == View::All && verdict == RuleMatch::Shown);
+        let decision = self.rules.decide(path, is_dir);
+        let kept = decision == RuleMatch::Kept;
+        let visible = kept || (self.view == View::All && decision == RuleMatch::Shown);
         let below = if visible {
             View::All
         } else if is_dir && self.rules.may_keep_below(path) {

@@ -12,10 +12,8 @@ use std::os::unix::ffi::OsStrExt;
 use rustix::fs::{AtFlags, CWD, FileType, Mode as RawMode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
 
-use super::entry::FileMode;
-
 /// A directory to start from or to look names up in; needs no right to list it.
-pub(super) const DIRECTORY: OFlags =
+pub const DIRECTORY: OFlags =
     OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 /// The kernel takes paths below 4096 bytes; longer ones are opened stepwise.
 const MAX_PATH: usize = 4000;
@@ -24,7 +22,7 @@ const MAX_RETRIES: usize = 16;
 
 /// How paths are resolved without following links.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Resolver {
+pub enum Resolver {
     /// One `openat2` per path.
     Openat2,
     /// One `openat` per component: for kernels before 5.6 and for sandboxes that forbid `openat2`.
@@ -77,7 +75,7 @@ fn open_stepwise(dir: BorrowedFd<'_>, path: &[u8], flags: OFlags) -> Result<Owne
 }
 
 /// A file or directory that is held by its inode: whatever takes its name, this stays the same one.
-pub(super) struct InodeHandle<'d> {
+pub struct InodeHandle<'d> {
     inode: OwnedFd,
     dir: BorrowedFd<'d>,
     name: &'d OsStr,
@@ -99,13 +97,13 @@ impl<'d> InodeHandle<'d> {
         Ok(rustix::fs::statat(&self.inode, "", AtFlags::EMPTY_PATH)?)
     }
 
-    /// Sets the permissions.
+    /// Sets the permissions, set-id and sticky bits included.
     ///
     /// `fchmod` does not take an `O_PATH` descriptor, and any other descriptor needs a right to read or write that
     /// the mode may not grant. The link in `/proc` leads to the inode itself, not to a name. Without `/proc` the
     /// file is opened by its name, again without following a link.
-    pub fn set_mode(&self, mode: FileMode) -> io::Result<()> {
-        let raw = RawMode::from_raw_mode(mode.bits());
+    pub fn set_mode(&self, mode: u32) -> io::Result<()> {
+        let raw = RawMode::from_raw_mode(mode & 0o7777);
         let link = format!("/proc/self/fd/{}", self.inode.as_raw_fd());
         match rustix::fs::chmodat(CWD, link, raw, AtFlags::empty()) {
             Err(Errno::NOENT | Errno::NOTDIR) => self.set_mode_by_name(raw),
@@ -187,7 +185,7 @@ mod tests {
         fs::rename(real.join("file"), real.join("moved")).unwrap();
         symlink(outside.path().join("file"), real.join("file")).unwrap();
 
-        handle.set_mode(FileMode::from_bits(0o604)).unwrap();
+        handle.set_mode(0o604).unwrap();
 
         assert_eq!(mode(&real.join("moved")), 0o604);
         assert!(handle.set_mode_by_name(RawMode::from_raw_mode(0o600)).is_err());
