@@ -288,8 +288,7 @@ pub fn is_absent(error: &io::Error) -> bool {
 mod tests {
     use super::*;
     use std::fs;
-    use std::os::unix::fs::{PermissionsExt, symlink};
-    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::os::unix::fs::symlink;
 
     fn path(text: &str) -> TreePath {
         TreePath::new(text.as_bytes()).unwrap()
@@ -331,34 +330,6 @@ mod tests {
         }
         assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 2);
         assert_eq!(mode(), mode_before);
-    }
-
-    #[test]
-    fn a_link_that_replaces_a_file_at_the_last_moment_changes_nothing_outside() {
-        let outside = tempfile::tempdir().unwrap();
-        let inside = tempfile::tempdir().unwrap();
-        let target = outside.path().join("file");
-        fs::write(&target, "x").unwrap();
-        fs::set_permissions(&target, fs::Permissions::from_mode(0o600)).unwrap();
-        fs::write(inside.path().join("file"), "x").unwrap();
-        symlink(&target, inside.path().join("link")).unwrap();
-        let done = AtomicBool::new(false);
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
-                let (file, link) = (inside.path().join("file"), inside.path().join("link"));
-                while !done.load(Ordering::Relaxed) {
-                    let swap = rustix::fs::RenameFlags::EXCHANGE;
-                    rustix::fs::renameat_with(CWD, &file, CWD, &link, swap).unwrap();
-                }
-            });
-            for root in roots(inside.path()) {
-                for _ in 0..2000 {
-                    let _ = root.set_mode(&path("file"), FileMode::from_bits(0o666));
-                }
-            }
-            done.store(true, Ordering::Relaxed);
-        });
-        assert_eq!(fs::metadata(&target).unwrap().permissions().mode() & 0o777, 0o600);
     }
 
     #[test]

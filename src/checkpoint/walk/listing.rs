@@ -87,3 +87,22 @@ impl Listing {
 fn name_in<'n>(names: &'n [u8], entry: &ListedName) -> &'n [u8] {
     &names[entry.start as usize..][..usize::from(entry.length)]
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn a_directory_behind_a_link_is_not_listed() {
+        let (inside, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        fs::create_dir_all(outside.path().join("sub")).unwrap();
+        fs::create_dir_all(inside.path().join("real/sub")).unwrap();
+        symlink(outside.path(), inside.path().join("door")).unwrap();
+        let root = Root::open(inside.path()).unwrap();
+        assert!(Listing::read(&root, b"real/sub").is_ok());
+        assert!(Listing::read(&root, b"door").is_err());
+        assert!(Listing::read(&root, b"door/sub").is_err());
+    }
+}
