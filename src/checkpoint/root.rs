@@ -15,8 +15,8 @@ use rustix::io::Errno;
 
 use super::entry::FileMode;
 use super::path::TreePath;
-use super::transfer::{self, rename_new};
 use crate::fs::beneath::{DIRECTORY, InodeHandle, Resolver};
+use crate::fs::transfer;
 
 /// A FIFO does not block. Whether it is a regular file is for the caller to check.
 const READ: OFlags = OFlags::RDONLY.union(OFlags::NOFOLLOW).union(OFlags::NONBLOCK).union(OFlags::CLOEXEC);
@@ -194,23 +194,7 @@ impl Root {
     /// Moves `from` into the tree, to `path`, where nothing may exist.
     pub fn move_in(&self, from: &Path, path: &TreePath) -> io::Result<()> {
         let (dir, name) = self.parent(path)?;
-        match rename_new((CWD, from.as_os_str()), (dir.as_fd(), name)) {
-            // The path is on another file system: copy to a temporary name there, then rename the copy.
-            Err(Errno::XDEV) => {
-                let copy = format!(".decree-{}{}", crate::fs::atomic::TEMPORARY, crate::fs::random_hex());
-                let copy = OsStr::new(&copy);
-                let moved = transfer::copy((CWD, from.as_os_str()), (dir.as_fd(), copy))
-                    .and_then(|()| Ok(rename_new((dir.as_fd(), copy), (dir.as_fd(), name))?));
-                match moved {
-                    Ok(()) => transfer::remove((CWD, from.as_os_str())),
-                    Err(error) => {
-                        let _ = transfer::remove((dir.as_fd(), copy));
-                        Err(error)
-                    }
-                }
-            }
-            result => Ok(result?),
-        }
+        transfer::move_new((CWD, from.as_os_str()), (dir.as_fd(), name))
     }
 
     /// Creates a directory; an existing one is fine.

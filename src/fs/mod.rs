@@ -3,7 +3,9 @@
 pub mod atomic;
 pub(crate) mod beneath;
 pub mod json;
+pub mod quarantine;
 mod scratch;
+pub(crate) mod transfer;
 pub mod untrusted;
 
 use std::fs::File;

@@ -1,6 +1,6 @@
 //! Content, deduplicated by SHA-256, in few large files.
 //!
-//! A capture writes what the store lacks into one new *pack* ([`write`]); packs never change
+//! A capture writes what the store lacks into one new *pack* ([`mod@write`]); packs never change
 //! afterwards. Small contents share compressed frames, in the order of their paths, which
 //! makes a pack smaller than one file per content. Reading ([`content`]) checks the hash of every
 //! content: a damaged pack is an error, never wrong bytes. Content that no checkpoint needs is
