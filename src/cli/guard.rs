@@ -95,7 +95,7 @@ pub fn guard(context: &Context, args: &GuardArgs) -> Result<u8> {
     let mended = if failed { own.mend_all() } else { own.mend_but_for_tracker() };
     let mended = mended.and_then(|mended| {
         tell_mended(context, &mended, &saved);
-        shop.workspace.store().mend()?;
+        shop.workspace.store().repair()?;
         match &contents {
             CheckpointPayload::Tree(manifest) if mended.spoiled.contains(&saved.manifest_path()) => {
                 manifest.write(&saved.manifest_path())
