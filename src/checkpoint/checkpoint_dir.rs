@@ -101,7 +101,11 @@ impl ChangeRecord {
                 .zip(counts)
                 .map(|(change, count)| path_change(change, count))
                 .collect(),
-            beside: changes.beside.iter().map(|path| quote::in_json(path.as_bytes()).into_owned()).collect(),
+            beside: changes
+                .out_of_scope
+                .iter()
+                .map(|path| quote::in_json(path.as_bytes()).into_owned())
+                .collect(),
             coverage: manifest.coverage.clone(),
             check: None,
         };
@@ -125,7 +129,7 @@ impl ChangeRecord {
     }
 
     fn beside_paths(&self) -> Vec<TreePath> {
-        self.beside.iter().filter_map(|text| TreePath::beside(&quote::from_json(text)?)).collect()
+        self.beside.iter().filter_map(|text| TreePath::outside_scope(&quote::from_json(text)?)).collect()
     }
 }
 
@@ -207,7 +211,7 @@ impl CheckpointDir {
         loop {
             tries += 1;
             let changes = workspace.compare(manifest, progress)?;
-            if changes.list.is_empty() && changes.beside.is_empty() && !even_if_empty {
+            if changes.list.is_empty() && changes.out_of_scope.is_empty() && !even_if_empty {
                 return Ok(None);
             }
             let mut file = AtomicFile::create(self.diff_path())?;

@@ -2,6 +2,7 @@
 //! (`transfer`, [`quarantine`]), and files that anyone may have written ([`untrusted`]).
 
 pub mod atomic;
+pub(crate) mod beneath;
 pub mod json;
 pub mod quarantine;
 mod scratch;

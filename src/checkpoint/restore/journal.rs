@@ -153,7 +153,8 @@ impl Journal {
     /// What moves to the quarantine, and to which path there. Nothing leads out of the tree or out of decree's own directory.
     pub fn quarantine_moves(&self, decree_dir: &Path) -> Vec<(TreePath, PathBuf)> {
         let Some(dir) = self.quarantine_dir(decree_dir) else { return Vec::new() };
-        let paths = self.set_aside.iter().filter_map(|text| TreePath::beside(&quote::from_json(text)?));
+        let paths =
+            self.set_aside.iter().filter_map(|text| TreePath::outside_scope(&quote::from_json(text)?));
         paths.map(|path| (path.clone(), dir.join(path.as_path()))).collect()
     }
 

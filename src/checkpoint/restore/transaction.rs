@@ -11,10 +11,11 @@ use std::path::{Path, PathBuf};
 
 use super::journal::{Journal, RestoreAction, RestoreStep};
 use super::transaction_dir::{TransactionDir, content_of, exists};
+use crate::checkpoint::disk_node::agrees;
 use crate::checkpoint::entry::{FileMode, Node, describe};
 use crate::checkpoint::path::TreePath;
 use crate::checkpoint::root::{PathKind, Root, is_absent};
-use crate::checkpoint::unlocked_dirs::{UnlockedDirs, agrees};
+use crate::checkpoint::unlocked_dirs::UnlockedDirs;
 use crate::error::{Error, IoContext, Result};
 use crate::humanize;
 

@@ -99,7 +99,7 @@ pub fn rollback(
     let before = hash_now(&changes, &manifest, scope);
     let (wanted, held) = hash_then(&manifest, scope);
     changes.list.retain(|change| scope.covers(&change.path));
-    changes.beside.retain(|path| scope.covers(path));
+    changes.out_of_scope.retain(|path| scope.covers(path));
     // Whoever says nothing now said it then; there may have been nothing yet.
     if held == 0 && changes.list.is_empty() && wish.aim.is_some() && !scope.is_everything() {
         return Err(Error::project(format!("nothing is within the scope: {}", scope.patterns().join(", ")))
@@ -114,7 +114,7 @@ pub fn rollback(
     done.left_out = left_out(&manifest.coverage, scope);
     done.undone.extend(staged.into_iter().flat_map(IndexRestore::undone));
     done.evidence.push(site.layout.shown(&saved.manifest_path()));
-    let same = changes.list.is_empty() && changes.beside.is_empty();
+    let same = changes.list.is_empty() && changes.out_of_scope.is_empty();
     if wish.dry_run || same && staged.is_none() {
         return Ok(done);
     }
@@ -127,7 +127,7 @@ pub fn rollback(
                 Err(error) => {
                     let present = save_present(site, CheckpointTarget::default(), saved.id(), wish)?.saved;
                     if let Some(staged) = staged {
-                        staged.stashes.keep_index(&present.dir().join("index"))?;
+                        staged.stashes.save_index(&present.dir().join("index"))?;
                     }
                     done.warnings.push(format!("{} is no stash entry: {error}", present.id()));
                     present
@@ -193,7 +193,7 @@ fn restore(
         direction: Direction::Backward,
         action: RestoreAction::Rollback,
         subject: id,
-        beside: &changes.beside,
+        beside: &changes.out_of_scope,
         quarantine_dir: present.quarantine_dir(),
         // The audit entry of a rollback also says what was saved and why, and is written when all of it is verified.
         log: None,
