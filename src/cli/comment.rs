@@ -129,7 +129,7 @@ fn web_address(text: &str) -> Result<WebAddress> {
 /// The text, without secrets: there are none in the report, but there may be in what the command line says of it.
 fn body(report: &Report, key: &CommentKey, origin: &Origin, budget: usize) -> String {
     let secrets = Redactor::of_this_process();
-    markdown::comment(report, &key.marker(), origin, budget - sticky::ROOM, |text| {
+    markdown::comment(report, &key.marker(), origin, budget - sticky::POST_ID_ROOM, |text| {
         secrets.redact(text).into_owned()
     })
 }
@@ -213,7 +213,7 @@ impl Post<'_> {
             body: self.body,
             author: self.args.author.as_deref(),
             mode: self.args.mode.into(),
-            anything: !self.report.summary.messages.is_empty(),
+            has_content: !self.report.summary.messages.is_empty(),
         };
         sticky::post(client, &wanted).map(Some)
     }
