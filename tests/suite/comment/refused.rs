@@ -87,7 +87,8 @@ fn a_step_summary_that_is_full_is_not_spoilt() {
 fn a_wrong_token_is_an_error_that_does_not_show_it() {
     let mut stage = Stage::github();
     stage.set("GITHUB_TOKEN", "wrong-token-123");
-    let said = stage.comment(&[]).fails(1).mentions(&["401", "Bad credentials", "hint: the token is wrong"]);
+    let said =
+        stage.comment(&[]).fails(1).mentions(&["401", "Bad credentials", "hint: the token is invalid"]);
     assert!(!said.err.contains("wrong-token-123"), "{}", said.err);
     stage.set("GITHUB_TOKEN", "wrong token\u{e9}");
     let said = stage.comment(&[]).fails(3).mentions(&["token"]);

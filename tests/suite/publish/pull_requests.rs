@@ -109,7 +109,7 @@ fn a_refusal_leaves_what_was_pushed() {
     repo.process().ok();
     let said = publish(&repo, &server, READER, &["--branch", "work"]);
     assert_eq!(said.code, 1, "{}", said.err);
-    let said = said.mentions(&["work is pushed, and stays"]);
+    let said = said.mentions(&["work is pushed and stays"]);
     let answer = parsed(&said);
     assert_eq!((&answer["pushed"], &answer["pull_request"]), (&true.into(), &Value::Null));
     assert_eq!(remote.tip("work"), repo.says(["rev-parse", "work"]));

@@ -264,7 +264,7 @@ fn a_merge_under_way_is_not_committed_into() {
     let repo = Repo::with("echo run >>notes.txt", &[("01-a", "# A\n")]);
     repo.process().ok();
     repo.write(".git/MERGE_HEAD", format!("{}\n", repo.says(["rev-parse", "HEAD"])));
-    refused(&repo, &[], &["a merge is under way"]);
+    refused(&repo, &[], &["a merge is in progress"]);
 }
 
 /// PUB-21.
@@ -311,7 +311,8 @@ fn a_secret_is_not_committed() {
         let secret = [("A_KEY", "sk-live-0123456789")];
         repo.decree_with_env(&["process"], &secret).ok();
         let before = repo.state();
-        let said = repo.publish_with(&[], &secret).fails(1).mentions(&["holds a secret", "nothing was done"]);
+        let said =
+            repo.publish_with(&[], &secret).fails(1).mentions(&["contain a secret", "nothing was done"]);
         assert!(!said.err.contains("sk-live"), "{}", said.err);
         assert_eq!(repo.state(), before, "{harm}");
         repo.is_sound();
