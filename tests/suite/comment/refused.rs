@@ -63,7 +63,7 @@ fn a_token_that_only_reads_is_no_failure() {
     assert_eq!((&answer["action"], &answer["url"]), (&Value::from("skipped"), &Value::Null));
     stage.unset("GITHUB_ACTIONS");
     let said = stage.comment(&[]).ok();
-    assert!(said.err.starts_with("no comment: the token may not comment"), "{}", said.err);
+    assert!(said.err.starts_with("no comment: the token is read-only"), "{}", said.err);
     assert_eq!(stage.server.bodies().len(), 0);
 }
 

@@ -92,7 +92,7 @@ fn a_rejected_push_is_told_and_the_commits_stay() {
     let theirs = remote.tip("main");
     repo.process().ok();
     let said = repo.publish(&["--push", "--format", "json"]).fails(1).mentions(&[
-        "did not take the push",
+        "rejected the push",
         "git pull --rebase",
         "stay",
     ]);
