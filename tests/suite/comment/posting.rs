@@ -97,7 +97,7 @@ fn what_a_dry_run_prints_is_what_is_posted() {
 
 /// CMT-15.
 #[test]
-fn in_a_project_the_last_summary_is_told() {
+fn in_a_project_the_last_summary_is_posted() {
     let stage = Stage::github();
     let project = Project::new();
     project.decree(["comment", "--dry-run"]).fails(3).mentions(&["nothing has been processed"]);

@@ -87,7 +87,7 @@ fn a_branch_that_goes_on_keeps_its_pull_request() {
 
 /// PUB-30.
 #[test]
-fn what_is_missing_is_told_before_anything_is_done() {
+fn missing_settings_are_reported_before_anything_is_done() {
     let repo = Repo::with(SCRIPT, &[("01-a", "# A\n")]);
     let (_remote, server) = (Remote::of(&repo), Server::github());
     repo.process().ok();
