@@ -32,7 +32,7 @@ WORKDIR /repo
 ENTRYPOINT ["/usr/bin/tini", "--", "/usr/local/bin/decree-entrypoint"]
 CMD ["--help"]
 LABEL org.opencontainers.image.title="decree" \
-      org.opencontainers.image.description="Carries out specs with AI agents unattended, and restores every byte when they fail" \
+      org.opencontainers.image.description="Carries out specs with AI agents unattended, and reverts every byte when they fail" \
       org.opencontainers.image.licenses="MIT"
 
 FROM system AS system-notebook

@@ -19,7 +19,7 @@
 //! - [`copying`]: the backup itself
 //! - [`integrity`]: whether a copy is whole
 //! - [`sidecars`]: what SQLite puts beside a database
-//! - [`restore`]: the way back
+//! - [`mod@restore`]: the way back
 
 mod copying;
 mod header;

@@ -1,7 +1,7 @@
 //! What a project remembers: its runs, the checkpoints that people and scripts make, and what was put back, by whom and why; and
 //! how it forgets.
 //!
-//! - [`create`] makes a checkpoint, [`verify`] checks one, [`rollback`] goes back to one, [`remove`] deletes one
+//! - [`fn@create`] makes a checkpoint, [`fn@verify`] checks one, [`fn@rollback`] goes back to one, [`fn@remove`] deletes one
 //! - [`kind`]: what a checkpoint can be of, and how each kind does these
 //! - [`CheckpointRecord`]: what is written down of one; [`find`]: from what people type to it
 //! - [`gc`]: what has expired, and what nothing names any more

@@ -1,4 +1,4 @@
-//! Reports about a `process` or `run`: one pure renderer per format. [`load`] reads the summary and its runs, with limits and
+//! Reports about a `process` or `run`: one pure renderer per format. [`fn@load`] reads the summary and its runs, with limits and
 //! without secrets; the caller delivers the text.
 
 mod diff;
