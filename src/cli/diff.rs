@@ -33,7 +33,7 @@ pub struct DiffArgs {
 
 pub fn diff(context: &Context, args: &DiffArgs) -> Result<()> {
     let project = context.project()?;
-    context.tell_unfinished(&project);
+    context.warn_unfinished(&project);
     match history::find_tree(&project.layout, &args.id)? {
         RunOrCheckpoint::Run(saved) => print_recorded(context, args, &attempt_of(saved, args.attempt)?),
         RunOrCheckpoint::Checkpoint(saved) if args.attempt.is_some() => {

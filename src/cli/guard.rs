@@ -18,7 +18,7 @@ use crate::interrupt;
 use crate::pipeline::{OwnFiles, RepairReport};
 use crate::process::attended::attend;
 use crate::process::redact::Redactor;
-use crate::sanitize::{cut, one_line};
+use crate::sanitize::{one_line, truncate};
 
 /// Tells the command, and what verifies it, the way back.
 const CHECKPOINT: &str = "DECREE_CHECKPOINT";
@@ -64,7 +64,7 @@ pub fn guard(context: &Context, args: &GuardArgs) -> Result<u8> {
             false
         })?;
     let words = shell_words::join(args.command.iter().map(|word| word.to_string_lossy()));
-    let what = cut(&one_line(&Redactor::of_this_process().redact(&words)), 200).to_owned();
+    let what = truncate(&one_line(&Redactor::of_this_process().redact(&words)), 200).to_owned();
     let about = NewCheckpoint {
         reason: Some(args.reason.clone().unwrap_or_else(|| format!("before `{what}`"))),
         aim: aim.clone(),
@@ -89,13 +89,13 @@ pub fn guard(context: &Context, args: &GuardArgs) -> Result<u8> {
     };
     let (code, blame) = run(context, args, &what, &record.id);
     // Whoever asked to stop wants the tree back as well, and that has to be finished.
-    let asked = interrupt::asked();
+    let asked = interrupt::requested();
     let _shield = interrupt::shield();
     let failed = code != 0 || asked.is_some();
     let mended = if failed { own.mend_all() } else { own.mend_but_for_tracker() };
     let mended = mended.and_then(|mended| {
         tell_mended(context, &mended, &saved);
-        shop.workspace.store().mend()?;
+        shop.workspace.store().repair()?;
         match &contents {
             CheckpointPayload::Tree(manifest) if mended.spoiled.contains(&saved.manifest_path()) => {
                 manifest.write(&saved.manifest_path())
@@ -183,7 +183,7 @@ fn run(context: &Context, args: &GuardArgs, what: &str, checkpoint: &str) -> (u8
         }
     };
     let blame = format!("`{what}` failed with {code}");
-    let Some(verify) = args.verify.as_ref().filter(|_| code == 0 && interrupt::asked().is_none()) else {
+    let Some(verify) = args.verify.as_ref().filter(|_| code == 0 && interrupt::requested().is_none()) else {
         return (code, blame);
     };
     let mut command = Command::new("bash");
@@ -193,5 +193,5 @@ fn run(context: &Context, args: &GuardArgs, what: &str, checkpoint: &str) -> (u8
         NOT_FOUND
     });
     let verify = one_line(&Redactor::of_this_process().redact(verify));
-    (code, format!("`{what}` succeeded, but `{}` failed with {code}", cut(&verify, 200)))
+    (code, format!("`{what}` succeeded, but `{}` failed with {code}", truncate(&verify, 200)))
 }

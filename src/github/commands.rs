@@ -1,7 +1,7 @@
 //! Workflow commands: log lines that GitHub's runner executes. Every value in them is escaped, so that no text can become
 //! another command.
 
-use crate::sanitize::{cut, plain};
+use crate::sanitize::{strip_controls, truncate};
 
 /// The longest annotation; the runner truncates the rest.
 const LONGEST: usize = 4_000;
@@ -22,13 +22,17 @@ pub fn annotation(level: Level, title: &str, file: Option<&str>, message: &str) 
         Level::Notice => "notice",
     };
     let file = file.map(|file| format!("file={},", property(file))).unwrap_or_default();
-    let message = plain(message);
-    format!("::{word} {file}title={}::{}\n", property(&plain(title)), data(cut(&message, LONGEST)))
+    let message = strip_controls(message);
+    format!(
+        "::{word} {file}title={}::{}\n",
+        property(&strip_controls(title)),
+        data(truncate(&message, LONGEST))
+    )
 }
 
 /// Starts a group of lines that the log folds under a title.
 pub fn group(title: &str) -> String {
-    format!("::group::{}\n", data(&plain(title)))
+    format!("::group::{}\n", data(&strip_controls(title)))
 }
 
 /// Ends the group that [`group`] started.

@@ -86,7 +86,10 @@ impl Repository {
         if good {
             return Ok(());
         }
-        Err(Error::new(ErrorKind::Usage, format!("'{}' is not a valid branch name", self.git.shown(name))))
+        Err(Error::new(
+            ErrorKind::Usage,
+            format!("'{}' is not a valid branch name", self.git.printable(name)),
+        ))
     }
 
     /// Refuses a branch that is checked out in another work tree, whose HEAD would move.
@@ -96,7 +99,7 @@ impl Repository {
         match place.lines().find(|line| !line.is_empty()) {
             None => Ok(()),
             Some(place) => {
-                Err(Error::failed(format!("{branch} is checked out in {}", self.git.shown(place)))
+                Err(Error::failed(format!("{branch} is checked out in {}", self.git.printable(place)))
                     .hint("publish there, or to another branch"))
             }
         }

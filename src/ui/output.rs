@@ -11,7 +11,7 @@ use super::progress::Bar;
 use crate::error::{Error, Result};
 use crate::github::in_actions;
 use crate::interrupt;
-use crate::sanitize::no_command;
+use crate::sanitize::escape_command;
 
 /// When to use colours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -136,7 +136,7 @@ impl Ui {
     fn print_message(&self, text: &str) {
         // The text can contain file names and output of other programs, which must not act as workflow commands.
         let text = if in_actions() {
-            Cow::Owned(text.split('\n').map(no_command).collect::<Vec<_>>().join("\n"))
+            Cow::Owned(text.split('\n').map(escape_command).collect::<Vec<_>>().join("\n"))
         } else {
             Cow::Borrowed(text)
         };

@@ -77,11 +77,11 @@ pub fn create(context: &Context, args: CreateArgs) -> Result<()> {
     let aim = CheckpointTarget::typed(args.kind, &args.scope, &project, &context.directory, &|_| false)?;
     let _lock = context.lock(&project, &workspace, "checkpoint create")?;
     let progress = context.ui.progress();
-    let site = super::super::site(&project, &workspace, &progress);
+    let site = super::super::context::history_context(&project, &workspace, &progress);
     let about = NewCheckpoint { reason: args.reason, aim: aim.clone(), lifetime: args.expiry.0 };
     let created = history::create(site, about)?;
     let record = &created.record;
-    super::super::tell_damaged_packs(context, &workspace);
+    context.warn_damaged_packs(&workspace);
     for warning in created.warnings(&project.layout, &aim) {
         context.ui.warn(&warning);
     }

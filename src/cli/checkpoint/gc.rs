@@ -33,7 +33,7 @@ pub fn gc(context: &Context, args: &GcArgs) -> Result<()> {
     // Who only looks needs no lock: what changes meanwhile makes the figures wrong at worst.
     let _lock = match args.dry_run {
         true => {
-            context.tell_unfinished(&project);
+            context.warn_unfinished(&project);
             None
         }
         false => Some(context.lock(&project, &workspace, "checkpoint gc")?),

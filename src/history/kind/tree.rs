@@ -127,7 +127,7 @@ pub fn rollback(
                 Err(error) => {
                     let present = save_present(site, CheckpointTarget::default(), saved.id(), wish)?.saved;
                     if let Some(staged) = staged {
-                        staged.stashes.keep_index(&present.dir().join("index"))?;
+                        staged.stashes.save_index(&present.dir().join("index"))?;
                     }
                     done.warnings.push(format!("{} is no stash entry: {error}", present.id()));
                     present

@@ -1,6 +1,6 @@
 //! Escaping of untrusted text in Markdown.
 
-use crate::sanitize::plain;
+use crate::sanitize::strip_controls;
 
 /// An invisible character that keeps GitHub from turning text into a mention or a link. GitHub does so after Markdown and
 /// HTML are resolved, so escaping alone would not help.
@@ -9,7 +9,7 @@ const BREAK: char = '\u{200b}';
 /// Renders text on one line that has no meaning in Markdown, table cells or HTML, and neither mentions nor links. Truncates it
 /// to `longest` characters.
 pub fn inline(text: &str, longest: usize) -> String {
-    let text = plain(text);
+    let text = strip_controls(text);
     let mut out = String::with_capacity(text.len());
     let mut chars = text.trim().chars().enumerate().peekable();
     while let Some((number, c)) = chars.next() {

@@ -21,7 +21,7 @@ use crate::history::rollback::{
 };
 use crate::history::{CheckpointKind, CheckpointPayload, CheckpointTarget, HistoryContext};
 use crate::project::Layout;
-use crate::sanitize::cut;
+use crate::sanitize::truncate;
 
 /// How often something may come into the way of the same file.
 const TRIES: u32 = 5;
@@ -235,7 +235,7 @@ impl Way<'_> {
     fn take(&self, key: &str, path: &Path) -> Result<PathBuf> {
         fs::create_dir_all(self.aside).at("create", self.aside)?;
         let name: String = key.chars().map(|c| if c == '/' || c.is_control() { '_' } else { c }).collect();
-        let name = cut(name.trim_start_matches(".decree_"), 150).to_owned();
+        let name = truncate(name.trim_start_matches(".decree_"), 150).to_owned();
         let to = (1..)
             .map(|number| {
                 self.aside.join(if number == 1 { name.clone() } else { format!("{name}.{number}") })
