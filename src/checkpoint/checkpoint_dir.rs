@@ -109,7 +109,11 @@ impl ChangeRecord {
                 .zip(counts)
                 .map(|(change, count)| path_result(change, count))
                 .collect(),
-            beside: changes.beside.iter().map(|path| quote::in_json(path.as_bytes()).into_owned()).collect(),
+            beside: changes
+                .out_of_scope
+                .iter()
+                .map(|path| quote::in_json(path.as_bytes()).into_owned())
+                .collect(),
             coverage: manifest.coverage.clone(),
             check: None,
         };
@@ -134,7 +138,7 @@ impl ChangeRecord {
 
     /// The new things that are not in the diff.
     fn beside_paths(&self) -> Vec<TreePath> {
-        self.beside.iter().filter_map(|text| TreePath::beside(&quote::from_json(text)?)).collect()
+        self.beside.iter().filter_map(|text| TreePath::outside_scope(&quote::from_json(text)?)).collect()
     }
 }
 
@@ -206,7 +210,7 @@ impl CheckpointDir {
         loop {
             tries += 1;
             let changes = workspace.compare(manifest, progress)?;
-            if changes.list.is_empty() && changes.beside.is_empty() && !even_if_empty {
+            if changes.list.is_empty() && changes.out_of_scope.is_empty() && !even_if_empty {
                 return Ok(None);
             }
             let mut file = AtomicFile::create(self.diff_path())?;

@@ -114,7 +114,7 @@ impl Pipeline<'_> {
         let attempt = run.attempt(number);
         let changed = {
             let changes = self.workspace.compare(manifest, self.reporter.progress())?;
-            !changes.list.is_empty() || !changes.beside.is_empty()
+            !changes.list.is_empty() || !changes.out_of_scope.is_empty()
         };
         if changed {
             let saved = self.save_present(&format!("as run {} was cut off", run.id()))?;

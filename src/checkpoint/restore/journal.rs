@@ -95,7 +95,8 @@ impl Journal {
     /// What makes way, and where it goes, given decree's own directory. Nothing leads out of either.
     pub fn set_aside(&self, decree_dir: &Path) -> Vec<(TreePath, PathBuf)> {
         let Some(place) = self.aside_dir(decree_dir) else { return Vec::new() };
-        let paths = self.set_aside.iter().filter_map(|text| TreePath::beside(&quote::from_json(text)?));
+        let paths =
+            self.set_aside.iter().filter_map(|text| TreePath::outside_scope(&quote::from_json(text)?));
         paths.map(|path| (path.clone(), place.join(path.as_path()))).collect()
     }
 

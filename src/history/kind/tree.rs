@@ -99,7 +99,7 @@ pub fn rollback(
     let before = hash_now(&changes, &manifest, scope);
     let (wanted, held) = hash_then(&manifest, scope);
     changes.list.retain(|change| scope.covers(&change.path));
-    changes.beside.retain(|path| scope.covers(path));
+    changes.out_of_scope.retain(|path| scope.covers(path));
     // Whoever says nothing now said it then; there may have been nothing yet.
     if held == 0 && changes.list.is_empty() && wish.aim.is_some() && !scope.is_everything() {
         return Err(Error::project(format!("nothing is within the scope: {}", scope.patterns().join(", ")))
@@ -114,7 +114,7 @@ pub fn rollback(
     done.left_out = left_out(&manifest.coverage, scope);
     done.undone.extend(staged.into_iter().flat_map(IndexRestore::undone));
     done.evidence.push(site.layout.shown(&saved.manifest_path()));
-    let same = changes.list.is_empty() && changes.beside.is_empty();
+    let same = changes.list.is_empty() && changes.out_of_scope.is_empty();
     if wish.dry_run || same && staged.is_none() {
         return Ok(done);
     }
@@ -192,7 +192,7 @@ fn restore(
         patch: &patch,
         direction: Direction::Back,
         what: format!("rollback {id}"),
-        beside: &changes.beside,
+        beside: &changes.out_of_scope,
         aside_dir: present.dir().join("set-aside"),
     })?;
     Ok(match outcome {
