@@ -1,5 +1,5 @@
-//! Files beside the tree, for git to take them from: what runs found and what they left, rebuilt from the store and the
-//! diffs, and checked. What is in the work tree now is never looked at.
+//! Writes the content before and after runs to a temporary work tree, from which git adds it. The content is rebuilt from the
+//! store and the diffs and verified; the user's work tree is never read.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -22,21 +22,21 @@ use crate::fs::ScratchDir;
 use crate::interrupt;
 use crate::process::redact::Redactor;
 
-/// A directory for work in progress.
+/// A temporary directory for one publish.
 pub struct PublishScratch(ScratchDir);
 
 impl PublishScratch {
-    /// In the project's own place for that.
+    /// Creates it in the project's scratch directory.
     pub fn new(scratch: &Path) -> Result<PublishScratch> {
         ScratchDir::new(scratch, "publish").map(PublishScratch)
     }
 
-    /// A place in it.
+    /// The path of a name in it.
     pub fn path(&self, name: &str) -> PathBuf {
         self.0.path(name)
     }
 
-    /// A fresh directory in it, which stands for the project's root within a work tree.
+    /// Creates an empty work tree in it; `prefix` is the project's path within the repository.
     pub fn tree(&self, name: &str, prefix: &[u8]) -> Result<AddTree> {
         let top = self.path(name);
         let root = top.join(OsStr::from_bytes(prefix));
@@ -45,15 +45,15 @@ impl PublishScratch {
     }
 }
 
-/// A work tree that only holds what is to be added.
+/// A work tree that contains only the files to be added.
 pub struct AddTree {
-    /// What git takes for the top of the work tree.
+    /// The top of the work tree, as git sees it.
     pub top: PathBuf,
     root: PathBuf,
 }
 
 impl AddTree {
-    /// Writes what the runs found at these paths.
+    /// Writes the content before the runs.
     pub fn write_before(&self, store: &Store, paths: &[(&TreePath, Node)]) -> Result<()> {
         self.make_dirs(paths.iter().map(|(path, _)| *path))?;
         paths.par_iter().try_for_each(|(path, node)| {
@@ -64,11 +64,11 @@ impl AddTree {
         })
     }
 
-    /// Writes what a chain left at these paths.
+    /// Writes the content after a chain.
     pub fn write_after(&self, store: &Store, paths: &[(&TreePath, &NetChange<'_>)]) -> Result<()> {
         self.make_dirs(paths.iter().map(|(path, _)| *path))?;
         paths.par_iter().try_for_each(|(path, net)| {
-            let node = net.after.expect("what is not there is not written");
+            let node = net.after.expect("the caller filters deleted paths");
             let diff = File::open(&net.patch.path).at("read", &net.patch.path)?;
             self.write(path, &node, |mut out| {
                 let before = net.record.change.before.filter(|before| !before.is_dir());
@@ -81,9 +81,9 @@ impl AddTree {
         })
     }
 
-    /// Which of these hold a secret of the environment: in their content, their name, or as what a link leads to.
+    /// The paths that contain a secret of the environment: in the content, the name, or a link's target.
     pub fn secrets(&self, redactor: &Redactor, paths: &[(&TreePath, &NetChange<'_>)]) -> Result<Vec<String>> {
-        let held = |path: &TreePath| -> io::Result<bool> {
+        let has_secret = |path: &TreePath| -> io::Result<bool> {
             let target = path.below(&self.root);
             if redactor.is_in(path.as_bytes())? {
                 return Ok(true);
@@ -98,13 +98,15 @@ impl AddTree {
             .par_iter()
             .map(|(path, _)| {
                 let target = path.below(&self.root);
-                Ok(held(path).at("read", &target)?.then(|| redactor.redact(&path.to_string()).into_owned()))
+                Ok(has_secret(path)
+                    .at("read", &target)?
+                    .then(|| redactor.redact(&path.to_string()).into_owned()))
             })
             .collect::<Result<_>>()?;
         Ok(found.into_iter().flatten().collect())
     }
 
-    /// Git has taken it all.
+    /// Removes the work tree once git has added its files.
     pub fn remove(self) {
         let _ = fs::remove_dir_all(&self.top);
     }
@@ -117,7 +119,7 @@ impl AddTree {
         Ok(())
     }
 
-    /// Writes one file or link, and checks that it is what the record says.
+    /// Writes one file or link, and verifies it against its recorded hash.
     fn write(
         &self,
         path: &TreePath,
@@ -148,13 +150,11 @@ impl AddTree {
 }
 
 fn check<W>(path: &TreePath, node: &Node, written: Hashing<W>) -> Result<()> {
-    match Some(written.hasher.finish()) == node.content() {
-        true => Ok(()),
-        false => Err(Error::integrity(format!(
-            "{path} cannot be rebuilt: what comes out is not what the run left"
-        ))
-        .detail("nothing was done")),
+    if Some(written.hasher.finish()) == node.content() {
+        return Ok(());
     }
+    Err(Error::integrity(format!("{path} cannot be rebuilt: its hash is not the recorded one"))
+        .detail("nothing was done"))
 }
 
 fn rebuild_error(path: &TreePath, error: RebuildError) -> Error {
