@@ -29,7 +29,7 @@ pub fn import(layout: &Layout, source: &mut ArtifactSource, run: &StagedRun) -> 
 
 fn accept(run: &StagedRun, unfinished: &Path, place: &Path) -> Result<()> {
     let extracted = CheckpointDir::new(run.id.to_string(), unfinished);
-    if !extracted.is_sealed() {
+    if !extracted.has_change_record() {
         return Err(Error::failed(format!(
             "the artifact does not contain the changes.diff of run {}",
             run.id

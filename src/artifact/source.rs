@@ -9,6 +9,7 @@ use walkdir::WalkDir;
 use zip::ZipArchive;
 
 use super::stage::open;
+use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::error::{Error, IoContext, Result};
 use crate::fs::atomic;
 use crate::message::MessageId;
@@ -75,7 +76,9 @@ impl ArtifactSource {
             ArtifactFormat::Directory => {
                 for place in ["runs", ".decree/runs", ""] {
                     let Ok(entries) = fs::read_dir(self.path.join(place)) else { continue };
-                    for entry in entries.flatten().filter(|entry| entry.path().join("result.json").exists()) {
+                    for entry in
+                        entries.flatten().filter(|entry| entry.path().join(CheckpointDir::RESULT).exists())
+                    {
                         add(Path::new(place).join(entry.file_name()));
                     }
                 }
@@ -83,7 +86,7 @@ impl ArtifactSource {
             ArtifactFormat::Archive(archive) => {
                 for name in archive.file_names().flatten() {
                     let Some(path) = inner_path(&name) else { continue };
-                    if path.ends_with("result.json") {
+                    if path.ends_with(CheckpointDir::RESULT) {
                         add(path.parent().map(Path::to_owned).unwrap_or_default());
                     }
                 }

@@ -6,6 +6,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use super::binary_blocks::BinaryBlockReader;
+use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::error::{Error, IoContext, Result};
 use crate::fs::atomic;
 use crate::interrupt;
@@ -13,17 +14,15 @@ use crate::message::MessageId;
 use crate::process::redact::Redactor;
 use crate::report::{Report, html, json, junit, markdown};
 
-/// Not exported, like `previous`: these files may be anything, and earlier runs have their own artifacts.
-const SET_ASIDE: &str = "set-aside";
 /// The files that decree itself writes into a run; they have no size limit.
 const OWN: [&str; 9] = [
-    "changes.diff",
+    CheckpointDir::DIFF,
     "failure-context.md",
-    "manifest.json",
+    CheckpointDir::MANIFEST,
     "message.md",
     "output.ipynb",
     "papermill.log",
-    "result.json",
+    CheckpointDir::RESULT,
     "routine.log",
     "usage.json",
 ];
@@ -104,7 +103,9 @@ impl Stage<'_> {
                 );
                 continue;
             };
-            let is_local = file_name == "previous" || file_name.starts_with(SET_ASIDE);
+            // Not exported: quarantined files may be anything, and earlier runs have their own artifacts.
+            let is_local =
+                file_name == CheckpointDir::PREVIOUS || file_name.starts_with(CheckpointDir::SET_ASIDE);
             if depth == 0 && is_local || atomic::is_unfinished(file_name.as_ref()) {
                 continue;
             }
@@ -152,7 +153,7 @@ impl Stage<'_> {
             return Ok(true);
         }
         file.seek(SeekFrom::Start(0))?;
-        Ok(name.ends_with("changes.diff")
+        Ok(name.ends_with(CheckpointDir::DIFF)
             && self.secrets.is_in(BinaryBlockReader::new(BufReader::new(file)))?)
     }
 

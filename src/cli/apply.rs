@@ -9,7 +9,7 @@ use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::checkpoint::restore::RestoreOutcome;
 use crate::error::{Error, Result};
 use crate::history;
-use crate::history::audit::{self, AuditAction, AuditEntry};
+use crate::history::audit::AuditLog;
 use crate::humanize::count;
 use crate::pipeline::{RunResult, undo};
 
@@ -109,17 +109,14 @@ fn list(context: &Context, from: &Path) -> Result<()> {
 
 fn apply_one(context: &Context, shop: &LockedProject<'_>, saved: &CheckpointDir) -> Result<()> {
     let layout = &shop.project.layout;
-    if !saved.is_sealed() {
+    if !saved.has_change_record() {
         return Err(Error::project(format!("{} has no recorded change to apply", saved.id()))
             .hint(format!("`decree diff {}` shows what is different now", saved.id())));
     }
-    match saved.apply(&shop.workspace)? {
+    match saved.apply(&shop.workspace, &AuditLog::new(layout.audit()))? {
         RestoreOutcome::AlreadyThere => context.ui.note(&format!("{}: already applied", saved.id())),
         RestoreOutcome::Done(done) => {
-            audit::record_done(
-                &layout.audit(),
-                AuditEntry::new(AuditAction::Apply, saved.id(), done.verified as u64),
-            )?;
+            done.log_failure.map_or(Ok(()), Err)?;
             let paths = count(done.verified, "path");
             context.ui.note(&format!("applied {paths}, each verified ({})", saved.id()));
         }
@@ -128,7 +125,7 @@ fn apply_one(context: &Context, shop: &LockedProject<'_>, saved: &CheckpointDir)
     if let Some(spec) = undo::brought_back(layout, saved)? {
         context.ui.note(&format!("{spec} is on the tracker again"));
     }
-    let quarantine = saved.dir().join("set-aside");
+    let quarantine = saved.quarantine_dir();
     if quarantine.is_dir() {
         // These files are in no diff, so decree cannot decide where in the present tree they belong.
         let quarantine = layout.shown(&quarantine);

@@ -65,7 +65,7 @@ fn attempt_of(run: CheckpointDir, attempt: Option<u32>) -> Result<CheckpointDir>
         return Ok(run);
     };
     let saved = CheckpointDir::new(run.id(), run.dir().join("attempts").join(number.to_string()));
-    if saved.is_sealed() {
+    if saved.has_change_record() {
         return Ok(saved);
     }
     Err(Error::project(format!("run {} has no attempt {number}", run.id())))
@@ -84,7 +84,7 @@ fn print_recorded(context: &Context, args: &DiffArgs, saved: &CheckpointDir) -> 
         return stat(context, rows);
     }
     let path = saved.diff_path();
-    if !saved.is_sealed() {
+    if !saved.has_change_record() {
         return Err(Error::project(format!("run {} has no recorded change", saved.id())));
     }
     let mut file = File::open(&path).at("read", &path)?;

@@ -156,7 +156,7 @@ fn tell_mended(context: &Context, mended: &RepairReport, saved: &CheckpointDir) 
         context.ui.warn(&format!("it removed or replaced {files} of decree's own; they are as they were"));
     }
     if mended.set_aside > 0 {
-        let aside = saved.dir().join("set-aside");
+        let aside = saved.quarantine_dir();
         context.ui.warn(&format!("what it put in the place of decree's own is in {}", aside.display()));
     }
     if mended.lost > 0 {

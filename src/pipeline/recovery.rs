@@ -124,11 +124,11 @@ impl Pipeline<'_> {
             ));
         }
         // A diff that is there is from before: if nothing is changed any more, a recovery was cut off after it.
-        if changed || !attempt.is_sealed() {
+        if changed || !attempt.has_change_record() {
             std::fs::create_dir_all(attempt.dir()).map_err(|error| {
                 Error::failed(format!("cannot create {}", attempt.dir().display())).caused_by(error)
             })?;
-            attempt.seal(self.workspace, manifest, true, self.reporter.progress())?;
+            attempt.record_changes(self.workspace, manifest, true, self.reporter.progress())?;
         }
         run.publish(number, &PUBLISHED)?;
         let document = message_of(run);

@@ -14,10 +14,10 @@ use super::plan::NetChange;
 use crate::checkpoint::content_source::ContentSource;
 use crate::checkpoint::entry::Node;
 use crate::checkpoint::hash::Hashing;
-use crate::checkpoint::patch::rebuild::{Direction, rebuild};
+use crate::checkpoint::patch::rebuild::{Direction, RebuildError, rebuild};
 use crate::checkpoint::path::{TreePath, dirs_above};
 use crate::checkpoint::store::Store;
-use crate::error::{Error, IoContext, Result};
+use crate::error::{Error, ErrorKind, IoContext, Result};
 use crate::fs::ScratchDir;
 use crate::interrupt;
 use crate::process::redact::Redactor;
@@ -58,8 +58,8 @@ impl AddTree {
         self.make_dirs(paths.iter().map(|(path, _)| *path))?;
         paths.par_iter().try_for_each(|(path, node)| {
             self.write(path, node, |out| {
-                io::copy(&mut ContentSource::open(store, path, node).map_err(io::Error::other)?, out)
-                    .map(drop)
+                let mut content = ContentSource::open(store, path, node).map_err(io::Error::other)?;
+                Ok(io::copy(&mut content, out).map(drop)?)
             })
         })
     }
@@ -76,7 +76,7 @@ impl AddTree {
                     Some(before) => ContentSource::open(store, path, before).map_err(io::Error::other)?,
                     None => Box::new(io::empty()),
                 };
-                rebuild(&net.record.forth, Direction::Forth, &diff, &mut source, &mut out)
+                rebuild(&net.record.forward, Direction::Forward, &diff, &mut source, &mut out)
             })
         })
     }
@@ -124,7 +124,7 @@ impl AddTree {
         &self,
         path: &TreePath,
         node: &Node,
-        fill: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+        fill: impl FnOnce(&mut dyn Write) -> Result<(), RebuildError>,
     ) -> Result<()> {
         interrupt::check()?;
         let target = path.below(&self.root);
@@ -132,7 +132,7 @@ impl AddTree {
             Node::File { mode, .. } => {
                 let file = File::create_new(&target).at("create", &target)?;
                 let mut out = Hashing::new(BufWriter::new(file));
-                fill(&mut out).and_then(|()| out.flush()).map_err(|error| rebuild_error(path, error))?;
+                fill(&mut out).and_then(|()| Ok(out.flush()?)).map_err(|error| rebuild_error(path, error))?;
                 check(path, node, out)?;
                 let mode = fs::Permissions::from_mode(mode.bits());
                 fs::set_permissions(&target, mode).at("set the mode of", &target)
@@ -157,13 +157,7 @@ fn check<W>(path: &TreePath, node: &Node, written: Hashing<W>) -> Result<()> {
         .detail("nothing was done"))
 }
 
-fn rebuild_error(path: &TreePath, error: io::Error) -> Error {
-    match error.kind() {
-        io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof => {
-            Error::integrity(format!("{path} cannot be rebuilt from the diff"))
-                .detail("nothing was done")
-                .caused_by(error)
-        }
-        _ => Err::<(), _>(error).at("rebuild", path.as_path()).expect_err("it was an error"),
-    }
+fn rebuild_error(path: &TreePath, error: RebuildError) -> Error {
+    let error = error.into_error("rebuild", path);
+    if error.kind() == ErrorKind::Integrity { error.detail("nothing was done") } else { error }
 }

@@ -13,6 +13,7 @@ use rustix::fs::{CWD, Mode, OFlags};
 use super::diff::Diff;
 use super::model::{AttemptLog, Excerpt, Report, RunFiles};
 use super::redact::redact;
+use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::error::Result;
 use crate::message::MessageId;
 use crate::pipeline::{MessageSummary, Summary};
@@ -76,7 +77,7 @@ pub fn load(summary: &Path, mut limits: ReportLimits) -> Result<Option<Report>> 
 }
 
 fn load_run(dir: &OwnedFd, message: &MessageSummary, limits: &mut ReportLimits) -> RunFiles {
-    let diff = open(dir, "changes.diff")
+    let diff = open(dir, CheckpointDir::DIFF)
         .filter(|_| limits.diff > 0)
         .and_then(|file| Diff::read(BufReader::new(file), limits.diff.min(limits.diffs)).ok());
     if let Some(diff) = &diff {

@@ -12,7 +12,7 @@ use crate::checkpoint::manifest::Manifest;
 use crate::checkpoint::patch::parse::Patch;
 use crate::checkpoint::patch::rebuild::Direction;
 use crate::checkpoint::quote;
-use crate::checkpoint::restore::{RestoreOutcome, RestoreRequest};
+use crate::checkpoint::restore::{RestoreAction, RestoreOutcome, RestoreRequest};
 use crate::checkpoint::tree::combined_hash;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::atomic::AtomicFile;
@@ -190,10 +190,13 @@ fn restore(
     let patch = Patch::read(diff)?;
     let outcome = site.workspace.restore(&RestoreRequest {
         patch: &patch,
-        direction: Direction::Back,
-        what: format!("rollback {id}"),
+        direction: Direction::Backward,
+        action: RestoreAction::Rollback,
+        subject: id,
         beside: &changes.out_of_scope,
-        aside_dir: present.dir().join("set-aside"),
+        quarantine_dir: present.quarantine_dir(),
+        // The audit entry of a rollback also says what was saved and why, and is written when all of it is verified.
+        log: None,
     })?;
     Ok(match outcome {
         RestoreOutcome::Done(done) => {
