@@ -84,7 +84,11 @@ impl ChangeRecord {
                 .zip(counts)
                 .map(|(change, count)| path_change(change, count))
                 .collect(),
-            beside: changes.beside.iter().map(|path| quote::in_json(path.as_bytes()).into_owned()).collect(),
+            beside: changes
+                .out_of_scope
+                .iter()
+                .map(|path| quote::in_json(path.as_bytes()).into_owned())
+                .collect(),
             coverage: manifest.coverage.clone(),
             check: None,
         };
@@ -107,7 +111,7 @@ impl ChangeRecord {
 
     /// The new paths that are not in the diff.
     pub(super) fn beside_paths(&self) -> Vec<TreePath> {
-        self.beside.iter().filter_map(|text| TreePath::beside(&quote::from_json(text)?)).collect()
+        self.beside.iter().filter_map(|text| TreePath::outside_scope(&quote::from_json(text)?)).collect()
     }
 }
 

@@ -1,4 +1,4 @@
-//! A checkpoint on disk: `manifest.json`, and, once it is known what happened since, `changes.diff` and
+//! A checkpoint on disk: `manifest.json`, and, once it is recorded what changed since, `changes.diff` and
 //! `result.json`. Runs and users' checkpoints are both such directories.
 
 use std::fs;
@@ -17,21 +17,20 @@ use super::patch::rebuild::Direction;
 use super::patch::write::{ChangeCount, PatchWriter};
 use super::progress::Progress;
 use super::quote;
-use super::restore::{RestoreOutcome, RestoreRequest};
+use super::restore::{RestoreAction, RestoreLog, RestoreOutcome, RestoreRequest};
 use super::tree::Part;
 use super::workspace::Workspace;
-use crate::error::{Error, IoContext, Result};
+use crate::error::{Error, FailureReason, IoContext, Result};
 use crate::fs::atomic::AtomicFile;
 use crate::fs::json;
 use crate::fs::quarantine::free_name;
 
-/// How often a diff is begun anew because a file changed under it.
-const TRIES: u32 = 3;
-
+/// How many times a diff is written before a tree that keeps changing is an error.
+const MAX_TRIES: u32 = 3;
 /// How many entries a thread verifies at a time.
 const VERIFY_AT_ONCE: usize = 64;
 
-/// A checkpoint's directory.
+/// The directory of a checkpoint, and the names in it.
 #[derive(Clone, Debug)]
 pub struct CheckpointDir {
     id: String,
@@ -39,12 +38,15 @@ pub struct CheckpointDir {
 }
 
 impl CheckpointDir {
+    /// The tree at the checkpoint.
     pub const MANIFEST: &str = "manifest.json";
+    /// What changed since the checkpoint.
     pub const DIFF: &str = "changes.diff";
+    /// The same in numbers and hashes.
     pub const RESULT: &str = "result.json";
-    /// Where a revert moves files that are in its way and that no checkpoint holds.
+    /// What made way for a restore.
     pub const SET_ASIDE: &str = "set-aside";
-    /// What was recorded before, by number.
+    /// Earlier records, in numbered directories.
     pub const PREVIOUS: &str = "previous";
 
     /// The checkpoint `id` in `dir`.
@@ -52,51 +54,46 @@ impl CheckpointDir {
         CheckpointDir { id: id.into(), dir: dir.into() }
     }
 
-    /// Its id.
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// Where it is.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// The tree as it was.
     pub fn manifest_path(&self) -> PathBuf {
         self.dir.join(Self::MANIFEST)
     }
 
-    /// What happened since.
     pub fn diff_path(&self) -> PathBuf {
         self.dir.join(Self::DIFF)
     }
 
-    /// The same in numbers.
     pub fn result_path(&self) -> PathBuf {
         self.dir.join(Self::RESULT)
     }
 
-    pub fn set_aside_dir(&self) -> PathBuf {
+    /// The quarantine of restores from this checkpoint.
+    pub fn quarantine_dir(&self) -> PathBuf {
         self.dir.join(Self::SET_ASIDE)
     }
 
-    /// Whether it is recorded what happened since.
-    pub fn is_sealed(&self) -> bool {
+    /// Whether it is recorded what changed since the checkpoint.
+    pub fn has_change_record(&self) -> bool {
         self.diff_path().exists()
     }
 
-    /// Reads the manifest.
     pub fn manifest(&self) -> Result<Manifest> {
         Manifest::read(&self.manifest_path()).map_err(|error| match self.dir.symlink_metadata() {
-            Err(_) => Error::project(format!("{} was deleted meanwhile", self.id)),
+            Err(_) => Error::project(format!("{} was deleted by another process", self.id)),
             Ok(_) => error,
         })
     }
 
     /// Compares the tree with the checkpoint and records what changed: the diff first, then the result.
     /// Returns `None`, and writes nothing, if nothing changed and `even_if_empty` is not set.
-    pub fn seal(
+    pub fn record_changes(
         &self,
         workspace: &Workspace,
         manifest: &Manifest,
@@ -107,7 +104,7 @@ impl CheckpointDir {
         loop {
             tries += 1;
             let changes = workspace.compare(manifest, progress)?;
-            if changes.list.is_empty() && changes.beside.is_empty() && !even_if_empty {
+            if changes.list.is_empty() && changes.out_of_scope.is_empty() && !even_if_empty {
                 return Ok(None);
             }
             let mut file = AtomicFile::create(self.diff_path())?;
@@ -117,29 +114,29 @@ impl CheckpointDir {
                         self.keep_previous()?;
                         file.commit()?;
                     }
-                    let seal = ChangeRecord::new(&self.id, manifest, &changes, &counts);
-                    json::write_pretty(&self.result_path(), &seal)?;
-                    return Ok(Some(seal));
+                    let record = ChangeRecord::new(&self.id, manifest, &changes, &counts);
+                    json::write_pretty(&self.result_path(), &record)?;
+                    return Ok(Some(record));
                 }
-                // Something changed the tree meanwhile; look again.
-                Err(error) if tries < TRIES && error.io_kind() == Some(std::io::ErrorKind::InvalidData) => {}
+                // Another process changed the tree after it was compared.
+                Err(error) if tries < MAX_TRIES && error.is(FailureReason::ChangedWhileRead) => {}
                 Err(error) => return Err(error),
             }
         }
     }
 
-    /// What was recorded before moves to `previous/<k>/`; nothing is lost.
+    /// Moves the earlier record to `previous/<k>/`, so that nothing is lost.
     fn keep_previous(&self) -> Result<()> {
-        if !self.is_sealed() {
+        if !self.has_change_record() {
             return Ok(());
         }
         let previous = self.dir.join(Self::PREVIOUS);
-        let place = free_name(|number| previous.join(number.to_string()));
-        fs::create_dir_all(&place).at("create", &place)?;
-        // The result first: a diff without one is still whole.
-        for path in [self.result_path(), self.diff_path()] {
-            let name = path.file_name().expect("they are files");
-            match fs::rename(&path, place.join(name)) {
+        let dir = free_name(|number| previous.join(number.to_string()));
+        fs::create_dir_all(&dir).at("create", &dir)?;
+        // The result first: a diff without a result is still complete.
+        for name in [Self::RESULT, Self::DIFF] {
+            let path = self.dir.join(name);
+            match fs::rename(&path, dir.join(name)) {
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
                 result => result.at("move", &path)?,
             }
@@ -147,8 +144,14 @@ impl CheckpointDir {
         Ok(())
     }
 
-    /// Puts back what the recorded diff changed.
-    pub fn revert(&self, workspace: &Workspace, manifest: &Manifest) -> Result<RestoreOutcome> {
+    /// Reverts what the recorded diff changed.
+    pub fn revert(
+        &self,
+        workspace: &Workspace,
+        manifest: &Manifest,
+        action: RestoreAction,
+        log: &dyn RestoreLog,
+    ) -> Result<RestoreOutcome> {
         let patch = Patch::read(&self.diff_path())?;
         let wrong = patch
             .records
@@ -164,41 +167,45 @@ impl CheckpointDir {
                 )
             })
             .collect();
-        self.refuse("does not belong to its manifest", wrong)?;
+        self.reject_mismatches("does not belong to its manifest", wrong)?;
         let beside = match self.result()? {
-            Some(seal) => {
-                self.check_result(&seal, &patch)?;
-                seal.beside_paths()
+            Some(record) => {
+                self.check_result(&record, &patch)?;
+                record.beside_paths()
             }
             None => Vec::new(),
         };
         workspace.restore(&RestoreRequest {
             patch: &patch,
-            direction: Direction::Back,
-            what: format!("revert {}", self.id),
+            direction: Direction::Backward,
+            action,
+            subject: &self.id,
             beside: &beside,
-            aside_dir: self.set_aside_dir(),
+            quarantine_dir: self.quarantine_dir(),
+            log: Some(log),
         })
     }
 
-    /// The recorded diff, if it and the result tell the same story.
+    /// The recorded diff, if it agrees with the result.
     pub fn patch(&self) -> Result<Patch> {
         let patch = Patch::read(&self.diff_path())?;
-        if let Some(seal) = self.result()? {
-            self.check_result(&seal, &patch)?;
+        if let Some(record) = self.result()? {
+            self.check_result(&record, &patch)?;
         }
         Ok(patch)
     }
 
-    /// Does again what the recorded diff says.
-    pub fn apply(&self, workspace: &Workspace) -> Result<RestoreOutcome> {
+    /// Applies the recorded diff again.
+    pub fn apply(&self, workspace: &Workspace, log: &dyn RestoreLog) -> Result<RestoreOutcome> {
         let patch = self.patch()?;
         workspace.restore(&RestoreRequest {
             patch: &patch,
-            direction: Direction::Forth,
-            what: format!("apply {}", self.id),
+            direction: Direction::Forward,
+            action: RestoreAction::Apply,
+            subject: &self.id,
             beside: &[],
-            aside_dir: self.set_aside_dir(),
+            quarantine_dir: self.quarantine_dir(),
+            log: Some(log),
         })
     }
 
@@ -212,28 +219,26 @@ impl CheckpointDir {
         }
     }
 
-    /// The result and the diff have to tell the same story.
-    fn check_result(&self, seal: &ChangeRecord, patch: &Patch) -> Result<()> {
+    /// Checks that the result and the diff have the same paths, and leave the same at each.
+    fn check_result(&self, record: &ChangeRecord, patch: &Patch) -> Result<()> {
         let mut wrong: Vec<String> = patch
             .records
             .iter()
-            .filter(|record| {
-                let known = seal.changes.get(&*quote::in_json(record.change.path.as_bytes()));
-                known.is_none_or(|known| known.after != record.change.after)
+            .map(|record| &record.change)
+            .filter(|change| {
+                let known = record.changes.get(&*quote::in_json(change.path.as_bytes()));
+                known.is_none_or(|known| known.after != change.after)
             })
-            .map(|record| record.change.path.to_string())
+            .map(|change| change.path.to_string())
             .collect();
-        if wrong.is_empty() && seal.changes.len() != patch.records.len() {
-            wrong.push(format!(
-                "{} paths in result.json, {} in changes.diff",
-                seal.changes.len(),
-                patch.records.len()
-            ));
+        let (in_result, in_diff) = (record.changes.len(), patch.records.len());
+        if wrong.is_empty() && in_result != in_diff {
+            wrong.push(format!("{in_result} paths in {}, {in_diff} in {}", Self::RESULT, Self::DIFF));
         }
-        self.refuse("does not belong to its result.json", wrong)
+        self.reject_mismatches(&format!("does not belong to its {}", Self::RESULT), wrong)
     }
 
-    fn refuse(&self, why: &str, wrong: Vec<String>) -> Result<()> {
+    fn reject_mismatches(&self, why: &str, wrong: Vec<String>) -> Result<()> {
         if wrong.is_empty() {
             return Ok(());
         }
@@ -242,7 +247,7 @@ impl CheckpointDir {
             .detail("nothing was touched"))
     }
 
-    /// Reads every content the checkpoint names out of the store, and says how many there are.
+    /// Reads every content that the checkpoint names out of the store, and returns the number of entries.
     pub fn verify(&self, workspace: &Workspace, manifest: &Manifest) -> Result<usize> {
         let entries = manifest.tree.len();
         let damaged: Vec<(String, Option<String>)> = manifest
@@ -266,7 +271,7 @@ impl CheckpointDir {
         let (lines, hints): (Vec<String>, Vec<Option<String>>) = damaged.into_iter().unzip();
         let error = Error::integrity(format!("checkpoint {} does not verify: {count} of {entries}", self.id))
             .details(lines, 20);
-        // One damaged pack is behind most of them, if not all.
+        // Most failures, if not all, come from one damaged pack: its hint is enough.
         Err(match hints.into_iter().flatten().next() {
             Some(hint) => error.hint(hint),
             None => error,
@@ -280,15 +285,16 @@ impl Workspace {
         fs::create_dir_all(&self.scratch).at("create", &self.scratch)?;
         let writer = PatchWriter { old: &self.store, new: &self.root, scratch: &self.scratch };
         writer.write(out, &changes.list).map_err(|error| {
-            match error.io_kind() == Some(std::io::ErrorKind::InvalidData) && error.hint_text().is_none() {
-                true => error.hint("stop what writes to it, then run the same command again"),
-                false => error,
+            if error.is(FailureReason::ChangedWhileRead) {
+                error.hint("stop the process that writes to it, then run the same command again")
+            } else {
+                error
             }
         })
     }
 }
 
-/// The paths in a list, as text.
+/// The paths of a list as text.
 pub fn path_texts(paths: &[PathText]) -> Vec<String> {
     paths.iter().map(|path| path.0.to_string()).collect()
 }

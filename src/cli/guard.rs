@@ -96,7 +96,7 @@ pub fn guard(context: &Context, args: &GuardArgs) -> Result<u8> {
     let mended = if failed { own.repair_with_settings() } else { own.repair_except_tracker() };
     let mended = mended.and_then(|mended| {
         tell_mended(context, &mended, &saved);
-        shop.workspace.store().mend()?;
+        shop.workspace.store().repair()?;
         match &contents {
             CheckpointPayload::Tree(manifest) if mended.spoiled.contains(&saved.manifest_path()) => {
                 manifest.write(&saved.manifest_path())
@@ -173,7 +173,7 @@ fn tell_mended(context: &Context, mended: &RepairReport, saved: &CheckpointDir) 
         context.ui.warn(&format!("it removed or replaced {files} of decree's own; they are as they were"));
     }
     if mended.set_aside > 0 {
-        let aside = saved.dir().join("set-aside");
+        let aside = saved.quarantine_dir();
         context.ui.warn(&format!("what it put in the place of decree's own is in {}", aside.display()));
     }
     if mended.lost_runs > 0 {

@@ -3,10 +3,10 @@
 use super::Context;
 use super::locked_project::LockedProject;
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
-use crate::checkpoint::restore::{RestoreOutcome, RestoreReport};
+use crate::checkpoint::restore::{RestoreAction, RestoreOutcome, RestoreReport};
 use crate::checkpoint::workspace::Workspace;
 use crate::error::Result;
-use crate::history::audit::{self, AuditAction, AuditEntry};
+use crate::history::audit::AuditLog;
 use crate::history::{self, RunOrCheckpoint};
 use crate::humanize::count;
 use crate::pipeline::undo::{self, RevertedRun, RunRevert};
@@ -48,15 +48,10 @@ fn undo_runs(
     workspace: &Workspace,
     runs: &[CheckpointDir],
 ) -> Result<()> {
-    for RevertedRun { run, how, untracked } in undo::undo(&project.layout, workspace, runs)? {
+    let log = AuditLog::new(project.layout.audit());
+    for RevertedRun { run, how, untracked } in undo::undo(&project.layout, workspace, runs, &log)? {
         match how {
-            RunRevert::Done(done) => {
-                audit::record_done(
-                    &project.layout.audit(),
-                    AuditEntry::new(AuditAction::Revert, run.id(), done.verified as u64),
-                )?;
-                tell_done(context, run, &done);
-            }
+            RunRevert::Done(done) => report_done(context, run, done)?,
             RunRevert::Already => context.ui.note(&format!("{}: already put back", run.id())),
             RunRevert::ChangedNothing => context.ui.note(&format!("{}: it changed nothing", run.id())),
         }
@@ -75,35 +70,28 @@ fn since_checkpoint(
 ) -> Result<()> {
     let manifest = saved.manifest()?;
     let progress = context.ui.progress();
-    let changed = saved.seal(workspace, &manifest, false, &progress)?.is_some();
-    let outcome = match changed {
-        false => RestoreOutcome::AlreadyThere,
-        true => saved.revert(workspace, &manifest)?,
+    let changed = saved.record_changes(workspace, &manifest, false, &progress)?.is_some();
+    let log = AuditLog::new(project.layout.audit());
+    let outcome = if changed {
+        saved.revert(workspace, &manifest, RestoreAction::Revert, &log)?
+    } else {
+        RestoreOutcome::AlreadyThere
     };
     match outcome {
         RestoreOutcome::AlreadyThere => {
             context.ui.note(&format!("{}: the tree is as the checkpoint has it", saved.id()));
+            Ok(())
         }
-        RestoreOutcome::Done(done) => {
-            audit::record_done(
-                &project.layout.audit(),
-                AuditEntry::new(AuditAction::Revert, saved.id(), done.verified as u64),
-            )?;
-            tell_done(context, saved, &done);
-        }
+        RestoreOutcome::Done(done) => report_done(context, saved, done),
     }
-    Ok(())
 }
 
-fn tell_done(
-    context: &Context,
-    saved: &CheckpointDir,
-    RestoreReport { verified, set_aside }: &RestoreReport,
-) {
+fn report_done(context: &Context, saved: &CheckpointDir, report: RestoreReport) -> Result<()> {
     let ui = &context.ui;
-    ui.note(&format!("put back {}, each verified ({})", count(*verified, "path"), saved.id()));
-    for (path, to) in set_aside {
+    ui.note(&format!("put back {}, each verified ({})", count(report.verified, "path"), saved.id()));
+    for (path, to) in &report.set_aside {
         ui.note(&format!("set aside {path}: it is in {} now", to.display()));
     }
     ui.note(&format!("`decree apply {}` brings the change back", saved.id()));
+    report.log_failure.map_or(Ok(()), Err)
 }

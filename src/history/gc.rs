@@ -98,8 +98,8 @@ fn survey_found<'s>(layout: &Layout, store: &'s Store, found: &Manifests) -> Res
     let content = match (shared(layout, store), needed) {
         (Some(why), _) => ContentPlan::Shared(why),
         (None, Err(error)) => ContentPlan::Doubtful(error),
-        (None, Ok(needed)) => match store.tidying(needed) {
-            Ok(tidying) => ContentPlan::Known(tidying),
+        (None, Ok(needed)) => match store.plan_compaction(needed) {
+            Ok(plan) => ContentPlan::Known(plan),
             Err(error) => ContentPlan::Doubtful(error.detail("no content is dropped")),
         },
     };
@@ -167,7 +167,7 @@ fn lost(found: &Manifests, dir: &Path, needed: &HashList) -> Option<OrphanedCont
     for place in found.of(dir) {
         let manifest = place.read().ok()?;
         for (hash, size) in manifest.iter().flat_map(|it| it.tree.iter()).filter_map(|e| e.node.content()) {
-            if !needed.has(&hash) {
+            if !needed.contains(&hash) {
                 lost.files += 1;
                 lost.bytes += size;
             }
@@ -214,7 +214,7 @@ impl GcPlan<'_> {
     /// What would be collected.
     pub fn expected(&self) -> GcReport {
         let tidied = match &self.content {
-            ContentPlan::Known(tidying) => Some(tidying.expected()),
+            ContentPlan::Known(plan) => Some(plan.expected()),
             ContentPlan::Shared(_) | ContentPlan::Doubtful(_) => None,
         };
         self.collected(tidied)
@@ -232,7 +232,7 @@ impl GcPlan<'_> {
             )?;
         }
         let tidied = match &self.content {
-            ContentPlan::Known(tidying) => Some(tidying.carry_out()?),
+            ContentPlan::Known(plan) => Some(plan.run()?),
             ContentPlan::Shared(_) | ContentPlan::Doubtful(_) => None,
         };
         Ok(self.collected(tidied))

@@ -100,7 +100,7 @@ impl RunDir {
         }
         let protected = ProtectedDir {
             dir: &self.path,
-            set_aside: checkpoint.set_aside_dir(),
+            set_aside: checkpoint.quarantine_dir(),
             records: own.iter().cloned().chain([layout.running(), layout.audit()]).collect(),
             is_record: &|path| {
                 path == message || own.iter().any(|own| own == path) || path.starts_with(&attempts)

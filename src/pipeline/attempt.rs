@@ -191,7 +191,7 @@ pub(super) fn judge(
     let checkpoint = inputs.run.attempt(attempt.number);
     fs::create_dir_all(checkpoint.dir()).at("create", checkpoint.dir())?;
     let changes = checkpoint
-        .seal(context.workspace, inputs.manifest, true, recorder.progress())?
+        .record_changes(context.workspace, inputs.manifest, true, recorder.progress())?
         .expect("an empty change is recorded, too");
     let ending = match executed.ending {
         Ending::Succeeded => check_policy(context, &changes),

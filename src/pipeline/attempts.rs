@@ -88,7 +88,7 @@ fn execute(
     recorder.event(&Event::AttemptBegins { number, of, clean_slate });
     let executed = attempt::execute(context, recorder, inputs, attempt)?;
     context.lock.renew()?;
-    if let Err(error) = context.workspace.store().mend() {
+    if let Err(error) = context.workspace.store().repair() {
         // The content that this run needs is held open.
         recorder.warn(&format!(
             "the routine removed files of the store, and they could not be written again: {error}"
@@ -115,7 +115,7 @@ fn describe_repair(
         warnings.push(format!("the routine removed or replaced {files} of decree's own; they were restored"));
     }
     if repair.set_aside > 0 {
-        let set_aside = context.layout.shown(&checkpoint.set_aside_dir());
+        let set_aside = context.layout.shown(&checkpoint.quarantine_dir());
         warnings.push(format!("what the routine put in the place of decree's own files is in {set_aside}"));
     }
     if repair.lost_runs > 0 {

@@ -106,7 +106,7 @@ fn revert_unfinished(
     let attempt = run.attempt(number);
     let changed = {
         let changes = context.workspace.compare(manifest, recorder.progress())?;
-        !changes.list.is_empty() || !changes.beside.is_empty()
+        !changes.list.is_empty() || !changes.out_of_scope.is_empty()
     };
     if changed {
         let saved = save_present(context, recorder, &format!("as run {} was cut off", run.id()))?;
@@ -116,9 +116,9 @@ fn revert_unfinished(
         ));
     }
     // If nothing differs, an existing diff was written by a recovery that was cut off itself after it reverted the tree.
-    if changed || !attempt.is_sealed() {
+    if changed || !attempt.has_change_record() {
         std::fs::create_dir_all(attempt.dir()).at("create", attempt.dir())?;
-        attempt.seal(context.workspace, manifest, true, recorder.progress())?;
+        attempt.record_changes(context.workspace, manifest, true, recorder.progress())?;
     }
     run.publish(number, &RunDir::PUBLISHED)?;
     let document = run.read_message();

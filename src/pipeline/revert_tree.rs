@@ -10,9 +10,9 @@ use super::outcome::OutcomeRecorder;
 use super::result::{RevertRecord, RunRecord};
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::checkpoint::manifest::Manifest;
-use crate::checkpoint::restore::RestoreOutcome;
+use crate::checkpoint::restore::{RestoreAction, RestoreOutcome, RestoreReport};
 use crate::error::{Error, IoContext, Result};
-use crate::history::audit::{self, AuditAction, AuditEntry};
+use crate::history::audit::AuditLog;
 use crate::history::own_files::SettingsSnapshot;
 use crate::history::{self, HistoryContext, NewCheckpoint, RunDir};
 
@@ -57,7 +57,7 @@ fn revert_present(
         .map_err(&failed)?;
     let mut retries = 0;
     let reverted = loop {
-        present.seal(context.workspace, manifest, true, recorder.progress()).map_err(&failed)?;
+        present.record_changes(context.workspace, manifest, true, recorder.progress()).map_err(&failed)?;
         match revert_recorded(context, recorder, &present, manifest) {
             Ok(reverted) => break reverted,
             // Nothing is reported here: the output of decree may be the very file that keeps changing.
@@ -94,27 +94,25 @@ fn revert_recorded(
     changed: &CheckpointDir,
     manifest: &Manifest,
 ) -> Result<RevertRecord> {
-    let (paths, set_aside) = match changed.revert(context.workspace, manifest)? {
-        RestoreOutcome::AlreadyThere => (0, Vec::new()),
-        RestoreOutcome::Done(done) => (done.verified as u64, done.set_aside),
+    let log = AuditLog::new(context.layout.audit());
+    let report = match changed.revert(context.workspace, manifest, RestoreAction::PutBack, &log)? {
+        RestoreOutcome::AlreadyThere => RestoreReport::default(),
+        RestoreOutcome::Done(report) => report,
     };
+    if let Some(error) = report.log_failure {
+        recorder.warn(&format!("the audit trail has no entry for this revert: {error}"));
+    }
     let changes = context.workspace.compare(manifest, recorder.progress())?;
     if !changes.list.is_empty() {
         let paths = changes.list.iter().map(|change| change.path.to_string()).collect();
         let what = format!("{} was reverted, but the tree differs from its checkpoint", changed.id());
         return Err(Error::integrity(what).details(paths, 20));
     }
-    if paths > 0 {
-        let entry = AuditEntry::new(AuditAction::PutBack, changed.id(), paths);
-        if let Err(error) = audit::record(&context.layout.audit(), entry) {
-            recorder.warn(&format!("the audit trail has no entry for this revert: {error}"));
-        }
-    }
     let (files, _) = manifest.tree.count();
     Ok(RevertRecord {
-        paths,
+        paths: report.verified as u64,
         verified: files as u64,
-        set_aside: set_aside.iter().map(|(path, _)| path.to_string()).collect(),
+        set_aside: report.set_aside.iter().map(|(path, _)| path.to_string()).collect(),
     })
 }
 
@@ -126,7 +124,7 @@ pub(super) fn restore_settings(
     run: &RunDir,
     record: &mut RunRecord,
 ) -> Result<()> {
-    let set_aside = run.checkpoint().set_aside_dir();
+    let set_aside = run.checkpoint().quarantine_dir();
     for path in settings.restore(&set_aside)? {
         let (path, set_aside) = (context.layout.shown(&path), context.layout.shown(&set_aside));
         recorder.warn_in(record, format!("{path} was restored; the routine's version is in {set_aside}"));

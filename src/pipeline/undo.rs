@@ -4,9 +4,9 @@ use super::result::{RevertRecord, RunRecord, RunResult};
 use super::settle::tracked_name;
 use crate::checkpoint::change_record::ChangeRecord;
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
-use crate::checkpoint::restore::{RestoreOutcome, RestoreReport};
+use crate::checkpoint::restore::{RestoreAction, RestoreLog, RestoreOutcome, RestoreReport};
 use crate::checkpoint::workspace::Workspace;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, FailureReason, Result};
 use crate::project::Layout;
 use crate::spec::Tracker;
 
@@ -35,30 +35,36 @@ pub fn undo<'r>(
     layout: &Layout,
     workspace: &Workspace,
     runs: &'r [CheckpointDir],
+    log: &dyn RestoreLog,
 ) -> Result<Vec<RevertedRun<'r>>> {
     let mut reverted: Vec<(&CheckpointDir, Option<RunResult>, RunRevert)> = Vec::new();
     for run in runs {
         let result = RunResult::read(run);
-        match result.and_then(|result| Ok((revert_one(workspace, run, result.as_ref())?, result))) {
+        match result.and_then(|result| Ok((revert_one(workspace, run, result.as_ref(), log)?, result))) {
             Ok((how, result)) => reverted.push((run, result, how)),
-            Err(error) => return Err(apply_again(workspace, &reverted, error)),
+            Err(error) => return Err(apply_again(workspace, &reverted, error, log)),
         }
     }
     reverted.into_iter().map(|(run, result, how)| settle(layout, run, result, how)).collect()
 }
 
-fn revert_one(workspace: &Workspace, run: &CheckpointDir, result: Option<&RunResult>) -> Result<RunRevert> {
+fn revert_one(
+    workspace: &Workspace,
+    run: &CheckpointDir,
+    result: Option<&RunResult>,
+    log: &dyn RestoreLog,
+) -> Result<RunRevert> {
     let was_reverted = result.is_some_and(|result| result.run.reverted.is_some());
     let changes = result.and_then(|result| result.changes.as_ref());
-    let never_began = !run.manifest_path().exists() && !run.is_sealed() && changes.is_none();
+    let never_began = !run.manifest_path().exists() && !run.has_change_record() && changes.is_none();
     if never_began || changes.is_some_and(ChangeRecord::is_empty) {
         return Ok(if was_reverted { RunRevert::Already } else { RunRevert::ChangedNothing });
     }
-    match run.revert(workspace, &run.manifest()?) {
+    match run.revert(workspace, &run.manifest()?, RestoreAction::Revert, log) {
         Ok(RestoreOutcome::Done(done)) => Ok(RunRevert::Done(done)),
         Ok(RestoreOutcome::AlreadyThere) => Ok(RunRevert::Already),
         // The tree was edited after the run had been reverted; there is nothing left to revert.
-        Err(error) if was_reverted && error.kind() == ErrorKind::Failed => Ok(RunRevert::Already),
+        Err(error) if was_reverted && error.is(FailureReason::Conflict) => Ok(RunRevert::Already),
         Err(error) => Err(error.hint(format!("`decree diff {}` shows the run", run.id()))),
     }
 }
@@ -68,9 +74,10 @@ fn apply_again(
     workspace: &Workspace,
     reverted: &[(&CheckpointDir, Option<RunResult>, RunRevert)],
     mut error: Error,
+    log: &dyn RestoreLog,
 ) -> Error {
     for (run, ..) in reverted.iter().rev().filter(|(.., how)| matches!(how, RunRevert::Done(_))) {
-        if let Err(worse) = run.apply(workspace) {
+        if let Err(worse) = run.apply(workspace, log) {
             return error.detail(format!("and {} could not be applied again: {worse}", run.id()));
         }
         error = error.detail(format!("{} was reverted and is applied again", run.id()));

@@ -12,7 +12,7 @@ use crate::checkpoint::manifest::Manifest;
 use crate::checkpoint::patch::parse::Patch;
 use crate::checkpoint::patch::rebuild::Direction;
 use crate::checkpoint::quote;
-use crate::checkpoint::restore::{RestoreOutcome, RestoreRequest};
+use crate::checkpoint::restore::{RestoreAction, RestoreOutcome, RestoreRequest};
 use crate::checkpoint::tree::combined_hash;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::atomic::AtomicFile;
@@ -99,7 +99,7 @@ pub fn rollback(
     let before = hash_now(&changes, &manifest, scope);
     let (wanted, held) = hash_then(&manifest, scope);
     changes.list.retain(|change| scope.covers(&change.path));
-    changes.beside.retain(|path| scope.covers(path));
+    changes.out_of_scope.retain(|path| scope.covers(path));
     // Whoever says nothing now said it then; there may have been nothing yet.
     if held == 0 && changes.list.is_empty() && wish.aim.is_some() && !scope.is_everything() {
         return Err(Error::project(format!("nothing is within the scope: {}", scope.patterns().join(", ")))
@@ -114,7 +114,7 @@ pub fn rollback(
     done.left_out = left_out(&manifest.coverage, scope);
     done.undone.extend(staged.into_iter().flat_map(IndexRestore::undone));
     done.evidence.push(site.layout.shown(&saved.manifest_path()));
-    let same = changes.list.is_empty() && changes.beside.is_empty();
+    let same = changes.list.is_empty() && changes.out_of_scope.is_empty();
     if wish.dry_run || same && staged.is_none() {
         return Ok(done);
     }
@@ -190,10 +190,13 @@ fn restore(
     let patch = Patch::read(diff)?;
     let outcome = site.workspace.restore(&RestoreRequest {
         patch: &patch,
-        direction: Direction::Back,
-        what: format!("rollback {id}"),
-        beside: &changes.beside,
-        aside_dir: present.dir().join("set-aside"),
+        direction: Direction::Backward,
+        action: RestoreAction::Rollback,
+        subject: id,
+        beside: &changes.out_of_scope,
+        quarantine_dir: present.quarantine_dir(),
+        // The audit entry of a rollback also says what was saved and why, and is written when all of it is verified.
+        log: None,
     })?;
     Ok(match outcome {
         RestoreOutcome::Done(done) => {
