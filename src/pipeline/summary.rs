@@ -5,7 +5,8 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
+use serde_json::{Map, Value};
 
 use super::budget::Usage;
 use super::result::{RunRecord, RunResult};
@@ -42,7 +43,46 @@ pub struct Summary {
     /// The sum of what the attempts say they used.
     pub usage: Usage,
     /// In the order in which they were worked on.
+    #[serde(serialize_with = "in_order")]
     pub messages: Vec<MessageSummary>,
+}
+
+/// The keys of a message in the order in which they are written: a summary is also read by people.
+const MESSAGE_KEYS: [&str; 17] = [
+    "id",
+    "seq",
+    "name",
+    "spec",
+    "routine",
+    "verdict",
+    "kept",
+    "reason",
+    "duration_ms",
+    "attempts",
+    "added",
+    "removed",
+    "files",
+    "put_back",
+    "usage",
+    "run_dir",
+    "warnings",
+];
+
+fn in_order<S: Serializer>(messages: &[MessageSummary], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(messages.iter().map(|message| {
+        let mut keys = as_object(message);
+        let mut ordered: Map<String, Value> =
+            MESSAGE_KEYS.iter().filter_map(|key| keys.remove_entry(*key)).collect();
+        ordered.append(&mut keys);
+        ordered
+    }))
+}
+
+fn as_object(message: &MessageSummary) -> Map<String, Value> {
+    match serde_json::to_value(message).expect("a summary is plain data") {
+        Value::Object(keys) => keys,
+        _ => Map::new(),
+    }
 }
 
 /// The outcome of one message.
@@ -117,7 +157,7 @@ impl Summary {
             result => result.at("read", path)?,
         };
         let damaged = |error| Error::project(format!("{} is not a summary", path.display())).caused_by(error);
-        let value: serde_json::Value = serde_json::from_slice(&text).map_err(damaged)?;
+        let value: Value = serde_json::from_slice(&text).map_err(damaged)?;
         if let Some(version) = value["version"].as_u64().filter(|version| *version > u64::from(VERSION)) {
             return Err(Error::project(format!("{} has version {version} of the format", path.display()))
                 .hint("a newer decree wrote it; use that version to read it"));

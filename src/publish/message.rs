@@ -55,16 +55,16 @@ pub fn message(chain: &Chain, subject: &str, redact: impl Fn(&str) -> String) ->
 
 /// The facts of a run in one line: `routine develop, 2 attempts, 3 files, +10 −2`.
 fn run_facts(run: &PlannedRun) -> String {
-    let story = &run.result.run;
+    let record = &run.result.run;
     let mut parts = Vec::new();
-    if let Some(routine) = &story.routine {
+    if let Some(routine) = &record.routine {
         parts.push(format!("routine {}", one_line(routine)));
     }
-    parts.push(count(story.attempts.len(), "attempt"));
-    match run.result.changes.as_ref().filter(|seal| !seal.changes.is_empty()) {
-        Some(seal) => {
-            parts.push(count(seal.changes.len(), "file"));
-            parts.push(format!("+{} −{}", seal.added, seal.removed));
+    parts.push(count(record.attempts.len(), "attempt"));
+    match run.result.changes.as_ref().filter(|changes| !changes.changes.is_empty()) {
+        Some(changes) => {
+            parts.push(count(changes.changes.len(), "file"));
+            parts.push(format!("+{} −{}", changes.added, changes.removed));
         }
         None => parts.push("nothing to change".to_owned()),
     }

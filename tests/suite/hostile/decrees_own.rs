@@ -265,7 +265,7 @@ fn earlier_runs_that_a_routine_deletes_are_told_of() {
     let project = project("[ -e first ] && rm -rf .decree; echo x > first; [ ! -e second ]\n");
     process(&project).ok();
     project.write("specs/02-more.spec.md", "more\n");
-    process(&project).ok().mentions(&["what was kept of 1 earlier run"]);
+    process(&project).ok().mentions(&["the directories of 1 earlier run"]);
     assert_eq!(tracker(&project), ["01-work.spec.md", "02-more.spec.md"]);
 }
 
