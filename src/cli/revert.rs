@@ -28,13 +28,14 @@ pub struct RevertArgs {
 }
 
 pub fn revert(context: &Context, args: &RevertArgs) -> Result<()> {
-    let LockedProject { project, workspace, .. } = &LockedProject::open(context, "revert")?;
+    let locked = LockedProject::open(context, "revert")?;
+    let LockedProject { project, workspace, .. } = &locked;
     let mut runs = history::runs_of_chain(&project.layout, &args.id)?;
     if runs.is_empty() {
         match history::find_tree(&project.layout, &args.id)? {
             RunOrCheckpoint::Run(saved) => runs.push(saved),
             RunOrCheckpoint::Checkpoint(saved) => {
-                return since_checkpoint(context, project, workspace, &saved);
+                return since_checkpoint(context, &locked, &saved);
             }
         }
     }
@@ -67,30 +68,12 @@ fn undo_runs(
     Ok(())
 }
 
-fn since_checkpoint(
-    context: &Context,
-    project: &Project,
-    workspace: &Workspace,
-    saved: &CheckpointDir,
-) -> Result<()> {
-    let manifest = saved.manifest()?;
-    let progress = context.ui.progress();
-    let changed = saved.seal(workspace, &manifest, false, &progress)?.is_some();
-    let outcome = match changed {
-        false => RestoreOutcome::AlreadyThere,
-        true => saved.revert(workspace, &manifest)?,
-    };
-    match outcome {
+fn since_checkpoint(context: &Context, locked: &LockedProject<'_>, saved: &CheckpointDir) -> Result<()> {
+    match history::revert_since(locked.site(&context.ui.progress()), saved)? {
         RestoreOutcome::AlreadyThere => {
             context.ui.note(&format!("{}: the tree is as the checkpoint has it", saved.id()));
         }
-        RestoreOutcome::Done(done) => {
-            audit::record_done(
-                &project.layout.audit(),
-                AuditEntry::new(AuditAction::Revert, saved.id(), done.verified as u64),
-            )?;
-            tell_done(context, saved, &done);
-        }
+        RestoreOutcome::Done(done) => tell_done(context, saved, &done),
     }
     Ok(())
 }

@@ -1,0 +1,214 @@
+//! A command that runs with a checkpoint as its way back: checkpoint, run, judge, repair decree's own files, roll back.
+//!
+//! The command may do anything to `.decree/`, where the checkpoint is. So what the rollback needs is held open or in memory from before
+//! the command starts. `guarding.json` names the checkpoint until the tree is kept or rolled back; if decree is killed in between, the
+//! next one reports it.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use super::HistoryContext;
+use super::create::{CheckpointPayload, CreatedCheckpoint, NewCheckpoint, create};
+use super::guard_record::{ActiveGuard, GuardRecord};
+use super::kind::CheckpointTarget;
+use super::lookup::RunOrCheckpoint;
+use super::own_files::{OwnFiles, ProtectedDir, RepairReport};
+use super::rollback::{RollbackOptions, RollbackReport, rollback};
+use super::scope::Scope;
+use crate::checkpoint::checkpoint_dir::CheckpointDir;
+use crate::error::{Error, Result};
+use crate::interrupt;
+use crate::process::attended::attend;
+use crate::process::redact::Redactor;
+use crate::project::Layout;
+use crate::sanitize::{cut, one_line};
+
+/// Names the checkpoint in the environment of both commands.
+const CHECKPOINT: &str = "DECREE_CHECKPOINT";
+/// The exit code of a command that could not be started, as in a shell.
+const NOT_FOUND: u8 = 127;
+/// How much of a command line messages repeat.
+const MAX_SHOWN: usize = 200;
+
+/// What to run, and under which conditions its work is kept.
+pub struct GuardRequest<'g> {
+    /// A program and its arguments.
+    pub command: &'g [OsString],
+    /// A shell command that has to succeed afterwards.
+    pub verify: Option<&'g str>,
+    pub directory: &'g Path,
+    /// What a rollback covers.
+    pub scope: Scope,
+    pub reason: Option<String>,
+    pub lifetime: Option<Duration>,
+}
+
+/// A checkpoint that was made for a command, with decree's own files held.
+pub struct Guard<'g> {
+    context: HistoryContext<'g>,
+    command: &'g [OsString],
+    verify: Option<&'g str>,
+    directory: &'g Path,
+    /// The command line, as messages have it.
+    shown: String,
+    created: CreatedCheckpoint,
+    own_files: OwnFiles,
+    active: ActiveGuard,
+}
+
+/// How the commands ended.
+pub struct CommandEnd {
+    /// The first exit code that is not 0.
+    code: u8,
+    /// What failed, for messages.
+    cause: String,
+    /// Why a command could not be started.
+    pub error: Option<Error>,
+}
+
+/// What became of the tree.
+pub struct GuardOutcome {
+    pub checkpoint: CheckpointDir,
+    pub code: u8,
+    /// Why the tree was rolled back.
+    pub cause: String,
+    /// The signal that asked decree to stop.
+    pub interrupted: Option<u8>,
+    /// What the command had done to decree's own files.
+    pub repair: RepairReport,
+    /// Why they could not be repaired. The checkpoint may be whole all the same.
+    pub repair_error: Option<Error>,
+    /// `None` if the work of the command is kept.
+    pub rollback: Option<Result<RollbackReport>>,
+}
+
+impl<'g> Guard<'g> {
+    /// Makes the checkpoint. The caller holds the project's lock.
+    pub fn begin(context: HistoryContext<'g>, request: GuardRequest<'g>) -> Result<Guard<'g>> {
+        let words = shell_words::join(request.command.iter().map(|word| word.to_string_lossy()));
+        let shown = shown(&words);
+        let created = create(
+            context,
+            NewCheckpoint {
+                reason: Some(request.reason.unwrap_or_else(|| format!("before `{shown}`"))),
+                aim: CheckpointTarget::Tree(request.scope),
+                lifetime: request.lifetime,
+            },
+        )?;
+        context.workspace.store().hold()?;
+        let record = GuardRecord { checkpoint: created.record.id.clone(), command: shown.clone() };
+        let active = record.begin(context.layout)?;
+        let own_files = match hold_own_files(context.layout, &created.saved) {
+            Ok(own_files) => own_files,
+            Err(error) => {
+                active.over();
+                return Err(error);
+            }
+        };
+        let GuardRequest { command, verify, directory, .. } = request;
+        Ok(Guard { context, command, verify, directory, shown, created, own_files, active })
+    }
+
+    pub fn created(&self) -> &CreatedCheckpoint {
+        &self.created
+    }
+
+    /// Runs the command, then the one that verifies it.
+    pub fn run(&self) -> CommandEnd {
+        let attend_in = |command: &mut Command| {
+            attend(command.current_dir(self.directory).env(CHECKPOINT, &self.created.record.id))
+        };
+        let shown_command = &self.shown;
+        let code = match attend_in(Command::new(&self.command[0]).args(&self.command[1..])) {
+            Ok(code) => code,
+            Err(error) => {
+                let error = Error::failed(format!("cannot run `{shown_command}`")).caused_by(error);
+                let is_line = self.command.len() == 1 && self.command[0].to_string_lossy().contains(' ');
+                let hint = format!("for a shell command line: `decree guard -- sh -c {shown_command}`");
+                return CommandEnd {
+                    code: NOT_FOUND,
+                    cause: format!("`{shown_command}` failed with {NOT_FOUND}"),
+                    error: Some(if is_line { error.hint(hint) } else { error }),
+                };
+            }
+        };
+        let Some(verify) = self.verify.filter(|_| code == 0 && interrupt::asked().is_none()) else {
+            return CommandEnd { code, cause: format!("`{shown_command}` failed with {code}"), error: None };
+        };
+        let (code, error) = match attend_in(Command::new("bash").args(["-c", verify])) {
+            Ok(code) => (code, None),
+            Err(error) => (NOT_FOUND, Some(Error::failed("cannot run bash for --verify").caused_by(error))),
+        };
+        let cause = format!("`{shown_command}` succeeded, but `{}` failed with {code}", shown(verify));
+        CommandEnd { code, cause, error }
+    }
+
+    /// Keeps the work of the command, or rolls the tree back to the checkpoint. A signal does not stop this.
+    pub fn finish(self, end: CommandEnd) -> GuardOutcome {
+        let interrupted = interrupt::asked();
+        let _shield = interrupt::shield();
+        let Guard { context, shown, created, mut own_files, active, .. } = self;
+        let checkpoint = created.saved.clone();
+        let has_failed = end.code != 0 || interrupted.is_some();
+        // A command that is kept may have changed settings and the tracker on purpose.
+        let repair =
+            if has_failed { own_files.repair_with_settings() } else { own_files.repair_except_tracker() };
+        let (repair, repair_error) = match repair {
+            Ok(report) => {
+                let error = repair_content(context, &created, &report).err();
+                (report, error)
+            }
+            Err(error) => (RepairReport::default(), Some(error)),
+        };
+        let cause = if interrupted.is_some() { format!("`{shown}` was interrupted") } else { end.cause };
+        // The manifest may be large, and the rollback reads it again.
+        drop(created);
+        let rollback = has_failed.then(|| {
+            // The scope is the one that the checkpoint was made for.
+            let mut options = RollbackOptions::because(Some(cause.clone()));
+            options.even_expired = true;
+            rollback(context, &RunOrCheckpoint::Checkpoint(checkpoint.clone()), &options)
+        });
+        if !matches!(rollback, Some(Err(_))) {
+            active.over();
+        }
+        GuardOutcome { checkpoint, code: end.code, cause, interrupted, repair, repair_error, rollback }
+    }
+}
+
+fn shown(command_line: &str) -> String {
+    cut(&one_line(&Redactor::of_this_process().redact(command_line)), MAX_SHOWN).to_owned()
+}
+
+fn hold_own_files(layout: &Layout, checkpoint: &CheckpointDir) -> Result<OwnFiles> {
+    let (dir, reserved) = (checkpoint.dir(), vec![layout.audit(), layout.guarding()]);
+    let mut records = vec![checkpoint.manifest_path(), dir.join("checkpoint.json")];
+    records.extend(reserved.iter().cloned());
+    let protected = ProtectedDir {
+        dir,
+        set_aside: dir.join("set-aside"),
+        records,
+        is_record: &|path| path.starts_with(dir),
+        reserved,
+        reserved_unless_file: Vec::new(),
+    };
+    OwnFiles::hold(layout, protected)
+}
+
+/// Restores what the rollback needs of the store, and a manifest that was too large to be held in memory.
+fn repair_content(
+    context: HistoryContext<'_>,
+    created: &CreatedCheckpoint,
+    report: &RepairReport,
+) -> Result<()> {
+    context.workspace.store().mend()?;
+    let manifest_path = created.saved.manifest_path();
+    match &created.contents {
+        CheckpointPayload::Tree(manifest) if report.spoiled.contains(&manifest_path) => {
+            manifest.write(&manifest_path)
+        }
+        _ => Ok(()),
+    }
+}
