@@ -9,7 +9,7 @@ use super::rollback::lines;
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::error::{Error, ErrorKind, Result};
 use crate::history::own_files::RepairReport;
-use crate::history::{CheckpointTarget, Guard, GuardRequest, RollbackReport, Scope};
+use crate::history::{Guard, GuardRequest, RollbackReport, Scope};
 use crate::humanize::count;
 
 /// Save the tree, run a command, and roll the tree back if it fails
@@ -48,7 +48,6 @@ pub fn guard(context: &Context, args: &GuardArgs) -> Result<u8> {
     let locked = LockedProject::open(context, "guard")?;
     let layout = &locked.project.layout;
     let scope = Scope::typed(&args.scope, layout.root(), &context.directory, &|_| false)?;
-    let target = CheckpointTarget::Tree(scope.clone());
     let progress = context.ui.progress();
     let request = GuardRequest {
         command: &args.command,
@@ -59,8 +58,8 @@ pub fn guard(context: &Context, args: &GuardArgs) -> Result<u8> {
         lifetime: args.expiry.0,
     };
     let guard = Guard::begin(locked.site(&progress), request)?;
-    for warning in guard.created().warnings(layout, &target) {
-        context.ui.warn(&warning);
+    for warning in &guard.warnings {
+        context.ui.warn(warning);
     }
     let end = guard.run();
     if let Some(error) = &end.error {
@@ -94,9 +93,9 @@ pub fn guard(context: &Context, args: &GuardArgs) -> Result<u8> {
 
 fn print_rollback(context: &Context, report: &RollbackReport, cause: &str, id: &str) {
     lines(report).for_each(|line| context.ui.note(&line));
-    let (changed, held) = (count(report.undone.len(), "path"), count(report.held, "path"));
+    let (changed, held) = (count(report.changes.len(), "path"), count(report.held, "path"));
     context.ui.note(&format!("{cause}; {changed} rolled back, {held} verified against {id}"));
-    if let Some(present) = &report.saved {
+    if let Some(present) = &report.present {
         let back = context.command_line(&format!("rollback {present}"));
         context.ui.note(&format!("what it had done is saved: `{back}` restores it"));
     }

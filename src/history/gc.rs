@@ -89,7 +89,7 @@ fn survey_found<'s>(layout: &Layout, store: &'s Store, found: &Manifests) -> Res
     let needed = needed(found, &leaving);
     if let Ok(needed) = &needed {
         for expired in &mut expired {
-            expired.lost = match expired.record.kind.holds_tree() {
+            expired.lost = match expired.record.kind().holds_tree() {
                 true => lost(found, expired.saved.dir(), needed),
                 false => Some(OrphanedContent { files: expired.record.files, bytes: expired.record.bytes }),
             };

@@ -10,14 +10,16 @@ use std::process::Command;
 use std::time::Duration;
 
 use super::HistoryContext;
-use super::create::{CheckpointPayload, CreatedCheckpoint, NewCheckpoint, create};
 use super::guard_record::{ActiveGuard, GuardRecord};
-use super::kind::CheckpointTarget;
+use super::kind::tree;
 use super::lookup::RunOrCheckpoint;
 use super::own_files::{OwnFiles, ProtectedDir, RepairReport};
-use super::rollback::{RollbackOptions, RollbackReport, rollback};
+use super::rollback::rollback;
+use super::rollback_report::{RollbackOptions, RollbackReport};
 use super::scope::Scope;
+use super::writer::{CheckpointLabel, SavedCheckpoint};
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
+use crate::checkpoint::manifest::Manifest;
 use crate::error::{Error, Result};
 use crate::interrupt;
 use crate::process::attended::attend;
@@ -53,7 +55,10 @@ pub struct Guard<'g> {
     directory: &'g Path,
     /// The command line, as messages have it.
     shown: String,
-    created: CreatedCheckpoint,
+    saved: SavedCheckpoint,
+    manifest: Manifest,
+    /// What is not protected, for the user.
+    pub warnings: Vec<String>,
     own_files: OwnFiles,
     active: ActiveGuard,
 }
@@ -89,18 +94,16 @@ impl<'g> Guard<'g> {
     pub fn begin(context: HistoryContext<'g>, request: GuardRequest<'g>) -> Result<Guard<'g>> {
         let words = shell_words::join(request.command.iter().map(|word| word.to_string_lossy()));
         let shown = shown(&words);
-        let created = create(
-            context,
-            NewCheckpoint {
-                reason: Some(request.reason.unwrap_or_else(|| format!("before `{shown}`"))),
-                aim: CheckpointTarget::Tree(request.scope),
-                lifetime: request.lifetime,
-            },
-        )?;
+        let label = CheckpointLabel {
+            reason: Some(request.reason.unwrap_or_else(|| format!("before `{shown}`"))),
+            lifetime: request.lifetime,
+        };
+        let (saved, manifest) = tree::save(context, &label, &request.scope)?;
+        let warnings = tree::warnings(context.layout, &manifest, &request.scope);
         context.workspace.store().hold()?;
-        let record = GuardRecord { checkpoint: created.record.id.clone(), command: shown.clone() };
+        let record = GuardRecord { checkpoint: saved.record.id.clone(), command: shown.clone() };
         let active = record.begin(context.layout)?;
-        let own_files = match hold_own_files(context.layout, &created.saved) {
+        let own_files = match hold_own_files(context.layout, &saved.dir) {
             Ok(own_files) => own_files,
             Err(error) => {
                 active.over();
@@ -108,17 +111,13 @@ impl<'g> Guard<'g> {
             }
         };
         let GuardRequest { command, verify, directory, .. } = request;
-        Ok(Guard { context, command, verify, directory, shown, created, own_files, active })
-    }
-
-    pub fn created(&self) -> &CreatedCheckpoint {
-        &self.created
+        Ok(Guard { context, command, verify, directory, shown, saved, manifest, warnings, own_files, active })
     }
 
     /// Runs the command, then the one that verifies it.
     pub fn run(&self) -> CommandEnd {
         let attend_in = |command: &mut Command| {
-            attend(command.current_dir(self.directory).env(CHECKPOINT, &self.created.record.id))
+            attend(command.current_dir(self.directory).env(CHECKPOINT, &self.saved.record.id))
         };
         let shown_command = &self.shown;
         let code = match attend_in(Command::new(&self.command[0]).args(&self.command[1..])) {
@@ -149,22 +148,22 @@ impl<'g> Guard<'g> {
     pub fn finish(self, end: CommandEnd) -> GuardOutcome {
         let interrupted = interrupt::asked();
         let _shield = interrupt::shield();
-        let Guard { context, shown, created, mut own_files, active, .. } = self;
-        let checkpoint = created.saved.clone();
+        let Guard { context, shown, saved, manifest, mut own_files, active, .. } = self;
+        let checkpoint = saved.dir;
         let has_failed = end.code != 0 || interrupted.is_some();
         // A command that is kept may have changed settings and the tracker on purpose.
         let repair =
             if has_failed { own_files.repair_with_settings() } else { own_files.repair_except_tracker() };
         let (repair, repair_error) = match repair {
             Ok(report) => {
-                let error = repair_content(context, &created, &report).err();
+                let error = repair_content(context, &checkpoint, &manifest, &report).err();
                 (report, error)
             }
             Err(error) => (RepairReport::default(), Some(error)),
         };
         let cause = if interrupted.is_some() { format!("`{shown}` was interrupted") } else { end.cause };
         // The manifest may be large, and the rollback reads it again.
-        drop(created);
+        drop(manifest);
         let rollback = has_failed.then(|| {
             // The scope is the one that the checkpoint was made for.
             let mut options = RollbackOptions::because(Some(cause.clone()));
@@ -200,15 +199,11 @@ fn hold_own_files(layout: &Layout, checkpoint: &CheckpointDir) -> Result<OwnFile
 /// Restores what the rollback needs of the store, and a manifest that was too large to be held in memory.
 fn repair_content(
     context: HistoryContext<'_>,
-    created: &CreatedCheckpoint,
+    checkpoint: &CheckpointDir,
+    manifest: &Manifest,
     report: &RepairReport,
 ) -> Result<()> {
     context.workspace.store().mend()?;
-    let manifest_path = created.saved.manifest_path();
-    match &created.contents {
-        CheckpointPayload::Tree(manifest) if report.spoiled.contains(&manifest_path) => {
-            manifest.write(&manifest_path)
-        }
-        _ => Ok(()),
-    }
+    let path = checkpoint.manifest_path();
+    if report.spoiled.contains(&path) { manifest.write(&path) } else { Ok(()) }
 }

@@ -154,7 +154,7 @@ impl Manifests {
 /// Whether a checkpoint without a manifest lacks it: those of some kinds have none.
 fn should_have_one(of: &Path) -> bool {
     match CheckpointRecord::read(of) {
-        Ok(record) => record.kind.holds_tree(),
+        Ok(record) => record.kind().holds_tree(),
         Err(_) => of.join("checkpoint.json").exists(),
     }
 }

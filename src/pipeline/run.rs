@@ -22,7 +22,7 @@ use crate::error::{Error, IoContext, Result};
 use crate::fs::atomic;
 use crate::history::audit::{self, AuditAction, AuditEntry};
 use crate::history::own_files::{RepairReport, SettingsSnapshot};
-use crate::history::{self, HistoryContext, NewCheckpoint};
+use crate::history::{self, CheckpointLabel, HistoryContext, Scope};
 use crate::interrupt;
 use crate::message::display_name;
 
@@ -393,7 +393,7 @@ impl Pipeline<'_> {
             workspace: self.workspace,
             progress: self.reporter.progress(),
         };
-        Ok(history::create(site, NewCheckpoint::because(reason))?.record.id)
+        Ok(history::save_tree(site, &CheckpointLabel::because(reason), &Scope::default())?.0.record.id)
     }
 
     /// Puts the paths of a diff back and reads them again; then compares the whole tree.

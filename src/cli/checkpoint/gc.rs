@@ -102,7 +102,7 @@ fn row(expired: &ExpiredCheckpoint) -> Vec<String> {
     let expiry = record.expiry.as_deref().unwrap_or_default();
     let mut row = vec![
         record.id.clone(),
-        record.kind.word().to_owned(),
+        record.kind().word().to_owned(),
         format!("made {}", record.created_at),
         format!("expired {expiry}"),
         lost,
@@ -119,7 +119,7 @@ fn to_json(survey: &GcPlan<'_>, collected: &GcReport, dry_run: bool) -> Value {
             let record = &expired.record;
             json!({
                 "id": record.id,
-                "type": record.kind.word(),
+                "type": record.kind().word(),
                 "created_at": record.created_at,
                 "expiry": record.expiry,
                 "reason": record.reason,
