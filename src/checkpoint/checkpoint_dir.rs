@@ -26,6 +26,7 @@ use super::workspace::Workspace;
 use crate::error::{Error, IoContext, Result};
 use crate::fs::atomic::AtomicFile;
 use crate::fs::json;
+use crate::fs::quarantine::free_name;
 
 /// The version of `result.json`.
 const VERSION: u32 = 1;
@@ -232,8 +233,7 @@ impl CheckpointDir {
             return Ok(());
         }
         let previous = self.dir.join("previous");
-        let place = (1..).map(|k| previous.join(k.to_string())).find(|place| !place.exists());
-        let place = place.expect("there is always another number");
+        let place = free_name(|number| previous.join(number.to_string()));
         fs::create_dir_all(&place).at("create", &place)?;
         // The result first: a diff without one is still whole.
         for path in [self.result_path(), self.diff_path()] {

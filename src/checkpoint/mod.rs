@@ -31,7 +31,6 @@ pub mod root;
 pub mod sensitive;
 pub mod stat_cache;
 pub mod store;
-pub(crate) mod transfer;
 pub mod tree;
 mod unlocked_dirs;
 pub mod walk;

@@ -16,7 +16,7 @@ use rustix::io::Errno;
 
 use super::entry::FileMode;
 use super::path::TreePath;
-use super::transfer::{self, rename_new};
+use crate::fs::transfer;
 
 const DIRECTORY: OFlags =
     OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
@@ -207,23 +207,7 @@ impl Root {
     /// Moves `from` into the tree, to `path`, where nothing may be.
     pub fn move_in(&self, from: &Path, path: &TreePath) -> io::Result<()> {
         let (dir, name) = self.parent(path)?;
-        match rename_new((CWD, from.as_os_str()), (dir.as_fd(), name)) {
-            // The path is on a file system of its own: copy to it first, then give the copy its name.
-            Err(Errno::XDEV) => {
-                let copy = format!(".decree-{}{}", crate::fs::atomic::TEMPORARY, crate::fs::random_hex());
-                let copy = OsStr::new(&copy);
-                let moved = transfer::copy((CWD, from.as_os_str()), (dir.as_fd(), copy))
-                    .and_then(|()| Ok(rename_new((dir.as_fd(), copy), (dir.as_fd(), name))?));
-                match moved {
-                    Ok(()) => transfer::remove((CWD, from.as_os_str())),
-                    Err(error) => {
-                        let _ = transfer::remove((dir.as_fd(), copy));
-                        Err(error)
-                    }
-                }
-            }
-            result => Ok(result?),
-        }
+        transfer::move_new((CWD, from.as_os_str()), (dir.as_fd(), name))
     }
 
     /// Makes a directory; one that is there already is fine.

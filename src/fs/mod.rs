@@ -2,7 +2,9 @@
 
 pub mod atomic;
 pub mod json;
+pub mod quarantine;
 mod scratch;
+pub(crate) mod transfer;
 pub mod untrusted;
 
 use std::fs::File;

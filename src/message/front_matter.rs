@@ -8,36 +8,38 @@
 //! What is to be done.
 //! ```
 //!
-//! The body is never looked at and comes back byte for byte. Fields keep their order, and their text: a number that is not
-//! written as a computer would (`1.10`, `0x1F`, `1e3`) is taken as text, since it is passed on as text.
+//! The body is never interpreted and is written back byte for byte. Fields keep their order, and their text: a number
+//! that is not in its shortest form (`1.10`, `0x1F`, `1e3`) is taken as text, since it is passed on as text.
 
-use serde_yaml::{Mapping, Value};
+use std::collections::HashSet;
 
-use crate::yaml::{Mistake, Node, ScalarKind, Tree, Value as Parsed};
+use crate::yaml::{self, Mistake, ScalarKind, YamlNode, YamlValue};
 
-/// The fields that decree fills in and reads itself; any other is the routine's.
+/// The fields that decree fills in and reads itself; all others belong to the routine.
 pub const STANDARD_KEYS: &[&str] = &["id", "chain", "seq", "type", "routine", "input_file"];
 
-/// A text in its two parts.
+/// Front matter and body of a message or a spec.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Document {
-    /// The front matter; all keys are text.
-    pub fields: Mapping,
-    /// Everything after it.
+    /// The front matter in its order; no key occurs twice.
+    pub fields: Vec<(String, YamlValue)>,
+    /// Everything after the front matter.
     pub body: String,
 }
 
 impl Document {
-    /// Takes a text apart. One that does not begin with a line `---` is all body.
+    /// Splits a text. One that does not begin with a line `---` is all body.
     pub fn parse(text: &str) -> Result<Document, Mistake> {
         let Some(rest) = after_opening(text) else {
-            return Ok(Document { fields: Mapping::new(), body: text.to_owned() });
+            return Ok(Document { fields: Vec::new(), body: text.to_owned() });
         };
         let mut end = 0;
         for line in rest.split_inclusive('\n') {
             let next = end + line.len();
             if matches!(line.trim_end(), "---" | "...") {
-                let fields = fields(&rest[..end])?;
+                // The opening line is the first of the text.
+                let fields = parse_fields(&rest[..end])
+                    .map_err(|mistake| Mistake { line: mistake.line + 1, ..mistake })?;
                 return Ok(Document { fields, body: rest[next..].to_owned() });
             }
             end = next;
@@ -46,108 +48,108 @@ impl Document {
             .hint("end it with a line '---'; a text without front matter must not begin with one"))
     }
 
-    /// The whole text.
+    /// The text that [`Document::parse`] reads as this document.
     pub fn render(&self) -> String {
         if self.fields.is_empty() {
             // A body that looks like front matter must not become it.
             let opening = if after_opening(&self.body).is_some() { "---\n---\n" } else { "" };
             return format!("{opening}{}", self.body);
         }
-        let yaml = serde_yaml::to_string(&self.fields).expect("keys are text and values came from YAML");
+        let yaml = yaml::render(self.fields.iter().map(|(key, value)| (key.as_str(), value)));
         format!("---\n{yaml}---\n{}", self.body)
     }
 
-    /// A field as text; `None` if it is not there, empty, a list or a mapping.
+    pub fn get(&self, key: &str) -> Option<&YamlValue> {
+        self.fields.iter().find(|(name, _)| name == key).map(|(_, value)| value)
+    }
+
+    /// A field as text; `None` if it is missing, empty, a list or a mapping.
     pub fn get_text(&self, key: &str) -> Option<String> {
-        self.fields.get(key).and_then(text)
+        self.get(key).and_then(YamlValue::as_text).map(str::to_owned)
     }
 
-    /// Takes a field away.
-    pub fn remove(&mut self, key: &str) -> Option<Value> {
-        self.fields.shift_remove(key)
+    pub fn remove(&mut self, key: &str) {
+        self.fields.retain(|(name, _)| name != key);
     }
 
-    /// Sees to it that a field says this; one that does, in whatever way it is written, stays as it is.
+    /// Sets a field unless it has this text already, in whatever notation.
     pub fn fill(&mut self, key: &str, text: &str) {
-        if self.get_text(key).as_deref() != Some(text) {
-            let number = text.parse::<u64>().ok().filter(|number| number.to_string() == text);
-            let value = number.map_or_else(|| Value::String(text.to_owned()), Value::from);
-            self.fields.insert(key.into(), value);
+        if self.get(key).and_then(YamlValue::as_text) != Some(text) {
+            let is_number = text.parse::<u64>().is_ok_and(|number| number.to_string() == text);
+            let kind = if is_number { ScalarKind::Number } else { ScalarKind::Text };
+            self.insert(key, YamlValue::Scalar(kind, text.to_owned()));
         }
     }
 
-    /// Sets a field to a text; one that is there keeps its place.
+    /// Sets a field to a text; an existing field keeps its place.
     pub fn set(&mut self, key: &str, text: impl Into<String>) {
-        self.fields.insert(key.into(), Value::String(text.into()));
+        self.insert(key, YamlValue::Scalar(ScalarKind::Text, text.into()));
+    }
+
+    fn insert(&mut self, key: &str, value: YamlValue) {
+        match self.fields.iter_mut().find(|(name, _)| name == key) {
+            Some((_, old)) => *old = value,
+            None => self.fields.push((key.to_owned(), value)),
+        }
     }
 }
 
-/// A value as text, numbers and truth values too; `None` for nothing, lists and mappings.
-pub fn text(value: &Value) -> Option<String> {
-    match value {
-        Value::String(text) => Some(text.clone()),
-        Value::Number(number) => Some(number.to_string()),
-        Value::Bool(value) => Some(value.to_string()),
-        Value::Null | Value::Sequence(_) | Value::Mapping(_) | Value::Tagged(_) => None,
-    }
-}
-
-/// What comes after the first line, if that is `---`. A byte order mark before it does not count.
+/// The text after the first line, if that is `---`. A byte order mark before it does not count.
 fn after_opening(text: &str) -> Option<&str> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let (first, rest) = text.split_once('\n').unwrap_or((text, ""));
     (first.trim_end() == "---").then_some(rest)
 }
 
-fn fields(yaml: &str) -> Result<Mapping, Mistake> {
-    // The opening line is the first of the text.
-    let shift = |mistake: Mistake| Mistake { line: mistake.line + 1, ..mistake };
-    let tree = Tree::parse(yaml).map_err(shift)?;
-    let here = |node: &Node, message: String| shift(Mistake::new(tree.line_of(node), message));
-    let entries = match &tree.root.value {
-        Parsed::Null => return Ok(Mapping::new()),
-        Parsed::Map(entries) => entries,
+fn parse_fields(text: &str) -> Result<Vec<(String, YamlValue)>, Mistake> {
+    let mut root = yaml::parse(text)?;
+    normalize(&mut root)?;
+    let entries = match root.value {
+        YamlValue::Null => return Ok(Vec::new()),
+        YamlValue::Map(entries) => entries,
         _ => {
             let message =
-                format!("front matter must be a mapping of keys to values, not {}", tree.root.shown());
-            return Err(here(&tree.root, message));
+                format!("front matter must be a mapping of keys to values, not {}", root.describe());
+            return Err(Mistake::new(root.line, message));
         }
     };
-    let mut fields = Mapping::with_capacity(entries.len());
-    for (key, value) in entries {
-        let Parsed::Scalar(ScalarKind::Text, name) = &key.value else {
-            return Err(here(key, format!("a key must be text, not {}", key.shown())));
-        };
-        let value = plain(value, &here)?;
-        if fields.insert(Value::String(name.clone()), value).is_some() {
-            return Err(here(key, format!("'{name}' is there twice")));
-        }
-    }
-    Ok(fields)
+    let field = |(key, value): (YamlNode, YamlNode)| match key.value {
+        YamlValue::Scalar(ScalarKind::Text, name) => Ok((name, value.value)),
+        _ => Err(Mistake::new(key.line, format!("a key must be text, not {}", key.describe()))),
+    };
+    entries.into_iter().map(field).collect()
 }
 
-/// The value that YAML would make of it, unless that would lose what was written.
-fn plain(node: &Node, here: &impl Fn(&Node, String) -> Mistake) -> Result<Value, Mistake> {
-    Ok(match &node.value {
-        Parsed::Null => Value::Null,
-        Parsed::Scalar(ScalarKind::Text, text) => Value::String(text.clone()),
-        Parsed::Scalar(_, raw) => match serde_yaml::from_str(raw) {
-            Ok(value) if text(&value).as_ref() == Some(raw) => value,
-            _ => Value::String(raw.clone()),
-        },
-        Parsed::List(items) => {
-            Value::Sequence(items.iter().map(|item| plain(item, here)).collect::<Result<_, _>>()?)
-        }
-        Parsed::Map(entries) => {
-            let mut map = Mapping::with_capacity(entries.len());
-            for (key, value) in entries {
-                if map.insert(plain(key, here)?, plain(value, here)?).is_some() {
-                    return Err(here(key, format!("{} is there twice", key.shown())));
-                }
+/// Makes text of every literal that another program would write differently, and rejects a key that occurs twice.
+fn normalize(node: &mut YamlNode) -> Result<(), Mistake> {
+    match &mut node.value {
+        YamlValue::Null => {}
+        YamlValue::Scalar(kind, text) => {
+            if !is_canonical(text) {
+                *kind = ScalarKind::Text;
             }
-            Value::Mapping(map)
         }
-    })
+        YamlValue::List(items) => items.iter_mut().try_for_each(normalize)?,
+        YamlValue::Map(entries) => {
+            for (key, value) in entries.iter_mut() {
+                normalize(key)?;
+                normalize(value)?;
+            }
+            let mut seen = HashSet::new();
+            if let Some((key, _)) = entries.iter().find(|(key, _)| !seen.insert(key)) {
+                return Err(Mistake::new(key.line, format!("{} is there twice", key.describe())));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether a literal is written as a program would write its value, so that nothing is lost when it is one.
+fn is_canonical(literal: &str) -> bool {
+    let is_integer = literal.parse::<i64>().is_ok_and(|number| number.to_string() == literal)
+        || literal.parse::<u64>().is_ok_and(|number| number.to_string() == literal);
+    let is_float = || literal.parse::<f64>().is_ok_and(|number| format!("{number:?}") == literal);
+    matches!(literal, "true" | "false" | ".inf" | "-.inf" | ".nan") || is_integer || is_float()
 }
 
 #[cfg(test)]
@@ -166,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_and_body_are_told_apart() {
+    fn fields_and_body_are_split() {
         let document = parse("---\nroutine: develop\nseq: 0\n---\nDo it.\n---\nmore\n");
         assert_eq!(document.get_text("routine").as_deref(), Some("develop"));
         assert_eq!(document.get_text("seq").as_deref(), Some("0"));
@@ -215,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_told_with_the_line_of_the_whole_text() {
+    fn mistakes_have_the_line_of_the_whole_text() {
         assert_eq!(mistake("---\na: b\n").0, 1);
         assert_eq!(mistake("---").1, "the front matter that begins here is not closed");
         assert_eq!(mistake("---\na: 1\nb: 2\na: 3\n---\n"), (4, "'a' is there twice".into()));
@@ -228,6 +230,25 @@ mod tests {
         assert_eq!(mistake("---\na: {b: 1, b: 2}\n---\n"), (2, "'b' is there twice".into()));
         assert_eq!(mistake("---\r\na: 1\r\na: 2\r\n---\r\n").0, 3);
         assert_eq!(mistake("---\n\tx: 1\n---\n").0, 2);
+    }
+
+    #[test]
+    fn hostile_front_matter_is_an_error_and_not_a_crash() {
+        for open in ["[", "{a: ", "- ", "? "] {
+            let (_, message) = mistake(&format!("---\nx: 1\ny:\n{}\n---\n", open.repeat(100_000)));
+            assert!(message.contains("nested too deeply"), "{open:?}: {message}");
+        }
+        let aliases = format!("---\na: &a [{}]\nb: [{}]\n---\n", "x,".repeat(9999), "*a,".repeat(9999));
+        assert_eq!(mistake(&aliases), (3, "not valid YAML: it repeats itself too often".into()));
+        let long = "x".repeat(1 << 19);
+        assert_eq!(parse(&format!("---\na: {long}\n---\n")).get_text("a"), Some(long));
+        assert_eq!(
+            mistake(&format!("---\na: {}\n---\n", "x".repeat(1 << 20))).1,
+            "more than 1024 KiB of YAML"
+        );
+        let many: String = (0..90_000).map(|i| format!("k{i}: v\n")).collect();
+        assert_eq!(mistake(&format!("---\n{many}k0: again\n---\n")), (90_002, "'k0' is there twice".into()));
+        assert_eq!(mistake("---\na: {[1, x]: 1, [1, x]: 2}\n---\n").1, "a list is there twice");
     }
 
     #[test]

@@ -6,7 +6,7 @@ mod inbox;
 mod name;
 mod normalise;
 
-pub use front_matter::{Document, STANDARD_KEYS, text};
+pub use front_matter::{Document, STANDARD_KEYS};
 pub use id::{ChainId, MessageId};
 pub use inbox::{Inbox, PendingMessage};
 pub use name::MessageName;

@@ -264,7 +264,7 @@ pub(super) fn dead_letter(raw: &[u8], error: &str, verdict: Verdict) -> Vec<u8> 
 /// A message as it was before it died.
 fn without_obituary(mut document: Document) -> Result<Document, Mistake> {
     // One of them alone is a field like any other.
-    if !DEAD_LETTER_KEYS.iter().all(|key| document.fields.contains_key(*key)) {
+    if !DEAD_LETTER_KEYS.iter().all(|key| document.get(key).is_some()) {
         return Ok(document);
     }
     for key in DEAD_LETTER_KEYS {

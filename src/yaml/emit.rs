@@ -1,10 +1,9 @@
-//! YAML that every reader takes for the same: strings always in quotes, so that nobody makes a time, a number or a truth of one.
+//! YAML for programs: every string is quoted, so that no reader takes one for a time, a number or a boolean.
 
 use std::fmt::Write as _;
 
 use serde_json::Value;
 
-/// A value as a YAML document.
 pub fn emit(value: &Value) -> String {
     let mut out = String::new();
     block(&mut out, value, 0);
@@ -35,7 +34,7 @@ fn block(out: &mut String, value: &Value, depth: usize) {
     }
 }
 
-/// What follows a key or a dash.
+/// Writes the value after a key or a dash.
 fn below(out: &mut String, value: &Value, depth: usize) {
     let is_block = match value {
         Value::Object(map) => !map.is_empty(),
@@ -50,13 +49,10 @@ fn indent(out: &mut String, depth: usize) {
     out.extend(std::iter::repeat_n("  ", depth));
 }
 
-/// A key without quotes, if nobody can take it for anything else.
+/// A key without quotes if no version of YAML gives it another meaning; `on` and `yes` are booleans in YAML 1.1.
 fn name(key: &str) -> String {
     let is_plain = key.len() > 3 && key.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
-    match is_plain && !matches!(key, "null" | "true" | "false") {
-        true => key.to_owned(),
-        false => quoted(key),
-    }
+    if is_plain && !matches!(key, "null" | "true" | "false") { key.to_owned() } else { quoted(key) }
 }
 
 fn flow(value: &Value) -> String {
@@ -66,8 +62,8 @@ fn flow(value: &Value) -> String {
     }
 }
 
-/// In double quotes, with escapes for all that YAML does not let stand.
-fn quoted(text: &str) -> String {
+/// In double quotes, with escapes for every character that YAML does not allow as it is.
+pub(super) fn quoted(text: &str) -> String {
     let mut out = String::from("\"");
     for c in text.chars() {
         match c {
@@ -76,9 +72,7 @@ fn quoted(text: &str) -> String {
             '\n' => out.push_str("\\n"),
             '\t' => out.push_str("\\t"),
             '\r' => out.push_str("\\r"),
-            c if c.is_control()
-                || matches!(c, '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}') =>
-            {
+            c if !is_printable(c) => {
                 let _ = write!(out, "\\u{:04x}", u32::from(c));
             }
             c => out.push(c),
@@ -88,19 +82,25 @@ fn quoted(text: &str) -> String {
     out
 }
 
+/// Whether a reader takes the character as it is. Line separators and byte order marks are not control characters,
+/// but readers disagree about them.
+pub(super) fn is_printable(c: char) -> bool {
+    !c.is_control() && !matches!(c, '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}')
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use serde_json::json;
 
     #[test]
-    fn what_is_written_is_read_again_as_it_was() {
+    fn another_reader_reads_what_was_written() {
         let value = json!({
             "created_at": "2026-11-16T03:12:00Z", "no": "no", "y": "1e3", "n": null, "empty": {}, "none": [],
             "number": 0.5, "true": true, "list": ["a: b", "- c", "", ["deep", { "x y": "#" }], "\u{7f}\u{85}\u{1b}\"\\\n\u{2028}é🦀"],
         });
         let text = emit(&value);
-        assert_eq!(serde_yaml::from_str::<Value>(&text).unwrap(), value, "{text}");
+        assert_eq!(yaml_serde::from_str::<Value>(&text).unwrap(), value, "{text}");
         assert!(text.contains("created_at: \"2026-11-16T03:12:00Z\"\n"), "{text}");
     }
 }

@@ -18,7 +18,7 @@ fn ids(text: &str) -> BTreeSet<String> {
         .collect()
 }
 
-fn files(dir: &Path, ending: &str, found: &mut Vec<PathBuf>) {
+pub fn files(dir: &Path, ending: &str, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(dir).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {

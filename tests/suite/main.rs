@@ -13,6 +13,7 @@ mod gc;
 mod generate;
 mod harness;
 mod hostile;
+mod house;
 mod ignore_oracle;
 mod killed;
 mod kinds;

@@ -18,9 +18,8 @@ use super::journal::RestoreStep;
 use super::transaction::{StepEnd, Transaction, content_of, exists, saved, staged};
 use crate::checkpoint::path::TreePath;
 use crate::checkpoint::root::{PathKind, is_absent};
-use crate::checkpoint::transfer;
 use crate::error::{Error, IoContext, Result};
-use crate::fs::atomic;
+use crate::fs::{atomic, transfer};
 
 /// How often what turns up at one path is set aside before it is called hopeless.
 const TRIES: u32 = 50;

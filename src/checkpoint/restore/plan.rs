@@ -19,6 +19,7 @@ use crate::checkpoint::root::PathKind;
 use crate::checkpoint::unlocked_dirs::UnlockedDirs;
 use crate::checkpoint::workspace::Workspace;
 use crate::error::{Error, IoContext, Result};
+use crate::fs::quarantine::{free_name, numbered};
 use crate::fs::random_hex;
 
 /// What is to be done.
@@ -102,7 +103,7 @@ impl Workspace {
     ) -> Result<RestoreReport> {
         stage(&self.root, goal.patch, goal.direction, &steps, dir)
             .map_err(|error| error.detail("nothing was touched"))?;
-        let aside_dir = free_name(&goal.aside_dir);
+        let aside_dir = free_name(|number| numbered(&goal.aside_dir, "-", number));
         let mut set_aside: Vec<(TreePath, PathBuf)> =
             beside.iter().map(|path| ((*path).clone(), aside_dir.join(path.as_path()))).collect();
         let asides = beside.iter().map(|path| quote::in_json(path.as_bytes()).into_owned()).collect();
@@ -248,18 +249,4 @@ fn moves_away(steps: &[RestoreStep], path: &TreePath) -> bool {
     steps
         .binary_search_by(|step| step.path.0.cmp(path))
         .is_ok_and(|at| steps[at].from.is_some() && !steps[at].keeps_content())
-}
-
-/// The first of `x`, `x-2`, `x-3`, … that is not taken: every revert has a place of its own.
-fn free_name(path: &Path) -> PathBuf {
-    let taken = |path: &Path| path.symlink_metadata().is_ok();
-    let numbered = |number: u32| {
-        let mut name = path.as_os_str().to_owned();
-        name.push(format!("-{number}"));
-        PathBuf::from(name)
-    };
-    match taken(path) {
-        false => path.to_owned(),
-        true => (2..).map(numbered).find(|name| !taken(name)).expect("there is always another number"),
-    }
 }

@@ -20,9 +20,10 @@ use super::copying::{self, advance};
 use super::open::{self, MissingDatabase, PAUSE, WAIT, is_not_a_database};
 use super::{DatabaseCopy, header, prove, sidecars};
 use crate::checkpoint::hash::{ContentHash, Hashing};
-use crate::checkpoint::transfer;
 use crate::error::{Error, IoContext, Result};
 use crate::fs::atomic::{self, TEMPORARY};
+use crate::fs::quarantine::{free_name, move_to_free_name, numbered};
+use crate::fs::transfer;
 use crate::interrupt::{self, Interruptible};
 
 /// How long to wait for a lock that only the way of keeping a journal depends on.
@@ -109,7 +110,8 @@ impl Last<'_> {
     /// as long as the database is locked: closing it would take this process' locks away.
     fn keep(self, live: &Path, is_wal: bool, wait: Duration) -> Result<(Option<PathBuf>, Option<File>)> {
         fs::create_dir_all(self.aside).at("create", self.aside)?;
-        let to = free_name(self.aside, live);
+        let to = self.aside.join(name_of(live));
+        let to = free_name(|number| numbered(&to, ".", number));
         let mut held = None;
         match is_wal {
             // Readers are let in.
@@ -274,44 +276,14 @@ pub fn set_aside(live: &Path, aside: &Path) -> Result<Vec<PathBuf>> {
     let mut moved = Vec::new();
     let companions = sidecars::companions(live);
     for path in std::iter::once(live).chain(companions.iter().map(PathBuf::as_path)) {
-        if path.symlink_metadata().is_err() {
-            continue;
-        }
-        fs::create_dir_all(aside).at("create", aside)?;
-        let to = free_name(aside, path);
-        move_new(path, &to)?;
-        moved.push(to);
+        let to = aside.join(name_of(path));
+        moved.extend(move_to_free_name(path, |number| numbered(&to, ".", number))?);
     }
     if !moved.is_empty() {
         atomic::sync_dir(aside)?;
         atomic::sync_parent(live)?;
     }
     Ok(moved)
-}
-
-/// A name in `dir` that nothing has yet: that of the file itself, if it is free.
-fn free_name(dir: &Path, path: &Path) -> PathBuf {
-    let numbered = |number: usize| {
-        let mut name = name_of(path).to_owned();
-        if number > 1 {
-            name.push(format!(".{number}"));
-        }
-        dir.join(name)
-    };
-    (1..).map(numbered).find(|path| path.symlink_metadata().is_err()).expect("there is always another number")
-}
-
-/// Renames, or moves to another file system; replaces nothing.
-fn move_new(from: &Path, to: &Path) -> Result<()> {
-    let (source, target) = (open_parent(from)?, open_parent(to)?);
-    let (old, new) = ((source.as_fd(), name_of(from)), (target.as_fd(), name_of(to)));
-    match transfer::rename_new(old, new) {
-        Err(Errno::XDEV) => {
-            transfer::copy(old, new).at("write", to)?;
-            transfer::remove(old).at("move", from)
-        }
-        result => result.at("move", from),
-    }
 }
 
 /// Gives a new file its name.

@@ -7,12 +7,12 @@ use super::settings::{Config, OnNoChange};
 use crate::checkpoint::ignore::PatternList;
 use crate::project::RoutineName;
 use crate::project::units::{parse_duration, parse_size};
-use crate::yaml::{Node, ScalarKind, Value};
+use crate::yaml::{ScalarKind, YamlNode, YamlValue};
 
 /// A key with its section before the dot, and how its value is taken.
 pub(super) struct ConfigKey {
     pub(super) name: &'static str,
-    pub(super) set: fn(&mut Config, &Node) -> Result<(), BadValue>,
+    pub(super) set: fn(&mut Config, &YamlNode) -> Result<(), BadValue>,
 }
 
 /// Why a value is not taken.
@@ -71,19 +71,19 @@ fn refuse<T>(reason: impl Into<String>) -> ValueResult<T> {
     Err(BadValue { reason: reason.into(), hint: None, item: None })
 }
 
-fn must_be<T>(what: &str, node: &Node) -> ValueResult<T> {
-    refuse(format!("must be {what}, not {}", node.shown()))
+fn must_be<T>(what: &str, node: &YamlNode) -> ValueResult<T> {
+    refuse(format!("must be {what}, not {}", node.describe()))
 }
 
 fn small(number: u64) -> u32 {
     u32::try_from(number).expect("the range was checked")
 }
 
-fn text(node: &Node) -> ValueResult<String> {
+fn text(node: &YamlNode) -> ValueResult<String> {
     match &node.value {
-        Value::Scalar(ScalarKind::Text, text) if text.contains('\0') => refuse("must not contain a NUL"),
-        Value::Scalar(ScalarKind::Text, text) => Ok(text.clone()),
-        Value::Scalar(_, literal) => {
+        YamlValue::Scalar(ScalarKind::Text, text) if text.contains('\0') => refuse("must not contain a NUL"),
+        YamlValue::Scalar(ScalarKind::Text, text) => Ok(text.clone()),
+        YamlValue::Scalar(_, literal) => {
             let hint = format!("write it in quotes if it is meant as text: \"{literal}\"");
             must_be("text", node).map_err(|refusal| BadValue { hint: Some(hint), ..refusal })
         }
@@ -91,8 +91,8 @@ fn text(node: &Node) -> ValueResult<String> {
     }
 }
 
-fn number(node: &Node, least: u64, most: u64) -> ValueResult<u64> {
-    let Value::Scalar(ScalarKind::Number, text) = &node.value else {
+fn number(node: &YamlNode, least: u64, most: u64) -> ValueResult<u64> {
+    let YamlValue::Scalar(ScalarKind::Number, text) = &node.value else {
         return must_be("a whole number", node);
     };
     let digits = text.strip_prefix('-').unwrap_or(text);
@@ -107,8 +107,8 @@ fn number(node: &Node, least: u64, most: u64) -> ValueResult<u64> {
     }
 }
 
-fn amount(node: &Node) -> ValueResult<f64> {
-    let Value::Scalar(ScalarKind::Number, text) = &node.value else {
+fn amount(node: &YamlNode) -> ValueResult<f64> {
+    let YamlValue::Scalar(ScalarKind::Number, text) = &node.value else {
         return must_be("an amount in US dollars", node);
     };
     match text.parse::<f64>() {
@@ -119,23 +119,23 @@ fn amount(node: &Node) -> ValueResult<f64> {
     }
 }
 
-fn yes_or_no(node: &Node) -> ValueResult<bool> {
+fn yes_or_no(node: &YamlNode) -> ValueResult<bool> {
     match &node.value {
-        Value::Scalar(ScalarKind::Bool, text) => Ok(text.eq_ignore_ascii_case("true")),
+        YamlValue::Scalar(ScalarKind::Bool, text) => Ok(text.eq_ignore_ascii_case("true")),
         _ => must_be("true or false", node),
     }
 }
 
-pub(super) fn duration(node: &Node) -> ValueResult<Duration> {
+pub(super) fn duration(node: &YamlNode) -> ValueResult<Duration> {
     match &node.value {
-        Value::Scalar(ScalarKind::Text | ScalarKind::Number, text) => measured(parse_duration(text)),
+        YamlValue::Scalar(ScalarKind::Text | ScalarKind::Number, text) => measured(parse_duration(text)),
         _ => must_be("a time such as '90s' or '1h30m'", node),
     }
 }
 
-fn size(node: &Node) -> ValueResult<u64> {
+fn size(node: &YamlNode) -> ValueResult<u64> {
     match &node.value {
-        Value::Scalar(ScalarKind::Text | ScalarKind::Number, text) => measured(parse_size(text)),
+        YamlValue::Scalar(ScalarKind::Text | ScalarKind::Number, text) => measured(parse_size(text)),
         _ => must_be("a size such as '20MiB' or '500kB'", node),
     }
 }
@@ -144,15 +144,15 @@ fn measured<T>(value: Result<T, String>) -> ValueResult<T> {
     value.or_else(|why| refuse(format!("is not valid: {why}")))
 }
 
-fn on_no_change(node: &Node) -> ValueResult<OnNoChange> {
+fn on_no_change(node: &YamlNode) -> ValueResult<OnNoChange> {
     match &node.value {
-        Value::Scalar(ScalarKind::Text, text) if text == "accept" => Ok(OnNoChange::Accept),
-        Value::Scalar(ScalarKind::Text, text) if text == "retry" => Ok(OnNoChange::Retry),
+        YamlValue::Scalar(ScalarKind::Text, text) if text == "accept" => Ok(OnNoChange::Accept),
+        YamlValue::Scalar(ScalarKind::Text, text) if text == "retry" => Ok(OnNoChange::Retry),
         _ => must_be("'accept' or 'retry'", node),
     }
 }
 
-fn routine(node: &Node) -> ValueResult<String> {
+fn routine(node: &YamlNode) -> ValueResult<String> {
     let name = text(node)?;
     match RoutineName::parse(&name) {
         Ok(_) => Ok(name),
@@ -160,39 +160,39 @@ fn routine(node: &Node) -> ValueResult<String> {
     }
 }
 
-fn list<T>(node: &Node, take: fn(&Node) -> ValueResult<T>) -> ValueResult<Vec<T>> {
-    let Value::List(items) = &node.value else {
+fn list<T>(node: &YamlNode, take: fn(&YamlNode) -> ValueResult<T>) -> ValueResult<Vec<T>> {
+    let YamlValue::List(items) = &node.value else {
         return must_be("a list", node);
     };
     let taken = items.iter().enumerate();
     taken.map(|(i, item)| take(item).map_err(|why| BadValue { item: Some(i), ..why })).collect()
 }
 
-pub(super) fn filled(node: &Node) -> ValueResult<String> {
+pub(super) fn filled(node: &YamlNode) -> ValueResult<String> {
     match text(node)? {
         text if text.trim().is_empty() => refuse("must not hold an empty text"),
         text => Ok(text),
     }
 }
 
-fn path(node: &Node) -> ValueResult<PathBuf> {
+fn path(node: &YamlNode) -> ValueResult<PathBuf> {
     filled(node).map(PathBuf::from)
 }
 
-fn pattern(node: &Node) -> ValueResult<String> {
+fn pattern(node: &YamlNode) -> ValueResult<String> {
     let pattern = filled(node)?;
     // A pattern that matches nothing would protect nothing.
     if pattern.contains('\n') || PatternList::parse(pattern.as_bytes()).is_empty() {
-        return refuse(format!("holds something that is no ignore pattern: {}", node.shown()));
+        return refuse(format!("holds something that is no ignore pattern: {}", node.describe()));
     }
     Ok(pattern)
 }
 
-fn variable(node: &Node) -> ValueResult<String> {
+fn variable(node: &YamlNode) -> ValueResult<String> {
     let name = filled(node)?;
     let plain = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
     if !plain || name.starts_with(|c: char| c.is_ascii_digit()) {
-        return refuse(format!("must hold names of environment variables, not {}", node.shown()));
+        return refuse(format!("must hold names of environment variables, not {}", node.describe()));
     }
     Ok(name)
 }

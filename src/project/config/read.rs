@@ -10,7 +10,7 @@ use super::settings::Config;
 use crate::error::{IoContext, Result};
 use crate::fs::untrusted::{self, shown_in_project};
 use crate::suggest::{closest, did_you_mean};
-use crate::yaml::{Mistake, Node, ScalarKind, Tree, Value};
+use crate::yaml::{self, Mistake, ScalarKind, YamlNode, YamlValue};
 
 impl Config {
     /// Reads the file; a missing or empty one is all defaults.
@@ -28,80 +28,69 @@ impl Config {
 
     /// Reads the text of a file. A key without a value is as good as no key.
     pub fn parse(text: &str) -> Result<Config, Mistake> {
-        let tree = Tree::parse(text.strip_prefix('\u{feff}').unwrap_or(text))?;
+        let root = yaml::parse(text.strip_prefix('\u{feff}').unwrap_or(text))?;
         let mut config = Config::default();
-        let settings = match &tree.root.value {
-            Value::Null => &[][..],
-            Value::Map(entries) => entries,
+        let settings = match &root.value {
+            YamlValue::Null => &[][..],
+            YamlValue::Map(entries) => entries,
             _ => {
-                let message = format!("must be a mapping of keys to values, not {}", tree.root.shown());
-                return Err(Mistake::new(tree.line_of(&tree.root), message));
+                let message = format!("must be a mapping of keys to values, not {}", root.describe());
+                return Err(Mistake::new(root.line, message));
             }
         };
-        read_section(&tree, settings, "", &mut config)?;
+        read_section(settings, "", &mut config)?;
         Ok(config)
     }
 }
 
 /// Takes the entries of a section (`budget.`) or of the file (an empty prefix).
-fn read_section(
-    tree: &Tree,
-    entries: &[(Node, Node)],
-    prefix: &str,
-    config: &mut Config,
-) -> Result<(), Mistake> {
+fn read_section(entries: &[(YamlNode, YamlNode)], prefix: &str, config: &mut Config) -> Result<(), Mistake> {
     let mut seen = BTreeSet::new();
     for (key, value) in entries {
-        let Value::Scalar(ScalarKind::Text, word) = &key.value else {
-            return Err(unknown(tree, key, prefix, key.shown().trim_matches('\'')));
+        let YamlValue::Scalar(ScalarKind::Text, word) = &key.value else {
+            return Err(unknown(key, prefix, key.describe().trim_matches('\'')));
         };
         let name = format!("{prefix}{word}");
         if !seen.insert(word) {
-            return Err(Mistake::new(tree.line_of(key), format!("'{name}' is there twice")));
+            return Err(Mistake::new(key.line, format!("'{name}' is there twice")));
         }
         if let Some(found) = KEYS.iter().find(|known| known.name == name && !word.contains('.')) {
-            take(tree, found, key, value, config)?;
+            take(found, key, value, config)?;
         } else if prefix.is_empty() && word == databases::SECTION {
-            databases::read(tree, key, value, config)?;
+            databases::read(key, value, config)?;
         } else if prefix.is_empty() && sections().any(|section| section == word) {
             match &value.value {
-                Value::Null => {}
-                Value::Map(entries) => read_section(tree, entries, &format!("{word}."), config)?,
+                YamlValue::Null => {}
+                YamlValue::Map(entries) => read_section(entries, &format!("{word}."), config)?,
                 _ => {
                     let keys = known_keys(&format!("{word}."));
-                    let message = format!("'{name}' must be a mapping, not {}", value.shown());
-                    return Err(Mistake::new(tree.line_of(key), message).hint(format!("its keys: {keys}")));
+                    let message = format!("'{name}' must be a mapping, not {}", value.describe());
+                    return Err(Mistake::new(key.line, message).hint(format!("its keys: {keys}")));
                 }
             }
         } else {
-            return Err(unknown(tree, key, prefix, word));
+            return Err(unknown(key, prefix, word));
         }
     }
     Ok(())
 }
 
-fn take(
-    tree: &Tree,
-    key: &ConfigKey,
-    place: &Node,
-    value: &Node,
-    config: &mut Config,
-) -> Result<(), Mistake> {
-    if matches!(value.value, Value::Null) {
+fn take(key: &ConfigKey, place: &YamlNode, value: &YamlNode, config: &mut Config) -> Result<(), Mistake> {
+    if matches!(value.value, YamlValue::Null) {
         return Ok(());
     }
     (key.set)(config, value).map_err(|BadValue { reason, hint, item }| {
         let place = match (&value.value, item) {
-            (Value::List(items), Some(item)) => &items[item],
+            (YamlValue::List(items), Some(item)) => &items[item],
             _ => place,
         };
-        let mistake = Mistake::new(tree.line_of(place), format!("'{}' {reason}", key.name));
+        let mistake = Mistake::new(place.line, format!("'{}' {reason}", key.name));
         Mistake { hint, ..mistake }
     })
 }
 
-fn unknown(tree: &Tree, place: &Node, prefix: &str, word: &str) -> Mistake {
-    let mistake = Mistake::new(tree.line_of(place), format!("unknown key '{prefix}{word}'"));
+fn unknown(place: &YamlNode, prefix: &str, word: &str) -> Mistake {
+    let mistake = Mistake::new(place.line, format!("unknown key '{prefix}{word}'"));
     let here = names(prefix);
     let meant = closest(word, here.iter().copied()).map(|name| format!("{prefix}{name}"));
     if let Some(meant) = meant {

@@ -43,7 +43,7 @@ fn a_spec_that_is_not_text_is_a_dead_letter() {
 #[test]
 fn a_spec_with_broken_front_matter_is_a_dead_letter_that_names_the_line() {
     for (text, line) in [
-        ("---\nroutine: develop\nno colon here\n---\nx\n", "specs/01-work.spec.md:4"),
+        ("---\nroutine: develop\nno colon here\n---\nx\n", "specs/01-work.spec.md:3"),
         ("---\nroutine: [\n---\nx\n", "specs/01-work.spec.md:"),
         ("---\nnever closed\n", "specs/01-work.spec.md:1"),
         ("---\na: 1\na: 2\n---\n", "specs/01-work.spec.md:3"),

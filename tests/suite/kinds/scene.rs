@@ -63,7 +63,7 @@ impl Scene {
 pub fn parsed(format: &str, out: &[u8]) -> Value {
     match format {
         "json" => serde_json::from_slice(out).unwrap(),
-        _ => serde_yaml::from_slice(out).unwrap(),
+        _ => yaml_serde::from_slice(out).unwrap(),
     }
 }
 

@@ -1,4 +1,5 @@
-//! Moving something to another file system: a copy under another name first, which then gets its own.
+//! Renames that replace nothing, and moves to another file system: a complete copy under a temporary name first, which is then
+//! renamed.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -10,23 +11,43 @@ use std::path::Path;
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Gid, Mode as RawMode, OFlags, Stat, Uid};
 use rustix::io::Errno;
 
+use super::atomic::TEMPORARY;
+use super::random_hex;
+
 /// A name in an open directory.
 pub type NameAt<'p> = (BorrowedFd<'p>, &'p OsStr);
 
 const OPEN_DIR: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// Renames, unless there is something already.
+/// Renames, or fails with [`Errno::EXIST`] if something is at `to`.
 pub fn rename_new(from: NameAt<'_>, to: NameAt<'_>) -> Result<(), Errno> {
     let flags = rustix::fs::RenameFlags::NOREPLACE;
     match rustix::fs::renameat_with(from.0, from.1, to.0, to.1, flags) {
-        // Not every file system knows the flag.
+        // Not every file system supports the flag.
         Err(Errno::INVAL | Errno::NOSYS) => match rustix::fs::statat(to.0, to.1, AtFlags::SYMLINK_NOFOLLOW) {
             Err(Errno::NOENT) => rustix::fs::renameat(from.0, from.1, to.0, to.1),
             Ok(_) => Err(Errno::EXIST),
             Err(error) => Err(error),
         },
         result => result,
+    }
+}
+
+/// Moves something, to another file system too, or fails with `AlreadyExists` if something is at `to`.
+pub fn move_new(from: NameAt<'_>, to: NameAt<'_>) -> io::Result<()> {
+    match rename_new(from, to) {
+        Err(Errno::XDEV) => {}
+        result => return Ok(result?),
+    }
+    let copy_name = Path::new(to.1).with_file_name(format!(".decree-{TEMPORARY}{}", random_hex()));
+    let copied = (to.0, copy_name.as_os_str());
+    match copy(from, copied).and_then(|()| Ok(rename_new(copied, to)?)) {
+        Ok(()) => remove(from),
+        Err(error) => {
+            let _ = remove(copied);
+            Err(error)
+        }
     }
 }
 
@@ -43,7 +64,7 @@ pub fn move_across(from: NameAt<'_>, to: &Path) -> io::Result<()> {
     }
 }
 
-/// Copies whatever is at `from` to `to`, where nothing may be, with its mode and, for root, its owner.
+/// Copies what is at `from` to `to`, where nothing may be, with its mode and, if decree runs as root, its owner.
 pub fn copy(from: NameAt<'_>, to: NameAt<'_>) -> io::Result<()> {
     let stat = rustix::fs::statat(from.0, from.1, AtFlags::SYMLINK_NOFOLLOW)?;
     match FileType::from_raw_mode(stat.st_mode) {
@@ -57,7 +78,7 @@ pub fn copy(from: NameAt<'_>, to: NameAt<'_>) -> io::Result<()> {
         kind => rustix::fs::mknodat(to.0, to.1, kind, RawMode::from_raw_mode(0o600), stat.st_rdev)?,
     }
     give_owner(&stat, to)?;
-    // After the owner: changing that takes set-id bits away.
+    // After the owner: a change of owner clears the set-id bits.
     let mode = RawMode::from_raw_mode(stat.st_mode & 0o7777);
     Ok(rustix::fs::chmodat(to.0, to.1, mode, AtFlags::empty())?)
 }
@@ -85,7 +106,7 @@ fn give_owner(stat: &Stat, to: NameAt<'_>) -> io::Result<()> {
     Ok(rustix::fs::chownat(to.0, to.1, Some(owner), Some(group), AtFlags::SYMLINK_NOFOLLOW)?)
 }
 
-/// Removes whatever is at a place, with everything in it.
+/// Removes a file, a link, or a directory with everything in it.
 pub fn remove(place: NameAt<'_>) -> io::Result<()> {
     let stat = rustix::fs::statat(place.0, place.1, AtFlags::SYMLINK_NOFOLLOW)?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
