@@ -92,9 +92,10 @@ fn stat(context: &Context, changes: impl Iterator<Item = (String, ChangeCount)>)
     let mut rows = Vec::new();
     let (mut added, mut removed) = (0, 0);
     for (path, count) in changes {
-        let lines = match count.binary {
-            true => vec![path, "binary".to_owned()],
-            false => vec![path, format!("+{}", count.lines.added), format!("−{}", count.lines.removed)],
+        let lines = if count.binary {
+            vec![path, "binary".to_owned()]
+        } else {
+            vec![path, format!("+{}", count.lines.added), format!("−{}", count.lines.removed)]
         };
         rows.push(lines);
         added += count.lines.added;

@@ -138,7 +138,7 @@ impl Context {
             self.ui.warn(&format!("`rollback {id}` had been cut off; it was finished"));
         }
         if let Some(guarding) = GuardRecord::take_cut_off(&project.layout)? {
-            self.ui.warn(&guarding.told());
+            self.ui.warn(&guarding.warning());
         }
         Ok(lock)
     }
@@ -153,7 +153,7 @@ impl Context {
         if let Ok(Some(guarding)) = GuardRecord::find(&project.layout)
             && Lock::is_free(&project.layout.lock())
         {
-            self.ui.warn(&guarding.told());
+            self.ui.warn(&guarding.warning());
         }
         if let Ok(Some(run)) = UnfinishedRun::find(&project.layout)
             && Lock::is_free(&project.layout.lock())

@@ -144,7 +144,7 @@ fn contract(
 ) -> Value {
     let id = found.dir().id();
     let hash = |hash: &String| format!("sha256:{hash}");
-    let reverted: Vec<Value> = done
+    let reverted: Vec<Value> = report
         .changes
         .iter()
         .map(|change| json!({ "file": change.name, "operation": change.operation.word(), "summary": change.summary }))

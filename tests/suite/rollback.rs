@@ -103,7 +103,7 @@ fn a_dry_run_does_nothing() {
     let id = project.checkpoint();
     wreck(&project);
     let wrecked = project.picture();
-    let dry = project.decree(["rollback", &id, "--dry-run"]).ok().mentions(&["would be put back"]);
+    let dry = project.decree(["rollback", &id, "--dry-run"]).ok().mentions(&["would be rolled back"]);
     assert!(dry.text().contains("restore   src/gone.rs"), "{}", dry.text());
     assert_same(&project.picture(), &wrecked);
     assert_eq!(project.names(".decree/checkpoints"), [id]);

@@ -27,7 +27,9 @@ impl Map {
         for line in block.lines().take_while(|line| line.starts_with(' ')) {
             let opens = !line.starts_with("   ");
             for word in line.split([' ', ',', ';', ':', '(', ')']) {
-                let Some(name) = word.strip_suffix(".rs").or_else(|| word.strip_suffix('/')) else { continue };
+                let Some(name) = word.strip_suffix(".rs").or_else(|| word.strip_suffix('/')) else {
+                    continue;
+                };
                 if opens {
                     map.layers.push(name.to_owned());
                     map.sections.entry(name.to_owned()).or_default();
@@ -57,7 +59,8 @@ fn differences(source: &Source, map: &Map) -> Vec<String> {
             Some(named) => {
                 wrong.extend(names.difference(named).map(|name| format!("{top}/{name} is not in the map")));
                 // A section may also name what is deeper; only direct children that are gone are stale.
-                let deeper = |name: &&String| source.0.keys().any(|path| module(path).contains(&name.as_str()));
+                let deeper =
+                    |name: &&String| source.0.keys().any(|path| module(path).contains(&name.as_str()));
                 let stale = named.difference(names).filter(|name| !deeper(name));
                 wrong.extend(stale.map(|name| format!("{top}/{name} is in the map and not in src/")));
             }

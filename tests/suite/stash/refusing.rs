@@ -71,6 +71,6 @@ fn with_a_filter_that_fails_or_a_file_that_cannot_be_read() {
     repo.git(["config", "filter.x.clean", "false"]).ok();
     repo.git(["config", "filter.x.required", "true"]).ok();
     let failure = repo.refused(json!({ "message": "x" }));
-    says(&failure, &["there is no stash entry", "u.x"]);
+    says(&failure, &["there is not a stash entry", "u.x"]);
     repo.stash_with(json!({ "left_out": ["u.x"] }));
 }
