@@ -5,6 +5,7 @@ use std::fs::{self, File};
 use std::io::{self, BufReader, Read};
 use std::path::{Component, Path, PathBuf};
 
+use walkdir::WalkDir;
 use zip::ZipArchive;
 
 use super::stage::open;
@@ -95,7 +96,7 @@ impl ArtifactSource {
     pub fn extract(&mut self, run: &StagedRun, target: &Path) -> Result<()> {
         let mut left = LARGEST;
         match &mut self.kind {
-            Kind::Directory => copy(&self.path.join(&run.prefix), target, &mut left, 0),
+            Kind::Directory => copy(&self.path.join(&run.prefix), target, &mut left),
             Kind::Archive(archive) => {
                 for index in 0..archive.len() {
                     let broken = |error| {
@@ -121,15 +122,13 @@ fn inner_path(name: &str) -> Option<PathBuf> {
     (plain && !name.contains(['\\', '\0']) && path.components().count() <= DEEPEST).then(|| path.to_owned())
 }
 
-fn copy(from: &Path, to: &Path, left: &mut u64, depth: usize) -> Result<()> {
-    for entry in fs::read_dir(from).at("read", from)? {
-        let path = entry.at("read", from)?.path();
-        let target = to.join(path.file_name().expect("it is an entry of a directory"));
-        let metadata = fs::symlink_metadata(&path).at("read", &path)?;
-        if metadata.is_dir() && depth < DEEPEST {
-            copy(&path, &target, left, depth + 1)?;
-        } else if let Some(mut file) = open(&path) {
-            write(&mut file, &target, left)?;
+/// Copies the regular files of a directory. Links are not followed.
+fn copy(from: &Path, to: &Path, left: &mut u64) -> Result<()> {
+    for entry in WalkDir::new(from).max_depth(DEEPEST + 1) {
+        let entry = entry.at("read", from)?;
+        if let Some(mut file) = open(entry.path()) {
+            let inside = entry.path().strip_prefix(from).expect("an entry is below the start of its walk");
+            write(&mut file, &to.join(inside), left)?;
         }
     }
     Ok(())

@@ -19,7 +19,7 @@
 //! - [`copying`]: the backup itself
 //! - [`integrity`]: whether a copy is whole
 //! - [`sidecars`]: the files that SQLite puts beside a database
-//! - [`restore`]: writes a copy back
+//! - [`mod@restore`]: writes a copy back
 
 mod copying;
 mod header;

@@ -1,7 +1,7 @@
 //! What a project remembers: its runs, the checkpoints that users and scripts make, and the audit trail of everything that was
 //! reverted, rolled back or deleted; and how it forgets.
 //!
-//! - [`create`] makes a checkpoint, [`verify`] checks one, [`rollback`] goes back to one, [`remove`] deletes one
+//! - [`fn@create`] makes a checkpoint, [`fn@verify`] checks one, [`fn@rollback`] goes back to one, [`fn@remove`] deletes one
 //! - [`CheckpointRecord`] is `checkpoint.json`, [`CheckpointPayload`] what it says of the checkpoint's type; [`kind`] has the code of each type
 //! - [`find`] resolves the id that a user typed
 //! - [`Guard`] runs a command with a checkpoint as its way back; [`own_files`] are decree's own files, which no checkpoint of the tree holds

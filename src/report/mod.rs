@@ -1,5 +1,5 @@
 //! What is made of a summary and the runs it tells of: a renderer for each format, each of them pure. Somebody else
-//! loads ([`load`], with limits and without secrets) and delivers.
+//! loads ([`fn@load`], with limits and without secrets) and delivers.
 
 mod diff;
 pub mod html;

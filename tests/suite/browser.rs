@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::harness::temp_dir;
+use crate::harness::{skip, temp_dir};
 
 /// Chromium with one page open. Ends with this.
 pub struct Browser {
@@ -19,23 +19,25 @@ pub struct Browser {
     _home: tempfile::TempDir,
 }
 
-/// Where Chromium is, if it is anywhere.
+/// Where Chromium is; `None`, and a recorded skip, if it is nowhere.
+#[track_caller]
 pub fn found() -> Option<PathBuf> {
     let places = std::env::var_os("PATH").unwrap_or_default();
     let names = ["chromium", "chromium-browser", "google-chrome"];
-    std::env::split_paths(&places)
+    let found = std::env::split_paths(&places)
         .flat_map(|dir| names.map(|name| dir.join(name)))
-        .find(|path| path.is_file())
+        .find(|path| path.is_file());
+    if found.is_none() {
+        skip::skip(skip::Lack::Tool("chromium"));
+    }
+    found
 }
 
 impl Browser {
-    /// Opens a file; `None`, and a word about it, if there is no browser.
-    #[allow(clippy::disallowed_macros)]
+    /// Opens a file; `None`, and a recorded skip, if there is no browser.
+    #[track_caller]
     pub fn open(page: &Path) -> Option<Browser> {
-        let Some(browser) = found() else {
-            eprintln!("skipped: no chromium is installed");
-            return None;
-        };
+        let browser = found()?;
         let home = temp_dir();
         let pipe = |name: &str| {
             let path = home.path().join(name);

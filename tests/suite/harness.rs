@@ -2,6 +2,9 @@
 //!
 //! Nothing of the machine's environment reaches decree but `PATH`.
 
+mod records;
+pub mod skip;
+
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs;
@@ -193,7 +196,9 @@ pub fn temp_dir() -> tempfile::TempDir {
 
 /// Runs a command and keeps what it said.
 pub fn said(command: &mut Command) -> Said {
-    let output = command.output().unwrap();
+    let output = command.output().unwrap_or_else(|error| {
+        panic!("{:?}: {error}; CONTRIBUTING.md lists what the tests need", command.get_program())
+    });
     Said {
         code: output.status.code().unwrap_or(-1),
         out: output.stdout,

@@ -18,7 +18,6 @@ mod surroundings;
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::Write;
 use std::process::{Child, Stdio};
 
 use serde_json::Value;
@@ -126,20 +125,6 @@ fn only_run(project: &Project) -> String {
 #[track_caller]
 fn result(project: &Project) -> Value {
     serde_json::from_slice(&project.read(format!("{}/result.json", only_run(project)))).unwrap()
-}
-
-/// Whether there is somebody else to be: modes do not bind root, and nobody else can become another.
-fn can_be_nobody() -> bool {
-    let can = crate::revert::is_root();
-    if !can {
-        skipped("only root can become an ordinary user");
-    }
-    can
-}
-
-/// Says that a test shows nothing here, and why.
-pub fn skipped(why: &str) {
-    let _ = writeln!(std::io::stderr(), "skipped: {why}");
 }
 
 /// The end of a child, which has to come.

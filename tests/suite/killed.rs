@@ -10,7 +10,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use super::generate::{become_like, cases, tree_of};
-use super::harness::{Picture, Project, Thing, assert_same, picture};
+use super::harness::{Picture, Project, Thing, assert_same, picture, skip};
 
 /// A checkpoint of `before`, and the recorded change to `after`.
 struct Scene {
@@ -401,17 +401,9 @@ pub fn kill_before(project: &Project, args: &[&str], call: &str, nth: u32) -> bo
 }
 
 /// Whether there is a strace here that may trace.
-#[allow(clippy::disallowed_macros)]
+#[track_caller]
 pub fn has_strace() -> bool {
-    let works = Command::new("strace")
-        .args(["-o", "/dev/null", "true"])
-        .stderr(Stdio::null())
-        .status()
-        .is_ok_and(|status| status.success());
-    if !works {
-        eprintln!("skipped: strace is not installed, or may not trace here");
-    }
-    works
+    skip::works(Command::new("strace").args(["-o", "/dev/null", "true"]), "strace may not trace")
 }
 
 /// Prepares, runs and kills a command before each of its calls, and checks what is left.

@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Project, Said, said};
+use crate::harness::{Project, Said, said, skip};
 
 /// Where the tests' Python environment is: made by the first test that needs it, kept between runs.
 fn venv() -> PathBuf {
@@ -25,6 +25,18 @@ fn command(project: &Project, venv: &Path) -> Command {
     }
     command.env("DECREE_VENV", venv);
     command
+}
+
+/// Whether Python environments can be made here; if not, that is the reason for a skip.
+#[track_caller]
+fn has_python() -> bool {
+    let mut python = Command::new("python3");
+    let works = python.args(["-c", "import ensurepip, venv"]).output();
+    let works = works.is_ok_and(|output| output.status.success());
+    if !works {
+        skip::skip(skip::Lack::Tool("python3 with venv"));
+    }
+    works
 }
 
 fn run(project: &Project, arguments: &[&str]) -> Said {
@@ -80,6 +92,9 @@ fn run_dir(project: &Project) -> PathBuf {
 /// NTB-01, NTB-03.
 #[test]
 fn a_notebook_runs_in_the_project_with_its_parameters() {
+    if !has_python() {
+        return;
+    }
     let project = project("");
     let parameters = "spec_file = ''\nchain = ''\nrows = 3\nword = 'x'\n";
     let work = "assert isinstance(chain, str) and len(chain) == 16\nopen('out', 'w').write(word * rows)\nprint('written', rows)";
@@ -97,6 +112,9 @@ fn a_notebook_runs_in_the_project_with_its_parameters() {
 /// NTB-02.
 #[test]
 fn a_notebook_wins_over_a_script_of_the_same_name_only_if_notebooks_are_supported() {
+    if !has_python() {
+        return;
+    }
     for (support, expected) in [(true, "notebook"), (false, "script")] {
         let project = project("");
         project.write(".decree/config.yml", format!("notebook_support: {support}\nmax_retries: 0\n"));
@@ -110,6 +128,9 @@ fn a_notebook_wins_over_a_script_of_the_same_name_only_if_notebooks_are_supporte
 /// NTB-04.
 #[test]
 fn a_notebook_that_fails_is_put_back_and_what_it_said_is_kept() {
+    if !has_python() {
+        return;
+    }
     let project = project("");
     project.write(".decree/config.yml", "notebook_support: true\nmax_retries: 1\n").write("kept", "before\n");
     let work = "open('kept', 'w').write('after')\nraise ValueError('no such luck')";
@@ -145,6 +166,9 @@ fn an_environment_without_papermill_is_told_before_any_attempt() {
 /// NTB-06.
 #[test]
 fn the_notebooks_that_init_writes_call_the_ai_command() {
+    if !has_python() {
+        return;
+    }
     let project = Project::bare();
     project.decree(["init", "--ai", "none", "--notebook"]).ok();
     let ai = "#!/bin/bash\nprintf '%s' \"$1\" > prompt\n";
@@ -164,6 +188,9 @@ fn the_notebooks_that_init_writes_call_the_ai_command() {
 /// NTB-07.
 #[test]
 fn a_notebook_that_takes_too_long_is_ended_with_its_kernel() {
+    if !has_python() {
+        return;
+    }
     let project = project("");
     let work = "import os, time\nopen('pid', 'w').write(str(os.getpid()))\nopen('.decree/pid', 'w').write(str(os.getpid()))\ntime.sleep(600)";
     project.write(".decree/routines/nb.ipynb", notebook("", work));

@@ -136,13 +136,10 @@ fn whatever_a_routine_does_the_reports_are_well_formed() {
     }
 }
 
-/// What the page is once its script has run, or nothing if there is no browser to run it.
-#[allow(clippy::disallowed_macros)]
+/// What the page is once its script has run; `None`, and a recorded skip, if there is no browser to run it.
+#[track_caller]
 fn in_a_browser(page: &Path, hash: &str) -> Option<String> {
-    let Some(browser) = browser::found() else {
-        eprintln!("skipped: no chromium is installed");
-        return None;
-    };
+    let browser = browser::found()?;
     let home = temp_dir();
     let output = Command::new(browser)
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"])

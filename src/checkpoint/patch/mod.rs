@@ -1,6 +1,6 @@
 //! `changes.diff`: a unified diff that git and patch take, and that alone is enough to go either way.
 //!
-//! [`write`] makes one, [`parse`] reads it back strictly, [`rebuild`] makes one side of a file out of the
+//! [`mod@write`] makes one, [`parse`] reads it back strictly, [`rebuild`] makes one side of a file out of the
 //! other. What git's format cannot say stands in comment lines between the sections ([`notes`]), which both
 //! tools skip. The whole form is described in `docs/format.md`.
 

@@ -6,7 +6,7 @@
 //! 3. [`transaction`]: a journal is written; then what is replaced moves out, what was staged moves in.
 //!    A killed process leaves the journal, from which the next one finishes or undoes the move.
 //!    What something else puts in the way meanwhile is set aside ([`concurrent_writes`]).
-//! 4. [`present`]: every path is read back and checked.
+//! 4. [`mod@present`]: every path is read back and checked.
 
 mod concurrent_writes;
 mod journal;

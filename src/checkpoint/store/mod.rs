@@ -1,6 +1,6 @@
 //! Content, deduplicated by SHA-256, in few large files.
 //!
-//! A capture writes what the store lacks into one new *pack* ([`write`]); packs never change
+//! A capture writes what the store lacks into one new *pack* ([`mod@write`]); packs never change
 //! afterwards. Small contents share compressed frames, in the order of their paths, which is
 //! what makes a pack smaller than a file per content. Reading ([`read`]) checks the hash of every
 //! content it hands out: a damaged pack is an error, never wrong bytes. What nothing names any more is

@@ -54,7 +54,7 @@ pub fn restore(
     restore_within(copy, expected, live, set_aside, None, WAIT)
 }
 
-/// Like [`restore`], for a caller that has saved the database when it had the content `saved`. Other programs may have written since:
+/// Like [`fn@restore`], for a caller that has saved the database when it had the content `saved`. Other programs may have written since:
 /// once the lock keeps them from writing, the content is compared again, and kept in `set_aside` if it is another.
 pub fn restore_over(
     copy: &Path,

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::harness::{Project, assert_same};
+use crate::harness::{Project, assert_same, skip};
 use crate::revert::binary::noise;
 
 const KIB: usize = 1024;
@@ -26,14 +26,14 @@ impl Drop for Mount {
 }
 
 impl SmallDisk {
-    /// `None`, and a word about it, where mounting is not allowed.
+    /// `None`, and a recorded skip, where mounting is not allowed.
+    #[track_caller]
     pub fn new(kib: usize) -> Option<SmallDisk> {
         let project = Project::bare();
         let options = format!("size={kib}k,mode=755");
-        let mount =
-            Command::new("mount").args(["-t", "tmpfs", "-o", &options, "tmpfs"]).arg(project.root()).output();
-        if !mount.is_ok_and(|output| output.status.success()) {
-            let _ = writeln!(std::io::stderr(), "skipped: a file system cannot be mounted here");
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", &options, "tmpfs"]).arg(project.root());
+        if !skip::works(&mut mount, "no file system can be mounted") {
             return None;
         }
         let mount = Mount(project.root().to_owned());

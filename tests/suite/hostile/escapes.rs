@@ -8,7 +8,7 @@ use super::{
     VANDALISM, dead, done, end_of, inbox, process, project, result, start, tracker, tree, verdicts,
     wait_until,
 };
-use crate::harness::{Project, assert_same, said};
+use crate::harness::{Project, assert_same, said, skip};
 
 /// A word in the arguments of one test's processes only.
 fn token(project: &Project) -> String {
@@ -179,9 +179,9 @@ fn a_routine_that_kills_everything_it_can_is_undone_by_the_next_decree() {
     };
     let place = crate::harness::temp_dir();
     let project = project(&regicide("kill -9 -1", &place.path().join("flag")));
-    let works = Command::new("unshare").args(["--pid", "--fork", "--mount-proc", "true"]).output();
-    if !works.is_ok_and(|output| output.status.success()) {
-        super::skipped("no namespace can be made here");
+    let mut unshare = Command::new("unshare");
+    unshare.args(["--pid", "--fork", "--mount-proc", "true"]);
+    if !skip::works(&mut unshare, skip::NO_NAMESPACE) {
         return;
     }
     let before = tree(&project);

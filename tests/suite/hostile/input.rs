@@ -139,7 +139,7 @@ fn a_routine_that_is_no_file_is_not_found_and_it_is_said_why() {
 
 #[test]
 fn a_routine_that_cannot_be_read_is_not_found_and_does_not_stop_the_others() {
-    if !super::can_be_nobody() {
+    if !crate::harness::skip::as_root() {
         return;
     }
     let project = project(WORK);

@@ -68,7 +68,7 @@ fn a_message_that_is_too_long_is_a_dead_letter_and_costs_no_memory() {
 
 #[test]
 fn a_message_that_cannot_be_read_does_not_keep_the_others_waiting() {
-    if !super::can_be_nobody() {
+    if !crate::harness::skip::as_root() {
         return;
     }
     let project = idle(WORK);

@@ -51,7 +51,7 @@ fn a_new_sensitive_file_does_not_stay_after_a_failure() {
 
 #[test]
 fn an_ordinary_users_routine_cannot_close_directories_to_them() {
-    if !super::can_be_nobody() {
+    if !crate::harness::skip::as_root() {
         return;
     }
     for closing in [

@@ -24,7 +24,7 @@ fn a_second_decree_is_told_who_works_here() {
 
 #[test]
 fn a_decree_directory_that_cannot_be_written_to_is_a_clear_error() {
-    if !super::can_be_nobody() {
+    if !crate::harness::skip::as_root() {
         return;
     }
     let project = project("echo work > work\n");

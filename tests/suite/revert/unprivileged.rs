@@ -3,8 +3,8 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 
-use super::{NOBODY, RoundTrip, as_nobody, hand_over, is_root, look};
-use crate::harness::{Project, assert_same};
+use super::{NOBODY, RoundTrip, as_nobody, hand_over, look};
+use crate::harness::{Project, assert_same, skip};
 
 fn nobody() -> RoundTrip {
     RoundTrip::default().unprivileged()
@@ -227,7 +227,7 @@ fn an_unreadable_file_stops_a_checkpoint_and_is_named() {
 /// A file that decree may not even make readable (another's) is an error, and the tree is left as it is.
 #[test]
 fn another_users_unreadable_file_stops_a_revert_and_nothing_is_touched() {
-    if !is_root() {
+    if !skip::as_root() {
         return;
     }
     let project = Project::new();
@@ -250,7 +250,7 @@ fn another_users_unreadable_file_stops_a_revert_and_nothing_is_touched() {
 /// In a container root works on somebody's tree: what it puts back has to be theirs.
 #[test]
 fn what_root_puts_back_belongs_to_the_owner_of_the_tree() {
-    if !is_root() {
+    if !skip::as_root() {
         return;
     }
     let project = Project::new();
