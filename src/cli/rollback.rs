@@ -157,22 +157,7 @@ fn contract(
     warnings
         .extend(report.set_aside.iter().map(|(path, to)| format!("{path} was moved to {}", to.display())));
     warnings.extend(report.warnings.iter().cloned());
-    let mut evidence: Vec<String> = report.evidence.iter().map(|file| format!("file:{file}")).collect();
-    let mut next = Vec::new();
-    if let Some(present) = &report.present {
-        evidence.push("file:.decree/audit.jsonl".to_owned());
-        evidence.push(format!("tool:bash:{}", context.command_line("audit verify")));
-        next.push(context.command_line(&format!("rollback {present}")));
-        if report.kind.holds_tree() {
-            next.push(context.command_line(&format!("diff {present}")));
-        }
-    }
-    evidence.push(format!("tool:bash:{}", context.command_line(&format!("rollback {id} --dry-run"))));
-    if dry_run {
-        let scope: String =
-            scope.iter().map(|word| format!(" --scope {}", shell_words::quote(word))).collect();
-        next.push(context.command_line(&format!("rollback {id}{scope}")));
-    }
+    let (evidence, next) = evidence_and_next(context, id, report, dry_run, scope);
     let mut assumptions: Vec<String> = report
         .left_out
         .iter()
@@ -205,6 +190,33 @@ fn contract(
         "evidence_anchors": evidence,
         "assumptions": assumptions,
     })
+}
+
+/// What proves the answer, and which commands make sense after it.
+fn evidence_and_next(
+    context: &Context,
+    id: &str,
+    report: &RollbackReport,
+    dry_run: bool,
+    scope: &[String],
+) -> (Vec<String>, Vec<String>) {
+    let mut evidence: Vec<String> = report.evidence.iter().map(|file| format!("file:{file}")).collect();
+    let mut next = Vec::new();
+    if let Some(present) = &report.present {
+        evidence.push("file:.decree/audit.jsonl".to_owned());
+        evidence.push(format!("tool:bash:{}", context.command_line("audit verify")));
+        next.push(context.command_line(&format!("rollback {present}")));
+        if report.kind.holds_tree() {
+            next.push(context.command_line(&format!("diff {present}")));
+        }
+    }
+    evidence.push(format!("tool:bash:{}", context.command_line(&format!("rollback {id} --dry-run"))));
+    if dry_run {
+        let scope: String =
+            scope.iter().map(|word| format!(" --scope {}", shell_words::quote(word))).collect();
+        next.push(context.command_line(&format!("rollback {id}{scope}")));
+    }
+    (evidence, next)
 }
 
 /// 1 only if everything was verified, and nothing was left out or left to the user.

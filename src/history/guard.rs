@@ -50,9 +50,7 @@ pub struct GuardRequest<'g> {
 /// A checkpoint that was made for a command, with decree's own files held.
 pub struct Guard<'g> {
     context: HistoryContext<'g>,
-    command: &'g [OsString],
-    verify: Option<&'g str>,
-    directory: &'g Path,
+    request: GuardRequest<'g>,
     /// The command line, as messages have it.
     shown: String,
     saved: SavedCheckpoint,
@@ -95,7 +93,7 @@ impl<'g> Guard<'g> {
         let words = shell_words::join(request.command.iter().map(|word| word.to_string_lossy()));
         let shown = shown(&words);
         let label = CheckpointLabel {
-            reason: Some(request.reason.unwrap_or_else(|| format!("before `{shown}`"))),
+            reason: Some(request.reason.clone().unwrap_or_else(|| format!("before `{shown}`"))),
             lifetime: request.lifetime,
         };
         let (saved, manifest) = tree::save(context, &label, &request.scope)?;
@@ -110,21 +108,20 @@ impl<'g> Guard<'g> {
                 return Err(error);
             }
         };
-        let GuardRequest { command, verify, directory, .. } = request;
-        Ok(Guard { context, command, verify, directory, shown, saved, manifest, warnings, own_files, active })
+        Ok(Guard { context, request, shown, saved, manifest, warnings, own_files, active })
     }
 
     /// Runs the command, then the one that verifies it.
     pub fn run(&self) -> CommandEnd {
         let attend_in = |command: &mut Command| {
-            attend(command.current_dir(self.directory).env(CHECKPOINT, &self.saved.record.id))
+            attend(command.current_dir(self.request.directory).env(CHECKPOINT, &self.saved.record.id))
         };
-        let shown_command = &self.shown;
-        let code = match attend_in(Command::new(&self.command[0]).args(&self.command[1..])) {
+        let (shown_command, words) = (&self.shown, self.request.command);
+        let code = match attend_in(Command::new(&words[0]).args(&words[1..])) {
             Ok(code) => code,
             Err(error) => {
                 let error = Error::failed(format!("cannot run `{shown_command}`")).caused_by(error);
-                let is_line = self.command.len() == 1 && self.command[0].to_string_lossy().contains(' ');
+                let is_line = words.len() == 1 && words[0].to_string_lossy().contains(' ');
                 let hint = format!("for a shell command line: `decree guard -- sh -c {shown_command}`");
                 return CommandEnd {
                     code: NOT_FOUND,
@@ -133,7 +130,7 @@ impl<'g> Guard<'g> {
                 };
             }
         };
-        let Some(verify) = self.verify.filter(|_| code == 0 && interrupt::asked().is_none()) else {
+        let Some(verify) = self.request.verify.filter(|_| code == 0 && interrupt::asked().is_none()) else {
             return CommandEnd { code, cause: format!("`{shown_command}` failed with {code}"), error: None };
         };
         let (code, error) = match attend_in(Command::new("bash").args(["-c", verify])) {

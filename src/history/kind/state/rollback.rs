@@ -20,11 +20,7 @@ pub fn restore(
     options: &RollbackOptions,
 ) -> Result<RollbackReport> {
     let (layout, held_keys) = (context.layout, snapshot.keys()?);
-    let unknown = keys.beyond(&held_keys);
-    if !unknown.is_empty() {
-        return Err(Error::project(format!("{} does not hold {}", dir.id(), unknown.join(", ")))
-            .detail(format!("it holds {}", held_keys.words().join(", "))));
-    }
+    check_held(dir, keys, &held_keys)?;
     let mut wanted = snapshot.within(layout, keys);
     let mut now = StateSnapshot::read(layout, keys)?;
     let exports = exports(&wanted);
@@ -72,6 +68,15 @@ pub fn restore(
     }
     report.present = Some(present.id().to_owned());
     Ok(report)
+}
+
+fn check_held(dir: &CheckpointDir, keys: &StateKeys, held: &StateKeys) -> Result<()> {
+    let unknown = keys.beyond(held);
+    if unknown.is_empty() {
+        return Ok(());
+    }
+    Err(Error::project(format!("{} does not hold {}", dir.id(), unknown.join(", ")))
+        .detail(format!("it holds {}", held.words().join(", "))))
 }
 
 /// Takes the variables that differ out of both: only the shell that called decree can restore them. Returns a warning for each.
