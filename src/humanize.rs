@@ -1,8 +1,8 @@
-//! Numbers, times and amounts as people say them.
+//! Formats numbers, durations and sizes for people.
 
 use std::time::Duration;
 
-/// `1 file`, `1,234 files`.
+/// A number with its noun in the right form: `1 file`, `1,234 files`, `2 entries`.
 pub fn count(number: usize, noun: &str) -> String {
     if let (Some(stem), true) = (noun.strip_suffix("ry"), number != 1) {
         return format!("{} {stem}ries", grouped(number as u64));
@@ -15,7 +15,7 @@ pub fn count(number: usize, noun: &str) -> String {
     format!("{} {noun}{plural}", grouped(number as u64))
 }
 
-/// A duration as people say it: `2m 14s`.
+/// A duration with its two largest units: `2.3s`, `2m 14s`, `1h 02m`.
 pub fn duration(duration: Duration) -> String {
     let seconds = duration.as_secs();
     match seconds {
@@ -26,7 +26,7 @@ pub fn duration(duration: Duration) -> String {
     }
 }
 
-/// `78,622`.
+/// A number with thousands separators: `78,622`.
 pub fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::new();
@@ -39,7 +39,7 @@ pub fn grouped(number: u64) -> String {
     out
 }
 
-/// `1.3 GB`.
+/// A size with two digits in decimal units: `1.3 GB`.
 pub fn bytes(number: u64) -> String {
     let units = ["kB", "MB", "GB", "TB"];
     if number < 1000 {
@@ -51,10 +51,8 @@ pub fn bytes(number: u64) -> String {
         value /= 1000.0;
         unit += 1;
     }
-    match value < 10.0 {
-        true => format!("{value:.1} {}", units[unit]),
-        false => format!("{value:.0} {}", units[unit]),
-    }
+    let decimals = if value < 10.0 { 1 } else { 0 };
+    format!("{value:.decimals$} {}", units[unit])
 }
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
-//! Being asked to stop.
+//! Signals that ask decree to stop.
 //!
-//! SIGINT, SIGTERM and SIGHUP (a terminal that was closed) set a flag. Long work looks at it between two files and ends with an error, cleaning up
-//! behind it on the way out; a move into the user's tree does not look, and is over in a moment. Putting a tree back
-//! because somebody asked works behind a [`Shield`], so that it is not stopped by the same signal. A second signal
-//! of the same kind ends the process at once, which is safe too: the next decree finishes or undoes. One of another
-//! kind (a CI runner sends SIGINT, then SIGTERM) changes nothing.
+//! SIGINT, SIGTERM and SIGHUP (a closed terminal) set a flag. Long work checks it between two files, cleans up and returns an
+//! error; moving staged files into the user's tree does not check it, because that takes only a moment. A revert that an
+//! interrupt caused runs behind a [`Shield`], so that the same signal does not stop it. A second signal of the same kind
+//! ends the process at once, which is safe too: the next decree finishes or undoes the work. One of another kind changes
+//! nothing, because a CI runner sends SIGINT, then SIGTERM.
 
 use std::io::{self, Read};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,32 +14,32 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::error::{Error, ErrorKind, Result};
 
-static ASKED: OnceLock<Arc<AtomicUsize>> = OnceLock::new();
+static SIGNAL: OnceLock<Arc<AtomicUsize>> = OnceLock::new();
 static SHIELDS: AtomicUsize = AtomicUsize::new(0);
 
-/// Begins to listen. Only the binary does: a library has no business with its host's signals.
+/// Installs the signal handlers. Only the binary calls this, because signals belong to the whole process.
 pub fn listen() -> io::Result<()> {
-    let asked = ASKED.get_or_init(Arc::default);
+    let requested = SIGNAL.get_or_init(Arc::default);
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         let number = usize::try_from(signal).expect("signals are small positive numbers");
         let repeated = Arc::new(std::sync::atomic::AtomicBool::new(false));
-        // In this order: the first signal finds the condition false, and arms it for the second.
+        // The order matters: the first signal finds the condition false and then sets it for the second.
         signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&repeated))?;
         signal_hook::flag::register(signal, repeated)?;
-        signal_hook::flag::register_usize(signal, Arc::clone(asked), number)?;
+        signal_hook::flag::register_usize(signal, Arc::clone(requested), number)?;
     }
     Ok(())
 }
 
-/// The signal by which somebody asked us to stop, shielded or not; the last, if there were two.
-pub fn asked() -> Option<u8> {
-    let signal = ASKED.get().map_or(0, |asked| asked.load(Ordering::Relaxed));
+/// The last signal that asked decree to stop, whether or not a [`Shield`] is held.
+pub fn requested() -> Option<u8> {
+    let signal = SIGNAL.get().map_or(0, |signal| signal.load(Ordering::Relaxed));
     u8::try_from(signal).ok().filter(|signal| *signal > 0)
 }
 
-/// An error if somebody asked us to stop, and no [`Shield`] is up.
+/// Returns an error if decree was asked to stop and no [`Shield`] is held.
 pub fn check() -> Result<()> {
-    match asked() {
+    match requested() {
         Some(signal) if SHIELDS.load(Ordering::Relaxed) == 0 => {
             Err(Error::new(ErrorKind::Interrupted { signal }, "interrupted").detail("the tree is as it was"))
         }
@@ -47,12 +47,12 @@ pub fn check() -> Result<()> {
     }
 }
 
-/// As long as one is held, [`check`] finds nothing wrong, on any thread.
+/// While one is held, [`check`] succeeds on every thread.
 #[derive(Debug)]
-#[must_use = "it protects only as long as it is held"]
+#[must_use = "it protects only while it is held"]
 pub struct Shield(());
 
-/// Raises a shield: what comes now has to be finished.
+/// Starts a section that must be completed despite signals.
 pub fn shield() -> Shield {
     SHIELDS.fetch_add(1, Ordering::Relaxed);
     Shield(())
@@ -64,7 +64,7 @@ impl Drop for Shield {
     }
 }
 
-/// A reader that ends with an error when somebody asks us to stop.
+/// A reader that fails when decree is asked to stop.
 pub struct Interruptible<R>(pub R);
 
 impl<R: Read> Read for Interruptible<R> {

@@ -1,31 +1,54 @@
-//! decree carries out specs with AI agents unattended, and makes that safe.
+//! decree carries out specs with AI agents unattended, checkpoints the tree first, and reverts it byte for byte when they
+//! fail. `main.rs` parses the command line with [`cli::Cli`] and calls [`cli::run`], which calls one file per command.
 //!
-//! The modules, each of which uses only those below it:
+//! # The modules
 //!
-//! - [`cli`]: one file a command
-//! - [`ui`]: what people see
-//! - [`artifact`]: runs that travel: handed to a CI, brought back from one
-//! - [`publish`]: what was done, as commits, a push and a pull request
-//! - [`github`]: a workflow's log and outputs, comments and pull requests, on GitHub and what speaks like it
-//! - [`report`]: a summary and its runs as text, Markdown, JUnit or a page
-//! - [`doctor`]: whether everything a routine needs is here
-//! - [`pipeline`]: unattended work: checkpoint, attempts, verdict, recovery
-//! - [`history`]: runs and checkpoints by their ids
-//! - [`database`]: a database as it was at one moment, and back to it
-//! - [`routine`]: what carries a message out: found, described, chosen
-//! - [`spec`]: the work that people describe, and what of it is done
-//! - [`message`]: ids, names, front matter, the inbox
-//! - [`project`]: where a project and its files are, its config, its lock
-//! - [`checkpoint`]: the engine: capture a tree, tell what changed, put it back, prove it
-//! - [`git`]: running git, for what needs it
-//! - [`process`]: programs, and everything they leave running
-//! - [`fs`]: files that are complete or absent
-//! - [`interrupt`]: being asked to stop
-//! - [`yaml`], [`stemming`], [`suggest`], [`humanize`], [`sanitize`]: settings with their lines, prose as words, what was meant, numbers as people say
-//!   them, output that is safe to show
-//! - [`error`]: what failed, why, and what to do next
+//! Each module uses only those below it.
 //!
-//! `docs/architecture.md` has the whole map, `docs/format.md` everything that is on disk.
+//! - [`cli`]: one file per command: its options and its function
+//! - [`ui`]: output: data on stdout, everything else on stderr, progress and questions on a terminal
+//! - [`artifact`]: runs exported to a CI artifact and imported from one
+//! - [`publish`]: kept runs as git commits, a push and a pull request
+//! - [`github`]: workflow commands, step outputs, comments and pull requests; the only module that uses a network
+//! - [`report`]: a summary and its runs as text, Markdown, JUnit or HTML
+//! - [`doctor`]: checks that the programs a routine needs are installed
+//! - [`pipeline`]: unattended work: queue, attempts, retries, verdicts, recovery
+//! - [`history`]: runs and checkpoints by id: create, verify, roll back, collect garbage, audit
+//! - [`database`]: checkpoints of databases
+//! - [`routine`]: the scripts and notebooks that carry out messages: discovery, parameters, routing, invocation
+//! - [`spec`]: spec files in their order, and the list of processed ones
+//! - [`message`]: message ids, names and front matter, and the inbox
+//! - [`project`]: the project directory: layout of `.decree/`, config, lock
+//! - [`checkpoint`]: the engine: capture a tree, compare, write a diff, restore, verify
+//! - [`git`]: runs git, for publishing and for stash checkpoints
+//! - [`process`]: runs programs and ends every process they leave behind
+//! - [`fs`]: atomic writes, and careful reads of files that others wrote
+//! - [`interrupt`]: signals that ask decree to stop
+//! - [`yaml`], [`stemming`], [`suggest`], [`humanize`], [`sanitize`]: YAML with line numbers, words of a text, "did you
+//!   mean", numbers for people, untrusted text made safe to print
+//! - [`error`]: the error type and the exit codes
+//!
+//! # What happens on `decree process`
+//!
+//! 1. `cli/process.rs` `process` opens the project with `LockedProject::open`. That finds `.decree/`
+//!    ([`project::Project::find`]), takes the lock ([`project::Project::lock`], which also completes a restore that was
+//!    cut off), and settles the run that a killed decree left unfinished ([`pipeline::UnfinishedRun`]).
+//! 2. [`doctor::preflight`] fails early if a routine of the selected specs needs a program that is not installed.
+//! 3. [`pipeline::Pipeline::process`] works through the queue: first the messages in the inbox, then each spec that is not
+//!    in the tracker, in the order of file names. For each message
+//!    - `pipeline/prepare.rs` reads it, chooses its routine and checks its parameters, or writes a dead letter;
+//!    - `pipeline/run.rs` creates a checkpoint of the tree and runs attempts until one succeeds or `pipeline/retry.rs` says
+//!      stop. `pipeline/attempt.rs` is one attempt: [`routine::Invocation`] says what to execute, [`process::Exec::run`]
+//!      executes it, then come the verify command, the diff and the policy;
+//!    - on success the changes stay in the tree; on failure the tree is reverted to the checkpoint
+//!      ([`checkpoint::restore`]) and compared with it;
+//!    - `pipeline/settle.rs` writes the verdict, moves the message to `done/` or `dead/` and updates the tracker. Follow-up
+//!      messages that the routine put into the inbox come next, before the next spec.
+//! 4. Each step emits an [`pipeline::events::Event`]; [`ui`] prints them. At the end [`pipeline::Summary`] is written to
+//!    `.decree/summary.json`, printed, and in GitHub Actions also reported by [`github::step_report`].
+//! 5. The exit code is 0 if every message was kept and 1 if not; an error has the code of its [`error::ErrorKind`].
+//!
+//! `docs/architecture.md` maps every file, `docs/format.md` describes everything on disk.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::disallowed_methods))]

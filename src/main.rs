@@ -1,14 +1,25 @@
-//! The binary: parses, runs, exits.
+//! The binary: parses the command line, runs the command, and maps its result to an exit code.
+//!
+//! The exit codes of errors are [`decree::error::ErrorKind::exit_code`]; each command documents its own.
 
 use std::process::ExitCode;
 
 use clap::Parser;
+use decree::cli::{self, Cli};
+use decree::interrupt;
 
 fn main() -> ExitCode {
-    let cli = decree::cli::Cli::parse();
-    // Without handlers a signal simply ends the process, which nothing here depends on to be safe.
+    let cli = Cli::parse();
+    let ui = cli.ui();
     if cli.is_interruptible() {
-        let _ = decree::interrupt::listen();
+        // Without handlers a signal ends the process at once. That is safe too: the next decree recovers.
+        let _ = interrupt::listen();
     }
-    ExitCode::from(decree::cli::run(cli))
+    match cli::run(cli) {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => {
+            ui.error(&error);
+            ExitCode::from(error.kind().exit_code())
+        }
+    }
 }

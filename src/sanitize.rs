@@ -1,12 +1,12 @@
-//! What routines print, as text that is safe to show anywhere: no escape sequences, no control characters, nothing
-//! that turns the direction of writing.
+//! Makes untrusted text safe to print: no escape sequences, no control characters, no bidirectional overrides, no workflow
+//! commands.
 
 use std::iter::Peekable;
 use std::str::Chars;
 
-/// Text without escape sequences and without control characters but newline and tab. What would turn the direction of
-/// writing, and so hide what a line says, is shown as U+FFFD.
-pub fn plain(text: &str) -> String {
+/// Removes escape sequences and all control characters but newline and tab. Bidirectional overrides, which can make a line
+/// look like another one, become U+FFFD.
+pub fn strip_controls(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut chars = text.chars().peekable();
     while let Some(c) = chars.next() {
@@ -21,7 +21,7 @@ pub fn plain(text: &str) -> String {
     out
 }
 
-/// Steps over the rest of an escape sequence. One that does not end on its line takes nothing with it.
+/// Skips the rest of an escape sequence. One that does not end on its line removes nothing else.
 fn skip_escape(chars: &mut Peekable<Chars<'_>>) {
     match chars.peek() {
         Some('[') => {
@@ -31,13 +31,13 @@ fn skip_escape(chars: &mut Peekable<Chars<'_>>) {
         }
         Some(']' | 'P' | '_' | '^' | 'X') => {
             let mut ahead = chars.clone();
-            let mut before = '\0';
+            let mut previous = '\0';
             for c in ahead.by_ref() {
                 match c {
                     '\n' => return,
                     '\u{7}' => break,
-                    '\\' if before == '\u{1b}' => break,
-                    c => before = c,
+                    '\\' if previous == '\u{1b}' => break,
+                    c => previous = c,
                 }
             }
             *chars = ahead;
@@ -49,25 +49,26 @@ fn skip_escape(chars: &mut Peekable<Chars<'_>>) {
     }
 }
 
-/// A line as a terminal would have it in the end: if it was written over, what it was last.
-pub fn line(line: &str) -> String {
+/// The final state of a line on a terminal: what follows the last carriage return.
+pub fn final_line(line: &str) -> String {
     let line = line.trim_end_matches(['\r', '\n']);
-    plain(line.rsplit('\r').next().unwrap_or(line)).trim_end().to_owned()
+    strip_controls(line.rsplit('\r').next().unwrap_or(line)).trim_end().to_owned()
 }
 
-/// One line that can stand anywhere, in a CI runner's log too: no line breaks, nothing that a runner takes for a command.
+/// Joins the text into one line that is safe anywhere, also in a CI log: no line breaks, no workflow command.
 pub fn one_line(text: &str) -> String {
-    let line = plain(text)
+    let line = strip_controls(text)
         .split(['\n', '\t'])
         .map(str::trim)
         .filter(|part| !part.is_empty())
         .collect::<Vec<_>>()
         .join(" ");
-    no_command(&line)
+    escape_command(&line)
 }
 
-/// A line that a CI runner does not take for a command: these stand behind blanks at the beginning, or in brackets anywhere.
-pub fn no_command(line: &str) -> String {
+/// Breaks workflow commands with a zero-width space. A CI runner reads `::command::` after leading blanks, and `##[command]`
+/// anywhere in a line.
+pub fn escape_command(line: &str) -> String {
     let line = line.replace("##[", "#\u{200b}#[");
     let blanks = line.len() - line.trim_start().len();
     match line[blanks..].strip_prefix("::") {
@@ -76,16 +77,16 @@ pub fn no_command(line: &str) -> String {
     }
 }
 
-/// The last lines of a log as a terminal would have them in the end: of a line that was written over, what it was last.
+/// The last lines of a log, each in its final state on a terminal.
 pub fn last_lines(log: &str, count: usize) -> Vec<String> {
-    let mut lines: Vec<String> = log.trim_end().rsplit('\n').take(count).map(line).collect();
+    let mut lines: Vec<String> = log.trim_end().rsplit('\n').take(count).map(final_line).collect();
     lines.reverse();
     if lines == [""] { Vec::new() } else { lines }
 }
 
-/// The longest beginning that has at most `room` bytes and ends between two characters.
-pub fn cut(text: &str, room: usize) -> &str {
-    let end = (0..=room.min(text.len())).rev().find(|at| text.is_char_boundary(*at));
+/// The longest prefix of at most `limit` bytes that ends between two characters.
+pub fn truncate(text: &str, limit: usize) -> &str {
+    let end = (0..=limit.min(text.len())).rev().find(|at| text.is_char_boundary(*at));
     &text[..end.unwrap_or(0)]
 }
 
@@ -94,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn escape_sequences_and_control_characters_go() {
+    fn escape_sequences_and_control_characters_are_removed() {
         for (text, expected) in [
             ("\u{1b}[1;31mred\u{1b}[0m", "red"),
             ("\u{1b}]0;title\u{7}x\u{1b}]8;;http://x\u{1b}\\link", "xlink"),
@@ -103,12 +104,12 @@ mod tests {
             ("a\0b\u{8}c\u{85}\td\r\n", "abc\td\n"),
             ("if x\u{202e} // {", "if x\u{fffd} // {"),
         ] {
-            assert_eq!(plain(text), expected, "{text:?}");
+            assert_eq!(strip_controls(text), expected, "{text:?}");
         }
     }
 
     #[test]
-    fn one_line_gives_no_commands_and_has_no_breaks() {
+    fn one_line_has_no_commands_and_no_breaks() {
         assert_eq!(one_line("a\n::error::b\r\n\tc\u{1b}]0;t\u{7}"), "a ::error::b c");
         assert_eq!(one_line("  ::error::x"), ":\u{200b}:error::x");
         assert_eq!(one_line("x ##[group]y"), "x #\u{200b}#[group]y");
@@ -116,13 +117,13 @@ mod tests {
     }
 
     #[test]
-    fn the_last_lines_are_what_a_terminal_shows_in_the_end() {
+    fn the_last_lines_are_what_a_terminal_finally_shows() {
         assert_eq!(last_lines("one\r\ntwo\r50 %\r100 %\nthree\n\n", 2), ["100 %", "three"]);
         assert!(last_lines("\n", 3).is_empty());
     }
 
     #[test]
-    fn text_is_cut_between_characters() {
-        assert_eq!((cut("aé", 2), cut("aé", 3), cut("", 9)), ("a", "aé", ""));
+    fn text_is_truncated_between_characters() {
+        assert_eq!((truncate("aé", 2), truncate("aé", 3), truncate("", 9)), ("a", "aé", ""));
     }
 }

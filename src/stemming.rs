@@ -1,6 +1,6 @@
-//! Plain words out of prose: what names are made of and routines are found by.
+//! Splits text into words and reduces them to stems, for naming messages and for choosing routines.
 
-/// Words that say nothing about a task.
+/// Common words that do not describe a task. Sorted, for binary search.
 const STOP_WORDS: &[&str] = &[
     "a", "about", "after", "all", "also", "an", "and", "any", "are", "as", "at", "be", "because", "been",
     "before", "but", "by", "can", "could", "do", "does", "each", "for", "from", "had", "has", "have", "how",
@@ -11,7 +11,7 @@ const STOP_WORDS: &[&str] = &[
     "what", "when", "where", "which", "while", "who", "why", "will", "with", "would", "you", "your",
 ];
 
-/// Whether a lower-case word says nothing about a task.
+/// Whether a lower-case word is too common to describe a task.
 pub fn is_stop_word(word: &str) -> bool {
     STOP_WORDS.binary_search(&word).is_ok()
 }
@@ -24,9 +24,9 @@ pub fn words(text: &str) -> impl Iterator<Item = String> + '_ {
     })
 }
 
-/// A word without the endings that English puts on it, so that `tests`, `testing` and `tested` meet.
+/// Removes English endings, so that `tests`, `testing` and `tested` have the same stem.
 ///
-/// Not a real stemmer: what comes out is a key to compare, not a word to show.
+/// A few rules, not a full stemmer: the result is a key to compare, not a word to show.
 pub fn stem(word: &str) -> String {
     let mut stem = word;
     for ending in ["ing", "ed", "es", "s"] {
@@ -62,21 +62,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stop_words_are_in_the_order_that_the_search_needs() {
+    fn stop_words_are_sorted() {
         assert!(STOP_WORDS.is_sorted());
         assert!(is_stop_word("the") && is_stop_word("a") && is_stop_word("your"));
         assert!(!is_stop_word("fix"));
     }
 
     #[test]
-    fn text_falls_into_lower_case_words() {
+    fn text_is_split_into_lower_case_words() {
         let found: Vec<String> = words("Don't touch `src/Main.rs`, ÄNDERN!  ").collect();
         assert_eq!(found, ["dont", "touch", "src", "main", "rs", "ändern"]);
         assert_eq!(words("'' -- …").count(), 0);
     }
 
     #[test]
-    fn forms_of_a_word_meet() {
+    fn forms_of_a_word_have_the_same_stem() {
         for (a, b) in [
             ("tests", "testing"),
             ("tested", "test"),

@@ -33,7 +33,7 @@ pub struct DiffArgs {
 
 pub fn diff(context: &Context, args: &DiffArgs) -> Result<()> {
     let project = context.project()?;
-    context.tell_unfinished(&project);
+    context.warn_unfinished(&project);
     match history::find_tree(&project.layout, &args.id)? {
         RunOrCheckpoint::Run(saved) => recorded(context, args, &attempt_of(saved, args.attempt)?),
         RunOrCheckpoint::Checkpoint(saved) if args.attempt.is_some() => {
@@ -41,7 +41,7 @@ pub fn diff(context: &Context, args: &DiffArgs) -> Result<()> {
         }
         RunOrCheckpoint::Checkpoint(saved) => {
             let (workspace, progress) = (project.workspace()?, context.ui.progress());
-            let site = super::site(&project, &workspace, &progress);
+            let site = super::context::history_context(&project, &workspace, &progress);
             if args.stat {
                 let counts = history::write_diff_since(site, &saved, &mut io::sink())?;
                 return stat(context, counts.into_iter());

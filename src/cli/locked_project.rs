@@ -64,7 +64,7 @@ impl<'c> LockedProject<'c> {
 
     /// What checkpoints are made of and put back to.
     pub fn site<'s>(&'s self, progress: &'s dyn Progress) -> HistoryContext<'s> {
-        super::site(&self.project, &self.workspace, progress)
+        super::context::history_context(&self.project, &self.workspace, progress)
     }
 
     /// A missing tool should cost a second, and no attempts.
@@ -78,7 +78,7 @@ impl<'c> LockedProject<'c> {
             return Ok(Vec::new());
         };
         if unfinished.in_attempt {
-            super::ask_to_put_back(self.context, &unfinished)?;
+            self.context.confirm_revert(&unfinished)?;
         }
         self.with_reporter(|reporter| self.pipeline(RunOverrides::default(), reporter)?.recover())
     }

@@ -29,7 +29,7 @@ pub struct LogArgs {
 
 pub fn log(context: &Context, args: &LogArgs) -> Result<()> {
     let project = context.project()?;
-    context.tell_unfinished(&project);
+    context.warn_unfinished(&project);
     let Some(id) = &args.id else {
         return list(context, &project);
     };

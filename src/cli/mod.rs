@@ -1,12 +1,18 @@
-//! The command line: one file a command.
+//! The command line: parses it and calls the one file per command that carries it out.
+//!
+//! - [`context`]: what every command starts from: output, directory, locking the project
+//! - [`locked_project`]: the project with its lock held and earlier runs settled, for commands that change the tree
+//! - [`format`]: the values of `--format`
 
 mod apply;
 mod audit;
 mod checkpoint;
 mod comment;
+mod context;
 mod demo;
 mod diff;
 mod doctor;
+mod format;
 mod guard;
 mod init;
 mod locked_project;
@@ -26,17 +32,13 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 
-use crate::checkpoint::progress::Progress;
-use crate::checkpoint::restore::RecoveredRestore;
-use crate::checkpoint::workspace::Workspace;
-use crate::error::{Error, Result};
-use crate::history::audit::AuditEntry;
-use crate::history::{self, GuardRecord, HistoryContext};
-use crate::pipeline::UnfinishedRun;
-use crate::project::{Lock, Project};
+use context::Context;
+use format::{ContractFormat, Format};
+
+use crate::error::Result;
 use crate::ui::{Color, Ui};
 
-/// Carries out specs with AI agents unattended, and puts every byte back when they fail.
+/// Carries out specs with AI agents unattended, and reverts every byte when they fail.
 #[derive(Debug, Parser)]
 #[command(name = "decree", version, max_term_width = 100, disable_help_subcommand = true)]
 pub struct Cli {
@@ -55,11 +57,11 @@ pub struct Cli {
     )]
     color: Color,
 
-    /// Say nothing but data, warnings and errors
+    /// Print only data, warnings and errors
     #[arg(short, long, global = true, help_heading = "Everywhere", conflicts_with = "verbose")]
     quiet: bool,
 
-    /// Show everything a routine says, on a terminal too
+    /// Show everything a routine prints, also on a terminal
     #[arg(long, global = true, help_heading = "Everywhere")]
     verbose: bool,
 
@@ -93,119 +95,22 @@ enum Command {
 }
 
 impl Cli {
-    /// Whether signals mean to this command what they mean to decree: a supervisor has its own ways.
+    /// Whether decree's own signal handlers apply. The supervisor installs its own.
     pub fn is_interruptible(&self) -> bool {
         !matches!(self.command, Command::Supervise(_))
     }
-}
-
-/// What a command works with.
-struct Context {
-    ui: Ui,
-    directory: PathBuf,
-    verbose: bool,
-}
-
-impl Context {
-    /// A command line of decree that does the same from where the caller stands.
-    fn command_line(&self, words: &str) -> String {
-        match self.directory.to_str() {
-            Some(directory) if directory != "." => {
-                format!("decree -C {} {words}", shell_words::quote(directory))
-            }
-            _ => format!("decree {words}"),
-        }
-    }
-
-    fn project(&self) -> Result<Project> {
-        Project::find(&self.directory)
-    }
-
-    /// Takes the project for a command that changes things, and tells what was left to be finished.
-    fn lock(&self, project: &Project, workspace: &Workspace, command: &str) -> Result<Lock> {
-        let (lock, recovered) = project.lock(workspace, command)?;
-        for RecoveredRestore { what, finished, set_aside } in recovered {
-            let how = if finished { "finished" } else { "undone" };
-            self.ui.warn(&format!("`{what}` had been cut off; it was {how}"));
-            for (path, to) in &set_aside {
-                self.ui.warn(&format!("{path} was in the way; it is in {}", to.display()));
-            }
-            if finished && let Some(deed) = AuditEntry::of_recovered(&what) {
-                history::audit::record(&project.layout.audit(), deed)?;
-            }
-        }
-        if let Some(id) = history::finish_cut_off(&project.layout)? {
-            self.ui.warn(&format!("`rollback {id}` had been cut off; it was finished"));
-        }
-        if let Some(guarding) = GuardRecord::take_cut_off(&project.layout)? {
-            self.ui.warn(&guarding.warning());
-        }
-        Ok(lock)
-    }
-
-    /// For commands that only look: says what is waiting, and leaves it.
-    fn tell_unfinished(&self, project: &Project) {
-        if project.has_unfinished_restore() {
-            self.ui.warn(
-                "a revert or apply was cut off; the next command that changes things finishes or undoes it",
-            );
-        }
-        if let Ok(Some(guarding)) = GuardRecord::find(&project.layout)
-            && Lock::is_free(&project.layout.lock())
-        {
-            self.ui.warn(&guarding.warning());
-        }
-        if let Ok(Some(run)) = UnfinishedRun::find(&project.layout)
-            && Lock::is_free(&project.layout.lock())
-        {
-            self.ui
-                .warn(&format!("run {} was cut off; the next `decree process` or `run` settles it", run.id));
-        }
+    /// The output streams as the global options set them.
+    pub fn ui(&self) -> Ui {
+        Ui::new(self.color, self.quiet)
     }
 }
 
-/// A damaged part of the store is worth a word, whoever meets it.
-fn tell_damaged_packs(context: &Context, workspace: &Workspace) {
-    for pack in workspace.store().damaged_packs().unwrap_or_default() {
-        context.ui.warn(&format!(
-            "the store is damaged: {} cannot be read; what the tree still has of it is stored anew, and `decree checkpoint verify --all` tells what is lost",
-            pack.display()
-        ));
-    }
-}
-
-/// What checkpoints are made of and put back to.
-fn site<'s>(
-    project: &'s Project,
-    workspace: &'s Workspace,
-    progress: &'s dyn Progress,
-) -> HistoryContext<'s> {
-    HistoryContext { layout: &project.layout, config: &project.config, workspace, progress }
-}
-
-/// A person may have edited since a run was cut off; on a terminal they are asked before the tree is put back.
-fn ask_to_put_back(context: &Context, unfinished: &UnfinishedRun) -> Result<()> {
-    let question = format!(
-        "run {} of {} was cut off. Save the tree as it is and put it back to what it was before?",
-        unfinished.id, unfinished.started_at
-    );
-    match context.ui.confirm(&question)? {
-        true => Ok(()),
-        false => Err(Error::failed("nothing was done")
-            .detail("the tree is as the run left it; the next command asks again")
-            .hint(format!(
-                "`decree diff {}` shows nothing before it is settled; `git diff` may",
-                unfinished.id
-            ))),
-    }
-}
-
-/// Runs a parsed command line; returns the exit code.
-pub fn run(cli: Cli) -> u8 {
-    let ui = Ui::new(cli.color, cli.quiet);
+/// Carries out a parsed command line and returns its exit code. The caller prints the error and maps it to an exit code.
+pub fn run(cli: Cli) -> Result<u8> {
+    let ui = cli.ui();
     let directory = cli.directory.unwrap_or_else(|| PathBuf::from("."));
     let context = Context { ui, directory, verbose: cli.verbose };
-    let result = match cli.command {
+    match cli.command {
         Command::Init(args) => init::init(&context, &args).map(|()| 0),
         Command::Run(args) => run::run(&context, args),
         Command::Process(args) => process::process(&context, args),
@@ -225,45 +130,6 @@ pub fn run(cli: Cli) -> u8 {
         Command::Apply(args) => apply::apply(&context, &args).map(|()| 0),
         Command::Doctor(args) => doctor::doctor(&context, &args),
         Command::Demo(args) => demo::demo(&context, &args),
-        Command::Supervise(args) => return supervise::supervise(&ui, args),
-    };
-    match result {
-        Ok(code) => code,
-        Err(error) => {
-            ui.error(&error);
-            error.kind().exit_code()
-        }
-    }
-}
-
-/// How listing and reporting commands answer.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-enum Format {
-    /// For people.
-    #[default]
-    Text,
-    /// For programs.
-    Json,
-}
-
-/// How commands answer whose answers are contracts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-enum ContractFormat {
-    /// For people.
-    #[default]
-    Text,
-    /// For programs.
-    Json,
-    /// For programs that would rather read YAML.
-    Yaml,
-}
-
-impl ContractFormat {
-    /// A value as a document; text is JSON here, as it has no other form for values.
-    fn render(self, value: &serde_json::Value) -> String {
-        match self {
-            ContractFormat::Yaml => crate::yaml::emit(value),
-            ContractFormat::Text | ContractFormat::Json => format!("{value:#}\n"),
-        }
+        Command::Supervise(args) => Ok(supervise::supervise(&ui, args)),
     }
 }

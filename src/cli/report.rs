@@ -79,7 +79,7 @@ pub(super) fn find(context: &Context, summary: Option<&Path>, limits: ReportLimi
         Some(path) => context.directory.join(path),
         None => {
             let project = context.project()?;
-            context.tell_unfinished(&project);
+            context.warn_unfinished(&project);
             project.layout.summary()
         }
     };

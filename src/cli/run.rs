@@ -85,7 +85,7 @@ pub fn run(context: &Context, args: RunArgs) -> Result<u8> {
         };
         document.set("id", MessageId::root(chain).to_string());
         let done =
-            named.and_then(|name| pipeline.run_message(name.unique(|name| inbox.knows(name)), document));
+            named.and_then(|name| pipeline.run_message(name.unique(|name| inbox.contains(name)), document));
         if done.is_err() {
             // Nothing is in it if nothing came of the message.
             let _ = std::fs::remove_dir(dir);

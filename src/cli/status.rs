@@ -40,7 +40,7 @@ struct DeadLetter {
 
 pub fn status(context: &Context, args: &StatusArgs) -> Result<()> {
     let project = context.project()?;
-    context.tell_unfinished(&project);
+    context.warn_unfinished(&project);
     let layout = &project.layout;
     let plan = planned(layout, &Selection::default())?;
     for problem in &plan.problems {
@@ -53,7 +53,7 @@ pub fn status(context: &Context, args: &StatusArgs) -> Result<()> {
     let runs = history::run_ids(layout)?;
     let latest = runs.last().and_then(|id| latest(&project, id));
     let workspace = project.workspace()?;
-    super::tell_damaged_packs(context, &workspace);
+    context.warn_damaged_packs(&workspace);
     let usage = workspace.store().usage()?;
     let checkpoints = history::list(&layout.checkpoints())?.0;
     let expired = checkpoints.iter().filter(|record| record.is_expired()).count();

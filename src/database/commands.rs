@@ -21,7 +21,7 @@ use crate::process::environment::child_environment;
 use crate::process::redact::Redactor;
 use crate::process::{Exec, ExecEnd, ExecResult};
 use crate::project::{Config, Database};
-use crate::sanitize::{last_lines, no_command};
+use crate::sanitize::{escape_command, last_lines};
 use crate::suggest::{closest, did_you_mean};
 
 /// The file that a command writes or reads.
@@ -63,8 +63,10 @@ impl<'c> DatabaseCommands<'c> {
     pub fn find(root: &'c Path, config: &'c Config, name: &str) -> Result<DatabaseCommands<'c>> {
         let Some((name, database)) = config.databases.get_key_value(name) else {
             let names: Vec<&str> = config.databases.keys().map(String::as_str).collect();
-            let error =
-                Error::project(format!("there is no database '{}' in .decree/config.yml", no_command(name)));
+            let error = Error::project(format!(
+                "there is no database '{}' in .decree/config.yml",
+                escape_command(name)
+            ));
             return Err(error.hint(match closest(name, names.iter().copied()) {
                 Some(meant) => did_you_mean(meant),
                 None if names.is_empty() => {
@@ -157,7 +159,11 @@ impl<'c> DatabaseCommands<'c> {
         if printed.is_empty() {
             return Err(wrong("printed nothing"));
         }
-        if ended.stdout_cut { Err(wrong("printed too much")) } else { Ok(Some(ContentHash::of(printed))) }
+        if ended.stdout_truncated {
+            Err(wrong("printed too much"))
+        } else {
+            Ok(Some(ContentHash::of(printed)))
+        }
     }
 
     /// Restores what was saved. [`DatabaseCommands::fingerprint_now`] proves it.
@@ -195,10 +201,10 @@ impl<'c> DatabaseCommands<'c> {
         });
         redactor.flush(&mut output);
         let ended = ended?;
-        let why = match ended.how {
+        let why = match ended.end {
             ExecEnd::Exited(0) => return Ok(ended),
             ExecEnd::Interrupted => {
-                let signal = interrupt::asked().unwrap_or_default();
+                let signal = interrupt::requested().unwrap_or_default();
                 return Err(Error::new(ErrorKind::Interrupted { signal }, "interrupted")
                     .detail(format!("databases.{}.{word} was ended", self.name)));
             }
@@ -206,7 +212,7 @@ impl<'c> DatabaseCommands<'c> {
             how => how.to_string(),
         };
         let lines = last_lines(&String::from_utf8_lossy(&output), MAX_LINES);
-        let lines: Vec<String> = lines.iter().map(|line| no_command(line)).collect();
+        let lines: Vec<String> = lines.iter().map(|line| escape_command(line)).collect();
         Err(Error::failed(format!("databases.{}.{word} failed: {why}", self.name))
             .details(lines, MAX_LINES)
             .hint(format!("run the command of .decree/config.yml by hand, with {FILE} set to a file")))

@@ -1,4 +1,4 @@
-//! An index of our own, in which trees are put together. The user's is not touched by it.
+//! An index in a separate file, to build trees in without touching the user's index.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -10,31 +10,31 @@ use std::path::{Path, PathBuf};
 use super::run::{Git, GitCall, GitOutput};
 use crate::error::{Error, Result};
 
-/// What an index has at a path: mode and hash, as git writes them.
+/// Mode and hash of a path in an index, as git prints them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IndexEntry {
-    /// Six octal digits; all zeros if there is nothing.
+    /// Six octal digits; all zeros if the path is absent.
     pub mode: String,
-    /// Of the blob.
+    /// The hash of the blob, or of the commit of a submodule.
     pub hash: String,
 }
 
-/// Paths of the repository, and what an index has there.
+/// Entries of an index by their path in the repository.
 pub type Differences = BTreeMap<Vec<u8>, IndexEntry>;
 
-/// An index in a file.
+/// An index file: a separate one, or the user's own.
 pub struct GitIndex<'g> {
     git: &'g Git,
     file: Option<PathBuf>,
 }
 
 impl<'g> GitIndex<'g> {
-    /// In this file, which need not exist yet.
+    /// An index in this file, which need not exist yet.
     pub fn at(git: &'g Git, file: PathBuf) -> Self {
         GitIndex { git, file: Some(file) }
     }
 
-    /// The user's own.
+    /// The user's own index.
     pub fn of_user(git: &'g Git) -> Self {
         GitIndex { git, file: None }
     }
@@ -47,21 +47,24 @@ impl<'g> GitIndex<'g> {
         }
     }
 
-    /// Begins with what is in a tree.
+    /// Replaces the content of the index with that of a tree.
     pub fn read_tree(&self, tree: &str) -> Result<()> {
         self.call(&["read-tree", tree]).ok().map(drop)
     }
 
-    /// Removes these paths, whether they are in it or not.
+    /// Removes these paths; one that is absent is no error.
     pub fn remove(&self, paths: &[Vec<u8>]) -> Result<()> {
         if paths.is_empty() {
             return Ok(());
         }
-        self.call(&["update-index", "--force-remove", "-z", "--stdin"]).input(joined(paths)).ok().map(drop)
+        self.call(&["update-index", "--force-remove", "-z", "--stdin"])
+            .input(nul_separated(paths))
+            .ok()
+            .map(drop)
     }
 
-    /// Adds these paths from a work tree, as `git add` would: line endings are converted and filters run as attributes
-    /// say, which are those of the work tree or else of the index.
+    /// Adds these paths from a work tree as `git add` does, with line ending conversion and filters. Attributes come from the
+    /// work tree, or else from the index.
     pub fn add(&self, top: &Path, paths: &[Vec<u8>]) -> Result<()> {
         if paths.is_empty() {
             return Ok(());
@@ -69,21 +72,21 @@ impl<'g> GitIndex<'g> {
         self.call(&["update-index", "--add", "--replace", "-z", "--stdin"])
             .directory(top)
             .variable("GIT_WORK_TREE", top)
-            .input(joined(paths))
+            .input(nul_separated(paths))
             .ok()
             .map(drop)
     }
 
-    /// Takes over entries as they are.
+    /// Sets entries without reading the work tree; an entry with mode zero removes its path.
     pub fn put(&self, entries: &Differences) -> Result<()> {
         if entries.is_empty() {
             return Ok(());
         }
         let mut input = Vec::new();
-        // What goes makes room for what comes.
-        for coming in [false, true] {
-            for (path, staged) in entries.iter().filter(|(_, staged)| staged.exists() == coming) {
-                input.extend_from_slice(format!("{} {}\t", staged.mode, staged.hash).as_bytes());
+        // Removals come first: a file may have to go before a directory of its name can be added.
+        for adding in [false, true] {
+            for (path, entry) in entries.iter().filter(|(_, entry)| entry.exists() == adding) {
+                input.extend_from_slice(format!("{} {}\t", entry.mode, entry.hash).as_bytes());
                 input.extend_from_slice(path);
                 input.push(0);
             }
@@ -91,160 +94,160 @@ impl<'g> GitIndex<'g> {
         self.call(&["update-index", "-z", "--index-info"]).input(input).ok().map(drop)
     }
 
-    /// What it has at a path.
+    /// The entry of a path, if there is one.
     pub fn get(&self, path: &[u8]) -> Result<Option<IndexEntry>> {
         let mut call = self.call(&["ls-files", "--stage", "-z", "--"]).variable("GIT_LITERAL_PATHSPECS", "1");
         call.push(OsStr::from_bytes(path));
-        let answer = call.ok()?;
-        let found = answer.pieces().find_map(|piece| {
-            let tab = memchr::memchr(b'\t', piece)?;
-            let head = std::str::from_utf8(&piece[..tab]).ok()?;
+        let output = call.ok()?;
+        let found = output.records().find_map(|record| {
+            let tab = memchr::memchr(b'\t', record)?;
+            let head = std::str::from_utf8(&record[..tab]).ok()?;
             let mut words = head.split(' ');
-            let staged = IndexEntry { mode: words.next()?.to_owned(), hash: words.next()?.to_owned() };
-            (piece[tab + 1..] == *path).then_some(staged)
+            let entry = IndexEntry { mode: words.next()?.to_owned(), hash: words.next()?.to_owned() };
+            (record[tab + 1..] == *path).then_some(entry)
         });
         Ok(found)
     }
 
-    /// Where submodules are.
+    /// The paths of all submodules.
     pub fn submodules(&self) -> Result<Vec<Vec<u8>>> {
-        let answer = self.call(&["ls-files", "--stage", "-z"]).ok()?;
-        let of_submodule = |piece: &[u8]| {
-            let tab = memchr::memchr(b'\t', piece)?;
-            piece.starts_with(b"160000 ").then(|| piece[tab + 1..].to_vec())
+        let output = self.call(&["ls-files", "--stage", "-z"]).ok()?;
+        let submodule = |record: &[u8]| {
+            let tab = memchr::memchr(b'\t', record)?;
+            record.starts_with(b"160000 ").then(|| record[tab + 1..].to_vec())
         };
-        Ok(answer.pieces().filter_map(of_submodule).collect())
+        Ok(output.records().filter_map(submodule).collect())
     }
 
-    /// Writes it as a tree.
+    /// Writes the index as a tree object and returns its hash.
     pub fn write_tree(&self) -> Result<String> {
         self.call(&["write-tree"]).line()
     }
 
-    /// Looks at the work tree, so that git need not read every file that was put here from elsewhere.
+    /// Updates the cached stat data, so that git need not read every file that decree wrote.
     pub fn refresh(&self) -> Result<()> {
-        // Files that people edited since are none of our business, and make it fail.
+        // git exits with an error if files differ from the index, which is fine here.
         self.call(&["update-index", "-q", "--refresh"]).run().map(drop)
     }
 
-    /// Where it is not what a tree is.
+    /// The entries that differ from a tree.
     pub fn differences(&self, tree: &str) -> Result<Differences> {
-        let answer = self.call(&["diff-index", "--cached", "--raw", "-z", "--no-renames", tree]).ok()?;
-        Ok(changes(&answer)?.into_iter().map(|change| (change.path, change.after)).collect())
+        let output = self.call(&["diff-index", "--cached", "--raw", "-z", "--no-renames", tree]).ok()?;
+        Ok(parse_changes(&output)?.into_iter().map(|change| (change.path, change.after)).collect())
     }
 
-    /// The same from both sides. What is only meant to be added has no content yet, and does not count.
+    /// The changes since a tree. Intent-to-add entries (`git add -N`) have no content yet and do not count.
     pub fn changes_since(&self, tree: &str) -> Result<Vec<IndexChange>> {
         let args =
             ["diff-index", "--cached", "--ita-invisible-in-index", "--raw", "-z", "--no-renames", tree];
-        changes(&self.call(&args).ok()?)
+        parse_changes(&self.call(&args).ok()?)
     }
 
-    /// Where the work tree is not what it is, as far as that can be told without reading: what was only touched is
-    /// among it. Of a submodule only its commit counts. What git was told not to look at is as it should be.
+    /// Files in the work tree that differ from the index, judged without reading them, so touched files are included. Of a
+    /// submodule only its commit counts. Files with the skip-worktree or assume-unchanged flag count as unchanged.
     pub fn changes_of_work_tree(&self) -> Result<Vec<IndexChange>> {
-        changes(&self.call(&["diff-files", "--raw", "-z", "--no-renames", "--ignore-submodules=dirty"]).ok()?)
+        parse_changes(
+            &self.call(&["diff-files", "--raw", "-z", "--no-renames", "--ignore-submodules=dirty"]).ok()?,
+        )
     }
 
-    /// Files that it does not have and git does not ignore, below a directory and relative to it. Another
-    /// repository in between has a slash at its end.
-    pub fn others(&self, directory: &Path) -> Result<Vec<Vec<u8>>> {
+    /// Untracked files that git does not ignore, below a directory and relative to it. A nested repository is one path with a
+    /// slash at its end.
+    pub fn untracked(&self, directory: &Path) -> Result<Vec<Vec<u8>>> {
         let call = self.call(&["ls-files", "--others", "--exclude-standard", "-z"]).directory(directory);
-        Ok(call.ok()?.pieces().map(<[u8]>::to_vec).collect())
+        Ok(call.ok()?.records().map(<[u8]>::to_vec).collect())
     }
 
-    /// Paths that a merge left open.
+    /// Paths with unresolved conflicts.
     pub fn unmerged(&self) -> Result<Vec<Vec<u8>>> {
-        let answer = self.call(&["ls-files", "--unmerged", "-z"]).ok()?;
-        let path = |piece: &[u8]| Some(piece[memchr::memchr(b'\t', piece)? + 1..].to_vec());
-        let mut paths: Vec<Vec<u8>> = answer.pieces().filter_map(path).collect();
+        let output = self.call(&["ls-files", "--unmerged", "-z"]).ok()?;
+        let path = |record: &[u8]| Some(record[memchr::memchr(b'\t', record)? + 1..].to_vec());
+        let mut paths: Vec<Vec<u8>> = output.records().filter_map(path).collect();
         paths.dedup();
         Ok(paths)
     }
 
-    /// Brings these paths to what is in the work tree now, which may be nothing any more.
-    pub fn take(&self, paths: &[Vec<u8>]) -> Result<()> {
+    /// Updates these paths from the work tree, and removes those that are gone there.
+    pub fn update(&self, paths: &[Vec<u8>]) -> Result<()> {
         if paths.is_empty() {
             return Ok(());
         }
         let args = ["update-index", "--add", "--remove", "--replace", "-z", "--stdin"];
-        self.call(&args).input(joined(paths)).ok().map(drop)
+        self.call(&args).input(nul_separated(paths)).ok().map(drop)
     }
 
-    /// The paths with this tag of `git ls-files -v`, among these: `S` is not checked out, `h` is not to be looked at.
+    /// Those of the given paths whose tag in `git ls-files -v` matches: `S` is skip-worktree, lower case is assume-unchanged.
     pub fn tagged(&self, tag: fn(u8) -> bool, among: &BTreeSet<&[u8]>) -> Result<Vec<Vec<u8>>> {
-        let answer = self.call(&["ls-files", "-v", "-z"]).ok()?;
-        let found = answer.pieces().filter(|piece| piece.first().is_some_and(|letter| tag(*letter)));
+        let output = self.call(&["ls-files", "-v", "-z"]).ok()?;
+        let found = output.records().filter(|record| record.first().is_some_and(|letter| tag(*letter)));
         Ok(found
-            .filter_map(|piece| piece.get(2..))
+            .filter_map(|record| record.get(2..))
             .filter(|path| among.contains(path))
             .map(<[u8]>::to_vec)
             .collect())
     }
 
-    /// Sets a flag of `git update-index` for those of these paths that it has.
-    pub fn flag(&self, flag: &str, paths: &[Vec<u8>]) -> Result<()> {
+    /// Sets a flag of `git update-index` for these paths.
+    pub fn set_flag(&self, flag: &str, paths: &[Vec<u8>]) -> Result<()> {
         if paths.is_empty() {
             return Ok(());
         }
-        self.call(&["update-index", flag, "-z", "--stdin"]).input(joined(paths)).ok().map(drop)
+        self.call(&["update-index", flag, "-z", "--stdin"]).input(nul_separated(paths)).ok().map(drop)
     }
 
-    /// Notes of these files, which it does not have, that they are meant to be added.
-    pub fn intend(&self, paths: &[Vec<u8>]) -> Result<()> {
+    /// Adds these untracked files as intent-to-add (`git add -N`).
+    pub fn add_intent(&self, paths: &[Vec<u8>]) -> Result<()> {
         if paths.is_empty() {
             return Ok(());
         }
         self.call(&["add", "--intent-to-add", "--force", "--pathspec-from-file=-", "--pathspec-file-nul"])
             .variable("GIT_LITERAL_PATHSPECS", "1")
-            .input(joined(paths))
+            .input(nul_separated(paths))
             .ok()
             .map(drop)
     }
 }
 
-/// A path where two things are not the same.
+/// A path whose entry differs between two states.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IndexChange {
-    /// In the repository.
+    /// Relative to the repository.
     pub path: Vec<u8>,
-    /// What was there.
     pub before: IndexEntry,
-    /// What is there.
     pub after: IndexEntry,
 }
 
-/// What git says with `--raw -z --no-renames`.
-pub fn changes(answer: &GitOutput) -> Result<Vec<IndexChange>> {
+/// Parses the output of a diff command with `--raw -z --no-renames`.
+pub fn parse_changes(output: &GitOutput) -> Result<Vec<IndexChange>> {
     let mut changes = Vec::new();
-    let mut pieces = answer.pieces();
-    while let (Some(head), Some(path)) = (pieces.next(), pieces.next()) {
+    let mut records = output.records();
+    while let (Some(head), Some(path)) = (records.next(), records.next()) {
         let head = String::from_utf8_lossy(head);
         let words: Vec<&str> = head.trim_start_matches(':').split(' ').collect();
         let [old_mode, mode, old_hash, hash, _] = words[..] else {
-            return Err(Error::failed("git told of changes in a way that makes no sense"));
+            return Err(Error::failed("git printed changes in an unknown format"));
         };
-        let staged = |mode: &str, hash: &str| IndexEntry { mode: mode.to_owned(), hash: hash.to_owned() };
-        let (before, after) = (staged(old_mode, old_hash), staged(mode, hash));
+        let entry = |mode: &str, hash: &str| IndexEntry { mode: mode.to_owned(), hash: hash.to_owned() };
+        let (before, after) = (entry(old_mode, old_hash), entry(mode, hash));
         changes.push(IndexChange { path: path.to_vec(), before, after });
     }
     Ok(changes)
 }
 
 impl IndexEntry {
-    /// Whether there is something.
+    /// Whether the path is present.
     pub fn exists(&self) -> bool {
         self.mode.bytes().any(|digit| digit != b'0')
     }
 
-    /// Whether it is another repository.
+    /// Whether the path is a submodule or another nested repository.
     pub fn is_repository(&self) -> bool {
         self.mode == "160000"
     }
 }
 
-/// Copies an index with the time it was written at: by that git knows which files may have been changed since then without
-/// a trace, in the same second and with the same size. The file that was copied is returned.
+/// Copies an index with its modification time: git compares that with the times of files to find those that may have changed
+/// within the same clock tick without a trace in their stat data. Returns the file that was copied.
 pub fn copy_index(from: &Path, to: &Path) -> io::Result<File> {
     let mut source = File::open(from)?;
     let mut target = File::create(to)?;
@@ -253,8 +256,8 @@ pub fn copy_index(from: &Path, to: &Path) -> io::Result<File> {
     Ok(source)
 }
 
-/// Paths as git reads them with `-z`.
-pub fn joined(paths: &[Vec<u8>]) -> Vec<u8> {
+/// Joins paths for the standard input of a command with `-z`.
+pub fn nul_separated(paths: &[Vec<u8>]) -> Vec<u8> {
     let mut bytes = paths.join(&0);
     bytes.push(0);
     bytes

@@ -1,9 +1,8 @@
-//! Running git, and nothing but git: the one place that does.
+//! Executes git. No other code does.
 //!
-//! What runs here runs after routines that may have left anything behind, in a repository that is the user's. So no hook
-//! runs, nobody is asked anything, nothing from outside says which repository or index is meant, no token of decree's or
-//! of the runner's is in the environment, and what git says is shown only after it was made plain and secrets were taken
-//! out of it.
+//! Routines run before and may have changed anything in the user's repository. So no hook runs, git does not prompt, no
+//! variable from outside selects another repository or index, no token of decree or the CI runner is in the environment,
+//! and git's messages are printed only without control characters and secrets.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -14,9 +13,9 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::process::environment::child_environment;
 use crate::process::redact::Redactor;
 use crate::process::{Exec, ExecEnd, find_program};
-use crate::sanitize::plain;
+use crate::sanitize::strip_controls;
 
-/// Settings that outrank everybody's. A routine may have left hooks, or a monitor that is a program of its own.
+/// Config that overrides the repository's: a routine may have installed hooks or a file system monitor program.
 const SETTINGS: [&str; 6] = [
     "core.hooksPath=/dev/null",
     "core.fsmonitor=false",
@@ -25,8 +24,8 @@ const SETTINGS: [&str; 6] = [
     "i18n.logOutputEncoding=UTF-8",
     "trailer.separators=:",
 ];
-/// Variables that would say which repository is meant, or change what git does with it.
-const MISLEADING: [&str; 18] = [
+/// Variables that would select another repository, or change how git works in it.
+const REMOVED_VARIABLES: [&str; 18] = [
     "GIT_DIR",
     "GIT_WORK_TREE",
     "GIT_INDEX_FILE",
@@ -46,12 +45,12 @@ const MISLEADING: [&str; 18] = [
     "GIT_NOGLOB_PATHSPECS",
     "GIT_ICASE_PATHSPECS",
 ];
-/// No answer of git's is longer.
-const LONGEST: usize = 1 << 30;
-/// Nobody reads more of its complaints.
-const COMPLAINTS: usize = 1 << 14;
+/// The limit for captured output, far above any real one.
+const STDOUT_LIMIT: usize = 1 << 30;
+/// How much of git's error output is kept for messages.
+const STDERR_LIMIT: usize = 1 << 14;
 
-/// git, in a place and with an environment.
+/// git with a working directory, an environment and config.
 pub struct Git {
     directory: PathBuf,
     environment: BTreeMap<OsString, OsString>,
@@ -60,36 +59,36 @@ pub struct Git {
     redactor: Redactor,
 }
 
-/// One call of git.
+/// One git command before it runs.
 pub struct GitCall<'g> {
     git: &'g Git,
     args: Vec<OsString>,
     directory: Option<PathBuf>,
-    elsewhere: bool,
+    bare: bool,
     variables: Vec<(OsString, OsString)>,
     input: Vec<u8>,
 }
 
-/// What git said.
+/// The result of a git command.
 pub struct GitOutput {
     command: String,
-    how: ExecEnd,
-    /// On standard output, as it is.
+    end: ExecEnd,
+    /// Standard output as raw bytes.
     pub out: Vec<u8>,
-    /// On standard error: plain, and without secrets.
+    /// Standard error, without control characters and secrets.
     pub err: String,
 }
 
 impl Git {
-    /// git in `directory`, with the environment of this process as far as that is nobody's secret.
+    /// git in `directory`, with `variables` as its environment, except for tokens and variables that select a repository.
     pub fn new(directory: &Path, variables: &BTreeMap<OsString, OsString>) -> Result<Git> {
         if find_program("git").is_none() {
             return Err(Error::failed("git is not on the PATH").hint(
-                "install git; all but publishing and checkpoints of the type git_stash works without it",
+                "install git; everything but publishing and checkpoints of the type git_stash works without it",
             ));
         }
         let mut environment = child_environment(variables.clone(), &[]);
-        for name in MISLEADING {
+        for name in REMOVED_VARIABLES {
             environment.remove(OsStr::new(name));
         }
         for (name, value) in
@@ -107,109 +106,107 @@ impl Git {
         })
     }
 
-    /// The decree to supervise it with; this one, unless told. For tests, which are programs of their own.
+    /// Sets the decree binary to supervise with. The default is the running one; a test is another binary.
     pub fn supervised_by(mut self, decree: impl Into<PathBuf>) -> Git {
         self.supervisor = Some(decree.into());
         self
     }
 
-    /// The same git, elsewhere and with these variables for every call.
+    /// Changes the working directory, and adds variables for every call.
     pub fn at(mut self, directory: &Path, variables: &[(&str, &OsStr)]) -> Git {
         self.directory = directory.to_owned();
         self.environment.extend(variables.iter().map(|(name, value)| ((*name).into(), (*value).into())));
         self
     }
 
-    /// Sets a variable for every call.
     pub fn set_variable(&mut self, name: &str, value: impl Into<OsString>) {
         self.environment.insert(name.into(), value.into());
     }
 
-    /// Adds a setting for every call: `name=value`.
-    pub fn set_setting(&mut self, setting: &'static str) {
+    /// Adds config for every call: `name=value`.
+    pub fn set_config(&mut self, setting: &'static str) {
         self.settings.push(setting);
     }
 
-    /// A variable that every call has.
+    /// The value of a variable in the environment of every call.
     pub fn variable(&self, name: &str) -> Option<&OsStr> {
         self.environment.get(OsStr::new(name)).map(OsString::as_os_str)
     }
 
-    /// A call with these arguments.
     pub fn call<S: Into<OsString>>(&self, args: impl IntoIterator<Item = S>) -> GitCall<'_> {
         GitCall {
             git: self,
             args: args.into_iter().map(Into::into).collect(),
             directory: None,
-            elsewhere: false,
+            bare: false,
             variables: Vec::new(),
             input: Vec::new(),
         }
     }
 
-    /// A setting; `None` if there is none.
+    /// Runs `git config` with these arguments; `None` if the key is not set.
     pub fn config(&self, args: &[&str]) -> Result<Option<String>> {
-        let answer = self.call([&["config"], args].concat()).run()?;
-        match answer.how {
-            ExecEnd::Exited(0) => Ok(Some(answer.line()).filter(|value| !value.is_empty())),
+        let output = self.call([&["config"], args].concat()).run()?;
+        match output.end {
+            ExecEnd::Exited(0) => Ok(Some(output.line()).filter(|value| !value.is_empty())),
             ExecEnd::Exited(1) => Ok(None),
-            _ => Err(answer.into_error()),
+            _ => Err(output.into_error()),
         }
     }
 
-    /// The commit that a name stands for, if there is one.
+    /// The hash of the commit that a revision names, if it exists.
     pub fn commit_of(&self, name: &str) -> Result<Option<String>> {
-        let answer = self.call(["rev-parse", "-q", "--verify", &format!("{name}^{{commit}}")]).run()?;
-        Ok(answer.is_ok().then(|| answer.line()))
+        let output = self.call(["rev-parse", "-q", "--verify", &format!("{name}^{{commit}}")]).run()?;
+        Ok(output.is_ok().then(|| output.line()))
     }
 
-    /// What knows the secrets of the environment.
+    /// Masks the secrets of the environment.
     pub fn redactor(&self) -> &Redactor {
         &self.redactor
     }
 
-    /// Text that may be shown.
-    pub fn shown(&self, text: &str) -> String {
-        self.redactor.redact(&plain(text)).into_owned()
+    /// Removes control characters and masks secrets, so that the text may be printed.
+    pub fn printable(&self, text: &str) -> String {
+        self.redactor.redact(&strip_controls(text)).into_owned()
     }
 }
 
 impl GitCall<'_> {
-    /// Adds an argument of any bytes.
+    /// Adds an argument, which may be any bytes.
     pub fn push(&mut self, arg: &OsStr) {
         self.args.push(arg.to_owned());
     }
 
-    /// Where it runs.
+    /// Sets the working directory of this call.
     pub fn directory(mut self, directory: &Path) -> Self {
         self.directory = Some(directory.to_owned());
         self
     }
 
-    /// In another repository, a bare one.
+    /// Runs in another, bare repository.
     pub fn in_bare(mut self, bare: &Path) -> Self {
-        self.elsewhere = true;
+        self.bare = true;
         self.directory(bare).variable("GIT_DIR", bare)
     }
 
-    /// Adds a variable.
+    /// Adds an environment variable to this call.
     pub fn variable(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
         self.variables.push((name.into(), value.into()));
         self
     }
 
-    /// What it reads.
+    /// Sets the standard input.
     pub fn input(mut self, bytes: Vec<u8>) -> Self {
         self.input = bytes;
         self
     }
 
-    /// Runs it to its end, whatever that is. Only being interrupted is an error.
+    /// Runs git to its end, whatever its exit code. It is an error if git cannot be started or decree is interrupted.
     pub fn run(self) -> Result<GitOutput> {
         let git = self.git;
         let command = self.args.first().map_or_else(String::new, |arg| arg.to_string_lossy().into_owned());
         let mut environment = git.environment.clone();
-        if self.elsewhere {
+        if self.bare {
             environment.remove(OsStr::new("GIT_WORK_TREE"));
         }
         let mut exec = Exec::new("git")
@@ -219,50 +216,45 @@ impl GitCall<'_> {
             .directory(self.directory.unwrap_or_else(|| git.directory.clone()))
             .environment(environment)
             .input(self.input)
-            .capture_stdout(LONGEST);
+            .capture_stdout(STDOUT_LIMIT);
         for (name, value) in self.variables {
             exec = exec.variable(name, value);
         }
         if let Some(supervisor) = &git.supervisor {
             exec = exec.supervisor(supervisor);
         }
-        let mut complaints = Vec::new();
-        let ended = exec.run(&mut |bytes: &[u8]| {
-            let room = COMPLAINTS.saturating_sub(complaints.len());
-            complaints.extend_from_slice(&bytes[..bytes.len().min(room)]);
+        let mut stderr = Vec::new();
+        let result = exec.run(&mut |bytes: &[u8]| {
+            let room = STDERR_LIMIT.saturating_sub(stderr.len());
+            stderr.extend_from_slice(&bytes[..bytes.len().min(room)]);
             Ok(())
         })?;
-        if ended.how == ExecEnd::Interrupted {
+        if result.end == ExecEnd::Interrupted {
             crate::interrupt::check()?;
         }
-        let err = git.shown(&String::from_utf8_lossy(&complaints));
-        Ok(GitOutput { command, how: ended.how, out: ended.stdout, err })
+        let err = git.printable(&String::from_utf8_lossy(&stderr));
+        Ok(GitOutput { command, end: result.end, out: result.stdout, err })
     }
 
-    /// Runs it; anything but success is an error that says what git said.
+    /// Runs git; any exit code but 0 is an error with git's own message.
     pub fn ok(self) -> Result<GitOutput> {
-        let answer = self.run()?;
-        match answer.is_ok() {
-            true => Ok(answer),
-            false => Err(answer.into_error()),
-        }
+        let output = self.run()?;
+        if output.is_ok() { Ok(output) } else { Err(output.into_error()) }
     }
 
-    /// The same, for those who want its one line of output.
+    /// Like [`GitCall::ok`], but returns the one line of output.
     pub fn line(self) -> Result<String> {
-        self.ok().map(|answer| answer.line())
+        self.ok().map(|output| output.line())
     }
 }
 
 impl GitOutput {
-    /// Whether it went well.
     pub fn is_ok(&self) -> bool {
-        self.how == ExecEnd::Exited(0)
+        self.end == ExecEnd::Exited(0)
     }
 
-    /// Whether it exited with this code.
     pub fn is_code(&self, code: i32) -> bool {
-        self.how == ExecEnd::Exited(code)
+        self.end == ExecEnd::Exited(code)
     }
 
     /// Standard output without its last line break.
@@ -270,21 +262,21 @@ impl GitOutput {
         String::from_utf8_lossy(&self.out).trim_end_matches(['\n', '\r']).to_owned()
     }
 
-    /// The same for a path, which may have any bytes.
+    /// Standard output without its last line break, as a path, which may be any bytes.
     pub fn path(&self) -> PathBuf {
         PathBuf::from(OsStr::from_bytes(self.out.strip_suffix(b"\n").unwrap_or(&self.out)))
     }
 
-    /// The pieces of what was asked for with `-z`.
-    pub fn pieces(&self) -> impl Iterator<Item = &[u8]> {
+    /// The records of a command with `-z`.
+    pub fn records(&self) -> impl Iterator<Item = &[u8]> {
         self.out.strip_suffix(b"\0").into_iter().flat_map(|out| out.split(|byte| *byte == 0))
     }
 
-    /// An error that says what git said.
+    /// An error with git's own message.
     pub fn into_error(self) -> Error {
         let lines: Vec<String> =
             self.err.lines().map(str::trim_end).filter(|line| !line.is_empty()).map(str::to_owned).collect();
-        Error::new(ErrorKind::Failed, format!("`git {}` failed: {}", self.command, self.how))
+        Error::new(ErrorKind::Failed, format!("`git {}` failed: {}", self.command, self.end))
             .details(lines, 20)
     }
 }

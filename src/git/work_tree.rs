@@ -1,4 +1,4 @@
-//! Where a project is in its repository.
+//! The repository that contains a project.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -7,25 +7,24 @@ use std::path::{Path, PathBuf};
 use super::run::Git;
 use crate::error::{Error, Result};
 
-/// A repository with a work tree, and the project in it.
+/// A repository with a work tree, and where the project is in it.
 pub struct WorkTree {
-    /// Every call is at the top of the work tree.
+    /// Runs every call at the top of the work tree.
     pub git: Git,
-    /// The top of the work tree.
     pub top: PathBuf,
-    /// `.git`, or what stands for it in a linked work tree.
+    /// `.git`, or the directory that replaces it in a linked work tree.
     pub git_dir: PathBuf,
-    /// Where the project is below the top: empty, or with a slash at the end.
+    /// The project's path below the top: empty, or with a slash at the end.
     pub prefix: Vec<u8>,
 }
 
 impl WorkTree {
-    /// The repository of the project at `root`. `advice` is for those who have none.
+    /// Finds the repository of the project at `root`. `advice` is the hint of the error if there is none.
     pub fn find(root: &Path, variables: &BTreeMap<OsString, OsString>, advice: &str) -> Result<WorkTree> {
         WorkTree::with(Git::new(root, variables)?, root, advice)
     }
 
-    /// The same, with a git that is there already.
+    /// Like [`WorkTree::find`], with an existing [`Git`].
     pub fn with(git: Git, root: &Path, advice: &str) -> Result<WorkTree> {
         let git = git.at(root, &[]);
         let top = git.call(["rev-parse", "--show-toplevel"]).run()?;
@@ -34,7 +33,9 @@ impl WorkTree {
             if top.err.contains("dubious ownership") {
                 return Err(Error::failed(format!("git does not trust {}", root.display()))
                     .details(lines, 5)
-                    .hint("it belongs to somebody else; what git says above lets it trust that one"));
+                    .hint(
+                        "it belongs to another user; the command that git prints above makes git trust it",
+                    ));
             }
             let bare = git.call(["rev-parse", "--is-bare-repository"]).run()?.line() == "true";
             let advice = if bare { "it is a bare repository: work in a clone of it" } else { advice };
@@ -53,13 +54,13 @@ impl WorkTree {
         Ok(WorkTree { git, top, git_dir, prefix })
     }
 
-    /// A path below the project as git has it.
-    pub fn below(&self, path: &[u8]) -> Vec<u8> {
+    /// Converts a path relative to the project to one relative to the repository.
+    pub fn to_repository(&self, path: &[u8]) -> Vec<u8> {
         [&self.prefix, path].concat()
     }
 
-    /// A path of the repository as the project has it; `None` if it is elsewhere.
-    pub fn inside<'p>(&self, path: &'p [u8]) -> Option<&'p [u8]> {
+    /// Converts a path relative to the repository to one relative to the project; `None` if it is outside of the project.
+    pub fn to_project<'p>(&self, path: &'p [u8]) -> Option<&'p [u8]> {
         path.strip_prefix(self.prefix.as_slice()).filter(|path| !path.is_empty())
     }
 

@@ -1,7 +1,7 @@
 //! Workflow commands: lines that GitHub's runner takes out of a log and acts upon. Every value in them is escaped, so that no
 //! text can become a command of its own.
 
-use crate::sanitize::{cut, plain};
+use crate::sanitize::{strip_controls, truncate};
 
 /// What an annotation may be long; the runner cuts the rest off.
 const LONGEST: usize = 4_000;
@@ -25,13 +25,17 @@ pub fn annotation(level: Level, title: &str, file: Option<&str>, message: &str) 
         Level::Notice => "notice",
     };
     let file = file.map(|file| format!("file={},", property(file))).unwrap_or_default();
-    let message = plain(message);
-    format!("::{word} {file}title={}::{}\n", property(&plain(title)), data(cut(&message, LONGEST)))
+    let message = strip_controls(message);
+    format!(
+        "::{word} {file}title={}::{}\n",
+        property(&strip_controls(title)),
+        data(truncate(&message, LONGEST))
+    )
 }
 
 /// The beginning of lines that are folded under a title.
 pub fn group(title: &str) -> String {
-    format!("::group::{}\n", data(&plain(title)))
+    format!("::group::{}\n", data(&strip_controls(title)))
 }
 
 /// Their end.

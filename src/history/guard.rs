@@ -25,7 +25,7 @@ use crate::interrupt;
 use crate::process::attended::attend;
 use crate::process::redact::Redactor;
 use crate::project::Layout;
-use crate::sanitize::{cut, one_line};
+use crate::sanitize::{one_line, truncate};
 
 /// Names the checkpoint in the environment of both commands.
 const CHECKPOINT: &str = "DECREE_CHECKPOINT";
@@ -130,7 +130,8 @@ impl<'g> Guard<'g> {
                 };
             }
         };
-        let Some(verify) = self.request.verify.filter(|_| code == 0 && interrupt::asked().is_none()) else {
+        let Some(verify) = self.request.verify.filter(|_| code == 0 && interrupt::requested().is_none())
+        else {
             return CommandEnd { code, cause: format!("`{shown_command}` failed with {code}"), error: None };
         };
         let (code, error) = match attend_in(Command::new("bash").args(["-c", verify])) {
@@ -143,7 +144,7 @@ impl<'g> Guard<'g> {
 
     /// Keeps the work of the command, or rolls the tree back to the checkpoint. A signal does not stop this.
     pub fn finish(self, end: CommandEnd) -> GuardOutcome {
-        let interrupted = interrupt::asked();
+        let interrupted = interrupt::requested();
         let _shield = interrupt::shield();
         let Guard { context, shown, saved, manifest, mut own_files, active, .. } = self;
         let checkpoint = saved.dir;
@@ -175,7 +176,7 @@ impl<'g> Guard<'g> {
 }
 
 fn shown(command_line: &str) -> String {
-    cut(&one_line(&Redactor::of_this_process().redact(command_line)), MAX_SHOWN).to_owned()
+    truncate(&one_line(&Redactor::of_this_process().redact(command_line)), MAX_SHOWN).to_owned()
 }
 
 fn hold_own_files(layout: &Layout, checkpoint: &CheckpointDir) -> Result<OwnFiles> {

@@ -10,14 +10,14 @@ use std::time::Duration;
 use crate::error::{Error, IoContext, Result};
 use crate::interrupt;
 
-/// How often to look for a free id.
-const PATIENCE: usize = 200;
+/// How often to look for a free id before giving up.
+const TRIES: usize = 200;
 
-/// A chain: UTC `YYYYMMDDHHmmss` and two digits that count the chains begun in the same second.
+/// The id of a chain: UTC `YYYYMMDDHHmmss`, then two digits that count the chains begun in that second.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ChainId(String);
 
-/// A message: `<chain>-<seq>`.
+/// The id of a message: `<chain>-<seq>`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MessageId {
     chain: ChainId,
@@ -25,21 +25,21 @@ pub struct MessageId {
 }
 
 impl ChainId {
-    /// Checks that this is 16 digits.
+    /// Accepts exactly 16 digits.
     pub fn parse(text: &str) -> Option<Self> {
         (text.len() == 16 && text.bytes().all(|b| b.is_ascii_digit())).then(|| ChainId(text.to_owned()))
     }
 
-    /// Begins a chain: finds the first free id of this second and makes its first run's directory, which is
-    /// what keeps another decree from taking the same one. When a second is full, the next one is waited for.
+    /// Begins a chain: takes the first free id of this second by creating the directory of its first run, so that another
+    /// decree cannot take the same one. If all ids of a second are taken, waits for the next second.
     ///
-    /// No id is given out twice, also if its directory is gone: that of a message that was rejected is, and its dead letter
+    /// No id is given out twice, even if its directory is gone: that of a rejected message is removed, but its dead letter
     /// keeps the id.
     pub fn begin(runs: &Path) -> Result<(ChainId, PathBuf)> {
         static LAST: Mutex<Option<ChainId>> = Mutex::new(None);
         let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
         fs::create_dir_all(runs).at("create", runs)?;
-        for _ in 0..PATIENCE {
+        for _ in 0..TRIES {
             let second = jiff::Timestamp::now().strftime("%Y%m%d%H%M%S").to_string();
             for count in 0..100 {
                 let chain = ChainId(format!("{second}{count:02}"));
@@ -59,11 +59,11 @@ impl ChainId {
             interrupt::check()?;
             std::thread::sleep(Duration::from_millis(50));
         }
-        Err(Error::failed("no id is free for a new chain").hint("is the clock standing still?"))
+        Err(Error::failed("no id is free for a new chain").hint("is the system clock running?"))
     }
 }
 
-/// Reads a place in a chain, however large: whatever is too large for a number is too deep for any chain.
+/// Parses a sequence number. One that does not fit becomes the largest, which is too deep for any chain anyway.
 pub fn parse_seq(text: &str) -> Option<u32> {
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     digits.then(|| text.parse().unwrap_or(u32::MAX))
@@ -75,24 +75,22 @@ impl MessageId {
         MessageId { chain, seq: 0 }
     }
 
-    /// Reads `<chain>-<seq>`. A place beyond all numbers is the last one there is.
+    /// Parses `<chain>-<seq>`, without leading zeros in the sequence number.
     pub fn parse(text: &str) -> Option<Self> {
         let (chain, seq) = text.split_once('-')?;
-        let plain = seq == "0" || (!seq.starts_with('0') && seq.bytes().all(|b| b.is_ascii_digit()));
-        Some(MessageId { chain: ChainId::parse(chain)?, seq: parse_seq(seq).filter(|_| plain)? })
+        let canonical = seq == "0" || (!seq.starts_with('0') && seq.bytes().all(|b| b.is_ascii_digit()));
+        Some(MessageId { chain: ChainId::parse(chain)?, seq: parse_seq(seq).filter(|_| canonical)? })
     }
 
-    /// A place in a chain.
     pub fn new(chain: ChainId, seq: u32) -> Self {
         MessageId { chain, seq }
     }
 
-    /// Its chain.
     pub fn chain(&self) -> &ChainId {
         &self.chain
     }
 
-    /// Its place in the chain.
+    /// The position in the chain, from 0.
     pub fn seq(&self) -> u32 {
         self.seq
     }
@@ -115,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_are_read_strictly() {
+    fn ids_are_parsed_strictly() {
         let id = MessageId::parse("2025022514320000-3").expect("a good id");
         assert_eq!((id.chain().to_string().as_str(), id.seq()), ("2025022514320000", 3));
         for bad in [

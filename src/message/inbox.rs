@@ -1,4 +1,4 @@
-//! The queue: `.decree/inbox/`, with `done/` and `dead/`.
+//! The queue: `.decree/inbox/`, with `done/` for finished messages and `dead/` for dead letters.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -12,7 +12,6 @@ use crate::error::{IoContext, Result};
 use crate::fs::atomic;
 use crate::project::Layout;
 
-/// The queue of a project.
 #[derive(Clone, Debug)]
 pub struct Inbox {
     dir: PathBuf,
@@ -20,33 +19,32 @@ pub struct Inbox {
     dead: PathBuf,
 }
 
-/// A message that waits.
+/// A message in the inbox.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PendingMessage {
-    /// Its name in the inbox.
+    /// The file name in the inbox.
     pub file: OsString,
-    /// When it came: the second its chain began, or that of the file.
+    /// Sort key: the second in which its chain began, or else in which the file was modified.
     age: String,
-    /// Its id, as far as the file's name or front matter tells.
+    /// The id in the file's name or front matter, if any.
     pub id: Option<MessageId>,
 }
 
 impl Inbox {
-    /// Of a project.
     pub fn of(layout: &Layout) -> Self {
         Inbox { dir: layout.inbox(), done: layout.done(), dead: layout.dead() }
     }
 
-    /// What waits, the oldest first.
+    /// The waiting messages, oldest first.
     pub fn pending(&self) -> Result<Vec<PendingMessage>> {
         let mut pending = Vec::new();
-        for file in names(&self.dir)? {
+        for file in message_files(&self.dir)? {
             let path = self.dir.join(&file);
             let Ok(metadata) = path.symlink_metadata() else { continue };
             let id = id_of(&path);
             let age = match &id {
                 Some(id) => id.chain().to_string(),
-                None => stamp(metadata.mtime()),
+                None => time_key(metadata.mtime()),
             };
             pending.push(PendingMessage { file, age, id });
         }
@@ -57,97 +55,98 @@ impl Inbox {
         Ok(pending)
     }
 
-    /// The files that wait, without a look into them.
+    /// The file names of the waiting messages, without reading them.
     pub fn files(&self) -> Result<Vec<OsString>> {
-        names(&self.dir)
+        message_files(&self.dir)
     }
 
-    /// The dead letters, by name.
+    /// The file names of the dead letters.
     pub fn dead(&self) -> Result<Vec<OsString>> {
-        names(&self.dead)
+        message_files(&self.dead)
     }
 
-    /// Where a waiting message is.
+    /// The path of a waiting message.
     pub fn path(&self, file: &OsStr) -> PathBuf {
         self.dir.join(file)
     }
 
-    /// Where a dead letter is.
+    /// The path of a dead letter.
     pub fn dead_path(&self, file: &OsStr) -> PathBuf {
         self.dead.join(file)
     }
 
-    /// Whether a message of this name waits, is done, or is dead.
-    pub fn knows(&self, name: &str) -> bool {
+    /// Whether a message of this name waits, is done, or is a dead letter.
+    pub fn contains(&self, name: &str) -> bool {
         let file = format!("{name}.md");
         [&self.dir, &self.done, &self.dead].iter().any(|dir| dir.join(&file).symlink_metadata().is_ok())
     }
 
-    /// Puts a message in.
+    /// Adds a message to the inbox.
     pub fn add(&self, file: &OsStr, text: &str) -> Result<()> {
         fs::create_dir_all(&self.dir).at("create", &self.dir)?;
         atomic::write(&self.path(file), text.as_bytes())
     }
 
-    /// A message was carried out.
+    /// Moves a message that was carried out to `done/`.
     pub fn finish(&self, file: &OsStr, text: &[u8]) -> Result<()> {
         self.settle(&self.done, file, text, text)
     }
 
-    /// A message that was `taken` could not be carried out; `text` says why.
-    pub fn dead_letter(&self, file: &OsStr, taken: &[u8], text: &[u8]) -> Result<()> {
-        self.settle(&self.dead, file, taken, text)
+    /// Moves a message that could not be carried out to `dead/`. `original` is what was read from the inbox, `text` is the dead
+    /// letter with its reason.
+    pub fn dead_letter(&self, file: &OsStr, original: &[u8], text: &[u8]) -> Result<()> {
+        self.settle(&self.dead, file, original, text)
     }
 
-    /// A message cannot even be read; it is kept as it is.
-    pub fn bury_unread(&self, file: &OsStr) -> Result<()> {
+    /// Moves a message that cannot be read to `dead/`, unchanged.
+    pub fn dead_letter_unread(&self, file: &OsStr) -> Result<()> {
         fs::create_dir_all(&self.dead).at("create", &self.dead)?;
         let from = self.path(file);
-        fs::rename(&from, self.dead.join(free(&self.dead, file, None))).at("move", &from)?;
+        fs::rename(&from, self.dead.join(free_name(&self.dead, file, None))).at("move", &from)?;
         atomic::sync_dir(&self.dead)
     }
 
-    /// A dead letter gets another chance. Returns its name in the inbox.
+    /// Moves a dead letter back to the inbox. Returns its file name there.
     pub fn requeue(&self, file: &OsStr) -> Result<OsString> {
         let from = self.dead.join(file);
-        let target = free(&self.dir, file, None);
+        let target = free_name(&self.dir, file, None);
         fs::rename(&from, self.dir.join(&target)).at("move", &from)?;
         atomic::sync_dir(&self.dir)?;
         Ok(target)
     }
 
-    /// Moves a file out of the queue, to a place that keeps it.
+    /// Moves a waiting message out of the queue into the directory `to`.
     pub fn withdraw(&self, file: &OsStr, to: &Path) -> Result<()> {
         fs::create_dir_all(to).at("create", to)?;
         let from = self.path(file);
         fs::rename(&from, to.join(file)).at("move", &from)
     }
 
-    /// Moves a dead letter out of the queue, to a place that keeps it.
+    /// Moves a dead letter out of the queue to `dead-letter.md` in the directory `to`.
     pub fn withdraw_dead(&self, file: &OsStr, to: &Path) -> Result<()> {
         fs::create_dir_all(to).at("create", to)?;
         let from = self.dead.join(file);
         fs::rename(&from, to.join("dead-letter.md")).at("move", &from)
     }
 
-    /// Writes first, removes then: a message is never nowhere. Doing it again does no harm.
-    fn settle(&self, dir: &Path, file: &OsStr, taken: &[u8], text: &[u8]) -> Result<()> {
+    /// Writes the target first and removes the source then, so that a kill in between loses no message. Repeating it is
+    /// harmless.
+    fn settle(&self, dir: &Path, file: &OsStr, original: &[u8], text: &[u8]) -> Result<()> {
         fs::create_dir_all(dir).at("create", dir)?;
         let id = std::str::from_utf8(text).ok().and_then(|text| Document::parse(text).ok()?.get_text("id"));
-        atomic::write(&dir.join(free(dir, file, id.as_deref())), text)?;
+        atomic::write(&dir.join(free_name(dir, file, id.as_deref())), text)?;
         let from = self.path(file);
-        // Somebody may have put another message there meanwhile; that one waits.
-        let is_it = |now: Vec<u8>| now == taken || (id.is_some() && id_text(&from) == id);
-        if fs::read(&from).is_ok_and(is_it) {
+        // Another process may have written a new message under this name; that one stays in the queue.
+        let is_same = |now: Vec<u8>| now == original || (id.is_some() && id_text(&from) == id);
+        if fs::read(&from).is_ok_and(is_same) {
             fs::remove_file(&from).at("remove", &from)?;
         }
         atomic::sync_dir(&self.dir)
     }
 }
 
-/// The messages in a directory: regular files that end in `.md` and are not hidden, whatever else is there. What is written
-/// under a hidden name is not finished.
-fn names(dir: &Path) -> Result<Vec<OsString>> {
+/// The messages in a directory: regular `.md` files that are not hidden. A hidden one is still being written.
+fn message_files(dir: &Path) -> Result<Vec<OsString>> {
     let entries = match fs::read_dir(dir) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         result => result.at("read", dir)?,
@@ -169,8 +168,8 @@ fn names(dir: &Path) -> Result<Vec<OsString>> {
     Ok(names)
 }
 
-/// A name that is free in `dir`, or taken by the same message: `a.md`, `a-2.md`, …
-fn free(dir: &Path, file: &OsStr, id: Option<&str>) -> OsString {
+/// The first of `a.md`, `a-2.md`, … that is free in `dir`, or belongs to the same message.
+fn free_name(dir: &Path, file: &OsStr, id: Option<&str>) -> OsString {
     let is_free = |name: &OsStr| {
         let path = dir.join(name);
         path.symlink_metadata().is_err() || (id.is_some() && id_text(&path).as_deref() == id)
@@ -191,15 +190,15 @@ fn id_text(path: &Path) -> Option<String> {
     Document::parse(&super::read_text(path).ok()?).ok()?.get_text("id")
 }
 
-/// What a file says of its id without being normalised.
+/// The id in a file's name or front matter, before normalisation.
 fn id_of(path: &Path) -> Option<MessageId> {
     let text = super::read_text(path).ok()?;
     let document = Document::parse(&text).unwrap_or_default();
     super::normalise::stated_id(path.file_name()?, &document)
 }
 
-/// `YYYYMMDDHHmmss00`, to be compared with a chain's id.
-fn stamp(seconds: i64) -> String {
+/// A time as `YYYYMMDDHHmmss00`, comparable with the id of a chain.
+fn time_key(seconds: i64) -> String {
     let time = jiff::Timestamp::from_second(seconds).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
     time.strftime("%Y%m%d%H%M%S00").to_string()
 }
@@ -226,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_message_is_left_alone() {
+    fn other_files_are_left_alone() {
         let (dir, inbox) = inbox();
         inbox.add(OsStr::new("a.md"), "x\n").unwrap();
         std::os::unix::fs::symlink("/etc/passwd", inbox.path(OsStr::new("link.md"))).unwrap();
@@ -238,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn settling_twice_is_settling_once_and_another_message_keeps_its_file() {
+    fn settling_is_idempotent_and_another_message_keeps_its_file() {
         let (_dir, inbox) = inbox();
         let text = "---\nid: 2025022514320000-0\n---\n";
         let file = OsStr::new("a.md");
@@ -253,6 +252,6 @@ mod tests {
         assert!(inbox.files().unwrap().is_empty());
         inbox.add(file, "a new one\n").unwrap();
         inbox.finish(file, text.as_bytes()).unwrap();
-        assert_eq!(inbox.files().unwrap(), ["a.md"], "what came meanwhile waits");
+        assert_eq!(inbox.files().unwrap(), ["a.md"], "a new message under the same name stays");
     }
 }

@@ -1,4 +1,4 @@
-//! Messages, the units of execution: how they are named and written, and the queue they wait in.
+//! Messages, the units of work: ids, names, front matter, and the inbox they wait in.
 
 mod front_matter;
 mod id;
@@ -15,18 +15,18 @@ pub use normalise::{IdStatus, Message, MessageKind, Rejection, display_name, is_
 use std::io;
 use std::path::Path;
 
-/// Nobody's message or spec is longer than this; a routine's may be.
-const LONGEST: u64 = 16 * 1024 * 1024;
+/// No honest message or spec is larger; one that a routine wrote may be.
+const MAX_BYTES: u64 = 16 * 1024 * 1024;
 
-/// Reads a message or a spec.
+/// Reads a message or a spec as UTF-8.
 pub fn read_text(path: &Path) -> io::Result<String> {
     String::from_utf8(read_bytes(path)?).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
 }
 
-/// Reads a message or a spec that may not be text.
+/// Reads a message or a spec that may not be UTF-8.
 pub fn read_bytes(path: &Path) -> io::Result<Vec<u8>> {
     let metadata = std::fs::metadata(path)?;
-    if metadata.len() > LONGEST {
+    if metadata.len() > MAX_BYTES {
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, "longer than 16 MiB"));
     }
     if !metadata.is_file() {

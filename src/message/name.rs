@@ -1,37 +1,37 @@
-//! Names of messages: what their files in the inbox are called.
+//! Names of messages, which are also their file names in the inbox.
 
 use std::fmt;
 
 use super::ChainId;
 use crate::stemming::{is_stop_word, words};
 
-/// Characters, not bytes.
-const LONGEST: usize = 50;
+/// In characters, not bytes.
+const MAX_CHARS: usize = 50;
 
-/// How many words make a name out of a prompt.
-const WORDS: usize = 4;
+/// How many words of a prompt make a name.
+const MAX_WORDS: usize = 4;
 
-/// Lower-case words with single dashes between them; never empty, at most fifty characters.
+/// Lower-case words joined by single dashes; never empty, at most fifty characters.
 ///
-/// So it is always a plain file name: no `/`, no dot, no dash at its ends.
+/// So it is always a safe file name: no `/`, no dot, no dash at either end.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MessageName(String);
 
 impl MessageName {
-    /// Takes a name that is one already.
+    /// Accepts only text that is already a valid name.
     pub fn parse(text: &str) -> Option<Self> {
         Self::kebab(text).filter(|name| name.0 == text)
     }
 
-    /// Makes a name of any text: letters and digits in lower case, everything else a dash. `None` if nothing is left.
+    /// Makes a name of any text: letters and digits in lower case, everything else becomes a dash. `None` if nothing is left.
     pub fn kebab(text: &str) -> Option<Self> {
         let mut name = String::new();
         let mut length = 0;
         let mut gap = false;
-        // One more than allowed, to know whether a word is cut.
+        // One more character than allowed, to know whether the limit splits a word.
         for c in text.chars().flat_map(char::to_lowercase) {
             if !c.is_alphanumeric() {
-                // What lower case adds to a letter is no border between words.
+                // A combining mark that lower-casing adds does not separate words.
                 gap |= !is_mark(c);
                 continue;
             }
@@ -42,11 +42,11 @@ impl MessageName {
             gap = false;
             name.push(c);
             length += 1;
-            if length > LONGEST + 1 {
+            if length > MAX_CHARS + 1 {
                 break;
             }
         }
-        let name = cut(name, LONGEST);
+        let name = truncate(name, MAX_CHARS);
         (!name.is_empty()).then_some(MessageName(name))
     }
 
@@ -57,35 +57,35 @@ impl MessageName {
         }
         let numbered = |number: u64| {
             let ending = format!("-{number}");
-            MessageName(format!("{}{ending}", cut(self.0.clone(), LONGEST - ending.len())))
+            MessageName(format!("{}{ending}", truncate(self.0.clone(), MAX_CHARS - ending.len())))
         };
         (2..).map(numbered).find(|name| !taken(&name.0)).expect("no inbox has so many messages")
     }
 
-    /// `specs/01-add-auth.spec.md` is `01-add-auth`.
+    /// The name of a spec file: `specs/01-add-auth.spec.md` becomes `01-add-auth`.
     pub fn from_spec_file(path: &str) -> Option<Self> {
         let file = path.rsplit('/').next().unwrap_or(path);
         Self::kebab(file.strip_suffix(".spec.md").or_else(|| file.strip_suffix(".md")).unwrap_or(file))
     }
 
-    /// The first words of a prompt that say something: `fix the auth type errors` is `fix-auth-type-errors`.
+    /// The first words of a prompt without stop words: `fix the auth type errors` becomes `fix-auth-type-errors`.
     pub fn from_prompt(text: &str) -> Option<Self> {
-        // A line of dashes or fences says nothing.
+        // Skips lines of dashes or code fences.
         let line = text.lines().find(|line| line.contains(char::is_alphanumeric))?;
         let sentence = first_sentence(line);
-        let telling: Vec<String> = words(sentence).filter(|word| !is_stop_word(word)).take(WORDS).collect();
-        match telling.is_empty() {
-            true => Self::kebab(&words(sentence).take(WORDS).collect::<Vec<_>>().join(" ")),
-            false => Self::kebab(&telling.join(" ")),
+        let mut chosen: Vec<String> =
+            words(sentence).filter(|word| !is_stop_word(word)).take(MAX_WORDS).collect();
+        if chosen.is_empty() {
+            chosen = words(sentence).take(MAX_WORDS).collect();
         }
+        Self::kebab(&chosen.join(" "))
     }
 
-    /// The name of a message about which nothing is known.
+    /// The name of a message that has no text to name it after.
     pub fn fallback(chain: &ChainId) -> Self {
         MessageName(format!("run-{chain}"))
     }
 
-    /// The text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -97,13 +97,13 @@ impl fmt::Display for MessageName {
     }
 }
 
-/// At most so many characters; at a dash if that does not cost half of them.
-fn cut(mut name: String, longest: usize) -> String {
-    if let Some((end, next)) = name.char_indices().nth(longest) {
+/// Truncates to a number of characters, at a dash if that keeps at least half of them.
+fn truncate(mut name: String, limit: usize) -> String {
+    if let Some((end, next)) = name.char_indices().nth(limit) {
         name.truncate(end);
         if next != '-'
             && let Some(dash) = name.rfind('-')
-            && name[..dash].chars().count() * 2 >= longest
+            && name[..dash].chars().count() * 2 >= limit
         {
             name.truncate(dash);
         }
@@ -112,7 +112,7 @@ fn cut(mut name: String, longest: usize) -> String {
     name
 }
 
-/// Up to a full stop, a question mark or an exclamation mark that ends a word.
+/// The text before the first full stop, question mark or exclamation mark at the end of a word.
 fn first_sentence(line: &str) -> &str {
     let mut ends = line.char_indices().filter(|(_, c)| matches!(c, '.' | '!' | '?'));
     let end = ends.find(|&(at, c)| {
@@ -122,7 +122,7 @@ fn first_sentence(line: &str) -> &str {
     &line[..end.map_or(line.len(), |(at, _)| at)]
 }
 
-/// A combining mark, such as the dot that `İ` keeps in lower case.
+/// Whether this is a combining mark, such as the dot that `İ` keeps in lower case.
 fn is_mark(c: char) -> bool {
     ('\u{300}'..='\u{36f}').contains(&c)
 }
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_spec_gives_its_name() {
+    fn a_spec_is_named_after_its_file() {
         let name = |path| MessageName::from_spec_file(path).map(|name| name.0);
         assert_eq!(name("specs/01-add-auth.spec.md").as_deref(), Some("01-add-auth"));
         assert_eq!(name("02 Export.spec.md").as_deref(), Some("02-export"));
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prompt_gives_its_telling_words() {
+    fn a_prompt_is_named_after_its_first_significant_words() {
         for (text, name) in [
             ("fix the auth type errors", "fix-auth-type-errors"),
             ("Please fix it. Then test everything.", "fix"),
@@ -220,7 +220,7 @@ mod tests {
             for name in [MessageName::kebab(&text), MessageName::from_prompt(&text)].into_iter().flatten() {
                 let numbered = name.clone().unique(|taken| !taken.ends_with(&format!("-{number}")) && number < 50);
                 for name in [name, numbered] {
-                    prop_assert!(name.0.chars().count() <= LONGEST && !name.0.is_empty());
+                    prop_assert!(name.0.chars().count() <= MAX_CHARS && !name.0.is_empty());
                     prop_assert!(name.0.chars().all(|c| c.is_alphanumeric() || c == '-'));
                     prop_assert!(!name.0.starts_with('-') && !name.0.ends_with('-') && !name.0.contains("--"));
                     prop_assert_eq!(MessageName::parse(&name.0), Some(name));

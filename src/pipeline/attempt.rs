@@ -51,7 +51,7 @@ impl Pipeline<'_> {
         fs::create_dir_all(&dir).at("create", &dir)?;
         let mut own = run.hold_own_files(self.layout, turn.number, &running.file())?;
         let began = Instant::now();
-        let invocation = Invocation::of(&job.routine, self.parameters(job, run), self.layout, &dir)?;
+        let invocation = Invocation::new(&job.routine, self.parameters(job, run), self.layout, &dir)?;
         let mut environment = self.environment.clone();
         environment.extend(self.facts(running, turn));
         environment.extend(invocation.environment);
@@ -252,7 +252,7 @@ impl Tee<'_> {
             .log
             .tail_lines(super::run::TAIL_LINES)
             .iter()
-            .map(|line| crate::sanitize::line(line))
+            .map(|line| crate::sanitize::final_line(line))
             .collect();
         (tail, self.log.finish().err().or(self.trouble))
     }
@@ -266,7 +266,7 @@ impl Tee<'_> {
 }
 
 fn routine_ending(ended: &ExecResult, timeout: Duration) -> Ending {
-    match ended.how {
+    match ended.end {
         ExecEnd::Exited(0) => Ending::Succeeded,
         ExecEnd::Exited(code) => Ending::Exit { code },
         ExecEnd::Signalled(signal) => Ending::Signal { signal },
@@ -278,7 +278,7 @@ fn routine_ending(ended: &ExecResult, timeout: Duration) -> Ending {
 
 fn verify_ending(ended: &ExecResult, job: &Prepared) -> Ending {
     let command = job.verify.clone();
-    match ended.how {
+    match ended.end {
         ExecEnd::Exited(code) if code != 0 => Ending::Verify { code: Some(code), command },
         ExecEnd::Signalled(_) => Ending::Verify { code: None, command },
         _ => routine_ending(ended, job.timeout),

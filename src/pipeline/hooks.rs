@@ -40,7 +40,7 @@ impl Pipeline<'_> {
 
     /// Whoever asked decree to stop will not wait long for hooks.
     fn hook_time(&self) -> Option<Duration> {
-        match interrupt::asked() {
+        match interrupt::requested() {
             Some(_) => Some(WHEN_STOPPING),
             None => (!self.config.timeout.is_zero()).then_some(self.config.timeout),
         }
@@ -74,7 +74,7 @@ impl Pipeline<'_> {
         reporter.event(&Event::HookEnds);
         match ended {
             Ok(ended) if ended.is_success() => Ok(()),
-            Ok(ended) => Err(format!("`{command}`: {}", ended.how)),
+            Ok(ended) => Err(format!("`{command}`: {}", ended.end)),
             Err(error) => Err(error.to_string()),
         }
     }

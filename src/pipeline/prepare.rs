@@ -50,7 +50,7 @@ impl Pipeline<'_> {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Taken::Rejected),
             // One that cannot be read must not keep the others from their turn.
             Err(error) => {
-                self.inbox.bury_unread(file)?;
+                self.inbox.dead_letter_unread(file)?;
                 self.tell_rejected(file, None, &Rejection::bad(format!("it cannot be read: {error}")));
                 return Ok(Taken::Rejected);
             }

@@ -172,7 +172,7 @@ impl<'p> Pipeline<'p> {
         let (chain, _) = ChainId::begin(&self.layout.runs())?;
         let name = MessageName::from_spec_file(&spec.file_name)
             .unwrap_or_else(|| MessageName::fallback(&chain))
-            .unique(|name| self.inbox.knows(name));
+            .unique(|name| self.inbox.contains(name));
         let mut document = Document::default();
         document.set("id", MessageId::root(chain).to_string());
         document.set("type", "spec");

@@ -6,7 +6,7 @@ use super::summary::{MessageSummary, Summary};
 use super::verdict::Ending;
 use crate::message::MessageId;
 use crate::process::redact::Redactor;
-use crate::sanitize::plain;
+use crate::sanitize::strip_controls;
 
 impl Summary {
     /// Takes all secrets out. Ids and verdicts are words of ours and stay.
@@ -44,7 +44,7 @@ pub fn redact_text(text: &mut String, redactor: &Redactor) {
     }
     // Colours in the middle of a secret are gone, or colours, once it is shown.
     if text.contains(|c: char| c.is_control() && c != '\n' && c != '\t')
-        && let Cow::Owned(changed) = redactor.redact(&plain(text))
+        && let Cow::Owned(changed) = redactor.redact(&strip_controls(text))
     {
         *text = changed;
     }

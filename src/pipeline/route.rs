@@ -81,7 +81,7 @@ impl Pipeline<'_> {
             return Ok(router::rank(text, &self.routines).map_or(default, |name| name.to_string()));
         }
         let answer = self.ask_router(&router::prompt_for_routine(&self.routines, text))?;
-        match answer.and_then(|answer| router::parse_routine_answer(&answer, &self.routines)) {
+        match answer.and_then(|answer| router::parse_routine_reply(&answer, &self.routines)) {
             Some(name) => Ok(name.to_string()),
             None => {
                 self.warn(&format!("the router named no routine; '{default}' is used"));
@@ -99,7 +99,7 @@ impl Pipeline<'_> {
             return Ok(MessageName::from_prompt(body));
         }
         let answer = self.ask_router(&router::prompt_for_name(body))?;
-        Ok(answer.and_then(|answer| router::parse_name_answer(&answer)))
+        Ok(answer.and_then(|answer| router::parse_name_reply(&answer)))
     }
 
     fn patience(&self) -> Duration {
@@ -135,7 +135,7 @@ impl Pipeline<'_> {
             Ok(ended) if ended.is_success() => {
                 return Ok(Some(String::from_utf8_lossy(&ended.stdout).into_owned()));
             }
-            Ok(ended) => ended.how.to_string(),
+            Ok(ended) => ended.end.to_string(),
             Err(error) => error.to_string(),
         };
         self.warn(&format!("the router did not answer ({trouble})"));

@@ -65,7 +65,7 @@ impl Pipeline<'_> {
             return Ok(());
         }
         if let Err(why) = self.hook("before_each", &self.config.hooks.before_each, &self.hook_facts(&job)) {
-            if interrupt::asked().is_some() {
+            if interrupt::requested().is_some() {
                 ActiveRun::clear(self.layout)?;
                 return interrupt::check();
             }
@@ -193,7 +193,7 @@ impl Pipeline<'_> {
             if matches!(ending, Ending::Succeeded | Ending::Interrupted) {
                 return Ok(tried(attempts, None));
             }
-            if let Some(signal) = interrupt::asked() {
+            if let Some(signal) = interrupt::requested() {
                 return Ok(tried(attempts, Some((Verdict::Interrupted, format!("signal {signal}")))));
             }
             let next = retry::after_failure(turn.number, max_retries);
@@ -428,18 +428,18 @@ impl Pipeline<'_> {
             u8::from_str_radix(&crate::fs::random_hex()[..2], 16).map_or(0.0, |byte| f64::from(byte) / 255.0);
         let delay = retry::delay(self.config.retry_delay, number, jitter);
         if delay.is_zero() {
-            return interrupt::asked();
+            return interrupt::requested();
         }
         self.reporter.event(&Event::Waiting(delay));
         let until = Instant::now() + delay;
-        while interrupt::asked().is_none() {
+        while interrupt::requested().is_none() {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 break;
             }
             std::thread::sleep(left.min(Duration::from_millis(50)));
         }
-        interrupt::asked()
+        interrupt::requested()
     }
 
     /// Follow-ups that came from a run which was put back make no sense any more; they are kept with it.

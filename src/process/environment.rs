@@ -5,7 +5,7 @@ use std::ffi::{OsStr, OsString};
 
 use super::marked::MARK_VARIABLE;
 
-/// By these a program could speak for decree, or for the CI runner that decree runs in.
+/// Credentials and files with which a program could act as decree, or as the CI runner.
 const WITHHELD: [&str; 8] = [
     "DECREE_GITHUB_TOKEN",
     "GITHUB_TOKEN",
@@ -17,8 +17,8 @@ const WITHHELD: [&str; 8] = [
     MARK_VARIABLE,
 ];
 
-/// A message comes from a file that anybody may have written. These would let it decide what runs, or what that
-/// connects to or believes.
+/// A message is untrusted input. These variables would let it decide which programs run, or which servers and certificates
+/// they use.
 const RESERVED: [&str; 49] = [
     "ALL_PROXY",
     "AWS_CA_BUNDLE",
@@ -71,7 +71,7 @@ const RESERVED: [&str; 49] = [
     "no_proxy",
 ];
 
-/// The same, for every name that begins so.
+/// Prefixes of names that are reserved for the same reason.
 const RESERVED_PREFIXES: [&str; 22] = [
     "ACTIONS_",
     "BASH",
@@ -97,8 +97,8 @@ const RESERVED_PREFIXES: [&str; 22] = [
     "npm_config_",
 ];
 
-/// The environment of a program: everything in `variables` but what would let it speak for decree or for the CI
-/// runner. A name in `pass` is passed after all; the mark of a run is not, as every run has its own.
+/// The environment of a program: `variables` without those that would let it act as decree or as the CI runner. A name in
+/// `pass` is passed all the same, except for the mark of a run, because every run has its own.
 pub fn child_environment(
     variables: impl IntoIterator<Item = (OsString, OsString)>,
     pass: &[String],
@@ -113,7 +113,7 @@ pub fn child_environment(
 }
 
 fn is_withheld(name: &OsStr) -> bool {
-    // What is not UTF-8 is none of these, but may begin like one.
+    // A name that is not UTF-8 is none of the listed ones, but may have one of the prefixes.
     let name = name.to_string_lossy().to_ascii_uppercase();
     WITHHELD.contains(&name.as_str())
         || name.starts_with("ACTIONS_")
@@ -122,8 +122,8 @@ fn is_withheld(name: &OsStr) -> bool {
 
 /// Whether a message may never set this variable for a routine.
 ///
-/// Neither may it set what is no name at all: a `=` or a zero byte in it would make another variable of it. Case
-/// counts, as it does to the system: `user` and `path` are names like others.
+/// That includes everything that is no variable name: with a `=` or a NUL in it, another variable would be set. Names are
+/// case-sensitive, as in the OS: `user` and `path` are not reserved.
 pub fn is_reserved(name: &str) -> bool {
     let is_name = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
         && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_cannot_speak_for_decree_or_the_runner() {
+    fn a_program_cannot_act_as_decree_or_the_runner() {
         let names = [
             "ACTIONS_ID_TOKEN_REQUEST_TOKEN",
             "ACTIONS_RUNTIME_URL",
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_named_is_passed_and_nothing_like_it() {
+    fn only_the_exact_name_is_passed() {
         let names = ["ACTIONS_CACHE_URL", "ACTIONS_RUNTIME_TOKEN", "DECREE_RUN_MARK", "GITHUB_TOKEN"];
         let pass = ["ACTIONS_CACHE_URL", "ACTIONS_*", "github_token", "DECREE_RUN_MARK"];
         assert_eq!(inherited(&names, &pass), ["ACTIONS_CACHE_URL"]);
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn what_decides_what_runs_is_reserved() {
+    fn variables_that_decide_what_runs_are_reserved() {
         for name in [
             "PATH",
             "HOME",
@@ -220,6 +220,10 @@ mod tests {
         ] {
             assert!(is_reserved(name), "{name:?}");
         }
+    }
+
+    #[test]
+    fn ordinary_names_are_not_reserved() {
         for name in [
             "name",
             "spec_file",

@@ -1,4 +1,4 @@
-//! A program to run, and how it ended.
+//! A program to run, and its result. [`Exec::run`] is in `running.rs`.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -6,13 +6,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::marked::{MARK_VARIABLE, ProcessMark};
-use super::running::RunningProcess;
 use crate::error::Result;
 
 /// Where a program's output goes, as it arrives.
 pub trait Output {
-    /// Takes some of the output. An error ends the program, and is what [`Exec::run`] returns.
-    /// While this works, nobody looks at the clock: it should not wait for a person.
+    /// Receives the next bytes of output. An error ends the program, and [`Exec::run`] returns it.
+    ///
+    /// Timeouts are not checked while this runs, so it must not wait for a user.
     fn output(&mut self, bytes: &[u8]) -> Result<()>;
 }
 
@@ -25,9 +25,9 @@ impl<F: FnMut(&[u8]) -> Result<()>> Output for F {
 /// How long a program has between SIGTERM and SIGKILL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GracePeriods {
-    /// When its time is up; also for what it leaves running when it ends.
+    /// After a timeout, and for the processes that the program leaves running when it ends.
     pub timeout: Duration,
-    /// When decree itself is asked to stop, and will soon be killed.
+    /// When decree itself was asked to stop. Shorter, because a CI runner soon sends SIGKILL.
     pub interrupt: Duration,
 }
 
@@ -37,7 +37,7 @@ impl Default for GracePeriods {
     }
 }
 
-/// A program, what it is given, and how long it may take.
+/// A program with its arguments, environment, input and time limit.
 #[derive(Clone, Debug)]
 pub struct Exec {
     pub(super) program: OsString,
@@ -46,13 +46,13 @@ pub struct Exec {
     pub(super) environment: BTreeMap<OsString, OsString>,
     pub(super) input: Vec<u8>,
     pub(super) timeout: Option<Duration>,
-    pub(super) graces: GracePeriods,
+    pub(super) grace_periods: GracePeriods,
     pub(super) capture: Option<usize>,
     pub(super) supervisor: PathBuf,
 }
 
 impl Exec {
-    /// A program; found on the `PATH` of [`Exec::environment`] if it has no slash.
+    /// A program by path, or by name to be found on the `PATH` of [`Exec::environment`].
     pub fn new(program: impl Into<OsString>) -> Exec {
         Exec {
             program: program.into(),
@@ -61,117 +61,102 @@ impl Exec {
             environment: BTreeMap::new(),
             input: Vec::new(),
             timeout: None,
-            graces: GracePeriods::default(),
+            grace_periods: GracePeriods::default(),
             capture: None,
-            // Not the path it was started by: there may be another decree there by now.
+            // Not the path decree was started by: another version may have been installed there since.
             supervisor: PathBuf::from("/proc/self/exe"),
         }
     }
 
-    /// Adds arguments.
     pub fn args<S: Into<OsString>>(mut self, args: impl IntoIterator<Item = S>) -> Exec {
         self.args.extend(args.into_iter().map(Into::into));
         self
     }
 
-    /// Where to run it; here, unless told.
+    /// Sets the working directory. The default is the current one.
     pub fn directory(mut self, directory: impl Into<PathBuf>) -> Exec {
         self.directory = directory.into();
         self
     }
 
-    /// Its whole environment; nothing is inherited. See [`super::environment::child_environment`].
+    /// Adds to the environment, which starts empty: nothing is inherited. See [`super::environment::child_environment`].
     pub fn environment(mut self, environment: BTreeMap<OsString, OsString>) -> Exec {
         self.environment.extend(environment);
         self
     }
 
-    /// Adds one variable.
     pub fn variable(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Exec {
         self.environment.insert(name.into(), value.into());
         self
     }
 
-    /// Marks it and its descendants, for [`super::marked::end`].
+    /// Marks the program and its descendants, so that [`super::marked::end`] finds them.
     pub fn mark(self, mark: &ProcessMark) -> Exec {
         self.variable(MARK_VARIABLE, mark.as_str())
     }
 
-    /// What it reads from standard input; nothing, unless told.
+    /// Sets what the program reads from standard input. The default is nothing.
     pub fn input(mut self, bytes: impl Into<Vec<u8>>) -> Exec {
         self.input = bytes.into();
         self
     }
 
-    /// How long it may take.
+    /// Ends the program after this time. The default is no limit.
     pub fn timeout(mut self, timeout: Option<Duration>) -> Exec {
         self.timeout = timeout;
         self
     }
 
-    /// How long it has to end when it has to.
-    pub fn graces(mut self, graces: GracePeriods) -> Exec {
-        self.graces = graces;
+    /// Sets the time between SIGTERM and SIGKILL.
+    pub fn grace_periods(mut self, grace_periods: GracePeriods) -> Exec {
+        self.grace_periods = grace_periods;
         self
     }
 
-    /// Keeps standard output apart, its first `limit` bytes in [`ExecResult::stdout`]; only standard error is streamed.
+    /// Captures the first `limit` bytes of standard output in [`ExecResult::stdout`]; only standard error is streamed.
     pub fn capture_stdout(mut self, limit: usize) -> Exec {
         self.capture = Some(limit);
         self
     }
 
-    /// The decree to supervise with; this one, unless told. For tests, which are programs of their own.
+    /// Sets the decree binary to supervise with. The default is the running one; a test is another binary.
     pub fn supervisor(mut self, decree: impl Into<PathBuf>) -> Exec {
         self.supervisor = decree.into();
         self
     }
-
-    /// Runs it to its end and streams its output, standard output and standard error in the order they were
-    /// written. When this returns, even with an error, nothing that it started is alive, but for
-    /// [`ExecResult::survivors`].
-    ///
-    /// Has to be called from a thread that lives until it returns, as it does. An error means that it could not be
-    /// started, or that `sink` failed.
-    pub fn run(&self, sink: &mut dyn Output) -> Result<ExecResult> {
-        RunningProcess::start(self)?.attend(sink)
-    }
 }
 
-/// How a program ended, and after how long.
 #[derive(Clone, Debug)]
 pub struct ExecResult {
-    /// What happened.
-    pub how: ExecEnd,
-    /// From the start to when everything it had started was gone.
+    pub end: ExecEnd,
+    /// From the start until the program and all its descendants had ended.
     pub duration: Duration,
-    /// What [`Exec::capture_stdout`] kept.
+    /// Standard output, if [`Exec::capture_stdout`] was called.
     pub stdout: Vec<u8>,
-    /// Whether there was more.
-    pub stdout_cut: bool,
-    /// How many processes could not be ended: they belong to another user, or hang in the kernel.
+    /// Whether the program wrote more than [`Exec::capture_stdout`] allows.
+    pub stdout_truncated: bool,
+    /// How many processes could not be ended, because they belong to another user or hang in the kernel.
     pub survivors: usize,
 }
 
 impl ExecResult {
-    /// Whether it exited with 0, in time.
+    /// Whether the program exited with 0 before its timeout.
     pub fn is_success(&self) -> bool {
-        self.how == ExecEnd::Exited(0)
+        self.end == ExecEnd::Exited(0)
     }
 }
 
-/// What happened to a program.
+/// How a program ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExecEnd {
-    /// It exited with this code.
     Exited(i32),
-    /// A signal ended it, and not ours.
+    /// Ended by a signal that decree did not send.
     Signalled(i32),
-    /// Its time was up.
+    /// Ended by decree after [`Exec::timeout`].
     TimedOut,
-    /// decree was asked to stop.
+    /// Ended because decree was asked to stop.
     Interrupted,
-    /// It, or something else, killed its supervisor; its own end is not known.
+    /// Its supervisor was killed, so its own exit status is unknown.
     SupervisorLost,
 }
 

@@ -1,69 +1,66 @@
 //! A log that keeps its head and its tail.
 //!
-//! The first half of the limit is kept as it comes. What follows goes into two files beside the log in turn, each
-//! half the limit long; the older one goes when the newer one is full, so that the last half is always there. At
-//! the end the log is head, a line that says how much is missing, and tail. Memory does not grow with the output,
-//! and the disk never holds more than twice the limit.
+//! The first half of the limit is written as it comes. What follows goes in turn into two files beside the log, each half
+//! the limit long; the older one is deleted when the newer one is full, so that the last half is always kept. At the end
+//! the log is head, a line with the number of missing bytes, and tail. Memory does not grow with the output, and the disk
+//! never holds more than twice the limit.
 //!
-//! A log is live: it can be read while it grows, and so it is not a file that is complete or absent. Of a decree
-//! that was killed, [`recover`] joins what it left.
+//! A log can be read while it grows, so it is not written atomically. [`recover`] joins the parts that a killed decree left.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::Output;
 use crate::error::{IoContext, Result};
 use crate::fs::atomic::{self, AtomicFile};
+use crate::fs::is_at;
+use crate::humanize::grouped;
 
-/// The least that a log is limited to.
-const LEAST: u64 = 1 << 10;
-/// How much of the output is remembered for [`CappedLog::tail_lines`].
-const REMEMBERED: usize = 1 << 16;
+/// Smaller limits are raised to this.
+const MIN_LIMIT: u64 = 1 << 10;
+/// How much of the output is kept in memory for [`CappedLog::tail_lines`].
+const RECENT_LIMIT: usize = 1 << 16;
 
 /// A log that is being written.
 pub struct CappedLog {
     path: PathBuf,
     head: File,
-    /// Half the limit: how long the head, the tail, and each of the tail's two files may be.
+    /// Half the limit: the maximum length of the head, of the tail, and of each of the tail's two files.
     half: u64,
     written: u64,
     tail: Option<Tail>,
     recent: Vec<u8>,
 }
 
-/// What [`CappedLog::finish`] made.
+/// The result of [`CappedLog::finish`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogSummary {
-    /// How long the output was.
+    /// The length of the whole output.
     pub bytes: u64,
     /// How much of it is not in the log.
     pub left_out: u64,
-    /// Whether the file was not there any more, and had to be written again.
+    /// Whether the file had been deleted or replaced, and was written again.
     pub recreated: bool,
 }
 
 impl CappedLog {
-    /// Begins a log of about `limit` bytes at most. What is at `path` is replaced, not written into: it may be a
-    /// link.
+    /// Creates a log of at most about `limit` bytes. An existing file is replaced, not opened: it may be a link.
     pub fn create(path: impl Into<PathBuf>, limit: u64) -> Result<CappedLog> {
         let path = path.into();
         let head = create(&path).at("create", &path)?;
         for part in parts(&path) {
             let _ = fs::remove_file(part);
         }
-        let half = limit.max(LEAST) / 2;
+        let half = limit.max(MIN_LIMIT) / 2;
         Ok(CappedLog { path, head, half, written: 0, tail: None, recent: Vec::new() })
     }
 
-    /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Adds to it.
     pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
         self.remember(bytes);
         let room = usize::try_from(self.half.saturating_sub(self.written)).unwrap_or(usize::MAX);
@@ -80,8 +77,8 @@ impl CappedLog {
         Ok(())
     }
 
-    /// The last lines of the output, as people would see them: without colours, and of a line that was written
-    /// over only what it was in the end. Of very long lines, only the end is known.
+    /// The last lines of the output as a terminal shows them: without colours, and with only the final state of a line that was
+    /// overwritten. Very long lines are truncated at their beginning.
     pub fn tail_lines(&self, count: usize) -> Vec<String> {
         let text = String::from_utf8_lossy(&self.recent);
         let text = console::strip_ansi_codes(&text);
@@ -98,15 +95,14 @@ impl CappedLog {
         if lines == [""] { Vec::new() } else { lines }
     }
 
-    /// Joins head and tail. If the file is not under its name any more, because a routine deleted it or put
-    /// another in its place, it is written again from the one that is open.
+    /// Joins head and tail. If a routine deleted or replaced the file, it is written again from the open one.
     pub fn finish(mut self) -> Result<LogSummary> {
         let mut left_out = 0;
         if let Some(mut tail) = self.tail.take() {
             let kept = tail.kept();
             left_out = self.written - self.half - kept;
             if left_out > 0 {
-                let note = format!("\n[decree: {} bytes left out here]\n", with_commas(left_out));
+                let note = format!("\n[decree: {} bytes left out here]\n", grouped(left_out));
                 self.head.write_all(note.as_bytes()).at("write", &self.path)?;
             }
             tail.copy_to(&mut self.head).at("write", &self.path)?;
@@ -127,9 +123,9 @@ impl CappedLog {
     }
 
     fn remember(&mut self, bytes: &[u8]) {
-        self.recent.extend_from_slice(&bytes[bytes.len().saturating_sub(REMEMBERED)..]);
-        if self.recent.len() > 2 * REMEMBERED {
-            self.recent.drain(..self.recent.len() - REMEMBERED);
+        self.recent.extend_from_slice(&bytes[bytes.len().saturating_sub(RECENT_LIMIT)..]);
+        if self.recent.len() > 2 * RECENT_LIMIT {
+            self.recent.drain(..self.recent.len() - RECENT_LIMIT);
         }
     }
 }
@@ -140,7 +136,7 @@ impl Output for CappedLog {
     }
 }
 
-/// Joins what a decree that was killed left of a log. Returns whether there was something to join.
+/// Joins the parts of a log that a killed decree left. Returns whether there were any.
 pub fn recover(path: &Path) -> Result<bool> {
     let tails = parts(path);
     if !tails.iter().any(|tail| tail.symlink_metadata().is_ok()) {
@@ -178,16 +174,16 @@ struct Tail {
 impl Tail {
     fn create(log: &Path, half: u64) -> io::Result<Tail> {
         let [older, newer] = parts(log);
-        let (older, newer) = (create_again(&older)?, create_again(&newer)?);
+        let (older, newer) = (create_with_dir(&older)?, create_with_dir(&newer)?);
         Ok(Tail { log: log.to_owned(), older, newer, older_length: 0, newer_length: 0, half })
     }
 
-    /// The newer file becomes the older one, in name too, so that [`recover`] knows them apart.
-    fn turn(&mut self) -> io::Result<()> {
+    /// Makes the newer file the older one. Its name changes too, so that [`recover`] knows their order.
+    fn rotate(&mut self) -> io::Result<()> {
         let [older, newer] = parts(&self.log);
-        // If they are gone, there is nothing to recover; the open ones are as good.
+        // If a routine deleted them, there is nothing to recover, and the open ones are enough.
         let _ = fs::rename(&newer, &older);
-        self.older = std::mem::replace(&mut self.newer, create_again(&newer)?);
+        self.older = std::mem::replace(&mut self.newer, create_with_dir(&newer)?);
         (self.older_length, self.newer_length) = (self.newer_length, 0);
         Ok(())
     }
@@ -195,13 +191,13 @@ impl Tail {
     fn write(&mut self, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
             if self.newer_length == self.half {
-                self.turn()?;
+                self.rotate()?;
             }
             let room = usize::try_from(self.half - self.newer_length).unwrap_or(usize::MAX);
-            let (now, later) = bytes.split_at(room.min(bytes.len()));
-            self.newer.write_all(now)?;
-            self.newer_length += now.len() as u64;
-            bytes = later;
+            let (fitting, rest) = bytes.split_at(room.min(bytes.len()));
+            self.newer.write_all(fitting)?;
+            self.newer_length += fitting.len() as u64;
+            bytes = rest;
         }
         Ok(())
     }
@@ -230,35 +226,16 @@ fn parts(log: &Path) -> [PathBuf; 2] {
     })
 }
 
-/// A new file that is only added to: one that somebody empties meanwhile goes on from its new end.
+/// Creates a file in append mode, so that writing continues at its new end if another process truncates it.
 fn create(path: &Path) -> io::Result<File> {
     drop(atomic::create_new(path)?);
     OpenOptions::new().read(true).append(true).open(path)
 }
 
-/// The same, where a routine may have deleted the directory.
-fn create_again(path: &Path) -> io::Result<File> {
+/// Like [`create`], where a routine may have deleted the directory.
+fn create_with_dir(path: &Path) -> io::Result<File> {
     fs::create_dir_all(path.parent().unwrap_or(Path::new(".")))?;
     create(path)
-}
-
-fn is_at(file: &File, path: &Path) -> bool {
-    match (file.metadata(), path.symlink_metadata()) {
-        (Ok(file), Ok(found)) => (file.dev(), file.ino()) == (found.dev(), found.ino()),
-        _ => false,
-    }
-}
-
-/// 1013000 → 1,013,000.
-fn with_commas(number: u64) -> String {
-    let digits = number.to_string();
-    let groups: Vec<&str> = digits
-        .as_bytes()
-        .rchunks(3)
-        .rev()
-        .map(|group| std::str::from_utf8(group).unwrap_or_default())
-        .collect();
-    groups.join(",")
 }
 
 #[cfg(test)]
@@ -284,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_within_the_limit_is_kept_as_it_is() {
+    fn output_within_the_limit_is_kept_whole() {
         for count in [0, 1, 80, 166] {
             let all = lines(count);
             for size in [1, 7, 999, 1000, 1001, 5000] {
@@ -296,14 +273,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_beyond_keeps_exactly_its_head_and_its_tail() {
+    fn output_beyond_the_limit_keeps_exactly_its_head_and_its_tail() {
         for count in [167, 200, 250, 251, 400, 9000] {
             let all = lines(count);
             for size in [1, 7, 999, 1000, 1001, 5000, 200_000] {
                 let (text, summary) = written(&all.chunks(size).collect::<Vec<_>>());
                 let text = text.as_bytes();
                 let left_out = all.len() - 2000;
-                let note = format!("\n[decree: {} bytes left out here]\n", with_commas(left_out as u64));
+                let note = format!("\n[decree: {} bytes left out here]\n", grouped(left_out as u64));
                 assert_eq!(text[..1000], all[..1000]);
                 assert_eq!(&text[1000..1000 + note.len()], note.as_bytes());
                 assert_eq!(text[1000 + note.len()..], all[all.len() - 1000..], "{count} lines by {size}");
@@ -313,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_whose_directory_was_deleted_comes_back() {
+    fn a_log_whose_directory_was_deleted_is_written_again() {
         for count in [10, 9000] {
             let dir = tempfile::tempdir().unwrap();
             let path = dir.path().join("a/b/log");
@@ -331,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_was_put_in_its_place_is_replaced_and_a_link_is_not_followed() {
+    fn a_replaced_log_is_written_again_and_a_link_is_not_followed() {
         let dir = tempfile::tempdir().unwrap();
         let (path, victim) = (dir.path().join("log"), dir.path().join("victim"));
         fs::write(&victim, "precious").unwrap();
@@ -374,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_lines_are_what_people_saw() {
+    fn the_last_lines_are_what_a_terminal_shows() {
         let dir = tempfile::tempdir().unwrap();
         let mut log = CappedLog::create(dir.path().join("log"), LIMIT).unwrap();
         assert!(log.tail_lines(3).is_empty());
@@ -384,11 +361,5 @@ mod tests {
         log.write(&lines(90_000)).unwrap();
         assert_eq!(log.tail_lines(2), ["line 089998", "line 089999"]);
         assert!(log.recent.capacity() < 1 << 19);
-    }
-
-    #[test]
-    fn big_numbers_are_readable() {
-        assert_eq!(with_commas(7), "7");
-        assert_eq!(with_commas(1_013_000_000), "1,013,000,000");
     }
 }

@@ -1,28 +1,28 @@
-//! Everything that decree executes goes through here: routines, verify commands, hooks, routers.
+//! Runs programs: routines, verify commands, hooks, routers, git. Nothing else in decree starts a process.
 //!
-//! What this module promises: when [`Exec::run`] returns, nothing that the program started is alive any more,
-//! however it was started (background jobs, `setsid`, double forks) and whatever it did to its parents.
+//! What this module promises: when [`Exec::run`] returns, no process that the program started is alive, however it was
+//! started (background jobs, `setsid`, double forks) and whatever it did to its parents.
 //!
 //! ```text
-//! decree ──▶ supervisor (a session of its own) ──▶ program (a process group of its own) ──▶ …
+//! decree ──▶ supervisor (in its own session) ──▶ program (in its own process group) ──▶ …
 //!        ◀── one pipe: stdout and stderr, in order ┘
-//!        ◀─▶ one socket: the program's input; how it ended; end of file when either side dies
+//!        ◀─▶ one socket: the program's input; its exit status; end of file when either side dies
 //! ```
 //!
-//! - [`Exec`]: a program to run, and [`Exec::run`], which streams its output and tells how it [`ExecResult`]
-//! - [`find_program`]: whether there is one
-//! - [`attended`]: a program that has decree's own terminal
+//! - [`Exec`]: a program to run; [`Exec::run`] streams its output and returns an [`ExecResult`]
+//! - [`find_program`]: looks a program up on `PATH`
+//! - [`attended`]: a program that uses decree's own terminal
 //! - [`supervisor`]: the small process between decree and the program
-//! - [`table`]: the process table, as `/proc` tells it
-//! - [`orphans`]: what falls to decree when a supervisor was killed
-//! - [`marked`]: what is left of a run whose decree was killed, found by its [`ProcessMark`]
+//! - [`table`]: the process table, read from `/proc`
+//! - [`orphans`]: processes that decree inherits when a supervisor was killed
+//! - [`marked`]: processes of a run whose decree was killed, found by their [`ProcessMark`]
 //! - [`environment`]: what a program inherits, and what a message may not set
 //! - [`log`]: a log that keeps its head and its tail
-//! - [`redact`]: secrets, taken out of a stream
+//! - [`redact`]: masks secrets in a stream
 //!
-//! Out of reach: a process that belongs to another user (`sudo -b`), which decree has no right to end, and which is
-//! counted in [`ExecResult::survivors`]; and what a program has somebody else start (`docker run -d`, `systemd-run`, `at`),
-//! which was never below it.
+//! What it does not promise: a process of another user (`sudo -b`) cannot be ended and is counted in
+//! [`ExecResult::survivors`]; a process that a daemon starts on the program's behalf (`docker run -d`, `systemd-run`, `at`)
+//! is no descendant of the program and is not found.
 
 pub mod attended;
 pub mod environment;

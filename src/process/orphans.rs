@@ -1,8 +1,8 @@
-//! What falls to decree when a supervisor was killed.
+//! Processes that decree inherits when a supervisor was killed.
 //!
-//! A routine may kill its supervisor. decree is a child subreaper too, so that what the supervisor watched hangs
-//! below decree from then on, and is found: it is what is below decree, was not before, and is not below another
-//! supervisor. That holds because decree starts nothing but supervisors.
+//! A routine may kill its supervisor. decree is a child subreaper too, so the supervisor's descendants become descendants of
+//! decree. They are those that are below decree, were not there before, and are not below another supervisor. That holds
+//! because decree starts only supervisors.
 
 use std::collections::HashSet;
 use std::io;
@@ -12,46 +12,45 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Signal, WaitOptions, getpid, set_child_subreaper, waitpid};
 
-use super::table::{self, Identity, Pid, Process};
+use super::table::{self, Pid, Process, ProcessIdentity};
 
-/// The supervisors that are alive. Held while one is started, so that nobody takes it for a stray.
-static SUPERVISORS: Mutex<Vec<Identity>> = Mutex::new(Vec::new());
+/// The supervisors that are alive. Locked while one is started, so that no other thread takes it for an orphan.
+static SUPERVISORS: Mutex<Vec<ProcessIdentity>> = Mutex::new(Vec::new());
 
-/// How long to kill what keeps forking, or does not die.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long to keep killing processes that keep forking or do not die.
+const KILL_LIMIT: Duration = Duration::from_secs(10);
 
-/// Makes this process inherit what its descendants leave behind. [`super::Exec::run`] does so too.
+/// Makes this process the parent of its descendants' orphans. [`super::Exec::run`] does so too.
 pub fn become_subreaper() -> io::Result<()> {
     set_child_subreaper(Some(getpid())).map_err(Into::into)
 }
 
-/// A supervisor that was started, and who was there before it.
+/// A supervisor, and the processes that were there before it was started.
 pub(super) struct OrphanWatch {
-    supervisor: Option<Identity>,
-    before: HashSet<Identity>,
+    supervisor: Option<ProcessIdentity>,
+    before: HashSet<ProcessIdentity>,
 }
 
 impl OrphanWatch {
-    /// Starts a supervisor.
     pub fn start(spawn: impl FnOnce() -> io::Result<Child>) -> io::Result<(Child, OrphanWatch)> {
         let mut supervisors = supervisors();
-        let before = table::below(&table::all(), &[getpid()], |_| false);
+        let before = table::descendants(&table::all(), &[getpid()], |_| false);
         let child = spawn()?;
-        // Not reaped yet, so it is there even if it has ended.
+        // The child is not reaped yet, so it is in the table even if it has ended.
         let supervisor = Process::find(Pid::from_child(&child)).map(|process| process.identity());
         supervisors.extend(supervisor);
         let before = before.iter().map(Process::identity).collect();
         Ok((child, OrphanWatch { supervisor, before }))
     }
 
-    /// Kills what the supervisor, which is gone and reaped, should have ended. Returns how many could not be.
-    pub fn end_strays(&self) -> usize {
+    /// Kills the descendants of a supervisor that was killed and reaped. Returns how many could not be killed.
+    pub fn end_orphans(&self) -> usize {
         let start = Instant::now();
-        let mut nobody = 0;
+        let mut empty_scans = 0;
         loop {
             let found = {
                 let supervisors = supervisors();
-                table::below(&table::all(), &[getpid()], |process| {
+                table::descendants(&table::all(), &[getpid()], |process| {
                     self.before.contains(&process.identity()) || supervisors.contains(&process.identity())
                 })
             };
@@ -60,9 +59,9 @@ impl OrphanWatch {
             for process in found.iter().filter(|found| found.parent == Some(getpid())) {
                 reaped |= matches!(waitpid(Some(process.pid), WaitOptions::NOHANG), Ok(Some(_)));
             }
-            // One look may have missed somebody who was being handed on to us.
-            nobody = if found.is_empty() { nobody + 1 } else { 0 };
-            if nobody == 3 || start.elapsed() > PATIENCE {
+            // A single scan may miss a process that is just being reparented to us.
+            empty_scans = if found.is_empty() { empty_scans + 1 } else { 0 };
+            if empty_scans == 3 || start.elapsed() > KILL_LIMIT {
                 return found.len();
             }
             if !reaped {
@@ -74,12 +73,12 @@ impl OrphanWatch {
 
 impl Drop for OrphanWatch {
     fn drop(&mut self) {
-        if let Some(gone) = self.supervisor {
-            supervisors().retain(|supervisor| *supervisor != gone);
+        if let Some(ended) = self.supervisor {
+            supervisors().retain(|supervisor| *supervisor != ended);
         }
     }
 }
 
-fn supervisors() -> MutexGuard<'static, Vec<Identity>> {
+fn supervisors() -> MutexGuard<'static, Vec<ProcessIdentity>> {
     SUPERVISORS.lock().unwrap_or_else(PoisonError::into_inner)
 }

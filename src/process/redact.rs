@@ -1,8 +1,7 @@
-//! Secrets, taken out of a stream.
+//! Masks secrets in a stream.
 //!
-//! Every byte that is part of a secret is left out, also where secrets overlap: what remains of one after another
-//! was cut out of it is not shown. What might be the beginning of a secret is held back until more is known, and
-//! nothing else: memory is bounded by the longest secret, not by lines.
+//! Every byte of every secret is masked, also where secrets overlap. Only bytes that may be the beginning of a secret are
+//! held back until the next bytes arrive: memory is bounded by the longest secret, not by lines.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -14,36 +13,36 @@ use aho_corasick::{AhoCorasick, MatchKind};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-/// What stands for a secret.
+/// Replaces a secret in the output.
 const MASK: &[u8] = b"***";
-/// Variables with such names hold secrets.
-const ENDINGS: [&[u8]; 4] = [b"_TOKEN", b"_KEY", b"_SECRET", b"_PASSWORD"];
-/// So do these, which programs for databases look for.
-const NAMES: [&[u8]; 3] = [b"MYSQL_PWD", b"PGPASSWORD", b"REDISCLI_AUTH"];
-/// Those that actions/checkout and decree itself hand to git, as a password.
-const TOKENS: [&str; 2] = ["DECREE_GITHUB_TOKEN", "GITHUB_TOKEN"];
-/// Shorter values are words that may stand anywhere.
-const LEAST: usize = 6;
-/// The same, for a line of a value.
-const LEAST_OF_A_LINE: usize = 8;
+/// Endings of the names of variables that hold secrets.
+const SECRET_ENDINGS: [&[u8]; 4] = [b"_TOKEN", b"_KEY", b"_SECRET", b"_PASSWORD"];
+/// Variables that hold secrets, from database clients.
+const SECRET_NAMES: [&[u8]; 3] = [b"MYSQL_PWD", b"PGPASSWORD", b"REDISCLI_AUTH"];
+/// Tokens that actions/checkout and decree pass to git as a password.
+const GIT_TOKENS: [&str; 2] = ["DECREE_GITHUB_TOKEN", "GITHUB_TOKEN"];
+/// Shorter values are not masked: they occur by chance.
+const MIN_VALUE_LEN: usize = 6;
+/// The same limit for one line of a value.
+const MIN_LINE_LEN: usize = 8;
 
 /// Replaces secrets by `***`.
 pub struct Redactor {
     secrets: Vec<Vec<u8>>,
-    /// Tells quickly that there is none; `None` if there are no secrets at all.
-    quick: Option<AhoCorasick>,
-    /// Tells where all of them are, also those that overlap.
-    thorough: Option<AhoCorasick>,
+    /// Finds out quickly that a text has no secret; `None` if there are no secrets at all.
+    detector: Option<AhoCorasick>,
+    /// Finds every occurrence, also those that overlap.
+    finder: Option<AhoCorasick>,
     is_first: [bool; 256],
-    /// What was pushed and might be the beginning of a secret.
+    /// Bytes that were pushed and may be the beginning of a secret.
     held: Vec<u8>,
-    /// How many of the held bytes belong to a secret for which a mask was written already.
+    /// How many of the held bytes belong to a secret whose mask has already been written.
     masked: usize,
 }
 
 impl Redactor {
-    /// The secrets of an environment: the values of variables whose names end like those of secrets, each line of such a
-    /// value, and all of these as JSON writes them; and GitHub's token as it stands in git's settings on a runner.
+    /// Masks the secrets of an environment: the values of variables with the names of secrets, each line of such a value, all
+    /// of these in JSON escapes, and GitHub's token as it is encoded in git's config on a runner.
     pub fn from_environment<'a>(
         variables: impl IntoIterator<Item = (&'a OsString, &'a OsString)>,
     ) -> Redactor {
@@ -51,32 +50,35 @@ impl Redactor {
         for (name, value) in variables {
             if is_secret_name(name) {
                 let value = value.as_bytes();
-                if TOKENS.iter().any(|token| name == token) && value.trim_ascii().len() >= LEAST {
+                if GIT_TOKENS.iter().any(|token| name == token) && value.trim_ascii().len() >= MIN_VALUE_LEN {
                     let pair = [b"x-access-token:", value.trim_ascii()].concat();
                     secrets.insert(STANDARD.encode(pair).into_bytes());
                 }
                 let lines = value.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
-                secrets.extend(lines.filter(|line| line.len() >= LEAST_OF_A_LINE).map(<[u8]>::to_vec));
+                secrets.extend(lines.filter(|line| line.len() >= MIN_LINE_LEN).map(<[u8]>::to_vec));
                 secrets.extend(
-                    [value, value.trim_ascii()].iter().filter(|v| v.len() >= LEAST).map(|v| v.to_vec()),
+                    [value, value.trim_ascii()]
+                        .iter()
+                        .filter(|v| v.len() >= MIN_VALUE_LEN)
+                        .map(|v| v.to_vec()),
                 );
             }
         }
-        let in_json = secrets.iter().flat_map(|secret| as_json(secret)).collect::<Vec<_>>();
-        secrets.extend(in_json);
+        let escaped = secrets.iter().flat_map(|secret| json_forms(secret)).collect::<Vec<_>>();
+        secrets.extend(escaped);
         Redactor::new(secrets)
     }
 
-    /// The secrets of the environment that decree itself runs in.
+    /// Masks the secrets of decree's own environment.
     pub fn of_this_process() -> Redactor {
         let variables: Vec<(OsString, OsString)> = std::env::vars_os().collect();
         Redactor::from_environment(variables.iter().map(|(name, value)| (name, value)))
     }
 
-    /// Whether there is a secret in what is read. Has nothing to do with the stream.
+    /// Whether the reader's content contains a secret. Independent of the stream.
     pub fn is_in(&self, reader: impl Read) -> io::Result<bool> {
-        match &self.thorough {
-            Some(thorough) => Ok(thorough.stream_find_iter(reader).next().transpose()?.is_some()),
+        match &self.finder {
+            Some(finder) => Ok(finder.stream_find_iter(reader).next().transpose()?.is_some()),
             None => Ok(false),
         }
     }
@@ -93,11 +95,11 @@ impl Redactor {
         for first in secrets.iter().filter_map(|secret| secret.first()) {
             is_first[usize::from(*first)] = true;
         }
-        let (quick, thorough) = (build(MatchKind::LeftmostFirst), build(MatchKind::Standard));
-        Redactor { secrets, quick, thorough, is_first, held: Vec::new(), masked: 0 }
+        let (detector, finder) = (build(MatchKind::LeftmostFirst), build(MatchKind::Standard));
+        Redactor { secrets, detector, finder, is_first, held: Vec::new(), masked: 0 }
     }
 
-    /// Adds to the stream, and appends to `out` what is certain by now.
+    /// Adds bytes to the stream, and appends to `out` all that cannot be part of a longer secret.
     pub fn push(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
         if self.secrets.is_empty() {
             out.extend_from_slice(bytes);
@@ -105,23 +107,23 @@ impl Redactor {
         }
         let mut buffer = std::mem::take(&mut self.held);
         buffer.extend_from_slice(bytes);
-        let hold = self.hold(&buffer);
+        let hold = self.hold_from(&buffer);
         let end = self.emit(&buffer, hold, out);
         self.masked = end - hold;
         buffer.drain(..hold);
         self.held = buffer;
     }
 
-    /// The stream is over: appends what was held back.
+    /// Ends the stream: appends the bytes that were held back.
     pub fn flush(&mut self, out: &mut Vec<u8>) {
         let buffer = std::mem::take(&mut self.held);
         self.emit(&buffer, buffer.len(), out);
         self.masked = 0;
     }
 
-    /// A whole text. Has nothing to do with the stream.
+    /// Masks a whole text. Independent of the stream.
     pub fn redact<'t>(&self, text: &'t str) -> Cow<'t, str> {
-        if !self.quick.as_ref().is_some_and(|quick| quick.is_match(text)) {
+        if !self.detector.as_ref().is_some_and(|detector| detector.is_match(text)) {
             return Cow::Borrowed(text);
         }
         let mut out = Vec::with_capacity(text.len());
@@ -129,10 +131,11 @@ impl Redactor {
         Cow::Owned(String::from_utf8_lossy(&out).into_owned())
     }
 
-    /// Appends what is before `hold`, masked. Returns where the last secret that begins before it ends, if that is
-    /// behind it.
+    /// Appends `buffer[..hold]`, masked. Returns the end of the last secret that begins before `hold`, or `hold` if that is
+    /// greater.
     fn emit(&self, buffer: &[u8], hold: usize, out: &mut Vec<u8>) -> usize {
-        let none = self.masked == 0 && !self.quick.as_ref().is_some_and(|quick| quick.is_match(buffer));
+        let none =
+            self.masked == 0 && !self.detector.as_ref().is_some_and(|detector| detector.is_match(buffer));
         if none {
             out.extend_from_slice(&buffer[..hold]);
             return hold;
@@ -140,24 +143,24 @@ impl Redactor {
         write_masked(buffer, hold, &self.matches(buffer), self.masked, out)
     }
 
-    /// Where secrets are, by their beginnings; they may overlap.
+    /// The ranges of all secrets, sorted by start; they may overlap.
     fn matches(&self, buffer: &[u8]) -> Vec<(usize, usize)> {
-        let Some(thorough) = &self.thorough else { return Vec::new() };
+        let Some(finder) = &self.finder else { return Vec::new() };
         let mut found: Vec<_> =
-            thorough.find_overlapping_iter(buffer).map(|found| (found.start(), found.end())).collect();
+            finder.find_overlapping_iter(buffer).map(|found| (found.start(), found.end())).collect();
         found.sort_unstable();
         found
     }
 
-    /// Where the first possible beginning of a secret is that the buffer does not hold all of.
-    fn hold(&self, buffer: &[u8]) -> usize {
+    /// The position of the first bytes that may begin a secret which is not yet complete in the buffer.
+    fn hold_from(&self, buffer: &[u8]) -> usize {
         let longest = self.secrets.iter().map(Vec::len).max().unwrap_or(0);
         let from = (buffer.len() + 1).saturating_sub(longest);
         (from..buffer.len())
             .filter(|start| self.is_first[usize::from(buffer[*start])])
             .find(|start| {
                 let end = &buffer[*start..];
-                // Sorted: those that begin with it come right after it.
+                // The secrets are sorted, so those with this prefix come right after it.
                 let after = self.secrets.partition_point(|secret| secret.as_slice() <= end);
                 self.secrets.get(after).is_some_and(|secret| secret.starts_with(end))
             })
@@ -165,8 +168,8 @@ impl Redactor {
     }
 }
 
-/// Writes `buffer[..hold]`, each run of overlapping secrets as one mask. The first `masked` bytes belong to one
-/// that was written already. Returns where the last one ends, or `hold` if that is before it.
+/// Writes `buffer[..hold]` with each run of overlapping secrets as one mask. The first `masked` bytes belong to a secret whose
+/// mask was already written. Returns the end of the last secret, or `hold` if that is greater.
 fn write_masked(
     buffer: &[u8],
     hold: usize,
@@ -188,19 +191,18 @@ fn write_masked(
     position.max(hold)
 }
 
-/// A secret as it stands in a JSON text, as far as that is something else: with only what has to be escaped, and with
-/// everything that is not ASCII.
-fn as_json(secret: &[u8]) -> Vec<Vec<u8>> {
+/// The forms of a secret in JSON that differ from the secret itself: with minimal escapes, and with all non-ASCII characters
+/// escaped.
+fn json_forms(secret: &[u8]) -> Vec<Vec<u8>> {
     let Ok(text) = std::str::from_utf8(secret) else { return Vec::new() };
     let quoted = serde_json::to_string(text).expect("a text is plain data");
     let escaped = &quoted[1..quoted.len() - 1];
     let mut ascii = String::with_capacity(escaped.len());
     for c in escaped.chars() {
-        match c.is_ascii() {
-            true => ascii.push(c),
-            false => {
-                c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| ascii.push_str(&format!("\\u{unit:04x}")))
-            }
+        if c.is_ascii() {
+            ascii.push(c);
+        } else {
+            c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| ascii.push_str(&format!("\\u{unit:04x}")));
         }
     }
     let forms = [escaped.as_bytes().to_vec(), ascii.into_bytes()];
@@ -210,7 +212,7 @@ fn as_json(secret: &[u8]) -> Vec<Vec<u8>> {
 /// Whether a variable of this name holds a secret.
 pub fn is_secret_name(name: &OsStr) -> bool {
     let name = name.as_bytes().to_ascii_uppercase();
-    ENDINGS.iter().any(|ending| name.ends_with(ending)) || NAMES.contains(&name.as_slice())
+    SECRET_ENDINGS.iter().any(|ending| name.ends_with(ending)) || SECRET_NAMES.contains(&name.as_slice())
 }
 
 #[cfg(test)]
@@ -255,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_is_one_in_json_too() {
+    fn a_secret_is_masked_in_json_too() {
         let environment = [(OsString::from("A_KEY"), OsString::from("pass\"wo\\rd\n12345678"))];
         let redactor = Redactor::from_environment(environment.iter().map(|(name, value)| (name, value)));
         assert_eq!(redactor.redact(r#"{"a":"pass\"wo\\rd\n12345678"}"#), r#"{"a":"***"}"#);
@@ -268,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_one_in_gits_settings_too() {
+    fn a_token_is_masked_in_git_config_too() {
         let environment = [(OsString::from("GITHUB_TOKEN"), OsString::from("ghs_0123456789"))];
         let redactor = Redactor::from_environment(environment.iter().map(|(name, value)| (name, value)));
         let setting = "http.https://github.com/.extraheader=AUTHORIZATION: basic eC1hY2Nlc3MtdG9rZW46Z2hzXzAxMjM0NTY3ODk=";
@@ -276,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_in_pieces_is_a_secret() {
+    fn a_secret_split_across_chunks_is_masked() {
         let text = b"before hunter22 between hunter22hunter22 hunter2 after";
         for size in 1..=text.len() {
             let out = stream(&mut redactor(&["hunter22"]), text, size);
@@ -285,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_remains_of_secrets_that_overlap() {
+    fn overlapping_secrets_are_masked_completely() {
         for size in 1..30 {
             let mut found = redactor(&["abcdef", "abcdefghi", "efghijkl", "aaaaaa"]);
             assert_eq!(stream(&mut found, b"<abcdefghi>", size), "<***>");
@@ -325,10 +327,9 @@ mod tests {
     }
 
     proptest! {
-        /// However a stream is cut, the result is that of the whole, and that is what marking every byte of every
-        /// secret says.
+        /// The result does not depend on where the stream is split, and equals hiding every byte of every secret.
         #[test]
-        fn cutting_makes_no_difference(
+        fn chunk_sizes_make_no_difference(
             secrets in prop::collection::btree_set("[ab]{6,9}", 1..5),
             text in "[abc]{0,80}",
             size in 1..20usize,

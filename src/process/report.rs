@@ -1,40 +1,34 @@
-//! What a supervisor tells decree at its very end: one line on the socket between them.
+//! The last thing a supervisor sends to decree: one line on the socket between them.
 
 use std::fmt;
 use std::str::FromStr;
 
 /// How a supervised program ended.
 ///
-/// The supervisor's own exit status could not say: a program may exit 137, be killed by signal 9, or kill its
-/// supervisor with signal 9. A report that never came is the third. It is written last, when nothing is left to
-/// end, so it is true even if the supervisor is killed right after.
+/// The supervisor's own exit status cannot express this: a program may exit with 137, be killed by signal 9, or kill its
+/// supervisor with signal 9. In the third case there is no report. It is written last, when no process is left, so it is
+/// true even if the supervisor is killed right after.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SupervisorReport {
-    /// It exited with this code.
+    /// `survivors` counts the descendants that could not be ended.
     Exited {
-        /// The code.
         code: i32,
-        /// How many of its descendants could not be ended.
         survivors: usize,
     },
-    /// It was ended by this signal.
+    /// `survivors` counts the descendants that could not be ended, and may include the program itself.
     Signalled {
-        /// The signal's number.
         signal: i32,
-        /// How many of its descendants (or it itself) could not be ended.
         survivors: usize,
     },
-    /// It could not be started.
     Unstartable {
-        /// The system's error number.
         errno: i32,
     },
-    /// It was not started, as the supervisor was asked to stop before.
+    /// The supervisor was asked to stop before it started the program.
     Unstarted,
 }
 
 impl SupervisorReport {
-    /// What a shell would make of it.
+    /// The exit code a shell would report.
     pub fn exit_code(self) -> u8 {
         match self {
             SupervisorReport::Exited { code, .. } => u8::try_from(code & 0xff).unwrap_or(1),
@@ -85,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read() {
+    fn a_written_report_is_read_back() {
         for report in [
             SupervisorReport::Exited { code: 137, survivors: 0 },
             SupervisorReport::Signalled { signal: 9, survivors: 3 },
@@ -100,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn codes_are_those_of_a_shell() {
+    fn exit_codes_are_those_of_a_shell() {
         assert_eq!(SupervisorReport::Exited { code: 3, survivors: 0 }.exit_code(), 3);
         assert_eq!(SupervisorReport::Signalled { signal: 15, survivors: 0 }.exit_code(), 143);
         assert_eq!(SupervisorReport::Unstartable { errno: 2 }.exit_code(), 127);

@@ -1,4 +1,4 @@
-//! A program that is running: its output, its clock, its supervisor.
+//! A running program: reads its output, watches its timeout, and signals its supervisor.
 
 use std::io::{self, PipeReader, Read, Write};
 use std::os::fd::OwnedFd;
@@ -17,15 +17,26 @@ use super::report::SupervisorReport;
 use crate::error::{Error, IoContext, Result};
 use crate::interrupt;
 
-/// How often to look whether somebody asked us to stop.
+/// How often timeouts and requests to stop are checked.
 const TICK: Duration = Duration::from_millis(50);
-/// A supervisor gives up sooner; one that does not end by then is killed itself.
-const PATIENCE: Duration = Duration::from_secs(25);
-/// `/proc/sys/fs/pipe-max-size`, as it usually is.
-const MOST_IN_A_PIPE: usize = 1 << 20;
+/// A supervisor gives up sooner than this; one that has not ended by then is killed.
+const SUPERVISOR_LIMIT: Duration = Duration::from_secs(25);
+/// The usual value of `/proc/sys/fs/pipe-max-size`.
+const PIPE_CAPACITY: usize = 1 << 20;
 
-/// A program and its supervisor.
-pub(super) struct RunningProcess<'e> {
+impl Exec {
+    /// Runs the program to its end and streams its output, standard output and standard error in the order they were
+    /// written. When this returns, even with an error, no process that it started is alive, except for
+    /// [`ExecResult::survivors`].
+    ///
+    /// An error means that the program could not be started, or that `sink` failed. The calling thread must live until
+    /// this returns: the kernel signals the supervisor when the thread that started it ends.
+    pub fn run(&self, sink: &mut dyn Output) -> Result<ExecResult> {
+        RunningProcess::start(self)?.attend(sink)
+    }
+}
+
+struct RunningProcess<'e> {
     exec: &'e Exec,
     started: Instant,
     child: Child,
@@ -35,41 +46,42 @@ pub(super) struct RunningProcess<'e> {
     streamed: Option<PipeReader>,
     captured: Option<PipeReader>,
     stdout: Vec<u8>,
-    stdout_cut: bool,
+    stdout_truncated: bool,
     buffer: Vec<u8>,
-    ending: Option<Ending>,
+    termination: Option<Termination>,
     failure: Option<Error>,
 }
 
-/// Why the program is being ended, and how far that is.
-struct Ending {
-    /// `None` if its output could not be written.
-    how: Option<ExecEnd>,
-    kill: Instant,
+/// Why the program is being terminated, and how far that is.
+struct Termination {
+    /// The end to report; `None` if the program is terminated because its output could not be written.
+    reason: Option<ExecEnd>,
+    kill_at: Instant,
     killed: bool,
 }
 
 impl<'e> RunningProcess<'e> {
     /// Starts the supervisor, which starts the program.
-    pub fn start(exec: &'e Exec) -> Result<Self> {
+    fn start(exec: &'e Exec) -> Result<Self> {
         let name = exec.program.to_string_lossy();
         if !exec.directory.is_dir() {
-            let place = exec.directory.display();
-            return Err(Error::failed(format!("cannot start {name} in {place}: there is no such directory")));
+            let directory = exec.directory.display();
+            return Err(Error::failed(format!("cannot start {name} in {directory}: no such directory")));
         }
         Self::spawn(exec).map_err(|error| {
-            let too_much = error.raw_os_error() == Some(Errno::TOOBIG.raw_os_error());
+            let too_long = error.raw_os_error() == Some(Errno::TOOBIG.raw_os_error());
             let failure = Error::failed(format!("cannot start {name}")).caused_by(error);
-            match too_much {
-                true => failure.hint("its arguments and environment variables are too long taken together"),
-                false => failure,
+            if too_long {
+                failure.hint("its arguments and environment variables together exceed the limit of the OS")
+            } else {
+                failure
             }
         })
     }
 
     fn spawn(exec: &'e Exec) -> io::Result<Self> {
         become_subreaper()?;
-        let (control, theirs) = UnixStream::pair()?;
+        let (control, supervisor_end) = UnixStream::pair()?;
         let (streamed, stderr) = io::pipe()?;
         let (captured, stdout) = match exec.capture {
             Some(_) => io::pipe().map(|(reader, writer)| (Some(reader), writer))?,
@@ -82,7 +94,7 @@ impl<'e> RunningProcess<'e> {
         command
             .arg0("decree")
             .arg("supervise")
-            .arg(format!("--grace={}", exec.graces.timeout.as_millis()))
+            .arg(format!("--grace={}", exec.grace_periods.timeout.as_millis()))
             .arg("--control")
             .arg(format!("--input={}", exec.input.len()))
             .arg("--")
@@ -91,7 +103,7 @@ impl<'e> RunningProcess<'e> {
             .current_dir(&exec.directory)
             .env_clear()
             .envs(&exec.environment)
-            .stdin(OwnedFd::from(theirs))
+            .stdin(OwnedFd::from(supervisor_end))
             .stdout(stdout)
             .stderr(stderr);
         let started = Instant::now();
@@ -106,23 +118,23 @@ impl<'e> RunningProcess<'e> {
             streamed: Some(streamed),
             captured,
             stdout: Vec::new(),
-            stdout_cut: false,
+            stdout_truncated: false,
             buffer: vec![0; 1 << 16],
-            ending: None,
+            termination: None,
             failure: None,
         })
     }
 
-    /// Streams the output until the supervisor has ended, and ends it when it is time.
-    pub fn attend(mut self, sink: &mut dyn Output) -> Result<ExecResult> {
-        // If the supervisor is gone already, the wait below is short and says so.
+    /// Streams the output until the supervisor has ended, and terminates it when it is time.
+    fn attend(mut self, sink: &mut dyn Output) -> Result<ExecResult> {
+        // If the supervisor has already ended, the loop below notices at once.
         let _ = self.control.write_all(&self.exec.input);
-        let mut looked = self.started;
+        let mut last_check = self.started;
         loop {
             let now = Instant::now();
-            self.look_at_clock(now);
-            if now - looked >= TICK {
-                looked = now;
+            self.check_termination(now);
+            if now - last_check >= TICK {
+                last_check = now;
                 self.wake_supervisor();
             }
             if !self.read_some(sink) {
@@ -132,7 +144,7 @@ impl<'e> RunningProcess<'e> {
         self.settle(sink)
     }
 
-    /// Waits for output or the end, but not long. Returns whether the supervisor is alive.
+    /// Waits for output or the end for at most one tick. Returns whether the supervisor is alive.
     fn read_some(&mut self, sink: &mut dyn Output) -> bool {
         let mut fds = vec![PollFd::new(&self.control, PollFlags::IN)];
         let pipes = [&self.streamed, &self.captured];
@@ -147,7 +159,7 @@ impl<'e> RunningProcess<'e> {
         !replied || self.read_reply()
     }
 
-    /// Takes one piece of what is streamed. Returns its size.
+    /// Passes one piece of streamed output on. Returns its size.
     fn read_output(&mut self, sink: &mut dyn Output) -> usize {
         let n = read(&mut self.streamed, &mut self.buffer);
         if n > 0
@@ -159,17 +171,17 @@ impl<'e> RunningProcess<'e> {
         n
     }
 
-    /// Takes one piece of what is captured. Returns its size.
+    /// Keeps one piece of captured output. Returns its size.
     fn read_captured(&mut self) -> usize {
         let n = read(&mut self.captured, &mut self.buffer);
         let room = self.exec.capture.unwrap_or(0).saturating_sub(self.stdout.len());
         self.stdout.extend_from_slice(&self.buffer[..n.min(room)]);
-        self.stdout_cut |= n > room;
+        self.stdout_truncated |= n > room;
         n
     }
 
-    /// Takes what the supervisor says. Returns whether it is alive: its end of the socket is its own, and closes
-    /// with it.
+    /// Reads from the control socket. Returns whether the supervisor is alive: only it holds the other end, which closes when
+    /// it ends.
     fn read_reply(&mut self) -> bool {
         let mut bytes = [0; 128];
         match self.control.read(&mut bytes) {
@@ -182,49 +194,50 @@ impl<'e> RunningProcess<'e> {
         }
     }
 
-    /// Begins to end the program if there is a reason, and goes on with it when it is time.
-    fn look_at_clock(&mut self, now: Instant) {
-        if self.failure.is_some() && self.ending.is_none() {
-            self.end(None, self.exec.graces.interrupt);
+    /// Starts to terminate the program if there is a reason, and escalates when the grace period is over.
+    fn check_termination(&mut self, now: Instant) {
+        if self.failure.is_some() && self.termination.is_none() {
+            self.terminate(None, self.exec.grace_periods.interrupt);
         }
-        let interrupted = self.ending.as_ref().is_some_and(|ending| ending.how == Some(ExecEnd::Interrupted));
+        let interrupted = self.termination.as_ref().is_some_and(|t| t.reason == Some(ExecEnd::Interrupted));
         if !interrupted && interrupt::check().is_err() {
-            self.end(Some(ExecEnd::Interrupted), self.exec.graces.interrupt);
+            self.terminate(Some(ExecEnd::Interrupted), self.exec.grace_periods.interrupt);
         }
         let late = self.exec.timeout.is_some_and(|timeout| now - self.started >= timeout);
-        if late && self.ending.is_none() {
-            self.end(Some(ExecEnd::TimedOut), self.exec.graces.timeout);
+        if late && self.termination.is_none() {
+            self.terminate(Some(ExecEnd::TimedOut), self.exec.grace_periods.timeout);
         }
-        let Some(ending) = &mut self.ending else { return };
-        if now >= ending.kill && !ending.killed {
-            ending.killed = true;
+        let Some(termination) = &mut self.termination else { return };
+        if now >= termination.kill_at && !termination.killed {
+            termination.killed = true;
             self.signal_supervisor(Signal::TERM);
-        } else if ending.killed && now >= ending.kill + PATIENCE {
+        } else if termination.killed && now >= termination.kill_at + SUPERVISOR_LIMIT {
             self.signal_supervisor(Signal::KILL);
         }
     }
 
-    /// Tells the supervisor to end the program; once only, as twice means at once.
-    fn end(&mut self, how: Option<ExecEnd>, grace: Duration) {
-        let kill = Instant::now() + grace;
-        match &mut self.ending {
-            Some(ending) => {
-                ending.how = how.or(ending.how);
-                ending.kill = ending.kill.min(kill);
+    /// Asks the supervisor to end the program. Signals only once here: to a supervisor, a second SIGTERM means kill now.
+    fn terminate(&mut self, reason: Option<ExecEnd>, grace: Duration) {
+        let kill_at = Instant::now() + grace;
+        match &mut self.termination {
+            Some(termination) => {
+                termination.reason = reason.or(termination.reason);
+                termination.kill_at = termination.kill_at.min(kill_at);
             }
             None => {
-                self.ending = Some(Ending { how, kill, killed: false });
+                self.termination = Some(Termination { reason, kill_at, killed: false });
                 self.signal_supervisor(Signal::TERM);
             }
         }
     }
 
-    /// It is our child and not reaped: its number is its own.
+    /// Safe by pid: the supervisor is our child and not reaped yet, so the number cannot have been reused.
     fn signal_supervisor(&self, signal: Signal) {
         let _ = kill_process(Pid::from_child(&self.child), signal);
     }
 
-    /// A routine may stop its supervisor, which would then see neither its end nor ours.
+    /// Continues a stopped supervisor. A routine may send it SIGSTOP, and a stopped one would notice neither the program's end
+    /// nor decree's.
     fn wake_supervisor(&self) {
         let options = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG;
         if let Ok(Some(_)) = waitid(WaitId::Pid(Pid::from_child(&self.child)), options) {
@@ -232,17 +245,14 @@ impl<'e> RunningProcess<'e> {
         }
     }
 
-    /// The supervisor has ended: takes the rest of the output, and ends what it did not.
+    /// Called when the supervisor has ended: reads the rest of the output, and ends the orphans if it was killed.
     fn settle(mut self, sink: &mut dyn Output) -> Result<ExecResult> {
         self.child.wait().at("wait for", &self.exec.program)?;
         let report =
             std::str::from_utf8(&self.reply).ok().and_then(|line| line.strip_suffix('\n')?.parse().ok());
-        let strays = match report {
-            None => self.watch.end_strays(),
-            Some(_) => 0,
-        };
-        // What is in the pipes, and no more: somebody who could not be ended may go on writing.
-        let mut room = MOST_IN_A_PIPE;
+        let orphans = if report.is_none() { self.watch.end_orphans() } else { 0 };
+        // At most what the pipes can hold: a process that could not be ended may keep writing.
+        let mut room = PIPE_CAPACITY;
         while room > 0 {
             let n = self.read_output(sink) + self.read_captured();
             if n == 0 {
@@ -253,25 +263,25 @@ impl<'e> RunningProcess<'e> {
         if let Some(failure) = self.failure {
             return Err(failure);
         }
-        let (how, survivors) = match report {
+        let (end, survivors) = match report {
             Some(SupervisorReport::Unstartable { errno }) => return Err(unstartable(self.exec, errno)),
             Some(SupervisorReport::Exited { code, survivors }) => (ExecEnd::Exited(code), survivors),
             Some(SupervisorReport::Signalled { signal, survivors }) => {
                 (ExecEnd::Signalled(signal), survivors)
             }
-            Some(SupervisorReport::Unstarted) | None => (ExecEnd::SupervisorLost, strays),
+            Some(SupervisorReport::Unstarted) | None => (ExecEnd::SupervisorLost, orphans),
         };
         Ok(ExecResult {
-            how: self.ending.and_then(|ending| ending.how).unwrap_or(how),
+            end: self.termination.and_then(|termination| termination.reason).unwrap_or(end),
             duration: self.started.elapsed(),
             stdout: self.stdout,
-            stdout_cut: self.stdout_cut,
+            stdout_truncated: self.stdout_truncated,
             survivors,
         })
     }
 }
 
-/// Reads what is there; forgets a pipe that nobody writes to any more.
+/// Reads what is available, and drops a pipe at its end of file.
 fn read(pipe: &mut Option<PipeReader>, buffer: &mut [u8]) -> usize {
     match pipe.as_mut().map(|pipe| pipe.read(buffer)) {
         Some(Ok(0)) => {
@@ -288,9 +298,9 @@ fn unstartable(exec: &Exec, errno: i32) -> Error {
     let error = Error::failed(format!("cannot start {name}")).caused_by(io::Error::from_raw_os_error(errno));
     match Errno::from_raw_os_error(errno) {
         Errno::NOENT if name.contains('/') => {
-            error.hint("is there such a file, and is what its first line (#!…) names installed?")
+            error.hint("does the file exist, and is the interpreter in its first line (#!…) installed?")
         }
-        Errno::NOENT => error.hint(format!("is {name} installed, and its directory on PATH?")),
+        Errno::NOENT => error.hint(format!("is {name} installed and on PATH?")),
         Errno::ACCESS => error.hint(format!("make it executable: chmod +x {name}")),
         Errno::NOEXEC => error.hint("a script needs a first line such as #!/usr/bin/env bash"),
         _ => error,

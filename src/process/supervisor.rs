@@ -1,16 +1,16 @@
 //! The small process between decree and a program: `decree supervise -- PROGRAM ARGS…`.
 //!
-//! It is a child subreaper: whatever the program starts, however far it forks away, ends up below it. So "nothing
-//! is left" is a question the kernel answers at once (`wait` says that there are no children), not one for a scan.
-//! When the program ends, or when it is asked to stop, the rest gets SIGTERM, some time, and SIGKILL.
+//! It is a child subreaper: every descendant of the program stays below it, however it forks. So the kernel answers at once
+//! whether any process is left (`wait` reports that there are no children), without a scan. When the program ends, or when
+//! the supervisor is asked to stop, the rest gets SIGTERM, a grace period, and SIGKILL.
 //!
-//! It stops when it gets SIGTERM, SIGINT or SIGHUP, when its parent dies (a signal, and the end of its control
-//! socket), and it stops waiting when asked twice. It is a session of its own, away from the terminal: Ctrl-C
-//! reaches decree alone, and a program that asks `/dev/tty` for a password fails instead of waiting for ever.
+//! It stops when it gets SIGTERM, SIGINT or SIGHUP, or when its parent dies (a signal, and end of file on its control
+//! socket). A second signal ends the grace period. It is the leader of a new session without a terminal: Ctrl-C reaches
+//! decree alone, and a program that reads a password from `/dev/tty` fails instead of waiting forever.
 //!
-//! With [`SupervisedCommand::control`], its standard input is a socket: decree sends the program's input, it answers with one
-//! [`SupervisorReport`]. A routine cannot open that socket through `/proc`, and so not write a report of its own. Without,
-//! the program inherits the input, and the report is the exit code.
+//! With [`SupervisedCommand::control`], its standard input is a socket: decree sends the program's input, the supervisor
+//! replies with one [`SupervisorReport`]. A routine cannot open a socket through `/proc`, so it cannot forge a report.
+//! Without it, the program inherits the input, and the report is the exit code.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -32,28 +32,26 @@ use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
 pub use super::report::SupervisorReport;
 use super::table::{self, Pid};
 
-/// How long nothing may happen after SIGKILL before what is left is given up: it belongs to somebody else, or
-/// hangs in the kernel.
-const STUCK: Duration = Duration::from_secs(3);
-/// How long to kill what keeps forking.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// How long SIGKILL may have no effect before the remaining processes are given up: they belong to another user, or hang in
+/// the kernel.
+const STUCK_LIMIT: Duration = Duration::from_secs(3);
+/// How long to keep killing processes that keep forking.
+const KILL_LIMIT: Duration = Duration::from_secs(20);
 
-/// What to supervise.
 #[derive(Debug)]
 pub struct SupervisedCommand {
-    /// The program; found on `PATH` if it has no slash.
+    /// A path, or a name to be found on `PATH`.
     pub program: OsString,
-    /// Its arguments.
     pub args: Vec<OsString>,
-    /// From SIGTERM to SIGKILL.
+    /// The time between SIGTERM and SIGKILL.
     pub grace: Duration,
     /// Whether standard input is decree's control socket.
     pub control: bool,
-    /// How many bytes of input come over the socket first.
+    /// How many bytes of the program's input come over the socket.
     pub input: u64,
 }
 
-/// Whether a program is where it is looked for, executable or not.
+/// Whether any directory on `PATH` has a file of this name, executable or not.
 fn is_on_path(program: &OsStr) -> bool {
     if program.as_encoded_bytes().contains(&b'/') {
         return true;
@@ -62,19 +60,20 @@ fn is_on_path(program: &OsStr) -> bool {
     std::env::split_paths(&path).any(|dir| dir.join(program).symlink_metadata().is_ok())
 }
 
-/// Runs the program, ends all that it leaves, and tells how it went. With a control socket, tells it there too.
-pub fn supervise(job: &SupervisedCommand) -> SupervisorReport {
-    let control = job.control.then(io::stdin);
-    let report = begin(job).and_then(|mut supervisor| supervisor.run(job)).unwrap_or_else(|error| {
+/// Runs the program, ends every process that it leaves, and returns the report, after sending it on the control socket if
+/// there is one.
+pub fn supervise(command: &SupervisedCommand) -> SupervisorReport {
+    let control = command.control.then(io::stdin);
+    let report = begin(command).and_then(|mut supervisor| supervisor.run(command)).unwrap_or_else(|error| {
         let errno = error.raw_os_error().unwrap_or(Errno::IO.raw_os_error());
-        // The system says "denied" if it may not look into one directory of the PATH, although the program is in none.
-        let nowhere = errno == Errno::ACCESS.raw_os_error() && !is_on_path(&job.program);
-        SupervisorReport::Unstartable { errno: if nowhere { Errno::NOENT.raw_os_error() } else { errno } }
+        // The kernel returns EACCES if one directory on PATH cannot be searched, although the program is in none of them.
+        let not_found = errno == Errno::ACCESS.raw_os_error() && !is_on_path(&command.program);
+        SupervisorReport::Unstartable { errno: if not_found { Errno::NOENT.raw_os_error() } else { errno } }
     });
     if let Some(control) = control
         && let Ok(socket) = control.as_fd().try_clone_to_owned()
     {
-        // If this fails, there is nobody left to tell.
+        // If this fails, decree is gone and no process reads the report.
         let _ = UnixStream::from(socket).write_all(format!("{report}\n").as_bytes());
     }
     report
@@ -82,10 +81,10 @@ pub fn supervise(job: &SupervisedCommand) -> SupervisorReport {
 
 struct Supervisor {
     me: Pid,
-    /// A byte for each signal that asks to stop.
-    stop: UnixStream,
-    /// A byte when a child ended.
-    child: UnixStream,
+    /// Receives a byte for each signal that asks to stop.
+    stop_signals: UnixStream,
+    /// Receives a byte for each SIGCHLD.
+    child_signals: UnixStream,
     control: Option<UnixStream>,
     stops: usize,
     orphaned: bool,
@@ -100,43 +99,51 @@ enum Phase {
     Killing { since: Instant, progress: Instant },
 }
 
-fn begin(job: &SupervisedCommand) -> io::Result<Supervisor> {
+fn begin(command: &SupervisedCommand) -> io::Result<Supervisor> {
     let parent = getppid();
     set_child_subreaper(Some(getpid()))?;
-    let (stop, stopper) = UnixStream::pair()?;
+    let (stop_signals, stop_sender) = UnixStream::pair()?;
     for signal in [SIGTERM, SIGINT, SIGHUP] {
-        signal_hook::low_level::pipe::register(signal, stopper.try_clone()?)?;
+        signal_hook::low_level::pipe::register(signal, stop_sender.try_clone()?)?;
     }
-    let (child, chld) = UnixStream::pair()?;
-    signal_hook::low_level::pipe::register(SIGCHLD, chld)?;
-    stop.set_nonblocking(true)?;
-    child.set_nonblocking(true)?;
+    let (child_signals, child_sender) = UnixStream::pair()?;
+    signal_hook::low_level::pipe::register(SIGCHLD, child_sender)?;
+    stop_signals.set_nonblocking(true)?;
+    child_signals.set_nonblocking(true)?;
     set_parent_process_death_signal(Some(Signal::TERM))?;
-    // The leader of a group, as a shell starts it, cannot: then it stays where it is.
+    // Fails for the leader of a process group, which it is when a shell starts it; then it stays in that session.
     let _ = setsid();
-    let control = match job.control {
-        true => Some(UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?)),
-        false => None,
-    };
-    // A parent that died before the signal was asked for sends none.
+    let stdin = || io::stdin().as_fd().try_clone_to_owned().map(UnixStream::from);
+    let control = command.control.then(stdin).transpose()?;
+    // A parent that died before the death signal was set up sends none.
     let orphaned = getppid() != parent;
-    Ok(Supervisor { me: getpid(), stop, child, control, stops: 0, orphaned, program: None, status: None })
+    Ok(Supervisor {
+        me: getpid(),
+        stop_signals,
+        child_signals,
+        control,
+        stops: 0,
+        orphaned,
+        program: None,
+        status: None,
+    })
 }
 
 impl Supervisor {
-    fn run(&mut self, job: &SupervisedCommand) -> io::Result<SupervisorReport> {
+    fn run(&mut self, command: &SupervisedCommand) -> io::Result<SupervisorReport> {
         let input = match &mut self.control {
-            Some(socket) if job.input > 0 => Stdio::from(receive(socket, job.input)?),
+            Some(socket) if command.input > 0 => Stdio::from(receive(socket, command.input)?),
             Some(_) => Stdio::null(),
             None => Stdio::inherit(),
         };
         self.listen(Some(Duration::ZERO))?;
-        if self.is_asked() {
+        if self.must_stop() {
             return Ok(SupervisorReport::Unstarted);
         }
-        let program = Command::new(&job.program).args(&job.args).stdin(input).process_group(0).spawn()?;
+        let program =
+            Command::new(&command.program).args(&command.args).stdin(input).process_group(0).spawn()?;
         self.program = Some(Pid::from_child(&program));
-        let survivors = self.attend(job.grace)?;
+        let survivors = self.attend(command.grace)?;
         Ok(match self.status {
             Some(status) => match status.exit_status() {
                 Some(code) => SupervisorReport::Exited { code, survivors },
@@ -149,28 +156,28 @@ impl Supervisor {
         })
     }
 
-    /// Waits for the program, then ends the rest. Returns how many could not be ended.
+    /// Waits for the program, then ends its descendants. Returns how many could not be ended.
     fn attend(&mut self, grace: Duration) -> io::Result<usize> {
         let mut phase = Phase::Running;
         loop {
-            let before = Instant::now();
+            let now = Instant::now();
             let Some(reaped) = self.reap()? else { return Ok(0) };
             let wait = match phase {
-                Phase::Running if self.status.is_some() || self.is_asked() => {
+                Phase::Running if self.status.is_some() || self.must_stop() => {
                     self.signal_all(Signal::TERM);
-                    phase = Phase::Ending { until: before + grace };
+                    phase = Phase::Ending { until: now + grace };
                     Some(Duration::ZERO)
                 }
                 Phase::Running => None,
-                Phase::Ending { until } if before >= until || self.stops > 1 => {
-                    phase = Phase::Killing { since: before, progress: before };
+                Phase::Ending { until } if now >= until || self.stops > 1 => {
+                    phase = Phase::Killing { since: now, progress: now };
                     Some(Duration::ZERO)
                 }
-                Phase::Ending { until } => Some(until - before),
+                Phase::Ending { until } => Some(until - now),
                 Phase::Killing { since, progress } => {
-                    let progress = if reaped { before } else { progress };
+                    let progress = if reaped { now } else { progress };
                     let left = self.signal_all(Signal::KILL);
-                    if before - since > PATIENCE || before - progress > STUCK {
+                    if now - since > KILL_LIMIT || now - progress > STUCK_LIMIT {
                         return Ok(left.max(1));
                     }
                     phase = Phase::Killing { since, progress };
@@ -181,7 +188,7 @@ impl Supervisor {
         }
     }
 
-    /// Takes note of children that ended: whether there were any, or `None` if there is nobody left.
+    /// Reaps children that have ended. Returns whether there were any, or `None` if there are no children left.
     fn reap(&mut self) -> io::Result<Option<bool>> {
         let mut any = false;
         loop {
@@ -190,7 +197,7 @@ impl Supervisor {
                     any = true;
                     if self.program == Some(pid) {
                         self.status = Some(status);
-                        // The number may be given to another process now.
+                        // From here on the kernel may reuse the number.
                         self.program = None;
                     }
                 }
@@ -202,17 +209,20 @@ impl Supervisor {
         }
     }
 
-    fn is_asked(&self) -> bool {
+    fn must_stop(&self) -> bool {
         self.stops > 0 || self.orphaned
     }
 
-    /// Sleeps until something happens.
+    /// Sleeps until a signal, the end of decree, or the timeout.
     fn listen(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         let timeout = timeout.map(|timeout| Timespec {
             tv_sec: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),
             tv_nsec: timeout.subsec_nanos().into(),
         });
-        let mut fds = vec![PollFd::new(&self.stop, PollFlags::IN), PollFd::new(&self.child, PollFlags::IN)];
+        let mut fds = vec![
+            PollFd::new(&self.stop_signals, PollFlags::IN),
+            PollFd::new(&self.child_signals, PollFlags::IN),
+        ];
         if let Some(control) = &self.control
             && !self.orphaned
         {
@@ -222,22 +232,22 @@ impl Supervisor {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
-        // decree sends nothing after the input: whatever there is to read is the end.
+        // decree sends nothing after the input, so anything to read is end of file.
         self.orphaned |= fds.get(2).is_some_and(|fd| !fd.revents().is_empty());
-        self.stops += drain(&mut self.stop);
-        drain(&mut self.child);
+        self.stops += drain(&mut self.stop_signals);
+        drain(&mut self.child_signals);
         Ok(())
     }
 
-    /// Sends a signal to all that are below this process. Returns how many there are.
+    /// Sends a signal to every descendant of this process. Returns how many there are.
     fn signal_all(&self, signal: Signal) -> usize {
-        let found = table::below(&table::all(), &[self.me], |_| false);
+        let found = table::descendants(&table::all(), &[self.me], |_| false);
         table::signal(&found, signal);
         found.len()
     }
 }
 
-/// The program's input, as a file that only exists in memory: there is nothing to feed, and nobody to wait for.
+/// Receives the program's input into a file in memory, so that the supervisor need not feed it and wait.
 fn receive(socket: &mut UnixStream, length: u64) -> io::Result<OwnedFd> {
     let mut file = File::from(rustix::fs::memfd_create("input", rustix::fs::MemfdFlags::CLOEXEC)?);
     io::copy(&mut socket.take(length), &mut file)?;
@@ -245,7 +255,7 @@ fn receive(socket: &mut UnixStream, length: u64) -> io::Result<OwnedFd> {
     Ok(file.into())
 }
 
-/// Empties a pipe of signals; returns how many there were.
+/// Reads all pending signal bytes; returns how many there were.
 fn drain(pipe: &mut UnixStream) -> usize {
     let mut buffer = [0; 64];
     let mut count = 0;

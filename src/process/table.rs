@@ -1,7 +1,7 @@
-//! The process table, as `/proc` tells it.
+//! The process table, read from `/proc`.
 //!
-//! A scan is not a picture of one moment: a process that forks meanwhile may be missed. Whoever needs all of
-//! them scans until there are none.
+//! A scan is not atomic: a process that forks during the scan may be missed. A caller that must find every process scans
+//! until there are none.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -14,36 +14,33 @@ use rustix::process::{
 
 pub use rustix::process::Pid;
 
-/// A process, told from a later one with the same number by when it started.
+/// A process. Its start time distinguishes it from a later one with the same number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Process {
-    /// Its number.
     pub pid: Pid,
-    /// Its parent, if it has one that can be seen.
+    /// `None` if the parent is outside of our pid namespace.
     pub parent: Option<Pid>,
-    /// Its process group. There is none to call where the kernel tells −1, of one that is just being reaped, or 0,
-    /// of one whose group was made outside the namespace that we can see, as `docker exec` and many a CI do.
+    /// `None` if the group cannot be signalled: the kernel reports −1 for a process that is just being reaped, and 0 for one
+    /// whose group was created outside of our pid namespace, as with `docker exec` and in many CI jobs.
     pub group: Option<Pid>,
-    /// Its session, likewise.
+    /// `None` in the same cases as `group`.
     pub session: Option<Pid>,
-    /// `R`, `S`, `T`, `Z`…
+    /// The state letter of `/proc/PID/stat`: `R`, `S`, `T`, `Z`…
     pub state: u8,
-    /// When it started, in ticks since the machine did.
+    /// Start time in clock ticks since boot.
     pub started: u64,
 }
 
-/// Who a process is, whatever it does.
-pub type Identity = (Pid, u64);
+/// Number and start time: unique while the machine is up.
+pub type ProcessIdentity = (Pid, u64);
 
 impl Process {
-    /// The process of this number, if there is one.
     pub fn find(pid: Pid) -> Option<Process> {
         let stat = fs::read(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
         parse(pid, &stat)
     }
 
-    /// Who it is.
-    pub fn identity(&self) -> Identity {
+    pub fn identity(&self) -> ProcessIdentity {
         (self.pid, self.started)
     }
 
@@ -52,15 +49,15 @@ impl Process {
         self.state == b'T'
     }
 
-    /// Sends a signal to this process and to no later one of the same number.
-    /// That it is gone is no error; that it belongs to somebody else is.
+    /// Sends a signal to this process, and never to a later one with the same number.
+    /// It is no error if the process has ended, but it is if it belongs to another user.
     pub fn signal(&self, signal: Signal) -> Result<(), Errno> {
         let sent = match pidfd_open(self.pid, PidfdFlags::empty()) {
             Ok(handle) if Process::find(self.pid).is_some_and(|found| found.started == self.started) => {
                 pidfd_send_signal(handle, signal)
             }
             Ok(_) => Ok(()),
-            // A kernel before 5.3, or a sandbox: the moment between looking and sending has to be risked.
+            // A kernel before 5.3, or a sandbox without pidfd. The race between lookup and kill cannot be avoided there.
             Err(Errno::NOSYS | Errno::PERM)
                 if Process::find(self.pid).is_some_and(|found| found.started == self.started) =>
             {
@@ -75,7 +72,7 @@ impl Process {
     }
 }
 
-/// Every process that can be seen.
+/// Every process that `/proc` shows.
 pub fn all() -> Vec<Process> {
     let Ok(entries) = fs::read_dir(Path::new("/proc")) else { return Vec::new() };
     entries
@@ -87,9 +84,9 @@ pub fn all() -> Vec<Process> {
         .collect()
 }
 
-/// Those of `table` that are below one of `roots`, the roots themselves not included. Below what `closed` refuses,
-/// nothing is looked for, and it is not included either.
-pub fn below(table: &[Process], roots: &[Pid], closed: impl Fn(&Process) -> bool) -> Vec<Process> {
+/// The descendants of `roots` in `table`, without the roots themselves. A process that `excluded` matches is left out together
+/// with its descendants.
+pub fn descendants(table: &[Process], roots: &[Pid], excluded: impl Fn(&Process) -> bool) -> Vec<Process> {
     let mut children: HashMap<Pid, Vec<&Process>> = HashMap::new();
     for process in table {
         if let Some(parent) = process.parent {
@@ -99,9 +96,9 @@ pub fn below(table: &[Process], roots: &[Pid], closed: impl Fn(&Process) -> bool
     let mut found = Vec::new();
     let mut todo: Vec<Pid> = roots.to_vec();
     while let Some(parent) = todo.pop() {
-        // Removed, not looked up: the numbers of two moments might otherwise make a circle.
+        // Removed, not looked up: a scan is not atomic, so reused numbers could form a cycle.
         for child in children.remove(&parent).unwrap_or_default() {
-            if !closed(child) {
+            if !excluded(child) {
                 found.push(*child);
                 todo.push(child.pid);
             }
@@ -110,18 +107,18 @@ pub fn below(table: &[Process], roots: &[Pid], closed: impl Fn(&Process) -> bool
     found
 }
 
-/// Sends a signal to each of these once, and wakes those that are stopped, so that they see it.
+/// Sends a signal to each of these once, and continues those that are stopped, so that they handle it.
 ///
-/// A whole group gets it in one call, between two forks of its members: a program that forks and exits in turn is
-/// never there when its number is called. The number of a group is certain as long as a child of this process is
-/// in it, which only this process can reap; the rest is called one by one.
+/// A whole process group is signalled in one call, because a program that forks and exits in turn is always gone when its
+/// own number is signalled. A group's number cannot be reused while it contains a child of this process, because only this
+/// process can reap it. All other processes are signalled one by one.
 pub fn signal(processes: &[Process], signal: Signal) {
     let me = getpid();
     let groups: HashSet<Pid> = match Process::find(me) {
-        Some(us) => processes
+        Some(own) => processes
             .iter()
             .filter(|process| process.parent == Some(me))
-            .filter_map(|process| foreign_group(process, &us))
+            .filter_map(|process| exclusive_group(process, &own))
             .collect(),
         None => HashSet::new(),
     };
@@ -138,14 +135,14 @@ pub fn signal(processes: &[Process], signal: Signal) {
     }
 }
 
-/// The group of this descendant of ours, if nobody but descendants can be in it: a group does not cross sessions,
-/// and sessions are only left for new ones.
-fn foreign_group(process: &Process, us: &Process) -> Option<Pid> {
-    let new_session = process.session != us.session || us.session == Some(us.pid);
-    process.group.filter(|_| new_session && process.group != us.group)
+/// The group of a descendant of `own`, if only descendants can be in it: a group does not span sessions, and a process can
+/// leave its session only for a new one.
+fn exclusive_group(process: &Process, own: &Process) -> Option<Pid> {
+    let new_session = process.session != own.session || own.session == Some(own.pid);
+    process.group.filter(|_| new_session && process.group != own.group)
 }
 
-/// `/proc/PID/stat`: the name is in parentheses, and may hold any byte but a zero.
+/// Parses `/proc/PID/stat`. The name is in parentheses and may contain any byte but NUL, also parentheses.
 fn parse(pid: Pid, stat: &[u8]) -> Option<Process> {
     let end = memchr::memrchr(b')', stat)?;
     let rest = std::str::from_utf8(&stat[end + 1..]).ok()?;
@@ -182,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_with_parentheses_and_newlines_is_no_obstacle() {
+    fn a_name_with_parentheses_and_newlines_is_parsed() {
         let stat = b"7 (a) R 1\n) S 3 5 6 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 9988 10 11";
         let found = parse(pid(7), stat).unwrap();
         let numbers = (found.parent, found.group, found.session);
@@ -193,24 +190,24 @@ mod tests {
     }
 
     #[test]
-    fn one_that_is_being_reaped_has_no_group_and_nobody_is_called_by_it() {
+    fn a_process_that_is_being_reaped_has_no_group_to_signal() {
         let stat = b"7 (gone) Z 0 -1 -1 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 9988 10 11";
         let found = parse(pid(7), stat).unwrap();
         assert_eq!((found.parent, found.group, found.session), (None, None, None));
-        assert_eq!(foreign_group(&found, &process(1, 1)), None);
-        assert!(below(&[found], &[pid(1)], |_| false).is_empty());
+        assert_eq!(exclusive_group(&found, &process(1, 1)), None);
+        assert!(descendants(&[found], &[pid(1)], |_| false).is_empty());
     }
 
     #[test]
-    fn a_session_from_outside_is_no_number_and_its_members_are_called_one_by_one() {
+    fn a_session_from_outside_the_namespace_has_no_group_to_signal() {
         let stat = b"7 (inner) S 3 0 0 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 9988 10 11";
         let us = parse(pid(7), stat).unwrap();
         assert_eq!((us.group, us.session), (None, None));
         let child = |group, session| Process { parent: Some(us.pid), group, session, ..process(8, 7) };
-        assert_eq!(foreign_group(&child(None, None), &us), None);
-        // A group of its own, but in a session that others may be in.
-        assert_eq!(foreign_group(&child(Some(pid(8)), None), &us), None);
-        assert_eq!(foreign_group(&child(Some(pid(8)), Some(pid(8))), &us), Some(pid(8)));
+        assert_eq!(exclusive_group(&child(None, None), &us), None);
+        // Its own group, but in a session that may contain other processes.
+        assert_eq!(exclusive_group(&child(Some(pid(8)), None), &us), None);
+        assert_eq!(exclusive_group(&child(Some(pid(8)), Some(pid(8))), &us), Some(pid(8)));
     }
 
     #[test]
@@ -221,10 +218,10 @@ mod tests {
     }
 
     #[test]
-    fn below_finds_the_whole_tree_and_stops_where_it_is_told_to() {
+    fn descendants_are_the_whole_tree_without_excluded_branches() {
         let table = [process(2, 1), process(3, 2), process(4, 3), process(5, 1), process(6, 5)];
-        let found = |closed: i32| {
-            let mut found: Vec<i32> = below(&table, &[pid(1)], |process| process.pid == pid(closed))
+        let found = |excluded: i32| {
+            let mut found: Vec<i32> = descendants(&table, &[pid(1)], |process| process.pid == pid(excluded))
                 .iter()
                 .map(|process| process.pid.as_raw_nonzero().get())
                 .collect();
@@ -237,9 +234,9 @@ mod tests {
     }
 
     #[test]
-    fn numbers_that_make_a_circle_end_the_search() {
+    fn a_cycle_of_parents_ends_the_search() {
         let table = [process(2, 3), process(3, 2)];
-        assert_eq!(below(&table, &[pid(2)], |_| false).len(), 2);
+        assert_eq!(descendants(&table, &[pid(2)], |_| false).len(), 2);
     }
 
     #[test]

@@ -1,69 +1,62 @@
-//! The only place that knows what is where in `.decree/`.
+//! The paths of a project. No other module spells a path in `.decree/`.
 
 use std::path::{Path, PathBuf};
 
-/// Paths of a project.
 #[derive(Clone, Debug)]
 pub struct Layout {
     root: PathBuf,
 }
 
 impl Layout {
-    /// For the project at `root`.
     pub fn new(root: PathBuf) -> Self {
         Layout { root }
     }
 
-    /// The project.
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// decree's own data.
+    /// The directory of decree's own files.
     pub fn decree(&self) -> PathBuf {
         self.root.join(".decree")
     }
 
-    /// The settings.
     pub fn config(&self) -> PathBuf {
         self.decree().join("config.yml")
     }
 
-    /// What git shall not see of decree's own data.
+    /// Keeps decree's own data out of git.
     pub fn gitignore(&self) -> PathBuf {
         self.decree().join(".gitignore")
     }
 
-    /// Held by the decree that is working here.
+    /// Locked by the decree that works in this project.
     pub fn lock(&self) -> PathBuf {
         self.decree().join("lock")
     }
 
-    /// A directory a run.
+    /// Contains one directory per run.
     pub fn runs(&self) -> PathBuf {
         self.decree().join("runs")
     }
 
-    /// A directory a checkpoint.
+    /// Contains one directory per checkpoint.
     pub fn checkpoints(&self) -> PathBuf {
         self.decree().join("checkpoints")
     }
 
-    /// Work in progress; nothing in it outlives a command, but for the journal of one that was killed.
+    /// Temporary files. Nothing in it outlives a command, except for the journal of a killed one.
     pub fn scratch(&self) -> PathBuf {
         self.decree().join("tmp")
     }
 
-    /// What is known of files. It belongs to this tree, so it stays even if the store is elsewhere and shared.
+    /// The cache of file hashes. It belongs to this tree, so it stays here even if the store is elsewhere and shared.
     pub fn stat_cache(&self) -> PathBuf {
         let store = self.decree().join("store");
-        match self.store() == store {
-            true => store.join("stat-cache"),
-            false => self.decree().join("stat-cache"),
-        }
+        if self.store() == store { store.join("stat-cache") } else { self.decree().join("stat-cache") }
     }
 
-    /// Content; `DECREE_STORE` moves it.
+    /// File contents by hash; `DECREE_STORE` sets another directory.
     pub fn store(&self) -> PathBuf {
         match std::env::var_os("DECREE_STORE") {
             Some(path) if !path.is_empty() => self.root.join(path),
@@ -71,37 +64,36 @@ impl Layout {
         }
     }
 
-    /// Whether the content is where this project alone puts it: not elsewhere, and not behind a link.
+    /// Whether the store belongs to this project alone: it is not elsewhere, and not behind a link.
     pub fn owns_store(&self) -> bool {
         let own = self.decree().join("store");
-        let is_plain = match (self.decree().canonicalize(), own.canonicalize()) {
+        let is_real = match (self.decree().canonicalize(), own.canonicalize()) {
             (Ok(decree), Ok(store)) => store == decree.join("store"),
             _ => own.symlink_metadata().is_err(),
         };
-        self.store() == own && is_plain
+        self.store() == own && is_real
     }
 
-    /// The specs.
     pub fn specs(&self) -> PathBuf {
         self.root.join("specs")
     }
 
-    /// What is processed already, one file name a line.
+    /// The list of processed specs, one file name per line.
     pub fn tracker(&self) -> PathBuf {
         self.specs().join("processed-spec.md")
     }
 
-    /// The project's own routines.
+    /// The project's own routines, which have priority over shared ones.
     pub fn routines(&self) -> PathBuf {
         self.decree().join("routines")
     }
 
-    /// What is to be done at certain times.
+    /// Messages that are due at certain times.
     pub fn cron(&self) -> PathBuf {
         self.decree().join("cron")
     }
 
-    /// Messages that wait.
+    /// Messages that wait to be carried out.
     pub fn inbox(&self) -> PathBuf {
         self.decree().join("inbox")
     }
@@ -111,37 +103,37 @@ impl Layout {
         self.inbox().join("done")
     }
 
-    /// Messages that could not be.
+    /// Messages that could not be carried out.
     pub fn dead(&self) -> PathBuf {
         self.inbox().join("dead")
     }
 
-    /// The run that is under way, while one is.
+    /// Exists while a run is active.
     pub fn running(&self) -> PathBuf {
         self.decree().join("running.json")
     }
 
-    /// A rollback of decree's own state that has begun.
+    /// Exists while a rollback of decree's own state is unfinished.
     pub fn pending(&self) -> PathBuf {
         self.decree().join("rolling-back.json")
     }
 
-    /// The command that is being guarded, while one is.
+    /// Exists while a command runs under `decree guard`.
     pub fn guarding(&self) -> PathBuf {
         self.decree().join("guarding.json")
     }
 
-    /// What the last command did.
+    /// The summary of the last `process` or `run`.
     pub fn summary(&self) -> PathBuf {
         self.decree().join("summary.json")
     }
 
-    /// What was put back, brought back or deleted.
+    /// One audit entry per revert, rollback, apply or deletion.
     pub fn audit(&self) -> PathBuf {
         self.decree().join("audit.jsonl")
     }
 
-    /// Python for notebooks; `DECREE_VENV` moves it.
+    /// The Python environment for notebooks; `DECREE_VENV` sets another directory.
     pub fn venv(&self) -> PathBuf {
         match std::env::var_os("DECREE_VENV") {
             Some(path) if !path.is_empty() => self.root.join(path),
@@ -149,12 +141,12 @@ impl Layout {
         }
     }
 
-    /// Python for notebooks, where decree makes it if nobody says otherwise.
+    /// The Python environment that decree creates by default.
     pub fn own_venv(&self) -> PathBuf {
         self.decree().join("venv")
     }
 
-    /// A path as people know it: relative to the project.
+    /// A path for messages: relative to the project.
     pub fn shown(&self, path: &Path) -> String {
         path.strip_prefix(&self.root).unwrap_or(path).display().to_string()
     }

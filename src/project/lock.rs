@@ -1,8 +1,7 @@
-//! One decree at a time.
+//! The project lock: one decree at a time.
 //!
-//! The kernel holds the lock and drops it when its holder dies, so it is never stale; what the file
-//! says of its holder is only for the message. The directory of the file is locked as well, so that a routine that deletes the file lets
-//! nobody in.
+//! It is a kernel lock, which is released when its owner dies, so it is never stale; the content of the file is only for the
+//! error message. The file's directory is locked as well, so that the lock holds even if a routine deletes the file.
 
 use std::fs::{File, TryLockError};
 use std::io::{Seek, Write};
@@ -16,52 +15,53 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, ErrorKind, IoContext, Result};
 use crate::fs::untrusted;
 
-/// How long to wait for a lock whose holder is dead. What it was just starting has the lock, too, until it runs.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// How long to wait for a lock whose owner is dead: a child that it was just starting shares the lock until it calls `exec`.
+const DEAD_OWNER_WAIT: Duration = Duration::from_secs(2);
 
-/// Held for as long as it lives.
+/// The lock of a project, released when dropped.
 #[derive(Debug)]
 pub struct Lock {
     path: PathBuf,
     command: String,
-    held: Mutex<Held>,
+    files: Mutex<LockedFiles>,
 }
 
 #[derive(Debug)]
-struct Held {
+struct LockedFiles {
     dir: File,
     file: File,
 }
 
+/// What the lock file says about its owner.
 #[derive(Serialize, Deserialize)]
-struct Holder {
+struct LockOwner {
     pid: u32,
     command: String,
     since: String,
 }
 
 impl Lock {
-    /// Takes the lock, or says who has it.
+    /// Takes the lock; the error names the process that holds it.
     pub fn take(path: &Path, command: &str) -> Result<Lock> {
         let dir = lock_dir(path)?;
         let file = lock_file(path, command)?;
-        let held = Mutex::new(Held { dir, file });
-        Ok(Lock { path: path.to_owned(), command: command.to_owned(), held })
+        let files = Mutex::new(LockedFiles { dir, file });
+        Ok(Lock { path: path.to_owned(), command: command.to_owned(), files })
     }
 
-    /// Takes it again where somebody put other files in place of those that are locked.
+    /// Takes the lock again if another process has replaced the locked files.
     pub fn renew(&self) -> Result<()> {
-        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        if !is_at(&held.dir, parent(&self.path)) {
-            held.dir = lock_dir(&self.path)?;
+        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        if !is_same_file(&files.dir, parent(&self.path)) {
+            files.dir = lock_dir(&self.path)?;
         }
-        if !is_at(&held.file, &self.path) {
-            held.file = lock_file(&self.path, &self.command)?;
+        if !is_same_file(&files.file, &self.path) {
+            files.file = lock_file(&self.path, &self.command)?;
         }
         Ok(())
     }
 
-    /// Whether nobody holds it at the moment.
+    /// Whether no process holds the lock at the moment.
     pub fn is_free(path: &Path) -> bool {
         [parent(path), path]
             .iter()
@@ -76,8 +76,8 @@ fn parent(path: &Path) -> &Path {
 fn lock_dir(path: &Path) -> Result<File> {
     let dir = File::open(parent(path)).at("open", parent(path))?;
     match try_lock(&dir, path) {
-        Err(TryLockError::WouldBlock) => Err(held(path)),
-        // Not every file system locks directories; the file is locked everywhere.
+        Err(TryLockError::WouldBlock) => Err(locked_error(path)),
+        // Not every file system can lock directories. The lock of the file is enough there.
         Ok(()) | Err(TryLockError::Error(_)) => Ok(dir),
     }
 }
@@ -87,58 +87,58 @@ fn lock_file(path: &Path, command: &str) -> Result<File> {
         File::options().read(true).write(true).create(true).truncate(false).open(path).at("open", path)?;
     match try_lock(&file, path) {
         Ok(()) => {}
-        Err(TryLockError::WouldBlock) => return Err(held(path)),
+        Err(TryLockError::WouldBlock) => return Err(locked_error(path)),
         Err(TryLockError::Error(error)) => return Err(error).at("lock", path),
     }
-    let holder = Holder {
+    let owner = LockOwner {
         pid: std::process::id(),
         command: command.to_owned(),
         since: jiff::Timestamp::now().strftime("%H:%M:%S").to_string(),
     };
-    let text = serde_json::to_vec(&holder).expect("a holder is plain data");
+    let text = serde_json::to_vec(&owner).expect("an owner is plain data");
     file.set_len(0).and_then(|()| file.rewind()).and_then(|()| file.write_all(&text)).at("write", path)?;
     Ok(file)
 }
 
-/// Whether this very file is under that name.
-fn is_at(file: &File, path: &Path) -> bool {
+/// Whether the path leads to this open file, through links too: `.decree` may be one.
+fn is_same_file(file: &File, path: &Path) -> bool {
     match (file.metadata(), path.metadata()) {
         (Ok(file), Ok(found)) => (file.dev(), file.ino()) == (found.dev(), found.ino()),
         _ => false,
     }
 }
 
-/// Locks a file that the holder named in `path` may have locked.
+/// Locks a file, and waits a little if it is locked although the owner named in `path` is dead.
 fn try_lock(file: &File, path: &Path) -> Result<(), TryLockError> {
-    let until = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + DEAD_OWNER_WAIT;
     loop {
         let result = file.try_lock();
-        let is_held = matches!(result, Err(TryLockError::WouldBlock));
-        if !is_held || holder(path).is_some_and(|holder| is_alive(holder.pid)) || Instant::now() > until {
+        let is_locked = matches!(result, Err(TryLockError::WouldBlock));
+        if !is_locked || owner(path).is_some_and(|owner| is_alive(owner.pid)) || Instant::now() > deadline {
             return result;
         }
         std::thread::sleep(Duration::from_millis(10));
     }
 }
 
-fn holder(path: &Path) -> Option<Holder> {
+fn owner(path: &Path) -> Option<LockOwner> {
     serde_json::from_slice(&untrusted::read(path).ok()?).ok()
 }
 
-/// Whether there is such a process, and not only its number waiting to be taken note of.
+/// Whether the process is running; a zombie is not.
 fn is_alive(pid: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
 }
 
-fn held(path: &Path) -> Error {
-    let who = match holder(path) {
-        Some(Holder { pid, command, since }) => {
+fn locked_error(path: &Path) -> Error {
+    let details = match owner(path) {
+        Some(LockOwner { pid, command, since }) => {
             format!(" (pid {pid}, `decree {command}`, since {since} UTC)")
         }
         None => String::new(),
     };
-    Error::new(ErrorKind::Locked, format!("another decree is working here{who}"))
+    Error::new(ErrorKind::Locked, format!("another decree is working here{details}"))
         .hint("wait for it to end, then run the same command again")
 }
 
@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_second_one_is_told_who_holds_the_lock() {
+    fn the_error_names_the_owner_of_the_lock() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("lock");
         let first = Lock::take(&path, "process").unwrap();
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_that_outlives_its_holder_for_a_moment_is_waited_for() {
+    fn a_lock_that_briefly_outlives_its_owner_is_waited_for() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("lock");
         let mut dead = std::process::Command::new("true").spawn().unwrap();
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_that_was_deleted_still_holds_and_is_made_again() {
+    fn a_deleted_lock_file_still_locks_and_is_created_again() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("own/lock");
         std::fs::create_dir(dir.path().join("own")).unwrap();

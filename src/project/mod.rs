@@ -1,4 +1,4 @@
-//! A decree project: where it is, where its files are, its config and its lock.
+//! A decree project: its directory, the layout of its files, its config and its lock.
 
 mod config;
 mod layout;
@@ -20,16 +20,14 @@ use crate::checkpoint::workspace::Workspace;
 use crate::error::{Error, IoContext, Result};
 use crate::fs::atomic;
 
-/// A project directory that was found and read.
+/// A project whose config has been read.
 pub struct Project {
-    /// Where its files are.
     pub layout: Layout,
-    /// What its config says.
     pub config: Config,
 }
 
 impl Project {
-    /// The project that `start` is in: the nearest directory upwards with a `.decree/`.
+    /// The project that contains `start`: the nearest directory upwards that has a `.decree/`.
     pub fn find(start: &Path) -> Result<Project> {
         let start = start.canonicalize().at("open", start)?;
         let root = start.ancestors().find(|dir| dir.join(".decree").is_dir()).ok_or_else(|| {
@@ -37,7 +35,7 @@ impl Project {
                 "{} is not in a decree project: no .decree/ here or above",
                 start.display()
             ))
-            .hint("`decree init` makes one")
+            .hint("`decree init` creates one")
         })?;
         refuse_home(root)?;
         let layout = Layout::new(root.to_owned());
@@ -54,7 +52,8 @@ impl Project {
         Ok(if layout.owns_store() { workspace } else { workspace.with_store_elsewhere() })
     }
 
-    /// Takes the project for one command that changes things; finishes or undoes first what a killed one left.
+    /// Locks the project for a command that changes it, finishes or undoes restores that a killed decree left, and removes its
+    /// temporary files.
     pub fn lock(&self, workspace: &Workspace, command: &str) -> Result<(Lock, Vec<RecoveredRestore>)> {
         let lock = Lock::take(&self.layout.lock(), command)?;
         let recovered = recover(workspace.root(), &self.layout.scratch())?;
@@ -71,7 +70,7 @@ impl Project {
         Ok((lock, recovered))
     }
 
-    /// Whether a revert or an apply was cut off and waits to be finished or undone.
+    /// Whether a killed decree left a restore that has to be finished or undone.
     pub fn has_unfinished_restore(&self) -> bool {
         let Ok(entries) = std::fs::read_dir(self.layout.scratch()) else {
             return false;
@@ -80,19 +79,19 @@ impl Project {
     }
 }
 
-/// Checkpointing all of a home or the whole disk is never what anybody meant.
+/// Rejects a home directory or the root of the file system: a checkpoint of all of it is always a mistake.
 pub fn refuse_home(root: &Path) -> Result<()> {
     let home = std::env::var_os("HOME").map(PathBuf::from).and_then(|home| home.canonicalize().ok());
-    let what = match root.parent() {
+    let kind = match root.parent() {
         None => "the root of the file system",
         Some(_) if home.as_deref() == Some(root) => "your home directory",
         Some(_) => return Ok(()),
     };
-    Err(Error::project(format!("{} is {what}: decree does not work on all of it", root.display()))
-        .hint("make a project in a directory of its own"))
+    Err(Error::project(format!("{} is {kind}: decree does not work on all of it", root.display()))
+        .hint("create the project in a subdirectory"))
 }
 
-/// Removes the unfinished files in each of the directories in `dir`.
+/// Removes unfinished atomic writes in each subdirectory of `dir`.
 fn sweep_below(dir: &Path) {
     let Ok(entries) = std::fs::read_dir(dir) else { return };
     for entry in entries.flatten() {

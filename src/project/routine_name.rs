@@ -1,34 +1,31 @@
-//! Names of routines, which become parts of paths.
+//! Validated names of routines, safe to use in paths.
 
 use std::fmt;
 
-/// Bytes.
-const LONGEST: usize = 100;
+/// The maximum length of a name.
+const MAX_BYTES: usize = 100;
 
-/// A routine's file name without its ending; never leads anywhere but into the directory it is looked for in.
+/// A routine's file name without its extension. It cannot lead out of the directory it is joined to.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RoutineName(String);
 
-/// Why a text is no routine's name.
+/// Why a text is not a routine name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BadName {
-    /// Nothing.
     Empty,
-    /// More than a hundred bytes.
     TooLong,
-    /// It would be hidden, or taken for an option.
+    /// The file would be hidden, or the name taken for an option.
     BadStart(char),
-    /// Something that is no letter, digit, `-`, `_` or `.`.
+    /// Not a letter, digit, `-`, `_` or `.`.
     BadCharacter(char),
 }
 
 impl RoutineName {
-    /// Checks a name.
     pub fn parse(text: &str) -> Result<Self, BadName> {
         if text.is_empty() {
             return Err(BadName::Empty);
         }
-        if text.len() > LONGEST {
+        if text.len() > MAX_BYTES {
             return Err(BadName::TooLong);
         }
         if let Some(bad) = text.chars().find(|&c| !c.is_alphanumeric() && !matches!(c, '-' | '_' | '.')) {
@@ -40,7 +37,6 @@ impl RoutineName {
         }
     }
 
-    /// The text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -56,9 +52,9 @@ impl fmt::Display for BadName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             BadName::Empty => f.write_str("it is empty"),
-            BadName::TooLong => write!(f, "it is longer than {LONGEST} bytes"),
+            BadName::TooLong => write!(f, "it is longer than {MAX_BYTES} bytes"),
             BadName::BadStart(c) => write!(f, "it begins with '{c}'"),
-            BadName::BadCharacter('/') => f.write_str("it has a '/': a routine is named, not its path"),
+            BadName::BadCharacter('/') => f.write_str("it has a '/': give the routine's name, not its path"),
             BadName::BadCharacter(c) => {
                 write!(f, "it has {c:?}; only letters, digits, '-', '_' and '.' are allowed")
             }
@@ -73,18 +69,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_that_are_file_names_are_taken() {
+    fn plain_file_names_are_accepted() {
         for name in ["develop", "rust-develop", "a.b_c", "0", "größe", "x..y", &"x".repeat(100)] {
             assert_eq!(RoutineName::parse(name).unwrap().as_str(), name);
         }
     }
 
     #[test]
-    fn names_that_lead_elsewhere_are_refused_with_a_reason() {
+    fn other_names_are_rejected_with_a_reason() {
         for (name, reason) in [
             ("", "it is empty"),
-            ("../../etc/x", "it has a '/': a routine is named, not its path"),
-            ("/etc/x", "it has a '/': a routine is named, not its path"),
+            ("../../etc/x", "it has a '/': give the routine's name, not its path"),
+            ("/etc/x", "it has a '/': give the routine's name, not its path"),
             ("..", "it begins with '.'"),
             (".hidden", "it begins with '.'"),
             ("-rf", "it begins with '-'"),

@@ -101,7 +101,7 @@ impl CommitBuilder<'_> {
             if after == tree {
                 continue;
             }
-            let shown = |text: &str| self.repository.git.shown(text);
+            let shown = |text: &str| self.repository.git.printable(text);
             let subject = subject(chain, self.layout, self.prefix, shown);
             let text = shown(&message(chain, &subject, shown));
             let files = self.changed(&tree, &after)?;
@@ -235,7 +235,7 @@ impl CommitBuilder<'_> {
         let blob = self.repository.git.call(["cat-file", "blob", &entry.hash]).run()?;
         match String::from_utf8(blob.out) {
             Ok(text) if entry.mode.starts_with("100") => {
-                Ok(Some(Tracking { path, mode: entry.mode, tracker: Tracker::of(text), present }))
+                Ok(Some(Tracking { path, mode: entry.mode, tracker: Tracker::from_text(text), present }))
             }
             _ => {
                 let path = shown([&path]).join("");
@@ -264,7 +264,7 @@ impl CommitBuilder<'_> {
     fn changed(&self, before: &str, after: &str) -> Result<Vec<Vec<u8>>> {
         let args = ["diff-tree", "-r", "-z", "--name-only", "--no-renames", before, after];
         let answer: GitOutput = self.repository.git.call(args).ok()?;
-        Ok(answer.pieces().map(<[u8]>::to_vec).collect())
+        Ok(answer.records().map(<[u8]>::to_vec).collect())
     }
 
     fn commit(&self, tree: &str, parent: Option<&str>, message: &str, sign: bool) -> Result<String> {

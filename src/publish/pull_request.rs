@@ -101,6 +101,6 @@ impl PublishReport {
             [only] => only.clone(),
             [first, rest @ ..] => format!("{first} (and {} more)", rest.len()),
         };
-        Ok(one_line(&self.repository.git.shown(&title)))
+        Ok(one_line(&self.repository.git.printable(&title)))
     }
 }

@@ -130,7 +130,7 @@ pub fn push(
     let is_behind = behind.iter().any(|word| answer.err.contains(word));
     let lines: Vec<String> =
         answer.err.lines().map(str::trim_end).filter(|l| !l.is_empty()).map(str::to_owned).collect();
-    let remote = repository.git.shown(remote);
+    let remote = repository.git.printable(remote);
     let (what, hint) = match is_behind {
         true => (
             format!("{remote} did not take the push: {branch} has commits there that are not here"),

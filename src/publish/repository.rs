@@ -87,9 +87,10 @@ impl Repository {
             && self.git.call(["check-ref-format", &format!("refs/heads/{name}")]).run()?.is_ok();
         match good {
             true => Ok(()),
-            false => {
-                Err(Error::new(ErrorKind::Usage, format!("'{}' cannot be a branch", self.git.shown(name))))
-            }
+            false => Err(Error::new(
+                ErrorKind::Usage,
+                format!("'{}' cannot be a branch", self.git.printable(name)),
+            )),
         }
     }
 
@@ -100,7 +101,7 @@ impl Repository {
         match place.lines().find(|line| !line.is_empty()) {
             None => Ok(()),
             Some(place) => {
-                Err(Error::failed(format!("{branch} is checked out in {}", self.git.shown(place)))
+                Err(Error::failed(format!("{branch} is checked out in {}", self.git.printable(place)))
                     .hint("publish there, or to another branch"))
             }
         }

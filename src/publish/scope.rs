@@ -8,7 +8,7 @@ use crate::checkpoint::path::{TreePath, dirs_above};
 use crate::checkpoint::quote::for_people;
 use crate::checkpoint::root::Root;
 use crate::error::{Error, IoContext, Result};
-use crate::git::{Git, GitIndex, joined};
+use crate::git::{Git, GitIndex, nul_separated};
 
 /// A path inside a submodule, or in a repository that happens to be there, cannot be committed here.
 pub fn refuse_other_repositories(
@@ -81,12 +81,12 @@ fn check_ignore(git: &Git, index_file: &Path, names: &[&[u8]]) -> Result<Vec<(Ve
     let answer = git
         .call(["check-ignore", "-v", "-z", "--stdin"])
         .variable("GIT_INDEX_FILE", index_file)
-        .input(joined(&names))
+        .input(nul_separated(&names))
         .run()?;
     if !answer.is_ok() && !answer.is_code(1) {
         return Err(answer.into_error());
     }
-    let pieces: Vec<&[u8]> = answer.pieces().collect();
+    let pieces: Vec<&[u8]> = answer.records().collect();
     let entries = pieces.chunks_exact(4).filter(|entry| !entry[2].starts_with(b"!"));
     Ok(entries.map(|entry| (entry[3][2..].to_vec(), entry[0].to_vec())).collect())
 }

@@ -7,7 +7,7 @@ use std::fmt::Write;
 use super::model::{MessageOutcome, Report, RunFiles};
 use super::text::verdict_words;
 use crate::pipeline::MessageSummary;
-use crate::sanitize::{last_lines, plain};
+use crate::sanitize::{last_lines, strip_controls};
 
 /// How much of a log stands in a failure.
 const LINES: usize = 100;
@@ -79,7 +79,7 @@ fn is_char(c: char) -> bool {
 
 fn content(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    for c in plain(text).chars().filter(|c| is_char(*c)) {
+    for c in strip_controls(text).chars().filter(|c| is_char(*c)) {
         match c {
             '&' => out.push_str("&amp;"),
             '<' => out.push_str("&lt;"),

@@ -1,4 +1,4 @@
-//! Finds routines and reads what they say of themselves.
+//! Finds routines, and reads their descriptions and parameters.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -14,49 +14,47 @@ use crate::fs::untrusted::{Problem, regular_file, shown_in_project};
 use crate::project::{Project, RoutineName};
 use crate::suggest::{closest, did_you_mean};
 
-/// A script or a notebook that carries messages out.
+/// A script or a notebook that carries out messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Routine {
-    /// Its file name without the ending.
+    /// The file name without its extension.
     pub name: RoutineName,
-    /// Where it is.
     pub path: PathBuf,
-    /// How it is run.
     pub kind: RoutineKind,
-    /// What it does, in its own words; may be empty, may have several lines.
+    /// The comment at its top; may be empty or have several lines.
     pub description: String,
-    /// What a message may set, beyond the standard parameters.
+    /// Parameters that a message may set, beyond the standard ones.
     pub parameters: Vec<Parameter>,
-    /// Commands that it says it needs.
+    /// Commands that its header says it needs.
     pub needs: Vec<String>,
 }
 
-/// How a routine is run. A notebook wins over a script.
+/// How a routine is run. Of two with the same name, the notebook has priority.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RoutineKind {
-    /// By papermill: `.ipynb`.
+    /// An `.ipynb` file, run by papermill.
     Notebook,
-    /// By bash: `.sh`.
+    /// An `.sh` file, run by bash.
     Shell,
 }
 
-/// All routines of a project, one a name.
+/// All routines of a project, one per name.
 #[derive(Clone, Debug, Default)]
 pub struct Routines {
     routines: BTreeMap<RoutineName, Routine>,
     problems: Vec<Problem>,
-    /// The directories that were looked into, and the file names in them that could be routines.
-    looked_in: Vec<(PathBuf, Vec<String>)>,
-    /// Notebooks that were left out because they are switched off.
-    switched_off: Vec<RoutineName>,
+    /// The directories that were searched, and the file names in them that may be routines.
+    searched: Vec<(PathBuf, Vec<String>)>,
+    /// Notebooks that were left out because `notebook_support` is off.
+    disabled: Vec<RoutineName>,
 }
 
 impl RoutineKind {
-    /// In the order in which they win.
+    /// In the order of priority.
     pub(super) const ALL: [RoutineKind; 2] = [RoutineKind::Notebook, RoutineKind::Shell];
 
-    /// What its file name ends with.
-    pub fn ending(self) -> &'static str {
+    /// The file name's extension, with its dot.
+    pub fn extension(self) -> &'static str {
         match self {
             RoutineKind::Notebook => ".ipynb",
             RoutineKind::Shell => ".sh",
@@ -72,28 +70,28 @@ impl Routine {
 }
 
 impl Routines {
-    /// Those of a project: its own, then those of `routine_paths`.
+    /// The routines of a project: its own, then those in `routine_paths`.
     pub fn of(project: &Project) -> Result<Routines> {
         let own = std::iter::once(project.layout.routines());
         let shared = project.config.routine_paths.iter().map(|path| project.layout.root().join(path));
         Routines::discover(&own.chain(shared).collect::<Vec<_>>(), project.config.notebook_support)
     }
 
-    /// Looks into the project's own directory and then into shared ones. A missing directory is no error.
+    /// Searches the directories in order. A missing directory is no error, and hidden files are ignored.
     ///
-    /// The first directory that has a file of a name decides, even if that file turns out to be unusable: something else must not
-    /// be run in its place. Hidden files are not looked at.
+    /// The first directory with a file of a name decides, even if that file is unusable: another routine must not run in its
+    /// place.
     pub fn discover(dirs: &[PathBuf], notebook_support: bool) -> Result<Routines> {
         let mut found = Routines::default();
-        let mut taken = BTreeMap::new();
+        let mut by_name = BTreeMap::new();
         for dir in dirs {
             let mut candidates = found.list(dir, notebook_support)?;
             candidates.sort();
             for (name, kind, path) in candidates {
-                taken.entry(name).or_insert((kind, path));
+                by_name.entry(name).or_insert((kind, path));
             }
         }
-        for (name, (kind, path)) in taken {
+        for (name, (kind, path)) in by_name {
             match read(name.clone(), kind, &path) {
                 Ok(routine) => drop(found.routines.insert(name, routine)),
                 Err(reason) => found.problems.push(Problem { path: shown_in_project(&path), reason }),
@@ -102,7 +100,7 @@ impl Routines {
         Ok(found)
     }
 
-    /// What in a directory could be a routine, by its name alone.
+    /// The files in a directory that may be routines, judged by their names.
     fn list(
         &mut self,
         dir: &Path,
@@ -111,7 +109,7 @@ impl Routines {
         let shown = shown_in_project(dir);
         let entries = match fs::read_dir(dir) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                self.looked_in.push((shown, Vec::new()));
+                self.searched.push((shown, Vec::new()));
                 return Ok(Vec::new());
             }
             result => result.at("read", &shown)?,
@@ -126,7 +124,7 @@ impl Routines {
         for file in names {
             match candidate(&file) {
                 Ok(None) => {}
-                Ok(Some((name, RoutineKind::Notebook))) if !notebook_support => self.switched_off.push(name),
+                Ok(Some((name, RoutineKind::Notebook))) if !notebook_support => self.disabled.push(name),
                 Ok(Some((name, kind))) => {
                     files.push(file.to_string_lossy().into_owned());
                     candidates.push((name, kind, dir.join(&file)));
@@ -134,34 +132,34 @@ impl Routines {
                 Err(reason) => self.problems.push(Problem { path: shown.join(&file), reason }),
             }
         }
-        self.looked_in.push((shown, files));
+        self.searched.push((shown, files));
         Ok(candidates)
     }
 
-    /// The routine of this name; the error tells what there is instead.
+    /// The routine of this name; the error lists what was found instead.
     pub fn find(&self, name: &RoutineName) -> Result<&Routine> {
         self.routines.get(name).ok_or_else(|| self.not_found(name.as_str()))
     }
 
-    /// The error for a name that is none of these, valid or not.
+    /// The error for a name that no routine has, whether or not it is a valid one.
     pub fn not_found(&self, name: &str) -> Error {
         let error = match RoutineName::parse(name) {
             Ok(_) => Error::project(format!("routine '{name}' not found")),
-            Err(why) => Error::project(format!("{name:?} is not a routine's name: {why}")),
+            Err(why) => Error::project(format!("{name:?} is not a routine name: {why}")),
         };
-        let error = self.looked_in.iter().fold(error, |error, (dir, files)| {
+        let error = self.searched.iter().fold(error, |error, (dir, files)| {
             let files = if files.is_empty() { "no routines".to_owned() } else { files.join(", ") };
             error.detail(format!("looked in {}: {files}", dir.display()))
         });
-        let is_it = |problem: &&Problem| problem.path.file_stem() == Some(OsStr::new(name));
-        if let Some(Problem { path, reason }) = self.problems.iter().find(is_it) {
+        let has_name = |problem: &&Problem| problem.path.file_stem() == Some(OsStr::new(name));
+        if let Some(Problem { path, reason }) = self.problems.iter().find(has_name) {
             return error.detail(format!("{} cannot be used: {reason}", path.display()));
         }
-        if self.switched_off.iter().any(|off| off.as_str() == name) {
-            return error
-                .hint(format!("{name}.ipynb is there: set 'notebook_support: true' to use notebooks"));
+        if self.disabled.iter().any(|disabled| disabled.as_str() == name) {
+            return error.hint(format!("{name}.ipynb exists: set 'notebook_support: true' to use notebooks"));
         }
-        let stem = RoutineKind::ALL.iter().find_map(|kind| name.strip_suffix(kind.ending())).unwrap_or(name);
+        let stem =
+            RoutineKind::ALL.iter().find_map(|kind| name.strip_suffix(kind.extension())).unwrap_or(name);
         let known = self.names().map(RoutineName::as_str);
         match closest(stem, known) {
             Some(meant) => error.hint(did_you_mean(meant)),
@@ -169,26 +167,25 @@ impl Routines {
         }
     }
 
-    /// All of them, by name.
+    /// All routines, sorted by name.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &Routine> {
         self.routines.values()
     }
 
-    /// Their names, in order.
     pub fn names(&self) -> impl ExactSizeIterator<Item = &RoutineName> {
         self.routines.keys()
     }
 
-    /// Files that look like routines and cannot be used.
+    /// Files that have the name of a routine and cannot be used.
     pub fn problems(&self) -> &[Problem] {
         &self.problems
     }
 }
 
-/// What a file would be by its name: nothing of ours, a routine, or something that is almost one.
+/// What a file is by its name: a routine, or `None`. An error says why a file with the right extension cannot be a routine.
 fn candidate(file: &OsStr) -> Result<Option<(RoutineName, RoutineKind)>, String> {
     let bytes = file.as_encoded_bytes();
-    let Some(kind) = RoutineKind::ALL.into_iter().find(|kind| bytes.ends_with(kind.ending().as_bytes()))
+    let Some(kind) = RoutineKind::ALL.into_iter().find(|kind| bytes.ends_with(kind.extension().as_bytes()))
     else {
         return Ok(None);
     };
@@ -196,8 +193,8 @@ fn candidate(file: &OsStr) -> Result<Option<(RoutineName, RoutineKind)>, String>
         return Ok(None);
     }
     let file = file.to_str().ok_or("its name is not UTF-8")?;
-    let stem = file.strip_suffix(kind.ending()).unwrap_or(file);
-    let name = RoutineName::parse(stem).map_err(|why| format!("its name is no routine's name: {why}"))?;
+    let stem = file.strip_suffix(kind.extension()).unwrap_or(file);
+    let name = RoutineName::parse(stem).map_err(|why| format!("its name is no routine name: {why}"))?;
     Ok(Some((name, kind)))
 }
 
@@ -206,11 +203,11 @@ fn read(name: RoutineName, kind: RoutineKind, path: &Path) -> Result<Routine, St
     let bytes = fs::read(path).map_err(|error| error.to_string())?;
     let text = String::from_utf8(bytes).map_err(|_| "it is not UTF-8")?;
     let (header, parameters) = match kind {
-        RoutineKind::Shell => (RoutineHeader::of_shell(&text), parameters::of_shell(&text)),
+        RoutineKind::Shell => (RoutineHeader::from_shell(&text), parameters::from_shell(&text)),
         RoutineKind::Notebook => {
             let notebook = Notebook::parse(&text)?;
-            let parameters = notebook.parameters().map(|cell| parameters::of_notebook(&cell));
-            let header = notebook.introduction().map(|cell| RoutineHeader::of_markdown(&cell));
+            let parameters = notebook.parameters().map(|cell| parameters::from_notebook(&cell));
+            let header = notebook.introduction().map(|cell| RoutineHeader::from_markdown(&cell));
             (header.unwrap_or_default(), parameters.unwrap_or_default())
         }
     };

@@ -1,36 +1,35 @@
-//! What a routine says of itself at its top: what it does, and which commands it needs.
+//! Parses the comment at the top of a routine: its description, and the commands it needs.
 
-/// The words at the top of a routine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct RoutineHeader {
-    /// Lines, without the marks of comments.
+    /// Without comment markers; may have several lines.
     pub(super) description: String,
-    /// Commands that have to be there.
+    /// Commands that must be installed, from `needs:` lines.
     pub(super) needs: Vec<String>,
 }
 
 impl RoutineHeader {
-    /// Of a shell script: the comment block at its top, after the shebang.
-    pub(super) fn of_shell(script: &str) -> RoutineHeader {
+    /// Parses the first comment block of a shell script, after the shebang.
+    pub(super) fn from_shell(script: &str) -> RoutineHeader {
         let script = script.strip_prefix('\u{feff}').unwrap_or(script);
         let mut lines = script.lines().peekable();
         lines.next_if(|line| line.starts_with("#!"));
         while lines.next_if(|line| line.trim().is_empty()).is_some() {}
         let comments = lines.map_while(|line| line.trim_start().strip_prefix('#'));
-        Self::of_lines(
+        Self::from_lines(
             comments.map(|line| line.strip_prefix(' ').unwrap_or(line)).filter(|line| !is_directive(line)),
         )
     }
 
-    /// Of a notebook: its first markdown cell.
-    pub(super) fn of_markdown(cell: &str) -> RoutineHeader {
-        Self::of_lines(cell.lines().map(|line| match line.trim_start_matches('#') {
+    /// Parses the first markdown cell of a notebook.
+    pub(super) fn from_markdown(cell: &str) -> RoutineHeader {
+        Self::from_lines(cell.lines().map(|line| match line.trim_start_matches('#') {
             heading if heading.len() < line.len() && heading.starts_with(' ') => heading.trim_start(),
             _ => line,
         }))
     }
 
-    fn of_lines<'a>(lines: impl Iterator<Item = &'a str>) -> RoutineHeader {
+    fn from_lines<'a>(lines: impl Iterator<Item = &'a str>) -> RoutineHeader {
         let mut description: Vec<&str> = Vec::new();
         let mut needs = Vec::new();
         for line in lines {
@@ -46,7 +45,7 @@ impl RoutineHeader {
     }
 }
 
-/// Comments that speak to tools.
+/// Whether a comment is addressed to a tool.
 fn is_directive(line: &str) -> bool {
     let line = line.trim_start();
     ["shellcheck ", "-*-", "vim:", "vi:"].iter().any(|start| line.starts_with(start))
@@ -57,7 +56,7 @@ mod tests {
     use super::*;
 
     fn shell(script: &str) -> (String, Vec<String>) {
-        let RoutineHeader { description, needs } = RoutineHeader::of_shell(script);
+        let RoutineHeader { description, needs } = RoutineHeader::from_shell(script);
         (description, needs)
     }
 
@@ -82,7 +81,7 @@ mod tests {
 
     #[test]
     fn a_markdown_cell_describes_a_notebook() {
-        let header = RoutineHeader::of_markdown("# Analyse\n\nReads the data.\n#hashtag\nneeds: python3\n");
+        let header = RoutineHeader::from_markdown("# Analyse\n\nReads the data.\n#hashtag\nneeds: python3\n");
         assert_eq!(header.description, "Analyse\n\nReads the data.\n#hashtag");
         assert_eq!(header.needs, ["python3"]);
     }

@@ -1,30 +1,29 @@
-//! The command that runs a routine.
+//! The command line that runs a routine: bash for a script, papermill for a notebook.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::fs;
 use std::path::Path;
 
 use super::discovery::{Routine, RoutineKind};
 use super::papermill;
-use crate::error::Result;
+use crate::error::{Error, IoContext, Result};
 use crate::project::Layout;
 
 /// What to execute, and where its output goes.
 #[derive(Clone, Debug)]
 pub struct Invocation {
-    /// The program.
     pub program: OsString,
-    /// Its arguments.
     pub arguments: Vec<OsString>,
-    /// Parameters, for programs that take them from there.
+    /// Added to the environment; a script takes its parameters from there.
     pub environment: BTreeMap<OsString, OsString>,
-    /// The name of the log in the attempt's directory.
+    /// The file name of the log in the attempt's directory.
     pub log: &'static str,
 }
 
 impl Invocation {
-    /// For one attempt, whose directory is `attempt`.
-    pub fn of(
+    /// The invocation for one attempt, whose directory is `attempt`.
+    pub fn new(
         routine: &Routine,
         parameters: BTreeMap<String, String>,
         layout: &Layout,
@@ -32,12 +31,12 @@ impl Invocation {
     ) -> Result<Invocation> {
         match routine.kind {
             RoutineKind::Shell => Ok(shell(routine, parameters)),
-            RoutineKind::Notebook => papermill::invocation(routine, parameters, layout, attempt),
+            RoutineKind::Notebook => notebook(routine, parameters, layout, attempt),
         }
     }
 }
 
-/// `bash <routine>`: the file need not be executable.
+/// Runs `bash <routine>`, so that the file need not be executable.
 fn shell(routine: &Routine, parameters: BTreeMap<String, String>) -> Invocation {
     Invocation {
         program: "bash".into(),
@@ -45,4 +44,45 @@ fn shell(routine: &Routine, parameters: BTreeMap<String, String>) -> Invocation 
         environment: parameters.into_iter().map(|(key, value)| (key.into(), value.into())).collect(),
         log: "routine.log",
     }
+}
+
+/// Runs `papermill <routine> <attempt>/output.ipynb` with the parameters.
+fn notebook(
+    routine: &Routine,
+    parameters: BTreeMap<String, String>,
+    layout: &Layout,
+    attempt: &Path,
+) -> Result<Invocation> {
+    let papermill = papermill::find(layout).ok_or_else(|| {
+        Error::project(format!("{} has no papermill", layout.shown(&layout.venv())))
+            .hint("`decree doctor` lists what is missing")
+    })?;
+    let mut arguments: Vec<OsString> =
+        vec![routine.path.clone().into(), attempt.join("output.ipynb").into(), "--cwd".into()];
+    arguments.extend([layout.root().into(), "--log-output".into(), "--no-progress-bar".into()]);
+    for (key, value) in parameters {
+        // `-p` lets papermill infer the type: right where the notebook's default is no text. An id of digits stays text.
+        let typed = routine.parameters.iter().any(|parameter| parameter.name == key && parameter.typed);
+        let flag = if typed { "-p" } else { "-r" };
+        arguments.extend([flag.into(), key.into(), value.into()]);
+    }
+    Ok(Invocation {
+        program: papermill.into(),
+        arguments,
+        environment: jupyter_dirs(layout)?,
+        log: "papermill.log",
+    })
+}
+
+/// Directories for Jupyter in `.decree/tmp`: by default it writes into the home directory, which a CI job may not have.
+fn jupyter_dirs(layout: &Layout) -> Result<BTreeMap<OsString, OsString>> {
+    let mut dirs = BTreeMap::new();
+    for name in ["IPYTHONDIR", "JUPYTER_RUNTIME_DIR", "JUPYTER_DATA_DIR", "JUPYTER_CONFIG_DIR"] {
+        if std::env::var_os(name).is_none() {
+            let dir = layout.scratch().join("jupyter").join(name.to_lowercase());
+            fs::create_dir_all(&dir).at("create", &dir)?;
+            dirs.insert(name.into(), dir.into());
+        }
+    }
+    Ok(dirs)
 }

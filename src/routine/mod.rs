@@ -1,8 +1,12 @@
-//! Routines: the scripts and notebooks that carry messages out. Here they are found, described and chosen.
+//! Routines: the scripts and notebooks that carry out messages. This module finds, describes and chooses them; the pipeline
+//! runs them.
 //!
-//! [`discovery`] finds them, [`header`] and [`parameters`] read what they say of themselves, [`notebook`] takes a notebook
-//! apart for both, [`router`] chooses one for a message, and [`invocation`] says what to execute ([`papermill`] for
-//! notebooks).
+//! - [`discovery`]: finds routines by name
+//! - [`header`], [`parameters`]: parse a routine's description and the parameters it declares
+//! - [`notebook`]: parses the cells of a notebook
+//! - [`router`]: chooses a routine for a message
+//! - [`invocation`]: the command line that runs a routine
+//! - [`papermill`]: the Python environment for notebooks
 
 mod discovery;
 mod header;

@@ -1,8 +1,8 @@
-//! A notebook's cells, as far as decree has to know them.
+//! Parses the cells of a notebook that describe it.
 
 use serde::Deserialize;
 
-/// The part of the format that matters here; everything else is papermill's.
+/// Only the fields that decree reads; papermill handles the rest of the format.
 #[derive(Debug, Deserialize)]
 pub(super) struct Notebook {
     #[serde(default)]
@@ -25,7 +25,7 @@ struct Metadata {
     tags: Vec<String>,
 }
 
-/// The format allows both.
+/// The notebook format allows one string or a list of lines.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
 enum Source {
@@ -40,7 +40,7 @@ impl Default for Source {
 }
 
 impl Notebook {
-    /// Reads the JSON; the error is why it is no notebook.
+    /// Parses the JSON; the error says why it is no notebook.
     pub(super) fn parse(text: &str) -> Result<Notebook, String> {
         serde_json::from_str(text).map_err(|error| format!("it is not a notebook: {error}"))
     }
@@ -50,7 +50,7 @@ impl Notebook {
         self.cells.iter().find(|cell| cell.cell_type == "markdown").map(Cell::text)
     }
 
-    /// The first code cell that papermill takes parameters from.
+    /// The first code cell tagged `parameters`, whose defaults papermill overrides.
     pub(super) fn parameters(&self) -> Option<String> {
         let tagged = |cell: &&Cell| {
             cell.cell_type == "code" && cell.metadata.tags.iter().any(|tag| tag == "parameters")

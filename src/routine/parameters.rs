@@ -1,39 +1,39 @@
 //! The parameters that a routine declares at its top.
 //!
 //! A shell routine declares one with `name="${name:-default}"`, a notebook with an assignment in the cell that is
-//! tagged `parameters`. Nothing is evaluated: a default is the text that stands there.
+//! tagged `parameters`. Nothing is evaluated: a default is the literal text of the declaration.
 
-/// What decree passes to every routine; not parameters of a routine's own.
+/// Parameters that decree sets for every routine; a routine cannot declare them as its own.
 pub const STANDARD_PARAMETERS: &[&str] =
     &["spec_file", "input_file", "message_file", "message_id", "message_dir", "chain", "seq"];
 
-/// Something that a message's front matter may set.
+/// A parameter that a message's front matter may set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parameter {
-    /// As in the script.
     pub name: String,
-    /// What holds if it is not set.
+    /// The value if no message sets it.
     pub default: String,
-    /// Whether the default is a number or a truth value, not text (notebooks only: in a shell everything is text).
+    /// Whether the default is a number or a boolean instead of text. Only in notebooks: in a shell everything is text.
     pub typed: bool,
 }
 
-/// The declarations at the top of a script. Blank lines, comments and `set …` may stand between them; anything else ends them.
-pub(super) fn of_shell(script: &str) -> Vec<Parameter> {
+/// Parses the declarations at the top of a script. Blank lines, comments and `set …` may come between them; any other line ends
+/// them.
+pub(super) fn from_shell(script: &str) -> Vec<Parameter> {
     let mut found = Vec::new();
     let script = script.strip_prefix('\u{feff}').unwrap_or(script);
     for line in script.lines().map(str::trim) {
         if let Some(parameter) = shell_declaration(line) {
             add(&mut found, parameter);
-        } else if !(line.is_empty() || line.starts_with('#') || is_set(line)) {
+        } else if !(line.is_empty() || line.starts_with('#') || is_set_command(line)) {
             break;
         }
     }
     found
 }
 
-/// The assignments of a cell.
-pub(super) fn of_notebook(cell: &str) -> Vec<Parameter> {
+/// Parses the assignments in a notebook cell.
+pub(super) fn from_notebook(cell: &str) -> Vec<Parameter> {
     let mut found = Vec::new();
     for parameter in cell.lines().filter_map(python_assignment) {
         add(&mut found, parameter);
@@ -48,13 +48,13 @@ fn add(found: &mut Vec<Parameter>, parameter: Parameter) {
     }
 }
 
-/// `set -euo pipefail` and nothing after it.
-fn is_set(line: &str) -> bool {
+/// Whether a line is a plain `set -euo pipefail` without another command after it.
+fn is_set_command(line: &str) -> bool {
     let arguments = line.strip_prefix("set").filter(|rest| rest.is_empty() || rest.starts_with([' ', '\t']));
     arguments.is_some_and(|rest| !before_comment(rest).contains([';', '&', '|', '`', '$', '\\']))
 }
 
-/// `name="${name:-default}"`, with or without quotes, `export` and a comment.
+/// Parses `name="${name:-default}"`, with or without quotes, `export` and a comment.
 fn shell_declaration(line: &str) -> Option<Parameter> {
     let line = match line.strip_prefix("export") {
         Some(rest) if rest.starts_with([' ', '\t']) => rest.trim_start(),
@@ -73,12 +73,12 @@ fn shell_declaration(line: &str) -> Option<Parameter> {
     let (default, rest) = until_brace(value, quoted)?;
     let rest = if quoted { rest.strip_prefix('"')? } else { rest };
     let rest = rest.strip_prefix(';').unwrap_or(rest);
-    let alone =
+    let is_end =
         rest.trim().is_empty() || (rest.starts_with([' ', '\t']) && rest.trim_start().starts_with('#'));
-    alone.then(|| Parameter { name: name.to_owned(), default, typed: false })
+    is_end.then(|| Parameter { name: name.to_owned(), default, typed: false })
 }
 
-/// The text up to the brace that closes the parameter, and what comes after it.
+/// Splits at the brace that closes the parameter: the unescaped default, and the rest of the line.
 fn until_brace(value: &str, quoted: bool) -> Option<(String, &str)> {
     let mut default = String::new();
     let mut depth = 0;
@@ -97,7 +97,7 @@ fn until_brace(value: &str, quoted: bool) -> Option<(String, &str)> {
             }
             '"' | '\'' if quote.is_none() || quote == Some(c) => {
                 quote = if quote.is_none() { Some(c) } else { None };
-                // Inside double quotes apostrophes come in pairs, too, but stay.
+                // Inside double quotes, bash pairs apostrophes too, but keeps them.
                 if depth == 0 && (c == '"' || !quoted) {
                     continue;
                 }
@@ -112,7 +112,7 @@ fn until_brace(value: &str, quoted: bool) -> Option<(String, &str)> {
     None
 }
 
-/// `name = value`, perhaps with a type and a comment.
+/// Parses `name = value`, with an optional type and comment.
 fn python_assignment(line: &str) -> Option<Parameter> {
     let (target, value) = line.split_once('=')?;
     let name = target.split_once(':').map_or(target, |(name, _)| name).trim_end();
@@ -124,7 +124,7 @@ fn python_assignment(line: &str) -> Option<Parameter> {
     Some(Parameter { name: name.to_owned(), default: python_literal(value), typed })
 }
 
-/// Text without its quotes, nothing for `None`, everything else as it stands.
+/// A string without its quotes, an empty one for `None`, any other expression unchanged.
 fn python_literal(value: &str) -> String {
     let Some(quote) = value.chars().next().filter(|c| matches!(c, '"' | '\'')) else {
         return match before_comment(value).trim_end() {
@@ -154,7 +154,7 @@ fn python_literal(value: &str) -> String {
     text
 }
 
-/// What stands before ` # …`.
+/// The text before a ` # …` comment.
 fn before_comment(text: &str) -> &str {
     let comment = text.char_indices().find(|&(at, c)| c == '#' && text[..at].ends_with([' ', '\t']));
     comment.map_or(text, |(at, _)| &text[..at])
@@ -171,7 +171,7 @@ mod tests {
     use super::*;
 
     fn shell(script: &str) -> Vec<(String, String)> {
-        of_shell(script).into_iter().map(|p| (p.name, p.default)).collect()
+        from_shell(script).into_iter().map(|p| (p.name, p.default)).collect()
     }
 
     fn pairs(expected: &[(&str, &str)]) -> Vec<(String, String)> {
@@ -206,7 +206,7 @@ mod tests {
         }
     }
 
-    /// What bash makes of the line.
+    /// The value that bash assigns to `x` for this line.
     fn bash(line: &str, x: Option<&str>) -> String {
         let mut command = std::process::Command::new("bash");
         command.arg("-c").arg(format!("{line}\nprintf %s \"$x\"")).env_remove("x");
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn defaults_are_what_bash_makes_of_them() {
+    fn defaults_are_what_bash_assigns() {
         for line in [
             r#"x="${x:-}""#,
             r#"x="${x-a b}""#,
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_default_that_would_have_to_be_run_is_told_as_it_stands() {
+    fn a_default_that_would_have_to_be_evaluated_is_kept_as_text() {
         for default in ["${HOME}/y", "${y:-z}", "$HOME/$(id -u)", "${y:-\\}}"] {
             assert_eq!(shell(&format!("x=\"${{x:-{default}}}\"")), pairs(&[("x", default)]));
         }
@@ -254,7 +254,7 @@ mod tests {
     #[test]
     fn assignments_of_a_notebook_cell_are_parameters() {
         let cell = "# parameters\nspec_file = \"\"\nbranch = 'main'  # where\nlevel: int = 3 # how\nstrict=True\nnone = None\ntext = \"a # \\\"b\\\"\"\nlong = '''x'''\n  indented = 1\nif a == 1:\na.b = 2\nratio = -1.5\nd['k'] = 1\nx == y\n";
-        let found: Vec<_> = of_notebook(cell).into_iter().map(|p| (p.name, p.default)).collect();
+        let found: Vec<_> = from_notebook(cell).into_iter().map(|p| (p.name, p.default)).collect();
         assert_eq!(
             found,
             pairs(&[

@@ -1,7 +1,7 @@
-//! Chooses a routine for a message: by itself, or by asking somebody who may talk too much.
+//! Chooses a routine for a message.
 //!
-//! The built-in choice compares words, needs no network and always gives the same answer. For an external router this module has
-//! the questions and reads the answers; asking is not its business.
+//! The built-in router compares words, needs no network and is deterministic. For an external router (an AI tool, which may
+//! wrap its answer in prose) this module writes the prompt and parses the reply; the pipeline runs the command.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,31 +10,31 @@ use crate::message::MessageName;
 use crate::project::RoutineName;
 use crate::stemming::{is_stop_word, stem, words};
 
-/// How much of a message is shown to a router; the beginning says what it is about.
-const SHOWN: usize = 8_000;
+/// How many characters of a message an external router gets: its beginning says what it is about.
+const PROMPT_LIMIT: usize = 8_000;
 
-/// The routine whose name and description have most in common with the message; `None` if none has anything.
+/// The routine whose name and description share most words with the message; `None` if none shares any.
 ///
-/// A word counts the more, the fewer routines have it. Of equals, the first by name.
+/// A word has more weight the fewer routines have it. Of equals, the first by name.
 pub fn rank(message: &str, routines: &Routines) -> Option<RoutineName> {
-    let asked = stems(message);
-    let offered: Vec<(&Routine, BTreeSet<String>)> = routines
+    let wanted = stems(message);
+    let candidates: Vec<(&Routine, BTreeSet<String>)> = routines
         .iter()
         .map(|routine| (routine, stems(&format!("{} {}", routine.name, routine.description))))
         .collect();
     let mut frequency: BTreeMap<&str, u32> = BTreeMap::new();
-    for word in offered.iter().flat_map(|(_, words)| words) {
+    for word in candidates.iter().flat_map(|(_, words)| words) {
         *frequency.entry(word).or_default() += 1;
     }
     let weight = |word: &String| {
-        let rarity = offered.len() as f64 / f64::from(frequency[word.as_str()]);
-        // Whole numbers, so that the order of adding them does not matter.
+        let rarity = candidates.len() as f64 / f64::from(frequency[word.as_str()]);
+        // Integers, because the order of adding them does not matter.
         ((1.0 + rarity).ln() * 1000.0).round() as u64
     };
     let mut best: Option<(u64, &Routine)> = None;
-    for (routine, words) in &offered {
-        let score: u64 = words.intersection(&asked).map(weight).sum();
-        if score > best.map_or(0, |(most, _)| most) {
+    for (routine, words) in &candidates {
+        let score: u64 = words.intersection(&wanted).map(weight).sum();
+        if score > best.map_or(0, |(score, _)| score) {
             best = Some((score, routine));
         }
     }
@@ -45,15 +45,13 @@ fn stems(text: &str) -> BTreeSet<String> {
     words(text).filter(|word| !is_stop_word(word)).map(|word| stem(&word)).collect()
 }
 
-/// Asks for a routine.
+/// The prompt that asks an external router for a routine.
 pub fn prompt_for_routine(routines: &Routines, message: &str) -> String {
     let mut prompt = String::from("Choose the routine that fits this task best.\n\nRoutines:\n");
     for routine in routines.iter() {
         let description = routine.description.split_whitespace().collect::<Vec<_>>().join(" ");
-        prompt.push_str(&match description.is_empty() {
-            true => format!("- {}\n", routine.name),
-            false => format!("- {}: {description}\n", routine.name),
-        });
+        let separator = if description.is_empty() { "" } else { ": " };
+        prompt.push_str(&format!("- {}{separator}{description}\n", routine.name));
     }
     prompt.push_str("\nTask:\n");
     prompt.push_str(beginning(message));
@@ -61,7 +59,7 @@ pub fn prompt_for_routine(routines: &Routines, message: &str) -> String {
     prompt
 }
 
-/// Asks for a message's name.
+/// The prompt that asks an external router for a message's name.
 pub fn prompt_for_name(message: &str) -> String {
     format!(
         "Summarize this task as a kebab-case name under 5 words. Respond with ONLY the name.\n\nTask:\n{}\n",
@@ -71,22 +69,24 @@ pub fn prompt_for_name(message: &str) -> String {
 
 fn beginning(message: &str) -> &str {
     let message = message.trim();
-    message.char_indices().nth(SHOWN).map_or(message, |(end, _)| &message[..end])
+    message.char_indices().nth(PROMPT_LIMIT).map_or(message, |(end, _)| &message[..end])
 }
 
-/// The routine that an answer names: it alone, perhaps in quotes, or the only one on the last line that says anything.
-pub fn parse_routine_answer(answer: &str, routines: &Routines) -> Option<RoutineName> {
+/// The routine that a reply names: the whole reply, perhaps in quotes, or the only routine on its last non-empty line.
+pub fn parse_routine_reply(reply: &str, routines: &Routines) -> Option<RoutineName> {
     let known = |text: &str| routines.names().find(|name| name.as_str() == text).cloned();
-    if let Some(name) = known(bare(answer)) {
+    if let Some(name) = known(unquoted(reply)) {
         return Some(name);
     }
-    let line = last_line(answer)?;
-    if let Some(name) = known(bare(line)) {
+    let line = last_line(reply)?;
+    if let Some(name) = known(unquoted(line)) {
         return Some(name);
     }
-    let apart = |c: char| !c.is_alphanumeric() && !matches!(c, '-' | '_' | '.');
-    let mut named: Vec<RoutineName> =
-        line.split(apart).filter_map(|word| known(word).or_else(|| known(without_ending(word)))).collect();
+    let is_separator = |c: char| !c.is_alphanumeric() && !matches!(c, '-' | '_' | '.');
+    let mut named: Vec<RoutineName> = line
+        .split(is_separator)
+        .filter_map(|word| known(word).or_else(|| known(without_extension(word))))
+        .collect();
     named.dedup();
     match named.as_slice() {
         [only] => Some(only.clone()),
@@ -94,29 +94,29 @@ pub fn parse_routine_answer(answer: &str, routines: &Routines) -> Option<Routine
     }
 }
 
-/// The name that an answer gives: its last line, if that is not a whole sentence.
-pub fn parse_name_answer(answer: &str) -> Option<MessageName> {
-    let line = bare(last_line(answer)?);
-    // `Name: fix-auth` and `**fix-auth**` are answers; prose is not.
-    let line = line.rsplit_once(": ").map_or(line, |(_, name)| bare(name));
+/// The message name that a reply gives: its last line, if that is not a whole sentence.
+pub fn parse_name_reply(reply: &str) -> Option<MessageName> {
+    let line = unquoted(last_line(reply)?);
+    // `Name: fix-auth` and `**fix-auth**` are names; prose is not.
+    let line = line.rsplit_once(": ").map_or(line, |(_, name)| unquoted(name));
     match line.split_whitespace().count() {
         1..=6 => MessageName::kebab(line),
         _ => None,
     }
 }
 
-/// `review.sh`, and `review.` at the end of a sentence.
-fn without_ending(word: &str) -> &str {
+/// Turns `review.sh`, and `review.` at the end of a sentence, into `review`.
+fn without_extension(word: &str) -> &str {
     let word = word.trim_matches(['.', '-', '_']);
-    RoutineKind::ALL.iter().find_map(|kind| word.strip_suffix(kind.ending())).unwrap_or(word)
+    RoutineKind::ALL.iter().find_map(|kind| word.strip_suffix(kind.extension())).unwrap_or(word)
 }
 
-fn last_line(answer: &str) -> Option<&str> {
-    answer.lines().rev().map(str::trim).find(|line| !line.is_empty() && !line.starts_with("```"))
+fn last_line(reply: &str) -> Option<&str> {
+    reply.lines().rev().map(str::trim).find(|line| !line.is_empty() && !line.starts_with("```"))
 }
 
-/// Without quotes, backticks, asterisks and a full stop around it.
-fn bare(text: &str) -> &str {
+/// Removes surrounding quotes, backticks and asterisks, and a final full stop.
+fn unquoted(text: &str) -> &str {
     text.trim_matches(|c: char| c.is_whitespace() || matches!(c, '`' | '"' | '\'' | '*' | '“' | '”'))
         .trim_end_matches('.')
         .trim_matches(['`', '"', '\'', '*'])
@@ -148,12 +148,12 @@ mod tests {
         rank(message, &usual()).map(|name| name.to_string())
     }
 
-    fn answer(text: &str) -> Option<String> {
-        parse_routine_answer(text, &usual()).map(|name| name.to_string())
+    fn reply(text: &str) -> Option<String> {
+        parse_routine_reply(text, &usual()).map(|name| name.to_string())
     }
 
     #[test]
-    fn the_routine_that_speaks_of_the_task_is_chosen() {
+    fn the_routine_whose_description_fits_is_chosen() {
         assert_eq!(ranked("Please review the current branch").as_deref(), Some("review"));
         assert_eq!(ranked("write the documentation of the API").as_deref(), Some("docs"));
         assert_eq!(ranked("Implementing a parser in Rust").as_deref(), Some("rust-develop"));
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_may_be_wrapped_in_talk() {
+    fn a_reply_may_be_wrapped_in_prose() {
         for text in [
             "review",
             " review\n",
@@ -189,22 +189,22 @@ mod tests {
             "```\nreview\n```",
             ".decree/routines/review.sh",
         ] {
-            assert_eq!(answer(text).as_deref(), Some("review"), "{text:?}");
+            assert_eq!(reply(text).as_deref(), Some("review"), "{text:?}");
         }
-        assert_eq!(answer("rust-develop").as_deref(), Some("rust-develop"));
-        assert_eq!(answer("I choose rust-develop.").as_deref(), Some("rust-develop"));
+        assert_eq!(reply("rust-develop").as_deref(), Some("rust-develop"));
+        assert_eq!(reply("I choose rust-develop.").as_deref(), Some("rust-develop"));
     }
 
     #[test]
-    fn an_answer_that_names_several_or_none_is_no_answer() {
+    fn a_reply_that_names_several_or_none_is_rejected() {
         for text in ["", "\n\n", "review or docs", "reviewer", "review\nI cannot decide", "REVIEW?!x"] {
-            assert_eq!(answer(text), None, "{text:?}");
+            assert_eq!(reply(text), None, "{text:?}");
         }
     }
 
     #[test]
-    fn a_name_is_read_from_an_answer() {
-        let name = |text: &str| parse_name_answer(text).map(|name| name.to_string());
+    fn a_name_is_read_from_a_reply() {
+        let name = |text: &str| parse_name_reply(text).map(|name| name.to_string());
         for text in [
             "fix-auth",
             "`fix-auth`\n",
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn prompts_hold_what_is_to_be_decided() {
+    fn prompts_contain_the_task_and_the_routines() {
         let prompt = prompt_for_routine(&usual(), "do x\n");
         assert!(prompt.contains("- develop: Implements a change in the code. Runs the tests.\n"), "{prompt}");
         assert!(prompt.contains("\nTask:\ndo x\n"), "{prompt}");

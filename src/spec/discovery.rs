@@ -1,4 +1,4 @@
-//! Finds specs and reads them.
+//! Finds spec files and reads them.
 
 use std::fs;
 use std::io;
@@ -9,31 +9,31 @@ use crate::fs::untrusted::{Problem, regular_file};
 use crate::message::Document;
 use crate::yaml::Mistake;
 
-/// What a spec's file name ends with.
-const ENDING: &str = ".spec.md";
+/// The extension of a spec's file name.
+const EXTENSION: &str = ".spec.md";
 
 /// A file that describes work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spec {
-    /// Its name in the tracker: `01-add-auth.spec.md`.
+    /// The name in the tracker: `01-add-auth.spec.md`.
     pub file_name: String,
     /// Relative to the project: `specs/01-add-auth.spec.md`.
     pub path: PathBuf,
-    /// Where to read it.
+    /// The path to read from.
     file: PathBuf,
 }
 
-/// What was found in a directory.
+/// The specs of a project.
 #[derive(Clone, Debug, Default)]
 pub struct Specs {
     /// In the order of their file names, by bytes: the order in which they are processed.
     pub specs: Vec<Spec>,
-    /// What looks like a spec and cannot be one, in the same order; paths as in [`Spec::path`].
+    /// Files that are named like specs and cannot be used, in the same order; paths as in [`Spec::path`].
     pub problems: Vec<Problem>,
 }
 
 impl Specs {
-    /// Looks into a project's `specs/`; one that is missing is empty. Hidden files are not looked at.
+    /// Lists a project's `specs/`. A missing directory has no specs, and hidden files are ignored.
     pub fn discover(dir: &Path) -> Result<Specs> {
         let entries = match fs::read_dir(dir) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Specs::default()),
@@ -43,7 +43,7 @@ impl Specs {
         for entry in entries {
             let name = entry.at("read", dir)?.file_name();
             let bytes = name.as_encoded_bytes();
-            if bytes.ends_with(ENDING.as_bytes()) && !bytes.starts_with(b".") {
+            if bytes.ends_with(EXTENSION.as_bytes()) && !bytes.starts_with(b".") {
                 names.push(name);
             }
         }
@@ -62,12 +62,12 @@ impl Specs {
 }
 
 impl Spec {
-    /// Its path, as messages have it in `input_file`.
+    /// The path as it is in `input_file` of a message.
     pub fn shown(&self) -> String {
         self.path.to_string_lossy().into_owned()
     }
 
-    /// Reads it; an error names the path and, where there is one, the line.
+    /// Reads the spec; an error names the path and, if known, the line.
     pub fn read(&self) -> Result<Document> {
         let bytes = fs::read(&self.file).map_err(|error| {
             Error::project(format!("cannot read {}", self.path.display())).caused_by(error)
@@ -80,11 +80,11 @@ impl Spec {
     }
 }
 
-/// The file's name if it is a spec that can be read and tracked, else why not.
+/// The file's name if the spec can be read and tracked, or else the reason why not.
 fn check(file: &Path, name: Option<&str>) -> Result<String, String> {
     let name = name.ok_or("its name is not UTF-8")?;
     if name.contains(['\n', '\r']) {
-        return Err("its name has a line break, and the list of processed specs has a line a name".into());
+        return Err("its name has a line break, but the list of processed specs has one name per line".into());
     }
     regular_file(file).map(|()| name.to_owned())
 }
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn what_looks_like_a_spec_and_is_none_is_reported() {
+    fn an_unusable_spec_is_reported() {
         let (_dir, specs) = project();
         fs::create_dir(specs.join("dir.spec.md")).unwrap();
         symlink("nowhere", specs.join("gone.spec.md")).unwrap();
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_spec_is_read_and_its_mistakes_are_told_with_path_and_line() {
+    fn a_spec_is_read_and_its_mistakes_have_path_and_line() {
         let (_dir, specs) = project();
         fs::write(specs.join("a.spec.md"), "---\nroutine: develop\n---\n# Title\n").unwrap();
         fs::write(specs.join("b.spec.md"), "---\nroutine: [\n---\n").unwrap();

@@ -1,4 +1,4 @@
-//! Specs: the work that people describe in `specs/*.spec.md`, and the list of what is done.
+//! Specs: files in `specs/*.spec.md` that describe work, and the tracker that lists the processed ones.
 
 mod discovery;
 mod tracker;

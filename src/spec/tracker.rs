@@ -1,6 +1,6 @@
-//! `specs/processed-spec.md`: the specs that are done, one file name a line.
+//! `specs/processed-spec.md`: the processed specs, one file name per line.
 //!
-//! People edit it too, so comments, bullets and blank lines are fine, and what is not ours stays byte for byte.
+//! Users edit it too: comments, bullets and blank lines are allowed, and decree preserves all other lines byte for byte.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,14 +9,14 @@ use crate::error::{Error, IoContext, Result};
 use crate::fs::{atomic, untrusted};
 use crate::yaml::Mistake;
 
-/// The list as it was read.
+/// The text of the tracker file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tracker {
     text: String,
 }
 
 impl Tracker {
-    /// Reads it; a missing file is an empty list.
+    /// Reads the file; a missing one is an empty list.
     pub fn read(path: &Path) -> Result<Tracker> {
         let bytes = match untrusted::read(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Tracker::default()),
@@ -28,17 +28,17 @@ impl Tracker {
         })
     }
 
-    /// Whether the spec with this file name is done.
+    /// Whether the spec with this file name is listed.
     pub fn contains(&self, name: &str) -> bool {
         self.text.lines().any(|line| names_spec(line, name))
     }
 
-    /// The file names that are listed.
+    /// All listed file names.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.text.lines().map(entry).filter(|entry| !entry.is_empty() && !entry.starts_with('#'))
     }
 
-    /// Adds a spec to the file, unless it is there; says whether it was added.
+    /// Adds a spec to the file. Returns `false` if it was already listed.
     pub fn append(path: &Path, name: &str) -> Result<bool> {
         if name.is_empty() || name.contains(['\n', '\r']) {
             return Err(Error::project(format!("{name:?} cannot be a line of {}", shown(path).display())));
@@ -51,17 +51,15 @@ impl Tracker {
         Ok(added)
     }
 
-    /// The list in this text.
-    pub fn of(text: impl Into<String>) -> Tracker {
+    pub fn from_text(text: impl Into<String>) -> Tracker {
         Tracker { text: text.into() }
     }
 
-    /// The list as text.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Adds a spec, unless it is there; says whether it was added.
+    /// Adds a spec in memory. Returns `false` if it was already listed.
     pub fn add(&mut self, name: &str) -> bool {
         if self.contains(name) {
             return false;
@@ -76,7 +74,7 @@ impl Tracker {
         true
     }
 
-    /// Takes a spec off the file; says whether it was there.
+    /// Removes a spec from the file. Returns `false` if it was not listed.
     pub fn remove(path: &Path, name: &str) -> Result<bool> {
         let Tracker { text } = Tracker::read(path)?;
         let kept: String = text.split_inclusive('\n').filter(|line| !names_spec(line, name)).collect();
@@ -88,19 +86,20 @@ impl Tracker {
     }
 }
 
-/// Whether a line names this spec: as it stands, since a file may be called `#1.spec.md`, or without its bullet.
+/// Whether a line names this spec, with or without a bullet. The whole line counts too, because a file may be named
+/// `#1.spec.md`.
 fn names_spec(line: &str, name: &str) -> bool {
     let line = line.trim_start_matches('\u{feff}').trim_end_matches(['\n', '\r']);
     !name.is_empty() && (line == name || line.trim() == name || entry(line) == name)
 }
 
-/// A line without its bullet.
+/// A line without surrounding blanks and its bullet.
 fn entry(line: &str) -> &str {
     let line = line.trim_start_matches('\u{feff}').trim();
     line.strip_prefix("- ").or_else(|| line.strip_prefix("* ")).map_or(line, str::trim)
 }
 
-/// The last two parts of the path: `specs/processed-spec.md`.
+/// The last two components of the path: `specs/processed-spec.md`.
 fn shown(path: &Path) -> PathBuf {
     let dir = path.parent().and_then(Path::file_name).map(PathBuf::from).unwrap_or_default();
     dir.join(path.file_name().unwrap_or_default())
@@ -131,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn people_may_edit_the_list() {
+    fn users_may_edit_the_list() {
         let file = File::new(
             "\u{feff}a.spec.md\r\n# a comment\n\n- b.spec.md\n  * c.spec.md  \n# d.spec.md\n#e.spec.md",
         );
@@ -146,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_done_is_added_once_at_the_end() {
+    fn a_processed_spec_is_added_once_at_the_end() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("processed-spec.md");
         assert!(!Tracker::read(&path).unwrap().contains("a.spec.md"));
@@ -172,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_undone_is_taken_off() {
+    fn a_reverted_spec_is_removed() {
         let file = File::new("# done\r\na.spec.md\r\n- b.spec.md\r\na.spec.md");
         assert!(Tracker::remove(&file.path(), "a.spec.md").unwrap());
         assert_eq!(file.text(), "# done\r\n- b.spec.md\r\n");
@@ -181,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn other_bytes_are_an_error_with_their_line() {
+    fn invalid_utf8_is_an_error_with_its_line() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("specs/processed-spec.md");
         fs::create_dir(dir.path().join("specs")).unwrap();

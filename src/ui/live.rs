@@ -110,7 +110,7 @@ impl LiveReporter {
             if piece.ends_with(b"\n") || piece.ends_with(b"\r") {
                 let line = String::from_utf8_lossy(&self.partial).into_owned();
                 self.partial.clear();
-                let plain = crate::sanitize::line(&line);
+                let plain = crate::sanitize::final_line(&line);
                 if !plain.is_empty() {
                     self.tail.push_back(plain);
                     while self.tail.len() > TAIL {

@@ -11,7 +11,7 @@ use super::progress::Bar;
 use crate::error::{Error, Result};
 use crate::github::in_actions;
 use crate::interrupt;
-use crate::sanitize::no_command;
+use crate::sanitize::escape_command;
 
 /// When to use colours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -138,7 +138,7 @@ impl Ui {
     fn say(&self, text: &str) {
         // There are names of files and words of other programs in it.
         let text = match in_actions() {
-            true => Cow::Owned(text.split('\n').map(no_command).collect::<Vec<_>>().join("\n")),
+            true => Cow::Owned(text.split('\n').map(escape_command).collect::<Vec<_>>().join("\n")),
             false => Cow::Borrowed(text),
         };
         let _ = writeln!(io::stderr().lock(), "{text}");

@@ -75,11 +75,11 @@ pub fn create(context: &Context, args: CreateArgs) -> Result<()> {
     let target = CheckpointTarget::typed(args.kind, &args.scope, &project, &context.directory, &|_| false)?;
     let _lock = context.lock(&project, &workspace, "checkpoint create")?;
     let progress = context.ui.progress();
-    let history_context = super::super::site(&project, &workspace, &progress);
+    let history_context = super::super::context::history_context(&project, &workspace, &progress);
     let label = CheckpointLabel { reason: args.reason, lifetime: args.expiry.0 };
     let created = history::create(history_context, &target, &label)?;
     let record = &created.record;
-    super::super::tell_damaged_packs(context, &workspace);
+    context.warn_damaged_packs(&workspace);
     for warning in &created.warnings {
         context.ui.warn(warning);
     }

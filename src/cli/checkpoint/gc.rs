@@ -32,7 +32,7 @@ pub fn gc(context: &Context, args: &GcArgs) -> Result<()> {
     let workspace = project.workspace()?;
     // A dry run takes no lock: a change during the survey only makes its figures wrong.
     let _lock = if args.dry_run {
-        context.tell_unfinished(&project);
+        context.warn_unfinished(&project);
         None
     } else {
         Some(context.lock(&project, &workspace, "checkpoint gc")?)

@@ -125,7 +125,7 @@ fn verify(context: &Context, args: &VerifyArgs) -> Result<()> {
         context.ui.note("there are no checkpoints to verify");
     }
     for checkpoint in &found {
-        match history::verify(super::site(&project, &workspace, &progress), checkpoint) {
+        match history::verify(super::context::history_context(&project, &workspace, &progress), checkpoint) {
             Ok(entries) => context.ui.print(&format!(
                 "{}  whole, {} verified\n",
                 checkpoint.dir().id(),

@@ -1,39 +1,38 @@
-//! The work tree and the index as an entry of `git stash list`, made without touching either.
+//! The work tree and the index as an entry of `git stash list`, created without touching either.
 //!
 //! ```text
-//!   base ◀── i    the index, as a commit                     create   makes an entry
-//!     ▲      ▲                                               check    proves that all of it is there
-//!     └───── w    tracked files as they are: the entry       list     finds it among others, and drops it
-//!            │                                               staged   puts the index back
+//!   base ◀── i    the index, as a commit                create         creates an entry
+//!     ▲      ▲                                          check          verifies that an entry is complete
+//!     └───── w    tracked files as they are: the entry  list           finds an entry in the list, and drops it
+//!            │                                          restore_index  restores the index from an entry
 //!            ▼
 //!            u    untracked files, if there are any
 //! ```
 //!
-//! `git stash push` takes what it saves out of the work tree, and `git stash create` knows no untracked files. So the three
-//! commits are put together here, in indexes of our own, and `git stash store` lists the result. `apply`, `apply --index`,
-//! `pop`, `show`, `branch` and `drop` take it for one of git's.
+//! `git stash push` removes from the work tree what it saves, and `git stash create` ignores untracked files. So this module
+//! builds the three commits itself, in separate index files, and `git stash store` adds the result to the list. `apply`,
+//! `apply --index`, `pop`, `show`, `branch` and `drop` work on it as on git's own entries.
 //!
-//! What somebody does not mean (see [`Covers`]) is in `w` and `i` as the base has it, and not in `u`: an entry changes nothing
-//! there, wherever it is applied. This is also how sensitive files stay out.
+//! A path that is not covered (see [`Covers`]) is in `w` and `i` as in the base, and not in `u`: applying the entry does not
+//! change it. This is also how sensitive files are left out.
 //!
-//! # Where it is not what `git stash push` makes
+//! # Differences from `git stash push`
 //!
-//! - A file that was taken out of the index (`git rm --cached`) and is still there is in `w` alone. git has it in `u` as well, and
-//!   then cannot apply what it made.
-//! - Submodules are in `w` with the commit they are at; what is in them is theirs. A repository that git does not know of is left
-//!   out with all that is in it.
-//! - A file that is only meant to be added (`git add -N`) is in `w` with its content. After `git stash apply` it is staged, after
-//!   `git stash apply --index` untracked if anything else was staged. [`Stashes::restore_index`] brings the intention back.
+//! - A file that was removed from the index (`git rm --cached`) and still exists is in `w` only. git puts it into `u` too, and
+//!   then cannot apply its own entry.
+//! - A submodule is in `w` with its current commit, without its content. A nested repository that is no submodule is left out.
+//! - An intent-to-add file (`git add -N`) is in `w` with its content. After `git stash apply` it is staged, after `git stash apply
+//!   --index` untracked if anything else was staged. [`Stashes::restore_index`] restores the intent-to-add entry.
 //!
 //! # What it does not promise
 //!
-//! Filters and line endings are as git has them: content goes through `clean` into an entry and through `smudge` out of it. Empty
-//! directories, ignored files and modes other than `x` are in none. Objects are synced, the list is as durable as git makes it.
+//! Content goes through git's `clean` filter into an entry and through `smudge` out of it. Empty directories, ignored files
+//! and modes other than `x` are not saved. Objects are synced; the stash list is as durable as git makes it.
 
 mod check;
 mod create;
 mod list;
-mod staged;
+mod restore_index;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -53,18 +52,18 @@ use crate::error::{Error, IoContext, Result};
 use crate::fs::ScratchDir;
 use crate::fs::atomic::AtomicFile;
 
-/// Whether somebody means this path, which is relative to the project. Say no for what is out of scope, and for what
-/// must not get into git's objects.
+/// Whether an entry covers this path, which is relative to the project. Must be false for paths that are out of scope, and for
+/// files that must not become git objects.
 pub type Covers<'c> = dyn Fn(&[u8]) -> bool + 'c;
 
-/// What a stash entry was made of.
+/// A stash entry that decree created.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stash {
-    /// The entry, `w`.
+    /// The commit of the entry, `w`.
     pub commit: String,
     /// The commit that was checked out.
     pub base: String,
-    /// Its branch; `None` if HEAD was detached.
+    /// The branch that was checked out; `None` if HEAD was detached.
     pub branch: Option<String>,
     /// The tree of `i`.
     pub index_tree: String,
@@ -72,146 +71,145 @@ pub struct Stash {
 
 /// The stash entries of the repository that a project is in.
 pub struct Stashes {
-    place: WorkTree,
+    work_tree: WorkTree,
     root: PathBuf,
     scratch: PathBuf,
 }
 
 impl Stashes {
-    /// Of the project at `root`, with its place for work in progress.
+    /// The entries for the project at `root`; temporary files go to `scratch`.
     pub fn of(root: &Path, scratch: &Path, variables: &BTreeMap<OsString, OsString>) -> Result<Stashes> {
         Stashes::with(Git::new(root, variables)?, root, scratch)
     }
 
-    /// The same, with a git that is there already.
+    /// Like [`Stashes::of`], with an existing [`Git`].
     pub fn with(git: Git, root: &Path, scratch: &Path) -> Result<Stashes> {
         let advice =
-            "`git init` and a first commit make one; a checkpoint of the type file_backup needs no git";
-        let mut place = WorkTree::with(git, root, advice)?;
-        place.git.set_variable("GIT_OPTIONAL_LOCKS", "0");
+            "`git init` and a first commit create one; a checkpoint of the type file_backup needs no git";
+        let mut work_tree = WorkTree::with(git, root, advice)?;
+        work_tree.git.set_variable("GIT_OPTIONAL_LOCKS", "0");
         for setting in [
-            // Whole directories as one entry are not for those who look at paths.
+            // A sparse index has whole directories as one entry, but this module needs every path.
             "index.sparse=false",
-            // A warning that line endings will change must not become an error.
+            // Otherwise a change of line endings may be an error.
             "core.safecrlf=false",
-            // git syncs packs, and leaves it to chance whether loose objects survive a power cut.
+            // By default git syncs packs but not loose objects, which a power cut may lose.
             "core.fsync=committed",
             "core.fsyncMethod=batch",
         ] {
-            place.git.set_setting(setting);
+            work_tree.git.set_config(setting);
         }
-        Ok(Stashes { place, root: root.to_owned(), scratch: scratch.to_owned() })
+        Ok(Stashes { work_tree, root: root.to_owned(), scratch: scratch.to_owned() })
     }
 
-    /// A copy of the index as it is, conflicts and all.
-    pub fn keep_index(&self, to: &Path) -> Result<()> {
-        let index = self.place.git_dir.join("index");
+    /// Copies the index file as it is, with its conflicts.
+    pub fn save_index(&self, to: &Path) -> Result<()> {
+        let index = self.work_tree.git_dir.join("index");
         let mut out = AtomicFile::create(to)?;
-        let mut found = File::open(&index).at("read", &index)?;
-        io::copy(&mut found, &mut out).at("copy", &index)?;
+        let mut source = File::open(&index).at("read", &index)?;
+        io::copy(&mut source, &mut out).at("copy", &index)?;
         out.commit()
     }
 
-    /// Tracked files that an ignore rule would hide, relative to the project: decree does not hold them.
+    /// Tracked files that an ignore rule matches, relative to the project: checkpoints of the tree leave them out.
     pub fn tracked_but_ignored(&self) -> Result<Vec<Vec<u8>>> {
-        let answer = self
+        let output = self
             .git()
             .call(["ls-files", "-z", "--cached", "--ignored", "--exclude-standard"])
-            .directory(&self.place.top)
+            .directory(&self.work_tree.top)
             .ok()?;
-        Ok(answer.pieces().filter_map(|path| self.place.inside(path)).map(<[u8]>::to_vec).collect())
+        Ok(output.records().filter_map(|path| self.work_tree.to_project(path)).map(<[u8]>::to_vec).collect())
     }
 
-    /// The commit that is checked out, if there is one yet.
+    /// The commit that is checked out, if there is any.
     pub fn head(&self) -> Result<Option<String>> {
         self.git().commit_of("HEAD")
     }
 
     fn git(&self) -> &Git {
-        &self.place.git
+        &self.work_tree.git
     }
 
     fn scratch(&self) -> Result<ScratchDir> {
         ScratchDir::new(&self.scratch, "stash")
     }
 
-    /// Whether a path of the repository is in the project, and covered.
+    /// Whether a path of the repository is in the project and covered.
     fn is_covered(&self, covers: &Covers<'_>, path: &[u8]) -> bool {
-        self.place.inside(path).is_some_and(covers)
+        self.work_tree.to_project(path).is_some_and(covers)
     }
 
-    /// Paths for people.
-    fn shown(&self, paths: &[Vec<u8>]) -> Vec<String> {
+    /// Paths as single lines for messages.
+    fn printable(&self, paths: &[Vec<u8>]) -> Vec<String> {
         paths
             .iter()
-            .map(|path| self.git().shown(&String::from_utf8_lossy(path)).replace('\n', "\\n"))
+            .map(|path| self.git().printable(&String::from_utf8_lossy(path)).replace('\n', "\\n"))
             .collect()
     }
 
-    /// A copy of the user's index, which nothing here writes to.
-    fn copy_of_index(&self, scratch: &ScratchDir) -> Result<Copied<'_>> {
-        let (index, file) = (self.place.git_dir.join("index"), scratch.path("found"));
-        let seen = match copy_index(&index, &file) {
-            // Nothing was ever added here.
+    /// Copies the user's index, so that git commands here never write to it.
+    fn copy_index(&self, scratch: &ScratchDir) -> Result<IndexCopy<'_>> {
+        let (index, file) = (self.work_tree.git_dir.join("index"), scratch.path("found"));
+        let source = match copy_index(&index, &file) {
+            // A repository has no index until something is added.
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            found => Some(found.and_then(|found| Seen::of(&found)).at("copy", &index)?),
+            found => Some(found.and_then(|found| FileVersion::of(&found)).at("copy", &index)?),
         };
-        Ok(Copied { index: GitIndex::at(self.git(), file.clone()), file, seen })
+        Ok(IndexCopy { index: GitIndex::at(self.git(), file.clone()), file, source })
     }
 
-    /// Sees to it that a call that writes commits or reflogs knows somebody to write them for: as `git stash` does, which works
-    /// where nobody has said who they are.
-    fn by_somebody<'g>(&self, mut call: GitCall<'g>) -> Result<GitCall<'g>> {
-        for who in ["AUTHOR", "COMMITTER"] {
-            if !self.git().call(["var", &format!("GIT_{who}_IDENT")]).run()?.is_ok() {
+    /// Sets an identity for a call that writes commits or reflogs if the user has configured none, as `git stash` does.
+    fn with_identity<'g>(&self, mut call: GitCall<'g>) -> Result<GitCall<'g>> {
+        for role in ["AUTHOR", "COMMITTER"] {
+            if !self.git().call(["var", &format!("GIT_{role}_IDENT")]).run()?.is_ok() {
                 call = call
-                    .variable(format!("GIT_{who}_NAME"), "decree")
-                    .variable(format!("GIT_{who}_EMAIL"), "decree@stash");
+                    .variable(format!("GIT_{role}_NAME"), "decree")
+                    .variable(format!("GIT_{role}_EMAIL"), "decree@stash");
             }
         }
         Ok(call)
     }
 
-    /// Puts a commit on top of the list.
+    /// Adds a commit to the top of the stash list.
     fn store(&self, commit: &str, message: &str) -> Result<()> {
         let call = self.git().call(["stash", "store", "-m", message, commit]);
-        self.by_somebody(call)?.ok().map(drop).map_err(|error: Error| {
-            error.hint("if something else is working in this repository, wait for it and try again")
+        self.with_identity(call)?.ok().map(drop).map_err(|error: Error| {
+            error.hint("if another process works in this repository, wait for it and try again")
         })
     }
 }
 
 /// A copy of the user's index.
-struct Copied<'g> {
+struct IndexCopy<'g> {
     index: GitIndex<'g>,
     file: PathBuf,
-    /// What was copied; `None` if there is no index.
-    seen: Option<Seen>,
+    /// The version that was copied; `None` if there is no index.
+    source: Option<FileVersion>,
 }
 
-/// By what one version of a file that is only ever replaced is told from another.
+/// Identifies one version of a file that is only ever replaced, never modified in place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Seen {
+struct FileVersion {
     inode: u64,
     length: u64,
     modified: SystemTime,
 }
 
-impl Seen {
-    fn of(file: &File) -> io::Result<Seen> {
-        file.metadata().and_then(|metadata| Seen::from(&metadata))
+impl FileVersion {
+    fn of(file: &File) -> io::Result<FileVersion> {
+        file.metadata().and_then(|metadata| FileVersion::from(&metadata))
     }
 
-    fn at(path: &Path) -> io::Result<Option<Seen>> {
+    fn at(path: &Path) -> io::Result<Option<FileVersion>> {
         match fs::metadata(path) {
-            Ok(metadata) => Seen::from(&metadata).map(Some),
+            Ok(metadata) => FileVersion::from(&metadata).map(Some),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    fn from(metadata: &fs::Metadata) -> io::Result<Seen> {
+    fn from(metadata: &fs::Metadata) -> io::Result<FileVersion> {
         use std::os::unix::fs::MetadataExt;
-        Ok(Seen { inode: metadata.ino(), length: metadata.len(), modified: metadata.modified()? })
+        Ok(FileVersion { inode: metadata.ino(), length: metadata.len(), modified: metadata.modified()? })
     }
 }

@@ -10,7 +10,7 @@ use crate::error::{Error, IoContext, Result};
 use crate::fs::atomic;
 use crate::fs::quarantine::{move_to_free_name, numbered};
 use crate::project::Layout;
-use crate::sanitize::cut;
+use crate::sanitize::truncate;
 
 /// How often another process may write the same file before this gives up.
 const MAX_TRIES: u32 = 5;
@@ -87,7 +87,7 @@ impl Way<'_> {
     fn quarantine(&mut self, path: &Path) -> Result<Option<PathBuf>> {
         let key = key_of(self.layout, path).into_owned();
         let name: String = key.chars().map(|c| if c == '/' || c.is_control() { '_' } else { c }).collect();
-        let kept = self.set_aside.join(cut(name.trim_start_matches(".decree_"), 150));
+        let kept = self.set_aside.join(truncate(name.trim_start_matches(".decree_"), 150));
         let to = move_to_free_name(path, |number| numbered(&kept, ".", number))?;
         self.moved.extend(to.clone().map(|to| (key, to)));
         Ok(to)

@@ -1,27 +1,25 @@
-//! `databases:` has names of the user's own below it, each with the same keys.
+//! Parses `databases:`, a mapping from names that the user chooses to the same set of keys.
 
 use std::collections::BTreeSet;
 
-use super::keys::{BadValue, ValueResult, duration, filled, put};
+use super::keys::{BadValue, ValueResult, assign, duration, non_empty};
 use super::settings::{Config, Database};
 use crate::suggest::{closest, did_you_mean};
 use crate::yaml::{Mistake, ScalarKind, YamlNode, YamlValue};
 
-/// The section.
 pub(super) const SECTION: &str = "databases";
-/// Longer names are sentences.
-const LONGEST: usize = 64;
+/// The maximum length of a name, which is also part of file names.
+const MAX_NAME_BYTES: usize = 64;
 
 type Set = fn(&mut Database, &YamlNode) -> ValueResult<()>;
 
 const KEYS: [(&str, Set); 4] = [
-    ("save", |d, v| put(&mut d.save, filled(v))),
-    ("restore", |d, v| put(&mut d.restore, filled(v))),
-    ("fingerprint", |d, v| put(&mut d.fingerprint, filled(v))),
-    ("timeout", |d, v| put(&mut d.timeout, duration(v))),
+    ("save", |d, v| assign(&mut d.save, non_empty(v))),
+    ("restore", |d, v| assign(&mut d.restore, non_empty(v))),
+    ("fingerprint", |d, v| assign(&mut d.fingerprint, non_empty(v))),
+    ("timeout", |d, v| assign(&mut d.timeout, duration(v))),
 ];
 
-/// Takes the section.
 pub(super) fn read(key: &YamlNode, value: &YamlNode, config: &mut Config) -> Result<(), Mistake> {
     let entries = match &value.value {
         YamlValue::Null => return Ok(()),
@@ -38,28 +36,29 @@ pub(super) fn read(key: &YamlNode, value: &YamlNode, config: &mut Config) -> Res
         };
         if !is_name(name) {
             return Err(mistake(format!("{} is not a name for a database", key.describe()))
-                .hint("small letters, digits, '_' and '-'"));
+                .hint("lower-case letters, digits, '_' and '-'"));
         }
-        let database = one(name, key, value)?;
+        let database = read_one(name, key, value)?;
         if config.databases.insert(name.clone(), database).is_some() {
-            return Err(mistake(format!("'{SECTION}.{name}' is there twice")));
+            return Err(mistake(format!("'{SECTION}.{name}' is defined twice")));
         }
     }
     Ok(())
 }
 
-/// Names are words on the command line and in the names of files.
+/// Names are arguments on the command line and parts of file names.
 fn is_name(name: &str) -> bool {
     let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_' || b == b'-';
-    name.bytes().all(plain) && !name.is_empty() && !name.starts_with('-') && name.len() <= LONGEST
+    name.bytes().all(plain) && !name.is_empty() && !name.starts_with('-') && name.len() <= MAX_NAME_BYTES
 }
 
-fn one(name: &str, place: &YamlNode, value: &YamlNode) -> Result<Database, Mistake> {
+/// Parses the keys of one database; `name_node` is where mistakes about the whole entry are reported.
+fn read_one(name: &str, name_node: &YamlNode, value: &YamlNode) -> Result<Database, Mistake> {
     let full = format!("{SECTION}.{name}");
     let words = KEYS.map(|(word, _)| word);
     let YamlValue::Map(entries) = &value.value else {
         let message = format!("'{full}' must be a mapping, not {}", value.describe());
-        return Err(Mistake::new(place.line, message).hint(format!("its keys: {}", words.join(", "))));
+        return Err(Mistake::new(name_node.line, message).hint(format!("its keys: {}", words.join(", "))));
     };
     let mut database = Database::default();
     let mut seen = BTreeSet::new();
@@ -78,7 +77,7 @@ fn one(name: &str, place: &YamlNode, value: &YamlNode) -> Result<Database, Mista
             return Err(mistake(format!("unknown key '{full}.{word}'")).hint(hint));
         };
         if !seen.insert(word) {
-            return Err(mistake(format!("'{full}.{word}' is there twice")));
+            return Err(mistake(format!("'{full}.{word}' is defined twice")));
         }
         if matches!(value.value, YamlValue::Null) {
             continue;
@@ -91,8 +90,8 @@ fn one(name: &str, place: &YamlNode, value: &YamlNode) -> Result<Database, Mista
     for (word, command) in [("save", &database.save), ("restore", &database.restore)] {
         if command.is_empty() {
             let message = format!("'{full}' has no command '{word}'");
-            let hint = "what is saved has to be brought back: both 'save' and 'restore' are needed";
-            return Err(Mistake::new(place.line, message).hint(hint));
+            let hint = "both 'save' and 'restore' are needed, or a checkpoint could not be restored";
+            return Err(Mistake::new(name_node.line, message).hint(hint));
         }
     }
     Ok(database)

@@ -1,7 +1,9 @@
-//! `.decree/config.yml`: every setting, its default, and what is wrong with a file that cannot be taken.
+//! `.decree/config.yml`: the settings, their defaults, and error messages with line and hint.
 //!
-//! [`settings`] has the types and defaults, [`keys`] the one table of keys, [`read`] goes through a file by that table,
-//! [`databases`] through the one section whose names are the user's own.
+//! - [`settings`]: the types and their defaults
+//! - [`keys`]: the one table of keys, with how each value is parsed
+//! - [`read`]: parses a file by that table
+//! - [`databases`]: parses the one section whose keys are chosen by the user
 
 mod databases;
 mod keys;

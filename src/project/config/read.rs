@@ -1,4 +1,4 @@
-//! Goes through a file by the table of keys, and tells the first mistake with its line.
+//! Parses a config file by the table of keys, and reports the first mistake with its line.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -13,7 +13,7 @@ use crate::suggest::{closest, did_you_mean};
 use crate::yaml::{self, Mistake, ScalarKind, YamlNode, YamlValue};
 
 impl Config {
-    /// Reads the file; a missing or empty one is all defaults.
+    /// Reads the file; a missing or empty one yields the defaults.
     pub fn read(path: &Path) -> Result<Config> {
         let bytes = match untrusted::read(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Config::default()),
@@ -26,7 +26,7 @@ impl Config {
         result.map_err(|mistake| mistake.in_file(shown_in_project(path).display()))
     }
 
-    /// Reads the text of a file. A key without a value is as good as no key.
+    /// Parses the text of a file. A key without a value has its default.
     pub fn parse(text: &str) -> Result<Config, Mistake> {
         let root = yaml::parse(text.strip_prefix('\u{feff}').unwrap_or(text))?;
         let mut config = Config::default();
@@ -43,7 +43,7 @@ impl Config {
     }
 }
 
-/// Takes the entries of a section (`budget.`) or of the file (an empty prefix).
+/// Parses the entries of a section (prefix `budget.`) or of the whole file (empty prefix).
 fn read_section(entries: &[(YamlNode, YamlNode)], prefix: &str, config: &mut Config) -> Result<(), Mistake> {
     let mut seen = BTreeSet::new();
     for (key, value) in entries {
@@ -52,10 +52,10 @@ fn read_section(entries: &[(YamlNode, YamlNode)], prefix: &str, config: &mut Con
         };
         let name = format!("{prefix}{word}");
         if !seen.insert(word) {
-            return Err(Mistake::new(key.line, format!("'{name}' is there twice")));
+            return Err(Mistake::new(key.line, format!("'{name}' is defined twice")));
         }
         if let Some(found) = KEYS.iter().find(|known| known.name == name && !word.contains('.')) {
-            take(found, key, value, config)?;
+            set(found, key, value, config)?;
         } else if prefix.is_empty() && word == databases::SECTION {
             databases::read(key, value, config)?;
         } else if prefix.is_empty() && sections().any(|section| section == word) {
@@ -75,38 +75,39 @@ fn read_section(entries: &[(YamlNode, YamlNode)], prefix: &str, config: &mut Con
     Ok(())
 }
 
-fn take(key: &ConfigKey, place: &YamlNode, value: &YamlNode, config: &mut Config) -> Result<(), Mistake> {
+/// Sets one key, unless it has no value.
+fn set(key: &ConfigKey, key_node: &YamlNode, value: &YamlNode, config: &mut Config) -> Result<(), Mistake> {
     if matches!(value.value, YamlValue::Null) {
         return Ok(());
     }
     (key.set)(config, value).map_err(|BadValue { reason, hint, item }| {
-        let place = match (&value.value, item) {
+        let node = match (&value.value, item) {
             (YamlValue::List(items), Some(item)) => &items[item],
-            _ => place,
+            _ => key_node,
         };
-        let mistake = Mistake::new(place.line, format!("'{}' {reason}", key.name));
+        let mistake = Mistake::new(node.line, format!("'{}' {reason}", key.name));
         Mistake { hint, ..mistake }
     })
 }
 
-fn unknown(place: &YamlNode, prefix: &str, word: &str) -> Mistake {
-    let mistake = Mistake::new(place.line, format!("unknown key '{prefix}{word}'"));
+fn unknown(key: &YamlNode, prefix: &str, word: &str) -> Mistake {
+    let mistake = Mistake::new(key.line, format!("unknown key '{prefix}{word}'"));
     let here = names(prefix);
     let meant = closest(word, here.iter().copied()).map(|name| format!("{prefix}{name}"));
     if let Some(meant) = meant {
         return mistake.hint(did_you_mean(&meant));
     }
-    // The right word in the wrong place.
+    // A known key in the wrong section.
     let elsewhere = KEYS.iter().find(|key| key.name == word || key.name.rsplit('.').next() == Some(word));
     mistake.hint(match elsewhere.map(|key| (key.name, key.name.split_once('.'))) {
         Some((name, Some((section, last)))) if name == word => format!("write '{last}' below '{section}:'"),
-        Some((name, None)) => format!("'{name}' stands on its own, at the left margin"),
+        Some((name, None)) => format!("'{name}' is a top-level key: write it at the left margin"),
         Some((name, _)) => did_you_mean(name),
         None => format!("the keys here: {}", known_keys(prefix)),
     })
 }
 
-/// What may stand below a prefix: keys, and at the top also sections.
+/// The keys below a prefix, and at the top level also the sections.
 fn names(prefix: &str) -> Vec<&'static str> {
     let mut names = Vec::new();
     for key in KEYS {

@@ -1,49 +1,50 @@
-//! What can be set, and what holds when it is not.
+//! All settings and their defaults.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// All settings of a project. Zero means no limit wherever a limit can be set.
+/// All settings of a project. A limit of zero means no limit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
     /// Commands that decree and its routines call.
     pub commands: Commands,
-    /// How many failed attempts are learned from before the last one on a clean tree; 0 is one attempt in all.
+    /// How many times a failed attempt is retried on its own changes before the last one on a clean tree; 0 means one attempt
+    /// in all.
     pub max_retries: u32,
-    /// A message with this sequence number or a higher one is refused.
+    /// A message with this sequence number or a higher one is rejected.
     pub max_depth: u32,
-    /// The routine for a message that names none and that the router has no answer for.
+    /// The routine for a message that names none and for which the router finds none.
     pub default_routine: String,
-    /// Whether notebooks are routines.
+    /// Whether notebooks are accepted as routines.
     pub notebook_support: bool,
     /// How long one attempt may take.
     pub timeout: Duration,
     /// How long to wait before the second attempt; doubled each time.
     pub retry_delay: Duration,
-    /// A command that has to succeed after the routine; empty for none.
+    /// A command that must succeed after the routine; empty for none.
     pub verify: String,
-    /// What an attempt that changed nothing counts as.
+    /// How an attempt that changed nothing is judged.
     pub on_no_change: OnNoChange,
-    /// Commands around the work.
+    /// Commands that run before and after the work.
     pub hooks: Hooks,
     /// Directories with shared routines, after the project's own; relative to the project.
     pub routine_paths: Vec<PathBuf>,
-    /// What all attempts together may use up.
+    /// Limits for all attempts together.
     pub budget: Budget,
     /// How many bytes of an attempt's output are kept.
     pub log_limit: u64,
-    /// Files that are left out of checkpoints, beyond the built-in names, and exceptions.
+    /// Additions to, and exceptions from, the built-in names of files that checkpoints leave out.
     pub sensitive: SensitiveConfig,
     /// What a routine may change.
     pub policy: Policy,
-    /// Environment variables that reach a routine although they would be held back.
+    /// Environment variables that routines get although decree withholds them by default.
     pub pass_env: Vec<String>,
-    /// Databases that are saved and brought back by commands, by their names.
+    /// Databases that are saved and restored by commands, by name.
     pub databases: BTreeMap<String, Database>,
 }
 
-/// Commands, as a shell would take them; empty for none.
+/// Command lines of the tools that decree and its routines call; empty for none.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Commands {
     /// Chooses a routine and a name for a message; empty for the built-in router.
@@ -52,72 +53,70 @@ pub struct Commands {
     pub ai: String,
 }
 
-/// What an attempt that succeeded and changed nothing counts as.
+/// How an attempt that succeeded and changed nothing is judged: `Accept` as a success, `Retry` as a failure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnNoChange {
-    /// A success.
     #[default]
     Accept,
-    /// A failed attempt.
     Retry,
 }
 
-/// Commands around the work; empty for none.
+/// Commands that run before and after the work; empty for none.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Hooks {
-    /// Before the first message.
+    /// Runs once, before the first message.
     pub before_all: String,
-    /// Before each message.
+    /// Runs before each message.
     pub before_each: String,
-    /// After each message.
+    /// Runs after each message.
     pub after_each: String,
-    /// After the last message.
+    /// Runs once, after the last message.
     pub after_all: String,
 }
 
-/// When to begin no further attempt.
+/// Limits after which no further attempt is started.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Budget {
     /// US dollars, as routines report them.
     pub usd: f64,
-    /// Time since the command began.
+    /// Time since the start of the command.
     pub time: Duration,
     /// Attempts of all messages together.
     pub attempts: u32,
 }
 
-/// Ignore patterns both.
+/// Ignore patterns for files that may hold secrets.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SensitiveConfig {
-    /// Also left out.
+    /// Files to leave out of checkpoints as well.
     pub exclude: Vec<String>,
-    /// Not left out.
+    /// Files to keep in checkpoints although a built-in name matches.
     pub allow: Vec<String>,
 }
 
-/// What a routine may change; anything else makes its attempt a failed one.
+/// What a routine may change; any other change fails its attempt.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Policy {
-    /// Only these paths (ignore patterns); empty for all.
+    /// Ignore patterns of the only paths it may change; empty for all.
     pub allow: Vec<String>,
-    /// Never these paths (ignore patterns).
+    /// Ignore patterns of paths it must not change.
     pub deny: Vec<String>,
-    /// How many paths.
+    /// How many paths it may change.
     pub max_files: u64,
-    /// How many bytes they may have together.
+    /// How many bytes the changed files may have together.
     pub max_bytes: u64,
 }
 
-/// A database and the commands that know it. They are told a file by `DECREE_FILE`.
+/// The commands that save and restore a database. `DECREE_FILE` names the file they write or read.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Database {
-    /// Writes what is in the database to the file.
+    /// Writes the content of the database to the file.
     pub save: String,
-    /// Makes the database what the file says.
+    /// Replaces the content of the database with that of the file.
     pub restore: String,
-    /// Prints something that is the same whenever what is in the database is; empty if what `save` writes is.
+    /// Prints text that changes only if the content of the database does; empty if the output of `save` has that property.
     pub fingerprint: String,
-    /// How long each of them may take.
+    /// Time limit for each command.
     pub timeout: Duration,
 }
 

@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 use super::data::PageData;
 use crate::report::model::Report;
 use crate::report::text::{Paint, closing};
-use crate::sanitize::plain;
+use crate::sanitize::strip_controls;
 
 const TEMPLATE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("style.css");
@@ -23,7 +23,7 @@ const SCRIPTS: [&str; 5] = [
 pub fn render(report: &Report) -> String {
     let script = format!("\"use strict\";\n{{\n{}}}\n", SCRIPTS.concat());
     let title = escape(&format!("decree: {}", report.headline()));
-    let text = escape(&plain(&closing(&report.summary, Paint(false))));
+    let text = escape(&strip_controls(&closing(&report.summary, Paint(false))));
     let data = serde_json::to_string(&PageData::new(report)).expect("a report is plain data");
     fill(&[
         ("{policy}", &policy(STYLE, &script)),

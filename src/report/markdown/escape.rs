@@ -1,6 +1,6 @@
 //! Foreign text in Markdown.
 
-use crate::sanitize::plain;
+use crate::sanitize::strip_controls;
 
 /// Breaks what GitHub and its kin would turn into a mention or a link, and is not seen. They look at the text after
 /// Markdown and HTML are resolved, so that no escape of those would help.
@@ -9,7 +9,7 @@ const BREAK: char = '\u{200b}';
 /// Text on one line that means nothing in Markdown, in a table's cell or in HTML, and neither mentions nor links. At most
 /// `longest` characters of it.
 pub fn inline(text: &str, longest: usize) -> String {
-    let text = plain(text);
+    let text = strip_controls(text);
     let mut out = String::with_capacity(text.len());
     let mut chars = text.trim().chars().enumerate().peekable();
     while let Some((number, c)) = chars.next() {

@@ -9,7 +9,7 @@ use crate::humanize::count;
 use crate::message::MessageId;
 use crate::pipeline::{FileChange, MessageSummary};
 use crate::report::diff::{Diff, FileDiff};
-use crate::sanitize::{cut, last_lines, plain};
+use crate::sanitize::{last_lines, strip_controls, truncate};
 
 /// How many lines of a log are shown.
 const LOG_LINES: usize = 20;
@@ -107,13 +107,14 @@ fn inline_paths(files: &[FileChange]) -> String {
 
 /// A file as its head and its hunks, each ending with a newline.
 fn parts(file: &FileDiff) -> Vec<String> {
-    let mut head = plain(&file.head);
+    let mut head = strip_controls(&file.head);
     if !file.note.is_empty() || file.hunks.is_empty() {
         let note = if file.note.is_empty() { "no lines changed" } else { &file.note };
-        let _ = writeln!(head, "# {}: {}", plain(&quote::one_line(&file.path)), plain(note));
+        let _ =
+            writeln!(head, "# {}: {}", strip_controls(&quote::one_line(&file.path)), strip_controls(note));
     }
     let mut parts = vec![head];
-    parts.extend(file.hunks.iter().map(|hunk| plain(hunk)));
+    parts.extend(file.hunks.iter().map(|hunk| strip_controls(hunk)));
     for part in &mut parts {
         if !part.is_empty() && !part.ends_with('\n') {
             part.push('\n');
@@ -220,7 +221,7 @@ fn failure(message: &MessageSummary, log: Option<&str>, room: usize) -> String {
     let mut lines = log.map_or_else(Vec::new, |log| last_lines(log, LOG_LINES));
     for line in &mut lines {
         if line.len() > LOG_LINE {
-            *line = format!("{}…", cut(line, LOG_LINE));
+            *line = format!("{}…", truncate(line, LOG_LINE));
         }
     }
     while !lines.is_empty() {

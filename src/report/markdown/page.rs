@@ -10,7 +10,7 @@ use crate::humanize::{count, duration, grouped};
 use crate::pipeline::MessageSummary;
 use crate::report::model::{MessageOutcome, Report};
 use crate::report::text::verdict_words;
-use crate::sanitize::cut;
+use crate::sanitize::truncate;
 
 /// What fits into a comment, with room for whoever posts it.
 pub const BUDGET: usize = 60_000;
@@ -28,7 +28,7 @@ pub fn render(report: &Report, budget: usize) -> String {
 pub fn with_foot(report: &Report, budget: usize, foot: String) -> String {
     let heading = format!("### decree: {}\n\n", report.headline());
     let Some(room) = budget.checked_sub(heading.len()) else {
-        return cut(&heading, budget).to_owned();
+        return truncate(&heading, budget).to_owned();
     };
     let foot = Some(foot).filter(|foot| foot.len() <= room).unwrap_or_default();
     let room = room - foot.len();

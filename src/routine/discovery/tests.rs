@@ -39,7 +39,7 @@ const NOTEBOOK: &str = r#"{"cells": [
     {"cell_type": "code", "source": "rows = 5", "metadata": {"tags": ["parameters"]}}]}"#;
 
 #[test]
-fn a_script_tells_what_it_does_and_takes() {
+fn a_script_declares_description_and_parameters() {
     let place = Place::new();
     let script = "#!/bin/bash\n# Develops.\n# needs: git\nbranch=\"${branch:-main}\"\ngo\n";
     fs::write(place.own().join("develop.sh"), script).unwrap();
@@ -57,7 +57,7 @@ fn a_script_tells_what_it_does_and_takes() {
 }
 
 #[test]
-fn a_notebook_wins_over_a_script_when_notebooks_are_on() {
+fn a_notebook_has_priority_when_notebooks_are_on() {
     let place = Place::new();
     fs::write(place.own().join("a.sh"), "# script\n").unwrap();
     fs::write(place.own().join("a.ipynb"), NOTEBOOK).unwrap();
@@ -71,7 +71,7 @@ fn a_notebook_wins_over_a_script_when_notebooks_are_on() {
     let off = place.discover(false);
     assert_eq!(off.find(&name("a")).unwrap().kind, RoutineKind::Shell);
     let error = off.find(&name("b")).unwrap_err();
-    assert_eq!(error.hint_text(), Some("b.ipynb is there: set 'notebook_support: true' to use notebooks"));
+    assert_eq!(error.hint_text(), Some("b.ipynb exists: set 'notebook_support: true' to use notebooks"));
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn the_projects_own_routines_come_first() {
 }
 
 #[test]
-fn a_name_that_is_not_there_is_told_with_what_is() {
+fn an_unknown_name_is_reported_with_the_known_ones() {
     let place = Place::new();
     for file in ["develop.sh", "rust-develop.sh"] {
         fs::write(place.own().join(file), "").unwrap();
@@ -99,7 +99,7 @@ fn a_name_that_is_not_there_is_told_with_what_is() {
     assert_eq!(routines.find(&name("develop.sh")).unwrap_err().hint_text(), Some("did you mean 'develop'?"));
     assert_eq!(routines.find(&name("zzz")).unwrap_err().hint_text(), None);
     let error = routines.not_found("../x");
-    assert!(error.to_string().starts_with("\"../x\" is not a routine's name: it has a '/'"), "{error}");
+    assert!(error.to_string().starts_with("\"../x\" is not a routine name: it has a '/'"), "{error}");
 }
 
 #[test]
@@ -111,7 +111,7 @@ fn a_missing_directory_has_no_routines() {
 }
 
 #[test]
-fn what_cannot_be_used_is_left_out_with_a_reason() {
+fn an_unusable_routine_is_left_out_with_a_reason() {
     let place = Place::new();
     let own = place.own();
     fs::create_dir(own.join("dir.sh")).unwrap();
@@ -133,7 +133,7 @@ fn what_cannot_be_used_is_left_out_with_a_reason() {
         ".decree/routines/dir.sh: it is a directory",
         ".decree/routines/gone.sh: it is a link to nothing",
         ".decree/routines/latin.sh: it is not UTF-8",
-        ".decree/routines/my routine.sh: its name is no routine's name: it has ' '",
+        ".decree/routines/my routine.sh: its name is no routine name: it has ' '",
         ".decree/routines/pipe.sh: it is not a regular file",
         ".decree/routines/\u{fffd}.sh: its name is not UTF-8",
     ];

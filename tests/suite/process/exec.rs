@@ -94,7 +94,7 @@ fn scenario() {
         .mark(&ProcessMark::parse(&"a".repeat(32)).unwrap())
         .input(scenario["input"].as_str().unwrap())
         .timeout(millis("timeout"))
-        .graces(GracePeriods { timeout: grace, interrupt: grace })
+        .grace_periods(GracePeriods { timeout: grace, interrupt: grace })
         .supervisor(env!("CARGO_BIN_EXE_decree"));
     if let Some(limit) = scenario["capture"].as_u64() {
         exec = exec.capture_stdout(usize::try_from(limit).unwrap());
@@ -108,12 +108,12 @@ fn scenario() {
     });
     fs::write(directory.join("output"), output).unwrap();
     let how = match &ended {
-        Ok(ended) => format!("{:?} {}", ended.how, ended.survivors),
+        Ok(ended) => format!("{:?} {}", ended.end, ended.survivors),
         Err(error) => format!("error: {error} ({})", error.hint_text().unwrap_or_default()),
     };
     if let Ok(ended) = &ended {
         fs::write(directory.join("stdout"), &ended.stdout).unwrap();
-        assert_eq!(ended.stdout_cut, how.contains("Exited(77)"));
+        assert_eq!(ended.stdout_truncated, how.contains("Exited(77)"));
     }
     fs::write(directory.join("how"), how).unwrap();
 }
@@ -291,7 +291,7 @@ fn a_program_that_cannot_be_started_is_named_with_a_hint() {
     for (program, words) in [
         ("no-such-program", ["cannot start no-such-program: No such file", "is no-such-program installed"]),
         ("./plain", ["cannot start ./plain: Permission denied", "chmod +x ./plain"]),
-        ("./gone", ["cannot start ./gone: No such file", "is there such a file"]),
+        ("./gone", ["cannot start ./gone: No such file", "does the file exist"]),
     ] {
         let scenario = Scenario { program: Some(program.into()), ..Scenario::default() };
         let told = scenario.run(&project);

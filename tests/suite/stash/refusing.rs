@@ -18,7 +18,7 @@ fn before_the_first_commit() {
     let repo = Repo::empty(&["init", "-q"], "");
     repo.write("a", "a\n");
     let failure = repo.refused(json!({ "message": "x" }));
-    says(&failure, &["there is no commit yet", "git commit", "file_backup"]);
+    says(&failure, &["has no commit yet", "git commit", "file_backup"]);
 }
 
 #[test]
@@ -71,6 +71,6 @@ fn with_a_filter_that_fails_or_a_file_that_cannot_be_read() {
     repo.git(["config", "filter.x.clean", "false"]).ok();
     repo.git(["config", "filter.x.required", "true"]).ok();
     let failure = repo.refused(json!({ "message": "x" }));
-    says(&failure, &["there is not a stash entry", "u.x"]);
+    says(&failure, &["no stash entry was created", "u.x"]);
     repo.stash_with(json!({ "left_out": ["u.x"] }));
 }

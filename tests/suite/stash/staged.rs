@@ -145,7 +145,7 @@ fn the_lock_of_another_git_is_respected() {
     let (mut child, file) = repo.start("restore_index", json!({ "stash": stash }));
     child.wait().unwrap();
     let told = fs::read_to_string(file.with_extension("told")).unwrap();
-    assert!(told.contains("another git is working here"), "{told}");
+    assert!(told.contains("another git process is working here"), "{told}");
     assert_eq!(repo.read(".git/index.lock"), b"theirs");
     assert_eq!(fs::read(repo.path(".git/index")).unwrap(), index);
     // An entry can be made all the same.

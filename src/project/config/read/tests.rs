@@ -98,7 +98,7 @@ pass_env: [GITHUB_TOKEN]
 }
 
 #[test]
-fn an_unknown_key_is_told_with_file_line_and_what_was_meant() {
+fn an_unknown_key_is_reported_with_file_line_and_suggestion() {
     let (message, hint) = mistake("# one\n\ncommands:\n  ai: x\nverify: y\n\nmax_retry: 3\n");
     assert_eq!(message, ".decree/config.yml:7: unknown key 'max_retry'");
     assert_eq!(hint.as_deref(), Some("did you mean 'max_retries'?"));
@@ -114,7 +114,7 @@ fn an_unknown_key_is_told_with_file_line_and_what_was_meant() {
     assert_eq!(mistake("usd: 3\n").1.as_deref(), Some("did you mean 'budget.usd'?"));
     assert_eq!(
         mistake("budget:\n  max_retries: 3\n").1.as_deref(),
-        Some("'max_retries' stands on its own, at the left margin")
+        Some("'max_retries' is a top-level key: write it at the left margin")
     );
     assert!(mistake("frobnicate: 1\n").1.unwrap().starts_with("the keys here: commands, max_retries"));
     assert_eq!(message_of_key("1: x"), "unknown key '1'");
@@ -130,7 +130,7 @@ fn message_of_key(text: &str) -> String {
 }
 
 #[test]
-fn a_wrong_type_is_told_with_what_stands_there() {
+fn a_wrong_type_is_reported_with_the_value() {
     for (text, expected) in [
         ("max_retries: three", "1: 'max_retries' must be a whole number, not 'three'"),
         ("max_retries: 1.5", "1: 'max_retries' must be a whole number, not '1.5'"),
@@ -154,7 +154,7 @@ fn a_wrong_type_is_told_with_what_stands_there() {
 }
 
 #[test]
-fn a_bad_value_is_told_with_what_would_do() {
+fn a_bad_value_is_reported_with_the_accepted_ones() {
     for (text, expected) in [
         ("timeout: 1x", "'timeout' is not valid: expected a time such as '90s' or '1h30m', not '1x'"),
         ("timeout: -5", "'timeout' is not valid: a time cannot be negative: '-5'"),
@@ -172,30 +172,30 @@ fn a_bad_value_is_told_with_what_would_do() {
         ("max_depth: 0", "'max_depth' must be at least 1, not 0"),
         ("budget: {usd: -0.5}", "'budget.usd' must not be negative: -0.5"),
         ("budget: {usd: .inf}", "'budget.usd' must be an amount in US dollars, not '.inf'"),
-        ("policy: {deny: ['[a']}", "'policy.deny' holds something that is no ignore pattern: '[a'"),
-        ("policy: {deny: ['']}", "'policy.deny' must not hold an empty text"),
-        ("pass_env: [A=B]", "'pass_env' must hold names of environment variables, not 'A=B'"),
+        ("policy: {deny: ['[a']}", "'policy.deny' has an entry that is no ignore pattern: '[a'"),
+        ("policy: {deny: ['']}", "'policy.deny' must not be an empty text"),
+        ("pass_env: [A=B]", "'pass_env' must be names of environment variables, not 'A=B'"),
     ] {
         assert_eq!(message(text), format!(".decree/config.yml:1: {expected}"), "{text}");
     }
-    assert!(message("default_routine: ../x").contains("'default_routine' is not a routine's name"));
+    assert!(message("default_routine: ../x").contains("'default_routine' is not a routine name"));
 }
 
 #[test]
-fn a_key_that_is_there_twice_is_told_where_it_comes_back() {
+fn a_duplicate_key_is_reported_at_its_second_line() {
     assert_eq!(
         message("verify: a\ntimeout: 1h\nverify: b\n"),
-        ".decree/config.yml:3: 'verify' is there twice"
+        ".decree/config.yml:3: 'verify' is defined twice"
     );
     assert_eq!(
         message("budget:\n  usd: 1\n  time: 1h\n  usd: 2\n"),
-        ".decree/config.yml:4: 'budget.usd' is there twice"
+        ".decree/config.yml:4: 'budget.usd' is defined twice"
     );
-    assert_eq!(message("hooks: {}\nhooks: {}\n"), ".decree/config.yml:2: 'hooks' is there twice");
+    assert_eq!(message("hooks: {}\nhooks: {}\n"), ".decree/config.yml:2: 'hooks' is defined twice");
 }
 
 #[test]
-fn broken_yaml_and_other_bytes_are_told_with_their_line() {
+fn broken_yaml_and_invalid_utf8_are_reported_with_their_line() {
     let (message, hint) = mistake("hooks:\n\tbefore_all: x\n");
     assert!(message.starts_with(".decree/config.yml:2: not valid YAML: "), "{message}");
     assert_eq!(hint.as_deref(), Some("YAML is indented with spaces, not with tabs"));
@@ -236,7 +236,7 @@ databases:
 }
 
 #[test]
-fn what_is_wrong_with_a_database_is_told_with_its_line() {
+fn a_mistake_in_a_database_is_reported_with_its_line() {
     for (text, expected, expected_hint) in [
         ("databases: x", "1: 'databases' must be a mapping, not 'x'", "its keys are names of databases"),
         (
@@ -248,19 +248,19 @@ fn what_is_wrong_with_a_database_is_told_with_its_line() {
         (
             "databases:\n  Main: {}\n",
             "2: 'Main' is not a name for a database",
-            "small letters, digits, '_' and '-'",
+            "lower-case letters, digits, '_' and '-'",
         ),
-        ("databases:\n  ../a: {}\n", "2: '../a' is not a name for a database", "small letters"),
-        ("databases:\n  -a: {}\n", "2: '-a' is not a name for a database", "small letters"),
+        ("databases:\n  ../a: {}\n", "2: '../a' is not a name for a database", "lower-case letters"),
+        ("databases:\n  -a: {}\n", "2: '-a' is not a name for a database", "lower-case letters"),
         (
             "databases:\n  a: { save: x }\n",
             "2: 'databases.a' has no command 'restore'",
             "both 'save' and 'restore'",
         ),
         ("databases:\n  a:\n    restore: x\n", "2: 'databases.a' has no command 'save'", "both"),
-        ("databases:\n  a:\n    save: ''\n", "3: 'databases.a.save' must not hold an empty text", ""),
+        ("databases:\n  a:\n    save: ''\n", "3: 'databases.a.save' must not be an empty text", ""),
         ("databases:\n  a:\n    save: 3\n", "3: 'databases.a.save' must be text, not '3'", "in quotes"),
-        ("databases:\n  a:\n    save: x\n    save: y\n", "4: 'databases.a.save' is there twice", ""),
+        ("databases:\n  a:\n    save: x\n    save: y\n", "4: 'databases.a.save' is defined twice", ""),
         (
             "databases:\n  a:\n    restor: y\n",
             "3: unknown key 'databases.a.restor'",
@@ -269,7 +269,7 @@ fn what_is_wrong_with_a_database_is_told_with_its_line() {
         ("databases:\n  a:\n    timeout: soon\n", "3: 'databases.a.timeout' is not valid", ""),
         (
             "databases:\n  a: { save: x, restore: y }\n  a: { save: x, restore: y }\n",
-            "3: 'databases.a' is there twice",
+            "3: 'databases.a' is defined twice",
             "",
         ),
         ("database: {}\n", "1: unknown key 'database'", "did you mean 'databases'?"),

@@ -1,0 +1,115 @@
+//! What every command starts from: where to print, which directory, and how to lock the project.
+
+use std::path::PathBuf;
+
+use crate::checkpoint::progress::Progress;
+use crate::checkpoint::restore::RecoveredRestore;
+use crate::checkpoint::workspace::Workspace;
+use crate::error::{Error, Result};
+use crate::history::audit::AuditEntry;
+use crate::history::{self, GuardRecord, HistoryContext};
+use crate::pipeline::UnfinishedRun;
+use crate::project::{Lock, Project};
+use crate::ui::Ui;
+
+/// The global options of one invocation.
+pub struct Context {
+    pub ui: Ui,
+    pub directory: PathBuf,
+    pub verbose: bool,
+}
+
+impl Context {
+    /// A decree command line for hints that works in the directory where the user ran this command.
+    pub fn command_line(&self, arguments: &str) -> String {
+        match self.directory.to_str() {
+            Some(directory) if directory != "." => {
+                format!("decree -C {} {arguments}", shell_words::quote(directory))
+            }
+            _ => format!("decree {arguments}"),
+        }
+    }
+
+    pub fn project(&self) -> Result<Project> {
+        Project::find(&self.directory)
+    }
+
+    /// Locks the project for a command that changes it, completes what a killed decree left half done, and warns about
+    /// each.
+    pub fn lock(&self, project: &Project, workspace: &Workspace, command: &str) -> Result<Lock> {
+        let (lock, recovered) = project.lock(workspace, command)?;
+        for RecoveredRestore { what, finished, set_aside } in recovered {
+            let outcome = if finished { "finished" } else { "undone" };
+            self.ui.warn(&format!("`{what}` had been cut off; it was {outcome}"));
+            for (path, to) in &set_aside {
+                self.ui.warn(&format!("{path} was in the way; it is in {}", to.display()));
+            }
+            if finished && let Some(entry) = AuditEntry::of_recovered(&what) {
+                history::audit::record(&project.layout.audit(), entry)?;
+            }
+        }
+        if let Some(id) = history::finish_cut_off(&project.layout)? {
+            self.ui.warn(&format!("`rollback {id}` had been cut off; it was finished"));
+        }
+        if let Some(guard) = GuardRecord::take_cut_off(&project.layout)? {
+            self.ui.warn(&guard.warning());
+        }
+        Ok(lock)
+    }
+
+    /// Warns about unfinished work without touching it, for commands that only read.
+    pub fn warn_unfinished(&self, project: &Project) {
+        if project.has_unfinished_restore() {
+            self.ui.warn(
+                "a revert or apply was cut off; the next command that changes things finishes or undoes it",
+            );
+        }
+        if let Ok(Some(guard)) = GuardRecord::find(&project.layout)
+            && Lock::is_free(&project.layout.lock())
+        {
+            self.ui.warn(&guard.warning());
+        }
+        if let Ok(Some(run)) = UnfinishedRun::find(&project.layout)
+            && Lock::is_free(&project.layout.lock())
+        {
+            self.ui
+                .warn(&format!("run {} was cut off; the next `decree process` or `run` settles it", run.id));
+        }
+    }
+
+    /// Warns about unreadable packs, because any command that reads the store may be the first to find one.
+    pub fn warn_damaged_packs(&self, workspace: &Workspace) {
+        for pack in workspace.store().damaged_packs().unwrap_or_default() {
+            self.ui.warn(&format!(
+                "the store is damaged: {} cannot be read; what the tree still has of it is stored again, and `decree checkpoint verify --all` lists what is lost",
+                pack.display()
+            ));
+        }
+    }
+
+    /// Asks on a terminal before an unfinished run is reverted: the user may have edited the tree since.
+    pub fn confirm_revert(&self, unfinished: &UnfinishedRun) -> Result<()> {
+        let question = format!(
+            "run {} of {} was cut off. Save the tree as it is and revert it to what it was before the run?",
+            unfinished.id, unfinished.started_at
+        );
+        if self.ui.confirm(&question)? {
+            return Ok(());
+        }
+        Err(Error::failed("nothing was done")
+            .detail("the tree is as the run left it; the next command asks again")
+            .hint(format!(
+                "`decree diff {}` shows nothing before it is settled; `git diff` may",
+                unfinished.id
+            )))
+    }
+}
+
+/// Borrows what the history needs from a project.
+pub fn history_context<'p>(
+    project: &'p Project,
+    workspace: &'p Workspace,
+    progress: &'p dyn Progress,
+) -> HistoryContext<'p> {
+    HistoryContext { layout: &project.layout, config: &project.config, workspace, progress }
+}
