@@ -174,7 +174,7 @@ fn save_present(
         Err(error) => {
             let (present, _) = tree::save(context, &label, &everything)?;
             if !index.differs.is_empty() {
-                index.stashes.keep_index(&present.dir.dir().join("index"))?;
+                index.stashes.save_index(&present.dir.dir().join("index"))?;
             }
             report.warnings.push(format!("{} is not a stash entry: {error}", present.dir.id()));
             present
