@@ -11,57 +11,54 @@ use super::progress::Progress;
 use super::stat_cache::StatCache;
 use super::tree::{Entry, Tree, combined_hash};
 use super::unlocked_dirs::UnlockedDirs;
-use super::walk::{Baseline, Walk, Walker};
+use super::walk::{Baseline, Walk, WalkInput};
 use super::workspace::Workspace;
 use crate::error::Result;
 
-/// One path that is not what it was.
+/// A path whose node differs from the checkpoint's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// Where.
     pub path: TreePath,
-    /// What the checkpoint has there.
     pub before: Option<Node>,
-    /// What is there now.
     pub after: Option<Node>,
 }
 
 /// Everything that changed since a checkpoint.
 ///
-/// While it lives, directories whose mode forbids looking into them stay open to this user; they get their
-/// modes back when it goes.
+/// While it lives, directories whose mode forbids listing them stay readable for this user; dropping it restores their
+/// modes.
 pub struct Changes<'r> {
-    /// By path.
+    /// Sorted by path.
     pub list: Vec<Change>,
-    /// New things out of scope: a revert moves them away.
+    /// New paths out of scope: a revert moves them to the quarantine.
     pub beside: Vec<TreePath>,
-    _opened: UnlockedDirs<'r>,
+    _unlocked: UnlockedDirs<'r>,
 }
 
 impl Workspace {
-    /// Walks again and tells what is not as `manifest` has it.
+    /// Walks the tree and returns where it differs from `manifest`.
     pub fn compare(&self, manifest: &Manifest, progress: &dyn Progress) -> Result<Changes<'_>> {
         let cache = StatCache::load(&self.cache_path);
-        let walker = Walker {
+        let input = WalkInput {
             baseline: Some(Baseline {
                 tree: &manifest.tree,
                 rules: manifest.rules.by_dir(),
                 coverage: &manifest.coverage,
             }),
-            ..self.walker(&cache)
+            ..self.walk_input(&cache)
         };
-        let mut walk = walker.walk()?;
-        let opened = UnlockedDirs::new(&self.root, std::mem::take(&mut walk.opened));
+        let mut walk = input.walk()?;
+        let unlocked = UnlockedDirs::new(&self.root, std::mem::take(&mut walk.unlocked));
         hash_missing(&self.root, &mut walk, None, true, progress)?;
-        let beside = std::mem::take(&mut walk.beside);
+        let beside = std::mem::take(&mut walk.out_of_scope);
         let mut list = differences(&manifest.tree, walk);
-        add_dirs_that_stay(&manifest.tree, &mut list);
-        Ok(Changes { list, beside, _opened: opened })
+        add_kept_dirs(&manifest.tree, &mut list);
+        Ok(Changes { list, beside, _unlocked: unlocked })
     }
 }
 
 impl Changes<'_> {
-    /// The combined hash of the tree as it is now, given the checkpoint that it was compared with.
+    /// The combined hash of the current tree, given the checkpoint that it was compared with.
     pub fn hash_now(&self, before: &Tree) -> ContentHash {
         if self.list.iter().all(|change| change.before == change.after) {
             return before.hash();
@@ -69,7 +66,7 @@ impl Changes<'_> {
         combined_hash(self.entries_now(before))
     }
 
-    /// The tree as it is now, likewise.
+    /// The entries of the current tree, given the checkpoint that it was compared with.
     pub fn entries_now<'e>(&'e self, before: &'e Tree) -> impl Iterator<Item = Entry<'e>> {
         let mut changes = self.list.iter().peekable();
         let mut old = before.iter().peekable();
@@ -82,7 +79,7 @@ impl Changes<'_> {
                     Some(Ordering::Equal) => drop(old.next()),
                     Some(Ordering::Greater) | None => {}
                 }
-                let change = changes.next().expect("it was there above");
+                let change = changes.next().expect("it was peeked above");
                 if let Some(node) = change.after {
                     return Some(Entry::at(&change.path, node));
                 }
@@ -100,30 +97,30 @@ fn differences(before: &Tree, now: Walk) -> Vec<Change> {
         while let Some(entry) = old.next_if(|entry| entry.cmp_in(dir, name) == Ordering::Less) {
             changes.push(removed(entry));
         }
-        let was = old.next_if(|entry| entry.cmp_in(dir, name) == Ordering::Equal).map(|entry| entry.node);
-        if node.is_some() && node != was {
-            changes.push(Change { path: TreePath::joined(dir, name), before: was, after: node });
+        let before = old.next_if(|entry| entry.cmp_in(dir, name) == Ordering::Equal).map(|entry| entry.node);
+        if node.is_some() && node != before {
+            changes.push(Change { path: TreePath::joined(dir, name), before, after: node });
         }
     });
     changes.extend(old.map(removed));
     changes
 }
 
-/// A directory with a mode of its own that lost its last entry, or got its first, is a change although it
-/// did not change itself: whoever applies the diff has to know that it stays when it is empty.
-fn add_dirs_that_stay(before: &Tree, changes: &mut Vec<Change>) {
-    let came_or_went = changes.iter().filter(|change| change.before.is_none() || change.after.is_none());
-    let mut staying = Vec::new();
-    for path in dirs_above(came_or_went.map(|change| &change.path)) {
+/// Adds directories that are entries themselves and became empty, or were empty before. They did not change, but without
+/// them an applied diff would remove or omit the empty directory.
+fn add_kept_dirs(before: &Tree, changes: &mut Vec<Change>) {
+    let added_or_removed = changes.iter().filter(|change| change.before.is_none() || change.after.is_none());
+    let mut kept = Vec::new();
+    for path in dirs_above(added_or_removed.map(|change| &change.path)) {
         let node = before.get(&path).filter(Node::is_dir);
         let changed = changes.binary_search_by(|change| change.path.cmp(&path)).is_ok();
         if node.is_some() && !changed && (before.is_empty_dir(&path) || is_empty_now(before, changes, &path))
         {
-            staying.push(Change { path, before: node, after: node });
+            kept.push(Change { path, before: node, after: node });
         }
     }
-    if !staying.is_empty() {
-        changes.extend(staying);
+    if !kept.is_empty() {
+        changes.extend(kept);
         changes.sort_by(|a, b| a.path.cmp(&b.path));
     }
 }

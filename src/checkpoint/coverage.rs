@@ -1,14 +1,14 @@
-//! What a checkpoint does not hold, and why: so that nobody believes a file was protected that was not.
+//! What a checkpoint leaves out, and why, so that no unprotected file is believed to be protected.
 
 use serde::{Deserialize, Serialize};
 
 use super::path::TreePath;
 use super::quote;
 
-/// The paths a walk left out.
+/// The paths that a walk left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Coverage {
-    /// Ignored directories; entered, if at all, only for what a `.decreeignore` asks for.
+    /// Ignored directories; a walk enters them only if a `.decreeignore` may keep something in them.
     #[serde(default)]
     pub ignored_dirs: Vec<PathText>,
     /// How many single files were ignored.
@@ -23,14 +23,14 @@ pub struct Coverage {
 }
 
 impl Coverage {
-    /// Puts the lists in order: walks find things in any.
+    /// Sorts the lists, which a walk fills in any order.
     pub fn sort(&mut self) {
         self.ignored_dirs.sort();
         self.sensitive.sort();
         self.special.sort();
     }
 
-    /// Adds what another part of the walk left out.
+    /// Adds the paths of another part of the walk.
     pub fn absorb(&mut self, other: Coverage) {
         self.ignored_dirs.extend(other.ignored_dirs);
         self.ignored_files += other.ignored_files;
@@ -38,18 +38,18 @@ impl Coverage {
         self.special.extend(other.special);
     }
 
-    /// What people have to know before something happens to what is not protected: a sentence for each kind.
+    /// One warning for each kind of unprotected path.
     pub fn warnings(&self) -> Vec<String> {
-        /// More are counted, not named.
-        const NAMED: usize = 5;
+        /// Further paths are only counted.
+        const MAX_LISTED: usize = 5;
         let lists = [
             ("likely to hold secrets", &self.sensitive),
             ("sockets, FIFOs, devices or decree's own output", &self.special),
         ];
         let mut warnings = Vec::new();
         for (what, paths) in lists.into_iter().filter(|(_, paths)| !paths.is_empty()) {
-            let shown: Vec<String> = paths.iter().take(NAMED).map(|path| path.0.to_string()).collect();
-            let more = match paths.len().saturating_sub(NAMED) {
+            let shown: Vec<String> = paths.iter().take(MAX_LISTED).map(|path| path.0.to_string()).collect();
+            let more = match paths.len().saturating_sub(MAX_LISTED) {
                 0 => String::new(),
                 more => format!(" and {more} more"),
             };
@@ -58,23 +58,20 @@ impl Coverage {
         warnings
     }
 
-    /// Whether this path was left out as sensitive.
     pub fn is_sensitive(&self, path: &TreePath) -> bool {
         self.sensitive.binary_search_by(|known| known.0.cmp(path)).is_ok()
     }
 
-    /// Whether this was an ignored directory.
     pub fn is_ignored_dir(&self, path: &TreePath) -> bool {
         self.ignored_dirs.binary_search_by(|known| known.0.cmp(path)).is_ok()
     }
 
-    /// Whether this path was left out as a socket, FIFO or device.
     pub fn is_special(&self, path: &TreePath) -> bool {
         self.special.binary_search_by(|known| known.0.cmp(path)).is_ok()
     }
 }
 
-/// A path that is written as text, quoted if it has to be.
+/// A path that is serialized as text, quoted if necessary.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct PathText(pub TreePath);
 
@@ -91,9 +88,9 @@ impl<'de> Deserialize<'de> for PathText {
     }
 }
 
-/// Reads a path as JSON carries it.
+/// Parses a path from its JSON form.
 pub fn parse_path(text: &str) -> Result<TreePath, String> {
     let shown = || quote::one_line(text);
-    let bytes = quote::from_json(text).ok_or_else(|| format!("path {} is quoted wrongly", shown()))?;
+    let bytes = quote::from_json(text).ok_or_else(|| format!("path {} has invalid quoting", shown()))?;
     TreePath::new(&*bytes).map_err(|why| format!("path {} {why}", shown()))
 }

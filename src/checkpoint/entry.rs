@@ -1,4 +1,4 @@
-//! What a checkpoint says of a path.
+//! What a checkpoint records for a path.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use super::hash::ContentHash;
 pub struct FileMode(u16);
 
 impl FileMode {
-    /// What a directory has unless an entry says otherwise.
+    /// The mode of a directory without an entry in the manifest.
     pub const DIR: FileMode = FileMode(0o755);
 
     /// The permission bits of `st_mode`.
@@ -19,24 +19,23 @@ impl FileMode {
         FileMode((bits & 0o7777) as u16)
     }
 
-    /// For `chmod`.
     pub fn bits(self) -> u32 {
         u32::from(self.0)
     }
 
-    /// Reads the octal digits of a manifest or diff.
+    /// Parses the octal digits of a manifest or diff.
     pub fn parse(text: &str) -> Option<Self> {
         let octal = !text.is_empty() && text.bytes().all(|b| (b'0'..=b'7').contains(&b));
         let bits = u16::from_str_radix(text, 8).ok()?;
         (octal && bits <= 0o7777).then_some(FileMode(bits))
     }
 
-    /// The two modes that git knows for a file: executable by its owner, or not.
+    /// The mode that git records for a file: executable by its owner, or not.
     pub fn for_git(self) -> u32 {
         if self.0 & 0o100 != 0 { 0o100755 } else { 0o100644 }
     }
 
-    /// Whether git's two modes say all there is to say.
+    /// Whether git can record this mode exactly.
     pub fn is_plain(self) -> bool {
         matches!(self.0, 0o644 | 0o755)
     }
@@ -60,29 +59,22 @@ impl fmt::Debug for FileMode {
     }
 }
 
-/// What stands at a path.
+/// A file, link or directory without its path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "NodeText", into = "NodeText")]
+#[serde(try_from = "NodeJson", into = "NodeJson")]
 pub enum Node {
-    /// A regular file.
     File {
-        /// Of its content.
         hash: ContentHash,
-        /// In bytes.
         size: u64,
-        /// Permissions.
         mode: FileMode,
     },
     /// A symbolic link; its content is its target.
     Symlink {
-        /// Of its target.
         hash: ContentHash,
-        /// Of its target, in bytes.
         size: u64,
     },
-    /// A directory that needs saying: nothing visible in it, or a mode other than 755.
+    /// A directory that is recorded because nothing in it is visible, or because its mode is not 755.
     Dir {
-        /// Permissions.
         mode: FileMode,
     },
 }
@@ -96,7 +88,7 @@ impl Node {
         }
     }
 
-    /// The permissions; a link has none of its own.
+    /// The permissions; a link has none.
     pub fn mode(&self) -> Option<FileMode> {
         match *self {
             Node::File { mode, .. } | Node::Dir { mode } => Some(mode),
@@ -104,7 +96,7 @@ impl Node {
         }
     }
 
-    /// The word that formats and messages use.
+    /// The type as manifests, hashes and messages spell it.
     pub fn type_name(&self) -> &'static str {
         match self {
             Node::File { .. } => "file",
@@ -113,12 +105,11 @@ impl Node {
         }
     }
 
-    /// Whether it is a directory.
     pub fn is_dir(&self) -> bool {
         matches!(self, Node::Dir { .. })
     }
 
-    /// A few words for an error: `file 644 9f2c…41`.
+    /// A short description for error messages: `file 644 9f2c…41`.
     pub fn describe(&self) -> String {
         match self {
             Node::File { hash, mode, .. } => format!("file {mode} {}", hash.short()),
@@ -128,9 +119,9 @@ impl Node {
     }
 }
 
-/// A node as JSON has it.
+/// The JSON form of a node.
 #[derive(Serialize, Deserialize)]
-struct NodeText {
+struct NodeJson {
     #[serde(rename = "type", default, skip_serializing_if = "Option::is_none")]
     kind: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -140,9 +131,9 @@ struct NodeText {
     mode: String,
 }
 
-impl From<Node> for NodeText {
+impl From<Node> for NodeJson {
     fn from(node: Node) -> Self {
-        NodeText {
+        NodeJson {
             kind: (!matches!(node, Node::File { .. })).then(|| node.type_name().to_owned()),
             sha256: node.content().map(|(hash, _)| hash.to_string()),
             size: node.content().map(|(_, size)| size),
@@ -151,25 +142,25 @@ impl From<Node> for NodeText {
     }
 }
 
-impl TryFrom<NodeText> for Node {
+impl TryFrom<NodeJson> for Node {
     type Error = &'static str;
 
-    fn try_from(text: NodeText) -> Result<Self, Self::Error> {
+    fn try_from(json: NodeJson) -> Result<Self, Self::Error> {
         let node = || {
-            let mode = FileMode::parse(&text.mode)?;
-            let hash = || ContentHash::from_hex(text.sha256.as_deref()?);
-            Some(match text.kind.as_deref() {
-                None | Some("file") => Node::File { hash: hash()?, size: text.size?, mode },
-                Some("symlink") => Node::Symlink { hash: hash()?, size: text.size? },
+            let mode = FileMode::parse(&json.mode)?;
+            let hash = || ContentHash::from_hex(json.sha256.as_deref()?);
+            Some(match json.kind.as_deref() {
+                None | Some("file") => Node::File { hash: hash()?, size: json.size?, mode },
+                Some("symlink") => Node::Symlink { hash: hash()?, size: json.size? },
                 Some("dir") => Node::Dir { mode },
                 Some(_) => return None,
             })
         };
-        node().ok_or("an entry that makes no sense")
+        node().ok_or("an invalid entry")
     }
 }
 
-/// "nothing" or [`Node::describe`].
+/// Describes a node for error messages; `None` is "nothing".
 pub fn describe(node: Option<&Node>) -> String {
     node.map_or_else(|| "nothing".to_owned(), Node::describe)
 }

@@ -1,4 +1,4 @@
-//! SHA-256 as a type.
+//! SHA-256 hashes of content, and hashing of streams.
 
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -12,7 +12,6 @@ use sha2::{Digest, Sha256};
 pub struct ContentHash(pub [u8; 32]);
 
 impl ContentHash {
-    /// The hash of these bytes.
     pub fn of(bytes: &[u8]) -> Self {
         ContentHash(Sha256::digest(bytes).into())
     }
@@ -30,7 +29,7 @@ impl ContentHash {
         }
     }
 
-    /// Reads 64 hexadecimal digits.
+    /// Parses 64 lower-case hexadecimal digits.
     pub fn from_hex(text: &str) -> Option<Self> {
         let bytes = text.as_bytes();
         if bytes.len() != 64 {
@@ -54,7 +53,7 @@ impl ContentHash {
         Hex(out)
     }
 
-    /// The first and last digits, for messages that people read.
+    /// The first and last digits, for messages.
     pub fn short(&self) -> String {
         let hex = self.hex();
         format!("{}…{}", &hex.as_str()[..4], &hex.as_str()[62..])
@@ -81,7 +80,6 @@ impl fmt::Debug for ContentHash {
     }
 }
 
-/// As its digits.
 impl Serialize for ContentHash {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.hex().as_str())
@@ -95,17 +93,16 @@ impl<'de> Deserialize<'de> for ContentHash {
     }
 }
 
-/// The digits of a hash.
+/// The hexadecimal digits of a hash.
 pub struct Hex([u8; 64]);
 
 impl Hex {
-    /// As text.
     pub fn as_str(&self) -> &str {
         std::str::from_utf8(&self.0).expect("hexadecimal digits are ASCII")
     }
 }
 
-/// A running hash that counts what it has seen.
+/// Hashes a stream and counts its bytes.
 #[derive(Clone, Default)]
 pub struct Hasher {
     sha: Sha256,
@@ -113,18 +110,16 @@ pub struct Hasher {
 }
 
 impl Hasher {
-    /// Nothing seen yet.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Takes in more bytes.
     pub fn update(&mut self, bytes: &[u8]) {
         self.sha.update(bytes);
         self.length += bytes.len() as u64;
     }
 
-    /// The hash and the number of bytes it is of.
+    /// The hash and the number of bytes.
     pub fn finish(self) -> (ContentHash, u64) {
         (ContentHash(self.sha.finalize().into()), self.length)
     }
@@ -141,16 +136,13 @@ impl Write for Hasher {
     }
 }
 
-/// Hashes what passes through.
+/// Hashes everything that is written through it.
 pub struct Hashing<W> {
-    /// Where it goes.
     pub out: W,
-    /// What it was so far.
     pub hasher: Hasher,
 }
 
 impl<W> Hashing<W> {
-    /// On its way to `out`.
     pub fn new(out: W) -> Self {
         Hashing { out, hasher: Hasher::new() }
     }
@@ -183,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn in_json_it_is_its_digits() {
+    fn the_json_form_is_the_hexadecimal_digits() {
         let hash = ContentHash::of(b"abc");
         let text = serde_json::to_string(&hash).unwrap();
         assert_eq!(text, format!("\"{hash}\""));

@@ -1,6 +1,6 @@
-//! Reading what a walk found: hashing it, and storing it if it is new.
+//! Reading the files that a walk found: hashing them, and storing those that are new.
 //!
-//! Threads take runs of neighbouring files, so that what lies together in the tree lies together
+//! Each thread takes batches of neighbouring files, so that files of one directory end up close together
 //! in the store. A file that changes while it is read is read again. Large files are streamed:
 //! memory does not grow with them.
 
@@ -23,54 +23,40 @@ use crate::interrupt::{self, Interruptible};
 /// Up to this size a file is read at once, and hashed and stored from memory.
 const SMALL: u64 = 1024 * 1024;
 /// How many neighbouring files a thread takes at a time.
-const RUN: usize = 64;
+const BATCH: usize = 64;
 /// How often a file that keeps changing is read again.
-const TRIES: u32 = 6;
+const MAX_RETRIES: u32 = 6;
 
-/// Hashes every file whose hash is not known yet. With a deposit, stores what the store lacks.
+/// Hashes every file whose hash is not known yet. With a pack writer, stores what the store lacks.
 ///
-/// Files that vanished meanwhile leave the walk. `forced` reads files whose mode forbids it, if this user owns them.
+/// Files that vanished since the walk are removed from it. `forced` reads files whose mode forbids it, if this user owns them.
 pub fn hash_missing(
     root: &Root,
     walk: &mut Walk,
-    deposit: Option<&PackWriter<'_>>,
+    writer: Option<&PackWriter<'_>>,
     forced: bool,
     progress: &dyn Progress,
 ) -> Result<()> {
-    let runs = runs(walk);
-    if runs.is_empty() {
+    let batches = batches(walk);
+    if batches.is_empty() {
         return Ok(());
     }
-    progress.begin("reading", runs.iter().map(|run| run.files as u64).sum());
-    let runs: Vec<Mutex<Run<'_>>> = runs.into_iter().map(Mutex::new).collect();
+    progress.begin("reading", batches.iter().map(|batch| batch.files as u64).sum());
+    let batches: Vec<Mutex<Batch<'_>>> = batches.into_iter().map(Mutex::new).collect();
     let next = AtomicUsize::new(0);
     let failures = Mutex::new(Vec::new());
-    let threads = rayon::current_num_threads().min(runs.len());
+    let threads = rayon::current_num_threads().min(batches.len());
     let results: Vec<Result<()>> = std::thread::scope(|scope| {
         let workers: Vec<_> = (0..threads)
             .map(|_| {
                 scope.spawn(|| {
-                    let mut worker = Worker::new(root, deposit, forced)?;
-                    while let Some(run) = runs.get(next.fetch_add(1, Ordering::Relaxed)) {
-                        let mut run = run.lock().expect("each run is taken once");
-                        for Piece { dir, names, items, news } in &mut run.pieces {
-                            for (item, news) in news_of(items).zip(news.iter_mut()) {
-                                if !is_unread(news) {
-                                    continue;
-                                }
-                                interrupt::check()?;
-                                let file = Unread { dir, name: item.name.of(names) };
-                                match worker.process(&file)? {
-                                    Ok(read) => *news = read,
-                                    Err(failure) => {
-                                        failures.lock().expect("pushing does not panic").push(failure);
-                                    }
-                                }
-                            }
-                        }
-                        progress.advance(run.files as u64);
+                    let mut reader = FileReader::new(root, writer, forced)?;
+                    while let Some(batch) = batches.get(next.fetch_add(1, Ordering::Relaxed)) {
+                        let mut batch = batch.lock().expect("each batch is taken once");
+                        reader.process(&mut batch, &failures)?;
+                        progress.advance(batch.files as u64);
                     }
-                    worker.finish()
+                    reader.finish()
                 })
             })
             .collect();
@@ -86,65 +72,67 @@ pub fn hash_missing(
     Ok(())
 }
 
-fn is_unread(news: &UncachedEntry) -> bool {
-    matches!(news, UncachedEntry::Unread)
+fn is_unread(entry: &UncachedEntry) -> bool {
+    matches!(entry, UncachedEntry::Unread)
 }
 
 /// Files that one thread reads.
 #[derive(Default)]
-struct Run<'w> {
-    pieces: Vec<Piece<'w>>,
+struct Batch<'w> {
+    slices: Vec<DirSlice<'w>>,
     files: usize,
 }
 
-/// Some of a directory's items, and the news among them.
-struct Piece<'w> {
+/// Neighbouring items of a directory, and the uncached entries among them.
+struct DirSlice<'w> {
     dir: &'w [u8],
     names: &'w [u8],
     items: &'w [Item],
-    news: &'w mut [UncachedEntry],
+    uncached: &'w mut [UncachedEntry],
 }
 
-fn news_of(items: &[Item]) -> impl Iterator<Item = &Item> {
+fn uncached_items(items: &[Item]) -> impl Iterator<Item = &Item> {
     items.iter().filter(|item| matches!(item.kind, ItemKind::Uncached(_)))
 }
 
-/// Cuts what has to be read into runs.
-fn runs(walk: &mut Walk) -> Vec<Run<'_>> {
-    let mut runs = Vec::new();
-    let mut run = Run::default();
-    for WalkedDir { path, names, items, news, .. } in &mut walk.dirs {
-        let mut rest = &mut news[..];
-        for items in items.chunks(RUN) {
-            let news = rest.split_off_mut(..news_of(items).count()).expect("each item has its news");
-            let files = news.iter().filter(|news| is_unread(news)).count();
+/// Divides what has to be read into batches.
+fn batches(walk: &mut Walk) -> Vec<Batch<'_>> {
+    let mut batches = Vec::new();
+    let mut batch = Batch::default();
+    for WalkedDir { path, names, items, uncached, .. } in &mut walk.dirs {
+        let mut rest = &mut uncached[..];
+        for items in items.chunks(BATCH) {
+            let uncached =
+                rest.split_off_mut(..uncached_items(items).count()).expect("there is one for each item");
+            let files = uncached.iter().filter(|entry| is_unread(entry)).count();
             if files > 0 {
-                run.files += files;
-                run.pieces.push(Piece { dir: path, names, items, news });
+                batch.files += files;
+                batch.slices.push(DirSlice { dir: path, names, items, uncached });
             }
-            if run.files >= RUN {
-                runs.push(std::mem::take(&mut run));
+            if batch.files >= BATCH {
+                batches.push(std::mem::take(&mut batch));
             }
         }
     }
-    if run.files > 0 {
-        runs.push(run);
+    if batch.files > 0 {
+        batches.push(batch);
     }
-    runs
+    batches
 }
 
 /// A file to be read.
-struct Unread<'w> {
+struct UnreadFile<'w> {
     dir: &'w [u8],
     name: &'w [u8],
 }
 
-struct Worker<'w> {
+/// Reads files on behalf of one thread.
+struct FileReader<'w> {
     root: &'w Root,
-    deposit: Option<&'w PackWriter<'w>>,
-    filler: Option<FrameWriter<'w, 'w>>,
+    writer: Option<&'w PackWriter<'w>>,
+    frames: Option<FrameWriter<'w, 'w>>,
     forced: bool,
-    /// The directory of the file before: most files are in the same one.
+    /// The directory of the previous file: most files are in the same one.
     dir: Option<(&'w [u8], Dir)>,
     buffer: Vec<u8>,
 }
@@ -152,57 +140,67 @@ struct Worker<'w> {
 /// A path that cannot be read.
 type Failure = (TreePath, io::Error);
 
-/// What reading a file came to.
-enum Outcome {
+/// The result of reading a file once.
+enum ReadOutcome {
     Read(ContentHash, Stat),
     Vanished,
     Changed,
 }
 
-impl<'w> Worker<'w> {
-    fn new(root: &'w Root, deposit: Option<&'w PackWriter<'_>>, forced: bool) -> Result<Self> {
-        Ok(Worker {
-            root,
-            deposit,
-            filler: deposit.map(PackWriter::filler).transpose()?,
-            forced,
-            dir: None,
-            buffer: Vec::new(),
-        })
+impl<'w> FileReader<'w> {
+    fn new(root: &'w Root, writer: Option<&'w PackWriter<'_>>, forced: bool) -> Result<Self> {
+        let frames = writer.map(PackWriter::frame_writer).transpose()?;
+        Ok(FileReader { root, writer, frames, forced, dir: None, buffer: Vec::new() })
     }
 
-    fn process(&mut self, file: &Unread<'w>) -> Result<Result<UncachedEntry, Failure>> {
-        let mut tries = 0;
+    fn process(&mut self, batch: &mut Batch<'w>, failures: &Mutex<Vec<Failure>>) -> Result<()> {
+        for DirSlice { dir, names, items, uncached } in &mut batch.slices {
+            for (item, entry) in uncached_items(items).zip(uncached.iter_mut()) {
+                if !is_unread(entry) {
+                    continue;
+                }
+                interrupt::check()?;
+                match self.read_with_retries(&UnreadFile { dir, name: item.name.of(names) })? {
+                    Ok(read) => *entry = read,
+                    Err(failure) => failures.lock().expect("pushing does not panic").push(failure),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn read_with_retries(&mut self, file: &UnreadFile<'w>) -> Result<Result<UncachedEntry, Failure>> {
+        let mut retries = 0;
         let error = loop {
             match self.read(file)? {
-                Ok(Outcome::Read(hash, stat)) => return Ok(Ok(UncachedEntry::File(stat, hash))),
-                Ok(Outcome::Vanished) => return Ok(Ok(UncachedEntry::Unread)),
-                Ok(Outcome::Changed) if tries < TRIES => {
-                    std::thread::sleep(Duration::from_millis(1 << tries));
-                    tries += 1;
+                Ok(ReadOutcome::Read(hash, stat)) => return Ok(Ok(UncachedEntry::File(stat, hash))),
+                Ok(ReadOutcome::Vanished) => return Ok(Ok(UncachedEntry::Unread)),
+                Ok(ReadOutcome::Changed) if retries < MAX_RETRIES => {
+                    std::thread::sleep(Duration::from_millis(1 << retries));
+                    retries += 1;
                 }
-                Ok(Outcome::Changed) => break io::Error::other("it keeps changing while it is read"),
+                Ok(ReadOutcome::Changed) => break io::Error::other("it keeps changing while it is read"),
                 Err(error) => break error,
             }
         };
         Ok(Err((TreePath::joined(file.dir, file.name), error)))
     }
 
-    /// The outer error is the store's and ends everything; the inner one is this file's.
-    fn read(&mut self, file: &Unread<'w>) -> Result<io::Result<Outcome>> {
+    /// The outer error is about the store and ends the capture; the inner one is about this file.
+    fn read(&mut self, file: &UnreadFile<'w>) -> Result<io::Result<ReadOutcome>> {
         let (hash, before, mut file) = match self.open_and_hash(file) {
             Ok(Some(read)) => read,
-            Ok(None) => return Ok(Ok(Outcome::Changed)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Ok(Outcome::Vanished)),
-            // An error of our own is not this file's: somebody asked us to stop.
+            Ok(None) => return Ok(Ok(ReadOutcome::Changed)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Ok(ReadOutcome::Vanished)),
+            // One of decree's own errors is not about this file: the user interrupted the command.
             Err(error) => return error.downcast::<Error>().map_or_else(|error| Ok(Err(error)), Err),
         };
         let stored = self.store(&hash, &mut file, before.size)?;
-        Ok(Ok(if stored { Outcome::Read(hash, before) } else { Outcome::Changed }))
+        Ok(Ok(if stored { ReadOutcome::Read(hash, before) } else { ReadOutcome::Changed }))
     }
 
-    /// `None` if the file changed meanwhile.
-    fn open_and_hash(&mut self, file: &Unread<'w>) -> io::Result<Option<(ContentHash, Stat, File)>> {
+    /// `None` if the file changed while it was read.
+    fn open_and_hash(&mut self, file: &UnreadFile<'w>) -> io::Result<Option<(ContentHash, Stat, File)>> {
         let mut file = self.open(file)?;
         let before = Stat::of(&rustix::fs::fstat(&file)?);
         if PathKind::of(before.mode) != PathKind::File {
@@ -216,7 +214,7 @@ impl<'w> Worker<'w> {
         Ok(unchanged.then_some((hash, before, file)))
     }
 
-    fn open(&mut self, file: &Unread<'w>) -> io::Result<File> {
+    fn open(&mut self, file: &UnreadFile<'w>) -> io::Result<File> {
         let dir = match self.dir.take() {
             Some((path, dir)) if std::ptr::eq(path, file.dir) => dir,
             _ => self.root.dir(file.dir)?,
@@ -231,7 +229,7 @@ impl<'w> Worker<'w> {
         }
     }
 
-    /// A small file's content stays in the buffer.
+    /// Hashes a file, and leaves the content of a small one in the buffer.
     fn hash(&mut self, file: &mut File, stat: &Stat) -> io::Result<ContentHash> {
         if stat.size > SMALL {
             self.buffer.resize(SMALL as usize, 0);
@@ -241,32 +239,32 @@ impl<'w> Worker<'w> {
         if self.buffer.len() < size {
             self.buffer.resize(size, 0);
         }
-        // A file that is longer by now fails the comparison of its sizes.
+        // A file that has grown since is noticed when its size is compared.
         file.read_exact(&mut self.buffer[..size])?;
         Ok(ContentHash::of(&self.buffer[..size]))
     }
 
-    /// Returns false if a large file is no longer what it was when it was hashed.
+    /// Returns false if a large file is no longer what was hashed.
     fn store(&mut self, hash: &ContentHash, file: &mut File, size: u64) -> Result<bool> {
-        let (Some(deposit), Some(filler)) = (self.deposit, &mut self.filler) else {
+        let (Some(writer), Some(frames)) = (self.writer, &mut self.frames) else {
             return Ok(true);
         };
-        let Some(claim) = deposit.claim(hash)? else {
+        let Some(claim) = writer.claim(hash)? else {
             return Ok(true);
         };
         if size <= SMALL {
-            filler.add(claim, &self.buffer[..size as usize])?;
+            frames.add(claim, &self.buffer[..size as usize])?;
             return Ok(true);
         }
         let rewound = file
             .rewind()
             .map_err(|error| Error::integrity("cannot read a large file a second time").caused_by(error));
         rewound?;
-        Ok(filler.add_stream(claim, &mut Interruptible(file))? == *hash)
+        Ok(frames.add_stream(claim, &mut Interruptible(file))? == *hash)
     }
 
     fn finish(mut self) -> Result<()> {
-        self.filler.as_mut().map_or(Ok(()), FrameWriter::flush)
+        self.frames.as_mut().map_or(Ok(()), FrameWriter::flush)
     }
 }
 

@@ -1,4 +1,4 @@
-//! `manifest.json`: the tree at a point in time, the ignore rules of then, and what was left out.
+//! `manifest.json`: the tree at a point in time, the ignore rules in force, and what was left out.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -21,26 +21,22 @@ use crate::error::{Error, IoContext, Result};
 use crate::fs::atomic::AtomicFile;
 use crate::fs::json;
 
-/// The version of the format.
 pub const VERSION: u32 = 1;
-/// How many entries a thread writes at a time.
+/// How many entries a thread encodes at a time.
 const PART: usize = 4096;
 /// How many parts are in memory at a time.
 const BATCH: usize = 8;
 
-/// A checkpoint without its content, which is in the store.
+/// A checkpoint without the content of its files, which is in the store.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Manifest {
-    /// Every path and what stands there.
     pub tree: Tree,
-    /// The ignore files in force.
     pub rules: FrozenRules,
-    /// What is not in it.
     pub coverage: Coverage,
 }
 
 impl Manifest {
-    /// Writes the file, one entry a line.
+    /// Writes the file, one entry per line.
     pub fn write(&self, path: &Path) -> Result<()> {
         let mut file = AtomicFile::create(path)?;
         self.write_json(&mut file).at("write", path)?;
@@ -51,7 +47,7 @@ impl Manifest {
         write!(out, "{{\"version\":{VERSION},\"files\":{{")?;
         let (hash, written) = rayon::join(|| self.tree.hash(), || self.write_entries(out));
         written?;
-        let [rules, coverage] = self.rest();
+        let [rules, coverage] = self.rules_and_coverage();
         let check = self.check(hash);
         write!(
             out,
@@ -59,9 +55,9 @@ impl Manifest {
         )
     }
 
-    /// The rules and the coverage, as they are written.
-    fn rest(&self) -> [String; 2] {
-        let text = |result: serde_json::Result<String>| result.expect("they are plain data");
+    /// The JSON of the rules and of the coverage.
+    fn rules_and_coverage(&self) -> [String; 2] {
+        let text = |result: serde_json::Result<String>| result.expect("plain data serializes");
         [
             text(serde_json::to_string(&rules_to_json(&self.rules))),
             text(serde_json::to_string(&self.coverage)),
@@ -70,34 +66,34 @@ impl Manifest {
 
     /// A hash of everything in the manifest.
     fn check(&self, tree: ContentHash) -> ContentHash {
-        let [rules, coverage] = self.rest();
+        let [rules, coverage] = self.rules_and_coverage();
         ContentHash::of(format!("{VERSION}\n{tree}\n{rules}\n{coverage}\n").as_bytes())
     }
 
-    /// In batches, each worked out in parallel: fast, and no more in memory than a batch.
+    /// Encodes the entries in batches, each in parallel, which bounds the memory used.
     fn write_entries(&self, out: &mut (impl Write + Send)) -> io::Result<()> {
         let mut separator: &[u8] = b"\n";
         for batch in self.tree.parts(PART).chunks(BATCH) {
-            let pieces: Vec<_> = batch.par_iter().map(entries_to_json).collect::<io::Result<_>>()?;
-            for piece in pieces {
+            let encoded: Vec<_> = batch.par_iter().map(entries_to_json).collect::<io::Result<_>>()?;
+            for part in encoded {
                 out.write_all(separator)?;
-                out.write_all(&piece)?;
+                out.write_all(&part)?;
                 separator = b",\n";
             }
         }
         Ok(())
     }
 
-    /// Reads the file. A manifest that does not have the tree hash it claims is damaged.
+    /// Reads the file. A manifest whose hashes do not match is damaged.
     pub fn read(path: &Path) -> Result<Self> {
         let file = match File::open(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 return Err(Error::integrity(format!("{} is missing", path.display()))
-                    .detail("without it nothing can be checked, so nothing was touched"));
+                    .detail("without it nothing can be verified, so nothing was touched"));
             }
             result => result.at("read", path)?,
         };
-        let raw: Raw =
+        let raw: ManifestJson =
             json::parse(file).at("read", path)?.map_err(|error| damaged(path, error.to_string()))?;
         if raw.version != VERSION {
             return Err(damaged(path, format!("its version is {}, not {VERSION}", raw.version))
@@ -110,13 +106,13 @@ impl Manifest {
         };
         let tree = manifest.tree.hash();
         if raw.tree != tree.to_string() || raw.check != manifest.check(tree).to_string() {
-            return Err(damaged(path, "it does not have the hashes it claims".to_owned()));
+            return Err(damaged(path, "its hashes do not match".to_owned()));
         }
         Ok(manifest)
     }
 }
 
-/// Some entries, one a line, with commas between them.
+/// Encodes entries, one per line, separated by commas.
 fn entries_to_json(entries: &Part<'_>) -> io::Result<Vec<u8>> {
     let mut out = Vec::with_capacity(PART * 160);
     let mut path = Vec::new();
@@ -149,7 +145,7 @@ fn damaged(path: &Path, why: String) -> Error {
 }
 
 #[derive(Deserialize)]
-struct Raw {
+struct ManifestJson {
     version: u32,
     files: Files,
     tree: String,
@@ -158,7 +154,7 @@ struct Raw {
     check: String,
 }
 
-/// The ignore files as JSON: their paths and texts, quoted where they have to be.
+/// The ignore files as JSON: paths and texts, quoted where necessary.
 fn rules_to_json(rules: &FrozenRules) -> BTreeMap<String, String> {
     let text = |bytes: &[u8]| quote::in_json(bytes).into_owned();
     rules
@@ -186,13 +182,13 @@ fn rules_from_json(raw: BTreeMap<String, String>) -> Result<FrozenRules, String>
         let bytes = tree_path.as_bytes();
         let dir_len = bytes.len().saturating_sub(source.file_name().len() + 1);
         let text =
-            quote::from_json(&text).ok_or_else(|| format!("the text of {tree_path} is quoted wrongly"))?;
+            quote::from_json(&text).ok_or_else(|| format!("the text of {tree_path} has invalid quoting"))?;
         files.push(IgnoreFile { dir: bytes[..dir_len].into(), source, text: (&*text).into() });
     }
     Ok(FrozenRules::new(files))
 }
 
-/// The `files` object, read entry by entry without a detour through a generic JSON tree.
+/// The `files` object, decoded entry by entry into a tree: a generic JSON value would take many times the memory.
 struct Files(Tree);
 
 impl<'de> Deserialize<'de> for Files {

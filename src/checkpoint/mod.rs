@@ -1,22 +1,24 @@
-//! The checkpoint engine: capture a tree, tell exactly what changed, put it back, prove it.
+//! The checkpoint engine: captures a tree, finds what changed since, reverts it and verifies the result.
 //!
 //! The flow, top to bottom:
 //!
-//! - [`workspace`] is a tree with its store: `capture`, and (in [`compare`]) `compare`
-//! - [`walk`] finds what is in scope, by the rules of [`ignore`] and [`sensitive`]; [`stat_cache`] spares reading
-//! - `hashing` reads the rest and fills the [`store`]
-//! - [`manifest`] is the tree as a file, [`coverage`] what it leaves out
-//! - [`patch`] writes, parses and applies `changes.diff`
+//! - [`checkpoint_dir`] is the directory of a checkpoint: manifest, diff and result together
 //! - [`restore`] takes a tree to the other side of a diff, all or nothing
-//! - [`checkpoint_dir`] is a checkpoint's directory: manifest, diff and result together
+//! - [`patch`] writes, parses and applies `changes.diff`
+//! - [`compare`] finds what changed since a checkpoint
+//! - [`workspace`] is a tree with its store, and captures checkpoints
+//! - `hashing` reads files that the cache does not know, and fills the [`store`]
+//! - [`walk`] finds what is in scope, by the rules of [`ignore`] and [`sensitive`]; [`stat_cache`] saves reading files
+//! - [`manifest`] is the tree as a file, [`coverage`] what it leaves out
 //!
-//! Below them, words: [`path`], [`quote`], [`hash`], [`entry`], [`tree`]; and [`root`], through which alone the user's tree
-//! is touched.
+//! Below them are the basic types [`path`], [`quote`], [`hash`], [`entry`] and [`tree`], and [`root`], the only module that
+//! touches the user's tree.
 
 pub mod checkpoint_dir;
 pub mod compare;
 pub mod content_source;
 pub mod coverage;
+mod disk_node;
 pub mod entry;
 pub mod hash;
 mod hashing;

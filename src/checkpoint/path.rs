@@ -1,4 +1,4 @@
-//! Paths inside the tree.
+//! Paths inside the tree, checked once when they are created.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -8,34 +8,34 @@ use std::path::{Path, PathBuf};
 
 use super::quote;
 
-/// Where the project keeps decree's own data; never part of a checkpoint.
+/// The directory of decree's own data; never part of a checkpoint.
 pub const DECREE_DIR: &[u8] = b".decree";
 
-/// The tracker of processed specs; decree's own, so never part of a checkpoint.
+/// The tracker of processed specs; decree's own data, so never part of a checkpoint.
 pub const TRACKER: &[u8] = b"specs/processed-spec.md";
 
 /// A path that a checkpoint may hold: relative to the root, `/`-separated, any bytes.
 ///
-/// It cannot leave the root, and it cannot name git's or decree's own data. Nothing else in
-/// decree has to check that again. Ordered by bytes, which is the order of manifests and diffs.
+/// It cannot leave the root, and it cannot name git's or decree's own data, so no other code
+/// checks that again. Ordered by bytes, which is the order of manifests and diffs.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TreePath(Box<[u8]>);
 
 /// Why some bytes are not a [`TreePath`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BadPath {
-    /// Nothing there, or an empty component, or a NUL.
+    /// Empty, with an empty component, or with a NUL byte.
     Malformed,
     /// Absolute, or with a `..` or `.` component.
     LeavesTree,
-    /// Inside a `.git`, `.decree` or the tracker.
+    /// A `.git`, `.decree` or the tracker, or inside one of them.
     Reserved,
 }
 
 impl fmt::Display for BadPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            BadPath::Malformed => "is not a path",
+            BadPath::Malformed => "is not a valid path",
             BadPath::LeavesTree => "leaves the tree",
             BadPath::Reserved => "names git's or decree's own data",
         })
@@ -43,15 +43,14 @@ impl fmt::Display for BadPath {
 }
 
 impl TreePath {
-    /// Checks and takes these bytes.
     pub fn new(bytes: impl Into<Box<[u8]>>) -> Result<Self, BadPath> {
         let bytes = bytes.into();
         check(&bytes)?;
         Ok(TreePath(bytes))
     }
 
-    /// The path of `name` in the directory `dir` (empty: the root), as the walk found them:
-    /// a name from the file system needs no second check.
+    /// The path of `name` in the directory `dir` (empty: the root), unchecked: both come from a
+    /// walk or a manifest.
     pub(super) fn joined(dir: &[u8], name: &[u8]) -> Self {
         let mut bytes = Vec::with_capacity(dir.len() + 1 + name.len());
         if !dir.is_empty() {
@@ -62,8 +61,8 @@ impl TreePath {
         TreePath(bytes.into_boxed_slice())
     }
 
-    /// The path of something that no checkpoint holds but a revert may move away: inside the tree, and not at
-    /// its top if it is git's or decree's own.
+    /// A path that no checkpoint holds but that a revert may move to the quarantine: inside the tree, and not the
+    /// `.git` or `.decree` at its root.
     pub(crate) fn beside(bytes: &[u8]) -> Option<Self> {
         match check(bytes) {
             Ok(()) => {}
@@ -76,27 +75,24 @@ impl TreePath {
         Some(TreePath(bytes.into()))
     }
 
-    /// The bytes.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 
-    /// Where it is below `root`.
+    /// The path on disk, for the tree at `root`.
     pub fn below(&self, root: &Path) -> PathBuf {
         root.join(self.as_path())
     }
 
-    /// As a relative path.
     pub fn as_path(&self) -> &Path {
         Path::new(OsStr::from_bytes(&self.0))
     }
 
-    /// The last component.
     pub fn name(&self) -> &[u8] {
         self.split().1
     }
 
-    /// The directory it is in (empty: the root) and its name there.
+    /// Its directory (empty: the root) and its name.
     pub fn split(&self) -> (&[u8], &[u8]) {
         match memchr::memrchr(b'/', &self.0) {
             Some(slash) => (&self.0[..slash], &self.0[slash + 1..]),
@@ -104,7 +100,7 @@ impl TreePath {
         }
     }
 
-    /// The directories above it, outermost first, without the root.
+    /// The directories above it, outermost first; not the root.
     pub fn ancestors(&self) -> impl Iterator<Item = TreePath> + '_ {
         self.0
             .iter()
@@ -113,18 +109,18 @@ impl TreePath {
             .map(|(at, _)| TreePath(self.0[..at].into()))
     }
 
-    /// Whether it lies in the directory `dir`, at any depth.
+    /// Whether it is below the directory `dir`, at any depth.
     pub fn is_in(&self, dir: &TreePath) -> bool {
         self.0.len() > dir.0.len() && self.0[dir.0.len()] == b'/' && self.0.starts_with(&dir.0)
     }
 
-    /// How many directories it is below the root.
+    /// The number of directories above it, without the root.
     pub fn depth(&self) -> usize {
         memchr::memchr_iter(b'/', &self.0).count()
     }
 }
 
-/// The directories above these paths, without the root. Paths of one directory should follow each other.
+/// The directories above these paths, without the root. Fastest if the paths of one directory are consecutive.
 pub fn dirs_above<'p>(paths: impl IntoIterator<Item = &'p TreePath>) -> BTreeSet<TreePath> {
     let mut dirs = BTreeSet::new();
     let mut last = None;
@@ -181,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_cannot_leave_the_tree_or_name_what_is_not_the_users() {
+    fn a_path_cannot_leave_the_tree_or_name_reserved_data() {
         for (text, why) in [
             ("", BadPath::Malformed),
             ("a//b", BadPath::Malformed),

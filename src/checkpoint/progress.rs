@@ -1,16 +1,14 @@
-//! How long work tells that it goes on.
+//! Progress of long operations.
 
-/// Told by the engine, shown by [`crate::ui`].
+/// Receives the progress that the engine reports; [`crate::ui`] displays it.
 pub trait Progress: Sync {
-    /// Work of `total` steps begins; `0` if nobody knows how many.
+    /// An operation of `total` steps begins; `0` if the number is unknown.
     fn begin(&self, what: &str, total: u64);
-    /// Some steps are done.
     fn advance(&self, steps: u64);
-    /// The work is done.
     fn end(&self);
 }
 
-/// For those who do not watch.
+/// Ignores all progress.
 pub struct Silent;
 
 impl Progress for Silent {

@@ -1,8 +1,8 @@
-//! Names as text: the C-style quoting that git and GNU patch share.
+//! The C-style quoting of file names that git and GNU patch share.
 //!
-//! A name is any bytes but NUL and `/`. Where a text format has to carry one that it
-//! cannot hold as it is, the name stands in double quotes, with backslash escapes for
-//! control characters and three octal digits for the rest.
+//! A name is any bytes but NUL and `/`. A text format that cannot contain a name as it is
+//! contains it in double quotes, with backslash escapes for
+//! control characters and three octal digits for other bytes.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -25,7 +25,7 @@ pub fn quoted(name: &[u8]) -> String {
     String::from_utf8(out).expect("bytes that are not UTF-8 were escaped")
 }
 
-/// A path in a `diff --git`, `---` or `+++` line: quoted whenever one of git and patch would misread it.
+/// A path in a `diff --git`, `---` or `+++` line: quoted if git or patch would misread it.
 ///
 /// A space needs quotes: without them patch takes the wrong name from sections that have
 /// no `---` line, such as mode changes and empty files.
@@ -39,7 +39,7 @@ pub fn in_diff_header(prefix: &str, path: &[u8]) -> String {
     }
 }
 
-/// A path as a JSON key: as it is if it can be, quoted if it is not UTF-8 or could be taken for a quoted one.
+/// A path as a JSON string: quoted only if it is not UTF-8 or begins with a double quote.
 pub fn in_json(path: &[u8]) -> Cow<'_, str> {
     match std::str::from_utf8(path) {
         Ok(text) if !text.starts_with('"') => Cow::Borrowed(text),
@@ -47,7 +47,7 @@ pub fn in_json(path: &[u8]) -> Cow<'_, str> {
     }
 }
 
-/// The bytes behind [`in_json`].
+/// Decodes what [`in_json`] encoded.
 pub fn from_json(text: &str) -> Option<Cow<'_, [u8]>> {
     if !text.starts_with('"') {
         return Some(Cow::Borrowed(text.as_bytes()));
@@ -58,7 +58,7 @@ pub fn from_json(text: &str) -> Option<Cow<'_, [u8]>> {
     }
 }
 
-/// A path for people: as it is if that is safe to print, quoted otherwise.
+/// A path for messages: quoted if it is not safe to print.
 pub fn for_people(path: &[u8]) -> Cow<'_, str> {
     match std::str::from_utf8(path) {
         Ok(text) if !text.chars().any(char::is_control) => Cow::Borrowed(text),
@@ -66,7 +66,7 @@ pub fn for_people(path: &[u8]) -> Cow<'_, str> {
     }
 }
 
-/// Any text for people on one line: control characters become visible escapes.
+/// A text for messages on one line: control characters become visible escapes.
 pub fn one_line(text: &str) -> Cow<'_, str> {
     if !text.chars().any(char::is_control) {
         return Cow::Borrowed(text);
@@ -82,7 +82,7 @@ pub fn one_line(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Reads a quoted name from the start of `text`; returns it and what follows the closing quote.
+/// Parses a quoted name at the start of `text`; returns it and what follows the closing quote.
 pub fn unquote(text: &[u8]) -> Option<(Vec<u8>, &[u8])> {
     let mut rest = text.strip_prefix(b"\"")?;
     let mut name = Vec::new();

@@ -1,87 +1,75 @@
-//! The project tree as a place to act in.
+//! The user's tree: the only way to read or change a [`TreePath`] on disk.
 //!
-//! Every step from the root to a path opens one directory without following symbolic links, so
-//! nothing decree does to a [`TreePath`] can happen outside the tree, not even if a link is put
-//! in the way at the last moment.
+//! No symbolic link is followed, not even one that another process places at the last moment, so nothing
+//! decree does to a path happens outside the tree. See [`crate::fs::beneath`] for how.
 
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, CWD, Mode as RawMode, OFlags};
+use rustix::fs::{AtFlags, CWD, FileType, Mode as RawMode, OFlags};
 use rustix::io::Errno;
 
 use super::entry::FileMode;
 use super::path::TreePath;
+use crate::fs::beneath::{DIRECTORY, InodeHandle, Resolver};
 use crate::fs::transfer;
 
-const DIRECTORY: OFlags =
-    OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+/// A FIFO does not block. Whether it is a regular file is for the caller to check.
+const READ: OFlags = OFlags::RDONLY.union(OFlags::NOFOLLOW).union(OFlags::NONBLOCK).union(OFlags::CLOEXEC);
 
-/// An open project directory.
+/// The directory of a project, held open.
 #[derive(Debug)]
 pub struct Root {
     path: PathBuf,
     fd: OwnedFd,
+    resolver: Resolver,
 }
 
-impl AsFd for Root {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
-    }
-}
-
-/// What `lstat` says of a path, as far as decree asks.
+/// The part of an `lstat` result that decree uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PathStat {
-    /// File, directory, link or something else.
     pub kind: PathKind,
-    /// Permissions.
     pub mode: FileMode,
-    /// In bytes.
     pub size: u64,
-    /// The user and group it belongs to.
+    /// User and group.
     pub owner: (u32, u32),
 }
 
-/// The kinds of things in a directory.
+/// The type of a directory entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PathKind {
-    /// A regular file.
     File,
-    /// A directory.
     Dir,
-    /// A symbolic link.
     Symlink,
     /// A socket, FIFO or device.
     Special,
 }
 
 impl PathKind {
-    /// From `st_mode`.
+    /// Decodes `st_mode`.
     pub fn of(raw_mode: u32) -> Self {
-        match rustix::fs::FileType::from_raw_mode(raw_mode) {
-            rustix::fs::FileType::RegularFile => PathKind::File,
-            rustix::fs::FileType::Directory => PathKind::Dir,
-            rustix::fs::FileType::Symlink => PathKind::Symlink,
+        match FileType::from_raw_mode(raw_mode) {
+            FileType::RegularFile => PathKind::File,
+            FileType::Directory => PathKind::Dir,
+            FileType::Symlink => PathKind::Symlink,
             _ => PathKind::Special,
         }
     }
 }
 
 impl Root {
-    /// Opens the directory.
     pub fn open(path: impl Into<PathBuf>) -> io::Result<Self> {
         let path = path.into();
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let fd = rustix::fs::openat(CWD, &path, flags, RawMode::empty())?;
-        Ok(Root { path, fd })
+        let resolver = Resolver::detect(fd.as_fd());
+        Ok(Root { path, fd, resolver })
     }
 
-    /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -93,17 +81,21 @@ impl Root {
         Ok((self.dir(dir)?.0, OsStr::from_bytes(name)))
     }
 
-    /// Opens a directory of the tree (empty: its top), step by step.
+    /// Opens a directory of the tree (empty: the root) to look up names in it.
     pub fn dir(&self, path: &[u8]) -> io::Result<Dir> {
-        let mut dir = self.fd.try_clone()?;
-        for name in path.split(|&byte| byte == b'/').filter(|name| !name.is_empty()) {
-            dir = rustix::fs::openat(&dir, OsStr::from_bytes(name), DIRECTORY, RawMode::empty())?;
-        }
-        Ok(Dir(dir))
+        Ok(Dir(if path.is_empty() { self.fd.try_clone()? } else { self.open_path(path, DIRECTORY)? }))
     }
 
-    /// What is at `path`; `None` if nothing is, or nothing can be, because a directory above it is missing or
-    /// is not one.
+    /// Opens a directory of the tree (empty: the root) to list it.
+    pub fn open_dir(&self, path: &[u8]) -> io::Result<OwnedFd> {
+        self.open_path(path, OFlags::RDONLY | OFlags::DIRECTORY)
+    }
+
+    fn open_path(&self, path: &[u8], flags: OFlags) -> io::Result<OwnedFd> {
+        self.resolver.open(self.fd.as_fd(), path, flags)
+    }
+
+    /// What is at `path`; `None` if nothing is there, or a directory above it is missing or not a directory.
     pub fn find(&self, path: &TreePath) -> io::Result<Option<PathStat>> {
         let stat = self
             .parent(path)
@@ -120,7 +112,7 @@ impl Root {
         }
     }
 
-    /// The first directory above `path` that is there but is not a directory: a link, or a file.
+    /// The outermost ancestor of `path` that exists but is not a directory: a link, or a file.
     pub fn blocker(&self, path: &TreePath) -> io::Result<Option<TreePath>> {
         for dir in path.ancestors() {
             match self.find(&dir)? {
@@ -132,18 +124,14 @@ impl Root {
         Ok(None)
     }
 
-    /// Whether a directory has nothing in it at all.
     pub fn is_empty_dir(&self, path: &TreePath) -> io::Result<bool> {
         self.list(path).map(|names| names.is_empty())
     }
 
-    /// The names in a directory.
+    /// The paths of everything in a directory.
     pub fn list(&self, path: &TreePath) -> io::Result<Vec<TreePath>> {
-        let (dir, name) = self.parent(path)?;
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let open = rustix::fs::openat(&dir, name, flags, RawMode::empty())?;
         let mut paths = Vec::new();
-        for entry in rustix::fs::Dir::read_from(&open)? {
+        for entry in rustix::fs::Dir::read_from(self.open_dir(path.as_bytes())?)? {
             let entry = entry?;
             let name = entry.file_name().to_bytes();
             if name != b"." && name != b".." {
@@ -153,30 +141,30 @@ impl Root {
         Ok(paths)
     }
 
-    /// Opens a regular file to read it. Never blocks on a FIFO, never follows a link.
+    /// Opens a regular file for reading. Never blocks on a FIFO.
     pub fn open_file(&self, path: &TreePath) -> io::Result<File> {
-        let (dir, name) = self.parent(path)?;
-        let file = Dir(dir).open(name.as_bytes())?;
+        let file = File::from(self.open_path(path.as_bytes(), READ)?);
         if !file.metadata()?.is_file() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
         }
         Ok(file)
     }
 
-    /// Opens a regular file to read it, even one whose owner, this user, took the right to read away.
+    /// Opens a regular file for reading, even if its mode forbids that, as long as this user owns it.
     pub fn open_file_forced(&self, path: &TreePath) -> io::Result<File> {
         match self.open_file(path) {
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
             result => return result,
         }
-        let found = self.find(path)?.ok_or(io::ErrorKind::NotFound)?;
-        self.set_mode(path, FileMode::from_bits(found.mode.bits() | 0o400))?;
+        let (dir, name) = self.parent(path)?;
+        let inode = InodeHandle::open(dir.as_fd(), name)?;
+        let mode = inode.stat()?.st_mode;
+        inode.set_mode(mode | 0o400)?;
         let file = self.open_file(path);
-        self.set_mode(path, found.mode)?;
+        inode.set_mode(mode)?;
         file
     }
 
-    /// A link's target.
     pub fn read_link(&self, path: &TreePath) -> io::Result<Vec<u8>> {
         let (dir, name) = self.parent(path)?;
         Ok(rustix::fs::readlinkat(&dir, name, Vec::new())?.into_bytes())
@@ -186,31 +174,30 @@ impl Root {
     pub fn move_out(&self, path: &TreePath, to: &Path) -> io::Result<()> {
         let (dir, name) = self.parent(path)?;
         match rustix::fs::renameat(&dir, name, CWD, to) {
-            // A directory can only move if it can be written to.
+            // A directory can only move if it is writable: its `..` changes.
             Err(Errno::ACCESS | Errno::PERM) => {
-                let found = self.find(path)?.filter(|found| found.kind == PathKind::Dir);
-                let mode = found.ok_or(io::ErrorKind::PermissionDenied)?.mode;
-                self.set_mode(path, FileMode::from_bits(mode.bits() | 0o700))?;
-                let moved = rustix::fs::renameat(&dir, name, CWD, to);
-                if moved.is_err() {
-                    self.set_mode(path, mode)?;
-                    return Ok(moved?);
+                let inode = InodeHandle::open(dir.as_fd(), name)?;
+                let mode = inode.stat()?.st_mode;
+                if PathKind::of(mode) != PathKind::Dir {
+                    return Err(io::ErrorKind::PermissionDenied.into());
                 }
-                let raw = RawMode::from_raw_mode(mode.bits());
-                Ok(rustix::fs::chmodat(CWD, to, raw, AtFlags::empty())?)
+                inode.set_mode(mode | 0o700)?;
+                let moved = rustix::fs::renameat(&dir, name, CWD, to);
+                inode.set_mode(mode)?;
+                Ok(moved?)
             }
             Err(Errno::XDEV) => transfer::move_across((dir.as_fd(), name), to),
             result => Ok(result?),
         }
     }
 
-    /// Moves `from` into the tree, to `path`, where nothing may be.
+    /// Moves `from` into the tree, to `path`, where nothing may exist.
     pub fn move_in(&self, from: &Path, path: &TreePath) -> io::Result<()> {
         let (dir, name) = self.parent(path)?;
         transfer::move_new((CWD, from.as_os_str()), (dir.as_fd(), name))
     }
 
-    /// Makes a directory; one that is there already is fine.
+    /// Creates a directory; an existing one is fine.
     pub fn make_dir(&self, path: &TreePath) -> io::Result<()> {
         let (dir, name) = self.parent(path)?;
         match rustix::fs::mkdirat(&dir, name, RawMode::from_raw_mode(0o755)) {
@@ -228,7 +215,7 @@ impl Root {
         }
     }
 
-    /// What root makes in other people's trees is theirs.
+    /// What root creates in another user's tree belongs to that user.
     fn give_to_owner_of(&self, dir: &OwnedFd, name: &OsStr) -> io::Result<()> {
         if !rustix::process::geteuid().is_root() {
             return Ok(());
@@ -238,7 +225,7 @@ impl Root {
         Ok(rustix::fs::chownat(dir, name, Some(owner), Some(group), AtFlags::SYMLINK_NOFOLLOW)?)
     }
 
-    /// Removes a directory if it is empty; returns whether it is gone.
+    /// Removes a directory if it is empty; returns whether it no longer exists.
     pub fn remove_dir(&self, path: &TreePath) -> io::Result<bool> {
         let removed = self
             .parent(path)
@@ -246,7 +233,7 @@ impl Root {
         match removed {
             Ok(()) => Ok(true),
             Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => Ok(false),
-            // A mount point is somebody's decision.
+            // The user mounted something there on purpose.
             Err(error) if error.kind() == io::ErrorKind::ResourceBusy => Ok(false),
             Err(error) if is_absent(&error) => Ok(true),
             Err(error) => Err(error),
@@ -256,41 +243,26 @@ impl Root {
     /// Sets the permissions of a file or directory.
     pub fn set_mode(&self, path: &TreePath, mode: FileMode) -> io::Result<()> {
         let (dir, name) = self.parent(path)?;
-        let stat = rustix::fs::statat(&dir, name, AtFlags::SYMLINK_NOFOLLOW)?;
-        if PathKind::of(stat.st_mode) == PathKind::Symlink {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "a link has no mode of its own"));
-        }
-        let raw = RawMode::from_raw_mode(mode.bits());
-        Ok(rustix::fs::chmodat(&dir, name, raw, AtFlags::empty())?)
+        InodeHandle::open(dir.as_fd(), name)?.set_mode(mode.bits())
     }
 
     /// Makes all changes on the tree's file system durable.
     pub fn sync(&self) -> io::Result<()> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let dir = rustix::fs::openat(self.fd.as_fd(), ".", flags, RawMode::empty())?;
-        Ok(rustix::fs::syncfs(&dir)?)
+        Ok(rustix::fs::syncfs(self.open_dir(b"")?)?)
     }
 }
 
-/// An open directory of the tree, for many files in it.
+/// An open directory of the tree, for reading several files in it.
 pub struct Dir(OwnedFd);
 
-impl AsFd for Dir {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
-    }
-}
-
 impl Dir {
-    /// Opens a file in it to read it. Never blocks on a FIFO, never follows a link; whether it is a regular file
-    /// is for the caller to see.
+    /// Opens a file for reading. Never blocks on a FIFO; the caller checks that it is a regular file.
     pub fn open(&self, name: &[u8]) -> io::Result<File> {
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        Ok(File::from(rustix::fs::openat(&self.0, OsStr::from_bytes(name), flags, RawMode::empty())?))
+        Ok(File::from(rustix::fs::openat(&self.0, OsStr::from_bytes(name), READ, RawMode::empty())?))
     }
 }
 
-/// Whether this error means that nothing is there: no such name, or no such directory to have it.
+/// Whether this error means that nothing exists at a path: no such name, or no directory to hold it.
 pub fn is_absent(error: &io::Error) -> bool {
     let number = error.raw_os_error();
     [Errno::NOENT, Errno::NOTDIR, Errno::LOOP].iter().any(|errno| number == Some(errno.raw_os_error()))
@@ -306,22 +278,42 @@ mod tests {
         TreePath::new(text.as_bytes()).unwrap()
     }
 
+    /// The root twice: as the kernel allows, and as on a kernel without `openat2`.
+    fn roots(dir: &Path) -> [Root; 2] {
+        let root = Root::open(dir).unwrap();
+        let stepwise = Root { resolver: Resolver::Stepwise, ..Root::open(dir).unwrap() };
+        [root, stepwise]
+    }
+
     #[test]
     fn nothing_is_reached_through_a_link() {
         let outside = tempfile::tempdir().unwrap();
         fs::write(outside.path().join("secret"), "x").unwrap();
+        fs::create_dir(outside.path().join("sub")).unwrap();
         let inside = tempfile::tempdir().unwrap();
         symlink(outside.path(), inside.path().join("door")).unwrap();
+        symlink(outside.path().join("secret"), inside.path().join("last")).unwrap();
         let staged = inside.path().join("staged");
         fs::write(&staged, "evil").unwrap();
-        let root = Root::open(inside.path()).unwrap();
-
-        assert_eq!(root.find(&path("door/secret")).unwrap(), None);
-        assert!(root.open_file(&path("door/secret")).is_err());
-        assert!(root.move_in(&staged, &path("door/planted")).is_err());
-        assert!(root.make_dir(&path("door/dir")).is_err());
-        assert!(root.move_out(&path("door/secret"), &staged).is_err());
-        assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 1);
+        let mode = || fs::metadata(outside.path().join("secret")).unwrap().permissions();
+        let mode_before = mode();
+        for root in roots(inside.path()) {
+            assert_eq!(root.find(&path("door/secret")).unwrap(), None);
+            assert!(root.open_file(&path("door/secret")).is_err());
+            assert!(root.open_file(&path("last")).is_err());
+            assert!(root.open_file_forced(&path("last")).is_err());
+            assert!(root.open_dir(b"door").is_err());
+            assert!(root.open_dir(b"door/sub").is_err());
+            assert!(root.list(&path("door/sub")).is_err());
+            assert!(root.dir(b"door/sub").is_err());
+            assert!(root.set_mode(&path("door/secret"), FileMode::from_bits(0o606)).is_err());
+            assert!(root.set_mode(&path("last"), FileMode::from_bits(0o606)).is_err());
+            assert!(root.move_in(&staged, &path("door/planted")).is_err());
+            assert!(root.make_dir(&path("door/dir")).is_err());
+            assert!(root.move_out(&path("door/secret"), &staged).is_err());
+        }
+        assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 2);
+        assert_eq!(mode(), mode_before);
     }
 
     #[test]

@@ -1,14 +1,14 @@
 //! Files that are left out of checkpoints because they are likely to hold secrets.
 //!
 //! Run directories become artifacts and diffs become comments; a secret that is never captured
-//! cannot leak that way. What is left out is named in the coverage, so nobody believes it was protected.
+//! cannot leak that way. The coverage lists what is left out, so that it is not believed to be protected.
 
 use std::io::{self, Read};
 
 use super::hash::ContentHash;
 use super::ignore::PatternList;
 
-/// Names that say "secret", as ignore patterns; a later `!` takes one back.
+/// Names of files that hold secrets, as ignore patterns; a later `!` makes an exception.
 const NAMES: &str = "\
 .env
 .env.*
@@ -40,13 +40,13 @@ credentials
 credentials.json
 ";
 
-/// Only if they hold a private key.
+/// Names of files that are sensitive only if they hold a private key.
 const MAYBE_KEYS: &str = "*.pem\n*.key\n";
 
-/// How much of a possible key file is looked at.
+/// How many bytes of a possible key file are searched.
 const KEY_PROBE: u64 = 64 * 1024;
 
-/// Tells sensitive files by name, with the config's additions and exceptions.
+/// Recognizes sensitive files by name, with the additions and exceptions of the config.
 #[derive(Debug)]
 pub struct Sensitive {
     names: PatternList,
@@ -56,14 +56,12 @@ pub struct Sensitive {
     fingerprint: [u8; 16],
 }
 
-/// What a name says.
+/// How suspicious a name is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Suspicion {
-    /// An ordinary file.
     None,
-    /// Look inside: sensitive if it holds a private key.
+    /// Sensitive if the file holds a private key.
     MaybeKey,
-    /// Sensitive.
     Secret,
 }
 
@@ -87,12 +85,12 @@ impl Sensitive {
         }
     }
 
-    /// Tells these names from others.
+    /// Identifies this list of names: equal lists have equal fingerprints.
     pub fn fingerprint(&self) -> [u8; 16] {
         self.fingerprint
     }
 
-    /// What the path of a regular file says.
+    /// Judges a regular file by its path.
     pub fn suspect(&self, path: &[u8]) -> Suspicion {
         let matches = |list: &PatternList| list.ignores(path, false) == Some(true);
         if matches(&self.allow) {
@@ -119,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn secrets_are_told_by_name() {
+    fn secrets_are_recognized_by_name() {
         let sensitive = Sensitive::default();
         for name in [".env", "a/.env.production", "deploy/id_rsa", ".aws/credentials", "x.p12", ".npmrc"] {
             assert_eq!(sensitive.suspect(name.as_bytes()), Suspicion::Secret, "{name}");
@@ -131,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn the_config_adds_and_takes_back() {
+    fn the_config_adds_names_and_exceptions() {
         let sensitive = Sensitive::new(&["*.secret".into()], &["/test/.env".into()]);
         assert_eq!(sensitive.suspect(b"a.secret"), Suspicion::Secret);
         assert_eq!(sensitive.suspect(b"test/.env"), Suspicion::None);

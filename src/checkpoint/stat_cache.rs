@@ -1,16 +1,16 @@
-//! What was known of each file when it was last captured, so that an unchanged one costs a `stat`.
+//! The `stat` result and hash of each file at the last capture, so that an unchanged file costs one `stat`.
 //!
-//! A hit means: same size, times, inode and mode, so the same content, and that content is in the
-//! store. Two things guard that. *Racy timestamps*: a file that was changed in the same tick of the
-//! clock in which the capture began could change again without its times telling; such entries are
-//! kept but not trusted. *The store*: the cache names the packs it relies on, and if one is gone, no
-//! entry is trusted to be stored.
+//! A hit means: same size, times, inode and mode, hence the same content, and that content is in the
+//! store. Two rules make that safe. *Racy timestamps*: a file that changed in the same clock tick in
+//! which the capture began could change again and keep its times; such entries are
+//! kept but not trusted. *The store*: the cache lists the packs it relies on, and if one is missing, the
+//! capture looks up every content.
 //!
-//! The cache also remembers under which ignore rules a name was visible, which spares matching it
-//! again. It is only a cache: if it is missing or damaged, everything is read anew.
+//! The cache also records under which ignore rules a name was visible, which saves matching it
+//! again. If it is missing or damaged, every file is read.
 //!
-//! Only the table of directories is kept in memory. What is known of the files in one is read, and
-//! checked, when the directory is.
+//! Only the table of directories is kept in memory. The entries of a directory are read and
+//! checked when the walk enters it.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -25,33 +25,30 @@ use crate::error::{IoContext, Result};
 use crate::fs::atomic::AtomicFile;
 
 const HEADER: &[u8; 8] = b"DCRstat\x02";
-/// Where the table begins, and its checksum.
+/// The offset of the table, and its checksum.
 const FOOTER_LEN: u64 = 8 + 4;
 
-/// A point in a file system's time, in nanoseconds since 1970. Times more than 292 years from then wrap around,
-/// which leaves them as different as they were.
+/// A file system's timestamp, in nanoseconds since 1970. Times more than 292 years from then wrap around,
+/// and still differ if they did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Time(i64);
 
-/// What `stat` says that changes whenever the content does.
+/// The fields of a `stat` result that change whenever the content does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stat {
-    /// In bytes.
     pub size: u64,
-    /// Last change of the content, which anybody may set.
+    /// The last change of the content; a process may set it to anything.
     pub mtime: Time,
-    /// Last change of anything, which nobody can set.
+    /// The last change of content or metadata; only the kernel sets it.
     pub ctime: Time,
-    /// Inode.
     pub inode: u64,
-    /// Device.
     pub device: u64,
-    /// `st_mode`.
+    /// The raw `st_mode`.
     pub mode: u32,
 }
 
 impl Stat {
-    /// From the system's answer, whose numbers have other types on other machines.
+    // The fields have other types on other architectures.
     #[allow(clippy::unnecessary_cast)]
     pub fn of(stat: &rustix::fs::Stat) -> Self {
         let time =
@@ -67,27 +64,20 @@ impl Stat {
     }
 }
 
-/// What a directory's listing said of a name.
+/// What the cache has for a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CacheLookup {
-    /// A visible directory: only the name counts.
-    Name,
-    /// An ignored directory that was entered for what a `.decreeignore` may ask for in it.
-    Opened,
+    /// A visible directory.
+    Dir,
+    /// An ignored directory that was entered because a `.decreeignore` may keep something in it.
+    IgnoredDir,
     /// A link, with the hash of its target.
     Link(ContentHash),
-    /// A file, with what it was.
-    File {
-        /// As it was when its content was read.
-        stat: Stat,
-        /// Of its content.
-        hash: ContentHash,
-        /// Whether the times can be relied on.
-        trusted: bool,
-    },
+    /// A file as it was when its content was read. It is trusted if its times are not racy.
+    File { stat: Stat, hash: ContentHash, trusted: bool },
 }
 
-/// The order of two entries of one directory in a list that is sorted by whole paths.
+/// The order of two entries of a directory (name, whether it is a directory) in a list sorted by whole paths.
 pub fn path_order(a: (&[u8], bool), b: (&[u8], bool)) -> Ordering {
     let common = a.0.len().min(b.0.len());
     a.0[..common].cmp(&b.0[..common]).then_with(|| {
@@ -100,7 +90,7 @@ pub fn path_order(a: (&[u8], bool), b: (&[u8], bool)) -> Ordering {
     })
 }
 
-/// A cache on disk.
+/// The cache of the last capture, on disk.
 #[derive(Default)]
 pub struct StatCache {
     file: Option<File>,
@@ -108,7 +98,7 @@ pub struct StatCache {
     packs: Vec<PackStamp>,
 }
 
-/// Where a directory's entries are.
+/// Where the entries of a directory are in the file.
 struct Block {
     fingerprint: [u8; 16],
     offset: u64,
@@ -116,18 +106,18 @@ struct Block {
     checksum: u32,
 }
 
-/// One directory of the cache.
+/// The cached entries of one directory.
 pub struct CachedDir {
     fingerprint: [u8; 16],
     bytes: Vec<u8>,
-    /// Where each entry begins.
+    /// The offset of each entry.
     starts: Vec<u32>,
 }
 
 impl CachedDir {
     fn decode(fingerprint: [u8; 16], bytes: Vec<u8>) -> Option<Self> {
         let mut starts = Vec::new();
-        let mut input = Input(&bytes);
+        let mut input = Decoder(&bytes);
         while !input.0.is_empty() {
             starts.push(u32::try_from(bytes.len() - input.0.len()).ok()?);
             input.entry()?;
@@ -135,14 +125,13 @@ impl CachedDir {
         Some(CachedDir { fingerprint, bytes, starts })
     }
 
-    /// Whether everything in it was visible under these very rules.
+    /// Whether its entries were visible under these rules.
     pub fn has_rules(&self, fingerprint: &[u8; 16]) -> bool {
         self.fingerprint == *fingerprint
     }
 
-    /// What it says of a name.
     pub fn find(&self, name: &[u8], is_dir: bool) -> Option<CacheLookup> {
-        let input = |start: u32| Input(&self.bytes[start as usize..]);
+        let input = |start: u32| Decoder(&self.bytes[start as usize..]);
         let order = |&start: &u32| {
             let (known, known_is_dir) =
                 input(start).name().map_or((&[][..], false), |(tag, name)| (name, tag_is_dir(tag)));
@@ -152,12 +141,10 @@ impl CachedDir {
         input(self.starts[at]).entry()
     }
 
-    /// How many names it has.
     pub fn len(&self) -> usize {
         self.starts.len()
     }
 
-    /// Whether it has none.
     pub fn is_empty(&self) -> bool {
         self.starts.is_empty()
     }
@@ -169,17 +156,16 @@ impl StatCache {
         File::open(path).ok().and_then(Self::open).unwrap_or_default()
     }
 
-    /// The packs it relies on.
+    /// The packs that have the content of the cached files.
     pub fn packs(&self) -> &[PackStamp] {
         &self.packs
     }
 
-    /// How many directories it knows.
     pub fn dir_count(&self) -> usize {
         self.dirs.len()
     }
 
-    /// What it knows of a directory (empty: the root).
+    /// Reads the entries of a directory (empty: the root).
     pub fn dir(&self, path: &[u8]) -> Option<CachedDir> {
         let block = self.dirs.get(path)?;
         let mut bytes = vec![0; block.length as usize];
@@ -196,14 +182,14 @@ impl StatCache {
         let footer_at = file.metadata().ok()?.len().checked_sub(FOOTER_LEN)?;
         let mut footer = [0; FOOTER_LEN as usize];
         file.read_exact_at(&mut footer, footer_at).ok()?;
-        let mut footer = Input(&footer);
+        let mut footer = Decoder(&footer);
         let (table_at, checksum) = (footer.u64()?, footer.u32()?);
         let mut table = vec![0; usize::try_from(footer_at.checked_sub(table_at)?).ok()?];
         file.read_exact_at(&mut table, table_at).ok()?;
         if &header != HEADER || crc32fast::hash(&table) != checksum {
             return None;
         }
-        let mut input = Input(&table);
+        let mut input = Decoder(&table);
         let mut packs = Vec::new();
         for _ in 0..input.u32()? {
             let id = ContentHash(input.array()?);
@@ -226,14 +212,14 @@ impl StatCache {
 pub struct CacheWriter {
     file: AtomicFile,
     path: PathBuf,
-    /// How much has been written.
+    /// The number of bytes written so far.
     length: u64,
-    /// What comes behind the blocks.
+    /// Written behind the blocks.
     table: Vec<u8>,
 }
 
 impl CacheWriter {
-    /// Begins a cache that relies on these packs.
+    /// Begins a cache of files whose content is in these packs.
     pub fn create(path: &Path, packs: &[PackStamp]) -> Result<Self> {
         let mut file = AtomicFile::create(path)?;
         file.write_all(HEADER).at("write", path)?;
@@ -255,7 +241,7 @@ impl CacheWriter {
     ) -> Result<()> {
         let mut block = Vec::new();
         entries.for_each(|(name, known)| encode(&mut block, name, &known));
-        // A directory of which this much would have to be known is read anew every time.
+        // A directory with more than 4 GiB of entries is not cached.
         let Ok(length) = u32::try_from(block.len()) else { return Ok(()) };
         self.file.write_all(&block).at("write", &self.path)?;
         self.table.extend((path.len() as u32).to_le_bytes());
@@ -268,7 +254,6 @@ impl CacheWriter {
         Ok(())
     }
 
-    /// Completes the file.
     pub fn commit(mut self) -> Result<()> {
         let checksum = crc32fast::hash(&self.table);
         self.table.extend(self.length.to_le_bytes());
@@ -280,11 +265,11 @@ impl CacheWriter {
 
 fn encode(out: &mut Vec<u8>, name: &[u8], known: &CacheLookup) {
     let tag = match known {
-        CacheLookup::Name => 0,
+        CacheLookup::Dir => 0,
         CacheLookup::Link(_) => 1,
         CacheLookup::File { trusted: false, .. } => 2,
         CacheLookup::File { trusted: true, .. } => 3,
-        CacheLookup::Opened => 4,
+        CacheLookup::IgnoredDir => 4,
     };
     out.push(tag);
     out.extend((name.len() as u16).to_le_bytes());
@@ -306,10 +291,10 @@ fn tag_is_dir(tag: u8) -> bool {
     matches!(tag, 0 | 4)
 }
 
-/// Bytes that are being decoded.
-struct Input<'b>(&'b [u8]);
+/// The rest of the bytes to decode.
+struct Decoder<'b>(&'b [u8]);
 
-impl<'b> Input<'b> {
+impl<'b> Decoder<'b> {
     fn take(&mut self, length: usize) -> Option<&'b [u8]> {
         let (head, rest) = self.0.split_at_checked(length)?;
         self.0 = rest;
@@ -334,7 +319,7 @@ impl<'b> Input<'b> {
         self.array().map(i64::from_le_bytes).map(Time)
     }
 
-    /// The start of an entry: its tag and its name.
+    /// Decodes the start of an entry: its tag and its name.
     fn name(&mut self) -> Option<(u8, &'b [u8])> {
         let [tag] = self.array()?;
         let length = usize::from(u16::from_le_bytes(self.array()?));
@@ -343,11 +328,11 @@ impl<'b> Input<'b> {
 
     fn entry(&mut self) -> Option<CacheLookup> {
         let trusted = match self.name()?.0 {
-            0 => return Some(CacheLookup::Name),
+            0 => return Some(CacheLookup::Dir),
             1 => return self.array().map(ContentHash).map(CacheLookup::Link),
             2 => false,
             3 => true,
-            4 => return Some(CacheLookup::Opened),
+            4 => return Some(CacheLookup::IgnoredDir),
             _ => return None,
         };
         let stat = Stat {
@@ -376,7 +361,7 @@ mod tests {
             trusted: true,
         };
         let link = CacheLookup::Link(ContentHash::of(b"target"));
-        let entries: [(&[u8], CacheLookup); 3] = [(b"a.c", file), (b"a", CacheLookup::Name), (b"b", link)];
+        let entries: [(&[u8], CacheLookup); 3] = [(b"a.c", file), (b"a", CacheLookup::Dir), (b"b", link)];
         writer.dir(b"src", &[1; 16], entries.into_iter()).unwrap();
         writer.commit().unwrap();
     }
@@ -391,14 +376,14 @@ mod tests {
         let src = cache.dir(b"src").expect("it was written");
         assert!(src.has_rules(&[1; 16]) && !src.has_rules(&[2; 16]));
         assert!(matches!(src.find(b"a.c", false), Some(CacheLookup::File { trusted: true, .. })));
-        assert_eq!(src.find(b"a", true), Some(CacheLookup::Name));
+        assert_eq!(src.find(b"a", true), Some(CacheLookup::Dir));
         assert_eq!(src.find(b"a", false), None);
         assert_eq!(src.find(b"b", false), Some(CacheLookup::Link(ContentHash::of(b"target"))));
         assert!(cache.dir(b"").is_none());
     }
 
     #[test]
-    fn a_damaged_cache_says_nothing() {
+    fn a_damaged_cache_is_ignored() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("cache");
         write_sample(&path);

@@ -1,47 +1,47 @@
-//! Directories that this user had made unreadable for itself, opened for a while.
+//! Directories whose mode forbids their owner to list them, made readable for a while.
 
 use std::cmp::Reverse;
 use std::io;
 
+use super::disk_node::read_node;
 use super::entry::{FileMode, Node};
 use super::path::{TreePath, dirs_above};
-use super::restore::present;
 use super::root::{PathKind, Root};
 
-/// What the owner needs to look into a directory.
+/// The bits that the owner needs to list a directory and to look names up in it.
 const READABLE: u32 = 0o500;
 
-/// Directories that were opened; they get their modes back when this goes.
+/// Directories that were made readable; dropping it restores their modes.
 pub struct UnlockedDirs<'r> {
     root: &'r Root,
     dirs: Vec<(TreePath, FileMode)>,
 }
 
 impl<'r> UnlockedDirs<'r> {
-    /// Takes over directories that are open already, with the modes they had.
+    /// Takes over directories that were made readable already, with the modes they had.
     pub fn new(root: &'r Root, dirs: Vec<(TreePath, FileMode)>) -> Self {
         UnlockedDirs { root, dirs }
     }
 
-    /// Opens every closed directory above these paths, as far as that is needed to look into it.
+    /// Makes every directory above these paths readable.
     pub fn above<'p>(root: &'r Root, paths: impl Iterator<Item = &'p TreePath>) -> io::Result<Self> {
-        let mut opened = UnlockedDirs::new(root, Vec::new());
+        let mut unlocked = UnlockedDirs::new(root, Vec::new());
         if rustix::process::geteuid().is_root() {
-            return Ok(opened);
+            return Ok(unlocked);
         }
         // Sorted: parents come before their children.
         for dir in dirs_above(paths) {
-            opened.open(&dir)?;
+            unlocked.unlock(&dir)?;
         }
-        Ok(opened)
+        Ok(unlocked)
     }
 
-    fn open(&mut self, dir: &TreePath) -> io::Result<()> {
+    fn unlock(&mut self, dir: &TreePath) -> io::Result<()> {
         match self.root.find(dir)? {
             Some(found) if found.kind == PathKind::Dir && found.mode.bits() & READABLE != READABLE => {
                 match self.root.set_mode(dir, FileMode::from_bits(found.mode.bits() | READABLE)) {
                     Ok(()) => self.dirs.push((dir.clone(), found.mode)),
-                    // Somebody else's: they may still have given us what we need.
+                    // Another user's directory: its group or other bits may still let this user in.
                     Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
                     Err(error) => return Err(error),
                 }
@@ -51,20 +51,20 @@ impl<'r> UnlockedDirs<'r> {
         }
     }
 
-    /// What is at a path, with the mode that it really has.
+    /// What is at a path, with a directory's original mode.
     pub fn present(&self, path: &TreePath) -> io::Result<Option<Node>> {
-        Ok(match present(self.root, path)? {
+        Ok(match read_node(self.root, path)? {
             Some(Node::Dir { mode }) => Some(Node::Dir { mode: self.real_mode(path).unwrap_or(mode) }),
             found => found,
         })
     }
 
-    /// The mode that an opened directory really has.
+    /// The mode that a directory had before it was made readable.
     pub fn real_mode(&self, dir: &TreePath) -> Option<FileMode> {
         self.dirs.iter().find(|(path, _)| path == dir).map(|(_, mode)| *mode)
     }
 
-    /// Leaves the modes to somebody else.
+    /// Leaves restoring the modes to the caller.
     pub fn forget(&mut self) {
         self.dirs.clear();
     }
@@ -72,7 +72,7 @@ impl<'r> UnlockedDirs<'r> {
 
 impl Drop for UnlockedDirs<'_> {
     fn drop(&mut self) {
-        // Children before parents: a closed parent would keep us from its children.
+        // Children before parents: an unreadable parent makes its children inaccessible.
         self.dirs.sort_by_key(|(path, _)| Reverse(path.depth()));
         for (path, mode) in self.dirs.drain(..) {
             let _ = self.root.set_mode(&path, mode);

@@ -1,4 +1,4 @@
-//! A tree, its store and its cache: what every operation of the engine works on.
+//! A tree with its store and its cache, and the capture of a checkpoint.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,16 +13,16 @@ use super::sensitive::Sensitive;
 use super::stat_cache::{CacheLookup, CacheWriter, Stat, StatCache, Time};
 use super::store::{PackWriter, Store, StoreSnapshot};
 use super::tree::{Entry, TreeBuilder};
-use super::walk::{ItemKind, UncachedEntry, Walk, Walker};
+use super::walk::{ItemKind, UncachedEntry, Walk, WalkInput};
 use crate::error::{ErrorKind, IoContext, Result};
 use crate::fs::atomic;
 
-/// Everything the engine has to know of a project.
+/// What every operation of the engine works on.
 pub struct Workspace {
     pub(super) root: Root,
     pub(super) store: Store,
     pub(super) cache_path: PathBuf,
-    /// A directory of decree's own on the tree's file system.
+    /// A directory for temporary files on the tree's file system.
     pub(super) scratch: PathBuf,
     pub(super) sensitive: Sensitive,
     pub(super) own_dir: Option<TreePath>,
@@ -38,7 +38,7 @@ impl Workspace {
         scratch: &Path,
         sensitive: Sensitive,
     ) -> Result<Self> {
-        // One place under any name: the tree must not contain the store it is kept in.
+        // Links resolved: the walk must recognize a store inside the tree, and leave it out.
         let store = canonical(store);
         Ok(Workspace {
             root: Root::open(root).at("open", root)?,
@@ -52,16 +52,14 @@ impl Workspace {
     }
 
     /// The same, with a store that is not the project's own.
-    pub fn with_store_elsewhere(self) -> Self {
-        Workspace { store: self.store.elsewhere(), ..self }
+    pub fn with_external_store(self) -> Self {
+        Workspace { store: self.store.external(), ..self }
     }
 
-    /// The tree.
     pub fn root(&self) -> &Root {
         &self.root
     }
 
-    /// The content.
     pub fn store(&self) -> &Store {
         &self.store
     }
@@ -71,7 +69,7 @@ impl Workspace {
     /// The manifest is the caller's to write, before anything relies on it.
     pub fn capture(&self, progress: &dyn Progress) -> Result<Manifest> {
         self.try_capture(progress).map_err(|error| match error.kind() {
-            // Whatever the reason: there is no complete checkpoint.
+            // Whatever failed, the checkpoint is not complete.
             ErrorKind::Failed => error.into_kind(ErrorKind::Integrity),
             _ => error,
         })
@@ -85,16 +83,16 @@ impl Workspace {
         let began = self.clock()?;
         let cache = StatCache::load(&self.cache_path);
         let stored = self.stored_if_in_doubt(&cache)?;
-        // What is found to be stored after all is not asked again the next time.
-        let relies_on_others = stored.is_some();
-        let walker = Walker { stored, ..self.walker(&cache) };
-        let mut walk = walker.walk()?;
-        drop(walker);
-        let deposit = self.store.deposit();
-        hash_missing(&self.root, &mut walk, Some(&deposit), false, progress)?;
-        store_links(&walk, &deposit)?;
-        deposit.finish()?;
-        if relies_on_others || cache_is_stale(&cache, &walk) {
+        // The new cache lists the packs of now, so that the next capture need not look its contents up again.
+        let packs_changed = stored.is_some();
+        let input = WalkInput { stored, ..self.walk_input(&cache) };
+        let mut walk = input.walk()?;
+        drop(input);
+        let writer = self.store.pack_writer();
+        hash_missing(&self.root, &mut walk, Some(&writer), false, progress)?;
+        store_links(&walk, &writer)?;
+        writer.finish()?;
+        if packs_changed || cache_is_stale(&cache, &walk) {
             self.write_cache(&cache, &walk, began)?;
         }
         drop(cache);
@@ -102,14 +100,14 @@ impl Workspace {
         let coverage = std::mem::take(&mut walk.coverage);
         let mut tree = TreeBuilder::default();
         walk.into_entries(|dir, name, node| {
-            let node = node.expect("there is no baseline that it could be the same as");
-            assert!(tree.push(Entry { dir, name, node }), "a walk goes through the tree in order");
+            let node = node.expect("without a baseline no entry is unchanged");
+            assert!(tree.push(Entry { dir, name, node }), "a walk yields entries in order");
         });
         Ok(Manifest { tree: tree.finish(), rules, coverage })
     }
 
-    pub(super) fn walker<'w>(&'w self, cache: &'w StatCache) -> Walker<'w> {
-        Walker {
+    pub(super) fn walk_input<'w>(&'w self, cache: &'w StatCache) -> WalkInput<'w> {
+        WalkInput {
             root: &self.root,
             cache,
             sensitive: &self.sensitive,
@@ -120,16 +118,17 @@ impl Workspace {
         }
     }
 
-    /// The cache says what the content is; if a pack has gone since, or is damaged, it may not be stored any more.
+    /// If a pack that the cache relies on is missing or damaged, a content in the cache may no longer be stored: the
+    /// walk then looks each one up.
     fn stored_if_in_doubt(&self, cache: &StatCache) -> Result<Option<StoreSnapshot>> {
         let packs = self.store.readable_stamps()?;
-        match cache.packs().iter().all(|pack| packs.binary_search(pack).is_ok()) {
-            true => Ok(None),
-            false => self.store.holdings().map(Some),
+        if cache.packs().iter().all(|pack| packs.binary_search(pack).is_ok()) {
+            return Ok(None);
         }
+        self.store.snapshot().map(Some)
     }
 
-    /// What the cache knew already is taken over from it: the walk does not keep what `stat` says of those files.
+    /// Entries that the old cache has are copied from it: the walk does not keep the `stat` results of those files.
     fn write_cache(&self, cache: &StatCache, walk: &Walk, began: Time) -> Result<()> {
         let mut writer = CacheWriter::create(&self.cache_path, &self.store.readable_stamps()?)?;
         for dir in &walk.dirs {
@@ -137,7 +136,7 @@ impl Workspace {
             let entries = dir.items.iter().filter_map(|item| {
                 let name = item.name.of(&dir.names);
                 let known = match item.kind {
-                    ItemKind::Uncached(number) => match dir.news[number as usize] {
+                    ItemKind::Uncached(number) => match dir.uncached[number as usize] {
                         UncachedEntry::Unread => return None,
                         UncachedEntry::Link(_, hash) => CacheLookup::Link(hash),
                         UncachedEntry::File(stat, hash) => {
@@ -145,8 +144,8 @@ impl Workspace {
                         }
                     },
                     ItemKind::Known(_) | ItemKind::Same => before.as_ref()?.find(name, false)?,
-                    ItemKind::Dir(child) if !walk.dirs[child as usize].in_scope => CacheLookup::Opened,
-                    ItemKind::Dir(_) => CacheLookup::Name,
+                    ItemKind::Dir(child) if !walk.dirs[child as usize].in_scope => CacheLookup::IgnoredDir,
+                    ItemKind::Dir(_) => CacheLookup::Dir,
                 };
                 Some((name, known))
             });
@@ -155,7 +154,7 @@ impl Workspace {
         writer.commit()
     }
 
-    /// The file system's own idea of now: what a file changed at this moment would get.
+    /// The file system's clock, which may differ from the system's: the time that a file changed now would get.
     fn clock(&self) -> Result<Time> {
         fs::create_dir_all(&self.scratch).at("create", &self.scratch)?;
         let path = self.scratch.join(format!("{}clock", atomic::TEMPORARY));
@@ -166,26 +165,26 @@ impl Workspace {
     }
 }
 
-/// A link's target is content like any other.
-fn store_links(walk: &Walk, deposit: &PackWriter<'_>) -> Result<()> {
-    let mut filler = deposit.filler()?;
-    for news in walk.dirs.iter().flat_map(|dir| &dir.news) {
-        if let UncachedEntry::Link(target, hash) = news
-            && let Some(claim) = deposit.claim(hash)?
+/// Stores the targets of links, which are content like that of files.
+fn store_links(walk: &Walk, writer: &PackWriter<'_>) -> Result<()> {
+    let mut frames = writer.frame_writer()?;
+    for entry in walk.dirs.iter().flat_map(|dir| &dir.uncached) {
+        if let UncachedEntry::Link(target, hash) = entry
+            && let Some(claim) = writer.claim(hash)?
         {
-            filler.add(claim, target)?;
+            frames.add(claim, target)?;
         }
     }
-    filler.flush()
+    frames.flush()
 }
 
-/// Whether the walk knows something that the cache does not, or no longer has something that it has.
+/// Whether the walk found something that the cache lacks, or no longer found something that the cache has.
 fn cache_is_stale(cache: &StatCache, walk: &Walk) -> bool {
     walk.dirs.len() != cache.dir_count()
-        || walk.dirs.iter().any(|dir| dir.cached_names != Some(dir.items.len()) || !dir.news.is_empty())
+        || walk.dirs.iter().any(|dir| dir.cached_names != Some(dir.items.len()) || !dir.uncached.is_empty())
 }
 
-/// The regular files that standard output and standard error lead to.
+/// The regular files that standard output and standard error are redirected to.
 fn outputs() -> Vec<(u64, u64)> {
     let stats = [rustix::fs::fstat(std::io::stdout()), rustix::fs::fstat(std::io::stderr())];
     stats
@@ -197,7 +196,7 @@ fn outputs() -> Vec<(u64, u64)> {
         .collect()
 }
 
-/// The one name of a path: as far as it exists, without links and detours.
+/// Resolves links in as much of a path as exists.
 fn canonical(path: &Path) -> PathBuf {
     if let Ok(real) = path.canonicalize() {
         return real;
@@ -208,7 +207,7 @@ fn canonical(path: &Path) -> PathBuf {
     }
 }
 
-/// Where the store is in the tree, if it is there and not in `.decree/`.
+/// The store's path in the tree, if it is in the tree and not in `.decree/`.
 fn own_dir(root: &Path, store: &Path) -> Option<TreePath> {
     let inside = store.strip_prefix(root).ok()?;
     TreePath::new(inside.as_os_str().as_encoded_bytes()).ok()

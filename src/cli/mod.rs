@@ -2,7 +2,7 @@
 //!
 //! - [`context`]: what every command starts from: output, directory, locking the project
 //! - [`locked_project`]: the project with its lock held and earlier runs settled, for commands that change the tree
-//! - [`format`]: the values of `--format`
+//! - [`mod@format`]: the values of `--format`
 
 mod apply;
 mod audit;

@@ -1,6 +1,7 @@
 //! What decree writes for itself, the careful way: see [`atomic`]; and files that others wrote: see [`untrusted`].
 
 pub mod atomic;
+pub(crate) mod beneath;
 pub mod json;
 pub mod quarantine;
 mod scratch;

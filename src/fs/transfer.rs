@@ -12,6 +12,7 @@ use rustix::fs::{AtFlags, CWD, Dir, FileType, Gid, Mode as RawMode, OFlags, Stat
 use rustix::io::Errno;
 
 use super::atomic::TEMPORARY;
+use super::beneath::InodeHandle;
 use super::random_hex;
 
 /// A name in an open directory.
@@ -79,8 +80,7 @@ pub fn copy(from: NameAt<'_>, to: NameAt<'_>) -> io::Result<()> {
     }
     give_owner(&stat, to)?;
     // After the owner: a change of owner clears the set-id bits.
-    let mode = RawMode::from_raw_mode(stat.st_mode & 0o7777);
-    Ok(rustix::fs::chmodat(to.0, to.1, mode, AtFlags::empty())?)
+    InodeHandle::open(to.0, to.1)?.set_mode(stat.st_mode)
 }
 
 fn copy_file(from: NameAt<'_>, to: NameAt<'_>) -> io::Result<()> {

@@ -92,7 +92,7 @@ fn survey_found<'s>(layout: &Layout, store: &'s Store, found: &Manifests) -> Res
     let content = match (shared(layout, store), needed) {
         (Some(why), _) => ContentPlan::Shared(why),
         (None, Err(error)) => ContentPlan::Doubtful(error),
-        (None, Ok(needed)) => match store.tidying(needed) {
+        (None, Ok(needed)) => match store.plan_compaction(needed) {
             Ok(plan) => ContentPlan::Known(plan),
             Err(error) => ContentPlan::Doubtful(error.detail("no content is dropped")),
         },
@@ -161,7 +161,7 @@ fn lost(found: &Manifests, dir: &Path, needed: &HashList) -> Option<OrphanedCont
     for place in found.of(dir) {
         let manifest = place.read().ok()?;
         for (hash, size) in manifest.iter().flat_map(|it| it.tree.iter()).filter_map(|e| e.node.content()) {
-            if !needed.has(&hash) {
+            if !needed.contains(&hash) {
                 lost.files += 1;
                 lost.bytes += size;
             }
@@ -228,7 +228,7 @@ impl GcPlan<'_> {
             )?;
         }
         let compaction = match &self.content {
-            ContentPlan::Known(plan) => Some(plan.carry_out()?),
+            ContentPlan::Known(plan) => Some(plan.run()?),
             ContentPlan::Shared(_) | ContentPlan::Doubtful(_) => None,
         };
         Ok(self.report(compaction))

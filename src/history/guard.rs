@@ -201,7 +201,7 @@ fn repair_content(
     manifest: &Manifest,
     report: &RepairReport,
 ) -> Result<()> {
-    context.workspace.store().mend()?;
+    context.workspace.store().repair()?;
     let path = checkpoint.manifest_path();
     if report.spoiled.contains(&path) { manifest.write(&path) } else { Ok(()) }
 }

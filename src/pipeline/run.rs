@@ -174,7 +174,7 @@ impl Pipeline<'_> {
             });
             let executed = self.execute(job, run, running, turn)?;
             self.lock.renew()?;
-            if let Err(error) = self.workspace.store().mend() {
+            if let Err(error) = self.workspace.store().repair() {
                 // What this run needs of it is held open.
                 self.warn(&format!(
                     "the routine removed files of the store, and they could not be written again: {error}"

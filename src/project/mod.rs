@@ -49,7 +49,7 @@ impl Project {
         let layout = &self.layout;
         let (store, cache, scratch) = (layout.store(), layout.stat_cache(), layout.scratch());
         let workspace = Workspace::new(layout.root(), &store, &cache, &scratch, sensitive)?;
-        Ok(if layout.owns_store() { workspace } else { workspace.with_store_elsewhere() })
+        Ok(if layout.owns_store() { workspace } else { workspace.with_external_store() })
     }
 
     /// Locks the project for a command that changes it, finishes or undoes restores that a killed decree left, and removes its
@@ -57,7 +57,7 @@ impl Project {
     pub fn lock(&self, workspace: &Workspace, command: &str) -> Result<(Lock, Vec<RecoveredRestore>)> {
         let lock = Lock::take(&self.layout.lock(), command)?;
         let recovered = recover(workspace.root(), &self.layout.scratch())?;
-        workspace.store().sweep();
+        workspace.store().remove_stale();
         atomic::sweep(&self.layout.decree());
         for dir in [self.layout.checkpoints(), self.layout.runs()] {
             atomic::sweep(&dir);

@@ -2,6 +2,7 @@
 //!
 //! Each rule is a pure function over [`Source`], so that a second test plants a violation and sees it reported.
 
+mod contributing;
 mod layers;
 mod map;
 mod names;

@@ -1,19 +1,19 @@
-//! Globs on bytes, as git's ignore files mean them.
+//! Globs on bytes, with the meaning they have in git's ignore files.
 //!
 //! Git never decodes paths or patterns, so `?` and `[…]` take exactly one *byte* and names that
 //! are not UTF-8 need no special case. A glob is compiled once into a short list of [`GlobToken`]s;
-//! matching walks tokens and text side by side and remembers at most one place to resume from for
-//! `*` and one for `**`, so its work is bounded whatever the pattern.
+//! matching walks tokens and text side by side and remembers at most one position to resume from for
+//! `*` and one for `**`, so its work is bounded for every pattern.
 //!
-//! The `ignore` crate's matcher was tried first; `docs/architecture.md` says where it differs from git.
+//! `docs/architecture.md` lists where the matcher of the `ignore` crate differs from git.
 
 /// A compiled glob.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Glob {
     /// No wildcards at all: plain comparison.
     Literal(Box<[u8]>),
-    /// `*` and then no further wildcards, such as `*.o`: by far the most
-    /// common kind of wildcard, and the cheapest to rule out.
+    /// `*` and no other wildcard, such as `*.o`: by far the most
+    /// common kind of wildcard, and the cheapest to reject.
     Suffix(Box<[u8]>),
     /// Anything else.
     Tokens(Box<[GlobToken]>),
@@ -104,7 +104,7 @@ impl Glob {
     }
 }
 
-/// Whether a byte has a meaning of its own in a glob.
+/// Whether a byte has a special meaning in a glob.
 fn is_special(byte: u8) -> bool {
     matches!(byte, b'*' | b'?' | b'[' | b'\\')
 }

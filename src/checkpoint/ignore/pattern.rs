@@ -1,8 +1,8 @@
-//! One line of an ignore file, and all lines of one.
+//! The patterns of an ignore file.
 
 use super::glob::Glob;
 
-/// One effective line of an ignore file.
+/// One pattern of an ignore file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pattern {
     /// It began with `!`: a match makes the path visible again.
@@ -13,12 +13,12 @@ pub struct Pattern {
     /// matched, not only the last component.
     anchored: bool,
     glob: Glob,
-    /// The components of an anchored `!` pattern, to tell which directories lead to it.
-    steps: Box<[Step]>,
+    /// The components of an anchored `!` pattern, to find which directories lead to a match.
+    steps: Box<[PatternStep]>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Step {
+enum PatternStep {
     /// `**`: any number of directories.
     Any,
     One(Glob),
@@ -74,8 +74,8 @@ impl Pattern {
         let mut steps = self.steps.iter();
         for name in dir.split(|&b| b == b'/') {
             match steps.next() {
-                Some(Step::Any) => return true,
-                Some(Step::One(glob)) if glob.matches(name) => {}
+                Some(PatternStep::Any) => return true,
+                Some(PatternStep::One(glob)) if glob.matches(name) => {}
                 _ => return false,
             }
         }
@@ -94,7 +94,7 @@ impl PatternList {
         Self(content.split(|&b| b == b'\n').filter_map(Pattern::parse).collect())
     }
 
-    /// Whether there is nothing in it that could match anything.
+    /// Whether it has no pattern.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -124,11 +124,11 @@ impl PatternList {
     }
 }
 
-fn steps(line: &[u8]) -> Box<[Step]> {
+fn steps(line: &[u8]) -> Box<[PatternStep]> {
     line.split(|&b| b == b'/')
         .map(|name| match (name, Glob::compile(name)) {
-            (b"**", _) | (_, None) => Step::Any,
-            (_, Some(glob)) => Step::One(glob),
+            (b"**", _) | (_, None) => PatternStep::Any,
+            (_, Some(glob)) => PatternStep::One(glob),
         })
         .collect()
 }
@@ -154,7 +154,7 @@ fn trim_trailing_spaces(line: &[u8]) -> &[u8] {
     &line[..end]
 }
 
-/// Strips `flag` if it is there, and says whether it was.
+/// Strips the prefix `flag`; returns whether it was there, and the rest.
 fn strip_flag<'a>(line: &'a [u8], flag: &[u8]) -> (bool, &'a [u8]) {
     match line.strip_prefix(flag) {
         Some(rest) => (true, rest),

@@ -1,4 +1,4 @@
-//! The ignore files that govern a directory, and their verdict.
+//! The ignore files that apply to a directory, and what they decide about a path.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -6,20 +6,18 @@ use std::sync::{Arc, OnceLock};
 use super::pattern::PatternList;
 use crate::checkpoint::hash::Hasher;
 
-/// Which of the two kinds of ignore file.
+/// The kind of an ignore file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RuleSource {
-    /// `.decreeignore`, which has the last word.
+    /// `.decreeignore`, which takes precedence.
     Decree,
-    /// `.gitignore`.
     Git,
 }
 
 impl RuleSource {
-    /// Both, in the order of their names.
+    /// Both kinds, sorted by file name.
     pub const ALL: [RuleSource; 2] = [RuleSource::Decree, RuleSource::Git];
 
-    /// The file's name.
     pub fn file_name(self) -> &'static str {
         match self {
             RuleSource::Git => ".gitignore",
@@ -31,39 +29,37 @@ impl RuleSource {
 /// An ignore file as it was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IgnoreFile {
-    /// The directory it is in, relative to the root; empty for the root.
+    /// Its directory, relative to the root; empty for the root.
     pub dir: Box<[u8]>,
-    /// Which kind.
     pub source: RuleSource,
-    /// Its content.
     pub text: Box<[u8]>,
 }
 
-/// What the rules say of a path.
+/// What the rules decide about a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RuleMatch {
-    /// Nothing hides it.
+    /// No pattern ignores it.
     Shown,
-    /// A pattern hides it.
+    /// A pattern ignores it.
     Ignored,
-    /// A `!pattern` in a `.decreeignore` asks for it, whatever else would leave it out.
+    /// A `!pattern` in a `.decreeignore` keeps it, even if it would be left out otherwise.
     Kept,
 }
 
-/// The ignore files from the root down to a directory. Cheap to clone; patterns are compiled when first asked.
+/// The ignore files from the root down to a directory. Cheap to clone; patterns are compiled on first use.
 #[derive(Clone, Debug, Default)]
-pub struct Rules(Option<Arc<Level>>);
+pub struct Rules(Option<Arc<DirRules>>);
 
 #[derive(Debug)]
-struct Level {
+struct DirRules {
     above: Rules,
     dir: Box<[u8]>,
-    git: Lazy,
-    decree: Lazy,
+    git: LazyPatterns,
+    decree: LazyPatterns,
     fingerprint: Fingerprint,
 }
 
-/// Equal fingerprints: equal rules.
+/// Identifies rules: equal fingerprints mean equal rules.
 pub type Fingerprint = [u8; 16];
 
 impl Rules {
@@ -82,68 +78,67 @@ impl Rules {
             hasher.update(&file.text);
         }
         let (hash, _) = hasher.finish();
-        Rules(Some(Arc::new(Level {
+        Rules(Some(Arc::new(DirRules {
             above: self.clone(),
             dir: dir.into(),
-            git: Lazy::new(text(RuleSource::Git)),
-            decree: Lazy::new(text(RuleSource::Decree)),
+            git: LazyPatterns::new(text(RuleSource::Git)),
+            decree: LazyPatterns::new(text(RuleSource::Decree)),
             fingerprint: *hash.0.first_chunk().expect("a hash has 32 bytes"),
         })))
     }
 
-    /// What the rules say of an entry of the tree. The directories above it are assumed to be visible.
-    pub fn verdict(&self, path: &[u8], is_dir: bool) -> RuleMatch {
-        let ask = |list: fn(&Level) -> &Lazy| {
+    /// Applies the rules to an entry of the tree. The directories above it are assumed to be visible.
+    pub fn decide(&self, path: &[u8], is_dir: bool) -> RuleMatch {
+        let first_match = |list: fn(&DirRules) -> &LazyPatterns| {
             self.levels().find_map(|level| {
                 let patterns = list(level).get()?;
                 patterns.ignores(level.relative(path), is_dir)
             })
         };
-        match ask(|level| &level.decree) {
+        match first_match(|level| &level.decree) {
             Some(false) => return RuleMatch::Kept,
             Some(true) => return RuleMatch::Ignored,
             None => {}
         }
-        match ask(|level| &level.git) {
+        match first_match(|level| &level.git) {
             Some(true) => RuleMatch::Ignored,
             _ => RuleMatch::Shown,
         }
     }
 
-    /// Whether a `!dir/…` pattern of a `.decreeignore` may ask for something inside this ignored directory.
+    /// Whether a `!dir/…` pattern of a `.decreeignore` may keep something inside this ignored directory.
     pub fn may_keep_below(&self, dir: &[u8]) -> bool {
         self.levels().any(|level| {
             level.decree.get().is_some_and(|patterns| patterns.may_keep_below(level.relative(dir)))
         })
     }
 
-    /// Tells these rules from others.
     pub fn fingerprint(&self) -> Fingerprint {
         self.0.as_ref().map_or([0; 16], |level| level.fingerprint)
     }
 
     /// From the innermost level to the root's.
-    fn levels(&self) -> impl Iterator<Item = &Level> {
+    fn levels(&self) -> impl Iterator<Item = &DirRules> {
         std::iter::successors(self.0.as_deref(), |level| level.above.0.as_deref())
     }
 }
 
-impl Level {
-    /// `path` as seen from this level's directory.
+impl DirRules {
+    /// `path` relative to this directory.
     fn relative<'p>(&self, path: &'p [u8]) -> &'p [u8] {
         if self.dir.is_empty() { path } else { &path[self.dir.len() + 1..] }
     }
 }
 
 #[derive(Debug)]
-struct Lazy {
+struct LazyPatterns {
     text: Option<Box<[u8]>>,
     patterns: OnceLock<PatternList>,
 }
 
-impl Lazy {
+impl LazyPatterns {
     fn new(text: Option<Box<[u8]>>) -> Self {
-        Lazy { text, patterns: OnceLock::new() }
+        LazyPatterns { text, patterns: OnceLock::new() }
     }
 
     fn get(&self) -> Option<&PatternList> {
@@ -152,25 +147,25 @@ impl Lazy {
     }
 }
 
-/// The ignore files that were in force when a checkpoint was made.
+/// The ignore files that were in force when a checkpoint was captured.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FrozenRules {
     files: Vec<IgnoreFile>,
 }
 
 impl FrozenRules {
-    /// Takes what a walk read, in any order.
+    /// Takes the files that a walk read, in any order.
     pub fn new(mut files: Vec<IgnoreFile>) -> Self {
         files.sort_by(|a, b| (&a.dir, a.source).cmp(&(&b.dir, b.source)));
         FrozenRules { files }
     }
 
-    /// All files, by directory.
+    /// All files, sorted by directory.
     pub fn files(&self) -> &[IgnoreFile] {
         &self.files
     }
 
-    /// For looking up many directories.
+    /// An index by directory.
     pub fn by_dir(&self) -> HashMap<&[u8], &[IgnoreFile]> {
         self.files.chunk_by(|a, b| a.dir == b.dir).map(|files| (&*files[0].dir, files)).collect()
     }
@@ -185,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn decreeignore_has_the_last_word_in_both_directions() {
+    fn decreeignore_takes_precedence_in_both_directions() {
         let rules = Rules::default().enter(
             b"",
             &[
@@ -193,17 +188,17 @@ mod tests {
                 file("", RuleSource::Decree, "!keep.log\nseen.txt\n"),
             ],
         );
-        assert_eq!(rules.verdict(b"a.log", false), RuleMatch::Ignored);
-        assert_eq!(rules.verdict(b"keep.log", false), RuleMatch::Kept);
-        assert_eq!(rules.verdict(b"seen.txt", false), RuleMatch::Ignored);
-        assert_eq!(rules.verdict(b"other", false), RuleMatch::Shown);
+        assert_eq!(rules.decide(b"a.log", false), RuleMatch::Ignored);
+        assert_eq!(rules.decide(b"keep.log", false), RuleMatch::Kept);
+        assert_eq!(rules.decide(b"seen.txt", false), RuleMatch::Ignored);
+        assert_eq!(rules.decide(b"other", false), RuleMatch::Shown);
     }
 
     #[test]
     fn an_outer_decreeignore_outranks_an_inner_gitignore() {
         let outer = Rules::default().enter(b"", &[file("", RuleSource::Decree, "!*.o\n")]);
         let inner = outer.enter(b"sub", &[file("sub", RuleSource::Git, "*.o\n")]);
-        assert_eq!(inner.verdict(b"sub/x.o", false), RuleMatch::Kept);
+        assert_eq!(inner.decide(b"sub/x.o", false), RuleMatch::Kept);
     }
 
     #[test]
@@ -215,7 +210,7 @@ mod tests {
                 file("", RuleSource::Decree, "!dist/*/config.json\n!.env\n"),
             ],
         );
-        assert_eq!(rules.verdict(b"dist", true), RuleMatch::Ignored);
+        assert_eq!(rules.decide(b"dist", true), RuleMatch::Ignored);
         assert!(rules.may_keep_below(b"dist"));
         assert!(rules.may_keep_below(b"dist/prod"));
         assert!(!rules.may_keep_below(b"dist/prod/deep"));

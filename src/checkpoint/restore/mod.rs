@@ -6,15 +6,13 @@
 //! 3. [`transaction`]: a journal is written; then what is replaced moves out, what was staged moves in.
 //!    A killed process leaves the journal, from which the next one finishes or undoes the move.
 //!    What something else puts in the way meanwhile is set aside ([`concurrent_writes`]).
-//! 4. [`mod@present`]: every path is read back and checked.
+//! 4. [`super::disk_node`]: every path is read back and checked.
 
 mod concurrent_writes;
 mod journal;
 mod plan;
-mod present;
 mod stage;
 mod transaction;
 
 pub use plan::{RestoreOutcome, RestoreReport, RestoreRequest};
-pub use present::present;
 pub use transaction::{RecoveredRestore, recover};

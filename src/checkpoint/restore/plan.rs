@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use rayon::prelude::*;
 
 use super::journal::{DirMode, Journal, RestoreStep};
-use super::present::agrees;
 use super::stage::stage;
 use super::transaction::{Transaction, make_dirs};
 use crate::checkpoint::coverage::PathText;
+use crate::checkpoint::disk_node::agrees;
 use crate::checkpoint::entry::{FileMode, Node, describe};
 use crate::checkpoint::patch::parse::Patch;
 use crate::checkpoint::patch::rebuild::Direction;

@@ -12,7 +12,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::journal::{FILE, Journal, RestoreStep};
-use super::present::agrees;
+use crate::checkpoint::disk_node::agrees;
 use crate::checkpoint::entry::{FileMode, Node, describe};
 use crate::checkpoint::hash::ContentHash;
 use crate::checkpoint::path::{TreePath, dirs_above};

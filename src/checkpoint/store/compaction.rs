@@ -1,14 +1,14 @@
-//! Dropping what nothing names: packs go, or are rewritten without it; and many small packs become one.
+//! Dropping content that no checkpoint needs, and merging small packs.
 //!
-//! A pack that holds nothing needed is removed. One of which a quarter or more is garbage is rewritten: three bytes are
-//! copied at the most to get one back, and no store is ever more than a third larger than it has to be. Every capture adds a pack, and
-//! every command opens all of them; so small ones are merged as soon as there are several.
+//! A pack without needed content is removed. A pack that is a quarter or more garbage is rewritten: at most three bytes are
+//! copied to free one, and the store is never more than a third larger than necessary. Every capture adds a pack, and
+//! every command opens all of them; so small packs are merged as soon as there are several.
 //!
-//! What is copied is checked against its hash. A new pack is whole, durable and read back before any that it stands in for
-//! is removed, so whoever is killed has lost nothing: at worst content is there twice, which the next one finds. Content that
-//! is there twice is read before one of the two goes: the one that stays has to be good.
+//! Copied content is checked against its hash. A new pack is complete, durable and read back before any pack that it
+//! replaces is removed, so a kill loses nothing: at worst a content is in two packs, which the next compaction finds.
+//! Before one of two copies is dropped, the other is read: the copy that stays must be intact.
 //!
-//! Packs are rewritten in batches, so that no more room is needed than for one of them.
+//! Packs are rewritten in batches, which bounds the disk space needed in addition.
 
 use std::fs;
 use std::io::{self, Read};
@@ -16,154 +16,165 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::content::ContentReader;
+use super::directory::Store;
 use super::hash_list::HashList;
 use super::pack::{Blob, Weight};
-use super::read::{Pack, Packs, Store, way_out};
+use super::pack_file::{Pack, Packs, damaged_pack_hint};
 use super::write::{FRAME, FrameWriter, PackWriter};
 use crate::checkpoint::hash::ContentHash;
 use crate::error::{Error, IoContext, Result};
 use crate::fs::atomic;
 use crate::interrupt;
 
-/// A pack is rewritten if one part in so many, or more, is garbage.
-const GARBAGE: u64 = 4;
-/// Packs below this size are small: read and written again in an instant, so it does not matter if that happens twice.
+/// A pack is rewritten if at least one part in this many is garbage.
+const GARBAGE_PARTS: u64 = 4;
+/// Packs below this size are cheap enough to be rewritten again and again.
 const SMALL: u64 = 4 << 20;
-/// With so many small packs, they are merged. Fewer are not worth a look.
-const MANY: usize = 8;
-/// About as much is written before anything is removed.
+/// This many small packs are merged; fewer are not worth it.
+const MIN_MERGE: usize = 8;
+/// How many bytes to write, about, before the packs that they replace are removed.
 const BATCH: u64 = 1 << 30;
 
-/// What there is to be done in a store, worked out and not yet done.
+/// What a compaction will do to a store.
 pub struct CompactionPlan<'s> {
     store: &'s Store,
     packs: Arc<Packs>,
-    named: HashList,
-    /// For each that is named: the number of the pack that it stays in and one, or nothing if the store lacks it.
+    needed: HashList,
+    /// For each needed hash: the number of the pack that it stays in plus one, or zero if the store lacks it.
     keeper: Vec<u32>,
-    /// What is in more than one pack.
-    doubles: Vec<ContentHash>,
-    /// Packs with nothing needed.
-    idle: Vec<usize>,
+    /// Needed content that is in more than one pack.
+    duplicates: Vec<ContentHash>,
+    /// Packs without needed content.
+    unused: Vec<usize>,
     /// Packs to be rewritten together.
     batches: Vec<Vec<usize>>,
     expected: CompactionReport,
 }
 
-/// What came of it.
+/// What a compaction did, or is expected to do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CompactionReport {
-    /// Packs that held nothing needed.
+    /// Packs without needed content.
     pub removed: usize,
-    /// Packs of which only what is needed was kept, in others.
+    /// Packs whose needed content was copied to a new one.
     pub rewritten: usize,
-    /// Contents that are gone.
+    /// Contents that were dropped.
     pub dropped: u64,
-    /// Bytes of all packs, before.
+    /// Bytes of all packs before it.
     pub before: u64,
-    /// The same, after. For something not yet done, an estimate.
+    /// Bytes of all packs after it; an estimate in a plan.
     pub after: u64,
 }
 
 impl CompactionReport {
-    /// The bytes that come back.
     pub fn freed(&self) -> u64 {
         self.before.saturating_sub(self.after)
     }
 }
 
 impl Store {
-    /// Works out what could go if only this is needed. Fails if any pack cannot be read: then nobody knows.
-    pub fn tidying(&self, named: HashList) -> Result<CompactionPlan<'_>> {
-        self.refuse_damaged()?;
+    /// Plans what to drop if only this content is needed. Fails if any pack cannot be read, as its content is unknown.
+    pub fn plan_compaction(&self, needed: HashList) -> Result<CompactionPlan<'_>> {
+        self.check_undamaged()?;
         let packs = self.packs()?;
         let mut found = Vec::new();
         for (number, pack) in packs.iter().enumerate() {
             let size = match fs::metadata(&pack.path) {
-                // Who only looks may be overtaken by somebody who tidies up.
+                // A plan that is only shown is made without the lock, so another process may compact the store.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => 0,
                 result => result.at("read", &pack.path)?.len(),
             };
-            found.push((number, size, weigh(pack, |blob| named.has(&blob.hash))?));
+            found.push((number, size, weigh(pack, |blob| needed.contains(&blob.hash))?));
         }
         let before = found.iter().map(|(_, size, _)| size).sum();
-        // What is in several packs stays in the one with the least garbage: that is the one that was written last.
+        // A content in several packs stays in the one with the least garbage: that is the one written last.
         found.sort_by(|(a, size_a, weight_a), (b, size_b, weight_b)| {
             let share = |size: u64, weight: &Weight| size.saturating_sub(weight.bytes) as f64 / size as f64;
             let shares = share(*size_a, weight_a).total_cmp(&share(*size_b, weight_b));
             shares.then(size_b.cmp(size_a)).then(packs[*a].path.cmp(&packs[*b].path))
         });
-        let mut keeper = vec![0; named.len()];
-        let mut doubles = Vec::new();
-        let mut plan = Sorted::default();
-        let mut expected = CompactionReport { before, after: before, ..CompactionReport::default() };
+        let mut keeper = vec![0; needed.len()];
+        let mut duplicates = Vec::new();
+        let mut selection = PackSelection::default();
         for (number, size, _) in found {
-            let weight = weigh(&packs[number], |blob| match named.position(&blob.hash) {
-                Some(place) if keeper[place] == 0 => {
-                    keeper[place] = u32::try_from(number + 1).expect("fewer than 2^32 packs");
+            let weight = weigh(&packs[number], |blob| match needed.position(&blob.hash) {
+                Some(at) if keeper[at] == 0 => {
+                    keeper[at] = u32::try_from(number + 1).expect("fewer than 2^32 packs");
                     true
                 }
                 Some(_) => {
-                    doubles.push(blob.hash);
+                    duplicates.push(blob.hash);
                     false
                 }
                 None => false,
             })?;
-            plan.add(number, size, weight);
+            selection.add(number, size, weight);
         }
-        doubles.sort_unstable();
-        doubles.dedup();
-        let (idle, batches) = plan.finish();
-        for (number, size, weight) in idle.iter().chain(batches.iter().flatten()) {
-            let kept = if weight.contents == 0 { 0 } else { weight.bytes };
-            expected.after -= size.saturating_sub(kept);
-            expected.dropped += (packs[*number].index.blob_count() - weight.contents) as u64;
-        }
-        let number = |(number, _, _): &Weighed| *number;
-        let idle: Vec<usize> = idle.iter().map(number).collect();
-        let batches: Vec<Vec<usize>> =
-            batches.iter().map(|batch| batch.iter().map(number).collect()).collect();
-        expected.removed = idle.len();
-        expected.rewritten = batches.iter().map(Vec::len).sum();
-        Ok(CompactionPlan { store: self, packs, named, keeper, doubles, idle, batches, expected })
+        duplicates.sort_unstable();
+        duplicates.dedup();
+        let (unused, batches) = selection.finish();
+        let expected = expect(&packs, before, &unused, &batches);
+        let number = |(number, _, _): &WeighedPack| *number;
+        let unused = unused.iter().map(number).collect();
+        let batches = batches.iter().map(|batch| batch.iter().map(number).collect()).collect();
+        Ok(CompactionPlan { store: self, packs, needed, keeper, duplicates, unused, batches, expected })
     }
+}
+
+fn expect(
+    packs: &Packs,
+    before: u64,
+    unused: &[WeighedPack],
+    batches: &[Vec<WeighedPack>],
+) -> CompactionReport {
+    let rewritten = batches.iter().map(Vec::len).sum();
+    let removed = unused.len();
+    let mut report = CompactionReport { before, after: before, removed, rewritten, dropped: 0 };
+    for (number, size, weight) in unused.iter().chain(batches.iter().flatten()) {
+        let kept = if weight.contents == 0 { 0 } else { weight.bytes };
+        report.after -= size.saturating_sub(kept);
+        report.dropped += (packs[*number].index.blob_count() - weight.contents) as u64;
+    }
+    report
 }
 
 fn weigh(pack: &Pack, keeps: impl FnMut(&Blob) -> bool) -> Result<Weight> {
     pack.index.weigh(keeps).ok_or_else(|| {
-        Error::integrity(format!("the store is damaged: {}: its index makes no sense", pack.path.display()))
-            .hint(way_out(&pack.path))
+        Error::integrity(format!("the store is damaged: {}: its index is malformed", pack.path.display()))
+            .hint(damaged_pack_hint(&pack.path))
     })
 }
 
-/// A pack's number and size, and what of it is to be kept.
-type Weighed = (usize, u64, Weight);
+/// A pack's number and size, and how much of it is needed.
+type WeighedPack = (usize, u64, Weight);
 
 /// Packs by what is to be done with them.
 #[derive(Default)]
-struct Sorted {
-    idle: Vec<Weighed>,
-    rewrite: Vec<Weighed>,
-    small: Vec<Weighed>,
+struct PackSelection {
+    unused: Vec<WeighedPack>,
+    rewrite: Vec<WeighedPack>,
+    small: Vec<WeighedPack>,
 }
 
-impl Sorted {
+impl PackSelection {
     fn add(&mut self, number: usize, size: u64, weight: Weight) {
         let list = match weight {
-            Weight { contents: 0, .. } => &mut self.idle,
-            Weight { bytes, .. } if size.saturating_sub(bytes) >= size.div_ceil(GARBAGE) => &mut self.rewrite,
+            Weight { contents: 0, .. } => &mut self.unused,
+            Weight { bytes, .. } if size.saturating_sub(bytes) >= size.div_ceil(GARBAGE_PARTS) => {
+                &mut self.rewrite
+            }
             _ if size < SMALL => &mut self.small,
             _ => return,
         };
         list.push((number, size, weight));
     }
 
-    /// What goes, and what is rewritten together.
-    fn finish(mut self) -> (Vec<Weighed>, Vec<Vec<Weighed>>) {
-        if self.small.len() + usize::from(!self.rewrite.is_empty()) >= MANY {
+    /// The packs to remove, and those to rewrite together.
+    fn finish(mut self) -> (Vec<WeighedPack>, Vec<Vec<WeighedPack>>) {
+        if self.small.len() + usize::from(!self.rewrite.is_empty()) >= MIN_MERGE {
             self.rewrite.append(&mut self.small);
         }
-        let mut batches: Vec<Vec<Weighed>> = Vec::new();
+        let mut batches: Vec<Vec<WeighedPack>> = Vec::new();
         let mut room = 0;
         for pack in self.rewrite {
             match batches.last_mut().filter(|_| pack.2.bytes <= room) {
@@ -175,28 +186,27 @@ impl Sorted {
             }
             room = room.saturating_sub(pack.2.bytes);
         }
-        (self.idle, batches)
+        (self.unused, batches)
     }
 }
 
 impl CompactionPlan<'_> {
-    /// What would come of it. What is removed is known to the byte. What is rewritten is taken to have its share of the frame
-    /// it is in: that is exact for whole frames, and too much if many small packs become one, as what shares a frame is packed
-    /// better. Only if what goes compressed far better than what stays in the same frame, it is too little.
+    /// The expected result. What is removed is exact. A rewritten content counts with its share of its frame: that is exact
+    /// for whole frames, and too much if small packs are merged, as larger frames compress better. It is too little only if
+    /// the dropped content of a frame compressed far better than the rest.
     pub fn expected(&self) -> CompactionReport {
         self.expected
     }
 
-    /// Whether there is nothing to be done.
     pub fn is_empty(&self) -> bool {
-        self.idle.is_empty() && self.batches.is_empty()
+        self.unused.is_empty() && self.batches.is_empty()
     }
 
-    /// Does it. Who calls this holds the project's lock, and nobody else uses the store.
-    pub fn carry_out(&self) -> Result<CompactionReport> {
-        self.check_doubles().map_err(|error| error.detail("nothing was dropped"))?;
-        // First what needs no room.
-        self.remove(self.idle.iter().map(|&number| self.packs[number].path.as_path()))?;
+    /// Runs the plan. The caller holds the project's lock; no other process writes to the store.
+    pub fn run(&self) -> Result<CompactionReport> {
+        self.check_duplicates().map_err(|error| error.detail("nothing was dropped"))?;
+        // First what needs no disk space.
+        self.remove(self.unused.iter().map(|&number| self.packs[number].path.as_path()))?;
         for batch in &self.batches {
             let new = self.rewrite(batch).map_err(|error| error.detail("nothing that is needed is lost"))?;
             let old = batch.iter().map(|&number| self.packs[number].path.as_path());
@@ -207,47 +217,47 @@ impl CompactionPlan<'_> {
     }
 
     fn keeps(&self, number: usize, blob: &Blob) -> bool {
-        self.named.position(&blob.hash).is_some_and(|place| self.keeper[place] as usize == number + 1)
+        self.needed.position(&blob.hash).is_some_and(|at| self.keeper[at] as usize == number + 1)
     }
 
     fn reader(&self, number: usize, blob: Blob) -> ContentReader<'_> {
-        ContentReader::new(self.store, Arc::clone(&self.packs), number, blob)
+        ContentReader::new(self.store, (Arc::clone(&self.packs), number, blob))
     }
 
-    /// Reads what is there twice, from where it is to stay.
-    fn check_doubles(&self) -> Result<()> {
-        let mut places: Vec<(usize, Blob)> = self
-            .doubles
+    /// Reads each duplicate from the pack in which it stays.
+    fn check_duplicates(&self) -> Result<()> {
+        let mut copies: Vec<(usize, Blob)> = self
+            .duplicates
             .iter()
             .filter_map(|hash| {
-                let number = self.keeper[self.named.position(hash)?].checked_sub(1)? as usize;
+                let number = self.keeper[self.needed.position(hash)?].checked_sub(1)? as usize;
                 Some((number, self.packs[number].index.find(hash)?))
             })
             .collect();
-        places.sort_unstable_by_key(|(number, blob)| (*number, blob.frame, blob.offset));
-        for (number, blob) in places {
+        copies.sort_unstable_by_key(|(number, blob)| (*number, blob.frame, blob.offset));
+        for (number, blob) in copies {
             interrupt::check()?;
             io::copy(&mut self.reader(number, blob), &mut io::sink()).at("read", self.store.dir())?;
         }
         Ok(())
     }
 
-    /// Writes what is needed of some packs into a new one, and looks whether it is all there.
+    /// Writes the needed content of some packs into a new one, and checks that it is complete.
     fn rewrite(&self, batch: &[usize]) -> Result<Option<PathBuf>> {
-        let deposit = self.store.deposit();
-        let mut filler = deposit.filler()?;
+        let writer = self.store.pack_writer();
+        let mut frames = writer.frame_writer()?;
         for &number in batch {
-            // In the order they were stored, so that neighbours stay neighbours.
+            // In the order they were stored, so that related contents stay in one frame.
             let mut blobs: Vec<Blob> = self.kept(number).collect();
             blobs.sort_unstable_by_key(|blob| (blob.frame, blob.offset));
             for blob in blobs {
                 interrupt::check()?;
-                self.copy(&deposit, &mut filler, number, blob)?;
+                self.copy(&writer, &mut frames, number, blob)?;
             }
         }
-        filler.flush()?;
-        drop(filler);
-        let new = deposit.finish()?;
+        frames.flush()?;
+        drop(frames);
+        let new = writer.finish()?;
         let index =
             new.as_ref().map(|path| Pack::open(path.clone(), false)).transpose()?.map(|pack| pack.index);
         for blob in batch.iter().flat_map(|&number| self.kept(number)) {
@@ -264,20 +274,20 @@ impl CompactionPlan<'_> {
 
     fn copy(
         &self,
-        deposit: &PackWriter<'_>,
-        filler: &mut FrameWriter<'_, '_>,
+        writer: &PackWriter<'_>,
+        frames: &mut FrameWriter<'_, '_>,
         number: usize,
         blob: Blob,
     ) -> Result<()> {
-        let Some(claim) = deposit.claim_again(&blob.hash) else { return Ok(()) };
+        let Some(claim) = writer.claim_copy(&blob.hash) else { return Ok(()) };
         let mut reader = self.reader(number, blob);
-        // Either way the reader's end is an error if it was not what its hash says.
+        // In both cases the reader fails at its end if the hash does not match.
         if blob.size > FRAME as u64 {
-            return filler.add_stream(claim, &mut reader).map(drop);
+            return frames.add_stream(claim, &mut reader).map(drop);
         }
         let mut content = Vec::new();
         reader.read_to_end(&mut content).at("read", self.store.dir())?;
-        filler.add(claim, &content)
+        frames.add(claim, &content)
     }
 
     fn remove<'p>(&self, paths: impl Iterator<Item = &'p Path>) -> Result<()> {
@@ -289,7 +299,7 @@ impl CompactionPlan<'_> {
                 result => result.at("remove", path)?,
             }
         }
-        self.store.reload();
+        self.store.discard_packs();
         if any { atomic::sync_dir(self.store.dir()) } else { Ok(()) }
     }
 }

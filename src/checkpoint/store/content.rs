@@ -1,14 +1,33 @@
-//! A content as a stream out of its pack, or out of the pack that took its place.
+//! Reading a content as a stream; it is checked against its hash.
+//!
+//! If another process compacts the store while a content is read, the reader goes on in the pack that replaced its own.
 
 use std::io::{self, Read};
 use std::sync::Arc;
 
+use super::directory::{BlobLocation, MAX_ATTEMPTS, Store};
 use super::pack::Blob;
-use super::read::{Packs, Store, TRIES, way_out};
-use crate::checkpoint::hash::Hasher;
-use crate::error::{Error, Result};
+use super::pack_file::{Packs, damaged_pack_hint};
+use crate::checkpoint::hash::{ContentHash, Hasher};
+use crate::error::{Error, IoContext, Result};
 
-/// A content on its way out of the store.
+impl Store {
+    /// Reads a content as a stream, whose end is an error if the hash does not match.
+    pub fn reader(&self, hash: &ContentHash) -> Result<ContentReader<'_>> {
+        let location = self.find(hash)?.ok_or_else(|| self.missing_content_error(hash))?;
+        Ok(ContentReader::new(self, location))
+    }
+
+    /// Reads a content as a whole; for contents known to be small.
+    pub fn read(&self, hash: &ContentHash) -> Result<Vec<u8>> {
+        let mut reader = self.reader(hash)?;
+        let mut out = Vec::with_capacity(usize::try_from(reader.left).unwrap_or(0));
+        reader.read_to_end(&mut out).at("read", &self.dir)?;
+        Ok(out)
+    }
+}
+
+/// A content that is being read from the store.
 pub struct ContentReader<'s> {
     store: &'s Store,
     packs: Arc<Packs>,
@@ -22,8 +41,7 @@ pub struct ContentReader<'s> {
 }
 
 impl<'s> ContentReader<'s> {
-    /// From the start of a content in one of these packs.
-    pub(super) fn new(store: &'s Store, packs: Arc<Packs>, pack: usize, blob: Blob) -> Self {
+    pub(super) fn new(store: &'s Store, (packs, pack, blob): BlobLocation) -> Self {
         ContentReader {
             store,
             packs,
@@ -37,18 +55,13 @@ impl<'s> ContentReader<'s> {
         }
     }
 
-    /// How much of it is yet to come.
-    pub(super) fn left(&self) -> u64 {
-        self.left
-    }
-
-    /// Carries an integrity error of our own through code that knows only `io::Error`.
+    /// An integrity error, inside an `io::Error` for callers that use [`Read`].
     fn damaged(&self, why: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Error {
         let pack = &self.packs[self.pack].path;
         let error = Error::integrity(format!("the store is damaged: content {}", self.blob.hash))
             .detail(format!("pack: {}", pack.display()))
             .caused_by(why)
-            .hint(way_out(pack));
+            .hint(damaged_pack_hint(pack));
         io::Error::new(io::ErrorKind::InvalidData, error)
     }
 
@@ -65,21 +78,21 @@ impl<'s> ContentReader<'s> {
         let rest = raw
             .get(self.at..)
             .filter(|rest| !rest.is_empty())
-            .ok_or_else(|| self.damaged("it begins past its frame"))?;
+            .ok_or_else(|| self.damaged("it begins past the end of its frame"))?;
         Ok(&rest[..rest.len().min(usize::try_from(self.left).unwrap_or(usize::MAX))])
     }
 
-    /// The frame to be read now. If its pack is gone, what it held is in another since: nothing is lost by tidying up.
+    /// Reads the current frame. If its pack is gone, its contents are in another: compaction loses nothing.
     fn next_frame(&mut self) -> io::Result<Arc<Vec<u8>>> {
-        let mut tries = 1;
+        let mut attempts = 1;
         loop {
             let pack = &self.packs[self.pack];
             let frame =
                 pack.index.frame(self.frame).ok_or_else(|| self.damaged("it runs past the last frame"))?;
-            match self.store.frame(pack, frame) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound && tries < TRIES => {
-                    tries += 1;
-                    if !self.find_again().map_err(io::Error::other)? {
+            match self.store.read_frame(pack, frame) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound && attempts < MAX_ATTEMPTS => {
+                    attempts += 1;
+                    if !self.relocate().map_err(io::Error::other)? {
                         return Err(self.damaged(error));
                     }
                 }
@@ -88,14 +101,15 @@ impl<'s> ContentReader<'s> {
         }
     }
 
-    /// Goes on at the same place of the same content, wherever that is now. Says whether there is another place at all.
-    fn find_again(&mut self) -> Result<bool> {
-        if !self.store.forget_outdated(&self.packs)? {
+    /// Continues at the same offset of the same content in the pack that has it now; false if no pack was replaced.
+    fn relocate(&mut self) -> Result<bool> {
+        if !self.store.discard_outdated(&self.packs)? {
             return Ok(false);
         }
         let hash = self.blob.hash;
-        let (packs, pack, blob) = self.store.find(&hash)?.ok_or_else(|| self.store.lacks(&hash))?;
-        // The frames may be cut otherwise there.
+        let (packs, pack, blob) =
+            self.store.find(&hash)?.ok_or_else(|| self.store.missing_content_error(&hash))?;
+        // The frames of that pack may have other boundaries.
         let mut at = u64::from(blob.offset) + (self.blob.size - self.left);
         let mut frame = blob.frame;
         while let Some(raw) = packs[pack].index.frame(frame).map(|frame| u64::from(frame.raw))
@@ -117,7 +131,7 @@ impl Read for ContentReader<'_> {
             if let Some(hasher) = self.hasher.take()
                 && hasher.finish().0 != self.blob.hash
             {
-                return Err(self.damaged("what is stored does not have its hash"));
+                return Err(self.damaged("the stored bytes do not match the hash"));
             }
             return Ok(0);
         }

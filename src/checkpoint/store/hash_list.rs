@@ -1,66 +1,61 @@
-//! Which contents something names: every hash once, sorted.
+//! A sorted list of distinct hashes: the contents that checkpoints need.
 //!
-//! Hundreds of manifests may name a million contents each, most of them the same ones. So there is a list, not a set: it
-//! takes 32 bytes a hash, and never holds more than twice as many as there are.
+//! Hundreds of manifests may refer to a million contents each, most of them the same ones. A list takes 32 bytes per hash,
+//! less than a hash set, and while it is built it never has more than twice as many entries as distinct hashes.
 
 use crate::checkpoint::hash::ContentHash;
 
-/// Up to this many, nothing is gained by sorting early.
-const FEW: usize = 1 << 16;
+/// Below this many hashes, removing duplicates early saves nothing.
+const MIN_SORT: usize = 1 << 16;
 
-/// Hashes on their way into a [`HashList`].
+/// Collects hashes, in any order and any number of times, into a [`HashList`].
 #[derive(Debug, Default)]
 pub struct HashListBuilder {
     hashes: Vec<ContentHash>,
-    /// How many there were when they were last sorted.
-    settled: usize,
+    /// How many distinct hashes there were when they were last sorted.
+    distinct: usize,
 }
 
 impl HashListBuilder {
-    /// Adds one, which may be there already.
     pub fn add(&mut self, hash: ContentHash) {
-        if self.hashes.len() >= 2 * self.settled.max(FEW) {
-            self.settle();
+        if self.hashes.len() >= 2 * self.distinct.max(MIN_SORT) {
+            self.sort();
         }
         self.hashes.push(hash);
     }
 
-    fn settle(&mut self) {
+    fn sort(&mut self) {
         self.hashes.sort_unstable();
         self.hashes.dedup();
-        self.settled = self.hashes.len();
+        self.distinct = self.hashes.len();
     }
 
-    /// All of them.
     pub fn finish(mut self) -> HashList {
-        self.settle();
+        self.sort();
         self.hashes.shrink_to_fit();
         HashList(self.hashes)
     }
 }
 
-/// Hashes, each once.
+/// Distinct hashes, sorted.
 #[derive(Debug, Default)]
 pub struct HashList(Vec<ContentHash>);
 
 impl HashList {
-    /// How many there are.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The place of a hash among them, if it is there.
+    /// The index of a hash in the list.
     pub fn position(&self, hash: &ContentHash) -> Option<usize> {
         self.0.binary_search(hash).ok()
     }
 
-    /// Whether it is there.
-    pub fn has(&self, hash: &ContentHash) -> bool {
+    pub fn contains(&self, hash: &ContentHash) -> bool {
         self.position(hash).is_some()
     }
 }
@@ -78,10 +73,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_hash_is_there_once_however_often_it_was_named() {
+    fn each_hash_is_listed_once_however_often_it_was_added() {
         let hash = |n: u32| ContentHash::of(&n.to_le_bytes());
-        let named: HashList = (0..400_000).map(|n| hash(n % 3000)).collect();
-        assert_eq!(named.len(), 3000);
-        assert!((0..3000).all(|n| named.has(&hash(n))) && !named.has(&hash(3000)));
+        let list: HashList = (0..400_000).map(|n| hash(n % 3000)).collect();
+        assert_eq!(list.len(), 3000);
+        assert!((0..3000).all(|n| list.contains(&hash(n))) && !list.contains(&hash(3000)));
     }
 }

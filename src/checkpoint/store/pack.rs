@@ -22,33 +22,30 @@ const BLOB_LEN: usize = 32 + 4 + 4 + 8;
 pub struct Frame {
     /// From the start of the pack.
     pub offset: u64,
-    /// Compressed, in bytes.
+    /// The compressed size in bytes.
     pub packed: u32,
-    /// Decompressed, in bytes.
+    /// The decompressed size in bytes.
     pub raw: u32,
-    /// CRC-32 of it as packed: not every changed byte changes what comes out.
+    /// CRC-32 of the compressed bytes: not every damaged byte changes the decompressed ones.
     pub checksum: u32,
 }
 
-/// Where a content is: it begins in a frame and may go on through the frames after it.
+/// Where a content is in its pack: it begins in a frame and may continue in the frames after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Blob {
-    /// Its name.
     pub hash: ContentHash,
     /// The number of its first frame in the frame table.
     pub frame: u32,
     /// Where it begins in that frame, decompressed.
     pub offset: u32,
-    /// In bytes.
     pub size: u64,
 }
 
-/// How much of a pack there is.
+/// How much of a pack is needed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Weight {
-    /// How many contents.
     pub contents: usize,
-    /// In bytes, with their index.
+    /// Their compressed size, and that of their index.
     pub bytes: u64,
 }
 
@@ -78,17 +75,17 @@ pub fn write_index(out: &mut impl Write, frames: &[Frame], mut blobs: Vec<Blob>)
     Ok(())
 }
 
-/// The index of one pack. The blob table stays as bytes: it is searched, rarely walked.
+/// The index of one pack. The blob table stays encoded: it is searched far more often than it is iterated.
 #[derive(Debug)]
 pub struct PackIndex {
     frames: Vec<Frame>,
     bytes: Vec<u8>,
-    /// Where in them the blob table begins.
+    /// Where in `bytes` the blob table begins.
     blobs_at: usize,
 }
 
 impl PackIndex {
-    /// Reads what [`write_index`] wrote; `None` if it is anything else.
+    /// Decodes what [`write_index`] wrote; `None` if it is malformed.
     pub fn decode(bytes: Vec<u8>) -> Option<Self> {
         let (count, rest) = take_u64(&bytes)?;
         let frames_len = usize::try_from(count).ok()?.checked_mul(FRAME_LEN)?;
@@ -110,7 +107,6 @@ impl PackIndex {
         Some(PackIndex { frames, blobs_at, bytes })
     }
 
-    /// Where the content with this hash is.
     pub fn find(&self, hash: &ContentHash) -> Option<Blob> {
         let (mut low, mut high) = (0, self.blob_count());
         while low < high {
@@ -124,24 +120,23 @@ impl PackIndex {
         None
     }
 
-    /// A frame by its number.
     pub fn frame(&self, number: u32) -> Option<Frame> {
         self.frames.get(number as usize).copied()
     }
 
-    /// Every content in the pack, by hash.
+    /// All contents of the pack, sorted by hash.
     pub fn blobs(&self) -> impl Iterator<Item = Blob> + '_ {
         (0..self.blob_count()).map(|at| self.blob_at(at))
     }
 
-    /// What a pack would be with only some of its contents, packed as they are now. `None` if the index makes no sense.
+    /// The size of the pack with only some of its contents, compressed as they are now. `None` if the index is malformed.
     pub fn weigh(&self, mut keeps: impl FnMut(&Blob) -> bool) -> Option<Weight> {
         let mut used: Vec<Option<u64>> = vec![None; self.frames.len()];
         let mut contents = 0;
         for blob in self.blobs().filter(|blob| keeps(blob)) {
             contents += 1;
             let (mut frame, mut offset, mut left) = (blob.frame as usize, u64::from(blob.offset), blob.size);
-            // An empty content may stand behind the last frame.
+            // An empty content may be behind the last frame.
             while left > 0 || frame < used.len() {
                 let here = left.min(u64::from(self.frames.get(frame)?.raw).checked_sub(offset)?);
                 *used[frame].get_or_insert(0) += here;
@@ -164,7 +159,6 @@ impl PackIndex {
         Some(Weight { contents, bytes })
     }
 
-    /// How many contents there are.
     pub fn blob_count(&self) -> usize {
         (self.bytes.len() - self.blobs_at) / BLOB_LEN
     }

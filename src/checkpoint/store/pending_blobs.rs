@@ -1,81 +1,80 @@
-//! Who adds which content: every hash once, by one thread, whatever the others find meanwhile.
+//! Which thread adds which content to a new pack: every hash is added once, by one thread.
 //!
-//! There may be millions, so the list of claims is also what becomes the pack's index: a content is claimed,
-//! then placed.
+//! There may be millions, so the list of claimed blobs also becomes the pack's index: a blob is claimed first, and
+//! placed when its frame is written.
 
 use super::pack::Blob;
 use crate::checkpoint::hash::ContentHash;
 
-/// Everything that was claimed so far.
+/// All contents that were claimed so far.
 #[derive(Default)]
 pub struct PendingBlobs {
-    /// One for each hash, in the order they were claimed.
+    /// One per hash, in the order they were claimed.
     blobs: Vec<Blob>,
-    /// Finds a blob by its hash: its number and one, at the place the hash says or, if that is taken, after it.
+    /// A hash table with linear probing: the number of a blob plus one, or zero for a free slot.
     table: Vec<u32>,
-    /// Those whose content is still on its way, and may turn out to be another.
+    /// Claimed blobs that are not added yet.
     open: Vec<u32>,
-    /// Those whose content did.
+    /// Blobs whose claim was dropped because the file had changed.
     abandoned: Vec<u32>,
 }
 
-/// What comes of asking for a content.
+/// The answer to a claim.
 #[derive(Debug, PartialEq, Eq)]
 pub enum ClaimState {
     /// The caller has to add it, under this number.
-    Yours(u32),
-    /// Somebody has added it.
+    Granted(u32),
+    /// It was added already.
     Added,
-    /// Somebody is at it.
-    Wait,
+    /// Another thread has claimed it and is not done.
+    Busy,
 }
 
 impl PendingBlobs {
-    /// Asks for a content.
     pub fn claim(&mut self, hash: &ContentHash) -> ClaimState {
         // At most three quarters full.
         if (self.blobs.len() + 1) * 4 > self.table.len() * 3 {
             self.grow();
         }
-        let place = self.find(hash);
-        let Some(number) = self.table[place].checked_sub(1) else {
+        let slot = self.find(hash);
+        let Some(number) = self.table[slot].checked_sub(1) else {
             let number = u32::try_from(self.blobs.len()).expect("fewer than 2^32 contents");
             self.blobs.push(Blob { hash: *hash, frame: 0, offset: 0, size: 0 });
-            self.table[place] = number + 1;
+            self.table[slot] = number + 1;
             self.open.push(number);
-            return ClaimState::Yours(number);
+            return ClaimState::Granted(number);
         };
         if self.open.contains(&number) {
-            return ClaimState::Wait;
+            return ClaimState::Busy;
         }
         match self.abandoned.iter().position(|&other| other == number) {
             Some(at) => {
                 self.abandoned.swap_remove(at);
                 self.open.push(number);
-                ClaimState::Yours(number)
+                ClaimState::Granted(number)
             }
             None => ClaimState::Added,
         }
     }
 
-    /// The content was what it should be.
+    /// Ends a claim: the content was added.
     pub fn fulfil(&mut self, number: u32) {
         self.open.retain(|&other| other != number);
     }
 
-    /// It was not: whoever has that content adds it.
+    /// Ends a claim without the content: the next thread that finds it may claim it.
     pub fn abandon(&mut self, number: u32) {
         self.fulfil(number);
         self.abandoned.push(number);
     }
 
-    /// Says where a content is.
+    /// Records where a content is in the pack.
     pub fn place(&mut self, number: u32, frame: u32, offset: u32, size: u64) {
         let blob = &mut self.blobs[number as usize];
         *blob = Blob { hash: blob.hash, frame, offset, size };
     }
 
-    /// Every content that was added.
+    /// All contents that were added.
     pub fn into_blobs(mut self) -> Vec<Blob> {
         self.abandoned.sort_unstable_by(|a, b| b.cmp(a));
         for number in self.abandoned {
@@ -87,22 +86,22 @@ impl PendingBlobs {
     fn grow(&mut self) {
         self.table = vec![0; (self.table.len() * 2).max(1 << 10)];
         for number in 0..self.blobs.len() {
-            let place = self.find(&self.blobs[number].hash);
-            self.table[place] = number as u32 + 1;
+            let slot = self.find(&self.blobs[number].hash);
+            self.table[slot] = number as u32 + 1;
         }
     }
 
-    /// Where a hash is in the table, or has to go.
+    /// The slot of a hash in the table, or the free slot where it belongs.
     fn find(&self, hash: &ContentHash) -> usize {
         let mask = self.table.len() - 1;
         let start = u64::from_le_bytes(*hash.0.first_chunk().expect("a hash is longer"));
-        let mut place = start as usize & mask;
-        while let Some(number) = self.table[place].checked_sub(1)
+        let mut slot = start as usize & mask;
+        while let Some(number) = self.table[slot].checked_sub(1)
             && self.blobs[number as usize].hash != *hash
         {
-            place = (place + 1) & mask;
+            slot = (slot + 1) & mask;
         }
-        place
+        slot
     }
 }
 
@@ -111,22 +110,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_content_is_asked_for_once() {
-        let mut claims = PendingBlobs::default();
+    fn each_content_is_claimed_once() {
+        let mut blobs = PendingBlobs::default();
         let hashes: Vec<_> = (0u32..5000).map(|n| ContentHash::of(&n.to_le_bytes())).collect();
         for (hash, number) in hashes.iter().zip(0..) {
-            assert_eq!(claims.claim(hash), ClaimState::Yours(number));
-            assert_eq!(claims.claim(hash), ClaimState::Wait);
-            claims.fulfil(number);
-            claims.place(number, 1, number, 4);
+            assert_eq!(blobs.claim(hash), ClaimState::Granted(number));
+            assert_eq!(blobs.claim(hash), ClaimState::Busy);
+            blobs.fulfil(number);
+            blobs.place(number, 1, number, 4);
         }
-        assert!(hashes.iter().all(|hash| claims.claim(hash) == ClaimState::Added));
-        claims.abandon(7);
-        claims.abandon(4999);
-        assert_eq!(claims.claim(&hashes[7]), ClaimState::Yours(7));
-        claims.fulfil(7);
-        let blobs = claims.into_blobs();
-        assert_eq!(blobs.len(), 4999);
-        assert!(blobs.iter().all(|blob| hashes[blob.offset as usize] == blob.hash));
+        assert!(hashes.iter().all(|hash| blobs.claim(hash) == ClaimState::Added));
+        blobs.abandon(7);
+        blobs.abandon(4999);
+        assert_eq!(blobs.claim(&hashes[7]), ClaimState::Granted(7));
+        blobs.fulfil(7);
+        let added = blobs.into_blobs();
+        assert_eq!(added.len(), 4999);
+        assert!(added.iter().all(|blob| hashes[blob.offset as usize] == blob.hash));
     }
 }

@@ -1,4 +1,4 @@
-//! Filling the store: many threads, one new pack.
+//! Writing one new pack from many threads.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -7,37 +7,49 @@ use std::sync::{Condvar, Mutex, MutexGuard};
 
 use zstd::bulk::Compressor;
 
+use super::directory::Store;
 use super::pack::{self, Frame};
 use super::pending_blobs::{ClaimState, PendingBlobs};
-use super::read::Store;
 use crate::checkpoint::hash::{ContentHash, Hasher};
 use crate::error::{IoContext, Result};
 use crate::fs::atomic::{self, fill};
 
 /// Level 1 compresses source code about as well as zlib does, many times faster (`docs/performance.md`).
 const LEVEL: i32 = 1;
-/// Small contents are gathered into frames of about this size, and large ones cut into them.
+/// Small contents are collected into frames of about this size; large ones are split into several.
 pub(super) const FRAME: usize = 512 * 1024;
 
-/// New content on its way into the store. Nothing of it is visible until [`PackWriter::finish`].
+impl Store {
+    /// Begins a new pack.
+    pub fn pack_writer(&self) -> PackWriter<'_> {
+        PackWriter {
+            store: self,
+            blobs: Mutex::default(),
+            claim_ended: Condvar::new(),
+            pack: Mutex::default(),
+        }
+    }
+}
+
+/// A pack that is being written. Nothing of it is visible until [`PackWriter::finish`].
 pub struct PackWriter<'s> {
     store: &'s Store,
-    claims: Mutex<PendingBlobs>,
-    /// A claim was fulfilled or given up.
-    settled: Condvar,
-    pack: Mutex<Unfinished>,
+    blobs: Mutex<PendingBlobs>,
+    /// Signalled when a claim is fulfilled or abandoned.
+    claim_ended: Condvar,
+    pack: Mutex<PackInProgress>,
 }
 
 #[derive(Default)]
-struct Unfinished {
+struct PackInProgress {
     file: Option<(File, PathBuf)>,
     length: u64,
     frames: Vec<Frame>,
 }
 
-/// The right, and the duty, to add a content. Without that it is given up, and goes to the next who has it.
-pub struct Claim<'d> {
-    deposit: &'d PackWriter<'d>,
+/// The exclusive right to add a content. Dropping it unused abandons it, and another thread may claim that content.
+pub struct Claim<'w> {
+    writer: &'w PackWriter<'w>,
     number: u32,
     hash: ContentHash,
     fulfilled: bool,
@@ -52,67 +64,61 @@ impl Claim<'_> {
 
 impl Drop for Claim<'_> {
     fn drop(&mut self) {
-        let mut claims = self.deposit.claims();
-        match self.fulfilled {
-            true => claims.fulfil(self.number),
-            false => claims.abandon(self.number),
+        let mut blobs = self.writer.blobs();
+        if self.fulfilled {
+            blobs.fulfil(self.number);
+        } else {
+            blobs.abandon(self.number);
         }
-        self.deposit.settled.notify_all();
+        self.writer.claim_ended.notify_all();
     }
 }
 
 impl<'s> PackWriter<'s> {
-    pub(super) fn new(store: &'s Store) -> Self {
-        PackWriter { store, claims: Mutex::default(), settled: Condvar::new(), pack: Mutex::default() }
-    }
-
-    /// A claim to add this content, for one caller for each hash that the store lacks. If another is just adding it,
-    /// waits to see whether it does.
+    /// Claims a content that the store lacks; `None` if the store or this pack has it. Only one thread at a time has the
+    /// claim to a content; the others wait until that thread has added or abandoned it.
     pub fn claim(&self, hash: &ContentHash) -> Result<Option<Claim<'_>>> {
-        match self.store.contains(hash)? {
-            true => Ok(None),
-            false => Ok(self.claim_again(hash)),
-        }
+        Ok(if self.store.contains(hash)? { None } else { self.claim_copy(hash) })
     }
 
-    /// The same, whether or not the store has it: for what moves from one pack to another.
-    pub(super) fn claim_again(&self, hash: &ContentHash) -> Option<Claim<'_>> {
-        let mut claims = self.claims();
+    /// Claims a content that this pack lacks, even if the store has it: for moving it from one pack to another.
+    pub(super) fn claim_copy(&self, hash: &ContentHash) -> Option<Claim<'_>> {
+        let mut blobs = self.blobs();
         loop {
-            match claims.claim(hash) {
-                ClaimState::Yours(number) => {
-                    return Some(Claim { deposit: self, number, hash: *hash, fulfilled: false });
+            match blobs.claim(hash) {
+                ClaimState::Granted(number) => {
+                    return Some(Claim { writer: self, number, hash: *hash, fulfilled: false });
                 }
                 ClaimState::Added => return None,
-                ClaimState::Wait => {
-                    claims = self.settled.wait(claims).expect("no thread panics while it claims")
+                ClaimState::Busy => {
+                    blobs = self.claim_ended.wait(blobs).expect("no thread panics while it claims")
                 }
             }
         }
     }
 
-    fn claims(&self) -> MutexGuard<'_, PendingBlobs> {
-        self.claims.lock().expect("no thread panics while it claims")
+    fn blobs(&self) -> MutexGuard<'_, PendingBlobs> {
+        self.blobs.lock().expect("no thread panics while it claims")
     }
 
-    /// A thread's own place to gather contents in.
-    pub fn filler(&self) -> Result<FrameWriter<'_, 's>> {
+    /// A writer for one thread, which collects contents into frames of its own.
+    pub fn frame_writer(&self) -> Result<FrameWriter<'_, 's>> {
         let compressor = FrameCompressor::new().at("set up compression for", &self.store.dir)?;
-        Ok(FrameWriter { deposit: self, compressor, raw: Vec::with_capacity(FRAME), gathered: Vec::new() })
+        Ok(FrameWriter { writer: self, compressor, raw: Vec::with_capacity(FRAME), blobs: Vec::new() })
     }
 
-    /// Makes everything added durable and visible, and names the pack that it is in. Nothing added: nothing written.
+    /// Makes everything added durable and visible, and returns the path of the pack; `None` if nothing was added.
     pub fn finish(mut self) -> Result<Option<PathBuf>> {
         let pack = self.pack.get_mut().expect("no thread panics while it writes");
         let Some((file, temporary)) = &mut pack.file else {
-            // What is in the other packs is not asked for any more, and may be much.
-            self.store.reload();
+            // The indexes of the other packs may be large, and are not needed any more.
+            self.store.discard_packs();
             return Ok(None);
         };
-        let claims = std::mem::take(self.claims.get_mut().expect("no thread panics while it claims"));
-        let mut out = Summing { out: &*file, hasher: Hasher::new(), crc: crc32fast::Hasher::new() };
-        pack::write_index(&mut out, &pack.frames, claims.into_blobs()).at("write", &*temporary)?;
-        let Summing { mut out, hasher, crc } = out;
+        let blobs = std::mem::take(self.blobs.get_mut().expect("no thread panics while it claims"));
+        let mut out = ChecksumWriter { out: &*file, hasher: Hasher::new(), crc: crc32fast::Hasher::new() };
+        pack::write_index(&mut out, &pack.frames, blobs.into_blobs()).at("write", &*temporary)?;
+        let ChecksumWriter { mut out, hasher, crc } = out;
         out.write_all(&pack::footer(pack.length, crc.finalize()))
             .and_then(|()| out.sync_data())
             .at("write", &*temporary)?;
@@ -120,7 +126,7 @@ impl<'s> PackWriter<'s> {
         fs::rename(&*temporary, &target).at("write", &target)?;
         pack.file = None;
         atomic::sync_dir(&self.store.dir)?;
-        self.store.reload();
+        self.store.discard_packs();
         Ok(Some(target))
     }
 
@@ -135,7 +141,7 @@ impl<'s> PackWriter<'s> {
             pack.length = pack::HEADER.len() as u64;
             pack.file = Some((file, path));
         }
-        let (file, path) = pack.file.as_mut().expect("it was made above");
+        let (file, path) = pack.file.as_mut().expect("it was created above");
         file.write_all(packed).at("write", &*path)?;
         let frame = Frame {
             offset: pack.length,
@@ -147,21 +153,21 @@ impl<'s> PackWriter<'s> {
         Ok(frame)
     }
 
-    /// Enters frames that follow each other, and the contents in the first of them, into the index.
-    fn enter(&self, frames: Vec<Frame>, contents: impl IntoIterator<Item = Gathered>) {
+    /// Adds consecutive frames, and the contents that begin in the first of them, to the index.
+    fn index(&self, frames: Vec<Frame>, contents: impl IntoIterator<Item = FrameBlob>) {
         let mut pack = self.pack.lock().expect("no thread panics while it writes");
         let first = u32::try_from(pack.frames.len()).expect("fewer than 2^32 frames");
         pack.frames.extend(frames);
         drop(pack);
-        let mut claims = self.claims();
-        for Gathered { number, offset, size } in contents {
-            claims.place(number, first, offset, size);
+        let mut blobs = self.blobs();
+        for FrameBlob { number, offset, size } in contents {
+            blobs.place(number, first, offset, size);
         }
     }
 }
 
 /// A content in a frame that is not written yet.
-struct Gathered {
+struct FrameBlob {
     number: u32,
     offset: u32,
     size: u64,
@@ -177,7 +183,7 @@ impl Drop for PackWriter<'_> {
     }
 }
 
-/// Compresses into one buffer, again and again.
+/// Compresses frames into a buffer that is reused.
 struct FrameCompressor {
     inner: Compressor<'static>,
     packed: Vec<u8>,
@@ -196,14 +202,14 @@ impl FrameCompressor {
     }
 }
 
-/// Works out the hash and the checksum of what passes through.
-struct Summing<W> {
+/// Computes the hash and the checksum of what is written through it.
+struct ChecksumWriter<W> {
     out: W,
     hasher: Hasher,
     crc: crc32fast::Hasher,
 }
 
-impl<W: Write> Write for Summing<W> {
+impl<W: Write> Write for ChecksumWriter<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let n = self.out.write(bytes)?;
         self.hasher.update(&bytes[..n]);
@@ -216,16 +222,15 @@ impl<W: Write> Write for Summing<W> {
     }
 }
 
-/// One thread's unfinished frame.
-pub struct FrameWriter<'d, 's> {
-    deposit: &'d PackWriter<'s>,
+/// Collects contents into frames, on behalf of one thread.
+pub struct FrameWriter<'w, 's> {
+    writer: &'w PackWriter<'s>,
     compressor: FrameCompressor,
     raw: Vec<u8>,
-    gathered: Vec<Gathered>,
+    blobs: Vec<FrameBlob>,
 }
 
 impl FrameWriter<'_, '_> {
-    /// Adds a content that is in memory.
     pub fn add(&mut self, claim: Claim<'_>, content: &[u8]) -> Result<()> {
         if content.len() > FRAME {
             let mut rest = content;
@@ -234,7 +239,7 @@ impl FrameWriter<'_, '_> {
         if self.raw.len() + content.len() > FRAME {
             self.flush()?;
         }
-        self.gathered.push(Gathered {
+        self.blobs.push(FrameBlob {
             number: claim.fulfil(),
             offset: u32::try_from(self.raw.len()).expect("a frame is far below 4 GiB"),
             size: content.len() as u64,
@@ -243,34 +248,34 @@ impl FrameWriter<'_, '_> {
         Ok(())
     }
 
-    /// Adds a content of any size, piece by piece. Returns the hash of what was really read: if it is another than
-    /// was claimed, the content is not entered.
+    /// Adds a content of any size, one frame at a time. Returns the hash of what was read; if it is not the claimed one,
+    /// the claim is abandoned.
     pub fn add_stream(&mut self, claim: Claim<'_>, reader: &mut impl Read) -> Result<ContentHash> {
         let mut frames = Vec::new();
         let mut hasher = Hasher::new();
         let mut piece = vec![0; FRAME];
         loop {
-            let filled = fill(reader, &mut piece).at("store a file in", &self.deposit.store.dir)?;
+            let filled = fill(reader, &mut piece).at("store a file in", &self.writer.store.dir)?;
             if filled == 0 {
                 break;
             }
             hasher.update(&piece[..filled]);
-            frames.push(self.deposit.append(&mut self.compressor, &piece[..filled])?);
+            frames.push(self.writer.append(&mut self.compressor, &piece[..filled])?);
         }
         let (found, size) = hasher.finish();
         if found == claim.hash {
-            self.deposit.enter(frames, [Gathered { number: claim.fulfil(), offset: 0, size }]);
+            self.writer.index(frames, [FrameBlob { number: claim.fulfil(), offset: 0, size }]);
         }
         Ok(found)
     }
 
-    /// Writes the frame gathered so far. Has to be called before [`PackWriter::finish`].
+    /// Writes the current frame. Must be called before [`PackWriter::finish`].
     pub fn flush(&mut self) -> Result<()> {
-        if self.gathered.is_empty() {
+        if self.blobs.is_empty() {
             return Ok(());
         }
-        let frame = self.deposit.append(&mut self.compressor, &self.raw)?;
-        self.deposit.enter(vec![frame], self.gathered.drain(..));
+        let frame = self.writer.append(&mut self.compressor, &self.raw)?;
+        self.writer.index(vec![frame], self.blobs.drain(..));
         self.raw.clear();
         Ok(())
     }
@@ -282,10 +287,10 @@ mod tests {
     use std::sync::mpsc;
     use std::time::Duration;
 
-    /// A file that is changed by something while it is stored.
-    struct Changing(mpsc::Sender<()>, &'static [u8]);
+    /// A file that another process changes while it is stored.
+    struct ChangingFile(mpsc::Sender<()>, &'static [u8]);
 
-    impl Read for Changing {
+    impl Read for ChangingFile {
         fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
             self.0.send(()).expect("the other thread listens");
             std::thread::sleep(Duration::from_millis(50));
@@ -294,25 +299,25 @@ mod tests {
     }
 
     #[test]
-    fn a_content_is_stored_if_one_of_two_files_that_had_it_changes_meanwhile() {
+    fn a_content_is_stored_if_one_of_two_files_that_had_it_changes_while_it_is_read() {
         let dir = tempfile::tempdir().unwrap();
         let store = Store::at(dir.path());
-        let deposit = store.deposit();
+        let writer = store.pack_writer();
         let hash = ContentHash::of(b"equal");
         let (began, has_begun) = mpsc::channel();
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                let mut filler = deposit.filler().unwrap();
-                let claim = deposit.claim(&hash).unwrap().expect("nobody has it");
-                let found = filler.add_stream(claim, &mut Changing(began, b"other")).unwrap();
+                let mut frames = writer.frame_writer().unwrap();
+                let claim = writer.claim(&hash).unwrap().expect("the store lacks it");
+                let found = frames.add_stream(claim, &mut ChangingFile(began, b"other")).unwrap();
                 assert_ne!(found, hash);
             });
             has_begun.recv().unwrap();
-            let mut filler = deposit.filler().unwrap();
-            let claim = deposit.claim(&hash).unwrap().expect("the first gave it up");
-            filler.add_stream(claim, &mut &b"equal"[..]).unwrap();
+            let mut frames = writer.frame_writer().unwrap();
+            let claim = writer.claim(&hash).unwrap().expect("the first thread abandoned it");
+            frames.add_stream(claim, &mut &b"equal"[..]).unwrap();
         });
-        deposit.finish().unwrap();
+        writer.finish().unwrap();
         assert_eq!(store.read(&hash).unwrap(), b"equal");
     }
 }

@@ -1,14 +1,14 @@
-//! Putting a tree together.
+//! Building a tree from sorted entries.
 
 use std::cmp::Ordering;
 
 use super::entry::Entry;
 use super::packed::{Chunk, Slot, Tree};
 
-/// Larger directories are several runs.
-const MAX_RUN: usize = 4096;
+/// The entries of a larger directory are in several chunks.
+const MAX_CHUNK: usize = 4096;
 
-/// A tree that is being put together, in the order of the paths.
+/// Builds a tree from entries in the order of their paths.
 #[derive(Default)]
 pub struct TreeBuilder {
     tree: Tree,
@@ -18,45 +18,44 @@ pub struct TreeBuilder {
 }
 
 impl TreeBuilder {
-    /// Adds an entry; false, and nothing is added, if it does not come after the last one.
+    /// Adds an entry; returns false and adds nothing if it does not sort after the last one.
     #[must_use]
     pub fn push(&mut self, entry: Entry<'_>) -> bool {
         if self.last().is_some_and(|last| last.cmp_in(entry.dir, entry.name) != Ordering::Less) {
             return false;
         }
-        if self.dir != entry.dir || self.slots.len() == MAX_RUN {
-            self.end_run();
+        if self.dir != entry.dir || self.slots.len() == MAX_CHUNK {
+            self.end_chunk();
             self.dir.extend_from_slice(entry.dir);
         }
         self.names.extend_from_slice(entry.name);
-        let name_end = u32::try_from(self.names.len()).expect("names in a run are far below 4 GiB");
+        let name_end = u32::try_from(self.names.len()).expect("the names in a chunk are far below 4 GiB");
         self.slots.push(Slot::new(entry.node, name_end));
         self.tree.len += 1;
         true
     }
 
-    /// The whole tree.
     pub fn finish(mut self) -> Tree {
-        self.end_run();
+        self.end_chunk();
         self.tree
     }
 
     fn last(&self) -> Option<Entry<'_>> {
         let Some((slot, before)) = self.slots.split_last() else {
-            return self.tree.runs.last().map(Chunk::last);
+            return self.tree.chunks.last().map(Chunk::last);
         };
         let start = before.last().map_or(0, |slot| slot.name_end as usize);
         Some(Entry { dir: &self.dir, name: &self.names[start..], node: slot.node() })
     }
 
-    fn end_run(&mut self) {
+    fn end_chunk(&mut self) {
         if !self.slots.is_empty() {
-            let run = Chunk {
+            let chunk = Chunk {
                 dir: (&*self.dir).into(),
                 names: (&*self.names).into(),
                 slots: (&*self.slots).into(),
             };
-            self.tree.runs.push(run);
+            self.tree.chunks.push(chunk);
         }
         self.dir.clear();
         self.names.clear();

@@ -1,4 +1,4 @@
-//! A tree in memory.
+//! The compact form of a tree in memory.
 
 use std::cmp::Ordering;
 use std::sync::OnceLock;
@@ -10,12 +10,12 @@ use crate::checkpoint::path::TreePath;
 
 /// Everything a checkpoint holds, sorted by path.
 ///
-/// Directories follow from what is below them; only those that need saying are entries.
+/// A directory is implied by its contents; it is an entry only if it is empty or its mode is not the default.
 #[derive(Clone, Debug, Default)]
 pub struct Tree {
-    pub(super) runs: Vec<Chunk>,
+    pub(super) chunks: Vec<Chunk>,
     pub(super) len: usize,
-    /// Worked out when first asked for.
+    /// Computed on first use.
     hash: OnceLock<ContentHash>,
 }
 
@@ -27,7 +27,7 @@ impl PartialEq for Tree {
 
 impl Eq for Tree {}
 
-/// Entries of one directory with nothing between them.
+/// Consecutive entries of one directory.
 #[derive(Clone, Debug)]
 pub(super) struct Chunk {
     pub dir: Box<[u8]>,
@@ -35,18 +35,18 @@ pub(super) struct Chunk {
     pub slots: Box<[Slot]>,
 }
 
-/// A node, and where its name ends, without the room that an enum would waste.
+/// A node and the end of its name, in less space than an enum with fields takes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Slot {
     hash: ContentHash,
     size: u64,
     pub name_end: u32,
     mode: FileMode,
-    kind: Kind,
+    kind: SlotKind,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Kind {
+enum SlotKind {
     File,
     Symlink,
     Dir,
@@ -55,9 +55,9 @@ enum Kind {
 impl Slot {
     pub fn new(node: Node, name_end: u32) -> Self {
         let kind = match node {
-            Node::File { .. } => Kind::File,
-            Node::Symlink { .. } => Kind::Symlink,
-            Node::Dir { .. } => Kind::Dir,
+            Node::File { .. } => SlotKind::File,
+            Node::Symlink { .. } => SlotKind::Symlink,
+            Node::Dir { .. } => SlotKind::Dir,
         };
         let (hash, size) = node.content().unwrap_or((ContentHash([0; 32]), 0));
         Slot { hash, size, name_end, mode: node.mode().unwrap_or(FileMode::DIR), kind }
@@ -66,9 +66,9 @@ impl Slot {
     pub fn node(&self) -> Node {
         let Slot { hash, size, mode, .. } = *self;
         match self.kind {
-            Kind::File => Node::File { hash, size, mode },
-            Kind::Symlink => Node::Symlink { hash, size },
-            Kind::Dir => Node::Dir { mode },
+            SlotKind::File => Node::File { hash, size, mode },
+            SlotKind::Symlink => Node::Symlink { hash, size },
+            SlotKind::Dir => Node::Dir { mode },
         }
     }
 }
@@ -83,20 +83,21 @@ impl Chunk {
         &self.names[start..self.slots[at].name_end as usize]
     }
 
-    /// The place of the first entry that does not come before `path`; the last one does not.
+    /// The index of the first entry that does not sort before `path`. The caller knows that the last one does not.
     fn lower_bound(&self, path: &[u8]) -> usize {
         let name = match path.strip_prefix(&*self.dir) {
             Some(name) if self.dir.is_empty() => name,
             Some([b'/', name @ ..]) => name,
-            // All of them come before it, or none.
+            // None of them sorts before it.
             _ => return 0,
         };
         let (mut low, mut high) = (0, self.slots.len() - 1);
         while low < high {
             let middle = low + (high - low) / 2;
-            match self.name(middle) < name {
-                true => low = middle + 1,
-                false => high = middle,
+            if self.name(middle) < name {
+                low = middle + 1;
+            } else {
+                high = middle;
             }
         }
         low
@@ -116,48 +117,45 @@ impl Chunk {
 }
 
 impl Tree {
-    /// All entries, by path.
+    /// All entries, sorted by path.
     pub fn iter(&self) -> impl Iterator<Item = Entry<'_>> {
-        self.runs.iter().flat_map(Chunk::iter)
+        self.chunks.iter().flat_map(Chunk::iter)
     }
 
-    /// How many entries there are.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The entries in parts of about `size`, in order.
+    /// Divides the entries, in order, into parts of about `size`.
     pub fn parts(&self, size: usize) -> Vec<Part<'_>> {
         let mut parts = Vec::new();
         let (mut start, mut entries) = (0, 0);
-        for (number, run) in self.runs.iter().enumerate() {
-            entries += run.slots.len();
-            if entries >= size || number + 1 == self.runs.len() {
-                parts.push(Part(&self.runs[start..=number]));
+        for (number, chunk) in self.chunks.iter().enumerate() {
+            entries += chunk.slots.len();
+            if entries >= size || number + 1 == self.chunks.len() {
+                parts.push(Part(&self.chunks[start..=number]));
                 (start, entries) = (number + 1, 0);
             }
         }
         parts
     }
 
-    /// What stands at `path`.
     pub fn get(&self, path: &TreePath) -> Option<Node> {
-        Part(&self.runs).find(path.as_bytes())
+        Part(&self.chunks).find(path.as_bytes())
     }
 
-    /// Whether there was anything at `path`.
+    /// Whether there is an entry or an implied directory at `path`.
     pub fn has(&self, path: &TreePath) -> bool {
         self.get(path).is_some() || self.has_dir(path.as_bytes())
     }
 
-    /// Whether there was a directory at `dir` (bytes without a trailing slash): an entry, or something below it.
+    /// Whether there is a directory at `dir` (without a trailing slash): an entry, or implied by one below it.
     pub fn has_dir(&self, dir: &[u8]) -> bool {
-        match Part(&self.runs).find(dir) {
+        match Part(&self.chunks).find(dir) {
             Some(node) => node.is_dir(),
             None => !self.below(dir).0.is_empty(),
         }
@@ -171,46 +169,45 @@ impl Tree {
     /// The entries below a directory (empty: the root), at any depth.
     pub fn below(&self, dir: &[u8]) -> Part<'_> {
         if dir.is_empty() {
-            return Part(&self.runs);
+            return Part(&self.chunks);
         }
-        // Between a directory and what is in it, names such as `dir-x` may stand.
+        // Names such as `dir-x` sort between a directory and its contents.
         let start = [dir, b"/"].concat();
-        let runs = &self.runs[self.runs.partition_point(|run| run.is_before(&start))..];
-        Part(&runs[..runs.partition_point(|run| *run.dir == *dir || run.dir.starts_with(&start))])
+        let chunks = &self.chunks[self.chunks.partition_point(|chunk| chunk.is_before(&start))..];
+        let end = chunks.partition_point(|chunk| *chunk.dir == *dir || chunk.dir.starts_with(&start));
+        Part(&chunks[..end])
     }
 
-    /// How many files and links, and their bytes.
+    /// The number of files and links, and their total size.
     pub fn count(&self) -> (usize, u64) {
         self.iter()
             .filter_map(|entry| entry.node.content())
             .fold((0, 0), |(files, bytes), (_, size)| (files + 1, bytes + size))
     }
 
-    /// One hash for the whole tree; see [`combined_hash`].
+    /// The hash of the whole tree; see [`combined_hash`].
     pub fn hash(&self) -> ContentHash {
         *self.hash.get_or_init(|| combined_hash(self.iter()))
     }
 }
 
-/// Some of a tree's entries that follow each other.
+/// Consecutive entries of a tree.
 #[derive(Clone, Copy)]
 pub struct Part<'t>(&'t [Chunk]);
 
 impl<'t> Part<'t> {
-    /// The entries, by path.
     pub fn iter(self) -> impl Iterator<Item = Entry<'t>> {
         self.0.iter().flat_map(Chunk::iter)
     }
 
-    /// What stands at `path`, if that is among them.
     pub fn get(self, path: &TreePath) -> Option<Node> {
         self.find(path.as_bytes())
     }
 
     fn find(self, path: &[u8]) -> Option<Node> {
-        let run = self.0.get(self.0.partition_point(|run| run.is_before(path)))?;
-        let at = run.lower_bound(path);
-        let found = cmp_path(&run.dir, run.name(at), path) == Ordering::Equal;
-        found.then(|| run.slots[at].node())
+        let chunk = self.0.get(self.0.partition_point(|chunk| chunk.is_before(path)))?;
+        let at = chunk.lower_bound(path);
+        let found = cmp_path(&chunk.dir, chunk.name(at), path) == Ordering::Equal;
+        found.then(|| chunk.slots[at].node())
     }
 }

@@ -1,4 +1,4 @@
-//! What comes of a directory and of its entries while the tree is walked.
+//! The result of walking one directory, collected from the decisions about its entries.
 
 use std::io;
 
@@ -19,35 +19,35 @@ pub(super) struct Task {
     pub in_scope: bool,
     pub now: RuleSet,
     pub before: Option<RuleSet>,
-    /// The baseline does not know this directory.
+    /// The directory was not there when the baseline was captured.
     pub is_new: bool,
 }
 
-/// What came of one directory.
+/// The result of one directory.
 pub(super) struct DirOutcome {
     pub dir: WalkedDir,
-    /// In the order of the directories among the items.
+    /// The directories among the items, in the same order.
     pub tasks: Vec<Task>,
     pub ignore_files: Vec<IgnoreFile>,
     pub coverage: Coverage,
-    pub beside: Vec<TreePath>,
-    pub opened: Option<(TreePath, FileMode)>,
+    pub out_of_scope: Vec<TreePath>,
+    pub unlocked: Option<(TreePath, FileMode)>,
     pub failures: Vec<WalkFailure>,
 }
 
 pub(super) type WalkFailure = (Box<[u8]>, io::Error);
 
-/// What came of one entry of a directory.
+/// What to do with one entry of a directory.
 pub(super) enum EntryDecision {
-    /// Nothing to say: not there any more, decree's own, out of scope.
-    Nothing,
+    /// The entry vanished, or is decree's or git's own data.
+    Skip,
     InScope(InScope),
     Enter(Task),
     IgnoredDir(TreePath),
     IgnoredFile,
     Sensitive(TreePath),
     Special(TreePath),
-    Beside(TreePath),
+    OutOfScope(TreePath),
     Failed(WalkFailure),
 }
 
@@ -59,21 +59,33 @@ pub(super) enum InScope {
 }
 
 impl DirOutcome {
-    /// Adds what came of the entry `name`.
-    pub(super) fn take(&mut self, name: &[u8], seen: EntryDecision) {
-        match seen {
-            EntryDecision::Nothing => {}
-            EntryDecision::InScope(found) => {
-                let name = self.dir.name(name);
-                let kind = match found {
+    pub(super) fn new(task: &Task) -> Self {
+        DirOutcome {
+            dir: WalkedDir::new(&task.path, task.mode, task.in_scope),
+            tasks: Vec::new(),
+            ignore_files: Vec::new(),
+            coverage: Coverage::default(),
+            out_of_scope: Vec::new(),
+            unlocked: None,
+            failures: Vec::new(),
+        }
+    }
+
+    /// Adds the decision about the entry `name`.
+    pub(super) fn add(&mut self, name: &[u8], decision: EntryDecision) {
+        match decision {
+            EntryDecision::Skip => {}
+            EntryDecision::InScope(entry) => {
+                let name = self.dir.add_name(name);
+                let kind = match entry {
                     InScope::Same => ItemKind::Same,
                     InScope::Known(node) => {
                         self.dir.known.push(node);
                         ItemKind::Known(self.dir.known.len() as u32 - 1)
                     }
-                    InScope::Uncached(news) => {
-                        self.dir.news.push(news);
-                        ItemKind::Uncached(self.dir.news.len() as u32 - 1)
+                    InScope::Uncached(entry) => {
+                        self.dir.uncached.push(entry);
+                        ItemKind::Uncached(self.dir.uncached.len() as u32 - 1)
                     }
                 };
                 self.dir.items.push(Item { name, kind });
@@ -84,8 +96,8 @@ impl DirOutcome {
                 {
                     self.coverage.ignored_dirs.push(PathText(path));
                 }
-                // The number is given when the level is complete.
-                let name = self.dir.name(name);
+                // The number is assigned when the level is complete.
+                let name = self.dir.add_name(name);
                 self.dir.items.push(Item { name, kind: ItemKind::Dir(0) });
                 self.tasks.push(task);
             }
@@ -93,13 +105,13 @@ impl DirOutcome {
             EntryDecision::IgnoredFile => self.coverage.ignored_files += 1,
             EntryDecision::Sensitive(path) => self.coverage.sensitive.push(PathText(path)),
             EntryDecision::Special(path) => self.coverage.special.push(PathText(path)),
-            EntryDecision::Beside(path) => self.beside.push(path),
+            EntryDecision::OutOfScope(path) => self.out_of_scope.push(path),
             EntryDecision::Failed(failure) => self.failures.push(failure),
         }
     }
 }
 
-/// The error that names every path that could not be read.
+/// The error that lists the paths that cannot be read.
 pub(super) fn unreadable(failures: Vec<WalkFailure>) -> Error {
     let lines = failures
         .iter()

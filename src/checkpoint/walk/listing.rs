@@ -1,49 +1,36 @@
-//! The names in a directory, and what `stat` says of them, with as few system calls and allocations as it takes.
+//! The names in a directory and their `stat` results, with as few system calls and allocations as possible.
 
 use std::ffi::OsStr;
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 
-use rustix::fs::{AtFlags, FileType, Mode as RawMode, OFlags, RawDir};
+use rustix::fs::{AtFlags, FileType, RawDir};
 
 use crate::checkpoint::root::{PathKind, Root};
 use crate::checkpoint::stat_cache::{Stat, path_order};
 
-/// What every system takes in one call, with some room to spare.
-const LONGEST_PATH: usize = 4000;
-
-/// A directory that was listed and is still open.
+/// The names in a directory, which is still open.
 pub struct Listing {
     dir: OwnedFd,
     names: Vec<u8>,
     entries: Vec<ListedName>,
 }
 
-/// One name in a listing.
+/// A name in a listing.
 #[derive(Clone, Copy)]
 pub struct ListedName {
     start: u32,
     length: u16,
-    /// What the directory says it is.
+    /// The type that the directory itself reports.
     pub kind: PathKind,
 }
 
 impl Listing {
-    /// Lists a directory (empty: the root), sorted as whole paths are.
+    /// Lists a directory (empty: the root), sorted like whole paths.
     pub fn read(root: &Root, path: &[u8]) -> io::Result<Listing> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let open = |dir: BorrowedFd<'_>, path| {
-            rustix::fs::openat(dir, OsStr::from_bytes(path), flags, RawMode::empty())
-        };
-        let dir = match path.len() {
-            0 => open(root.as_fd(), b".")?,
-            1..LONGEST_PATH => open(root.as_fd(), path)?,
-            // Longer than the system takes at once: step by step.
-            _ => open(root.dir(path)?.as_fd(), b".")?,
-        };
-        let mut listing = Listing { dir, names: Vec::new(), entries: Vec::new() };
+        let mut listing = Listing { dir: root.open_dir(path)?, names: Vec::new(), entries: Vec::new() };
         let mut buffer = [MaybeUninit::uninit(); 16 * 1024];
         let mut raw = RawDir::new(&listing.dir, &mut buffer);
         while let Some(entry) = raw.next() {
@@ -53,7 +40,7 @@ impl Listing {
                 continue;
             }
             let kind = match entry.file_type() {
-                // Not every file system says.
+                // Not every file system reports it.
                 FileType::Unknown => {
                     match rustix::fs::statat(&listing.dir, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW) {
                         Ok(stat) => PathKind::of(stat.st_mode),
@@ -77,23 +64,20 @@ impl Listing {
         Ok(listing)
     }
 
-    /// The entries, in the order of their paths.
+    /// The entries, sorted by path.
     pub fn entries(&self) -> &[ListedName] {
         &self.entries
     }
 
-    /// An entry's name.
     pub fn name(&self, entry: &ListedName) -> &[u8] {
         name_in(&self.names, entry)
     }
 
-    /// What `stat` says of an entry.
     pub fn stat(&self, entry: &ListedName) -> io::Result<Stat> {
         let name = OsStr::from_bytes(self.name(entry));
         Ok(Stat::of(&rustix::fs::statat(&self.dir, name, AtFlags::SYMLINK_NOFOLLOW)?))
     }
 
-    /// Where a link leads.
     pub fn read_link(&self, entry: &ListedName) -> io::Result<Box<[u8]>> {
         let name = OsStr::from_bytes(self.name(entry));
         Ok(rustix::fs::readlinkat(&self.dir, name, Vec::new())?.into_bytes().into_boxed_slice())
@@ -102,4 +86,23 @@ impl Listing {
 
 fn name_in<'n>(names: &'n [u8], entry: &ListedName) -> &'n [u8] {
     &names[entry.start as usize..][..usize::from(entry.length)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn a_directory_behind_a_link_is_not_listed() {
+        let (inside, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        fs::create_dir_all(outside.path().join("sub")).unwrap();
+        fs::create_dir_all(inside.path().join("real/sub")).unwrap();
+        symlink(outside.path(), inside.path().join("door")).unwrap();
+        let root = Root::open(inside.path()).unwrap();
+        assert!(Listing::read(&root, b"real/sub").is_ok());
+        assert!(Listing::read(&root, b"door").is_err());
+        assert!(Listing::read(&root, b"door/sub").is_err());
+    }
 }

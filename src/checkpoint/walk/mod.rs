@@ -2,18 +2,20 @@
 //!
 //! A walk goes down level by level, the directories of a level in parallel, and reads no file
 //! content except ignore files and possible keys. With a *baseline* (a checkpoint to compare with)
-//! it applies the rules in force then as well as those of now:
+//! it applies the rules of the checkpoint as well as the current ones:
 //!
-//! - what the checkpoint holds is always in scope, whatever has become of the ignore files;
-//! - something new is in scope only if both sets of rules show it;
-//! - something new that is out of scope but was put where the checkpoint had nothing to say is *beside*
-//!   the scope ([`Walk::beside`]): a revert moves such things away, it never deletes them.
+//! - what the checkpoint holds is always in scope, even if the ignore files have changed;
+//! - a new path is in scope only if both sets of rules show it;
+//! - a new path that only one set of rules shows, or that is in a new directory, is reported as
+//!   [`Walk::out_of_scope`]: a revert moves it to the quarantine and never deletes it.
 
 mod dir_outcome;
+mod input;
+mod inspect;
 mod listing;
 mod result;
 mod scope;
 mod walker;
 
+pub use input::{Baseline, WalkInput};
 pub use result::{Item, ItemKind, Name, UncachedEntry, Walk, WalkedDir};
-pub use walker::{Baseline, Walker};

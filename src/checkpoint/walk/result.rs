@@ -1,12 +1,12 @@
-//! What a walk found, and the entries that it makes.
+//! What a walk found, and the manifest entries made from it.
 //!
-//! There is one of these for every name in the tree, so they are packed: the names of a directory are in one
-//! buffer, and a file takes only what is still needed of it.
+//! There is one item for every name in the tree, so items are compact: the names of a directory share one
+//! buffer, and a file has only the data that is still needed.
 
 use crate::checkpoint::coverage::Coverage;
 use crate::checkpoint::entry::{FileMode, Node};
 use crate::checkpoint::hash::ContentHash;
-use crate::checkpoint::ignore::IgnoreFile;
+use crate::checkpoint::ignore::{Fingerprint, IgnoreFile};
 use crate::checkpoint::path::TreePath;
 use crate::checkpoint::stat_cache::{Stat, path_order};
 
@@ -17,38 +17,36 @@ pub struct Walk {
     pub dirs: Vec<WalkedDir>,
     /// The ignore files in force.
     pub ignore_files: Vec<IgnoreFile>,
-    /// What was left out.
     pub coverage: Coverage,
-    /// With a baseline: things out of scope that were not there before.
-    pub beside: Vec<TreePath>,
+    /// With a baseline: paths out of scope that are new since.
+    pub out_of_scope: Vec<TreePath>,
     /// With a baseline: directories that had to be made readable, and the modes they had.
-    pub opened: Vec<(TreePath, FileMode)>,
+    pub unlocked: Vec<(TreePath, FileMode)>,
 }
 
-/// One directory.
+/// A directory that was entered.
 #[derive(Default)]
 pub struct WalkedDir {
     /// Relative to the root, which is empty.
     pub path: Box<[u8]>,
-    /// The rules in force in it.
-    pub fingerprint: [u8; 16],
-    /// Of the items, one after the other.
+    /// Identifies the rules in force in it.
+    pub fingerprint: Fingerprint,
+    /// The names of the items, concatenated.
     pub names: Vec<u8>,
-    /// Its entries in scope, in the order of their paths.
+    /// The entries in scope, sorted by path.
     pub items: Vec<Item>,
-    /// Of the items that are [`ItemKind::Known`].
+    /// The nodes of the items that are [`ItemKind::Known`].
     pub known: Vec<Node>,
-    /// Of the items that are [`ItemKind::Uncached`], in their order.
-    pub news: Vec<UncachedEntry>,
-    /// How many names the cache has here, if it was made under the same rules.
+    /// The entries of the items that are [`ItemKind::Uncached`], in the same order.
+    pub uncached: Vec<UncachedEntry>,
+    /// How many names the cache has for it, if it was made under the same rules.
     pub cached_names: Option<usize>,
-    /// Permissions.
-    pub(super) mode: FileMode,
-    /// Whether it has to be an entry when it is empty.
+    mode: FileMode,
+    /// Whether the manifest has an entry for it when it is empty.
     pub in_scope: bool,
 }
 
-/// Where a name is in [`WalkedDir::names`].
+/// A name, as its position in [`WalkedDir::names`].
 #[derive(Clone, Copy)]
 pub struct Name {
     start: u32,
@@ -56,41 +54,38 @@ pub struct Name {
 }
 
 impl Name {
-    /// The name itself.
     pub fn of(self, names: &[u8]) -> &[u8] {
         &names[self.start as usize..][..usize::from(self.length)]
     }
 }
 
-/// One entry in scope.
+/// An entry in scope.
 #[derive(Clone, Copy)]
 pub struct Item {
-    /// In its directory.
     pub name: Name,
-    /// What it is.
     pub kind: ItemKind,
 }
 
-/// What an entry is.
+/// What an item is, and where the rest of its data is.
 #[derive(Clone, Copy)]
 pub enum ItemKind {
-    /// Exactly what the baseline has there.
+    /// The same node as in the baseline.
     Same,
-    /// A file or link of which the cache knows everything, by its number in [`WalkedDir::known`].
+    /// A file or link that the cache has: an index into [`WalkedDir::known`].
     Known(u32),
-    /// A file or link of which it does not, by its number in [`WalkedDir::news`].
+    /// A file or link that the cache lacks: an index into [`WalkedDir::uncached`].
     Uncached(u32),
-    /// A directory, by its number in [`Walk::dirs`].
+    /// A directory: an index into [`Walk::dirs`].
     Dir(u32),
 }
 
-/// A file or link that the cache does not know, or knows as something else.
+/// A file or link that is not in the cache, or changed since.
 pub enum UncachedEntry {
-    /// A file that was not read yet; or, when all have been, one that was gone by then.
+    /// A file that is not read yet or, when all have been read, that vanished before.
     Unread,
-    /// A file, and what `stat` said just before it was read.
+    /// A file, and its `stat` result just before it was read.
     File(Stat, ContentHash),
-    /// A link: where it leads, and the hash of that.
+    /// A link's target and its hash.
     Link(Box<[u8]>, ContentHash),
 }
 
@@ -109,44 +104,46 @@ impl UncachedEntry {
 }
 
 impl Item {
-    /// Whether it is a directory.
     pub fn is_dir(&self) -> bool {
         matches!(self.kind, ItemKind::Dir(_))
     }
 }
 
 impl WalkedDir {
-    /// Adds a name to the buffer.
-    pub(super) fn name(&mut self, name: &[u8]) -> Name {
+    pub(super) fn new(path: &[u8], mode: FileMode, in_scope: bool) -> Self {
+        WalkedDir { path: path.into(), mode, in_scope, ..WalkedDir::default() }
+    }
+
+    pub(super) fn add_name(&mut self, name: &[u8]) -> Name {
         let start = u32::try_from(self.names.len()).expect("a listing has less than 4 GiB of names");
         self.names.extend_from_slice(name);
         Name { start, length: name.len() as u16 }
     }
 
-    /// Gives back what was reserved and not used.
+    /// Frees unused capacity.
     pub(super) fn shrink(&mut self) {
         self.names.shrink_to_fit();
         self.items.shrink_to_fit();
         self.known.shrink_to_fit();
-        self.news.shrink_to_fit();
+        self.uncached.shrink_to_fit();
     }
 
-    /// Forgets the files that were gone when they were to be read.
+    /// Drops the files that vanished before they were read.
     pub fn drop_unread(&mut self) {
-        let news = &self.news;
+        let uncached = &self.uncached;
         self.items.retain(|item| match item.kind {
-            ItemKind::Uncached(number) => !matches!(news[number as usize], UncachedEntry::Unread),
+            ItemKind::Uncached(number) => !matches!(uncached[number as usize], UncachedEntry::Unread),
             _ => true,
         });
     }
 }
 
 impl Walk {
-    /// Calls `take` for every entry of a manifest, in order: with the directory it is in, its name, and what it is;
-    /// `None` if it is what the baseline has. Every file has to have been read by now.
+    /// Calls `visit` for every manifest entry, in order, with its directory, its name and its node; `None` if the node
+    /// is the same as in the baseline. All files must have been read.
     ///
-    /// Consumes the walk directory by directory: a large tree should not be in memory twice.
-    pub fn into_entries(mut self, mut take: impl FnMut(&[u8], &[u8], Option<Node>)) {
+    /// Frees each directory when it is done: a large tree must not be in memory twice.
+    pub fn into_entries(mut self, mut visit: impl FnMut(&[u8], &[u8], Option<Node>)) {
         let shown = self.dirs_that_are_entries();
         let mut stack = Vec::new();
         let enter = |dir: &mut WalkedDir| {
@@ -169,55 +166,57 @@ impl Walk {
                 ItemKind::Dir(child) => Some(Node::Dir { mode: self.dirs[child as usize].mode }),
                 ItemKind::Same => None,
                 ItemKind::Known(number) => Some(dir.known[number as usize]),
-                ItemKind::Uncached(number) => match dir.news[number as usize].node() {
+                ItemKind::Uncached(number) => match dir.uncached[number as usize].node() {
                     Some(node) => Some(node),
                     None => continue,
                 },
             };
-            take(&dir.path, item.name.of(&dir.names), node);
+            visit(&dir.path, item.name.of(&dir.names), node);
         }
     }
 
-    /// Which directories have to be entries themselves: those in scope that have none, and those that have some and
-    /// a mode of their own.
+    /// Which directories are manifest entries: empty ones in scope, and others whose mode is not the default.
     fn dirs_that_are_entries(&self) -> Vec<bool> {
-        let mut yields = vec![false; self.dirs.len()];
+        let mut has_entries = vec![false; self.dirs.len()];
         let mut shown = vec![false; self.dirs.len()];
         for (number, dir) in self.dirs.iter().enumerate().rev() {
             let empty = !dir.items.iter().any(|item| match item.kind {
-                ItemKind::Dir(child) => yields[child as usize],
+                ItemKind::Dir(child) => has_entries[child as usize],
                 _ => true,
             });
-            yields[number] = dir.in_scope || !empty;
+            has_entries[number] = dir.in_scope || !empty;
             shown[number] = if empty { dir.in_scope } else { dir.mode != FileMode::DIR };
         }
         shown
     }
 }
 
-/// A step of going through a directory: an item as an entry, or down into it.
-struct Step {
+/// A step through a directory: to an item as an entry, or down into it.
+struct VisitStep {
     item: u32,
     descends: bool,
 }
 
 impl WalkedDir {
-    fn steps(&self, shown: &[bool]) -> Vec<Step> {
-        let steps =
-            self.items.iter().zip(0..).map(|(item, number)| Step { item: number, descends: item.is_dir() });
-        let mut steps: Vec<Step> = steps.collect();
+    fn steps(&self, shown: &[bool]) -> Vec<VisitStep> {
+        let steps = self
+            .items
+            .iter()
+            .zip(0..)
+            .map(|(item, number)| VisitStep { item: number, descends: item.is_dir() });
+        let mut steps: Vec<VisitStep> = steps.collect();
         let entries = steps.len();
         for (item, number) in self.items.iter().zip(0..) {
             if let ItemKind::Dir(child) = item.kind
                 && shown[child as usize]
             {
-                steps.push(Step { item: number, descends: false });
+                steps.push(VisitStep { item: number, descends: false });
             }
         }
         if steps.len() > entries {
-            let place = |step: &Step| (self.items[step.item as usize].name.of(&self.names), step.descends);
-            // An entry `a` comes before `a-b`, and what is in it after.
-            steps.sort_by(|a, b| path_order(place(a), place(b)));
+            let key = |step: &VisitStep| (self.items[step.item as usize].name.of(&self.names), step.descends);
+            // The entry `a` sorts before `a-b`, and the contents of `a` after it.
+            steps.sort_by(|a, b| path_order(key(a), key(b)));
         }
         steps
     }

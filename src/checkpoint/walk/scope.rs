@@ -1,45 +1,41 @@
-//! What one set of ignore rules shows of a directory.
+//! What a set of ignore rules makes visible in a directory.
 
 use crate::checkpoint::ignore::{IgnoreFile, RuleMatch, Rules};
 
-/// The rules in force in a directory, and how much of it they show.
+/// The rules in force in a directory, and how much of it is visible.
 #[derive(Clone, Debug)]
 pub struct RuleSet {
-    /// From the root down to here.
     pub rules: Rules,
-    /// How much they show.
     pub view: View,
 }
 
 /// How much of a directory is visible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum View {
-    /// Everything that no rule hides.
+    /// Everything that no rule ignores.
     All,
-    /// The directory is ignored, but a `.decreeignore` may ask for things in it.
+    /// The directory is ignored, but a `.decreeignore` may keep something in it.
     OnlyKept,
-    /// Nothing.
     Nothing,
 }
 
-/// What a side says of an entry.
+/// Whether the rules show an entry.
 #[derive(Clone, Copy, Debug)]
 pub struct Visibility {
-    /// Whether it is visible.
     pub visible: bool,
-    /// Whether a `.decreeignore` asks for it, whatever else would leave it out.
-    pub asked_for: bool,
+    /// Whether a `.decreeignore` keeps it, even if it would be left out otherwise.
+    pub kept: bool,
     /// What is visible below it.
     pub below: View,
 }
 
 impl RuleSet {
-    /// At the root, before any ignore file was read.
+    /// The rules at the root, before its ignore files are read.
     pub fn at_root() -> Self {
         RuleSet { rules: Rules::default(), view: View::All }
     }
 
-    /// In `dir`, given the ignore files in it.
+    /// The rules in `dir`, given the ignore files in it.
     pub fn enter(&self, dir: &[u8], files: &[IgnoreFile]) -> RuleSet {
         let rules = match self.view {
             View::All => self.rules.enter(dir, files),
@@ -48,19 +44,19 @@ impl RuleSet {
         RuleSet { rules, view: self.view }
     }
 
-    /// The same rules, with another view: for a directory below.
+    /// The same rules with another view, for a subdirectory.
     pub fn with_view(&self, view: View) -> RuleSet {
         RuleSet { rules: self.rules.clone(), view }
     }
 
-    /// Judges an entry of the directory.
-    pub fn judge(&self, path: &[u8], is_dir: bool) -> Visibility {
+    /// Applies the rules to an entry of the directory.
+    pub fn visibility(&self, path: &[u8], is_dir: bool) -> Visibility {
         if self.view == View::Nothing {
-            return Visibility { visible: false, asked_for: false, below: View::Nothing };
+            return Visibility { visible: false, kept: false, below: View::Nothing };
         }
-        let verdict = self.rules.verdict(path, is_dir);
-        let asked_for = verdict == RuleMatch::Kept;
-        let visible = asked_for || (self.view == View::All && verdict == RuleMatch::Shown);
+        let decision = self.rules.decide(path, is_dir);
+        let kept = decision == RuleMatch::Kept;
+        let visible = kept || (self.view == View::All && decision == RuleMatch::Shown);
         let below = if visible {
             View::All
         } else if is_dir && self.rules.may_keep_below(path) {
@@ -68,6 +64,6 @@ impl RuleSet {
         } else {
             View::Nothing
         };
-        Visibility { visible, asked_for, below }
+        Visibility { visible, kept, below }
     }
 }

@@ -145,7 +145,7 @@ fn a_planted_upward_import_is_reported() {
     let wrong = upward(&planted, &Map::read().layers);
     assert_eq!(wrong, ["fs/planted uses pipeline, which is above it"]);
     let inline = Source::read().with("fs/planted.rs", "fn f() { crate::cli::run(cli) }\n");
-    assert_eq!(upward(&inline, &Map::read().layers), ["fs/planted uses cli, which is above it"]);
+    assert_eq!(upward(&inline, &Map::read().layers), ["fs/planted uses cli/run, which is above it"]);
 }
 
 #[test]

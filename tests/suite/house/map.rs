@@ -18,24 +18,24 @@ impl Map {
         Map::parse(&fs::read_to_string(path).unwrap())
     }
 
-    /// Reads the code block that begins with `src/`. Two spaces of indentation open a section, more belong to it. Every word
-    /// that ends in `.rs` or `/` is a module.
+    /// Reads the code block that begins with `src/`. A line begins with the names of modules, each of which ends in `.rs` or `/`;
+    /// the rest describes them. Two spaces of indentation open a section, more belong to it.
     fn parse(text: &str) -> Map {
         let block = text.split("```\nsrc/\n").nth(1).expect("the map begins with src/");
         let block = block.split("```").next().unwrap_or_default();
         let mut map = Map { layers: Vec::new(), sections: BTreeMap::new() };
         for line in block.lines().take_while(|line| line.starts_with(' ')) {
             let opens = !line.starts_with("   ");
-            for word in line.split([' ', ',', ';', ':', '(', ')']) {
-                let Some(name) = word.strip_suffix(".rs").or_else(|| word.strip_suffix('/')) else {
-                    continue;
-                };
+            let name = |word: &'_ str| {
+                word.strip_suffix(".rs").or_else(|| word.strip_suffix('/')).map(str::to_owned)
+            };
+            for name in line.split_whitespace().map_while(name) {
                 if opens {
-                    map.layers.push(name.to_owned());
-                    map.sections.entry(name.to_owned()).or_default();
+                    map.sections.entry(name.clone()).or_default();
+                    map.layers.push(name);
                 } else {
                     let section = map.layers.last().expect("a section is open").clone();
-                    map.sections.entry(section).or_default().insert(name.to_owned());
+                    map.sections.entry(section).or_default().insert(name);
                 }
             }
         }

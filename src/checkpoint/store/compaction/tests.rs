@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use super::*;
 
-/// A store, and everything that was put into it.
+/// A store, and all content that was added to it.
 struct Sample {
     dir: tempfile::TempDir,
     store: Store,
@@ -30,18 +30,18 @@ impl Sample {
 
     /// One pack with these contents, whether or not another has them.
     fn pack(&mut self, contents: &[Vec<u8>]) -> Vec<ContentHash> {
-        let deposit = self.store.deposit();
-        let mut filler = deposit.filler().unwrap();
+        let writer = self.store.pack_writer();
+        let mut frames = writer.frame_writer().unwrap();
         let mut hashes = Vec::new();
         for content in contents {
             let hash = ContentHash::of(content);
-            filler.add(deposit.claim_again(&hash).unwrap(), content).unwrap();
+            frames.add(writer.claim_copy(&hash).unwrap(), content).unwrap();
             self.contents.insert(hash, content.clone());
             hashes.push(hash);
         }
-        filler.flush().unwrap();
-        drop(filler);
-        deposit.finish().unwrap();
+        frames.flush().unwrap();
+        drop(frames);
+        writer.finish().unwrap();
         hashes
     }
 
@@ -56,11 +56,11 @@ impl Sample {
         self.packs().iter().map(|path| path.metadata().unwrap().len()).sum()
     }
 
-    fn tidy(&self, needed: &[ContentHash]) -> CompactionReport {
+    fn compact(&self, needed: &[ContentHash]) -> CompactionReport {
         let before = self.bytes();
-        let tidying = self.store.tidying(needed.iter().copied().collect()).unwrap();
-        let (expected, done) = (tidying.expected(), tidying.carry_out().unwrap());
-        assert_eq!((done.before, done.after), (before, self.bytes()), "what is told is what is on disk");
+        let plan = self.store.plan_compaction(needed.iter().copied().collect()).unwrap();
+        let (expected, done) = (plan.expected(), plan.run().unwrap());
+        assert_eq!((done.before, done.after), (before, self.bytes()), "the report is what is on disk");
         assert_eq!((done.removed, done.rewritten), (expected.removed, expected.rewritten));
         assert!(done.after <= expected.after + 100, "{done:?} is worse than {expected:?}");
         done
@@ -68,7 +68,7 @@ impl Sample {
 
     #[track_caller]
     fn assert_has(&self, needed: &[ContentHash]) {
-        // As somebody who comes later finds it.
+        // As a later process finds it.
         let store = Store::at(self.dir.path());
         for hash in needed {
             assert_eq!(store.read(hash).unwrap(), self.contents[hash]);
@@ -82,18 +82,18 @@ fn texts(from: u32, to: u32) -> Vec<Vec<u8>> {
 
 /// GCC-08.
 #[test]
-fn a_pack_that_nothing_names_goes_and_one_that_is_needed_whole_stays_as_it_is() {
+fn a_pack_that_nothing_needs_goes_and_one_that_is_needed_whole_stays_as_it_is() {
     let mut sample = Sample::new();
     let kept = sample.pack(&texts(0, 50));
     let packs = sample.packs();
     let gone = sample.pack(&texts(100, 150));
-    let done = sample.tidy(&kept);
+    let done = sample.compact(&kept);
     assert_eq!((done.removed, done.rewritten, done.dropped), (1, 0, 50));
     assert_eq!(sample.packs(), packs);
     sample.assert_has(&kept);
     assert!(sample.store.read(&gone[0]).is_err());
     assert_eq!(
-        sample.tidy(&kept),
+        sample.compact(&kept),
         CompactionReport { before: done.after, after: done.after, ..CompactionReport::default() }
     );
 }
@@ -103,8 +103,8 @@ fn a_pack_that_nothing_names_goes_and_one_that_is_needed_whole_stays_as_it_is() 
 fn a_pack_is_rewritten_only_if_a_quarter_or_more_of_it_is_garbage() {
     let mut sample = Sample::new();
     let all = sample.pack(&(0..100).map(|n| noise(10_000, n)).collect::<Vec<_>>());
-    assert_eq!(sample.tidy(&all[..80]).rewritten, 0);
-    let done = sample.tidy(&all[..70]);
+    assert_eq!(sample.compact(&all[..80]).rewritten, 0);
+    let done = sample.compact(&all[..70]);
     assert_eq!((done.rewritten, done.dropped), (1, 30));
     assert!((280_000..320_000).contains(&done.freed()), "{done:?}");
     sample.assert_has(&all[..70]);
@@ -116,13 +116,13 @@ fn a_pack_is_rewritten_only_if_a_quarter_or_more_of_it_is_garbage() {
 fn many_small_packs_become_one_and_few_do_not() {
     let mut sample = Sample::new();
     let mut all: Vec<ContentHash> = (0..7).flat_map(|n| sample.pack(&texts(n, n + 1))).collect();
-    assert_eq!(sample.tidy(&all).rewritten, 0);
+    assert_eq!(sample.compact(&all).rewritten, 0);
     all.extend(sample.pack(&[Vec::new()]));
-    let done = sample.tidy(&all);
+    let done = sample.compact(&all);
     assert_eq!((done.rewritten, done.dropped, sample.packs().len()), (8, 0, 1));
     assert!(done.after < done.before, "{done:?}");
     sample.assert_has(&all);
-    assert_eq!(sample.tidy(&all).rewritten, 0);
+    assert_eq!(sample.compact(&all).rewritten, 0);
 }
 
 /// GCC-08.
@@ -132,17 +132,17 @@ fn large_contents_go_through_frame_by_frame() {
     let large = [noise(3 * FRAME + 17, 1), noise(2 * FRAME, 2), b"line\n".repeat(FRAME)];
     let all = sample.pack(&[&large[..], &texts(0, 3)].concat());
     let kept = [all[0], all[2], all[4]];
-    assert_eq!(sample.tidy(&kept).rewritten, 1);
+    assert_eq!(sample.compact(&kept).rewritten, 1);
     sample.assert_has(&kept);
 }
 
-/// GCC-06. As a tidying that was killed before it removed the old packs leaves it.
+/// GCC-06. As a compaction that was killed before it removed the old packs leaves it.
 #[test]
 fn what_is_there_twice_stays_once_in_the_newer_pack() {
     let mut sample = Sample::new();
     let old = sample.pack(&texts(0, 100));
     let new = sample.pack(&texts(0, 60));
-    let done = sample.tidy(&new);
+    let done = sample.compact(&new);
     assert_eq!((done.removed, done.rewritten, sample.packs().len()), (1, 0, 1));
     sample.assert_has(&new);
     assert!(sample.store.read(&old[99]).is_err());
@@ -153,17 +153,17 @@ fn what_is_there_twice_stays_once_in_the_newer_pack() {
 fn a_pack_that_is_rewritten_as_itself_is_not_removed() {
     let mut sample = Sample::new();
     let all: Vec<ContentHash> = (0..8).flat_map(|n| sample.pack(&texts(n, n + 1))).collect();
-    let tidying = sample.store.tidying(all.iter().copied().collect()).unwrap();
-    tidying.rewrite(&tidying.batches[0]).unwrap();
+    let plan = sample.store.plan_compaction(all.iter().copied().collect()).unwrap();
+    plan.rewrite(&plan.batches[0]).unwrap();
     // Cut off here; and now the same again, by a plan that knows nothing of the new pack.
-    tidying.carry_out().unwrap();
+    plan.run().unwrap();
     assert_eq!(sample.packs().len(), 1);
     sample.assert_has(&all);
     let one = CompactionPlan {
         batches: vec![vec![0]],
-        ..sample.store.tidying(all.iter().copied().collect()).unwrap()
+        ..sample.store.plan_compaction(all.iter().copied().collect()).unwrap()
     };
-    one.carry_out().unwrap();
+    one.run().unwrap();
     sample.assert_has(&all);
 }
 
@@ -178,8 +178,8 @@ fn a_damaged_copy_is_never_what_stays() {
     let mut bytes = fs::read(&second).unwrap();
     bytes[20] ^= 1;
     fs::write(&second, bytes).unwrap();
-    let tidying = sample.store.tidying(all[..60].iter().copied().collect()).unwrap();
-    let error = tidying.carry_out().unwrap_err();
+    let plan = sample.store.plan_compaction(all[..60].iter().copied().collect()).unwrap();
+    let error = plan.run().unwrap_err();
     assert_eq!(error.kind(), crate::error::ErrorKind::Integrity);
     assert_eq!(sample.packs().len(), 2, "{error}");
 }
@@ -193,8 +193,8 @@ fn damage_in_what_is_copied_is_an_error_and_everything_stays() {
     let mut bytes = fs::read(&path).unwrap();
     bytes[5000] ^= 1;
     fs::write(&path, &bytes).unwrap();
-    let tidying = sample.store.tidying(all[..50].iter().copied().collect()).unwrap();
-    assert_eq!(tidying.carry_out().unwrap_err().kind(), crate::error::ErrorKind::Integrity);
+    let plan = sample.store.plan_compaction(all[..50].iter().copied().collect()).unwrap();
+    assert_eq!(plan.run().unwrap_err().kind(), crate::error::ErrorKind::Integrity);
     assert_eq!(sample.packs(), std::slice::from_ref(&path));
     assert_eq!(fs::read(&path).unwrap(), bytes);
 }
@@ -212,9 +212,9 @@ fn a_reader_goes_on_in_the_pack_that_took_the_place_of_its_own() {
     let mut half = vec![0; 2 * FRAME + 50];
     reader.read_exact(&mut half).unwrap();
     // Too little of it is garbage for it to be rewritten by itself.
-    let tidying = sample.store.tidying(needed.iter().copied().collect()).unwrap();
-    let tidying = CompactionPlan { batches: vec![vec![0]], ..tidying };
-    tidying.carry_out().unwrap();
+    let plan = sample.store.plan_compaction(needed.iter().copied().collect()).unwrap();
+    let plan = CompactionPlan { batches: vec![vec![0]], ..plan };
+    plan.run().unwrap();
     reader.read_to_end(&mut half).unwrap();
     assert_eq!(half, large);
     assert_eq!(other.read(&all[1]).unwrap(), sample.contents[&all[1]]);
@@ -223,7 +223,7 @@ fn a_reader_goes_on_in_the_pack_that_took_the_place_of_its_own() {
 
 /// GCC-09.
 #[test]
-fn readers_are_told_of_no_damage_while_packs_come_and_go() {
+fn readers_see_no_damage_while_packs_come_and_go() {
     let mut sample = Sample::new();
     let all: Vec<ContentHash> = (0..40).flat_map(|n| sample.pack(&texts(n * 10, n * 10 + 10))).collect();
     let done = std::sync::atomic::AtomicBool::new(false);
@@ -241,14 +241,14 @@ fn readers_are_told_of_no_damage_while_packs_come_and_go() {
                 }
             });
         }
-        let named = || all.iter().copied().collect();
+        let needed = || all.iter().copied().collect();
         for round in 0..60 {
             // Any pack, rewritten with others, again and again.
-            let tidying = sample.store.tidying(named()).unwrap();
-            let count = tidying.packs.len();
+            let plan = sample.store.plan_compaction(needed()).unwrap();
+            let count = plan.packs.len();
             let batch: Vec<usize> = (0..count).filter(|number| number % 3 == round % 3).collect();
             let batches = if batch.is_empty() { vec![vec![0]] } else { vec![batch] };
-            CompactionPlan { batches, ..tidying }.carry_out().unwrap();
+            CompactionPlan { batches, ..plan }.run().unwrap();
         }
         done.store(true, std::sync::atomic::Ordering::Relaxed);
     });

@@ -1,14 +1,14 @@
-//! What really stands at a path, read from the disk.
+//! What is at a path of the tree right now, read from disk.
 
 use std::io;
 
-use crate::checkpoint::entry::{FileMode, Node};
-use crate::checkpoint::hash::ContentHash;
-use crate::checkpoint::path::TreePath;
-use crate::checkpoint::root::{PathKind, Root};
+use super::entry::{FileMode, Node};
+use super::hash::ContentHash;
+use super::path::TreePath;
+use super::root::{PathKind, Root};
 
 /// Reads a path: `None` if nothing is there, or something that no checkpoint holds.
-pub fn present(root: &Root, path: &TreePath) -> io::Result<Option<Node>> {
+pub fn read_node(root: &Root, path: &TreePath) -> io::Result<Option<Node>> {
     let Some(found) = root.find(path)? else {
         return Ok(None);
     };
@@ -27,11 +27,16 @@ pub fn present(root: &Root, path: &TreePath) -> io::Result<Option<Node>> {
     })
 }
 
-/// Whether what is at a path is what a side of a diff says. No entry may still mean a directory: an ordinary one
-/// that is there because of what is in it.
-pub fn agrees(root: &Root, path: &TreePath, found: Option<&Node>, said: Option<&Node>) -> io::Result<bool> {
-    match (found, said) {
+/// Whether the node found at a path is the one expected there. A diff has no entry for an ordinary directory that
+/// exists only because of its contents, so expecting nothing may still mean such a directory.
+pub fn agrees(
+    root: &Root,
+    path: &TreePath,
+    found: Option<&Node>,
+    expected: Option<&Node>,
+) -> io::Result<bool> {
+    match (found, expected) {
         (Some(Node::Dir { mode }), None) => Ok(*mode == FileMode::DIR && !root.is_empty_dir(path)?),
-        _ => Ok(found == said),
+        _ => Ok(found == expected),
     }
 }

@@ -1,0 +1,234 @@
+//! Deciding about one entry of a directory: whether it is in scope, and whether the cache knows it.
+
+use std::io;
+
+use super::dir_outcome::{EntryDecision, InScope, Task};
+use super::input::{Baseline, WalkInput};
+use super::listing::{ListedName, Listing};
+use super::result::UncachedEntry;
+use super::scope::{RuleSet, View};
+use crate::checkpoint::entry::{FileMode, Node};
+use crate::checkpoint::hash::ContentHash;
+use crate::checkpoint::path::{DECREE_DIR, TRACKER, TreePath};
+use crate::checkpoint::root::{PathKind, is_absent};
+use crate::checkpoint::sensitive::{Suspicion, holds_private_key};
+use crate::checkpoint::stat_cache::{CacheLookup, CachedDir};
+use crate::checkpoint::tree::Part;
+
+/// A directory whose entries are inspected.
+pub(super) struct DirContext<'d> {
+    pub input: &'d WalkInput<'d>,
+    pub task: &'d Task,
+    pub listing: &'d Listing,
+    pub cached: Option<CachedDir>,
+    /// The part of the baseline below this directory.
+    pub baseline: Option<Part<'d>>,
+    /// The current rules.
+    pub now: RuleSet,
+    /// The rules of the baseline.
+    pub before: Option<RuleSet>,
+    /// The rules of the baseline and the current ones are the same in this directory.
+    pub same_rules: bool,
+    /// The cache was made under the current rules.
+    pub cached_rules: bool,
+}
+
+/// Whether an entry is in scope, and how much is visible below it.
+#[derive(Clone, Copy)]
+struct EntryScope {
+    in_scope: bool,
+    /// Not in scope, and the checkpoint has no reason to expect it.
+    unexpected: bool,
+    now_below: View,
+    before_below: Option<View>,
+}
+
+impl DirContext<'_> {
+    pub fn inspect(&self, entry: &ListedName) -> EntryDecision {
+        let name = self.listing.name(entry);
+        if self.is_own(name) {
+            return EntryDecision::Skip;
+        }
+        let path = TreePath::joined(&self.task.path, name);
+        if name == b".git" {
+            return if self.task.is_new { EntryDecision::OutOfScope(path) } else { EntryDecision::Skip };
+        }
+        let is_dir = entry.kind == PathKind::Dir;
+        let cached = self.cached.as_ref().and_then(|dir| dir.find(name, is_dir));
+        let was_visible = cached.is_some_and(|cached| cached != CacheLookup::IgnoredDir);
+        let before = self.baseline.and_then(|part| part.get(&path));
+        let scope = self.scope(&path, is_dir, was_visible, before.is_some());
+        let decision = if is_dir {
+            self.inspect_dir(entry, &path, scope)
+        } else if scope.in_scope {
+            self.inspect_leaf(entry, &path, cached, before)
+        } else if scope.unexpected {
+            Ok(EntryDecision::OutOfScope(path.clone()))
+        } else {
+            Ok(EntryDecision::IgnoredFile)
+        };
+        match decision {
+            Ok(decision) => decision,
+            Err(error) if is_absent(&error) => EntryDecision::Skip,
+            Err(error) => EntryDecision::Failed((path.as_bytes().into(), error)),
+        }
+    }
+
+    fn inspect_leaf(
+        &self,
+        entry: &ListedName,
+        path: &TreePath,
+        cached: Option<CacheLookup>,
+        before: Option<Node>,
+    ) -> io::Result<EntryDecision> {
+        let is_stored =
+            |hash: &ContentHash| self.input.stored.as_ref().is_none_or(|stored| stored.contains(hash));
+        let (hit, uncached) = match entry.kind {
+            PathKind::Symlink => {
+                let target = self.listing.read_link(entry)?;
+                let hash = ContentHash::of(&target);
+                let hit = cached == Some(CacheLookup::Link(hash)) && is_stored(&hash);
+                let node = Node::Symlink { hash, size: target.len() as u64 };
+                (hit.then_some(node), UncachedEntry::Link(target, hash))
+            }
+            PathKind::File => {
+                let stat = self.listing.stat(entry)?;
+                if before.is_none() && self.input.outputs.contains(&(stat.device, stat.inode)) {
+                    return Ok(match self.input.baseline {
+                        Some(_) => EntryDecision::Skip,
+                        None => EntryDecision::Special(path.clone()),
+                    });
+                }
+                let hit = match cached {
+                    Some(CacheLookup::File { stat: then, hash, trusted: true }) if then == stat => {
+                        let node = Node::File { hash, size: stat.size, mode: FileMode::from_bits(stat.mode) };
+                        is_stored(&hash).then_some(node)
+                    }
+                    _ => None,
+                };
+                let known_good = hit.is_some() && self.cached_rules;
+                if !known_good && self.is_sensitive(path, before.is_some())? {
+                    return Ok(self.exclude(EntryDecision::Sensitive, path));
+                }
+                (hit, UncachedEntry::Unread)
+            }
+            PathKind::Special | PathKind::Dir => {
+                return Ok(self.exclude(EntryDecision::Special, path));
+            }
+        };
+        Ok(EntryDecision::InScope(match hit {
+            None => InScope::Uncached(uncached),
+            Some(_) if hit == before => InScope::Same,
+            Some(node) => InScope::Known(node),
+        }))
+    }
+
+    /// Leaves something out of the checkpoint; if the baseline did not already, it is new and out of scope.
+    fn exclude(&self, decision: fn(TreePath) -> EntryDecision, path: &TreePath) -> EntryDecision {
+        match &self.input.baseline {
+            Some(baseline) if !baseline.excludes(path) => EntryDecision::OutOfScope(path.clone()),
+            _ => decision(path.clone()),
+        }
+    }
+
+    fn inspect_dir(
+        &self,
+        entry: &ListedName,
+        path: &TreePath,
+        scope: EntryScope,
+    ) -> io::Result<EntryDecision> {
+        let baseline = self.input.baseline.as_ref();
+        let existed = baseline.is_some_and(|baseline| baseline.tree.has_dir(path.as_bytes()));
+        let may_keep = scope.now_below == View::OnlyKept || scope.before_below == Some(View::OnlyKept);
+        if !scope.in_scope && !existed && !may_keep {
+            let decision =
+                if scope.unexpected { EntryDecision::OutOfScope } else { EntryDecision::IgnoredDir };
+            return Ok(decision(path.clone()));
+        }
+        let was_ignored = |baseline: &Baseline<'_>| baseline.coverage.is_ignored_dir(path);
+        let before = self.before.as_ref().zip(scope.before_below);
+        Ok(EntryDecision::Enter(Task {
+            path: path.as_bytes().into(),
+            mode: FileMode::from_bits(self.listing.stat(entry)?.mode),
+            in_scope: scope.in_scope || existed,
+            now: self.now.with_view(scope.now_below),
+            before: before.map(|(rules, view)| rules.with_view(view)),
+            is_new: self.task.is_new || (!existed && baseline.is_some_and(|b| !was_ignored(b))),
+        }))
+    }
+
+    /// Whether a path is in scope, by the current rules and, with a baseline, by its rules, too.
+    fn scope(&self, path: &TreePath, is_dir: bool, was_visible: bool, in_baseline: bool) -> EntryScope {
+        if !in_baseline && self.input.baseline.as_ref().is_some_and(|baseline| baseline.excludes(path)) {
+            // It existed and was not protected: whatever the rules say now, it is never touched.
+            return EntryScope {
+                in_scope: false,
+                unexpected: false,
+                now_below: View::Nothing,
+                before_below: Some(View::Nothing),
+            };
+        }
+        if was_visible && self.same_rules && self.now.view == View::All && self.cached_rules {
+            return EntryScope {
+                in_scope: true,
+                unexpected: false,
+                now_below: View::All,
+                before_below: self.before.as_ref().map(|_| View::All),
+            };
+        }
+        let now = self.now.visibility(path.as_bytes(), is_dir);
+        let Some(rules) = &self.before else {
+            return EntryScope {
+                in_scope: now.visible,
+                unexpected: false,
+                now_below: now.below,
+                before_below: None,
+            };
+        };
+        let before = if self.same_rules { now } else { rules.visibility(path.as_bytes(), is_dir) };
+        let in_scope = in_baseline || (now.visible && before.visible);
+        EntryScope {
+            in_scope,
+            unexpected: !in_scope && (before.visible || self.task.is_new),
+            now_below: now.below,
+            before_below: Some(before.below),
+        }
+    }
+
+    fn is_own(&self, name: &[u8]) -> bool {
+        let dir = &*self.task.path;
+        (dir.is_empty() && name == DECREE_DIR)
+            || is_joined(TRACKER, dir, name)
+            || self.input.own_dir.is_some_and(|own| is_joined(own.as_bytes(), dir, name))
+    }
+
+    /// Whether a file is left out as a likely secret: no `.decreeignore` keeps it, and the baseline does not have it.
+    fn is_sensitive(&self, path: &TreePath, in_baseline: bool) -> io::Result<bool> {
+        let suspicion = self.input.sensitive.suspect(path.as_bytes());
+        if suspicion == Suspicion::None {
+            return Ok(false);
+        }
+        let keeps = |rules: &RuleSet| rules.visibility(path.as_bytes(), false).kept;
+        if in_baseline || (keeps(&self.now) && self.before.as_ref().is_none_or(keeps)) {
+            return Ok(false);
+        }
+        if suspicion == Suspicion::Secret {
+            return Ok(true);
+        }
+        let root = self.input.root;
+        let mut file =
+            if self.input.baseline.is_some() { root.open_file_forced(path)? } else { root.open_file(path)? };
+        holds_private_key(&mut file)
+    }
+}
+
+/// Whether `whole` is the path of `name` in `dir`.
+fn is_joined(whole: &[u8], dir: &[u8], name: &[u8]) -> bool {
+    if dir.is_empty() {
+        return whole == name;
+    }
+    whole.len() == dir.len() + 1 + name.len()
+        && whole.starts_with(dir)
+        && whole[dir.len()] == b'/'
+        && whole.ends_with(name)
+}
