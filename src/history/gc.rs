@@ -150,7 +150,7 @@ fn needed(found: &Manifests, leaving: &[&Path]) -> Result<HashList> {
     if doubts.is_empty() {
         return Ok(named.finish());
     }
-    Err(Error::integrity("it is not known which content is needed, so none is dropped")
+    Err(Error::integrity("it is not known which content is needed, so no content is dropped")
         .details(doubts, 20)
         .hint("repair or delete what is damaged (`decree checkpoint delete`), then run this again"))
 }
