@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Tells the pull request.
+# Comments on the pull request.
 # In: DECREE, DECREE_GITHUB_TOKEN, KEY, MODE, ARTIFACT_NAME, ARTIFACT_URL. Out: url.
 set -euo pipefail
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Carries the specs out. decree takes this process's place, so that a cancelled job's signal reaches it.
-# In: DECREE, SPECS, LIMIT, MAX_RETRIES, TIMEOUT, ROUTINE, ARGS. Out: what `decree process` sets.
+# Processes the specs. decree replaces this shell (exec), so that the signal of a cancelled job reaches it.
+# In: DECREE, SPECS, LIMIT, MAX_RETRIES, TIMEOUT, ROUTINE, ARGS. Out: the outputs of `decree process`.
 set -euo pipefail
 
 arguments=()
@@ -16,6 +16,6 @@ done <<<"$SPECS"
 read -r -a more <<<"${ARGS//$'\n'/ }"
 
 decree=${DECREE:?}
-# Routines need none of these.
+# Do not pass these on to routines.
 unset DECREE SPECS LIMIT MAX_RETRIES TIMEOUT ROUTINE ARGS
 exec "$decree" process "${arguments[@]}" "${more[@]}"

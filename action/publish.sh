@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Commits what was kept, and hands it on as far as it is asked to.
+# Commits the kept runs, and pushes them or opens a pull request if asked to.
 # In: DECREE, DECREE_GITHUB_TOKEN, PUBLISH, BRANCH. Out: commit, pull-request-url.
 set -euo pipefail
 
@@ -9,7 +9,7 @@ case $PUBLISH in
   push) arguments+=(--push) ;;
   pull-request) arguments+=(--pull-request) ;;
   *)
-    echo "::error title=decree::'publish' is one of none, commit, push, pull-request"
+    echo "::error title=decree::'publish' has to be none, commit, push or pull-request"
     exit 2
     ;;
 esac

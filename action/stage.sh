@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Puts what is to be uploaded into a directory of its own.
+# Exports the files to upload to a new directory.
 # In: DECREE, NAME, JOB_INDEX. Out: path, name.
 set -euo pipefail
 
-# The action may be used more than once in a job; the runner begins every job with an empty directory.
+# The action can run several times in one job; RUNNER_TEMP is empty at the start of each job.
 earlier=$(find "${RUNNER_TEMP:?}/" -maxdepth 1 -name 'decree-artifact-*' | wc -l)
 place=$(mktemp -d "$RUNNER_TEMP/decree-artifact-XXXXXX")
 "$DECREE" stage "$place"
 
-# Artifacts are never replaced: every job of a matrix, every attempt and every use in a job needs a name of its own.
+# An artifact cannot be replaced, so each job of a matrix, each attempt and each use in a job needs a different name.
 name=decree-${GITHUB_JOB:-job}-${JOB_INDEX:-0}-${GITHUB_RUN_ATTEMPT:-1}
 ((earlier == 0)) || name+=-$((earlier + 1))
 name=${NAME:-$name}

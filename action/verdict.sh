@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The last step: everything has been told, and now the job fails if it has to.
-# In: FAIL_ON, VERDICT, FAILED, UNCHANGED, and how each step ended. Out: verdict.
+# The last step: everything is reported, and the job fails if it has to.
+# In: FAIL_ON, VERDICT, FAILED, UNCHANGED, and the outcome of each step. Out: verdict.
 set -euo pipefail
 
 verdict=${VERDICT:-error}
@@ -11,28 +11,28 @@ fail() {
   status=1
 }
 
-# decree writes its verdict even if specs fail; if there is none, it could not work at all.
-[[ $INSTALL == success ]] || fail "decree could not be installed"
-[[ $INSTALL != success || $verdict != error ]] || fail "decree could not process the specs; the log of that step says why"
-[[ $STAGE != failure ]] || fail "reports and run directories could not be staged"
-[[ $UPLOAD != failure ]] || fail "the artifact could not be uploaded"
-[[ $COMMENT != failure ]] || fail "the comment could not be written"
-[[ $PUBLISH != failure ]] || fail "the changes could not be published"
+# decree writes its verdict even if specs fail; without one, decree itself failed.
+[[ $INSTALL == success ]] || fail "cannot install decree"
+[[ $INSTALL != success || $verdict != error ]] || fail "decree failed before it could process the specs; see the log of that step"
+[[ $STAGE != failure ]] || fail "cannot stage the reports and run directories"
+[[ $UPLOAD != failure ]] || fail "cannot upload the artifact"
+[[ $COMMENT != failure ]] || fail "cannot write the comment"
+[[ $PUBLISH != failure ]] || fail "cannot publish the changes"
 
 case ${FAIL_ON:-failed} in
   never) ;;
   failed | no-change)
     case $verdict in
-      # Each of them has an annotation of its own.
+      # Each failed spec has its own annotation.
       failed) echo "${FAILED:-?} failed"; status=1 ;;
-      interrupted) fail "interrupted; the tree is as it was before the interrupted spec" ;;
+      interrupted) fail "interrupted; the interrupted spec is reverted" ;;
     esac
     if [[ $FAIL_ON == no-change && $verdict == nothing ]]; then
       fail "there was nothing to do"
     elif [[ $FAIL_ON == no-change && ${UNCHANGED:-0} != 0 ]]; then
-      fail "$UNCHANGED changed nothing"
+      fail "$UNCHANGED of the specs changed nothing"
     fi
     ;;
-  *) fail "'fail-on' is one of failed, no-change, never" ;;
+  *) fail "'fail-on' has to be failed, no-change or never" ;;
 esac
 exit "$status"

@@ -1,4 +1,4 @@
-//! Whether everything a routine needs is here: what is missing, and how to get it.
+//! Checks that everything a routine needs is installed and configured, with a remedy for each problem.
 
 use crate::error::{Error, Result};
 use crate::fs::atomic;
@@ -6,32 +6,28 @@ use crate::process::find_program;
 use crate::project::{Layout, Project, RoutineName};
 use crate::routine::{Routine, RoutineKind, Routines, papermill};
 
-/// Less than this, and a checkpoint of an ordinary tree may not fit.
+/// Below this, a checkpoint of an ordinary tree may not fit.
 const LITTLE_SPACE: u64 = 1 << 30;
-/// Less than this, and nothing fits.
+/// Below this, nothing fits.
 const NO_SPACE: u64 = 16 << 20;
 
-/// How something is.
+/// The state of one requirement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Health {
-    /// As it should be.
     Good,
-    /// Not as it should be, but routines can run.
+    /// A problem, but routines can run.
     Poor,
-    /// No routine can run.
+    /// A problem because of which no routine can run.
     Missing,
 }
 
-/// One thing that was looked at.
+/// The result of one check.
 #[derive(Clone, Debug)]
 pub struct Finding {
-    /// What.
     pub subject: &'static str,
-    /// How it is.
     pub health: Health,
-    /// What was found.
     pub found: String,
-    /// What to do, if something is to be done.
+    /// How to fix the problem; empty if there is none.
     pub remedy: String,
 }
 
@@ -50,16 +46,16 @@ impl Finding {
     }
 }
 
-/// Looks at everything.
+/// Runs every check and returns the findings in display order.
 pub fn examine(project: &Project) -> Result<Vec<Finding>> {
     let routines = Routines::of(project)?;
     let mut findings = vec![
         Finding::good("config", project.layout.shown(&project.layout.config())),
         bash(),
-        routines_there(project, &routines),
+        installed_routines(project, &routines),
     ];
     findings.extend(routines.problems().iter().map(|problem| {
-        Finding::bad("routines", Health::Poor, problem.to_string(), "it is left out; mend it or remove it")
+        Finding::bad("routines", Health::Poor, problem.to_string(), "it is ignored; fix or remove it")
     }));
     findings.extend(needs_of_all(project, &routines));
     if project.config.notebook_support {
@@ -70,8 +66,8 @@ pub fn examine(project: &Project) -> Result<Vec<Finding>> {
     Ok(findings)
 }
 
-/// The cheap part, before the first message: a missing tool should cost a second and no attempts. `names` are the routines
-/// that will be needed, as far as that is known.
+/// The fast checks before the first message, so that a missing tool costs a second and no attempts. `names` are the routines
+/// that are known to be needed.
 pub fn preflight(project: &Project, names: &[String]) -> Result<()> {
     let routines = Routines::of(project)?;
     let needed: Vec<&Routine> = names
@@ -102,35 +98,35 @@ fn bash() -> Finding {
     }
 }
 
-fn routines_there(project: &Project, routines: &Routines) -> Finding {
+fn installed_routines(project: &Project, routines: &Routines) -> Finding {
     let default = &project.config.default_routine;
     let names = routines.names().map(RoutineName::as_str).collect::<Vec<_>>().join(", ");
     let has_default = RoutineName::parse(default).is_ok_and(|name| routines.find(&name).is_ok());
     if names.is_empty() {
-        let remedy = "`decree init` writes two to begin with";
+        let remedy = "`decree init` writes two";
         return Finding::bad("routines", Health::Missing, "there are none in .decree/routines", remedy);
     }
-    match has_default {
-        true => Finding::good("routines", names),
-        false => Finding::bad(
-            "routines",
-            Health::Poor,
-            format!("{names}; but not the default, '{default}'"),
-            "write it, or set default_routine in .decree/config.yml",
-        ),
+    if has_default {
+        return Finding::good("routines", names);
     }
+    Finding::bad(
+        "routines",
+        Health::Poor,
+        format!("{names}; but not the default, '{default}'"),
+        "create it, or set default_routine in .decree/config.yml",
+    )
 }
 
-/// What all routines say they need. What another than the default lacks is no obstacle.
+/// Checks the needs of all routines. A missing need blocks only if it is the default routine's.
 fn needs_of_all(project: &Project, routines: &Routines) -> Vec<Finding> {
     let default = RoutineName::parse(&project.config.default_routine).ok();
     let default = default.as_ref().and_then(|name| routines.find(name).ok());
     let mut findings = Vec::new();
     for routine in routines.iter() {
-        let counts = default.is_none_or(|default| default.name == routine.name);
+        let is_default = default.is_none_or(|default| default.name == routine.name);
         findings.extend(needs(project, std::iter::once(routine)).into_iter().map(|finding| Finding {
             health: match finding.health {
-                Health::Missing if !counts => Health::Poor,
+                Health::Missing if !is_default => Health::Poor,
                 health => health,
             },
             ..finding
@@ -139,16 +135,14 @@ fn needs_of_all(project: &Project, routines: &Routines) -> Vec<Finding> {
     findings
 }
 
-/// What these routines say they need.
+/// Checks the commands that these routines declare in `needs`.
 fn needs<'r>(project: &Project, routines: impl Iterator<Item = &'r Routine>) -> Vec<Finding> {
     let mut findings = Vec::new();
     for routine in routines {
         for need in &routine.needs {
             let ai = need == "ai";
-            let command = match ai {
-                true => project.config.commands.ai.split_whitespace().next().unwrap_or(""),
-                false => need,
-            };
+            let command =
+                if ai { project.config.commands.ai.split_whitespace().next().unwrap_or("") } else { need };
             let name = &routine.name;
             if command.is_empty() {
                 findings.push(Finding::bad(
@@ -173,7 +167,7 @@ fn needs<'r>(project: &Project, routines: impl Iterator<Item = &'r Routine>) -> 
     findings
 }
 
-/// How to get a command that people use most.
+/// How to install a command.
 pub fn install_hint(command: &str) -> String {
     let package = match command {
         "claude" => "npm install -g @anthropic-ai/claude-code",
@@ -192,7 +186,9 @@ fn python(project: &Project) -> Finding {
         return Finding::good("python", format!("papermill in {venv}"));
     }
     match find_program("python3") {
-        Some(python) => Finding::good("python", format!("{}; {venv} is made on first use", python.display())),
+        Some(python) => {
+            Finding::good("python", format!("{}; {venv} is created on first use", python.display()))
+        }
         None => Finding::bad(
             "python",
             Health::Missing,
@@ -211,7 +207,7 @@ fn writable(layout: &Layout) -> Finding {
             "permissions",
             Health::Missing,
             format!("{} is not writable: {error}", layout.shown(&layout.decree())),
-            "give this user the right to write there",
+            "give this user permission to write there",
         ),
     }
 }

@@ -11,28 +11,25 @@ use std::path::Path;
 /// The result of everything that can fail in decree.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What sort of failure this is; one exit code each.
+/// The sort of failure; each has its own exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorKind {
-    /// What was asked for could not be done: the tree has moved on, or the system said no.
+    /// The command could not be carried out: the tree has changed since, or the OS refused.
     Failed,
-    /// The command line does not make sense.
+    /// The command line is invalid.
     Usage,
     /// Not a decree project, or a bad config, spec, message or id.
     Project,
     /// A checkpoint or a revert is not, or would not be, what it has to be.
     Integrity,
-    /// Another decree is working in this project.
+    /// Another decree process is working in this project.
     Locked,
-    /// A signal asked us to stop.
-    Interrupted {
-        /// Which one.
-        signal: u8,
-    },
+    /// A signal asked decree to stop.
+    Interrupted { signal: u8 },
 }
 
 impl ErrorKind {
-    /// The exit code that a user's script sees. Most of wrong usage is clap's to tell.
+    /// The exit code that a user's script sees. clap itself reports most of wrong usage, with the same code.
     pub fn exit_code(self) -> u8 {
         match self {
             ErrorKind::Failed => 1,
@@ -45,6 +42,15 @@ impl ErrorKind {
     }
 }
 
+/// A failure that some caller handles, instead of only reporting it. The kind and the message are for the user; this is for code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FailureReason {
+    /// Another process wrote to a file while it was read, so the caller may compare the tree again and retry.
+    ChangedWhileRead,
+    /// The tree is not what a diff expects, so nothing was touched.
+    Conflict,
+}
+
 /// An error with its details, hint and cause. Boxed, so that a `Result` stays small.
 #[derive(Debug)]
 pub struct Error(Box<Inner>);
@@ -52,6 +58,7 @@ pub struct Error(Box<Inner>);
 #[derive(Debug)]
 struct Inner {
     kind: ErrorKind,
+    reason: Option<FailureReason>,
     message: String,
     details: Vec<String>,
     hint: Option<String>,
@@ -63,6 +70,7 @@ impl Error {
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Error(Box::new(Inner {
             kind,
+            reason: None,
             message: message.into(),
             details: Vec::new(),
             hint: None,
@@ -70,17 +78,14 @@ impl Error {
         }))
     }
 
-    /// [`ErrorKind::Failed`].
     pub fn failed(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Failed, message)
     }
 
-    /// [`ErrorKind::Project`].
     pub fn project(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Project, message)
     }
 
-    /// [`ErrorKind::Integrity`].
     pub fn integrity(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Integrity, message)
     }
@@ -101,27 +106,37 @@ impl Error {
         self
     }
 
-    /// Says what to do next.
+    /// Sets the line that says what to do next.
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.0.hint = Some(hint.into());
         self
     }
 
-    /// Names the cause.
+    /// Marks the error as one that a caller recognises by [`Error::is`].
+    pub fn because(mut self, reason: FailureReason) -> Self {
+        self.0.reason = Some(reason);
+        self
+    }
+
+    /// Appends an underlying error to the message.
     pub fn caused_by(mut self, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         self.0.source = Some(source.into());
         self
     }
 
-    /// The same error, as another kind: the caller knows what is at stake.
+    /// Changes the kind, for a caller to which the failure means something else than to the code that raised it.
     pub fn into_kind(mut self, kind: ErrorKind) -> Self {
         self.0.kind = kind;
         self
     }
 
-    /// The kind.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
+    }
+
+    /// Whether this is the failure that [`Error::because`] named.
+    pub fn is(&self, reason: FailureReason) -> bool {
+        self.0.reason == Some(reason)
     }
 
     /// The lines below the message.
@@ -134,7 +149,7 @@ impl Error {
         self.0.hint.as_deref()
     }
 
-    /// The operating system's error behind this one, if that is the cause.
+    /// The kind of the OS error that caused this one, if one did.
     pub fn io_kind(&self) -> Option<io::ErrorKind> {
         self.0.source.as_ref()?.downcast_ref::<io::Error>().map(io::Error::kind)
     }
@@ -161,7 +176,7 @@ impl std::error::Error for Error {
     }
 }
 
-/// Says what was being done, and to which path, when the system refused.
+/// Adds to an OS error what was being done, and to which path.
 pub trait IoContext<T> {
     /// `fs::read(p).at("read", p)` reads "cannot read p: Permission denied".
     fn at(self, verb: &str, path: impl AsRef<Path>) -> Result<T>;
@@ -170,7 +185,7 @@ pub trait IoContext<T> {
 impl<T, E: Into<io::Error>> IoContext<T> for std::result::Result<T, E> {
     fn at(self, verb: &str, path: impl AsRef<Path>) -> Result<T> {
         self.map_err(|error| {
-            // An error of our own that had to pass through somebody else's code knows best.
+            // An `Error` that passed through code which knows only `io::Error` names its own path and cause.
             let error = match error.into().downcast::<Error>() {
                 Ok(own) => return own,
                 Err(error) => error,

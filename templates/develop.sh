@@ -14,26 +14,26 @@ if [ ${#ai[@]} -eq 0 ] || ! command -v "${ai[0]}" >/dev/null; then
   exit 127
 fi
 
-prompt="You are working unattended in this repository. Read what is asked for, then change the files so that it is fulfilled.
-Keep to the style of the code around, add or adapt tests, and do not edit anything in specs/ or .decree/."
+prompt="You are working unattended in this repository. Read the task, then change the files to complete it.
+Follow the style of the surrounding code, add or adapt tests, and do not edit anything in specs/ or .decree/."
 if [ -n "$spec_file" ]; then
   prompt+="
 
-What is asked for stands in ${spec_file}. Fulfil every criterion in it."
+The task is in ${spec_file}. Fulfil every criterion in it."
 fi
 if [ -s "$message_file" ]; then
   prompt+="
 
-The message that asks for it:
+The message with the task:
 $(cat "$message_file")"
 fi
 
-# What earlier attempts teach: all of it on a clean slate, the end of the last log on top of its work.
+# On a clean slate, pass on the context of all failed attempts; otherwise the end of the last attempt's log.
 last="$message_dir/attempts/$((${DECREE_ATTEMPT:-1} - 1))/routine.log"
 if [ -s "$message_dir/failure-context.md" ]; then
   prompt+="
 
-Earlier attempts failed and were put back. This is what is known of them:
+Earlier attempts failed and were reverted. This is what is known about them:
 $(cat "$message_dir/failure-context.md")"
 elif [ -s "$last" ]; then
   prompt+="

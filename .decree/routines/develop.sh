@@ -19,7 +19,7 @@ last="$message_dir/attempts/$((DECREE_ATTEMPT - 1))/routine.log"
 if [ -s "$message_dir/failure-context.md" ]; then
   prompt+="
 
-Earlier attempts failed and were put back; this is what was learned:
+Earlier attempts failed and were reverted; this is what is known about them:
 $(cat "$message_dir/failure-context.md")"
 elif [ -s "$last" ]; then
   prompt+="

@@ -1,29 +1,28 @@
-//! What is base64 in a diff, as the bytes it stands for: a secret in a binary file is a secret too.
+//! Decodes the base64 blocks of a diff, so that a secret in a binary file is found too.
 
 use std::io::{self, BufRead, Read};
 
 use crate::checkpoint::patch::binary::decode_line;
 
-/// Reads the contents of all binary blocks of a diff, one after the other. Something stands between two of them, so that the
-/// end of one and the beginning of the next are not taken for one.
+/// Reads the decoded content of all binary blocks of a diff in sequence. Every other line reads as a newline, which separates
+/// the blocks.
 pub struct BinaryBlockReader<R> {
     diff: R,
     line: Vec<u8>,
     ready: Vec<u8>,
-    taken: usize,
+    consumed: usize,
 }
 
 impl<R: BufRead> BinaryBlockReader<R> {
-    /// Of a diff.
     pub fn new(diff: R) -> Self {
-        BinaryBlockReader { diff, line: Vec::new(), ready: Vec::new(), taken: 0 }
+        BinaryBlockReader { diff, line: Vec::new(), ready: Vec::new(), consumed: 0 }
     }
 
-    /// The next line, decoded. False at the end.
+    /// Decodes the next line. False at the end.
     fn advance(&mut self) -> io::Result<bool> {
         self.line.clear();
-        self.taken = 0;
-        // A line of a binary block is short; of others only the beginning is looked at.
+        self.consumed = 0;
+        // Lines of a binary block are short; longer ones are read in pieces.
         let read = (&mut self.diff).take(1 << 16).read_until(b'\n', &mut self.line)?;
         self.ready = match read {
             0 => Vec::new(),
@@ -35,14 +34,14 @@ impl<R: BufRead> BinaryBlockReader<R> {
 
 impl<R: BufRead> Read for BinaryBlockReader<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        while self.taken == self.ready.len() {
+        while self.consumed == self.ready.len() {
             if !self.advance()? {
                 return Ok(0);
             }
         }
-        let some = buffer.len().min(self.ready.len() - self.taken);
-        buffer[..some].copy_from_slice(&self.ready[self.taken..self.taken + some]);
-        self.taken += some;
+        let some = buffer.len().min(self.ready.len() - self.consumed);
+        buffer[..some].copy_from_slice(&self.ready[self.consumed..self.consumed + some]);
+        self.consumed += some;
         Ok(some)
     }
 }
@@ -55,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn contents_are_put_together_from_their_lines() {
+    fn content_is_decoded_across_lines() {
         let content: Vec<u8> = (0..=255).cycle().take(500).collect();
         let lines: String = STANDARD
             .encode(&content)

@@ -1,15 +1,15 @@
-//! Runs that travel: what is handed to a CI as an artifact, and what comes back from one.
+//! CI artifacts: exports runs to a directory, and imports runs from one.
 //!
 //! ```text
 //! <artifact>/
-//!   summary.json            what was done
+//!   summary.json            the summary of the command
 //!   report.html  report.md  junit.xml
-//!   runs/<id>/              as in .decree/runs/, without what is only of use where it was made
-//!   left-out.txt            what is missing, and why; only if something is
+//!   runs/<id>/              as in .decree/runs/, without files that are useless on another machine
+//!   left-out.txt            which files are missing, and why; only if any are
 //! ```
 //!
-//! On the way out nothing is in it that holds a secret of the environment. On the way in nothing of it is believed: names are
-//! checked, links are not followed, sizes are limited, and a diff has to prove itself before it is applied.
+//! An export contains no file with a secret of the environment. An import trusts nothing: names are checked, links are not
+//! followed, sizes are limited, and a diff has to match its hashes before it is applied.
 
 mod binary_blocks;
 mod import;

@@ -1,4 +1,4 @@
-//! An artifact that came from elsewhere: a directory, or the archive that a CI hands out.
+//! An artifact to import from: a directory, or a ZIP archive as CI systems provide it.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -9,32 +9,32 @@ use walkdir::WalkDir;
 use zip::ZipArchive;
 
 use super::stage::open;
+use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::error::{Error, IoContext, Result};
 use crate::fs::atomic;
 use crate::message::MessageId;
 
-/// Nothing that decree writes comes near it; an archive made to fill disks does.
+/// The largest run that is extracted, against archives that are made to fill the disk.
 const LARGEST: u64 = 16 << 30;
-/// The same for the number of files.
+/// The limit for the number of files in an archive.
 const MOST: usize = 100_000;
-/// An archive's entry may not be nested deeper.
+/// The deepest nesting of an entry.
 const DEEPEST: usize = 20;
 
-/// Where runs come from.
+/// An artifact that is open for reading.
 pub struct ArtifactSource {
     path: PathBuf,
-    kind: Kind,
+    format: ArtifactFormat,
 }
 
-enum Kind {
+enum ArtifactFormat {
     Directory,
     Archive(Box<ZipArchive<BufReader<File>>>),
 }
 
-/// A run in it.
+/// A run in an artifact.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StagedRun {
-    /// Which.
     pub id: MessageId,
     /// Its directory within the artifact; empty if the artifact is the run.
     prefix: PathBuf,
@@ -43,47 +43,50 @@ pub struct StagedRun {
 impl ArtifactSource {
     /// Opens a directory or a ZIP archive.
     pub fn open(path: &Path) -> Result<ArtifactSource> {
-        let what = |why: String| {
-            Error::project(format!("{} is no artifact: {why}", path.display()))
-                .hint("name the directory that was downloaded, or the .zip file itself")
+        let invalid = |why: String| {
+            Error::project(format!("{} is not an artifact: {why}", path.display()))
+                .hint("name the downloaded directory or the .zip file")
         };
-        let kind = if path.is_dir() {
-            Kind::Directory
+        let format = if path.is_dir() {
+            ArtifactFormat::Directory
         } else {
             let file = File::open(path).at("open", path)?;
-            let archive = ZipArchive::new(BufReader::new(file)).map_err(|error| what(error.to_string()))?;
+            let archive =
+                ZipArchive::new(BufReader::new(file)).map_err(|error| invalid(error.to_string()))?;
             if archive.len() > MOST {
-                return Err(what(format!("{} files in it", archive.len())));
+                return Err(invalid(format!("it has {} files", archive.len())));
             }
-            Kind::Archive(Box::new(archive))
+            ArtifactFormat::Archive(Box::new(archive))
         };
-        Ok(ArtifactSource { path: path.to_owned(), kind })
+        Ok(ArtifactSource { path: path.to_owned(), format })
     }
 
-    /// The runs in it, in their order. A `.decree/` directory and a run's own directory are taken as well.
+    /// The runs in the artifact, in order. A `.decree/` directory or a single run's directory is accepted as well.
     pub fn runs(&mut self) -> Result<Vec<StagedRun>> {
         let mut found = BTreeMap::new();
         let mut add = |prefix: PathBuf| {
             let mut ids = prefix.iter().map(|name| name.to_str().and_then(MessageId::parse));
             let id = ids.next_back().flatten();
-            // What is inside a run was put there by its routine, whatever it looks like.
+            // A directory inside a run was written by its routine and is not a run, whatever its name.
             if let Some(id) = id.filter(|_| ids.all(|id| id.is_none())) {
                 found.entry(id.clone()).or_insert(StagedRun { id, prefix });
             }
         };
-        match &mut self.kind {
-            Kind::Directory => {
+        match &mut self.format {
+            ArtifactFormat::Directory => {
                 for place in ["runs", ".decree/runs", ""] {
                     let Ok(entries) = fs::read_dir(self.path.join(place)) else { continue };
-                    for entry in entries.flatten().filter(|entry| entry.path().join("result.json").exists()) {
+                    for entry in
+                        entries.flatten().filter(|entry| entry.path().join(CheckpointDir::RESULT).exists())
+                    {
                         add(Path::new(place).join(entry.file_name()));
                     }
                 }
             }
-            Kind::Archive(archive) => {
+            ArtifactFormat::Archive(archive) => {
                 for name in archive.file_names().flatten() {
                     let Some(path) = inner_path(&name) else { continue };
-                    if path.ends_with("result.json") {
+                    if path.ends_with(CheckpointDir::RESULT) {
                         add(path.parent().map(Path::to_owned).unwrap_or_default());
                     }
                 }
@@ -92,12 +95,12 @@ impl ArtifactSource {
         Ok(found.into_values().collect())
     }
 
-    /// Writes the files of a run into `target`, which is empty. Nothing else of the artifact is touched.
+    /// Writes the files of a run into the empty directory `target`.
     pub fn extract(&mut self, run: &StagedRun, target: &Path) -> Result<()> {
         let mut left = LARGEST;
-        match &mut self.kind {
-            Kind::Directory => copy(&self.path.join(&run.prefix), target, &mut left),
-            Kind::Archive(archive) => {
+        match &mut self.format {
+            ArtifactFormat::Directory => copy(&self.path.join(&run.prefix), target, &mut left),
+            ArtifactFormat::Archive(archive) => {
                 for index in 0..archive.len() {
                     let broken = |error| {
                         Error::project(format!("{} is damaged", self.path.display())).caused_by(error)
@@ -115,7 +118,7 @@ impl ArtifactSource {
     }
 }
 
-/// An entry's path, if it leads nowhere but into the archive.
+/// The path of an entry, if it stays within the archive.
 fn inner_path(name: &str) -> Option<PathBuf> {
     let path = Path::new(name);
     let plain = path.components().all(|part| matches!(part, Component::Normal(_)));
@@ -135,11 +138,12 @@ fn copy(from: &Path, to: &Path, left: &mut u64) -> Result<()> {
 }
 
 fn write(from: &mut impl Read, to: &Path, left: &mut u64) -> Result<()> {
-    let parent = to.parent().expect("it is below the target");
+    let parent = to.parent().expect("the path is below the target");
     fs::create_dir_all(parent).at("create", parent)?;
     let mut file = atomic::create_new(to).at("create", to)?;
-    // One more than there is room for tells that there is no room.
+    // Reads one byte more than allowed, to detect that there is more.
     let written = io::copy(&mut from.take(*left + 1), &mut file).at("write", to)?;
-    *left = left.checked_sub(written).ok_or_else(|| Error::failed("the artifact holds more than 16 GiB"))?;
+    *left =
+        left.checked_sub(written).ok_or_else(|| Error::failed("the artifact contains more than 16 GiB"))?;
     file.sync_all().at("write", to)
 }

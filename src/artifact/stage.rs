@@ -1,4 +1,4 @@
-//! What is handed on: run directories and reports in a directory of their own, without secrets.
+//! Exports run directories and reports to a new directory, without secrets.
 
 use std::fs::{self, File};
 use std::io::{self, BufReader, Seek, SeekFrom};
@@ -6,6 +6,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use super::binary_blocks::BinaryBlockReader;
+use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::error::{Error, IoContext, Result};
 use crate::fs::atomic;
 use crate::interrupt;
@@ -13,56 +14,50 @@ use crate::message::MessageId;
 use crate::process::redact::Redactor;
 use crate::report::{Report, html, json, junit, markdown};
 
-/// Of no use elsewhere: what was moved out of the way may be anything, earlier runs have their own artifacts.
-const SET_ASIDE: &str = "set-aside";
-/// What decree itself writes into a run, however large it is.
+/// The files that decree itself writes into a run; they have no size limit.
 const OWN: [&str; 9] = [
-    "changes.diff",
+    CheckpointDir::DIFF,
     "failure-context.md",
-    "manifest.json",
+    CheckpointDir::MANIFEST,
     "message.md",
     "output.ipynb",
     "papermill.log",
-    "result.json",
+    CheckpointDir::RESULT,
     "routine.log",
     "usage.json",
 ];
-/// The largest file of a routine's own that is handed on.
+/// The largest exported file among those that a routine wrote.
 const LARGEST: u64 = 32 << 20;
-/// So deep may a routine nest directories in its run.
+/// The deepest nesting of directories in a run.
 const DEEPEST: usize = 16;
-/// An upload with such a name in it fails as a whole.
+/// Characters that make `actions/upload-artifact` reject the whole upload.
 const FORBIDDEN: [char; 10] = ['"', ':', '<', '>', '|', '*', '?', '\r', '\n', '\\'];
 
-/// What was handed on.
+/// The result of an export.
 #[derive(Debug, Default)]
 pub struct StageReport {
-    /// How many runs there are.
     pub runs: usize,
-    /// How many files.
     pub files: usize,
-    /// Files that are not there.
     pub left_out: Vec<OmittedFile>,
 }
 
-/// A file that is not handed on.
+/// A file that is not in the artifact.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OmittedFile {
-    /// Where it is: `runs/<id>/…`.
+    /// The path in the artifact: `runs/<id>/…`.
     pub path: String,
-    /// Why.
     pub why: &'static str,
 }
 
-/// Puts everything that the report tells of into `target`, which is empty or not there yet. `runs` is where the runs are.
+/// Exports the runs and reports of a summary to `target`, which has to be empty or missing. `runs` contains the run directories.
 pub fn stage(report: &Report, runs: &Path, target: &Path, secrets: &Redactor) -> Result<StageReport> {
-    begin(target)?;
-    let mut stage = Stage { target, secrets, staged: StageReport::default() };
+    create_empty(target)?;
+    let mut stage = Stage { target, secrets, report: StageReport::default() };
     let ids = report.summary.messages.iter().filter_map(|message| MessageId::parse(message.id.as_deref()?));
     for id in ids {
         let (from, name) = (runs.join(id.to_string()), format!("runs/{id}"));
         if is_directory(&from) {
-            stage.staged.runs += 1;
+            stage.report.runs += 1;
             stage.directory(&from, &name, 0)?;
         }
     }
@@ -70,18 +65,18 @@ pub fn stage(report: &Report, runs: &Path, target: &Path, secrets: &Redactor) ->
     stage.text("report.html", &html::render(report))?;
     stage.text("report.md", &markdown::render(report, markdown::BUDGET))?;
     stage.text("junit.xml", &junit::render(report))?;
-    if !stage.staged.left_out.is_empty() {
-        let lines = stage.staged.left_out.iter().map(|left| format!("{}: {}\n", left.path, left.why));
+    if !stage.report.left_out.is_empty() {
+        let lines = stage.report.left_out.iter().map(|left| format!("{}: {}\n", left.path, left.why));
         stage.text("left-out.txt", &lines.collect::<String>())?;
     }
-    Ok(stage.staged)
+    Ok(stage.report)
 }
 
-fn begin(target: &Path) -> Result<()> {
+fn create_empty(target: &Path) -> Result<()> {
     fs::create_dir_all(target).at("create", target)?;
     if fs::read_dir(target).at("read", target)?.next().is_some() {
         return Err(Error::failed(format!("{} is not empty", target.display()))
-            .hint("name a directory that is not there yet: what is in it is handed on as a whole"));
+            .hint("name a new directory: everything in it becomes part of the artifact"));
     }
     Ok(())
 }
@@ -89,7 +84,7 @@ fn begin(target: &Path) -> Result<()> {
 struct Stage<'s> {
     target: &'s Path,
     secrets: &'s Redactor,
-    staged: StageReport,
+    report: StageReport,
 }
 
 impl Stage<'_> {
@@ -108,14 +103,16 @@ impl Stage<'_> {
                 );
                 continue;
             };
-            let stays = file_name == "previous" || file_name.starts_with(SET_ASIDE);
-            if depth == 0 && stays || atomic::is_unfinished(file_name.as_ref()) {
+            // Not exported: quarantined files may be anything, and earlier runs have their own artifacts.
+            let is_local =
+                file_name == CheckpointDir::PREVIOUS || file_name.starts_with(CheckpointDir::SET_ASIDE);
+            if depth == 0 && is_local || atomic::is_unfinished(file_name.as_ref()) {
                 continue;
             }
             let name = format!("{name}/{file_name}");
             match file_name {
                 _ if file_name.contains(FORBIDDEN) => {
-                    self.leave_out(name.escape_debug().to_string(), "an artifact takes no such name");
+                    self.leave_out(name.escape_debug().to_string(), "its name is not allowed in an artifact");
                 }
                 _ if is_directory(&path) && depth == DEEPEST => self.leave_out(name, "nested too deeply"),
                 _ if is_directory(&path) => self.directory(&path, &name, depth + 1)?,
@@ -125,7 +122,7 @@ impl Stage<'_> {
         Ok(())
     }
 
-    /// Copies a file, unless there is a secret in it: it is not rewritten, as a diff that was would prove nothing.
+    /// Copies a file unless it contains a secret. It is omitted instead of redacted, because a redacted diff would not match its hashes.
     fn file(&mut self, from: &Path, name: &str, own: bool) -> Result<()> {
         let Some(mut file) = open(from) else {
             self.leave_out(name.to_owned(), "it is not a regular file, or cannot be read");
@@ -137,14 +134,17 @@ impl Stage<'_> {
             return Ok(());
         }
         if self.holds_secret(&mut file, name).at("read", from)? {
-            self.leave_out(name.to_owned(), "it holds a secret of the environment, or looked like it");
+            self.leave_out(
+                name.to_owned(),
+                "it holds a secret of the environment, or text that looks like one",
+            );
             return Ok(());
         }
         let to = self.place(name)?;
         file.seek(SeekFrom::Start(0)).at("read", from)?;
         let mut copy = atomic::create_new(&to).at("create", &to)?;
         io::copy(&mut file, &mut copy).at("write", &to)?;
-        self.staged.files += 1;
+        self.report.files += 1;
         Ok(())
     }
 
@@ -153,16 +153,16 @@ impl Stage<'_> {
             return Ok(true);
         }
         file.seek(SeekFrom::Start(0))?;
-        Ok(name.ends_with("changes.diff")
+        Ok(name.ends_with(CheckpointDir::DIFF)
             && self.secrets.is_in(BinaryBlockReader::new(BufReader::new(file)))?)
     }
 
-    /// Writes what was made of a report, which has no secrets in it any more. A word of ours that is one by chance stays, or it
-    /// would be no summary.
+    /// Writes a rendered report, which is redacted already. It is not checked again: a word of decree's own that happens to equal a
+    /// secret has to stay for the file to be valid.
     fn text(&mut self, name: &str, text: &str) -> Result<()> {
         let path = self.place(name)?;
         atomic::write(&path, text.as_bytes())?;
-        self.staged.files += 1;
+        self.report.files += 1;
         Ok(())
     }
 
@@ -174,16 +174,16 @@ impl Stage<'_> {
     }
 
     fn leave_out(&mut self, path: String, why: &'static str) {
-        self.staged.left_out.push(OmittedFile { path: self.secrets.redact(&path).into_owned(), why });
+        self.report.left_out.push(OmittedFile { path: self.secrets.redact(&path).into_owned(), why });
     }
 }
 
-/// A directory itself, not a link to one.
+/// Whether the path is a directory and not a link to one.
 fn is_directory(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir())
 }
 
-/// A regular file itself. Whatever else a routine left there is not waited for.
+/// Opens a regular file without following links. Does not block on a FIFO that a routine left.
 pub(super) fn open(path: &Path) -> Option<File> {
     let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
     let file = fs::OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path).ok()?;

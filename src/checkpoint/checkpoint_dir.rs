@@ -1,4 +1,4 @@
-//! A checkpoint on disk: `manifest.json`, and, once it is known what happened since, `changes.diff` and
+//! A checkpoint on disk: `manifest.json`, and, once it is recorded what changed since, `changes.diff` and
 //! `result.json`. Runs and users' checkpoints are both such directories.
 
 use std::collections::BTreeMap;
@@ -20,30 +20,29 @@ use super::patch::write::{ChangeCount, PatchWriter};
 use super::path::TreePath;
 use super::progress::Progress;
 use super::quote;
-use super::restore::{RestoreOutcome, RestoreRequest};
+use super::restore::{RestoreAction, RestoreLog, RestoreOutcome, RestoreRequest};
 use super::tree::Part;
 use super::workspace::Workspace;
-use crate::error::{Error, IoContext, Result};
+use crate::error::{Error, FailureReason, IoContext, Result};
 use crate::fs::atomic::AtomicFile;
 use crate::fs::json;
 use crate::fs::quarantine::free_name;
 
 /// The version of `result.json`.
 const VERSION: u32 = 1;
-/// How often a diff is begun anew because a file changed under it.
-const TRIES: u32 = 3;
-
+/// How many times a diff is written before a tree that keeps changing is an error.
+const MAX_TRIES: u32 = 3;
 /// How many entries a thread verifies at a time.
 const VERIFY_AT_ONCE: usize = 64;
 
-/// A checkpoint's directory.
+/// The directory of a checkpoint, and the names in it.
 #[derive(Clone, Debug)]
 pub struct CheckpointDir {
     id: String,
     dir: PathBuf,
 }
 
-/// What happened since a checkpoint, in numbers and hashes: `result.json`.
+/// What changed since a checkpoint, in numbers and hashes: `result.json`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ChangeRecord {
     version: u32,
@@ -55,38 +54,31 @@ pub struct ChangeRecord {
     pub added: u64,
     /// Lines removed in all text files.
     pub removed: u64,
-    /// Every path in the diff.
+    /// By path, in JSON's quoting; the same paths as in the diff.
     pub changes: BTreeMap<String, PathChange>,
-    /// New things that are not in the diff; a revert moves them into `set-aside/`.
+    /// New paths that no diff holds, such as nested repositories; a revert moves them into `set-aside/`.
     #[serde(default)]
     pub beside: Vec<String>,
     /// What the checkpoint does not hold.
     pub coverage: Coverage,
-    /// Of everything above.
+    /// The hash of everything above.
     check: Option<String>,
 }
 
-/// Two hashes.
+/// A hash of the tree at the checkpoint, and of the tree as it was recorded.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct BeforeAfter {
-    /// At the checkpoint.
     pub before: String,
-    /// Now.
     pub after: String,
 }
 
-/// One path in the diff.
+/// What changed at one path, and how many lines.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PathChange {
-    /// What was there.
     pub before: Option<Node>,
-    /// What the run left there.
     pub after: Option<Node>,
-    /// Lines.
     pub added: u64,
-    /// Lines.
     pub removed: u64,
-    /// Whether the content is binary.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub binary: bool,
 }
@@ -94,7 +86,7 @@ pub struct PathChange {
 impl ChangeRecord {
     fn new(id: &str, manifest: &Manifest, changes: &Changes<'_>, counts: &[ChangeCount]) -> Self {
         let lines = |pick: fn(&ChangeCount) -> u64| counts.iter().map(pick).sum();
-        let mut seal = ChangeRecord {
+        let mut record = ChangeRecord {
             version: VERSION,
             id: id.to_owned(),
             tree: BeforeAfter {
@@ -107,38 +99,41 @@ impl ChangeRecord {
                 .list
                 .iter()
                 .zip(counts)
-                .map(|(change, count)| path_result(change, count))
+                .map(|(change, count)| path_change(change, count))
                 .collect(),
-            beside: changes.beside.iter().map(|path| quote::in_json(path.as_bytes()).into_owned()).collect(),
+            beside: changes
+                .out_of_scope
+                .iter()
+                .map(|path| quote::in_json(path.as_bytes()).into_owned())
+                .collect(),
             coverage: manifest.coverage.clone(),
             check: None,
         };
-        seal.check = Some(seal.work_out_check());
-        seal
+        record.check = Some(record.compute_check());
+        record
     }
 
-    /// Of everything but the check itself. There may be too much of it to write it down for that.
-    /// Whether nothing happened at all, not even out of scope.
+    /// Whether nothing changed at all, not even out of scope.
     pub fn is_empty(&self) -> bool {
         self.changes.is_empty() && self.beside.is_empty()
     }
 
-    fn work_out_check(&mut self) -> String {
+    /// The hash of everything but the check itself; streamed, as a record may be too large to serialize into memory.
+    fn compute_check(&mut self) -> String {
         let check = self.check.take();
         let mut text = BufWriter::new(Hasher::new());
         serde_json::to_writer(&mut text, self).expect("a result is plain data");
         self.check = check;
-        let hasher = text.into_inner().map_err(|_| ()).expect("a hash takes everything");
+        let hasher = text.into_inner().map_err(|_| ()).expect("a hasher accepts every write");
         hasher.finish().0.to_string()
     }
 
-    /// The new things that are not in the diff.
     fn beside_paths(&self) -> Vec<TreePath> {
-        self.beside.iter().filter_map(|text| TreePath::beside(&quote::from_json(text)?)).collect()
+        self.beside.iter().filter_map(|text| TreePath::outside_scope(&quote::from_json(text)?)).collect()
     }
 }
 
-fn path_result(change: &Change, count: &ChangeCount) -> (String, PathChange) {
+fn path_change(change: &Change, count: &ChangeCount) -> (String, PathChange) {
     let result = PathChange {
         before: change.before,
         after: change.after,
@@ -150,52 +145,62 @@ fn path_result(change: &Change, count: &ChangeCount) -> (String, PathChange) {
 }
 
 impl CheckpointDir {
+    /// The tree at the checkpoint.
+    pub const MANIFEST: &str = "manifest.json";
+    /// What changed since the checkpoint.
+    pub const DIFF: &str = "changes.diff";
+    /// The same in numbers and hashes.
+    pub const RESULT: &str = "result.json";
+    /// What made way for a restore.
+    pub const SET_ASIDE: &str = "set-aside";
+    /// Earlier records, in numbered directories.
+    pub const PREVIOUS: &str = "previous";
+
     /// The checkpoint `id` in `dir`.
     pub fn new(id: impl Into<String>, dir: impl Into<PathBuf>) -> Self {
         CheckpointDir { id: id.into(), dir: dir.into() }
     }
 
-    /// Its id.
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// Where it is.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// The tree as it was.
     pub fn manifest_path(&self) -> PathBuf {
-        self.dir.join("manifest.json")
+        self.dir.join(Self::MANIFEST)
     }
 
-    /// What happened since.
     pub fn diff_path(&self) -> PathBuf {
-        self.dir.join("changes.diff")
+        self.dir.join(Self::DIFF)
     }
 
-    /// The same in numbers.
     pub fn result_path(&self) -> PathBuf {
-        self.dir.join("result.json")
+        self.dir.join(Self::RESULT)
     }
 
-    /// Whether it is recorded what happened since.
-    pub fn is_sealed(&self) -> bool {
+    /// The quarantine of restores from this checkpoint.
+    pub fn quarantine_dir(&self) -> PathBuf {
+        self.dir.join(Self::SET_ASIDE)
+    }
+
+    /// Whether it is recorded what changed since the checkpoint.
+    pub fn has_change_record(&self) -> bool {
         self.diff_path().exists()
     }
 
-    /// Reads the manifest.
     pub fn manifest(&self) -> Result<Manifest> {
         Manifest::read(&self.manifest_path()).map_err(|error| match self.dir.symlink_metadata() {
-            Err(_) => Error::project(format!("{} was deleted meanwhile", self.id)),
+            Err(_) => Error::project(format!("{} was deleted by another process", self.id)),
             Ok(_) => error,
         })
     }
 
     /// Compares the tree with the checkpoint and records what changed: the diff first, then the result.
     /// Returns `None`, and writes nothing, if nothing changed and `even_if_empty` is not set.
-    pub fn seal(
+    pub fn record_changes(
         &self,
         workspace: &Workspace,
         manifest: &Manifest,
@@ -206,7 +211,7 @@ impl CheckpointDir {
         loop {
             tries += 1;
             let changes = workspace.compare(manifest, progress)?;
-            if changes.list.is_empty() && changes.beside.is_empty() && !even_if_empty {
+            if changes.list.is_empty() && changes.out_of_scope.is_empty() && !even_if_empty {
                 return Ok(None);
             }
             let mut file = AtomicFile::create(self.diff_path())?;
@@ -216,29 +221,29 @@ impl CheckpointDir {
                         self.keep_previous()?;
                         file.commit()?;
                     }
-                    let seal = ChangeRecord::new(&self.id, manifest, &changes, &counts);
-                    json::write_pretty(&self.result_path(), &seal)?;
-                    return Ok(Some(seal));
+                    let record = ChangeRecord::new(&self.id, manifest, &changes, &counts);
+                    json::write_pretty(&self.result_path(), &record)?;
+                    return Ok(Some(record));
                 }
-                // Something changed the tree meanwhile; look again.
-                Err(error) if tries < TRIES && error.io_kind() == Some(std::io::ErrorKind::InvalidData) => {}
+                // Another process changed the tree after it was compared.
+                Err(error) if tries < MAX_TRIES && error.is(FailureReason::ChangedWhileRead) => {}
                 Err(error) => return Err(error),
             }
         }
     }
 
-    /// What was recorded before moves to `previous/<k>/`; nothing is lost.
+    /// Moves the earlier record to `previous/<k>/`, so that nothing is lost.
     fn keep_previous(&self) -> Result<()> {
-        if !self.is_sealed() {
+        if !self.has_change_record() {
             return Ok(());
         }
-        let previous = self.dir.join("previous");
-        let place = free_name(|number| previous.join(number.to_string()));
-        fs::create_dir_all(&place).at("create", &place)?;
-        // The result first: a diff without one is still whole.
-        for path in [self.result_path(), self.diff_path()] {
-            let name = path.file_name().expect("they are files");
-            match fs::rename(&path, place.join(name)) {
+        let previous = self.dir.join(Self::PREVIOUS);
+        let dir = free_name(|number| previous.join(number.to_string()));
+        fs::create_dir_all(&dir).at("create", &dir)?;
+        // The result first: a diff without a result is still complete.
+        for name in [Self::RESULT, Self::DIFF] {
+            let path = self.dir.join(name);
+            match fs::rename(&path, dir.join(name)) {
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
                 result => result.at("move", &path)?,
             }
@@ -246,8 +251,14 @@ impl CheckpointDir {
         Ok(())
     }
 
-    /// Puts back what the recorded diff changed.
-    pub fn revert(&self, workspace: &Workspace, manifest: &Manifest) -> Result<RestoreOutcome> {
+    /// Reverts what the recorded diff changed.
+    pub fn revert(
+        &self,
+        workspace: &Workspace,
+        manifest: &Manifest,
+        action: RestoreAction,
+        log: &dyn RestoreLog,
+    ) -> Result<RestoreOutcome> {
         let patch = Patch::read(&self.diff_path())?;
         let wrong = patch
             .records
@@ -263,45 +274,49 @@ impl CheckpointDir {
                 )
             })
             .collect();
-        self.refuse("does not belong to its manifest", wrong)?;
+        self.reject_mismatches("does not belong to its manifest", wrong)?;
         let beside = match self.result()? {
-            Some(seal) => {
-                self.check_result(&seal, &patch)?;
-                seal.beside_paths()
+            Some(record) => {
+                self.check_result(&record, &patch)?;
+                record.beside_paths()
             }
             None => Vec::new(),
         };
         workspace.restore(&RestoreRequest {
             patch: &patch,
-            direction: Direction::Back,
-            what: format!("revert {}", self.id),
+            direction: Direction::Backward,
+            action,
+            subject: &self.id,
             beside: &beside,
-            aside_dir: self.dir.join("set-aside"),
+            quarantine_dir: self.quarantine_dir(),
+            log: Some(log),
         })
     }
 
-    /// The recorded diff, if it and the result tell the same story.
+    /// The recorded diff, if it agrees with the result.
     pub fn patch(&self) -> Result<Patch> {
         let patch = Patch::read(&self.diff_path())?;
-        if let Some(seal) = self.result()? {
-            self.check_result(&seal, &patch)?;
+        if let Some(record) = self.result()? {
+            self.check_result(&record, &patch)?;
         }
         Ok(patch)
     }
 
-    /// Does again what the recorded diff says.
-    pub fn apply(&self, workspace: &Workspace) -> Result<RestoreOutcome> {
+    /// Applies the recorded diff again.
+    pub fn apply(&self, workspace: &Workspace, log: &dyn RestoreLog) -> Result<RestoreOutcome> {
         let patch = self.patch()?;
         workspace.restore(&RestoreRequest {
             patch: &patch,
-            direction: Direction::Forth,
-            what: format!("apply {}", self.id),
+            direction: Direction::Forward,
+            action: RestoreAction::Apply,
+            subject: &self.id,
             beside: &[],
-            aside_dir: self.dir.join("set-aside"),
+            quarantine_dir: self.quarantine_dir(),
+            log: Some(log),
         })
     }
 
-    /// Reads `result.json`, if there is one.
+    /// Reads `result.json`, if there is one, and checks its hash.
     pub fn result(&self) -> Result<Option<ChangeRecord>> {
         let path = self.result_path();
         let file = match File::open(&path) {
@@ -309,39 +324,37 @@ impl CheckpointDir {
             result => result.at("read", &path)?,
         };
         let damaged = |error: Error| error.detail("nothing was touched");
-        let mut seal: ChangeRecord = json::parse(file).at("read", &path)?.map_err(|error| {
+        let mut record: ChangeRecord = json::parse(file).at("read", &path)?.map_err(|error| {
             damaged(Error::integrity(format!("{} is damaged", path.display())).caused_by(error))
         })?;
-        let check = seal.work_out_check();
-        if seal.version != VERSION || seal.check != Some(check) {
+        let check = record.compute_check();
+        if record.version != VERSION || record.check != Some(check) {
             let why = "it is of another version, or was edited";
             return Err(damaged(Error::integrity(format!("{} is damaged: {why}", path.display()))));
         }
-        Ok(Some(seal))
+        Ok(Some(record))
     }
 
-    /// The result and the diff have to tell the same story.
-    fn check_result(&self, seal: &ChangeRecord, patch: &Patch) -> Result<()> {
+    /// Checks that the result and the diff have the same paths, and leave the same at each.
+    fn check_result(&self, record: &ChangeRecord, patch: &Patch) -> Result<()> {
         let mut wrong: Vec<String> = patch
             .records
             .iter()
-            .filter(|record| {
-                let known = seal.changes.get(&*quote::in_json(record.change.path.as_bytes()));
-                known.is_none_or(|known| known.after != record.change.after)
+            .map(|record| &record.change)
+            .filter(|change| {
+                let known = record.changes.get(&*quote::in_json(change.path.as_bytes()));
+                known.is_none_or(|known| known.after != change.after)
             })
-            .map(|record| record.change.path.to_string())
+            .map(|change| change.path.to_string())
             .collect();
-        if wrong.is_empty() && seal.changes.len() != patch.records.len() {
-            wrong.push(format!(
-                "{} paths in result.json, {} in changes.diff",
-                seal.changes.len(),
-                patch.records.len()
-            ));
+        let (in_result, in_diff) = (record.changes.len(), patch.records.len());
+        if wrong.is_empty() && in_result != in_diff {
+            wrong.push(format!("{in_result} paths in {}, {in_diff} in {}", Self::RESULT, Self::DIFF));
         }
-        self.refuse("does not belong to its result.json", wrong)
+        self.reject_mismatches(&format!("does not belong to its {}", Self::RESULT), wrong)
     }
 
-    fn refuse(&self, why: &str, wrong: Vec<String>) -> Result<()> {
+    fn reject_mismatches(&self, why: &str, wrong: Vec<String>) -> Result<()> {
         if wrong.is_empty() {
             return Ok(());
         }
@@ -350,7 +363,7 @@ impl CheckpointDir {
             .detail("nothing was touched"))
     }
 
-    /// Reads every content the checkpoint names out of the store, and says how many there are.
+    /// Reads every content that the checkpoint names out of the store, and returns the number of entries.
     pub fn verify(&self, workspace: &Workspace, manifest: &Manifest) -> Result<usize> {
         let entries = manifest.tree.len();
         let damaged: Vec<(String, Option<String>)> = manifest
@@ -374,7 +387,7 @@ impl CheckpointDir {
         let (lines, hints): (Vec<String>, Vec<Option<String>>) = damaged.into_iter().unzip();
         let error = Error::integrity(format!("checkpoint {} does not verify: {count} of {entries}", self.id))
             .details(lines, 20);
-        // One damaged pack is behind most of them, if not all.
+        // Most failures, if not all, come from one damaged pack: its hint is enough.
         Err(match hints.into_iter().flatten().next() {
             Some(hint) => error.hint(hint),
             None => error,
@@ -388,15 +401,16 @@ impl Workspace {
         fs::create_dir_all(&self.scratch).at("create", &self.scratch)?;
         let writer = PatchWriter { old: &self.store, new: &self.root, scratch: &self.scratch };
         writer.write(out, &changes.list).map_err(|error| {
-            match error.io_kind() == Some(std::io::ErrorKind::InvalidData) && error.hint_text().is_none() {
-                true => error.hint("stop what writes to it, then run the same command again"),
-                false => error,
+            if error.is(FailureReason::ChangedWhileRead) {
+                error.hint("stop the process that writes to it, then run the same command again")
+            } else {
+                error
             }
         })
     }
 }
 
-/// The paths in a list, as text.
+/// The paths of a list as text.
 pub fn path_texts(paths: &[PathText]) -> Vec<String> {
     paths.iter().map(|path| path.0.to_string()).collect()
 }

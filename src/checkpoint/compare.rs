@@ -31,7 +31,7 @@ pub struct Changes<'r> {
     /// Sorted by path.
     pub list: Vec<Change>,
     /// New paths out of scope: a revert moves them to the quarantine.
-    pub beside: Vec<TreePath>,
+    pub out_of_scope: Vec<TreePath>,
     _unlocked: UnlockedDirs<'r>,
 }
 
@@ -50,10 +50,10 @@ impl Workspace {
         let mut walk = input.walk()?;
         let unlocked = UnlockedDirs::new(&self.root, std::mem::take(&mut walk.unlocked));
         hash_missing(&self.root, &mut walk, None, true, progress)?;
-        let beside = std::mem::take(&mut walk.out_of_scope);
+        let out_of_scope = std::mem::take(&mut walk.out_of_scope);
         let mut list = differences(&manifest.tree, walk);
         add_kept_dirs(&manifest.tree, &mut list);
-        Ok(Changes { list, beside, _unlocked: unlocked })
+        Ok(Changes { list, out_of_scope, _unlocked: unlocked })
     }
 }
 

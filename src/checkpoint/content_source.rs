@@ -7,14 +7,14 @@ use super::hash::{ContentHash, Hasher};
 use super::path::TreePath;
 use super::root::Root;
 use super::store::Store;
-use crate::error::{Error, IoContext, Result};
+use crate::error::{Error, FailureReason, IoContext, Result};
 
-/// Gives the content of a file or link, or fails if it is not the one that the node names.
+/// Provides the content of a file or link, or fails if it is not the content that the node names.
 pub trait ContentSource: Sync {
-    /// As a stream, which ends in an error if it was not what it should have been.
+    /// The content as a stream, whose end is an error if the content does not have the node's hash.
     fn open(&self, path: &TreePath, node: &Node) -> Result<Box<dyn Read + '_>>;
 
-    /// At once, for those known to be small.
+    /// The whole content in memory, for files known to be small.
     fn read(&self, path: &TreePath, node: &Node) -> Result<Vec<u8>> {
         let size = node.content().map_or(0, |(_, size)| size);
         let mut out = Vec::with_capacity(usize::try_from(size).unwrap_or(0));
@@ -37,14 +37,14 @@ impl ContentSource for Store {
 
 impl ContentSource for Root {
     fn open(&self, path: &TreePath, node: &Node) -> Result<Box<dyn Read + '_>> {
-        let (hash, size) = node.content().ok_or_else(|| no_content(path))?;
+        let expected = node.content().ok_or_else(|| no_content(path))?;
         let inner: Box<dyn Read> = match node {
             Node::Symlink { .. } => {
                 Box::new(io::Cursor::new(self.read_link(path).at("read", path.as_path())?))
             }
             _ => Box::new(self.open_file_forced(path).at("read", path.as_path())?),
         };
-        Ok(Box::new(CheckedReader::new(inner, hash, size)))
+        Ok(Box::new(CheckedReader { inner, path: path.clone(), hasher: Some(Hasher::new()), expected }))
     }
 }
 
@@ -52,18 +52,12 @@ fn no_content(path: &TreePath) -> Error {
     Error::integrity(format!("{path} is a directory and has no content"))
 }
 
-/// A reader whose end is an error unless all of it had the hash that was expected.
-pub struct CheckedReader<R> {
+/// A file of the tree whose end is an error unless all of it had the expected hash.
+struct CheckedReader<R> {
     inner: R,
+    path: TreePath,
     hasher: Option<Hasher>,
     expected: (ContentHash, u64),
-}
-
-impl<R: Read> CheckedReader<R> {
-    /// Expects this content.
-    pub fn new(inner: R, hash: ContentHash, size: u64) -> Self {
-        CheckedReader { inner, hasher: Some(Hasher::new()), expected: (hash, size) }
-    }
 }
 
 impl<R: Read> Read for CheckedReader<R> {
@@ -77,7 +71,8 @@ impl<R: Read> Read for CheckedReader<R> {
             && let Some(hasher) = self.hasher.take()
             && hasher.finish() != self.expected
         {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "it changed while it was read"));
+            let error = Error::failed(format!("{} changed while it was read", self.path));
+            return Err(io::Error::other(error.because(FailureReason::ChangedWhileRead)));
         }
         Ok(n)
     }

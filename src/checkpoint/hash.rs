@@ -36,7 +36,7 @@ impl ContentHash {
             return None;
         }
         let mut hash = [0; 32];
-        for (out, pair) in hash.iter_mut().zip(bytes.chunks_exact(2)) {
+        for (out, pair) in hash.iter_mut().zip(bytes.as_chunks::<2>().0) {
             *out = nibble(pair[0])? << 4 | nibble(pair[1])?;
         }
         Some(ContentHash(hash))
@@ -46,7 +46,7 @@ impl ContentHash {
     pub fn hex(&self) -> Hex {
         const DIGITS: &[u8; 16] = b"0123456789abcdef";
         let mut out = [0; 64];
-        for (pair, byte) in out.chunks_exact_mut(2).zip(self.0) {
+        for (pair, byte) in out.as_chunks_mut::<2>().0.iter_mut().zip(self.0) {
             pair[0] = DIGITS[usize::from(byte >> 4)];
             pair[1] = DIGITS[usize::from(byte & 15)];
         }

@@ -63,7 +63,7 @@ impl TreePath {
 
     /// A path that no checkpoint holds but that a revert may move to the quarantine: inside the tree, and not the
     /// `.git` or `.decree` at its root.
-    pub(crate) fn beside(bytes: &[u8]) -> Option<Self> {
+    pub(crate) fn outside_scope(bytes: &[u8]) -> Option<Self> {
         match check(bytes) {
             Ok(()) => {}
             Err(BadPath::Reserved)

@@ -1,4 +1,4 @@
-//! `decree apply`
+//! `decree apply`: applies a recorded change, also from an artifact.
 
 use std::path::{Path, PathBuf};
 
@@ -9,29 +9,29 @@ use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::checkpoint::restore::RestoreOutcome;
 use crate::error::{Error, Result};
 use crate::history;
-use crate::history::audit::{self, AuditAction, AuditEntry};
+use crate::history::audit::AuditLog;
 use crate::humanize::count;
 use crate::pipeline::{RunResult, undo};
 
-/// Do a recorded change again
+/// Apply the recorded changes of a run again
 ///
-/// Applies the changes.diff of a run, or what a revert to a checkpoint undid. Every file has to be what it was
-/// when the change was recorded; otherwise nothing is touched. With --from, runs come out of an artifact: they become runs
-/// of this project, and can be looked at and reverted like any other.
+/// Applies the changes.diff of a run, or the changes that a revert to a checkpoint undid. Every file has to have the content it
+/// had when the changes were recorded; otherwise nothing is touched. With --from, runs are imported from an artifact; from then
+/// on they can be shown and reverted like any run of this project.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  decree apply 2026111603120000-0\n  decree apply chk_20261116_0312\n  decree apply --from decree-artifact.zip\n  decree apply 2026111603120000-0 --from decree-artifact.zip\n  decree apply --all --from artifact/"
 )]
 pub struct ApplyArgs {
-    /// A run or a checkpoint, or the beginning of its id; with --from also a chain
+    /// The id of a run or a checkpoint, or an unambiguous prefix; with --from also a chain
     #[arg(required_unless_present = "from", conflicts_with = "all")]
     id: Option<String>,
 
-    /// Take runs out of this artifact: a directory or a .zip file; without an id, list them
+    /// Import runs from this artifact, a directory or a .zip file; without an id, list them
     #[arg(long, value_name = "DIR|ZIP")]
     from: Option<PathBuf>,
 
-    /// Every run of the artifact that was kept, in order, up to the first that does not fit
+    /// Apply every kept run of the artifact, in order, up to the first that does not apply
     #[arg(long, requires = "from")]
     all: bool,
 }
@@ -48,7 +48,7 @@ pub fn apply(context: &Context, args: &ApplyArgs) -> Result<()> {
     }
 }
 
-/// Takes the runs in one by one: the next one may only fit onto what the one before left.
+/// Imports and applies the runs one by one, because a run can depend on the changes of the one before.
 fn apply_from(context: &Context, from: &Path, id: Option<&str>) -> Result<()> {
     let mut source = ArtifactSource::open(from)?;
     let chosen = choose(source.runs()?, id, from)?;
@@ -60,7 +60,7 @@ fn apply_from(context: &Context, from: &Path, id: Option<&str>) -> Result<()> {
             if !kept && id.is_none() {
                 return Ok(());
             }
-            // What a run found is in the store where it was made; from now on it is here, too.
+            // To revert the run later, this project's store needs the content from before it.
             shop.workspace.capture(&context.ui.progress())?;
             apply_one(context, &shop, &saved).map(|()| applied += 1)
         });
@@ -77,31 +77,31 @@ fn apply_from(context: &Context, from: &Path, id: Option<&str>) -> Result<()> {
 
 /// The runs that `id` names, or all.
 fn choose(runs: Vec<StagedRun>, id: Option<&str>, from: &Path) -> Result<Vec<StagedRun>> {
-    let Some(wanted) = id else { return Ok(runs) };
+    let Some(id) = id else { return Ok(runs) };
     let of_chain: Vec<StagedRun> =
-        runs.iter().filter(|run| run.id.chain().to_string() == wanted).cloned().collect();
+        runs.iter().filter(|run| run.id.chain().to_string() == id).cloned().collect();
     if !of_chain.is_empty() {
         return Ok(of_chain);
     }
     let text = |run: &StagedRun| run.id.to_string();
-    let exact = runs.iter().find(|run| text(run) == wanted).cloned();
-    let begins = runs.iter().filter(|run| !wanted.is_empty() && text(run).starts_with(wanted));
+    let exact = runs.iter().find(|run| text(run) == id).cloned();
+    let begins = runs.iter().filter(|run| !id.is_empty() && text(run).starts_with(id));
     match (exact, &begins.cloned().collect::<Vec<_>>()[..]) {
         (Some(run), _) => Ok(vec![run]),
         (None, [run]) => Ok(vec![run.clone()]),
-        (None, []) => Err(Error::project(format!("no run '{wanted}' in {}", from.display()))
+        (None, []) => Err(Error::project(format!("no run '{id}' in {}", from.display()))
             .details(runs.iter().map(text).collect(), 20)
             .hint("`decree apply --from …` without an id lists them")),
-        (None, several) => Err(Error::project(format!("the id '{wanted}' is ambiguous"))
+        (None, several) => Err(Error::project(format!("the id '{id}' is ambiguous"))
             .details(several.iter().map(text).collect(), 10)
-            .hint("give more of it")),
+            .hint("use a longer prefix")),
     }
 }
 
 fn list(context: &Context, from: &Path) -> Result<()> {
     let runs = ArtifactSource::open(from)?.runs()?;
     if runs.is_empty() {
-        context.ui.note("there are no runs in it");
+        context.ui.note("the artifact contains no runs");
     }
     let lines: String = runs.iter().map(|run| format!("{}\n", run.id)).collect();
     context.ui.print(&lines)
@@ -109,30 +109,27 @@ fn list(context: &Context, from: &Path) -> Result<()> {
 
 fn apply_one(context: &Context, shop: &LockedProject<'_>, saved: &CheckpointDir) -> Result<()> {
     let layout = &shop.project.layout;
-    if !saved.is_sealed() {
+    if !saved.has_change_record() {
         return Err(Error::project(format!("{} has no recorded change to apply", saved.id()))
             .hint(format!("`decree diff {}` shows what is different now", saved.id())));
     }
-    match saved.apply(&shop.workspace)? {
+    match saved.apply(&shop.workspace, &AuditLog::new(layout.audit()))? {
         RestoreOutcome::AlreadyThere => context.ui.note(&format!("{}: already applied", saved.id())),
         RestoreOutcome::Done(done) => {
-            audit::record_done(
-                &layout.audit(),
-                AuditEntry::new(AuditAction::Apply, saved.id(), done.verified as u64),
-            )?;
+            done.log_failure.map_or(Ok(()), Err)?;
             let paths = count(done.verified, "path");
             context.ui.note(&format!("applied {paths}, each verified ({})", saved.id()));
         }
     }
-    // Also if it was there already: an earlier apply may have been cut off before this.
+    // Also if it was applied already: an earlier apply may have been interrupted before this step.
     if let Some(spec) = undo::brought_back(layout, saved)? {
         context.ui.note(&format!("{spec} is on the tracker again"));
     }
-    let aside = saved.dir().join("set-aside");
-    if aside.is_dir() {
-        // Not part of any diff, so nobody can say where in the tree of now it belongs.
-        let aside = layout.shown(&aside);
-        context.ui.note(&format!("what was set aside when it was put back is still in {aside}"));
+    let quarantine = saved.quarantine_dir();
+    if quarantine.is_dir() {
+        // These files are in no diff, so decree cannot decide where in the present tree they belong.
+        let quarantine = layout.shown(&quarantine);
+        context.ui.note(&format!("files that the revert set aside are still in {quarantine}"));
     }
     Ok(())
 }

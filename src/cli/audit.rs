@@ -1,4 +1,4 @@
-//! `decree audit`
+//! `decree audit`: shows and verifies the audit trail.
 
 use serde_json::json;
 
@@ -7,11 +7,11 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::history::audit::{AuditRecord, Trail};
 use crate::ui;
 
-/// Show what was put back, brought back or deleted: by whom, when and why
+/// Show what was reverted, restored or deleted: by whom, when and why
 ///
-/// Every line of .decree/audit.jsonl carries the hash of the one before it, so that none can be changed or taken out; that is
-/// checked each time. `decree audit verify` says the hash of the last one: noted elsewhere, it also proves that nothing is
-/// missing at the end.
+/// Every line of .decree/audit.jsonl contains the hash of the line before it, so that no line can be changed or removed
+/// unnoticed; each call verifies this. `decree audit verify` prints the hash of the last line: stored elsewhere, it also proves
+/// that no line is missing at the end.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  decree audit\n  decree audit --format json\n  decree audit verify\n  decree audit verify --head 4f2a…"
@@ -20,16 +20,16 @@ pub struct AuditArgs {
     #[command(subcommand)]
     command: Option<AuditCommand>,
 
-    /// How to answer
+    /// The format of the output
     #[arg(long, value_enum, default_value_t)]
     format: ContractFormat,
 }
 
 #[derive(Debug, clap::Subcommand)]
 enum AuditCommand {
-    /// Only prove the trail, and say how it ends
+    /// Verify the trail and print the hash of its last line
     Verify {
-        /// The hash of a line that has to be in it
+        /// A hash that the trail has to contain, or its first 8 or more digits
         #[arg(long, value_name = "HASH")]
         head: Option<String>,
     },
@@ -39,13 +39,13 @@ pub fn audit(context: &Context, args: &AuditArgs) -> Result<()> {
     let path = context.project()?.layout.audit();
     let trail = Trail::read(&path)?;
     for line in &trail.cut_off {
-        context.ui.warn(&format!("line {line} of the audit trail was cut off as it was written"));
+        context.ui.warn(&format!("line {line} of the audit trail is incomplete: its write was interrupted"));
     }
     match (&args.command, args.format) {
         (Some(AuditCommand::Verify { head }), format) => verify(context, &trail, head.as_deref(), format),
         (None, ContractFormat::Text) => {
             if trail.records.is_empty() {
-                context.ui.note("nothing was put back, brought back or deleted yet");
+                context.ui.note("nothing was reverted, restored or deleted yet");
             }
             let rows: Vec<Vec<String>> = trail.records.iter().map(row).collect();
             context.ui.print(&ui::table(&rows))
@@ -55,18 +55,18 @@ pub fn audit(context: &Context, args: &AuditArgs) -> Result<()> {
 }
 
 fn verify(context: &Context, trail: &Trail, head: Option<&str>, format: ContractFormat) -> Result<()> {
-    if let Some(wanted) = head {
-        let wanted = wanted.strip_prefix("sha256:").unwrap_or(wanted);
-        if wanted.len() < 8 || !wanted.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')) {
+    if let Some(hash) = head {
+        let hash = hash.strip_prefix("sha256:").unwrap_or(hash);
+        if hash.len() < 8 || !hash.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')) {
             return Err(Error::new(
                 ErrorKind::Usage,
-                format!("'{}' is no hash of a line", wanted.escape_debug()),
+                format!("'{}' is not the hash of a line", hash.escape_debug()),
             )
-            .detail("at least 8 digits of it are needed, in lower case"));
+            .detail("at least 8 digits are needed, in lower case"));
         }
-        if !trail.hashes.iter().any(|hash| hash.starts_with(wanted)) {
-            return Err(Error::integrity(format!("no line of the audit trail has the hash {wanted}"))
-                .detail("it was cut off at the end, or begun anew"));
+        if !trail.hashes.iter().any(|known| known.starts_with(hash)) {
+            return Err(Error::integrity(format!("no line of the audit trail has the hash {hash}"))
+                .detail("the trail was truncated or replaced"));
         }
     }
     match format {

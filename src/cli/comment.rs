@@ -1,4 +1,4 @@
-//! `decree comment`
+//! `decree comment`: posts a report to a pull request, in one comment that is updated in place.
 
 use std::path::PathBuf;
 
@@ -14,70 +14,70 @@ use crate::process::redact::Redactor;
 use crate::report::markdown::{self, Artifact, Origin, WebAddress};
 use crate::report::{Report, ReportLimits};
 
-/// Post what the last `process` or `run` did as a comment on the pull request, or bring the one that is there up to date
+/// Post the report of the last `process` or `run` as a comment on a pull request, or update the existing comment
 ///
-/// Which pull request: what the CI's event says (pull_request, pull_request_target, issue_comment, workflow_run), or --pr.
-/// The token is DECREE_GITHUB_TOKEN, else GITHUB_TOKEN; the job needs `permissions: pull-requests: write`. GITHUB_API_URL leads
-/// to GitHub Enterprise Server, Gitea or Forgejo. With a token that may only read, as a fork's, the text goes to the step
-/// summary, and that is no failure.
+/// The pull request comes from the CI's event (pull_request, pull_request_target, issue_comment, workflow_run) or from --pr.
+/// The token is DECREE_GITHUB_TOKEN, else GITHUB_TOKEN; the job needs `permissions: pull-requests: write`. Set GITHUB_API_URL
+/// for GitHub Enterprise Server, Gitea or Forgejo. If the token is read-only, as for a fork, the text goes to the step summary
+/// instead, and the command succeeds.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  decree comment\n  decree comment --dry-run\n  decree comment --pr 12 --repo octocat/hello-world --key nightly\n  decree comment --summary artifact/summary.json --artifact-name decree-0 --artifact-url \"$URL\""
 )]
 pub struct CommentArgs {
-    /// A summary from elsewhere; its runs are looked for in runs/ beside it
+    /// Read this summary instead; its runs are expected in runs/ beside it
     #[arg(long, value_name = "FILE")]
     summary: Option<PathBuf>,
 
-    /// The pull request, if the CI's event does not say it
+    /// The number of the pull request [default: from the CI's event]
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
     pr: Option<u64>,
 
-    /// The repository, if GITHUB_REPOSITORY does not say it
+    /// The repository [default: GITHUB_REPOSITORY]
     #[arg(long, value_name = "OWNER/NAME")]
     repo: Option<String>,
 
-    /// Which comment: each key has its own [default: workflow/job]
+    /// The key of the comment: each key has its own comment [default: workflow/job]
     #[arg(long)]
     key: Option<String>,
 
-    /// What to do with the comments that are there
+    /// How to treat existing comments with the same key
     #[arg(long, value_enum, default_value_t)]
     mode: Mode,
 
-    /// Who writes, if it is a GitHub App of yours: its comments are found by this name
+    /// The login that the token belongs to, for a GitHub App of your own
     #[arg(long, value_name = "LOGIN")]
     author: Option<String>,
 
-    /// Where the artifact with all runs is
+    /// The URL of the artifact with all runs
     #[arg(long, value_name = "URL")]
     artifact_url: Option<String>,
 
-    /// What the artifact is called
+    /// The name of the artifact
     #[arg(long, value_name = "NAME")]
     artifact_name: Option<String>,
 
-    /// The longest text, in bytes
+    /// The maximum size of the comment in bytes
     #[arg(long, value_name = "BYTES", default_value_t = markdown::BUDGET as u32, value_parser = clap::value_parser!(u32).range(4_000..=65_000))]
     budget: u32,
 
-    /// Print the text, and post nothing
+    /// Print the text without posting it
     #[arg(long, conflicts_with = "format")]
     dry_run: bool,
 
-    /// How to say what was done
+    /// The format of the output
     #[arg(long, value_enum, default_value_t)]
     format: Format,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 enum Mode {
-    /// Change ours, or create it
+    /// Update the existing comment, or create one
     #[default]
     Update,
-    /// Create another one
+    /// Always create a new comment
     New,
-    /// Create another one, then delete ours
+    /// Create a new comment, then delete the older ones
     DeleteOld,
 }
 
@@ -121,20 +121,20 @@ pub fn comment(context: &Context, args: &CommentArgs) -> Result<()> {
 
 fn web_address(text: &str) -> Result<WebAddress> {
     WebAddress::parse(text).ok_or_else(|| {
-        Error::new(ErrorKind::Usage, "--artifact-url is not an address of the web")
-            .hint("it begins with https:// or http://, and has no brackets, quotes or spaces in it")
+        Error::new(ErrorKind::Usage, "--artifact-url is not a web URL")
+            .hint("it has to begin with https:// or http:// and contain no brackets, quotes or spaces")
     })
 }
 
-/// The text, without secrets: there are none in the report, but there may be in what the command line says of it.
+/// Renders the comment. The report is redacted already; the command line's values are redacted here.
 fn body(report: &Report, key: &CommentKey, origin: &Origin, budget: usize) -> String {
     let secrets = Redactor::of_this_process();
-    markdown::comment(report, &key.marker(), origin, budget - sticky::ROOM, |text| {
+    markdown::comment(report, &key.marker(), origin, budget - sticky::POST_ID_ROOM, |text| {
         secrets.redact(text).into_owned()
     })
 }
 
-/// A comment on its way.
+/// One invocation of the command.
 struct Post<'p> {
     context: &'p Context,
     args: &'p CommentArgs,
@@ -150,28 +150,27 @@ impl Post<'_> {
             (Some(number), _) => CommentTarget::Pull { number, fork: false },
             (None, Some(event)) => event.target()?,
             (None, None) => {
-                return Err(Error::new(ErrorKind::Usage, "which pull request? nothing here says it")
-                    .hint("--pr NUMBER says it, and --repo OWNER/NAME where"));
+                return Err(Error::new(ErrorKind::Usage, "which pull request? there is no CI event")
+                    .hint("name it with --pr NUMBER and --repo OWNER/NAME"));
             }
         };
         let fork = matches!(target, CommentTarget::Pull { fork: true, .. });
         if target == CommentTarget::None {
-            return self.skip("there is no pull request here, so there is nothing to comment on");
+            return self.skip("no comment: this event has no pull request");
         }
         if fork && !self.environment.has_token() {
-            return self.tell_elsewhere("this pull request comes from a fork, and there is no token");
+            return self.fall_back_to_summary("the pull request comes from a fork, and there is no token");
         }
         let repo = self.repo()?;
         let client = GithubClient::from_environment(self.environment)?;
         match self.deliver(&client, &repo, target) {
-            Ok(Some(posted)) => self.done(&posted),
-            Ok(None) => self
-                .skip("no open pull request has this commit as its last, so there is nothing to comment on"),
+            Ok(Some(result)) => self.report_result(&result),
+            Ok(None) => self.skip("no comment: no open pull request ends with this commit"),
             Err(failure) if fork && [401, 403, 404].iter().any(|status| failure.is_status(*status)) => {
-                self.tell_elsewhere("this pull request comes from a fork, whose token may not comment")
+                self.fall_back_to_summary("the pull request comes from a fork, whose token is read-only")
             }
-            Err(failure) if failure.is_read_only() => self.tell_elsewhere(
-                "the token may not comment (has the job `permissions: pull-requests: write`?)",
+            Err(failure) if failure.is_read_only() => self.fall_back_to_summary(
+                "the token is read-only; the job needs `permissions: pull-requests: write`",
             ),
             Err(failure) => Err(failure.into()),
         }
@@ -183,7 +182,7 @@ impl Post<'_> {
             Some(repo) => Ok(repo),
             None => self.environment.repo()?.ok_or_else(|| {
                 Error::new(ErrorKind::Usage, "which repository? GITHUB_REPOSITORY is not set")
-                    .hint("--repo OWNER/NAME says it")
+                    .hint("name it with --repo OWNER/NAME")
             }),
         }
     }
@@ -206,47 +205,48 @@ impl Post<'_> {
         let Some(number) = number else {
             return Ok(None);
         };
-        let wanted = StickyComment {
+        let comment = StickyComment {
             repo,
             number,
             key: self.key,
             body: self.body,
             author: self.args.author.as_deref(),
             mode: self.args.mode.into(),
-            anything: !self.report.summary.messages.is_empty(),
+            has_content: !self.report.summary.messages.is_empty(),
         };
-        sticky::post(client, &wanted).map(Some)
+        sticky::post(client, &comment).map(Some)
     }
 
-    fn done(&self, posted: &PostedComment) -> Result<()> {
-        for warning in &posted.warnings {
+    fn report_result(&self, result: &PostedComment) -> Result<()> {
+        for warning in &result.warnings {
             self.context.ui.warn(warning);
         }
-        let (word, said) = match posted.action {
-            CommentAction::Created => ("created", "commented"),
-            CommentAction::Updated => ("updated", "the comment is up to date now"),
-            CommentAction::Unchanged => ("unchanged", "the comment is unchanged: it said this already"),
+        let action = match result.action {
+            CommentAction::Created => "created",
+            CommentAction::Updated => "updated",
+            CommentAction::Unchanged => "unchanged",
             CommentAction::Skipped => {
-                return self.skip("nothing was processed, and there is no comment to say so in");
+                return self.skip("no comment: nothing was processed, and there is none to update");
             }
         };
-        if let Some(url) = &posted.url
+        if let Some(url) = &result.url
             && let Err(error) = StepFiles::from_environment().set_outputs(&[("url", url.clone())])
         {
-            self.context.ui.warn(&format!("what was done cannot be told to GitHub: {error}"));
+            self.context.ui.warn(&format!("cannot set the step's outputs: {error}"));
         }
-        self.context.ui.note(said);
-        match (self.args.format, &posted.url) {
-            (Format::Json, url) => self.print_json(json!({"action": word, "url": url, "id": posted.id})),
+        self.context.ui.note(&format!("comment {action}"));
+        match (self.args.format, &result.url) {
+            (Format::Json, url) => self.print_json(json!({"action": action, "url": url, "id": result.id})),
             (Format::Text, Some(url)) => self.context.ui.print(&format!("{url}\n")),
             (Format::Text, None) => Ok(()),
         }
     }
 
     fn skip(&self, why: &str) -> Result<()> {
-        match self.environment.is_actions {
-            true => self.context.ui.command(&annotation(Level::Notice, "decree", None, why)),
-            false => self.context.ui.note(why),
+        if self.environment.is_actions {
+            self.context.ui.command(&annotation(Level::Notice, "decree", None, why));
+        } else {
+            self.context.ui.note(why);
         }
         match self.args.format {
             Format::Json => {
@@ -256,16 +256,14 @@ impl Post<'_> {
         }
     }
 
-    /// There is no comment; who looks at the run can read it all the same.
-    fn tell_elsewhere(&self, why: &str) -> Result<()> {
-        let told = StepFiles::from_environment().add_to_summary(self.body).unwrap_or_else(|error| {
+    /// Writes the text to the step summary, because the token cannot comment.
+    fn fall_back_to_summary(&self, why: &str) -> Result<()> {
+        let written = StepFiles::from_environment().add_to_summary(self.body).unwrap_or_else(|error| {
             self.context.ui.warn(&error.to_string());
             false
         });
-        let rest = match told {
-            true => "what it would say is in the step summary",
-            false => "`decree report` shows what it would say",
-        };
+        let rest =
+            if written { "its text is in the step summary" } else { "`decree report` prints its text" };
         self.skip(&format!("no comment: {why}; {rest}"))
     }
 

@@ -6,7 +6,7 @@ use crate::checkpoint::progress::Progress;
 use crate::checkpoint::restore::RecoveredRestore;
 use crate::checkpoint::workspace::Workspace;
 use crate::error::{Error, Result};
-use crate::history::audit::AuditEntry;
+use crate::history::audit::AuditLog;
 use crate::history::{self, GuardRecord, HistoryContext};
 use crate::pipeline::UnfinishedRun;
 use crate::project::{Lock, Project};
@@ -37,16 +37,15 @@ impl Context {
     /// Locks the project for a command that changes it, completes what a killed decree left half done, and warns about
     /// each.
     pub fn lock(&self, project: &Project, workspace: &Workspace, command: &str) -> Result<Lock> {
-        let (lock, recovered) = project.lock(workspace, command)?;
-        for RecoveredRestore { what, finished, set_aside } in recovered {
+        let log = AuditLog::new(project.layout.audit());
+        let (lock, recovered) = project.lock(workspace, command, &log)?;
+        for RecoveredRestore { name, finished, set_aside, log_failure } in recovered {
             let outcome = if finished { "finished" } else { "undone" };
-            self.ui.warn(&format!("`{what}` had been cut off; it was {outcome}"));
+            self.ui.warn(&format!("`{name}` had been cut off; it was {outcome}"));
             for (path, to) in &set_aside {
                 self.ui.warn(&format!("{path} was in the way; it is in {}", to.display()));
             }
-            if finished && let Some(entry) = AuditEntry::of_recovered(&what) {
-                history::audit::record(&project.layout.audit(), entry)?;
-            }
+            log_failure.map_or(Ok(()), Err)?;
         }
         if let Some(id) = history::finish_cut_off(&project.layout)? {
             self.ui.warn(&format!("`rollback {id}` had been cut off; it was finished"));

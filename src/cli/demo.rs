@@ -1,4 +1,4 @@
-//! `decree demo`
+//! `decree demo`: processes a sample project.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -11,20 +11,20 @@ use crate::fs::{atomic, random_hex};
 use crate::pipeline::{RunOverrides, Selection};
 use crate::process::find_program;
 
-/// Watch decree at work on a sample project, offline, in a few seconds
+/// Process a sample project, offline, in a few seconds
 ///
-/// Makes a small project in a temporary directory and processes its four specs with a routine that stands in for an AI
-/// coding tool: a success with a follow-up, a retry that learns from its failure, a retry on a clean slate, and one that
-/// fails for good and is put back. The project stays there to look at.
+/// Creates a small project in a temporary directory and processes its four specs with a script in place of an AI coding
+/// tool: one succeeds and adds a follow-up, one succeeds on a retry, one on a clean slate, and one fails and is reverted. The
+/// project stays there for inspection.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  decree demo\n  decree demo --dir /tmp/my-demo")]
 pub struct DemoArgs {
-    /// Where to make the project; it must not exist yet
+    /// Where to create the project; the directory must not exist
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
 }
 
-/// Path, text, mode.
+/// The files of the project: path, content, mode.
 const FILES: [(&str, &str, u32); 10] = [
     (".decree/config.yml", include_str!("../../templates/demo/config.yml"), 0o644),
     (".decree/.gitignore", include_str!("../../templates/gitignore"), 0o644),
@@ -39,11 +39,11 @@ const FILES: [(&str, &str, u32); 10] = [
 ];
 
 const INTRODUCTION: &str = "\
-Four specs, and a routine that stands in for an AI coding tool:
-  01-greet        succeeds, and asks for a follow-up
-  02-add          fails, reads its own log, and mends what it did
-  03-shout        builds on its own mess twice; put back to a clean slate, it succeeds
-  04-prove-p-np   deletes half the project and fails; every byte is put back
+Four specs, processed by a script in place of an AI coding tool:
+  01-greet        succeeds, and adds a follow-up
+  02-add          fails, reads its own log, and fixes its mistake
+  03-shout        fails twice on top of its own changes, then succeeds on a clean slate
+  04-prove-p-np   deletes half the project and fails; every byte is restored
 ";
 
 pub fn demo(context: &Context, args: &DemoArgs) -> Result<u8> {
@@ -62,19 +62,18 @@ pub fn demo(context: &Context, args: &DemoArgs) -> Result<u8> {
     let inside = Context { directory: dir.clone(), ..*context };
     let mut shop = LockedProject::open(&inside, "demo")?;
     let summary = shop.work(RunOverrides::default(), |pipeline| pipeline.process(&Selection::default()))?;
-    let as_planned = (summary.kept, summary.put_back) == (4, 1);
+    let as_expected = (summary.kept, summary.put_back) == (4, 1);
     let failed = summary.messages.iter().find(|message| !message.kept).and_then(|message| message.id.clone());
     shop.tell(Ok(summary), Format::Text)?;
-    context.ui.note(&where_to_look(&dir, &failed.unwrap_or_default()));
-    match as_planned {
-        true => Ok(0),
-        false => {
-            Err(Error::failed("the demo did not go as planned").detail(format!("it is in {}", dir.display())))
-        }
+    context.ui.note(&next_commands(&dir, &failed.unwrap_or_default()));
+    if as_expected {
+        return Ok(0);
     }
+    Err(Error::failed("the demo did not end as expected")
+        .detail(format!("the project is in {}", dir.display())))
 }
 
-fn where_to_look(dir: &Path, failed: &str) -> String {
+fn next_commands(dir: &Path, failed: &str) -> String {
     let mut lines = vec![String::new(), "Look around:".to_owned(), format!("  cd {}", dir.display())];
     if find_program("decree").is_none()
         && let Ok(binary) = std::env::current_exe()
@@ -82,14 +81,14 @@ fn where_to_look(dir: &Path, failed: &str) -> String {
         lines.push(format!("  alias decree={}", binary.display()));
     }
     for (command, what) in [
-        ("decree status".to_owned(), "what is done and what failed"),
-        (format!("decree diff {failed}"), "what 04 had done before it was put back"),
-        ("less .decree/runs/*/failure-context.md".to_owned(), "what 03 and 04 had learned"),
+        ("decree status".to_owned(), "what was processed and what failed"),
+        (format!("decree diff {failed}"), "what 04 changed before it was reverted"),
+        ("less .decree/runs/*/failure-context.md".to_owned(), "what 03 and 04 learned from failed attempts"),
         ("decree report --format html -o report.html".to_owned(), "everything on one page"),
     ] {
         lines.push(format!("  {command:<44} {what}"));
     }
-    lines.push("In a project of your own: `decree init`, then write a spec.".to_owned());
+    lines.push("In your own project: `decree init`, then write a spec.".to_owned());
     lines.join("\n")
 }
 

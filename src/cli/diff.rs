@@ -1,4 +1,4 @@
-//! `decree diff`
+//! `decree diff`: shows the changes of a run, or since a checkpoint.
 
 use std::fs::File;
 use std::io;
@@ -13,20 +13,20 @@ use crate::ui;
 
 /// Show what a run changed, or what changed since a checkpoint
 ///
-/// The diff is one that `git apply` and `patch -p1` take.
+/// The output is a diff that `git apply` and `patch -p1` accept.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  decree diff 2026111603120000-0\n  decree diff chk_20261116_0312 --stat\n  decree diff chk_20261116_0312 | git apply --check -R"
 )]
 pub struct DiffArgs {
-    /// A run or a checkpoint, or the beginning of its id
+    /// The id of a run or a checkpoint, or an unambiguous prefix
     id: String,
 
-    /// Only the paths, with lines added and removed
+    /// Print only the paths, with the number of lines added and removed
     #[arg(long)]
     stat: bool,
 
-    /// What the tree was after this attempt of a run, instead of the last
+    /// Show the changes of this attempt of the run instead of the last
     #[arg(long, value_name = "N")]
     attempt: Option<u32>,
 }
@@ -35,7 +35,7 @@ pub fn diff(context: &Context, args: &DiffArgs) -> Result<()> {
     let project = context.project()?;
     context.warn_unfinished(&project);
     match history::find_tree(&project.layout, &args.id)? {
-        RunOrCheckpoint::Run(saved) => recorded(context, args, &attempt_of(saved, args.attempt)?),
+        RunOrCheckpoint::Run(saved) => print_recorded(context, args, &attempt_of(saved, args.attempt)?),
         RunOrCheckpoint::Checkpoint(saved) if args.attempt.is_some() => {
             Err(Error::project(format!("{} is a checkpoint; only runs have attempts", saved.id())))
         }
@@ -56,19 +56,19 @@ pub fn diff(context: &Context, args: &DiffArgs) -> Result<()> {
     }
 }
 
-/// A run's own record, or that of one of its attempts.
+/// The record of a run, or of one of its attempts.
 fn attempt_of(run: CheckpointDir, attempt: Option<u32>) -> Result<CheckpointDir> {
     let Some(number) = attempt else {
         return Ok(run);
     };
     let saved = CheckpointDir::new(run.id(), run.dir().join("attempts").join(number.to_string()));
-    match saved.is_sealed() {
-        true => Ok(saved),
-        false => Err(Error::project(format!("run {} has no attempt {number}", run.id()))),
+    if saved.has_change_record() {
+        return Ok(saved);
     }
+    Err(Error::project(format!("run {} has no attempt {number}", run.id())))
 }
 
-fn recorded(context: &Context, args: &DiffArgs, saved: &CheckpointDir) -> Result<()> {
+fn print_recorded(context: &Context, args: &DiffArgs, saved: &CheckpointDir) -> Result<()> {
     if args.stat {
         let Some(seal) = saved.result()? else {
             return Err(Error::project(format!("{} has no result yet", saved.id())));
@@ -81,7 +81,7 @@ fn recorded(context: &Context, args: &DiffArgs, saved: &CheckpointDir) -> Result
         return stat(context, rows);
     }
     let path = saved.diff_path();
-    if !saved.is_sealed() {
+    if !saved.has_change_record() {
         return Err(Error::project(format!("run {} has no recorded change", saved.id())));
     }
     let mut file = File::open(&path).at("read", &path)?;
@@ -92,12 +92,11 @@ fn stat(context: &Context, changes: impl Iterator<Item = (String, ChangeCount)>)
     let mut rows = Vec::new();
     let (mut added, mut removed) = (0, 0);
     for (path, count) in changes {
-        let lines = if count.binary {
+        rows.push(if count.binary {
             vec![path, "binary".to_owned()]
         } else {
             vec![path, format!("+{}", count.lines.added), format!("−{}", count.lines.removed)]
-        };
-        rows.push(lines);
+        });
         added += count.lines.added;
         removed += count.lines.removed;
     }

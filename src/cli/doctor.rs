@@ -1,4 +1,4 @@
-//! `decree doctor`
+//! `decree doctor`: checks that routines can run.
 
 use serde_json::json;
 
@@ -7,13 +7,14 @@ use crate::doctor::{Finding, Health, examine};
 use crate::error::Result;
 use crate::report::text::Paint;
 
-/// Is everything here that a routine needs?
+/// Check that everything a routine needs is installed and configured
 ///
-/// Looks at bash, the routines and the commands they need, the config, permissions and disk space. Exit code 0: a routine
-/// could run; 1: something is missing, and the answer says how to get it.
+/// Checks bash, the routines and the commands they need, the config, permissions and disk space. Exit code 0: routines can
+/// run; 1: something is missing, and the output says how to install it.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  decree doctor\n  decree doctor --format json | jq .ready")]
 pub struct DoctorArgs {
-    /// How to answer
+    /// The format of the output
     #[arg(long, value_enum, default_value_t)]
     format: Format,
 }
@@ -30,10 +31,8 @@ pub fn doctor(context: &Context, args: &DoctorArgs) -> Result<u8> {
         Format::Text => {
             let paint = Paint(context.ui.colors_output());
             let lines: String = findings.iter().map(|finding| line(finding, paint)).collect();
-            let end = match missing {
-                false => "a routine can run here",
-                true => "no routine can run before that is mended",
-            };
+            let end =
+                if missing { "routines cannot run until this is fixed" } else { "routines can run here" };
             format!("{lines}{end}\n")
         }
     };

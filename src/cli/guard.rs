@@ -109,7 +109,7 @@ fn print_repair(context: &Context, report: &RepairReport, checkpoint: &Checkpoin
         warn(format!("it removed or replaced {files} of decree's own; they are restored"));
     }
     if report.set_aside > 0 {
-        let set_aside = checkpoint.dir().join("set-aside");
+        let set_aside = checkpoint.quarantine_dir();
         warn(format!("what it left in the place of decree's own files is in {}", set_aside.display()));
     }
     if report.lost_runs > 0 {

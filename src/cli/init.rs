@@ -1,4 +1,4 @@
-//! `decree init`
+//! `decree init`: creates a project.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -13,8 +13,8 @@ use crate::project::{Layout, refuse_home};
 
 /// Make this directory a decree project
 ///
-/// Writes .decree/ (settings, routines, and a .gitignore for the runtime data), specs/ and an empty list of processed specs.
-/// Never overwrites anything that is there already.
+/// Writes .decree/ (config, routines, and a .gitignore for runtime data), specs/ and an empty list of processed specs. Never
+/// overwrites an existing file.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  decree init\n  decree init --ai codex\n  decree init --ai none --notebook\n  decree -C path/to/repository init"
@@ -43,7 +43,7 @@ enum Ai {
 }
 
 impl Ai {
-    /// The command; the prompt follows as its last argument. Each has to be allowed to edit files without asking.
+    /// The command, to which the prompt is appended. Its flags allow edits without confirmation, because no user is there.
     fn command(self) -> &'static str {
         match self {
             Ai::Claude => "claude --permission-mode acceptEdits -p",
@@ -57,7 +57,7 @@ impl Ai {
 }
 
 const CONFIG: &str = include_str!("../../templates/config.yml");
-/// Committed: the settings, routines and cron entries. Everything else is made while decree works.
+/// Only settings, routines and cron entries are committed; everything else in .decree/ is runtime data.
 const GITIGNORE: &str = include_str!("../../templates/gitignore");
 const ROUTINES: [(&str, &str); 2] = [
     ("develop.sh", include_str!("../../templates/develop.sh")),
@@ -72,11 +72,12 @@ pub fn init(context: &Context, args: &InitArgs) -> Result<()> {
     let root = context.directory.canonicalize().at("open", &context.directory)?;
     refuse_home(&root)?;
     let layout = Layout::new(root);
-    let wrote = write_all(&layout, args)?;
+    let written = write_all(&layout, args)?;
     let ui = &context.ui;
-    match wrote.is_empty() {
-        true => ui.note("everything is there already; nothing was written"),
-        false => ui.note(&format!("wrote {}", wrote.join(", "))),
+    if written.is_empty() {
+        ui.note("all files exist already; nothing was written");
+    } else {
+        ui.note(&format!("wrote {}", written.join(", ")));
     }
     if let Some(command) = args.ai.command().split_whitespace().next()
         && find_program(command).is_none()
@@ -88,11 +89,11 @@ pub fn init(context: &Context, args: &InitArgs) -> Result<()> {
 }
 
 fn write_all(layout: &Layout, args: &InitArgs) -> Result<Vec<String>> {
-    let mut wrote = Vec::new();
+    let mut written = Vec::new();
     for dir in [layout.decree(), layout.routines(), layout.specs()] {
         if !dir.is_dir() {
             fs::create_dir_all(&dir).at("create", &dir)?;
-            wrote.push(format!("{}/", layout.shown(&dir)));
+            written.push(format!("{}/", layout.shown(&dir)));
         }
     }
     let config = CONFIG
@@ -110,13 +111,13 @@ fn write_all(layout: &Layout, args: &InitArgs) -> Result<Vec<String>> {
     }
     for (path, text, mode) in files {
         if write_new(&path, text, mode)? {
-            wrote.push(layout.shown(&path));
+            written.push(layout.shown(&path));
         }
     }
-    Ok(wrote)
+    Ok(written)
 }
 
-/// Writes a file unless something is there, be it a dangling link.
+/// Writes a file unless the path exists, even as a dangling link.
 fn write_new(path: &Path, text: &str, mode: u32) -> Result<bool> {
     if path.symlink_metadata().is_ok() {
         return Ok(false);

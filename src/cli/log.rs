@@ -5,6 +5,7 @@ use std::io;
 use std::path::PathBuf;
 
 use super::Context;
+use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::error::{Error, IoContext, Result};
 use crate::history::{self, RunOrCheckpoint};
 use crate::humanize::count;
@@ -53,7 +54,7 @@ pub fn log(context: &Context, args: &LogArgs) -> Result<()> {
 fn list(context: &Context, project: &Project) -> Result<()> {
     let mut rows = Vec::new();
     for id in history::run_ids(&project.layout)? {
-        let path = project.layout.runs().join(&id).join("result.json");
+        let path = CheckpointDir::new(&*id, project.layout.runs().join(&id)).result_path();
         let story = RunResult::read(&path).ok().flatten().map(|result| result.story);
         rows.push(match story {
             Some(story) => {

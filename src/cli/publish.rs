@@ -1,4 +1,4 @@
-//! `decree publish`
+//! `decree publish`: commits kept runs, pushes them, opens a pull request.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -20,21 +20,21 @@ use crate::publish::{
 };
 use crate::report::{ReportLimits, markdown};
 
-/// Commit what was processed, one commit a spec; push it, open a pull request
+/// Commit what was processed, one commit per spec; optionally push and open a pull request
 ///
-/// Each commit has exactly what the runs of its spec left, whatever is in the work tree by now, and names them in its
-/// trailers. All commits appear, or none. Runs that are committed already are passed over, so publishing twice is harmless.
-/// Needs git. No hook runs, the work tree is not touched, and what else is staged stays staged.
+/// Each commit has exactly the content that the runs of its spec left, whatever the work tree has now, and names the runs in
+/// its trailers. Either all commits are created or none. Runs that are committed already are skipped, so publishing twice is
+/// harmless. Needs git. No hook runs, the work tree is not touched, and other staged changes stay staged.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  decree publish\n  decree publish --dry-run\n  decree publish --push\n  decree publish --push --branch decree/nightly --message-prefix 'chore: '\n  decree publish --pull-request --base main --draft\n  decree publish --format json | jq -r '.commits[].sha'"
 )]
 pub struct PublishArgs {
-    /// Tell what would be committed, and do nothing
+    /// Print what would be committed, and change nothing
     #[arg(long)]
     dry_run: bool,
 
-    /// Commit to this branch, which need not exist; what is checked out stays checked out
+    /// Commit to this branch, creating it if needed; the checkout does not change
     #[arg(long, value_name = "NAME")]
     branch: Option<String>,
 
@@ -42,50 +42,49 @@ pub struct PublishArgs {
     #[arg(long)]
     push: bool,
 
-    /// Where to push to
+    /// The remote to push to
     #[arg(long, value_name = "NAME", default_value = "origin")]
     remote: String,
 
-    /// Push, and open a pull request or bring the open one up to date; on a branch of its own, unless --branch says
-    /// otherwise
+    /// Push, then open a pull request or update the open one; uses a new branch decree/<chain> unless --branch is given
     #[arg(long)]
     pull_request: bool,
 
-    /// The branch that the pull request is for [default: what is checked out]
+    /// The base branch of the pull request [default: the checked-out branch]
     #[arg(long, value_name = "NAME", requires = "pull_request")]
     base: Option<String>,
 
-    /// What the pull request is called [default: after its commits]
+    /// The title of the pull request [default: the subject of the first commit]
     #[arg(long, value_name = "TEXT", requires = "pull_request")]
     title: Option<String>,
 
-    /// Open it as a draft
+    /// Open the pull request as a draft
     #[arg(long, requires = "pull_request")]
     draft: bool,
 
-    /// The repository of the pull request, if GITHUB_REPOSITORY does not say it
+    /// The repository of the pull request [default: GITHUB_REPOSITORY]
     #[arg(long, value_name = "OWNER/NAME", requires = "pull_request")]
     repo: Option<String>,
 
-    /// Put this in front of every subject
+    /// A prefix for every commit's subject
     #[arg(long, value_name = "TEXT", default_value = "")]
     message_prefix: String,
 
-    /// The summary of another `process` or `run` of this project
+    /// Read this summary instead of .decree/summary.json
     #[arg(long, value_name = "FILE")]
     summary: Option<PathBuf>,
 
-    /// How to answer
+    /// The format of the output
     #[arg(long, value_enum, default_value_t)]
     format: Format,
 }
 
-/// What became of the commits after they were made.
+/// Where the commits were delivered to.
 #[derive(Default)]
-struct Delivered {
-    /// The branch.
+struct Delivery {
+    /// The branch that was pushed.
     pushed: Option<String>,
-    opened: Option<OpenPullRequest>,
+    pull_request: Option<OpenPullRequest>,
 }
 
 pub fn publish(context: &Context, args: &PublishArgs) -> Result<()> {
@@ -95,21 +94,22 @@ pub fn publish(context: &Context, args: &PublishArgs) -> Result<()> {
         None => project.layout.summary(),
     };
     let summary = Summary::read(&path)?.ok_or_else(|| {
-        Error::project(format!("nothing to publish: there is no {}", project.layout.shown(&path)))
+        Error::project(format!("nothing to publish: {} does not exist", project.layout.shown(&path)))
             .hint("`decree process` carries out the specs and writes .decree/summary.json")
     })?;
     let variables: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
     let repository = Repository::find(project.layout.root(), &with_basic(variables))?;
-    let asking = match args.pull_request && !args.dry_run {
-        true => Some(PullRequestApi::new(&repository, args.repo.as_deref(), args.base.as_deref())?),
-        false => None,
+    let api = if args.pull_request && !args.dry_run {
+        Some(PullRequestApi::new(&repository, args.repo.as_deref(), args.base.as_deref())?)
+    } else {
+        None
     };
-    let nowhere = repository.branch.is_none() && args.branch.is_none() && !args.pull_request;
-    if args.push && nowhere && head_ref()?.is_none() {
+    let no_branch = repository.branch.is_none() && args.branch.is_none() && !args.pull_request;
+    if args.push && no_branch && head_ref()?.is_none() {
         return Err(detached());
     }
-    if let Some(asking) = &asking {
-        asking.check(args.branch.as_deref())?;
+    if let Some(api) = &api {
+        api.check(args.branch.as_deref())?;
     }
     let options = PublishOptions {
         branch: args.branch.clone(),
@@ -122,46 +122,45 @@ pub fn publish(context: &Context, args: &PublishArgs) -> Result<()> {
     for warning in &published.warnings {
         context.ui.warn(warning);
     }
-    tell(context, &published, args.dry_run);
-    let mut delivered = Delivered::default();
-    let result = match !args.dry_run && published.is_something() {
-        true => {
-            deliver(context, args, &published, asking.as_ref(), &project.layout.scratch(), &mut delivered)
-        }
-        false => Ok(()),
+    print_notes(context, &published, args.dry_run);
+    let mut delivery = Delivery::default();
+    let result = if !args.dry_run && published.has_commits() {
+        deliver(context, args, &published, api.as_ref(), &project.layout.scratch(), &mut delivery)
+    } else {
+        Ok(())
     };
-    // What was done is told even if what follows failed.
-    if let Err(error) = StepFiles::from_environment().set_outputs(&outputs(&published, &delivered)) {
-        context.ui.warn(&format!("what was done cannot be told to GitHub: {error}"));
+    // The commits are reported even if their delivery failed.
+    if let Err(error) = StepFiles::from_environment().set_outputs(&outputs(&published, &delivery)) {
+        context.ui.warn(&format!("cannot set the step's outputs: {error}"));
     }
     context.ui.print(&match args.format {
-        Format::Json => as_json(&published, &delivered),
-        Format::Text => as_text(&published.commits, args.dry_run, &delivered),
+        Format::Json => as_json(&published, &delivery),
+        Format::Text => as_text(&published.commits, args.dry_run, &delivery),
     })?;
     result
 }
 
-/// For later steps of a workflow.
-fn outputs(published: &PublishReport, delivered: &Delivered) -> Vec<(&'static str, String)> {
+/// The outputs for later steps of a workflow.
+fn outputs(published: &PublishReport, delivery: &Delivery) -> Vec<(&'static str, String)> {
     let last = published.commits.iter().rev().find_map(|commit| commit.sha.clone());
-    let opened = delivered.opened.as_ref().map(|opened| opened.url.clone());
+    let url = delivery.pull_request.as_ref().map(|pull_request| pull_request.url.clone());
     vec![
         ("commit", last.unwrap_or_default()),
-        ("branch", delivered.pushed.clone().unwrap_or_default()),
-        ("pull-request-url", opened.unwrap_or_default()),
+        ("branch", delivery.pushed.clone().unwrap_or_default()),
+        ("pull-request-url", url.unwrap_or_default()),
     ]
 }
 
-/// Pushes what is published, and asks for it to be taken.
+/// Pushes the commits and opens the pull request, as far as the options ask for it.
 fn deliver(
     context: &Context,
     args: &PublishArgs,
     published: &PublishReport,
-    asking: Option<&PullRequestApi>,
+    api: Option<&PullRequestApi>,
     scratch: &Path,
-    delivered: &mut Delivered,
+    delivery: &mut Delivery,
 ) -> Result<()> {
-    if !args.push && asking.is_none() {
+    if !args.push && api.is_none() {
         return Ok(());
     }
     let branch = match &published.branch {
@@ -170,26 +169,26 @@ fn deliver(
     };
     let branch = branch.ok_or_else(detached)?;
     published.repository.check_branch(&branch)?;
-    let tip = published.tip.as_deref().expect("something is published");
+    let tip = published.tip.as_deref().expect("a branch with commits has a last one");
     let access = PushAccess::from_environment(variable);
     publish::push(&published.repository, &access, scratch, &args.remote, tip, &branch)?;
     context.ui.note(&format!("pushed {branch} to {}", args.remote));
-    delivered.pushed = Some(branch.clone());
-    let Some(asking) = asking else { return Ok(()) };
+    delivery.pushed = Some(branch.clone());
+    let Some(api) = api else { return Ok(()) };
     let report = super::report::find(context, args.summary.as_deref(), ReportLimits::EXCERPTS)?;
     let body = markdown::render(&report, markdown::BUDGET);
-    let wish = PullRequestOptions { title: args.title.clone(), body, draft: args.draft };
-    let opened = asking.ask(published, &branch, &wish)?;
-    let word = if opened.created { "opened" } else { "brought up to date:" };
-    context.ui.note(&format!("{word} pull request {}", opened.number));
-    delivered.opened = Some(opened);
+    let options = PullRequestOptions { title: args.title.clone(), body, draft: args.draft };
+    let pull_request = api.open(published, &branch, &options)?;
+    let action = if pull_request.created { "opened" } else { "updated" };
+    context.ui.note(&format!("{action} pull request {}", pull_request.number));
+    delivery.pull_request = Some(pull_request);
     Ok(())
 }
 
-fn tell(context: &Context, published: &PublishReport, dry_run: bool) {
+fn print_notes(context: &Context, published: &PublishReport, dry_run: bool) {
     let ui = &context.ui;
-    if !published.before.is_empty() {
-        ui.note(&format!("{} committed before", count(published.before.len(), "run")));
+    if !published.published_before.is_empty() {
+        ui.note(&format!("{} committed before", count(published.published_before.len(), "run")));
     }
     if published.commits.is_empty() {
         ui.note("nothing to commit");
@@ -197,32 +196,33 @@ fn tell(context: &Context, published: &PublishReport, dry_run: bool) {
     }
     let place = published.branch.as_deref().unwrap_or("a detached HEAD");
     let commits = count(published.commits.len(), "commit");
-    match dry_run {
-        true => ui.note(&format!("{commits} would be made on {place}; nothing was done")),
-        false => ui.note(&format!("{commits} on {place}")),
+    if dry_run {
+        ui.note(&format!("{commits} would be made on {place}; nothing was done"));
+        return;
     }
-    if matches!(published.target, BranchTarget::Branch(_)) && !dry_run {
-        ui.note("what is checked out is as it was: the changes are still in the work tree, too");
+    ui.note(&format!("{commits} on {place}"));
+    if matches!(published.target, BranchTarget::Branch(_)) {
+        ui.note("the checkout is as it was: the changes are still in the work tree");
     }
 }
 
-/// The branch that the checked out pull request comes from. A fork's is in the fork: here its name may be that of any branch,
-/// and what was never reviewed would be pushed onto that.
+/// The head branch of the checked-out pull request. Not for a fork: a branch of the same name in this repository is another
+/// branch, and a push would add unreviewed commits to it.
 fn head_ref() -> Result<Option<String>> {
     let Some(branch) = variable("GITHUB_HEAD_REF") else { return Ok(None) };
     let event = WebhookEvent::read(&RunnerEnvironment::here())?;
     Ok((!event.is_some_and(|event| event.is_from_fork())).then_some(branch))
 }
 
-/// There is no branch by the name of which to push.
+/// The error for a push without a branch.
 fn detached() -> Error {
     Error::new(ErrorKind::Usage, "HEAD is detached: there is no branch to push to")
         .detail("nothing was done")
         .hint("name one: `decree publish --push --branch NAME`")
 }
 
-/// A line a commit; in a dry run all there is to know.
-fn as_text(commits: &[Commit], dry_run: bool, delivered: &Delivered) -> String {
+/// One line per commit; in a dry run the whole message and the paths.
+fn as_text(commits: &[Commit], dry_run: bool, delivery: &Delivery) -> String {
     let mut text = String::new();
     for (number, commit) in commits.iter().enumerate() {
         match &commit.sha {
@@ -241,13 +241,13 @@ fn as_text(commits: &[Commit], dry_run: bool, delivered: &Delivered) -> String {
             }
         }
     }
-    if let Some(opened) = &delivered.opened {
-        text.push_str(&format!("{}\n", opened.url));
+    if let Some(pull_request) = &delivery.pull_request {
+        text.push_str(&format!("{}\n", pull_request.url));
     }
     text
 }
 
-fn as_json(published: &PublishReport, delivered: &Delivered) -> String {
+fn as_json(published: &PublishReport, delivery: &Delivery) -> String {
     let commits: Vec<Value> = published
         .commits
         .iter()
@@ -261,25 +261,25 @@ fn as_json(published: &PublishReport, delivered: &Delivered) -> String {
             })
         })
         .collect();
-    let opened = delivered
-        .opened
+    let pull_request = delivery
+        .pull_request
         .as_ref()
-        .map(|opened| json!({"number": opened.number, "url": opened.url, "created": opened.created}));
+        .map(|request| json!({"number": request.number, "url": request.url, "created": request.created}));
     let answer = json!({
         "commits": commits,
-        "branch": delivered.pushed.as_ref().or(published.branch.as_ref()),
-        "pushed": delivered.pushed.is_some(),
-        "pull_request": opened,
+        "branch": delivery.pushed.as_ref().or(published.branch.as_ref()),
+        "pushed": delivery.pushed.is_some(),
+        "pull_request": pull_request,
     });
-    format!("{}\n", serde_json::to_string_pretty(&answer).expect("it is plain data"))
+    format!("{}\n", serde_json::to_string_pretty(&answer).expect("the values are plain data"))
 }
 
-/// A variable that says something.
+/// The value of a variable that is set and not empty.
 fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
-/// The token as git sends it is as secret as the token.
+/// Adds the token's encoding for git to the variables, so that it is redacted like the token.
 fn with_basic(mut variables: BTreeMap<OsString, OsString>) -> BTreeMap<OsString, OsString> {
     if let Some(basic) = PushAccess::from_environment(variable).basic() {
         variables.insert("INPUT_BASIC_TOKEN".into(), basic.into());

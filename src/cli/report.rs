@@ -1,4 +1,4 @@
-//! `decree report`
+//! `decree report`: renders the last summary in one of five formats.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -10,15 +10,15 @@ use crate::fs::atomic;
 use crate::report::text::{self, Paint};
 use crate::report::{Report, ReportLimits, html, json, junit, load, markdown};
 
-/// Tell what the last `process` or `run` did, in the form that is asked for
+/// Report what the last `process` or `run` did, as text, Markdown, JSON, JUnit or HTML
 ///
-/// Made from .decree/summary.json and the run directories beside it. What is missing of those is left out.
+/// Reads .decree/summary.json and the run directories in runs/ beside it. Missing runs are omitted.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  decree report\n  decree report --format html --output report.html\n  decree report --format markdown >> \"$GITHUB_STEP_SUMMARY\"\n  decree report --format junit --output decree.xml\n  decree report --format html --summary artifact/summary.json > report.html"
 )]
 pub struct ReportArgs {
-    /// In which form
+    /// The format of the output
     #[arg(long, value_enum, default_value_t)]
     format: ReportFormat,
 
@@ -26,28 +26,28 @@ pub struct ReportArgs {
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
 
-    /// A summary from elsewhere; its runs are looked for in runs/ beside it
+    /// Read this summary instead; its runs are expected in runs/ beside it
     #[arg(long, value_name = "FILE")]
     summary: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 enum ReportFormat {
-    /// The closing words of `process`
+    /// The closing lines of `process`
     #[default]
     Text,
     /// For a step summary or a comment: at most 60,000 bytes
     Markdown,
-    /// The summary as it is
+    /// The content of summary.json
     Json,
-    /// A test case for each spec
+    /// One test case per spec
     Junit,
-    /// One page with everything, to be opened in a browser
+    /// One self-contained page for a browser, with diffs and logs
     Html,
 }
 
 impl ReportFormat {
-    /// How much of the runs it needs.
+    /// How much of the runs the format shows.
     fn limits(self) -> ReportLimits {
         match self {
             ReportFormat::Text | ReportFormat::Json => ReportLimits::NOTHING,
@@ -73,7 +73,7 @@ pub fn report(context: &Context, args: &ReportArgs) -> Result<()> {
     }
 }
 
-/// What there is to tell: of the summary that is named, or of the project's last one.
+/// Loads the named summary, or the project's last one.
 pub(super) fn find(context: &Context, summary: Option<&Path>, limits: ReportLimits) -> Result<Report> {
     let path = match summary {
         Some(path) => context.directory.join(path),
@@ -86,7 +86,7 @@ pub(super) fn find(context: &Context, summary: Option<&Path>, limits: ReportLimi
     load(&path, limits)?.ok_or_else(|| missing(&path, summary.is_some()))
 }
 
-/// Writes a file whole or not at all; a device or a pipe, such as `/dev/stdout`, is written to.
+/// Writes a file atomically; writes directly to a device or a pipe, such as `/dev/stdout`.
 fn write(output: &Path, text: &str) -> Result<()> {
     match fs::metadata(output) {
         Ok(found) if found.is_file() => {
@@ -103,10 +103,11 @@ fn write(output: &Path, text: &str) -> Result<()> {
 }
 
 fn missing(path: &Path, named: bool) -> Error {
-    match named {
-        true => Error::project(format!("there is no {}", path.display()))
-            .hint("`decree process` writes .decree/summary.json; an artifact holds it beside runs/"),
-        false => Error::project("nothing to report: nothing has been processed here yet")
-            .hint("`decree process` carries out the specs and writes .decree/summary.json"),
+    if named {
+        Error::project(format!("{} does not exist", path.display()))
+            .hint("`decree process` writes .decree/summary.json; an artifact has it beside runs/")
+    } else {
+        Error::project("nothing to report: nothing has been processed here yet")
+            .hint("`decree process` carries out the specs and writes .decree/summary.json")
     }
 }

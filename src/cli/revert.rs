@@ -6,7 +6,7 @@ use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::checkpoint::restore::{RestoreOutcome, RestoreReport};
 use crate::checkpoint::workspace::Workspace;
 use crate::error::Result;
-use crate::history::audit::{self, AuditAction, AuditEntry};
+use crate::history::audit::AuditLog;
 use crate::history::{self, RunOrCheckpoint};
 use crate::humanize::count;
 use crate::pipeline::undo::{self, RevertedRun, RunRevert};
@@ -49,15 +49,10 @@ fn undo_runs(
     workspace: &Workspace,
     runs: &[CheckpointDir],
 ) -> Result<()> {
-    for RevertedRun { run, how, untracked } in undo::undo(&project.layout, workspace, runs)? {
+    let log = AuditLog::new(project.layout.audit());
+    for RevertedRun { run, how, untracked } in undo::undo(&project.layout, workspace, runs, &log)? {
         match how {
-            RunRevert::Done(done) => {
-                audit::record_done(
-                    &project.layout.audit(),
-                    AuditEntry::new(AuditAction::Revert, run.id(), done.verified as u64),
-                )?;
-                tell_done(context, run, &done);
-            }
+            RunRevert::Done(done) => report_done(context, run, done)?,
             RunRevert::Already => context.ui.note(&format!("{}: already put back", run.id())),
             RunRevert::ChangedNothing => context.ui.note(&format!("{}: it changed nothing", run.id())),
         }
@@ -72,21 +67,18 @@ fn since_checkpoint(context: &Context, locked: &LockedProject<'_>, saved: &Check
     match history::revert_since(locked.site(&context.ui.progress()), saved)? {
         RestoreOutcome::AlreadyThere => {
             context.ui.note(&format!("{}: the tree is as the checkpoint has it", saved.id()));
+            Ok(())
         }
-        RestoreOutcome::Done(done) => tell_done(context, saved, &done),
+        RestoreOutcome::Done(done) => report_done(context, saved, done),
     }
-    Ok(())
 }
 
-fn tell_done(
-    context: &Context,
-    saved: &CheckpointDir,
-    RestoreReport { verified, set_aside }: &RestoreReport,
-) {
+fn report_done(context: &Context, saved: &CheckpointDir, report: RestoreReport) -> Result<()> {
     let ui = &context.ui;
-    ui.note(&format!("put back {}, each verified ({})", count(*verified, "path"), saved.id()));
-    for (path, to) in set_aside {
+    ui.note(&format!("put back {}, each verified ({})", count(report.verified, "path"), saved.id()));
+    for (path, to) in &report.set_aside {
         ui.note(&format!("set aside {path}: it is in {} now", to.display()));
     }
     ui.note(&format!("`decree apply {}` brings the change back", saved.id()));
+    report.log_failure.map_or(Ok(()), Err)
 }

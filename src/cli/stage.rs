@@ -1,4 +1,4 @@
-//! `decree stage`
+//! `decree stage`: exports runs and reports as an artifact.
 
 use std::path::{Path, PathBuf};
 
@@ -10,24 +10,24 @@ use crate::humanize::count;
 use crate::process::redact::Redactor;
 use crate::report::{ReportLimits, load};
 
-/// How many files that are left out are named one by one.
+/// How many omitted files are listed by name.
 const NAMED: usize = 10;
 
-/// Put what the last `process` or `run` did into a directory, to be handed on as an artifact
+/// Export the runs and reports of the last `process` or `run` to a directory, for upload as an artifact
 ///
-/// Run directories with their diffs and logs, the summary, and the reports as HTML, Markdown and JUnit. A file that holds a
-/// secret of the environment (the value of a variable named *_TOKEN, *_KEY, *_SECRET or *_PASSWORD) is left out and
-/// named, not rewritten. `decree apply --from` takes the directory, or an archive of it, anywhere else.
+/// The directory contains the run directories with diffs and logs, the summary, and reports as HTML, Markdown and JUnit. A file
+/// that contains a secret of the environment (the value of a variable named *_TOKEN, *_KEY, *_SECRET or *_PASSWORD) is omitted
+/// and listed. `decree apply --from` applies runs from the directory, or from an archive of it, in another checkout.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  decree stage artifact\n  decree stage \"$RUNNER_TEMP/decree\"\n  decree apply 2026111603120000-0 --from artifact"
 )]
 pub struct StageArgs {
-    /// A directory that is empty, or not there yet
+    /// The directory to write to; it has to be empty or missing
     #[arg(value_name = "DIRECTORY")]
     target: PathBuf,
 
-    /// A summary from elsewhere; its runs are looked for in runs/ beside it
+    /// Read this summary instead; its runs are expected in runs/ beside it
     #[arg(long, value_name = "FILE")]
     summary: Option<PathBuf>,
 }
@@ -38,35 +38,34 @@ pub fn stage(context: &Context, args: &StageArgs) -> Result<()> {
         None => context.project()?.layout.summary(),
     };
     let report = load(&path, ReportLimits::PAGE)?.ok_or_else(|| {
-        Error::project(format!("there is no {}", path.display())).hint("`decree process` writes it")
+        Error::project(format!("{} does not exist", path.display())).hint("`decree process` writes it")
     })?;
     let runs = path.parent().unwrap_or(Path::new("")).join("runs");
     let target = context.directory.join(&args.target);
-    let staged = artifact::stage(&report, &runs, &target, &Redactor::of_this_process())?;
-    tell(context, &staged);
+    let result = artifact::stage(&report, &runs, &target, &Redactor::of_this_process())?;
+    print_result(context, &result);
     Ok(())
 }
 
-fn tell(context: &Context, staged: &StageReport) {
+fn print_result(context: &Context, result: &StageReport) {
     let ui = &context.ui;
-    ui.note(&format!("staged {} of {}", count(staged.files, "file"), count(staged.runs, "run")));
-    if staged.left_out.is_empty() {
+    ui.note(&format!("staged {} of {}", count(result.files, "file"), count(result.runs, "run")));
+    if result.left_out.is_empty() {
         return;
     }
-    let mut lines: Vec<String> = staged
+    let mut lines: Vec<String> = result
         .left_out
         .iter()
         .take(NAMED)
         .map(|OmittedFile { path, why }| format!("{path}: {why}"))
         .collect();
-    if staged.left_out.len() > NAMED {
-        lines.push(format!("and {} more", staged.left_out.len() - NAMED));
+    if result.left_out.len() > NAMED {
+        lines.push(format!("and {} more", result.left_out.len() - NAMED));
     }
-    let what = format!("{} left out of the artifact", count(staged.left_out.len(), "file"));
-    match github::in_actions() {
-        true => {
-            ui.command(&commands::annotation(commands::Level::Warning, &what, None, &lines.join("\n")));
-        }
-        false => ui.warn(&format!("{what}\n  {}", lines.join("\n  "))),
+    let what = format!("{} left out of the artifact", count(result.left_out.len(), "file"));
+    if github::in_actions() {
+        ui.command(&commands::annotation(commands::Level::Warning, &what, None, &lines.join("\n")));
+    } else {
+        ui.warn(&format!("{what}\n  {}", lines.join("\n  ")));
     }
 }

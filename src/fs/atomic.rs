@@ -9,7 +9,7 @@ use rustix::io::Errno;
 
 use crate::error::{IoContext, Result};
 
-/// Unfinished files begin with this; whoever holds the lock of their place may remove them.
+/// The prefix of unfinished files. The holder of the lock of their directory may remove them.
 pub const TEMPORARY: &str = "tmp-";
 
 /// A file that appears under its name only when [`AtomicFile::commit`] succeeds.
@@ -21,7 +21,7 @@ pub struct AtomicFile {
 }
 
 impl AtomicFile {
-    /// Begins a file that will be `target`, in the same directory.
+    /// Creates the temporary file of `target`, in the same directory.
     pub fn create(target: impl Into<PathBuf>) -> Result<Self> {
         let target = target.into();
         let name = target.file_name().expect("the target is a file's path");
@@ -38,7 +38,7 @@ impl AtomicFile {
         })
     }
 
-    /// Whether the file that is there already has the very same content.
+    /// Whether the file that is to be replaced has the same content.
     pub fn is_same_as_target(&mut self) -> Result<bool> {
         self.writer.flush().at("write", &self.target)?;
         let Ok(mut old) = File::open(&self.target) else {
@@ -58,19 +58,19 @@ impl AtomicFile {
         }
     }
 
-    /// Gives it a mode before anybody sees it.
+    /// Sets the mode that the file has from the moment it appears.
     pub fn set_mode(&self, mode: fs::Permissions) -> Result<()> {
         self.writer.get_ref().set_permissions(mode).at("set the mode of", &self.target)
     }
 
-    /// The same as [`AtomicFile::commit`], unless there is something of that name; returns whether there was not.
+    /// Commits the file unless something has its name already; returns whether it did.
     pub fn commit_new(&mut self) -> Result<bool> {
         self.writer.flush().at("write", &self.target)?;
         self.writer.get_ref().sync_data().at("write", &self.target)?;
         let (here, flags) = (rustix::fs::CWD, rustix::fs::RenameFlags::NOREPLACE);
         match rustix::fs::renameat_with(here, &self.temporary, here, &self.target, flags) {
             Err(Errno::EXIST) => return Ok(false),
-            // Not every file system knows the flag; a link replaces nothing, either.
+            // Not every file system supports the flag; a hard link replaces nothing, either.
             Err(Errno::INVAL | Errno::NOSYS) => match fs::hard_link(&self.temporary, &self.target) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(false),
                 linked => linked.and_then(|()| fs::remove_file(&self.temporary)).at("write", &self.target)?,
@@ -81,7 +81,7 @@ impl AtomicFile {
         sync_parent(&self.target).map(|()| true)
     }
 
-    /// Makes the content durable and gives the file its name.
+    /// Makes the content durable and renames the file to its target.
     pub fn commit(mut self) -> Result<()> {
         self.writer.flush().at("write", &self.target)?;
         self.writer.get_ref().sync_data().at("write", &self.target)?;
@@ -109,7 +109,7 @@ impl Drop for AtomicFile {
     }
 }
 
-/// Reads until the buffer is full or there is no more.
+/// Reads until the buffer is full or the input ends; returns the number of bytes.
 pub fn fill(reader: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
     let mut filled = 0;
     while filled < buffer.len() {
@@ -123,14 +123,14 @@ pub fn fill(reader: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
     Ok(filled)
 }
 
-/// Writes a whole file.
+/// Writes a file that is complete or absent.
 pub fn write(target: &Path, bytes: &[u8]) -> Result<()> {
     let mut file = AtomicFile::create(target)?;
     file.write_all(bytes).at("write", target)?;
     file.commit()
 }
 
-/// Opens a new file for writing, replacing what an earlier process of the same number left unfinished.
+/// Creates a file for writing, replacing one that an earlier process with the same pid left unfinished.
 pub fn create_new(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
@@ -143,31 +143,29 @@ pub fn create_new(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Makes the names in a file's directory durable.
+/// Makes the directory entry of a file durable.
 pub fn sync_parent(path: &Path) -> Result<()> {
     let parent = path.parent().unwrap_or(Path::new("."));
     sync_dir(parent)
 }
 
-/// Makes the names in a directory durable.
+/// Makes the entries of a directory durable.
 pub fn sync_dir(dir: &Path) -> Result<()> {
     File::open(dir).and_then(|dir| dir.sync_all()).at("sync", dir)
 }
 
-/// Removes unfinished files and directories that a killed process left in `dir`. Only for the holder of the lock.
+/// Removes unfinished files and directories that a killed process left in `dir`. The caller holds the lock.
 pub fn sweep(dir: &Path) {
     let Ok(entries) = fs::read_dir(dir) else { return };
     for entry in entries.flatten() {
         if entry.file_name().to_string_lossy().starts_with(TEMPORARY) {
-            let _ = match entry.path().is_dir() {
-                true => fs::remove_dir_all(entry.path()),
-                false => fs::remove_file(entry.path()),
-            };
+            let path = entry.path();
+            let _ = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
         }
     }
 }
 
-/// The same in a directory where people have files, too: only what cannot be anybody else's, which is what [`AtomicFile`] leaves.
+/// Removes unfinished files in a directory in which users have files, too: only those with a name that [`AtomicFile`] gives.
 pub fn sweep_among_others(dir: &Path) {
     let Ok(entries) = fs::read_dir(dir) else { return };
     for entry in entries.flatten().filter(|entry| is_unfinished(&entry.file_name())) {
@@ -175,7 +173,7 @@ pub fn sweep_among_others(dir: &Path) {
     }
 }
 
-/// Removes what was left of writing one file. Only for the holder of the lock.
+/// Removes unfinished versions of one file. The caller holds the lock.
 pub fn sweep_target(target: &Path) {
     let (Some(dir), Some(name)) = (target.parent(), target.file_name()) else { return };
     let Ok(entries) = fs::read_dir(dir) else { return };
@@ -187,7 +185,7 @@ pub fn sweep_target(target: &Path) {
     }
 }
 
-/// Whether a file of this name is one that [`AtomicFile`] has not finished: `tmp-<pid>-<name>`.
+/// Whether this is the name of a file that [`AtomicFile`] has not finished: `tmp-<pid>-<name>`.
 pub fn is_unfinished(name: &OsStr) -> bool {
     let Some(rest) = name.as_encoded_bytes().strip_prefix(TEMPORARY.as_bytes()) else { return false };
     let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();

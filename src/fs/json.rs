@@ -1,4 +1,4 @@
-//! JSON files that may be large.
+//! JSON files, which may be large.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};
@@ -10,10 +10,10 @@ use serde::de::DeserializeOwned;
 use super::atomic::AtomicFile;
 use crate::error::{IoContext, Result};
 
-/// Up to this size a file is parsed from memory: about 100,000 lines of a manifest.
+/// A file of at most this size is parsed from memory: about 100,000 lines of a manifest.
 const MAX_IN_MEMORY: u64 = 16 * 1024 * 1024;
 
-/// Parses a file: from memory, which is faster, unless it is so large that memory counts.
+/// Parses a file: from memory, which is faster, unless it is so large that memory matters.
 pub fn parse<T: DeserializeOwned>(mut file: File) -> io::Result<serde_json::Result<T>> {
     let size = file.metadata()?.len();
     if size > MAX_IN_MEMORY {
@@ -24,14 +24,14 @@ pub fn parse<T: DeserializeOwned>(mut file: File) -> io::Result<serde_json::Resu
     Ok(serde_json::from_slice(&text))
 }
 
-/// Writes a whole file, piece by piece.
+/// Writes a file that is complete or absent, without a copy of its text in memory.
 pub fn write(target: &Path, value: &impl Serialize) -> Result<()> {
     let mut file = AtomicFile::create(target)?;
     serde_json::to_writer(&mut file, value).map_err(io::Error::from).at("write", target)?;
     file.commit()
 }
 
-/// The same, for people too.
+/// Writes a file that is complete or absent, indented for human readers.
 pub fn write_pretty(target: &Path, value: &impl Serialize) -> Result<()> {
     let mut file = AtomicFile::create(target)?;
     serde_json::to_writer_pretty(&mut file, value).map_err(io::Error::from).at("write", target)?;

@@ -1,4 +1,5 @@
-//! What decree writes for itself, the careful way: see [`atomic`]; and files that others wrote: see [`untrusted`].
+//! File operations that the rest of decree builds on: files that are complete or absent ([`atomic`]), moves that replace nothing
+//! (`transfer`, [`quarantine`]), and files that anyone may have written ([`untrusted`]).
 
 pub mod atomic;
 pub(crate) mod beneath;
@@ -14,13 +15,13 @@ use std::path::Path;
 
 pub use scratch::ScratchDir;
 
-/// 16 random hexadecimal digits, for names that must not meet another's.
+/// 16 random hexadecimal digits, for names that must be unique.
 pub fn random_hex() -> String {
-    let number = getrandom::u64().expect("the system has random numbers");
+    let number = getrandom::u64().expect("the OS provides random numbers");
     format!("{number:016x}")
 }
 
-/// Whether this very file is under that name.
+/// Whether `path` names the file that is open as `file`, and not another one that has taken its name.
 pub fn is_at(file: &File, path: &Path) -> bool {
     match (file.metadata(), path.symlink_metadata()) {
         (Ok(file), Ok(found)) => (file.dev(), file.ino()) == (found.dev(), found.ino()),

@@ -1,4 +1,4 @@
-//! Directories for work in progress.
+//! Temporary directories that do not outlive their owner.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,18 +6,18 @@ use std::path::{Path, PathBuf};
 use super::random_hex;
 use crate::error::{IoContext, Result};
 
-/// A directory for work in progress; gone when it goes out of scope, and after a `kill -9` with the project's next lock.
+/// A temporary directory that is removed on drop; after a `kill -9`, the next command that takes the project's lock removes it.
 pub struct ScratchDir(PathBuf);
 
 impl ScratchDir {
-    /// In `parent`, which is the project's own place for that, under a name that begins with `name`.
+    /// Creates a directory in `parent`, the project's scratch directory, with a name that begins with `name`.
     pub fn new(parent: &Path, name: &str) -> Result<ScratchDir> {
         let dir = parent.join(format!("{name}-{}", random_hex()));
         fs::create_dir_all(&dir).at("create", &dir)?;
         Ok(ScratchDir(dir))
     }
 
-    /// A place in it.
+    /// The path of `name` in the directory.
     pub fn path(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }

@@ -1,4 +1,4 @@
-//! Files that people put where decree looks for them, and that may be anything.
+//! Files in places where users put files for decree. They may be of any type.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read};
@@ -7,12 +7,10 @@ use std::path::{Path, PathBuf};
 
 use crate::sanitize::one_line;
 
-/// Something with the right name that cannot be used.
+/// A file with the right name that cannot be used, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// Which.
     pub path: PathBuf,
-    /// Why not.
     pub reason: String,
 }
 
@@ -22,7 +20,7 @@ impl std::fmt::Display for Problem {
     }
 }
 
-/// Whether this is a file, or a link to one, else why it is none. Opening anything else could wait forever.
+/// Fails with a reason unless this is a file, or a link to one. Opening anything else could block.
 pub fn regular_file(path: &Path) -> Result<(), String> {
     match fs::metadata(path) {
         Ok(metadata) if metadata.is_file() => Ok(()),
@@ -33,7 +31,7 @@ pub fn regular_file(path: &Path) -> Result<(), String> {
     }
 }
 
-/// Reads a file, or a link to one. Anything else is refused: reading it could wait forever, or never end.
+/// Reads a file, or a link to one. Anything else is rejected: reading it could block, or never end.
 pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
     let mut file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
@@ -49,7 +47,7 @@ pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// How a path in a project is shown: from `.decree` on, without what is above it.
+/// A path as messages show it: from `.decree` on, without the directories above.
 pub fn shown_in_project(path: &Path) -> PathBuf {
     let parts: Vec<_> = path.components().collect();
     match parts.iter().rposition(|part| part.as_os_str() == ".decree") {

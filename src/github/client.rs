@@ -1,8 +1,8 @@
-//! Asks a server, with_retries, and creates nothing twice.
+//! Sends requests to one server, with retries, and creates nothing twice.
 //!
-//! What can be repeated without harm (reading, changing to a given text, deleting) is repeated when the server has
-//! trouble, is not there, or asks to wait. What creates is not: when it is unclear whether something was created, it is
-//! looked for first. That is why octocrab's own retries, which repeat everything, are not compiled in.
+//! Idempotent requests (GET, PATCH to a given text, DELETE) are retried when the server fails, is unreachable, or asks to
+//! wait. A POST is not: after a lost response the client searches for the object before it creates another. That is why
+//! octocrab's own retries, which repeat every request, are not compiled in.
 
 use std::collections::BTreeSet;
 use std::pin::pin;
@@ -21,17 +21,17 @@ use super::transport;
 use crate::error::{Error, Result};
 use crate::interrupt;
 
-/// How long one request may take, all in all.
+/// The time limit of one request, including its redirects.
 const REQUEST: Duration = Duration::from_secs(30);
-/// How often to look whether somebody asks us to stop.
+/// How often a waiting request checks for an interrupt.
 const TICK: Duration = Duration::from_millis(50);
-/// How long to wait if GitHub says that it was too much at once, and not for how long.
+/// The wait after a secondary rate limit for which GitHub names no time.
 const SECONDARY: Duration = Duration::from_secs(60);
-/// How many things a page has; Gitea has at most 50, and its own word for it.
+/// Items per page. Gitea returns at most 50 and calls the parameter `limit`.
 const PAGE: usize = 100;
-/// More pages than anything has.
+/// A limit against a server whose pages never end.
 const PAGES: usize = 1000;
-/// How often a moved repository is followed.
+/// How many redirects of a renamed repository are followed.
 const MOVES: usize = 3;
 
 /// A connection to one server, with one token.
@@ -42,7 +42,6 @@ pub struct GithubClient {
     backoff: Option<Duration>,
 }
 
-/// What to do to something.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Method {
     Get,
@@ -51,8 +50,8 @@ enum Method {
     Delete,
 }
 
-/// What a server said.
-struct Answer {
+/// The parts of an HTTP response that decide what happens next.
+struct ApiResponse {
     status: u16,
     text: String,
     link: Option<String>,
@@ -63,31 +62,30 @@ struct Answer {
     is_github: bool,
 }
 
-/// What to make of it.
+/// How a request ended, as far as the response shows it.
 enum Disposition {
     Done,
     No,
-    /// Not done, but it may be later.
+    /// Not carried out; a retry may succeed.
     NotNow(Option<Duration>),
-    /// Perhaps done.
+    /// It may have been carried out.
     Unclear(Option<Duration>),
 }
 
 impl GithubClient {
-    /// From what a runner says: its API, its token.
+    /// Connects to the runner's API with the runner's token.
     pub fn from_environment(environment: &RunnerEnvironment) -> Result<Self> {
         let mut client = GithubClient::new(&environment.api_url, &environment.token()?)?;
         client.backoff = environment.backoff();
         Ok(client)
     }
 
-    /// For the API at this address.
     pub fn new(api_url: &str, token: &ApiToken) -> Result<Self> {
         let base = base(api_url)?;
         let runtime = Builder::new_current_thread()
             .enable_all()
             .build()
-            .map_err(|error| Error::failed("cannot prepare for the network").caused_by(error))?;
+            .map_err(|error| Error::failed("cannot set up the network runtime").caused_by(error))?;
         let octocrab = {
             let _entered = runtime.enter();
             transport::connect(&base, token)?
@@ -95,25 +93,23 @@ impl GithubClient {
         Ok(GithubClient { octocrab, runtime, base, backoff: None })
     }
 
-    /// Reads.
-    pub fn get(&self, doing: &str, path: &str) -> Result<Value, ApiFailure> {
-        self.with_retries(doing, Method::Get, path, None).map(|answer| answer.json())
+    pub fn get(&self, operation: &str, path: &str) -> Result<Value, ApiFailure> {
+        self.with_retries(operation, Method::Get, path, None).map(|response| response.json())
     }
 
-    /// Changes something to what it should be.
-    pub fn patch(&self, doing: &str, path: &str, body: &Value) -> Result<Value, ApiFailure> {
-        self.with_retries(doing, Method::Patch, path, Some(body)).map(|answer| answer.json())
+    pub fn patch(&self, operation: &str, path: &str, body: &Value) -> Result<Value, ApiFailure> {
+        self.with_retries(operation, Method::Patch, path, Some(body)).map(|response| response.json())
     }
 
-    /// Deletes. What is gone already is a refusal, with status 404.
-    pub fn delete(&self, doing: &str, path: &str) -> Result<(), ApiFailure> {
-        self.with_retries(doing, Method::Delete, path, None).map(|_| ())
+    /// Deletes. An object that is already gone is a refusal with status 404.
+    pub fn delete(&self, operation: &str, path: &str) -> Result<(), ApiFailure> {
+        self.with_retries(operation, Method::Delete, path, None).map(|_| ())
     }
 
-    /// Creates something, once. When it is unclear whether that came to pass, `find` looks for it before anything else.
+    /// Creates an object exactly once. When a response is lost, `find` searches for the object before the next attempt.
     pub fn create(
         &self,
-        doing: &str,
+        operation: &str,
         path: &str,
         body: &Value,
         mut find: impl FnMut() -> Result<Option<Value>, ApiFailure>,
@@ -121,13 +117,13 @@ impl GithubClient {
         let mut retry = RetrySchedule::new(self.backoff);
         loop {
             let (failure, delay, unclear) = match self.exchange(Method::Post, path, Some(body))? {
-                Err(why) => (self.no_answer(doing, why), None, true),
-                Ok(answer) => match answer.disposition() {
-                    Disposition::Done if answer.json().is_object() => return Ok(answer.json()),
-                    Disposition::Done => (answer.refused(doing), None, true),
-                    Disposition::No => return Err(answer.refused(doing)),
-                    Disposition::NotNow(delay) => (answer.refused(doing), delay, false),
-                    Disposition::Unclear(delay) => (answer.refused(doing), delay, true),
+                Err(why) => (self.no_response(operation, why), None, true),
+                Ok(response) => match response.disposition() {
+                    Disposition::Done if response.json().is_object() => return Ok(response.json()),
+                    Disposition::Done => (response.refused(operation), None, true),
+                    Disposition::No => return Err(response.refused(operation)),
+                    Disposition::NotNow(delay) => (response.refused(operation), delay, false),
+                    Disposition::Unclear(delay) => (response.refused(operation), delay, true),
                 },
             };
             let again = retry.wait(delay)?;
@@ -142,25 +138,25 @@ impl GithubClient {
         }
     }
 
-    /// Everything in a list that comes in pages, each once.
-    pub fn list(&self, doing: &str, path: &str) -> Result<Vec<Value>, ApiFailure> {
+    /// Returns all items of a paginated list, each once.
+    pub fn list(&self, operation: &str, path: &str) -> Result<Vec<Value>, ApiFailure> {
         let separator = if path.contains('?') { '&' } else { '?' };
         let mut all = Vec::new();
         let mut seen = BTreeSet::new();
         for page in 1..=PAGES {
             let path = format!("{path}{separator}per_page={PAGE}&limit={PAGE}&page={page}");
-            let answer = self.with_retries(doing, Method::Get, &path, None)?;
-            let Value::Array(items) = answer.json() else {
-                return Err(self.no_answer(doing, "the answer is not a list".to_owned()));
+            let response = self.with_retries(operation, Method::Get, &path, None)?;
+            let Value::Array(items) = response.json() else {
+                return Err(self.no_response(operation, "the response is not a list".to_owned()));
             };
             let before = all.len();
             all.extend(items.into_iter().filter(|item| seen.insert(item["id"].to_string())));
-            let more = match &answer.link {
+            let more = match &response.link {
                 Some(link) => link.contains("rel=\"next\""),
-                // GitHub says so if there is more; others may not.
-                None => !answer.is_github,
+                // GitHub always links the next page; other servers may not.
+                None => !response.is_github,
             };
-            // Some send everything, whatever page is asked for.
+            // Some servers send the whole list for every page.
             if !more || all.len() == before {
                 return Ok(all);
             }
@@ -170,20 +166,20 @@ impl GithubClient {
 
     fn with_retries(
         &self,
-        doing: &str,
+        operation: &str,
         method: Method,
         path: &str,
         body: Option<&Value>,
-    ) -> Result<Answer, ApiFailure> {
+    ) -> Result<ApiResponse, ApiFailure> {
         let mut retry = RetrySchedule::new(self.backoff);
         loop {
             let (failure, delay) = match self.exchange(method, path, body)? {
-                Err(why) => (self.no_answer(doing, why), None),
-                Ok(answer) => match answer.disposition() {
-                    Disposition::Done => return Ok(answer),
-                    Disposition::No => return Err(answer.refused(doing)),
+                Err(why) => (self.no_response(operation, why), None),
+                Ok(response) => match response.disposition() {
+                    Disposition::Done => return Ok(response),
+                    Disposition::No => return Err(response.refused(operation)),
                     Disposition::NotNow(delay) | Disposition::Unclear(delay) => {
-                        (answer.refused(doing), delay)
+                        (response.refused(operation), delay)
                     }
                 },
             };
@@ -193,81 +189,87 @@ impl GithubClient {
         }
     }
 
-    /// One request and its answer, or why there is none.
+    /// Sends one request. The inner error is the reason why there is no response.
     fn exchange(
         &self,
         method: Method,
         path: &str,
         body: Option<&Value>,
-    ) -> Result<std::result::Result<Answer, String>> {
+    ) -> Result<std::result::Result<ApiResponse, String>> {
         let mut target = format!("/{}", path.trim_start_matches('/'));
         for _ in 0..MOVES {
-            let answer = self.wait_for(self.request(method, &target, body))?;
-            let moved = answer.as_ref().ok().and_then(|answer| self.moved(answer));
+            let response = self.wait_for(self.request(method, &target, body))?;
+            let moved = response.as_ref().ok().and_then(|response| self.moved(response));
             match moved {
                 Some(to) => target = to,
-                None => return Ok(answer),
+                None => return Ok(response),
             }
         }
-        Ok(Err("it is moved again and again".to_owned()))
+        Ok(Err(format!("more than {MOVES} redirects")))
     }
 
-    /// Waits for an answer, but not if somebody asks us to stop.
-    fn wait_for<F: Future<Output = octocrab::Result<Answer>>>(
+    /// Waits for a response until it times out or an interrupt arrives.
+    fn wait_for<F: Future<Output = octocrab::Result<ApiResponse>>>(
         &self,
         request: F,
-    ) -> Result<std::result::Result<Answer, String>> {
+    ) -> Result<std::result::Result<ApiResponse, String>> {
         self.runtime.block_on(async {
             let mut request = pin!(timeout(REQUEST, request));
             loop {
                 match timeout(TICK, &mut request).await {
-                    Ok(Ok(answer)) => return Ok(answer.map_err(|error| root_cause(&error))),
-                    Ok(Err(_)) => return Ok(Err(format!("no answer within {} seconds", REQUEST.as_secs()))),
+                    Ok(Ok(response)) => return Ok(response.map_err(|error| root_cause(&error))),
+                    Ok(Err(_)) => {
+                        return Ok(Err(format!("no response within {} seconds", REQUEST.as_secs())));
+                    }
                     Err(_) => interrupt::check()?,
                 }
             }
         })
     }
 
-    async fn request(&self, method: Method, path: &str, body: Option<&Value>) -> octocrab::Result<Answer> {
-        let response = match method {
+    async fn request(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> octocrab::Result<ApiResponse> {
+        let http = match method {
             Method::Get => self.octocrab._get(path).await?,
             Method::Post => self.octocrab._post(path, body).await?,
             Method::Patch => self.octocrab._patch(path, body).await?,
             Method::Delete => self.octocrab._delete(path, None::<&()>).await?,
         };
-        let text = |name: &str| {
-            response.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned)
-        };
+        let text =
+            |name: &str| http.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
         let number = |name: &str| text(name).and_then(|value| value.trim().parse().ok());
-        let mut answer = Answer {
-            status: response.status().as_u16(),
+        let mut response = ApiResponse {
+            status: http.status().as_u16(),
             text: String::new(),
             link: text("link"),
             location: text("location"),
             retry_after: number("retry-after"),
             remaining: number("x-ratelimit-remaining"),
             reset: number("x-ratelimit-reset"),
-            is_github: response.headers().contains_key("x-github-request-id"),
+            is_github: http.headers().contains_key("x-github-request-id"),
         };
-        answer.text = self.octocrab.body_to_string(response).await?;
-        Ok(answer)
+        response.text = self.octocrab.body_to_string(http).await?;
+        Ok(response)
     }
 
-    /// Where it is now, if the answer says that it moved within this server: a repository that has a new name.
-    fn moved(&self, answer: &Answer) -> Option<String> {
-        let moved = matches!(answer.status, 301 | 302 | 307 | 308);
-        let location = answer.location.as_deref().filter(|_| moved)?;
+    /// The new path, if the response redirects within this server: the repository was renamed.
+    fn moved(&self, response: &ApiResponse) -> Option<String> {
+        let moved = matches!(response.status, 301 | 302 | 307 | 308);
+        let location = response.location.as_deref().filter(|_| moved)?;
         let path = location.strip_prefix(self.base.as_str()).unwrap_or(location);
         (path.starts_with('/') && !path.starts_with("//")).then(|| path.to_owned())
     }
 
-    fn no_answer(&self, doing: &str, why: String) -> ApiFailure {
-        ApiFailure::NoAnswer { doing: doing.to_owned(), why: format!("{}: {why}", self.base) }
+    fn no_response(&self, operation: &str, why: String) -> ApiFailure {
+        ApiFailure::NoResponse { operation: operation.to_owned(), why: format!("{}: {why}", self.base) }
     }
 }
 
-impl Answer {
+impl ApiResponse {
     fn json(&self) -> Value {
         serde_json::from_str(&self.text).unwrap_or_default()
     }
@@ -276,7 +278,7 @@ impl Answer {
         let json = self.json();
         let mut text = match json["message"].as_str() {
             Some(message) => message.to_owned(),
-            None => "with no word of why".to_owned(),
+            None => "no reason given".to_owned(),
         };
         let details = json["errors"].as_array().into_iter().flatten();
         for detail in details.filter_map(|error| error["message"].as_str().or(error.as_str())) {
@@ -286,8 +288,8 @@ impl Answer {
         text
     }
 
-    fn refused(&self, doing: &str) -> ApiFailure {
-        ApiFailure::Refused { doing: doing.to_owned(), status: self.status, message: self.message() }
+    fn refused(&self, operation: &str) -> ApiFailure {
+        ApiFailure::Refused { operation: operation.to_owned(), status: self.status, message: self.message() }
     }
 
     fn disposition(&self) -> Disposition {
@@ -303,7 +305,7 @@ impl Answer {
         }
     }
 
-    /// How long the server asks to wait.
+    /// The wait that the server asks for.
     fn delay(&self) -> Option<Duration> {
         if let Some(seconds) = self.retry_after {
             return Some(Duration::from_secs(seconds));
@@ -314,7 +316,7 @@ impl Answer {
     }
 }
 
-/// An address without its last slash, if it is one that can be asked.
+/// The address without a trailing slash, if it is a plain http or https URL.
 fn base(api_url: &str) -> Result<String> {
     let base = api_url.trim().trim_end_matches('/');
     let rest = base.strip_prefix("https://").or_else(|| base.strip_prefix("http://"));
@@ -324,13 +326,13 @@ fn base(api_url: &str) -> Result<String> {
     };
     match rest {
         Some(rest) if is_plain(rest) => Ok(base.to_owned()),
-        // It may hold a password.
-        _ => Err(Error::project("GITHUB_API_URL is not the address of an API")
-            .hint("it is something like https://api.github.com or https://git.example.org/api/v3")),
+        // The error does not quote the value: it may hold a password.
+        _ => Err(Error::project("GITHUB_API_URL is not the URL of an API")
+            .hint("for example https://api.github.com or https://git.example.org/api/v3")),
     }
 }
 
-/// The cause behind all others: what the layers in between say of it helps nobody.
+/// The innermost cause: the messages of the layers above it only repeat that a request failed.
 fn root_cause(error: &dyn std::error::Error) -> String {
     let mut cause = error;
     while let Some(next) = cause.source() {
@@ -343,8 +345,8 @@ fn root_cause(error: &dyn std::error::Error) -> String {
 mod tests {
     use super::*;
 
-    fn answer(status: u16, text: &str) -> Answer {
-        Answer {
+    fn response(status: u16, text: &str) -> ApiResponse {
+        ApiResponse {
             status,
             text: text.to_owned(),
             link: None,
@@ -358,7 +360,7 @@ mod tests {
 
     /// CMT-13.
     #[test]
-    fn only_an_address_is_asked() {
+    fn only_a_plain_url_is_accepted() {
         assert_eq!(base("https://api.github.com/").unwrap(), "https://api.github.com");
         assert_eq!(base("http://localhost:3000/api/v1").unwrap(), "http://localhost:3000/api/v1");
         for bad in ["", "api.github.com", "ftp://x", "https://", "https:///x", "https://u:p@x", "https://x y"]
@@ -370,21 +372,21 @@ mod tests {
 
     /// CMT-10.
     #[test]
-    fn a_403_is_a_limit_only_if_it_says_so() {
+    fn a_403_is_a_rate_limit_only_if_the_response_says_so() {
         let limit = r#"{"message": "You have exceeded a secondary rate limit."}"#;
-        assert!(matches!(answer(403, limit).disposition(), Disposition::NotNow(Some(SECONDARY))));
-        assert!(matches!(answer(403, r#"{"message": "no"}"#).disposition(), Disposition::No));
-        let spent = Answer { remaining: Some(0), reset: Some(0), ..answer(403, "{}") };
+        assert!(matches!(response(403, limit).disposition(), Disposition::NotNow(Some(SECONDARY))));
+        assert!(matches!(response(403, r#"{"message": "no"}"#).disposition(), Disposition::No));
+        let spent = ApiResponse { remaining: Some(0), reset: Some(0), ..response(403, "{}") };
         assert!(matches!(spent.disposition(), Disposition::NotNow(Some(delay)) if delay.as_secs() == 1));
-        let asked = Answer { retry_after: Some(7), ..answer(429, "") };
+        let asked = ApiResponse { retry_after: Some(7), ..response(429, "") };
         assert!(matches!(asked.disposition(), Disposition::NotNow(Some(delay)) if delay.as_secs() == 7));
-        assert!(matches!(answer(502, "<html>").disposition(), Disposition::Unclear(None)));
+        assert!(matches!(response(502, "<html>").disposition(), Disposition::Unclear(None)));
     }
 
     #[test]
-    fn a_refusal_has_the_servers_words() {
+    fn a_refusal_carries_the_servers_message() {
         let text = r#"{"message": "Validation Failed", "errors": [{"message": "too long"}, "x"]}"#;
-        assert_eq!(answer(422, text).message(), "Validation Failed; too long; x");
-        assert_eq!(answer(502, "<html>").message(), "with no word of why");
+        assert_eq!(response(422, text).message(), "Validation Failed; too long; x");
+        assert_eq!(response(502, "<html>").message(), "no reason given");
     }
 }

@@ -1,23 +1,20 @@
-//! Workflow commands: lines that GitHub's runner takes out of a log and acts upon. Every value in them is escaped, so that no
-//! text can become a command of its own.
+//! Workflow commands: log lines that GitHub's runner executes. Every value in them is escaped, so that no text can become
+//! another command.
 
 use crate::sanitize::{strip_controls, truncate};
 
-/// What an annotation may be long; the runner cuts the rest off.
+/// The longest annotation; the runner truncates the rest.
 const LONGEST: usize = 4_000;
 
-/// How grave an annotation is.
+/// The severity of an annotation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
-    /// Something failed.
     Error,
-    /// Something people should look at.
     Warning,
-    /// Something people may want to know.
     Notice,
 }
 
-/// A line of the log that is also shown beside the run, and with a file beside that.
+/// A log line that GitHub also shows on the run's page, and in the diff view if it names a file.
 pub fn annotation(level: Level, title: &str, file: Option<&str>, message: &str) -> String {
     let word = match level {
         Level::Error => "error",
@@ -33,22 +30,22 @@ pub fn annotation(level: Level, title: &str, file: Option<&str>, message: &str) 
     )
 }
 
-/// The beginning of lines that are folded under a title.
+/// Starts a group of lines that the log folds under a title.
 pub fn group(title: &str) -> String {
     format!("::group::{}\n", data(&strip_controls(title)))
 }
 
-/// Their end.
+/// Ends the group that [`group`] started.
 pub const END_GROUP: &str = "::endgroup::\n";
 
-/// From here on nothing is a command, until the word is called.
-pub fn stop(word: &str) -> String {
-    format!("::stop-commands::{word}\n")
+/// Makes the runner ignore commands until [`resume`] names the same token.
+pub fn stop(token: &str) -> String {
+    format!("::stop-commands::{token}\n")
 }
 
-/// Commands are commands again.
-pub fn resume(word: &str) -> String {
-    format!("::{word}::\n")
+/// Makes the runner execute commands again.
+pub fn resume(token: &str) -> String {
+    format!("::{token}::\n")
 }
 
 fn data(text: &str) -> String {
@@ -64,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_text_becomes_a_command_or_a_property_of_its_own() {
+    fn no_text_becomes_a_command_or_a_property() {
         let line = annotation(
             Level::Error,
             "a: b, c%\n::set-output",

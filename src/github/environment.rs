@@ -1,4 +1,4 @@
-//! What a CI runner tells of itself.
+//! The environment variables that a CI runner sets.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -6,49 +6,42 @@ use std::time::Duration;
 use super::names::{ApiToken, CommentKey, RepoName};
 use crate::error::{Error, Result};
 
-/// Where the API is, unless the runner says otherwise.
+/// The API that is used unless the runner names another.
 const PUBLIC_API: &str = "https://api.github.com";
-/// Internal: how long the first wait between two tries is, in milliseconds. For tests; nobody should need it.
+/// Internal, for tests: the first wait between two attempts, in milliseconds.
 const BACKOFF: &str = "DECREE_INTERNAL_BACKOFF_MS";
 
-/// The variables that a runner sets. An empty one counts as none.
+/// The runner's variables. An empty value counts as unset.
 #[derive(Clone, Debug)]
 pub struct RunnerEnvironment {
-    /// Whether this is GitHub Actions or its kin, whose logs take commands.
+    /// Whether this is GitHub Actions or a compatible runner, whose logs can contain workflow commands.
     pub is_actions: bool,
-    /// What happened: `pull_request`.
+    /// The event that started the workflow, such as `pull_request`.
     pub event_name: Option<String>,
-    /// Where that is told in full.
+    /// The file with the event's payload.
     pub event_path: Option<PathBuf>,
-    /// Where it happened.
     pub repository: Option<String>,
-    /// What is checked out: `refs/pull/12/merge`.
+    /// The ref that is checked out, such as `refs/pull/12/merge`.
     pub git_ref: Option<String>,
-    /// The commit that is checked out.
+    /// The hash of the commit that is checked out.
     pub sha: Option<String>,
-    /// Where the API is.
     pub api_url: String,
-    /// Where people look.
     pub server_url: Option<String>,
-    /// The run's number.
     pub run_id: Option<u64>,
-    /// Which attempt of it this is.
     pub run_attempt: Option<u64>,
-    /// The workflow's name.
     pub workflow: Option<String>,
-    /// The job's id.
     pub job: Option<String>,
     token: Option<String>,
     backoff: Option<Duration>,
 }
 
 impl RunnerEnvironment {
-    /// That of this process.
+    /// Reads the environment of this process.
     pub fn here() -> Self {
         RunnerEnvironment::new(|name| std::env::var(name).ok())
     }
 
-    /// Of any variables.
+    /// Builds it from any source of variables.
     pub fn new(variable: impl Fn(&str) -> Option<String>) -> Self {
         let text = |name: &str| variable(name).filter(|value| !value.trim().is_empty());
         let number = |name: &str| text(name).and_then(|value| value.trim().parse().ok());
@@ -70,31 +63,30 @@ impl RunnerEnvironment {
         }
     }
 
-    /// Whether there is a token at all.
     pub fn has_token(&self) -> bool {
         self.token.is_some()
     }
 
-    /// The token, which has to be there.
+    /// Returns the token, or an error that names the variables to set.
     pub fn token(&self) -> Result<ApiToken> {
         match &self.token {
             Some(token) => ApiToken::new(token),
-            None => Err(Error::project("there is no token: neither DECREE_GITHUB_TOKEN nor GITHUB_TOKEN is set")
+            None => Err(Error::project("there is no token: set DECREE_GITHUB_TOKEN or GITHUB_TOKEN")
                 .hint("in a workflow: `env: { GITHUB_TOKEN: ${{ github.token }} }` and `permissions: pull-requests: write`")),
         }
     }
 
-    /// The first wait between two tries, if it is not the usual one.
+    /// The first wait between two attempts, if a test overrides it.
     pub fn backoff(&self) -> Option<Duration> {
         self.backoff
     }
 
-    /// Where it happened, as a repository.
+    /// The repository that the workflow runs in.
     pub fn repo(&self) -> Result<Option<RepoName>> {
         self.repository.as_deref().map(RepoName::parse).transpose()
     }
 
-    /// The key of a comment that is given none: each job of each workflow has its own.
+    /// The default comment key: each job of each workflow has its own.
     pub fn default_key(&self) -> Result<CommentKey> {
         match (&self.workflow, &self.job) {
             (Some(workflow), Some(job)) => CommentKey::new(&format!("{workflow}/{job}")),
@@ -102,7 +94,7 @@ impl RunnerEnvironment {
         }
     }
 
-    /// The address of this run for people.
+    /// The web page of this run.
     pub fn run_url(&self) -> Option<String> {
         let (server, repo) = (self.server_url.as_deref()?, self.repo().ok()??);
         let server = server.trim_end_matches('/');
@@ -121,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_variable_is_none() {
+    fn an_empty_variable_counts_as_unset() {
         let found =
             environment(&[("DECREE_GITHUB_TOKEN", ""), ("GITHUB_TOKEN", "abc"), ("GITHUB_API_URL", "")]);
         assert!(found.has_token());
@@ -141,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_has_an_address_if_everything_of_it_is_known() {
+    fn a_run_has_a_url_if_all_its_parts_are_known() {
         let found = environment(&[
             ("GITHUB_SERVER_URL", "https://github.com"),
             ("GITHUB_REPOSITORY", "octo/repo"),

@@ -1,4 +1,4 @@
-//! Which pull request an event is about.
+//! Finds the pull request that a CI event belongs to.
 
 use std::io;
 
@@ -8,28 +8,25 @@ use super::environment::RunnerEnvironment;
 use crate::error::{Error, IoContext, Result};
 use crate::fs::untrusted;
 
-/// What an event is about.
+/// The place where a comment for an event belongs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CommentTarget {
-    /// A pull request.
     Pull {
-        /// Its number.
         number: u64,
-        /// Whether it comes from a fork, and this is an event for which a runner then gets a token that only reads.
+        /// Whether it comes from a fork and the runner's token is therefore read-only for this event.
         fork: bool,
     },
-    /// The pull request whose last commit is this one, if there is any: only the server knows.
+    /// The pull request, if any, whose last commit is this one: only the server can resolve it.
     Commit {
-        /// The commit.
         sha: String,
-        /// Whose branch it is on.
+        /// The owner and the name of the branch, if the event names them.
         head: Option<(String, String)>,
     },
-    /// Something else.
+    /// The event belongs to no pull request.
     None,
 }
 
-/// An event, as far as it was told.
+/// The event that started the workflow, with its payload if the runner provides one.
 #[derive(Debug)]
 pub struct WebhookEvent {
     name: String,
@@ -38,7 +35,7 @@ pub struct WebhookEvent {
 }
 
 impl WebhookEvent {
-    /// Reads what the runner says of it; `None` if there is no runner.
+    /// Reads the event; `None` outside of a runner.
     pub fn read(environment: &RunnerEnvironment) -> Result<Option<Self>> {
         if environment.event_name.is_none() && environment.git_ref.is_none() {
             return Ok(None);
@@ -47,10 +44,10 @@ impl WebhookEvent {
         let payload = match &environment.event_path {
             None => Value::Null,
             Some(path) => match untrusted::read(path) {
-                // A container may not have it.
+                // A container job may not have the file mounted.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => Value::Null,
                 read => serde_json::from_slice(&read.at("read", path)?).map_err(|error| {
-                    Error::project(format!("{} (GITHUB_EVENT_PATH) is not an event", path.display()))
+                    Error::project(format!("{} (GITHUB_EVENT_PATH) is not a JSON event", path.display()))
                         .caused_by(error)
                 })?,
             },
@@ -58,7 +55,7 @@ impl WebhookEvent {
         Ok(Some(WebhookEvent { name, payload, git_ref: environment.git_ref.clone().unwrap_or_default() }))
     }
 
-    /// Which pull request it is about.
+    /// Returns where a comment for this event belongs.
     pub fn target(&self) -> Result<CommentTarget> {
         match self.name.as_str() {
             "issue_comment" => self.issue(),
@@ -71,16 +68,16 @@ impl WebhookEvent {
         }
     }
 
-    /// The commit that people see at the end of the pull request; what is checked out may be a merge that nobody made.
+    /// The head commit of the pull request. The commit that is checked out may be GitHub's temporary merge instead.
     pub fn commit(&self) -> Option<&str> {
         let pull = self.payload["pull_request"]["head"]["sha"].as_str();
         pull.or(self.payload["workflow_run"]["head_sha"].as_str())
     }
 
-    /// Whether its pull request comes from another repository, whose branches are none of this one's.
+    /// Whether the pull request comes from another repository, so that its branch does not exist in this one.
     pub fn is_from_fork(&self) -> bool {
         let pull = &self.payload["pull_request"];
-        // A fork that was deleted has no repository any more.
+        // A deleted fork has no repository, which also counts as another one.
         !pull.is_null() && pull["head"]["repo"]["full_name"] != pull["base"]["repo"]["full_name"]
     }
 
@@ -92,7 +89,7 @@ impl WebhookEvent {
     fn issue(&self) -> Result<CommentTarget> {
         let issue = &self.payload["issue"];
         match issue["number"].as_u64() {
-            None => Err(self.untold()),
+            None => Err(self.unknown_target()),
             Some(_) if issue["pull_request"].is_null() => Ok(CommentTarget::None),
             Some(number) => Ok(CommentTarget::Pull { number, fork: false }),
         }
@@ -101,14 +98,14 @@ impl WebhookEvent {
     fn workflow_run(&self) -> Result<CommentTarget> {
         let (run, repository) = (&self.payload["workflow_run"], &self.payload["repository"]);
         let Some(sha) = run["head_sha"].as_str() else {
-            return Err(self.untold());
+            return Err(self.unknown_target());
         };
         let here = |pull: &&Value| {
             let (theirs, ours) = (&pull["base"]["repo"]["id"], &repository["id"]);
             theirs.is_null() || ours.is_null() || theirs == ours
         };
         let pulls = run["pull_requests"].as_array().into_iter().flatten().filter(here);
-        // A branch may be asked into two others; the elder one it is.
+        // One branch can have several pull requests; the oldest one is used.
         if let Some(number) = pulls.filter_map(|pull| pull["number"].as_u64()).min() {
             return Ok(CommentTarget::Pull { number, fork: false });
         }
@@ -132,10 +129,10 @@ impl WebhookEvent {
         }
     }
 
-    fn untold(&self) -> Error {
-        Error::project(format!("nothing says which pull request this `{}` event is about", self.name))
-            .detail("GITHUB_EVENT_PATH names no file that tells it")
-            .hint("--pr NUMBER says it, and --repo OWNER/NAME where")
+    fn unknown_target(&self) -> Error {
+        Error::project(format!("cannot determine the pull request of this `{}` event", self.name))
+            .detail("the file that GITHUB_EVENT_PATH names does not contain it")
+            .hint("name it with --pr NUMBER and, if needed, --repo OWNER/NAME")
     }
 }
 
@@ -159,7 +156,7 @@ mod tests {
 
     /// CMT-08.
     #[test]
-    fn a_pull_request_tells_its_number_and_where_it_comes_from() {
+    fn a_pull_request_names_its_number_and_its_source() {
         let own = json!({"full_name": "octo/repo"});
         let fork = json!({"full_name": "guest/repo"});
         for (name, head, is_fork) in [
@@ -184,14 +181,14 @@ mod tests {
         let of_pull = json!({"issue": {"number": 7, "pull_request": {"url": "x"}}});
         assert_eq!(target("issue_comment", issue, ""), CommentTarget::None);
         assert_eq!(target("issue_comment", of_pull, ""), CommentTarget::Pull { number: 7, fork: false });
-        let untold =
+        let unknown_target =
             WebhookEvent { name: "issue_comment".into(), payload: Value::Null, git_ref: String::new() };
-        assert!(untold.target().is_err());
+        assert!(unknown_target.target().is_err());
     }
 
     /// CMT-08.
     #[test]
-    fn a_workflow_run_tells_its_pull_requests_or_its_commit() {
+    fn a_workflow_run_names_its_pull_requests_or_its_commit() {
         let run = |pulls: Value, head: Value| {
             json!({
                 "repository": {"id": 1, "full_name": "octo/repo"},
@@ -214,7 +211,7 @@ mod tests {
 
     /// CMT-08.
     #[test]
-    fn elsewhere_the_ref_tells() {
+    fn for_other_events_the_ref_decides() {
         let number = |number| CommentTarget::Pull { number, fork: false };
         assert_eq!(target("pull_request", Value::Null, "refs/pull/12/merge"), number(12));
         assert_eq!(target("workflow_dispatch", json!({}), "refs/pull/3/head"), number(3));

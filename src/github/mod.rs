@@ -1,8 +1,8 @@
-//! GitHub, and what speaks like it: GitHub Enterprise Server, Gitea, Forgejo. Only here does decree use a network.
+//! GitHub and servers with the same API: GitHub Enterprise Server, Gitea, Forgejo. The only module that uses the network.
 //!
-//! [`environment`] and [`event`] tell what a CI runner says of where it is; [`commands`] and [`StepFiles`] are how a step speaks to
-//! it, and [`step_report`] what `process` says; [`client`] asks and answers, with_retries, and creates nothing twice; [`sticky`] keeps
-//! one comment, [`pulls`] one pull request.
+//! [`environment`] and [`event`] read what the CI runner provides. [`commands`] and [`StepFiles`] write what the runner reads,
+//! and [`step_report`] decides what `process` writes there. [`client`] sends requests with retries and creates nothing twice;
+//! [`sticky`] maintains one comment, [`pulls`] one pull request.
 
 pub mod client;
 pub mod commands;

@@ -1,11 +1,11 @@
-//! Words with rules: a repository, a token, a comment's key.
+//! Validated values: a repository's name, a token, a comment's key.
 
 use std::fmt;
 
 use super::encode::percent;
 use crate::error::{Error, ErrorKind, Result};
 
-/// `owner/name`.
+/// A repository as `OWNER/NAME`, safe to use in a URL without encoding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RepoName {
     owner: String,
@@ -13,7 +13,7 @@ pub struct RepoName {
 }
 
 impl RepoName {
-    /// Checks that these are two words that can stand in an address as they are.
+    /// Parses `OWNER/NAME`; rejects anything that would need encoding.
     pub fn parse(text: &str) -> Result<Self> {
         let is_word = |word: &str| {
             let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
@@ -23,17 +23,15 @@ impl RepoName {
             Some((owner, name)) if is_word(owner) && is_word(name) => {
                 Ok(RepoName { owner: owner.to_owned(), name: name.to_owned() })
             }
-            _ => Err(Error::new(ErrorKind::Usage, format!("{text:?} is not a repository"))
-                .hint("a repository is OWNER/NAME, as in octocat/hello-world")),
+            _ => Err(Error::new(ErrorKind::Usage, format!("{text:?} is not a repository name"))
+                .hint("use OWNER/NAME, as in octocat/hello-world")),
         }
     }
 
-    /// Whose it is.
     pub fn owner(&self) -> &str {
         &self.owner
     }
 
-    /// Its name alone.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -45,19 +43,19 @@ impl fmt::Display for RepoName {
     }
 }
 
-/// What opens the door. Shows itself to nobody but the client.
+/// An API token. `Debug` prints `***`; only the client can read it.
 #[derive(Clone)]
 pub struct ApiToken(String);
 
 impl ApiToken {
-    /// Takes a token that can stand in a header.
+    /// Accepts a token that is valid in an HTTP header.
     pub fn new(text: &str) -> Result<Self> {
         let text = text.trim();
-        match !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic()) {
-            true => Ok(ApiToken(text.to_owned())),
-            false => Err(Error::project("the token has characters in it that no token has")
-                .hint("look at how DECREE_GITHUB_TOKEN or GITHUB_TOKEN is set; it is not shown here")),
+        if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(Error::project("the token contains characters that no token has")
+                .hint("check how DECREE_GITHUB_TOKEN or GITHUB_TOKEN is set; it is not shown here"));
         }
+        Ok(ApiToken(text.to_owned()))
     }
 
     pub(super) fn reveal(&self) -> &str {
@@ -71,15 +69,15 @@ impl fmt::Debug for ApiToken {
     }
 }
 
-/// The longest key, in bytes.
+/// The maximum length of a key in bytes.
 const LONGEST_KEY: usize = 300;
 
-/// Which comment: each key has its own.
+/// Identifies one of decree's comments on a pull request: each key has its own comment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommentKey(String);
 
 impl CommentKey {
-    /// Takes any text of a sensible length.
+    /// Accepts any text of 1 to 300 bytes.
     pub fn new(text: &str) -> Result<Self> {
         match text.len() {
             1..=LONGEST_KEY => Ok(CommentKey(text.to_owned())),
@@ -91,10 +89,10 @@ impl CommentKey {
         }
     }
 
-    /// The hidden line by which the comment is found. Nothing in a key can end it, and no two keys have the same.
+    /// The hidden first line by which the comment is found. No key can close it early, and no two keys share one.
     pub fn marker(&self) -> String {
         let kept = |byte: u8| byte.is_ascii_alphanumeric() || b"-._/:".contains(&byte);
-        // Two hyphens in a row are the beginning of a comment's end.
+        // Two hyphens in a row could close the HTML comment.
         let text = percent(&self.0, kept).replace("--", "-%2D");
         format!("<!-- decree:v1 key={text} -->")
     }
@@ -107,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_repository_is_two_words() {
+    fn a_repository_is_an_owner_and_a_name() {
         assert_eq!(RepoName::parse("octo-org/a.b_c").unwrap().to_string(), "octo-org/a.b_c");
         for bad in ["", "octo", "octo/", "/x", "a/b/c", "a/..", "../x", "a/b?c", "a/b c", "a/é", "a/b\n"] {
             assert!(RepoName::parse(bad).is_err(), "{bad:?}");
@@ -124,7 +122,7 @@ mod tests {
 
     /// CMT-02.
     #[test]
-    fn a_marker_shows_plain_keys_as_they_are() {
+    fn a_marker_shows_plain_keys_unencoded() {
         let marker = |key: &str| CommentKey::new(key).unwrap().marker();
         assert_eq!(marker("ci/process"), "<!-- decree:v1 key=ci/process -->");
         assert_eq!(marker("a --> b"), "<!-- decree:v1 key=a%20-%2D%3E%20b -->");
@@ -135,7 +133,7 @@ mod tests {
     proptest! {
         /// CMT-02.
         #[test]
-        fn markers_are_as_different_as_their_keys(a in "[-%2D> é]{1,8}", b in "[-%2D> é]{1,8}") {
+        fn two_keys_have_the_same_marker_only_if_they_are_equal(a in "[-%2D> é]{1,8}", b in "[-%2D> é]{1,8}") {
             let (one, two) = (CommentKey::new(&a).unwrap().marker(), CommentKey::new(&b).unwrap().marker());
             prop_assert_eq!(one == two, a == b);
             let inner = one.strip_prefix("<!--").unwrap().strip_suffix("-->").unwrap();

@@ -1,4 +1,4 @@
-//! One open pull request for a branch: opened, or brought up to date.
+//! One open pull request per branch: opened once, updated after that.
 
 use serde_json::{Value, json};
 
@@ -8,56 +8,53 @@ use super::failure::ApiFailure;
 use super::names::RepoName;
 use crate::error::{Error, Result};
 
-/// What a pull request should be.
+/// The desired state of a pull request.
 #[derive(Clone, Debug)]
 pub struct PullRequest {
     /// The branch with the change; `owner:branch` if it is in a fork.
     pub head: String,
-    /// The branch that should have it.
+    /// The branch to merge into.
     pub base: String,
-    /// One line.
     pub title: String,
-    /// Markdown.
     pub body: String,
-    /// Whether it is not ready yet.
     pub draft: bool,
 }
 
-/// A pull request that is open now.
+/// The pull request that [`open_or_update`] opened or found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenPullRequest {
-    /// Its number.
     pub number: u64,
-    /// Its address for people.
+    /// The web page of the pull request.
     pub url: String,
-    /// Whether it was not there before.
+    /// Whether this call opened it.
     pub created: bool,
 }
 
-/// Opens a pull request for a branch, or gives the one that is open the title and the text. Never opens two.
+/// Opens a pull request for a branch, or updates the title and body of the open one. Never opens two.
 pub fn open_or_update(
     client: &GithubClient,
     repo: &RepoName,
-    wanted: &PullRequest,
+    request: &PullRequest,
 ) -> Result<OpenPullRequest> {
-    if let Some(found) = find(client, repo, wanted)? {
-        return update(client, repo, wanted, &found);
+    if let Some(found) = find(client, repo, request)? {
+        return update(client, repo, request, &found);
     }
     let body = json!({
-        "title": wanted.title,
-        "head": wanted.head,
-        "base": wanted.base,
-        "body": wanted.body,
-        "draft": wanted.draft,
+        "title": request.title,
+        "head": request.head,
+        "base": request.base,
+        "body": request.body,
+        "draft": request.draft,
     });
-    let doing = format!("open a pull request in {repo}");
-    let made = client.create(&doing, &format!("repos/{repo}/pulls"), &body, || find(client, repo, wanted));
-    match made {
-        Ok(made) => opened(&made, true),
-        // Somebody else was faster: a branch has one only.
+    let operation = format!("open a pull request in {repo}");
+    let created =
+        client.create(&operation, &format!("repos/{repo}/pulls"), &body, || find(client, repo, request));
+    match created {
+        Ok(pull) => open_pull(&pull, true),
+        // A concurrent process was faster: the server allows one per branch and base.
         Err(failure) if failure.is_status(422) || failure.is_status(409) => {
-            match find(client, repo, wanted)? {
-                Some(found) => update(client, repo, wanted, &found),
+            match find(client, repo, request)? {
+                Some(found) => update(client, repo, request, &found),
                 None => Err(failure.into()),
             }
         }
@@ -68,61 +65,61 @@ pub fn open_or_update(
 fn update(
     client: &GithubClient,
     repo: &RepoName,
-    wanted: &PullRequest,
+    request: &PullRequest,
     found: &Value,
 ) -> Result<OpenPullRequest> {
-    let opened = opened(found, false)?;
-    if found["title"] != wanted.title || found["body"].as_str().unwrap_or_default() != wanted.body {
-        let number = opened.number;
-        let body = json!({"title": wanted.title, "body": wanted.body});
+    let pull = open_pull(found, false)?;
+    if found["title"] != request.title || found["body"].as_str().unwrap_or_default() != request.body {
+        let number = pull.number;
+        let body = json!({"title": request.title, "body": request.body});
         client.patch(
             &format!("change pull request {repo}#{number}"),
             &format!("repos/{repo}/pulls/{number}"),
             &body,
         )?;
     }
-    Ok(opened)
+    Ok(pull)
 }
 
-/// The open one for this branch. Not every server knows how to look for a branch, so that what it finds is looked at.
-fn find(client: &GithubClient, repo: &RepoName, wanted: &PullRequest) -> Result<Option<Value>, ApiFailure> {
-    let (owner, branch) = wanted.head.split_once(':').unwrap_or((repo.owner(), &wanted.head));
+/// Finds the open pull request of a branch. Not every server filters by branch, so each result is checked again.
+fn find(client: &GithubClient, repo: &RepoName, request: &PullRequest) -> Result<Option<Value>, ApiFailure> {
+    let (owner, branch) = request.head.split_once(':').unwrap_or((repo.owner(), &request.head));
     let head = component(&format!("{owner}:{branch}"));
-    let path = format!("repos/{repo}/pulls?state=open&head={head}&base={}", component(&wanted.base));
+    let path = format!("repos/{repo}/pulls?state=open&head={head}&base={}", component(&request.base));
     let found = client.list(&format!("list the pull requests of {repo}"), &path)?;
     Ok(found.into_iter().find(|pull| {
         let theirs = pull["head"]["repo"]["owner"]["login"].as_str().unwrap_or_default();
         pull["head"]["ref"] == branch
-            && pull["base"]["ref"] == wanted.base
+            && pull["base"]["ref"] == request.base
             && theirs.eq_ignore_ascii_case(owner)
     }))
 }
 
-fn opened(pull: &Value, created: bool) -> Result<OpenPullRequest> {
+fn open_pull(pull: &Value, created: bool) -> Result<OpenPullRequest> {
     match (pull["number"].as_u64(), pull["html_url"].as_str()) {
         (Some(number), Some(url)) => Ok(OpenPullRequest { number, url: url.to_owned(), created }),
-        _ => Err(Error::failed("the server's answer is not a pull request")),
+        _ => Err(Error::failed("the server's response is not a pull request")),
     }
 }
 
-/// The open pull request whose last commit is this one. A fork's commit is not always known to belong to it; then its
-/// branch is looked for.
+/// Finds the open pull request whose last commit is `sha`. A server does not always link a fork's commit to its pull request;
+/// then the branch in `head` is used.
 pub fn of_commit(
     client: &GithubClient,
     repo: &RepoName,
     sha: &str,
     head: Option<(&str, &str)>,
 ) -> Result<Option<u64>, ApiFailure> {
-    let doing = format!("find the pull request of commit {sha} in {repo}");
-    let ends_there = |pulls: Vec<Value>| {
+    let operation = format!("find the pull request of commit {sha} in {repo}");
+    let with_this_head = |pulls: Vec<Value>| {
         let open = pulls.into_iter().filter(|pull| pull["state"] == "open" && pull["head"]["sha"] == sha);
         open.filter_map(|pull| pull["number"].as_u64()).min()
     };
-    match client.list(&doing, &format!("repos/{repo}/commits/{}/pulls", component(sha))) {
-        // A commit that is not known here, or a server that does not know the question.
+    match client.list(&operation, &format!("repos/{repo}/commits/{}/pulls", component(sha))) {
+        // The server does not know the commit, or not this endpoint.
         Err(failure) if failure.is_status(404) || failure.is_status(422) => {}
         found => {
-            if let Some(number) = ends_there(found?) {
+            if let Some(number) = with_this_head(found?) {
                 return Ok(Some(number));
             }
         }
@@ -131,5 +128,5 @@ pub fn of_commit(
         return Ok(None);
     };
     let head = component(&format!("{owner}:{branch}"));
-    client.list(&doing, &format!("repos/{repo}/pulls?state=open&head={head}")).map(ends_there)
+    client.list(&operation, &format!("repos/{repo}/pulls?state=open&head={head}")).map(with_this_head)
 }

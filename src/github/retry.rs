@@ -1,4 +1,4 @@
-//! How long to wait before trying again, and when to give up.
+//! How long to wait before the next attempt, and when to give up.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -6,34 +6,33 @@ use std::time::{Duration, Instant};
 use crate::error::Result;
 use crate::interrupt;
 
-/// How often something is tried.
-const TRIES: u32 = 5;
-/// How long all waiting may take together.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// The number of attempts, including the first.
+const ATTEMPTS: u32 = 5;
+/// The limit of all waits of one request together.
+const TOTAL_WAIT: Duration = Duration::from_secs(120);
 /// The first wait; each further one is twice as long.
 const FIRST: Duration = Duration::from_secs(1);
-/// How often to look whether somebody asks us to stop.
+/// How often a wait checks for an interrupt.
 const TICK: Duration = Duration::from_millis(50);
 
-/// Counts the tries of one request.
+/// Counts the attempts of one request.
 pub struct RetrySchedule {
     first: Duration,
     until: Instant,
-    tried: u32,
+    attempts: u32,
 }
 
 impl RetrySchedule {
-    /// Nothing was tried yet.
     pub fn new(first: Option<Duration>) -> Self {
-        RetrySchedule { first: first.unwrap_or(FIRST), until: Instant::now() + PATIENCE, tried: 0 }
+        RetrySchedule { first: first.unwrap_or(FIRST), until: Instant::now() + TOTAL_WAIT, attempts: 0 }
     }
 
-    /// Waits for the next try, as long as the server asked for if it did. False if there is none any more.
+    /// Waits until the next attempt, for `asked` if the server named a time. False if no attempt is left.
     pub fn wait(&mut self, asked: Option<Duration>) -> Result<bool> {
-        self.tried += 1;
-        let delay = asked.unwrap_or_else(|| self.first * 2u32.saturating_pow(self.tried - 1));
+        self.attempts += 1;
+        let delay = asked.unwrap_or_else(|| self.first * 2u32.saturating_pow(self.attempts - 1));
         let now = Instant::now();
-        if self.tried >= TRIES || now + delay > self.until {
+        if self.attempts >= ATTEMPTS || now + delay > self.until {
             return Ok(false);
         }
         let end = now + delay;
@@ -50,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_gives_up_after_a_while() {
+    fn it_gives_up_after_five_attempts_or_two_minutes() {
         let mut retry = RetrySchedule::new(Some(Duration::ZERO));
         let waits = (0..9).filter(|_| retry.wait(None).unwrap()).count();
         assert_eq!(waits, 4);

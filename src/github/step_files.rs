@@ -1,4 +1,4 @@
-//! The step of a workflow that decree runs in: what it hands on to later steps, and what it shows on the run's page.
+//! The files through which a workflow step sets outputs and adds to the run's summary page.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -7,24 +7,24 @@ use std::path::{Path, PathBuf};
 use crate::error::{Error, IoContext, Result};
 use crate::fs::random_hex;
 
-/// A summary that is larger than this is dropped as a whole.
+/// GitHub drops a step summary that is larger than this.
 const LARGEST_SUMMARY: u64 = 1 << 20;
-/// Room that is left to whoever else writes to the same step's summary.
+/// Room that is left for other programs that write to the same summary.
 const SPARE: u64 = 16 << 10;
 
-/// Where a step writes to. Outside of GitHub Actions there is none of it.
+/// The step's output and summary files. Outside of GitHub Actions there are none, and writes do nothing.
 #[derive(Clone, Debug, Default)]
 pub struct StepFiles {
     outputs: Option<PathBuf>,
     summary: Option<PathBuf>,
 }
 
-/// Whether this runs in GitHub Actions, or in something that behaves like it.
+/// Whether this runs in GitHub Actions or on a compatible runner.
 pub fn in_actions() -> bool {
     std::env::var_os("GITHUB_ACTIONS").is_some_and(|value| value == "true")
 }
 
-/// Where a directory is in the repository that was checked out; nowhere else has a meaning to GitHub.
+/// The path of a directory within the checked-out repository, as annotations need it; empty if it is outside.
 pub fn in_workspace(directory: &Path) -> PathBuf {
     let workspace = std::env::var_os("GITHUB_WORKSPACE").map(PathBuf::from).unwrap_or_default();
     let inner =
@@ -33,35 +33,34 @@ pub fn in_workspace(directory: &Path) -> PathBuf {
 }
 
 impl StepFiles {
-    /// As the runner says.
+    /// Reads the paths from the runner's variables.
     pub fn from_environment() -> StepFiles {
         let path = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         StepFiles { outputs: path("GITHUB_OUTPUT"), summary: path("GITHUB_STEP_SUMMARY") }
     }
 
-    /// Hands values on. Nothing in a value can end it: the word that does is random, and not in it.
+    /// Sets outputs for later steps. The delimiter is random, so that no value can end itself and set another output.
     pub fn set_outputs(&self, outputs: &[(&str, String)]) -> Result<()> {
         let Some(path) = &self.outputs else { return Ok(()) };
         let mut text = String::new();
         for (name, value) in outputs {
-            let word = format!("decree_{}", random_hex());
-            if value.contains(&word) {
-                return Err(Error::failed(format!("the output '{name}' holds its own delimiter")));
+            let delimiter = format!("decree_{}", random_hex());
+            if value.contains(&delimiter) {
+                return Err(Error::failed(format!("the output '{name}' contains its own delimiter")));
             }
-            text.push_str(&format!("{name}<<{word}\n{value}\n{word}\n"));
+            text.push_str(&format!("{name}<<{delimiter}\n{value}\n{delimiter}\n"));
         }
         append(path, &text)
     }
 
-    /// How much of the summary is left, in bytes; none if there is no summary here.
+    /// How many bytes the summary can still take; 0 outside of GitHub Actions.
     pub fn summary_room(&self) -> usize {
         let Some(path) = &self.summary else { return 0 };
         let used = fs::metadata(path).map_or(0, |metadata| metadata.len());
         usize::try_from(LARGEST_SUMMARY.saturating_sub(used + SPARE)).unwrap_or(0)
     }
 
-    /// Adds to the summary, if there is room for all of it: too much would take with it what is there already.
-    /// Tells whether it did.
+    /// Appends to the summary if the whole text fits: GitHub drops a summary that is too large. Returns whether it did.
     pub fn add_to_summary(&self, text: &str) -> Result<bool> {
         match &self.summary {
             Some(path) if text.len() < self.summary_room() => {
@@ -72,7 +71,7 @@ impl StepFiles {
     }
 }
 
-/// The runner made the file; other programs of the step may have written to it.
+/// Appends, because other programs of the same step may have written to the file.
 fn append(path: &Path, text: &str) -> Result<()> {
     let open = || -> std::io::Result<File> { OpenOptions::new().append(true).create(true).open(path) };
     open().and_then(|mut file| file.write_all(text.as_bytes())).at("write to", path)
@@ -97,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_does_not_spoil_what_is_there() {
+    fn text_that_does_not_fit_is_not_added() {
         let dir = tempfile::tempdir().unwrap();
         let step = step(dir.path());
         assert!(step.add_to_summary("first").unwrap());
@@ -109,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn elsewhere_there_is_nothing_to_write_to() {
+    fn outside_of_actions_writes_do_nothing() {
         let step = StepFiles::default();
         step.set_outputs(&[("a", "b".to_owned())]).unwrap();
         assert!(!step.add_to_summary("text").unwrap());

@@ -1,4 +1,4 @@
-//! What a step that carried specs out tells GitHub: an annotation for each that failed, values for later steps, a page.
+//! What `process` and `run` report to GitHub: an annotation per failed spec, outputs for later steps, the summary page.
 
 use std::path::Path;
 
@@ -9,11 +9,11 @@ use crate::humanize::count;
 use crate::pipeline::{MessageSummary, Summary, Verdict};
 use crate::report::{Report, markdown};
 
-/// So many annotations of a kind are shown for a step.
+/// GitHub shows this many annotations of one level per step.
 const ANNOTATIONS: usize = 10;
 
-/// An annotation for each message that failed; if there are too many, the last one tells how many more there are.
-/// `project` is where the project is in the repository: files are named from there.
+/// One annotation per failed message; if there are too many, the last one counts the rest. `project` is the project's path
+/// within the repository.
 pub fn annotations(summary: &Summary, project: &Path) -> String {
     let failed: Vec<&MessageSummary> = summary
         .messages
@@ -23,7 +23,8 @@ pub fn annotations(summary: &Summary, project: &Path) -> String {
         })
         .collect();
     let shown = if failed.len() > ANNOTATIONS { ANNOTATIONS - 1 } else { failed.len() };
-    let mut text: String = failed[..shown].iter().map(|message| of(message, project)).collect();
+    let mut text: String =
+        failed[..shown].iter().map(|message| failure_annotation(message, project)).collect();
     if failed.len() > shown {
         let more = format!("{} more; the step's summary has all of them", failed.len() - shown);
         text.push_str(&annotation(Level::Error, "decree", None, &more));
@@ -31,21 +32,21 @@ pub fn annotations(summary: &Summary, project: &Path) -> String {
     text
 }
 
-fn of(message: &MessageSummary, project: &Path) -> String {
+fn failure_annotation(message: &MessageSummary, project: &Path) -> String {
     let title = format!("decree: {}", message.name);
-    let mut words = match message.attempts.len() {
+    let mut text = match message.attempts.len() {
         0 => message.reason.clone(),
         n => format!("failed {n} of {} ({})", count(n, "attempt"), message.reason),
     };
     if let Some(put_back) = &message.put_back {
         let files = count(put_back.verified as usize, "file");
-        words.push_str(&format!("; the tree is back to its checkpoint ({files} verified)"));
+        text.push_str(&format!("; the tree is reverted to its checkpoint ({files} verified)"));
     }
     let file = message.spec.as_ref().map(|spec| project.join(spec).display().to_string());
-    annotation(Level::Error, &title, file.as_deref(), &words)
+    annotation(Level::Error, &title, file.as_deref(), &text)
 }
 
-/// All of it in one word.
+/// The `verdict` output: one word for the whole summary.
 pub fn verdict(summary: &Summary) -> &'static str {
     match summary {
         _ if summary.interrupted.is_some() => "interrupted",
@@ -55,10 +56,10 @@ pub fn verdict(summary: &Summary) -> &'static str {
     }
 }
 
-/// For later steps: numbers, ids and paths. What may be large is in the summary.
+/// The outputs for later steps: counts, ids and paths. Anything large is only in `summary.json`.
 pub fn outputs(summary: &Summary, path: &Path) -> Vec<(&'static str, String)> {
-    let of_kind = |wanted: fn(&MessageSummary) -> bool| {
-        let ids = summary.messages.iter().filter(|message| wanted(message));
+    let ids_where = |matches: fn(&MessageSummary) -> bool| {
+        let ids = summary.messages.iter().filter(|message| matches(message));
         ids.filter_map(|message| message.id.as_deref()).collect::<Vec<_>>().join(" ")
     };
     let unchanged =
@@ -70,13 +71,13 @@ pub fn outputs(summary: &Summary, path: &Path) -> Vec<(&'static str, String)> {
         ("failed", summary.put_back.to_string()),
         ("skipped", summary.skipped.to_string()),
         ("unchanged", unchanged.to_string()),
-        ("kept-runs", of_kind(|message| message.kept)),
-        ("failed-runs", of_kind(|message| !message.kept)),
+        ("kept-runs", ids_where(|message| message.kept)),
+        ("failed-runs", ids_where(|message| !message.kept)),
         ("summary-path", path.display().to_string()),
     ]
 }
 
-/// Writes outputs and the step's page.
+/// Writes the outputs, and as much of the report as the step summary can take.
 pub fn write_outputs(step: &StepFiles, report: &Report, path: &Path) -> Result<()> {
     step.set_outputs(&outputs(&report.summary, path))?;
     let room = step.summary_room();
@@ -103,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn there_are_at_most_ten_annotations_and_nobody_is_forgotten() {
+    fn there_are_at_most_ten_annotations_and_the_last_counts_the_rest() {
         for (failed, lines) in [(0, 0), (1, 1), (10, 10), (11, 10), (500, 10)] {
             assert_eq!(annotations(&summary(failed), Path::new("")).lines().count(), lines, "{failed}");
         }
@@ -119,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_says_what_came_of_all() {
+    fn the_verdict_is_one_word_for_all_messages() {
         let mut one = summary(0);
         assert_eq!(verdict(&one), "nothing");
         one.add(MessageSummary { kept: true, ..MessageSummary::without_run("a".into(), Verdict::NoChange) });
@@ -129,7 +130,7 @@ mod tests {
         one.interrupted = Some(15);
         assert_eq!(verdict(&one), "interrupted");
         let outputs = outputs(&one, Path::new("/p/.decree/summary.json"));
-        let value = |wanted: &str| outputs.iter().find(|(name, _)| *name == wanted).unwrap().1.clone();
+        let value = |name: &str| outputs.iter().find(|(known, _)| *known == name).unwrap().1.clone();
         assert_eq!(
             (value("processed").as_str(), value("kept").as_str(), value("unchanged").as_str()),
             ("1", "1", "1")

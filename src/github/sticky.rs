@@ -1,8 +1,7 @@
-//! One comment that stays: found by its hidden marker *and* its author, on whatever page it is, and changed in place.
+//! A sticky comment: found by its hidden marker *and* its author, on any page, and updated in place.
 //!
-//! Anybody can copy a marker into a comment of their own. So a marker counts at the very beginning only, and only if we
-//! wrote the comment. A new comment carries a word of its own at its end, by which it is found if the server did not say
-//! whether it was created.
+//! Anyone can copy a marker into a comment. So a marker counts only at the very beginning of a comment, and only if this
+//! token's user wrote it. A new comment ends with a random post id, by which it is found if the response to its creation is lost.
 
 use serde_json::{Value, json};
 
@@ -11,93 +10,85 @@ use super::failure::ApiFailure;
 use super::names::{CommentKey, RepoName};
 use crate::fs::random_hex;
 
-/// How many bytes of a body are taken up by the word at its end.
-pub const ROOM: usize = 48;
-/// Who writes with a GitHub runner's own token.
+/// The bytes to reserve in a body for the post id at its end.
+pub const POST_ID_ROOM: usize = 48;
+/// The author of comments that are written with a GitHub runner's token.
 const GITHUB_BOT: &str = "github-actions[bot]";
-/// The same elsewhere.
+/// The same on Gitea and Forgejo.
 const OTHER_BOTS: [&str; 2] = ["gitea-actions", "forgejo-actions"];
-/// The beginning of the last line of a comment that was created.
-const WORD: &str = "\n<!-- decree:post ";
+/// The beginning of the last line of a comment, before the random post id.
+const POST_ID: &str = "\n<!-- decree:post ";
 
-/// What to do with the comments that are there.
+/// How to treat existing comments with the same key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CommentMode {
-    /// Change ours, or create it.
+    /// Update the existing comment, or create one.
     #[default]
     Update,
-    /// Create another one.
+    /// Always create a new comment.
     New,
-    /// Create another one, then delete ours.
+    /// Create a new comment, then delete the older ones.
     DeleteOld,
 }
 
-/// A comment to be.
+/// The desired state of a comment.
 #[derive(Debug)]
-pub struct StickyComment<'w> {
-    /// Where.
-    pub repo: &'w RepoName,
-    /// Which pull request.
+pub struct StickyComment<'c> {
+    pub repo: &'c RepoName,
+    /// The number of the pull request.
     pub number: u64,
-    /// Which of our comments.
-    pub key: &'w CommentKey,
-    /// All of it, from the marker on.
-    pub body: &'w str,
-    /// Who we are, if that is known.
-    pub author: Option<&'w str>,
-    /// What to do with the comments that are there.
+    pub key: &'c CommentKey,
+    /// The whole text, beginning with the marker.
+    pub body: &'c str,
+    /// The login that the token belongs to, if the caller knows it.
+    pub author: Option<&'c str>,
     pub mode: CommentMode,
-    /// Whether there is anything to tell. If not, a comment is changed, but none is created.
-    pub anything: bool,
+    /// Whether there is anything to report. If not, an existing comment is updated, but none is created.
+    pub has_content: bool,
 }
 
-/// What was done.
+/// What [`post`] did with the comment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CommentAction {
-    /// There is a new comment.
     Created,
-    /// There is a new text.
     Updated,
-    /// The text was there already.
+    /// The comment had this text already.
     Unchanged,
     /// There is no comment, and none is needed.
     Skipped,
 }
 
-/// What was done, and where it can be seen.
+/// The comment as [`post`] left it.
 #[derive(Debug)]
 pub struct PostedComment {
-    /// What was done.
     pub action: CommentAction,
-    /// The comment.
     pub id: Option<u64>,
-    /// Its address for people.
+    /// The web page of the comment.
     pub url: Option<String>,
-    /// What people have to know besides.
     pub warnings: Vec<String>,
 }
 
-/// Makes the comment what it should be.
-pub fn post(client: &GithubClient, wanted: &StickyComment<'_>) -> Result<PostedComment, ApiFailure> {
-    let marked = marked(client, wanted)?;
-    let ours = ours(client, wanted, &marked)?;
-    match (wanted.mode, ours.first()) {
-        (_, None) if !wanted.anything => {
+/// Creates or updates the comment as [`StickyComment`] describes it.
+pub fn post(client: &GithubClient, sticky: &StickyComment<'_>) -> Result<PostedComment, ApiFailure> {
+    let marked = marked(client, sticky)?;
+    let ours = ours(client, sticky, &marked)?;
+    match (sticky.mode, ours.first()) {
+        (_, None) if !sticky.has_content => {
             Ok(PostedComment { action: CommentAction::Skipped, id: None, url: None, warnings: Vec::new() })
         }
-        (mode, Some(oldest)) if mode == CommentMode::Update || !wanted.anything => {
-            update(client, wanted, oldest)
+        (mode, Some(oldest)) if mode == CommentMode::Update || !sticky.has_content => {
+            update(client, sticky, oldest)
         }
         (mode, _) => {
-            let made = create(client, wanted)?;
-            let mut posted = PostedComment::of(CommentAction::Created, &made);
+            let created = create(client, sticky)?;
+            let mut result = PostedComment::of(CommentAction::Created, &created);
             if mode == CommentMode::DeleteOld {
-                posted.warnings = delete(client, wanted, &ours);
+                result.warnings = delete(client, sticky, &ours);
             }
             if mode != CommentMode::New {
-                posted.warnings.extend(unknown_self(&made, &marked, &ours));
+                result.warnings.extend(author_mismatch(&created, &marked, &ours));
             }
-            Ok(posted)
+            Ok(result)
         }
     }
 }
@@ -127,27 +118,27 @@ impl StickyComment<'_> {
     }
 }
 
-/// All comments that begin with the marker, the oldest first.
-fn marked(client: &GithubClient, wanted: &StickyComment<'_>) -> Result<Vec<Value>, ApiFailure> {
-    let marker = wanted.key.marker();
-    let mut comments = wanted.list(client)?;
+/// All comments that begin with the marker, oldest first.
+fn marked(client: &GithubClient, sticky: &StickyComment<'_>) -> Result<Vec<Value>, ApiFailure> {
+    let marker = sticky.key.marker();
+    let mut comments = sticky.list(client)?;
     comments.retain(|comment| body(comment).starts_with(&marker));
     comments.sort_by_key(|comment| comment["id"].as_u64());
     Ok(comments)
 }
 
-/// Those of them that we wrote.
+/// The marked comments that this token's user wrote.
 fn ours<'c>(
     client: &GithubClient,
-    wanted: &StickyComment<'_>,
+    sticky: &StickyComment<'_>,
     marked: &'c [Value],
 ) -> Result<Vec<&'c Value>, ApiFailure> {
     if marked.is_empty() {
         return Ok(Vec::new());
     }
-    let author = match wanted.author {
+    let author = match sticky.author {
         Some(author) => Some(author.to_owned()),
-        None => myself(client)?,
+        None => token_login(client)?,
     };
     let is_ours = |comment: &&Value| match &author {
         Some(author) => login(comment).eq_ignore_ascii_case(author),
@@ -156,8 +147,8 @@ fn ours<'c>(
     Ok(marked.iter().filter(is_ours).collect())
 }
 
-/// Who we are, if the server tells. It does not tell a runner's own token.
-fn myself(client: &GithubClient) -> Result<Option<String>, ApiFailure> {
+/// The login of the token's user. GitHub does not return one for a runner's own token.
+fn token_login(client: &GithubClient) -> Result<Option<String>, ApiFailure> {
     match client.get("ask who the token belongs to", "user") {
         Ok(user) => Ok(user["login"].as_str().map(str::to_owned)),
         Err(failure) if [401, 403, 404].iter().any(|status| failure.is_status(*status)) => Ok(None),
@@ -168,7 +159,7 @@ fn myself(client: &GithubClient) -> Result<Option<String>, ApiFailure> {
 fn is_runner(comment: &Value) -> bool {
     match comment["user"]["type"].as_str() {
         Some(kind) => kind == "Bot" && login(comment) == GITHUB_BOT,
-        // Only others than GitHub tell no type; on GitHub anybody could be called like their bots.
+        // Only Gitea and Forgejo return no type; on GitHub any user could have the name of their bots.
         None => OTHER_BOTS.contains(&login(comment)),
     }
 }
@@ -181,50 +172,50 @@ fn body(comment: &Value) -> &str {
     comment["body"].as_str().unwrap_or_default()
 }
 
-/// A body as far as it matters: without the word of its creation, and without what servers do to the ends of lines.
+/// A body in comparable form: without its post id, and with the line ends that servers rewrite made uniform.
 fn normalized(body: &str) -> String {
     let body = body.replace("\r\n", "\n");
-    let end = body.rfind(WORD).filter(|at| !body[at + WORD.len()..].trim_end().contains('\n'));
+    let end = body.rfind(POST_ID).filter(|at| !body[at + POST_ID.len()..].trim_end().contains('\n'));
     body[..end.unwrap_or(body.len())].trim_end().to_owned()
 }
 
 fn update(
     client: &GithubClient,
-    wanted: &StickyComment<'_>,
+    sticky: &StickyComment<'_>,
     old: &Value,
 ) -> Result<PostedComment, ApiFailure> {
-    if normalized(body(old)) == normalized(wanted.body) {
+    if normalized(body(old)) == normalized(sticky.body) {
         return Ok(PostedComment::of(CommentAction::Unchanged, old));
     }
-    let doing = format!("change the comment on {}#{}", wanted.repo, wanted.number);
-    let body = json!({"body": wanted.body});
-    match client.patch(&doing, &wanted.comment(&old["id"]), &body) {
+    let operation = format!("change the comment on {}#{}", sticky.repo, sticky.number);
+    let body = json!({"body": sticky.body});
+    match client.patch(&operation, &sticky.comment(&old["id"]), &body) {
         Ok(new) => Ok(PostedComment::of(CommentAction::Updated, &new)),
-        // Somebody deleted it just now.
-        Err(failure) if failure.is_status(404) && wanted.anything => {
-            Ok(PostedComment::of(CommentAction::Created, &create(client, wanted)?))
+        // A concurrent process or a user has just deleted it.
+        Err(failure) if failure.is_status(404) && sticky.has_content => {
+            Ok(PostedComment::of(CommentAction::Created, &create(client, sticky)?))
         }
         Err(failure) => Err(failure),
     }
 }
 
-fn create(client: &GithubClient, wanted: &StickyComment<'_>) -> Result<Value, ApiFailure> {
-    let word = format!("{WORD}{} -->\n", random_hex());
-    debug_assert!(word.len() <= ROOM, "{word:?}");
-    let text = format!("{}{word}", wanted.body.trim_end());
-    let doing = format!("comment on {}#{}", wanted.repo, wanted.number);
-    client.create(&doing, &wanted.comments(), &json!({"body": text}), || {
-        let comments = wanted.list(client)?;
-        Ok(comments.into_iter().find(|comment| body(comment).contains(word.trim())))
+fn create(client: &GithubClient, sticky: &StickyComment<'_>) -> Result<Value, ApiFailure> {
+    let post_id = format!("{POST_ID}{} -->\n", random_hex());
+    debug_assert!(post_id.len() <= POST_ID_ROOM, "{post_id:?}");
+    let text = format!("{}{post_id}", sticky.body.trim_end());
+    let operation = format!("comment on {}#{}", sticky.repo, sticky.number);
+    client.create(&operation, &sticky.comments(), &json!({"body": text}), || {
+        let comments = sticky.list(client)?;
+        Ok(comments.into_iter().find(|comment| body(comment).contains(post_id.trim())))
     })
 }
 
-/// Deletes what is older. That this did not work is no reason to fail: the new one is there.
-fn delete(client: &GithubClient, wanted: &StickyComment<'_>, old: &[&Value]) -> Vec<String> {
+/// Deletes older comments. A failure is only a warning, because the new comment exists.
+fn delete(client: &GithubClient, sticky: &StickyComment<'_>, old: &[&Value]) -> Vec<String> {
     let mut warnings = Vec::new();
     for comment in old {
-        let doing = format!("delete an older comment on {}#{}", wanted.repo, wanted.number);
-        match client.delete(&doing, &wanted.comment(&comment["id"])) {
+        let operation = format!("delete an older comment on {}#{}", sticky.repo, sticky.number);
+        match client.delete(&operation, &sticky.comment(&comment["id"])) {
             Err(failure) if !failure.is_status(404) => warnings.push(failure.to_string()),
             _ => {}
         }
@@ -232,12 +223,14 @@ fn delete(client: &GithubClient, wanted: &StickyComment<'_>, old: &[&Value]) -> 
     warnings
 }
 
-/// If an older comment turns out to be of the same author, we did not know who we are.
-fn unknown_self(made: &Value, marked: &[Value], ours: &[&Value]) -> Option<String> {
-    let me = login(made);
+/// Warns if the new comment's author also wrote an older one that was not recognised as ours.
+fn author_mismatch(created: &Value, marked: &[Value], ours: &[&Value]) -> Option<String> {
+    let me = login(created);
     let same = |comment: &&Value| login(comment) == me && !ours.contains(comment);
     (!me.is_empty() && marked.iter().any(|comment| same(&comment))).then(|| {
-        format!("this comment is by {me}, as is an older one with the same key; `--author '{me}'` changes that instead")
+        format!(
+            "{me} also wrote an older comment with the same key; `--author '{me}'` updates that one instead"
+        )
     })
 }
 
@@ -247,18 +240,18 @@ mod tests {
 
     /// CMT-03.
     #[test]
-    fn a_body_is_the_same_whatever_word_it_ends_with() {
-        let word = format!("{WORD}0123456789abcdef -->\n");
-        assert!(word.len() <= ROOM);
-        assert_eq!(normalized(&format!("a\r\nb{word}")), "a\nb");
+    fn a_body_is_the_same_whatever_post_id_it_ends_with() {
+        let post_id = format!("{POST_ID}0123456789abcdef -->\n");
+        assert!(post_id.len() <= POST_ID_ROOM);
+        assert_eq!(normalized(&format!("a\r\nb{post_id}")), "a\nb");
         assert_eq!(normalized("a\nb\n"), "a\nb");
-        let quoted = format!("a{word}b");
+        let quoted = format!("a{post_id}b");
         assert_eq!(normalized(&quoted), quoted);
     }
 
     /// CMT-04.
     #[test]
-    fn a_runner_is_a_bot_and_not_somebody_called_like_one() {
+    fn a_runner_is_a_bot_and_not_a_user_with_its_name() {
         let by =
             |login: &str, kind: Option<&str>| is_runner(&json!({"user": {"login": login, "type": kind}}));
         assert!(by("github-actions[bot]", Some("Bot")) && by("gitea-actions", None));

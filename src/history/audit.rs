@@ -5,11 +5,12 @@
 
 use std::fs::OpenOptions;
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use crate::checkpoint::hash::ContentHash;
+use crate::checkpoint::restore::{FinishedRestore, RestoreAction, RestoreLog};
 use crate::error::{Error, IoContext, Result};
 use crate::fs::{atomic, untrusted};
 use crate::process::redact::Redactor;
@@ -51,26 +52,69 @@ pub struct AuditEntry {
     /// The checkpoint that holds what was there before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub saved: Option<String>,
+    /// The id in the journal of the restore, by which recovery recognises that this entry was written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restore: Option<String>,
 }
 
 impl AuditEntry {
     pub fn new(action: AuditAction, subject: impl Into<String>, paths: u64) -> AuditEntry {
         let subject = subject.into();
-        AuditEntry { action, subject, reason: None, paths, before: None, after: None, saved: None }
+        AuditEntry {
+            action,
+            subject,
+            reason: None,
+            paths,
+            before: None,
+            after: None,
+            saved: None,
+            restore: None,
+        }
     }
 }
 
-/// What the journal calls a move into the tree, by what it does.
-const MOVES: [(&str, AuditAction); 3] =
-    [("revert ", AuditAction::Revert), ("apply ", AuditAction::Apply), ("rollback ", AuditAction::Rollback)];
+impl From<RestoreAction> for AuditAction {
+    fn from(action: RestoreAction) -> Self {
+        match action {
+            RestoreAction::Revert => AuditAction::Revert,
+            RestoreAction::Apply => AuditAction::Apply,
+            RestoreAction::Rollback => AuditAction::Rollback,
+            RestoreAction::PutBack => AuditAction::PutBack,
+        }
+    }
+}
 
-impl AuditEntry {
-    /// The entry of a restore that was killed, and finished by the next command. Its number of paths is not known.
-    pub fn of_recovered(what: &str) -> Option<AuditEntry> {
-        let (subject, action) =
-            MOVES.iter().find_map(|(word, action)| Some((what.strip_prefix(word)?, *action)))?;
-        let reason = Some("it had been cut off, and was finished".to_owned());
-        Some(AuditEntry { reason, ..AuditEntry::new(action, subject, 0) })
+/// The audit trail of a project, as the engine sees it: it gets an entry for each restore, before the restore's journal is
+/// removed. So a process that is killed leaves the entry, or the journal from which recovery writes it.
+pub struct AuditLog(PathBuf);
+
+impl AuditLog {
+    /// The caller holds the project's lock.
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        AuditLog(path.into())
+    }
+
+    fn has(&self, restore: &str) -> Result<bool> {
+        let text = read(&self.0)?;
+        let mut records = lines(&text).filter_map(|line| serde_json::from_slice::<AuditRecord>(line).ok());
+        Ok(records.any(|record| record.entry.restore.as_deref() == Some(restore)))
+    }
+}
+
+impl RestoreLog for AuditLog {
+    fn record(&self, restore: &FinishedRestore<'_>) -> Result<()> {
+        if restore.recovered && self.has(restore.id)? {
+            return Ok(());
+        }
+        let entry = AuditEntry::new(restore.action.into(), restore.subject, restore.paths as u64);
+        record_done(
+            &self.0,
+            AuditEntry {
+                reason: restore.recovered.then(|| "it had been cut off, and was finished".to_owned()),
+                restore: Some(restore.id.to_owned()),
+                ..entry
+            },
+        )
     }
 }
 

@@ -185,7 +185,7 @@ fn hold_own_files(layout: &Layout, checkpoint: &CheckpointDir) -> Result<OwnFile
     records.extend(reserved.iter().cloned());
     let protected = ProtectedDir {
         dir,
-        set_aside: dir.join("set-aside"),
+        set_aside: checkpoint.quarantine_dir(),
         records,
         is_record: &|path| path.starts_with(dir),
         reserved,

@@ -3,10 +3,10 @@
 use std::io::Write;
 
 use super::HistoryContext;
-use super::audit::{self, AuditAction, AuditEntry};
+use super::audit::AuditLog;
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::checkpoint::patch::write::ChangeCount;
-use crate::checkpoint::restore::RestoreOutcome;
+use crate::checkpoint::restore::{RestoreAction, RestoreOutcome};
 use crate::error::Result;
 
 /// Writes the diff. Returns the paths in it with the lines added and removed.
@@ -24,13 +24,9 @@ pub fn write_diff_since(
 /// Records what changed and reverts it, so that `apply` can apply it again. The caller holds the project's lock.
 pub fn revert_since(context: HistoryContext<'_>, checkpoint: &CheckpointDir) -> Result<RestoreOutcome> {
     let manifest = checkpoint.manifest()?;
-    if checkpoint.seal(context.workspace, &manifest, false, context.progress)?.is_none() {
+    if checkpoint.record_changes(context.workspace, &manifest, false, context.progress)?.is_none() {
         return Ok(RestoreOutcome::AlreadyThere);
     }
-    let outcome = checkpoint.revert(context.workspace, &manifest)?;
-    if let RestoreOutcome::Done(report) = &outcome {
-        let entry = AuditEntry::new(AuditAction::Revert, checkpoint.id(), report.verified as u64);
-        audit::record_done(&context.layout.audit(), entry)?;
-    }
-    Ok(outcome)
+    let log = AuditLog::new(context.layout.audit());
+    checkpoint.revert(context.workspace, &manifest, RestoreAction::Revert, &log)
 }

@@ -161,7 +161,7 @@ impl Pipeline<'_> {
         fs::create_dir_all(&dir).at("create", &dir)?;
         let seal = run
             .attempt(turn.number)
-            .seal(self.workspace, manifest, true, self.reporter.progress())?
+            .record_changes(self.workspace, manifest, true, self.reporter.progress())?
             .expect("an empty change is written down, too");
         let ending = match executed.ending {
             Ending::Succeeded => self.check_policy(&seal),

@@ -113,7 +113,7 @@ impl Pipeline<'_> {
         let attempt = run.attempt(number);
         let changed = {
             let changes = self.workspace.compare(manifest, self.reporter.progress())?;
-            !changes.list.is_empty() || !changes.beside.is_empty()
+            !changes.list.is_empty() || !changes.out_of_scope.is_empty()
         };
         if changed {
             let saved = self.save_present(&format!("as run {} was cut off", run.id()))?;
@@ -123,11 +123,11 @@ impl Pipeline<'_> {
             ));
         }
         // A diff that is there is from before: if nothing is changed any more, a recovery was cut off after it.
-        if changed || !attempt.is_sealed() {
+        if changed || !attempt.has_change_record() {
             std::fs::create_dir_all(attempt.dir()).map_err(|error| {
                 Error::failed(format!("cannot create {}", attempt.dir().display())).caused_by(error)
             })?;
-            attempt.seal(self.workspace, manifest, true, self.reporter.progress())?;
+            attempt.record_changes(self.workspace, manifest, true, self.reporter.progress())?;
         }
         run.publish(number, &PUBLISHED)?;
         let document = message_of(run);

@@ -17,10 +17,10 @@ use super::settle::message_of;
 use super::verdict::{Ending, Verdict};
 use crate::checkpoint::checkpoint_dir::{ChangeRecord, CheckpointDir};
 use crate::checkpoint::manifest::Manifest;
-use crate::checkpoint::restore::RestoreOutcome;
+use crate::checkpoint::restore::{RestoreAction, RestoreOutcome, RestoreReport};
 use crate::error::{Error, IoContext, Result};
 use crate::fs::atomic;
-use crate::history::audit::{self, AuditAction, AuditEntry};
+use crate::history::audit::AuditLog;
 use crate::history::own_files::{RepairReport, SettingsSnapshot};
 use crate::history::{self, CheckpointLabel, HistoryContext, Scope};
 use crate::interrupt;
@@ -369,7 +369,9 @@ impl Pipeline<'_> {
             .map_err(&failed)?;
         let mut tries = 0;
         let put_back = loop {
-            since.seal(self.workspace, manifest, true, self.reporter.progress()).map_err(&failed)?;
+            since
+                .record_changes(self.workspace, manifest, true, self.reporter.progress())
+                .map_err(&failed)?;
             match self.revert(&since, manifest) {
                 Ok(put_back) => break put_back,
                 // Whoever writes may be at it still; nothing is said meanwhile, as that may be what is written.
@@ -398,27 +400,25 @@ impl Pipeline<'_> {
 
     /// Puts the paths of a diff back and reads them again; then compares the whole tree.
     fn revert(&mut self, saved: &CheckpointDir, manifest: &Manifest) -> Result<RevertRecord> {
-        let (paths, set_aside) = match saved.revert(self.workspace, manifest)? {
-            RestoreOutcome::AlreadyThere => (0, Vec::new()),
-            RestoreOutcome::Done(done) => (done.verified as u64, done.set_aside),
+        let log = AuditLog::new(self.layout.audit());
+        let report = match saved.revert(self.workspace, manifest, RestoreAction::PutBack, &log)? {
+            RestoreOutcome::AlreadyThere => RestoreReport::default(),
+            RestoreOutcome::Done(report) => report,
         };
+        if let Some(error) = report.log_failure {
+            self.warn(&format!("the audit trail has no line of this: {error}"));
+        }
         let changes = self.workspace.compare(manifest, self.reporter.progress())?;
         if !changes.list.is_empty() {
             let paths = changes.list.iter().map(|change| change.path.to_string()).collect();
             let what = format!("{} was put back, but the tree is not what it was", saved.id());
             return Err(Error::integrity(what).details(paths, 20));
         }
-        if paths > 0 {
-            let deed = AuditEntry::new(AuditAction::PutBack, saved.id(), paths);
-            if let Err(error) = audit::record(&self.layout.audit(), deed) {
-                self.warn(&format!("the audit trail has no line of this: {error}"));
-            }
-        }
         let (files, _) = manifest.tree.count();
         Ok(RevertRecord {
-            paths,
+            paths: report.verified as u64,
             verified: files as u64,
-            set_aside: set_aside.iter().map(|(path, _)| path.to_string()).collect(),
+            set_aside: report.set_aside.iter().map(|(path, _)| path.to_string()).collect(),
         })
     }
 

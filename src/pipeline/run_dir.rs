@@ -101,7 +101,7 @@ impl RunDir {
         }
         let protected = ProtectedDir {
             dir: &self.path,
-            set_aside: self.path.join("set-aside"),
+            set_aside: self.saved().quarantine_dir(),
             records: own.iter().cloned().chain([layout.running(), layout.audit()]).collect(),
             is_record: &|path| {
                 path == message || own.iter().any(|own| own == path) || path.starts_with(&attempts)

@@ -3,9 +3,9 @@
 use super::result::{RevertRecord, RunRecord, RunResult};
 use super::settle::tracked_name;
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
-use crate::checkpoint::restore::{RestoreOutcome, RestoreReport};
+use crate::checkpoint::restore::{RestoreAction, RestoreLog, RestoreOutcome, RestoreReport};
 use crate::checkpoint::workspace::Workspace;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, FailureReason, Result};
 use crate::project::Layout;
 use crate::spec::Tracker;
 
@@ -36,30 +36,36 @@ pub fn undo<'r>(
     layout: &Layout,
     workspace: &Workspace,
     runs: &'r [CheckpointDir],
+    log: &dyn RestoreLog,
 ) -> Result<Vec<RevertedRun<'r>>> {
     let mut undone: Vec<(&CheckpointDir, Option<RunResult>, RunRevert)> = Vec::new();
     for run in runs {
         let result = RunResult::read(&run.result_path());
-        match result.and_then(|result| Ok((undo_one(workspace, run, result.as_ref())?, result))) {
+        match result.and_then(|result| Ok((undo_one(workspace, run, result.as_ref(), log)?, result))) {
             Ok((how, result)) => undone.push((run, result, how)),
-            Err(error) => return Err(redo(workspace, &undone, error)),
+            Err(error) => return Err(redo(workspace, &undone, error, log)),
         }
     }
     undone.into_iter().map(|(run, result, how)| settle(layout, run, result, how)).collect()
 }
 
-fn undo_one(workspace: &Workspace, run: &CheckpointDir, result: Option<&RunResult>) -> Result<RunRevert> {
+fn undo_one(
+    workspace: &Workspace,
+    run: &CheckpointDir,
+    result: Option<&RunResult>,
+    log: &dyn RestoreLog,
+) -> Result<RunRevert> {
     let put_back = result.is_some_and(|result| result.story.put_back.is_some());
     let seal = result.and_then(|result| result.seal.as_ref());
-    let never_began = !run.manifest_path().exists() && !run.is_sealed() && seal.is_none();
+    let never_began = !run.manifest_path().exists() && !run.has_change_record() && seal.is_none();
     if never_began || seal.is_some_and(|seal| seal.changes.is_empty() && seal.beside.is_empty()) {
         return Ok(if put_back { RunRevert::Already } else { RunRevert::ChangedNothing });
     }
-    match run.revert(workspace, &run.manifest()?) {
+    match run.revert(workspace, &run.manifest()?, RestoreAction::Revert, log) {
         Ok(RestoreOutcome::Done(done)) => Ok(RunRevert::Done(done)),
         Ok(RestoreOutcome::AlreadyThere) => Ok(RunRevert::Already),
         // What was put back once is nobody's to guard: the tree has simply gone on.
-        Err(error) if put_back && error.kind() == ErrorKind::Failed => Ok(RunRevert::Already),
+        Err(error) if put_back && error.is(FailureReason::Conflict) => Ok(RunRevert::Already),
         Err(error) => Err(error.hint(format!("`decree diff {}` shows the run", run.id()))),
     }
 }
@@ -69,9 +75,10 @@ fn redo(
     workspace: &Workspace,
     undone: &[(&CheckpointDir, Option<RunResult>, RunRevert)],
     mut error: Error,
+    log: &dyn RestoreLog,
 ) -> Error {
     for (run, ..) in undone.iter().rev().filter(|(.., how)| matches!(how, RunRevert::Done(_))) {
-        if let Err(worse) = run.apply(workspace) {
+        if let Err(worse) = run.apply(workspace, log) {
             return error.detail(format!("and {} could not be brought back: {worse}", run.id()));
         }
         error = error.detail(format!("{} was undone and is back", run.id()));

@@ -14,7 +14,7 @@ pub use lock::Lock;
 pub use routine_name::{BadName, RoutineName};
 pub use units::{parse_duration, parse_size};
 
-use crate::checkpoint::restore::{RecoveredRestore, recover};
+use crate::checkpoint::restore::{self, RecoveredRestore, RestoreLog};
 use crate::checkpoint::sensitive::Sensitive;
 use crate::checkpoint::workspace::Workspace;
 use crate::error::{Error, IoContext, Result};
@@ -54,9 +54,14 @@ impl Project {
 
     /// Locks the project for a command that changes it, finishes or undoes restores that a killed decree left, and removes its
     /// temporary files.
-    pub fn lock(&self, workspace: &Workspace, command: &str) -> Result<(Lock, Vec<RecoveredRestore>)> {
+    pub fn lock(
+        &self,
+        workspace: &Workspace,
+        command: &str,
+        log: &dyn RestoreLog,
+    ) -> Result<(Lock, Vec<RecoveredRestore>)> {
         let lock = Lock::take(&self.layout.lock(), command)?;
-        let recovered = recover(workspace.root(), &self.layout.scratch())?;
+        let recovered = restore::recover(workspace.root(), &self.layout.scratch(), log)?;
         workspace.store().remove_stale();
         atomic::sweep(&self.layout.decree());
         for dir in [self.layout.checkpoints(), self.layout.runs()] {
@@ -72,10 +77,7 @@ impl Project {
 
     /// Whether a killed decree left a restore that has to be finished or undone.
     pub fn has_unfinished_restore(&self) -> bool {
-        let Ok(entries) = std::fs::read_dir(self.layout.scratch()) else {
-            return false;
-        };
-        entries.flatten().any(|entry| entry.path().join("journal.json").exists())
+        restore::is_recovery_needed(&self.layout.scratch())
     }
 }
 

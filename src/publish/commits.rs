@@ -1,13 +1,13 @@
-//! Putting commits together: each has exactly what its runs left, on top of exactly what they found.
+//! Builds the commits: each has exactly the content that its runs left, on top of exactly the content they started from.
 //!
-//! Nothing that anybody can see changes here: there are new objects in the repository, and nothing leads to them yet.
+//! This only adds objects to the repository; no reference points to them yet.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use super::content::PublishScratch;
 use super::message::{message, subject};
-use super::plan::{Chain, NetChange, between};
+use super::plan::{Chain, NetChange, refuse_edits_between_runs};
 use super::repository::Repository;
 use super::scope::{ignored, is_ignored, refuse_other_repositories, shown};
 use crate::checkpoint::entry::Node;
@@ -19,57 +19,48 @@ use crate::interrupt;
 use crate::project::Layout;
 use crate::spec::Tracker;
 
-/// A commit that was made, or would be.
+/// A commit that was created, or would be in a dry run.
 #[derive(Clone, Debug)]
 pub struct Commit {
-    /// Its name; `None` if it was not made.
+    /// The hash; `None` in a dry run.
     pub sha: Option<String>,
-    /// The first line of its message.
     pub subject: String,
-    /// The whole message.
+    /// The whole message, including the subject.
     pub message: String,
-    /// The runs in it.
+    /// The ids of its runs.
     pub runs: Vec<String>,
-    /// The spec they fulfil.
     pub spec: Option<String>,
-    /// Paths in the repository that it changes.
+    /// The paths that it changes, relative to the repository.
     pub files: Vec<Vec<u8>>,
 }
 
-/// Commits that nothing leads to yet.
+/// Commits that no reference points to yet.
 #[derive(Debug, Default)]
 pub struct BuiltCommits {
-    /// In their order.
     pub commits: Vec<Commit>,
-    /// Where the last one is not what the base is.
+    /// The index entries in which the last commit differs from the base.
     pub entries: Differences,
-    /// What people have to know.
     pub warnings: Vec<String>,
 }
 
-/// What commits are made of.
+/// The inputs of the commits.
 pub struct CommitBuilder<'b> {
-    /// Where to.
     pub repository: &'b Repository,
-    /// Where from.
     pub workspace: &'b Workspace,
-    /// The project's paths.
     pub layout: &'b Layout,
-    /// A place to work in.
     pub scratch: &'b PublishScratch,
-    /// The commit to begin with; `None` before the first one.
+    /// The parent of the first commit; `None` in a repository without commits.
     pub base: Option<&'b str>,
-    /// In front of every subject.
+    /// The prefix of every subject.
     pub prefix: &'b str,
-    /// Whether commits are only put together, and not made.
     pub dry_run: bool,
 }
 
-/// What the chains did, path by path, a map for each chain.
+/// The net changes by path, one map per chain.
 type Nets<'c> = Vec<BTreeMap<&'c TreePath, NetChange<'c>>>;
 
 impl CommitBuilder<'_> {
-    /// A commit for each chain that changes something.
+    /// Builds one commit per chain that changes anything.
     pub fn build(&self, chains: &[Chain]) -> Result<BuiltCommits> {
         let mut built = BuiltCommits::default();
         let index = GitIndex::at(&self.repository.git, self.index_file());
@@ -78,15 +69,15 @@ impl CommitBuilder<'_> {
         self.leave_out(&index, &mut nets, &mut built.warnings)?;
         let uncommitted = self.uncommitted(&index, &nets)?;
         if !uncommitted.is_empty() {
-            // Agents commit what they do; whoever else has changes there has to see to them first.
+            // An agent may have committed its work itself. Any other uncommitted change has to be committed first.
             if !self.is_committed(&index, &nets)? {
                 return Err(uncommitted_error(&uncommitted));
             }
-            let said = "what the runs did is committed already, by them or by somebody else";
-            built.warnings.push(said.to_owned());
+            let warning = "the changes of the runs are committed already, by a routine or by another process";
+            built.warnings.push(warning.to_owned());
             nets.iter_mut().for_each(BTreeMap::clear);
         }
-        let mut tracker = self.tracker(&index, chains, &mut built.warnings)?;
+        let mut tracker = self.tracker_update(&index, chains, &mut built.warnings)?;
         let sign = self.repository.git.config(&["--type=bool", "--get", "commit.gpgsign"])?;
         let sign = sign.as_deref() == Some("true");
         let mut parent = self.base.map(str::to_owned);
@@ -95,7 +86,7 @@ impl CommitBuilder<'_> {
             interrupt::check()?;
             self.add(&index, net, &format!("after-{number}"))?;
             if let Some(tracker) = &mut tracker {
-                self.track(&index, tracker, &chain.tracked(self.layout))?;
+                self.add_to_tracker(&index, tracker, &chain.tracked(self.layout))?;
             }
             let after = index.write_tree()?;
             if after == tree {
@@ -105,9 +96,10 @@ impl CommitBuilder<'_> {
             let subject = subject(chain, self.layout, self.prefix, shown);
             let text = shown(&message(chain, &subject, shown));
             let files = self.changed(&tree, &after)?;
-            let sha = match self.dry_run {
-                true => None,
-                false => Some(self.commit(&after, parent.as_deref(), &text, sign)?),
+            let sha = if self.dry_run {
+                None
+            } else {
+                Some(self.commit(&after, parent.as_deref(), &text, sign)?)
             };
             (parent, tree) = (sha.clone(), after);
             built.commits.push(Commit {
@@ -131,7 +123,7 @@ impl CommitBuilder<'_> {
         self.base.unwrap_or(&self.repository.empty_tree)
     }
 
-    /// Takes out what git does not want, and refuses what belongs elsewhere.
+    /// Removes ignored paths, and refuses paths of other repositories.
     fn leave_out(&self, index: &GitIndex<'_>, nets: &mut Nets<'_>, warnings: &mut Vec<String>) -> Result<()> {
         let paths: BTreeSet<&TreePath> = nets.iter().flat_map(|net| net.keys().copied()).collect();
         let root = self.workspace.root();
@@ -146,7 +138,7 @@ impl CommitBuilder<'_> {
         Ok(())
     }
 
-    /// Whether all that the runs left is what is committed.
+    /// Whether the content that the runs left is committed already.
     fn is_committed(&self, index: &GitIndex<'_>, nets: &Nets<'_>) -> Result<bool> {
         index.read_tree(self.base_tree())?;
         let last: BTreeMap<&TreePath, &NetChange<'_>> =
@@ -165,21 +157,21 @@ impl CommitBuilder<'_> {
         Ok(committed)
     }
 
-    /// What the runs found and is not committed: somebody's edits would be committed with theirs. Leaves the index with it.
+    /// The paths whose content before the runs is not committed: a commit would include those edits. Leaves that content in `index`.
     fn uncommitted(&self, index: &GitIndex<'_>, nets: &Nets<'_>) -> Result<Vec<String>> {
         let mut found: BTreeMap<&TreePath, Option<Node>> = BTreeMap::new();
         let mut left: BTreeMap<&TreePath, Option<Node>> = BTreeMap::new();
-        let mut moved_on = Vec::new();
+        let mut edited = Vec::new();
         for net in nets {
             for (path, net) in net {
                 match left.insert(path, net.after) {
                     None => drop(found.insert(path, net.before)),
-                    Some(left) if left != net.before => moved_on.push(path.to_string()),
+                    Some(left) if left != net.before => edited.push(path.to_string()),
                     Some(_) => {}
                 }
             }
         }
-        between(moved_on)?;
+        refuse_edits_between_runs(edited)?;
         let tree = self.scratch.tree("before", &self.repository.prefix)?;
         let there: Vec<(&TreePath, Node)> =
             found.iter().filter_map(|(path, node)| Some((*path, (*node)?))).collect();
@@ -191,7 +183,7 @@ impl CommitBuilder<'_> {
         Ok(shown(index.differences(self.base_tree())?.keys()))
     }
 
-    /// Brings the index to what a chain left.
+    /// Updates the index to the content that a chain left.
     fn add(&self, index: &GitIndex<'_>, net: &BTreeMap<&TreePath, NetChange<'_>>, name: &str) -> Result<()> {
         let tree = self.scratch.tree(name, &self.repository.prefix)?;
         let there: Vec<(&TreePath, &NetChange<'_>)> =
@@ -199,10 +191,10 @@ impl CommitBuilder<'_> {
         tree.write_after(self.workspace.store(), &there)?;
         let secrets = tree.secrets(self.repository.git.redactor(), &there)?;
         if !secrets.is_empty() {
-            return Err(Error::failed("what was processed holds a secret of the environment, and is not committed")
+            return Err(Error::failed("a run's changes contain a secret of the environment; they are not committed")
                 .details(secrets, 20)
                 .detail("nothing was done")
-                .hint("`decree revert` undoes the run; if it is no secret, commit it yourself, or do not hand the variable on"));
+                .hint("`decree revert` reverts the run; if it is no secret, commit it yourself, or unset the variable"));
         }
         let gone = net.iter().filter(|(_, net)| net.after.is_none());
         index.remove(&gone.map(|(path, _)| self.repository.inside(path)).collect::<Vec<_>>())?;
@@ -212,13 +204,13 @@ impl CommitBuilder<'_> {
         Ok(())
     }
 
-    /// The tracker as the base has it; `None` if commits had better not touch it.
-    fn tracker(
+    /// The tracker of the base; `None` if the commits must not change it.
+    fn tracker_update(
         &self,
         index: &GitIndex<'_>,
         chains: &[Chain],
         warnings: &mut Vec<String>,
-    ) -> Result<Option<Tracking>> {
+    ) -> Result<Option<TrackerUpdate>> {
         if chains.iter().all(|chain| chain.tracked(self.layout).is_empty()) {
             return Ok(None);
         }
@@ -230,35 +222,40 @@ impl CommitBuilder<'_> {
                 return Ok(None);
             }
             let tracker = Tracker::default();
-            return Ok(Some(Tracking { path, mode: "100644".to_owned(), tracker, present }));
+            return Ok(Some(TrackerUpdate { path, mode: "100644".to_owned(), tracker, present }));
         };
         let blob = self.repository.git.call(["cat-file", "blob", &entry.hash]).run()?;
         match String::from_utf8(blob.out) {
             Ok(text) if entry.mode.starts_with("100") => {
-                Ok(Some(Tracking { path, mode: entry.mode, tracker: Tracker::from_text(text), present }))
+                Ok(Some(TrackerUpdate { path, mode: entry.mode, tracker: Tracker::from_text(text), present }))
             }
             _ => {
                 let path = shown([&path]).join("");
-                warnings.push(format!("{path} is left out: what is committed there is no list of specs"));
+                warnings.push(format!("{path} is left out: the committed file is not a list of specs"));
                 Ok(None)
             }
         }
     }
 
-    /// Adds these specs to what is committed of the tracker; whatever else people did to it is theirs to commit.
-    fn track(&self, index: &GitIndex<'_>, tracking: &mut Tracking, names: &[String]) -> Result<()> {
+    /// Adds these specs to the committed tracker. Other edits of the tracker are left for the user to commit.
+    fn add_to_tracker(
+        &self,
+        index: &GitIndex<'_>,
+        update: &mut TrackerUpdate,
+        names: &[String],
+    ) -> Result<()> {
         let mut added = false;
-        for name in names.iter().filter(|name| tracking.present.contains(name)) {
-            added |= tracking.tracker.add(name);
+        for name in names.iter().filter(|name| update.present.contains(name)) {
+            added |= update.tracker.add(name);
         }
         if !added {
             return Ok(());
         }
-        let text = tracking.tracker.text().as_bytes().to_vec();
+        let text = update.tracker.text().as_bytes().to_vec();
         let git = &self.repository.git;
         let hash = git.call(["hash-object", "-w", "--no-filters", "--stdin"]).input(text).line()?;
-        let staged = IndexEntry { mode: tracking.mode.clone(), hash };
-        index.put(&Differences::from([(tracking.path.clone(), staged)]))
+        let entry = IndexEntry { mode: update.mode.clone(), hash };
+        index.put(&Differences::from([(update.path.clone(), entry)]))
     }
 
     fn changed(&self, before: &str, after: &str) -> Result<Vec<Vec<u8>>> {
@@ -279,19 +276,19 @@ impl CommitBuilder<'_> {
     }
 }
 
-/// A commit of the runs would take somebody's edits along.
+/// The error for edits that a commit of the runs would include.
 fn uncommitted_error(paths: &[String]) -> Error {
-    Error::failed("files that were processed had changes that are not committed")
+    Error::failed("files that the runs changed already had changes that are not committed")
         .details(paths.to_vec(), 20)
-        .detail("a commit of the run would take them along; nothing was done")
-        .hint("commit what was there before the run first: `decree revert`, `git commit`, `decree apply`")
+        .detail("a commit would include them; nothing was done")
+        .hint("commit the earlier changes first: `decree revert`, `git commit`, `decree apply`")
 }
 
-/// The list of processed specs on its way from commit to commit.
-struct Tracking {
+/// The tracker as it grows from commit to commit.
+struct TrackerUpdate {
     path: Vec<u8>,
     mode: String,
     tracker: Tracker,
-    /// What is in the work tree: a spec that somebody took off it again stays off.
+    /// The tracker in the work tree: a spec that the user removed from it is not added.
     present: Tracker,
 }

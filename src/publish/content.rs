@@ -1,5 +1,5 @@
-//! Files beside the tree, for git to take them from: what runs found and what they left, rebuilt from the store and the
-//! diffs, and checked. What is in the work tree now is never looked at.
+//! Writes the content before and after runs to a temporary work tree, from which git adds it. The content is rebuilt from the
+//! store and the diffs and verified; the user's work tree is never read.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -14,29 +14,29 @@ use super::plan::NetChange;
 use crate::checkpoint::content_source::ContentSource;
 use crate::checkpoint::entry::Node;
 use crate::checkpoint::hash::Hashing;
-use crate::checkpoint::patch::rebuild::{Direction, rebuild};
+use crate::checkpoint::patch::rebuild::{Direction, RebuildError, rebuild};
 use crate::checkpoint::path::{TreePath, dirs_above};
 use crate::checkpoint::store::Store;
-use crate::error::{Error, IoContext, Result};
+use crate::error::{Error, ErrorKind, IoContext, Result};
 use crate::fs::ScratchDir;
 use crate::interrupt;
 use crate::process::redact::Redactor;
 
-/// A directory for work in progress.
+/// A temporary directory for one publish.
 pub struct PublishScratch(ScratchDir);
 
 impl PublishScratch {
-    /// In the project's own place for that.
+    /// Creates it in the project's scratch directory.
     pub fn new(scratch: &Path) -> Result<PublishScratch> {
         ScratchDir::new(scratch, "publish").map(PublishScratch)
     }
 
-    /// A place in it.
+    /// The path of a name in it.
     pub fn path(&self, name: &str) -> PathBuf {
         self.0.path(name)
     }
 
-    /// A fresh directory in it, which stands for the project's root within a work tree.
+    /// Creates an empty work tree in it; `prefix` is the project's path within the repository.
     pub fn tree(&self, name: &str, prefix: &[u8]) -> Result<AddTree> {
         let top = self.path(name);
         let root = top.join(OsStr::from_bytes(prefix));
@@ -45,30 +45,30 @@ impl PublishScratch {
     }
 }
 
-/// A work tree that only holds what is to be added.
+/// A work tree that contains only the files to be added.
 pub struct AddTree {
-    /// What git takes for the top of the work tree.
+    /// The top of the work tree, as git sees it.
     pub top: PathBuf,
     root: PathBuf,
 }
 
 impl AddTree {
-    /// Writes what the runs found at these paths.
+    /// Writes the content before the runs.
     pub fn write_before(&self, store: &Store, paths: &[(&TreePath, Node)]) -> Result<()> {
         self.make_dirs(paths.iter().map(|(path, _)| *path))?;
         paths.par_iter().try_for_each(|(path, node)| {
             self.write(path, node, |out| {
-                io::copy(&mut ContentSource::open(store, path, node).map_err(io::Error::other)?, out)
-                    .map(drop)
+                let mut content = ContentSource::open(store, path, node).map_err(io::Error::other)?;
+                Ok(io::copy(&mut content, out).map(drop)?)
             })
         })
     }
 
-    /// Writes what a chain left at these paths.
+    /// Writes the content after a chain.
     pub fn write_after(&self, store: &Store, paths: &[(&TreePath, &NetChange<'_>)]) -> Result<()> {
         self.make_dirs(paths.iter().map(|(path, _)| *path))?;
         paths.par_iter().try_for_each(|(path, net)| {
-            let node = net.after.expect("what is not there is not written");
+            let node = net.after.expect("the caller filters deleted paths");
             let diff = File::open(&net.patch.path).at("read", &net.patch.path)?;
             self.write(path, &node, |mut out| {
                 let before = net.record.change.before.filter(|before| !before.is_dir());
@@ -76,14 +76,14 @@ impl AddTree {
                     Some(before) => ContentSource::open(store, path, before).map_err(io::Error::other)?,
                     None => Box::new(io::empty()),
                 };
-                rebuild(&net.record.forth, Direction::Forth, &diff, &mut source, &mut out)
+                rebuild(&net.record.forward, Direction::Forward, &diff, &mut source, &mut out)
             })
         })
     }
 
-    /// Which of these hold a secret of the environment: in their content, their name, or as what a link leads to.
+    /// The paths that contain a secret of the environment: in the content, the name, or a link's target.
     pub fn secrets(&self, redactor: &Redactor, paths: &[(&TreePath, &NetChange<'_>)]) -> Result<Vec<String>> {
-        let held = |path: &TreePath| -> io::Result<bool> {
+        let has_secret = |path: &TreePath| -> io::Result<bool> {
             let target = path.below(&self.root);
             if redactor.is_in(path.as_bytes())? {
                 return Ok(true);
@@ -98,13 +98,15 @@ impl AddTree {
             .par_iter()
             .map(|(path, _)| {
                 let target = path.below(&self.root);
-                Ok(held(path).at("read", &target)?.then(|| redactor.redact(&path.to_string()).into_owned()))
+                Ok(has_secret(path)
+                    .at("read", &target)?
+                    .then(|| redactor.redact(&path.to_string()).into_owned()))
             })
             .collect::<Result<_>>()?;
         Ok(found.into_iter().flatten().collect())
     }
 
-    /// Git has taken it all.
+    /// Removes the work tree once git has added its files.
     pub fn remove(self) {
         let _ = fs::remove_dir_all(&self.top);
     }
@@ -117,12 +119,12 @@ impl AddTree {
         Ok(())
     }
 
-    /// Writes one file or link, and checks that it is what the record says.
+    /// Writes one file or link, and verifies it against its recorded hash.
     fn write(
         &self,
         path: &TreePath,
         node: &Node,
-        fill: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+        fill: impl FnOnce(&mut dyn Write) -> Result<(), RebuildError>,
     ) -> Result<()> {
         interrupt::check()?;
         let target = path.below(&self.root);
@@ -130,14 +132,14 @@ impl AddTree {
             Node::File { mode, .. } => {
                 let file = File::create_new(&target).at("create", &target)?;
                 let mut out = Hashing::new(BufWriter::new(file));
-                fill(&mut out).and_then(|()| out.flush()).map_err(|error| unusable(path, error))?;
+                fill(&mut out).and_then(|()| Ok(out.flush()?)).map_err(|error| rebuild_error(path, error))?;
                 check(path, node, out)?;
                 let mode = fs::Permissions::from_mode(mode.bits());
                 fs::set_permissions(&target, mode).at("set the mode of", &target)
             }
             Node::Symlink { .. } => {
                 let mut out = Hashing::new(Vec::new());
-                fill(&mut out).map_err(|error| unusable(path, error))?;
+                fill(&mut out).map_err(|error| rebuild_error(path, error))?;
                 let text = std::mem::take(&mut out.out);
                 check(path, node, out)?;
                 symlink(OsStr::from_bytes(&text), &target).at("create", &target)
@@ -148,22 +150,14 @@ impl AddTree {
 }
 
 fn check<W>(path: &TreePath, node: &Node, written: Hashing<W>) -> Result<()> {
-    match Some(written.hasher.finish()) == node.content() {
-        true => Ok(()),
-        false => Err(Error::integrity(format!(
-            "{path} cannot be rebuilt: what comes out is not what the run left"
-        ))
-        .detail("nothing was done")),
+    if Some(written.hasher.finish()) == node.content() {
+        return Ok(());
     }
+    Err(Error::integrity(format!("{path} cannot be rebuilt: its hash is not the recorded one"))
+        .detail("nothing was done"))
 }
 
-fn unusable(path: &TreePath, error: io::Error) -> Error {
-    match error.kind() {
-        io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof => {
-            Error::integrity(format!("{path} cannot be rebuilt from the diff"))
-                .detail("nothing was done")
-                .caused_by(error)
-        }
-        _ => Err::<(), _>(error).at("rebuild", path.as_path()).expect_err("it was an error"),
-    }
+fn rebuild_error(path: &TreePath, error: RebuildError) -> Error {
+    let error = error.into_error("rebuild", path);
+    if error.kind() == ErrorKind::Integrity { error.detail("nothing was done") } else { error }
 }

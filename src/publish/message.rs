@@ -1,7 +1,7 @@
-//! What a commit says. Pure, but for reading the spec.
+//! The text of a commit message. Pure, except that it reads the spec.
 //!
-//! Headings and names are other people's text: each is one plain line, and none is in the last paragraph, which is where
-//! git looks for trailers. So nobody but decree writes those.
+//! Headings and names are untrusted text: each is reduced to one plain line, and none is in the last paragraph, where git looks
+//! for trailers. So only decree can set a trailer.
 
 use crate::humanize::count;
 use crate::message::{Document, read_text};
@@ -11,35 +11,35 @@ use crate::sanitize::one_line;
 
 use super::plan::{Chain, PlannedRun};
 
-/// The trailer by which a published run is found again.
-pub const RUN_TRAILER: &str = "Decree-PlannedRun";
+/// The trailer that names a run; later publishes find it and skip the run.
+pub const RUN_TRAILER: &str = "Decree-Run";
 /// The trailer that names the spec.
 const SPEC_TRAILER: &str = "Decree-Spec";
-/// How long a subject may be, in characters.
+/// The longest subject, in characters.
 const SUBJECT: usize = 72;
-/// How much of a follow-up's name is told.
+/// The longest name of a run in the body, in characters.
 const NAME: usize = 60;
 
-/// The first line: `<prefix><name>: <heading>`. Secrets go before it is cut: the beginning of one would not be known for it.
-pub fn subject(chain: &Chain, layout: &Layout, prefix: &str, shown: impl Fn(&str) -> String) -> String {
+/// The first line: `<prefix><name>: <heading>`. Secrets are redacted before truncation, which could hide half of one.
+pub fn subject(chain: &Chain, layout: &Layout, prefix: &str, redact: impl Fn(&str) -> String) -> String {
     let name = one_line(&chain.first().result.story.name);
     let text = match heading(chain, layout) {
         Some(heading) => format!("{prefix}{name}: {heading}"),
         None => format!("{prefix}{name}"),
     };
-    shortened(&shown(&one_line(&text)), SUBJECT)
+    shortened(&redact(&one_line(&text)), SUBJECT)
 }
 
-/// The whole message.
-pub fn message(chain: &Chain, subject: &str, shown: impl Fn(&str) -> String) -> String {
+/// Renders subject, body and trailers.
+pub fn message(chain: &Chain, subject: &str, redact: impl Fn(&str) -> String) -> String {
     let mut text = format!("{subject}\n\n");
     match &chain.runs[..] {
-        [run] => text.push_str(&format!("Carried out by decree: {}.\n", told(run))),
+        [run] => text.push_str(&format!("Carried out by decree: {}.\n", run_facts(run))),
         runs => {
             text.push_str(&format!("Carried out by decree in {}:\n\n", count(runs.len(), "run")));
             for run in runs {
-                let name = shortened(&shown(&one_line(&run.result.story.name)), NAME);
-                text.push_str(&format!("- {name}: {}\n", told(run)));
+                let name = shortened(&redact(&one_line(&run.result.story.name)), NAME);
+                text.push_str(&format!("- {name}: {}\n", run_facts(run)));
             }
         }
     }
@@ -53,8 +53,8 @@ pub fn message(chain: &Chain, subject: &str, shown: impl Fn(&str) -> String) -> 
     text
 }
 
-/// `routine develop, 2 attempts, 3 files, +10 −2`.
-fn told(run: &PlannedRun) -> String {
+/// The facts of a run in one line: `routine develop, 2 attempts, 3 files, +10 −2`.
+fn run_facts(run: &PlannedRun) -> String {
     let story = &run.result.story;
     let mut parts = Vec::new();
     if let Some(routine) = &story.routine {
@@ -71,7 +71,7 @@ fn told(run: &PlannedRun) -> String {
     parts.join(", ")
 }
 
-/// The first heading of the spec; of a message without one its heading, or else its first line.
+/// The first heading of the spec; for a message without a spec, its first heading or its first line.
 fn heading(chain: &Chain, layout: &Layout) -> Option<String> {
     let path = match chain.spec() {
         Some(spec) => layout.root().join(spec),
@@ -88,15 +88,13 @@ fn heading(chain: &Chain, layout: &Layout) -> Option<String> {
     Some(one_line(found?.trim_matches('#').trim())).filter(|line| !line.is_empty())
 }
 
-/// At most so many characters; the last is an ellipsis if there were more.
+/// Truncates to `longest` characters, of which the last is then an ellipsis.
 fn shortened(text: &str, longest: usize) -> String {
-    match text.chars().count() <= longest {
-        true => text.to_owned(),
-        false => {
-            let kept: String = text.chars().take(longest - 1).collect();
-            format!("{}…", kept.trim_end())
-        }
+    if text.chars().count() <= longest {
+        return text.to_owned();
     }
+    let kept: String = text.chars().take(longest - 1).collect();
+    format!("{}…", kept.trim_end())
 }
 
 #[cfg(test)]
@@ -104,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_too_long_ends_in_an_ellipsis() {
+    fn truncated_text_ends_in_an_ellipsis() {
         assert_eq!(shortened("ab", 2), "ab");
         assert_eq!(shortened("a bc", 3), "a…");
         assert_eq!(shortened("äöüß", 3), "äö…");

@@ -1,19 +1,19 @@
-//! What was processed, as commits: one for each spec, with exactly what its runs left; then, if that is asked for, a push
-//! and a pull request.
+//! Publishes kept runs as commits, one commit per spec with exactly the content its runs left; then, on request, pushes them
+//! and opens a pull request.
 //!
 //! ```text
-//! publisher    which runs are left to publish, and where to     plan       the runs of a summary, by chains
-//! repository   the repository, its branch, who commits          scope      what git does not want
-//! commits      puts commits together                            content    what runs found and left, as files
-//! message      what a commit says                               land       one reference moves, or nothing
-//! push         plainly, never by force                          pull_request  opened, or brought up to date
+//! publisher    selects the runs and the target branch           plan       groups the runs of a summary by chain
+//! repository   the repository, its branch, its author           scope      ignored paths and nested repositories
+//! commits      builds the commit objects                        content    writes the files that git adds
+//! message      subject, body and trailers                       update_ref moves the branch and the index atomically
+//! push         never forces                                     pull_request  opens one, or updates the open one
 //! ```
 //!
-//! Nothing is taken from the work tree: content comes from the store and the diffs, and has the hashes that were recorded. So
-//! a person's edits are never committed, neither those from before a run, which are refused, nor those from after it.
+//! No content comes from the work tree: it is rebuilt from the store and the diffs, and has to match the recorded hashes. So a
+//! user's edits are never committed: edits from before a run are refused, later ones are ignored.
 //!
-//! A routine may have edited `.git/config`. Hooks do not run, but filters, a signing program or a transport that the
-//! settings name do, as they would with `git commit` and `git push`.
+//! A routine may have edited `.git/config`. Hooks do not run, but filters, signing programs and transports in the settings
+//! do, as with `git commit` and `git push`.
 
 mod commits;
 mod content;

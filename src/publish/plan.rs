@@ -1,4 +1,4 @@
-//! What there is to publish: the runs of a summary whose change is in the tree, a commit for each chain.
+//! The runs to publish: those of a summary whose changes are in the tree, grouped by chain.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,35 +10,32 @@ use crate::message::MessageId;
 use crate::pipeline::{RunDir, RunResult, Summary, tracked_name};
 use crate::project::Layout;
 
-/// A run whose change is in the tree.
+/// A run whose changes are in the tree.
 pub struct PlannedRun {
-    /// Which.
     pub id: MessageId,
-    /// What is known of it.
     pub result: RunResult,
-    /// What it changed.
     pub patch: Patch,
 }
 
-/// Runs that become one commit: a message, and what followed from it.
+/// The runs of one commit: a message and its follow-ups.
 pub struct Chain {
-    /// In their order; at least one.
+    /// At least one run, in order.
     pub runs: Vec<PlannedRun>,
 }
 
-/// What a chain did to one path, all in all.
+/// The net change of a chain to one path.
 pub struct NetChange<'c> {
-    /// What its first run found.
+    /// The path before the first run.
     pub before: Option<Node>,
-    /// What its last run left.
+    /// The path after the last run.
     pub after: Option<Node>,
-    /// The record that the content can be made from.
+    /// The record from which the content is rebuilt.
     pub record: &'c PatchRecord,
-    /// The diff that it is in.
+    /// The diff that contains `record`.
     pub patch: &'c Patch,
 }
 
-/// The runs of a summary that were kept and not put back since, in their order.
+/// The runs of a summary that were kept and not reverted since, in order.
 pub fn runs(layout: &Layout, summary: &Summary) -> Result<Vec<PlannedRun>> {
     let mut runs = Vec::new();
     let mut seen = BTreeSet::new();
@@ -46,11 +43,8 @@ pub fn runs(layout: &Layout, summary: &Summary) -> Result<Vec<PlannedRun>> {
         let Some(id) = message.id.as_deref().and_then(MessageId::parse) else { continue };
         let saved = RunDir::of(layout, &id).saved();
         let result = RunResult::read(&saved.result_path())?.ok_or_else(|| {
-            Error::project(format!(
-                "the summary has run {id}, which is not in {}",
-                layout.shown(&layout.runs())
-            ))
-            .hint("publish where the specs were processed; the content is in that project's .decree/")
+            Error::project(format!("run {id} of the summary is not in {}", layout.shown(&layout.runs())))
+                .hint("publish in the project that processed the specs: its .decree/ has the content")
         })?;
         let in_tree = result.story.kept && result.story.put_back.is_none();
         if in_tree && seen.insert(id.clone()) {
@@ -60,8 +54,8 @@ pub fn runs(layout: &Layout, summary: &Summary) -> Result<Vec<PlannedRun>> {
     Ok(runs)
 }
 
-/// A commit for each chain. A chain that something else came between is two: its commits have to be in the order of
-/// what happened.
+/// Groups consecutive runs by chain. If a run of another chain came in between, a chain becomes two commits, because commits
+/// have to follow the order of the runs.
 pub fn chains(runs: Vec<PlannedRun>) -> Vec<Chain> {
     let mut chains: Vec<Chain> = Vec::new();
     for run in runs {
@@ -74,26 +68,25 @@ pub fn chains(runs: Vec<PlannedRun>) -> Vec<Chain> {
 }
 
 impl Chain {
-    /// Its first run.
     pub fn first(&self) -> &PlannedRun {
         self.runs.first().expect("a chain has a run")
     }
 
-    /// The spec it fulfils.
+    /// The spec that the chain implements, if any.
     pub fn spec(&self) -> Option<&str> {
         self.runs.iter().find_map(|run| run.result.story.spec.as_deref())
     }
 
-    /// The specs that it puts on the tracker, by their file names.
+    /// The file names of the specs that the chain adds to the tracker.
     pub fn tracked(&self, layout: &Layout) -> Vec<String> {
         let specs = self.runs.iter().filter_map(|run| run.result.story.spec.as_deref());
         specs.filter_map(|spec| tracked_name(layout, spec)).collect()
     }
 
-    /// What it did to each path that git knows of. Fails if something else changed a path between two of its runs.
+    /// The net change per path, as git sees it. Fails if another program changed a path between two of the runs.
     pub fn net(&self) -> Result<BTreeMap<&TreePath, NetChange<'_>>> {
         let mut net: BTreeMap<&TreePath, NetChange<'_>> = BTreeMap::new();
-        let mut moved_on = Vec::new();
+        let mut edited = Vec::new();
         for run in &self.runs {
             for record in &run.patch.records {
                 let change = &record.change;
@@ -107,30 +100,28 @@ impl Chain {
                     continue;
                 };
                 if known.after != before {
-                    moved_on.push(format!("{}: before {}", change.path, run.id));
+                    edited.push(format!("{}: before {}", change.path, run.id));
                 }
                 *known = NetChange { before: known.before, ..fresh };
             }
         }
-        between(moved_on)?;
+        refuse_edits_between_runs(edited)?;
         Ok(net)
     }
 }
 
-/// Somebody's edit between two runs belongs to neither.
-pub fn between(moved_on: Vec<String>) -> Result<()> {
-    if moved_on.is_empty() {
+/// Refuses paths that another program edited between two runs: that edit belongs to neither commit.
+pub fn refuse_edits_between_runs(edited: Vec<String>) -> Result<()> {
+    if edited.is_empty() {
         return Ok(());
     }
-    Err(Error::failed(
-        "something else changed files between two runs: no commit of a run alone can have that",
-    )
-    .details(moved_on, 20)
-    .detail("nothing was done")
-    .hint("commit these files yourself; `git add -p` and `decree diff` help"))
+    Err(Error::failed("files were edited between two runs; the edits belong to neither commit")
+        .details(edited, 20)
+        .detail("nothing was done")
+        .hint("commit these files yourself; `git add -p` and `decree diff` help"))
 }
 
-/// A node as far as git can tell: it knows no directories, and of modes only whether the owner may execute.
+/// A node as git stores it: no directories, and of the mode only the owner's execute bit.
 pub fn in_git(node: Option<Node>) -> Option<Node> {
     match node? {
         Node::File { hash, size, mode } => {

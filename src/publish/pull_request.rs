@@ -1,4 +1,4 @@
-//! A pull request for a branch that was pushed: who is asked, for what, and what it is called.
+//! The pull request for a pushed branch: its repository, its base and its title.
 
 use super::publisher::PublishReport;
 use super::repository::Repository;
@@ -9,35 +9,33 @@ use crate::github::{
 };
 use crate::sanitize::one_line;
 
-/// Servers take no longer titles.
+/// Servers reject longer titles.
 const TITLE: usize = 250;
 
-/// Whom to ask. Made before anything is done, so that what is missing costs nothing.
+/// The repository and base branch of the pull request. Created before anything is committed, so that missing settings fail early.
 pub struct PullRequestApi {
     client: GithubClient,
     repo: RepoName,
     base: String,
 }
 
-/// What to ask for.
+/// What [`PullRequestApi::open`] puts into the pull request.
 pub struct PullRequestOptions {
-    /// What it is called; after its commits, unless told.
+    /// The title; derived from the commits by default.
     pub title: Option<String>,
-    /// Markdown.
     pub body: String,
-    /// Whether it is not ready yet.
     pub draft: bool,
 }
 
 impl PullRequestApi {
-    /// From what the command line says, and else from what the runner does.
+    /// Uses the options of the command line, else the runner's variables.
     pub fn new(repository: &Repository, repo: Option<&str>, base: Option<&str>) -> Result<PullRequestApi> {
         let environment = RunnerEnvironment::here();
         let repo = match repo {
             Some(repo) => RepoName::parse(repo)?,
             None => environment.repo()?.ok_or_else(|| {
                 Error::new(ErrorKind::Usage, "which repository? GITHUB_REPOSITORY is not set")
-                    .hint("--repo OWNER/NAME says it")
+                    .hint("name it with --repo OWNER/NAME")
             })?,
         };
         let named = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
@@ -45,50 +43,50 @@ impl PullRequestApi {
         let base = base.or_else(|| named("GITHUB_BASE_REF")).or_else(|| named("GITHUB_REF_NAME"));
         let base = base.ok_or_else(|| {
             Error::new(ErrorKind::Usage, "HEAD is detached: which branch is the pull request for?")
-                .hint("--base NAME says it")
+                .hint("name it with --base NAME")
         })?;
         repository.check_branch(&base)?;
         Ok(PullRequestApi { client: GithubClient::from_environment(&environment)?, repo, base })
     }
 
-    /// A branch cannot ask to be taken into itself.
+    /// Refuses a branch that is also the base.
     pub fn check(&self, branch: Option<&str>) -> Result<()> {
-        match branch == Some(self.base.as_str()) {
-            false => Ok(()),
-            true => Err(Error::new(ErrorKind::Usage, format!("{} cannot be taken into itself", self.base))
-                .hint("leave --branch out for a branch of its own, or name another with --base")),
+        if branch == Some(self.base.as_str()) {
+            return Err(Error::new(ErrorKind::Usage, format!("{} cannot be merged into itself", self.base))
+                .hint("omit --branch to use a new branch, or name another base with --base"));
         }
+        Ok(())
     }
 
-    /// Opens it, or brings the one that is open up to date.
-    pub fn ask(
+    /// Opens a pull request for the branch, or updates the open one.
+    pub fn open(
         &self,
         published: &PublishReport,
         branch: &str,
-        wish: &PullRequestOptions,
+        options: &PullRequestOptions,
     ) -> Result<OpenPullRequest> {
         self.check(Some(branch))?;
-        let title = match &wish.title {
+        let title = match &options.title {
             Some(title) => one_line(title),
             None => published.title(branch)?,
         };
-        let wanted = PullRequest {
+        let request = PullRequest {
             head: branch.to_owned(),
             base: self.base.clone(),
             title: title.chars().take(TITLE).collect(),
-            body: wish.body.clone(),
-            draft: wish.draft,
+            body: options.body.clone(),
+            draft: options.draft,
         };
-        let opened = open_or_update(&self.client, &self.repo, &wanted);
-        opened.map_err(|error| error.detail(format!("{branch} is pushed, and stays")))
+        let opened = open_or_update(&self.client, &self.repo, &request);
+        opened.map_err(|error| error.detail(format!("{branch} is pushed and stays pushed")))
     }
 }
 
 impl PublishReport {
-    /// What its commits are called, in a line.
+    /// A title from the subjects of the commits.
     fn title(&self, branch: &str) -> Result<String> {
         let subjects: Vec<String> = match (&self.target, &self.repository.head, &self.tip) {
-            // All that are on the branch, also from earlier.
+            // All commits of the branch, including those of earlier publishes.
             (BranchTarget::Branch(_), Some(head), Some(tip)) => {
                 let range = format!("{head}..{tip}");
                 let log = self.repository.git.call(["log", "--reverse", "--format=%s", &range, "--"]).ok()?;

@@ -1,4 +1,4 @@
-//! Pushing: plainly, never by force.
+//! Pushes commits, never by force, and sends the token to its own server only.
 
 use std::ffi::OsString;
 use std::fs;
@@ -13,20 +13,20 @@ use super::repository::Repository;
 use crate::error::{Error, IoContext, Result};
 use crate::fs::atomic;
 
-/// Where GitHub is, unless the runner says otherwise.
+/// The server that is used unless the runner names another.
 const GITHUB: &str = "https://github.com";
 
-/// What the environment offers to authenticate with.
+/// The credentials that the environment provides for a push.
 #[derive(Default)]
 pub struct PushAccess {
-    /// `DECREE_GITHUB_TOKEN`, or else `GITHUB_TOKEN`.
+    /// The value of `DECREE_GITHUB_TOKEN`, or else of `GITHUB_TOKEN`.
     pub token: Option<String>,
-    /// `GITHUB_SERVER_URL`.
+    /// The value of `GITHUB_SERVER_URL`.
     pub server: Option<String>,
 }
 
 impl PushAccess {
-    /// From a function that knows variables.
+    /// Reads the token and the server from a source of variables.
     pub fn from_environment(variable: impl Fn(&str) -> Option<String>) -> PushAccess {
         PushAccess {
             token: variable("DECREE_GITHUB_TOKEN").or_else(|| variable("GITHUB_TOKEN")),
@@ -34,24 +34,24 @@ impl PushAccess {
         }
     }
 
-    /// The token as git sends it. It is a secret like the token.
+    /// The token in the encoding that git sends; as secret as the token itself.
     pub fn basic(&self) -> Option<String> {
         self.token.as_ref().map(|token| STANDARD.encode(format!("x-access-token:{token}")))
     }
 
-    /// Variables that let git speak to the server of this URL, and to no other; none if it needs none of ours.
+    /// Variables that let git authenticate to the server of this URL and to no other; `None` if git has its own credentials.
     fn variables(&self, repository: &Repository, url: &str) -> Result<Option<Vec<(OsString, OsString)>>> {
         let server = self.server.as_deref().unwrap_or(GITHUB).trim_end_matches('/');
         let (Some(basic), true) = (self.basic(), is_below(url, server)) else {
             return Ok(None);
         };
-        // Who configured a header (as actions/checkout does) wants that one; two are refused by the server.
+        // actions/checkout configures a header; the server rejects a request with two of them.
         if repository.git.config(&["--get-urlmatch", "http.extraheader", url])?.is_some() {
             return Ok(None);
         }
         let settings = [
             (format!("http.{server}/.extraheader"), format!("AUTHORIZATION: basic {basic}")),
-            // No program that the repository's settings name is to be asked, or told.
+            // No program in the repository's settings may see the token or answer for it.
             ("credential.helper".to_owned(), String::new()),
             ("core.askPass".to_owned(), String::new()),
         ];
@@ -63,19 +63,19 @@ impl PushAccess {
             variables.push((format!("GIT_CONFIG_KEY_{number}").into(), key.into()));
             variables.push((format!("GIT_CONFIG_VALUE_{number}").into(), value.into()));
         }
-        // The user's own settings are a file that a routine can write.
+        // A routine can also write the user's global settings.
         variables.push(("GIT_CONFIG_GLOBAL".into(), "/dev/null".into()));
         Ok(Some(variables))
     }
 }
 
-/// Whether a URL is one of an https server's. A name that only begins like the server's is not.
+/// Whether a URL belongs to an https server, and not to one whose name only begins with the same text.
 fn is_below(url: &str, server: &str) -> bool {
     server.starts_with("https://") && url.strip_prefix(server).is_some_and(|rest| rest.starts_with('/'))
 }
 
-/// A repository with the objects of another and none of its settings: a routine may have written those, and a proxy
-/// that is named there would be told the token.
+/// Creates a bare repository that shares the objects but not the settings: a routine may have edited those, and a proxy named
+/// there would receive the token.
 fn bare(repository: &Repository, scratch: &PublishScratch) -> Result<PathBuf> {
     let git = &repository.git;
     let path = |name: &str| git.call(["rev-parse", "--path-format=absolute", "--git-path", name]).ok();
@@ -95,7 +95,7 @@ fn bare(repository: &Repository, scratch: &PublishScratch) -> Result<PathBuf> {
     Ok(bare)
 }
 
-/// Pushes a commit to a branch of a remote. `scratch` is a directory for work in progress.
+/// Pushes a commit to a branch of a remote. `scratch` is a directory for temporary files.
 pub fn push(
     repository: &Repository,
     access: &PushAccess,
@@ -120,7 +120,7 @@ pub fn push(
     };
     if answer.is_ok() {
         if named {
-            // Known already if git itself pushed; that it is not noted is no harm.
+            // A push from the bare repository does not update the remote-tracking branch. A failure here is harmless.
             let tracking = format!("refs/remotes/{remote}/{branch}");
             let _ = repository.git.call(["update-ref", &tracking, commit]).run();
         }
@@ -131,17 +131,20 @@ pub fn push(
     let lines: Vec<String> =
         answer.err.lines().map(str::trim_end).filter(|l| !l.is_empty()).map(str::to_owned).collect();
     let remote = repository.git.printable(remote);
-    let (what, hint) = match is_behind {
-        true => (
-            format!("{remote} did not take the push: {branch} has commits there that are not here"),
-            format!("`git pull --rebase {remote} {branch}`, then `decree publish --push` again; decree never forces"),
-        ),
-        false => (
+    let (what, hint) = if is_behind {
+        (
+            format!("{remote} rejected the push: {branch} has commits there that are not here"),
+            format!(
+                "`git pull --rebase {remote} {branch}`, then `decree publish --push` again; decree never forces"
+            ),
+        )
+    } else {
+        (
             format!("cannot push to {branch} of {remote}"),
-            "check the remote and the right to write to it (in GitHub Actions: `permissions: contents: write`), then `decree publish --push` again".to_owned(),
-        ),
+            "check the remote and the permission to write to it (in GitHub Actions: `permissions: contents: write`), then `decree publish --push` again".to_owned(),
+        )
     };
-    Err(Error::failed(what).details(lines, 20).detail("the commits are here and stay").hint(hint))
+    Err(Error::failed(what).details(lines, 20).detail("the local commits stay").hint(hint))
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The repository that a project is in, and where its commits shall go.
+//! The git repository that contains the project.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -8,41 +8,39 @@ use crate::checkpoint::path::TreePath;
 use crate::error::{Error, ErrorKind, IoContext, Result};
 use crate::git::{Git, WorkTree};
 
-/// What git has under way, by the file or directory that tells.
-const UNDER_WAY: [(&str, &str); 5] = [
+/// Git operations in progress, each with the file or directory that shows it.
+const IN_PROGRESS: [(&str, &str); 5] = [
     ("MERGE_HEAD", "a merge"),
     ("CHERRY_PICK_HEAD", "a cherry-pick"),
     ("REVERT_HEAD", "a revert"),
     ("rebase-merge", "a rebase"),
     ("rebase-apply", "a rebase"),
 ];
-/// Who commits in GitHub Actions, if nobody was named.
+/// The default author in GitHub Actions.
 const BOT: (&str, &str) = ("github-actions[bot]", "41898282+github-actions[bot]@users.noreply.github.com");
 
 /// A repository with a work tree, and the project in it.
 pub struct Repository {
-    /// Every call is at the top of the work tree.
+    /// Runs git at the top of the work tree.
     pub git: Git,
-    /// The top of the work tree.
     pub top: PathBuf,
-    /// `.git`, or what stands for it in a linked work tree.
+    /// `.git`, or its counterpart in a linked work tree.
     pub git_dir: PathBuf,
-    /// Where the project is below the top: empty, or with a slash at the end.
+    /// The project's path below the top: empty, or ending with a slash.
     pub prefix: Vec<u8>,
     /// The branch that is checked out; `None` if HEAD is detached.
     pub branch: Option<String>,
     /// The commit that is checked out; `None` before the first one.
     pub head: Option<String>,
-    /// The name of nothing: as many zeros as a hash has digits here.
+    /// The hash of "no commit": all zeros, as long as this repository's hashes.
     pub zero: String,
-    /// The tree with nothing in it.
     pub empty_tree: String,
 }
 
 impl Repository {
     /// The repository of the project at `root`.
     pub fn find(root: &Path, variables: &BTreeMap<OsString, OsString>) -> Result<Repository> {
-        let advice = "`git init` makes one; commits can only be made in one";
+        let advice = "`git init` creates one";
         let place = WorkTree::find(root, variables, advice)?;
         let (branch, head) = (place.branch()?, place.git.commit_of("HEAD")?);
         let WorkTree { git, top, git_dir, prefix } = place;
@@ -51,28 +49,28 @@ impl Repository {
         Ok(Repository { git, top, git_dir, prefix, branch, head, zero, empty_tree })
     }
 
-    /// A path of the project as git has it.
+    /// A path of the project, relative to the repository.
     pub fn inside(&self, path: &TreePath) -> Vec<u8> {
         self.below(path.as_bytes())
     }
 
-    /// The same for any path below the project.
+    /// The same for a path that is not a [`TreePath`].
     pub fn below(&self, path: &[u8]) -> Vec<u8> {
         [&self.prefix, path].concat()
     }
 
-    /// A commit in the middle of something else would become part of that.
-    pub fn refuse_under_way(&self) -> Result<()> {
-        let found = UNDER_WAY.iter().find(|(name, _)| self.git_dir.join(name).symlink_metadata().is_ok());
+    /// Refuses to commit during a merge, rebase or the like: the commit would become part of it.
+    pub fn refuse_operation_in_progress(&self) -> Result<()> {
+        let found = IN_PROGRESS.iter().find(|(name, _)| self.git_dir.join(name).symlink_metadata().is_ok());
         match found {
             None => Ok(()),
-            Some((_, what)) => Err(Error::failed(format!("{what} is under way in {}", self.top.display()))
+            Some((_, what)) => Err(Error::failed(format!("{what} is in progress in {}", self.top.display()))
                 .hint("finish or abort it, then publish again")),
         }
     }
 
-    /// Lets git write no object into the repository from here on, but into `dir`.
-    pub fn pretend(&mut self, dir: &Path) -> Result<()> {
+    /// Makes git write new objects to `dir` instead of the repository, for a dry run.
+    pub fn write_objects_to(&mut self, dir: &Path) -> Result<()> {
         let objects =
             self.git.call(["rev-parse", "--path-format=absolute", "--git-path", "objects"]).ok()?.path();
         std::fs::create_dir_all(dir).at("create", dir)?;
@@ -81,20 +79,20 @@ impl Repository {
         Ok(())
     }
 
-    /// Checks that a branch can have this name.
+    /// Refuses a name that no branch can have.
     pub fn check_branch(&self, name: &str) -> Result<()> {
         let good = !name.starts_with('-')
             && self.git.call(["check-ref-format", &format!("refs/heads/{name}")]).run()?.is_ok();
-        match good {
-            true => Ok(()),
-            false => Err(Error::new(
-                ErrorKind::Usage,
-                format!("'{}' cannot be a branch", self.git.printable(name)),
-            )),
+        if good {
+            return Ok(());
         }
+        Err(Error::new(
+            ErrorKind::Usage,
+            format!("'{}' is not a valid branch name", self.git.printable(name)),
+        ))
     }
 
-    /// A branch that is checked out in another work tree is not to be moved under its feet.
+    /// Refuses a branch that is checked out in another work tree, whose HEAD would move.
     pub fn refuse_checked_out(&self, branch: &str) -> Result<()> {
         let name = format!("refs/heads/{branch}");
         let place = self.git.call(["for-each-ref", "--format=%(worktreepath)", &name]).line()?;
@@ -107,13 +105,13 @@ impl Repository {
         }
     }
 
-    /// Sees to it that commits have an author: git's own settings, or in GitHub Actions the bot.
-    pub fn identify(&mut self, in_actions: bool) -> Result<()> {
+    /// Ensures that commits have an author: from git's settings, or in GitHub Actions the bot.
+    pub fn ensure_author(&mut self, in_actions: bool) -> Result<()> {
         for what in ["name", "email"] {
             for who in ["author", "committer"] {
                 if !self.is_known(who, what)? {
                     if !in_actions {
-                        return Err(Error::failed("git does not know who makes the commits").hint(
+                        return Err(Error::failed("git has no author for the commits").hint(
                             "git config user.name \"Your Name\" && git config user.email you@example.com",
                         ));
                     }
@@ -139,7 +137,7 @@ impl Repository {
     }
 }
 
-/// `GIT_AUTHOR_NAME` and its like.
+/// The variable's name, such as `GIT_AUTHOR_NAME`.
 fn variable(who: &str, what: &str) -> String {
     format!("GIT_{}_{}", who.to_uppercase(), what.to_uppercase())
 }

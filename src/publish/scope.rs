@@ -1,4 +1,4 @@
-//! What of a run's paths git does not want: what it ignores, and what belongs to another repository.
+//! Paths of a run that cannot be committed here: ignored ones, and those in another repository.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -10,7 +10,7 @@ use crate::checkpoint::root::Root;
 use crate::error::{Error, IoContext, Result};
 use crate::git::{Git, GitIndex, nul_separated};
 
-/// A path inside a submodule, or in a repository that happens to be there, cannot be committed here.
+/// Refuses paths in a submodule or in a nested repository.
 pub fn refuse_other_repositories(
     repository: &Repository,
     root: &Root,
@@ -38,32 +38,32 @@ pub fn refuse_other_repositories(
     if inside.is_empty() {
         return Ok(());
     }
-    Err(Error::failed("some files are in a repository of their own: a submodule, or one inside this one")
+    Err(Error::failed("some files belong to another repository: a submodule, or one nested in this one")
         .details(inside, 20)
         .detail("nothing was done")
-        .hint("commit these there, then the submodule here"))
+        .hint("commit them there first, then the submodule here"))
 }
 
-/// The paths that git ignores and does not track: they stay out of commits, as they would with `git add`. What a
-/// published run itself put into a `.gitignore` does not count: its files were there to be seen.
+/// The paths that git ignores and does not track: they stay out of commits, as with `git add`. Rules that a published run
+/// itself wrote to a `.gitignore` do not count: a run must not hide its own files from its commit.
 pub fn ignored<'p>(
     repository: &Repository,
     root: &Root,
     index_file: &Path,
     paths: &BTreeSet<&'p TreePath>,
 ) -> Result<BTreeSet<&'p TreePath>> {
-    let mut asked: BTreeMap<Vec<u8>, &'p TreePath> = BTreeMap::new();
+    let mut candidates: BTreeMap<Vec<u8>, &'p TreePath> = BTreeMap::new();
     for path in paths {
-        // Behind a link git refuses to look, and there is nothing to ignore.
+        // git refuses paths behind a symbolic link, and nothing there can be ignored.
         if root.blocker(path).at("look for", path.as_path())?.is_none() {
-            asked.insert(repository.inside(path), path);
+            candidates.insert(repository.inside(path), path);
         }
     }
     let changed: BTreeSet<Vec<u8>> = paths.iter().map(|path| repository.inside(path)).collect();
-    let names: Vec<&[u8]> = asked.keys().map(Vec::as_slice).collect();
+    let names: Vec<&[u8]> = candidates.keys().map(Vec::as_slice).collect();
     let found = check_ignore(&repository.git, index_file, &names)?;
     let found = found.into_iter().filter(|(_, source)| !changed.contains(source));
-    Ok(found.filter_map(|(path, _)| asked.get(&path).copied()).collect())
+    Ok(found.filter_map(|(path, _)| candidates.get(&path).copied()).collect())
 }
 
 /// Whether git ignores one path that is not in its index.
@@ -71,12 +71,12 @@ pub fn is_ignored(repository: &Repository, index_file: &Path, path: &[u8]) -> Re
     check_ignore(&repository.git, index_file, &[path]).map(|found| !found.is_empty())
 }
 
-/// Path and the file that says so, for each that is ignored.
+/// Each ignored path, with the file that contains the rule.
 fn check_ignore(git: &Git, index_file: &Path, names: &[&[u8]]) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
     if names.is_empty() {
         return Ok(Vec::new());
     }
-    // A name may begin like one of git's spells, `:top`.
+    // Without `./`, a name could be read as a pathspec with magic, such as `:top`.
     let names: Vec<Vec<u8>> = names.iter().map(|name| [b"./", *name].concat()).collect();
     let answer = git
         .call(["check-ignore", "-v", "-z", "--stdin"])
@@ -91,7 +91,7 @@ fn check_ignore(git: &Git, index_file: &Path, names: &[&[u8]]) -> Result<Vec<(Ve
     Ok(entries.map(|entry| (entry[3][2..].to_vec(), entry[0].to_vec())).collect())
 }
 
-/// Paths of the repository for people.
+/// Paths of the repository in readable form.
 pub fn shown(paths: impl IntoIterator<Item = impl AsRef<[u8]>>) -> Vec<String> {
     paths.into_iter().map(|path| for_people(path.as_ref()).into_owned()).collect()
 }

@@ -1,11 +1,11 @@
-//! Making commits visible: one reference moves, and all of them are there, or none is.
+//! Moves one reference, so that either all commits become visible or none.
 //!
-//! If the branch is the one that is checked out, the user's index goes with it, as with `git commit`: the new index is
-//! written beside the old one under git's own lock, then the reference moves, then the new index takes its place. What
-//! else was staged stays staged. The work tree is not touched.
+//! If the branch is checked out, the user's index moves with it, as with `git commit`: the new index is written beside the old
+//! one under git's own lock, then the reference moves, then the new index replaces the old one. Other staged changes stay
+//! staged. The work tree is not touched.
 //!
-//! Whoever is killed between the last two steps leaves the new index under git's lock, and a note of which commit it belongs
-//! to. The next publish puts it in its place, or takes the lock away if the reference never moved.
+//! A process that is killed between the last two steps leaves the new index as git's lock file, and a note with the commit it
+//! belongs to. The next publish moves the index into place, or removes the lock if the reference never moved.
 
 use std::fs::{self, OpenOptions};
 use std::io;
@@ -19,33 +19,31 @@ use crate::git::{Differences, GitIndex, copy_index};
 use crate::humanize::count;
 use crate::interrupt;
 
-/// In the repository, while a landing is under way: the commit that HEAD shall be.
+/// The file in the git directory that exists during an update: it names the commit that HEAD moves to.
 const NOTE: &str = "decree-publish";
 
-/// Where commits go.
+/// The reference that the commits are published to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BranchTarget {
-    /// To what is checked out: a branch, or a detached HEAD.
+    /// What is checked out: a branch, or a detached HEAD.
     Head,
-    /// To a branch that is not.
+    /// A branch that is not checked out.
     Branch(String),
 }
 
-/// Commits that are to become visible.
+/// The commits that a reference is moved to.
 pub struct RefUpdate<'l> {
-    /// Where.
     pub target: &'l BranchTarget,
-    /// What was there when they were made.
-    pub there: Option<&'l str>,
-    /// The last of them.
+    /// The commit of the target when the commits were built.
+    pub current: Option<&'l str>,
     pub tip: &'l str,
-    /// How many there are.
+    /// The number of commits.
     pub count: usize,
-    /// Where the tip is not what the base is.
+    /// The index entries in which the tip differs from its base.
     pub entries: &'l Differences,
 }
 
-/// Something else that is staged for a path would be thrown away.
+/// Refuses to commit a path for which other content is staged: that content would be lost.
 pub fn refuse_staged(repository: &Repository, base: Option<&str>, entries: &Differences) -> Result<()> {
     let staged = GitIndex::of_user(&repository.git).differences(base.unwrap_or(&repository.empty_tree))?;
     let lost: Vec<&Vec<u8>> = staged
@@ -56,14 +54,14 @@ pub fn refuse_staged(repository: &Repository, base: Option<&str>, entries: &Diff
     if lost.is_empty() {
         return Ok(());
     }
-    Err(Error::failed("other changes are staged for files that are to be committed")
+    Err(Error::failed("files to be committed have other changes staged")
         .details(shown(lost), 20)
         .detail("nothing was done")
-        .hint("`git restore --staged` takes them out of the index and leaves the work tree as it is"))
+        .hint("`git restore --staged PATH` unstages them and leaves the work tree unchanged"))
 }
 
 impl RefUpdate<'_> {
-    /// Moves the reference, and the index with it.
+    /// Moves the reference, and the user's index with it if the target is HEAD.
     pub fn apply(&self, repository: &Repository) -> Result<()> {
         interrupt::check()?;
         match self.target {
@@ -74,7 +72,7 @@ impl RefUpdate<'_> {
                 index.put(self.entries)?;
                 index.refresh()?;
                 let next = next.ready(self.tip)?;
-                // From here on it has to be finished: the reference and the index belong together.
+                // From here on no interrupt: the reference and the index have to move together.
                 interrupt::check()?;
                 let _shield = interrupt::shield();
                 self.move_reference(repository, "HEAD")?;
@@ -83,40 +81,38 @@ impl RefUpdate<'_> {
         }
     }
 
-    /// Only if it is still where it was.
+    /// Moves the reference only if it still has its recorded value.
     fn move_reference(&self, repository: &Repository, name: &str) -> Result<()> {
         let reason = format!("decree publish: {}", count(self.count, "commit"));
-        let old = self.there.unwrap_or(&repository.zero);
+        let old = self.current.unwrap_or(&repository.zero);
         let moved = repository.git.call(["update-ref", "-m", &reason, name, self.tip, old]).ok();
         moved.map(drop).map_err(|error| {
             error
-                .detail("nothing was done: branch, index and work tree are as they were")
-                .hint("if something else is working in this repository, wait for it and publish again")
+                .detail("nothing was done: branch, index and work tree are unchanged")
+                .hint("if another process is using this repository, wait for it and publish again")
         })
     }
 }
 
-/// Finishes or undoes what a publish that was killed left.
-pub fn finish(repository: &Repository) -> Result<()> {
+/// Completes or rolls back the update of a publish that was killed.
+pub fn recover(repository: &Repository) -> Result<()> {
     let note = repository.git_dir.join(NOTE);
     let tip = match fs::read_to_string(&note) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         result => result.at("read", &note)?,
     };
     let (lock, index) = (repository.git_dir.join("index.lock"), repository.git_dir.join("index"));
-    let done = match repository.head.as_deref() == Some(tip.trim()) {
-        true => fs::rename(&lock, &index),
-        false => fs::remove_file(&lock),
-    };
-    match done {
-        // It was killed right at the end, or somebody was here before us.
+    let moved = repository.head.as_deref() == Some(tip.trim());
+    let recovered = if moved { fs::rename(&lock, &index) } else { fs::remove_file(&lock) };
+    match recovered {
+        // It was killed after its last step, or a concurrent publish has recovered it.
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         result => result.at("finish", &lock)?,
     }
     fs::remove_file(&note).at("remove", &note)
 }
 
-/// The index that will be, while git's lock is held.
+/// The new index, while git's lock is held.
 struct NextIndex {
     lock: PathBuf,
     file: PathBuf,
@@ -126,14 +122,17 @@ struct NextIndex {
 }
 
 impl NextIndex {
-    /// Takes git's lock and copies the index.
+    /// Takes git's index lock and copies the index.
     fn lock(git_dir: &Path) -> Result<NextIndex> {
         let lock = git_dir.join("index.lock");
         match OpenOptions::new().write(true).create_new(true).open(&lock) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                return Err(Error::failed(format!("another git is working here: {} exists", lock.display()))
-                    .detail("nothing was done")
-                    .hint("wait for it; if none is running, remove that file"));
+                return Err(Error::failed(format!(
+                    "another git process is using the index: {} exists",
+                    lock.display()
+                ))
+                .detail("nothing was done")
+                .hint("wait for it; if none is running, remove that file"));
             }
             result => result.at("create", &lock).map(drop)?,
         }
@@ -142,14 +141,14 @@ impl NextIndex {
         let note = git_dir.join(NOTE);
         let next = NextIndex { lock, file, index, note, placed: false };
         match copy_index(&next.index, &next.file) {
-            // Nothing was ever added here.
+            // A repository without any staged file has no index.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             result => result.at("copy", &next.index).map(drop)?,
         }
         Ok(next)
     }
 
-    /// The new index becomes the lock, so that one rename is left to do, and a note says when to.
+    /// Renames the new index to the lock file, so that one rename is left, and writes the note for recovery.
     fn ready(self, tip: &str) -> Result<NextIndex> {
         fs::rename(&self.file, &self.lock).at("write", &self.lock)?;
         atomic::write(&self.note, format!("{tip}\n").as_bytes())?;

@@ -1,5 +1,5 @@
-//! A `changes.diff` as people read it: file by file, hunk by hunk. For applying one there is
-//! [`crate::checkpoint::patch::parse`], which is strict; this takes what it gets, because the diff may be cut.
+//! Splits a `changes.diff` into files and hunks for display. This reader is lenient, because a diff may be truncated; to apply
+//! one, [`crate::checkpoint::patch::parse`] is strict.
 
 use std::io::{self, BufRead, Read};
 
@@ -12,31 +12,31 @@ use crate::checkpoint::quote;
 /// A line is read in pieces of at most this size: it may be a gigabyte long.
 const PIECE: u64 = 64 * 1024;
 
-/// A diff, or its beginning.
+/// A diff, possibly truncated.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Diff {
-    /// In the order of their paths.
+    /// The files, sorted by path.
     pub files: Vec<FileDiff>,
-    /// Whether the rest did not fit.
+    /// Whether the limit truncated the diff.
     pub cut: bool,
 }
 
-/// What a diff says of one path.
+/// The section of a diff for one path.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct FileDiff {
-    /// Quoted if it has to be, as in `summary.json`.
+    /// The path, quoted where necessary as in `summary.json`.
     pub path: String,
-    /// What git's format has no words for: a binary content, a directory, an unusual mode.
+    /// A change that git's format cannot express: binary content, an empty directory, an unusual mode.
     pub note: String,
-    /// From `diff --git` to `+++`.
+    /// The header lines from `diff --git` to `+++`.
     pub head: String,
-    /// Each from its `@@` on. Whatever bytes they had, this is text.
+    /// The hunks, each beginning with its `@@` line, decoded as UTF-8 with replacement characters.
     pub hunks: Vec<String>,
 }
 
-/// Where in a section the reader is.
+/// The reader's position within a section.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum At {
+enum Position {
     Between,
     Head,
     Hunk,
@@ -44,11 +44,11 @@ enum At {
 }
 
 impl Diff {
-    /// Reads a diff as far as `limit` bytes of text go. The content of binary files is skipped and does not count.
+    /// Reads at most `limit` bytes of text. Binary content is skipped and does not count.
     pub fn read(mut reader: impl BufRead, limit: usize) -> io::Result<Diff> {
         let mut diff = Diff::default();
-        let mut at = At::Between;
-        let mut again = String::new();
+        let mut at = Position::Between;
+        let mut next_head = String::new();
         let (mut kept, mut begins) = (0, true);
         let mut bytes = Vec::new();
         loop {
@@ -57,9 +57,9 @@ impl Diff {
                 return Ok(diff);
             }
             let starts_line = std::mem::replace(&mut begins, bytes.ends_with(b"\n"));
-            if at == At::Binary {
+            if at == Position::Binary {
                 if starts_line && bytes == BINARY_END.as_bytes() {
-                    at = At::Between;
+                    at = Position::Between;
                 }
                 continue;
             }
@@ -69,41 +69,43 @@ impl Diff {
                 return Ok(diff);
             }
             if starts_line {
-                at = diff.begin_line(at, &bytes, &mut again);
+                at = diff.begin_line(at, &bytes, &mut next_head);
             }
-            diff.add(at, &String::from_utf8_lossy(&bytes), &mut again);
+            diff.add(at, &String::from_utf8_lossy(&bytes), &mut next_head);
         }
     }
 
-    /// Decides where a new line belongs.
-    fn begin_line(&mut self, at: At, line: &[u8], again: &mut String) -> At {
+    /// Decides to which part of a section a new line belongs.
+    fn begin_line(&mut self, at: Position, line: &[u8], next_head: &mut String) -> Position {
         if let Some(note) = Note::parse(line.strip_suffix(b"\n").unwrap_or(line)) {
-            return note.map_or(At::Between, |note| self.begin_file(note));
+            return note.map_or(Position::Between, |note| self.begin_file(note));
         }
         let Some(file) = self.files.last_mut() else {
-            return At::Between;
+            return Position::Between;
         };
         match at {
-            _ if line.starts_with(b"diff --git ") => At::Head,
-            At::Head | At::Hunk if line.starts_with(b"@@ ") => {
-                file.hunks.push(std::mem::take(again));
-                At::Hunk
+            _ if line.starts_with(b"diff --git ") => Position::Head,
+            Position::Head | Position::Hunk if line.starts_with(b"@@ ") => {
+                file.hunks.push(std::mem::take(next_head));
+                Position::Hunk
             }
-            _ if line.starts_with(b"#") => At::Between,
+            _ if line.starts_with(b"#") => Position::Between,
             at => at,
         }
     }
 
-    fn begin_file(&mut self, note: Note) -> At {
+    fn begin_file(&mut self, note: Note) -> Position {
         let (path, text, next) = match note {
-            Note::End { .. } => return At::Between,
-            Note::File { path, .. } => (path, String::new(), At::Between),
+            Note::End { .. } => return Position::Between,
+            Note::File { path, .. } => (path, String::new(), Position::Between),
             Note::Mode { path, old, new } => {
                 let mode = |mode: Option<_>| mode.map_or("-".to_owned(), |mode| format!("{mode}"));
-                (path, format!("mode {} → {}", mode(old), mode(new)), At::Between)
+                (path, format!("mode {} → {}", mode(old), mode(new)), Position::Between)
             }
-            Note::Dir { path, old, new } => (path, directory(old.is_some(), new.is_some()), At::Between),
-            Note::Binary { path, old, new } => (path, binary(old.as_ref(), new.as_ref()), At::Binary),
+            Note::Dir { path, old, new } => {
+                (path, directory(old.is_some(), new.is_some()), Position::Between)
+            }
+            Note::Binary { path, old, new } => (path, binary(old.as_ref(), new.as_ref()), Position::Binary),
         };
         let path = quote::in_json(path.as_bytes());
         match self.files.last_mut().filter(|file| file.path == path) {
@@ -113,15 +115,15 @@ impl Diff {
         next
     }
 
-    fn add(&mut self, at: At, text: &str, again: &mut String) {
+    fn add(&mut self, at: Position, text: &str, next_head: &mut String) {
         let Some(file) = self.files.last_mut() else {
             return;
         };
         match (at, file.hunks.last_mut()) {
-            (At::Hunk, Some(hunk)) => hunk.push_str(text),
-            // A file that became a link has a second head, which belongs to the hunk that follows.
-            (At::Head, Some(_)) => again.push_str(text),
-            (At::Head, None) => file.head.push_str(text),
+            (Position::Hunk, Some(hunk)) => hunk.push_str(text),
+            // A file that became a link has a second header, which belongs to the next hunk.
+            (Position::Head, Some(_)) => next_head.push_str(text),
+            (Position::Head, None) => file.head.push_str(text),
             _ => {}
         }
     }
@@ -130,8 +132,8 @@ impl Diff {
 fn directory(was: bool, is: bool) -> String {
     match (was, is) {
         (false, true) => "a new empty directory",
-        (true, false) => "an empty directory is gone",
-        _ => "a directory's mode",
+        (true, false) => "an empty directory was removed",
+        _ => "a directory's mode changed",
     }
     .to_owned()
 }
@@ -163,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_diff_falls_into_files_and_hunks() {
+    fn a_diff_is_split_into_files_and_hunks() {
         let diff = Diff::read(sample().as_bytes(), 1 << 20).unwrap();
         let paths: Vec<&str> = diff.files.iter().map(|file| file.path.as_str()).collect();
         assert_eq!(paths, ["logo", "src/a b", "tmp"]);
@@ -181,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_diff_of_any_bytes_is_read_as_far_as_the_limit_goes() {
+    fn a_diff_of_any_bytes_is_read_up_to_the_limit() {
         for limit in 0..sample().len() {
             let diff = Diff::read(sample().as_bytes(), limit).unwrap();
             let size: usize = diff.files.iter().flat_map(|file| &file.hunks).map(String::len).sum();

@@ -1,6 +1,6 @@
-//! A report as JUnit XML, which every CI can show: a test case for each message.
+//! A report as JUnit XML, which every CI can show: one test case per message.
 //!
-//! XML 1.0 has no way to say most control characters, not even escaped, so they are left out.
+//! XML 1.0 cannot represent most control characters, not even escaped, so they are dropped.
 
 use std::fmt::Write;
 
@@ -9,10 +9,10 @@ use super::text::verdict_words;
 use crate::pipeline::MessageSummary;
 use crate::sanitize::{last_lines, strip_controls};
 
-/// How much of a log stands in a failure.
+/// How many lines of the log a failure contains.
 const LINES: usize = 100;
 
-/// The document.
+/// Renders the XML document.
 pub fn render(report: &Report) -> String {
     let summary = &report.summary;
     let counts = format!(
@@ -21,7 +21,7 @@ pub fn render(report: &Report) -> String {
         summary.put_back,
         seconds(summary.duration_ms),
     );
-    // Only the inner one counts what was skipped: that is how Jenkins' schema has it.
+    // Jenkins' schema allows `skipped` only on the inner element.
     let mut out = format!(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"decree\" {counts}>\n  \
          <testsuite name=\"decree {}\" {counts} skipped=\"{}\" timestamp=\"{}\">\n",
@@ -39,27 +39,27 @@ pub fn render(report: &Report) -> String {
 fn case(out: &mut String, message: &MessageSummary, files: &RunFiles) {
     let (name, time) = (attribute(&message.name), seconds(message.duration_ms));
     let _ = write!(out, "    <testcase classname=\"decree\" name=\"{name}\" time=\"{time}\"");
-    let told = format!("{}: {}", verdict_words(message), message.reason);
-    let told = told.trim_end_matches([':', ' ']);
+    let summary = format!("{}: {}", verdict_words(message), message.reason);
+    let summary = summary.trim_end_matches([':', ' ']);
     match MessageOutcome::of(message) {
         MessageOutcome::Kept => out.push_str("/>\n"),
         MessageOutcome::Skipped => {
-            let _ = writeln!(out, ">\n      <skipped>{}</skipped>\n    </testcase>", content(told));
+            let _ = writeln!(out, ">\n      <skipped>{}</skipped>\n    </testcase>", content(summary));
         }
-        MessageOutcome::PutBack => {
+        MessageOutcome::Reverted => {
             let kind = message.verdict.word();
             let _ = writeln!(
                 out,
                 ">\n      <failure message=\"{}\" type=\"{kind}\">{}</failure>\n    </testcase>",
-                attribute(told),
-                content(&story(message, files))
+                attribute(summary),
+                content(&failure_text(message, files))
             );
         }
     }
 }
 
-/// How each attempt ended, what to do next, and the last that was said.
-fn story(message: &MessageSummary, files: &RunFiles) -> String {
+/// How each attempt ended, the commands to run next, and the end of the log.
+fn failure_text(message: &MessageSummary, files: &RunFiles) -> String {
     let mut text = super::text::failure(message, super::text::Paint(false));
     let lines = files.last_log().map_or_else(Vec::new, |log| last_lines(log, LINES));
     if !lines.is_empty() {
@@ -72,7 +72,7 @@ fn seconds(millis: u64) -> String {
     format!("{}.{:03}", millis / 1000, millis % 1000)
 }
 
-/// Whether XML 1.0 can say this at all.
+/// Whether XML 1.0 can represent the character.
 fn is_char(c: char) -> bool {
     matches!(c, '\t' | '\n' | '\r' | ' '..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'..)
 }

@@ -1,7 +1,7 @@
-//! Loads what reports are made of: `summary.json`, and the `runs/` beside it as far as they are there.
+//! Loads the input of a report: `summary.json`, and the directories in `runs/` beside it that exist.
 //!
-//! Run directories hold what routines wrote, and may come out of an archive. So no link is followed, nothing but regular
-//! files is opened, and nothing is read beyond its limit. What is secret here is taken out before anybody sees it.
+//! Run directories contain files that routines wrote, and may come from an archive. So no link is followed, only regular
+//! files are opened, and nothing is read beyond its limit. Secrets of this environment are redacted before a renderer runs.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
@@ -13,50 +13,51 @@ use rustix::fs::{CWD, Mode, OFlags};
 use super::diff::Diff;
 use super::model::{AttemptLog, Excerpt, Report, RunFiles};
 use super::redact::redact;
+use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::error::Result;
 use crate::message::MessageId;
 use crate::pipeline::{MessageSummary, Summary};
 use crate::process::redact::Redactor;
 
-/// How much is loaded, in bytes.
+/// How many bytes are loaded.
 #[derive(Clone, Copy, Debug)]
 pub struct ReportLimits {
-    /// Of one diff.
+    /// The limit for one diff.
     pub diff: usize,
-    /// Of all diffs.
+    /// The limit for all diffs together.
     pub diffs: usize,
-    /// Of one log: its end.
+    /// The limit for one log, of which the end is loaded.
     pub log: u64,
-    /// Of all logs.
+    /// The limit for all logs together.
     pub logs: u64,
-    /// Whether the logs of all attempts are wanted, and not only the last one's.
+    /// Whether to load the logs of all attempts instead of only the last one's.
     pub every_attempt: bool,
 }
 
 impl ReportLimits {
-    /// Nothing but the summary.
+    /// For formats that show only the summary.
     pub const NOTHING: ReportLimits =
         ReportLimits { diff: 0, diffs: 0, log: 0, logs: 0, every_attempt: false };
 
-    /// For a report that shows excerpts.
+    /// For formats that show excerpts of diffs and logs.
     pub const EXCERPTS: ReportLimits =
         ReportLimits { diff: 1 << 20, diffs: 32 << 20, log: 32 << 10, logs: 32 << 20, every_attempt: false };
 
-    /// For a report that shows everything that a browser can bear.
+    /// For the HTML page: as much as a browser can handle.
     pub const PAGE: ReportLimits =
         ReportLimits { diff: 16 << 20, diffs: 48 << 20, log: 512 << 10, logs: 16 << 20, every_attempt: true };
 }
 
-/// How much of `failure-context.md` is loaded.
+/// How many bytes of `failure-context.md` are loaded.
 const CONTEXT: u64 = 128 << 10;
-/// What a routine's log may be called.
+/// The possible names of a routine's log.
 const LOGS: [&str; 2] = ["routine.log", "papermill.log"];
 const DIRECTORY: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
-/// A FIFO is opened without waiting, and then not read.
+/// `NONBLOCK`, so that opening a FIFO does not wait for a writer; `open` then rejects it.
 const FILE: OFlags = OFlags::RDONLY.union(OFlags::NOFOLLOW).union(OFlags::NONBLOCK).union(OFlags::CLOEXEC);
 
-/// Loads a summary and what is beside it. A run that cannot be found or read is a report with less in it, not an error.
+/// Loads a summary and the runs beside it. A run that is missing or unreadable makes the report shorter, not an error.
 pub fn load(summary: &Path, mut limits: ReportLimits) -> Result<Option<Report>> {
     let Some(found) = Summary::read(summary)? else {
         return Ok(None);
@@ -68,15 +69,15 @@ pub fn load(summary: &Path, mut limits: ReportLimits) -> Result<Option<Report>> 
         let dir = id
             .and_then(|id| rustix::fs::openat(CWD, runs.join(id.to_string()), DIRECTORY, Mode::empty()).ok());
         if let Some(dir) = dir {
-            *files = run(&dir, message, &mut limits);
+            *files = load_run(&dir, message, &mut limits);
         }
     }
     redact(&mut report, &Redactor::of_this_process());
     Ok(Some(report))
 }
 
-fn run(dir: &OwnedFd, message: &MessageSummary, limits: &mut ReportLimits) -> RunFiles {
-    let diff = open(dir, "changes.diff")
+fn load_run(dir: &OwnedFd, message: &MessageSummary, limits: &mut ReportLimits) -> RunFiles {
+    let diff = open(dir, CheckpointDir::DIFF)
         .filter(|_| limits.diff > 0)
         .and_then(|file| Diff::read(BufReader::new(file), limits.diff.min(limits.diffs)).ok());
     if let Some(diff) = &diff {
@@ -84,10 +85,10 @@ fn run(dir: &OwnedFd, message: &MessageSummary, limits: &mut ReportLimits) -> Ru
         limits.diffs = limits.diffs.saturating_sub(size);
     }
     let last = message.attempts.last().map(|attempt| attempt.number);
-    let wanted = message.attempts.iter().map(|attempt| attempt.number);
-    let wanted = wanted.filter(|number| limits.every_attempt || Some(*number) == last);
+    let numbers = message.attempts.iter().map(|attempt| attempt.number);
+    let numbers = numbers.filter(|number| limits.every_attempt || Some(*number) == last);
     let mut logs = Vec::new();
-    for attempt in wanted.collect::<Vec<_>>() {
+    for attempt in numbers.collect::<Vec<_>>() {
         let own = attempt_dir(dir, attempt);
         let found = own.as_ref().and_then(open_log).or_else(|| {
             let is_last = Some(attempt) == last;
@@ -119,7 +120,7 @@ fn open(dir: &OwnedFd, name: &str) -> Option<File> {
     file.metadata().ok().filter(|metadata| metadata.is_file()).map(|_| file)
 }
 
-/// The beginning of a file, to the end of a line: half of a secret would not be known for one.
+/// The beginning of a file, up to the end of a line: the redactor would not recognise half of a secret.
 fn beginning(mut file: File, limit: u64) -> io::Result<Excerpt> {
     let size = file.metadata()?.len();
     let mut bytes = Vec::new();
@@ -131,7 +132,7 @@ fn beginning(mut file: File, limit: u64) -> io::Result<Excerpt> {
     Ok(Excerpt { text: String::from_utf8_lossy(&bytes).into_owned(), left_out })
 }
 
-/// The end of a file, from the beginning of a line.
+/// The end of a file, from the beginning of a line, for the same reason.
 fn end(mut file: File, limit: u64) -> io::Result<Excerpt> {
     let size = file.metadata()?.len();
     let mut left_out = size.saturating_sub(limit);

@@ -1,5 +1,5 @@
-//! What is made of a summary and the runs it tells of: a renderer for each format, each of them pure. Somebody else
-//! loads ([`fn@load`], with limits and without secrets) and delivers.
+//! Reports about a `process` or `run`: one pure renderer per format. [`fn@load`] reads the summary and its runs, with limits and
+//! without secrets; the caller delivers the text.
 
 mod diff;
 pub mod html;

@@ -1,72 +1,68 @@
-//! What renderers read: the summary, and of each run what the caller loaded. Plain data.
+//! The input of every renderer: the summary, and the parts of each run that were loaded. Plain data.
 
 use serde::Serialize;
 
 use super::diff::Diff;
 use crate::pipeline::{MessageSummary, Summary, Verdict};
 
-/// Everything that a report can tell.
+/// A summary with the files of its runs.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// What was done.
     pub summary: Summary,
-    /// What is known besides, in the order of the summary's messages.
+    /// One entry per message, in the summary's order.
     pub runs: Vec<RunFiles>,
 }
 
-/// What was found of a run. An artifact may be partial: nothing of this has to be there.
+/// The files of a run that were found. An artifact may be partial, so each of them can be missing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct RunFiles {
-    /// What the last attempt changed.
+    /// The changes of the last attempt.
     pub diff: Option<Diff>,
-    /// What attempts said, in their order.
+    /// The logs of the attempts, in order.
     pub logs: Vec<AttemptLog>,
-    /// What was learned.
     pub failure_context: Option<Excerpt>,
 }
 
-/// What one attempt said.
+/// The end of one attempt's log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct AttemptLog {
-    /// From 1.
+    /// The attempt's number, counted from 1.
     pub attempt: u32,
-    /// The end of its log.
     pub end: Excerpt,
 }
 
-/// A part of a file, as text whatever its bytes are.
+/// A part of a file, decoded as UTF-8 with replacement characters.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Excerpt {
-    /// The text.
     pub text: String,
-    /// Bytes of the file that are not in it.
+    /// The number of bytes of the file that are not in `text`.
     pub left_out: u64,
 }
 
-/// What became of a message, as it is counted.
+/// How a message ended, in the three categories that the summary counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MessageOutcome {
-    /// Its change stayed, or it had nothing to change.
+    /// Its change was kept, or it changed nothing.
     Kept,
-    /// It failed.
-    PutBack,
-    /// It was not tried.
+    /// It failed, and any change was reverted.
+    Reverted,
+    /// It was not attempted.
     Skipped,
 }
 
 impl Report {
-    /// A report of a summary alone.
+    /// A report without any run files.
     pub fn new(summary: Summary) -> Self {
         let runs = vec![RunFiles::default(); summary.messages.len()];
         Report { summary, runs }
     }
 
-    /// Each message with what is known of its run.
+    /// Each message with the files of its run.
     pub fn messages(&self) -> impl Iterator<Item = (&MessageSummary, &RunFiles)> {
         self.summary.messages.iter().zip(&self.runs)
     }
 
-    /// What became of all of them: `2 of 3 specs kept, 1 put back`.
+    /// The counts in one line: `2 of 3 specs kept, 1 reverted`.
     pub fn headline(&self) -> String {
         let summary = &self.summary;
         let total = summary.messages.len();
@@ -76,7 +72,7 @@ impl Report {
         let plural = if total == 1 { "" } else { "s" };
         let mut text = format!("{} of {total} {}{plural} kept", summary.kept, self.noun());
         if summary.put_back > 0 {
-            text.push_str(&format!(", {} put back", summary.put_back));
+            text.push_str(&format!(", {} reverted", summary.put_back));
         }
         if summary.skipped > 0 {
             text.push_str(&format!(", {} skipped", summary.skipped));
@@ -87,30 +83,28 @@ impl Report {
         text
     }
 
-    /// What the messages are called: most are specs.
+    /// What to call the messages: `spec` if any of them has one.
     pub fn noun(&self) -> &'static str {
-        match self.summary.messages.iter().any(|message| message.spec.is_some()) {
-            true => "spec",
-            false => "message",
-        }
+        let any_spec = self.summary.messages.iter().any(|message| message.spec.is_some());
+        if any_spec { "spec" } else { "message" }
     }
 }
 
 impl RunFiles {
-    /// What the last attempt said of which anything is known.
+    /// The log of the last attempt that has one.
     pub fn last_log(&self) -> Option<&str> {
         self.logs.last().map(|log| log.end.text.as_str())
     }
 }
 
 impl MessageOutcome {
-    /// As the summary counts it.
+    /// Classifies a message in the same way as the summary's counters.
     pub fn of(message: &MessageSummary) -> MessageOutcome {
         match message.verdict {
             _ if message.kept => MessageOutcome::Kept,
             Verdict::Skipped => MessageOutcome::Skipped,
             Verdict::Budget if message.attempts.is_empty() => MessageOutcome::Skipped,
-            _ => MessageOutcome::PutBack,
+            _ => MessageOutcome::Reverted,
         }
     }
 }
@@ -131,7 +125,7 @@ mod tests {
             summary.messages.iter().filter(|message| MessageOutcome::of(message) == outcome).count()
         };
         assert_eq!(
-            (count(MessageOutcome::Kept), count(MessageOutcome::PutBack), count(MessageOutcome::Skipped)),
+            (count(MessageOutcome::Kept), count(MessageOutcome::Reverted), count(MessageOutcome::Skipped)),
             (summary.kept, summary.put_back, summary.skipped)
         );
     }

@@ -1,4 +1,4 @@
-//! A summary as text, for terminals and plain logs. Pure: the caller delivers it.
+//! A summary as text, for terminals and plain logs.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use console::{Style, pad_str};
 use crate::humanize::{count, duration};
 use crate::pipeline::{AttemptRecord, MessageSummary, Summary, Verdict};
 
-/// Whether to use colours.
+/// Styles text, or leaves it plain if colours are off.
 #[derive(Clone, Copy, Debug)]
 pub struct Paint(pub bool);
 
@@ -16,28 +16,24 @@ impl Paint {
         style.force_styling(self.0).apply_to(text).to_string()
     }
 
-    /// Good news.
     pub fn good(self, text: &str) -> String {
         self.with(Style::new().green(), text)
     }
 
-    /// Bad news.
     pub fn bad(self, text: &str) -> String {
         self.with(Style::new().red(), text)
     }
 
-    /// Something on the side.
     pub fn dim(self, text: &str) -> String {
         self.with(Style::new().dim(), text)
     }
 
-    /// Something that stands out.
     pub fn strong(self, text: &str) -> String {
         self.with(Style::new().bold(), text)
     }
 }
 
-/// The beginning of a message's row: its name and its routine.
+/// The first two columns of a message's row: its name and its routine.
 pub fn row_head(seq: u32, name: &str, routine: &str) -> String {
     let name = match seq {
         0 => name.to_owned(),
@@ -47,28 +43,29 @@ pub fn row_head(seq: u32, name: &str, routine: &str) -> String {
     format!("{}  {}", column(&name, 28), column(if routine.is_empty() { "–" } else { routine }, 14))
 }
 
-/// A message's row, once it is decided.
+/// The row of a message that has its verdict.
 pub fn row(message: &MessageSummary, paint: Paint) -> String {
     let head = row_head(message.seq, &message.name, message.routine.as_deref().unwrap_or(""));
     let words = verdict_words(message);
-    let mark = match message.kept {
-        true => paint.good(&format!("✓ {words:<12}")),
-        false if matches!(message.verdict, Verdict::Skipped) => paint.dim(&format!("· {words:<12}")),
-        false => paint.bad(&format!("✗ {words:<12}")),
+    let mark = match message.verdict {
+        _ if message.kept => paint.good(&format!("✓ {words:<12}")),
+        Verdict::Skipped => paint.dim(&format!("· {words:<12}")),
+        _ => paint.bad(&format!("✗ {words:<12}")),
     };
     if message.attempts.is_empty() {
         return format!("{head}  {mark}  {}", message.reason).trim_end().to_owned();
     }
     let time = duration(Duration::from_millis(message.duration_ms));
     let attempts = count(message.attempts.len(), "attempt");
-    let change = match message.kept && !message.files.is_empty() {
-        true => format!("+{} −{}  {}", message.added, message.removed, count(message.files.len(), "file")),
-        false => String::new(),
+    let change = if message.kept && !message.files.is_empty() {
+        format!("+{} −{}  {}", message.added, message.removed, count(message.files.len(), "file"))
+    } else {
+        String::new()
     };
     format!("{head}  {mark}  {time:>7}  {attempts:<10}  {change}").trim_end().to_owned()
 }
 
-/// What happened, in a word or two.
+/// The outcome of a message in one or two words.
 pub fn verdict_words(message: &MessageSummary) -> &'static str {
     match message.verdict {
         Verdict::Success => "kept",
@@ -77,19 +74,19 @@ pub fn verdict_words(message: &MessageSummary) -> &'static str {
         Verdict::Budget if message.attempts.is_empty() => "no budget",
         Verdict::Interrupted => "interrupted",
         _ if message.attempts.is_empty() => "dead letter",
-        _ => "put back",
+        _ => "reverted",
     }
 }
 
-/// The end of a command: the count, and what to know of each failure.
+/// The closing lines of a command: the counts, then the details of each failure.
 pub fn closing(summary: &Summary, paint: Paint) -> String {
     let mut out = String::new();
     let untried = summary.messages.iter().filter(|message| verdict_words(message) == "dead letter").count();
     let mut counts = vec![
         paint.good(&format!("✓ {} kept", summary.kept)),
         match summary.put_back - untried {
-            0 => paint.dim("0 put back"),
-            n => paint.bad(&format!("✗ {n} put back")),
+            0 => paint.dim("0 reverted"),
+            n => paint.bad(&format!("✗ {n} reverted")),
         },
         paint.dim(&format!("{} skipped", summary.skipped)),
         duration(summary.duration()),
@@ -112,13 +109,13 @@ pub fn closing(summary: &Summary, paint: Paint) -> String {
     out
 }
 
-/// What to know of a message that failed: how each attempt ended, and what to do next.
+/// The details of a failed message: how each attempt ended, and the commands to run next.
 pub fn failure(message: &MessageSummary, paint: Paint) -> String {
     let total = message.attempts.len();
     let what = match (&message.put_back, total) {
         (_, 0) => format!("{}: {}", message.name, message.reason),
         (Some(put_back), _) => format!(
-            "{} failed {total} of {} ({}); the tree is back to its checkpoint ({} verified)",
+            "{} failed {total} of {} ({}); the tree is reverted to its checkpoint ({} verified)",
             message.name,
             count(total, "attempt"),
             message.reason,
@@ -185,12 +182,12 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_says_that_the_tree_is_back_and_what_to_do_next() {
+    fn a_failure_reports_the_reverted_tree_and_the_next_commands() {
         let mut summary = Summary::new("process");
         summary.add(failed());
         let text = closing(&summary, Paint(false));
         for part in [
-            "✗ 1 put back",
+            "✗ 1 reverted",
             "02-add-search failed 1 of 1 attempt (exit 1)",
             "78,622 files verified",
             "2 tests failed",

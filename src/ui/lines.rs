@@ -1,6 +1,7 @@
-//! Progress as plain lines: for logs, pipes and CI. One line an event; the routine's output between them.
+//! Progress as plain lines, for logs, pipes and CI: one line per event, with the routine's output between them.
 
 use std::io::{self, Write};
+use std::time::Duration;
 
 use super::output::Ui;
 use super::progress::Bar;
@@ -8,27 +9,28 @@ use crate::checkpoint::progress::Progress;
 use crate::fs::random_hex;
 use crate::github::{commands, in_actions};
 use crate::humanize::{count, duration};
+use crate::pipeline::AttemptRecord;
 use crate::pipeline::events::{Event, Reporter};
 use crate::report::text::{self, Paint};
 
-/// Writes lines to standard error.
+/// Writes one line per event to standard error.
 pub struct LineReporter {
     ui: Ui,
     bar: Bar,
     paint: Paint,
-    /// Echo at most so much of an attempt's output: the log has its own limit.
+    /// How many bytes of an attempt's output are echoed; the same as the log's limit.
     limit: u64,
     echoed: u64,
-    /// The output so far ended in a newline.
+    /// Whether the output so far ended with a newline.
     at_line_start: bool,
-    /// In GitHub Actions: the word that ends the quiet in which foreign output gives no commands.
+    /// In GitHub Actions: the token that ends the section in which the runner ignores workflow commands.
     fence: Option<String>,
     github: bool,
     name: String,
 }
 
 impl LineReporter {
-    /// For a log; `limit` is the log's own.
+    /// `limit` is the configured `log_limit`.
     pub fn new(ui: Ui, limit: u64) -> Self {
         LineReporter {
             bar: ui.progress(),
@@ -75,16 +77,16 @@ impl LineReporter {
 
     fn open_fence(&mut self, title: &str) {
         if self.github && !self.ui.is_quiet() {
-            let word = random_hex();
-            write(format!("{}{}", commands::group(title), commands::stop(&word)).as_bytes());
-            self.fence = Some(word);
+            let token = random_hex();
+            write(format!("{}{}", commands::group(title), commands::stop(&token)).as_bytes());
+            self.fence = Some(token);
         }
     }
 
     fn close_fence(&mut self) {
         self.end_line();
-        if let Some(word) = self.fence.take() {
-            write(format!("{}{}", commands::resume(&word), commands::END_GROUP).as_bytes());
+        if let Some(token) = self.fence.take() {
+            write(format!("{}{}", commands::resume(&token), commands::END_GROUP).as_bytes());
         }
     }
 }
@@ -121,27 +123,17 @@ impl Reporter for LineReporter {
             Event::HookEnds => self.close_fence(),
             Event::AttemptEnds { record, of } => {
                 self.close_fence();
-                let took = duration(std::time::Duration::from_millis(record.duration_ms));
-                let change = match record.files {
-                    0 => "nothing changed".to_owned(),
-                    files => {
-                        format!("+{} −{}, {}", record.added, record.removed, count(files as usize, "file"))
-                    }
-                };
-                self.line(&format!(
-                    "  attempt {} of {of}: {} · {took} · {change}",
-                    record.number, record.reason
-                ));
+                self.line(&attempt_end(record, *of));
             }
             Event::Waiting(delay) => {
                 self.line(&format!("  waiting {} before the next attempt", duration(*delay)))
             }
-            Event::Reverted(put_back) => {
+            Event::Reverted(record) => {
                 let (paths, files) =
-                    (count(put_back.paths as usize, "path"), count(put_back.verified as usize, "file"));
-                self.line(&format!("  put back {paths}; {files} verified"));
-                for path in &put_back.set_aside {
-                    self.line(&format!("  set aside {path}: it is kept with the run"));
+                    (count(record.paths as usize, "path"), count(record.verified as usize, "file"));
+                self.line(&format!("  reverted {paths}; {files} verified"));
+                for path in &record.set_aside {
+                    self.line(&set_aside(path));
                 }
             }
             Event::MessageEnds(message) => self.line(&text::row(message, self.paint)),
@@ -159,7 +151,7 @@ impl Reporter for LineReporter {
     }
 }
 
-/// `decree 0.1.0 · 3 specs to process`.
+/// The first line: `decree 0.1.0 · 3 specs to process`.
 pub(super) fn begin(messages: usize, specs: usize) -> String {
     let mut parts = vec![format!("decree {}", env!("CARGO_PKG_VERSION"))];
     if messages > 0 {
@@ -171,7 +163,21 @@ pub(super) fn begin(messages: usize, specs: usize) -> String {
     parts.join(" · ")
 }
 
-/// Nobody there to read it is no reason to stop.
+/// The line for a path that a revert moved out of the way.
+pub(super) fn set_aside(path: &str) -> String {
+    format!("  moved {path} to the run's set-aside/")
+}
+
+fn attempt_end(record: &AttemptRecord, of: u32) -> String {
+    let took = duration(Duration::from_millis(record.duration_ms));
+    let change = match record.files {
+        0 => "nothing changed".to_owned(),
+        files => format!("+{} −{}, {}", record.added, record.removed, count(files as usize, "file")),
+    };
+    format!("  attempt {} of {of}: {} · {took} · {change}", record.number, record.reason)
+}
+
+/// Ignores errors: a run goes on even if its output has no reader any more.
 fn write(bytes: &[u8]) {
     let _ = io::stderr().lock().write_all(bytes);
 }

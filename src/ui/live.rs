@@ -1,4 +1,4 @@
-//! Progress on a terminal: a row a message, and under the one that is being worked on the last words of its routine.
+//! Progress on a terminal: one row per message, and below the current one the last lines of its routine.
 
 use std::collections::VecDeque;
 use std::fmt::Write;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use console::{measure_text_width, truncate_str};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
-use super::lines::begin;
+use super::lines::{begin, set_aside};
 use super::output::Ui;
 use super::progress::Bar;
 use crate::checkpoint::progress::Progress;
@@ -18,10 +18,10 @@ use crate::report::text::{self, Paint};
 
 /// How many of the routine's last lines are shown.
 const TAIL: usize = 2;
-/// A line that goes on longer than this is not kept whole.
+/// Longer lines are truncated.
 const LONGEST_LINE: usize = 4096;
 
-/// Draws on standard error.
+/// Draws the live rows on standard error.
 pub struct LiveReporter {
     ui: Ui,
     bar: Bar,
@@ -29,13 +29,12 @@ pub struct LiveReporter {
     row: Option<ProgressBar>,
     head: String,
     tail: VecDeque<String>,
-    /// The tail as it is drawn, below the row.
+    /// The tail as it is drawn below the row.
     below: Arc<Mutex<String>>,
     partial: Vec<u8>,
 }
 
 impl LiveReporter {
-    /// For a terminal.
     pub fn new(ui: Ui) -> Self {
         LiveReporter {
             bar: ui.progress(),
@@ -49,17 +48,17 @@ impl LiveReporter {
         }
     }
 
-    /// A line that stays, above the row that moves.
-    fn say(&self, line: &str) {
+    /// Prints a permanent line above the live row.
+    fn print(&self, line: &str) {
         match &self.row {
             Some(row) => row.suspend(|| self.ui.note(line)),
             None => self.ui.note(line),
         }
     }
 
-    fn begin_row(&mut self, doing: &str) {
+    fn begin_row(&mut self, activity: &str) {
         let below = Arc::clone(&self.below);
-        // The clock runs by itself: a routine that says nothing is still at work.
+        // The clock advances without events, so that a silent routine still shows as running.
         let style = ProgressStyle::with_template("{prefix}  {spinner} {msg} · {took}{below}")
             .expect("the template is fixed")
             .with_key("took", |state: &ProgressState, out: &mut dyn Write| {
@@ -72,7 +71,7 @@ impl LiveReporter {
         let row =
             ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(10)).with_style(style);
         row.set_prefix(self.head.clone());
-        row.set_message(doing.to_owned());
+        row.set_message(activity.to_owned());
         row.enable_steady_tick(Duration::from_millis(120));
         self.row = Some(row);
     }
@@ -86,9 +85,9 @@ impl LiveReporter {
         self.below.lock().expect("drawing does not panic").clear();
     }
 
-    fn doing(&self, what: String) {
+    fn set_activity(&self, activity: String) {
         if let Some(row) = &self.row {
-            row.set_message(what);
+            row.set_message(activity);
         }
     }
 
@@ -126,7 +125,7 @@ impl LiveReporter {
 impl Reporter for LiveReporter {
     fn event(&mut self, event: &Event<'_>) {
         match event {
-            Event::Begin { messages, specs } => self.say(&format!("{}\n", begin(*messages, *specs))),
+            Event::Begin { messages, specs } => self.print(&format!("{}\n", begin(*messages, *specs))),
             Event::MessageBegins(header) => {
                 self.head = text::row_head(header.id.seq(), &header.name, &header.routine);
             }
@@ -140,28 +139,28 @@ impl Reporter for LiveReporter {
                 self.begin_row(&format!("attempt {number} of {of}{slate}"));
             }
             Event::Output(bytes) => self.output(bytes),
-            Event::Verifying(command) => self.doing(format!("verifying: {command}")),
+            Event::Verifying(command) => self.set_activity(format!("verifying: {command}")),
             Event::Waiting(delay) => {
-                self.doing(format!("waiting {} before the next attempt", duration(*delay)));
+                self.set_activity(format!("waiting {} before the next attempt", duration(*delay)));
             }
-            Event::Reverted(put_back) => {
-                self.doing(format!("put back, {} verified", count(put_back.verified as usize, "file")));
-                for path in &put_back.set_aside {
-                    self.say(&format!("  set aside {path}: it is kept with the run"));
+            Event::Reverted(record) => {
+                self.set_activity(format!("reverted, {} verified", count(record.verified as usize, "file")));
+                for path in &record.set_aside {
+                    self.print(&set_aside(path));
                 }
             }
             Event::MessageEnds(message) => {
                 self.end_row();
-                self.say(&text::row(message, self.paint));
+                self.print(&text::row(message, self.paint));
             }
-            Event::Note(note) => self.say(note),
+            Event::Note(note) => self.print(note),
             Event::Warning(warning) => match &self.row {
                 Some(row) => row.suspend(|| self.ui.warn(warning)),
                 None => self.ui.warn(warning),
             },
             Event::End(_) => {
                 self.end_row();
-                self.say("");
+                self.print("");
             }
         }
     }

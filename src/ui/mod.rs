@@ -1,5 +1,5 @@
-//! What people see. Data goes to standard output, everything else to standard error; colours, bars and questions appear on a
-//! terminal only.
+//! Output for users. Data goes to standard output, everything else to standard error; colours, progress bars and questions
+//! appear only on a terminal.
 
 mod lines;
 mod live;

@@ -19,13 +19,11 @@ pub enum Color {
     /// On a terminal, unless `NO_COLOR` is set.
     #[default]
     Auto,
-    /// Always.
     Always,
-    /// Never.
     Never,
 }
 
-/// How to speak.
+/// Writes to the two standard streams as the global flags ask for.
 #[derive(Clone, Copy, Debug)]
 pub struct Ui {
     color_out: bool,
@@ -34,26 +32,26 @@ pub struct Ui {
 }
 
 impl Ui {
-    /// From the global flags.
+    /// Decides about colours from the flag, the terminal and `NO_COLOR`.
     pub fn new(color: Color, quiet: bool) -> Self {
-        let wanted = |terminal: bool| match color {
+        let use_color = |terminal: bool| match color {
             Color::Always => true,
             Color::Never => false,
             Color::Auto => terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
         };
         Ui {
-            color_out: wanted(io::stdout().is_terminal()),
-            color_err: wanted(io::stderr().is_terminal()),
+            color_out: use_color(io::stdout().is_terminal()),
+            color_err: use_color(io::stderr().is_terminal()),
             quiet,
         }
     }
 
-    /// Data, on standard output.
+    /// Prints data to standard output.
     pub fn print(&self, text: &str) -> Result<()> {
         self.write(|out| out.write_all(text.as_bytes()))
     }
 
-    /// Data that is written piece by piece. A reader that has gone away is nobody's error.
+    /// Writes data to standard output piece by piece. A closed pipe is not an error.
     pub fn write(&self, body: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
         let mut out = io::stdout().lock();
         match body(&mut out).and_then(|()| out.flush()) {
@@ -63,45 +61,45 @@ impl Ui {
         }
     }
 
-    /// Whether standard output takes colours.
+    /// Whether output on standard output is coloured.
     pub fn colors_output(&self) -> bool {
         self.color_out
     }
 
-    /// Something people may want to know.
+    /// Prints a message to standard error, unless `--quiet` is set.
     pub fn note(&self, text: &str) {
         if !self.quiet {
-            self.say(text);
+            self.print_message(text);
         }
     }
 
-    /// Lines for the program that reads the log: commands of a CI runner. Not for people, so `--quiet` does not matter.
+    /// Prints workflow commands for the CI runner that reads the log. `--quiet` does not apply to them.
     pub fn command(&self, lines: &str) {
         let _ = io::stderr().lock().write_all(lines.as_bytes());
     }
 
-    /// Something people have to know.
+    /// Prints a warning, even with `--quiet`.
     pub fn warn(&self, text: &str) {
-        let word = self.styled("warning:", Style::new().yellow().bold());
-        self.say(&format!("{word} {text}"));
+        let label = self.styled("warning:", Style::new().yellow().bold());
+        self.print_message(&format!("{label} {text}"));
     }
 
-    /// An error: what, where, why, and what to do next.
+    /// Prints an error with its details and its hint.
     pub fn error(&self, error: &Error) {
-        let word = self.styled("error:", Style::new().red().bold());
-        let mut text = format!("{word} {error}");
+        let label = self.styled("error:", Style::new().red().bold());
+        let mut text = format!("{label} {error}");
         for line in error.detail_lines() {
             text.push_str("\n  ");
             text.push_str(line);
         }
         if let Some(hint) = error.hint_text() {
-            let word = self.styled("hint:", Style::new().cyan());
-            text.push_str(&format!("\n  {word} {hint}"));
+            let label = self.styled("hint:", Style::new().cyan());
+            text.push_str(&format!("\n  {label} {hint}"));
         }
-        self.say(&text);
+        self.print_message(&text);
     }
 
-    /// Asks a yes-or-no question, on a terminal; elsewhere the answer is yes.
+    /// Asks a yes-or-no question on a terminal; without one, the answer is yes.
     pub fn confirm(&self, question: &str) -> Result<bool> {
         if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
             return Ok(true);
@@ -110,23 +108,23 @@ impl Ui {
         Ok(matches!(answer.trim().to_lowercase().as_str(), "" | "y" | "yes") && !answer.is_empty())
     }
 
-    /// The same for what cannot be undone: only a clear yes is one, and whoever asks makes sure that there is a terminal.
+    /// Asks before something that cannot be undone: only an explicit yes counts. The caller checks that there is a terminal.
     pub fn confirm_loss(&self, question: &str) -> Result<bool> {
         let answer = ask(&format!("{question} [y/N] "))?;
         Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
     }
 
-    /// A bar for work that takes long, on a terminal.
+    /// A progress bar that is drawn only on a terminal.
     pub fn progress(&self) -> Bar {
         Bar::new(!self.quiet && io::stderr().is_terminal())
     }
 
-    /// Whether people asked not to be told everything.
+    /// Whether `--quiet` is set.
     pub fn is_quiet(&self) -> bool {
         self.quiet
     }
 
-    /// Whether standard error takes colours.
+    /// Whether messages on standard error are coloured.
     pub fn colors_messages(&self) -> bool {
         self.color_err
     }
@@ -135,23 +133,25 @@ impl Ui {
         style.for_stderr().force_styling(self.color_err).apply_to(text).to_string()
     }
 
-    fn say(&self, text: &str) {
-        // There are names of files and words of other programs in it.
-        let text = match in_actions() {
-            true => Cow::Owned(text.split('\n').map(escape_command).collect::<Vec<_>>().join("\n")),
-            false => Cow::Borrowed(text),
+    fn print_message(&self, text: &str) {
+        // The text can contain file names and output of other programs, which must not act as workflow commands.
+        let text = if in_actions() {
+            Cow::Owned(text.split('\n').map(escape_command).collect::<Vec<_>>().join("\n"))
+        } else {
+            Cow::Borrowed(text)
         };
         let _ = writeln!(io::stderr().lock(), "{text}");
     }
 }
-/// A line from the terminal; Ctrl-C is an answer, too.
+
+/// Reads a line from the terminal; Ctrl-C interrupts the wait.
 fn ask(question: &str) -> Result<String> {
     let _ = write!(io::stderr().lock(), "{question}");
-    let (heard, answer) = mpsc::channel();
-    // A read goes on after a signal. Whoever is interrupted does not wait for this thread.
+    let (sender, answer) = mpsc::channel();
+    // A signal does not end a blocking read, so another thread reads, and an interrupt does not wait for it.
     std::thread::spawn(move || {
         let mut line = String::new();
-        let _ = heard.send(io::stdin().read_line(&mut line).map(|_| line));
+        let _ = sender.send(io::stdin().read_line(&mut line).map(|_| line));
     });
     loop {
         interrupt::check().inspect_err(|_| {

@@ -1,4 +1,4 @@
-//! A bar for work that takes long.
+//! A progress bar for long operations.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -7,14 +7,14 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::checkpoint::progress::Progress;
 
-/// A progress bar that appears only if the work takes a while.
+/// A progress bar that appears only for at least 2,000 files.
 pub struct Bar {
     shown: bool,
     bar: Mutex<Option<ProgressBar>>,
 }
 
 impl Bar {
-    /// One that is drawn, or not.
+    /// Draws nothing if `shown` is false.
     pub fn new(shown: bool) -> Self {
         Bar { shown, bar: Mutex::new(None) }
     }

@@ -1,8 +1,8 @@
-//! Tables for people.
+//! Text tables for terminal output.
 
 use console::{measure_text_width, pad_str};
 
-/// Columns that line up, two blanks between them, none at the end of a line.
+/// Aligns columns, with two spaces between them and no trailing spaces.
 pub fn table(rows: &[Vec<String>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| {

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What every change has to pass: config.yml names it as `verify`.
+# Checks every change: config.yml names this script as `verify`.
 set -u
 failed=0
 expect() { # expected, command...

@@ -51,7 +51,7 @@ import hashlib, json, pathlib, sys
 project = pathlib.Path(sys.argv[1])
 for message in json.loads((project / ".decree/summary.json").read_text())["messages"]:
     run = project / message["run_dir"]
-    print(message["spec"], message["routine"], message["verdict"], "kept" if message["kept"] else "put back")
+    print(message["spec"], message["routine"], message["verdict"], "kept" if message["kept"] else "reverted")
     print("  exit codes", [attempt["exit_code"] for attempt in message["attempts"]])
     for diff in sorted(run.rglob("changes.diff")):
         print(" ", hashlib.sha256(diff.read_bytes()).hexdigest(), diff.relative_to(run))

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use crate::pipeline::workshop::Workshop;
 
-/// What a routine is not to tell.
+/// A secret that must not appear in an artifact.
 pub const SECRET: &str = "sk-live-0123456789";
 
 /// Changes a file of every kind.

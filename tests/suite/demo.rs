@@ -37,9 +37,9 @@ fn the_demo_shows_everything_without_git_python_or_network() {
     )
     .ok();
     let (out, err) = (said.text(), said.err);
-    assert!(out.contains("✓ 4 kept") && out.contains("✗ 1 put back"), "{out}");
+    assert!(out.contains("✓ 4 kept") && out.contains("✗ 1 reverted"), "{out}");
     for part in
-        ["attempt 2 of 3: succeeded", "attempt 3 of 3, on a clean slate", "put back 6 paths", "decree status"]
+        ["attempt 2 of 3: succeeded", "attempt 3 of 3, on a clean slate", "reverted 6 paths", "decree status"]
     {
         assert!(err.contains(part), "{part:?} is not in: {err}");
     }

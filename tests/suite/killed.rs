@@ -58,6 +58,15 @@ impl Scene {
         self.project.command().args(args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
     }
 
+    /// How many lines the audit trail has of a command. A line that was cut off does not count.
+    fn audit_lines(&self, which: Move) -> usize {
+        let said = self.project.decree(["audit", "--format", "json"]).ok();
+        let trail: serde_json::Value = serde_json::from_slice(&said.out).unwrap();
+        let [action, subject] = self.args(which);
+        let records = trail["records"].as_array().unwrap();
+        records.iter().filter(|record| record["action"] == action && record["subject"] == subject).count()
+    }
+
     /// How long a command takes when nobody kills it.
     fn time(&self, args: &[&str], state: &Picture) -> Duration {
         let times = (0..3).map(|_| {
@@ -436,8 +445,16 @@ fn killed_before_every_call(which: Move) {
     let (before, after) = small();
     let scene = Scene::new(before, after);
     let (from, _) = scene.states(which);
-    let prepare = |_: &str| become_like(scene.project.root(), from);
-    before_every_call(&scene, &scene.args(which), prepare, |nth| scene.assert_recovers(which, nth));
+    let lines = RefCell::new(0);
+    let prepare = |_: &str| {
+        become_like(scene.project.root(), from);
+        *lines.borrow_mut() = scene.audit_lines(which);
+    };
+    before_every_call(&scene, &scene.args(which), prepare, |nth| {
+        scene.assert_recovers(which, nth);
+        let added = scene.audit_lines(which) - *lines.borrow();
+        assert_eq!(added, 1, "{which:?} is done once, so it has one line in the audit trail");
+    });
 }
 
 /// REC-02.
@@ -658,6 +675,31 @@ fn a_persons_new_file_beside_the_change_stays_where_it_is() {
     let mut tree = scene.project.picture();
     assert_eq!(tree.remove(&b"src/part1/notes.txt"[..]), Some(file(WORDS)));
     assert_same(&tree, &scene.after);
+    scene.assert_clean();
+}
+
+#[test]
+fn what_a_person_writes_after_the_last_check_of_a_revert_stays_and_the_revert_is_logged_once() {
+    if !has_strace() {
+        return;
+    }
+    let (before, after) = small();
+    let scene = Scene::new(before, after);
+    let logged = scene.audit_lines(Move::Revert);
+    let is_done = || scene.unfinished().is_some_and(|dir| dir.join("done").exists());
+    let mut calls = (1..99).flat_map(|nth| [("unlink", nth), ("unlinkat", nth)]);
+    let killed_when_done = calls.any(|(call, nth)| {
+        scene.project.decree(scene.args(Move::Revert)).ok();
+        become_like(scene.project.root(), &scene.after);
+        kill_before(&scene.project, &scene.args(Move::Revert), call, nth) && is_done()
+    });
+    assert!(killed_when_done, "the journal is removed after the revert is done");
+    let interrupted = scene.audit_lines(Move::Revert);
+    assert!(interrupted > logged);
+    scene.project.write("edited", WORDS);
+    scene.project.decree(["checkpoint", "create"]).ok().mentions(&["had been cut off", "finished"]);
+    assert_eq!(scene.project.picture().get(&b"edited"[..]), Some(&file(WORDS)));
+    assert_eq!(scene.audit_lines(Move::Revert), interrupted);
     scene.assert_clean();
 }
 

@@ -122,7 +122,7 @@ fn whatever_a_routine_does_the_reports_are_well_formed() {
     let project = hostile();
     let markdown = report(&project, &["--format", "markdown"]).text();
     assert!(markdown.len() <= 60_000);
-    assert!(markdown.starts_with("### decree: 1 of 2 specs kept, 1 put back\n"), "{markdown}");
+    assert!(markdown.starts_with("### decree: 1 of 2 specs kept, 1 reverted\n"), "{markdown}");
     assert!(markdown.contains("\n````diff\n") && markdown.contains("\n````text\n"), "{markdown}");
     assert!(!markdown.contains(['\0', '\u{1b}']), "{markdown}");
     let junit = report(&project, &["--format", "junit"]).text();
@@ -165,11 +165,10 @@ fn a_browser_shows_the_page_and_runs_nothing_that_a_routine_wrote() {
     let Some(page) = in_a_browser(&project.path("report.html"), "") else {
         return;
     };
-    assert!(page.contains("<title>decree: 1 of 2 specs kept, 1 put back</title>"), "{page}");
+    assert!(page.contains("<title>decree: 1 of 2 specs kept, 1 reverted</title>"), "{page}");
     let (_, shown) = page.split_once("<main").unwrap();
     let (shown, _) = shown.split_once("</main>").unwrap();
-    for part in ["02-bad", "attempt 2", "(clean slate)", "What was learned", "<span class=\"c1\">red</span>"]
-    {
+    for part in ["02-bad", "attempt 2", "(clean slate)", "Failure context", "<span class=\"c1\">red</span>"] {
         assert!(shown.contains(part), "{part:?} is not in {shown}");
     }
     assert!(!shown.contains("<img"), "{shown}");

@@ -45,7 +45,7 @@ fn everything_is_as_it_was() {
     let said = project.decree(["rollback", &id]).ok();
     assert_same(&project.picture(), &before);
     said.mentions(&[
-        "put back  src/main.rs",
+        "revert    src/main.rs",
         "restore   src/gone.rs",
         "remove    src/new/orphan.rs",
         "verified against",

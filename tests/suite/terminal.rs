@@ -1,4 +1,4 @@
-//! What people see on a terminal, through a real pseudo-terminal; and what a log sees without one.
+//! Output on a terminal, through a real pseudo-terminal, and in a log without one.
 
 use std::fs::File;
 use std::io::{Read, Write};

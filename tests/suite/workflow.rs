@@ -1,4 +1,4 @@
-//! In a workflow: what `process` tells GitHub.
+//! What `process` reports to GitHub in a workflow.
 
 use std::collections::BTreeMap;
 use std::process::Stdio;
@@ -72,7 +72,7 @@ fn each_dead_letter_has_an_annotation_up_to_ten() {
 
 /// WFL-02.
 #[test]
-fn outputs_tell_verdict_counts_runs_and_the_summary() {
+fn outputs_name_verdict_counts_runs_and_the_summary() {
     let shop = Workshop::with("case ${spec_file:-} in *2*) exit 1 ;; *3*) exit 0 ;; esac; echo x >>work.txt");
     shop.config("max_retries: 0\n").spec("1-a", "A\n").spec("2-b", "B\n").spec("3-c", "C\n");
     in_actions(&shop, &["process"]).fails(1);
@@ -128,7 +128,7 @@ fn names_of_files_in_an_error_give_no_commands() {
 fn the_step_summary_shows_the_report_and_stays_within_its_limit() {
     let shop = Workshop::with("seq 400000 >numbers.txt; echo 'Hello' >hello.txt");
     shop.spec("01-numbers", "Count\n");
-    let said_before = "written by somebody else\n".repeat(10_000);
+    let said_before = "written by another program\n".repeat(10_000);
     shop.write(".decree/step.md", &said_before);
     in_actions(&shop, &["process"]).ok();
     let text = shop.text(".decree/step.md");
@@ -145,7 +145,7 @@ fn the_step_summary_shows_the_report_and_stays_within_its_limit() {
 
 /// WFL-04.
 #[test]
-fn an_interrupted_run_is_told_of() {
+fn an_interrupted_run_is_reported() {
     let shop = Workshop::with(
         "case ${spec_file:-} in *2*) echo yes >.decree/begun; sleep 60 ;; esac; echo x >>work.txt",
     );
@@ -169,7 +169,7 @@ fn an_interrupted_run_is_told_of() {
 
 /// WFL-05.
 #[test]
-fn that_it_cannot_be_told_is_a_warning() {
+fn a_failure_to_report_is_a_warning() {
     let shop = Workshop::with(WORKS);
     shop.spec("1-a", "A\n").mkdir(".decree/output");
     in_actions(&shop, &["process"]).ok().mentions(&["warning:", "cannot be told to GitHub"]);
@@ -178,7 +178,7 @@ fn that_it_cannot_be_told_is_a_warning() {
 
 /// WFL-06.
 #[test]
-fn a_secret_is_told_nowhere() {
+fn a_secret_is_reported_nowhere() {
     let shop = Workshop::with(
         r#"
 echo "told $SAMPLE_API_KEY"; printf 'in \033[1m%s\033[0m colour\n' "$SAMPLE_API_KEY"

@@ -1,4 +1,4 @@
-//! The contents in a binary block: base64, in comment lines.
+//! The contents of a binary block: base64 in comment lines.
 
 use std::io::{self, Read, Write};
 
@@ -8,14 +8,14 @@ use base64::engine::general_purpose::STANDARD;
 use super::notes::BASE64_LINE;
 use crate::fs::atomic::fill;
 
-/// How many bytes a full line holds.
+/// The number of content bytes in a full line.
 pub const LINE_BYTES: usize = BASE64_LINE / 4 * 3;
-/// How long a full line is: `# `, the characters, the newline.
+/// The length of a full line: `# `, the characters, the newline.
 pub const LINE_LEN: usize = 2 + BASE64_LINE + 1;
 
-/// How many bytes the lines of a content of this size take.
+/// The length of all lines of a content of this size.
 ///
-/// A size from a damaged diff may be absurd; then so is the answer, and the diff is found to be too short.
+/// A damaged diff may state an absurd size. The result is then as absurd, and the diff is rejected as truncated.
 pub fn encoded_len(size: u64) -> u64 {
     let full = size / LINE_BYTES as u64;
     let rest = size % LINE_BYTES as u64;
@@ -26,7 +26,7 @@ pub fn encoded_len(size: u64) -> u64 {
     full.saturating_mul(LINE_LEN as u64).saturating_add(last)
 }
 
-/// Writes a content as comment lines; returns how many bytes it was.
+/// Writes a content as comment lines; returns the size of the content.
 pub fn encode(out: &mut impl Write, content: &mut impl Read) -> io::Result<u64> {
     let mut raw = vec![0; LINE_BYTES * 1024];
     let mut text = String::with_capacity(BASE64_LINE);
@@ -45,7 +45,7 @@ pub fn encode(out: &mut impl Write, content: &mut impl Read) -> io::Result<u64> 
     }
 }
 
-/// Reads back one line, without its newline.
+/// Decodes one line, given without its newline.
 pub fn decode_line(line: &[u8]) -> Option<Vec<u8>> {
     STANDARD.decode(line.strip_prefix(b"# ")?).ok()
 }

@@ -7,21 +7,19 @@ use similar::{Algorithm, DiffOp, capture_diff_slices, group_diff_ops};
 
 use super::notes::NO_NEWLINE;
 
-/// Lines around a change that stay in its hunk, as git has it.
+/// The number of context lines around a change, the same as git's default.
 pub const CONTEXT: usize = 3;
-/// More lines than this on a side are not compared in memory.
+/// A side with more lines is not compared in memory.
 pub const MAX_LINES: usize = 200_000;
 
-/// How many lines came and went.
+/// The number of lines that a change adds and removes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LineCount {
-    /// New lines.
     pub added: u64,
-    /// Lines that are gone.
     pub removed: u64,
 }
 
-/// Writes the hunks that lead from `old` to `new`, which begin `skipped` lines into their files.
+/// Writes the hunks of the change from `old` to `new`, both of which begin `skipped` lines into their files.
 pub fn write_hunks(out: &mut impl Write, old: &[u8], new: &[u8], skipped: u64) -> io::Result<LineCount> {
     let (old, new) = (lines(old), lines(new));
     let ops = capture_diff_slices(Algorithm::Myers, &old, &new);
@@ -46,7 +44,7 @@ pub fn write_hunks(out: &mut impl Write, old: &[u8], new: &[u8], skipped: u64) -
     Ok(count)
 }
 
-/// Lines with their newlines; only `\n` ends one.
+/// Splits a text into lines, each with its newline. Only `\n` ends a line.
 fn lines(text: &[u8]) -> Vec<&[u8]> {
     let mut lines = Vec::new();
     let mut start = 0;
@@ -73,16 +71,15 @@ fn write_header(
 
 /// One side of a hunk header.
 pub struct Position {
-    /// Lines before the hunk.
+    /// The number of lines before the hunk.
     pub skipped: u64,
-    /// Lines in the hunk.
     pub lines: u64,
 }
 
 impl std::fmt::Display for Position {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.lines {
-            // Nothing on this side: the line *after* which the hunk stands.
+            // No lines on this side: the number of the line *after* which the hunk is.
             0 => write!(f, "{},0", self.skipped),
             1 => write!(f, "{}", self.skipped + 1),
             lines => write!(f, "{},{lines}", self.skipped + 1),

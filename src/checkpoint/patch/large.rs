@@ -1,8 +1,7 @@
 //! The hunks of a text change that does not fit in memory.
 //!
-//! What both files begin and end with is found by reading; what is between is compared in memory
-//! if it fits there, and replaced whole if it does not. Nothing is held that grows with the files,
-//! not even a line.
+//! The common beginning and end of both files are found by reading. What is between is compared in memory if it fits, and
+//! replaced as a whole if it does not. Memory does not grow with the files, nor with the length of a line.
 
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::ops::Range;
@@ -10,18 +9,17 @@ use std::ops::Range;
 use super::hunks::{self, CONTEXT, LineCount, MAX_LINES, Position};
 use super::notes::NO_NEWLINE;
 
-/// What is compared in memory at the most, on each side.
+/// At most this much of each side is compared in memory.
 const WINDOW: u64 = 8 * 1024 * 1024;
 const CHUNK: usize = 64 * 1024;
 
-/// A file of known length, to be read at any place.
+/// A seekable file and its length.
 pub struct SizedFile<R> {
     file: R,
     length: u64,
 }
 
 impl<R: Read + Seek> SizedFile<R> {
-    /// The whole of a file.
     pub fn new(mut file: R) -> io::Result<Self> {
         let length = file.seek(SeekFrom::End(0))?;
         Ok(SizedFile { file, length })
@@ -40,7 +38,7 @@ impl<R: Read + Seek> SizedFile<R> {
         Ok(at == 0 || byte == *b"\n")
     }
 
-    /// Hands over a range, piece by piece, in order.
+    /// Calls `take` with a range in pieces, in order.
     fn pieces(&mut self, range: Range<u64>, mut take: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
         self.file.seek(SeekFrom::Start(range.start))?;
         let mut left = range.end - range.start;
@@ -54,7 +52,7 @@ impl<R: Read + Seek> SizedFile<R> {
         Ok(())
     }
 
-    /// How many lines a range has that begins a line and ends one, or the file.
+    /// The number of lines in a range that begins at a line's start and ends at a line's end or the file's.
     fn count_lines(&mut self, range: Range<u64>) -> io::Result<u64> {
         let (mut newlines, mut last) = (0, b'\n');
         self.pieces(range, |piece| {
@@ -65,11 +63,11 @@ impl<R: Read + Seek> SizedFile<R> {
         Ok(newlines + u64::from(last != b'\n'))
     }
 
-    /// Where the `count` lines before `end` begin (fewer, if the file has fewer), and how many they are.
+    /// The start of the `count` lines before `end` (fewer, if the file has fewer), and how many they are.
     fn lines_before(&mut self, end: u64, count: usize) -> io::Result<(u64, u64)> {
         let mut buffer = vec![0; CHUNK];
         let mut found = 0;
-        // The newline that ends the last of the lines does not count.
+        // The newline that ends the last line does not begin another.
         let mut at = end.saturating_sub(1);
         while at > 0 {
             let n = at.min(CHUNK as u64) as usize;
@@ -86,7 +84,7 @@ impl<R: Read + Seek> SizedFile<R> {
         Ok((0, found as u64 + u64::from(end > 0)))
     }
 
-    /// Where the `count` lines from `start` end (fewer, if the file has fewer), and how many they are.
+    /// The end of the `count` lines from `start` (fewer, if the file has fewer), and how many they are.
     fn lines_after(&mut self, start: u64, count: usize) -> io::Result<(u64, u64)> {
         let mut buffer = vec![0; CHUNK];
         let (mut found, mut at) = (0, start);
@@ -131,7 +129,7 @@ impl<R: Read + Seek> SizedFile<R> {
     }
 }
 
-/// Writes the hunks that lead from `old` to `new`.
+/// Writes the hunks of the change from `old` to `new`.
 pub fn write_hunks<A: Read + Seek, B: Read + Seek>(
     out: &mut impl Write,
     mut old: SizedFile<A>,
@@ -162,7 +160,7 @@ pub fn write_hunks<A: Read + Seek, B: Read + Seek>(
     Ok(LineCount { added, removed })
 }
 
-/// How many bytes of whole lines both begin with.
+/// The length of the whole lines that both begin with.
 fn common_prefix<A: Read + Seek, B: Read + Seek>(
     old: &mut SizedFile<A>,
     new: &mut SizedFile<B>,
@@ -186,7 +184,7 @@ fn common_prefix<A: Read + Seek, B: Read + Seek>(
     Ok(lines_end)
 }
 
-/// How many bytes of whole lines both end with, not counting the first `prefix` bytes.
+/// The length of the whole lines that both end with, after the first `prefix` bytes.
 fn common_suffix<A: Read + Seek, B: Read + Seek>(
     old: &mut SizedFile<A>,
     new: &mut SizedFile<B>,
@@ -202,7 +200,7 @@ fn common_suffix<A: Read + Seek, B: Read + Seek>(
         let same = a[..n].iter().rev().zip(b[..n].iter().rev()).take_while(|(x, y)| x == y).count();
         let tail = &a[n - same..n];
         if let Some(newline) = memchr::memchr(b'\n', tail) {
-            // What follows this newline are whole lines.
+            // Only whole lines follow this newline.
             lines = raw + (tail.len() - newline - 1) as u64;
         }
         raw += same as u64;

@@ -1,8 +1,8 @@
-//! `changes.diff`: a unified diff that git and patch take, and that alone is enough to go either way.
+//! `changes.diff`: a unified diff that git and patch accept, and that alone is enough to revert or apply a change.
 //!
-//! [`mod@write`] makes one, [`parse`] reads it back strictly, [`rebuild`] makes one side of a file out of the
-//! other. What git's format cannot say stands in comment lines between the sections ([`notes`]), which both
-//! tools skip. The whole form is described in `docs/format.md`.
+//! [`mod@write`] writes one, [`parse`] reads it strictly, [`rebuild`] rebuilds one side of a file from the other. What git's
+//! format cannot express is in comment lines between the sections ([`notes`]), which both tools skip. `docs/format.md`
+//! describes the format.
 
 pub mod binary;
 mod hunks;
@@ -13,10 +13,10 @@ pub mod rebuild;
 mod scan;
 pub mod write;
 
-/// A file with a NUL among this many first bytes is binary; git's own rule.
+/// A file with a NUL among its first bytes, as many as this, is binary; git has the same rule.
 const BINARY_PROBE: usize = 8000;
 
-/// Whether content is binary, from its first bytes.
+/// Whether a content is binary, given its first bytes or all of it.
 pub fn is_binary(head: &[u8]) -> bool {
     memchr::memchr(0, &head[..head.len().min(BINARY_PROBE)]).is_some()
 }

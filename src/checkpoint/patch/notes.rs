@@ -1,4 +1,4 @@
-//! The comment lines of a diff: what git's format has no words for.
+//! The comment lines of a diff: what git's format cannot express.
 
 use std::fmt::Write as _;
 
@@ -7,13 +7,13 @@ use crate::checkpoint::hash::ContentHash;
 use crate::checkpoint::path::{BadPath, TreePath};
 use crate::checkpoint::quote;
 
-/// The first line of every diff that says anything.
+/// The first line of every diff that is not empty.
 pub const HEADER: &str = "# decree-diff 1\n";
-/// Ends a binary block.
+/// The last line of a binary block.
 pub const BINARY_END: &str = "# end\n";
-/// Follows a line that has no newline of its own.
+/// Follows a line that has no newline, as in git's format.
 pub const NO_NEWLINE: &str = "\\ No newline at end of file\n";
-/// Base64 characters in a line of a binary block.
+/// The number of base64 characters in a full line of a binary block.
 pub const BASE64_LINE: usize = 76;
 
 /// A line that begins with `# decree-`.
@@ -32,7 +32,7 @@ pub enum Note {
 }
 
 impl Note {
-    /// The line.
+    /// The note as a line, with its newline.
     pub fn line(&self) -> String {
         let mut out = String::from("# decree-");
         let path = |path: &TreePath| quote::quoted(path.as_bytes());
@@ -64,7 +64,7 @@ impl Note {
         out
     }
 
-    /// Reads a line, given without its newline. `None` if it is not a note at all.
+    /// Parses a line, given without its newline. `None` if it is not a note.
     pub fn parse(line: &[u8]) -> Option<Result<Note, String>> {
         let rest = line.strip_prefix(b"# decree-")?;
         Some(parse_note(rest))
@@ -72,21 +72,21 @@ impl Note {
 }
 
 fn parse_note(rest: &[u8]) -> Result<Note, String> {
-    let unclear = || "a comment line of decree's that makes no sense".to_owned();
-    let space = memchr::memchr(b' ', rest).ok_or_else(unclear)?;
+    let invalid = || "an invalid `# decree-` line".to_owned();
+    let space = memchr::memchr(b' ', rest).ok_or_else(invalid)?;
     let (word, rest) = (&rest[..space], &rest[space + 1..]);
     if word == b"end" {
-        let fields = Fields::new(rest).ok_or_else(unclear)?;
+        let fields = Fields::new(rest).ok_or_else(invalid)?;
         let note = || {
             let changes = fields.get("changes")?.parse().ok()?;
             let hash = ContentHash::from_hex(fields.get("sha256")?)?;
             Some(Note::End { changes, hash })
         };
-        return note().ok_or_else(unclear);
+        return note().ok_or_else(invalid);
     }
-    let (name, rest) = quote::unquote(rest).ok_or_else(unclear)?;
+    let (name, rest) = quote::unquote(rest).ok_or_else(invalid)?;
     let path = tree_path(&name)?;
-    let fields = Fields::new(rest.strip_prefix(b" ").ok_or_else(unclear)?).ok_or_else(unclear)?;
+    let fields = Fields::new(rest.strip_prefix(b" ").ok_or_else(invalid)?).ok_or_else(invalid)?;
     let note = match word {
         b"file" | b"binary" => (|| {
             let (old, new) = contents(&fields)?;
@@ -108,10 +108,10 @@ fn parse_note(rest: &[u8]) -> Result<Note, String> {
         })(),
         _ => None,
     };
-    note.ok_or_else(unclear)
+    note.ok_or_else(invalid)
 }
 
-/// A path, or why it cannot be one.
+/// Parses a path, or says why it is not allowed in a diff.
 pub fn tree_path(name: &[u8]) -> Result<TreePath, String> {
     TreePath::new(name).map_err(|why: BadPath| format!("the path {} {why}", quote::quoted(name)))
 }
@@ -131,7 +131,7 @@ fn contents(fields: &Fields<'_>) -> Option<(Content, Content)> {
     Some((side(fields.get("old")?, old_size)?, side(fields.get("new")?, new_size)?))
 }
 
-/// The mode with the type in it, as git and `stat` have it.
+/// The mode with the file type, as in git and `stat`.
 pub fn full_mode(node: &Node) -> FullMode {
     FullMode(match node {
         Node::File { mode, .. } => 0o100000 | mode.bits(),
@@ -140,7 +140,7 @@ pub fn full_mode(node: &Node) -> FullMode {
     })
 }
 
-/// Printed in octal.
+/// A mode with the file type, displayed in octal.
 pub struct FullMode(u32);
 
 impl std::fmt::Display for FullMode {
@@ -171,7 +171,7 @@ fn optional<T>(text: &str, parse: impl FnOnce(&str) -> Option<T>) -> Option<Opti
     }
 }
 
-/// `key=value` words.
+/// The `key=value` words of a note.
 struct Fields<'l>(Vec<(&'l str, &'l str)>);
 
 impl<'l> Fields<'l> {

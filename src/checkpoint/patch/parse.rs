@@ -1,8 +1,8 @@
-//! Reading `changes.diff` back, strictly: what decree would not have written, it does not take.
+//! Reading `changes.diff` strictly: a diff that decree would not have written is rejected.
 //!
-//! The diff is read once to the end before anything is done with it, and has to have the hash that
-//! its last line claims; a truncated or edited one is refused whole. What is kept is where things are,
-//! not what they are: a diff of any size is handled in little memory.
+//! The diff is read once to the end before it is used, and has to have the hash that its last line states, so a truncated or
+//! edited diff is rejected as a whole. Only the offsets of contents are kept, not the contents: a diff of any size needs little
+//! memory.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use super::binary;
 use super::notes::{BINARY_END, HEADER, Note, tree_path};
-use super::scan::{Line, Scanner, Trouble};
+use super::scan::{Line, ParseError, Scanner};
 use super::write::{has_hunks, write_heads};
 use crate::checkpoint::compare::Change;
 use crate::checkpoint::entry::Node;
@@ -18,63 +18,54 @@ use crate::checkpoint::path::TreePath;
 use crate::checkpoint::quote;
 use crate::error::{Error, IoContext, Result};
 
-/// A diff that was read.
+/// A diff whose hash and structure were checked.
 #[derive(Debug)]
 pub struct Patch {
-    /// Where it is.
     pub path: PathBuf,
-    /// What it says, by path.
+    /// The changes, sorted by path.
     pub records: Vec<PatchRecord>,
 }
 
-/// One path's change, and how to make either side.
+/// The change of one path, and how to rebuild either side.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PatchRecord {
-    /// From what to what.
     pub change: Change,
-    /// How to make what was before.
-    pub back: Recipe,
-    /// How to make what is after.
-    pub forth: Recipe,
+    /// How to rebuild what was before.
+    pub backward: Recipe,
+    /// How to rebuild what is after.
+    pub forward: Recipe,
 }
 
-/// How to make one side's content.
+/// How to rebuild the content of one side.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Recipe {
-    /// There is none to make: a directory, or nothing.
+    /// There is no content: a directory, or nothing.
     Nothing,
-    /// It is the other side's.
+    /// The content of the other side.
     Same,
-    /// From the other side, with these hunks.
+    /// The other side, changed by these hunks.
     Hunks(Vec<Hunk>),
-    /// From nothing, with these hunks.
+    /// An empty content, changed by these hunks.
     FromNothing(Vec<Hunk>),
-    /// From the base64 lines at this place.
-    Base64 {
-        /// In the diff.
-        offset: u64,
-        /// Of the content.
-        size: u64,
-    },
+    /// The base64 lines at `offset` in the diff, for a content of `size` bytes.
+    Base64 { offset: u64, size: u64 },
 }
 
-/// Where a hunk is, and what it is about.
+/// Where a hunk is in the diff and in both files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hunk {
-    /// Lines before it, on the old side.
+    /// Lines before the hunk in the old file.
     pub old_skipped: u64,
-    /// Lines of the old side.
     pub old_lines: u64,
-    /// Lines before it, on the new side.
+    /// Lines before the hunk in the new file.
     pub new_skipped: u64,
-    /// Lines of the new side.
     pub new_lines: u64,
-    /// Where its lines begin in the diff.
+    /// Where the hunk's lines begin in the diff.
     pub offset: u64,
 }
 
 impl Patch {
-    /// Reads a diff and checks it against itself.
+    /// Reads a diff and checks it.
     pub fn read(path: &Path) -> Result<Patch> {
         let file = match File::open(path) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
@@ -88,7 +79,7 @@ impl Patch {
             Parser { scanner: Scanner::new(BufReader::with_capacity(1 << 16, file)), records: Vec::new() };
         match parser.run() {
             Ok(()) => Ok(Patch { path: path.to_owned(), records: parser.records }),
-            Err(trouble) => Err(parser.explain(path, trouble)),
+            Err(error) => Err(parser.explain(path, error)),
         }
     }
 }
@@ -99,7 +90,7 @@ struct Parser<R> {
 }
 
 impl<R: BufRead> Parser<R> {
-    fn run(&mut self) -> Result<(), Trouble> {
+    fn run(&mut self) -> Result<(), ParseError> {
         let Some(first) = self.scanner.next_line()? else {
             return Ok(());
         };
@@ -110,9 +101,9 @@ impl<R: BufRead> Parser<R> {
         loop {
             let line = self.scanner.require_line()?;
             let note = match Note::parse(&line.text) {
-                Some(note) => note.map_err(Trouble::Wrong)?,
+                Some(note) => note.map_err(ParseError::Wrong)?,
                 None => {
-                    return Err(foreign(&line).unwrap_or_else(|| wrong("a line that is part of no section")));
+                    return Err(foreign(&line).unwrap_or_else(|| wrong("a line outside of any section")));
                 }
             };
             match note {
@@ -121,7 +112,7 @@ impl<R: BufRead> Parser<R> {
                 Note::Dir { path, old, new } => {
                     let node = |mode| Node::Dir { mode };
                     let change = Change { path, before: old.map(node), after: new.map(node) };
-                    self.enter(PatchRecord { change, back: Recipe::Nothing, forth: Recipe::Nothing })?;
+                    self.add(PatchRecord { change, backward: Recipe::Nothing, forward: Recipe::Nothing })?;
                 }
                 Note::Mode { path, .. } => {
                     return Err(wrong(&format!("a mode of {path} without its section")));
@@ -131,54 +122,52 @@ impl<R: BufRead> Parser<R> {
         }
     }
 
-    fn end(&mut self, changes: u64, hash_matches: bool) -> Result<(), Trouble> {
+    fn end(&mut self, changes: u64, hash_matches: bool) -> Result<(), ParseError> {
         if !hash_matches {
-            return Err(wrong("it does not have the hash that its last line claims: it was edited"));
+            return Err(wrong("it does not have the hash that its last line states: it was edited"));
         }
         if changes != self.records.len() as u64 {
             return Err(wrong("it has another number of changes than its last line says"));
         }
         match self.scanner.next_line()? {
             None => Ok(()),
-            Some(_) => Err(wrong("something stands behind its last line")),
+            Some(_) => Err(wrong("there is something after its last line")),
         }
     }
 
-    /// A section that git knows too.
-    fn text(&mut self, path: TreePath, old: Option<Node>, new: Option<Node>) -> Result<(), Trouble> {
+    /// Reads a section in git's format.
+    fn text(&mut self, path: TreePath, old: Option<Node>, new: Option<Node>) -> Result<(), ParseError> {
         let mut expected = Vec::new();
         write_heads(&mut expected, &path, old.as_ref(), new.as_ref())?;
         for head in expected.split_inclusive(|&byte| byte == b'\n') {
             let line = self.scanner.require_line()?;
             if line.text != head[..head.len() - 1] {
                 return Err(foreign(&line)
-                    .unwrap_or_else(|| wrong(&format!("not what a section of {path} says here"))));
+                    .unwrap_or_else(|| wrong(&format!("not the line that a section of {path} has here"))));
             }
         }
-        let hunks = match has_hunks(old.as_ref(), new.as_ref()) {
-            true => Some(self.hunks(&path)?),
-            false => None,
-        };
-        let (back, forth) = match (&old, &new, hunks) {
+        let hunks = if has_hunks(old.as_ref(), new.as_ref()) { Some(self.hunks(&path)?) } else { None };
+        let (backward, forward) = match (&old, &new, hunks) {
             (Some(_), Some(_), Some(hunks)) => (Recipe::Hunks(hunks.clone()), Recipe::Hunks(hunks)),
             (Some(_), Some(_), None) => (Recipe::Same, Recipe::Same),
             (Some(_), None, hunks) => (Recipe::FromNothing(hunks.unwrap_or_default()), Recipe::Nothing),
             (None, Some(_), hunks) => (Recipe::Nothing, Recipe::FromNothing(hunks.unwrap_or_default())),
-            (None, None, _) => return Err(wrong(&format!("a section of {path} that is about nothing"))),
+            (None, None, _) => {
+                return Err(wrong(&format!("a section of {path} without an old or a new side")));
+            }
         };
-        self.enter(PatchRecord { change: Change { path, before: old, after: new }, back, forth })
+        self.add(PatchRecord { change: Change { path, before: old, after: new }, backward, forward })
     }
 
-    fn hunks(&mut self, path: &TreePath) -> Result<Vec<Hunk>, Trouble> {
+    fn hunks(&mut self, path: &TreePath) -> Result<Vec<Hunk>, ParseError> {
         let mut hunks = Vec::new();
         loop {
             let line = self.scanner.require_line()?;
             if !line.text.starts_with(b"@@ ") {
-                self.scanner.put_back(line);
+                self.scanner.unread(line);
                 break;
             }
-            let mut hunk =
-                parse_hunk(&line.text).ok_or_else(|| wrong("a hunk header that makes no sense"))?;
+            let mut hunk = parse_hunk(&line.text).ok_or_else(|| wrong("an invalid hunk header"))?;
             hunk.offset = self.scanner.position;
             self.scanner.skip_hunk(hunk.old_lines, hunk.new_lines)?;
             hunks.push(hunk);
@@ -186,12 +175,12 @@ impl<R: BufRead> Parser<R> {
         if hunks.is_empty() || !add_up(&hunks) {
             return Err(wrong(&format!("a section of {path} whose hunks do not add up")));
         }
-        // There may be very many files with one.
+        // There may be very many files, each with one hunk.
         hunks.shrink_to_fit();
         Ok(hunks)
     }
 
-    fn binary(&mut self, path: TreePath, old: Option<Node>, new: Option<Node>) -> Result<(), Trouble> {
+    fn binary(&mut self, path: TreePath, old: Option<Node>, new: Option<Node>) -> Result<(), ParseError> {
         let mut block = |node: &Option<Node>, label: &[u8]| {
             let Some((_, size)) = node.as_ref().and_then(Node::content) else {
                 return Ok(Recipe::Nothing);
@@ -199,23 +188,23 @@ impl<R: BufRead> Parser<R> {
             self.expect(label)?;
             let offset = self.scanner.position;
             self.scanner.skip(binary::encoded_len(size))?;
-            Ok::<_, Trouble>(Recipe::Base64 { offset, size })
+            Ok::<_, ParseError>(Recipe::Base64 { offset, size })
         };
-        let back = block(&old, b"# old")?;
-        let forth = block(&new, b"# new")?;
+        let backward = block(&old, b"# old")?;
+        let forward = block(&new, b"# new")?;
         self.expect(BINARY_END.trim_end().as_bytes())?;
-        self.enter(PatchRecord { change: Change { path, before: old, after: new }, back, forth })
+        self.add(PatchRecord { change: Change { path, before: old, after: new }, backward, forward })
     }
 
-    fn expect(&mut self, text: &[u8]) -> Result<(), Trouble> {
+    fn expect(&mut self, text: &[u8]) -> Result<(), ParseError> {
         match self.scanner.require_line()? {
             line if line.text == text => Ok(()),
             _ => Err(wrong(&format!("a binary block without its line `{}`", String::from_utf8_lossy(text)))),
         }
     }
 
-    /// Takes a record; the two of a change of type become one.
-    fn enter(&mut self, record: PatchRecord) -> Result<(), Trouble> {
+    /// Adds a record. The two records of a change of type become one.
+    fn add(&mut self, record: PatchRecord) -> Result<(), ParseError> {
         let Some(last) = self.records.last_mut() else {
             self.records.push(record);
             return Ok(());
@@ -228,33 +217,33 @@ impl<R: BufRead> Parser<R> {
         let joins =
             last.change.path == *path && last.change.after.is_none() && record.change.before.is_none();
         if !joins {
-            return Err(wrong(&format!("{path} is out of order, or there twice")));
+            return Err(wrong(&format!("{path} is out of order, or a duplicate")));
         }
         last.change.after = record.change.after;
-        last.forth = record.forth;
+        last.forward = record.forward;
         Ok(())
     }
 
-    fn explain(&self, path: &Path, trouble: Trouble) -> Error {
+    fn explain(&self, path: &Path, error: ParseError) -> Error {
         let shown = path.display();
         let line = self.scanner.line;
-        let error = match trouble {
-            Trouble::Io(error) => Error::failed(format!("cannot read {shown}")).caused_by(error),
-            Trouble::Truncated => Error::integrity(format!(
+        let error = match error {
+            ParseError::Io(error) => Error::failed(format!("cannot read {shown}")).caused_by(error),
+            ParseError::Truncated => Error::integrity(format!(
                 "{shown} is truncated: it ends after line {line} without its last line"
             )),
-            Trouble::Wrong(why) => Error::integrity(format!("{shown} is damaged: line {line}: {why}")),
+            ParseError::Wrong(why) => Error::integrity(format!("{shown} is damaged: line {line}: {why}")),
         };
         error.detail("nothing was touched")
     }
 }
 
-fn wrong(why: &str) -> Trouble {
-    Trouble::Wrong(why.to_owned())
+fn wrong(why: &str) -> ParseError {
+    ParseError::Wrong(why.to_owned())
 }
 
-/// For a header that decree did not write: names its path, which is what people need to see.
-fn foreign(line: &Line) -> Option<Trouble> {
+/// For a header that decree did not write: the error names its path, so that the user sees what the diff would have changed.
+fn foreign(line: &Line) -> Option<ParseError> {
     let rest =
         [&b"diff --git "[..], b"--- ", b"+++ "].iter().find_map(|start| line.text.strip_prefix(*start))?;
     let name = match quote::unquote(rest) {
@@ -263,12 +252,12 @@ fn foreign(line: &Line) -> Option<Trouble> {
     };
     let name = name.strip_prefix(b"a/").or(name.strip_prefix(b"b/")).unwrap_or(&name);
     Some(match tree_path(name) {
-        Err(why) => Trouble::Wrong(why),
+        Err(why) => ParseError::Wrong(why),
         Ok(path) => wrong(&format!("a section of {path} that decree did not write")),
     })
 }
 
-/// Whether hunks follow each other, and both sides agree on where they are.
+/// Whether the hunks are in order, and the lines between them are as many in the old file as in the new one.
 fn add_up(hunks: &[Hunk]) -> bool {
     let (mut old_end, mut new_end) = (0u64, 0u64);
     hunks.iter().all(|hunk| {

@@ -1,7 +1,7 @@
-//! Making one side of a file out of the other and the diff: exactly, or not at all.
+//! Rebuilding one side of a file from the other side and the diff: exactly, or not at all.
 //!
-//! A hunk has to stand at its very line and match to the byte; there is no searching around. What
-//! comes out has to have the hash that the diff claims, or the caller never uses it.
+//! A hunk has to be at its exact line and match to the byte; unlike `patch`, this does not search nearby. The caller checks the
+//! result against the hash in the diff before it uses it.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -10,27 +10,63 @@ use std::os::unix::fs::FileExt;
 use super::binary::{self, LINE_LEN};
 use super::notes::NO_NEWLINE;
 use super::parse::{Hunk, Recipe};
+use crate::checkpoint::path::TreePath;
+use crate::error::{Error, FailureReason, IoContext};
 
-/// Which way to go.
+/// Which side of a diff is rebuilt from the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// From before to after.
-    Forth,
+    Forward,
     /// From after to before.
-    Back,
+    Backward,
 }
 
-/// Writes the content that `recipe` makes to `out`. `source` is the other side's content, `patch` the diff.
+/// Why a content could not be rebuilt.
+#[derive(Debug)]
+pub enum RebuildError {
+    /// The source or the diff does not have what a hunk expects.
+    Mismatch(&'static str),
+    /// A file could not be read or written.
+    Io(io::Error),
+}
+
+type Result<T> = std::result::Result<T, RebuildError>;
+
+impl From<io::Error> for RebuildError {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::UnexpectedEof => RebuildError::Mismatch("the diff ends too early"),
+            _ => RebuildError::Io(error),
+        }
+    }
+}
+
+impl RebuildError {
+    /// The error for the user, where `verb` says what was being done with `path`.
+    pub fn into_error(self, verb: &str, path: &TreePath) -> Error {
+        let rejected = || Error::integrity(format!("{path} cannot be rebuilt from the diff"));
+        let error = match self {
+            RebuildError::Mismatch(why) => return rejected().caused_by(why),
+            RebuildError::Io(error) => {
+                Err::<(), _>(error).at(verb, path.as_path()).expect_err("it is an error")
+            }
+        };
+        if error.is(FailureReason::ChangedWhileRead) { rejected().caused_by(error) } else { error }
+    }
+}
+
+/// Writes the content that `recipe` describes to `out`. `source` is the other side's content, `patch` the diff.
 pub fn rebuild(
     recipe: &Recipe,
     direction: Direction,
     patch: &File,
     source: &mut dyn Read,
     out: &mut impl Write,
-) -> io::Result<()> {
+) -> Result<()> {
     match recipe {
         Recipe::Nothing => Ok(()),
-        Recipe::Same => io::copy(source, out).map(drop),
+        Recipe::Same => Ok(io::copy(source, out).map(drop)?),
         Recipe::Hunks(hunks) => apply(hunks, direction, patch, &mut BufReader::new(source), out),
         Recipe::FromNothing(hunks) => apply(hunks, direction, patch, &mut io::empty(), out),
         Recipe::Base64 { offset, size } => decode(patch, *offset, *size, out),
@@ -43,20 +79,20 @@ fn apply(
     patch: &File,
     source: &mut impl BufRead,
     out: &mut impl Write,
-) -> io::Result<()> {
+) -> Result<()> {
     let mut passed = 0;
     for hunk in hunks {
         let (skipped, lines) = match direction {
-            Direction::Forth => (hunk.old_skipped, hunk.old_lines),
-            Direction::Back => (hunk.new_skipped, hunk.new_lines),
+            Direction::Forward => (hunk.old_skipped, hunk.old_lines),
+            Direction::Backward => (hunk.new_skipped, hunk.new_lines),
         };
-        let between = skipped.checked_sub(passed).ok_or_else(|| mismatch("hunks out of order"))?;
+        let between = skipped.checked_sub(passed).ok_or(RebuildError::Mismatch("hunks out of order"))?;
         copy_lines(source, out, between)?;
         let body = ReadFrom { file: patch, position: hunk.offset };
         apply_hunk(hunk, direction, &mut BufReader::new(body), source, out)?;
         passed = skipped + lines;
     }
-    io::copy(source, out).map(drop)
+    Ok(io::copy(source, out).map(drop)?)
 }
 
 fn apply_hunk(
@@ -65,16 +101,16 @@ fn apply_hunk(
     body: &mut impl BufRead,
     source: &mut impl BufRead,
     out: &mut impl Write,
-) -> io::Result<()> {
+) -> Result<()> {
     let (mut old, mut new) = (hunk.old_lines, hunk.new_lines);
     while old > 0 || new > 0 {
         let mut sign = [0];
         body.read_exact(&mut sign)?;
         let (takes, gives) = match (sign[0], direction) {
             (b' ', _) => (true, true),
-            (b'-', Direction::Forth) | (b'+', Direction::Back) => (true, false),
-            (b'-', Direction::Back) | (b'+', Direction::Forth) => (false, true),
-            _ => return Err(mismatch("a hunk that makes no sense")),
+            (b'-', Direction::Forward) | (b'+', Direction::Backward) => (true, false),
+            (b'-', Direction::Backward) | (b'+', Direction::Forward) => (false, true),
+            _ => return Err(RebuildError::Mismatch("a hunk line without a sign")),
         };
         old -= u64::from(sign[0] != b'+');
         new -= u64::from(sign[0] != b'-');
@@ -98,12 +134,12 @@ fn apply_hunk(
     Ok(())
 }
 
-/// Hands over the rest of a line, without its newline, piece by piece.
-fn each_piece(body: &mut impl BufRead, mut take: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
+/// Calls `take` with the rest of a line, without its newline, in pieces: a line may be of any length.
+fn each_piece(body: &mut impl BufRead, mut take: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
     loop {
         let buffer = body.fill_buf()?;
         if buffer.is_empty() {
-            return Err(io::ErrorKind::UnexpectedEof.into());
+            return Err(RebuildError::Mismatch("the diff ends too early"));
         }
         let newline = memchr::memchr(b'\n', buffer);
         take(&buffer[..newline.unwrap_or(buffer.len())])?;
@@ -115,8 +151,8 @@ fn each_piece(body: &mut impl BufRead, mut take: impl FnMut(&[u8]) -> io::Result
     }
 }
 
-/// Whether the line just read has no newline of its own; takes the marker that says so.
-fn take_marker(body: &mut impl BufRead) -> io::Result<bool> {
+/// Consumes the marker that the line just read has no newline, and returns whether there was one.
+fn take_marker(body: &mut impl BufRead) -> Result<bool> {
     if body.fill_buf()?.first() != Some(&b'\\') {
         return Ok(false);
     }
@@ -125,13 +161,13 @@ fn take_marker(body: &mut impl BufRead) -> io::Result<bool> {
     Ok(true)
 }
 
-/// The source has to go on with exactly these bytes.
-fn expect(source: &mut impl BufRead, mut bytes: &[u8]) -> io::Result<()> {
+/// Consumes exactly these bytes from the source, or fails.
+fn expect(source: &mut impl BufRead, mut bytes: &[u8]) -> Result<()> {
     while !bytes.is_empty() {
         let buffer = source.fill_buf()?;
         let n = buffer.len().min(bytes.len());
         if n == 0 || buffer[..n] != bytes[..n] {
-            return Err(mismatch("the file is not what the diff was made from"));
+            return Err(RebuildError::Mismatch("the file is not what the diff was made from"));
         }
         source.consume(n);
         bytes = &bytes[n..];
@@ -139,12 +175,12 @@ fn expect(source: &mut impl BufRead, mut bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-fn copy_lines(source: &mut impl BufRead, out: &mut impl Write, count: u64) -> io::Result<()> {
+fn copy_lines(source: &mut impl BufRead, out: &mut impl Write, count: u64) -> Result<()> {
     let mut left = count;
     while left > 0 {
         let buffer = source.fill_buf()?;
         if buffer.is_empty() {
-            return Err(mismatch("the file has fewer lines than the diff says"));
+            return Err(RebuildError::Mismatch("the file has fewer lines than the diff says"));
         }
         let newline = memchr::memchr(b'\n', buffer);
         let n = newline.map_or(buffer.len(), |newline| newline + 1);
@@ -155,7 +191,7 @@ fn copy_lines(source: &mut impl BufRead, out: &mut impl Write, count: u64) -> io
     Ok(())
 }
 
-fn decode(patch: &File, offset: u64, size: u64, out: &mut impl Write) -> io::Result<()> {
+fn decode(patch: &File, offset: u64, size: u64, out: &mut impl Write) -> Result<()> {
     let body = ReadFrom { file: patch, position: offset };
     let mut body = BufReader::with_capacity(LINE_LEN * 1024, body).take(binary::encoded_len(size));
     let mut line = Vec::with_capacity(LINE_LEN);
@@ -167,12 +203,12 @@ fn decode(patch: &File, offset: u64, size: u64, out: &mut impl Write) -> io::Res
         let bytes = line
             .strip_suffix(b"\n")
             .and_then(binary::decode_line)
-            .ok_or_else(|| mismatch("a binary block that is not base64"))?;
+            .ok_or(RebuildError::Mismatch("a binary block that is not base64"))?;
         out.write_all(&bytes)?;
     }
 }
 
-/// The diff from some place on, without moving a file position that threads may share.
+/// Reads the diff from an offset, without the file position that several threads share.
 struct ReadFrom<'f> {
     file: &'f File,
     position: u64,
@@ -184,8 +220,4 @@ impl Read for ReadFrom<'_> {
         self.position += n as u64;
         Ok(n)
     }
-}
-
-fn mismatch(why: &str) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, why)
 }

@@ -1,57 +1,54 @@
-//! Reading a diff once, front to back, without ever holding more than a header line of it.
+//! Reading a diff once from start to end, with at most one header line of it in memory.
 
 use std::io::{self, BufRead};
 
 use super::notes::NO_NEWLINE;
 use crate::checkpoint::hash::{ContentHash, Hasher};
 
-/// A header line is never longer: a path has at most 4,096 bytes, quoted four times that.
+/// No header line is longer: a path has at most 4,096 bytes, and four times that when quoted.
 const MAX_HEADER: usize = 64 * 1024;
 
-/// A place in the diff where something is wrong.
+/// Why a diff is rejected.
 #[derive(Debug)]
-pub enum Trouble {
-    /// The file could not be read.
+pub enum ParseError {
     Io(io::Error),
-    /// Its end came too early.
+    /// The end of the file came before the last line of the diff.
     Truncated,
-    /// It says something it cannot say.
+    /// A line that a diff cannot have there, with the reason.
     Wrong(String),
 }
 
-impl From<io::Error> for Trouble {
+impl From<io::Error> for ParseError {
     fn from(error: io::Error) -> Self {
-        Trouble::Io(error)
+        ParseError::Io(error)
     }
 }
 
-/// A line with what stood before it.
+/// A header line, and the hash of all of the diff before it.
 pub struct Line {
-    /// Without its newline.
+    /// The line without its newline.
     pub text: Vec<u8>,
-    /// Of everything before it.
     pub hash_before: ContentHash,
 }
 
-/// A diff that is being read.
+/// A diff and how far it was read.
 pub struct Scanner<R> {
     input: R,
     hasher: Hasher,
-    /// How far it has been read.
+    /// The offset of the next byte.
     pub position: u64,
-    /// Which line that is in, from 1.
+    /// The number of lines that were read.
     pub line: u64,
     pending: Option<Line>,
 }
 
 impl<R: BufRead> Scanner<R> {
-    /// From the start.
     pub fn new(input: R) -> Self {
         Scanner { input, hasher: Hasher::new(), position: 0, line: 0, pending: None }
     }
 
-    /// The next header line; `None` at the end.
-    pub fn next_line(&mut self) -> Result<Option<Line>, Trouble> {
+    /// Reads the next header line; `None` at the end.
+    pub fn next_line(&mut self) -> Result<Option<Line>, ParseError> {
         if let Some(line) = self.pending.take() {
             return Ok(Some(line));
         }
@@ -59,11 +56,11 @@ impl<R: BufRead> Scanner<R> {
         let mut text = Vec::new();
         while text.last() != Some(&b'\n') {
             if text.len() > MAX_HEADER {
-                return Err(Trouble::Wrong("a header line that is far too long".to_owned()));
+                return Err(ParseError::Wrong("a header line that is far too long".to_owned()));
             }
             let buffer = self.input.fill_buf()?;
             if buffer.is_empty() {
-                return if text.is_empty() { Ok(None) } else { Err(Trouble::Truncated) };
+                return if text.is_empty() { Ok(None) } else { Err(ParseError::Truncated) };
             }
             let n = memchr::memchr(b'\n', buffer).map_or(buffer.len(), |newline| newline + 1);
             text.extend_from_slice(&buffer[..n]);
@@ -74,24 +71,23 @@ impl<R: BufRead> Scanner<R> {
         Ok(Some(Line { text, hash_before }))
     }
 
-    /// The next header line, which has to be there.
-    pub fn require_line(&mut self) -> Result<Line, Trouble> {
-        self.next_line()?.ok_or(Trouble::Truncated)
+    /// Reads the next header line, or fails at the end.
+    pub fn require_line(&mut self) -> Result<Line, ParseError> {
+        self.next_line()?.ok_or(ParseError::Truncated)
     }
 
-    /// Puts a line back; only the one read last, and only one.
-    pub fn put_back(&mut self, line: Line) {
+    /// Makes [`Scanner::next_line`] return the line that was read last once more.
+    pub fn unread(&mut self, line: Line) {
         self.pending = Some(line);
     }
 
-    /// Passes over `count` bytes.
-    pub fn skip(&mut self, count: u64) -> Result<(), Trouble> {
+    pub fn skip(&mut self, count: u64) -> Result<(), ParseError> {
         debug_assert!(self.pending.is_none());
         let mut left = count;
         while left > 0 {
             let buffer = self.input.fill_buf()?;
             if buffer.is_empty() {
-                return Err(Trouble::Truncated);
+                return Err(ParseError::Truncated);
             }
             let n = buffer.len().min(usize::try_from(left).unwrap_or(usize::MAX));
             self.line += memchr::memchr_iter(b'\n', &buffer[..n]).count() as u64;
@@ -101,13 +97,13 @@ impl<R: BufRead> Scanner<R> {
         Ok(())
     }
 
-    /// Passes over a hunk's lines: so many of the old side, so many of the new.
-    pub fn skip_hunk(&mut self, mut old: u64, mut new: u64) -> Result<(), Trouble> {
+    /// Skips the lines of a hunk, given how many it has of the old side and of the new.
+    pub fn skip_hunk(&mut self, mut old: u64, mut new: u64) -> Result<(), ParseError> {
         debug_assert!(self.pending.is_none());
-        let mut open_end = true;
-        while old > 0 || new > 0 || open_end {
+        let mut may_have_marker = true;
+        while old > 0 || new > 0 || may_have_marker {
             let Some(sign) = self.peek()? else {
-                return if old > 0 || new > 0 { Err(Trouble::Truncated) } else { Ok(()) };
+                return if old > 0 || new > 0 { Err(ParseError::Truncated) } else { Ok(()) };
             };
             match sign {
                 b' ' if old > 0 && new > 0 => (old, new) = (old - 1, new - 1),
@@ -116,15 +112,17 @@ impl<R: BufRead> Scanner<R> {
                 b'\\' => {
                     let line = self.require_line()?;
                     if line.text != NO_NEWLINE.trim_end().as_bytes() {
-                        return Err(Trouble::Wrong("a line that begins with a backslash".to_owned()));
+                        return Err(ParseError::Wrong(
+                            "a line that begins with a backslash and is no marker".to_owned(),
+                        ));
                     }
                     continue;
                 }
                 _ if old == 0 && new == 0 => {
-                    open_end = false;
+                    may_have_marker = false;
                     continue;
                 }
-                _ => return Err(Trouble::Wrong("a hunk with other lines than its header says".to_owned())),
+                _ => return Err(ParseError::Wrong("a hunk whose lines do not match its header".to_owned())),
             }
             self.skip_line()?;
         }
@@ -135,11 +133,11 @@ impl<R: BufRead> Scanner<R> {
         Ok(self.input.fill_buf()?.first().copied())
     }
 
-    fn skip_line(&mut self) -> Result<(), Trouble> {
+    fn skip_line(&mut self) -> Result<(), ParseError> {
         loop {
             let buffer = self.input.fill_buf()?;
             if buffer.is_empty() {
-                return Err(Trouble::Truncated);
+                return Err(ParseError::Truncated);
             }
             let newline = memchr::memchr(b'\n', buffer);
             let n = newline.map_or(buffer.len(), |newline| newline + 1);
@@ -151,9 +149,9 @@ impl<R: BufRead> Scanner<R> {
         }
     }
 
-    /// Takes `n` bytes of the buffer as read.
+    /// Consumes and hashes `n` bytes of the buffer.
     fn consume(&mut self, n: usize) {
-        // The buffer is full already, so this cannot fail or block.
+        // The buffer is filled already, so this does not read.
         if let Ok(buffer) = self.input.fill_buf() {
             self.hasher.update(&buffer[..n]);
         }

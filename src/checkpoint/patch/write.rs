@@ -1,4 +1,4 @@
-//! Writing `changes.diff`.
+//! Writing `changes.diff`, with at most one batch of small changes in memory.
 
 use std::fs::File;
 use std::io::{self, Cursor, Read, Seek, Write};
@@ -20,32 +20,28 @@ use crate::error::{IoContext, Result};
 use crate::fs::{atomic, random_hex};
 use crate::interrupt::{self, Interruptible};
 
-/// Up to this size on both sides a change is worked out in memory.
+/// A change whose sides are both at most this large is diffed in memory.
 const SMALL: u64 = 4 * 1024 * 1024;
-/// How many small changes are worked out before they are written.
+/// How many small changes are diffed in parallel before they are written.
 const BATCH: usize = 32;
 
-/// What a diff says of one path, in numbers.
+/// What a diff changes at one path, in numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ChangeCount {
-    /// Lines, of a text.
     pub lines: LineCount,
-    /// Whether it is binary.
     pub binary: bool,
 }
 
-/// Writes a diff. `scratch` is for sides that have to be spooled; returns a count for each change.
+/// Writes a diff of two content sources.
 pub struct PatchWriter<'w> {
-    /// What was.
     pub old: &'w dyn ContentSource,
-    /// What is.
     pub new: &'w dyn ContentSource,
-    /// A directory for temporary files.
+    /// A directory for the temporary files of large changes.
     pub scratch: &'w Path,
 }
 
 impl PatchWriter<'_> {
-    /// Writes the whole diff; no changes are no bytes.
+    /// Writes the whole diff, which is empty if there are no changes. Returns a count for each change.
     pub fn write(&self, out: &mut impl Write, changes: &[Change]) -> Result<Vec<ChangeCount>> {
         let mut counts = Vec::with_capacity(changes.len());
         if changes.is_empty() {
@@ -77,7 +73,7 @@ impl PatchWriter<'_> {
         Ok(counts)
     }
 
-    /// Both sides in memory.
+    /// The section of a change whose sides fit in memory.
     fn small(&self, change: &Change) -> Result<(Vec<u8>, ChangeCount)> {
         let Change { path, .. } = change;
         let (before, after) = contents_of(change);
@@ -96,11 +92,12 @@ impl PatchWriter<'_> {
             return Ok((out, count));
         }
         let many = |text: &[u8]| memchr::memchr_iter(b'\n', text).count() > MAX_LINES;
-        let hunks = |out: &mut Vec<u8>, old: &[u8], new: &[u8]| match many(old) || many(new) {
-            true => {
+        let hunks = |out: &mut Vec<u8>, old: &[u8], new: &[u8]| {
+            if many(old) || many(new) {
                 large::write_hunks(out, SizedFile::new(Cursor::new(old))?, SizedFile::new(Cursor::new(new))?)
+            } else {
+                hunks::write_hunks(out, old, new, 0)
             }
-            false => hunks::write_hunks(out, old, new, 0),
         };
         let count = text_sections(&mut out, change, |out, part| match part {
             Part::Deleted => hunks(out, &old, b""),
@@ -110,7 +107,7 @@ impl PatchWriter<'_> {
         Ok((out, count.at("write", "the diff")?))
     }
 
-    /// A side, or both, streamed.
+    /// Writes the section of a change whose sides do not fit in memory.
     fn large(&self, out: &mut impl Write, change: &Change) -> Result<ChangeCount> {
         let (before, after) = contents_of(change);
         if !same_content(before, after)
@@ -157,7 +154,7 @@ impl PatchWriter<'_> {
         Ok(is_binary(&head))
     }
 
-    /// A side as a file that can be read at any place. It has no name, so nothing is left of it in the end.
+    /// Copies a side to a seekable file without a name, so the OS removes it when it is closed.
     fn spool(&self, side: &dyn ContentSource, change: &Change, node: Option<&Node>) -> io::Result<File> {
         let path = self.scratch.join(format!("{}spool-{}", atomic::TEMPORARY, random_hex()));
         let mut file = File::options().read(true).write(true).create_new(true).open(&path)?;
@@ -174,7 +171,7 @@ fn is_small(change: &Change) -> bool {
     size(&change.before) <= SMALL && size(&change.after) <= SMALL
 }
 
-/// The two sides that have content; a directory has none.
+/// The sides that have content; a directory has none.
 fn contents_of(change: &Change) -> (Option<&Node>, Option<&Node>) {
     let file = |node: &'_ Option<Node>| node.as_ref().is_some_and(|node| !node.is_dir());
     (
@@ -191,7 +188,7 @@ fn same_content(before: Option<&Node>, after: Option<&Node>) -> bool {
     }
 }
 
-/// What a section of a text change does.
+/// Whether a section of a text change deletes, creates or modifies the file.
 #[derive(Clone, Copy)]
 enum Part {
     Deleted,
@@ -199,7 +196,7 @@ enum Part {
     Modified,
 }
 
-/// A change as sections of text: usually one; two if the type changed, which git and patch take only so.
+/// Writes the sections of a text change: usually one; two if the type changed, as git and patch accept that only so.
 fn text_sections<W: Write>(
     out: &mut W,
     change: &Change,
@@ -252,7 +249,7 @@ fn write_dir_note(out: &mut impl Write, change: &Change) -> io::Result<()> {
     out.write_all(note.line().as_bytes())
 }
 
-/// Everything of a section that stands between its note and its hunks.
+/// Writes the lines of a section between its note and its hunks.
 pub(super) fn write_heads(
     out: &mut impl Write,
     path: &TreePath,
@@ -266,7 +263,7 @@ pub(super) fn write_heads(
     }
     let (old_mode, new_mode) = (old.map(git_mode), new.map(git_mode));
     if old_mode == new_mode && same_content(old, new) {
-        // Nothing that git could say.
+        // git's format cannot express this change.
         return Ok(());
     }
     let of = |prefix| in_diff_header(prefix, path.as_bytes());
@@ -279,7 +276,7 @@ pub(super) fn write_heads(
         }
         _ => {}
     }
-    // Without an `index` line patch does not know that a link is one, nor what to do with an empty file that goes.
+    // Without an `index` line, patch takes a link for a file, and does not delete an empty file.
     let is_link = matches!((old, new), (Some(Node::Symlink { .. }), Some(Node::Symlink { .. })));
     if is_link || !(has_hunks(old, new) || same_content(old, new)) {
         writeln!(out, "index {}..{}{}", short(old), short(new), if is_link { " 120000" } else { "" })?;
@@ -291,23 +288,23 @@ pub(super) fn write_heads(
     writeln!(out, "--- {}\n+++ {}", name(old, of("a/")), name(new, of("b/")))
 }
 
-/// A content's name for an `index` line; zeros for none, as git has it.
+/// The abbreviated hash of a content for an `index` line; zeros for no content, as in git.
 fn short(node: Option<&Node>) -> String {
     match node.and_then(Node::content) {
-        // Git's name for no bytes at all, by which patch knows that there are none.
+        // git's hash of the empty content, by which patch recognises an empty file.
         Some((_, 0)) => "e69de29bb2d1".to_owned(),
         Some((hash, _)) => hash.hex().as_str()[..12].to_owned(),
         None => "0".repeat(12),
     }
 }
 
-/// Whether a section has hunks: not if only the mode changed, or an empty file came or went.
+/// Whether a section has hunks: not if only the mode changed, or an empty file was created or deleted.
 pub(super) fn has_hunks(old: Option<&Node>, new: Option<&Node>) -> bool {
     let none = is_empty(old) && is_empty(new);
     !none && !same_content(old, new)
 }
 
-/// The mode that git knows.
+/// The mode in git's format.
 fn git_mode(node: &Node) -> u32 {
     match node {
         Node::File { mode, .. } => mode.for_git(),

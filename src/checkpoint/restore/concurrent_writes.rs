@@ -1,12 +1,12 @@
-//! What something else puts in the way while files move: a log that is written all the time, a person who saves.
+//! What other processes do to the tree while a restore moves files: a daemon that logs, a user who saves a file.
 //!
-//! Nothing of it is deleted or written over. It moves to where the journal says that things go which have to make way, to
-//! `<path>` there, or `~2/<path>`, `~3/<path>` if that is taken; and the move goes on. Whoever reads the tree back
-//! at the end tells whether that was enough.
+//! decree cannot stop them, so a restore may find something where it is about to put a file, and something else than the journal
+//! says in a file that it has just moved out. Nothing of that is deleted or overwritten: it moves to the quarantine directory that
+//! the journal names, as `<path>`, or `~2/<path>`, `~3/<path>` and so on if that is taken, and the restore goes on. The
+//! verification at the end decides whether the result is right.
 //!
-//! Two marks keep where files are telling how far the move has got. `lost/<n>`: what step `n` replaces was changed at the last
-//! moment, and is set aside; there is no old file to put back. `undone`: every old file is back, and only what others
-//! wrote into new ones is still to be set aside.
+//! Each check comes *after* the move that it is about. A check before the move would leave a moment in which another process can
+//! write between the two; a file that has moved out of the tree has no path by which others reach it.
 
 use std::fs;
 use std::io;
@@ -15,102 +15,103 @@ use std::path::{Path, PathBuf};
 use rustix::fs::CWD;
 
 use super::journal::RestoreStep;
-use super::transaction::{StepEnd, Transaction, content_of, exists, saved, staged};
+use super::transaction::{StepEnd, Transaction};
+use super::transaction_dir::{content_of, exists};
 use crate::checkpoint::path::TreePath;
 use crate::checkpoint::root::{PathKind, is_absent};
 use crate::error::{Error, IoContext, Result};
-use crate::fs::{atomic, transfer};
+use crate::fs::transfer;
 
-/// How often what turns up at one path is set aside before it is called hopeless.
-const TRIES: u32 = 50;
-/// How many things of one name are set aside.
-const MOST: u32 = 10_000;
+/// How many times an intruder at one path is moved away before the restore gives up.
+const MAX_TRIES: u32 = 50;
+/// How many intruders from one path the quarantine holds.
+const MAX_SAME_PATH: u32 = 10_000;
 
 impl Transaction<'_> {
-    /// Moves a staged or saved file into the tree.
-    pub(super) fn put(&self, from: &Path, path: &TreePath) -> Result<()> {
-        self.make_way("put back", path, || self.root.move_in(from, path))
+    /// Moves a staged, saved or quarantined file into the tree; what is at the path moves to quarantine.
+    pub(super) fn move_in(&self, from: &Path, path: &TreePath) -> Result<()> {
+        self.retry_without_intruders("restore", path, || self.root.move_in(from, path))
     }
 
-    /// Makes a directory, if it is not there. What this very move puts there is no stranger: a diff that has something inside
-    /// a file was not written by decree.
-    pub(super) fn make_dir(&self, path: &TreePath, side: StepEnd) -> Result<()> {
+    /// Makes a directory, unless it is there; what else is at the path moves to quarantine.
+    pub(super) fn make_dir(&self, path: &TreePath, end: StepEnd) -> Result<()> {
         let steps = &self.journal.steps;
         let step = steps.binary_search_by(|step| step.path.0.cmp(path)).ok().map(|at| &steps[at]);
-        if step.and_then(|step| side.of(step)).is_some_and(|node| !node.is_dir()) {
+        // A file that this restore itself puts here is no intruder. Only a forged diff has a path below a file: that fails.
+        if step.and_then(|step| end.of(step)).is_some_and(|node| !node.is_dir()) {
             return self.root.make_dir(path).at("create", path.as_path());
         }
-        self.make_way("create", path, || self.root.make_dir(path))
+        self.retry_without_intruders("create", path, || self.root.make_dir(path))
     }
 
-    /// Sees to it that nothing is at a path, but for a directory: that may be there because of what is in it.
+    /// Moves what is at a path to quarantine, unless it is a directory: that may be there because of what is in it.
     pub(super) fn clear(&self, path: &TreePath) -> Result<()> {
         match self.root.find(path).at("read", path.as_path())? {
-            Some(found) if found.kind != PathKind::Dir => self.set_stranger_aside(path),
+            Some(found) if found.kind != PathKind::Dir => self.quarantine_intruder(path),
             _ => Ok(()),
         }
     }
 
-    /// Does something that nothing may be in the way of. Whoever put it there may do so again.
-    fn make_way(&self, doing: &str, path: &TreePath, act: impl Fn() -> io::Result<()>) -> Result<()> {
-        for _ in 0..TRIES {
+    /// Repeats `act` until nothing is in its way: a process that writes to a path may do so again.
+    fn retry_without_intruders(
+        &self,
+        verb: &str,
+        path: &TreePath,
+        act: impl Fn() -> io::Result<()>,
+    ) -> Result<()> {
+        for _ in 0..MAX_TRIES {
             match act() {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                    self.set_stranger_aside(path)?
+                    self.quarantine_intruder(path)?
                 }
-                result => return result.at(doing, path.as_path()),
+                result => return result.at(verb, path.as_path()),
             }
         }
-        Err(Error::failed(format!(
-            "cannot {doing} {path}: something else writes there, as often as that is moved away"
-        )))
+        Err(Error::failed(format!("cannot {verb} {path}: another process keeps writing to it"))
+            .hint("stop that process, then run the same command again"))
     }
 
-    fn set_stranger_aside(&self, path: &TreePath) -> Result<()> {
-        let to = self.free_place(path)?;
+    /// Moves what is at a path of the tree to quarantine.
+    fn quarantine_intruder(&self, path: &TreePath) -> Result<()> {
+        let to = self.free_quarantine_path(path)?;
         match self.root.move_out(path, &to) {
-            // Gone as it had come.
+            // The process that made it has removed it.
             Err(error) if is_absent(&error) => return Ok(()),
             result => result.at("set aside", path.as_path())?,
         }
-        self.strangers.borrow_mut().push((path.clone(), to));
+        self.intruders.borrow_mut().push((path.clone(), to));
         Ok(())
     }
 
-    /// The same for what is in the transaction's own directory.
-    fn set_own_aside(&self, from: &Path, path: &TreePath) -> Result<()> {
-        let to = self.free_place(path)?;
-        let moved = match fs::rename(from, &to) {
-            Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
-                transfer::move_across((CWD, from.as_os_str()), &to)
-            }
-            result => result,
-        };
-        moved.at("set aside", from)?;
-        self.strangers.borrow_mut().push((path.clone(), to));
+    /// Moves what came from a path of the tree, and is in the transaction's directory now, to quarantine.
+    fn quarantine_moved(&self, from: &Path, path: &TreePath) -> Result<()> {
+        let to = self.free_quarantine_path(path)?;
+        transfer::move_new((CWD, from.as_os_str()), (CWD, to.as_os_str())).at("set aside", from)?;
+        self.intruders.borrow_mut().push((path.clone(), to));
         Ok(())
     }
 
-    /// Where something from `path` can go: nothing is there, and nothing of the journal's goes there.
-    fn free_place(&self, path: &TreePath) -> Result<PathBuf> {
-        let full = || Error::failed(format!("there is no place to set {path} aside"));
-        let aside = self.journal.aside_dir(self.decree_dir()).ok_or_else(full)?;
-        let reserved = self.set_aside_moves();
+    /// Where something from `path` can go: to a path that is free, and that the journal plans nothing else for. Creates the
+    /// directories above it.
+    fn free_quarantine_path(&self, path: &TreePath) -> Result<PathBuf> {
+        let full = || Error::failed(format!("the quarantine has no free name for {path}"));
+        let quarantine = self.journal.quarantine_dir(self.dir.decree_dir()).ok_or_else(full)?;
+        let reserved = self.quarantine_moves();
         let mut failure = None;
-        for number in 1..MOST {
+        for number in 1..MAX_SAME_PATH {
             let to = match number {
-                1 => aside.join(path.as_path()),
-                _ => aside.join(format!("~{number}")).join(path.as_path()),
+                1 => quarantine.join(path.as_path()),
+                _ => quarantine.join(format!("~{number}")).join(path.as_path()),
             };
-            if exists(&to)
-                || reserved.iter().any(|(_, place)| to.starts_with(place) || place.starts_with(&to))
-            {
+            let is_reserved =
+                reserved.iter().any(|(_, planned)| to.starts_with(planned) || planned.starts_with(&to));
+            if exists(&to) || is_reserved {
                 continue;
             }
-            let parent = to.parent().unwrap_or(&aside);
+            let parent = to.parent().unwrap_or(&quarantine);
             match fs::create_dir_all(parent).at("create", parent) {
                 Ok(()) => return Ok(to),
-                // An earlier file is where a directory would have to be.
+                // An earlier intruder is a file where a directory would have to be: the next number has another one.
                 Err(error) if parent.ancestors().any(|dir| exists(dir) && !dir.is_dir()) => {
                     failure = Some(error)
                 }
@@ -120,73 +121,48 @@ impl Transaction<'_> {
         Err(failure.unwrap_or_else(full))
     }
 
-    /// What moved out of the tree for a step has to be what the journal says: else it is somebody's, and is set aside.
-    pub(super) fn set_save_aside_if_foreign(&self, n: usize, step: &RestoreStep) -> Result<()> {
-        let from = saved(&self.dir, n);
-        if content_of(&from).at("read", &from)? == step.from.and_then(|from| from.content()) {
+    /// Moves what step `n` took out of the tree to quarantine, if it is not what the journal says: another process changed it.
+    pub(super) fn quarantine_foreign_save(&self, n: usize, step: &RestoreStep) -> Result<()> {
+        let saved = self.dir.saved(n);
+        if content_of(&saved).at("read", &saved)? == step.from.and_then(|from| from.content()) {
             return Ok(());
         }
-        self.mark("lost", &n.to_string())?;
-        self.set_own_aside(&from, &step.path.0)
+        self.dir.mark_lost(n)?;
+        self.quarantine_moved(&saved, &step.path.0)
     }
 
-    /// The same for all of them, as a killed process may have moved one and not looked.
-    pub(super) fn set_foreign_saves_aside(&self) -> Result<()> {
+    /// Checks every saved file: a killed process may have moved one out and not checked it.
+    pub(super) fn quarantine_foreign_saves(&self) -> Result<()> {
         for (n, step) in self.journal.steps.iter().enumerate() {
-            if exists(&saved(&self.dir, n)) {
-                self.set_save_aside_if_foreign(n, step)?;
+            if exists(&self.dir.saved(n)) {
+                self.quarantine_foreign_save(n, step)?;
             }
         }
         Ok(())
     }
 
-    /// What came back out of the tree has to be what was put there: else somebody has written to it.
-    pub(super) fn set_foreign_staged_aside(&self) -> Result<()> {
+    /// Moves new files that were in the tree, and that another process has written to there, to quarantine.
+    pub(super) fn quarantine_foreign_staged(&self) -> Result<()> {
         for (n, step) in self.journal.steps.iter().enumerate() {
-            let new = staged(&self.dir, n);
-            if !exists(&new) {
+            let staged = self.dir.staged(n);
+            if !exists(&staged) {
                 continue;
             }
-            let found = content_of(&new).at("read", &new)?;
-            // An empty file is what a power cut leaves of one that was just written; nobody's words are in it.
-            let empty = found.is_some_and(|(_, size)| size == 0);
-            if !empty && found != step.to.and_then(|to| to.content()) {
-                self.set_own_aside(&new, &step.path.0)?;
+            let found = content_of(&staged).at("read", &staged)?;
+            // A power cut leaves a file that was just written empty. Nothing is lost with it.
+            let is_empty = found.is_some_and(|(_, size)| size == 0);
+            if !is_empty && found != step.to.and_then(|to| to.content()) {
+                self.quarantine_moved(&staged, &step.path.0)?;
             }
         }
         Ok(())
     }
 
-    /// Whether what step `n` replaces is not there to be put back.
-    pub(super) fn is_lost(&self, n: usize) -> bool {
-        exists(&self.dir.join("lost").join(n.to_string()))
-    }
-
-    /// Whether every old file is back.
-    pub(super) fn is_undone(&self) -> bool {
-        exists(&self.dir.join("undone"))
-    }
-
-    /// Notes that.
-    pub(super) fn mark_undone(&self) -> Result<()> {
-        self.mark("", "undone")
-    }
-
-    fn mark(&self, dir: &str, name: &str) -> Result<()> {
-        let dir = self.dir.join(dir);
-        fs::create_dir_all(&dir).at("create", &dir)?;
-        match atomic::create_new(&dir.join(name)) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            result => drop(result.at("create", dir.join(name))?),
-        }
-        atomic::sync_dir(&dir)
-    }
-
-    /// Adds to an error what was set aside.
-    pub(super) fn tell_strangers(&self, error: Error) -> Error {
-        let strangers = self.strangers.borrow();
+    /// Adds to an error what is in quarantine.
+    pub(super) fn name_intruders(&self, error: Error) -> Error {
+        let intruders = self.intruders.borrow();
         let line =
             |(path, to): &(TreePath, PathBuf)| format!("{path} was in the way; it is in {}", to.display());
-        error.details(strangers.iter().map(line).collect(), 20)
+        error.details(intruders.iter().map(line).collect(), 20)
     }
 }

@@ -1,5 +1,6 @@
-//! The journal: what a move into the tree is about, written before it begins.
+//! The journal: what a restore does to the tree, written before it begins.
 
+use std::fmt;
 use std::fs::File;
 use std::path::{Component, Path, PathBuf};
 
@@ -12,61 +13,95 @@ use crate::checkpoint::quote;
 use crate::error::{Error, IoContext, Result};
 use crate::fs::json;
 
-/// The version of the format.
-const VERSION: u32 = 1;
-/// Its name in the transaction's directory. While it is there, the move is not over.
-pub const FILE: &str = "journal.json";
+/// The version of the format. Version 1 had `what` instead of `id`, `action` and `subject`; it is still read.
+const VERSION: u32 = 2;
+const FILE: &str = "journal.json";
 
-/// Everything that is needed to finish the move, or to undo it.
+/// The command that a restore belongs to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RestoreAction {
+    /// The user reverts a run, or everything since a checkpoint.
+    #[default]
+    Revert,
+    /// The user applies a recorded change again.
+    Apply,
+    /// The user rolls the tree back to a checkpoint.
+    Rollback,
+    /// decree reverts a run that failed.
+    PutBack,
+}
+
+impl fmt::Display for RestoreAction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            RestoreAction::Revert | RestoreAction::PutBack => "revert",
+            RestoreAction::Apply => "apply",
+            RestoreAction::Rollback => "rollback",
+        })
+    }
+}
+
+/// Everything that is needed to finish the restore, or to undo it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Journal {
     version: u32,
-    /// For people: `revert 2026111603100000-0`.
-    pub what: String,
+    /// Random. The audit entry of the restore carries it, so recovery never writes a second one.
+    #[serde(default)]
+    pub id: String,
+    #[serde(default)]
+    pub action: RestoreAction,
+    /// The run or checkpoint.
+    #[serde(default)]
+    pub subject: String,
+    /// Version 1: `revert 2026111603100000-0`.
+    #[serde(default, skip_serializing)]
+    what: String,
     /// By path. Staged and saved files are named by a step's number.
     pub steps: Vec<RestoreStep>,
-    /// Where things go that have to make way, from decree's own directory.
-    aside_dir: PathBuf,
-    /// What they are, as bytes in JSON's quoting: there may be a `.git` among them, which is no tree path.
+    /// From decree's own directory.
+    #[serde(rename = "aside_dir")]
+    quarantine_dir: PathBuf,
+    /// What moves to the quarantine, as bytes in JSON's quoting: there may be a `.git` among it, which is no tree path.
     set_aside: Vec<String>,
     /// The directories above the steps that were there before, and their modes.
     pub dirs: Vec<DirMode>,
 }
 
-/// One path.
+/// The change of one path.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RestoreStep {
-    /// Where.
     pub path: PathText,
-    /// What is there.
+    /// What is there before the restore.
     pub from: Option<Node>,
-    /// What shall be there.
+    /// What is there after it.
     pub to: Option<Node>,
 }
 
-/// A directory's mode.
+/// A directory and its mode before the restore.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct DirMode {
-    /// Where.
     pub path: PathText,
-    /// In octal.
-    pub mode: String,
+    mode: String,
 }
 
 impl DirMode {
-    /// As a mode.
+    pub fn new(path: &TreePath, mode: FileMode) -> Self {
+        DirMode { path: PathText(path.clone()), mode: mode.to_string() }
+    }
+
     pub fn mode(&self) -> FileMode {
         FileMode::parse(&self.mode).unwrap_or(FileMode::DIR)
     }
 }
 
 impl RestoreStep {
-    /// Whether a file or link has to be staged for it: there shall be one, with another content than now.
+    /// Whether a file or link has to be staged: there will be one, with another content than now.
     pub fn is_staged(&self) -> bool {
         self.to.is_some_and(|to| !to.is_dir()) && !self.keeps_content()
     }
 
-    /// Whether a file or link has to move out of the way.
+    /// Whether a file or link has to move out of the tree.
     pub fn is_saved(&self) -> bool {
         self.from.is_some_and(|from| !from.is_dir()) && !self.keeps_content()
     }
@@ -80,49 +115,134 @@ impl RestoreStep {
     }
 }
 
+/// What moves to the quarantine, and where that is.
+pub struct QuarantinePlan {
+    /// From decree's own directory.
+    pub dir: PathBuf,
+    pub paths: Vec<TreePath>,
+}
+
 impl Journal {
-    /// For steps that are sorted by path.
+    /// A journal of steps that are sorted by path.
     pub fn new(
-        what: String,
+        action: RestoreAction,
+        subject: &str,
         steps: Vec<RestoreStep>,
-        aside_dir: PathBuf,
-        set_aside: Vec<String>,
+        quarantine: &QuarantinePlan,
         dirs: Vec<DirMode>,
     ) -> Self {
-        Journal { version: VERSION, what, steps, aside_dir, set_aside, dirs }
+        let in_json = |path: &TreePath| quote::in_json(path.as_bytes()).into_owned();
+        Journal {
+            version: VERSION,
+            id: crate::fs::random_hex(),
+            action,
+            subject: subject.to_owned(),
+            what: String::new(),
+            steps,
+            quarantine_dir: quarantine.dir.clone(),
+            set_aside: quarantine.paths.iter().map(in_json).collect(),
+            dirs,
+        }
     }
 
-    /// What makes way, and where it goes, given decree's own directory. Nothing leads out of either.
-    pub fn set_aside(&self, decree_dir: &Path) -> Vec<(TreePath, PathBuf)> {
-        let Some(place) = self.aside_dir(decree_dir) else { return Vec::new() };
-        let paths = self.set_aside.iter().filter_map(|text| TreePath::beside(&quote::from_json(text)?));
-        paths.map(|path| (path.clone(), place.join(path.as_path()))).collect()
+    /// What the restore is called in messages: `revert 2026111603100000-0`.
+    pub fn name(&self) -> String {
+        format!("{} {}", self.action, self.subject)
     }
 
-    /// Where things go that have to make way, given decree's own directory: a place in that, or nowhere.
-    pub fn aside_dir(&self, decree_dir: &Path) -> Option<PathBuf> {
-        let inside = self.aside_dir.components().all(|part| matches!(part, Component::Normal(_)));
-        inside.then(|| decree_dir.join(&self.aside_dir))
+    /// What moves to the quarantine, and to which path there. Nothing leads out of the tree or out of decree's own directory.
+    pub fn quarantine_moves(&self, decree_dir: &Path) -> Vec<(TreePath, PathBuf)> {
+        let Some(dir) = self.quarantine_dir(decree_dir) else { return Vec::new() };
+        let paths =
+            self.set_aside.iter().filter_map(|text| TreePath::outside_scope(&quote::from_json(text)?));
+        paths.map(|path| (path.clone(), dir.join(path.as_path()))).collect()
     }
 
-    /// Makes it durable. From now on the move happens, or is undone.
+    /// The quarantine's directory, if it is inside decree's own directory.
+    pub fn quarantine_dir(&self, decree_dir: &Path) -> Option<PathBuf> {
+        let inside = self.quarantine_dir.components().all(|part| matches!(part, Component::Normal(_)));
+        inside.then(|| decree_dir.join(&self.quarantine_dir))
+    }
+
+    /// Where the journal of a restore is, in the restore's directory. While it is there, the restore is not over.
+    pub fn path(dir: &Path) -> PathBuf {
+        dir.join(FILE)
+    }
+
+    /// Makes the journal durable. From now on the restore is finished, or undone.
     pub fn write(&self, dir: &Path) -> Result<()> {
-        json::write(&dir.join(FILE), self)
+        json::write(&Journal::path(dir), self)
     }
 
-    /// Reads it back.
     pub fn read(dir: &Path) -> Result<Journal> {
-        let path = dir.join(FILE);
-        let file = File::open(&path).at("read", &path)?;
-        let journal: Journal = json::parse(file).at("read", &path)?.map_err(|error| {
+        let path = Journal::path(dir);
+        let damaged = || {
             Error::integrity(format!("{} is damaged", path.display()))
-                .caused_by(error)
-                .detail("an unfinished revert or apply cannot be completed; its files are beside the journal")
-        })?;
-        if journal.version != VERSION {
-            return Err(Error::integrity(format!("{} is of another version", path.display()))
-                .hint("finish the work with the version of decree that began it"));
+                .detail("an interrupted revert or apply cannot be finished; its files are beside the journal")
+        };
+        let file = File::open(&path).at("read", &path)?;
+        let mut journal: Journal =
+            json::parse(file).at("read", &path)?.map_err(|error| damaged().caused_by(error))?;
+        match journal.version {
+            VERSION => {}
+            1 => journal.upgrade(dir).ok_or_else(damaged)?,
+            _ => {
+                return Err(Error::integrity(format!("{} is of another version", path.display()))
+                    .hint("finish the work with the version of decree that began it"));
+            }
         }
         Ok(journal)
+    }
+
+    /// Fills in the fields that version 1 did not have.
+    fn upgrade(&mut self, dir: &Path) -> Option<()> {
+        let (action, subject) = self.what.split_once(' ')?;
+        let actions = [RestoreAction::Revert, RestoreAction::Apply, RestoreAction::Rollback];
+        self.action = actions.into_iter().find(|known| known.to_string() == action)?;
+        self.subject = subject.to_owned();
+        // As random as the id of version 2.
+        self.id = dir.file_name()?.to_str()?.to_owned();
+        Some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_journal_of_version_1_is_read_with_its_action_and_subject() {
+        let dir = tempfile::tempdir().unwrap();
+        let text = |version: u32, what: &str| {
+            format!(
+                r#"{{"version":{version},"what":"{what}","steps":[],"aside_dir":"x","set_aside":[],"dirs":[]}}"#
+            )
+        };
+        std::fs::write(Journal::path(dir.path()), text(1, "apply 2026111603100000-0")).unwrap();
+        let journal = Journal::read(dir.path()).unwrap();
+        assert_eq!(
+            (journal.action, &journal.subject[..]),
+            (RestoreAction::Apply, "2026111603100000-0"),
+            "{journal:?}"
+        );
+        assert_eq!(journal.name(), "apply 2026111603100000-0");
+        for damaged in [text(1, "something"), text(1, "mow lawn"), text(3, "")] {
+            std::fs::write(Journal::path(dir.path()), damaged).unwrap();
+            assert_eq!(Journal::read(dir.path()).unwrap_err().kind(), crate::error::ErrorKind::Integrity);
+        }
+    }
+
+    #[test]
+    fn a_journal_is_read_as_it_was_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let quarantine = QuarantinePlan { dir: "runs/1/set-aside".into(), paths: Vec::new() };
+        let written = Journal::new(RestoreAction::PutBack, "1", Vec::new(), &quarantine, Vec::new());
+        written.write(dir.path()).unwrap();
+        let read = Journal::read(dir.path()).unwrap();
+        assert_eq!(
+            (read.id, read.action, read.subject),
+            (written.id, RestoreAction::PutBack, "1".to_owned())
+        );
+        assert_eq!(read.quarantine_dir, PathBuf::from("runs/1/set-aside"));
     }
 }

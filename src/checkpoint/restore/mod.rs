@@ -1,18 +1,23 @@
 //! Taking a tree from one side of a diff to the other: all of it, or nothing.
 //!
-//! 1. [`plan`]: every path has to be as the diff has it on the side we come from; whatever is not is a
-//!    conflict, and nothing is touched.
+//! 1. [`plan`]: every path has to be what the diff says on the side that the restore starts from; any other path is a
+//!    conflict, and then nothing is touched.
 //! 2. [`stage`]: every file is rebuilt beside the tree and checked against its hash.
-//! 3. [`transaction`]: a journal is written; then what is replaced moves out, what was staged moves in.
-//!    A killed process leaves the journal, from which the next one finishes or undoes the move.
-//!    What something else puts in the way meanwhile is set aside ([`concurrent_writes`]).
-//! 4. [`super::disk_node`]: every path is read back and checked.
+//! 3. [`transaction`]: a journal is written; then the files that are replaced move out of the tree, and the staged ones move in.
+//!    A killed process leaves the journal, from which the next one finishes or undoes the restore.
+//!    What other processes put in the way moves to quarantine ([`concurrent_writes`]).
+//! 4. Every path is read back and verified. Then the restore is logged, and the journal removed.
 
 mod concurrent_writes;
+mod dirs;
 mod journal;
 mod plan;
 mod stage;
 mod transaction;
+mod transaction_dir;
 
-pub use plan::{RestoreOutcome, RestoreReport, RestoreRequest};
-pub use transaction::{RecoveredRestore, recover};
+pub use journal::RestoreAction;
+pub use plan::{RestoreOutcome, RestoreRequest};
+pub use transaction::{
+    FinishedRestore, RecoveredRestore, RestoreLog, RestoreReport, is_recovery_needed, recover,
+};

@@ -1,70 +1,61 @@
-//! Deciding whether a diff can be taken in a direction, and doing it.
+//! Deciding whether a diff can be reverted or applied, and doing it.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use rayon::prelude::*;
 
-use super::journal::{DirMode, Journal, RestoreStep};
+use super::journal::{DirMode, Journal, QuarantinePlan, RestoreAction, RestoreStep};
 use super::stage::stage;
-use super::transaction::{Transaction, make_dirs};
+use super::transaction::{RestoreLog, RestoreReport, Transaction};
+use super::transaction_dir::TransactionDir;
 use crate::checkpoint::coverage::PathText;
 use crate::checkpoint::disk_node::agrees;
-use crate::checkpoint::entry::{FileMode, Node, describe};
+use crate::checkpoint::entry::{Node, describe};
 use crate::checkpoint::patch::parse::Patch;
 use crate::checkpoint::patch::rebuild::Direction;
 use crate::checkpoint::path::{TreePath, dirs_above};
-use crate::checkpoint::quote;
 use crate::checkpoint::root::PathKind;
 use crate::checkpoint::unlocked_dirs::UnlockedDirs;
 use crate::checkpoint::workspace::Workspace;
-use crate::error::{Error, IoContext, Result};
+use crate::error::{Error, FailureReason, IoContext, Result};
 use crate::fs::quarantine::{free_name, numbered};
-use crate::fs::random_hex;
 
-/// What is to be done.
-pub struct RestoreRequest<'g> {
-    /// The diff.
-    pub patch: &'g Patch,
-    /// Which way.
+/// A restore to carry out.
+pub struct RestoreRequest<'a> {
+    pub patch: &'a Patch,
     pub direction: Direction,
-    /// For messages and the journal: `revert 2026111603100000-0`.
-    pub what: String,
-    /// Things that no diff holds and that have to make way.
-    pub beside: &'g [TreePath],
-    /// Where they go.
-    pub aside_dir: PathBuf,
+    pub action: RestoreAction,
+    /// The run or checkpoint, for messages, the journal and the log.
+    pub subject: &'a str,
+    /// Paths that no diff holds, such as a nested repository; they move to the quarantine.
+    pub beside: &'a [TreePath],
+    /// If this is there already, the next free one of `<dir>-2`, `<dir>-3`, … is used, so each restore has its own.
+    pub quarantine_dir: PathBuf,
+    /// `None` if the caller logs the restore itself. Recovery logs it in any case.
+    pub log: Option<&'a dyn RestoreLog>,
 }
 
-/// What came of it.
+/// What came of a restore that succeeded.
 #[derive(Debug)]
 pub enum RestoreOutcome {
-    /// Every path was there already.
+    /// Every path was what it should be before the restore began.
     AlreadyThere,
-    /// The tree is on the other side now, and was checked.
+    /// The tree is on the other side of the diff, and was verified.
     Done(RestoreReport),
-}
-
-/// What was done.
-#[derive(Debug, Default)]
-pub struct RestoreReport {
-    /// Paths that were changed and read back.
-    pub verified: usize,
-    /// What was moved away, and where it is now; what something else put in the way meanwhile among it.
-    pub set_aside: Vec<(TreePath, PathBuf)>,
 }
 
 impl Workspace {
     /// Takes the tree to the other side of a diff, or leaves it alone.
-    pub fn restore(&self, goal: &RestoreRequest<'_>) -> Result<RestoreOutcome> {
-        let steps = steps(goal.patch, goal.direction);
-        let paths = steps.iter().map(|step| &step.path.0).chain(goal.beside);
-        let mut opened = UnlockedDirs::above(&self.root, paths).at("look into", self.root.path())?;
+    pub fn restore(&self, request: &RestoreRequest<'_>) -> Result<RestoreOutcome> {
+        let steps = steps(request.patch, request.direction);
+        let paths = steps.iter().map(|step| &step.path.0).chain(request.beside);
+        let mut unlocked = UnlockedDirs::above(&self.root, paths).at("look into", self.root.path())?;
         let found: Vec<Option<Node>> = steps
             .par_iter()
-            .map(|step| opened.present(&step.path.0).at("read", step.path.0.as_path()))
+            .map(|step| unlocked.present(&step.path.0).at("read", step.path.0.as_path()))
             .collect::<Result<_>>()?;
-        let beside: Vec<&TreePath> = goal
+        let beside: Vec<&TreePath> = request
             .beside
             .iter()
             .filter(|path| self.root.find(path).is_ok_and(|found| found.is_some()))
@@ -75,66 +66,63 @@ impl Workspace {
         }
         let conflicts = self.conflicts(&steps, &found, &beside)?;
         if !conflicts.is_empty() {
+            let RestoreRequest { action, subject, .. } = request;
             let (n, all) = (conflicts.len(), steps.len());
-            return Err(Error::failed(format!("cannot {}: {n} of {all} paths changed since", goal.what))
-                .details(conflicts, 20)
-                .detail("nothing was touched"));
+            return Err(Error::failed(format!(
+                "cannot {action} {subject}: {n} of {all} paths changed since"
+            ))
+            .because(FailureReason::Conflict)
+            .details(conflicts, 20)
+            .detail("nothing was touched"));
         }
-        let dir = self.scratch.join(format!("restore-{}", random_hex()));
-        make_dirs(&dir)?;
-        let dirs = self.dirs_above(&steps, &beside, &opened)?;
-        let result = self.move_in(goal, steps, dirs, &beside, &dir);
+        let dir = TransactionDir::create(&self.scratch)?;
+        let path = dir.path().to_owned();
+        let dirs = self.dirs_above(&steps, &beside, &unlocked)?;
+        let result = self.stage_and_run(request, steps, dirs, &beside, dir);
         if result.is_ok() {
-            opened.forget();
-        }
-        if result.is_err() && !dir.join(super::journal::FILE).exists() {
-            let _ = std::fs::remove_dir_all(&dir);
+            // The transaction has set the modes.
+            unlocked.forget();
+        } else if !Journal::path(&path).exists() {
+            let _ = std::fs::remove_dir_all(&path);
         }
         result.map(RestoreOutcome::Done)
     }
 
-    fn move_in(
+    fn stage_and_run(
         &self,
-        goal: &RestoreRequest<'_>,
+        request: &RestoreRequest<'_>,
         steps: Vec<RestoreStep>,
         dirs: Vec<DirMode>,
         beside: &[&TreePath],
-        dir: &Path,
+        dir: TransactionDir,
     ) -> Result<RestoreReport> {
-        stage(&self.root, goal.patch, goal.direction, &steps, dir)
+        stage(&self.root, request.patch, request.direction, &steps, &dir)
             .map_err(|error| error.detail("nothing was touched"))?;
-        let aside_dir = free_name(|number| numbered(&goal.aside_dir, "-", number));
-        let mut set_aside: Vec<(TreePath, PathBuf)> =
-            beside.iter().map(|path| ((*path).clone(), aside_dir.join(path.as_path()))).collect();
-        let asides = beside.iter().map(|path| quote::in_json(path.as_bytes()).into_owned()).collect();
-        let inside = aside_dir.strip_prefix(self.decree_dir()).unwrap_or(&aside_dir).to_owned();
-        let verified = steps.len();
-        let journal = Journal::new(goal.what.clone(), steps, inside, asides, dirs);
-        set_aside.extend(Transaction::new(&self.root, dir.to_owned(), journal).run()?);
-        Ok(RestoreReport { verified, set_aside })
-    }
-
-    /// Where decree's own data is: work in progress is in it.
-    fn decree_dir(&self) -> &Path {
-        self.scratch.parent().unwrap_or(&self.scratch)
+        let quarantine = free_name(|number| numbered(&request.quarantine_dir, "-", number));
+        let plan = QuarantinePlan {
+            dir: quarantine.strip_prefix(dir.decree_dir()).unwrap_or(&quarantine).to_owned(),
+            paths: beside.iter().copied().cloned().collect(),
+        };
+        let journal = Journal::new(request.action, request.subject, steps, &plan, dirs);
+        Transaction::new(&self.root, dir, journal).run(request.log)
     }
 
     fn all_agree(
         &self,
         steps: &[RestoreStep],
         found: &[Option<Node>],
-        side: fn(&RestoreStep) -> Option<&Node>,
+        end: fn(&RestoreStep) -> Option<&Node>,
     ) -> Result<bool> {
         for (step, found) in steps.iter().zip(found) {
             let path = &step.path.0;
-            if !agrees(&self.root, path, found.as_ref(), side(step)).at("read", path.as_path())? {
+            if !agrees(&self.root, path, found.as_ref(), end(step)).at("read", path.as_path())? {
                 return Ok(false);
             }
         }
         Ok(true)
     }
 
-    /// What is not as the diff has it, in words.
+    /// A line for each path that is not what the diff expects.
     fn conflicts(
         &self,
         steps: &[RestoreStep],
@@ -165,14 +153,14 @@ impl Workspace {
                     "{path}: {blocker} is not a directory, and nothing is written through a link"
                 ));
             } else if found.as_ref().is_some_and(Node::is_dir) && !step.to.is_some_and(|to| to.is_dir()) {
-                self.strangers(steps, beside, path, &mut conflicts)?;
+                self.find_unaccounted(steps, beside, path, &mut conflicts)?;
             }
         }
         Ok(conflicts)
     }
 
-    /// Finds what is in a directory that has to make room for a file, and that nobody accounts for.
-    fn strangers(
+    /// Finds what is in a directory that a file replaces, and that is not part of the diff.
+    fn find_unaccounted(
         &self,
         steps: &[RestoreStep],
         beside: &[&TreePath],
@@ -189,7 +177,7 @@ impl Workspace {
                 continue;
             }
             if is_dir && inhabited(steps, &path) {
-                self.strangers(steps, beside, &path, conflicts)?;
+                self.find_unaccounted(steps, beside, &path, conflicts)?;
             } else {
                 conflicts.push(format!("{path}: not part of this change, and {dir} has to make way"));
             }
@@ -197,12 +185,12 @@ impl Workspace {
         Ok(())
     }
 
-    /// The directories above the steps as they are now.
+    /// The directories above the steps and their modes now.
     fn dirs_above(
         &self,
         steps: &[RestoreStep],
         beside: &[&TreePath],
-        opened: &UnlockedDirs<'_>,
+        unlocked: &UnlockedDirs<'_>,
     ) -> Result<Vec<DirMode>> {
         let above = dirs_above(steps.iter().map(|step| &step.path.0).chain(beside.iter().copied()));
         let mut dirs = BTreeMap::new();
@@ -210,14 +198,10 @@ impl Workspace {
             if let Some(found) = self.root.find(path).at("read", path.as_path())?
                 && found.kind == PathKind::Dir
             {
-                dirs.insert(path, opened.real_mode(path).unwrap_or(found.mode));
+                dirs.insert(path, unlocked.real_mode(path).unwrap_or(found.mode));
             }
         }
-        let entry = |(path, mode): (&TreePath, FileMode)| DirMode {
-            path: PathText(path.clone()),
-            mode: mode.to_string(),
-        };
-        Ok(dirs.into_iter().map(entry).collect())
+        Ok(dirs.into_iter().map(|(path, mode)| DirMode::new(path, mode)).collect())
     }
 }
 
@@ -227,15 +211,15 @@ fn steps(patch: &Patch, direction: Direction) -> Vec<RestoreStep> {
         .iter()
         .map(|record| {
             let (from, to) = match direction {
-                Direction::Forth => (record.change.before, record.change.after),
-                Direction::Back => (record.change.after, record.change.before),
+                Direction::Forward => (record.change.before, record.change.after),
+                Direction::Backward => (record.change.after, record.change.before),
             };
             RestoreStep { path: PathText(record.change.path.clone()), from, to }
         })
         .collect()
 }
 
-/// Whether the diff accounts for something below `dir` on the side we come from.
+/// Whether the diff accounts for something below `dir` on the side that the restore starts from.
 fn inhabited(steps: &[RestoreStep], dir: &TreePath) -> bool {
     let start = steps.partition_point(|step| step.path.0 <= *dir);
     steps[start..]
@@ -244,7 +228,7 @@ fn inhabited(steps: &[RestoreStep], dir: &TreePath) -> bool {
         .any(|step| step.path.0.is_in(dir) && step.from.is_some())
 }
 
-/// Whether the diff takes away what is at `path` now.
+/// Whether the restore moves away what is at `path` now.
 fn moves_away(steps: &[RestoreStep], path: &TreePath) -> bool {
     steps
         .binary_search_by(|step| step.path.0.cmp(path))

@@ -3,30 +3,30 @@
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 
 use rayon::prelude::*;
 
 use super::journal::RestoreStep;
-use super::transaction::staged;
+use super::transaction_dir::TransactionDir;
 use crate::checkpoint::content_source::ContentSource;
 use crate::checkpoint::entry::Node;
 use crate::checkpoint::hash::{Hasher, Hashing};
 use crate::checkpoint::patch::parse::{Patch, Recipe};
-use crate::checkpoint::patch::rebuild::{Direction, rebuild};
+use crate::checkpoint::patch::rebuild::{Direction, RebuildError, rebuild};
 use crate::checkpoint::path::TreePath;
 use crate::checkpoint::root::Root;
-use crate::error::{Error, IoContext, Result};
+use crate::error::{Error, ErrorKind, IoContext, Result};
 use crate::interrupt;
 
-/// Stages what the steps need; step `n` is the patch's record `n`.
+/// Stages the files that the steps need; step `n` is the patch's record `n`.
 pub fn stage(
     root: &Root,
     patch: &Patch,
     direction: Direction,
     steps: &[RestoreStep],
-    dir: &Path,
+    dir: &TransactionDir,
 ) -> Result<()> {
     let diff = File::open(&patch.path).at("read", &patch.path)?;
     let stager = Stager { root, diff: &diff, direction };
@@ -35,10 +35,10 @@ pub fn stage(
         .into_par_iter()
         .filter_map(|n| {
             let recipe = match direction {
-                Direction::Forth => &patch.records[n].forth,
-                Direction::Back => &patch.records[n].back,
+                Direction::Forward => &patch.records[n].forward,
+                Direction::Backward => &patch.records[n].backward,
             };
-            stager.one(&steps[n], recipe, &staged(dir, n)).err()
+            stager.stage(&steps[n], recipe, &dir.staged(n)).err()
         })
         .collect();
     let Some(first) = failures.first() else {
@@ -59,9 +59,9 @@ struct Stager<'s> {
 }
 
 impl Stager<'_> {
-    fn one(&self, step: &RestoreStep, recipe: &Recipe, target: &Path) -> Result<()> {
+    fn stage(&self, step: &RestoreStep, recipe: &Recipe, target: &Path) -> Result<()> {
         let path = &step.path.0;
-        let to = step.to.expect("only what shall be there is staged");
+        let Some(to) = step.to else { return Ok(()) };
         interrupt::check()?;
         let mut source = self.source(step)?;
         match to {
@@ -69,22 +69,23 @@ impl Stager<'_> {
                 let file = File::create_new(target).at("create", target)?;
                 let mut out = Hashing::new(BufWriter::new(file));
                 rebuild(recipe, self.direction, self.diff, &mut source, &mut out)
-                    .and_then(|()| out.flush())
-                    .map_err(|error| rebuild_error(path, target, error))?;
+                    .and_then(|()| Ok(out.flush()?))
+                    .map_err(|error| rebuild_error(path, error))?;
                 check(path, &to, out.hasher)?;
-                self.take_owner(path, target)?;
+                self.copy_owner(path, target)?;
                 fs::set_permissions(target, fs::Permissions::from_mode(mode.bits()))
                     .at("set the mode of", target)
             }
             Node::Symlink { .. } => {
                 let mut out = Hashing::new(Vec::new());
                 rebuild(recipe, self.direction, self.diff, &mut source, &mut out)
-                    .map_err(|error| rebuild_error(path, target, error))?;
+                    .map_err(|error| rebuild_error(path, error))?;
                 check(path, &to, out.hasher)?;
                 symlink(std::ffi::OsStr::from_bytes(&out.out), target).at("create", target)?;
-                self.take_owner(path, target)
+                self.copy_owner(path, target)
             }
-            Node::Dir { .. } => unreachable!("directories are made, not staged"),
+            // Directories are made in the tree, not staged.
+            Node::Dir { .. } => Ok(()),
         }
     }
 
@@ -95,17 +96,14 @@ impl Stager<'_> {
         }
     }
 
-    /// Root works on other people's trees (in a container, on a bind mount): what it puts back is theirs.
-    fn take_owner(&self, path: &TreePath, target: &Path) -> Result<()> {
+    /// Gives a file the owner of what it replaces, or of the directory it is in: as root, decree works on trees of other users
+    /// (in a container, on a bind mount).
+    fn copy_owner(&self, path: &TreePath, target: &Path) -> Result<()> {
         if !rustix::process::geteuid().is_root() {
             return Ok(());
         }
-        let mut owner = std::os::unix::fs::MetadataExt::uid(
-            &fs::metadata(self.root.path()).at("read", self.root.path())?,
-        );
-        let mut group = std::os::unix::fs::MetadataExt::gid(
-            &fs::metadata(self.root.path()).at("read", self.root.path())?,
-        );
+        let top = fs::metadata(self.root.path()).at("read", self.root.path())?;
+        let (mut owner, mut group) = (top.uid(), top.gid());
         for place in path.ancestors().chain([path.clone()]) {
             if let Some(found) = self.root.find(&place).at("read", place.as_path())? {
                 (owner, group) = found.owner;
@@ -123,16 +121,15 @@ fn check(path: &TreePath, to: &Node, hasher: Hasher) -> Result<()> {
     if Some(found) == to.content() {
         return Ok(());
     }
-    Err(Error::integrity(format!("{path} cannot be rebuilt: what comes out is not what the checkpoint has")))
+    Err(Error::integrity(format!("{path} cannot be rebuilt: the result is not what the checkpoint has")))
 }
 
-fn rebuild_error(path: &TreePath, target: &Path, error: io::Error) -> Error {
+fn rebuild_error(path: &TreePath, error: RebuildError) -> Error {
+    let error = error.into_error("restore", path);
     match error.kind() {
-        io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof => {
-            Error::integrity(format!("{path} cannot be rebuilt from the diff"))
-                .caused_by(error)
-                .hint("if something else writes to it, stop that; then run the same command again")
+        ErrorKind::Integrity => {
+            error.hint("if another process writes to it, stop that; then run the same command again")
         }
-        _ => Err::<(), _>(error).at("write", target).expect_err("it was an error"),
+        _ => error,
     }
 }

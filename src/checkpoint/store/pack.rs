@@ -95,7 +95,9 @@ impl PackIndex {
             return None;
         }
         let frames = frames
-            .chunks_exact(FRAME_LEN)
+            .as_chunks::<FRAME_LEN>()
+            .0
+            .iter()
             .map(|b| Frame {
                 offset: u64::from_le_bytes(b[..8].try_into().expect("8 bytes")),
                 packed: u32::from_le_bytes(b[8..12].try_into().expect("4 bytes")),

@@ -12,7 +12,7 @@ use crate::checkpoint::hash::ContentHash;
 use crate::checkpoint::manifest::Manifest;
 use crate::checkpoint::patch::parse::Patch;
 use crate::checkpoint::patch::rebuild::Direction;
-use crate::checkpoint::restore::{RestoreOutcome, RestoreRequest};
+use crate::checkpoint::restore::{RestoreAction, RestoreOutcome, RestoreRequest};
 use crate::checkpoint::tree::combined_hash;
 use crate::error::{Error, Result};
 use crate::fs::atomic::AtomicFile;
@@ -106,7 +106,7 @@ impl<'r> TreeRollback<'r> {
         let before = hash_now(&changes, manifest, scope);
         let (wanted, held) = hash_then(manifest, scope);
         changes.list.retain(|change| scope.covers(&change.path));
-        changes.beside.retain(|path| scope.covers(path));
+        changes.out_of_scope.retain(|path| scope.covers(path));
         // The scope that the checkpoint was made for may have been empty then, and may be empty still.
         if held == 0 && changes.list.is_empty() && options.target.is_some() && !scope.is_everything() {
             let id = dir.id();
@@ -129,12 +129,13 @@ impl<'r> TreeRollback<'r> {
 
     /// Whether nothing has to be restored.
     pub fn is_same(&self) -> bool {
-        self.changes.as_ref().is_none_or(|changes| changes.list.is_empty() && changes.beside.is_empty())
+        self.changes.as_ref().is_none_or(|changes| changes.list.is_empty() && changes.out_of_scope.is_empty())
     }
 
     /// Reverts the changes. Their diff is kept beside the checkpoint of the present.
     pub fn restore_tree(&mut self, present: &CheckpointDir) -> Result<()> {
-        let Some(changes) = self.changes.take().filter(|it| !it.list.is_empty() || !it.beside.is_empty())
+        let Some(changes) =
+            self.changes.take().filter(|it| !it.list.is_empty() || !it.out_of_scope.is_empty())
         else {
             return Ok(());
         };
@@ -145,10 +146,13 @@ impl<'r> TreeRollback<'r> {
         let patch = Patch::read(&diff)?;
         let outcome = workspace.restore(&RestoreRequest {
             patch: &patch,
-            direction: Direction::Back,
-            what: format!("rollback {}", self.dir.id()),
-            beside: &changes.beside,
-            aside_dir: present.dir().join("set-aside"),
+            direction: Direction::Backward,
+            action: RestoreAction::Rollback,
+            subject: self.dir.id(),
+            beside: &changes.out_of_scope,
+            quarantine_dir: present.quarantine_dir(),
+            // The audit entry of a rollback also says what was saved and why, and is written when all of it is verified.
+            log: None,
         })?;
         if let RestoreOutcome::Done(done) = outcome {
             let moved = done.set_aside.into_iter().map(|(path, to)| (path.to_string(), to));

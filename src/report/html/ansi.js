@@ -1,10 +1,10 @@
-// A log as lines of pieces, each with the colours that a terminal would have given it.
+// Renders a log with its ANSI colours: lines of spans.
 const OTHER_ESCAPES = /\u001b(?:\][^\u0007\u001b\n]*(?:\u0007|\u001b\\)?|[PX^_][^\u001b\n]*(?:\u001b\\)?|\[[0-?]*[ -/]*[@-ln-~]|[ -/]+[0-~]|[0-Z\\`-~])/g;
 
 function logLines(text) {
   const style = { classes: new Set(), fore: null, back: null, inverse: false };
   return text.replace(/\n$/, "").split("\n").map(line => {
-    // Of a line that was written over, what it was in the end.
+    // A carriage return overwrites the line; only the last version is shown.
     const shown = line.replace(/\r+$/, "").split("\r").pop();
     return pieces(shown.replace(OTHER_ESCAPES, ""), style);
   });

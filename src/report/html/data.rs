@@ -1,4 +1,4 @@
-//! What the page's script is told.
+//! The JSON that the page's script reads.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::report::diff::FileDiff;
 use crate::report::model::{AttemptLog, Excerpt, MessageOutcome, Report, RunFiles};
 use crate::report::text::verdict_words;
 
-/// Everything.
+/// The root of the page's JSON.
 #[derive(Serialize)]
 pub struct PageData<'r> {
     facts: Vec<String>,
@@ -63,7 +63,7 @@ struct File<'r> {
     added: u64,
     removed: u64,
     binary: bool,
-    /// Whether the summary names it and the diff that was loaded does not.
+    /// Whether the summary lists the file but the loaded diff does not contain it.
     missing: bool,
     note: &'r str,
     head: &'r str,
@@ -71,7 +71,7 @@ struct File<'r> {
 }
 
 impl<'r> PageData<'r> {
-    /// Of a report.
+    /// Extracts from a report what the page shows.
     pub fn new(report: &'r Report) -> Self {
         let summary = &report.summary;
         let mut facts = vec![
@@ -100,7 +100,7 @@ fn message<'r>(summary: &'r MessageSummary, found: &'r RunFiles) -> Message<'r> 
         spec: summary.spec.as_deref(),
         tone: match MessageOutcome::of(summary) {
             MessageOutcome::Kept => "good",
-            MessageOutcome::PutBack => "bad",
+            MessageOutcome::Reverted => "bad",
             MessageOutcome::Skipped => "idle",
         },
         words: verdict_words(summary),
@@ -139,7 +139,7 @@ fn attempt(record: &AttemptRecord) -> Attempt<'_> {
     }
 }
 
-/// The paths that the summary names, each with what the diff has of it.
+/// The files in the summary, each with its section of the diff.
 fn files<'r>(summary: &'r MessageSummary, found: &'r RunFiles) -> Vec<File<'r>> {
     let diff = found.diff.iter().flat_map(|diff| &diff.files);
     let known: HashMap<&str, &FileDiff> = diff.map(|file| (file.path.as_str(), file)).collect();

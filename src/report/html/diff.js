@@ -1,4 +1,4 @@
-// The change of a run: a tree of files and their hunks, unified or side by side.
+// The changes of a run: a file tree, and the hunks of each file, unified or side by side.
 function diffLines(file) {
   const lines = [];
   let [old, now] = [0, 0];
@@ -16,13 +16,13 @@ function diffLines(file) {
   return lines;
 }
 
-// Each row as the lines that stand in it, left and right.
+// The rows of the side-by-side view: for each, the index of its left and its right line.
 function pairs(lines) {
   const rows = [];
   for (let at = 0; at < lines.length;) {
     if (lines[at].kind !== "del" && lines[at].kind !== "add") { rows.push([at, at]); at++; continue; }
     const sides = { del: [], add: [] };
-    // A line that has no newline is told of between the two.
+    // "\ No newline at end of file" can stand between the deleted and the added lines.
     while (at < lines.length && sides[lines[at].kind] && !(lines[at].kind === "del" && sides.add.length)) sides[lines[at].kind].push(at++);
     for (let row = 0; row < Math.max(sides.del.length, sides.add.length); row++) rows.push([sides.del[row], sides.add[row]]);
   }
@@ -46,7 +46,7 @@ function splitRow(left, right) {
   return make("div", { class: "row split" }, half(left, left && left.old), half(right, right && right.now));
 }
 
-// A section for a file; `section.find(line)` builds and returns the row that a line is in.
+// One section per file; `section.find(line)` builds and returns the row of a line.
 function fileSection(file, index, sides) {
   const body = make("div", { class: "rows" });
   const fold = make("button", { type: "button", class: "path", "aria-expanded": "true", click: () => section.unfold(body.hidden), text: file.shown });
@@ -56,7 +56,7 @@ function fileSection(file, index, sides) {
   let find = () => null;
   const build = () => {
     const lines = diffLines(file);
-    if (!lines.length && !file.note) body.append(make("p", { class: "note", text: file.missing ? "Not loaded: the diff is larger than this page may be." : visible(file.head.trim() || "No lines changed.") }));
+    if (!lines.length && !file.note) body.append(make("p", { class: "note", text: file.missing ? "Not loaded: the diff is larger than this page's limit." : visible(file.head.trim() || "No lines changed.") }));
     if (sides) {
       const rows = pairs(lines);
       const found = longList(body, rows.length, at => splitRow(lines[rows[at][0]], lines[rows[at][1]]));
@@ -72,7 +72,7 @@ function fileSection(file, index, sides) {
   return section;
 }
 
-// In the order of the files; directories with nothing but a directory in them share a line.
+// The tree keeps the order of the files; a directory that contains only one directory shares its line.
 function fileTree(files, choose) {
   const root = new Map();
   files.forEach((file, index) => {

@@ -1,4 +1,4 @@
-// Small tools. Everything that comes out of a run is put on the page as text, never as HTML.
+// DOM helpers. Everything that comes from a run is added to the page as text, never as HTML.
 const byId = id => document.getElementById(id);
 
 function make(tag, props, ...children) {
@@ -16,7 +16,7 @@ function make(tag, props, ...children) {
 
 const count = (number, noun) => `${number.toLocaleString("en")} ${noun}${number === 1 ? "" : "s"}`;
 
-// Control characters as pictures, and what turns the direction of writing by its number, so that a line is what it shows.
+// Shows control characters as symbols and bidirectional controls as code points, so that no text can disguise itself.
 function visible(text) {
   return text.replace(/[\u0000-\u0008\u000a-\u001f]/g, c => String.fromCharCode(0x2400 + c.charCodeAt(0)))
     .replace(/[\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, c => `⟨U+${c.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0")}⟩`);
@@ -27,7 +27,7 @@ function plusMinus(added, removed) {
     make("span", { class: "plus", text: `+${added}` }), " ", make("span", { class: "minus", text: `−${removed}` }));
 }
 
-// Lists of any length: only what comes near the window is built.
+// Long lists are built lazily, when they come near the viewport.
 const CHUNK = 200;
 const LINE = 20;
 const waiting = new Map();
@@ -56,7 +56,7 @@ function forget() {
   waiting.clear();
 }
 
-// Puts `total` rows into `parent`; returns what finds the element of a row, building it if need be.
+// Adds `total` rows to `parent`; returns a function that builds and returns the element of a row.
 function longList(parent, total, row) {
   const chunks = [];
   for (let start = 0; start < total; start += CHUNK) {

@@ -1,7 +1,7 @@
-//! A report as one page that needs nothing else: style, script and data are in it, and it may load nothing.
+//! A report as one self-contained HTML page: style, script and data are inline, and its policy forbids loading anything.
 //!
-//! [`data`] is what the script is told; [`page`] puts it together so that no byte of it can be taken for HTML. The script
-//! puts foreign text on the page as text only.
+//! [`data`] is the script's input; [`page`] embeds it so that no byte of it can be parsed as HTML. The script adds untrusted
+//! text to the page only as text nodes.
 
 mod data;
 mod page;

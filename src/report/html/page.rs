@@ -1,4 +1,4 @@
-//! The page, put together.
+//! Assembles the HTML page from template, style, script and data.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -19,7 +19,7 @@ const SCRIPTS: [&str; 5] = [
     include_str!("search.js"),
 ];
 
-/// The whole document.
+/// Renders the whole HTML document.
 pub fn render(report: &Report) -> String {
     let script = format!("\"use strict\";\n{{\n{}}}\n", SCRIPTS.concat());
     let title = escape(&format!("decree: {}", report.headline()));
@@ -36,13 +36,13 @@ pub fn render(report: &Report) -> String {
     ])
 }
 
-/// Puts each value in its place. Places are looked for in the template alone, never in what was put there.
+/// Replaces the placeholders, in order. Only the template is searched, never an inserted value.
 fn fill(values: &[(&str, &str)]) -> String {
     let mut out =
         String::with_capacity(TEMPLATE.len() + values.iter().map(|(_, value)| value.len()).sum::<usize>());
     let mut rest = TEMPLATE;
-    for (place, value) in values {
-        let (before, after) = rest.split_once(place).expect("the template has this place, in this order");
+    for (placeholder, value) in values {
+        let (before, after) = rest.split_once(placeholder).expect("the template has it, in this order");
         out.push_str(before);
         out.push_str(value);
         rest = after;
@@ -51,7 +51,7 @@ fn fill(values: &[(&str, &str)]) -> String {
     out
 }
 
-/// Nothing may be loaded, and nothing run but what is written here.
+/// The content security policy: the page loads nothing and runs only its own script.
 fn policy(style: &str, script: &str) -> String {
     let hash = |text: &str| format!("'sha256-{}'", STANDARD.encode(Sha256::digest(text)));
     format!(
@@ -65,7 +65,7 @@ fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
-/// JSON that is the same JSON inside of a script element: without anything that could end it or begin a comment.
+/// Escapes JSON for a script element, so that nothing in it can close the element or start a comment.
 fn in_script(json: &str) -> String {
     let mut out = String::with_capacity(json.len() + json.len() / 8);
     for c in json.chars() {
@@ -102,7 +102,7 @@ mod tests {
 
     /// REP-07.
     #[test]
-    fn no_byte_of_a_routine_can_be_taken_for_html() {
+    fn no_byte_of_a_routine_is_parsed_as_html() {
         let (empty, hostile) = (render(&Report::new(Summary::new("process"))), render(&hostile()));
         for mark in ["<script", "</script", "<!--", "<img", "onerror=alert"] {
             let expected = if mark == "onerror=alert" {
@@ -116,12 +116,16 @@ mod tests {
         assert!(!data.contains(['<', '>', '\u{2028}', '\0', '\u{1b}']));
         let data: serde_json::Value = serde_json::from_str(data).unwrap();
         assert_eq!(data["messages"][0]["name"], HOSTILE);
-        assert_eq!(data["messages"][0]["id"], serde_json::Value::Null, "what is no id is not in any command");
+        assert_eq!(
+            data["messages"][0]["id"],
+            serde_json::Value::Null,
+            "only a valid id appears in a command"
+        );
     }
 
     /// REP-06.
     #[test]
-    fn the_page_asks_for_nothing_and_runs_nothing_but_its_own_script() {
+    fn the_page_loads_nothing_and_runs_only_its_own_script() {
         let page = render(&Report::new(Summary::new("process")));
         for outside in
             ["http://", "https://", "url(", "@import", "src=", "innerHTML", "insertAdjacentHTML", "eval("]

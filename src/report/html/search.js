@@ -1,4 +1,4 @@
-// Search over names, paths, diffs and logs; keys; and the beginning.
+// Search over names, paths, diffs and logs; keyboard shortcuts; start-up.
 const MOST_HITS = 200;
 let hits = [];
 let nextHit = 0;
@@ -26,25 +26,25 @@ function search(query) {
   });
   const more = hits.length >= MOST_HITS ? "the first " : "";
   hits = hits.slice(0, MOST_HITS);
-  // With too many hits it is not known who has none.
+  // With too many hits the rest was not searched, so no spec can be ruled out.
   onlySpecs(spec => more !== "" || hits.some(hit => hit.spec === spec));
-  byId("found").textContent = hits.length ? `${more}${count(hits.length, "hit")} · Enter goes to the next` : "nothing found";
+  byId("found").textContent = hits.length ? `${more}${count(hits.length, "hit")} · Enter goes to the next` : "no hits";
   byId("hit-list").replaceChildren(...hits.map(hit => make("li", null, make("button", { type: "button", click: () => go(hit) },
     make("span", { class: "dim", text: `${visible(data.messages[hit.spec].name)} · ${hit.where}` }), make("span", { class: "mono" }, marked(hit.text, pattern()))))));
 }
 
-// The list on the side has only those in which something was found.
-function onlySpecs(wanted) {
-  [...byId("specs").children].forEach((item, spec) => { item.hidden = !wanted(spec); });
+// Hides the specs without a hit.
+function onlySpecs(matches) {
+  [...byId("specs").children].forEach((item, spec) => { item.hidden = !matches(spec); });
 }
 
-// One hit a line.
-function inLines(text, pattern, tell) {
+// Reports at most one hit per line.
+function inLines(text, pattern, report) {
   let [line, counted] = [0, 0];
   for (let found; hits.length < MOST_HITS && (found = pattern.exec(text));) {
     for (let at; (at = text.indexOf("\n", counted)) >= 0 && at < found.index; counted = at + 1) line++;
     const end = text.indexOf("\n", found.index);
-    tell(line, text.slice(counted, end < 0 ? text.length : end));
+    report(line, text.slice(counted, end < 0 ? text.length : end));
     if (end < 0) return;
     pattern.lastIndex = end;
   }
@@ -67,7 +67,7 @@ function go(hit) {
   const row = hit.file !== undefined ? view.sections[hit.file].find(hit.line) : view.findLog(hit.line);
   if (!row) return;
   row.classList.add("hit");
-  // What is above may grow when it comes into view.
+  // Sections above the row may grow when they are built, so scroll again.
   for (const wait of [0, 100, 300]) setTimeout(() => row.scrollIntoView({ block: "center" }), wait);
 }
 
@@ -116,7 +116,7 @@ document.addEventListener("click", event => {
   if (!event.target.closest("#hits, #search")) byId("hits").hidden = true;
 });
 
-// Paper does not scroll; beyond this it would not be read either.
+// For printing, build the lazy lists, up to a limit.
 const PRINTED = 300;
 window.addEventListener("beforeprint", () => {
   for (const name of ["change", "log", "context"]) if (view[name]) view[name].build();
@@ -130,5 +130,5 @@ if (data.messages.length) {
   const failed = data.messages.findIndex(message => message.tone === "bad");
   choose(named >= 0 ? named : Math.max(0, failed));
 } else {
-  byId("detail").append(make("p", { class: "empty", text: "Nothing was to be done." }));
+  byId("detail").append(make("p", { class: "empty", text: "There was nothing to do." }));
 }

@@ -1,4 +1,4 @@
-// The chosen message: what became of it, its attempts, and a tab each for the change, the log and what was learned.
+// The selected message: its verdict, its attempts, and tabs for the changes, the log and the failure context.
 const data = JSON.parse(byId("data").textContent);
 const state = { spec: -1, tab: "change", file: -1, attempt: -1, sides: false };
 let view = {};
@@ -84,8 +84,8 @@ function attempts(message) {
 }
 
 function tabs(message) {
-  const panels = { change: ["Change", message.files.length, changePanel], log: ["Log", message.logs.length, logPanel], context: ["What was learned", message.context, contextPanel] };
-  const bar = make("div", { class: "tabs", role: "tablist", "aria-label": "Of this run" });
+  const panels = { change: ["Change", message.files.length, changePanel], log: ["Log", message.logs.length, logPanel], context: ["Failure context", message.context, contextPanel] };
+  const bar = make("div", { class: "tabs", role: "tablist", "aria-label": "Run details" });
   const out = [bar];
   view = {};
   for (const [name, [title, there, build]] of Object.entries(panels)) {
@@ -111,17 +111,17 @@ function toggleSides() {
 
 function changePanel(message, panel) {
   if (!message.files.length) { panel.append(make("p", { class: "empty", text: "Nothing changed." })); return; }
-  if (message.tone === "bad") panel.append(make("p", { class: "panel-note", text: "This was put back: it is what the last attempt had done." }));
-  if (message.cut) panel.append(make("p", { class: "panel-note", text: `The diff is larger than this page may be. All of it: decree diff ${message.id}` }));
+  if (message.tone === "bad") panel.append(make("p", { class: "panel-note", text: "Reverted: these are the changes of the last attempt." }));
+  if (message.cut) panel.append(make("p", { class: "panel-note", text: `The diff is larger than this page's limit. Show all of it with: decree diff ${message.id}` }));
   view.sections = message.files.map((file, index) => fileSection(file, index, state.sides));
   panel.append(make("div", { class: "change" }, fileTree(message.files, showFile), make("div", null, view.sections)));
 }
 
 function logPanel(message, panel) {
   const log = message.logs[state.attempt];
-  if (!log) { panel.append(make("p", { class: "empty", text: message.attempts.length ? "The log is not here." : "It was never tried, so there is no log." })); return; }
+  if (!log) { panel.append(make("p", { class: "empty", text: message.attempts.length ? "The log is missing." : "There was no attempt, so there is no log." })); return; }
   const lines = logLines(log.end.text);
-  const note = log.end.left_out ? `; its first ${log.end.left_out.toLocaleString("en")} bytes are left out` : "";
+  const note = log.end.left_out ? `; the first ${log.end.left_out.toLocaleString("en")} bytes are omitted` : "";
   const box = make("div", { class: "log", tabindex: 0, role: "region", "aria-label": `Log of attempt ${log.attempt}` });
   panel.append(make("p", { class: "panel-note", text: `Attempt ${log.attempt} of ${message.attempts.length}, ${count(lines.length, "line")}${note}` }), box);
   view.findLog = longList(box, lines.length, at => logLine(lines[at]));

@@ -1,44 +1,39 @@
-//! A report as a comment: a hidden marker, the report, and where it comes from.
+//! A report as a comment: a hidden marker, the report, and its origin.
 
 use super::escape::{fence, inline};
 use super::fold::{NAME, id};
-use super::page::{facts, whereabouts, with_foot};
+use super::page::{facts, run_directory_hint, with_footer};
 use crate::report::model::Report;
 use crate::sanitize::one_line;
 
-/// The longest address.
+/// The longest URL that is linked.
 const LONGEST: usize = 2000;
 
-/// An address that a link may lead to: nothing but `http` and `https`, and nothing in it that could end the link.
+/// A URL that is safe in a Markdown link: only `http` and `https`, and no character that could end the link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WebAddress(String);
 
-/// Where the whole of it can be had.
+/// The artifact with all run directories.
 #[derive(Clone, Debug, Default)]
 pub struct Artifact {
-    /// What it is called.
     pub name: Option<String>,
-    /// Where it is.
     pub url: Option<WebAddress>,
 }
 
-/// Where a report comes from, as far as that is known.
+/// The CI run that a report comes from; each part is optional.
 #[derive(Clone, Debug, Default)]
 pub struct Origin {
-    /// The run of a workflow, by its number.
+    /// The number of the workflow run.
     pub run: Option<u64>,
-    /// Which attempt of it.
     pub attempt: Option<u64>,
-    /// Where that can be seen.
     pub run_url: Option<WebAddress>,
-    /// What was worked on.
+    /// The commit that was checked out.
     pub commit: Option<String>,
-    /// Where the whole of it can be had.
     pub artifact: Artifact,
 }
 
 impl WebAddress {
-    /// Takes an address of the web.
+    /// Accepts an `http` or `https` URL.
     pub fn parse(text: &str) -> Option<Self> {
         let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"))?;
         let is_foreign = |byte: u8| !byte.is_ascii_graphic() || b"<>\"'`()[]{}|\\^".contains(&byte);
@@ -47,7 +42,7 @@ impl WebAddress {
     }
 }
 
-/// The text, from the marker on, no longer than `budget` bytes. Everything in it went through `redact`, but the marker.
+/// Renders the comment, marker first, in at most `budget` bytes. Everything but the marker passes through `redact`.
 pub fn comment(
     report: &Report,
     marker: &str,
@@ -56,11 +51,11 @@ pub fn comment(
     redact: impl Fn(&str) -> String,
 ) -> String {
     let room = budget.saturating_sub(marker.len() + 1);
-    let page = with_foot(report, room, foot(report, origin));
+    let page = with_footer(report, room, footer(report, origin));
     format!("{marker}\n{}", redact(&page))
 }
 
-fn foot(report: &Report, origin: &Origin) -> String {
+fn footer(report: &Report, origin: &Origin) -> String {
     let mut all = Vec::new();
     if let Some(run) = origin.run {
         let attempt = origin.attempt.map_or_else(String::new, |attempt| format!(", attempt {attempt}"));
@@ -70,13 +65,13 @@ fn foot(report: &Report, origin: &Origin) -> String {
         all.push(format!("commit {}", &commit[..7]));
     }
     all.extend(facts(report));
-    format!("{}<sub>{}</sub>\n", elsewhere(report, &origin.artifact), all.join(" · "))
+    format!("{}<sub>{}</sub>\n", artifact_hint(report, &origin.artifact), all.join(" · "))
 }
 
-/// Where the rest is: in the artifact, if there is one.
-fn elsewhere(report: &Report, artifact: &Artifact) -> String {
+/// Where to find what the comment omits: in the artifact, if there is one.
+fn artifact_hint(report: &Report, artifact: &Artifact) -> String {
     let shown = match (&artifact.name, &artifact.url) {
-        (None, None) => return whereabouts(report).to_owned(),
+        (None, None) => return run_directory_hint(report).to_owned(),
         (Some(name), url) => link(&format!("artifact {}", inline(name, NAME)), url.as_ref()),
         (None, url) => link("the artifact", url.as_ref()),
     };
@@ -96,15 +91,13 @@ fn link(text: &str, url: Option<&WebAddress>) -> String {
     }
 }
 
-/// A command, within marks that nothing in it can close.
+/// A command as inline code that nothing in it can close.
 fn code(text: &str) -> String {
-    match text.contains('`') {
-        true => {
-            let marks = fence(text);
-            format!("{marks} {text} {marks}")
-        }
-        false => format!("`{text}`"),
+    if !text.contains('`') {
+        return format!("`{text}`");
     }
+    let marks = fence(text);
+    format!("{marks} {text} {marks}")
 }
 
 fn is_commit(text: &str) -> bool {
@@ -118,7 +111,7 @@ mod tests {
 
     /// CMT-07.
     #[test]
-    fn a_link_leads_to_the_web_only() {
+    fn only_web_urls_are_linked() {
         for good in
             ["https://github.com/octo/repo/actions/runs/1/artifacts/2", "http://localhost:8080/a?b=c#d"]
         {

@@ -1,13 +1,13 @@
-//! Foreign text in Markdown.
+//! Escaping of untrusted text in Markdown.
 
 use crate::sanitize::strip_controls;
 
-/// Breaks what GitHub and its kin would turn into a mention or a link, and is not seen. They look at the text after
-/// Markdown and HTML are resolved, so that no escape of those would help.
+/// An invisible character that keeps GitHub from turning text into a mention or a link. GitHub does so after Markdown and
+/// HTML are resolved, so escaping alone would not help.
 const BREAK: char = '\u{200b}';
 
-/// Text on one line that means nothing in Markdown, in a table's cell or in HTML, and neither mentions nor links. At most
-/// `longest` characters of it.
+/// Renders text on one line that has no meaning in Markdown, table cells or HTML, and neither mentions nor links. Truncates it
+/// to `longest` characters.
 pub fn inline(text: &str, longest: usize) -> String {
     let text = strip_controls(text);
     let mut out = String::with_capacity(text.len());
@@ -19,7 +19,7 @@ pub fn inline(text: &str, longest: usize) -> String {
         }
         match c {
             '\n' | '\t' | '\u{2028}' | '\u{2029}' => out.push(' '),
-            // Inside a block of HTML backslashes do not escape; entities work everywhere.
+            // Backslashes do not escape inside an HTML block; entities work everywhere.
             '&' | '<' | '>' | '"' | '\'' | '\\' | '`' | '*' | '_' | '[' | ']' | '|' | '~' | '$' => {
                 out.push_str(&format!("&#{};", c as u32));
             }
@@ -33,7 +33,7 @@ pub fn inline(text: &str, longest: usize) -> String {
     out
 }
 
-/// A fence that nothing in the text can close.
+/// A code fence that nothing in the text can close.
 pub fn fence(text: &str) -> String {
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     "`".repeat((longest + 1).max(3))
@@ -45,7 +45,7 @@ mod tests {
 
     /// REP-04.
     #[test]
-    fn foreign_text_is_only_text() {
+    fn untrusted_text_is_only_text() {
         for (text, expected) in [
             ("a|b`c`", "a&#124;b&#96;c&#96;"),
             ("<b>&lt;[x](y)", "&#60;b&#62;&#38;lt;&#91;x&#93;(y)"),
@@ -60,7 +60,7 @@ mod tests {
 
     /// REP-04.
     #[test]
-    fn a_fence_is_longer_than_what_is_in_it() {
+    fn a_fence_is_longer_than_any_in_its_content() {
         assert_eq!(fence(""), "```");
         assert_eq!(fence("a ```` b ```"), "`````");
     }

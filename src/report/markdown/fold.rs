@@ -1,4 +1,4 @@
-//! What is folded: a diff, or why something failed. Each takes the room it is given, or is not there.
+//! The folded sections: a diff, or the reason of a failure. Each one fits into the room it is given, or is omitted.
 
 use std::fmt::Write;
 
@@ -13,11 +13,11 @@ use crate::sanitize::{last_lines, strip_controls, truncate};
 
 /// How many lines of a log are shown.
 const LOG_LINES: usize = 20;
-/// How long each of them may be, in bytes.
+/// The longest line of a log, in bytes.
 const LOG_LINE: usize = 400;
-/// How many attempts are told of.
+/// How many attempts are listed.
 const ATTEMPTS: usize = 10;
-/// How many paths stand in the line of a fold.
+/// How many paths the title of a section names.
 const PATHS: usize = 3;
 /// The longest name or path, in characters.
 pub const NAME: usize = 100;
@@ -26,24 +26,24 @@ const SENTENCE: usize = 300;
 /// A hunk is shown in part only if this many lines of it fit.
 const WORTH_IT: usize = 5;
 
-/// One fold.
+/// The content of one folded section.
 pub enum Fold<'r> {
-    /// What was changed and kept.
+    /// The changes of a message that was kept.
     Change(&'r MessageSummary, &'r Diff),
-    /// Why it failed, and the end of the log.
+    /// The reason of a failure, and the end of its log.
     Failure(&'r MessageSummary, Option<&'r str>),
 }
 
 impl Fold<'_> {
-    /// About how much room it would fill.
-    pub fn wants(&self) -> usize {
+    /// Estimates the size of the whole section in bytes.
+    pub fn size_hint(&self) -> usize {
         match self {
             Fold::Change(_, diff) => 500 + diff.files.iter().map(size).sum::<usize>(),
             Fold::Failure(_, log) => 1000 + log.map_or(0, |log| log.len().min(LOG_LINES * LOG_LINE)),
         }
     }
 
-    /// The text, no longer than `room`; nothing if not even its frame fits.
+    /// Renders at most `room` bytes; an empty text if the section does not fit even without content.
     pub fn render(&self, room: usize) -> String {
         match self {
             Fold::Change(message, diff) => change(message, diff, room),
@@ -52,13 +52,13 @@ impl Fold<'_> {
     }
 }
 
-/// The id, if it is one: only then may it stand in a command.
+/// The message's id if it is valid: only then is it safe in a command.
 pub fn id(message: &MessageSummary) -> Option<String> {
     message.id.as_deref().and_then(MessageId::parse).map(|id| id.to_string())
 }
 
 fn folded(title: &str, body: &str) -> String {
-    // Without the empty line, what follows would be HTML and not Markdown.
+    // Without the empty line, Markdown would not be parsed inside the HTML element.
     format!("<details><summary>{title}</summary>\n\n{body}\n</details>\n\n")
 }
 
@@ -76,9 +76,9 @@ fn change(message: &MessageSummary, diff: &Diff, room: usize) -> String {
     let Some(free) = room.checked_sub(body("", &longest_note).len()) else {
         return String::new();
     };
-    let wants: Vec<usize> = files.iter().map(|parts| parts.iter().map(String::len).sum()).collect();
+    let sizes: Vec<usize> = files.iter().map(|parts| parts.iter().map(String::len).sum()).collect();
     let mut whole = 0;
-    let pieces = share(free, &wants, |index, room| {
+    let pieces = share(free, &sizes, |index, room| {
         let (text, complete) = shown_parts(&files[index], room);
         whole += usize::from(complete && !(diff.cut && index + 1 == files.len()));
         text
@@ -93,9 +93,10 @@ fn change(message: &MessageSummary, diff: &Diff, room: usize) -> String {
 fn inline_paths(files: &[FileChange]) -> String {
     let one = |file: &FileChange| {
         let path = inline(&quote::one_line(&file.path), NAME);
-        match file.binary {
-            true => format!("{path} binary"),
-            false => format!("{path} +{} −{}", file.added, file.removed),
+        if file.binary {
+            format!("{path} binary")
+        } else {
+            format!("{path} +{} −{}", file.added, file.removed)
         }
     };
     let mut named: Vec<String> = files.iter().take(PATHS).map(one).collect();
@@ -105,7 +106,7 @@ fn inline_paths(files: &[FileChange]) -> String {
     named.join(", ")
 }
 
-/// A file as its head and its hunks, each ending with a newline.
+/// The header and the hunks of a file, each ending with a newline.
 fn parts(file: &FileDiff) -> Vec<String> {
     let mut head = strip_controls(&file.head);
     if !file.note.is_empty() || file.hunks.is_empty() {
@@ -123,8 +124,8 @@ fn parts(file: &FileDiff) -> Vec<String> {
     parts
 }
 
-/// As much of a file as fits, up to the end of a hunk, and whether that is all. Of a file whose first hunk is too long,
-/// such as a new one, the beginning.
+/// As many whole hunks of a file as fit, and whether that is all. If not even the first hunk fits, as in a large new file, its
+/// first lines.
 fn shown_parts(parts: &[String], room: usize) -> (String, bool) {
     if parts.iter().map(String::len).sum::<usize>() <= room {
         return (parts.concat(), true);
@@ -175,7 +176,7 @@ fn shown_parts(parts: &[String], room: usize) -> (String, bool) {
     (text, false)
 }
 
-/// What is not shown of a change, and how to get it.
+/// Names what is omitted from a diff, and the commands that show it.
 fn left_out(message: &MessageSummary, files: usize, in_part: usize) -> String {
     let what = match (files, in_part) {
         (0, 0) => return String::new(),
@@ -185,7 +186,9 @@ fn left_out(message: &MessageSummary, files: usize, in_part: usize) -> String {
     };
     match id(message) {
         Some(id) => {
-            format!("\n{what}. All of it: `decree diff {id}`; into another checkout: `decree apply {id}`\n")
+            format!(
+                "\n{what}. Whole diff: `decree diff {id}`; apply it in another checkout: `decree apply {id}`\n"
+            )
         }
         None => format!("\n{what}.\n"),
     }
@@ -193,28 +196,24 @@ fn left_out(message: &MessageSummary, files: usize, in_part: usize) -> String {
 
 fn failure(message: &MessageSummary, log: Option<&str>, room: usize) -> String {
     let title = format!("{}: why it failed", inline(&message.name, NAME));
-    let mut told = format!("{}\n", why(message));
+    let mut text = format!("{}\n", why(message));
     let earlier = message.attempts.len().saturating_sub(ATTEMPTS);
     if earlier > 0 {
-        let _ = write!(told, "\n- {} before\n", count(earlier, "attempt"));
+        let _ = write!(text, "\n- {}\n", count(earlier, "earlier attempt"));
     } else if !message.attempts.is_empty() {
-        told.push('\n');
+        text.push('\n');
     }
     for attempt in message.attempts.iter().skip(earlier) {
         let slate = if attempt.clean_slate { " (clean slate)" } else { "" };
-        let headline = match attempt.headline.is_empty() {
-            true => String::new(),
-            false => format!(" · {}", inline(&attempt.headline, SENTENCE)),
-        };
-        let _ = writeln!(
-            told,
-            "- attempt {}{slate}: {}{headline}",
-            attempt.number,
-            inline(&attempt.reason, SENTENCE)
-        );
+        let reason = inline(&attempt.reason, SENTENCE);
+        let _ = write!(text, "- attempt {}{slate}: {reason}", attempt.number);
+        if !attempt.headline.is_empty() {
+            let _ = write!(text, " · {}", inline(&attempt.headline, SENTENCE));
+        }
+        text.push('\n');
     }
     let next = next_steps(message);
-    let body = |log: &str| folded(&title, &format!("{told}{log}{next}"));
+    let body = |log: &str| folded(&title, &format!("{text}{log}{next}"));
     if body("").len() > room {
         return String::new();
     }
@@ -225,9 +224,9 @@ fn failure(message: &MessageSummary, log: Option<&str>, room: usize) -> String {
         }
     }
     while !lines.is_empty() {
-        let text = lines.join("\n");
-        let marks = fence(&text);
-        let whole = body(&format!("\nThe end of its log:\n\n{marks}text\n{text}\n{marks}\n"));
+        let end = lines.join("\n");
+        let marks = fence(&end);
+        let whole = body(&format!("\nThe end of the log:\n\n{marks}text\n{end}\n{marks}\n"));
         if whole.len() <= room {
             return whole;
         }
@@ -242,7 +241,7 @@ fn why(message: &MessageSummary) -> String {
     match &message.put_back {
         Some(put_back) => {
             let verified = crate::humanize::grouped(put_back.verified);
-            format!("**{reason}**; the tree is back to its checkpoint, {verified} files verified.")
+            format!("**{reason}**; the tree is reverted to its checkpoint, {verified} files verified.")
         }
         None => format!("**{reason}**"),
     }
@@ -252,10 +251,11 @@ fn next_steps(message: &MessageSummary) -> String {
     let Some(id) = id(message).filter(|_| message.run_dir.is_some()) else {
         return String::new();
     };
-    match message.attempts.last().is_some_and(|attempt| attempt.files > 0) {
-        true => format!(
-            "\nWhat it had done: `decree diff {id}`; to have that all the same: `decree apply {id}`; to try again: `decree retry {id}`\n"
-        ),
-        false => format!("\nTo try again: `decree retry {id}`\n"),
+    if message.attempts.last().is_some_and(|attempt| attempt.files > 0) {
+        format!(
+            "\nIts changes: `decree diff {id}`; apply them anyway: `decree apply {id}`; try again: `decree retry {id}`\n"
+        )
+    } else {
+        format!("\nTry again: `decree retry {id}`\n")
     }
 }

@@ -1,9 +1,9 @@
-//! A report as Markdown, for a step summary or a comment: what became of each spec, each diff and each failure folded, all
-//! within a budget of bytes.
+//! A report as Markdown, for a step summary or a comment: a table of all specs, then each diff and each failure in a folded
+//! section, within a budget of bytes.
 //!
-//! Everything that a routine or a file name says is foreign: outside of fences it is [`escape`]d so that it is nothing but
-//! text and pings nobody, and the fences around the rest are longer than anything in them. [`share`] shares the budget
-//! out, [`fold`] and [`page`] fill it; [`mod@comment`] says besides where it comes from.
+//! Text from routines and file names is untrusted: outside of code fences it is [`escape`]d, so that it formats nothing and
+//! mentions no user, and each fence is longer than any in its content. [`share`] divides the budget, [`fold`] and [`page`]
+//! fill it; [`mod@comment`] adds a marker and the origin.
 
 mod comment;
 mod escape;

@@ -1,4 +1,4 @@
-//! The whole of it: heading, table, folds, and where the rest is.
+//! The page: heading, table, warnings, folded sections, footer.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -12,34 +12,34 @@ use crate::report::model::{MessageOutcome, Report};
 use crate::report::text::verdict_words;
 use crate::sanitize::truncate;
 
-/// What fits into a comment, with room for whoever posts it.
+/// The default budget. GitHub's limit for a comment is 65,536 characters.
 pub const BUDGET: usize = 60_000;
 
-/// How many warnings are told.
+/// How many warnings are listed.
 const WARNINGS: usize = 10;
 
-/// The text, no longer than `budget` bytes.
+/// Renders the report in at most `budget` bytes.
 pub fn render(report: &Report, budget: usize) -> String {
-    let foot = format!("{}<sub>{}</sub>\n", whereabouts(report), facts(report).join(" · "));
-    with_foot(report, budget, foot)
+    let footer = format!("{}<sub>{}</sub>\n", run_directory_hint(report), facts(report).join(" · "));
+    with_footer(report, budget, footer)
 }
 
-/// The same, with an end of somebody else's.
-pub fn with_foot(report: &Report, budget: usize, foot: String) -> String {
+/// Like [`render`], with the caller's footer.
+pub fn with_footer(report: &Report, budget: usize, footer: String) -> String {
     let heading = format!("### decree: {}\n\n", report.headline());
     let Some(room) = budget.checked_sub(heading.len()) else {
         return truncate(&heading, budget).to_owned();
     };
-    let foot = Some(foot).filter(|foot| foot.len() <= room).unwrap_or_default();
-    let room = room - foot.len();
+    let footer = Some(footer).filter(|footer| footer.len() <= room).unwrap_or_default();
+    let room = room - footer.len();
     let table = table(report, room / 2);
     let warnings = Some(warnings(report)).filter(|text| text.len() <= room / 4).unwrap_or_default();
     let room = room - table.len() - warnings.len();
     let folds = folds(report, room);
-    [heading, table, warnings, folds, foot].concat()
+    [heading, table, warnings, folds, footer].concat()
 }
 
-/// As many rows as fit, in their order; those of what failed first, if not all do.
+/// The table with as many rows as fit, in order. If not all fit, failed messages take precedence.
 fn table(report: &Report, room: usize) -> String {
     let messages = &report.summary.messages;
     if messages.is_empty() {
@@ -79,7 +79,7 @@ fn row(message: &MessageSummary) -> String {
     let lead = if message.seq > 0 { "↳ " } else { "" };
     let mark = match MessageOutcome::of(message) {
         MessageOutcome::Kept => "✅",
-        MessageOutcome::PutBack => "❌",
+        MessageOutcome::Reverted => "❌",
         MessageOutcome::Skipped => "⚪",
     };
     let proof = match &message.put_back {
@@ -90,12 +90,11 @@ fn row(message: &MessageSummary) -> String {
         0 => ("–".to_owned(), "–".to_owned()),
         n => (n.to_string(), duration(Duration::from_millis(message.duration_ms))),
     };
-    let change = match message.kept && !message.files.is_empty() {
-        true => {
-            let files = count(message.files.len(), "file");
-            format!("+{} −{}, {files}", message.added, message.removed)
-        }
-        false => "–".to_owned(),
+    let change = if message.kept && !message.files.is_empty() {
+        let files = count(message.files.len(), "file");
+        format!("+{} −{}, {files}", message.added, message.removed)
+    } else {
+        "–".to_owned()
     };
     let (name, words) = (inline(&message.name, NAME), verdict_words(message));
     format!("| {lead}{name} | {mark} {words}{proof} | {attempts} | {time} | {change} |\n")
@@ -127,19 +126,19 @@ fn folds(report: &Report, room: usize) -> String {
             (MessageOutcome::Kept, Some(diff)) if !diff.files.is_empty() => {
                 folds.push(Fold::Change(message, diff))
             }
-            (MessageOutcome::PutBack, _) => folds.push(Fold::Failure(message, files.last_log())),
+            (MessageOutcome::Reverted, _) => folds.push(Fold::Failure(message, files.last_log())),
             _ => {}
         }
     }
     let note = |number: usize| {
-        let what = count(number, "more fold");
-        format!("No room for {what}; see below for how to get at them.\n\n")
+        let what = count(number, "more section");
+        format!("{what} omitted for length; the commands below show them.\n\n")
     };
     let Some(free) = room.checked_sub(note(folds.len()).len()) else {
         return String::new();
     };
-    let wants: Vec<usize> = folds.iter().map(Fold::wants).collect();
-    let pieces = share(free, &wants, |index, room| folds[index].render(room));
+    let sizes: Vec<usize> = folds.iter().map(Fold::size_hint).collect();
+    let pieces = share(free, &sizes, |index, room| folds[index].render(room));
     let mut text = pieces.concat();
     match pieces.iter().filter(|piece| piece.is_empty()).count() {
         0 => {}
@@ -148,18 +147,16 @@ fn folds(report: &Report, room: usize) -> String {
     text
 }
 
-/// Where the rest is.
-pub fn whereabouts(report: &Report) -> &'static str {
-    match report.summary.messages.iter().any(|message| message.run_dir.is_some()) {
-        true => {
-            "Everything of a run is in `.decree/runs/ID/`: `decree diff ID` shows its change, `decree log ID` what was said, \
-             `decree apply ID` brings the change into another checkout.\n\n"
-        }
-        false => "",
+/// Where to find what the page omits.
+pub fn run_directory_hint(report: &Report) -> &'static str {
+    if report.summary.messages.iter().all(|message| message.run_dir.is_none()) {
+        return "";
     }
+    "Each run is recorded in `.decree/runs/ID/`: `decree diff ID` shows its changes, `decree log ID` its log, \
+     and `decree apply ID` applies the changes in another checkout.\n\n"
 }
 
-/// What was run, when, for how long, for how much.
+/// The command, its start time, its duration and its cost.
 pub fn facts(report: &Report) -> Vec<String> {
     let summary = &report.summary;
     let mut facts = vec![

@@ -8,7 +8,7 @@ use crate::report::{AttemptLog, Diff, Excerpt, FileDiff, Report};
 
 const ID: &str = "2026111603120000-0";
 
-/// A report of one change and one failure, all of whose words are foreign.
+/// A report of one change and one failure whose texts are all untrusted.
 fn report(name: &str, path: &str, lines: &[String], log: &str) -> Report {
     let mut summary = Summary::new("process");
     let file = FileChange { path: path.to_owned(), added: 3, removed: 1, binary: false };
@@ -60,8 +60,8 @@ fn report(name: &str, path: &str, lines: &[String], log: &str) -> Report {
     report
 }
 
-/// What stands outside of fences. Panics if one is not closed.
-fn outside(text: &str) -> String {
+/// The text outside of code fences. Panics if a fence is not closed.
+fn outside_fences(text: &str) -> String {
     let mut out = String::new();
     let mut lines = text.lines();
     while let Some(line) = lines.next() {
@@ -82,10 +82,10 @@ fn outside(text: &str) -> String {
     out
 }
 
-/// Panics if foreign text could be more than text.
-fn assert_tame(text: &str) {
+/// Panics if untrusted text could be parsed as anything but text.
+fn assert_only_text(text: &str) {
     assert!(!text.chars().any(|c| c.is_control() && c != '\n' && c != '\t'), "{text:?}");
-    let outside = outside(text);
+    let outside = outside_fences(text);
     for tag in ["<details>", "</details>", "<summary>", "</summary>", "<sub>", "</sub>"] {
         assert_eq!(outside.matches(tag).count(), outside.matches(&tag.replace('/', "")).count(), "{text}");
     }
@@ -130,7 +130,7 @@ fn hostile() -> impl Strategy<Value = String> {
     prop::collection::vec(word, 0..6).prop_map(|words| words.concat())
 }
 
-/// Lines of a diff have no newlines in them.
+/// Hostile lines of a diff, without newlines.
 fn lines() -> impl Strategy<Value = Vec<String>> {
     prop::collection::vec(hostile().prop_map(|line| line.replace('\n', " ")), 0..60)
 }
@@ -138,7 +138,7 @@ fn lines() -> impl Strategy<Value = Vec<String>> {
 proptest! {
     /// REP-03 and REP-04.
     #[test]
-    fn it_never_exceeds_its_budget_and_nothing_foreign_breaks_out(
+    fn it_never_exceeds_its_budget_and_untrusted_text_stays_text(
         name in hostile(),
         path in hostile(),
         lines in lines(),
@@ -148,8 +148,8 @@ proptest! {
         let report = report(&name, &path.replace('\n', " "), &lines, &log);
         let text = render(&report, budget);
         prop_assert!(text.len() <= budget, "{} of {budget}", text.len());
-        assert_tame(&text);
-        assert_tame(&render(&report, BUDGET));
+        assert_only_text(&text);
+        assert_only_text(&render(&report, BUDGET));
     }
 }
 
@@ -159,7 +159,7 @@ fn numbered(lines: usize) -> Vec<String> {
 
 /// REP-03.
 #[test]
-fn the_budget_is_used_and_what_is_left_out_is_told_with_the_command() {
+fn the_budget_is_used_and_omissions_name_the_command() {
     let report = report("01-x", "src/a.rs", &numbered(5000), "boom\n");
     let text = render(&report, 8000);
     assert!((7000..=8000).contains(&text.len()), "{}", text.len());
@@ -174,13 +174,11 @@ fn the_budget_is_used_and_what_is_left_out_is_told_with_the_command() {
 
 /// REP-03.
 #[test]
-fn of_more_rows_than_fit_those_that_failed_are_shown() {
+fn if_not_all_rows_fit_failed_ones_are_shown() {
     let mut summary = Summary::new("process");
     for number in 0..2000 {
-        let (kept, verdict) = match number == 1500 {
-            true => (false, Verdict::TimedOut),
-            false => (true, Verdict::Success),
-        };
+        let kept = number != 1500;
+        let verdict = if kept { Verdict::Success } else { Verdict::TimedOut };
         summary.add(MessageSummary {
             kept,
             ..MessageSummary::without_run(format!("{number:04}-spec"), verdict)
@@ -188,7 +186,7 @@ fn of_more_rows_than_fit_those_that_failed_are_shown() {
     }
     let text = render(&Report::new(summary), 10_000);
     assert!(text.len() <= 10_000 && text.contains("1500-spec") && text.contains("more |"), "{text}");
-    assert!(text.starts_with("### decree: 1999 of 2000 messages kept, 1 put back\n"), "{text}");
+    assert!(text.starts_with("### decree: 1999 of 2000 messages kept, 1 reverted\n"), "{text}");
 }
 
 /// REP-02.

@@ -57,7 +57,7 @@ fn runs_are_listed_and_applied_as_a_chain_or_all_together() {
 
 /// ART-05.
 #[test]
-fn what_was_applied_before_one_that_does_not_fit_is_told() {
+fn the_runs_applied_before_one_that_does_not_apply_are_reported() {
     let (here, there) = worked();
     let (_dir, target) = staged(&here);
     std::fs::write(target.join(format!("runs/{}/changes.diff", here.runs()[1])), "# decree-diff 1\nforged\n")
@@ -70,7 +70,7 @@ fn what_was_applied_before_one_that_does_not_fit_is_told() {
 
 /// ART-04.
 #[test]
-fn of_runs_that_were_put_back_only_the_one_that_is_named_is_applied() {
+fn of_reverted_runs_only_the_named_one_is_applied() {
     let here = crate::pipeline::workshop::Workshop::with("echo half >half.txt; exit 1");
     here.config("max_retries: 0\n").spec("01-x", "Do\n");
     here.process().fails(1);

@@ -98,7 +98,7 @@ fn a_forged_artifact_changes_nothing() {
 fn what_is_no_artifact_says_so() {
     let (_, there) = worked();
     there.write("plain.zip", "this is no archive");
-    there.decree(["apply", "--from", "plain.zip"]).fails(3).mentions(&["plain.zip is no artifact"]);
+    there.decree(["apply", "--from", "plain.zip"]).fails(3).mentions(&["plain.zip is not an artifact"]);
     there.decree(["apply", "--from", "nothing.zip"]).mentions(&["nothing.zip"]);
     there.mkdir("bare");
     there.decree(["apply", "--from", "bare"]).ok().mentions(&["no runs"]);

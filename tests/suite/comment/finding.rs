@@ -24,7 +24,7 @@ fn it_is_found_on_whatever_page_it_is() {
 
 /// CMT-04.
 #[test]
-fn somebody_elses_copy_of_the_marker_is_left_alone() {
+fn a_marker_that_another_user_copied_is_left_alone() {
     let stage = Stage::github();
     let foreign = [
         ("mallory", "User", format!("{MARKER}I am decree")),
@@ -49,7 +49,7 @@ fn somebody_elses_copy_of_the_marker_is_left_alone() {
 
 /// CMT-04.
 #[test]
-fn a_persons_token_tells_who_it_is() {
+fn the_server_names_the_user_of_a_personal_token() {
     let mut stage = Stage::github();
     stage.set("DECREE_GITHUB_TOKEN", PERSON);
     stage.server.comment("github-actions[bot]", "Bot", &format!("{MARKER}the runner's"));
@@ -63,7 +63,7 @@ fn a_persons_token_tells_who_it_is() {
 
 /// CMT-04.
 #[test]
-fn an_app_is_told_who_it_is() {
+fn the_login_of_an_app_comes_from_an_option() {
     let mut stage = Stage::github();
     stage.set("GITHUB_TOKEN", APP);
     stage.comment_on_spec("one", &["--author", "our-app[bot]"]).ok();

@@ -1,4 +1,4 @@
-//! What becomes of the comments that are there, and what if there is nothing to tell.
+//! How existing comments are treated, also when there is nothing to report.
 
 use super::server::Trouble;
 use super::stage::{MARKER, Stage};
@@ -50,7 +50,7 @@ fn if_the_new_one_cannot_be_made_the_old_one_stays() {
 
 /// CMT-05.
 #[test]
-fn a_comment_that_was_deleted_meanwhile_is_made_again() {
+fn a_comment_that_is_deleted_during_an_update_is_created_again() {
     let stage = Stage::github();
     stage.comment_on_spec("one", &[]).ok();
     stage.server.trouble("PATCH", Trouble::Status(404, &[], "Not Found"));
@@ -61,7 +61,7 @@ fn a_comment_that_was_deleted_meanwhile_is_made_again() {
 
 /// CMT-06.
 #[test]
-fn nothing_to_tell_makes_no_comment_but_changes_one() {
+fn without_anything_to_report_a_comment_is_updated_but_not_created() {
     let stage = Stage::github();
     for mode in ["update", "new", "delete-old"] {
         let said = stage.comment_on_nothing(&["--mode", mode, "--format", "json"]).ok();

@@ -13,7 +13,7 @@ fn the_first_time_there_is_a_new_comment() {
     let bodies = stage.server.bodies();
     assert_eq!(bodies.len(), 2);
     assert!(bodies[1].starts_with(MARKER), "{}", bodies[1]);
-    assert!(bodies[1].contains("### decree: 3 of 5 specs kept, 1 put back, 1 skipped"), "{}", bodies[1]);
+    assert!(bodies[1].contains("### decree: 3 of 5 specs kept, 1 reverted, 1 skipped"), "{}", bodies[1]);
     assert_eq!(said.text(), "https://git.example.org/octo/repo/pull/7#issuecomment-1002\n");
     assert_eq!(stage.server.state().comments[1].login, "github-actions[bot]");
     let agent = format!("decree/{}", env!("CARGO_PKG_VERSION"));
@@ -97,7 +97,7 @@ fn what_a_dry_run_prints_is_what_is_posted() {
 
 /// CMT-15.
 #[test]
-fn in_a_project_the_last_summary_is_told() {
+fn in_a_project_the_last_summary_is_posted() {
     let stage = Stage::github();
     let project = Project::new();
     project.decree(["comment", "--dry-run"]).fails(3).mentions(&["nothing has been processed"]);

@@ -14,14 +14,14 @@ fn open(server: &Server, title: &str) -> decree::error::Result<OpenPullRequest> 
         _ => None,
     });
     let client = GithubClient::from_environment(&environment).unwrap();
-    let wanted = PullRequest {
+    let request = PullRequest {
         head: "decree/work".to_owned(),
         base: "main".to_owned(),
         title: title.to_owned(),
         body: "what was done".to_owned(),
         draft: true,
     };
-    open_or_update(&client, &RepoName::parse("octo/repo").unwrap(), &wanted)
+    open_or_update(&client, &RepoName::parse("octo/repo").unwrap(), &request)
 }
 
 /// CMT-16.

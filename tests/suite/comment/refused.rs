@@ -13,7 +13,7 @@ fn summary(stage: &mut Stage, content: &str) {
 
 /// CMT-09.
 #[test]
-fn a_fork_is_told_in_the_step_summary() {
+fn for_a_fork_the_report_goes_to_the_step_summary() {
     for (token, head) in [(Some(READER), "guest/repo"), (None, "guest/repo"), (Some("expired"), "guest/repo")]
     {
         let mut stage = Stage::github();
@@ -30,8 +30,11 @@ fn a_fork_is_told_in_the_step_summary() {
         ]);
         assert!(said.out.is_empty());
         assert_eq!(stage.server.bodies().len(), 0);
-        let told = String::from_utf8(stage.place.read("step-summary.md")).unwrap();
-        assert!(told.starts_with("before\n") && told.contains("### decree: 3 of 5 specs kept"), "{told}");
+        let summary = String::from_utf8(stage.place.read("step-summary.md")).unwrap();
+        assert!(
+            summary.starts_with("before\n") && summary.contains("### decree: 3 of 5 specs kept"),
+            "{summary}"
+        );
     }
 }
 
@@ -63,7 +66,7 @@ fn a_token_that_only_reads_is_no_failure() {
     assert_eq!((&answer["action"], &answer["url"]), (&Value::from("skipped"), &Value::Null));
     stage.unset("GITHUB_ACTIONS");
     let said = stage.comment(&[]).ok();
-    assert!(said.err.starts_with("no comment: the token may not comment"), "{}", said.err);
+    assert!(said.err.starts_with("no comment: the token is read-only"), "{}", said.err);
     assert_eq!(stage.server.bodies().len(), 0);
 }
 
@@ -87,7 +90,8 @@ fn a_step_summary_that_is_full_is_not_spoilt() {
 fn a_wrong_token_is_an_error_that_does_not_show_it() {
     let mut stage = Stage::github();
     stage.set("GITHUB_TOKEN", "wrong-token-123");
-    let said = stage.comment(&[]).fails(1).mentions(&["401", "Bad credentials", "hint: the token is wrong"]);
+    let said =
+        stage.comment(&[]).fails(1).mentions(&["401", "Bad credentials", "hint: the token is invalid"]);
     assert!(!said.err.contains("wrong-token-123"), "{}", said.err);
     stage.set("GITHUB_TOKEN", "wrong token\u{e9}");
     let said = stage.comment(&[]).fails(3).mentions(&["token"]);
@@ -98,7 +102,7 @@ fn a_wrong_token_is_an_error_that_does_not_show_it() {
 
 /// CMT-12.
 #[test]
-fn what_cannot_be_seen_is_an_error() {
+fn a_pull_request_that_the_token_cannot_see_is_an_error() {
     let stage = Stage::github();
     stage.comment(&["--repo", "octo/other"]).fails(1).mentions(&[
         "octo/other#7",
@@ -112,7 +116,7 @@ fn what_cannot_be_seen_is_an_error() {
 
 /// CMT-12.
 #[test]
-fn other_refusals_have_the_servers_words() {
+fn other_refusals_carry_the_servers_message() {
     let stage = Stage::github();
     for (status, words) in
         [(403, "issue is locked"), (422, "Validation Failed"), (410, "Issues are disabled")]

@@ -1,5 +1,5 @@
 //! A server on loopback that behaves like GitHub, as far as comments and pull requests go, or like Gitea; and that can be
-//! told to have trouble.
+//! made to fail.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};

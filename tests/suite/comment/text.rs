@@ -31,7 +31,7 @@ fn without_an_artifact_or_a_run_it_says_less() {
     let mut stage = Stage::github();
     stage.unset("GITHUB_RUN_ID").event("push", &serde_json::json!({}));
     let text = stage.comment(&["--dry-run"]).ok().text();
-    assert!(text.contains("Everything of a run is in `.decree/runs/ID/`"), "{text}");
+    assert!(text.contains("Each run is recorded in `.decree/runs/ID/`"), "{text}");
     assert!(text.contains("<sub>decree 0.1.0 process · ") && !text.contains("Whole diffs"), "{text}");
     let text = stage.comment(&["--dry-run", "--artifact-name", "a `b` $c"]).ok().text();
     assert!(text.contains("artifact a &#96;b&#96; &#36;c. Apply one here: ```"), "{text}");

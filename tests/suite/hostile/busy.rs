@@ -133,7 +133,11 @@ fn a_file_that_keeps_being_written_leaves_every_other_path_right() {
         fs::write(path, WORDS).unwrap();
         true
     });
-    said.fails(4).mentions(&["z: expected", "something else writes to", "stop what writes there"]);
+    said.fails(4).mentions(&[
+        "z: expected",
+        "another process writes to",
+        "stop the process that writes there",
+    ]);
     let mut tree = scene.project.picture();
     let mut wanted = scene.before.clone();
     tree.remove(&b"z"[..]);

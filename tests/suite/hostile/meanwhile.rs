@@ -40,7 +40,7 @@ fn decrees_own_words_may_be_redirected_into_the_project() {
     shell.args(["-c", &script]).current_dir(project.root()).env("HOME", "/nonexistent");
     assert_eq!(shell.status().unwrap().code(), Some(1));
     let log = String::from_utf8(project.read("decree.log")).unwrap();
-    assert!(log.contains("the tree is back to its checkpoint"), "{log}");
+    assert!(log.contains("the tree is reverted to its checkpoint"), "{log}");
     project.remove("decree.log");
     assert_same(&tree(&project), &before);
 }

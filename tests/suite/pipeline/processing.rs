@@ -88,7 +88,7 @@ fn a_spec_that_fails_is_a_dead_letter_and_the_next_one_is_processed() {
     let id = shop.run_of("02-bad");
     assert_has(
         &said.text(),
-        &["✓ 2 kept", "✗ 1 put back", "02-bad failed 1 of 1 attempt (exit 4)", "the tree is back"],
+        &["✓ 2 kept", "✗ 1 reverted", "02-bad failed 1 of 1 attempt (exit 4)", "the tree is reverted"],
     );
     assert_has(
         &said.text(),

@@ -170,7 +170,7 @@ fn the_log_says_one_file_and_two_files() {
     shop.config("max_retries: 1\n").run(&["-m", "x", "-p", "y"]).ok().mentions(&[
         "+0 −0, 1 file\n",
         "+0 −0, 2 files\n",
-        "put back 1 path; ",
+        "reverted 1 path; ",
     ]);
 }
 

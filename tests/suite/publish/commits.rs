@@ -11,7 +11,7 @@ const ADDS: &str = r#"echo "$spec_file" >>list.txt"#;
 
 /// PUB-01.
 #[test]
-fn a_commit_a_spec_with_trailers() {
+fn one_commit_per_spec_with_trailers() {
     let repo = Repo::with(ADDS, &[("01-a", "# Add *a*\n"), ("02-b", "Text.\n\n## Add b ##\n")]);
     repo.process().ok();
     let said = repo.publish(&[]).ok().mentions(&["2 commits on main"]);
@@ -104,7 +104,7 @@ fn a_run_without_a_spec_is_a_commit() {
 
 /// PUB-05.
 #[test]
-fn what_was_put_back_is_not_published() {
+fn a_reverted_run_is_not_published() {
     let script = r#"
 echo "$spec_file" >>list.txt
 case $spec_file in *02*) exit 1;; esac
@@ -142,7 +142,7 @@ fn publishing_twice_is_harmless_and_nothing_to_commit_is_no_error() {
 
 /// PUB-07.
 #[test]
-fn a_dry_run_tells_and_does_nothing() {
+fn a_dry_run_only_prints() {
     let repo = Repo::with(ADDS, &[("01-a", "# A\n"), ("02-b", "# B\n")]);
     repo.process().ok();
     let before = repo.state();
@@ -216,7 +216,7 @@ fn no_part_of_a_secret_is_in_a_subject_that_was_cut() {
 
 /// PUB-31. A program that stands in for gpg.
 #[test]
-fn commits_are_signed_if_git_is_told_to() {
+fn commits_are_signed_if_git_is_configured_to() {
     let repo = Repo::with(ADDS, &[("01-a", "# A\n"), ("02-b", "# B\n")]);
     let program = repo.path(".git/sign");
     let script = "#!/bin/sh\ncat >/dev/null\necho '[GNUPG:] SIG_CREATED ' >&2\necho '[GNUPG:] BEGIN_SIGNING' >&2\n\

@@ -87,7 +87,7 @@ fn a_branch_that_goes_on_keeps_its_pull_request() {
 
 /// PUB-30.
 #[test]
-fn what_is_missing_is_told_before_anything_is_done() {
+fn missing_settings_are_reported_before_anything_is_done() {
     let repo = Repo::with(SCRIPT, &[("01-a", "# A\n")]);
     let (_remote, server) = (Remote::of(&repo), Server::github());
     repo.process().ok();
@@ -109,7 +109,7 @@ fn a_refusal_leaves_what_was_pushed() {
     repo.process().ok();
     let said = publish(&repo, &server, READER, &["--branch", "work"]);
     assert_eq!(said.code, 1, "{}", said.err);
-    let said = said.mentions(&["work is pushed, and stays"]);
+    let said = said.mentions(&["work is pushed and stays"]);
     let answer = parsed(&said);
     assert_eq!((&answer["pushed"], &answer["pull_request"]), (&true.into(), &Value::Null));
     assert_eq!(remote.tip("work"), repo.says(["rev-parse", "work"]));

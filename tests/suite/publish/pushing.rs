@@ -69,7 +69,7 @@ fn a_push_that_failed_is_made_up_for() {
     assert_eq!(remote.tip("main"), tip);
 }
 
-/// PUB-26. Without anything of decree's, somebody's own commits are not pushed.
+/// PUB-26. Without any commit of decree, the user's own commits are not pushed.
 #[test]
 fn nothing_of_ours_is_nothing_to_push() {
     let repo = Repo::with("exit 1", &[("01-a", "# A\n")]);
@@ -85,14 +85,14 @@ fn nothing_of_ours_is_nothing_to_push() {
 
 /// PUB-27.
 #[test]
-fn a_rejected_push_is_told_and_the_commits_stay() {
+fn a_rejected_push_is_reported_and_the_commits_stay() {
     let repo = Repo::with("echo run >>notes.txt", &[("01-a", "# A\n")]);
     let remote = Remote::of(&repo);
     remote.moves_on();
     let theirs = remote.tip("main");
     repo.process().ok();
     let said = repo.publish(&["--push", "--format", "json"]).fails(1).mentions(&[
-        "did not take the push",
+        "rejected the push",
         "git pull --rebase",
         "stay",
     ]);
@@ -106,7 +106,7 @@ fn a_rejected_push_is_told_and_the_commits_stay() {
     repo.is_clean();
 }
 
-/// PUB-28. A git that tells what it is given stands in for a server that wants a token.
+/// PUB-28. A git that records its environment replaces a server that needs a token.
 #[test]
 fn a_token_goes_to_its_server_only_and_is_never_shown() {
     let repo = Repo::with("echo run >>notes.txt", &[("01-a", "# A\n")]);

@@ -55,7 +55,7 @@ fn a_deletion_from_before_the_run_is_an_edit() {
     refused(&repo, &[], &["notes.txt"]);
 }
 
-/// PUB-15. Edits between two runs are nobody's.
+/// PUB-15. Edits between two runs belong to neither.
 #[test]
 fn edits_between_two_runs_are_refused() {
     let repo = Repo::with("echo $spec_file >>notes.txt", &[("01-a", "# A\n"), ("02-b", "# B\n")]);
@@ -104,7 +104,7 @@ fn a_reference_or_an_index_that_is_locked_leaves_everything_as_it_was() {
     let before = repo.state();
     repo.publish(&[]).fails(1).mentions(&["index.lock"]);
     assert_eq!(repo.state(), before);
-    assert!(repo.exists(".git/index.lock"), "it is somebody else's");
+    assert!(repo.exists(".git/index.lock"), "another process owns it");
     repo.remove(".git/index.lock");
     repo.publish(&[]).ok();
     repo.is_clean();
@@ -140,7 +140,7 @@ fn a_publish_that_is_killed_or_interrupted_leaves_nothing_half_done() {
 
 /// PUB-17. Somebody commits while commits are put together.
 #[test]
-fn a_branch_that_moves_meanwhile_is_not_overrun() {
+fn a_branch_that_moves_during_a_publish_is_not_overwritten() {
     let repo = Repo::with("echo run >>notes.txt", &[("01-a", "# A\n")]);
     repo.process().ok();
     let (reached, go) = (repo.path(".git/reached"), repo.path(".git/go"));
@@ -150,14 +150,14 @@ fn a_branch_that_moves_meanwhile_is_not_overrun() {
     repo.write(".git/info/attributes", "notes.txt filter=slow\n");
     let child = repo.command().arg("publish").envs(super::VARIABLES).stderr(Stdio::piped()).spawn().unwrap();
     crate::harness::wait_for(&reached);
-    repo.git(["commit", "-q", "--allow-empty", "-m", "meanwhile"]).ok();
+    repo.git(["commit", "-q", "--allow-empty", "-m", "concurrent"]).ok();
     repo.write(".git/go", "x");
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stderr));
-    assert_eq!(repo.subjects(), ["meanwhile"]);
+    assert_eq!(repo.subjects(), ["concurrent"]);
     repo.is_sound();
     repo.publish(&[]).ok();
-    assert_eq!(repo.subjects(), ["meanwhile", "01-a: A"]);
+    assert_eq!(repo.subjects(), ["concurrent", "01-a: A"]);
     repo.is_clean();
 }
 
@@ -210,7 +210,7 @@ git config core.fsmonitor .git/hooks/fsmonitor
 /// PUB-19.
 #[test]
 fn without_an_identity_the_hint_has_the_commands() {
-    let nobody = [
+    let no_author = [
         ("GIT_AUTHOR_NAME", ""),
         ("GIT_AUTHOR_EMAIL", ""),
         ("GIT_COMMITTER_NAME", ""),
@@ -219,9 +219,9 @@ fn without_an_identity_the_hint_has_the_commands() {
     let repo = Repo::with("echo run >>notes.txt", &[("01-a", "# A\n")]);
     repo.process().ok();
     let before = repo.state();
-    repo.publish_with(&[], &nobody).fails(1).mentions(&["git config user.name", "git config user.email"]);
+    repo.publish_with(&[], &no_author).fails(1).mentions(&["git config user.name", "git config user.email"]);
     assert_eq!(repo.state(), before);
-    let in_actions = [&nobody[..], &[("GITHUB_ACTIONS", "true")]].concat();
+    let in_actions = [&no_author[..], &[("GITHUB_ACTIONS", "true")]].concat();
     repo.publish_with(&[], &in_actions).ok();
     let author = repo.says(["log", "-1", "--format=%an <%ae> %cn <%ce>"]);
     let bot = "github-actions[bot] <41898282+github-actions[bot]@users.noreply.github.com>";
@@ -264,7 +264,7 @@ fn a_merge_under_way_is_not_committed_into() {
     let repo = Repo::with("echo run >>notes.txt", &[("01-a", "# A\n")]);
     repo.process().ok();
     repo.write(".git/MERGE_HEAD", format!("{}\n", repo.says(["rev-parse", "HEAD"])));
-    refused(&repo, &[], &["a merge is under way"]);
+    refused(&repo, &[], &["a merge is in progress"]);
 }
 
 /// PUB-21.
@@ -311,7 +311,8 @@ fn a_secret_is_not_committed() {
         let secret = [("A_KEY", "sk-live-0123456789")];
         repo.decree_with_env(&["process"], &secret).ok();
         let before = repo.state();
-        let said = repo.publish_with(&[], &secret).fails(1).mentions(&["holds a secret", "nothing was done"]);
+        let said =
+            repo.publish_with(&[], &secret).fails(1).mentions(&["contain a secret", "nothing was done"]);
         assert!(!said.err.contains("sk-live"), "{}", said.err);
         assert_eq!(repo.state(), before, "{harm}");
         repo.is_sound();

@@ -55,7 +55,7 @@ fn a_trail_that_was_tampered_with_is_told() {
     let lines: Vec<&str> = whole.lines().collect();
     fs::write(&path, format!("{}\n", lines[..2].join("\n"))).unwrap();
     project.decree(["audit", "verify"]).ok();
-    project.decree(["audit", "verify", "--head", &head]).fails(4).mentions(&["cut off at the end"]);
+    project.decree(["audit", "verify", "--head", &head]).fails(4).mentions(&["was truncated"]);
 }
 
 /// AUD-03.
@@ -72,7 +72,7 @@ fn a_line_that_was_cut_off_does_not_end_the_trail() {
             fs::write(&path, &whole[..whole.len() - 9]).unwrap();
         }
     }
-    project.decree(["audit"]).ok().mentions(&["line 1", "cut off"]);
+    project.decree(["audit"]).ok().mentions(&["line 1", "is incomplete"]);
 }
 
 /// AUD-04.

@@ -82,7 +82,7 @@ fn restore_all(
     jobs: &[Job<'_>],
     present: &SavedCheckpoint,
 ) -> Result<Vec<(String, PathBuf)>> {
-    let (id, set_aside) = (present.dir.id(), present.dir.dir().join("set-aside"));
+    let (id, set_aside) = (present.dir.id(), present.dir.quarantine_dir());
     let (mut finished, mut all_moved) = (Vec::new(), Vec::new());
     for job in jobs.iter().filter(|job| job.differs()) {
         let name = job.target.name();

@@ -52,7 +52,7 @@ pub fn restore(
     pending.write(layout)?;
     // Only what is saved may be deleted: another process may have written since `now` was read.
     let saved = saved.within(layout, keys).own_files(layout)?;
-    let set_aside = present.dir().join("set-aside");
+    let set_aside = present.quarantine_dir();
     report.set_aside = own_files::restore(layout, &saved, &wanted.own_files(layout)?, &set_aside)?;
     PendingRollback::clear(layout)?;
     report.evidence.push(layout.shown(&present.dir().join(FILE)));

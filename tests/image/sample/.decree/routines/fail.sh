@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Fail: damages all it can reach, and is put back.
+# Fail: damages everything it can access, and is reverted.
 set -euo pipefail
 rm -r deep hello.sh
 printf '\000 damaged' >picture.bin

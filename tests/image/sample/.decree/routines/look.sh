@@ -7,6 +7,6 @@ cat /proc/1/comm >seen-init.txt
 for process in /proc/[0-9]*; do
   awk '/^Name:|^State:/ { printf "%s ", $2 } END { print "" }' "$process/status" 2>/dev/null || :
 done >seen-processes.txt
-id -un >seen-user.txt || : # nobody could give it a name in a read-only container
+id -un >seen-user.txt || : # a read-only container has no entry for the user
 touch "$HOME/written"
 git status --short >seen-git.txt 2>&1
