@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 use super::active_run::ActiveRun;
 use super::budget::Usage;
 use super::events::{Event, Reporter};
-use super::own_files::{OwnFiles, RepairReport};
 use super::policy;
 use super::prepare::Prepared;
 use super::queue::Pipeline;
@@ -18,6 +17,7 @@ use super::verdict::Ending;
 use crate::checkpoint::checkpoint_dir::ChangeRecord;
 use crate::checkpoint::manifest::Manifest;
 use crate::error::{Error, IoContext, Result};
+use crate::history::own_files::RepairReport;
 use crate::interrupt;
 use crate::process::log::CappedLog;
 use crate::process::marked::MARK_VARIABLE;
@@ -26,9 +26,6 @@ use crate::process::{Exec, ExecEnd, ExecResult};
 use crate::project::OnNoChange;
 use crate::routine::Invocation;
 use crate::sanitize::one_line;
-
-/// Files of an attempt that also stand in the run's directory, as those of the last attempt.
-pub(super) const PUBLISHED: [&str; 4] = ["changes.diff", "routine.log", "output.ipynb", "papermill.log"];
 
 /// Which attempt it is.
 #[derive(Clone, Copy, Debug)]
@@ -52,7 +49,7 @@ impl Pipeline<'_> {
     ) -> Result<Execution> {
         let dir = run.attempt_dir(turn.number);
         fs::create_dir_all(&dir).at("create", &dir)?;
-        let mut own = OwnFiles::remember(self.layout, run, turn.number, &running.file())?;
+        let mut own = run.hold_own_files(self.layout, turn.number, &running.file())?;
         let began = Instant::now();
         let invocation = Invocation::new(&job.routine, self.parameters(job, run), self.layout, &dir)?;
         let mut environment = self.environment.clone();
@@ -79,7 +76,7 @@ impl Pipeline<'_> {
         };
         let ended = exec(&invocation.program, &invocation.arguments).run(&mut |bytes: &[u8]| tee.take(bytes));
         // Before anything else is written, whatever the end was.
-        let mut mended = vec![own.mend()?];
+        let mut repairs = vec![own.repair()?];
         let (mut ending, mut survivors) = match ended {
             Ok(ended) => (routine_ending(&ended, job.timeout), ended.survivors),
             Err(error) => (Ending::NotStarted { why: error.to_string() }, 0),
@@ -89,7 +86,7 @@ impl Pipeline<'_> {
             tee.reporter.event(&Event::Verifying(&job.verify));
             let ended = exec(&"bash".into(), &["-c".into(), (&job.verify).into()])
                 .run(&mut |bytes: &[u8]| tee.take(bytes));
-            mended.push(own.mend()?);
+            repairs.push(own.repair()?);
             let ended = ended?;
             survivors += ended.survivors;
             ending = verify_ending(&ended, job);
@@ -102,7 +99,7 @@ impl Pipeline<'_> {
         if let Some(error) = trouble {
             self.warn(&format!("the log of attempt {} is not whole: {error}", turn.number));
         }
-        Ok(Execution { ending, duration: began.elapsed(), tail, mended })
+        Ok(Execution { ending, duration: began.elapsed(), tail, repairs })
     }
 
     /// What a routine finds in its environment.
@@ -225,7 +222,7 @@ pub(super) struct Execution {
     /// The last lines of its output.
     pub tail: Vec<String>,
     /// What it had done to decree's own files: the routine, then the verification.
-    pub mended: Vec<RepairReport>,
+    pub repairs: Vec<RepairReport>,
 }
 
 /// Output goes to the log and to whoever listens, without secrets. A log that cannot be written is no reason to end a routine: it

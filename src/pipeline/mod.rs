@@ -18,10 +18,6 @@ mod budget;
 pub mod events;
 mod failure_context;
 mod hooks;
-mod own_files;
-mod own_held;
-mod own_places;
-mod own_settings;
 mod policy;
 mod prepare;
 mod queue;
@@ -40,7 +36,6 @@ mod verdict;
 
 pub use active_run::ActiveRun;
 pub use budget::Usage;
-pub use own_files::{OwnFiles, RepairReport};
 pub use queue::{Pipeline, RunOverrides, Selection, planned};
 pub use recovery::UnfinishedRun;
 pub use redact_summary::redact_text;

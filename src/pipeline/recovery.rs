@@ -5,11 +5,10 @@
 //! as a checkpoint (a person may have edited since), its diff is that attempt's, and the tree is put back.
 
 use super::active_run::ActiveRun;
-use super::attempt::PUBLISHED;
 use super::events::Event;
 use super::queue::Pipeline;
 use super::result::{RunRecord, RunResult};
-use super::run_dir::RunDir;
+use super::run_dir::{PUBLISHED, RunDir};
 use super::settle::message_of;
 use super::summary::MessageSummary;
 use super::verdict::Verdict;

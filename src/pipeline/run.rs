@@ -4,16 +4,14 @@ use std::ffi::OsString;
 use std::time::{Duration, Instant};
 
 use super::active_run::ActiveRun;
-use super::attempt::{AttemptNumber, PUBLISHED};
+use super::attempt::AttemptNumber;
 use super::events::{Event, MessageHeader};
 use super::failure_context::{self, FailedAttempt};
-use super::own_files::RepairReport;
-use super::own_settings::OwnSettings;
 use super::prepare::Prepared;
 use super::queue::Pipeline;
 use super::result::{AttemptRecord, RevertRecord, RunRecord, RunResult};
 use super::retry::{self, NextStep};
-use super::run_dir::RunDir;
+use super::run_dir::{PUBLISHED, RunDir};
 use super::secrets::Secrets;
 use super::settle::message_of;
 use super::verdict::{Ending, Verdict};
@@ -23,7 +21,8 @@ use crate::checkpoint::restore::{RestoreAction, RestoreOutcome, RestoreReport};
 use crate::error::{Error, IoContext, Result};
 use crate::fs::atomic;
 use crate::history::audit::AuditLog;
-use crate::history::{self, HistoryContext, NewCheckpoint};
+use crate::history::own_files::{RepairReport, SettingsSnapshot};
+use crate::history::{self, CheckpointLabel, HistoryContext, Scope};
 use crate::interrupt;
 use crate::message::display_name;
 
@@ -86,7 +85,7 @@ impl Pipeline<'_> {
             }
         };
         let secrets = Secrets::remember(self.workspace.root(), &manifest.coverage);
-        let settings = OwnSettings::remember(self.layout)?;
+        let settings = SettingsSnapshot::read(self.layout)?;
         let tried = match self.try_all(&job, &run, &running, &manifest, &settings, &mut story) {
             Ok(tried) => tried,
             Err(error) => return Err(self.rescue(&running, &manifest, error)),
@@ -102,7 +101,7 @@ impl Pipeline<'_> {
         story.duration_ms = began.elapsed().as_millis() as u64;
         let shield = interrupt::shield();
         match story.kept {
-            true => self.tell_added(&settings, &tried.seal, &mut story),
+            true => self.tell_added(&settings, &tried.seal, &mut story)?,
             false => self.put_back_settings(&settings, &run, &mut story)?,
         }
         run.publish(tried.last, &PUBLISHED)?;
@@ -159,7 +158,7 @@ impl Pipeline<'_> {
         run: &RunDir,
         running: &ActiveRun,
         manifest: &Manifest,
-        settings: &OwnSettings,
+        settings: &SettingsSnapshot<'_>,
         story: &mut RunRecord,
     ) -> Result<Attempts> {
         let max_retries = self.settings.max_retries.unwrap_or(self.config.max_retries);
@@ -181,8 +180,8 @@ impl Pipeline<'_> {
                     "the routine removed files of the store, and they could not be written again: {error}"
                 ));
             }
-            for mended in &executed.mended {
-                self.tell_mended(mended, run, manifest, story)?;
+            for repair in &executed.repairs {
+                self.tell_repair(repair, run, manifest, story)?;
             }
             tails.push(executed.tail.clone());
             let (record, seal) = self.judge(executed, run, manifest, turn)?;
@@ -217,33 +216,33 @@ impl Pipeline<'_> {
     }
 
     /// What a routine had done to decree's own files is undone, and told.
-    fn tell_mended(
+    fn tell_repair(
         &mut self,
-        mended: &RepairReport,
+        repair: &RepairReport,
         run: &RunDir,
         manifest: &Manifest,
         story: &mut RunRecord,
     ) -> Result<()> {
         let count = |n| crate::humanize::count(n, "file");
         let mut told = Vec::new();
-        if !mended.restored.is_empty() {
-            let files = count(mended.restored.len());
+        if !repair.restored.is_empty() {
+            let files = count(repair.restored.len());
             told.push(format!(
                 "the routine removed or replaced {files} of decree's own; they are as they were"
             ));
         }
-        if mended.set_aside > 0 {
+        if repair.set_aside > 0 {
             let aside = format!("{}/set-aside", run.shown());
             told.push(format!("what the routine put in the place of decree's own is in {aside}"));
         }
-        if mended.lost > 0 {
-            let runs = crate::humanize::count(mended.lost, "earlier run");
+        if repair.lost_runs > 0 {
+            let runs = crate::humanize::count(repair.lost_runs, "earlier run");
             told.push(format!("the routine deleted what was kept of {runs}; that is gone"));
         }
-        if mended.tracker {
+        if repair.tracker {
             told.push("the routine changed specs/processed-spec.md; it is as it was".to_owned());
         }
-        for path in &mended.spoiled {
+        for path in &repair.spoiled {
             match *path == run.saved().manifest_path() {
                 true => manifest.write(path)?,
                 false => {
@@ -251,7 +250,7 @@ impl Pipeline<'_> {
                 }
             }
         }
-        for path in &mended.edited {
+        for path in &repair.edited {
             let path = self.layout.shown(path);
             told.push(format!("the routine changed {path}; that is in no diff and stays"));
         }
@@ -265,11 +264,11 @@ impl Pipeline<'_> {
     /// Settings and routines are in no checkpoint; a run that is put back leaves them as they were all the same.
     fn put_back_settings(
         &mut self,
-        settings: &OwnSettings,
+        settings: &SettingsSnapshot<'_>,
         run: &RunDir,
         story: &mut RunRecord,
     ) -> Result<()> {
-        for path in settings.put_back(&run.path().join("set-aside"))? {
+        for path in settings.restore(&run.path().join("set-aside"))? {
             let path = self.layout.shown(&path);
             self.tell(
                 story,
@@ -280,8 +279,13 @@ impl Pipeline<'_> {
     }
 
     /// What a kept run made that no diff shows.
-    fn tell_added(&mut self, settings: &OwnSettings, seal: &ChangeRecord, story: &mut RunRecord) {
-        for path in settings.added() {
+    fn tell_added(
+        &mut self,
+        settings: &SettingsSnapshot<'_>,
+        seal: &ChangeRecord,
+        story: &mut RunRecord,
+    ) -> Result<()> {
+        for path in settings.added()? {
             let path = self.layout.shown(&path);
             self.tell(story, format!("the routine made {path}; that is in no diff and stays"));
         }
@@ -291,6 +295,7 @@ impl Pipeline<'_> {
                 format!("the routine made {path}, which is ignored or left out: it is in no diff and stays"),
             );
         }
+        Ok(())
     }
 
     /// A warning that also stands in the record.
@@ -390,7 +395,7 @@ impl Pipeline<'_> {
             workspace: self.workspace,
             progress: self.reporter.progress(),
         };
-        Ok(history::create(site, NewCheckpoint::because(reason))?.record.id)
+        Ok(history::save_tree(site, &CheckpointLabel::because(reason), &Scope::default())?.0.record.id)
     }
 
     /// Puts the paths of a diff back and reads them again; then compares the whole tree.

@@ -1,5 +1,6 @@
 //! A run's directory: what is in it and how it is filled. `docs/format.md` has the whole list.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,11 +10,15 @@ use super::verdict::Verdict;
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::error::{IoContext, Result};
 use crate::fs::atomic;
+use crate::history::own_files::{OwnFiles, ProtectedDir};
 use crate::message::{IdStatus, MessageId};
 use crate::project::Layout;
 
 /// Earlier runs of the same message, put back from `dead/` or interrupted.
 const PREVIOUS: &str = "previous";
+
+/// Files of an attempt that also stand in the run's directory, as those of the last attempt.
+pub(super) const PUBLISHED: [&str; 4] = ["changes.diff", "routine.log", "output.ipynb", "papermill.log"];
 
 /// The directory of one run.
 #[derive(Clone, Debug)]
@@ -83,6 +88,28 @@ impl RunDir {
                 && matches!(RunResult::read(&run.result_path()), Ok(Some(result)) if result.story.status == Verdict::Interrupted)
         };
         Ok(numbers.iter().rev().take_while(was_interrupted).count())
+    }
+
+    /// Holds decree's own files while an attempt's routine runs; `message` is the name of the run's message in the inbox.
+    pub fn hold_own_files(&self, layout: &Layout, attempt: u32, message: &OsStr) -> Result<OwnFiles> {
+        let (attempt, message) = (self.attempt_dir(attempt), layout.inbox().join(message));
+        let own = [self.message(), self.saved().manifest_path(), self.failure_context()];
+        let attempts = self.path.join("attempts");
+        let mut reserved: Vec<PathBuf> = vec![attempt.join("usage.json"), self.failure_context()];
+        for dir in [&self.path, &attempt] {
+            reserved.extend(["changes.diff", "result.json"].map(|name| dir.join(name)));
+        }
+        let protected = ProtectedDir {
+            dir: &self.path,
+            set_aside: self.saved().quarantine_dir(),
+            records: own.iter().cloned().chain([layout.running(), layout.audit()]).collect(),
+            is_record: &|path| {
+                path == message || own.iter().any(|own| own == path) || path.starts_with(&attempts)
+            },
+            reserved,
+            reserved_unless_file: PUBLISHED.iter().map(|name| self.path.join(name)).collect(),
+        };
+        OwnFiles::hold(layout, protected)
     }
 
     /// What there is of a run in it.

@@ -1,47 +1,50 @@
-//! `state.json`: everything that a state snapshot holds.
+//! `state.json`, which holds everything of a state snapshot.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::fs;
 use std::io;
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
-use super::keys::{Area, StateKeys};
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::checkpoint::entry::FileMode;
 use crate::checkpoint::hash::ContentHash;
 use crate::checkpoint::quote;
 use crate::error::{Error, IoContext, Result};
 use crate::fs::{atomic, untrusted};
+use crate::history::HistoryContext;
+use crate::history::contents_report::{ContentsReport, not_needed};
+use crate::history::own_files::{Area, OwnFile, key_of, path_of_key};
+use crate::history::payload::{CheckpointPayload, StateKeys};
 use crate::history::record::CheckpointRecord;
+use crate::history::writer::{CheckpointLabel, SavedCheckpoint, SavedContents, write_checkpoint};
+use crate::humanize::{self, count};
 use crate::process::redact::is_secret_name;
 use crate::project::Layout;
 
-/// The version of the format.
 const VERSION: u32 = 1;
+/// Its name in a checkpoint's directory.
+pub(super) const FILE: &str = "state.json";
 
 /// decree's own state at one moment.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StateSnapshot {
     version: u32,
-    /// Which parts were looked at, whether or not there was anything.
+    /// The parts that were read, including those that had no files.
     keys: Vec<String>,
-    /// By path from the project on, as the manifest writes paths.
+    /// By path relative to the project, as the manifest writes paths.
     pub files: BTreeMap<String, SnapshotFile>,
-    /// Variables; `None` for one that was not set.
+    /// `None` for a variable that was not set.
     pub environment: BTreeMap<String, Option<String>>,
-    /// What is there and is not held: links, directories, secrets.
+    /// Links, directories and secrets, which are not held.
     pub left_out: Vec<String>,
 }
 
-/// One file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SnapshotFile {
@@ -52,39 +55,39 @@ pub struct SnapshotFile {
     base64: Option<String>,
 }
 
-impl SnapshotFile {
-    /// A file's mode and content.
-    pub(super) fn new(mode: FileMode, bytes: Vec<u8>) -> SnapshotFile {
-        let mode = mode.to_string();
-        match String::from_utf8(bytes) {
+impl From<OwnFile> for SnapshotFile {
+    fn from(file: OwnFile) -> SnapshotFile {
+        let mode = file.mode.to_string();
+        match String::from_utf8(file.bytes) {
             Ok(text) => SnapshotFile { mode, text: Some(text), base64: None },
             Err(other) => SnapshotFile { mode, text: None, base64: Some(STANDARD.encode(other.as_bytes())) },
         }
     }
+}
 
-    /// What is in it.
-    pub fn bytes(&self) -> Option<Vec<u8>> {
-        match (&self.text, &self.base64) {
-            (Some(text), None) => Some(text.clone().into_bytes()),
-            (None, Some(coded)) => STANDARD.decode(coded).ok(),
-            _ => None,
-        }
+impl SnapshotFile {
+    /// The file itself; `None` if the record of it is damaged.
+    fn decode(&self) -> Option<OwnFile> {
+        let bytes = match (&self.text, &self.base64) {
+            (Some(text), None) => text.clone().into_bytes(),
+            (None, Some(coded)) => STANDARD.decode(coded).ok()?,
+            _ => return None,
+        };
+        Some(OwnFile { mode: FileMode::parse(&self.mode)?, bytes })
     }
 
-    /// Its mode.
-    pub fn mode(&self) -> Option<FileMode> {
-        FileMode::parse(&self.mode)
+    fn bytes(&self) -> Vec<u8> {
+        self.decode().map(|file| file.bytes).unwrap_or_default()
     }
 
-    /// In a few words.
+    /// Mode and hash, for a report.
     pub fn describe(&self) -> String {
-        let bytes = self.bytes().unwrap_or_default();
-        format!("file {} {}", self.mode, ContentHash::of(&bytes).short())
+        format!("file {} {}", self.mode, ContentHash::of(&self.bytes()).short())
     }
 }
 
 impl StateSnapshot {
-    /// What is there now.
+    /// Reads the present state.
     pub fn read(layout: &Layout, keys: &StateKeys) -> Result<StateSnapshot> {
         let mut state = StateSnapshot {
             version: VERSION,
@@ -94,10 +97,13 @@ impl StateSnapshot {
             left_out: Vec::new(),
         };
         for area in &keys.areas {
-            let path = area.path(layout);
-            match area.is_dir() {
-                false => state.take(layout, &path)?,
-                true => state.take_all(layout, &path)?,
+            let listing = area.files(layout)?;
+            state.left_out.extend(listing.excluded.iter().map(|path| key_of(layout, path).into_owned()));
+            for path in listing.files {
+                // `None`: another process took it since.
+                if let Some(file) = OwnFile::read(&path).at("read", &path)? {
+                    state.files.insert(key_of(layout, &path).into_owned(), file.into());
+                }
             }
         }
         for name in &keys.variables {
@@ -111,77 +117,38 @@ impl StateSnapshot {
         Ok(state)
     }
 
-    fn take_all(&mut self, layout: &Layout, dir: &Path) -> Result<()> {
-        // A link may lead out of the project.
-        let above = [layout.inbox(), dir.to_owned()];
-        if let Some(link) = above.iter().find(|dir| dir.is_symlink()) {
-            self.left_out.push(layout.shown(link));
-            return Ok(());
-        }
-        let entries = match fs::read_dir(dir) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            entries => entries.at("read", dir)?,
+    /// Its files by their paths.
+    pub fn own_files(&self, layout: &Layout) -> Result<BTreeMap<PathBuf, OwnFile>> {
+        let decode = |(key, file): (&String, &SnapshotFile)| {
+            Ok((path_of_key(layout, key)?, file.decode().expect("it was checked when it was read")))
         };
-        for entry in entries {
-            let path = entry.at("read", dir)?.path();
-            let name = path.file_name().unwrap_or_default();
-            if atomic::is_unfinished(name) || [layout.done(), layout.dead()].contains(&path) {
-                continue;
-            }
-            self.take(layout, &path)?;
-        }
-        Ok(())
+        self.files.iter().map(decode).collect()
     }
 
-    fn take(&mut self, layout: &Layout, path: &Path) -> Result<()> {
-        let inside = path.strip_prefix(layout.root()).expect("decree's own files are in the project");
-        let key = quote::in_json(inside.as_os_str().as_bytes()).into_owned();
-        let found = match fs::symlink_metadata(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            found => found.at("read", path)?,
-        };
-        if !found.is_file() {
-            self.left_out.push(key);
-            return Ok(());
-        }
-        match untrusted::read(path) {
-            // Taken by somebody meanwhile.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            bytes => {
-                let file = SnapshotFile::new(
-                    FileMode::from_bits(found.permissions().mode()),
-                    bytes.at("read", path)?,
-                );
-                self.files.insert(key, file);
-            }
-        }
-        Ok(())
-    }
-
-    /// Which parts it is of.
     pub fn keys(&self) -> Result<StateKeys> {
         StateKeys::typed(&self.keys)
     }
 
-    /// How many bytes its files have.
+    /// The size of its files.
     pub fn bytes(&self) -> u64 {
-        self.files.values().filter_map(SnapshotFile::bytes).map(|bytes| bytes.len() as u64).sum()
+        self.files.values().map(|file| file.bytes().len() as u64).sum()
     }
 
-    /// The same, without what these parts have not.
+    /// The part of it that the keys cover.
     pub fn within(&self, layout: &Layout, keys: &StateKeys) -> StateSnapshot {
         let mut part = self.clone();
         part.keys = keys.words();
-        part.files.retain(|path, _| area(path, layout).is_some_and(|area| keys.areas.contains(&area)));
+        let area = |key: &str| Area::of(&quote::from_json(key)?, layout);
+        part.files.retain(|key, _| area(key).is_some_and(|area| keys.areas.contains(&area)));
         part.environment.retain(|name, _| keys.variables.contains(name));
         part
     }
 
-    /// Of all that it holds: a line for each file and variable.
+    /// The combined hash: of a line for each file and variable.
     pub fn hash(&self) -> ContentHash {
         let mut text = String::new();
         for (path, file) in &self.files {
-            let content = ContentHash::of(&file.bytes().unwrap_or_default());
+            let content = ContentHash::of(&file.bytes());
             let _ = writeln!(text, "{content} {} {path}", file.mode);
         }
         for (name, value) in &self.environment {
@@ -191,15 +158,31 @@ impl StateSnapshot {
         ContentHash::of(text.as_bytes())
     }
 
-    /// Reads back what [`fill`] wrote, and checks it.
-    pub fn saved(saved: &CheckpointDir, record: &CheckpointRecord) -> Result<StateSnapshot> {
-        let path = file(saved.dir());
+    /// What it holds, for a report.
+    pub fn describe(&self) -> ContentsReport {
+        let (files, variables) = (self.files.len(), self.environment.len());
+        let bytes = humanize::bytes(self.bytes());
+        ContentsReport {
+            files: self.files.keys().cloned().collect(),
+            state_keys: self.keys.clone(),
+            hash: self.hash().to_string(),
+            summary: format!("{}, {bytes}; {}", count(files, "file"), count(variables, "variable")),
+            held: files + variables,
+            left_out: self.left_out.clone(),
+            assumptions: not_needed(&self.left_out),
+            coverage: json!({ "left_out": self.left_out }),
+        }
+    }
+
+    /// Reads the `state.json` of a checkpoint, and checks it against its record.
+    pub fn load(dir: &CheckpointDir, record: &CheckpointRecord, sha256: &str) -> Result<StateSnapshot> {
+        let path = dir.dir().join(FILE);
         let damaged = |why: &str| Error::integrity(format!("{} {why}", path.display()));
         let text = match untrusted::read(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(damaged("is missing")),
             text => text.at("read", &path)?,
         };
-        if record.state != Some(ContentHash::of(&text).to_string()) {
+        if ContentHash::of(&text).to_string() != sha256 {
             return Err(damaged("is damaged: it is not what was written"));
         }
         let state: StateSnapshot =
@@ -207,35 +190,33 @@ impl StateSnapshot {
         if state.version != VERSION {
             return Err(damaged("is of another version"));
         }
-        let readable = |file: &SnapshotFile| file.bytes().is_some() && file.mode().is_some();
-        if !state.files.values().all(readable) || state.hash().to_string() != record.tree {
+        let is_readable = |file: &SnapshotFile| file.decode().is_some();
+        if !state.files.values().all(is_readable) || state.hash().to_string() != record.tree {
             return Err(damaged("is damaged: it does not hold what its record says"));
         }
         Ok(state)
     }
 }
 
-/// Which part a path belongs to.
-pub fn area(path: &str, layout: &Layout) -> Option<Area> {
-    Area::of(&quote::from_json(path)?, layout)
-}
-
-fn file(dir: &Path) -> PathBuf {
-    dir.join("state.json")
-}
-
-/// Writes it.
-pub fn fill(dir: &Path, state: &StateSnapshot, record: &mut CheckpointRecord) -> Result<()> {
-    let text = serde_json::to_vec_pretty(state).expect("a state is plain data");
-    atomic::write(&file(dir), &text)?;
-    record.state = Some(ContentHash::of(&text).to_string());
-    record.tree = state.hash().to_string();
-    (record.files, record.bytes) = (state.files.len() as u64, state.bytes());
-    Ok(())
-}
-
-/// Reads it back. Returns how many files and variables it has.
-pub fn verify(saved: &CheckpointDir, record: &CheckpointRecord) -> Result<usize> {
-    let state = StateSnapshot::saved(saved, record)?;
-    Ok(state.files.len() + state.environment.len())
+/// Saves the present state.
+pub fn save(
+    context: HistoryContext<'_>,
+    label: &CheckpointLabel,
+    keys: &StateKeys,
+) -> Result<(SavedCheckpoint, StateSnapshot)> {
+    let state = StateSnapshot::read(context.layout, keys)?;
+    let saved = write_checkpoint(context.layout, label, |dir, _| {
+        let text = serde_json::to_vec_pretty(&state).expect("a state is plain data");
+        atomic::write(&dir.dir().join(FILE), &text)?;
+        Ok(SavedContents {
+            files: state.files.len() as u64,
+            bytes: state.bytes(),
+            hash: state.hash(),
+            payload: CheckpointPayload::State {
+                keys: keys.clone(),
+                sha256: ContentHash::of(&text).to_string(),
+            },
+        })
+    })?;
+    Ok((saved, state))
 }

@@ -1,0 +1,209 @@
+//! The list of decree's own files.
+
+use std::borrow::Cow;
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path, PathBuf};
+
+use crate::checkpoint::quote;
+use crate::error::{Error, IoContext, Result};
+use crate::fs::atomic;
+use crate::project::Layout;
+
+/// A part of decree's own files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Area {
+    Inbox,
+    Done,
+    Dead,
+    Tracker,
+    Config,
+    Gitignore,
+    Routines,
+    Cron,
+}
+
+/// How the files of an area are laid out on disk.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Shape {
+    SingleFile,
+    /// The files directly in a directory.
+    FlatDir,
+    /// All files below a directory.
+    Tree,
+}
+
+/// The files of an area, found and not yet read.
+#[derive(Debug, Default)]
+pub struct AreaListing {
+    pub files: Vec<PathBuf>,
+    /// Links, directories and special files, which are never read: a link may lead out of the project.
+    pub excluded: Vec<PathBuf>,
+}
+
+impl Area {
+    /// What a state snapshot can hold.
+    pub const STATE: [Area; 5] = [Area::Inbox, Area::Done, Area::Dead, Area::Tracker, Area::Config];
+    /// What decides how decree works. A routine may be asked to edit these.
+    pub const SETTINGS: [Area; 4] = [Area::Config, Area::Gitignore, Area::Routines, Area::Cron];
+
+    /// The name that `--scope` and `checkpoint.json` use.
+    pub fn name(self) -> &'static str {
+        match self {
+            Area::Inbox => "inbox",
+            Area::Done => "done",
+            Area::Dead => "dead",
+            Area::Tracker => "tracker",
+            Area::Config => "config",
+            Area::Gitignore => "gitignore",
+            Area::Routines => "routines",
+            Area::Cron => "cron",
+        }
+    }
+
+    /// The file, or the directory of the files.
+    pub fn path(self, layout: &Layout) -> PathBuf {
+        match self {
+            Area::Inbox => layout.inbox(),
+            Area::Done => layout.done(),
+            Area::Dead => layout.dead(),
+            Area::Tracker => layout.tracker(),
+            Area::Config => layout.config(),
+            Area::Gitignore => layout.gitignore(),
+            Area::Routines => layout.routines(),
+            Area::Cron => layout.cron(),
+        }
+    }
+
+    fn shape(self) -> Shape {
+        match self {
+            Area::Tracker | Area::Config | Area::Gitignore => Shape::SingleFile,
+            Area::Inbox | Area::Done | Area::Dead => Shape::FlatDir,
+            Area::Routines | Area::Cron => Shape::Tree,
+        }
+    }
+
+    pub(super) fn is_single_file(self) -> bool {
+        self.shape() == Shape::SingleFile
+    }
+
+    /// The part of a state snapshot that a path, relative to the project, belongs to. A path that leads elsewhere belongs to none.
+    pub fn of(path: &[u8], layout: &Layout) -> Option<Area> {
+        let path = layout.root().join(Path::new(OsStr::from_bytes(path)));
+        let is_plain = path.components().all(|part| part != Component::ParentDir);
+        let holds = |area: &&Area| {
+            if area.is_single_file() {
+                path == area.path(layout)
+            } else {
+                path.parent() == Some(&area.path(layout)) && path.file_name().is_some()
+            }
+        };
+        Area::STATE.iter().filter(|_| is_plain).find(holds).copied()
+    }
+
+    /// Finds the files of the area that are there now.
+    pub fn files(self, layout: &Layout) -> Result<AreaListing> {
+        let (path, mut listing) = (self.path(layout), AreaListing::default());
+        match self.shape() {
+            Shape::SingleFile => listing.add(path)?,
+            Shape::FlatDir => {
+                // A link above the files may lead out of the project.
+                let link = [layout.inbox(), path.clone()].into_iter().find(|dir| dir.is_symlink());
+                if let Some(link) = link {
+                    listing.excluded.push(link);
+                    return Ok(listing);
+                }
+                let other_areas = [layout.done(), layout.dead()];
+                for path in entries(&path)? {
+                    let is_unfinished = path.file_name().is_some_and(atomic::is_unfinished);
+                    if !is_unfinished && !other_areas.contains(&path) {
+                        listing.add(path)?;
+                    }
+                }
+            }
+            Shape::Tree => {
+                let mut todo = vec![path];
+                while let Some(dir) = todo.pop() {
+                    // A directory that cannot be read hides its files; the others count all the same.
+                    for path in entries(&dir).unwrap_or_default() {
+                        match path.symlink_metadata() {
+                            Ok(found) if found.is_dir() => todo.push(path),
+                            Ok(found) if found.is_file() => listing.files.push(path),
+                            _ => listing.excluded.push(path),
+                        }
+                    }
+                }
+            }
+        }
+        Ok(listing)
+    }
+}
+
+impl AreaListing {
+    fn add(&mut self, path: PathBuf) -> Result<()> {
+        match path.symlink_metadata() {
+            Err(error) if is_missing(&error) => {}
+            Ok(found) if found.is_file() => self.files.push(path),
+            Ok(_) => self.excluded.push(path),
+            Err(error) => return Err(error).at("read", &path),
+        }
+        Ok(())
+    }
+}
+
+fn entries(dir: &Path) -> Result<Vec<PathBuf>> {
+    match fs::read_dir(dir) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        entries => {
+            entries.at("read", dir)?.map(|entry| entry.map(|entry| entry.path()).at("read", dir)).collect()
+        }
+    }
+}
+
+pub(super) fn is_missing(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+/// A path below the project as a JSON key.
+pub fn key_of<'p>(layout: &Layout, path: &'p Path) -> Cow<'p, str> {
+    quote::in_json(path.strip_prefix(layout.root()).unwrap_or(path).as_os_str().as_bytes())
+}
+
+/// The path behind a key. A key that names anything but a file of a state snapshot is an error: the file that has the key may have
+/// been edited.
+pub fn path_of_key(layout: &Layout, key: &str) -> Result<PathBuf> {
+    let path = quote::from_json(key).filter(|path| Area::of(path, layout).is_some());
+    let path = path.ok_or_else(|| {
+        Error::integrity(format!("'{}' is not the path of one of decree's own files", key.escape_debug()))
+    })?;
+    Ok(layout.root().join(OsStr::from_bytes(&path)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_has_one_area_or_none() {
+        let layout = Layout::new("/project".into());
+        let area = |path: &str| Area::of(path.as_bytes(), &layout);
+        assert_eq!(area(".decree/inbox/a.md"), Some(Area::Inbox));
+        assert_eq!(area(".decree/inbox/done/a.md"), Some(Area::Done));
+        assert_eq!(area(".decree/inbox/dead/a.md"), Some(Area::Dead));
+        assert_eq!(area(".decree/config.yml"), Some(Area::Config));
+        assert_eq!(area("specs/processed-spec.md"), Some(Area::Tracker));
+        for other in [
+            "",
+            ".decree/inbox",
+            ".decree/inbox/../lock",
+            ".decree/lock",
+            "src/a",
+            "/etc/passwd",
+            ".decree/inbox/x/y",
+        ] {
+            assert_eq!(area(other), None, "{other}");
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! decree's own files: settings, routines, queue, tracker and records. No checkpoint of the tree holds them, so everything that needs
+//! them as they were comes here: the pipeline around a routine, `guard` around a command, a run that is reverted, and state snapshots.
+//!
+//! - [`Area`] is the one list of them, and how their files are found.
+//! - [`OwnFile`] is one file read, and written again.
+//! - [`OwnFiles`] holds all of them while a program runs, and repairs what the program did to them.
+//! - [`SettingsSnapshot`] restores settings and routines when a run is reverted.
+//! - [`fn@restore`] makes files what a snapshot has, and loses nothing that another process writes at that moment.
+//!
+//! What is found in the way is never deleted: it moves to the `set-aside/` of the run or checkpoint.
+
+mod area;
+mod file;
+mod held_dirs;
+mod held_file;
+mod protected;
+mod quarantine;
+mod restore;
+mod settings;
+
+pub use area::{Area, key_of, path_of_key};
+pub use file::OwnFile;
+pub use protected::{OwnFiles, ProtectedDir, RepairReport};
+pub use restore::restore;
+pub use settings::SettingsSnapshot;

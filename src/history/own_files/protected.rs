@@ -1,0 +1,340 @@
+//! decree's own files while a program runs that may do anything to them: a routine, or a guarded command.
+//!
+//! Small files are held in memory, large ones open: a deleted file can be read for as long as a process has it open. Edits to settings
+//! and routines stay, as a routine may have been asked for them, and are reported. Edits to records and to the tracker do not stay.
+//!
+//! Earlier runs are too many to be held; that they are gone is reported.
+
+use std::collections::HashSet;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::area::{Area, is_missing};
+use super::held_dirs::HeldDirs;
+use super::held_file::{FileDamage, HeldFile, Protection};
+use super::quarantine::Quarantine;
+use crate::error::{IoContext, Result};
+use crate::fs::atomic;
+use crate::project::Layout;
+
+/// Larger files are held open.
+const MAX_IN_MEMORY: u64 = 256 * 1024;
+/// Further files are not held: no settings and queue are this large.
+const MAX_FILES: usize = 4000;
+/// A process may have only so many files open.
+const MAX_OPEN: usize = 100;
+/// All that is held in memory together.
+const MAX_BYTES: u64 = 32 << 20;
+
+/// The run or checkpoint on behalf of which the program runs.
+pub struct ProtectedDir<'p> {
+    pub dir: &'p Path,
+    /// Where what is found in the way is kept.
+    pub set_aside: PathBuf,
+    /// Files that decree cannot do without. They are held first, as there are limits.
+    pub records: Vec<PathBuf>,
+    /// Whether every byte of a file, in this directory or in the inbox, has to stay.
+    pub is_record: &'p dyn Fn(&Path) -> bool,
+    /// Paths that decree writes after the program has ended: what is there by then is the program's.
+    pub reserved: Vec<PathBuf>,
+    /// The same, except that a file there is decree's.
+    pub reserved_unless_file: Vec<PathBuf>,
+}
+
+/// decree's own files as they were when the program started.
+pub struct OwnFiles {
+    dirs: HeldDirs,
+    files: Vec<HeldFile>,
+    reserved: Vec<PathBuf>,
+    reserved_unless_file: Vec<PathBuf>,
+    earlier_runs: Vec<PathBuf>,
+    set_aside: PathBuf,
+    tracker: HeldTracker,
+    paths: HashSet<PathBuf>,
+    open: usize,
+    bytes: u64,
+}
+
+/// What a program had done to decree's own files.
+#[derive(Debug, Default)]
+pub struct RepairReport {
+    /// Files that were gone or changed, and are restored.
+    pub restored: Vec<PathBuf>,
+    /// Settings and routines that were edited, and stay so.
+    pub edited: Vec<PathBuf>,
+    /// Records that were overwritten, and too large to be held in memory.
+    pub spoiled: Vec<PathBuf>,
+    /// Whether the tracker was changed, and is restored.
+    pub tracker: bool,
+    /// How many earlier runs are lost.
+    pub lost_runs: usize,
+    /// How many things stood in the way and moved to `set-aside/`.
+    pub set_aside: usize,
+}
+
+impl OwnFiles {
+    /// Holds the records of a run or checkpoint, settings, queue and tracker, and the rest as far as the limits allow.
+    pub fn hold(layout: &Layout, protected: ProtectedDir<'_>) -> Result<Self> {
+        let mut own = OwnFiles {
+            dirs: HeldDirs::new(layout.root(), &layout.decree()),
+            files: Vec::new(),
+            reserved: protected.reserved,
+            reserved_unless_file: protected.reserved_unless_file,
+            earlier_runs: runs(layout),
+            set_aside: protected.set_aside,
+            tracker: HeldTracker::hold(layout)?,
+            paths: HashSet::new(),
+            open: 0,
+            bytes: 0,
+        };
+        for dir in [layout.runs(), layout.checkpoints(), layout.store(), layout.scratch()] {
+            own.dirs.hold(&dir);
+        }
+        for record in protected.records {
+            own.hold_file(record, Protection::Record)?;
+        }
+        own.hold_file(layout.lock(), Protection::Presence)?;
+        for area in Area::SETTINGS {
+            let path = area.path(layout);
+            if area.is_single_file() {
+                own.hold_file(path, Protection::Settings)?;
+            } else {
+                own.hold_below(&path, &|_| Protection::Settings)?;
+            }
+        }
+        let protection = |path: &Path| {
+            if (protected.is_record)(path) { Protection::Record } else { Protection::Presence }
+        };
+        own.hold_below(&layout.inbox(), &protection)?;
+        own.hold_below(protected.dir, &protection)?;
+        own.hold_below(&layout.checkpoints(), &|_| Protection::Presence)?;
+        Ok(own)
+    }
+
+    fn hold_below(&mut self, dir: &Path, protection: &dyn Fn(&Path) -> Protection) -> Result<()> {
+        let entries = match fs::read_dir(dir) {
+            Err(error) if is_out_of_reach(&error) => return Ok(()),
+            result => result.at("read", dir)?,
+        };
+        self.dirs.hold(dir);
+        let mut dirs = Vec::new();
+        for entry in entries {
+            let entry = entry.at("read", dir)?;
+            let kind = entry.file_type().at("read", entry.path())?;
+            if kind.is_dir() && entry.file_name() != "previous" {
+                dirs.push(entry.path());
+            } else if kind.is_file() {
+                self.hold_file(entry.path(), protection(&entry.path()))?;
+            }
+        }
+        dirs.iter().try_for_each(|dir| self.hold_below(dir, protection))
+    }
+
+    fn hold_file(&mut self, path: PathBuf, protection: Protection) -> Result<()> {
+        if self.files.len() >= MAX_FILES || !self.paths.insert(path.clone()) {
+            return Ok(());
+        }
+        let file = match File::open(&path) {
+            Err(error) if is_out_of_reach(&error) => return Ok(()),
+            result => result.at("read", &path)?,
+        };
+        let length = file.metadata().at("read", &path)?.len();
+        let in_memory = length <= MAX_IN_MEMORY && self.bytes + length <= MAX_BYTES;
+        if in_memory {
+            self.bytes += length;
+        } else if self.open < MAX_OPEN {
+            self.open += 1;
+        } else {
+            return Ok(());
+        }
+        self.files.push(HeldFile::new(path, file, in_memory, protection)?);
+        Ok(())
+    }
+
+    /// Restores what is gone and moves away what is in the way. Edited settings stay.
+    pub fn repair(&mut self) -> Result<RepairReport> {
+        let mut report = self.repair_except_tracker()?;
+        let mut quarantine = Quarantine::default();
+        report.tracker = self.tracker.repair(&mut quarantine)?;
+        report.set_aside += quarantine.finish(&self.set_aside)?;
+        Ok(report)
+    }
+
+    /// The same, and edited settings are restored as well.
+    pub fn repair_with_settings(&mut self) -> Result<RepairReport> {
+        let settings = self.files.iter_mut().filter(|held| held.protection == Protection::Settings);
+        settings.for_each(|held| held.protection = Protection::Record);
+        self.repair()
+    }
+
+    /// Like [`OwnFiles::repair`], but leaves the tracker to the program.
+    pub fn repair_except_tracker(&mut self) -> Result<RepairReport> {
+        let mut report = RepairReport::default();
+        let mut quarantine = Quarantine::default();
+        self.dirs.repair(&mut quarantine)?;
+        for held in &mut self.files {
+            let list = match held.repair(&mut quarantine)? {
+                Some(FileDamage::Restored) => &mut report.restored,
+                Some(FileDamage::Edited) => &mut report.edited,
+                Some(FileDamage::Spoiled) => &mut report.spoiled,
+                None => continue,
+            };
+            list.push(held.path.clone());
+        }
+        let is_held = |path: &Path| self.files.iter().any(|held| held.path == path);
+        for path in self.reserved.iter().filter(|path| !is_held(path)) {
+            quarantine.take(path)?;
+        }
+        for path in &self.reserved_unless_file {
+            if path.symlink_metadata().is_ok_and(|found| !found.is_file()) {
+                quarantine.take(path)?;
+            }
+        }
+        if self.set_aside.symlink_metadata().is_ok_and(|found| !found.is_dir()) {
+            quarantine.take(&self.set_aside)?;
+        }
+        let before = self.earlier_runs.len();
+        self.earlier_runs.retain(|run| run.exists());
+        report.lost_runs = before - self.earlier_runs.len();
+        report.set_aside = quarantine.finish(&self.set_aside)?;
+        Ok(report)
+    }
+}
+
+fn runs(layout: &Layout) -> Vec<PathBuf> {
+    fs::read_dir(layout.runs()).into_iter().flatten().flatten().map(|entry| entry.path()).collect()
+}
+
+/// A missing file, or one that decree has no permission to read. Either way decree cannot hold it.
+fn is_out_of_reach(error: &io::Error) -> bool {
+    is_missing(error) || error.kind() == io::ErrorKind::PermissionDenied
+}
+
+/// The tracker, and the directory it is in.
+struct HeldTracker {
+    path: PathBuf,
+    content: TrackerContent,
+    specs: PathBuf,
+    /// Where `specs` leads, if the user made it a link.
+    specs_link: Option<PathBuf>,
+}
+
+#[derive(PartialEq)]
+enum TrackerContent {
+    Absent,
+    Text(Vec<u8>),
+    NotAFile,
+}
+
+impl HeldTracker {
+    fn hold(layout: &Layout) -> Result<HeldTracker> {
+        Ok(HeldTracker {
+            path: layout.tracker(),
+            content: TrackerContent::read(&layout.tracker(), None)?,
+            specs_link: fs::read_link(layout.specs()).ok(),
+            specs: layout.specs(),
+        })
+    }
+
+    /// Restores it; returns whether it had been changed.
+    fn repair(&self, quarantine: &mut Quarantine) -> Result<bool> {
+        let length = match &self.content {
+            TrackerContent::Text(text) => text.len() as u64,
+            _ => 0,
+        };
+        // A new link in the place of `specs` would lead the tracker elsewhere once the tree is reverted.
+        let is_as_it_was = |found: &fs::Metadata| {
+            found.is_dir() || (found.is_symlink() && fs::read_link(&self.specs).ok() == self.specs_link)
+        };
+        let is_led_away = self.specs.symlink_metadata().is_ok_and(|found| !is_as_it_was(&found));
+        if !is_led_away && TrackerContent::read(&self.path, Some(length))? == self.content {
+            return Ok(false);
+        }
+        if is_led_away {
+            quarantine.take(&self.specs)?;
+        }
+        match &self.content {
+            TrackerContent::Text(text) => {
+                if self.path.symlink_metadata().is_ok_and(|found| !found.is_file()) {
+                    quarantine.take(&self.path)?;
+                }
+                fs::create_dir_all(&self.specs).at("create", &self.specs)?;
+                atomic::write(&self.path, text)?;
+            }
+            TrackerContent::Absent | TrackerContent::NotAFile => quarantine.take(&self.path)?,
+        }
+        Ok(true)
+    }
+}
+
+impl TrackerContent {
+    /// Reads the tracker, unless another length than `expected` shows that it was changed.
+    fn read(path: &Path, expected: Option<u64>) -> Result<TrackerContent> {
+        match path.symlink_metadata() {
+            Err(error) if is_out_of_reach(&error) => Ok(TrackerContent::Absent),
+            Err(error) => Err(error).at("read", path),
+            Ok(found) if !found.is_file() => Ok(TrackerContent::NotAFile),
+            Ok(found) if expected.is_some_and(|length| length != found.len()) => Ok(TrackerContent::NotAFile),
+            Ok(_) => fs::read(path).map(TrackerContent::Text).at("read", path),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hold(layout: &Layout, run: &Path) -> OwnFiles {
+        let protected = ProtectedDir {
+            dir: run,
+            set_aside: run.join("set-aside"),
+            records: vec![run.join("manifest.json")],
+            is_record: &|_| false,
+            reserved: Vec::new(),
+            reserved_unless_file: Vec::new(),
+        };
+        OwnFiles::hold(layout, protected).unwrap()
+    }
+
+    #[test]
+    fn what_a_routine_removes_of_decrees_own_comes_back() {
+        let dir = tempfile::tempdir().unwrap();
+        let layout = Layout::new(dir.path().to_owned());
+        let run = layout.runs().join("2025022514320000-0");
+        fs::create_dir_all(&run).unwrap();
+        fs::create_dir_all(layout.routines()).unwrap();
+        fs::create_dir_all(layout.specs()).unwrap();
+        let manifest = run.join("manifest.json");
+        let large = vec![7; MAX_IN_MEMORY as usize + 1];
+        fs::write(layout.config(), "max_retries: 1\n").unwrap();
+        fs::write(layout.routines().join("develop.sh"), "true\n").unwrap();
+        fs::write(&manifest, &large).unwrap();
+        fs::write(layout.tracker(), "01.spec.md\n").unwrap();
+        let mut own = hold(&layout, &run);
+        fs::remove_dir_all(layout.decree()).unwrap();
+        fs::write(layout.tracker(), "01.spec.md\n02.spec.md\n").unwrap();
+        let report = own.repair().unwrap();
+        assert_eq!(report.restored.len(), 3, "{report:?}");
+        assert!(report.tracker);
+        assert_eq!(fs::read(&manifest).unwrap(), large);
+        assert_eq!(fs::read_to_string(layout.tracker()).unwrap(), "01.spec.md\n");
+        fs::write(layout.routines().join("develop.sh"), "false\n").unwrap();
+        let report = own.repair().unwrap();
+        assert_eq!(report.edited, [layout.routines().join("develop.sh")]);
+        assert!(report.restored.is_empty() && !report.tracker);
+    }
+
+    #[test]
+    fn a_large_record_that_was_overwritten_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let layout = Layout::new(dir.path().to_owned());
+        let run = layout.runs().join("2025022514320000-0");
+        fs::create_dir_all(&run).unwrap();
+        let manifest = run.join("manifest.json");
+        fs::write(&manifest, vec![7; MAX_IN_MEMORY as usize + 1]).unwrap();
+        let mut own = hold(&layout, &run);
+        fs::write(&manifest, "x").unwrap();
+        assert_eq!(own.repair().unwrap().spoiled, [manifest]);
+    }
+}

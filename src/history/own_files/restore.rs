@@ -1,0 +1,95 @@
+//! Files restored to a snapshot, while other processes may go on writing them.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::area::{Area, key_of};
+use super::file::OwnFile;
+use crate::error::{Error, IoContext, Result};
+use crate::fs::atomic;
+use crate::fs::quarantine::{move_to_free_name, numbered};
+use crate::project::Layout;
+use crate::sanitize::truncate;
+
+/// How often another process may write the same file before this gives up.
+const MAX_TRIES: u32 = 5;
+
+/// Makes the files what `wanted` has, where they are what `saved` has, which is in a checkpoint. Anything else in the way, because it is
+/// no file or was written since, moves to `set_aside`. What neither of them has is left alone.
+///
+/// Returns what was moved, and where to. Called again after a kill, it finishes the rest.
+pub fn restore(
+    layout: &Layout,
+    saved: &BTreeMap<PathBuf, OwnFile>,
+    wanted: &BTreeMap<PathBuf, OwnFile>,
+    set_aside: &Path,
+) -> Result<Vec<(String, PathBuf)>> {
+    let mut way = Way { layout, set_aside, moved: Vec::new() };
+    for (path, file) in wanted.iter().filter(|(path, file)| saved.get(*path) != Some(file)) {
+        way.repair_parents(path)?;
+        // A call that was killed may have restored it already.
+        if file.is_at(path) {
+            continue;
+        }
+        let mut staged = file.stage(path)?;
+        way.clear(path, saved.get(path))?;
+        let mut tries = 0;
+        while !staged.commit_new()? {
+            tries += 1;
+            if tries > MAX_TRIES {
+                let path = layout.shown(path);
+                return Err(Error::failed(format!("another process keeps writing {path}"))
+                    .hint("stop that process, then run the same command again"));
+            }
+            way.clear(path, None)?;
+        }
+    }
+    for (path, file) in saved.iter().filter(|(path, _)| !wanted.contains_key(*path)) {
+        way.clear(path, Some(file))?;
+    }
+    Ok(way.moved)
+}
+
+/// Clears the way for files that are about to be written.
+struct Way<'w> {
+    layout: &'w Layout,
+    set_aside: &'w Path,
+    moved: Vec<(String, PathBuf)>,
+}
+
+impl Way<'_> {
+    /// Moves away what stands in the place of a directory above a file, such as a link to somewhere else.
+    fn repair_parents(&mut self, path: &Path) -> Result<()> {
+        for dir in [Area::Inbox, Area::Done, Area::Dead].map(|area| area.path(self.layout)) {
+            if path.starts_with(&dir) && dir.symlink_metadata().is_ok_and(|found| !found.is_dir()) {
+                self.quarantine(&dir)?;
+            }
+        }
+        let parent = path.parent().expect("decree's own files are in directories");
+        fs::create_dir_all(parent).at("create", parent)
+    }
+
+    /// Takes away what is at a path: deletes it if it is `saved`, else keeps it.
+    ///
+    /// It is moved first and compared then: what another process writes between a comparison and a deletion would be lost.
+    fn clear(&mut self, path: &Path, saved: Option<&OwnFile>) -> Result<()> {
+        let Some(to) = self.quarantine(path)? else { return Ok(()) };
+        if saved.is_some_and(|saved| saved.is_at(&to)) {
+            self.moved.pop();
+            fs::remove_file(&to).at("remove", &to)?;
+            // Fails if something else is in it, which is fine.
+            let _ = fs::remove_dir(self.set_aside);
+        }
+        atomic::sync_parent(path)
+    }
+
+    fn quarantine(&mut self, path: &Path) -> Result<Option<PathBuf>> {
+        let key = key_of(self.layout, path).into_owned();
+        let name: String = key.chars().map(|c| if c == '/' || c.is_control() { '_' } else { c }).collect();
+        let kept = self.set_aside.join(truncate(name.trim_start_matches(".decree_"), 150));
+        let to = move_to_free_name(path, |number| numbered(&kept, ".", number))?;
+        self.moved.extend(to.clone().map(|to| (key, to)));
+        Ok(to)
+    }
+}

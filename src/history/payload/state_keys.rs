@@ -1,0 +1,96 @@
+//! The parts of decree's own state that a snapshot can hold, by the words of `--scope`.
+
+use std::collections::BTreeSet;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::history::own_files::Area;
+use crate::suggest::{closest, did_you_mean};
+
+/// The prefix of a variable of the environment.
+const VARIABLE: &str = "env:";
+
+/// Parts of decree's own files, and variables of the environment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StateKeys {
+    pub areas: BTreeSet<Area>,
+    pub variables: BTreeSet<String>,
+}
+
+impl StateKeys {
+    /// Reads the words of `--scope`; none means all files and no variable.
+    pub fn typed(words: &[String]) -> Result<StateKeys> {
+        let mut keys = StateKeys::default();
+        if words.is_empty() {
+            keys.areas.extend(Area::STATE);
+        }
+        for word in words {
+            if let Some(name) = word.strip_prefix(VARIABLE) {
+                keys.variables.insert(variable(name)?);
+                continue;
+            }
+            let Some(area) = Area::STATE.iter().find(|area| area.name() == word) else {
+                return Err(unknown(word));
+            };
+            keys.areas.insert(*area);
+        }
+        Ok(keys)
+    }
+
+    /// The words that [`StateKeys::typed`] reads.
+    pub fn words(&self) -> Vec<String> {
+        let variables = self.variables.iter().map(|name| format!("{VARIABLE}{name}"));
+        self.areas.iter().map(|area| area.name().to_owned()).chain(variables).collect()
+    }
+
+    /// The words of this that `other` does not have.
+    pub fn beyond(&self, other: &StateKeys) -> Vec<String> {
+        let more =
+            StateKeys { areas: &self.areas - &other.areas, variables: &self.variables - &other.variables };
+        more.words()
+    }
+}
+
+fn variable(name: &str) -> Result<String> {
+    let is_name = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    if is_name {
+        return Ok(name.to_owned());
+    }
+    Err(Error::new(ErrorKind::Usage, format!("'{}' is not the name of a variable", name.escape_debug())))
+}
+
+fn unknown(word: &str) -> Error {
+    let names: Vec<&str> = Area::STATE.iter().map(|area| area.name()).collect();
+    let error =
+        Error::new(ErrorKind::Usage, format!("a state snapshot has no part '{}'", word.escape_debug()))
+            .detail(format!(
+                "its parts are {}, and {VARIABLE}NAME for a variable of the environment",
+                names.join(", ")
+            ));
+    match closest(word, names.iter().copied()) {
+        Some(name) => error.hint(did_you_mean(name)),
+        None => error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn typed(words: &[&str]) -> Result<StateKeys> {
+        StateKeys::typed(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn keys_are_read_as_they_are_written() {
+        let all = typed(&[]).unwrap();
+        assert_eq!(all.areas.len(), 5);
+        assert_eq!(StateKeys::typed(&all.words()).unwrap(), all);
+        let some = typed(&["dead", "env:MODE", "inbox"]).unwrap();
+        assert_eq!(some.words(), ["inbox", "dead", "env:MODE"]);
+        assert_eq!(some.beyond(&all), ["env:MODE"]);
+        for wrong in ["boxes", "env:", "env:A=B", "env:1", "", "../x"] {
+            assert!(typed(&[wrong]).is_err(), "{wrong}");
+        }
+    }
+}
