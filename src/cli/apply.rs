@@ -43,7 +43,7 @@ pub fn apply(context: &Context, args: &ApplyArgs) -> Result<()> {
         (None, id) => {
             let shop = LockedProject::open(context, "apply")?;
             let found = history::find_tree(&shop.project.layout, id.as_deref().unwrap_or_default())?;
-            apply_one(context, &shop, found.saved())
+            apply_one(context, &shop, found.dir())
         }
     }
 }

@@ -83,13 +83,13 @@ fn verify(context: &Context, trail: &Trail, head: Option<&str>, format: Contract
 }
 
 fn row(record: &AuditRecord) -> Vec<String> {
-    let action = serde_json::to_value(record.deed.action).expect("a word is plain data");
+    let action = serde_json::to_value(record.entry.action).expect("a word is plain data");
     vec![
         record.at.clone(),
         record.who.clone(),
         action.as_str().unwrap_or_default().to_owned(),
-        record.deed.subject.clone(),
-        crate::humanize::count(record.deed.paths as usize, "path"),
-        crate::sanitize::one_line(record.deed.reason.as_deref().unwrap_or_default()),
+        record.entry.subject.clone(),
+        crate::humanize::count(record.entry.paths as usize, "path"),
+        crate::sanitize::one_line(record.entry.reason.as_deref().unwrap_or_default()),
     ]
 }

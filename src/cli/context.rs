@@ -51,7 +51,7 @@ impl Context {
             self.ui.warn(&format!("`rollback {id}` had been cut off; it was finished"));
         }
         if let Some(guard) = GuardRecord::take_cut_off(&project.layout)? {
-            self.ui.warn(&guard.told());
+            self.ui.warn(&guard.warning());
         }
         Ok(lock)
     }
@@ -66,7 +66,7 @@ impl Context {
         if let Ok(Some(guard)) = GuardRecord::find(&project.layout)
             && Lock::is_free(&project.layout.lock())
         {
-            self.ui.warn(&guard.told());
+            self.ui.warn(&guard.warning());
         }
         if let Ok(Some(run)) = UnfinishedRun::find(&project.layout)
             && Lock::is_free(&project.layout.lock())

@@ -40,18 +40,15 @@ pub fn diff(context: &Context, args: &DiffArgs) -> Result<()> {
             Err(Error::project(format!("{} is a checkpoint; only runs have attempts", saved.id())))
         }
         RunOrCheckpoint::Checkpoint(saved) => {
-            let workspace = project.workspace()?;
-            let manifest = saved.manifest()?;
-            let progress = context.ui.progress();
-            let changes = workspace.compare(&manifest, &progress)?;
+            let (workspace, progress) = (project.workspace()?, context.ui.progress());
+            let site = super::context::history_context(&project, &workspace, &progress);
             if args.stat {
-                let counts = workspace.write_diff(&changes, &mut io::sink())?;
-                let rows = changes.list.iter().zip(&counts);
-                return stat(context, rows.map(|(change, count)| (change.path.to_string(), *count)));
+                let counts = history::write_diff_since(site, &saved, &mut io::sink())?;
+                return stat(context, counts.into_iter());
             }
             let mut result = Ok(Vec::new());
             context.ui.write(|mut out| {
-                result = workspace.write_diff(&changes, &mut out);
+                result = history::write_diff_since(site, &saved, &mut out);
                 Ok(())
             })?;
             result.map(drop).or_else(forgive_closed_pipe)

@@ -3,7 +3,7 @@
 use super::Context;
 use super::locked_project::LockedProject;
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
-use crate::checkpoint::restore::{RestoreAction, RestoreOutcome, RestoreReport};
+use crate::checkpoint::restore::{RestoreOutcome, RestoreReport};
 use crate::checkpoint::workspace::Workspace;
 use crate::error::Result;
 use crate::history::audit::AuditLog;
@@ -28,13 +28,14 @@ pub struct RevertArgs {
 }
 
 pub fn revert(context: &Context, args: &RevertArgs) -> Result<()> {
-    let LockedProject { project, workspace, .. } = &LockedProject::open(context, "revert")?;
+    let locked = LockedProject::open(context, "revert")?;
+    let LockedProject { project, workspace, .. } = &locked;
     let mut runs = history::runs_of_chain(&project.layout, &args.id)?;
     if runs.is_empty() {
         match history::find_tree(&project.layout, &args.id)? {
             RunOrCheckpoint::Run(saved) => runs.push(saved),
             RunOrCheckpoint::Checkpoint(saved) => {
-                return since_checkpoint(context, project, workspace, &saved);
+                return since_checkpoint(context, &locked, &saved);
             }
         }
     }
@@ -62,22 +63,8 @@ fn undo_runs(
     Ok(())
 }
 
-fn since_checkpoint(
-    context: &Context,
-    project: &Project,
-    workspace: &Workspace,
-    saved: &CheckpointDir,
-) -> Result<()> {
-    let manifest = saved.manifest()?;
-    let progress = context.ui.progress();
-    let changed = saved.record_changes(workspace, &manifest, false, &progress)?.is_some();
-    let log = AuditLog::new(project.layout.audit());
-    let outcome = if changed {
-        saved.revert(workspace, &manifest, RestoreAction::Revert, &log)?
-    } else {
-        RestoreOutcome::AlreadyThere
-    };
-    match outcome {
+fn since_checkpoint(context: &Context, locked: &LockedProject<'_>, saved: &CheckpointDir) -> Result<()> {
+    match history::revert_since(locked.site(&context.ui.progress()), saved)? {
         RestoreOutcome::AlreadyThere => {
             context.ui.note(&format!("{}: the tree is as the checkpoint has it", saved.id()));
             Ok(())

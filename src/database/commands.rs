@@ -1,8 +1,8 @@
-//! Databases that are saved and brought back by commands from the config.
+//! Databases that are saved and restored by commands from the config.
 //!
-//! A command gets what hooks get, and a file's path in `DECREE_FILE`. What it says is believed only as far as it can be
+//! A command gets the environment of a hook, and the path of a file in `DECREE_FILE`. Its result is trusted only as far as it can be
 //! checked: it has to succeed, every part of a pipe too (a hash of what a failing program printed would be the hash of
-//! nothing), and what it saved has to be a file that holds something.
+//! nothing), and what it saved has to be a file that is not empty.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -26,14 +26,14 @@ use crate::suggest::{closest, did_you_mean};
 
 /// The file that a command writes or reads.
 const FILE: &str = "DECREE_FILE";
-/// Which database it is about.
+/// The database that a command is for.
 const NAME: &str = "DECREE_DATABASE";
-/// A fingerprint is a line; whoever prints the whole database has forgotten something.
-const LONGEST_FINGERPRINT: usize = 64 << 10;
-/// How much of what a failing command said is told.
-const LINES: usize = 10;
+/// A fingerprint is a line; a command that prints the whole database is a mistake.
+const MAX_FINGERPRINT: usize = 64 << 10;
+/// How many lines of a failing command's output an error has.
+const MAX_LINES: usize = 10;
 /// How much of its output is kept for that.
-const TAIL: usize = 16 << 10;
+const MAX_OUTPUT: usize = 16 << 10;
 
 /// What a command saved of a database.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,8 +43,8 @@ pub struct Dump {
     pub bytes: u64,
     /// The hash of the file.
     pub sha256: ContentHash,
-    /// What tells whether the database holds the same again: the hash of what the command `fingerprint` printed, or that
-    /// of the file if there is no such command. Not known if the database changed while it was saved.
+    /// Identifies the content: the hash of what the command `fingerprint` printed, or that
+    /// of the file if there is no such command. `None` if the database changed while it was saved.
     pub fingerprint: Option<ContentHash>,
 }
 
@@ -86,16 +86,16 @@ impl<'c> DatabaseCommands<'c> {
         })
     }
 
-    /// The decree to supervise with; this one, unless told. For tests, which are programs of their own.
+    /// The decree that supervises the commands, instead of this executable. For tests, which are other executables.
     pub fn supervisor(mut self, decree: impl Into<PathBuf>) -> Self {
         self.supervisor = Some(decree.into());
         self
     }
 
-    /// Saves the database to the new file `to`, which is complete and on the disk afterwards, or not there.
+    /// Saves the database to the new file `to`, which is complete and durable afterwards, or not there.
     pub fn save(&mut self, to: &Path) -> Result<Dump> {
         if to.symlink_metadata().is_ok() {
-            return Err(Error::failed(format!("{} is there already", to.display())));
+            return Err(Error::failed(format!("{} exists already", to.display())));
         }
         let before = self.printed(to)?;
         let saved = self.run("save", &self.database.save, to, None).and_then(|_| self.take_in(to));
@@ -112,11 +112,11 @@ impl<'c> DatabaseCommands<'c> {
         dump
     }
 
-    /// What a command left in the file: hashed, on the disk, for its owner only.
+    /// Hashes the file that a command wrote, and makes it durable and readable by its owner only.
     fn take_in(&self, path: &Path) -> Result<(ContentHash, u64)> {
         let key = format!("databases.{}.save", self.name);
         let wrong = |what: &str| {
-            Error::failed(format!("{key} ended well, but {what}"))
+            Error::failed(format!("{key} succeeded, but {what}"))
                 .hint(format!("the command has to write what is in the database to \"${FILE}\""))
         };
         match path.symlink_metadata() {
@@ -132,8 +132,8 @@ impl<'c> DatabaseCommands<'c> {
         hash(file, path)
     }
 
-    /// What tells what is in the database now; to be compared with [`Dump::fingerprint`]. Without a command for that it is
-    /// saved to a file in the directory `scratch`, which is gone afterwards.
+    /// The fingerprint of the present content, to be compared with [`Dump::fingerprint`]. Without a command for that the database is
+    /// saved to a file in the directory `scratch`, which is removed afterwards.
     pub fn fingerprint_now(&mut self, scratch: &Path) -> Result<ContentHash> {
         fs::create_dir_all(scratch).at("create", scratch)?;
         let file = scratch.join(format!("{}{}.dump", atomic::TEMPORARY, random_hex()));
@@ -150,20 +150,23 @@ impl<'c> DatabaseCommands<'c> {
         if self.database.fingerprint.is_empty() {
             return Ok(None);
         }
-        let ended = self.run("fingerprint", &self.database.fingerprint, file, Some(LONGEST_FINGERPRINT))?;
+        let ended = self.run("fingerprint", &self.database.fingerprint, file, Some(MAX_FINGERPRINT))?;
         let wrong = |what: &str| {
-            Error::failed(format!("databases.{}.fingerprint ended well, but {what}", self.name))
+            Error::failed(format!("databases.{}.fingerprint succeeded, but {what}", self.name))
                 .hint("let it print a hash of what is in the database, e.g. by `… | sha256sum`")
         };
         let printed = ended.stdout.trim_ascii();
-        match printed.is_empty() {
-            true => Err(wrong("printed nothing")),
-            false if ended.stdout_truncated => Err(wrong("printed too much")),
-            false => Ok(Some(ContentHash::of(printed))),
+        if printed.is_empty() {
+            return Err(wrong("printed nothing"));
+        }
+        if ended.stdout_truncated {
+            Err(wrong("printed too much"))
+        } else {
+            Ok(Some(ContentHash::of(printed)))
         }
     }
 
-    /// Makes the database what was saved. Whether it is that now, [`DatabaseCommands::fingerprint_now`] tells.
+    /// Restores what was saved. [`DatabaseCommands::fingerprint_now`] proves it.
     pub fn restore(&mut self, copy: &Path, expected: &Dump) -> Result<()> {
         check(copy, expected)?;
         self.run("restore", &self.database.restore, copy, None)
@@ -188,15 +191,15 @@ impl<'c> DatabaseCommands<'c> {
         if let Some(limit) = capture {
             exec = exec.capture_stdout(limit);
         }
-        let mut said = Vec::new();
+        let mut output = Vec::new();
         let redactor = &mut self.redactor;
         let ended = exec.run(&mut |bytes: &[u8]| {
-            redactor.push(bytes, &mut said);
-            let surplus = said.len().saturating_sub(TAIL);
-            said.drain(..surplus);
+            redactor.push(bytes, &mut output);
+            let surplus = output.len().saturating_sub(MAX_OUTPUT);
+            output.drain(..surplus);
             Ok(())
         });
-        redactor.flush(&mut said);
+        redactor.flush(&mut output);
         let ended = ended?;
         let why = match ended.end {
             ExecEnd::Exited(0) => return Ok(ended),
@@ -208,15 +211,15 @@ impl<'c> DatabaseCommands<'c> {
             ExecEnd::TimedOut => format!("timed out after {}", humanize::duration(timeout)),
             how => how.to_string(),
         };
-        let lines = last_lines(&String::from_utf8_lossy(&said), LINES);
+        let lines = last_lines(&String::from_utf8_lossy(&output), MAX_LINES);
         let lines: Vec<String> = lines.iter().map(|line| escape_command(line)).collect();
         Err(Error::failed(format!("databases.{}.{word} failed: {why}", self.name))
-            .details(lines, LINES)
+            .details(lines, MAX_LINES)
             .hint(format!("run the command of .decree/config.yml by hand, with {FILE} set to a file")))
     }
 }
 
-/// Whether what was saved is still what it was.
+/// Checks that a dump is what was saved.
 pub fn check(copy: &Path, expected: &Dump) -> Result<()> {
     let broken =
         |what: &str| Error::integrity(format!("what was saved of the database, {}, {what}", copy.display()));
@@ -228,7 +231,7 @@ pub fn check(copy: &Path, expected: &Dump) -> Result<()> {
     let file = File::open(copy).map_err(|error| broken("cannot be read").caused_by(error))?;
     match hash(file, copy)? {
         (sha256, _) if sha256 == expected.sha256 => Ok(()),
-        (sha256, bytes) => Err(broken("is not that any more")
+        (sha256, bytes) => Err(broken("has changed")
             .detail(format!("saved: {} bytes, SHA-256 {}", expected.bytes, expected.sha256))
             .detail(format!("found: {bytes} bytes, SHA-256 {sha256}"))),
     }
@@ -238,7 +241,7 @@ fn hash(file: File, path: &Path) -> Result<(ContentHash, u64)> {
     ContentHash::of_reader(&mut Interruptible(file), &mut vec![0; 1 << 18]).at("read", path)
 }
 
-/// Whatever a command left.
+/// Removes whatever a command left.
 fn remove(path: &Path) {
     let _ = match path.symlink_metadata() {
         Ok(found) if found.is_dir() => fs::remove_dir_all(path),

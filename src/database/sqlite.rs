@@ -1,25 +1,25 @@
-//! SQLite files, copied and brought back while other programs use them.
+//! SQLite files, copied and restored while other programs use them.
 //!
 //! What this module promises:
 //!
-//! - A copy is what a reader would have seen at one moment: all of some transactions, nothing of the others, also what
+//! - A copy is what a reader would have seen at one moment: all of some transactions, nothing of the others, including what
 //!   is only in the `-wal` file yet. It is one file, and nothing beside it is needed to read it.
 //! - Saving does not change the database, its mode, or what is beside it. The one exception is what any reader does:
 //!   what a crash left half done (a hot journal) is rolled back.
-//! - Restoring is one transaction of SQLite's. Killed in the middle, it has happened or it has not; programs that have
+//! - Restoring is one SQLite transaction. Killed in the middle, it has happened or it has not; programs that have
 //!   the database open see the one or the other.
-//! - Whoever holds the database locked is waited for, but not for ever.
+//! - A program that holds the database locked is waited for, up to a limit.
 //!
 //! SQLite's locks belong to a process and a file: if the process closes *any* handle of the file, they are gone. So
-//! nothing here opens the live file by itself while a connection to it is open, and nobody else in this process may
+//! nothing here opens the live file directly while a connection to it is open, and no other code in this process may
 //! have one: callers work on one database at a time, and on none that they have open themselves.
 //!
 //! - [`header`]: the first bytes of a file, and the hash of what is in it
-//! - [`open`]: connections, waiting, and what SQLite's errors mean
+//! - [`open`]: connections, waiting, and the meaning of SQLite's errors
 //! - [`copying`]: the backup itself
 //! - [`integrity`]: whether a copy is whole
-//! - [`sidecars`]: what SQLite puts beside a database
-//! - [`mod@restore`]: the way back
+//! - [`sidecars`]: the files that SQLite puts beside a database
+//! - [`mod@restore`]: writes a copy back
 
 mod copying;
 mod header;
@@ -42,7 +42,7 @@ pub use restore::{DatabaseRestore, restore, restore_over, set_aside};
 use crate::checkpoint::hash::ContentHash;
 use crate::error::{Error, ErrorKind, IoContext, Result};
 use crate::fs::{atomic, random_hex};
-use open::{MissingDatabase, WAIT};
+use open::{DatabaseFile, WAIT};
 
 /// A copy of a database, as it was at one moment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -53,7 +53,7 @@ pub struct DatabaseCopy {
     /// The hash of the copy's file.
     pub sha256: ContentHash,
     /// The hash of what is in the database: two copies of the same content have the same, whatever SQLite counted in
-    /// between. `docs/format.md` tells how it is worked out.
+    /// between. `docs/format.md` says how it is computed.
     pub content: ContentHash,
     /// Whether the database keeps its journal in a `-wal` file. The copy does not, so that it is one file.
     pub wal: bool,
@@ -64,16 +64,16 @@ pub struct DatabaseCopy {
     pub unchecked: Vec<String>,
 }
 
-/// Copies the database at `live` to the new file `to`, and checks that the copy is whole. Whatever else happens, `to` is
-/// complete and on the disk, or not there.
+/// Copies the database at `live` to the new file `to`, and checks that the copy is whole. After an error or a kill, `to` is
+/// complete and durable, or not there.
 pub fn save(live: &Path, to: &Path) -> Result<DatabaseCopy> {
     save_within(live, to, WAIT)
 }
 
 fn save_within(live: &Path, to: &Path, wait: Duration) -> Result<DatabaseCopy> {
     let (live, mode) = match open::find(live)? {
-        Ok((live, metadata)) => (live, metadata.permissions().mode() & 0o7777),
-        Err(MissingDatabase(path)) => {
+        DatabaseFile::Present(live, metadata) => (live, metadata.permissions().mode() & 0o7777),
+        DatabaseFile::Missing(path) => {
             return Err(Error::failed(format!("there is no database at {}", path.display())));
         }
     };
@@ -100,13 +100,13 @@ fn save_within(live: &Path, to: &Path, wait: Duration) -> Result<DatabaseCopy> {
     })
 }
 
-/// Whether a copy is still what it was when it was saved.
+/// Checks that a copy is what was saved, and that SQLite finds no damage in it.
 pub fn check(copy: &Path, expected: &DatabaseCopy) -> Result<()> {
     prove(copy, expected)?;
     integrity::check(copy).map(drop)
 }
 
-/// The same, by its hash alone.
+/// Checks the hash of a copy.
 fn prove(copy: &Path, expected: &DatabaseCopy) -> Result<()> {
     let file = match copy.symlink_metadata() {
         Ok(found) if found.is_file() => File::open(copy),
@@ -126,11 +126,11 @@ fn prove(copy: &Path, expected: &DatabaseCopy) -> Result<()> {
 }
 
 /// The hash of what is in the database now, as [`DatabaseCopy::content`] has it; `None` if there is no file. For an error
-/// that says that the file is no database, or one that SQLite cannot read, see [`is_not_a_database`].
+/// that says that SQLite cannot read the file, see [`is_not_a_database`].
 ///
-/// It is worked out by a copy in the directory `scratch`, which is gone afterwards.
+/// It is the hash of a copy in the directory `scratch`, which is removed afterwards.
 pub fn content_now(live: &Path, scratch: &Path) -> Result<Option<ContentHash>> {
-    let Ok((live, _)) = open::find(live)? else { return Ok(None) };
+    let DatabaseFile::Present(live, _) = open::find(live)? else { return Ok(None) };
     fs::create_dir_all(scratch).at("create", scratch)?;
     let path = scratch.join(format!("{}{}.sqlite", atomic::TEMPORARY, random_hex()));
     let _unfinished = Unfinished::create(&path)?;
@@ -143,7 +143,7 @@ pub fn content_now(live: &Path, scratch: &Path) -> Result<Option<ContentHash>> {
 struct Unfinished<'p>(Option<&'p Path>);
 
 impl<'p> Unfinished<'p> {
-    /// For the owner only: who may read the database is not for us to widen.
+    /// Readable by the owner only, as the database may be.
     fn create(path: &'p Path) -> Result<Self> {
         OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).at("create", path)?;
         Ok(Unfinished(Some(path)))

@@ -1,7 +1,7 @@
-//! `audit.jsonl`: what was put back, brought back or deleted, by whom, when and why. Lines are only ever added, and each carries
-//! the hash of the one before: nobody can change or take out a line without all that follow telling of it.
+//! `audit.jsonl`: what was reverted, rolled back, applied again or deleted, by which user, when and why. Lines are only ever added, and
+//! each carries the hash of the one before: a line that is changed or removed breaks all that follow.
 //!
-//! That the end was cut off is not visible in the file itself; whoever has noted the hash of its last line can tell.
+//! The file itself does not show that lines are missing at its end; a user who has noted the hash of the last line can detect that.
 
 use std::fs::OpenOptions;
 use std::io::{self, Write};
@@ -15,41 +15,38 @@ use crate::error::{Error, IoContext, Result};
 use crate::fs::{atomic, untrusted};
 use crate::process::redact::Redactor;
 
-/// The version of the format.
 const VERSION: u32 = 1;
 
 /// What was done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AuditAction {
-    /// A run, or everything since a checkpoint, was undone.
+    /// A run, or everything since a checkpoint, was reverted by the user.
     Revert,
-    /// A recorded change was done again.
+    /// A recorded change was applied again.
     Apply,
-    /// The tree, or a part of it, was put back to a checkpoint.
+    /// Something was rolled back to a checkpoint.
     Rollback,
-    /// A run failed, and decree itself undid it.
+    /// A run failed, and decree reverted it.
     PutBack,
     /// A checkpoint was deleted.
     Delete,
 }
 
-/// What there is to say of one deed.
+/// What an audit line says of one action.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AuditEntry {
-    /// What was done.
     pub action: AuditAction,
-    /// To which run or checkpoint.
+    /// The id of the run or checkpoint.
     pub subject: String,
-    /// Why, in words of whoever did it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// How many paths that changed.
+    /// How many paths it changed.
     pub paths: u64,
-    /// The hash of what it was about before, if that was worked out.
+    /// The hash of the scope before, if it was computed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<String>,
-    /// The same, afterwards.
+    /// The hash of the scope afterwards, if it was computed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<String>,
     /// The checkpoint that holds what was there before.
@@ -61,7 +58,6 @@ pub struct AuditEntry {
 }
 
 impl AuditEntry {
-    /// With nothing but what it is.
     pub fn new(action: AuditAction, subject: impl Into<String>, paths: u64) -> AuditEntry {
         let subject = subject.into();
         AuditEntry {
@@ -101,7 +97,7 @@ impl AuditLog {
     fn has(&self, restore: &str) -> Result<bool> {
         let text = read(&self.0)?;
         let mut records = lines(&text).filter_map(|line| serde_json::from_slice::<AuditRecord>(line).ok());
-        Ok(records.any(|record| record.deed.restore.as_deref() == Some(restore)))
+        Ok(records.any(|record| record.entry.restore.as_deref() == Some(restore)))
     }
 }
 
@@ -122,44 +118,42 @@ impl RestoreLog for AuditLog {
     }
 }
 
-/// One line.
+/// A line of the file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AuditRecord {
     version: u32,
     /// UTC.
     pub at: String,
-    /// The user that decree ran as; in a CI whoever started it.
+    /// The user that decree ran as; in CI, the account that started the workflow.
     pub who: String,
-    /// The rest.
     #[serde(flatten)]
-    pub deed: AuditEntry,
+    pub entry: AuditEntry,
     /// The hash of the line before; of nothing, for the first.
     pub previous: String,
 }
 
-/// All of it, proven.
+/// The whole file, with its hashes verified.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trail {
-    /// In order.
     pub records: Vec<AuditRecord>,
     /// The hash of each line.
     pub hashes: Vec<String>,
-    /// Lines that were cut off as they were written: nothing was lost but they.
+    /// The numbers of lines that a crash cut off as they were written; only they are lost.
     pub cut_off: Vec<usize>,
 }
 
-/// Adds a line. Who calls this holds the project's lock.
-pub fn record(path: &Path, mut deed: AuditEntry) -> Result<()> {
-    // What is in here stays for ever.
-    deed.reason = deed.reason.map(|reason| Redactor::of_this_process().redact(&reason).into_owned());
-    let said = read(path)?;
-    let unfinished = !said.is_empty() && !said.ends_with(b"\n");
-    let last = lines(&said).last().unwrap_or_default();
+/// Adds an entry. The caller holds the project's lock.
+pub fn record(path: &Path, mut entry: AuditEntry) -> Result<()> {
+    // Entries are never removed, so they must not hold secrets.
+    entry.reason = entry.reason.map(|reason| Redactor::of_this_process().redact(&reason).into_owned());
+    let bytes = read(path)?;
+    let unfinished = !bytes.is_empty() && !bytes.ends_with(b"\n");
+    let last = lines(&bytes).last().unwrap_or_default();
     let record = AuditRecord {
         version: VERSION,
         at: jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
         who: who(),
-        deed,
+        entry,
         previous: hash(last),
     };
     let mut line = if unfinished { b"\n".to_vec() } else { Vec::new() };
@@ -171,10 +165,10 @@ pub fn record(path: &Path, mut deed: AuditEntry) -> Result<()> {
     atomic::sync_parent(path)
 }
 
-/// Adds the line of something that is done and stays done, whether or not it can be written down.
-pub fn record_done(path: &Path, deed: AuditEntry) -> Result<()> {
-    let saved = deed.saved.clone();
-    record(path, deed).map_err(|error| {
+/// Adds the entry of something that is done already, and stays done if the entry cannot be written.
+pub fn record_done(path: &Path, entry: AuditEntry) -> Result<()> {
+    let saved = entry.saved.clone();
+    record(path, entry).map_err(|error| {
         let error = error.detail("it was done all the same; only its line in the audit trail is missing");
         match saved {
             Some(saved) => error.detail(format!("what was there before is saved as {saved}")),
@@ -184,12 +178,12 @@ pub fn record_done(path: &Path, deed: AuditEntry) -> Result<()> {
 }
 
 impl Trail {
-    /// Reads the file and proves it. Without a file there is nothing to prove.
+    /// Reads the file and verifies its hashes. A missing file is an empty trail.
     pub fn read(path: &Path) -> Result<Trail> {
-        let said = read(path)?;
+        let bytes = read(path)?;
         let mut trail = Trail { records: Vec::new(), hashes: Vec::new(), cut_off: Vec::new() };
         let mut previous = hash(b"");
-        for (number, line) in lines(&said).enumerate().map(|(number, line)| (number + 1, line)) {
+        for (number, line) in lines(&bytes).enumerate().map(|(number, line)| (number + 1, line)) {
             match serde_json::from_slice::<AuditRecord>(line) {
                 Ok(record) if record.version > VERSION => {
                     return Err(damaged(path, number, "is of a later version of decree"));
@@ -203,7 +197,7 @@ impl Trail {
                 }
                 // Cut off as it was written, by a crash: then it is the beginning of a record.
                 Err(error) if error.is_eof() => trail.cut_off.push(number),
-                Err(_) => return Err(damaged(path, number, "is no record")),
+                Err(_) => return Err(damaged(path, number, "is not a record")),
             }
             previous = hash(line);
         }
@@ -218,7 +212,7 @@ impl Trail {
 
 fn damaged(path: &Path, line: usize, why: &str) -> Error {
     Error::integrity(format!("{}: line {line} {why}", path.display()))
-        .detail("a line was changed, added or taken out after it had been written")
+        .detail("a line was changed, added or removed after it was written")
 }
 
 fn read(path: &Path) -> Result<Vec<u8>> {
@@ -228,15 +222,15 @@ fn read(path: &Path) -> Result<Vec<u8>> {
     }
 }
 
-fn lines(said: &[u8]) -> impl Iterator<Item = &[u8]> {
-    said.split(|byte| *byte == b'\n').filter(|line| !line.is_empty())
+fn lines(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+    bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty())
 }
 
 fn hash(line: &[u8]) -> String {
     ContentHash::of(line).to_string()
 }
 
-/// Whoever is responsible: in GitHub Actions the account that started the workflow, elsewhere the user.
+/// The account that started the workflow, in GitHub Actions; elsewhere the user that decree runs as.
 fn who() -> String {
     let named = ["GITHUB_ACTOR", "GITLAB_USER_LOGIN", "USER", "LOGNAME"].iter();
     let named = named.filter_map(|name| std::env::var(name).ok()).find(|value| !value.is_empty());

@@ -1,7 +1,7 @@
-//! What is not needed any more: checkpoints that have expired, and content that no run and no checkpoint names.
+//! Garbage collection: checkpoints that have expired, and content that no run and no checkpoint names.
 //!
-//! First everything is looked at, then something is done; so a dry run tells what a real one would find. Nothing is dropped in
-//! doubt: a manifest that cannot be read may name any content, and a store that others use holds what is named elsewhere.
+//! A survey comes first, and changes nothing; so a dry run reports what a real one would find. In doubt nothing is dropped:
+//! a manifest that cannot be read may name any content, and a shared store holds content that other projects name.
 
 use std::fs;
 use std::io;
@@ -18,80 +18,74 @@ use crate::humanize::count;
 use crate::interrupt;
 use crate::project::Layout;
 
-/// A checkpoint whose time is over.
+/// A checkpoint that has expired.
 #[derive(Debug)]
 pub struct ExpiredCheckpoint {
-    /// What it says of itself.
     pub record: CheckpointRecord,
-    /// Where it is.
-    pub saved: CheckpointDir,
-    /// What cannot be brought back without it. Not known if its manifest, or another's, is damaged.
+    pub dir: CheckpointDir,
+    /// What can be restored from no other checkpoint or run; `None` if its manifest, or another, is damaged.
     pub lost: Option<OrphanedContent>,
-    /// Its own files, without content.
+    /// The size of its own files, without content in the store.
     pub bytes: u64,
 }
 
-/// Files whose content nothing that stays has.
+/// Files whose content no remaining run or checkpoint has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OrphanedContent {
-    /// How many.
     pub files: u64,
-    /// Their bytes.
     pub bytes: u64,
 }
 
-/// What is to become of the content.
+/// What happens to the content of the store.
 pub enum ContentPlan<'s> {
-    /// It is known what is needed.
+    /// It is known which content is needed.
     Known(CompactionPlan<'s>),
-    /// Others may need it: why that is so.
+    /// Other projects may need it, for this reason.
     Shared(String),
-    /// It is not known what is needed.
+    /// It is not known which content is needed.
     Doubtful(Error),
 }
 
-/// What could be collected.
+/// What a collection would do.
 pub struct GcPlan<'s> {
-    /// Oldest first.
+    /// Expired checkpoints, oldest first.
     pub expired: Vec<ExpiredCheckpoint>,
-    /// Checkpoints of which nobody knows whether they have expired; they stay.
+    /// The errors of checkpoints whose expiry cannot be read; these stay.
     pub unknown: Vec<Error>,
-    /// The rest.
     pub content: ContentPlan<'s>,
 }
 
-/// What was collected.
+/// What a collection did.
 #[derive(Debug, Default)]
 pub struct GcReport {
-    /// In the store, if anything was looked for there.
-    pub tidied: Option<CompactionReport>,
-    /// What came back, the checkpoints' own files among it.
+    /// `None` if the content of the store was left alone.
+    pub compaction: Option<CompactionReport>,
+    /// The bytes that were freed, with those of the checkpoints' own files.
     pub freed: u64,
 }
 
-/// Looks what there is to be collected, and changes nothing.
+/// Finds what can be collected, and changes nothing.
 pub fn survey<'s>(layout: &Layout, store: &'s Store) -> Result<GcPlan<'s>> {
     survey_found(layout, store, &Manifests::find(layout))
 }
 
-/// The same, unless that means reading more manifests than `limit` bytes.
+/// Like [`survey`]; `None` if that means reading more than `limit` bytes of manifests.
 pub fn quick_survey<'s>(layout: &Layout, store: &'s Store, limit: u64) -> Result<Option<GcPlan<'s>>> {
     let found = Manifests::find(layout);
-    match found.bytes() > limit {
-        true => Ok(None),
-        false => survey_found(layout, store, &found).map(Some),
-    }
+    if found.bytes() > limit { Ok(None) } else { survey_found(layout, store, &found).map(Some) }
 }
 
 fn survey_found<'s>(layout: &Layout, store: &'s Store, found: &Manifests) -> Result<GcPlan<'s>> {
     let (mut expired, unknown) = expired(&layout.checkpoints())?;
-    let leaving: Vec<&Path> = expired.iter().map(|expired| expired.saved.dir()).collect();
+    let leaving: Vec<&Path> = expired.iter().map(|expired| expired.dir.dir()).collect();
     let needed = needed(found, &leaving);
     if let Ok(needed) = &needed {
         for expired in &mut expired {
-            expired.lost = match expired.record.kind.holds_tree() {
-                true => lost(found, expired.saved.dir(), needed),
-                false => Some(OrphanedContent { files: expired.record.files, bytes: expired.record.bytes }),
+            let record = &expired.record;
+            expired.lost = if record.kind().holds_tree() {
+                lost(found, expired.dir.dir(), needed)
+            } else {
+                Some(OrphanedContent { files: record.files, bytes: record.bytes })
             };
         }
     }
@@ -106,7 +100,7 @@ fn survey_found<'s>(layout: &Layout, store: &'s Store, found: &Manifests) -> Res
     Ok(GcPlan { expired, unknown, content })
 }
 
-/// Checkpoints that have certainly expired; and what is wrong with those that do not say.
+/// Checkpoints that have certainly expired, and the errors of those that cannot be read.
 fn expired(checkpoints: &Path) -> Result<(Vec<ExpiredCheckpoint>, Vec<Error>)> {
     let (mut expired, mut unknown) = (Vec::new(), Vec::new());
     for id in names_in(checkpoints)? {
@@ -114,7 +108,7 @@ fn expired(checkpoints: &Path) -> Result<(Vec<ExpiredCheckpoint>, Vec<Error>)> {
         match CheckpointRecord::read(&dir) {
             Ok(record) if record.id != id => {
                 unknown.push(Error::integrity(format!(
-                    "{}: it says that it is {}",
+                    "{}: its record is that of {}",
                     dir.display(),
                     record.id
                 )));
@@ -123,7 +117,7 @@ fn expired(checkpoints: &Path) -> Result<(Vec<ExpiredCheckpoint>, Vec<Error>)> {
                 let bytes = bytes_below(&dir)?;
                 expired.push(ExpiredCheckpoint {
                     record,
-                    saved: CheckpointDir::new(id, dir),
+                    dir: CheckpointDir::new(id, dir),
                     lost: None,
                     bytes,
                 });
@@ -137,7 +131,7 @@ fn expired(checkpoints: &Path) -> Result<(Vec<ExpiredCheckpoint>, Vec<Error>)> {
     Ok((expired, unknown))
 }
 
-/// Everything that is named by what stays.
+/// All content that the remaining runs and checkpoints name.
 fn needed(found: &Manifests, leaving: &[&Path]) -> Result<HashList> {
     let mut named = HashListBuilder::default();
     let (places, doubts) = found.without(leaving);
@@ -156,12 +150,12 @@ fn needed(found: &Manifests, leaving: &[&Path]) -> Result<HashList> {
     if doubts.is_empty() {
         return Ok(named.finish());
     }
-    Err(Error::integrity("it is not known what is needed, so no content is dropped")
+    Err(Error::integrity("it is not known which content is needed, so no content is dropped")
         .details(doubts, 20)
         .hint("repair or delete what is damaged (`decree checkpoint delete`), then run this again"))
 }
 
-/// What of a checkpoint is nowhere else.
+/// The content of a checkpoint that is nowhere else.
 fn lost(found: &Manifests, dir: &Path, needed: &HashList) -> Option<OrphanedContent> {
     let mut lost = OrphanedContent::default();
     for place in found.of(dir) {
@@ -176,22 +170,24 @@ fn lost(found: &Manifests, dir: &Path, needed: &HashList) -> Option<OrphanedCont
     Some(lost)
 }
 
-/// Why others may need what is in the store, if they may.
+/// Why other projects may need content of the store, if they may.
 fn shared(layout: &Layout, store: &Store) -> Option<String> {
     if !layout.owns_store() {
-        let why = "other projects may use it, and what they need is not known here";
+        let why = "other projects may use it, and which content they need is not known here";
         return Some(format!("the store is {}: {why}", store.dir().display()));
     }
-    store.shared_mark().map(|mark| format!("other projects use the store, says {}", layout.shown(&mark)))
+    store
+        .shared_mark()
+        .map(|mark| format!("other projects use the store, according to {}", layout.shown(&mark)))
 }
 
-/// The lengths of all files in a directory.
+/// The size of all files below a directory.
 fn bytes_below(dir: &Path) -> Result<u64> {
     let mut bytes = 0;
     let mut todo = vec![dir.to_owned()];
     while let Some(dir) = todo.pop() {
         let entries = match fs::read_dir(&dir) {
-            // What nobody may look into does not keep a checkpoint from being deleted.
+            // An unreadable directory does not keep a checkpoint from being deleted.
             Err(error)
                 if [io::ErrorKind::NotFound, io::ErrorKind::PermissionDenied].contains(&error.kind()) =>
             {
@@ -211,35 +207,35 @@ fn bytes_below(dir: &Path) -> Result<u64> {
 }
 
 impl GcPlan<'_> {
-    /// What would be collected.
+    /// What a dry run reports.
     pub fn expected(&self) -> GcReport {
-        let tidied = match &self.content {
+        let compaction = match &self.content {
             ContentPlan::Known(plan) => Some(plan.expected()),
             ContentPlan::Shared(_) | ContentPlan::Doubtful(_) => None,
         };
-        self.collected(tidied)
+        self.report(compaction)
     }
 
-    /// Collects it. Who calls this held the project's lock when it was looked for, and holds it still.
+    /// Carries out the plan. The caller has held the project's lock since the survey.
     pub fn carry_out(&self, layout: &Layout) -> Result<GcReport> {
         for (done, expired) in self.expired.iter().enumerate() {
             let reason = format!("expired on {}", expired.record.expiry.as_deref().unwrap_or_default());
-            interrupt::check().and_then(|()| remove(layout, &expired.saved, Some(reason))).map_err(
+            interrupt::check().and_then(|()| remove(layout, &expired.dir, Some(reason))).map_err(
                 |error| {
                     let all = count(self.expired.len(), "expired checkpoint");
                     error.detail(format!("{done} of {all} were deleted before that; no content was dropped"))
                 },
             )?;
         }
-        let tidied = match &self.content {
+        let compaction = match &self.content {
             ContentPlan::Known(plan) => Some(plan.run()?),
             ContentPlan::Shared(_) | ContentPlan::Doubtful(_) => None,
         };
-        Ok(self.collected(tidied))
+        Ok(self.report(compaction))
     }
 
-    fn collected(&self, tidied: Option<CompactionReport>) -> GcReport {
+    fn report(&self, compaction: Option<CompactionReport>) -> GcReport {
         let own: u64 = self.expired.iter().map(|expired| expired.bytes).sum();
-        GcReport { tidied, freed: own + tidied.map_or(0, |tidied| tidied.freed()) }
+        GcReport { compaction, freed: own + compaction.map_or(0, |compaction| compaction.freed()) }
     }
 }

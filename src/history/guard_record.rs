@@ -1,4 +1,4 @@
-//! `guarding.json`: a command that is run with a checkpoint as the way back. If decree is killed meanwhile, the next one says so.
+//! `guarding.json`: the command that `guard` is running. If decree is killed before it ends, the next decree reports that.
 
 use std::fs;
 use std::io;
@@ -11,28 +11,26 @@ use crate::fs::{json, untrusted};
 use crate::project::Layout;
 use crate::sanitize::one_line;
 
-/// What is being guarded.
+/// The contents of `guarding.json`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct GuardRecord {
-    /// The way back.
     pub checkpoint: String,
-    /// What is run.
     pub command: String,
 }
 
-/// A command that is under way. Whoever does not say that it is over leaves that to be told by the next decree.
+/// A guarded command that is running. Without a call to [`ActiveGuard::over`] the next decree reports it as killed.
 #[must_use]
 pub struct ActiveGuard(PathBuf);
 
 impl GuardRecord {
-    /// Writes down what is about to be run.
+    /// Writes the file before the command starts.
     pub fn begin(&self, layout: &Layout) -> Result<ActiveGuard> {
         let path = layout.guarding();
         json::write_pretty(&path, self)?;
         Ok(ActiveGuard(path))
     }
 
-    /// What is under way, or was cut off.
+    /// The command that is running, or was when decree was killed.
     pub fn find(layout: &Layout) -> Result<Option<GuardRecord>> {
         let path = layout.guarding();
         match untrusted::read(&path) {
@@ -41,17 +39,17 @@ impl GuardRecord {
         }
     }
 
-    /// What was cut off, if anything was. Whoever holds the lock tells it, once.
+    /// The command that was running when decree was killed, reported once. The caller holds the project's lock.
     pub fn take_cut_off(layout: &Layout) -> Result<Option<GuardRecord>> {
         let found = GuardRecord::find(layout)?;
         ActiveGuard(layout.guarding()).over();
         Ok(found)
     }
 
-    /// That it was cut off, and the way back.
-    pub fn told(&self) -> String {
+    /// The warning about it, with the way back.
+    pub fn warning(&self) -> String {
         format!(
-            "decree was killed while it guarded `{}`; `decree rollback {}` puts back what was there before",
+            "decree was killed while it guarded `{}`; `decree rollback {}` restores what was there before",
             one_line(&self.command),
             self.checkpoint
         )
@@ -59,7 +57,7 @@ impl GuardRecord {
 }
 
 impl ActiveGuard {
-    /// It ended, and what had to be put back is.
+    /// The command's work is kept or rolled back.
     pub fn over(self) {
         let _ = fs::remove_file(&self.0);
     }

@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use super::record::CheckpointRecord;
+use super::record::{self, CheckpointRecord};
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::error::{Error, IoContext, Result};
 use crate::fs::atomic::TEMPORARY;
@@ -14,17 +14,16 @@ use crate::project::Layout;
 /// What an id stands for.
 #[derive(Clone, Debug)]
 pub enum RunOrCheckpoint {
-    /// A run: it knows what it changed.
+    /// A run has a record of what it changed.
     Run(CheckpointDir),
-    /// A checkpoint: what changed since is for us to find out.
+    /// What changed since a checkpoint is found by comparing the tree with it.
     Checkpoint(CheckpointDir),
 }
 
 impl RunOrCheckpoint {
-    /// Its directory.
-    pub fn saved(&self) -> &CheckpointDir {
+    pub fn dir(&self) -> &CheckpointDir {
         match self {
-            RunOrCheckpoint::Run(saved) | RunOrCheckpoint::Checkpoint(saved) => saved,
+            RunOrCheckpoint::Run(dir) | RunOrCheckpoint::Checkpoint(dir) => dir,
         }
     }
 }
@@ -44,29 +43,29 @@ pub fn find(layout: &Layout, text: &str) -> Result<RunOrCheckpoint> {
         ([run], []) => Ok(RunOrCheckpoint::Run(CheckpointDir::new(run, layout.runs().join(run)))),
         ([], [id]) => Ok(RunOrCheckpoint::Checkpoint(CheckpointDir::new(id, layout.checkpoints().join(id)))),
         ([], []) => Err(Error::project(format!("no run or checkpoint has the id '{text}'"))
-            .hint("`decree log` lists the runs, `decree checkpoint list` the checkpoints there are")),
+            .hint("`decree log` lists the runs, `decree checkpoint list` the checkpoints")),
         _ => Err(Error::project(format!("the id '{text}' is ambiguous"))
             .details(runs.into_iter().chain(checkpoints).collect(), 10)
-            .hint("give more of it")),
+            .hint("give more of the id")),
     }
 }
 
-/// The same, for those who need the tree that it holds.
+/// Like [`find`], but refuses a checkpoint that does not hold the tree.
 pub fn find_tree(layout: &Layout, text: &str) -> Result<RunOrCheckpoint> {
     let found = find(layout, text)?;
-    if let RunOrCheckpoint::Checkpoint(saved) = &found
-        // One whose record is damaged may still have a manifest; that is for its reader to say.
-        && let Ok(record) = CheckpointRecord::read(saved.dir())
-        && !record.kind.holds_tree()
+    if let RunOrCheckpoint::Checkpoint(checkpoint) = &found
+        // A checkpoint whose record is damaged may still have a manifest. The caller finds out.
+        && let Ok(record) = CheckpointRecord::read(checkpoint.dir())
+        && !record.kind().holds_tree()
     {
-        let (id, kind) = (saved.id(), record.kind.word());
-        return Err(Error::project(format!("{id} is a {kind}: it holds nothing of the tree"))
-            .hint(format!("`decree rollback {id}` goes back to it")));
+        let (id, kind) = (checkpoint.id(), record.kind().word());
+        return Err(Error::project(format!("{id} is a {kind}: it does not hold the tree"))
+            .hint(format!("`decree rollback {id}` rolls back to it")));
     }
     Ok(found)
 }
 
-/// The runs of the chain with exactly this id, in order; none if it is no chain's.
+/// The runs of the chain with exactly this id, in order; none if it is not the id of a chain.
 pub fn runs_of_chain(layout: &Layout, text: &str) -> Result<Vec<CheckpointDir>> {
     let Some(chain) = ChainId::parse(text) else {
         return Ok(Vec::new());
@@ -76,12 +75,31 @@ pub fn runs_of_chain(layout: &Layout, text: &str) -> Result<Vec<CheckpointDir>> 
     Ok(ids.map(|id| CheckpointDir::new(&id, layout.runs().join(&id))).collect())
 }
 
-/// The runs there are, in order.
+/// The ids of all runs, in order.
 pub fn run_ids(layout: &Layout) -> Result<Vec<String>> {
     let mut ids: Vec<MessageId> =
         names_in(&layout.runs())?.iter().filter_map(|name| MessageId::parse(name)).collect();
     ids.sort();
     Ok(ids.iter().map(ToString::to_string).collect())
+}
+
+/// All checkpoints, oldest first, and the errors of those that cannot be read.
+pub fn list(checkpoints: &Path) -> Result<(Vec<CheckpointRecord>, Vec<Error>)> {
+    let (mut records, mut damaged) = (Vec::new(), Vec::new());
+    for id in names_in(checkpoints)? {
+        match CheckpointRecord::read(&checkpoints.join(&id)) {
+            Ok(record) => records.push(record),
+            // Another process deleted it since.
+            Err(_) if checkpoints.join(&id).symlink_metadata().is_err() => {}
+            Err(error) => damaged.push(error),
+        }
+    }
+    // Within a second, in the order in which they were written.
+    let written = |record: &CheckpointRecord| {
+        fs::metadata(checkpoints.join(&record.id).join(record::FILE)).and_then(|found| found.modified()).ok()
+    };
+    records.sort_by_cached_key(|record| (record.created_at.clone(), written(record), record.id.clone()));
+    Ok((records, damaged))
 }
 
 /// The directories in `dir`, sorted.

@@ -1,11 +1,10 @@
-//! Every manifest there is: all that names content.
+//! All manifests of a project: everything that names content of the store.
 //!
-//! Diffs, results and journals speak of contents, too, but none is ever taken out of the store that no manifest names: what a
+//! Diffs, results and journals refer to content as well, but never read any from the store that no manifest names: what a
 //! run found is in its manifest, and what it left is in its diff.
 //!
-//! decree writes manifests in few places, and there each has to be good. But runs and checkpoints are searched as a whole: a
-//! manifest that was overlooked would cost the content it names. What cannot be judged is a doubt, and whoever has one drops
-//! nothing.
+//! decree writes manifests to a few known places, and a damaged one there is an error. But runs and checkpoints are searched as a
+//! whole: an overlooked manifest would cost the content it names. What cannot be judged is reported, and then nothing is dropped.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -23,7 +22,7 @@ use crate::fs::json;
 use crate::project::Layout;
 
 const NAME: &str = "manifest.json";
-/// What was moved out of the tree: nothing in it is decree's, whatever it is called.
+/// Files that were moved out of the tree: none of them is decree's, whatever its name.
 const SET_ASIDE: &str = "set-aside";
 
 /// All of a project's manifests, found and not yet read.
@@ -33,28 +32,26 @@ pub struct Manifests {
     doubts: Vec<UnreadableManifest>,
 }
 
-/// Where a manifest is.
 #[derive(Debug)]
 pub struct ManifestFile {
-    /// The run or checkpoint.
+    /// The directory of the run or checkpoint.
     pub of: PathBuf,
     path: PathBuf,
     bytes: u64,
-    /// Whether decree writes one there.
+    /// Whether this is a place where decree writes manifests.
     is_known: bool,
 }
 
-/// Something of which it is not clear what it names.
+/// A file or directory that may name content, and cannot be judged.
 #[derive(Debug)]
 pub struct UnreadableManifest {
-    /// The run or checkpoint.
+    /// The directory of the run or checkpoint.
     pub of: PathBuf,
-    /// What is wrong.
     pub error: Error,
 }
 
 impl Manifests {
-    /// Looks for them. Follows no link.
+    /// Finds them. Follows no link.
     pub fn find(layout: &Layout) -> Manifests {
         let mut found = Manifests::default();
         for (dir, has_records) in [(layout.runs(), false), (layout.checkpoints(), true)] {
@@ -66,12 +63,12 @@ impl Manifests {
         found
     }
 
-    /// How much there is to read.
+    /// The size of all manifests.
     pub fn bytes(&self) -> u64 {
         self.list.iter().map(|place| place.bytes).sum()
     }
 
-    /// Those of everything else than these runs and checkpoints, and what is in doubt there.
+    /// The manifests, and the unreadable ones, of all runs and checkpoints except `leaving`.
     pub fn without(
         &self,
         leaving: &[&Path],
@@ -81,7 +78,7 @@ impl Manifests {
         (places, self.doubts.iter().filter(move |doubt| stays(&doubt.of)))
     }
 
-    /// Those of one.
+    /// The manifests of one run or checkpoint.
     pub fn of(&self, dir: &Path) -> impl Iterator<Item = &ManifestFile> {
         self.list.iter().filter(move |place| place.of == dir)
     }
@@ -96,7 +93,7 @@ impl Manifests {
         };
         for entry in entries {
             let entry = entry.at("read", dir)?;
-            // What has no name yet, or none any more, is nothing yet, or nothing any more.
+            // A temporary name: not finished yet, or deleted already.
             if entry.file_name().as_encoded_bytes().starts_with(TEMPORARY.as_bytes()) {
                 continue;
             }
@@ -112,7 +109,7 @@ impl Manifests {
                 result => result,
             };
             match result {
-                // It was deleted while somebody only looked.
+                // Another process deleted it during the survey, which takes no lock.
                 Err(_) if of.symlink_metadata().is_err() => self.list.truncate(before),
                 Err(error) => self.doubts.push(UnreadableManifest { of, error }),
                 Ok(()) => {}
@@ -134,7 +131,7 @@ impl Manifests {
                         todo.push(path);
                     }
                 } else if is_known(&inner.join(NAME)) {
-                    // Where a directory with a manifest would be, something else is.
+                    // Something else stands where a directory with a manifest would be.
                     if kind.is_symlink() {
                         return Err(unclear(&path, "it is a link"));
                     }
@@ -151,10 +148,10 @@ impl Manifests {
     }
 }
 
-/// Whether a checkpoint without a manifest lacks it: those of some kinds have none.
+/// Whether a checkpoint should have a manifest; some types have none.
 fn should_have_one(of: &Path) -> bool {
     match CheckpointRecord::read(of) {
-        Ok(record) => record.kind.holds_tree(),
+        Ok(record) => record.kind().holds_tree(),
         Err(_) => of.join("checkpoint.json").exists(),
     }
 }
@@ -170,24 +167,24 @@ fn is_known(inner: &Path) -> bool {
 }
 
 impl ManifestFile {
-    /// Reads it; nothing if it is a file of somebody else's that has the same name.
+    /// Reads it; `None` if it is a file of another program that has the same name.
     pub fn read(&self) -> Result<Option<Manifest>> {
         let manifest = match Manifest::read(&self.path) {
-            // It was deleted while somebody only looked.
+            // Another process deleted it during the survey, which takes no lock.
             Err(_) if self.of.symlink_metadata().is_err() => return Ok(None),
             Err(_) if !self.is_known && self.is_foreign() => return Ok(None),
             result => result?,
         };
-        // One that is whole may still be that of another.
+        // A manifest that is whole may still be that of another checkpoint.
         if self.of.join(NAME) == self.path
             && let Ok(record) = CheckpointRecord::read(&self.of)
         {
-            record.check(&manifest)?;
+            record.check_manifest(&manifest)?;
         }
         Ok(Some(manifest))
     }
 
-    /// Web pages and extensions have manifests of their own; a routine may have put one here.
+    /// Whether it is another kind of manifest, as web pages and extensions have: a routine may have put one here.
     fn is_foreign(&self) -> bool {
         #[derive(Deserialize)]
         struct Looks {
@@ -247,7 +244,7 @@ mod tests {
 
     /// GCC-05.
     #[test]
-    fn a_damaged_manifest_is_an_error_wherever_it_is_and_somebody_elses_is_none() {
+    fn a_damaged_manifest_is_an_error_wherever_it_is_and_that_of_another_program_is_none() {
         let (_dir, layout) = layout();
         let run = layout.runs().join("2025022514320000-0");
         let read = |path: &Path| -> Result<Option<Manifest>> {

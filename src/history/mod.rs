@@ -1,54 +1,61 @@
-//! What a project remembers: its runs, the checkpoints that people and scripts make, and what was put back, by whom and why; and
-//! how it forgets.
+//! What a project remembers: its runs, the checkpoints that users and scripts make, and the audit trail of everything that was
+//! reverted, rolled back or deleted; and how it forgets.
 //!
 //! - [`fn@create`] makes a checkpoint, [`fn@verify`] checks one, [`fn@rollback`] goes back to one, [`fn@remove`] deletes one
-//! - [`kind`]: what a checkpoint can be of, and how each kind does these
-//! - [`CheckpointRecord`]: what is written down of one; [`find`]: from what people type to it
-//! - [`gc`]: what has expired, and what nothing names any more
-//! - [`audit`]: the trail
+//! - [`CheckpointRecord`] is `checkpoint.json`, [`CheckpointPayload`] what it says of the checkpoint's type; [`kind`] has the code of each type
+//! - [`find`] resolves the id that a user typed
+//! - [`Guard`] runs a command with a checkpoint as its way back; [`own_files`] are decree's own files, which no checkpoint of the tree holds
+//! - [`gc`] deletes what has expired, and content that nothing names any more
+//! - [`audit`] is the trail
 
 pub mod audit;
 mod contents_report;
 mod create;
 pub mod gc;
+mod guard;
 mod guard_record;
 pub mod kind;
 mod lookup;
 mod manifests;
 pub mod own_files;
+mod payload;
 mod record;
 mod remove;
-pub mod rollback;
+mod rollback;
+mod rollback_report;
 mod run_dir;
 mod scope;
+mod since;
 mod verify;
+mod writer;
 
 pub use contents_report::{ContentsReport, confidence};
-pub use create::{CheckpointPayload, CreatedCheckpoint, NewCheckpoint, create};
+pub use create::{CreatedCheckpoint, create};
+pub use guard::{CommandEnd, Guard, GuardOutcome, GuardRequest};
 pub use guard_record::GuardRecord;
 pub use kind::state::finish_cut_off;
-pub use kind::{CheckpointKind, CheckpointTarget};
-pub use lookup::{RunOrCheckpoint, find, find_tree, run_ids, runs_of_chain};
-pub use record::{CheckpointRecord, list};
+pub use kind::tree::save as save_tree;
+pub use lookup::{RunOrCheckpoint, find, find_tree, list, run_ids, runs_of_chain};
+pub use payload::{CheckpointKind, CheckpointPayload, CheckpointTarget, SavedDatabase};
+pub use record::CheckpointRecord;
 pub use remove::remove;
-pub use rollback::{RollbackOptions, RollbackReport, rollback};
+pub use rollback::rollback;
+pub use rollback_report::{Operation, RollbackOptions, RollbackReport};
 pub use run_dir::RunDir;
 pub use scope::Scope;
+pub use since::{revert_since, write_diff_since};
 pub use verify::verify;
+pub use writer::{CheckpointLabel, SavedCheckpoint};
 
 use crate::checkpoint::progress::Progress;
 use crate::checkpoint::workspace::Workspace;
 use crate::project::{Config, Layout};
 
-/// Where all of this happens.
+/// What every operation on checkpoints needs.
 #[derive(Clone, Copy)]
 pub struct HistoryContext<'s> {
-    /// What is where.
     pub layout: &'s Layout,
-    /// The settings.
     pub config: &'s Config,
-    /// The tree.
     pub workspace: &'s Workspace,
-    /// Who hears how far it is.
     pub progress: &'s dyn Progress,
 }

@@ -1,147 +1,182 @@
-//! Checkpoints that people and scripts make: `.decree/checkpoints/<id>/`.
+//! `checkpoint.json`: the record of a checkpoint that a user or a script made, in `.decree/checkpoints/<id>/`.
 
-use std::fs;
 use std::io;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::kind::database::SavedDatabase;
-use super::kind::{CheckpointKind, database};
+use super::payload::{CheckpointKind, CheckpointPayload, SavedDatabase, StateKeys};
+use super::scope::Scope;
 use crate::checkpoint::hash::ContentHash;
 use crate::checkpoint::manifest::Manifest;
 use crate::error::{Error, IoContext, Result};
 use crate::fs::{atomic, untrusted};
 use crate::git::stash::Stash;
 
-/// The version of `checkpoint.json`.
-pub(super) const VERSION: u32 = 1;
-/// Its name.
-const FILE: &str = "checkpoint.json";
+const VERSION: u32 = 1;
+/// The record's file in a checkpoint's directory.
+pub(super) const FILE: &str = "checkpoint.json";
 
-/// `checkpoint.json`. A checkpoint's directory gets its name when everything in it is written.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+/// What is known of a checkpoint without reading what it holds.
+#[derive(Clone, Debug)]
 pub struct CheckpointRecord {
-    pub(super) version: u32,
     /// `chk_YYYYMMDD_HHMMSS_xxxxxx`.
     pub id: String,
-    /// By which means it holds what it holds.
-    #[serde(rename = "type", default, skip_serializing_if = "CheckpointKind::is_file_backup")]
-    pub kind: CheckpointKind,
     /// UTC.
     pub created_at: String,
-    /// Why it was made.
     pub reason: Option<String>,
-    /// Files and links in it.
+    /// How many files and links it holds; of a savepoint, how many databases.
     pub files: u64,
-    /// Their bytes.
     pub bytes: u64,
-    /// The combined hash of all that it holds: of the tree, for those that hold the tree.
+    /// The combined hash of all that it holds.
     pub tree: String,
-    /// Which part it was made for, in words of its kind; empty for all of it. One of the tree holds everything all the same.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub scope: Vec<String>,
-    /// From when on it may be collected, and is not gone back to any more; never, if it does not say. UTC.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// From when on it may be deleted by `gc` and is not rolled back to; `None` for never. UTC.
     pub expiry: Option<String>,
-    /// Of one with an entry of git's: which.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub stash: Option<Stash>,
-    /// Of a state snapshot: the hash of its `state.json`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub state: Option<String>,
-    /// Of a savepoint: what was saved of each database.
+    pub payload: CheckpointPayload,
+}
+
+/// The record as JSON. The order of the fields is part of the format: `check` is a hash of this text.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RecordFile {
+    version: u32,
+    id: String,
+    #[serde(rename = "type", default, skip_serializing_if = "CheckpointKind::is_file_backup")]
+    kind: CheckpointKind,
+    created_at: String,
+    reason: Option<String>,
+    files: u64,
+    bytes: u64,
+    tree: String,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub databases: Vec<SavedDatabase>,
-    /// Of everything above. Checkpoints of earlier versions have none.
+    scope: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) check: Option<String>,
+    expiry: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    stash: Option<Stash>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    state: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    databases: Vec<SavedDatabase>,
+    /// Checkpoints of earlier versions have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    check: Option<String>,
 }
 
 impl CheckpointRecord {
-    /// Reads a checkpoint's record.
+    /// Reads the record in a checkpoint's directory.
     pub fn read(dir: &Path) -> Result<CheckpointRecord> {
         let path = dir.join(FILE);
+        let shown = path.display();
         let text = match untrusted::read(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Err(Error::integrity(format!("{} is missing", path.display()))
+                return Err(Error::integrity(format!("{shown} is missing"))
                     .hint("`decree diff` and `decree revert` work from the manifest, if that is there"));
             }
             result => result.at("read", &path)?,
         };
-        let record: CheckpointRecord = serde_json::from_slice(&text)
-            .map_err(|error| Error::integrity(format!("{} is damaged", path.display())).caused_by(error))?;
-        if record.version != VERSION {
-            return Err(Error::integrity(format!("{} is of another version", path.display())));
+        let file: RecordFile = serde_json::from_slice(&text)
+            .map_err(|error| Error::integrity(format!("{shown} is damaged")).caused_by(error))?;
+        if file.version != VERSION {
+            return Err(Error::integrity(format!("{shown} is of another version")));
         }
-        if record.check.as_ref().is_some_and(|check| *check != record.work_out_check()) {
-            return Err(Error::integrity(format!("{} is damaged: it was edited", path.display())));
+        if file.check.as_ref().is_some_and(|check| *check != file.hash()) {
+            return Err(Error::integrity(format!("{shown} is damaged: it was edited")));
         }
-        Ok(record)
+        file.into_record().map_err(|error| error.detail(format!("{shown} is damaged")))
     }
-}
 
-impl CheckpointRecord {
-    /// Writes it into its directory, with its check. It is the last of a checkpoint's files.
-    pub(super) fn write(&mut self, dir: &Path) -> Result<()> {
-        self.check = Some(self.work_out_check());
-        let text = serde_json::to_vec_pretty(&self).expect("a record is plain data");
+    /// Writes the record, which is the last of a checkpoint's files.
+    pub(super) fn write(&self, dir: &Path) -> Result<()> {
+        let mut file = RecordFile::of(self);
+        file.check = Some(file.hash());
+        let text = serde_json::to_vec_pretty(&file).expect("a record is plain data");
         atomic::write(&dir.join(FILE), &text)
     }
 
-    fn work_out_check(&self) -> String {
-        let bare = CheckpointRecord { check: None, ..self.clone() };
-        let text = serde_json::to_vec(&bare).expect("a record is plain data");
-        ContentHash::of(&text).to_string()
+    pub fn kind(&self) -> CheckpointKind {
+        self.payload.kind()
     }
 
-    /// The files in its directory that say what it holds.
-    pub fn proof(&self) -> Vec<String> {
-        match self.kind {
-            CheckpointKind::FileBackup | CheckpointKind::GitStash => vec!["manifest.json".to_owned()],
-            CheckpointKind::StateSnapshot => vec!["state.json".to_owned()],
-            CheckpointKind::DatabaseSavepoint => database::left_over(self),
-        }
-    }
-
-    /// Whether it may be collected, and is not gone back to.
+    /// Whether `gc` may delete it, and a rollback refuses it.
     pub fn is_expired(&self) -> bool {
         self.expiry.as_ref().is_some_and(|expiry| *expiry <= in_text(jiff::Timestamp::now()))
     }
 
-    /// Whether this is the manifest that was written with it.
-    pub fn check(&self, manifest: &Manifest) -> Result<()> {
-        match self.tree == manifest.tree.hash().to_string() {
-            true => Ok(()),
-            false => Err(Error::integrity(format!(
-                "checkpoint {}: its manifest is not the one that was written",
-                self.id
-            ))),
+    /// Checks that this is the manifest that was written with the record.
+    pub fn check_manifest(&self, manifest: &Manifest) -> Result<()> {
+        if self.tree == manifest.tree.hash().to_string() {
+            return Ok(());
         }
+        let id = &self.id;
+        Err(Error::integrity(format!("checkpoint {id}: its manifest is not the one that was written")))
     }
 }
 
-/// A time as every file has it; two of them compare as the times do.
+impl RecordFile {
+    fn of(record: &CheckpointRecord) -> RecordFile {
+        let record = record.clone();
+        let (kind, scope) = (record.kind(), record.payload.scope());
+        let mut file = RecordFile {
+            version: VERSION,
+            id: record.id,
+            kind,
+            created_at: record.created_at,
+            reason: record.reason,
+            files: record.files,
+            bytes: record.bytes,
+            tree: record.tree,
+            scope,
+            expiry: record.expiry,
+            stash: None,
+            state: None,
+            databases: Vec::new(),
+            check: None,
+        };
+        match record.payload {
+            CheckpointPayload::Tree(_) => {}
+            CheckpointPayload::Stash(_, stash) => file.stash = Some(stash),
+            CheckpointPayload::State { sha256, .. } => file.state = Some(sha256),
+            CheckpointPayload::Databases(list) => file.databases = list,
+        }
+        file
+    }
+
+    fn into_record(self) -> Result<CheckpointRecord> {
+        let id = &self.id;
+        let missing = |what: &str| Error::integrity(format!("the record of {id} does not have {what}"));
+        let payload = match self.kind {
+            CheckpointKind::FileBackup => CheckpointPayload::Tree(Scope::stored(self.scope)),
+            CheckpointKind::GitStash => {
+                let stash = self.stash.ok_or_else(|| missing("its entry in git's stash list"))?;
+                CheckpointPayload::Stash(Scope::stored(self.scope), stash)
+            }
+            CheckpointKind::StateSnapshot => CheckpointPayload::State {
+                keys: StateKeys::typed(&self.scope)?,
+                sha256: self.state.ok_or_else(|| missing("the hash of state.json"))?,
+            },
+            CheckpointKind::DatabaseSavepoint => CheckpointPayload::Databases(self.databases),
+        };
+        Ok(CheckpointRecord {
+            id: self.id,
+            created_at: self.created_at,
+            reason: self.reason,
+            files: self.files,
+            bytes: self.bytes,
+            tree: self.tree,
+            expiry: self.expiry,
+            payload,
+        })
+    }
+
+    fn hash(&self) -> String {
+        let bare = RecordFile { check: None, ..self.clone() };
+        let text = serde_json::to_vec(&bare).expect("a record is plain data");
+        ContentHash::of(&text).to_string()
+    }
+}
+
+/// A time as text; texts compare as the times do.
 pub(super) fn in_text(time: jiff::Timestamp) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
-}
-
-/// All checkpoints, oldest first; and what is wrong with those that cannot be read.
-pub fn list(checkpoints: &Path) -> Result<(Vec<CheckpointRecord>, Vec<Error>)> {
-    let (mut records, mut damaged) = (Vec::new(), Vec::new());
-    for id in super::lookup::names_in(checkpoints)? {
-        match CheckpointRecord::read(&checkpoints.join(&id)) {
-            Ok(record) => records.push(record),
-            // It was deleted just now.
-            Err(_) if checkpoints.join(&id).symlink_metadata().is_err() => {}
-            Err(error) => damaged.push(error),
-        }
-    }
-    // Those of one second by when they were written.
-    let written = |record: &CheckpointRecord| {
-        fs::metadata(checkpoints.join(&record.id).join(FILE)).and_then(|found| found.modified()).ok()
-    };
-    records.sort_by_cached_key(|record| (record.created_at.clone(), written(record), record.id.clone()));
-    Ok((records, damaged))
 }

@@ -1,4 +1,4 @@
-//! A checkpoint deleted, so that it is there whole or not at all, and never without a line that says so.
+//! Deleting a checkpoint: it is there whole or not at all, and never deleted without an audit entry.
 
 use std::fs;
 use std::io;
@@ -13,40 +13,41 @@ use crate::error::{IoContext, Result};
 use crate::fs::atomic::{self, TEMPORARY};
 use crate::project::Layout;
 
-/// Deletes a checkpoint. Its content stays in the store until that is tidied up. Who calls this holds the project's lock.
-pub fn remove(layout: &Layout, saved: &CheckpointDir, reason: Option<String>) -> Result<()> {
-    // One that cannot be read says of no entry in git's list that it is its own.
-    let record = CheckpointRecord::read(saved.dir()).ok();
-    // First the line: nothing is deleted without one.
-    let deed = AuditEntry { reason, ..AuditEntry::new(AuditAction::Delete, saved.id(), 0) };
-    audit::record(&layout.audit(), deed)?;
-    // Gone with one rename; the rest is tidying up, and whoever takes the lock next finishes it.
-    let going = layout.checkpoints().join(format!("{TEMPORARY}{}", saved.id()));
-    fs::rename(saved.dir(), &going).at("delete", saved.dir())?;
+/// Deletes a checkpoint. Its content stays in the store until `gc` drops it. The caller holds the project's lock.
+pub fn remove(layout: &Layout, checkpoint: &CheckpointDir, reason: Option<String>) -> Result<()> {
+    let (id, dir) = (checkpoint.id(), checkpoint.dir());
+    // A record that cannot be read does not name an entry of git's, so none is dropped.
+    let record = CheckpointRecord::read(dir).ok();
+    // The audit entry comes first: nothing is deleted without one.
+    let entry = AuditEntry { reason, ..AuditEntry::new(AuditAction::Delete, id, 0) };
+    audit::record(&layout.audit(), entry)?;
+    // One rename deletes it. If decree is killed after that, the next command that takes the lock removes the rest.
+    let deleted = layout.checkpoints().join(format!("{TEMPORARY}{id}"));
+    fs::rename(dir, &deleted).at("delete", dir)?;
     atomic::sync_dir(&layout.checkpoints())?;
-    remove_all(&going).at("delete", &going)?;
+    remove_all(&deleted).at("delete", &deleted)?;
     record.map_or(Ok(()), |record| stash::forget(layout, &record)).map_err(|error| {
-        error.detail(format!("{} is deleted; only its entry in `git stash list` is still there", saved.id()))
+        error.detail(format!("{id} is deleted; only its entry in `git stash list` is still there"))
     })
 }
 
-/// What was set aside may have directories that let nobody write in them.
+/// Removes a directory, also with directories in it that are read-only, as those in `set-aside/` may be.
 fn remove_all(dir: &Path) -> io::Result<()> {
     match fs::remove_dir_all(dir) {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            open_up(dir)?;
+            make_writable(dir)?;
             fs::remove_dir_all(dir)
         }
         result => result,
     }
 }
 
-fn open_up(dir: &Path) -> io::Result<()> {
+fn make_writable(dir: &Path) -> io::Result<()> {
     fs::set_permissions(dir, fs::Permissions::from_mode(0o700))?;
     for entry in fs::read_dir(dir)? {
         let entry = entry?;
         if entry.file_type()?.is_dir() {
-            open_up(&entry.path())?;
+            make_writable(&entry.path())?;
         }
     }
     Ok(())

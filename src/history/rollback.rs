@@ -1,244 +1,106 @@
-//! Back to a checkpoint. What is there is saved first, so that this can be undone as well.
+//! Rolling back to a checkpoint. What is there is saved first, so that a rollback can be rolled back.
 //!
 //! 1. The checkpoint has to be whole and not expired.
-//! 2. What differs within the scope is found out; nothing else is ever touched.
-//! 3. The present is saved as a checkpoint of the same kind.
-//! 4. What differs is put back.
-//! 5. The scope is compared with the checkpoint once more, and has to have its hash.
-//! 6. A line in the audit trail says so.
-
-use std::cell::RefCell;
-use std::path::PathBuf;
+//! 2. What differs within the scope is found; nothing else is ever touched.
+//! 3. The present is saved as a checkpoint of the same type.
+//! 4. What differs is restored.
+//! 5. The scope is compared with the checkpoint again, and has to have its hash.
+//! 6. An entry is added to the audit trail.
 
 use super::HistoryContext;
 use super::audit::{self, AuditAction, AuditEntry};
-use super::create::{CreatedCheckpoint, NewCheckpoint, create};
-use super::kind::{CheckpointKind, CheckpointTarget, database, stash, state, tree};
+use super::kind::{database, stash, state, tree};
 use super::lookup::RunOrCheckpoint;
+use super::payload::{CheckpointPayload, CheckpointTarget};
 use super::record::CheckpointRecord;
+use super::rollback_report::{RollbackOptions, RollbackReport};
+use super::scope::Scope;
+use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::error::{Error, Result};
 
-/// What somebody wants back.
-#[derive(Clone, Debug)]
-pub struct RollbackOptions {
-    /// Which part; what the checkpoint was made for, if it does not say.
-    pub aim: Option<CheckpointTarget>,
-    /// Why.
-    pub reason: Option<String>,
-    /// Only tell what would be done.
-    pub dry_run: bool,
-    /// Compare everything once more when it is done.
-    pub verify: bool,
-    /// Whoever asks takes over the environment, too.
-    pub takes_environment: bool,
-    /// Also if the checkpoint has expired: whoever made it is still at what it was made for.
-    pub even_expired: bool,
-    /// The checkpoint of the present, as soon as there is one: from then on something may have been changed.
-    pub(super) began: RefCell<Option<String>>,
-}
-
-impl RollbackOptions {
-    /// All of it, for this reason.
-    pub fn because(reason: Option<String>) -> RollbackOptions {
-        RollbackOptions {
-            aim: None,
-            reason,
-            dry_run: false,
-            verify: true,
-            takes_environment: false,
-            even_expired: false,
-            began: RefCell::default(),
-        }
-    }
-}
-
-/// What had been done, and is undone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Operation {
-    /// It appeared since.
-    Create,
-    /// It was changed.
-    Modify,
-    /// It was deleted.
-    Delete,
-}
-
-impl Operation {
-    /// As answers have it.
-    pub fn word(self) -> &'static str {
-        match self {
-            Operation::Create => "create",
-            Operation::Modify => "modify",
-            Operation::Delete => "delete",
-        }
-    }
-
-    /// What is done about it.
-    pub fn remedy(self) -> &'static str {
-        match self {
-            Operation::Create => "remove",
-            Operation::Modify => "put back",
-            Operation::Delete => "restore",
-        }
-    }
-
-    /// From what was there and what is there.
-    pub(super) fn between<T>(before: Option<T>, after: Option<T>) -> Operation {
-        match (before, after) {
-            (None, _) => Operation::Create,
-            (_, None) => Operation::Delete,
-            _ => Operation::Modify,
-        }
-    }
-}
-
-/// One thing that differed.
-#[derive(Clone, Debug)]
-pub struct RolledBackPath {
-    /// Its path, or its name.
-    pub what: String,
-    /// What had been done to it.
-    pub operation: Operation,
-    /// In words.
-    pub summary: String,
-}
-
-/// What came of it.
-#[derive(Debug)]
-pub struct RollbackReport {
-    /// By which means it was saved.
-    pub kind: CheckpointKind,
-    /// When the checkpoint was made, if it says so: that of a run does not.
-    pub created_at: Option<String>,
-    /// What differed, and does not any more.
-    pub undone: Vec<RolledBackPath>,
-    /// What was moved away, and where to.
-    pub set_aside: Vec<(String, PathBuf)>,
-    /// The checkpoint that holds what was there before; none if nothing differed, or nothing was done.
-    pub saved: Option<String>,
-    /// Of the scope, before.
-    pub before: String,
-    /// Of the scope, now; unknown if nobody wanted to know.
-    pub after: Option<String>,
-    /// Of the scope, in the checkpoint.
-    pub wanted: String,
-    /// How many things the checkpoint holds within the scope.
-    pub held: usize,
-    /// What decree could not put back, and who can.
-    pub warnings: Vec<String>,
-    /// What is within the scope, and was never held.
-    pub left_out: Vec<String>,
-    /// Lines that give a shell the values that its environment had.
-    pub exports: String,
-    /// Files that prove it.
-    pub evidence: Vec<String>,
-}
-
-impl RollbackReport {
-    /// Nothing done yet.
-    pub(super) fn new(kind: CheckpointKind, before: String, wanted: String, held: usize) -> RollbackReport {
-        RollbackReport {
-            kind,
-            created_at: None,
-            undone: Vec::new(),
-            set_aside: Vec::new(),
-            saved: None,
-            after: Some(before.clone()),
-            before,
-            wanted,
-            held,
-            warnings: Vec::new(),
-            left_out: Vec::new(),
-            exports: String::new(),
-            evidence: Vec::new(),
-        }
-    }
-
-    /// Whether everything is as the checkpoint has it, and that was seen.
-    pub fn is_proven(&self) -> bool {
-        self.after.as_ref() == Some(&self.wanted)
-    }
-}
-
-/// Puts back what `found` holds. Who calls this holds the project's lock.
+/// Rolls back to a checkpoint, or to what was there before a run. The caller holds the project's lock.
 pub fn rollback(
-    site: HistoryContext<'_>,
+    context: HistoryContext<'_>,
     found: &RunOrCheckpoint,
-    wish: &RollbackOptions,
+    options: &RollbackOptions,
 ) -> Result<RollbackReport> {
-    let saved = found.saved();
+    let dir = found.dir();
     let record = match found {
-        RunOrCheckpoint::Checkpoint(saved) => Some(CheckpointRecord::read(saved.dir())?),
+        RunOrCheckpoint::Checkpoint(dir) => Some(CheckpointRecord::read(dir.dir())?),
         RunOrCheckpoint::Run(_) => None,
     };
-    if let Some(record) = record.as_ref().filter(|record| record.is_expired() && !wish.even_expired) {
-        let when = record.expiry.as_deref().unwrap_or_default();
-        let error = Error::project(format!("checkpoint {} has expired on {when}", record.id))
-            .detail("nothing was touched");
-        return Err(match record.kind.holds_tree() {
-            true => error.hint(format!("if you want it all the same: `decree revert {}`", record.id)),
-            false => error.hint("`decree checkpoint list` tells which are still good"),
-        });
+    if let Some(record) = record.as_ref().filter(|record| record.is_expired() && !options.even_expired) {
+        return Err(expired(record));
     }
-    // Whoever says nothing means what the checkpoint was made for.
-    let aim = match (&wish.aim, &record) {
-        (Some(aim), _) => aim.clone(),
-        (None, Some(record)) => CheckpointTarget::stored(record)?,
-        (None, None) => CheckpointTarget::default(),
-    };
-    let outcome = match &aim {
-        CheckpointTarget::Tree(scope) => tree::rollback(site, saved, record.as_ref(), scope, wish, None),
-        CheckpointTarget::Stash(scope) => stash::rollback(site, saved, record.as_ref(), scope, wish),
-        CheckpointTarget::State(keys) => state::rollback(site, saved, record.as_ref(), keys, wish),
-        CheckpointTarget::Databases { targets, .. } => {
-            database::rollback(site, saved, record.as_ref(), targets, wish)
-        }
-    };
-    let mut done = outcome.inspect_err(|error| {
-        // Whatever became of it: it was begun, and the trail says so.
-        if let Some(present) = wish.began.take() {
-            let reason = Some(format!("not finished: {error}"));
-            let deed = AuditEntry {
-                reason,
+    let audit_path = context.layout.audit();
+    let mut report = restore(context, dir, record.as_ref(), options).inspect_err(|error| {
+        // Something may have been changed, so the trail has an entry even for a failure.
+        if let Some(present) = options.present.take() {
+            let entry = AuditEntry {
+                reason: Some(format!("not finished: {error}")),
                 saved: Some(present),
-                ..AuditEntry::new(AuditAction::Rollback, saved.id(), 0)
+                ..AuditEntry::new(AuditAction::Rollback, dir.id(), 0)
             };
-            let _ = audit::record(&site.layout.audit(), deed);
+            let _ = audit::record(&audit_path, entry);
         }
     })?;
-    done.created_at = record.map(|record| record.created_at);
-    if done.saved.is_some() {
-        let deed = AuditEntry {
-            reason: wish.reason.clone(),
-            before: Some(format!("sha256:{}", done.before)),
-            after: done.after.as_ref().map(|hash| format!("sha256:{hash}")),
-            saved: done.saved.clone(),
-            ..AuditEntry::new(AuditAction::Rollback, saved.id(), done.undone.len() as u64)
+    report.created_at = record.map(|record| record.created_at);
+    if report.present.is_some() {
+        let entry = AuditEntry {
+            reason: options.reason.clone(),
+            before: Some(format!("sha256:{}", report.before)),
+            after: report.after.as_ref().map(|hash| format!("sha256:{hash}")),
+            saved: report.present.clone(),
+            ..AuditEntry::new(AuditAction::Rollback, dir.id(), report.changes.len() as u64)
         };
-        audit::record_done(&site.layout.audit(), deed)?;
+        audit::record_done(&audit_path, entry)?;
     }
-    Ok(done)
+    Ok(report)
 }
 
-/// Saves what is there, before `id` takes its place.
-pub(super) fn save_present(
-    site: HistoryContext<'_>,
-    aim: CheckpointTarget,
-    id: &str,
-    wish: &RollbackOptions,
-) -> Result<CreatedCheckpoint> {
-    let created = create(
-        site,
-        NewCheckpoint { aim, ..NewCheckpoint::because(format!("before the rollback to {id}")) },
-    )?;
-    *wish.began.borrow_mut() = Some(created.record.id.clone());
-    Ok(created)
+fn restore(
+    context: HistoryContext<'_>,
+    dir: &CheckpointDir,
+    record: Option<&CheckpointRecord>,
+    options: &RollbackOptions,
+) -> Result<RollbackReport> {
+    let Some(record) = record else {
+        let scope = match &options.target {
+            Some(CheckpointTarget::Tree(scope)) => scope.clone(),
+            Some(_) => return Err(wrong_type(dir, "run")),
+            None => Scope::default(),
+        };
+        return tree::restore(context, dir, None, &scope, options);
+    };
+    let target = options.target.clone().unwrap_or_else(|| record.payload.target());
+    match (&record.payload, &target) {
+        (CheckpointPayload::Tree(_), CheckpointTarget::Tree(scope)) => {
+            tree::restore(context, dir, Some(record), scope, options)
+        }
+        (CheckpointPayload::Stash(_, stash), CheckpointTarget::Stash(scope)) => {
+            stash::restore(context, dir, record, stash, scope, options)
+        }
+        (CheckpointPayload::State { sha256, .. }, CheckpointTarget::State(keys)) => {
+            state::restore(context, dir, &state::StateSnapshot::load(dir, record, sha256)?, keys, options)
+        }
+        (CheckpointPayload::Databases(list), CheckpointTarget::Databases(targets)) => {
+            database::restore(context, dir, list, targets, options)
+        }
+        (payload, _) => Err(wrong_type(dir, payload.kind().word())),
+    }
 }
 
-/// It was put back, and is not what it should be.
-pub(super) fn not_the_same(id: &str, what: &str, differ: Vec<String>, present: &str) -> Error {
-    Error::integrity(format!("{what} is not what {id} has, after it was put back"))
-        .details(differ, 20)
-        .detail("something else may be writing here")
-        .hint(format!("what was there before is in {present}: `decree rollback {present}`"))
+fn wrong_type(dir: &CheckpointDir, word: &str) -> Error {
+    Error::project(format!("the scope does not fit {}, which is a {word}", dir.id()))
+}
+
+fn expired(record: &CheckpointRecord) -> Error {
+    let (id, when) = (&record.id, record.expiry.as_deref().unwrap_or_default());
+    let error =
+        Error::project(format!("checkpoint {id} has expired on {when}")).detail("nothing was touched");
+    if record.kind().holds_tree() {
+        error.hint(format!("to use it all the same: `decree revert {id}`"))
+    } else {
+        error.hint("`decree checkpoint list` shows which have not expired")
+    }
 }

@@ -1,4 +1,4 @@
-//! A part of the tree that somebody means: paths, with all that is below them, and patterns.
+//! A part of the tree, as `--scope` names it: paths, with all that is below them, and patterns.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -8,10 +8,10 @@ use crate::checkpoint::ignore::PatternList;
 use crate::checkpoint::path::TreePath;
 use crate::error::{Error, ErrorKind, Result};
 
-/// Whether there is, or was, something at a path.
+/// Whether something is, or was, at a path.
 pub type PathExists<'k> = dyn Fn(&TreePath) -> bool + 'k;
 
-/// Everything, or what some patterns cover.
+/// The whole tree, or what some patterns cover.
 #[derive(Clone, Debug, Default)]
 pub struct Scope {
     patterns: Vec<String>,
@@ -19,9 +19,9 @@ pub struct Scope {
 }
 
 impl Scope {
-    /// What somebody typed in `directory`. A path stands for itself and all that is below it; in a pattern `*`, `?` and `[…]` mean
-    /// what they mean in `.gitignore`, unless there is a path of that very name, now or in what is `known`. Nothing typed means
-    /// everything.
+    /// Reads the words of `--scope`, typed in `directory`. A path stands for itself and all that is below it; in a pattern `*`, `?` and
+    /// `[…]` mean what they mean in `.gitignore`, unless a path of exactly that name exists, now or according to `known`. No words mean
+    /// the whole tree.
     pub fn typed(words: &[String], root: &Path, directory: &Path, known: &PathExists<'_>) -> Result<Scope> {
         let directory = directory.canonicalize().unwrap_or_else(|_| directory.to_owned());
         let below = directory.strip_prefix(root).unwrap_or(Path::new(""));
@@ -39,29 +39,27 @@ impl Scope {
         Scope { patterns, list }
     }
 
-    /// To be written down; empty for everything.
+    /// The patterns for a record; empty for the whole tree.
     pub fn patterns(&self) -> &[String] {
         &self.patterns
     }
 
-    /// Whether it is the whole tree.
     pub fn is_everything(&self) -> bool {
         self.patterns.is_empty()
     }
 
-    /// Whether this path is in it.
     pub fn covers(&self, path: &TreePath) -> bool {
         self.is_everything() || self.list.covers(path.as_bytes())
     }
 }
 
-/// A word as a pattern from the root on, so that it means the same wherever it is read again.
+/// A word as a pattern relative to the root, so that it means the same wherever it is read again.
 fn pattern(word: &str, root: &Path, below: &Path, known: &PathExists<'_>) -> Result<String> {
     let wrong = |why: &str| {
         Error::new(ErrorKind::Usage, format!("'{}' cannot be a scope: {why}", word.escape_debug()))
     };
     if word.is_empty() || word.contains(['\n', '\r', '\0']) {
-        return Err(wrong("it is no path"));
+        return Err(wrong("it is not a path"));
     }
     let word_path = Path::new(word);
     let typed = word_path.strip_prefix(root).map_or_else(|_| below.join(word_path), Path::to_owned);
@@ -79,14 +77,14 @@ fn pattern(word: &str, root: &Path, below: &Path, known: &PathExists<'_>) -> Res
     let is_pattern = text.contains(['*', '?', '[']) && !is_there();
     Ok(match (text, is_pattern) {
         ("", _) => "*".to_owned(),
-        // Without a slash it would be meant anywhere.
+        // A pattern without a slash matches at any depth.
         (text, true) if !word.contains('/') && below.as_os_str().is_empty() => text.to_owned(),
         (text, true) => format!("/{text}"),
         (text, false) => format!("/{}", literal(text)),
     })
 }
 
-/// As a pattern that means nothing but itself.
+/// A pattern that matches only this path.
 fn literal(text: &str) -> String {
     let kept = text.trim_end_matches(' ');
     let mut pattern = String::new();
@@ -96,7 +94,7 @@ fn literal(text: &str) -> String {
         }
         pattern.push(c);
     }
-    // Blanks at the end would be taken away.
+    // Trailing blanks would be ignored.
     pattern.extend(std::iter::repeat_n("\\ ", text.len() - kept.len()));
     pattern
 }

@@ -14,7 +14,7 @@ use crate::checkpoint::restore::{RestoreAction, RestoreOutcome, RestoreReport};
 use crate::error::{Error, IoContext, Result};
 use crate::history::audit::AuditLog;
 use crate::history::own_files::SettingsSnapshot;
-use crate::history::{self, HistoryContext, NewCheckpoint, RunDir};
+use crate::history::{self, CheckpointLabel, HistoryContext, RunDir, Scope};
 
 /// How often a revert is repeated because another process goes on writing.
 const MAX_RETRIES: u32 = 6;
@@ -84,7 +84,8 @@ pub(super) fn save_present(
         workspace: context.workspace,
         progress: recorder.progress(),
     };
-    Ok(history::create(history, NewCheckpoint::because(reason))?.record.id)
+    let label = CheckpointLabel::because(reason);
+    Ok(history::save_tree(history, &label, &Scope::default())?.0.record.id)
 }
 
 /// Reverts the paths of a recorded diff, then compares the whole tree.

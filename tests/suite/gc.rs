@@ -120,11 +120,11 @@ fn only_what_has_expired_goes_and_each_is_named_with_what_goes_with_it() {
     let text = past.decree(["checkpoint", "gc"]).ok().text();
     for id in &past.expired {
         let line = text.lines().find(|line| line.starts_with(id)).unwrap();
-        assert!(line.contains("made 20") && line.contains("expired 2020-01-01T00:00:00Z"), "{line}");
+        assert!(line.contains("created 20") && line.contains("expired 2020-01-01T00:00:00Z"), "{line}");
         // Its own.bin; everything else is in the checkpoint after it as well.
-        assert!(line.contains("only it has 1 file, 41 kB"), "{line}");
+        assert!(line.contains("only it holds 1 file, 41 kB"), "{line}");
     }
-    assert!(text.contains("3 expired checkpoints deleted; ") && text.ends_with(" come back\n"), "{text}");
+    assert!(text.contains("3 expired checkpoints deleted; ") && text.ends_with(" freed\n"), "{text}");
     let mut kept: Vec<String> = past.kept.iter().map(|(id, _)| id.clone()).collect();
     kept.sort();
     assert_eq!(past.checkpoints(), kept);
@@ -138,7 +138,7 @@ fn only_what_has_expired_goes_and_each_is_named_with_what_goes_with_it() {
     }
     past.decree(["audit", "verify"]).ok();
     let again = past.decree(["checkpoint", "gc"]).ok().text();
-    assert_eq!(again, "no checkpoint has expired, and nothing is worth dropping\n");
+    assert_eq!(again, "no checkpoint has expired, and no content can be dropped\n");
 }
 
 /// GCC-01.
@@ -185,7 +185,7 @@ fn a_dry_run_changes_no_byte_and_tells_what_then_happens() {
     let before = in_decree(&past);
     let text = past.decree(["checkpoint", "gc", "--dry-run"]).ok().text();
     assert!(text.contains("3 expired checkpoints would be deleted; "), "{text}");
-    assert!(text.contains("would be rewritten") && text.ends_with(" would come back\n"), "{text}");
+    assert!(text.contains("would be rewritten") && text.ends_with(" would be freed\n"), "{text}");
     let foreseen = gc_json(&past, &["--dry-run"]);
     assert_same(&in_decree(&past), &before);
     let (store, all) = (bytes_below(&past.path(".decree/store")), bytes_below(&past.path(".decree")));

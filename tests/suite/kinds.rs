@@ -55,7 +55,7 @@ fn each_type_brings_everything_back_as_it_was_and_the_present_too() {
         let spoiled = scene.looks();
         assert_ne!(before, spoiled);
         let dry = scene.shop.decree(["rollback", &id, "--dry-run"]).ok();
-        dry.mentions(&["would be put back"]);
+        dry.mentions(&["would be rolled back"]);
         scene.assert_looks(&spoiled, "after a dry run");
         let back = scene.shop.decree(["rollback", &id, "--format", "json"]).ok();
         scene.assert_looks(&before, "after a rollback");
@@ -181,7 +181,7 @@ fn what_holds_nothing_of_the_tree_is_not_taken_for_a_tree() {
             let said = scene.shop.decree([command, &id]);
             match has_tree {
                 true => drop(said.ok()),
-                false => drop(said.fails(3).mentions(&["holds nothing of the tree", "decree rollback"])),
+                false => drop(said.fails(3).mentions(&["does not hold the tree", "decree rollback"])),
             }
         }
         let shown = scene.shop.decree(["checkpoint", "show", &id, "--files"]).ok();

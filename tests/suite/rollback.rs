@@ -45,7 +45,7 @@ fn everything_is_as_it_was() {
     let said = project.decree(["rollback", &id]).ok();
     assert_same(&project.picture(), &before);
     said.mentions(&[
-        "put back  src/main.rs",
+        "revert    src/main.rs",
         "restore   src/gone.rs",
         "remove    src/new/orphan.rs",
         "verified against",
@@ -103,7 +103,7 @@ fn a_dry_run_does_nothing() {
     let id = project.checkpoint();
     wreck(&project);
     let wrecked = project.picture();
-    let dry = project.decree(["rollback", &id, "--dry-run"]).ok().mentions(&["would be put back"]);
+    let dry = project.decree(["rollback", &id, "--dry-run"]).ok().mentions(&["would be rolled back"]);
     assert!(dry.text().contains("restore   src/gone.rs"), "{}", dry.text());
     assert_same(&project.picture(), &wrecked);
     assert_eq!(project.names(".decree/checkpoints"), [id]);

@@ -7,21 +7,22 @@ use serde_json::{Value, json};
 use super::super::{Context, ContractFormat};
 use crate::error::Result;
 use crate::history::{
-    self, CheckpointKind, CheckpointRecord, CheckpointTarget, ContentsReport, NewCheckpoint, RunOrCheckpoint,
+    self, CheckpointKind, CheckpointLabel, CheckpointPayload, CheckpointRecord, CheckpointTarget,
+    ContentsReport, RunOrCheckpoint,
 };
 use crate::humanize::count;
 use crate::project::{Layout, parse_duration};
 
 /// Save the whole tree as it is now, decree's own state, or databases
 ///
-/// Everything that the checkpoint names is read back at once and checked. A scope says what `rollback` puts back; a checkpoint
+/// Everything that the checkpoint names is read back at once and checked. A scope says what `rollback` restores; a checkpoint
 /// of the tree holds the whole tree all the same.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  decree checkpoint create --reason 'before the migration'\n  decree checkpoint create --scope src --scope 'docs/*.md' --expiry 7d\n  decree checkpoint create --type git_stash --reason 'before the rebase'\n  decree checkpoint create --type state_snapshot --scope inbox --scope env:MODE\n  decree checkpoint create --type database_savepoint --scope data/app.db\n  id=$(decree checkpoint create --format json | jq -r .checkpoint.id)"
 )]
 pub struct CreateArgs {
-    /// How, and of what
+    /// What to save, and how
     #[arg(long = "type", value_name = "TYPE", value_enum, default_value_t)]
     kind: CheckpointKind,
 
@@ -32,11 +33,11 @@ pub struct CreateArgs {
     #[arg(long, value_name = "SCOPE")]
     scope: Vec<String>,
 
-    /// Why, for those who come later
+    /// The reason, which is recorded with the checkpoint
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
 
-    /// After what time it may be collected, and is not rolled back to any more (24h, 7d, 2w, never)
+    /// When it expires: `gc` may delete it then, and `rollback` refuses it (24h, 7d, 2w, never)
     #[arg(long, value_name = "DURATION", default_value = "never", value_parser = lifetime)]
     expiry: Lifetime,
 
@@ -44,12 +45,12 @@ pub struct CreateArgs {
     #[arg(long)]
     no_verify: bool,
 
-    /// How to answer
+    /// The format of the answer
     #[arg(long, value_enum, default_value_t)]
     format: ContractFormat,
 }
 
-/// How long a checkpoint is good for; for ever, if it says nothing.
+/// How long a checkpoint is kept; `None` for good.
 #[derive(Clone, Copy, Debug)]
 pub struct Lifetime(pub Option<Duration>);
 
@@ -65,79 +66,78 @@ pub fn lifetime(text: &str) -> std::result::Result<Lifetime, String> {
         _ if text.ends_with(|c: char| c.is_ascii_digit()) => return Err(expected()),
         _ => parse_duration(text).map_err(|_| expected())?,
     };
-    match time.is_zero() {
-        true => Err("it would have expired at once".to_owned()),
-        false => Ok(Lifetime(Some(time))),
-    }
+    if time.is_zero() { Err("it would have expired at once".to_owned()) } else { Ok(Lifetime(Some(time))) }
 }
 
 pub fn create(context: &Context, args: CreateArgs) -> Result<()> {
     let project = context.project()?;
     let workspace = project.workspace()?;
-    let aim = CheckpointTarget::typed(args.kind, &args.scope, &project, &context.directory, &|_| false)?;
+    let target = CheckpointTarget::typed(args.kind, &args.scope, &project, &context.directory, &|_| false)?;
     let _lock = context.lock(&project, &workspace, "checkpoint create")?;
     let progress = context.ui.progress();
-    let site = super::super::context::history_context(&project, &workspace, &progress);
-    let about = NewCheckpoint { reason: args.reason, aim: aim.clone(), lifetime: args.expiry.0 };
-    let created = history::create(site, about)?;
+    let history_context = super::super::context::history_context(&project, &workspace, &progress);
+    let label = CheckpointLabel { reason: args.reason, lifetime: args.expiry.0 };
+    let created = history::create(history_context, &target, &label)?;
     let record = &created.record;
     context.warn_damaged_packs(&workspace);
-    for warning in created.warnings(&project.layout, &aim) {
-        context.ui.warn(&warning);
+    for warning in &created.warnings {
+        context.ui.warn(warning);
     }
     if !args.no_verify {
-        // As whoever comes later will find it: from what is on disk. One that is not whole is none.
-        history::verify(site, &RunOrCheckpoint::Checkpoint(created.saved.clone())).inspect_err(|_| {
-            let _ = history::remove(&project.layout, &created.saved, Some("it was not whole".to_owned()));
+        // Read from disk, as a later rollback reads it. A checkpoint that fails is deleted.
+        let found = RunOrCheckpoint::Checkpoint(created.dir.clone());
+        history::verify(history_context, &found).inspect_err(|_| {
+            let _ = history::remove(&project.layout, &created.dir, Some("it was not whole".to_owned()));
         })?;
     }
     let restore = restore_command(context, record);
-    let holding = created.holding(&project.layout, &aim);
+    let report = &created.report;
     if args.format != ContractFormat::Text {
-        let answer = contract(context, record, &holding, &project.layout, !args.no_verify);
+        let answer = contract(context, record, report, &project.layout, !args.no_verify);
         return context.ui.print(&args.format.render(&answer));
     }
     context.ui.print(&format!("{}\n", record.id))?;
     let proof = if args.no_verify { "" } else { ", each read back" };
-    let part = match record.kind.holds_tree() && !record.scope.is_empty() {
-        true => format!(" (of {} in all)", count(record.files as usize, "file")),
-        false => String::new(),
+    let part = if record.kind().holds_tree() && !record.payload.scope().is_empty() {
+        format!(" (of {} in all)", count(record.files as usize, "file"))
+    } else {
+        String::new()
     };
-    context.ui.note(&format!("saved {}{part}{proof}", holding.summary));
-    if let Some(stash) = &record.stash {
+    context.ui.note(&format!("saved {}{part}{proof}", report.summary));
+    if let Some(stash) = record.payload.stash() {
         context.ui.note(&format!("in `git stash list` as {}", stash.commit.get(..12).unwrap_or_default()));
     }
     if let Some(expiry) = &record.expiry {
-        context.ui.note(&format!("good until {expiry}"));
+        context.ui.note(&format!("expires on {expiry}"));
     }
-    context.ui.note(&format!("back to it: `{restore}`"));
+    context.ui.note(&format!("to roll back to it: `{restore}`"));
     Ok(())
 }
 
-/// The answer for programs.
+/// The answer for programs, as the schemas in docs/schemas have it.
 fn contract(
     context: &Context,
     record: &CheckpointRecord,
-    holding: &ContentsReport,
+    report: &ContentsReport,
     layout: &Layout,
     verified: bool,
 ) -> Value {
     let id = &record.id;
     let dir = format!(".decree/checkpoints/{id}");
     let mut evidence = vec![format!("file:{dir}/checkpoint.json")];
-    evidence.extend(record.proof().iter().map(|file| format!("file:{dir}/{file}")));
+    evidence.extend(record.payload.files().iter().map(|file| format!("file:{dir}/{file}")));
     evidence.push(format!("tool:bash:{}", context.command_line(&format!("checkpoint verify {id}"))));
-    if record.kind == CheckpointKind::GitStash {
+    if record.kind() == CheckpointKind::GitStash {
         let root = layout.root().to_string_lossy();
         let git = format!("git -C {} stash list", shell_words::quote(&root));
         evidence.push(format!("tool:bash:{git} | grep -F 'checkpoint:{id}:'"));
     }
     let mut next = vec!["change anything within the scope".to_owned()];
     next.push(context.command_line(&format!("rollback {id} --dry-run")));
-    if record.kind.holds_tree() {
+    if record.kind().holds_tree() {
         next.push(context.command_line(&format!("diff {id}")));
     }
-    let mut assumptions = holding.assumptions.clone();
+    let mut assumptions = report.assumptions.clone();
     if !verified {
         assumptions.push("what was stored can be read back".to_owned());
     }
@@ -146,32 +146,30 @@ fn contract(
         "project": layout.root().to_string_lossy(),
         "checkpoint": {
             "id": record.id,
-            "type": record.kind.word(),
+            "type": record.kind().word(),
             "created_at": record.created_at,
             "reason": record.reason,
-            "scope": { "files": holding.files, "state_keys": holding.state_keys },
+            "scope": { "files": report.files, "state_keys": report.state_keys },
             "restore_command": restore_command(context, record),
             "expiry": record.expiry,
         },
-        "pre_mutation_state": { "hash": format!("sha256:{}", holding.hash), "summary": holding.summary },
+        "pre_mutation_state": { "hash": format!("sha256:{}", report.hash), "summary": report.summary },
         "next_safe_actions": next,
-        "confidence": history::confidence(holding.held, holding.left_out.len(), verified),
+        "confidence": history::confidence(report.held, report.left_out.len(), verified),
         "evidence_anchors": evidence,
         "assumptions": assumptions,
-        "coverage": holding.coverage,
+        "coverage": report.coverage,
     })
 }
 
-/// What goes back to it, from where it was made. Values of the environment only a shell itself can take over.
+/// The command that rolls back to it, from where it was made. Only a shell can take over values of its environment.
 fn restore_command(context: &Context, record: &CheckpointRecord) -> String {
     let command = context.command_line(&format!("rollback {}", record.id));
-    match record
-        .scope
-        .iter()
-        .any(|word| record.kind == CheckpointKind::StateSnapshot && word.starts_with("env:"))
-    {
-        true => format!("eval \"$({command} --export)\""),
-        false => command,
+    match &record.payload {
+        CheckpointPayload::State { keys, .. } if !keys.variables.is_empty() => {
+            format!("eval \"$({command} --export)\"")
+        }
+        _ => command,
     }
 }
 

@@ -10,7 +10,7 @@ use crate::humanize::count;
 
 /// Delete checkpoints
 ///
-/// Asks first, on a terminal; elsewhere --yes has to say so. Runs are not deleted. That it was done stays in the audit trail.
+/// Asks first on a terminal; elsewhere it needs --yes. Runs are not deleted. The audit trail keeps an entry.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  decree checkpoint delete chk_20261116_0312\n  decree checkpoint delete --yes chk_20261116_0312 chk_20261117"
@@ -24,7 +24,7 @@ pub struct DeleteArgs {
     #[arg(long, short)]
     yes: bool,
 
-    /// Why, for the audit trail
+    /// The reason, for the audit trail
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
 }
@@ -36,16 +36,13 @@ pub fn delete(context: &Context, args: &DeleteArgs) -> Result<()> {
     let mut chosen: Vec<CheckpointDir> = Vec::new();
     for id in &args.ids {
         match history::find(&project.layout, id)? {
-            RunOrCheckpoint::Checkpoint(saved) if chosen.iter().all(|known| known.id() != saved.id()) => {
-                chosen.push(saved)
+            RunOrCheckpoint::Checkpoint(dir) if chosen.iter().all(|known| known.id() != dir.id()) => {
+                chosen.push(dir)
             }
             RunOrCheckpoint::Checkpoint(_) => {}
-            RunOrCheckpoint::Run(saved) => {
-                return Err(Error::new(
-                    ErrorKind::Usage,
-                    format!("{} is a run, not a checkpoint", saved.id()),
-                )
-                .detail("nothing was deleted"));
+            RunOrCheckpoint::Run(dir) => {
+                return Err(Error::new(ErrorKind::Usage, format!("{} is a run, not a checkpoint", dir.id()))
+                    .detail("nothing was deleted"));
             }
         }
     }
@@ -54,9 +51,9 @@ pub fn delete(context: &Context, args: &DeleteArgs) -> Result<()> {
         context.ui.note("nothing was deleted");
         return Ok(());
     }
-    for saved in &chosen {
-        history::remove(&project.layout, saved, args.reason.clone())?;
-        context.ui.note(&format!("deleted {}", saved.id()));
+    for dir in &chosen {
+        history::remove(&project.layout, dir, args.reason.clone())?;
+        context.ui.note(&format!("deleted {}", dir.id()));
     }
     Ok(())
 }
@@ -65,10 +62,10 @@ fn is_wanted(context: &Context, names: &[&str]) -> Result<bool> {
     if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
         return Err(Error::new(
             ErrorKind::Usage,
-            format!("{} would be deleted for good", count(names.len(), "checkpoint")),
+            format!("{} would be deleted permanently", count(names.len(), "checkpoint")),
         )
-        .detail("nobody is here to be asked; nothing was deleted")
-        .hint("`--yes` says that you mean it"));
+        .detail("there is no terminal to ask on; nothing was deleted")
+        .hint("`--yes` deletes without asking"));
     }
-    context.ui.confirm_loss(&format!("Delete {} for good?", names.join(", ")))
+    context.ui.confirm_loss(&format!("Delete {} permanently?", names.join(", ")))
 }

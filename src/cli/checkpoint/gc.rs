@@ -10,19 +10,19 @@ use crate::ui;
 
 /// Delete checkpoints that have expired, and drop content that nothing needs any more
 ///
-/// Runs, and checkpoints that have not expired, are not touched. Each checkpoint that is deleted is named, with what cannot be
-/// brought back without it. Content is dropped only if no run and no checkpoint names it; if any manifest cannot be read, or if the
-/// store is shared (DECREE_STORE), all of it stays. This is never done unasked.
+/// Runs, and checkpoints that have not expired, are not touched. Each deleted checkpoint is listed, with what cannot be
+/// restored without it. Content is dropped only if no run and no checkpoint names it; if any manifest cannot be read, or if the
+/// store is shared (DECREE_STORE), all of it stays. No other command collects garbage.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  decree checkpoint gc --dry-run\n  decree checkpoint gc\n  decree checkpoint gc --format json | jq .freed"
 )]
 pub struct GcArgs {
-    /// Only tell what would be deleted, and how much would come back
+    /// Only report what would be deleted, and how much would be freed
     #[arg(long)]
     dry_run: bool,
 
-    /// How to answer
+    /// The format of the answer
     #[arg(long, value_enum, default_value_t)]
     format: Format,
 }
@@ -30,28 +30,24 @@ pub struct GcArgs {
 pub fn gc(context: &Context, args: &GcArgs) -> Result<()> {
     let project = context.project()?;
     let workspace = project.workspace()?;
-    // Who only looks needs no lock: what changes meanwhile makes the figures wrong at worst.
-    let _lock = match args.dry_run {
-        true => {
-            context.warn_unfinished(&project);
-            None
-        }
-        false => Some(context.lock(&project, &workspace, "checkpoint gc")?),
+    // A dry run takes no lock: a change during the survey only makes its figures wrong.
+    let _lock = if args.dry_run {
+        context.warn_unfinished(&project);
+        None
+    } else {
+        Some(context.lock(&project, &workspace, "checkpoint gc")?)
     };
     let survey = survey(&project.layout, workspace.store())?;
     for error in &survey.unknown {
-        context.ui.warn(&format!("{error}; it is not known whether it has expired, so it stays"));
+        context.ui.warn(&format!("{error}; whether it has expired is not known, so it stays"));
     }
-    let collected = match args.dry_run {
-        true => survey.expected(),
-        false => survey.carry_out(&project.layout)?,
-    };
+    let report = if args.dry_run { survey.expected() } else { survey.carry_out(&project.layout)? };
     if let ContentPlan::Shared(why) = &survey.content {
         context.ui.warn(&format!("no content is dropped: {why}"));
     }
     context.ui.print(&match args.format {
-        Format::Json => format!("{:#}\n", to_json(&survey, &collected, args.dry_run)),
-        Format::Text => to_text(&survey, &collected, args.dry_run),
+        Format::Json => format!("{:#}\n", to_json(&survey, &report, args.dry_run)),
+        Format::Text => to_text(&survey, &report, args.dry_run),
     })?;
     match survey.content {
         ContentPlan::Doubtful(error) => Err(error),
@@ -59,51 +55,52 @@ pub fn gc(context: &Context, args: &GcArgs) -> Result<()> {
     }
 }
 
-fn to_text(survey: &GcPlan<'_>, collected: &GcReport, dry_run: bool) -> String {
+fn to_text(survey: &GcPlan<'_>, report: &GcReport, dry_run: bool) -> String {
     let rows: Vec<Vec<String>> = survey.expired.iter().map(row).collect();
     let mut parts = Vec::new();
     if let number @ 1.. = rows.len() {
         let deleted = if dry_run { "would be deleted" } else { "deleted" };
         parts.push(format!("{} {deleted}", count(number, "expired checkpoint")));
     }
-    if let Some(tidied) = collected.tidied.filter(|tidied| tidied.rewritten + tidied.removed > 0) {
+    if let Some(compaction) = report.compaction.filter(|it| it.rewritten + it.removed > 0) {
         let would_be = if dry_run { "would be " } else { "" };
-        let rewritten = count(tidied.rewritten, "pack");
-        parts.push(format!("{rewritten} {would_be}rewritten, {} {would_be}removed", tidied.removed));
+        let rewritten = count(compaction.rewritten, "pack");
+        parts.push(format!("{rewritten} {would_be}rewritten, {} {would_be}removed", compaction.removed));
     }
-    let freed = humanize::bytes(collected.freed);
+    let freed = humanize::bytes(report.freed);
     let end = match (parts.is_empty(), &survey.content) {
         (false, _) => {
-            parts.push(match dry_run {
-                true => format!("about {freed} would come back"),
-                false => format!("{freed} come back"),
+            parts.push(if dry_run {
+                format!("about {freed} would be freed")
+            } else {
+                format!("{freed} freed")
             });
             parts.join("; ")
         }
         (true, ContentPlan::Doubtful(_)) => return String::new(),
         (true, ContentPlan::Shared(_)) => "no checkpoint has expired".to_owned(),
         (true, ContentPlan::Known(_)) => {
-            "no checkpoint has expired, and nothing is worth dropping".to_owned()
+            "no checkpoint has expired, and no content can be dropped".to_owned()
         }
     };
     format!("{}{end}\n", ui::table(&rows))
 }
 
-/// A checkpoint and what goes with it.
+/// An expired checkpoint, and what is lost with it.
 fn row(expired: &ExpiredCheckpoint) -> Vec<String> {
     let record = &expired.record;
     let lost = match expired.lost {
-        None => "what only it has is not known".to_owned(),
-        Some(lost) if lost.files == 0 => "all of it is held elsewhere, too".to_owned(),
+        None => "what only it holds is not known".to_owned(),
+        Some(lost) if lost.files == 0 => "all of it is held elsewhere as well".to_owned(),
         Some(lost) => {
-            format!("only it has {}, {}", count(lost.files as usize, "file"), humanize::bytes(lost.bytes))
+            format!("only it holds {}, {}", count(lost.files as usize, "file"), humanize::bytes(lost.bytes))
         }
     };
     let expiry = record.expiry.as_deref().unwrap_or_default();
     let mut row = vec![
         record.id.clone(),
-        record.kind.word().to_owned(),
-        format!("made {}", record.created_at),
+        record.kind().word().to_owned(),
+        format!("created {}", record.created_at),
         format!("expired {expiry}"),
         lost,
     ];
@@ -111,7 +108,7 @@ fn row(expired: &ExpiredCheckpoint) -> Vec<String> {
     row
 }
 
-fn to_json(survey: &GcPlan<'_>, collected: &GcReport, dry_run: bool) -> Value {
+fn to_json(survey: &GcPlan<'_>, report: &GcReport, dry_run: bool) -> Value {
     let checkpoints: Vec<Value> = survey
         .expired
         .iter()
@@ -119,7 +116,7 @@ fn to_json(survey: &GcPlan<'_>, collected: &GcReport, dry_run: bool) -> Value {
             let record = &expired.record;
             json!({
                 "id": record.id,
-                "type": record.kind.word(),
+                "type": record.kind().word(),
                 "created_at": record.created_at,
                 "expiry": record.expiry,
                 "reason": record.reason,
@@ -137,14 +134,14 @@ fn to_json(survey: &GcPlan<'_>, collected: &GcReport, dry_run: bool) -> Value {
     json!({
         "dry_run": dry_run,
         "checkpoints": checkpoints,
-        "store": collected.tidied.map(|tidied| json!({
-            "packs_removed": tidied.removed,
-            "packs_rewritten": tidied.rewritten,
-            "contents_dropped": tidied.dropped,
-            "bytes_before": tidied.before,
-            "bytes_after": tidied.after,
+        "store": report.compaction.map(|compaction| json!({
+            "packs_removed": compaction.removed,
+            "packs_rewritten": compaction.rewritten,
+            "contents_dropped": compaction.dropped,
+            "bytes_before": compaction.before,
+            "bytes_after": compaction.after,
         })),
         "content_kept_because": kept_because,
-        "freed": collected.freed,
+        "freed": report.freed,
     })
 }

@@ -16,7 +16,7 @@ use crate::humanize::{self, count};
 use crate::sanitize::one_line;
 use crate::ui;
 
-/// Save the tree as it is, and look at what was saved
+/// Make, list, show, verify and delete checkpoints
 #[derive(Debug, clap::Args)]
 pub struct CheckpointArgs {
     #[command(subcommand)]
@@ -33,10 +33,10 @@ enum CheckpointCommand {
     Gc(gc::GcArgs),
 }
 
-/// List the checkpoints there are
+/// List all checkpoints
 #[derive(Debug, clap::Args)]
 struct ListArgs {
-    /// How to answer
+    /// The format of the answer
     #[arg(long, value_enum, default_value_t)]
     format: Format,
 }
@@ -51,7 +51,7 @@ struct VerifyArgs {
     #[arg(required_unless_present = "all")]
     id: Option<String>,
 
-    /// Every checkpoint there is
+    /// Verify all checkpoints
     #[arg(long, conflicts_with = "id")]
     all: bool,
 }
@@ -84,10 +84,10 @@ fn list(context: &Context, args: &ListArgs) -> Result<()> {
     let rows: Vec<Vec<String>> = records
         .iter()
         .map(|record| {
-            let noun = if record.kind == CheckpointKind::DatabaseSavepoint { "database" } else { "file" };
+            let noun = if record.kind() == CheckpointKind::DatabaseSavepoint { "database" } else { "file" };
             vec![
                 record.id.clone(),
-                record.kind.word().to_owned(),
+                record.kind().word().to_owned(),
                 count(record.files as usize, noun),
                 humanize::bytes(record.bytes),
                 match (&record.expiry, record.is_expired()) {
@@ -95,7 +95,7 @@ fn list(context: &Context, args: &ListArgs) -> Result<()> {
                     (Some(_), true) => "expired".to_owned(),
                     (Some(expiry), false) => format!("until {expiry}"),
                 },
-                record.scope.join(", "),
+                record.payload.scope().join(", "),
                 one_line(record.reason.as_deref().unwrap_or_default()),
             ]
         })
@@ -116,8 +116,8 @@ fn verify(context: &Context, args: &VerifyArgs) -> Result<()> {
                 failed = true;
             }
             let dir = project.layout.checkpoints();
-            let saved = |record: &CheckpointRecord| CheckpointDir::new(&record.id, dir.join(&record.id));
-            records.iter().map(|record| RunOrCheckpoint::Checkpoint(saved(record))).collect()
+            let dir_of = |record: &CheckpointRecord| CheckpointDir::new(&record.id, dir.join(&record.id));
+            records.iter().map(|record| RunOrCheckpoint::Checkpoint(dir_of(record))).collect()
         }
     };
     let progress = context.ui.progress();
@@ -128,12 +128,13 @@ fn verify(context: &Context, args: &VerifyArgs) -> Result<()> {
         match history::verify(super::context::history_context(&project, &workspace, &progress), checkpoint) {
             Ok(entries) => context.ui.print(&format!(
                 "{}  whole, {} verified\n",
-                checkpoint.saved().id(),
+                checkpoint.dir().id(),
                 count(entries, "entry")
             ))?,
-            // Somebody deleted it meanwhile, and what it held may be gone as well.
-            Err(_) if checkpoint.saved().dir().symlink_metadata().is_err() => {
-                let gone = Error::project(format!("{} was deleted meanwhile", checkpoint.saved().id()));
+            // Another process deleted it, and what it held may be gone as well.
+            Err(_) if checkpoint.dir().dir().symlink_metadata().is_err() => {
+                let gone =
+                    Error::project(format!("{} was deleted by another process", checkpoint.dir().id()));
                 match &args.id {
                     Some(_) => return Err(gone),
                     None => context.ui.note(&gone.to_string()),
@@ -146,25 +147,22 @@ fn verify(context: &Context, args: &VerifyArgs) -> Result<()> {
             }
         }
     }
-    match failed {
-        false => Ok(()),
-        true => Err(Error::integrity("not every checkpoint is whole")),
-    }
+    if failed { Err(Error::integrity("not every checkpoint is whole")) } else { Ok(()) }
 }
 
-/// Every key, whether or not there is anything to say.
+/// The answer has every key, also those without a value.
 fn to_json(record: &CheckpointRecord) -> serde_json::Value {
     json!({
         "id": record.id,
-        "type": record.kind.word(),
+        "type": record.kind().word(),
         "created_at": record.created_at,
         "reason": record.reason,
         "files": record.files,
         "bytes": record.bytes,
         "tree": record.tree,
-        "scope": record.scope,
+        "scope": record.payload.scope(),
         "expiry": record.expiry,
         "expired": record.is_expired(),
-        "stash": record.stash.as_ref().map(|stash| &stash.commit),
+        "stash": record.payload.stash().map(|stash| &stash.commit),
     })
 }

@@ -6,38 +6,39 @@ use super::super::{Context, Format};
 use crate::checkpoint::checkpoint_dir::path_texts;
 use crate::checkpoint::coverage::Coverage;
 use crate::error::Result;
-use crate::history::kind::database::SavedDatabase;
 use crate::history::kind::state::StateSnapshot;
-use crate::history::{self, CheckpointKind, CheckpointRecord, RunOrCheckpoint};
+use crate::history::{
+    self, CheckpointKind, CheckpointPayload, CheckpointRecord, RunOrCheckpoint, SavedDatabase,
+};
 use crate::humanize::{self, count};
 use crate::sanitize::one_line;
 use crate::ui;
 
-/// Tell what a checkpoint holds, and what it does not
+/// Show what a checkpoint holds, and what it does not
 #[derive(Debug, clap::Args)]
 pub struct ShowArgs {
     /// A checkpoint or a run, or the beginning of its id
     id: String,
 
-    /// Every path in it
+    /// List every path in it
     #[arg(long)]
     files: bool,
 
-    /// How to answer
+    /// The format of the answer
     #[arg(long, value_enum, default_value_t)]
     format: Format,
 }
 
-/// What there is to tell.
+/// What is shown of a checkpoint.
 struct Shown {
     record: Option<CheckpointRecord>,
     files: u64,
-    /// What they are.
+    /// What is counted: files or databases.
     noun: &'static str,
     bytes: u64,
     hash: String,
     paths: Vec<String>,
-    /// What it does not hold: for programs, and for people.
+    /// What it does not hold, for programs; `rows` has the same for users.
     coverage: Value,
     rows: Vec<Vec<String>>,
 }
@@ -46,16 +47,16 @@ pub fn show(context: &Context, args: &ShowArgs) -> Result<()> {
     let project = context.project()?;
     let found = history::find(&project.layout, &args.id)?;
     let shown = look(&found)?;
-    let id = found.saved().id();
+    let (id, record) = (found.dir().id(), shown.record.as_ref());
     if args.format == Format::Json {
         let mut answer = json!({
             "id": id,
-            "type": shown.record.as_ref().map_or(CheckpointKind::default(), |record| record.kind).word(),
-            "created_at": shown.record.as_ref().map(|record| &record.created_at),
-            "reason": shown.record.as_ref().and_then(|record| record.reason.as_ref()),
-            "scope": shown.record.as_ref().map_or(&[][..], |record| &record.scope),
-            "expiry": shown.record.as_ref().and_then(|record| record.expiry.as_ref()),
-            "stash": shown.record.as_ref().and_then(|record| record.stash.as_ref()),
+            "type": record.map_or(CheckpointKind::default(), CheckpointRecord::kind).word(),
+            "created_at": record.map(|record| &record.created_at),
+            "reason": record.and_then(|record| record.reason.as_ref()),
+            "scope": record.map_or(Vec::new(), |record| record.payload.scope()),
+            "expiry": record.and_then(|record| record.expiry.as_ref()),
+            "stash": record.and_then(|record| record.payload.stash()),
             "files": shown.files,
             "bytes": shown.bytes,
             "tree": shown.hash,
@@ -67,14 +68,15 @@ pub fn show(context: &Context, args: &ShowArgs) -> Result<()> {
         return context.ui.print(&format!("{answer:#}\n"));
     }
     let mut rows = vec![vec!["id".to_owned(), id.to_owned()]];
-    if let Some(record) = shown.record {
-        rows.push(vec!["type".to_owned(), record.kind.word().to_owned()]);
-        rows.push(vec!["created".to_owned(), record.created_at]);
-        rows.extend(record.reason.map(|reason| vec!["reason".to_owned(), one_line(&reason)]));
-        if !record.scope.is_empty() {
-            rows.push(vec!["for".to_owned(), record.scope.join(", ")]);
+    if let Some(record) = record {
+        rows.push(vec!["type".to_owned(), record.kind().word().to_owned()]);
+        rows.push(vec!["created".to_owned(), record.created_at.clone()]);
+        rows.extend(record.reason.as_ref().map(|reason| vec!["reason".to_owned(), one_line(reason)]));
+        let scope = record.payload.scope();
+        if !scope.is_empty() {
+            rows.push(vec!["for".to_owned(), scope.join(", ")]);
         }
-        rows.extend(record.expiry.map(|expiry| vec!["expires".to_owned(), expiry]));
+        rows.extend(record.expiry.clone().map(|expiry| vec!["expires".to_owned(), expiry]));
     }
     let holds = format!("{}, {}", count(shown.files as usize, shown.noun), humanize::bytes(shown.bytes));
     rows.push(vec!["holds".to_owned(), holds]);
@@ -89,18 +91,19 @@ pub fn show(context: &Context, args: &ShowArgs) -> Result<()> {
 }
 
 fn look(found: &RunOrCheckpoint) -> Result<Shown> {
-    let saved = found.saved();
+    let dir = found.dir();
     let record = match found {
-        RunOrCheckpoint::Checkpoint(saved) => Some(CheckpointRecord::read(saved.dir())?),
+        RunOrCheckpoint::Checkpoint(dir) => Some(CheckpointRecord::read(dir.dir())?),
         RunOrCheckpoint::Run(_) => None,
     };
-    if let Some(record) = record.as_ref().filter(|record| record.kind == CheckpointKind::StateSnapshot) {
-        return of_state(StateSnapshot::saved(saved, record)?, record.clone());
+    match record.as_ref().map(|record| (record, &record.payload)) {
+        Some((record, CheckpointPayload::State { sha256, .. })) => {
+            return Ok(of_state(&StateSnapshot::load(dir, record, sha256)?, record.clone()));
+        }
+        Some((record, CheckpointPayload::Databases(list))) => return Ok(of_databases(list, record.clone())),
+        _ => {}
     }
-    if let Some(record) = record.as_ref().filter(|record| record.kind == CheckpointKind::DatabaseSavepoint) {
-        return Ok(of_databases(record.clone()));
-    }
-    let manifest = saved.manifest()?;
+    let manifest = dir.manifest()?;
     let (files, bytes) = manifest.tree.count();
     Ok(Shown {
         record,
@@ -114,7 +117,7 @@ fn look(found: &RunOrCheckpoint) -> Result<Shown> {
     })
 }
 
-fn of_state(state: StateSnapshot, record: CheckpointRecord) -> Result<Shown> {
+fn of_state(state: &StateSnapshot, record: CheckpointRecord) -> Shown {
     let mut rows = Vec::new();
     for (name, value) in &state.environment {
         let value = value.as_ref().map_or("not set".to_owned(), |value| one_line(value));
@@ -123,7 +126,7 @@ fn of_state(state: StateSnapshot, record: CheckpointRecord) -> Result<Shown> {
     if !state.left_out.is_empty() {
         rows.push(vec!["left out".to_owned(), state.left_out.join(", ")]);
     }
-    Ok(Shown {
+    Shown {
         files: record.files,
         noun: "file",
         bytes: record.bytes,
@@ -132,10 +135,10 @@ fn of_state(state: StateSnapshot, record: CheckpointRecord) -> Result<Shown> {
         paths: state.files.keys().cloned().collect(),
         coverage: json!({ "left_out": state.left_out, "environment": state.environment }),
         rows,
-    })
+    }
 }
 
-fn of_databases(record: CheckpointRecord) -> Shown {
+fn of_databases(list: &[SavedDatabase], record: CheckpointRecord) -> Shown {
     let name = |saved: &SavedDatabase| saved.target().name().to_owned();
     let row = |saved: &SavedDatabase| vec![name(saved), humanize::bytes(saved.bytes())];
     Shown {
@@ -143,9 +146,9 @@ fn of_databases(record: CheckpointRecord) -> Shown {
         noun: "database",
         bytes: record.bytes,
         hash: record.tree.clone(),
-        paths: record.databases.iter().map(name).collect(),
+        paths: list.iter().map(name).collect(),
         coverage: json!({}),
-        rows: record.databases.iter().map(row).collect(),
+        rows: list.iter().map(row).collect(),
         record: Some(record),
     }
 }

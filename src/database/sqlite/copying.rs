@@ -1,9 +1,9 @@
-//! The backup itself.
+//! SQLite's backup.
 //!
-//! SQLite starts a backup over whenever somebody writes between two of its steps, so that one may never end. Inside of a
-//! read transaction nothing changes, and it needs no second start. With a `-wal` file such a transaction is in nobody's
-//! way. Without one, whoever wants to commit waits for it: so a large database is first copied without, step by step,
-//! and only if others write in the meantime, with the transaction.
+//! SQLite starts a backup over whenever another program writes between two of its steps, so a backup may never end. Inside a
+//! read transaction nothing changes, and the backup runs once. With a `-wal` file such a transaction blocks no
+//! program. Without one, a program that wants to commit waits for it: so a large database is first copied without the transaction, step by
+//! step, and only if other programs write during that, with it.
 
 use std::ffi::c_int;
 use std::fs::OpenOptions;
@@ -22,17 +22,17 @@ use crate::interrupt;
 
 /// Pages copied at a time: 4 MiB, if they are of the usual size.
 const PAGES: c_int = 1024;
-/// A database up to this size is copied in so short a time that a writer does not notice.
+/// Copying a database up to this size takes so little time that a writer does not notice.
 const SMALL: u64 = 32 << 20;
-/// How often the file of a database that cannot be locked may change under us.
+/// How often the file of a database that cannot be locked may change while it is copied.
 const TRIES: usize = 5;
 
-/// Copies the database at `live` into the empty file at `to`. The live file is what it was, and so is what is beside it.
+/// Copies the database at `live` into the empty file at `to`. Changes neither the live file nor the files beside it.
 pub(super) fn copy(live: &Path, to: &Path, wait: Duration) -> Result<()> {
     let before = Sidecars::of(live);
     let copied = match open::reader(live, wait) {
         Ok(source) => copy_from(&source, live, to, wait),
-        Err(error) if open::is_shut(&error) && sidecars::is_alone(live) => {
+        Err(error) if open::cannot_open(&error) && sidecars::is_alone(live) => {
             return copy_untouched(live, to, error);
         }
         Err(error) => Err(open::failure("read", live, wait, error)),
@@ -58,7 +58,7 @@ fn copy_from(source: &Connection, live: &Path, to: &Path, wait: Duration) -> Res
     advance(&backup, live, wait, true).map(drop)
 }
 
-/// Where the copy goes. It is nothing until it is whole, so SQLite need not take care of it in the meantime.
+/// Opens the copy's file. It is worthless until it is complete, so SQLite does not have to make it durable step by step.
 fn target(to: &Path) -> Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let open = || {
@@ -68,13 +68,13 @@ fn target(to: &Path) -> Result<Connection> {
         connection.pragma_update(None, "journal_mode", "OFF")?;
         Ok(connection)
     };
-    // What an earlier try left there has no journal by which SQLite could take it back.
+    // What an earlier try left has no journal, so SQLite could not roll it back.
     OpenOptions::new().write(true).truncate(true).open(to).at("write", to)?;
     open().map_err(|error| open::failure("write", to, Duration::ZERO, error))
 }
 
-/// Copies all pages. Where others may write in between, and have, the answer is `false`: SQLite has started over, and may
-/// have to again. `locked` is what others may hold a lock on.
+/// Copies all pages. Returns `false` if it is not `steady` and another program wrote in between: SQLite has started over, and may
+/// have to again. `locked` is the database that another program may have locked.
 pub(super) fn advance(backup: &Backup<'_, '_>, locked: &Path, wait: Duration, steady: bool) -> Result<bool> {
     let mut since = Instant::now();
     let mut copied = 0;
@@ -96,8 +96,8 @@ pub(super) fn advance(backup: &Backup<'_, '_>, locked: &Path, wait: Duration, st
     }
 }
 
-/// Copies a database that wants a `-wal` file beside it and cannot have one, because we may not write there. Nobody has
-/// it open, or there would be one; so it is read as it is, and has to be the same afterwards.
+/// Copies a database that needs a `-wal` file in a directory where decree may not write. No program has
+/// it open, or there would be one; so it is read without locks, and has to be the same afterwards.
 fn copy_untouched(live: &Path, to: &Path, why: rusqlite::Error) -> Result<()> {
     let state = || {
         let metadata = live.symlink_metadata().ok()?;

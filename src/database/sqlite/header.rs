@@ -1,4 +1,4 @@
-//! The first bytes of a database file, and the hash of what is in it.
+//! The header of a database file, and the hash of its content.
 
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom};
@@ -9,27 +9,27 @@ use crate::checkpoint::hash::{ContentHash, Hasher};
 use crate::fs::atomic::fill;
 use crate::interrupt::Interruptible;
 
-/// Says twice, for readers and for writers, whether there is a `-wal` file: 1 for no, 2 for yes.
+/// The read and write version: 1 without a `-wal` file, 2 with one.
 const VERSIONS: Range<usize> = 18..20;
-/// What SQLite counts and notes for itself: it is different in every copy, and says nothing of what is in the database.
-const OWN: [Range<usize>; 4] = [
+/// SQLite's counters: they are different in every copy, and do not depend on what is in the database.
+const COUNTERS: [Range<usize>; 4] = [
     VERSIONS,
-    // How often the file was changed.
+    // The number of changes to the file.
     24..28,
-    // How often the schema was changed; a restore counts on from what it finds, so that other programs notice.
+    // The number of changes to the schema; a restore increments the one it finds, so that other programs notice.
     40..44,
-    // At which change the size in the header was right, and which SQLite wrote it.
+    // The change for which the size in the header is valid, and the version of SQLite that wrote it.
     92..100,
 ];
-/// Read at a time.
+/// How much is read at a time.
 const BUFFER: usize = 1 << 18;
 
-/// What a database file is, by its bytes.
+/// The size and hashes of a database file.
 pub(super) struct DatabaseHashes {
     pub(super) bytes: u64,
-    /// Of all of it.
+    /// The hash of the whole file.
     pub(super) sha256: ContentHash,
-    /// Of all but [`OWN`], for which there are zeros.
+    /// The hash with zeros in place of [`COUNTERS`].
     pub(super) content: ContentHash,
 }
 
@@ -48,7 +48,7 @@ pub(super) fn hashes(mut file: File) -> io::Result<DatabaseHashes> {
         whole.update(&buffer[..n]);
         if std::mem::take(&mut first) {
             let end = |range: &Range<usize>| range.start.min(n)..range.end.min(n);
-            OWN.iter().for_each(|range| buffer[end(range)].fill(0));
+            COUNTERS.iter().for_each(|range| buffer[end(range)].fill(0));
         }
         content.update(&buffer[..n]);
     }
@@ -56,14 +56,14 @@ pub(super) fn hashes(mut file: File) -> io::Result<DatabaseHashes> {
     Ok(DatabaseHashes { bytes, sha256, content: content.finish().0 })
 }
 
-/// Whether the header says that there is a `-wal` file.
+/// Whether the header announces a `-wal` file.
 pub(super) fn is_wal(file: &File) -> io::Result<bool> {
     let mut versions = [0; 2];
     file.read_exact_at(&mut versions, VERSIONS.start as u64)?;
     Ok(versions == [2, 2])
 }
 
-/// Makes the header say so, or not. Only for files that nobody has open.
+/// Changes whether the header announces a `-wal` file. Only for files that no program has open.
 pub(super) fn set_wal(file: &File, wal: bool) -> io::Result<()> {
     let version = if wal { 2 } else { 1 };
     file.write_all_at(&[version; 2], VERSIONS.start as u64)

@@ -1,7 +1,7 @@
-//! Whether a copy is whole: SQLite's own check.
+//! SQLite's own integrity check of a copy.
 //!
-//! A database may rely on functions, collations and kinds of tables that its application brings along, and SQLite then
-//! refuses to check anything. So it is asked again, table by table, and what it cannot check is told.
+//! A database may rely on functions, collations and table types of its application, and SQLite then
+//! refuses to check anything. So each table is checked alone, and those that cannot be checked are reported.
 
 use std::path::Path;
 use std::time::Duration;
@@ -12,25 +12,25 @@ use super::open;
 use crate::error::{Error, Result};
 use crate::sanitize::one_line;
 
-/// How many complaints are told.
-const MOST: usize = 5;
-/// What SQLite says of something that it cannot check, which is not to say that it is damaged.
-const CANNOT: &str = "unable to validate";
+/// How many problems an error lists.
+const MAX_LISTED: usize = 5;
+/// SQLite's message for something that it cannot check, which does not mean that it is damaged.
+const CANNOT_CHECK: &str = "unable to validate";
 
 /// Checks a copy; returns the tables that could not be. Damage is an error.
 pub(super) fn check(copy: &Path) -> Result<Vec<String>> {
     let checked = open::unchanging(copy).and_then(|connection| {
-        // What an application let pass is its own affair.
+        // Rows that violate a constraint are the application's concern, not damage.
         connection.pragma_update(None, "ignore_check_constraints", true)?;
-        all(&connection)
+        check_all(&connection)
     });
     let damaged = |why| {
         Error::integrity(format!("the copy of the database at {} is damaged", copy.display()))
-            .details(why, MOST)
+            .details(why, MAX_LISTED)
     };
     match checked {
-        Ok((complaints, unchecked)) if complaints.is_empty() => Ok(unchecked),
-        Ok((complaints, _)) => Err(damaged(complaints)),
+        Ok((problems, unchecked)) if problems.is_empty() => Ok(unchecked),
+        Ok((problems, _)) => Err(damaged(problems)),
         Err(error) => match open::code(&error) {
             Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
                 Err(damaged(vec![format!("SQLite says: {error}")]))
@@ -40,19 +40,19 @@ pub(super) fn check(copy: &Path) -> Result<Vec<String>> {
     }
 }
 
-/// Complaints, and tables that could not be checked.
-fn all(connection: &Connection) -> rusqlite::Result<(Vec<String>, Vec<String>)> {
-    match complaints(connection, None) {
+/// The problems found, and the tables that could not be checked.
+fn check_all(connection: &Connection) -> rusqlite::Result<(Vec<String>, Vec<String>)> {
+    match problems(connection, None) {
         Err(error) if is_unknown(&error) => {}
-        result => return result.map(|complaints| (complaints, Vec::new())),
+        result => return result.map(|problems| (problems, Vec::new())),
     }
     let mut names =
         connection.prepare("SELECT name FROM sqlite_schema WHERE type = 'table' AND rootpage > 0")?;
     let names = names.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<Vec<String>>>()?;
     let (mut all, mut unchecked) = (Vec::new(), Vec::new());
     for name in names {
-        match complaints(connection, Some(&name)) {
-            Ok(complaints) => all.extend(complaints),
+        match problems(connection, Some(&name)) {
+            Ok(problems) => all.extend(problems),
             Err(error) if is_unknown(&error) => unchecked.push(one_line(&name)),
             Err(error) => return Err(error),
         }
@@ -60,17 +60,17 @@ fn all(connection: &Connection) -> rusqlite::Result<(Vec<String>, Vec<String>)> 
     Ok((all, unchecked))
 }
 
-/// Whether it is not the database that is at fault: SQLite misses something that the application has.
+/// Whether SQLite lacks a function or table type that only the application has.
 fn is_unknown(error: &rusqlite::Error) -> bool {
     open::code(error) == Some(ErrorCode::Unknown)
 }
 
-fn complaints(connection: &Connection, table: Option<&str>) -> rusqlite::Result<Vec<String>> {
-    let mut complaints = Vec::new();
+fn problems(connection: &Connection, table: Option<&str>) -> rusqlite::Result<Vec<String>> {
+    let mut problems = Vec::new();
     let mut take = |row: &rusqlite::Row<'_>| {
         let line: String = row.get(0)?;
-        if line != "ok" && !line.starts_with(CANNOT) {
-            complaints.extend(line.lines().map(one_line));
+        if line != "ok" && !line.starts_with(CANNOT_CHECK) {
+            problems.extend(line.lines().map(one_line));
         }
         Ok(())
     };
@@ -78,5 +78,5 @@ fn complaints(connection: &Connection, table: Option<&str>) -> rusqlite::Result<
         Some(table) => connection.pragma(None, "integrity_check", table, &mut take)?,
         None => connection.pragma_query(None, "integrity_check", &mut take)?,
     }
-    Ok(complaints)
+    Ok(problems)
 }

@@ -1,4 +1,4 @@
-//! Connections, waiting for others, and what SQLite's errors mean.
+//! Connections, waiting for other programs, and the meaning of SQLite's errors.
 
 use std::ffi::c_int;
 use std::fmt;
@@ -16,33 +16,35 @@ use crate::error::{Error, IoContext, Result};
 use crate::humanize;
 use crate::interrupt;
 
-/// How long others may hold a lock that we need.
+/// How long another program may hold a lock that decree needs.
 pub(super) const WAIT: Duration = Duration::from_secs(30);
-/// How long to wait before another look. Without a `-wal` file, one that writes without end leaves gaps of a millisecond.
+/// How long to wait before the next try. Without a `-wal` file, a program that writes all the time leaves gaps of a millisecond.
 pub(super) const PAUSE: Duration = Duration::from_millis(1);
-/// After how many of SQLite's steps to see whether somebody asked us to stop.
+/// After how many of SQLite's steps to check for a signal.
 const OPERATIONS: c_int = 10_000;
 
-/// There is nothing at this path.
-pub(super) struct MissingDatabase(pub(super) PathBuf);
+/// What is at the path of a database. Directories above it are without links, as SQLite refuses a path with any.
+pub(super) enum DatabaseFile {
+    Present(PathBuf, Metadata),
+    Missing(PathBuf),
+}
 
-/// A database's file and where it really is: the directory without links, as SQLite refuses a path with any. What is
-/// there and is not a file of its own is refused.
-pub(super) fn find(path: &Path) -> Result<Result<(PathBuf, Metadata), MissingDatabase>> {
-    let gone =
+/// Finds a database's file. Anything there but a regular file is an error.
+pub(super) fn find(path: &Path) -> Result<DatabaseFile> {
+    let is_missing =
         |error: &io::Error| matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory);
     let real = match real(path) {
-        Err(error) if gone(&error) => return Ok(Err(MissingDatabase(path.to_owned()))),
+        Err(error) if is_missing(&error) => return Ok(DatabaseFile::Missing(path.to_owned())),
         result => result.at("find", path)?,
     };
     match real.symlink_metadata() {
-        Ok(metadata) if metadata.is_file() => Ok(Ok((real, metadata))),
+        Ok(metadata) if metadata.is_file() => Ok(DatabaseFile::Present(real, metadata)),
         Ok(metadata) if metadata.is_symlink() => {
             Err(Error::failed(format!("{} is a symbolic link, not a database", path.display()))
                 .hint("name the file that it leads to"))
         }
         Ok(_) => Err(Error::failed(format!("{} is not a regular file", path.display()))),
-        Err(error) if gone(&error) => Ok(Err(MissingDatabase(real))),
+        Err(error) if is_missing(&error) => Ok(DatabaseFile::Missing(real)),
         Err(error) => Err(error).at("read", path),
     }
 }
@@ -56,10 +58,10 @@ fn real(path: &Path) -> io::Result<PathBuf> {
     Ok(fs::canonicalize(parent.unwrap_or(Path::new(".")))?.join(name))
 }
 
-/// A connection that reads, and has read: what a crash left half done is dealt with.
+/// A connection that reads, and has read once: a journal that a crash left is rolled back.
 pub(super) fn reader(path: &Path, wait: Duration) -> rusqlite::Result<Connection> {
     match connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY, wait) {
-        // A journal has to be rolled back first, which takes the right to write.
+        // A journal has to be rolled back first, for which SQLite has to write.
         Err(error)
             if error
                 .sqlite_error()
@@ -72,7 +74,7 @@ pub(super) fn reader(path: &Path, wait: Duration) -> rusqlite::Result<Connection
     }
 }
 
-/// A connection that writes to a database that is there, and has read it.
+/// A connection that writes to an existing database, and has read it once.
 pub(super) fn writer(path: &Path, wait: Duration) -> rusqlite::Result<Connection> {
     connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE, wait)
 }
@@ -80,12 +82,12 @@ pub(super) fn writer(path: &Path, wait: Duration) -> rusqlite::Result<Connection
 fn connect(path: &Path, access: OpenFlags, wait: Duration) -> rusqlite::Result<Connection> {
     let flags = access | OpenFlags::SQLITE_OPEN_NOFOLLOW | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut connection = Connection::open_with_flags(path, flags)?;
-    be_careful(&mut connection, wait)?;
+    harden(&mut connection, wait)?;
     connection.pragma_query_value(None, "schema_version", |row| row.get::<_, i64>(0))?;
     Ok(connection)
 }
 
-/// A database that nobody changes, wherever it is: no locks, and nothing beside it.
+/// A connection to a database that no program changes: no locks, and no files beside it.
 pub(super) fn unchanging(path: &Path) -> rusqlite::Result<Connection> {
     let path = real(path).unwrap_or_else(|_| path.to_owned());
     let mut address = String::from("file:");
@@ -103,14 +105,14 @@ pub(super) fn unchanging(path: &Path) -> rusqlite::Result<Connection> {
         | OpenFlags::SQLITE_OPEN_NO_MUTEX
         | OpenFlags::SQLITE_OPEN_URI;
     let mut connection = Connection::open_with_flags(address, flags)?;
-    be_careful(&mut connection, Duration::ZERO)?;
+    harden(&mut connection, Duration::ZERO)?;
     connection.pragma_query_value(None, "schema_version", |row| row.get::<_, i64>(0))?;
     Ok(connection)
 }
 
-/// A database comes from anywhere: nothing in it is executed. Waits for others, but not for ever, and not once
-/// somebody asked us to stop.
-fn be_careful(connection: &mut Connection, wait: Duration) -> rusqlite::Result<()> {
+/// A database may come from anywhere, so nothing in it is executed. Waits for locks of other programs, up to `wait` and until a
+/// signal arrives.
+fn harden(connection: &mut Connection, wait: Duration) -> rusqlite::Result<()> {
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)?;
@@ -129,7 +131,7 @@ fn be_careful(connection: &mut Connection, wait: Duration) -> rusqlite::Result<(
     }))
 }
 
-/// SQLite's own code for an error, however it came to pass.
+/// SQLite's code for an error.
 pub(super) fn code(error: &rusqlite::Error) -> Option<ErrorCode> {
     match error {
         rusqlite::Error::SqlInputError { error, .. } => Some(error.code),
@@ -138,16 +140,16 @@ pub(super) fn code(error: &rusqlite::Error) -> Option<ErrorCode> {
 }
 
 /// Whether SQLite could not open something, which may be a file beside the database.
-pub(super) fn is_shut(error: &rusqlite::Error) -> bool {
+pub(super) fn cannot_open(error: &rusqlite::Error) -> bool {
     matches!(code(error), Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly))
 }
 
-/// Whether others hold a lock.
+/// Whether another program holds a lock.
 pub(super) fn is_locked(error: &rusqlite::Error) -> bool {
     matches!(code(error), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
 }
 
-/// SQLite's error as ours.
+/// Converts an error of SQLite's.
 pub(super) fn failure(verb: &str, path: &Path, wait: Duration, error: rusqlite::Error) -> Error {
     if let Err(interrupted) = interrupt::check() {
         return interrupted;
@@ -167,7 +169,7 @@ pub(super) fn failure(verb: &str, path: &Path, wait: Duration, error: rusqlite::
     }
 }
 
-/// Others hold it for too long.
+/// The error for a lock that another program held for longer than `wait`.
 pub(super) fn locked(path: &Path, wait: Duration) -> Error {
     let error = Error::failed(format!(
         "the database {} is locked by another program: waited for {}",
@@ -180,7 +182,7 @@ pub(super) fn locked(path: &Path, wait: Duration) -> Error {
         .fold(error, |error, holder| error.detail(format!("locked by {holder}")))
 }
 
-/// Why something is not taken for a database.
+/// SQLite's reason why a file is not a database.
 #[derive(Debug)]
 struct NotADatabase(String);
 
@@ -192,7 +194,7 @@ impl fmt::Display for NotADatabase {
 
 impl std::error::Error for NotADatabase {}
 
-/// Whether an error says that a file is no SQLite database, or is damaged or encrypted, so that SQLite cannot read it.
+/// Whether an error says that SQLite cannot read a file: it is not a database, or it is damaged or encrypted.
 pub fn is_not_a_database(error: &Error) -> bool {
     std::error::Error::source(error).is_some_and(|cause| cause.is::<NotADatabase>())
 }

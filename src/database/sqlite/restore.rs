@@ -1,7 +1,7 @@
-//! The way back: what a copy holds becomes what the database holds.
+//! Restoring a database from a copy.
 //!
-//! A database that can be read is written to through SQLite, in one transaction. One that is not there, or is none, is
-//! made anew: complete, under another name, which then becomes its own. Before that, whatever is beside it goes:
+//! A database that SQLite can read is written to through SQLite, in one transaction. A missing or unreadable one is
+//! created: complete, under a temporary name, then renamed. Before that the files beside it are moved away:
 //! SQLite would play a journal of the old file into the new one.
 
 use std::ffi::{OsStr, OsString};
@@ -17,7 +17,7 @@ use rusqlite::backup::{Backup, StepResult};
 use rustix::io::Errno;
 
 use super::copying::{self, advance};
-use super::open::{self, MissingDatabase, PAUSE, WAIT, is_not_a_database};
+use super::open::{self, DatabaseFile, PAUSE, WAIT, is_not_a_database};
 use super::{DatabaseCopy, header, prove, sidecars};
 use crate::checkpoint::hash::{ContentHash, Hashing};
 use crate::error::{Error, IoContext, Result};
@@ -26,46 +26,51 @@ use crate::fs::quarantine::{free_name, move_to_free_name, numbered};
 use crate::fs::transfer;
 use crate::interrupt::{self, Interruptible};
 
-/// How long to wait for a lock that only the way of keeping a journal depends on.
+/// How long to wait for a lock that is only needed to change the journal mode.
 const SHORT: Duration = Duration::from_secs(1);
 
-/// What it took to bring a database back.
+/// How a database was restored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DatabaseRestore {
-    /// Whether there was none, or none that SQLite could read.
+    /// Whether there was no database that SQLite could read.
     pub made_anew: bool,
-    /// What was in the way, and where it is now.
+    /// Where what stood in the way was moved.
     pub set_aside: Vec<PathBuf>,
     /// Whether the database has a `-wal` file now. If that is not what [`DatabaseCopy::wal`] says, other programs have it open,
     /// and SQLite cannot change it under them. It does not matter to what is in the database.
     pub wal: bool,
 }
 
-/// Brings a database back to what the copy holds. Directories that are missing above it are made; what is in the way
-/// of a new file (something that is no database, a journal without one) is moved into the directory `aside`.
+/// Restores a database from a copy. Missing directories above it are created; what is in the way
+/// of a new file (a file that is not a database, a journal without one) is moved into the directory `set_aside`.
 ///
-/// An error leaves the database as it was, or, if it was none, in `aside`.
-pub fn restore(copy: &Path, expected: &DatabaseCopy, live: &Path, aside: &Path) -> Result<DatabaseRestore> {
-    restore_within(copy, expected, live, aside, None, WAIT)
+/// After an error the database is as it was, or, if SQLite could not read it, in `set_aside`.
+pub fn restore(
+    copy: &Path,
+    expected: &DatabaseCopy,
+    live: &Path,
+    set_aside: &Path,
+) -> Result<DatabaseRestore> {
+    restore_within(copy, expected, live, set_aside, None, WAIT)
 }
 
-/// The same, for who has saved what is there and thinks that it has the content `saved`. Other programs may have written since; in
-/// the very moment in which none can any more, what is there is looked at once more, and kept in `aside` if it is not that.
+/// Like [`fn@restore`], for a caller that has saved the database when it had the content `saved`. Other programs may have written since:
+/// once the lock keeps them from writing, the content is compared again, and kept in `set_aside` if it is another.
 pub fn restore_over(
     copy: &Path,
     expected: &DatabaseCopy,
     live: &Path,
-    aside: &Path,
+    set_aside: &Path,
     saved: Option<ContentHash>,
 ) -> Result<DatabaseRestore> {
-    restore_within(copy, expected, live, aside, Some(saved), WAIT)
+    restore_within(copy, expected, live, set_aside, Some(saved), WAIT)
 }
 
 pub(super) fn restore_within(
     copy: &Path,
     expected: &DatabaseCopy,
     live: &Path,
-    aside: &Path,
+    set_aside: &Path,
     saved: Option<Option<ContentHash>>,
     wait: Duration,
 ) -> Result<DatabaseRestore> {
@@ -74,9 +79,9 @@ pub(super) fn restore_within(
         fs::create_dir_all(parent).at("create", parent)?;
     }
     let (live, replaced) = match open::find(live)? {
-        Ok((live, metadata)) => {
+        DatabaseFile::Present(live, metadata) => {
             atomic::sweep_target(&live);
-            let last = saved.map(|saved| Last { aside, saved });
+            let last = saved.map(|saved| LastWrites { set_aside, saved });
             match write_to(copy, expected, &live, last, wait) {
                 Err(error) if is_not_a_database(&error) => {}
                 result => {
@@ -89,57 +94,54 @@ pub(super) fn restore_within(
             }
             (live, Some(metadata))
         }
-        Err(MissingDatabase(live)) => (live, None),
+        DatabaseFile::Missing(live) => (live, None),
     };
     atomic::sweep_target(&live);
-    let set_aside = set_aside(&live, aside)?;
+    let moved = self::set_aside(&live, set_aside)?;
     make(copy, expected, &live, replaced)?;
-    Ok(DatabaseRestore { made_anew: true, set_aside, wal: expected.wal })
+    Ok(DatabaseRestore { made_anew: true, set_aside: moved, wal: expected.wal })
 }
 
-/// What has to be saved of a database in the last moment.
+/// Saves what other programs wrote up to the last moment.
 #[derive(Clone, Copy)]
-struct Last<'l> {
-    aside: &'l Path,
-    /// What is saved already.
+struct LastWrites<'l> {
+    set_aside: &'l Path,
+    /// The content that is saved already.
     saved: Option<ContentHash>,
 }
 
-impl Last<'_> {
-    /// Called while nobody else can write. Returns where what was there is, if it was not saved yet; and a file that has to stay open
-    /// as long as the database is locked: closing it would take this process' locks away.
+impl LastWrites<'_> {
+    /// Copies the database while the lock is held. Returns the copy, unless that content is saved already; and a file that has to stay
+    /// open as long as the database is locked: closing it would drop this process's locks.
     fn keep(self, live: &Path, is_wal: bool, wait: Duration) -> Result<(Option<PathBuf>, Option<File>)> {
-        fs::create_dir_all(self.aside).at("create", self.aside)?;
-        let to = self.aside.join(name_of(live));
+        fs::create_dir_all(self.set_aside).at("create", self.set_aside)?;
+        let to = self.set_aside.join(name_of(live));
         let to = free_name(|number| numbered(&to, ".", number));
         let mut held = None;
-        match is_wal {
-            // Readers are let in.
-            true => {
-                drop(atomic::create_new(&to).at("create", &to)?);
-                copying::copy(live, &to, wait)?;
-            }
-            // They are not, and nothing is written to the file yet.
-            false => {
-                let mut file = File::open(live).at("read", live)?;
-                let mut out = atomic::create_new(&to).at("create", &to)?;
-                io::copy(&mut file, &mut out).and_then(|_| out.sync_all()).at("write", &to)?;
-                held = Some(file);
-            }
+        if is_wal {
+            // Readers are not blocked.
+            drop(atomic::create_new(&to).at("create", &to)?);
+            copying::copy(live, &to, wait)?;
+        } else {
+            // Readers are blocked, so SQLite cannot copy it; but nothing is written to the file yet.
+            let mut file = File::open(live).at("read", live)?;
+            let mut out = atomic::create_new(&to).at("create", &to)?;
+            io::copy(&mut file, &mut out).and_then(|_| out.sync_all()).at("write", &to)?;
+            held = Some(file);
         }
         let content = File::open(&to).and_then(header::hashes).at("read", &to)?.content;
         if self.saved == Some(content) {
             fs::remove_file(&to).at("remove", &to)?;
-            // Only if nothing else is in it.
-            let _ = fs::remove_dir(self.aside);
+            // Fails if something else is in it, which is fine.
+            let _ = fs::remove_dir(self.set_aside);
             return Ok((None, held));
         }
-        atomic::sync_dir(self.aside)?;
+        atomic::sync_dir(self.set_aside)?;
         Ok((Some(to), held))
     }
 }
 
-/// Takes the lock that keeps others from writing.
+/// Takes the lock that keeps other programs from writing.
 fn lock(backup: &Backup<'_, '_>, live: &Path, wait: Duration) -> Result<()> {
     let since = Instant::now();
     loop {
@@ -152,17 +154,17 @@ fn lock(backup: &Backup<'_, '_>, live: &Path, wait: Duration) -> Result<()> {
     }
 }
 
-/// Writes a copy into a database that is there. Returns whether it has a `-wal` file now, and what was kept of it.
+/// Writes a copy into an existing database. Returns whether it has a `-wal` file now, and what was kept of its content.
 fn write_to(
     copy: &Path,
     expected: &DatabaseCopy,
     live: &Path,
-    last: Option<Last<'_>>,
+    last: Option<LastWrites<'_>>,
     wait: Duration,
 ) -> Result<(bool, Vec<PathBuf>)> {
     let failed = |error| open::failure("write to", live, wait, error);
     let source = open::unchanging(copy).map_err(|error| {
-        // Not to be taken for a live file that is no database, which is moved away.
+        // Must not be confused with a live file that is not a database, which is moved away.
         Error::integrity(format!("the copy of the database at {} cannot be read", copy.display()))
             .caused_by(error)
     })?;
@@ -196,8 +198,8 @@ fn write_to(
     Ok((wal, kept.into_iter().collect()))
 }
 
-/// What is not needed for the content to be back: the journal as it was kept, and a `-wal` file that is no larger than it
-/// has to be. Others may have the database open, and then it stays as it is. Returns whether there is a `-wal` file.
+/// Restores the journal mode and truncates the `-wal` file, as far as other programs allow it. The content does not depend on
+/// either. Returns whether there is a `-wal` file.
 fn settle(connection: Connection, wal: bool) -> bool {
     let _ = connection.busy_timeout(SHORT);
     let mut is = is_wal(&connection).unwrap_or(wal);
@@ -215,7 +217,7 @@ fn is_wal(connection: &Connection) -> rusqlite::Result<bool> {
     connection.pragma_query_value(None, "journal_mode", |row| Ok(row.get::<_, String>(0)? == "wal"))
 }
 
-/// Returns how it is then.
+/// Returns whether there is a `-wal` file afterwards.
 fn set_wal(connection: &Connection, wal: bool) -> rusqlite::Result<bool> {
     let mode = if wal { "WAL" } else { "DELETE" };
     connection.pragma_update_and_check(
@@ -228,12 +230,12 @@ fn set_wal(connection: &Connection, wal: bool) -> rusqlite::Result<bool> {
 
 fn in_use(live: &Path) -> Error {
     let error = Error::failed(format!("the database {} is open in another program", live.display()))
-        .detail("its pages have another size than in the copy, which cannot be changed under others; nothing was changed")
+        .detail("its pages have another size than in the copy, which cannot be changed while it is open; nothing was changed")
         .hint("stop the programs that use it, then run the same command again");
     sidecars::holders(live).into_iter().fold(error, |error, holder| error.detail(format!("open in {holder}")))
 }
 
-/// Makes a database where there is nothing any more.
+/// Creates a database at a path that is free.
 fn make(copy: &Path, expected: &DatabaseCopy, live: &Path, replaced: Option<Metadata>) -> Result<()> {
     let mut temporary = OsString::from(format!("{TEMPORARY}{}-", std::process::id()));
     temporary.push(name_of(live));
@@ -248,7 +250,7 @@ fn make(copy: &Path, expected: &DatabaseCopy, live: &Path, replaced: Option<Meta
 
 fn fill(copy: &Path, expected: &DatabaseCopy, to: &Path, replaced: Option<Metadata>) -> Result<()> {
     let source = File::open(copy).at("read", copy)?;
-    // Whoever may not read the database may not read it while it is being written.
+    // A user who may not read the database may not read it while it is written, either.
     let mut target = Hashing::new(atomic::create_new(to).at("create", to)?);
     target.out.set_permissions(Permissions::from_mode(0o600)).at("write", to)?;
     io::copy(&mut Interruptible(source), &mut target).at("write", to)?;
@@ -258,7 +260,7 @@ fn fill(copy: &Path, expected: &DatabaseCopy, to: &Path, replaced: Option<Metada
     }
     header::set_wal(&file, expected.wal).at("write", to)?;
     if rustix::process::geteuid().is_root() {
-        // What root makes for others has to be theirs.
+        // A file that root creates in a user's directory has to be the user's.
         let owner = match (replaced, to.parent()) {
             (None, Some(directory)) => directory.metadata().ok(),
             (replaced, _) => replaced,
@@ -271,27 +273,27 @@ fn fill(copy: &Path, expected: &DatabaseCopy, to: &Path, replaced: Option<Metada
     file.sync_all().at("write", to)
 }
 
-/// Moves what is at a database's path, and what is beside it, into a directory, where nothing is replaced.
-pub fn set_aside(live: &Path, aside: &Path) -> Result<Vec<PathBuf>> {
+/// Moves a database, and the files beside it, into a directory, where nothing is replaced.
+pub fn set_aside(live: &Path, dir: &Path) -> Result<Vec<PathBuf>> {
     let mut moved = Vec::new();
     let companions = sidecars::companions(live);
     for path in std::iter::once(live).chain(companions.iter().map(PathBuf::as_path)) {
-        let to = aside.join(name_of(path));
+        let to = dir.join(name_of(path));
         moved.extend(move_to_free_name(path, |number| numbered(&to, ".", number))?);
     }
     if !moved.is_empty() {
-        atomic::sync_dir(aside)?;
+        atomic::sync_dir(dir)?;
         atomic::sync_parent(live)?;
     }
     Ok(moved)
 }
 
-/// Gives a new file its name.
+/// Renames a new file; an error if the name is taken.
 fn rename_new(from: &Path, to: &Path) -> Result<()> {
     let dir = open_parent(to)?;
     match transfer::rename_new((dir.as_fd(), name_of(from)), (dir.as_fd(), name_of(to))) {
         Err(Errno::EXIST) => {
-            Err(Error::failed(format!("another program made {} at this moment", to.display()))
+            Err(Error::failed(format!("another program created {} at this moment", to.display()))
                 .hint("stop that program, then run the same command again"))
         }
         result => result.at("write", to),
@@ -299,10 +301,10 @@ fn rename_new(from: &Path, to: &Path) -> Result<()> {
 }
 
 fn name_of(path: &Path) -> &OsStr {
-    path.file_name().expect("it was found by its name")
+    path.file_name().expect("a database has a file name")
 }
 
 fn open_parent(path: &Path) -> Result<File> {
-    let parent = path.parent().expect("what has a name is somewhere");
+    let parent = path.parent().expect("a path with a file name has a parent");
     File::open(parent).at("open", parent)
 }

@@ -1,4 +1,4 @@
-//! What SQLite puts beside a database, and who has locked one.
+//! The files that SQLite puts beside a database, and the programs that have locked one.
 
 use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
@@ -29,7 +29,7 @@ fn beside(path: &Path, ending: &str) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// Whether there is nothing beside a database: nobody has it open, or keeps no `-wal` file, and nothing is half done.
+/// Whether no file is beside a database: no program has it open with a `-wal` file, and no transaction is unfinished.
 pub(super) fn is_alone(path: &Path) -> bool {
     !companions(path).iter().any(|companion| is_there(companion))
 }
@@ -38,21 +38,20 @@ fn is_there(path: &Path) -> bool {
     path.symlink_metadata().is_ok()
 }
 
-/// Which files were there before we came.
+/// The files that were there before decree opened the database.
 pub(super) struct Sidecars {
     wal: bool,
     shm: bool,
 }
 
 impl Sidecars {
-    /// What is beside a database now.
     pub(super) fn of(path: &Path) -> Sidecars {
         Sidecars { wal: is_there(&wal(path)), shm: is_there(&shm(path)) }
     }
 
-    /// Removes what has come since, if nobody else uses it. A connection that only reads makes a `-wal` and a `-shm` file
-    /// and cannot take them away, as that takes the right to write. This does what SQLite does when the last
-    /// connection is closed: whoever has the file locked against all others is the last, and nobody comes while it is.
+    /// Removes the files that were created since, if no other program uses them. A read-only connection creates a `-wal` and a
+    /// `-shm` file and cannot remove them, as that needs write access. This does what SQLite does when the last
+    /// connection is closed: a process that holds the exclusive lock is the last, and no other opens the database while it does.
     pub(super) fn remove_new(&self, path: &Path) {
         let new_wal = !self.wal && is_there(&wal(path));
         let new_shm = !self.shm && is_there(&shm(path));
@@ -66,18 +65,18 @@ impl Sidecars {
         if fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive).is_err() || !is_at(&file, path) {
             return;
         }
-        // What somebody else wrote in the meantime is in it until it is moved into the database, and not ours to remove.
+        // A `-wal` file that is not empty holds what another program wrote; it must stay.
         if new_wal && wal(path).symlink_metadata().is_ok_and(|wal| wal.is_file() && wal.len() == 0) {
             let _ = fs::remove_file(wal(path));
         }
-        // Is made again from the `-wal` file, whenever it is not there.
+        // SQLite creates it again from the `-wal` file when it is missing.
         if new_shm {
             let _ = fs::remove_file(shm(path));
         }
     }
 }
 
-/// The programs that hold a lock on a database, as far as the kernel tells.
+/// The programs that hold a lock on a database, as far as the kernel reports them.
 pub(super) fn holders(path: &Path) -> Vec<String> {
     let mut files = Vec::new();
     for path in [path.to_owned(), shm(path)] {

@@ -1,33 +1,33 @@
 //! The tree in decree's own store, and beside it an entry of `git stash list` that plain git can restore.
 //!
-//! git's entry holds what git can hold; the exact bytes, modes and empty directories come from the store. What only git knows is
-//! the index: it is put back as the entry has it. No branch is moved.
+//! git's entry holds what git can hold; the exact bytes, modes and empty directories come from the store. Only git knows the index,
+//! which is restored from the entry. No branch is moved.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::path::Path;
 
-use super::tree::{self, IndexRestore};
+use super::tree::{self, TreeRollback};
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::checkpoint::coverage::Coverage;
 use crate::checkpoint::manifest::Manifest;
 use crate::checkpoint::path::TreePath;
-use crate::error::{Error, Result};
-use crate::git::stash::{Stash, StashRequest, Stashes};
+use crate::checkpoint::quote;
+use crate::error::{ErrorKind, Result};
+use crate::git::stash::{Covers, Stash, StashRequest, Stashes};
 use crate::history::HistoryContext;
+use crate::history::contents_report::{ContentsReport, not_needed};
+use crate::history::payload::{CheckpointKind, CheckpointPayload};
 use crate::history::record::CheckpointRecord;
-use crate::history::rollback::{RollbackOptions, RollbackReport};
+use crate::history::rollback_report::{
+    Operation, RollbackOptions, RollbackReport, RolledBackPath, not_restored, present_label,
+};
 use crate::history::scope::Scope;
+use crate::history::writer::{CheckpointLabel, SavedCheckpoint, SavedContents, write_checkpoint};
 use crate::project::Layout;
 
 fn stashes(layout: &Layout) -> Result<Stashes> {
     let variables: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
     Stashes::of(layout.root(), &layout.scratch(), &variables)
-}
-
-/// Whether there is a repository in which an entry can be made; asked before anything that takes long.
-pub fn is_possible(site: HistoryContext<'_>) -> Result<()> {
-    stashes(site.layout)?.head().map(drop)
 }
 
 /// Within the scope, and nothing that must not get into git's objects.
@@ -39,85 +39,190 @@ fn covers(scope: &Scope, coverage: &Coverage) -> impl Fn(&[u8]) -> bool {
     }
 }
 
-/// Writes the manifest, then makes the entry.
-pub fn fill(
-    site: HistoryContext<'_>,
-    dir: &Path,
-    manifest: &Manifest,
+/// Saves the whole tree, and makes an entry of what the scope covers.
+pub fn save(
+    context: HistoryContext<'_>,
+    label: &CheckpointLabel,
     scope: &Scope,
-    record: &mut CheckpointRecord,
-) -> Result<()> {
-    tree::fill(dir, manifest, record)?;
-    let reason = record.reason.as_deref().unwrap_or_default();
-    let message = format!("checkpoint:{}:{reason}", record.id);
-    let covers = covers(scope, &manifest.coverage);
-    record.stash = Some(stashes(site.layout)?.create(&StashRequest { message, covers: &covers })?);
-    Ok(())
+) -> Result<(SavedCheckpoint, Manifest)> {
+    let stashes = stashes(context.layout)?;
+    // Fails where no entry can be made, before anything that takes long.
+    stashes.head()?;
+    let manifest = context.workspace.capture(context.progress)?;
+    let mut entry = None;
+    let saved = write_checkpoint(context.layout, label, |dir, reason| {
+        let message = format!("checkpoint:{}:{}", dir.id(), reason.unwrap_or_default());
+        let figures = tree::write(dir, &manifest, CheckpointPayload::Tree(scope.clone()))?;
+        let covers = covers(scope, &manifest.coverage);
+        let stash = stashes.create(&StashRequest { message, covers: &covers })?;
+        entry = Some(stash.clone());
+        Ok(SavedContents { payload: CheckpointPayload::Stash(scope.clone(), stash), ..figures })
+    });
+    if let (Err(_), Some(entry)) = (&saved, &entry) {
+        let _ = stashes.drop_entry(entry);
+    }
+    Ok((saved?, manifest))
 }
 
-/// Takes the entry off git's list: its checkpoint goes, or was never finished. That it cannot be is no reason to keep the rest.
+/// Drops the entry of a checkpoint from git's list, if it has one.
 pub fn forget(layout: &Layout, record: &CheckpointRecord) -> Result<()> {
-    match &record.stash {
+    match record.payload.stash() {
         Some(stash) => stashes(layout)?.drop_entry(stash).map(drop),
         None => Ok(()),
     }
 }
 
-/// Reads back all content, and all that git has of it.
-pub fn verify(site: HistoryContext<'_>, saved: &CheckpointDir, record: &CheckpointRecord) -> Result<usize> {
-    let entries = tree::verify(site, saved, record)?;
-    check(site, record).map(|_| entries)
+/// Reads back all content, and everything that git has of it.
+pub fn verify(
+    context: HistoryContext<'_>,
+    dir: &CheckpointDir,
+    record: &CheckpointRecord,
+    stash: &Stash,
+) -> Result<usize> {
+    let entries = tree::verify(context, dir, record)?;
+    check(context, dir, stash).map(|_| entries)
 }
 
-fn check(site: HistoryContext<'_>, record: &CheckpointRecord) -> Result<(Stashes, Stash)> {
-    let stash = record.stash.clone().ok_or_else(|| {
-        Error::integrity(format!("the record of {} does not say which entry of git's it is", record.id))
+fn check(context: HistoryContext<'_>, dir: &CheckpointDir, stash: &Stash) -> Result<Stashes> {
+    let stashes = stashes(context.layout)?;
+    stashes.check(stash).map_err(|error| {
+        error.hint(format!("the tree itself is in decree's store: `decree revert {}`", dir.id()))
     })?;
-    let stashes = stashes(site.layout)?;
-    stashes.check(&stash).map_err(|error| {
-        error.hint(format!("the tree itself is in decree's store: `decree revert {}`", record.id))
-    })?;
-    Ok((stashes, stash))
+    Ok(stashes)
+}
+
+/// What the checkpoint holds within the scope, and warnings for the user.
+pub fn describe(
+    layout: &Layout,
+    manifest: &Manifest,
+    scope: &Scope,
+) -> Result<(ContentsReport, Vec<String>)> {
+    let tracked_only = tracked_only(layout, manifest, scope)?;
+    let mut report = tree::describe(layout, manifest, scope);
+    let mut warnings = tree::warnings(layout, manifest, scope);
+    let warning = |path: &String| format!("only git's entry has {path}: it is tracked, and ignored");
+    warnings.extend(tracked_only.iter().map(warning));
+    report.assumptions.extend(not_needed(&tracked_only));
+    report.left_out.extend(tracked_only);
+    Ok((report, warnings))
 }
 
 /// Files that git tracks although they are ignored: they are in git's entry, and not in decree's tree.
-pub fn tracked_only(layout: &Layout, manifest: &Manifest, scope: &Scope) -> Result<Vec<String>> {
+fn tracked_only(layout: &Layout, manifest: &Manifest, scope: &Scope) -> Result<Vec<String>> {
     let paths = stashes(layout)?.tracked_but_ignored()?.into_iter();
     let paths = paths.filter_map(|path| TreePath::new(&*path).ok());
     let missing = paths.filter(|path| scope.covers(path) && !manifest.tree.has(path));
     Ok(missing.map(|path| path.to_string()).collect())
 }
 
-/// Puts back the tree, and the index.
-pub fn rollback(
-    site: HistoryContext<'_>,
-    saved: &CheckpointDir,
-    record: Option<&CheckpointRecord>,
+/// Restores the tree, and the index.
+pub fn restore(
+    context: HistoryContext<'_>,
+    dir: &CheckpointDir,
+    record: &CheckpointRecord,
+    stash: &Stash,
     scope: &Scope,
-    wish: &RollbackOptions,
+    options: &RollbackOptions,
 ) -> Result<RollbackReport> {
-    let own = record.expect("only a checkpoint that says so has an entry");
-    let (stashes, stash) = check(site, own)?;
-    let manifest = saved.manifest()?;
+    let stashes = check(context, dir, stash)?;
+    let manifest = dir.manifest()?;
+    record.check_manifest(&manifest)?;
     let covers = covers(scope, &manifest.coverage);
-    let staged = IndexRestore::since(&stashes, &stash, &covers)?;
-    let mut done = tree::rollback(site, saved, record, scope, wish, Some(&staged))?;
-    for path in tracked_only(site.layout, &manifest, scope)? {
+    let index = IndexRestore::since(&stashes, stash, &covers)?;
+    let mut rollback = TreeRollback::compare(context, dir, &manifest, scope, options)?;
+    rollback.report.kind = CheckpointKind::GitStash;
+    rollback.report.changes.extend(index.changes());
+    let is_same = rollback.is_same() && index.differs.is_empty();
+    let mut report = if options.dry_run || is_same {
+        rollback.report
+    } else {
+        let present = save_present(context, dir, &index, &mut rollback.report, options)?;
+        rollback.restore_tree(&present.dir)?;
+        index.restore(dir.id(), present.dir.id())?;
+        rollback.finish(&present.dir)?
+    };
+    for path in tracked_only(context.layout, &manifest, scope)? {
         let from = format!("git checkout {} -- {path}", short(&stash.commit));
-        done.warnings.push(format!("{path} is ignored, so decree does not hold it; git does: `{from}`"));
-        done.left_out.push(path);
+        report.warnings.push(format!("{path} is ignored, so decree does not hold it; git does: `{from}`"));
+        report.left_out.push(path);
     }
     if let Some(head) = stashes.head()?.filter(|head| *head != stash.base) {
-        done.warnings.push(format!(
+        report.warnings.push(format!(
             "HEAD was at {} and is at {}: commits are not undone, and `git status` compares with them",
             short(&stash.base),
             short(&head)
         ));
     }
-    if !stashes.is_listed(&stash)? {
-        done.warnings.push(format!("{} is no longer in `git stash list`", short(&stash.commit)));
+    if !stashes.is_listed(stash)? {
+        report.warnings.push(format!("{} is no longer in `git stash list`", short(&stash.commit)));
     }
-    Ok(done)
+    Ok(report)
+}
+
+/// Saves the present as an entry. Where git can make none, as in the middle of a merge, the index is kept as a file.
+fn save_present(
+    context: HistoryContext<'_>,
+    dir: &CheckpointDir,
+    index: &IndexRestore<'_>,
+    report: &mut RollbackReport,
+    options: &RollbackOptions,
+) -> Result<SavedCheckpoint> {
+    let (label, everything) = (present_label(dir.id()), Scope::default());
+    let present = match save(context, &label, &everything) {
+        Ok((present, _)) => present,
+        Err(error) if matches!(error.kind(), ErrorKind::Interrupted { .. }) => return Err(error),
+        Err(error) => {
+            let (present, _) = tree::save(context, &label, &everything)?;
+            if !index.differs.is_empty() {
+                index.stashes.save_index(&present.dir.dir().join("index"))?;
+            }
+            report.warnings.push(format!("{} is not a stash entry: {error}", present.dir.id()));
+            present
+        }
+    };
+    options.note_present(&present);
+    Ok(present)
+}
+
+/// git's index, which is restored together with the tree.
+struct IndexRestore<'s> {
+    stashes: &'s Stashes,
+    stash: &'s Stash,
+    covers: &'s Covers<'s>,
+    /// The paths that are staged differently.
+    differs: Vec<String>,
+}
+
+impl<'s> IndexRestore<'s> {
+    /// Finds what was staged or unstaged since the entry was made.
+    fn since(stashes: &'s Stashes, stash: &'s Stash, covers: &'s Covers<'s>) -> Result<IndexRestore<'s>> {
+        let mut index = IndexRestore { stashes, stash, covers, differs: Vec::new() };
+        index.differs = index.find()?;
+        Ok(index)
+    }
+
+    fn find(&self) -> Result<Vec<String>> {
+        let paths = self.stashes.staged_since(self.stash, self.covers)?;
+        Ok(paths.iter().map(|path| quote::for_people(path).into_owned()).collect())
+    }
+
+    fn changes(&self) -> impl Iterator<Item = RolledBackPath> {
+        self.differs.iter().map(|path| RolledBackPath {
+            name: format!("{path} (in git's index)"),
+            operation: Operation::Modify,
+            summary: "staged as it was".to_owned(),
+        })
+    }
+
+    /// Restores it and compares it again.
+    fn restore(&self, id: &str, present: &str) -> Result<()> {
+        if self.differs.is_empty() {
+            return Ok(());
+        }
+        self.stashes.restore_index(self.stash, self.covers)?;
+        let differs = self.find()?;
+        if differs.is_empty() { Ok(()) } else { Err(not_restored(id, "git's index", differs, present)) }
+    }
 }
 
 fn short(commit: &str) -> &str {

@@ -1,159 +1,187 @@
-//! The tree, in decree's own store: the manifest says what is where, the store has the content.
+//! The tree, in decree's own store: the manifest has the paths, the store has the content.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use crate::checkpoint::checkpoint_dir::CheckpointDir;
+use crate::checkpoint::checkpoint_dir::{CheckpointDir, path_texts};
 use crate::checkpoint::compare::{Change, Changes};
-use crate::checkpoint::entry::{Node, describe};
+use crate::checkpoint::coverage::Coverage;
+use crate::checkpoint::entry::{Node, describe as describe_node};
 use crate::checkpoint::hash::ContentHash;
 use crate::checkpoint::manifest::Manifest;
 use crate::checkpoint::patch::parse::Patch;
 use crate::checkpoint::patch::rebuild::Direction;
-use crate::checkpoint::quote;
 use crate::checkpoint::restore::{RestoreAction, RestoreOutcome, RestoreRequest};
 use crate::checkpoint::tree::combined_hash;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::fs::atomic::AtomicFile;
-use crate::git::stash::{Covers, Stash, Stashes};
-use crate::history::contents_report::left_out;
+use crate::history::HistoryContext;
+use crate::history::contents_report::{ContentsReport, not_needed};
+use crate::history::payload::{CheckpointKind, CheckpointPayload};
 use crate::history::record::CheckpointRecord;
-use crate::history::rollback::{
-    Operation, RollbackOptions, RollbackReport, RolledBackPath, not_the_same, save_present,
+use crate::history::rollback_report::{
+    Operation, RollbackOptions, RollbackReport, RolledBackPath, not_restored, present_label,
 };
 use crate::history::scope::Scope;
-use crate::history::{CheckpointKind, CheckpointTarget, HistoryContext};
+use crate::history::writer::{CheckpointLabel, SavedCheckpoint, SavedContents, write_checkpoint};
+use crate::humanize;
+use crate::project::Layout;
+
+/// Saves the whole tree; `scope` is what a rollback restores.
+pub fn save(
+    context: HistoryContext<'_>,
+    label: &CheckpointLabel,
+    scope: &Scope,
+) -> Result<(SavedCheckpoint, Manifest)> {
+    // What takes long and fails most often comes first: nothing is left of it.
+    let manifest = context.workspace.capture(context.progress)?;
+    let payload = CheckpointPayload::Tree(scope.clone());
+    let saved = write_checkpoint(context.layout, label, |dir, _| write(dir, &manifest, payload))?;
+    Ok((saved, manifest))
+}
 
 /// Writes the manifest of a tree whose content is in the store.
-pub fn fill(dir: &Path, manifest: &Manifest, record: &mut CheckpointRecord) -> Result<()> {
-    manifest.write(&CheckpointDir::new(&record.id, dir).manifest_path())?;
+pub(super) fn write(
+    dir: &CheckpointDir,
+    manifest: &Manifest,
+    payload: CheckpointPayload,
+) -> Result<SavedContents> {
+    manifest.write(&dir.manifest_path())?;
     let (files, bytes) = manifest.tree.count();
-    (record.files, record.bytes) = (files as u64, bytes);
-    record.tree = manifest.tree.hash().to_string();
-    Ok(())
+    Ok(SavedContents { files: files as u64, bytes, hash: manifest.tree.hash(), payload })
 }
 
 /// Reads back all content.
-pub fn verify(site: HistoryContext<'_>, saved: &CheckpointDir, record: &CheckpointRecord) -> Result<usize> {
-    let manifest = saved.manifest()?;
-    record.check(&manifest)?;
-    saved.verify(site.workspace, &manifest)
+pub fn verify(context: HistoryContext<'_>, dir: &CheckpointDir, record: &CheckpointRecord) -> Result<usize> {
+    let manifest = dir.manifest()?;
+    record.check_manifest(&manifest)?;
+    dir.verify(context.workspace, &manifest)
 }
 
-/// git's index, where it has to come back together with the tree.
-pub struct IndexRestore<'s> {
-    stashes: &'s Stashes,
-    stash: &'s Stash,
-    covers: &'s Covers<'s>,
-    /// Where it is not what it was.
-    differs: Vec<String>,
-}
-
-impl<'s> IndexRestore<'s> {
-    /// What was staged, or taken out, since an entry was made.
-    pub fn since(stashes: &'s Stashes, stash: &'s Stash, covers: &'s Covers<'s>) -> Result<IndexRestore<'s>> {
-        let mut staged = IndexRestore { stashes, stash, covers, differs: Vec::new() };
-        staged.differs = staged.find()?;
-        Ok(staged)
-    }
-
-    fn find(&self) -> Result<Vec<String>> {
-        let paths = self.stashes.staged_since(self.stash, self.covers)?;
-        Ok(paths.iter().map(|path| quote::for_people(path).into_owned()).collect())
-    }
-
-    fn undone(&self) -> impl Iterator<Item = RolledBackPath> {
-        self.differs.iter().map(|path| RolledBackPath {
-            what: format!("{path} (in git's index)"),
-            operation: Operation::Modify,
-            summary: "staged as it was".to_owned(),
-        })
-    }
-
-    /// Puts it back, and looks whether it is.
-    fn put_back(&self, id: &str, present: &str) -> Result<()> {
-        self.stashes.restore_index(self.stash, self.covers)?;
-        match self.find()? {
-            differs if differs.is_empty() => Ok(()),
-            differs => Err(not_the_same(id, "git's index", differs, present)),
-        }
-    }
-}
-
-/// Puts back what differs, as one transaction; then git's index, if that belongs to it.
-pub fn rollback(
-    site: HistoryContext<'_>,
-    saved: &CheckpointDir,
+/// Restores what differs, in one transaction. `record` is `None` for the checkpoint of a run.
+pub fn restore(
+    context: HistoryContext<'_>,
+    dir: &CheckpointDir,
     record: Option<&CheckpointRecord>,
     scope: &Scope,
-    wish: &RollbackOptions,
-    staged: Option<&IndexRestore<'_>>,
+    options: &RollbackOptions,
 ) -> Result<RollbackReport> {
-    let staged = staged.filter(|staged| !staged.differs.is_empty());
-    let manifest = saved.manifest()?;
+    let manifest = dir.manifest()?;
     if let Some(record) = record {
-        record.check(&manifest)?;
+        record.check_manifest(&manifest)?;
     }
-    let mut changes = site.workspace.compare(&manifest, site.progress)?;
-    let before = hash_now(&changes, &manifest, scope);
-    let (wanted, held) = hash_then(&manifest, scope);
-    changes.list.retain(|change| scope.covers(&change.path));
-    changes.out_of_scope.retain(|path| scope.covers(path));
-    // Whoever says nothing now said it then; there may have been nothing yet.
-    if held == 0 && changes.list.is_empty() && wish.aim.is_some() && !scope.is_everything() {
-        return Err(Error::project(format!("nothing is within the scope: {}", scope.patterns().join(", ")))
-            .detail(format!("neither {} nor the tree has such a path", saved.id()))
-            .hint(format!("`decree checkpoint show {} --files` lists what it holds", saved.id())));
+    let mut rollback = TreeRollback::compare(context, dir, &manifest, scope, options)?;
+    if options.dry_run || rollback.is_same() {
+        return Ok(rollback.report);
     }
-    let kind = record.map_or(CheckpointKind::FileBackup, |record| record.kind);
-    let mut done = RollbackReport::new(kind, before.to_string(), wanted.to_string(), held);
-    let root = site.layout.root();
-    let came_or_went = changes.list.iter().filter(|change| !is_only_listed(change, &manifest, root));
-    done.undone = came_or_went.map(undone).collect();
-    done.left_out = left_out(&manifest.coverage, scope);
-    done.undone.extend(staged.into_iter().flat_map(IndexRestore::undone));
-    done.evidence.push(site.layout.shown(&saved.manifest_path()));
-    let same = changes.list.is_empty() && changes.out_of_scope.is_empty();
-    if wish.dry_run || same && staged.is_none() {
-        return Ok(done);
-    }
-    let present = match kind {
-        // Where git can make no entry, as in the middle of a merge, the index is kept as it is.
-        CheckpointKind::GitStash => {
-            match save_present(site, CheckpointTarget::Stash(Scope::default()), saved.id(), wish) {
-                Ok(created) => created.saved,
-                Err(error) if matches!(error.kind(), ErrorKind::Interrupted { .. }) => return Err(error),
-                Err(error) => {
-                    let present = save_present(site, CheckpointTarget::default(), saved.id(), wish)?.saved;
-                    if let Some(staged) = staged {
-                        staged.stashes.save_index(&present.dir().join("index"))?;
-                    }
-                    done.warnings.push(format!("{} is no stash entry: {error}", present.id()));
-                    present
-                }
-            }
-        }
-        _ => save_present(site, CheckpointTarget::default(), saved.id(), wish)?.saved,
-    };
-    if !same {
-        let diff = present.dir().join("rollback.diff");
-        done.set_aside = restore(site, &present, &diff, saved.id(), &changes)?;
-        done.evidence.push(site.layout.shown(&diff));
-    }
-    drop(changes);
-    if let Some(staged) = staged {
-        staged.put_back(saved.id(), present.id())?;
-    }
-    done.after = match wish.verify {
-        true => Some(check(site, &manifest, scope, saved.id(), present.id())?.to_string()),
-        false => None,
-    };
-    done.saved = Some(present.id().to_owned());
-    Ok(done)
+    let (present, _) = save(context, &present_label(dir.id()), &Scope::default())?;
+    options.note_present(&present);
+    rollback.restore_tree(&present.dir)?;
+    rollback.finish(&present.dir)
 }
 
-/// A directory is listed only if nothing is in it. One that was emptied, or filled, is there before and after.
+/// A rollback of the tree, from the comparison on.
+pub(super) struct TreeRollback<'r> {
+    context: HistoryContext<'r>,
+    dir: &'r CheckpointDir,
+    manifest: &'r Manifest,
+    scope: &'r Scope,
+    options: &'r RollbackOptions,
+    /// `None` once they are reverted.
+    changes: Option<Changes<'r>>,
+    pub report: RollbackReport,
+}
+
+impl<'r> TreeRollback<'r> {
+    /// Finds what differs within the scope.
+    pub fn compare(
+        context: HistoryContext<'r>,
+        dir: &'r CheckpointDir,
+        manifest: &'r Manifest,
+        scope: &'r Scope,
+        options: &'r RollbackOptions,
+    ) -> Result<TreeRollback<'r>> {
+        let mut changes = context.workspace.compare(manifest, context.progress)?;
+        let before = hash_now(&changes, manifest, scope);
+        let (wanted, held) = hash_then(manifest, scope);
+        changes.list.retain(|change| scope.covers(&change.path));
+        changes.out_of_scope.retain(|path| scope.covers(path));
+        // The scope that the checkpoint was made for may have been empty then, and may be empty still.
+        if held == 0 && changes.list.is_empty() && options.target.is_some() && !scope.is_everything() {
+            let id = dir.id();
+            return Err(Error::project(format!(
+                "nothing is within the scope: {}",
+                scope.patterns().join(", ")
+            ))
+            .detail(format!("neither {id} nor the tree has such a path"))
+            .hint(format!("`decree checkpoint show {id} --files` lists what it holds")));
+        }
+        let (before, wanted) = (before.to_string(), wanted.to_string());
+        let mut report = RollbackReport::new(CheckpointKind::FileBackup, before, wanted, held);
+        let root = context.layout.root();
+        let came_or_went = changes.list.iter().filter(|change| !is_only_listed(change, manifest, root));
+        report.changes = came_or_went.map(reverted_path).collect();
+        report.left_out = left_out(&manifest.coverage, scope);
+        report.evidence.push(context.layout.shown(&dir.manifest_path()));
+        Ok(TreeRollback { context, dir, manifest, scope, options, changes: Some(changes), report })
+    }
+
+    /// Whether nothing has to be restored.
+    pub fn is_same(&self) -> bool {
+        self.changes.as_ref().is_none_or(|changes| changes.list.is_empty() && changes.out_of_scope.is_empty())
+    }
+
+    /// Reverts the changes. Their diff is kept beside the checkpoint of the present.
+    pub fn restore_tree(&mut self, present: &CheckpointDir) -> Result<()> {
+        let Some(changes) =
+            self.changes.take().filter(|it| !it.list.is_empty() || !it.out_of_scope.is_empty())
+        else {
+            return Ok(());
+        };
+        let (workspace, diff) = (self.context.workspace, present.dir().join("rollback.diff"));
+        let mut file = AtomicFile::create(&diff)?;
+        workspace.write_diff(&changes, &mut file)?;
+        file.commit()?;
+        let patch = Patch::read(&diff)?;
+        let outcome = workspace.restore(&RestoreRequest {
+            patch: &patch,
+            direction: Direction::Backward,
+            action: RestoreAction::Rollback,
+            subject: self.dir.id(),
+            beside: &changes.out_of_scope,
+            quarantine_dir: present.quarantine_dir(),
+            // The audit entry of a rollback also says what was saved and why, and is written when all of it is verified.
+            log: None,
+        })?;
+        if let RestoreOutcome::Done(done) = outcome {
+            let moved = done.set_aside.into_iter().map(|(path, to)| (path.to_string(), to));
+            self.report.set_aside = moved.collect::<Vec<(String, PathBuf)>>();
+        }
+        self.report.evidence.push(self.context.layout.shown(&diff));
+        Ok(())
+    }
+
+    /// Compares the tree with the checkpoint again, unless the user does not want that.
+    pub fn finish(mut self, present: &CheckpointDir) -> Result<RollbackReport> {
+        self.report.after = None;
+        self.report.present = Some(present.id().to_owned());
+        if self.options.verify {
+            let changes = self.context.workspace.compare(self.manifest, self.context.progress)?;
+            let after = hash_now(&changes, self.manifest, self.scope).to_string();
+            if after != self.report.wanted {
+                let differ = changes.list.iter().filter(|change| self.scope.covers(&change.path));
+                let differ = differ.map(|change| change.path.to_string()).collect();
+                return Err(not_restored(self.dir.id(), "the tree", differ, present.id()));
+            }
+            self.report.after = Some(after);
+        }
+        Ok(self.report)
+    }
+}
+
+/// Whether a directory is in the list of changes, but neither came nor went. Only empty directories are listed, so one that was filled
+/// or emptied looks like a change.
 fn is_only_listed(change: &Change, manifest: &Manifest, root: &Path) -> bool {
     let is_dir = |node: &Option<Node>| node.as_ref().is_some_and(Node::is_dir);
     let there_now = || {
@@ -167,77 +195,109 @@ fn is_only_listed(change: &Change, manifest: &Manifest, root: &Path) -> bool {
     }
 }
 
-fn undone(change: &Change) -> RolledBackPath {
+fn reverted_path(change: &Change) -> RolledBackPath {
     let (before, after) = (change.before.as_ref(), change.after.as_ref());
     RolledBackPath {
-        what: change.path.to_string(),
+        name: change.path.to_string(),
         operation: Operation::between(before, after),
-        summary: format!("{} instead of {}", describe(before), describe(after)),
+        summary: format!("{} instead of {}", describe_node(before), describe_node(after)),
     }
-}
-
-/// Takes the diff back; it is kept beside the checkpoint of the present.
-fn restore(
-    site: HistoryContext<'_>,
-    present: &CheckpointDir,
-    diff: &Path,
-    id: &str,
-    changes: &Changes<'_>,
-) -> Result<Vec<(String, PathBuf)>> {
-    let mut file = AtomicFile::create(diff)?;
-    site.workspace.write_diff(changes, &mut file)?;
-    file.commit()?;
-    let patch = Patch::read(diff)?;
-    let outcome = site.workspace.restore(&RestoreRequest {
-        patch: &patch,
-        direction: Direction::Backward,
-        action: RestoreAction::Rollback,
-        subject: id,
-        beside: &changes.out_of_scope,
-        quarantine_dir: present.quarantine_dir(),
-        // The audit entry of a rollback also says what was saved and why, and is written when all of it is verified.
-        log: None,
-    })?;
-    Ok(match outcome {
-        RestoreOutcome::Done(done) => {
-            done.set_aside.into_iter().map(|(path, to)| (path.to_string(), to)).collect()
-        }
-        RestoreOutcome::AlreadyThere => Vec::new(),
-    })
-}
-
-/// The scope has to be what the checkpoint has, and to have its hash.
-fn check(
-    site: HistoryContext<'_>,
-    manifest: &Manifest,
-    scope: &Scope,
-    id: &str,
-    present: &str,
-) -> Result<ContentHash> {
-    let changes = site.workspace.compare(manifest, site.progress)?;
-    let after = hash_now(&changes, manifest, scope);
-    if after == hash_then(manifest, scope).0 {
-        return Ok(after);
-    }
-    let differ = changes.list.iter().filter(|change| scope.covers(&change.path));
-    Err(not_the_same(id, "the tree", differ.map(|change| change.path.to_string()).collect(), present))
 }
 
 fn hash_now(changes: &Changes<'_>, manifest: &Manifest, scope: &Scope) -> ContentHash {
-    match scope.is_everything() {
-        true => changes.hash_now(&manifest.tree),
-        false => {
-            combined_hash(changes.entries_now(&manifest.tree).filter(|entry| scope.covers(&entry.path())))
-        }
+    if scope.is_everything() {
+        return changes.hash_now(&manifest.tree);
     }
+    combined_hash(changes.entries_now(&manifest.tree).filter(|entry| scope.covers(&entry.path())))
 }
 
 /// The hash of what a checkpoint holds within a scope, and how many paths those are.
-pub fn hash_then(manifest: &Manifest, scope: &Scope) -> (ContentHash, usize) {
+fn hash_then(manifest: &Manifest, scope: &Scope) -> (ContentHash, usize) {
     if scope.is_everything() {
         return (manifest.tree.hash(), manifest.tree.len());
     }
     let mut held = 0;
     let within = manifest.tree.iter().filter(|entry| scope.covers(&entry.path())).inspect(|_| held += 1);
     (combined_hash(within), held)
+}
+
+/// A pattern of a scope that matches nothing in the checkpoint.
+struct UnmatchedPattern {
+    pattern: String,
+    /// Whether something is at that path, which is ignored or left out.
+    is_there: bool,
+}
+
+fn unmatched(layout: &Layout, manifest: &Manifest, scope: &Scope) -> Vec<UnmatchedPattern> {
+    let mut list = Vec::new();
+    for pattern in scope.patterns() {
+        let alone = Scope::stored(vec![pattern.clone()]);
+        if !manifest.tree.iter().any(|entry| alone.covers(&entry.path())) {
+            let pattern = pattern.trim_start_matches('/').to_owned();
+            let is_there = layout.root().join(&pattern).symlink_metadata().is_ok();
+            list.push(UnmatchedPattern { pattern, is_there });
+        }
+    }
+    list
+}
+
+/// What the checkpoint holds within the scope.
+pub fn describe(layout: &Layout, manifest: &Manifest, scope: &Scope) -> ContentsReport {
+    let within: Vec<_> = manifest
+        .tree
+        .iter()
+        .filter(|entry| !entry.node.is_dir())
+        .map(|entry| (entry.path(), entry.node.content().map_or(0, |(_, size)| size)))
+        .filter(|(path, _)| scope.covers(path))
+        .collect();
+    let bytes: u64 = within.iter().map(|(_, size)| size).sum();
+    let (hash, held) = hash_then(manifest, scope);
+    let mut left_out = left_out(&manifest.coverage, scope);
+    let mut assumptions = Vec::new();
+    for UnmatchedPattern { pattern, is_there } in unmatched(layout, manifest, scope) {
+        if !is_there {
+            assumptions.push(format!("nothing is at {pattern} yet"));
+        } else if !left_out.contains(&pattern) {
+            left_out.push(pattern);
+        }
+    }
+    let ignored = path_texts(&manifest.coverage.ignored_dirs);
+    if !ignored.is_empty() || manifest.coverage.ignored_files > 0 {
+        let files = humanize::grouped(manifest.coverage.ignored_files);
+        assumptions
+            .push(format!("ignored files do not have to be restored: {files} files; {}", ignored.join(", ")));
+    }
+    assumptions.extend(not_needed(&left_out));
+    ContentsReport {
+        files: within.iter().map(|(path, _)| path.to_string()).collect(),
+        state_keys: Vec::new(),
+        hash: hash.to_string(),
+        summary: format!("{} files, {}", humanize::grouped(within.len() as u64), humanize::bytes(bytes)),
+        held,
+        left_out,
+        assumptions,
+        coverage: serde_json::to_value(&manifest.coverage).expect("a coverage is plain data"),
+    }
+}
+
+/// Secrets and special files within the scope: the checkpoint does not hold them.
+fn left_out(coverage: &Coverage, scope: &Scope) -> Vec<String> {
+    let lists = [&coverage.sensitive, &coverage.special];
+    let within = lists.into_iter().flatten().filter(|path| scope.covers(&path.0));
+    within.map(|path| path.0.to_string()).collect()
+}
+
+/// What the user has to know before anything happens to the tree.
+pub fn warnings(layout: &Layout, manifest: &Manifest, scope: &Scope) -> Vec<String> {
+    let mut warnings = manifest.coverage.warnings();
+    warnings.extend(unmatched(layout, manifest, scope).into_iter().map(
+        |UnmatchedPattern { pattern, is_there }| {
+            if is_there {
+                format!("nothing at '{pattern}' is in the checkpoint: it is ignored, or left out")
+            } else {
+                format!("nothing is at '{pattern}' now: a rollback only removes what appears there")
+            }
+        },
+    ));
+    warnings
 }

@@ -32,11 +32,11 @@ type Stamp = (u64, u64, i64, i64);
 /// What of a file is repaired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Protection {
-    /// The file is there again. Its content is anybody's to change.
+    /// The file is restored if it is gone; edits stay.
     Presence,
-    /// The same, and a change is reported.
+    /// The same, and edits are reported.
     Settings,
-    /// Every byte.
+    /// Every byte is restored.
     Record,
 }
 

@@ -5,7 +5,7 @@
 //! - [`OwnFile`] is one file read, and written again.
 //! - [`OwnFiles`] holds all of them while a program runs, and repairs what the program did to them.
 //! - [`SettingsSnapshot`] restores settings and routines when a run is reverted.
-//! - [`restore`] makes files what a snapshot has, and loses nothing that another process writes at that moment.
+//! - [`fn@restore`] makes files what a snapshot has, and loses nothing that another process writes at that moment.
 //!
 //! What is found in the way is never deleted: it moves to the `set-aside/` of the run or checkpoint.
 

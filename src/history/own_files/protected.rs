@@ -103,9 +103,8 @@ impl OwnFiles {
                 own.hold_below(&path, &|_| Protection::Settings)?;
             }
         }
-        let protection = |path: &Path| match (protected.is_record)(path) {
-            true => Protection::Record,
-            false => Protection::Presence,
+        let protection = |path: &Path| {
+            if (protected.is_record)(path) { Protection::Record } else { Protection::Presence }
         };
         own.hold_below(&layout.inbox(), &protection)?;
         own.hold_below(protected.dir, &protection)?;

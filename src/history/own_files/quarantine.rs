@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{IoContext, Result};
 use crate::fs::atomic::TEMPORARY;
+use crate::fs::quarantine::{free_name, move_to_free_name};
 use crate::fs::random_hex;
 
 /// What was found in the way, until it can be moved to `set-aside/`.
@@ -39,12 +40,10 @@ impl Quarantine {
 
     /// Moves everything that waits into `dir`. Returns how much that was.
     pub fn finish(self, dir: &Path) -> Result<usize> {
-        let count = self.waiting.len();
-        for (from, name) in self.waiting {
-            let to = free_place(dir, &name)?;
-            fs::rename(&from, to).at("move", &from)?;
+        for (from, name) in &self.waiting {
+            move_to_free_name(from, |number| place(dir, name, number))?;
         }
-        Ok(count)
+        Ok(self.waiting.len())
     }
 }
 
@@ -57,22 +56,18 @@ fn name_of(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// Moves what is at `path` straight into `dir`; with `is_replaced`, a second name of it, so that the caller can replace it in one step.
-pub(super) fn set_aside(path: &Path, dir: &Path, is_replaced: bool) -> Result<()> {
-    let Ok(found) = path.symlink_metadata() else { return Ok(()) };
-    let to = free_place(dir, &name_of(path))?;
-    if is_replaced && found.is_file() {
-        second_name(path, &to)
-    } else {
-        fs::rename(path, &to).at("move", path)
-    }
+fn place(dir: &Path, name: &str, number: u64) -> PathBuf {
+    dir.join(format!(".decree-{number}-{}", name.trim_start_matches('.')))
 }
 
-fn free_place(dir: &Path, name: &str) -> Result<PathBuf> {
-    fs::create_dir_all(dir).at("create", dir)?;
-    let place = |number: u32| dir.join(format!(".decree-{number}-{}", name.trim_start_matches('.')));
-    let free = (1..).map(place).find(|place| place.symlink_metadata().is_err());
-    Ok(free.expect("there is always another number"))
+/// Moves what is at `path` straight into `dir`; with `is_replaced`, a second name of it, so that the caller can replace it in one step.
+pub(super) fn set_aside(path: &Path, dir: &Path, is_replaced: bool) -> Result<()> {
+    let name = name_of(path);
+    if is_replaced && path.symlink_metadata().is_ok_and(|found| found.is_file()) {
+        fs::create_dir_all(dir).at("create", dir)?;
+        return second_name(path, &free_name(|number| place(dir, &name, number)));
+    }
+    move_to_free_name(path, |number| place(dir, &name, number)).map(drop)
 }
 
 /// A hard link; a copy, where the file system has none.

@@ -8,6 +8,7 @@ use super::area::{Area, key_of};
 use super::file::OwnFile;
 use crate::error::{Error, IoContext, Result};
 use crate::fs::atomic;
+use crate::fs::quarantine::{move_to_free_name, numbered};
 use crate::project::Layout;
 use crate::sanitize::truncate;
 
@@ -73,10 +74,7 @@ impl Way<'_> {
     ///
     /// It is moved first and compared then: what another process writes between a comparison and a deletion would be lost.
     fn clear(&mut self, path: &Path, saved: Option<&OwnFile>) -> Result<()> {
-        if path.symlink_metadata().is_err() {
-            return Ok(());
-        }
-        let to = self.quarantine(path)?;
+        let Some(to) = self.quarantine(path)? else { return Ok(()) };
         if saved.is_some_and(|saved| saved.is_at(&to)) {
             self.moved.pop();
             fs::remove_file(&to).at("remove", &to)?;
@@ -86,17 +84,12 @@ impl Way<'_> {
         atomic::sync_parent(path)
     }
 
-    fn quarantine(&mut self, path: &Path) -> Result<PathBuf> {
-        fs::create_dir_all(self.set_aside).at("create", self.set_aside)?;
+    fn quarantine(&mut self, path: &Path) -> Result<Option<PathBuf>> {
         let key = key_of(self.layout, path).into_owned();
         let name: String = key.chars().map(|c| if c == '/' || c.is_control() { '_' } else { c }).collect();
-        let name = truncate(name.trim_start_matches(".decree_"), 150).to_owned();
-        let place =
-            |number| self.set_aside.join(if number == 1 { name.clone() } else { format!("{name}.{number}") });
-        let free = (1..).map(place).find(|place| place.symlink_metadata().is_err());
-        let to = free.expect("there is always another number");
-        fs::rename(path, &to).at("move away", path)?;
-        self.moved.push((key, to.clone()));
+        let kept = self.set_aside.join(truncate(name.trim_start_matches(".decree_"), 150));
+        let to = move_to_free_name(path, |number| numbered(&kept, ".", number))?;
+        self.moved.extend(to.clone().map(|to| (key, to)));
         Ok(to)
     }
 }

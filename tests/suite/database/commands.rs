@@ -148,15 +148,15 @@ fn a_save_that_did_not_save_is_an_error_and_leaves_nothing() {
     for (save, expected) in [
         ("'echo half > \"$DECREE_FILE\"; exit 3'", "databases.main.save failed: exit code 3"),
         ("'false | cat > \"$DECREE_FILE\"'", "databases.main.save failed: exit code 1"),
-        ("'true'", "databases.main.save ended well, but saved nothing"),
-        ("': > \"$DECREE_FILE\"'", "databases.main.save ended well, but the file that it left is empty"),
+        ("'true'", "databases.main.save succeeded, but saved nothing"),
+        ("': > \"$DECREE_FILE\"'", "databases.main.save succeeded, but the file that it left is empty"),
         (
             "mkdir -p \"$DECREE_FILE/x\"",
-            "databases.main.save ended well, but what it left is not a regular file",
+            "databases.main.save succeeded, but what it left is not a regular file",
         ),
         (
             "ln -s db \"$DECREE_FILE\"",
-            "databases.main.save ended well, but what it left is not a regular file",
+            "databases.main.save succeeded, but what it left is not a regular file",
         ),
         ("kill -9 $$", "databases.main.save failed: killed by SIGKILL"),
     ] {
@@ -170,8 +170,8 @@ fn a_save_that_did_not_save_is_an_error_and_leaves_nothing() {
     }
     for (fingerprint, expected) in [
         ("cat nowhere | sha256sum", "databases.main.fingerprint failed: exit code 1"),
-        ("'true'", "databases.main.fingerprint ended well, but printed nothing"),
-        ("head -c 100000 /dev/zero", "databases.main.fingerprint ended well, but printed too much"),
+        ("'true'", "databases.main.fingerprint succeeded, but printed nothing"),
+        ("head -c 100000 /dev/zero", "databases.main.fingerprint succeeded, but printed too much"),
     ] {
         let scene = Scene::new(&format!("{COPY}    fingerprint: {fingerprint}\n"));
         assert_eq!(scene.run(&["save", "main"])["error"], expected, "{fingerprint}");
@@ -203,7 +203,7 @@ fn nothing_is_overwritten_and_nothing_damaged_is_handed_to_a_command() {
     let scene = Scene::new(COPY);
     let dump = scene.save();
     let again = scene.run(&["save", "main"]);
-    assert!(again["error"].as_str().unwrap().ends_with("/copy is there already"), "{again}");
+    assert!(again["error"].as_str().unwrap().ends_with("/copy exists already"), "{again}");
     fs::write(scene.path("db"), "two\n").unwrap();
     for damage in ["ONE\n", ""] {
         fs::write(scene.path("copy"), damage).unwrap();

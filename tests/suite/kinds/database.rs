@@ -92,7 +92,7 @@ fn what_is_no_database_of_the_project_is_refused() {
         let words = scope.iter().flat_map(|word| ["--scope", word]);
         shop.decree(["checkpoint", "create", "--type", "database_savepoint"].into_iter().chain(words))
     };
-    create(&[]).fails(2).mentions(&["which database?", "--scope"]);
+    create(&[]).fails(2).mentions(&["no database is named", "--scope"]);
     create(&["/etc/hosts"]).fails(2).mentions(&["not in the project"]);
     create(&["../x.db"]).fails(2).mentions(&["not in the project"]);
     create(&[".decree/lock"]).fails(2).mentions(&["decree's own"]);

@@ -155,7 +155,7 @@ fn what_only_git_holds_is_told_and_a_conflict_is_no_obstacle() {
     assert_eq!(git(&shop, &["status", "--porcelain=v2"]), status);
     assert_same(&shop.picture(), &before);
     assert!(
-        back["warnings"].to_string().contains("is no stash entry")
+        back["warnings"].to_string().contains("is not a stash entry")
             && back["confidence"].as_f64().unwrap() < 1.0
     );
 }

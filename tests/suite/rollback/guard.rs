@@ -49,7 +49,7 @@ fn what_a_command_did_is_put_back_if_it_fails() {
         let args = [&["guard"], &verify[..], &["--", "bash", "-c", &script]].concat();
         let said = project.decree(args).fails(code);
         assert_same(&project.picture(), &before);
-        said.mentions(&["put back", "verified against", "what it had done is saved"]);
+        said.mentions(&["rolled back", "verified against", "what it had done is saved"]);
     }
     std::thread::sleep(std::time::Duration::from_millis(500));
     assert_same(&project.picture(), &before);

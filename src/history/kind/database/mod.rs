@@ -3,8 +3,6 @@
 
 mod rollback;
 mod savepoint;
-mod target;
 
-pub use rollback::rollback;
-pub use savepoint::{DatabaseState, SavedDatabase, Savepoint, fill, left_over, verify};
-pub use target::{DatabaseTarget, DatabaseTargets};
+pub use rollback::restore;
+pub use savepoint::{describe, save, verify};

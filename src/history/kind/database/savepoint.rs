@@ -1,4 +1,4 @@
-//! What a savepoint holds of each database, and what is in the databases now.
+//! Saving and verifying databases.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -6,156 +6,77 @@ use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use serde::{Deserialize, Serialize};
+use serde_json::json;
 
-use super::target::{DatabaseTarget, DatabaseTargets, place};
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::checkpoint::hash::ContentHash;
-use crate::database::commands::{self, DatabaseCommands, Dump};
+use crate::database::commands::{self, DatabaseCommands};
 use crate::database::sqlite::{self, is_not_a_database};
 use crate::error::{Error, ErrorKind, IoContext, Result};
 use crate::fs::atomic::AtomicFile;
 use crate::history::HistoryContext;
+use crate::history::contents_report::ContentsReport;
+use crate::history::payload::{
+    CheckpointPayload, DatabaseState, DatabaseTarget, DatabaseTargets, SavedDatabase, combined_hash,
+    sqlite_path,
+};
 use crate::history::record::CheckpointRecord;
-
-/// Where in a checkpoint's directory the files are.
-const DIR: &str = "databases";
-
-/// One database in a savepoint.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct SavedDatabase {
-    /// As [`DatabaseTarget::word`] has it.
-    pub name: String,
-    /// What was saved of it.
-    pub held: DatabaseState,
-}
-
-/// What was saved of a database.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum DatabaseState {
-    /// A copy by SQLite.
-    Sqlite(sqlite::DatabaseCopy),
-    /// What a command saved.
-    Dump(Dump),
-    /// There was no file. Only what a rollback saves first has this.
-    Nothing,
-    /// There was a file, and it was no database. Likewise.
-    Bytes {
-        /// How many.
-        bytes: u64,
-        /// Of them.
-        sha256: ContentHash,
-        /// The file's permissions.
-        mode: u32,
-    },
-}
-
-/// A savepoint, read from its record.
-#[derive(Clone, Debug, Default)]
-pub struct Savepoint(pub Vec<SavedDatabase>);
-
-impl SavedDatabase {
-    /// Which database.
-    pub fn target(&self) -> DatabaseTarget {
-        DatabaseTargets::stored(std::slice::from_ref(&self.name)).0.pop_first().expect("there is one word")
-    }
-
-    /// How many bytes are kept of it.
-    pub fn bytes(&self) -> u64 {
-        match &self.held {
-            DatabaseState::Sqlite(copy) => copy.bytes,
-            DatabaseState::Dump(dump) => dump.bytes,
-            DatabaseState::Bytes { bytes, .. } => *bytes,
-            DatabaseState::Nothing => 0,
-        }
-    }
-
-    /// What has to be in the database for it to be as it was.
-    pub fn content(&self) -> Option<ContentHash> {
-        match &self.held {
-            DatabaseState::Sqlite(copy) => Some(copy.content),
-            DatabaseState::Dump(dump) => dump.fingerprint,
-            DatabaseState::Bytes { sha256, .. } => Some(*sha256),
-            DatabaseState::Nothing => None,
-        }
-    }
-}
-
-/// Of all of them: a line for each, in order.
-pub(super) fn hash(contents: impl IntoIterator<Item = (String, Option<ContentHash>)>) -> ContentHash {
-    let line = |(name, content): (String, Option<ContentHash>)| match content {
-        Some(content) => format!("{content} {name}\n"),
-        None => format!("absent {name}\n"),
-    };
-    ContentHash::of(contents.into_iter().map(line).collect::<String>().as_bytes())
-}
-
-impl Savepoint {
-    /// Of all that it holds.
-    pub fn hash(&self) -> ContentHash {
-        hash(self.0.iter().map(|saved| (saved.name.clone(), saved.content())))
-    }
-}
+use crate::history::writer::{CheckpointLabel, SavedCheckpoint, SavedContents, write_checkpoint};
+use crate::humanize::{self, count};
 
 /// The file that holds a database.
-pub(super) fn file(dir: &Path, number: usize) -> PathBuf {
-    dir.join(DIR).join(format!("{number}"))
+pub(super) fn file(dir: &CheckpointDir, number: usize) -> PathBuf {
+    dir.dir().join(SavedDatabase::file(number))
 }
 
-/// The files of a savepoint, from its directory on.
-pub fn left_over(record: &CheckpointRecord) -> Vec<String> {
-    let held = record.databases.iter().enumerate().filter(|(_, saved)| saved.held != DatabaseState::Nothing);
-    held.map(|(number, _)| format!("{DIR}/{number}")).collect()
-}
-
-/// Saves each of them. What is there and no database is an error, unless it has to be saved as it is because something else takes
-/// its place.
-pub fn fill(
-    site: HistoryContext<'_>,
-    dir: &Path,
+/// Saves each of them. A file that is not a database is an error, unless it is saved `as_it_is`, because a rollback replaces it.
+pub fn save(
+    context: HistoryContext<'_>,
+    label: &CheckpointLabel,
     targets: &DatabaseTargets,
     as_it_is: bool,
-    record: &mut CheckpointRecord,
-) -> Result<()> {
-    let files = dir.join(DIR);
-    fs::create_dir(&files).at("create", &files)?;
-    for (number, target) in targets.0.iter().enumerate() {
-        let held = save(site, target, &file(dir, number), as_it_is)?;
-        record.databases.push(SavedDatabase { name: target.word(), held });
-    }
-    let savepoint = Savepoint(record.databases.clone());
-    record.tree = savepoint.hash().to_string();
-    record.files = record.databases.len() as u64;
-    record.bytes = record.databases.iter().map(SavedDatabase::bytes).sum();
-    Ok(())
+) -> Result<SavedCheckpoint> {
+    write_checkpoint(context.layout, label, |dir, _| {
+        let files = dir.dir().join("databases");
+        fs::create_dir(&files).at("create", &files)?;
+        let mut list = Vec::new();
+        for (number, target) in targets.0.iter().enumerate() {
+            let held = save_one(context, target, &file(dir, number), as_it_is)?;
+            list.push(SavedDatabase { name: target.word(), held });
+        }
+        Ok(SavedContents {
+            files: list.len() as u64,
+            bytes: list.iter().map(SavedDatabase::bytes).sum(),
+            hash: combined_hash(list.iter().map(|saved| (saved.name.clone(), saved.content()))),
+            payload: CheckpointPayload::Databases(list),
+        })
+    })
 }
 
-fn save(
-    site: HistoryContext<'_>,
+fn save_one(
+    context: HistoryContext<'_>,
     target: &DatabaseTarget,
     to: &Path,
     as_it_is: bool,
 ) -> Result<DatabaseState> {
     let path = match target {
         DatabaseTarget::Named(name) => {
-            let dump = DatabaseCommands::find(site.layout.root(), site.config, name)?.save(to)?;
+            let dump = DatabaseCommands::find(context.layout.root(), context.config, name)?.save(to)?;
             return match dump.fingerprint {
                 Some(_) => Ok(DatabaseState::Dump(dump)),
                 None => Err(Error::failed(format!("the database '{name}' changed while it was saved"))
-                    .detail("nobody could tell later whether it is as it was")
-                    .hint("stop what writes to it, and try again")),
+                    .detail("so a later rollback could not be verified")
+                    .hint("stop what writes to it, then run the same command again")),
             };
         }
-        DatabaseTarget::Sqlite(path) => place(site.layout, path)?,
+        DatabaseTarget::Sqlite(path) => sqlite_path(context.layout, path)?,
     };
     if as_it_is && !path.try_exists().at("read", &path)? {
         return Ok(DatabaseState::Nothing);
     }
     match sqlite::save(&path, to) {
         Ok(copy) => Ok(DatabaseState::Sqlite(copy)),
-        // Damaged, or none at all: then its bytes are all there is.
+        // Damaged, or not a database: its bytes are all that can be saved.
         Err(error) if as_it_is && (is_not_a_database(&error) || error.kind() == ErrorKind::Integrity) => {
             keep_bytes(&path, to)
         }
@@ -163,14 +84,14 @@ fn save(
     }
 }
 
-/// A copy of a file, whatever it is.
+/// Copies a file that SQLite cannot read.
 fn keep_bytes(path: &Path, to: &Path) -> Result<DatabaseState> {
     let mut from = File::open(path).at("read", path)?;
     let mode = from.metadata().at("read", path)?.permissions().mode() & 0o7777;
     let mut out = AtomicFile::create(to)?;
     let bytes = io::copy(&mut from, &mut out).at("copy", path)?;
     out.commit()?;
-    // What a program could still make of it may be in these.
+    // A repair tool may need these.
     for ending in ["-wal", "-journal"] {
         let beside = |path: &Path| {
             let mut name = path.as_os_str().to_owned();
@@ -193,12 +114,12 @@ pub(super) fn hash_of(path: &Path) -> Result<(ContentHash, u64)> {
     ContentHash::of_reader(&mut file, &mut vec![0; 1 << 16]).at("read", path)
 }
 
-/// Checks every file. Returns how many databases there are.
-pub fn verify(saved: &CheckpointDir, record: &CheckpointRecord) -> Result<usize> {
-    for (number, database) in record.databases.iter().enumerate() {
-        check(&file(saved.dir(), number), database)?;
+/// Checks every file. Returns the number of databases.
+pub fn verify(dir: &CheckpointDir, list: &[SavedDatabase]) -> Result<usize> {
+    for (number, database) in list.iter().enumerate() {
+        check(&file(dir, number), database)?;
     }
-    Ok(record.databases.len())
+    Ok(list.len())
 }
 
 pub(super) fn check(file: &Path, database: &SavedDatabase) -> Result<()> {
@@ -213,19 +134,53 @@ pub(super) fn check(file: &Path, database: &SavedDatabase) -> Result<()> {
     }
 }
 
-/// What is in a database now; `None` if there is none.
-pub(super) fn content_now(site: HistoryContext<'_>, target: &DatabaseTarget) -> Result<Option<ContentHash>> {
-    let scratch = site.layout.scratch();
+/// The hash of what is in a database now; `None` if there is no database.
+pub(super) fn content_now(
+    context: HistoryContext<'_>,
+    target: &DatabaseTarget,
+) -> Result<Option<ContentHash>> {
+    let scratch = context.layout.scratch();
     match target {
-        DatabaseTarget::Named(name) => {
-            DatabaseCommands::find(site.layout.root(), site.config, name)?.fingerprint_now(&scratch).map(Some)
-        }
+        DatabaseTarget::Named(name) => DatabaseCommands::find(context.layout.root(), context.config, name)?
+            .fingerprint_now(&scratch)
+            .map(Some),
         DatabaseTarget::Sqlite(path) => {
-            let path = place(site.layout, path)?;
+            let path = sqlite_path(context.layout, path)?;
             match sqlite::content_now(&path, &scratch) {
                 Err(error) if is_not_a_database(&error) => hash_of(&path).map(|(hash, _)| Some(hash)),
                 content => content,
             }
         }
     }
+}
+
+/// What a savepoint holds, and warnings for the user.
+pub fn describe(record: &CheckpointRecord) -> (ContentsReport, Vec<String>) {
+    let list = record.payload.databases();
+    let (mut files, mut names, mut unchecked) = (Vec::new(), Vec::new(), Vec::new());
+    for saved in list {
+        if let DatabaseState::Sqlite(copy) = &saved.held {
+            let database = saved.target();
+            let name = |table: &String| format!("the table {table} of {}", database.name());
+            unchecked.extend(copy.unchecked.iter().map(name));
+        }
+        match saved.target() {
+            DatabaseTarget::Sqlite(path) => files.push(path),
+            DatabaseTarget::Named(name) => names.push(name),
+        }
+    }
+    let warning =
+        |table: &String| format!("{table} could not be checked: it relies on functions of its application");
+    let warnings = unchecked.iter().map(warning).collect();
+    let report = ContentsReport {
+        files,
+        state_keys: names,
+        hash: record.tree.clone(),
+        summary: format!("{}, {}", count(list.len(), "database"), humanize::bytes(record.bytes)),
+        held: list.len(),
+        left_out: Vec::new(),
+        assumptions: unchecked.iter().map(|table| format!("{table} is sound")).collect(),
+        coverage: json!({}),
+    };
+    (report, warnings)
 }

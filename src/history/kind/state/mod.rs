@@ -1,12 +1,10 @@
-//! decree's own state: the queue, the tracker, the settings, and values of the environment that somebody names. It is no part
-//! of the tree, and a few small files: a snapshot is one file, `state.json`, that holds all of them.
+//! decree's own state: the queue, the tracker, the settings, and values of the environment that the user names. It is not part
+//! of the tree, and consists of a few small files: a snapshot is one file, `state.json`, that holds all of them.
 
-mod keys;
 mod pending;
 mod rollback;
 mod snapshot;
 
-pub use keys::StateKeys;
 pub use pending::finish_cut_off;
-pub use rollback::rollback;
-pub use snapshot::{StateSnapshot, fill, verify};
+pub use rollback::restore;
+pub use snapshot::{StateSnapshot, save};

@@ -1,21 +1,21 @@
-//! A rollback of decree's own state that has begun: if it is cut off, whoever takes the project next finishes it.
+//! `rolling-back.json`: a rollback of decree's own state that has begun. If it is killed, the next command that takes the project's
+//! lock finishes it.
 
 use std::fs;
 use std::io;
 
 use serde::{Deserialize, Serialize};
 
-use super::keys::StateKeys;
 use super::snapshot::StateSnapshot;
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::error::{Error, IoContext, Result};
 use crate::fs::{atomic, json, untrusted};
 use crate::history::audit::{self, AuditAction, AuditEntry};
 use crate::history::own_files::restore;
+use crate::history::payload::{CheckpointPayload, StateKeys};
 use crate::history::record::CheckpointRecord;
 use crate::project::Layout;
 
-/// What was begun.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PendingRollback {
@@ -37,7 +37,7 @@ impl PendingRollback {
     }
 }
 
-/// Finishes what was cut off. Returns the checkpoint that it went back to, if there was anything.
+/// Finishes a rollback that was killed. Returns the checkpoint it rolled back to, if there was one.
 pub fn finish_cut_off(layout: &Layout) -> Result<Option<String>> {
     let path = layout.pending();
     let text = match untrusted::read(&path) {
@@ -48,32 +48,39 @@ pub fn finish_cut_off(layout: &Layout) -> Result<Option<String>> {
     let pending: PendingRollback = serde_json::from_slice(&text).map_err(|error| {
         Error::integrity(format!("{shown} is damaged"))
             .caused_by(error)
-            .detail("a rollback of decree's own state was cut off, and cannot be finished")
+            .detail("a rollback of decree's own state was killed, and cannot be finished")
             .hint(format!("look at .decree/inbox, then remove {shown}"))
     })?;
-    let finish = || {
-        let saved = CheckpointDir::new(&pending.to, layout.checkpoints().join(&pending.to));
-        let record = CheckpointRecord::read(saved.dir())?;
-        let keys = StateKeys::typed(&pending.keys)?;
-        let wanted = StateSnapshot::saved(&saved, &record)?.within(layout, &keys);
-        let aside = layout.checkpoints().join(&pending.saved).join("set-aside");
-        // What was written since is in neither, and stays.
-        let present = CheckpointDir::new(&pending.saved, layout.checkpoints().join(&pending.saved));
-        let before =
-            StateSnapshot::saved(&present, &CheckpointRecord::read(present.dir())?)?.within(layout, &keys);
-        restore(layout, &before.own_files(layout)?, &wanted.own_files(layout)?, &aside)?;
-        let after = StateSnapshot::read(layout, &StateKeys { variables: Default::default(), ..keys })?;
-        let deed = AuditEntry {
+    let keys = StateKeys::typed(&pending.keys)?;
+    let load = |id: &str| -> Result<StateSnapshot> {
+        let dir = CheckpointDir::new(id, layout.checkpoints().join(id));
+        let record = CheckpointRecord::read(dir.dir())?;
+        match &record.payload {
+            CheckpointPayload::State { sha256, .. } => {
+                Ok(StateSnapshot::load(&dir, &record, sha256)?.within(layout, &keys))
+            }
+            payload => Err(Error::integrity(format!("{id} is a {}", payload.kind().word()))),
+        }
+    };
+    let finish = || -> Result<()> {
+        let wanted = load(&pending.to)?;
+        // What was written since is in neither of the two, and stays.
+        let saved = load(&pending.saved)?;
+        let set_aside = layout.checkpoints().join(&pending.saved).join("set-aside");
+        restore(layout, &saved.own_files(layout)?, &wanted.own_files(layout)?, &set_aside)?;
+        let files_only = StateKeys { areas: keys.areas.clone(), ..StateKeys::default() };
+        let after = StateSnapshot::read(layout, &files_only)?;
+        let entry = AuditEntry {
             reason: pending.reason.clone(),
             after: Some(format!("sha256:{}", after.hash())),
             saved: Some(pending.saved.clone()),
             ..AuditEntry::new(AuditAction::Rollback, &pending.to, wanted.files.len() as u64)
         };
-        audit::record(&layout.audit(), deed)
+        audit::record(&layout.audit(), entry)
     };
-    finish().map_err(|error: Error| {
+    finish().map_err(|error| {
         error
-            .detail(format!("the rollback to {} was cut off, and could not be finished", pending.to))
+            .detail(format!("the rollback to {} was killed, and could not be finished", pending.to))
             .hint(format!("what was there before is in {}; {shown} says what was begun", pending.saved))
     })?;
     PendingRollback::clear(layout)?;

@@ -1,139 +1,131 @@
-//! decree's own state, put back.
+//! Rolling back decree's own state.
 
-use super::keys::StateKeys;
 use super::pending::PendingRollback;
-use super::snapshot::{SnapshotFile, StateSnapshot};
+use super::snapshot::{FILE, SnapshotFile, StateSnapshot, save};
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::error::{Error, Result};
-use crate::history::own_files::restore;
-use crate::history::record::CheckpointRecord;
-use crate::history::rollback::{
-    Operation, RollbackOptions, RollbackReport, RolledBackPath, not_the_same, save_present,
+use crate::history::HistoryContext;
+use crate::history::own_files;
+use crate::history::payload::{CheckpointKind, StateKeys};
+use crate::history::rollback_report::{
+    Operation, RollbackOptions, RollbackReport, RolledBackPath, not_restored, present_label,
 };
-use crate::history::{CheckpointKind, CheckpointPayload, CheckpointTarget, HistoryContext};
 
-/// Puts back what differs. Cut off at any moment, it is finished by whoever takes the project next.
-pub fn rollback(
-    site: HistoryContext<'_>,
-    saved: &CheckpointDir,
-    record: Option<&CheckpointRecord>,
+/// Restores what differs. If it is killed, the next command that takes the project's lock finishes it.
+pub fn restore(
+    context: HistoryContext<'_>,
+    dir: &CheckpointDir,
+    snapshot: &StateSnapshot,
     keys: &StateKeys,
-    wish: &RollbackOptions,
+    options: &RollbackOptions,
 ) -> Result<RollbackReport> {
-    let layout = site.layout;
-    let record = record.expect("only a checkpoint that says so is a snapshot");
-    let then = StateSnapshot::saved(saved, record)?;
-    let unknown = keys.beyond(&then.keys()?);
-    if !unknown.is_empty() {
-        return Err(Error::project(format!("{} does not hold {}", saved.id(), unknown.join(", ")))
-            .detail(format!("it holds {}", then.keys()?.words().join(", "))));
-    }
-    let mut then = then.within(layout, keys);
+    let (layout, held_keys) = (context.layout, snapshot.keys()?);
+    check_held(dir, keys, &held_keys)?;
+    let mut wanted = snapshot.within(layout, keys);
     let mut now = StateSnapshot::read(layout, keys)?;
+    let exports = exports(&wanted);
     let mut warnings = Vec::new();
-    let exports = exports(&then);
-    if !wish.takes_environment {
-        warnings = leave_environment(&mut now, &mut then, saved.id());
+    if !options.takes_environment {
+        warnings = leave_environment(&mut now, &mut wanted, dir.id());
     }
-    // What is a secret by now, or no text, has no value here that could be compared.
-    now.environment.retain(|name, _| then.environment.contains_key(name));
-    let (before, wanted) = (now.hash().to_string(), then.hash().to_string());
-    let held = then.files.len() + then.environment.len();
-    let mut done = RollbackReport::new(CheckpointKind::StateSnapshot, before, wanted, held);
-    done.undone = differences(&now, &then);
-    done.warnings = warnings;
-    done.exports = exports;
-    done.evidence.push(layout.shown(&saved.dir().join("state.json")));
-    if wish.dry_run || done.undone.is_empty() {
-        return Ok(done);
+    // A variable that is secret by now, or not UTF-8, has no value here that could be compared.
+    now.environment.retain(|name, _| wanted.environment.contains_key(name));
+    let held = wanted.files.len() + wanted.environment.len();
+    let (before, wanted_hash) = (now.hash().to_string(), wanted.hash().to_string());
+    let mut report = RollbackReport::new(CheckpointKind::StateSnapshot, before, wanted_hash, held);
+    report.changes = differences(&now, &wanted);
+    report.warnings = warnings;
+    report.exports = exports;
+    report.evidence.push(layout.shown(&dir.dir().join(FILE)));
+    if options.dry_run || report.changes.is_empty() {
+        return Ok(report);
     }
-    let all = record_keys(record)?;
-    let created = save_present(site, CheckpointTarget::State(all), saved.id(), wish)?;
-    let present = created.saved;
-    // Only what is saved may go: something may have been written since it was looked at.
-    let now = match &created.contents {
-        CheckpointPayload::State(state) => state.within(layout, keys),
-        _ => unreachable!("the present was saved as a state"),
-    };
+    let (present, saved) = save(context, &present_label(dir.id()), &held_keys)?;
+    options.note_present(&present);
+    let present = present.dir;
     let pending = PendingRollback {
-        to: saved.id().to_owned(),
+        to: dir.id().to_owned(),
         keys: keys.words(),
         saved: present.id().to_owned(),
-        reason: wish.reason.clone(),
+        reason: options.reason.clone(),
     };
     pending.write(layout)?;
-    done.set_aside =
-        restore(layout, &now.own_files(layout)?, &then.own_files(layout)?, &present.dir().join("set-aside"))?;
+    // Only what is saved may be deleted: another process may have written since `now` was read.
+    let saved = saved.within(layout, keys).own_files(layout)?;
+    let set_aside = present.quarantine_dir();
+    report.set_aside = own_files::restore(layout, &saved, &wanted.own_files(layout)?, &set_aside)?;
     PendingRollback::clear(layout)?;
-    done.evidence.push(layout.shown(&present.dir().join("state.json")));
-    done.after = match wish.verify {
-        false => None,
-        true => {
-            let mut after = StateSnapshot::read(layout, keys)?;
-            after.environment.clone_from(&then.environment);
-            let differ = differences(&after, &then).into_iter().map(|undone| undone.what).collect();
-            if after.hash() != then.hash() {
-                return Err(not_the_same(saved.id(), "decree's own state", differ, present.id()));
-            }
-            Some(after.hash().to_string())
+    report.evidence.push(layout.shown(&present.dir().join(FILE)));
+    report.after = None;
+    if options.verify {
+        let mut after = StateSnapshot::read(layout, keys)?;
+        after.environment.clone_from(&wanted.environment);
+        if after.hash() != wanted.hash() {
+            let differ = differences(&after, &wanted).into_iter().map(|change| change.name).collect();
+            return Err(not_restored(dir.id(), "decree's own state", differ, present.id()));
         }
-    };
-    done.saved = Some(present.id().to_owned());
-    Ok(done)
+        report.after = Some(after.hash().to_string());
+    }
+    report.present = Some(present.id().to_owned());
+    Ok(report)
 }
 
-fn record_keys(record: &CheckpointRecord) -> Result<StateKeys> {
-    StateKeys::typed(&record.scope)
+fn check_held(dir: &CheckpointDir, keys: &StateKeys, held: &StateKeys) -> Result<()> {
+    let unknown = keys.beyond(held);
+    if unknown.is_empty() {
+        return Ok(());
+    }
+    Err(Error::project(format!("{} does not hold {}", dir.id(), unknown.join(", ")))
+        .detail(format!("it holds {}", held.words().join(", "))))
 }
 
-/// Takes the variables that differ out of both: nobody but whoever calls can put them back. Returns a sentence for each.
-fn leave_environment(now: &mut StateSnapshot, then: &mut StateSnapshot, id: &str) -> Vec<String> {
-    let differ: Vec<String> = then
+/// Takes the variables that differ out of both: only the shell that called decree can restore them. Returns a warning for each.
+fn leave_environment(now: &mut StateSnapshot, wanted: &mut StateSnapshot, id: &str) -> Vec<String> {
+    let differ: Vec<String> = wanted
         .environment
         .iter()
         .filter(|(name, value)| now.environment.get(*name) != Some(value))
         .map(|(name, _)| name.clone())
         .collect();
     now.environment.retain(|name, _| !differ.contains(name));
-    then.environment.retain(|name, _| !differ.contains(name));
+    wanted.environment.retain(|name, _| !differ.contains(name));
     differ
         .iter()
         .map(|name| format!("env:{name} is not what it was; `eval \"$(decree rollback {id} --export)\"` sets it in a shell"))
         .collect()
 }
 
-/// Lines that give a shell the values of then.
-fn exports(then: &StateSnapshot) -> String {
+/// Shell commands that restore the environment of the snapshot.
+fn exports(wanted: &StateSnapshot) -> String {
     let line = |(name, value): (&String, &Option<String>)| match value {
         Some(value) => format!("export {name}={}\n", shell_words::quote(value)),
         None => format!("unset {name}\n"),
     };
-    then.environment.iter().map(line).collect()
+    wanted.environment.iter().map(line).collect()
 }
 
-/// What is not as it was.
-fn differences(now: &StateSnapshot, then: &StateSnapshot) -> Vec<RolledBackPath> {
+fn differences(now: &StateSnapshot, wanted: &StateSnapshot) -> Vec<RolledBackPath> {
     let mut list = Vec::new();
-    let mut paths: Vec<&String> = then.files.keys().chain(now.files.keys()).collect();
+    let mut paths: Vec<&String> = wanted.files.keys().chain(now.files.keys()).collect();
     paths.sort();
     paths.dedup();
     for path in paths {
-        let (before, after) = (then.files.get(path), now.files.get(path));
+        let (before, after) = (wanted.files.get(path), now.files.get(path));
         if before != after {
             let words =
                 |file: Option<&SnapshotFile>| file.map_or("nothing".to_owned(), SnapshotFile::describe);
             list.push(RolledBackPath {
-                what: path.clone(),
+                name: path.clone(),
                 operation: Operation::between(before, after),
                 summary: format!("{} instead of {}", words(before), words(after)),
             });
         }
     }
-    for (name, value) in &then.environment {
+    for (name, value) in &wanted.environment {
         let present = now.environment.get(name).cloned().flatten();
         if *value != present {
             list.push(RolledBackPath {
-                what: format!("env:{name}"),
+                name: format!("env:{name}"),
                 operation: Operation::between(value.as_ref(), present.as_ref()),
                 summary: "another value".to_owned(),
             });

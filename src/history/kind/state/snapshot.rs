@@ -1,45 +1,50 @@
-//! `state.json`: everything that a state snapshot holds.
+//! `state.json`, which holds everything of a state snapshot.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
-use super::keys::StateKeys;
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::checkpoint::entry::FileMode;
 use crate::checkpoint::hash::ContentHash;
 use crate::checkpoint::quote;
 use crate::error::{Error, IoContext, Result};
 use crate::fs::{atomic, untrusted};
+use crate::history::HistoryContext;
+use crate::history::contents_report::{ContentsReport, not_needed};
 use crate::history::own_files::{Area, OwnFile, key_of, path_of_key};
+use crate::history::payload::{CheckpointPayload, StateKeys};
 use crate::history::record::CheckpointRecord;
+use crate::history::writer::{CheckpointLabel, SavedCheckpoint, SavedContents, write_checkpoint};
+use crate::humanize::{self, count};
 use crate::process::redact::is_secret_name;
 use crate::project::Layout;
 
-/// The version of the format.
 const VERSION: u32 = 1;
+/// Its name in a checkpoint's directory.
+pub(super) const FILE: &str = "state.json";
 
 /// decree's own state at one moment.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StateSnapshot {
     version: u32,
-    /// Which parts were looked at, whether or not there was anything.
+    /// The parts that were read, including those that had no files.
     keys: Vec<String>,
-    /// By path from the project on, as the manifest writes paths.
+    /// By path relative to the project, as the manifest writes paths.
     pub files: BTreeMap<String, SnapshotFile>,
-    /// Variables; `None` for one that was not set.
+    /// `None` for a variable that was not set.
     pub environment: BTreeMap<String, Option<String>>,
-    /// What is there and is not held: links, directories, secrets.
+    /// Links, directories and secrets, which are not held.
     pub left_out: Vec<String>,
 }
 
-/// One file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SnapshotFile {
@@ -82,7 +87,7 @@ impl SnapshotFile {
 }
 
 impl StateSnapshot {
-    /// What is there now.
+    /// Reads the present state.
     pub fn read(layout: &Layout, keys: &StateKeys) -> Result<StateSnapshot> {
         let mut state = StateSnapshot {
             version: VERSION,
@@ -120,17 +125,16 @@ impl StateSnapshot {
         self.files.iter().map(decode).collect()
     }
 
-    /// Which parts it is of.
     pub fn keys(&self) -> Result<StateKeys> {
         StateKeys::typed(&self.keys)
     }
 
-    /// How many bytes its files have.
+    /// The size of its files.
     pub fn bytes(&self) -> u64 {
         self.files.values().map(|file| file.bytes().len() as u64).sum()
     }
 
-    /// The same, without what these parts have not.
+    /// The part of it that the keys cover.
     pub fn within(&self, layout: &Layout, keys: &StateKeys) -> StateSnapshot {
         let mut part = self.clone();
         part.keys = keys.words();
@@ -140,7 +144,7 @@ impl StateSnapshot {
         part
     }
 
-    /// Of all that it holds: a line for each file and variable.
+    /// The combined hash: of a line for each file and variable.
     pub fn hash(&self) -> ContentHash {
         let mut text = String::new();
         for (path, file) in &self.files {
@@ -154,15 +158,31 @@ impl StateSnapshot {
         ContentHash::of(text.as_bytes())
     }
 
-    /// Reads back what [`fill`] wrote, and checks it.
-    pub fn saved(saved: &CheckpointDir, record: &CheckpointRecord) -> Result<StateSnapshot> {
-        let path = file(saved.dir());
+    /// What it holds, for a report.
+    pub fn describe(&self) -> ContentsReport {
+        let (files, variables) = (self.files.len(), self.environment.len());
+        let bytes = humanize::bytes(self.bytes());
+        ContentsReport {
+            files: self.files.keys().cloned().collect(),
+            state_keys: self.keys.clone(),
+            hash: self.hash().to_string(),
+            summary: format!("{}, {bytes}; {}", count(files, "file"), count(variables, "variable")),
+            held: files + variables,
+            left_out: self.left_out.clone(),
+            assumptions: not_needed(&self.left_out),
+            coverage: json!({ "left_out": self.left_out }),
+        }
+    }
+
+    /// Reads the `state.json` of a checkpoint, and checks it against its record.
+    pub fn load(dir: &CheckpointDir, record: &CheckpointRecord, sha256: &str) -> Result<StateSnapshot> {
+        let path = dir.dir().join(FILE);
         let damaged = |why: &str| Error::integrity(format!("{} {why}", path.display()));
         let text = match untrusted::read(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(damaged("is missing")),
             text => text.at("read", &path)?,
         };
-        if record.state != Some(ContentHash::of(&text).to_string()) {
+        if ContentHash::of(&text).to_string() != sha256 {
             return Err(damaged("is damaged: it is not what was written"));
         }
         let state: StateSnapshot =
@@ -178,22 +198,25 @@ impl StateSnapshot {
     }
 }
 
-fn file(dir: &Path) -> PathBuf {
-    dir.join("state.json")
-}
-
-/// Writes it.
-pub fn fill(dir: &Path, state: &StateSnapshot, record: &mut CheckpointRecord) -> Result<()> {
-    let text = serde_json::to_vec_pretty(state).expect("a state is plain data");
-    atomic::write(&file(dir), &text)?;
-    record.state = Some(ContentHash::of(&text).to_string());
-    record.tree = state.hash().to_string();
-    (record.files, record.bytes) = (state.files.len() as u64, state.bytes());
-    Ok(())
-}
-
-/// Reads it back. Returns how many files and variables it has.
-pub fn verify(saved: &CheckpointDir, record: &CheckpointRecord) -> Result<usize> {
-    let state = StateSnapshot::saved(saved, record)?;
-    Ok(state.files.len() + state.environment.len())
+/// Saves the present state.
+pub fn save(
+    context: HistoryContext<'_>,
+    label: &CheckpointLabel,
+    keys: &StateKeys,
+) -> Result<(SavedCheckpoint, StateSnapshot)> {
+    let state = StateSnapshot::read(context.layout, keys)?;
+    let saved = write_checkpoint(context.layout, label, |dir, _| {
+        let text = serde_json::to_vec_pretty(&state).expect("a state is plain data");
+        atomic::write(&dir.dir().join(FILE), &text)?;
+        Ok(SavedContents {
+            files: state.files.len() as u64,
+            bytes: state.bytes(),
+            hash: state.hash(),
+            payload: CheckpointPayload::State {
+                keys: keys.clone(),
+                sha256: ContentHash::of(&text).to_string(),
+            },
+        })
+    })?;
+    Ok((saved, state))
 }

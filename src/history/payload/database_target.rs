@@ -1,4 +1,4 @@
-//! Which databases.
+//! The databases that a savepoint can hold, by name or path.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -7,21 +7,19 @@ use std::path::{Component, Path, PathBuf};
 use crate::error::{Error, ErrorKind, Result};
 use crate::project::{Config, Layout, Project};
 
-/// One database.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DatabaseTarget {
-    /// An SQLite file, by its path from the project on.
+    /// An SQLite file, by its path relative to the project.
     Sqlite(String),
-    /// One of the config, by its name.
+    /// A name below `databases:` in the config.
     Named(String),
 }
 
-/// Some of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DatabaseTargets(pub BTreeSet<DatabaseTarget>);
 
 impl DatabaseTarget {
-    /// As people call it. A path has a slash in it, which a name of the config has not.
+    /// The word of `--scope` and `checkpoint.json`. A path has a slash in it, which a name of the config never has.
     pub fn word(&self) -> String {
         match self {
             DatabaseTarget::Sqlite(path) if path.contains('/') => path.clone(),
@@ -30,7 +28,15 @@ impl DatabaseTarget {
         }
     }
 
-    /// Without what tells it from others.
+    /// What [`DatabaseTarget::word`] wrote.
+    pub fn stored(word: &str) -> DatabaseTarget {
+        match word.strip_prefix("./").or(word.contains('/').then_some(word)) {
+            Some(path) => DatabaseTarget::Sqlite(path.to_owned()),
+            None => DatabaseTarget::Named(word.to_owned()),
+        }
+    }
+
+    /// The path or name alone, for messages.
     pub fn name(&self) -> &str {
         match self {
             DatabaseTarget::Sqlite(name) | DatabaseTarget::Named(name) => name,
@@ -39,35 +45,24 @@ impl DatabaseTarget {
 }
 
 impl DatabaseTargets {
-    /// What somebody typed in `directory`: names of the config, and paths. Nothing typed means all that the config has.
+    /// Reads the words of `--scope`, typed in `directory`: names of the config, and paths. None means all of the config.
     pub fn typed(words: &[String], project: &Project, directory: &Path) -> Result<DatabaseTargets> {
         let Project { layout, config } = project;
         if words.is_empty() && config.databases.is_empty() {
-            return Err(Error::new(ErrorKind::Usage, "which database?").hint(
+            return Err(Error::new(ErrorKind::Usage, "no database is named").hint(
                 "`--scope data/app.db` for an SQLite file; `databases:` in .decree/config.yml has commands for others",
             ));
         }
-        let all = config.databases.keys().map(|name| DatabaseTarget::Named(name.clone()));
-        Ok(DatabaseTargets(match words.is_empty() {
-            true => all.collect(),
-            false => {
-                words.iter().map(|word| target(word, layout, config, directory)).collect::<Result<_>>()?
-            }
-        }))
+        if words.is_empty() {
+            return Ok(config.databases.keys().map(|name| DatabaseTarget::Named(name.clone())).collect());
+        }
+        words.iter().map(|word| target(word, layout, config, directory)).collect()
     }
+}
 
-    /// What [`DatabaseTarget::word`] wrote.
-    pub fn stored(words: &[String]) -> DatabaseTargets {
-        let target = |word: &String| match word.strip_prefix("./").or(word.contains('/').then_some(word)) {
-            Some(path) => DatabaseTarget::Sqlite(path.to_owned()),
-            None => DatabaseTarget::Named(word.clone()),
-        };
-        DatabaseTargets(words.iter().map(target).collect())
-    }
-
-    /// To be written down.
-    pub fn words(&self) -> Vec<String> {
-        self.0.iter().map(DatabaseTarget::word).collect()
+impl FromIterator<DatabaseTarget> for DatabaseTargets {
+    fn from_iter<T: IntoIterator<Item = DatabaseTarget>>(targets: T) -> Self {
+        DatabaseTargets(targets.into_iter().collect())
     }
 }
 
@@ -79,15 +74,14 @@ fn target(word: &str, layout: &Layout, config: &Config, directory: &Path) -> Res
         let names: Vec<&str> = config.databases.keys().map(String::as_str).collect();
         let error =
             Error::new(ErrorKind::Usage, format!("'{}' cannot be a database: {why}", word.escape_debug()));
-        match names.is_empty() {
-            true => error.hint("the path of an SQLite file, or a name below 'databases:' in the config"),
-            false => {
-                error.hint(format!("the config has {}; or give the path of an SQLite file", names.join(", ")))
-            }
+        if names.is_empty() {
+            error.hint("give the path of an SQLite file, or a name below 'databases:' in the config")
+        } else {
+            error.hint(format!("the config has {}; or give the path of an SQLite file", names.join(", ")))
         }
     };
     if word.is_empty() || word.contains(['\n', '\0', '*', '?']) {
-        return Err(wrong("it is no path"));
+        return Err(wrong("it is not a path"));
     }
     let directory = directory.canonicalize().unwrap_or_else(|_| directory.to_owned());
     let typed = directory.join(word);
@@ -104,29 +98,35 @@ fn target(word: &str, layout: &Layout, config: &Config, directory: &Path) -> Res
     let text = inner
         .to_str()
         .filter(|text| !text.is_empty())
-        .ok_or_else(|| wrong("it is no file's path in UTF-8"))?;
+        .ok_or_else(|| wrong("it is not the path of a file, in UTF-8"))?;
     if text == ".decree" || text.starts_with(".decree/") {
-        return Err(wrong("it is decree's own"));
+        return Err(wrong("it is one of decree's own files"));
     }
     Ok(DatabaseTarget::Sqlite(text.to_owned()))
 }
 
-/// Where an SQLite file is. No part of the way there may be a link: it could lead out of the project.
-pub(super) fn place(layout: &Layout, path: &str) -> Result<PathBuf> {
-    let mut place = layout.root().to_owned();
+/// The path of an SQLite file. A link on the way is refused: it could lead out of the project.
+pub fn sqlite_path(layout: &Layout, path: &str) -> Result<PathBuf> {
+    let mut real = layout.root().to_owned();
     for part in Path::new(path).components() {
         match part {
-            Component::Normal(name) => place.push(name),
+            Component::Normal(name) => real.push(name),
             _ => {
-                return Err(Error::integrity(format!("'{}' is no path in the project", path.escape_debug())));
+                return Err(Error::integrity(format!(
+                    "'{}' is not a path in the project",
+                    path.escape_debug()
+                )));
             }
         }
-        if fs::symlink_metadata(&place).is_ok_and(|found| found.is_symlink()) {
-            return Err(Error::failed(format!("{} is a link: that is not followed", layout.shown(&place)))
-                .hint("name the file itself, if it is in the project"));
+        if fs::symlink_metadata(&real).is_ok_and(|found| found.is_symlink()) {
+            return Err(Error::failed(format!(
+                "{} is a link, and links are not followed",
+                layout.shown(&real)
+            ))
+            .hint("name the file that it leads to, if that is in the project"));
         }
     }
-    Ok(place)
+    Ok(real)
 }
 
 #[cfg(test)]
@@ -143,8 +143,12 @@ mod tests {
             ]
             .into(),
         );
-        assert_eq!(targets.words(), ["./app.db", "data/app.db", "main"]);
-        assert_eq!(DatabaseTargets::stored(&targets.words()), targets);
+        let words: Vec<String> = targets.0.iter().map(DatabaseTarget::word).collect();
+        assert_eq!(words, ["./app.db", "data/app.db", "main"]);
+        assert_eq!(
+            words.iter().map(|word| DatabaseTarget::stored(word)).collect::<DatabaseTargets>(),
+            targets
+        );
     }
 
     #[test]
@@ -152,7 +156,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         std::os::unix::fs::symlink("/etc", dir.path().join("data")).unwrap();
         let layout = Layout::new(dir.path().to_owned());
-        assert!(place(&layout, "data/app.db").is_err() && place(&layout, "../app.db").is_err());
-        assert_eq!(place(&layout, "new/app.db").unwrap(), dir.path().join("new/app.db"));
+        assert!(sqlite_path(&layout, "data/app.db").is_err() && sqlite_path(&layout, "../app.db").is_err());
+        assert_eq!(sqlite_path(&layout, "new/app.db").unwrap(), dir.path().join("new/app.db"));
     }
 }

@@ -1,4 +1,4 @@
-//! The parts of decree's own state, by the names that people give them.
+//! The parts of decree's own state that a snapshot can hold, by the words of `--scope`.
 
 use std::collections::BTreeSet;
 
@@ -6,20 +6,18 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::history::own_files::Area;
 use crate::suggest::{closest, did_you_mean};
 
-/// Variables are named with this before them.
+/// The prefix of a variable of the environment.
 const VARIABLE: &str = "env:";
 
-/// Some parts, and some variables.
+/// Parts of decree's own files, and variables of the environment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StateKeys {
-    /// Which files.
     pub areas: BTreeSet<Area>,
-    /// Which variables.
     pub variables: BTreeSet<String>,
 }
 
 impl StateKeys {
-    /// What somebody typed; nothing means all files and no variable.
+    /// Reads the words of `--scope`; none means all files and no variable.
     pub fn typed(words: &[String]) -> Result<StateKeys> {
         let mut keys = StateKeys::default();
         if words.is_empty() {
@@ -38,13 +36,13 @@ impl StateKeys {
         Ok(keys)
     }
 
-    /// The same, to be read again.
+    /// The words that [`StateKeys::typed`] reads.
     pub fn words(&self) -> Vec<String> {
         let variables = self.variables.iter().map(|name| format!("{VARIABLE}{name}"));
         self.areas.iter().map(|area| area.name().to_owned()).chain(variables).collect()
     }
 
-    /// What of this another one has not.
+    /// The words of this that `other` does not have.
     pub fn beyond(&self, other: &StateKeys) -> Vec<String> {
         let more =
             StateKeys { areas: &self.areas - &other.areas, variables: &self.variables - &other.variables };
@@ -55,18 +53,20 @@ impl StateKeys {
 fn variable(name: &str) -> Result<String> {
     let is_name = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
         && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
-    match is_name {
-        true => Ok(name.to_owned()),
-        false => {
-            Err(Error::new(ErrorKind::Usage, format!("'{}' is no name of a variable", name.escape_debug())))
-        }
+    if is_name {
+        return Ok(name.to_owned());
     }
+    Err(Error::new(ErrorKind::Usage, format!("'{}' is not the name of a variable", name.escape_debug())))
 }
 
 fn unknown(word: &str) -> Error {
     let names: Vec<&str> = Area::STATE.iter().map(|area| area.name()).collect();
-    let error = Error::new(ErrorKind::Usage, format!("a snapshot has no part '{}'", word.escape_debug()))
-        .detail(format!("it has {}, and {VARIABLE}NAME for a variable of the environment", names.join(", ")));
+    let error =
+        Error::new(ErrorKind::Usage, format!("a state snapshot has no part '{}'", word.escape_debug()))
+            .detail(format!(
+                "its parts are {}, and {VARIABLE}NAME for a variable of the environment",
+                names.join(", ")
+            ));
     match closest(word, names.iter().copied()) {
         Some(name) => error.hint(did_you_mean(name)),
         None => error,

@@ -1,0 +1,157 @@
+//! What a rollback is asked for, and what came of it.
+
+use std::cell::RefCell;
+use std::path::PathBuf;
+
+use super::payload::{CheckpointKind, CheckpointTarget};
+use super::writer::{CheckpointLabel, SavedCheckpoint};
+use crate::error::Error;
+
+#[derive(Clone, Debug)]
+pub struct RollbackOptions {
+    /// `None` for what the checkpoint was made for.
+    pub target: Option<CheckpointTarget>,
+    /// The reason, for the audit trail.
+    pub reason: Option<String>,
+    /// Only report what would be done.
+    pub dry_run: bool,
+    /// Compare everything with the checkpoint again at the end.
+    pub verify: bool,
+    /// The caller restores the environment from [`RollbackReport::exports`].
+    pub takes_environment: bool,
+    /// Roll back even if the checkpoint has expired: the command it was made for is still running.
+    pub even_expired: bool,
+    /// The checkpoint of the present, once there is one: from then on something may have been changed.
+    pub(super) present: RefCell<Option<String>>,
+}
+
+impl RollbackOptions {
+    pub fn because(reason: Option<String>) -> RollbackOptions {
+        RollbackOptions {
+            target: None,
+            reason,
+            dry_run: false,
+            verify: true,
+            takes_environment: false,
+            even_expired: false,
+            present: RefCell::default(),
+        }
+    }
+
+    /// Notes the checkpoint of the present, for the audit trail of a rollback that fails.
+    pub(super) fn note_present(&self, present: &SavedCheckpoint) {
+        *self.present.borrow_mut() = Some(present.record.id.clone());
+    }
+}
+
+/// What had happened to a path since the checkpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    Create,
+    Modify,
+    Delete,
+}
+
+impl Operation {
+    /// The word that answers use.
+    pub fn word(self) -> &'static str {
+        match self {
+            Operation::Create => "create",
+            Operation::Modify => "modify",
+            Operation::Delete => "delete",
+        }
+    }
+
+    /// What the rollback does about it.
+    pub fn remedy(self) -> &'static str {
+        match self {
+            Operation::Create => "remove",
+            Operation::Modify => "revert",
+            Operation::Delete => "restore",
+        }
+    }
+
+    /// From what the checkpoint has and what is there.
+    pub(super) fn between<T>(before: Option<T>, after: Option<T>) -> Operation {
+        match (before, after) {
+            (None, _) => Operation::Create,
+            (_, None) => Operation::Delete,
+            _ => Operation::Modify,
+        }
+    }
+}
+
+/// One path, variable or database that differed.
+#[derive(Clone, Debug)]
+pub struct RolledBackPath {
+    pub name: String,
+    pub operation: Operation,
+    pub summary: String,
+}
+
+#[derive(Debug)]
+pub struct RollbackReport {
+    pub kind: CheckpointKind,
+    /// When the checkpoint was made; the checkpoint of a run does not say.
+    pub created_at: Option<String>,
+    /// What differed.
+    pub changes: Vec<RolledBackPath>,
+    /// What stood in the way, and where it was moved.
+    pub set_aside: Vec<(String, PathBuf)>,
+    /// The checkpoint of what was there before; `None` if nothing differed, or nothing was done.
+    pub present: Option<String>,
+    /// The hash of the scope, before.
+    pub before: String,
+    /// The hash of the scope afterwards; `None` if it was not asked for.
+    pub after: Option<String>,
+    /// The hash of the scope in the checkpoint.
+    pub wanted: String,
+    /// How many things the checkpoint holds within the scope.
+    pub held: usize,
+    /// What decree could not restore, and how the user can.
+    pub warnings: Vec<String>,
+    /// What is within the scope, but not in the checkpoint.
+    pub left_out: Vec<String>,
+    /// Shell commands that restore the environment.
+    pub exports: String,
+    /// The files that prove it.
+    pub evidence: Vec<String>,
+}
+
+impl RollbackReport {
+    pub(super) fn new(kind: CheckpointKind, before: String, wanted: String, held: usize) -> RollbackReport {
+        RollbackReport {
+            kind,
+            created_at: None,
+            changes: Vec::new(),
+            set_aside: Vec::new(),
+            present: None,
+            after: Some(before.clone()),
+            before,
+            wanted,
+            held,
+            warnings: Vec::new(),
+            left_out: Vec::new(),
+            exports: String::new(),
+            evidence: Vec::new(),
+        }
+    }
+
+    /// Whether a comparison showed that everything is as the checkpoint has it.
+    pub fn is_proven(&self) -> bool {
+        self.after.as_ref() == Some(&self.wanted)
+    }
+}
+
+/// The label of the checkpoint of the present, which a rollback to `id` makes first.
+pub(super) fn present_label(id: &str) -> CheckpointLabel {
+    CheckpointLabel::because(format!("before the rollback to {id}"))
+}
+
+/// The error for something that is not what the checkpoint has although it was restored.
+pub fn not_restored(id: &str, what: &str, differ: Vec<String>, present: &str) -> Error {
+    Error::integrity(format!("{what} is not what {id} has, although it was restored"))
+        .details(differ, 20)
+        .detail("another process may be writing to it")
+        .hint(format!("what was there before is in {present}: `decree rollback {present}`"))
+}

@@ -1,0 +1,84 @@
+//! A new checkpoint on disk: what it holds first, then its record; its directory gets its name when everything in it is written.
+
+use std::fs;
+use std::time::Duration;
+
+use super::payload::CheckpointPayload;
+use super::record::{CheckpointRecord, in_text};
+use crate::checkpoint::checkpoint_dir::CheckpointDir;
+use crate::checkpoint::hash::ContentHash;
+use crate::error::{Error, ErrorKind, IoContext, Result};
+use crate::fs::atomic::{self, TEMPORARY};
+use crate::fs::random_hex;
+use crate::process::redact::Redactor;
+use crate::project::Layout;
+
+/// Why a checkpoint is made, and for how long it is kept.
+#[derive(Clone, Debug, Default)]
+pub struct CheckpointLabel {
+    pub reason: Option<String>,
+    pub lifetime: Option<Duration>,
+}
+
+impl CheckpointLabel {
+    pub fn because(reason: impl Into<String>) -> CheckpointLabel {
+        CheckpointLabel { reason: Some(reason.into()), lifetime: None }
+    }
+}
+
+/// A checkpoint that is complete on disk.
+#[derive(Debug)]
+pub struct SavedCheckpoint {
+    pub record: CheckpointRecord,
+    pub dir: CheckpointDir,
+}
+
+/// What was written into a checkpoint's directory.
+pub struct SavedContents {
+    pub files: u64,
+    pub bytes: u64,
+    pub hash: ContentHash,
+    pub payload: CheckpointPayload,
+}
+
+/// Writes a checkpoint. `save` gets its directory, which has a temporary name yet, and the reason without secrets.
+pub fn write_checkpoint(
+    layout: &Layout,
+    label: &CheckpointLabel,
+    save: impl FnOnce(&CheckpointDir, Option<&str>) -> Result<SavedContents>,
+) -> Result<SavedCheckpoint> {
+    let now = jiff::Timestamp::now();
+    let expiry = label.lifetime.map(|lifetime| {
+        let expiry = now.checked_add(lifetime);
+        expiry.map_err(|error| Error::new(ErrorKind::Usage, "that expiry is too far away").caused_by(error))
+    });
+    let expiry = expiry.transpose()?.map(in_text);
+    let id = format!("chk_{}_{}", now.strftime("%Y%m%d_%H%M%S"), &random_hex()[..6]);
+    let reason =
+        label.reason.as_deref().map(|reason| Redactor::of_this_process().redact(reason).into_owned());
+    let checkpoints = layout.checkpoints();
+    fs::create_dir_all(&checkpoints).at("create", &checkpoints)?;
+    let unfinished = checkpoints.join(format!("{TEMPORARY}{id}"));
+    let dir = checkpoints.join(&id);
+    let write = || {
+        fs::create_dir(&unfinished).at("create", &unfinished)?;
+        let saved = save(&CheckpointDir::new(&id, &unfinished), reason.as_deref())?;
+        let record = CheckpointRecord {
+            id: id.clone(),
+            created_at: in_text(now),
+            reason: reason.clone(),
+            files: saved.files,
+            bytes: saved.bytes,
+            tree: saved.hash.to_string(),
+            expiry,
+            payload: saved.payload,
+        };
+        record.write(&unfinished)?;
+        fs::rename(&unfinished, &dir).at("write", &dir)?;
+        atomic::sync_dir(&checkpoints)?;
+        Ok(SavedCheckpoint { record, dir: CheckpointDir::new(&id, &dir) })
+    };
+    write().inspect_err(|_| {
+        let _ = fs::remove_dir_all(&unfinished);
+    })
+}
