@@ -48,11 +48,11 @@ fn accept(run: &StagedRun, unfinished: &Path, place: &Path) -> Result<()> {
         return Err(Error::failed(format!("another run {} exists here already", run.id))
             .detail("its changes.diff differs from the one in the artifact; nothing was touched"));
     }
-    let Some(mut result) = RunResult::read(&extracted.result_path())? else {
+    let Some(mut result) = RunResult::read(&extracted)? else {
         return Err(Error::project(format!("run {} has no result.json in the artifact", run.id)));
     };
     // A reverted run: its changes are not in this tree until `apply` removes the mark.
-    result.story.put_back.get_or_insert_with(RevertRecord::default);
-    result.write(&extracted.result_path())?;
+    result.run.reverted.get_or_insert_with(RevertRecord::default);
+    result.write(&extracted)?;
     fs::rename(unfinished, place).at("write", place)
 }

@@ -9,6 +9,7 @@ use super::binary_blocks::BinaryBlockReader;
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::error::{Error, IoContext, Result};
 use crate::fs::atomic;
+use crate::history::RunDir;
 use crate::interrupt;
 use crate::message::MessageId;
 use crate::process::redact::Redactor;
@@ -17,14 +18,14 @@ use crate::report::{Report, html, json, junit, markdown};
 /// The files that decree itself writes into a run; they have no size limit.
 const OWN: [&str; 9] = [
     CheckpointDir::DIFF,
-    "failure-context.md",
+    RunDir::FAILURE_CONTEXT,
     CheckpointDir::MANIFEST,
-    "message.md",
-    "output.ipynb",
-    "papermill.log",
+    RunDir::MESSAGE,
+    RunDir::OUTPUT_NOTEBOOK,
+    RunDir::PAPERMILL_LOG,
     CheckpointDir::RESULT,
-    "routine.log",
-    "usage.json",
+    RunDir::ROUTINE_LOG,
+    RunDir::USAGE,
 ];
 /// The largest exported file among those that a routine wrote.
 const LARGEST: u64 = 32 << 20;

@@ -1,23 +1,20 @@
 //! A checkpoint on disk: `manifest.json`, and, once it is recorded what changed since, `changes.diff` and
 //! `result.json`. Runs and users' checkpoints are both such directories.
 
-use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io::{BufWriter, Write};
+use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
-use serde::{Deserialize, Serialize};
 
-use super::compare::{Change, Changes};
-use super::coverage::{Coverage, PathText};
-use super::entry::{Node, describe};
-use super::hash::Hasher;
+use super::change_record::{ChangeRecord, ResultFile, damaged};
+use super::compare::Changes;
+use super::coverage::PathText;
+use super::entry::describe;
 use super::manifest::Manifest;
 use super::patch::parse::Patch;
 use super::patch::rebuild::Direction;
 use super::patch::write::{ChangeCount, PatchWriter};
-use super::path::TreePath;
 use super::progress::Progress;
 use super::quote;
 use super::restore::{RestoreAction, RestoreLog, RestoreOutcome, RestoreRequest};
@@ -28,8 +25,6 @@ use crate::fs::atomic::AtomicFile;
 use crate::fs::json;
 use crate::fs::quarantine::free_name;
 
-/// The version of `result.json`.
-const VERSION: u32 = 1;
 /// How many times a diff is written before a tree that keeps changing is an error.
 const MAX_TRIES: u32 = 3;
 /// How many entries a thread verifies at a time.
@@ -40,108 +35,6 @@ const VERIFY_AT_ONCE: usize = 64;
 pub struct CheckpointDir {
     id: String,
     dir: PathBuf,
-}
-
-/// What changed since a checkpoint, in numbers and hashes: `result.json`.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct ChangeRecord {
-    version: u32,
-    /// The checkpoint it belongs to.
-    pub id: String,
-    /// The combined hash of the tree, before and after.
-    pub tree: BeforeAfter,
-    /// Lines added in all text files.
-    pub added: u64,
-    /// Lines removed in all text files.
-    pub removed: u64,
-    /// By path, in JSON's quoting; the same paths as in the diff.
-    pub changes: BTreeMap<String, PathChange>,
-    /// New paths that no diff holds, such as nested repositories; a revert moves them into `set-aside/`.
-    #[serde(default)]
-    pub beside: Vec<String>,
-    /// What the checkpoint does not hold.
-    pub coverage: Coverage,
-    /// The hash of everything above.
-    check: Option<String>,
-}
-
-/// A hash of the tree at the checkpoint, and of the tree as it was recorded.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct BeforeAfter {
-    pub before: String,
-    pub after: String,
-}
-
-/// What changed at one path, and how many lines.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct PathChange {
-    pub before: Option<Node>,
-    pub after: Option<Node>,
-    pub added: u64,
-    pub removed: u64,
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub binary: bool,
-}
-
-impl ChangeRecord {
-    fn new(id: &str, manifest: &Manifest, changes: &Changes<'_>, counts: &[ChangeCount]) -> Self {
-        let lines = |pick: fn(&ChangeCount) -> u64| counts.iter().map(pick).sum();
-        let mut record = ChangeRecord {
-            version: VERSION,
-            id: id.to_owned(),
-            tree: BeforeAfter {
-                before: manifest.tree.hash().to_string(),
-                after: changes.hash_now(&manifest.tree).to_string(),
-            },
-            added: lines(|count| count.lines.added),
-            removed: lines(|count| count.lines.removed),
-            changes: changes
-                .list
-                .iter()
-                .zip(counts)
-                .map(|(change, count)| path_change(change, count))
-                .collect(),
-            beside: changes
-                .out_of_scope
-                .iter()
-                .map(|path| quote::in_json(path.as_bytes()).into_owned())
-                .collect(),
-            coverage: manifest.coverage.clone(),
-            check: None,
-        };
-        record.check = Some(record.compute_check());
-        record
-    }
-
-    /// Whether nothing changed at all, not even out of scope.
-    pub fn is_empty(&self) -> bool {
-        self.changes.is_empty() && self.beside.is_empty()
-    }
-
-    /// The hash of everything but the check itself; streamed, as a record may be too large to serialize into memory.
-    fn compute_check(&mut self) -> String {
-        let check = self.check.take();
-        let mut text = BufWriter::new(Hasher::new());
-        serde_json::to_writer(&mut text, self).expect("a result is plain data");
-        self.check = check;
-        let hasher = text.into_inner().map_err(|_| ()).expect("a hasher accepts every write");
-        hasher.finish().0.to_string()
-    }
-
-    fn beside_paths(&self) -> Vec<TreePath> {
-        self.beside.iter().filter_map(|text| TreePath::outside_scope(&quote::from_json(text)?)).collect()
-    }
-}
-
-fn path_change(change: &Change, count: &ChangeCount) -> (String, PathChange) {
-    let result = PathChange {
-        before: change.before,
-        after: change.after,
-        added: count.lines.added,
-        removed: count.lines.removed,
-        binary: count.binary,
-    };
-    (quote::in_json(change.path.as_bytes()).into_owned(), result)
 }
 
 impl CheckpointDir {
@@ -316,23 +209,14 @@ impl CheckpointDir {
         })
     }
 
-    /// Reads `result.json`, if there is one, and checks its hash.
+    /// The change record in `result.json`; `None` only if there is no such file. A file without one is damaged.
     pub fn result(&self) -> Result<Option<ChangeRecord>> {
         let path = self.result_path();
-        let file = match File::open(&path) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            result => result.at("read", &path)?,
-        };
-        let damaged = |error: Error| error.detail("nothing was touched");
-        let mut record: ChangeRecord = json::parse(file).at("read", &path)?.map_err(|error| {
-            damaged(Error::integrity(format!("{} is damaged", path.display())).caused_by(error))
-        })?;
-        let check = record.compute_check();
-        if record.version != VERSION || record.check != Some(check) {
-            let why = "it is of another version, or was edited";
-            return Err(damaged(Error::integrity(format!("{} is damaged: {why}", path.display()))));
+        match ResultFile::read(&path)? {
+            None => Ok(None),
+            Some(ResultFile { changes: Some(changes), .. }) => Ok(Some(changes)),
+            Some(_) => Err(damaged(&path, "it does not say what changed")),
         }
-        Ok(Some(record))
     }
 
     /// Checks that the result and the diff have the same paths, and leave the same at each.

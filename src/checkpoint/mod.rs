@@ -3,6 +3,7 @@
 //! The flow, top to bottom:
 //!
 //! - [`checkpoint_dir`] is the directory of a checkpoint: manifest, diff and result together
+//! - [`change_record`] is `result.json`: what changed, in numbers and hashes
 //! - [`restore`] takes a tree to the other side of a diff, all or nothing
 //! - [`patch`] writes, parses and applies `changes.diff`
 //! - [`compare`] finds what changed since a checkpoint
@@ -14,6 +15,7 @@
 //! Below them are the basic types [`path`], [`quote`], [`hash`], [`entry`] and [`tree`], and [`root`], the only module that
 //! touches the user's tree.
 
+pub mod change_record;
 pub mod checkpoint_dir;
 pub mod compare;
 pub mod content_source;

@@ -56,7 +56,7 @@ fn apply_from(context: &Context, from: &Path, id: Option<&str>) -> Result<()> {
     let mut applied = 0;
     for run in &chosen {
         let outcome = import(&shop.project.layout, &mut source, run).and_then(|saved| {
-            let kept = RunResult::read(&saved.result_path())?.is_some_and(|result| result.story.kept);
+            let kept = RunResult::read(&saved)?.is_some_and(|result| result.run.kept);
             if !kept && id.is_none() {
                 return Ok(());
             }
@@ -122,7 +122,7 @@ fn apply_one(context: &Context, shop: &LockedProject<'_>, saved: &CheckpointDir)
         }
     }
     // Also if it was applied already: an earlier apply may have been interrupted before this step.
-    if let Some(spec) = undo::brought_back(layout, saved)? {
+    if let Some(spec) = undo::record_applied(layout, saved)? {
         context.ui.note(&format!("{spec} is on the tracker again"));
     }
     let quarantine = saved.quarantine_dir();

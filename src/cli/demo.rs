@@ -62,9 +62,10 @@ pub fn demo(context: &Context, args: &DemoArgs) -> Result<u8> {
     let inside = Context { directory: dir.clone(), ..*context };
     let mut shop = LockedProject::open(&inside, "demo")?;
     let summary = shop.work(RunOverrides::default(), |pipeline| pipeline.process(&Selection::default()))?;
-    let as_expected = (summary.kept, summary.put_back) == (4, 1);
-    let failed = summary.messages.iter().find(|message| !message.kept).and_then(|message| message.id.clone());
-    shop.tell(Ok(summary), Format::Text)?;
+    let as_expected = (summary.kept, summary.reverted) == (4, 1);
+    let failed =
+        summary.messages.iter().find(|message| !message.run.kept).and_then(|message| message.id.clone());
+    shop.report(Ok(summary), Format::Text)?;
     context.ui.note(&next_commands(&dir, &failed.unwrap_or_default()));
     if as_expected {
         return Ok(0);

@@ -7,7 +7,7 @@ use super::Context;
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::checkpoint::patch::write::ChangeCount;
 use crate::error::{Error, IoContext, Result};
-use crate::history::{self, RunOrCheckpoint};
+use crate::history::{self, RunDir, RunOrCheckpoint};
 use crate::humanize;
 use crate::ui;
 
@@ -61,7 +61,7 @@ fn attempt_of(run: CheckpointDir, attempt: Option<u32>) -> Result<CheckpointDir>
     let Some(number) = attempt else {
         return Ok(run);
     };
-    let saved = CheckpointDir::new(run.id(), run.dir().join("attempts").join(number.to_string()));
+    let saved = CheckpointDir::new(run.id(), run.dir().join(RunDir::ATTEMPTS).join(number.to_string()));
     if saved.has_change_record() {
         return Ok(saved);
     }

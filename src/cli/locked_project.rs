@@ -1,5 +1,5 @@
-//! What commands that change the tree have in common: the lock, and what is left to be settled; and for those that carry
-//! messages out the reporter and the closing words.
+//! What commands that change the tree share: the lock, and the settlement of an unfinished run. Commands that run messages also
+//! get their reporter and their closing report here.
 
 use std::io::{self, IsTerminal};
 use std::time::Duration;
@@ -20,7 +20,7 @@ use crate::report::text::{self, Paint};
 use crate::report::{ReportLimits, load};
 use crate::ui::{LineReporter, LiveReporter};
 
-/// Limits that outrank what config, messages and specs say.
+/// Limits that override config, messages and specs.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub struct LimitArgs {
     /// Limit for each attempt (30s, 10m, 1h30m; 0 for none), whatever config and specs say
@@ -33,46 +33,44 @@ pub struct LimitArgs {
 }
 
 impl LimitArgs {
-    /// For the pipeline.
-    pub fn settings(self) -> RunOverrides {
+    pub fn overrides(self) -> RunOverrides {
         RunOverrides { timeout: self.timeout, max_retries: self.max_retries, routine: None }
     }
 }
 
-/// A project that this command has to itself.
+/// A project that is locked for this command.
 pub struct LockedProject<'c> {
     context: &'c Context,
     pub project: Project,
     pub workspace: Workspace,
     command: &'static str,
     lock: Lock,
-    /// What was left by an earlier decree and is settled now.
+    /// What an earlier process left unfinished and this one settled.
     settled: Vec<MessageSummary>,
 }
 
 impl<'c> LockedProject<'c> {
-    /// Takes the project.
+    /// Locks the project and settles what an earlier process left unfinished.
     pub fn open(context: &'c Context, command: &'static str) -> Result<Self> {
         let project = context.project()?;
         let workspace = project.workspace()?;
         let lock = context.lock(&project, &workspace, command)?;
         process::become_subreaper().at("take in orphans in", project.layout.root())?;
-        let mut shop = LockedProject { context, project, workspace, command, lock, settled: Vec::new() };
-        shop.settled = shop.settle_unfinished()?;
-        Ok(shop)
+        let mut locked = LockedProject { context, project, workspace, command, lock, settled: Vec::new() };
+        locked.settled = locked.settle_unfinished()?;
+        Ok(locked)
     }
 
-    /// What checkpoints are made of and put back to.
     pub fn site<'s>(&'s self, progress: &'s dyn Progress) -> HistoryContext<'s> {
         super::context::history_context(&self.project, &self.workspace, progress)
     }
 
-    /// A missing tool should cost a second, and no attempts.
+    /// Checks that all tools are there, before an attempt fails for a missing one.
     pub fn preflight(&self, routines: &[String]) -> Result<()> {
         doctor::preflight(&self.project, routines)
     }
 
-    /// Settles the run that an earlier decree left; on a terminal, asks first.
+    /// Settles the run that an earlier process left unfinished; asks first on a terminal.
     fn settle_unfinished(&self) -> Result<Vec<MessageSummary>> {
         let Some(unfinished) = UnfinishedRun::find(&self.project.layout)? else {
             return Ok(Vec::new());
@@ -83,14 +81,14 @@ impl<'c> LockedProject<'c> {
         self.with_reporter(|reporter| self.pipeline(RunOverrides::default(), reporter)?.recover())
     }
 
-    /// Does the work.
+    /// Runs messages with a pipeline, and a reporter for where the output goes.
     pub fn work(
         &mut self,
-        settings: RunOverrides,
+        overrides: RunOverrides,
         work: impl FnOnce(Pipeline<'_>) -> Result<Summary>,
     ) -> Result<Summary> {
         self.with_reporter(|reporter| {
-            let mut pipeline = self.pipeline(settings, reporter)?;
+            let mut pipeline = self.pipeline(overrides, reporter)?;
             pipeline.adopt_recovered(&self.settled);
             work(pipeline)
         })
@@ -98,49 +96,50 @@ impl<'c> LockedProject<'c> {
 
     fn pipeline<'w>(
         &'w self,
-        settings: RunOverrides,
+        overrides: RunOverrides,
         reporter: &'w mut dyn Reporter,
     ) -> Result<Pipeline<'w>> {
-        Pipeline::new(&self.project, &self.workspace, &self.lock, settings, self.command, reporter)
+        Pipeline::new(&self.project, &self.workspace, &self.lock, overrides, self.command, reporter)
     }
 
     fn with_reporter<T>(&self, work: impl FnOnce(&mut dyn Reporter) -> Result<T>) -> Result<T> {
         let ui = self.context.ui;
-        // A runner may hand out a terminal; its log is read by people later all the same.
+        // A CI runner may provide a terminal, but its output is read as a log.
         let live = io::stderr().is_terminal() && !ui.is_quiet() && !self.context.verbose;
-        match live && !github::in_actions() {
-            true => work(&mut LiveReporter::new(ui)),
-            false => work(&mut LineReporter::new(ui, self.project.config.log_limit)),
+        if live && !github::in_actions() {
+            work(&mut LiveReporter::new(ui))
+        } else {
+            work(&mut LineReporter::new(ui, self.project.config.log_limit))
         }
     }
 
-    /// In GitHub Actions: annotations, outputs, the step's page. The work is done; that it cannot be told is no failure.
-    fn tell_github(&self) {
+    /// Writes annotations, outputs and the step summary in GitHub Actions. The work is done, so a failure is only a warning.
+    fn report_to_github(&self) {
         let ui = &self.context.ui;
         if !github::in_actions() {
             return;
         }
         let path = self.project.layout.summary();
-        let told = load(&path, ReportLimits::EXCERPTS).and_then(|report| {
+        let written = load(&path, ReportLimits::EXCERPTS).and_then(|report| {
             let Some(report) = report else { return Ok(()) };
             let place = github::in_workspace(self.project.layout.root());
             ui.command(&github::step_report::annotations(&report.summary, &place));
             github::step_report::write_outputs(&github::StepFiles::from_environment(), &report, &path)
         });
-        if let Err(error) = told {
-            ui.warn(&format!("what was done cannot be told to GitHub: {error}"));
+        if let Err(error) = written {
+            ui.warn(&format!("cannot report to GitHub: {error}"));
         }
     }
 
-    /// The closing words, and the exit code.
-    pub fn tell(&self, summary: Result<Summary>, format: Format) -> Result<u8> {
+    /// Prints the closing report and returns the exit code.
+    pub fn report(&self, summary: Result<Summary>, format: Format) -> Result<u8> {
         let ui = &self.context.ui;
         if summary.as_ref().err().is_none_or(|error| matches!(error.kind(), ErrorKind::Interrupted { .. })) {
-            self.tell_github();
+            self.report_to_github();
         }
         let summary = match summary {
             Err(error) if format == Format::Json && matches!(error.kind(), ErrorKind::Interrupted { .. }) => {
-                // What was done until then was written down.
+                // The summary of what was done before the signal was written.
                 let path = self.project.layout.summary();
                 ui.print(&std::fs::read_to_string(&path).at("read", &path)?)?;
                 return Err(error);

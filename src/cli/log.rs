@@ -2,19 +2,19 @@
 
 use std::fs::File;
 use std::io;
-use std::path::PathBuf;
 
 use super::Context;
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::error::{Error, IoContext, Result};
-use crate::history::{self, RunOrCheckpoint};
+use crate::history::{self, RunDir, RunOrCheckpoint};
 use crate::humanize::count;
+use crate::message::MessageId;
 use crate::pipeline::RunResult;
 use crate::project::Project;
 use crate::sanitize::one_line;
 use crate::ui;
 
-/// Show what a run's routine said; without an id, list the runs
+/// Print the log of a run's routine; without an id, list the runs
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  decree log\n  decree log 2026111603120000-0\n  decree log 2026111603120000-0 --attempt 2"
@@ -23,7 +23,7 @@ pub struct LogArgs {
     /// A run, or the beginning of its id
     id: Option<String>,
 
-    /// Of this attempt, instead of the last
+    /// The log of this attempt, instead of the last
     #[arg(long, value_name = "N", requires = "id")]
     attempt: Option<u32>,
 }
@@ -34,38 +34,34 @@ pub fn log(context: &Context, args: &LogArgs) -> Result<()> {
     let Some(id) = &args.id else {
         return list(context, &project);
     };
-    let RunOrCheckpoint::Run(saved) = history::find(&project.layout, id)? else {
+    let RunOrCheckpoint::Run(found) = history::find(&project.layout, id)? else {
         return Err(Error::project(format!("{id} is a checkpoint; only runs have logs")));
     };
-    let dir = match args.attempt {
-        Some(number) => saved.dir().join("attempts").join(number.to_string()),
-        None => saved.dir().to_owned(),
-    };
-    let found = ["routine.log", "papermill.log"].iter().map(|name| dir.join(name)).find(|path| path.exists());
-    let path: PathBuf = found.ok_or_else(|| {
+    let run = MessageId::parse(found.id()).map(|id| RunDir::of(&project.layout, &id));
+    let path = run.and_then(|run| run.log(args.attempt)).ok_or_else(|| {
         let which = args.attempt.map_or(String::new(), |number| format!(", attempt {number},"));
-        Error::project(format!("run {}{which} has no log", saved.id()))
+        Error::project(format!("run {}{which} has no log", found.id()))
     })?;
     let mut file = File::open(&path).at("read", &path)?;
     context.ui.write(|out| io::copy(&mut file, out).map(drop))
 }
 
-/// Every run, the oldest first.
+/// Prints every run, the oldest first.
 fn list(context: &Context, project: &Project) -> Result<()> {
     let mut rows = Vec::new();
     for id in history::run_ids(&project.layout)? {
-        let path = CheckpointDir::new(&*id, project.layout.runs().join(&id)).result_path();
-        let story = RunResult::read(&path).ok().flatten().map(|result| result.story);
-        rows.push(match story {
-            Some(story) => {
-                let attempts = count(story.attempts.len(), "attempt");
-                vec![id, story.status.word().to_owned(), attempts, one_line(&story.name)]
+        let dir = CheckpointDir::new(&id, project.layout.runs().join(&id));
+        rows.push(match RunResult::read(&dir) {
+            Ok(Some(RunResult { verdict, run, .. })) => {
+                let attempts = count(run.attempts.len(), "attempt");
+                vec![id, verdict.word().to_owned(), attempts, one_line(&run.name)]
             }
-            None => vec![id, "no verdict".to_owned()],
+            Ok(None) => vec![id, "no verdict".to_owned()],
+            Err(error) => vec![id, "damaged".to_owned(), String::new(), error.to_string()],
         });
     }
     if rows.is_empty() {
-        context.ui.note("no runs yet; `decree process` makes some");
+        context.ui.note("no runs yet; `decree process` creates them");
     }
     context.ui.print(&ui::table(&rows))
 }

@@ -8,11 +8,11 @@ use crate::pipeline::{RunOverrides, Selection, planned};
 use crate::project::RoutineName;
 use crate::ui;
 
-/// Carry out every spec that is not processed yet
+/// Run every spec that is not processed yet
 ///
-/// Messages that wait in the inbox come first, then the specs in alphabetical order, each with what follows from it. A
-/// routine that fails is tried again with what was learned; in the end its work is kept, or the tree is put back and the
-/// next spec is taken. Exit code 0: everything was kept; 1: at least one message failed.
+/// Messages that wait in the inbox run first, then the specs in alphabetical order, each with its follow-up messages. A
+/// routine that fails is retried; in the end its change is kept, or the tree is reverted to the checkpoint before it, and
+/// the next spec runs. Exit code 0: everything was kept; 1: at least one message failed.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  decree process\n  decree process --dry-run\n  decree process --spec '03-*' --timeout 30m\n  decree process --limit 1 --fail-fast\n  decree process --format json > summary.json"
@@ -26,22 +26,22 @@ pub struct ProcessArgs {
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
 
-    /// What carries out specs and messages that name no routine; no router is asked then
+    /// The routine for specs and messages that name none; the router is not asked
     #[arg(long, value_name = "NAME", value_parser = routine_name)]
     routine: Option<RoutineName>,
 
-    /// Stop at the first spec that fails; the rest is skipped
+    /// Stop at the first spec that fails and skip the rest
     #[arg(long)]
     fail_fast: bool,
 
-    /// Only say what would be done
+    /// List what would run, and run nothing
     #[arg(long)]
     dry_run: bool,
 
     #[command(flatten)]
     limits: LimitArgs,
 
-    /// How to answer
+    /// Output format
     #[arg(long, value_enum, default_value_t)]
     format: Format,
 }
@@ -51,26 +51,26 @@ pub fn process(context: &Context, args: ProcessArgs) -> Result<u8> {
     if args.dry_run {
         return dry_run(context, &selection, args.format).map(|()| 0);
     }
-    let mut shop = LockedProject::open(context, "process")?;
-    let settings = RunOverrides { routine: args.routine, ..args.limits.settings() };
-    let needed = routines_needed(&shop, &selection, settings.routine.as_ref())?;
-    shop.preflight(&needed)?;
-    let summary = shop.work(settings, |pipeline| pipeline.process(&selection));
-    shop.tell(summary, args.format)
+    let mut project = LockedProject::open(context, "process")?;
+    let overrides = RunOverrides { routine: args.routine, ..args.limits.overrides() };
+    let needed = routines_needed(&project, &selection, overrides.routine.as_ref())?;
+    project.preflight(&needed)?;
+    let summary = project.work(overrides, |pipeline| pipeline.process(&selection));
+    project.report(summary, args.format)
 }
 
 fn routine_name(text: &str) -> std::result::Result<RoutineName, String> {
     RoutineName::parse(text).map_err(|error| error.to_string())
 }
 
-/// The routines that the specs name, as far as they do; what is used otherwise for the rest.
+/// The routines that the specs name; `default`, or the config's default, for specs that name none.
 fn routines_needed(
-    shop: &LockedProject<'_>,
+    locked: &LockedProject<'_>,
     selection: &Selection,
-    otherwise: Option<&RoutineName>,
+    default: Option<&RoutineName>,
 ) -> Result<Vec<String>> {
-    let project = &shop.project;
-    let otherwise = || otherwise.map_or_else(|| project.config.default_routine.clone(), ToString::to_string);
+    let project = &locked.project;
+    let default = || default.map_or_else(|| project.config.default_routine.clone(), ToString::to_string);
     let plan = planned(&project.layout, selection)?;
     let mut needed: Vec<String> = plan
         .specs
@@ -78,7 +78,7 @@ fn routines_needed(
         .filter_map(|spec| {
             let text = crate::message::read_text(&project.layout.root().join(spec.shown())).ok()?;
             let document = Document::parse(&text).ok()?;
-            Some(document.get_text("routine").unwrap_or_else(otherwise))
+            Some(document.get_text("routine").unwrap_or_else(default))
         })
         .collect();
     needed.sort();

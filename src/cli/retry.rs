@@ -1,12 +1,15 @@
 //! `decree retry`
 
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+
 use super::Context;
 use crate::error::{Error, Result};
 use crate::message::{Document, Inbox};
 
-/// Put dead letters back into the inbox
+/// Move dead letters back to the inbox
 ///
-/// The next `decree process` takes them first. What their earlier run left stays in its directory, under previous/.
+/// The next `decree process` runs them first. The files of their earlier runs stay in the run's directory, under previous/.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  decree retry 2026111603120000-0\n  decree retry --all")]
 pub struct RetryArgs {
@@ -14,9 +17,15 @@ pub struct RetryArgs {
     #[arg(required_unless_present = "all", value_name = "ID")]
     ids: Vec<String>,
 
-    /// Every dead letter there is
+    /// All dead letters
     #[arg(long, conflicts_with = "ids")]
     all: bool,
+}
+
+struct DeadLetterFile {
+    file: OsString,
+    name: String,
+    id: String,
 }
 
 pub fn retry(context: &Context, args: &RetryArgs) -> Result<()> {
@@ -29,46 +38,43 @@ pub fn retry(context: &Context, args: &RetryArgs) -> Result<()> {
         let text = crate::message::read_text(&inbox.dead_path(&file)).unwrap_or_default();
         let id = Document::parse(&text).ok().and_then(|document| document.get_text("id")).unwrap_or_default();
         let name = file.to_string_lossy().trim_end_matches(".md").to_owned();
-        letters.push((file, name, id, text));
+        letters.push(DeadLetterFile { file, name, id });
     }
-    let chosen: Vec<_> = match args.all {
-        true => letters.iter().collect(),
-        false => {
-            let mut chosen = Vec::new();
-            for wanted in &args.ids {
-                let exact = letters.iter().filter(|(_, name, id, _)| name == wanted || id == wanted);
-                let mut found: Vec<_> = exact.collect();
-                if found.is_empty() {
-                    found = letters
-                        .iter()
-                        .filter(|(_, name, id, _)| name.starts_with(wanted) || id.starts_with(wanted))
-                        .collect();
-                }
-                match found[..] {
-                    [letter] => chosen.push(letter),
-                    [] => {
-                        return Err(Error::project(format!("no dead letter has the id or name '{wanted}'"))
-                            .hint("`decree status` lists them"));
-                    }
-                    _ => {
-                        let names = found.iter().map(|(_, name, id, _)| format!("{name}  {id}")).collect();
-                        return Err(Error::project(format!("'{wanted}' is ambiguous")).details(names, 10));
-                    }
-                }
-            }
-            chosen
-        }
+    let mut chosen: Vec<&DeadLetterFile> = if args.all {
+        letters.iter().collect()
+    } else {
+        args.ids.iter().map(|wanted| find(&letters, wanted)).collect::<Result<_>>()?
     };
-    let mut told = std::collections::BTreeSet::new();
-    let chosen: Vec<_> = chosen.into_iter().filter(|(file, ..)| told.insert(file)).collect();
+    let mut files = BTreeSet::new();
+    chosen.retain(|letter| files.insert(&letter.file));
     if chosen.is_empty() {
         context.ui.note("there are no dead letters");
         return Ok(());
     }
-    for (file, name, ..) in &chosen {
-        let target = inbox.requeue(file)?;
-        context.ui.note(&format!("{name} waits in the inbox as {}", target.to_string_lossy()));
+    for letter in &chosen {
+        let target = inbox.requeue(&letter.file)?;
+        context.ui.note(&format!("{} waits in the inbox as {}", letter.name, target.to_string_lossy()));
     }
     context.ui.note("next: `decree process`");
     Ok(())
+}
+
+/// The dead letter with this id or name, or the only one whose id or name begins like this.
+fn find<'l>(letters: &'l [DeadLetterFile], wanted: &str) -> Result<&'l DeadLetterFile> {
+    let select = |matches: &dyn Fn(&str) -> bool| -> Vec<&'l DeadLetterFile> {
+        letters.iter().filter(|letter| matches(&letter.name) || matches(&letter.id)).collect()
+    };
+    let mut found = select(&|text| text == wanted);
+    if found.is_empty() {
+        found = select(&|text| text.starts_with(wanted));
+    }
+    match found[..] {
+        [letter] => Ok(letter),
+        [] => Err(Error::project(format!("no dead letter has the id or name '{wanted}'"))
+            .hint("`decree status` lists them")),
+        _ => {
+            let names = found.iter().map(|letter| format!("{}  {}", letter.name, letter.id)).collect();
+            Err(Error::project(format!("'{wanted}' is ambiguous")).details(names, 10))
+        }
+    }
 }

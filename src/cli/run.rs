@@ -7,21 +7,21 @@ use crate::message::{ChainId, Document, Inbox, MessageId, MessageName, is_spec};
 use crate::pipeline::Pipeline;
 use std::io::{self, IsTerminal, Read};
 
-/// What decree fills in itself.
+/// Fields that decree sets itself.
 const DERIVED: [&str; 3] = ["id", "chain", "seq"];
-/// More text than this on standard input is no message.
-const LONGEST: u64 = 16 * 1024 * 1024;
+/// The most text that is read from standard input.
+const MAX_INPUT: u64 = 16 * 1024 * 1024;
 
-/// Carry out one message, and what follows from it
+/// Run one message, and its follow-up messages
 ///
-/// The message is a text (with -p, or on standard input) and fields (-v) that choose the routine, name a spec, or set the
-/// routine's own parameters. Nothing is ever asked when a flag is given.
+/// The message is a text (with -p, or on standard input) and fields (-v) that choose the routine, name a spec, or set
+/// parameters of the routine. There are no prompts.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  decree run -p 'fix the type errors in src/auth.rs'\n  decree run -m pr-review -p 'Review the branch' -v routine=pr-review -v target_branch=main\n  decree run -v input_file=specs/01-add-auth.spec.md\n  echo 'update the changelog' | decree run"
 )]
 pub struct RunArgs {
-    /// The message's name; made from the text if it is left out
+    /// The message's name; derived from the text if it is left out
     #[arg(short = 'm', long = "name", value_name = "NAME")]
     name: Option<String>,
 
@@ -36,7 +36,7 @@ pub struct RunArgs {
     #[command(flatten)]
     limits: LimitArgs,
 
-    /// How to answer
+    /// Output format
     #[arg(long, value_enum, default_value_t)]
     format: Format,
 }
@@ -47,10 +47,10 @@ fn parse_field(text: &str) -> Result<(String, String), String> {
     if key.is_empty() || !key.chars().all(plain) || key.starts_with(|c: char| c.is_ascii_digit()) {
         return Err(format!("'{key}' cannot be the name of a field"));
     }
-    match DERIVED.contains(&key) {
-        true => Err(format!("{key} is given by decree")),
-        false => Ok((key.to_owned(), value.to_owned())),
+    if DERIVED.contains(&key) {
+        return Err(format!("decree sets {key} itself"));
     }
+    Ok((key.to_owned(), value.to_owned()))
 }
 
 pub fn run(context: &Context, args: RunArgs) -> Result<u8> {
@@ -71,13 +71,13 @@ pub fn run(context: &Context, args: RunArgs) -> Result<u8> {
     if !document.body.is_empty() && !document.body.ends_with('\n') {
         document.body.push('\n');
     }
-    let mut shop = LockedProject::open(context, "run")?;
-    check_input(&shop, &document)?;
+    let mut project = LockedProject::open(context, "run")?;
+    check_input(&project, &document)?;
     let routine = document.get_text("routine");
-    shop.preflight(routine.as_slice())?;
-    let inbox = Inbox::of(&shop.project.layout);
-    let runs = shop.project.layout.runs();
-    let summary = shop.work(args.limits.settings(), |mut pipeline| {
+    project.preflight(routine.as_slice())?;
+    let inbox = Inbox::of(&project.project.layout);
+    let runs = project.project.layout.runs();
+    let summary = project.work(args.limits.overrides(), |mut pipeline| {
         let (chain, dir) = ChainId::begin(&runs)?;
         let named = match given {
             Some(name) => Ok(name),
@@ -87,32 +87,29 @@ pub fn run(context: &Context, args: RunArgs) -> Result<u8> {
         let done =
             named.and_then(|name| pipeline.run_message(name.unique(|name| inbox.contains(name)), document));
         if done.is_err() {
-            // Nothing is in it if nothing came of the message.
+            // The directory that reserved the id. It is empty if the message was not run.
             let _ = std::fs::remove_dir(dir);
         }
         done
     });
-    shop.tell(summary, args.format)
+    project.report(summary, args.format)
 }
 
-/// A file that is not there is better told before anything is made of it.
-fn check_input(shop: &LockedProject<'_>, document: &Document) -> Result<()> {
+/// Reports a missing input file before anything is created for the message.
+fn check_input(locked: &LockedProject<'_>, document: &Document) -> Result<()> {
     let Some(input) = document.get_text("input_file") else {
         return Ok(());
     };
-    let layout = &shop.project.layout;
-    match layout.root().join(&input).is_file() {
-        true => Ok(()),
-        false => Err(Error::project(format!(
-            "input_file: there is no file {input} in {}",
-            layout.root().display()
-        ))
-        .hint("the path is relative to the project")),
+    let root = locked.project.layout.root();
+    if root.join(&input).is_file() {
+        return Ok(());
     }
+    Err(Error::project(format!("input_file: there is no file {input} in {}", root.display()))
+        .hint("the path is relative to the project"))
 }
 
 fn parse_name(given: &str) -> Result<MessageName> {
-    // A file that is named like an id is a message with that id.
+    // A file named like an id would be read as the message with that id.
     let name = MessageName::kebab(given).filter(|name| MessageId::parse(name.as_str()).is_none());
     name.ok_or_else(|| Error::new(ErrorKind::Usage, format!("'{given}' cannot be a message's name")))
 }
@@ -127,22 +124,22 @@ fn name_of(pipeline: &mut Pipeline<'_>, document: &Document, chain: &ChainId) ->
     Ok(pipeline.name_for(&document.body)?.unwrap_or_else(|| MessageName::fallback(chain)))
 }
 
-/// What was piped in. A terminal is not asked, and neither is something that can never end.
+/// The text on standard input, up to a limit; none if that is a terminal.
 fn read_piped() -> Result<String> {
     let stdin = io::stdin();
     if stdin.is_terminal() {
         return Ok(String::new());
     }
     let mut text = String::new();
-    let read = stdin.lock().take(LONGEST + 1).read_to_string(&mut text);
+    let read = stdin.lock().take(MAX_INPUT + 1).read_to_string(&mut text);
     match read {
         Err(error) if error.kind() == io::ErrorKind::InvalidData => {
             return Err(Error::project("the text on standard input is not UTF-8"));
         }
         result => result.at("read", "standard input")?,
     };
-    match text.len() as u64 > LONGEST {
-        true => Err(Error::project("the text on standard input is longer than 16 MiB")),
-        false => Ok(text),
+    if text.len() as u64 > MAX_INPUT {
+        return Err(Error::project("the text on standard input is longer than 16 MiB"));
     }
+    Ok(text)
 }

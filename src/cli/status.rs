@@ -5,33 +5,32 @@ use serde_json::json;
 use super::{Context, Format};
 use crate::checkpoint::store::Store;
 use crate::error::Result;
-use crate::history;
 use crate::history::gc::ContentPlan;
+use crate::history::{self, RunDir};
 use crate::humanize;
 use crate::humanize::count;
 use crate::message::{Document, Inbox, MessageId, display_name};
-use crate::pipeline::{RunDir, RunResult, Selection, UnfinishedRun, planned};
+use crate::pipeline::{RunResult, Selection, UnfinishedRun, planned};
 use crate::project::Project;
 use crate::sanitize::one_line;
 use crate::spec::Tracker;
 use crate::ui;
 
-/// How many names are listed in a row.
-const NAMED: usize = 5;
+/// How many pending specs and dead letters are named.
+const MAX_NAMED: usize = 5;
 
-/// How many bytes of manifests are read to tell what is reclaimable: that takes some hundredths of a second. With more than
-/// that (200 runs in a tree of 5,000 files have 130 MB, which takes more than a second) only what has expired is told.
+/// How many bytes of manifests are read to compute what is reclaimable: that takes some hundredths of a second. With more than
+/// that (200 runs in a tree of 5,000 files have 130 MB, which takes more than a second) only expired checkpoints are counted.
 const MAX_MANIFESTS: u64 = 4 << 20;
 
-/// Tell what is done, what waits, what failed and what is stored
+/// Show what is processed, what waits, what failed and what is stored
 #[derive(Debug, clap::Args)]
 pub struct StatusArgs {
-    /// How to answer
+    /// Output format
     #[arg(long, value_enum, default_value_t)]
     format: Format,
 }
 
-/// A dead letter, as far as it can be read.
 struct DeadLetter {
     name: String,
     id: String,
@@ -96,14 +95,14 @@ pub fn status(context: &Context, args: &StatusArgs) -> Result<()> {
 fn specs_text(processed: usize, pending: &[String]) -> String {
     let mut text = format!("{processed} processed · {} pending", pending.len());
     if !pending.is_empty() {
-        let shown = pending.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
-        let more = if pending.len() > NAMED { ", …" } else { "" };
+        let shown = pending.iter().take(MAX_NAMED).cloned().collect::<Vec<_>>().join(", ");
+        let more = if pending.len() > MAX_NAMED { ", …" } else { "" };
         text.push_str(&format!(": {shown}{more}"));
     }
     text
 }
 
-/// What `decree checkpoint gc` would bring back. Nothing if that is not known, or takes too long to work out.
+/// How many bytes `decree checkpoint gc` would free; `None` if that is unknown or would take too long to compute.
 fn reclaimable(project: &Project, store: &Store) -> Result<Option<u64>> {
     let survey = history::gc::quick_survey(&project.layout, store, MAX_MANIFESTS)?;
     Ok(survey
@@ -128,7 +127,7 @@ fn store_row(bytes: u64, checkpoints: usize, expired: usize, reclaimable: Option
 
 fn dead_rows(dead: &[DeadLetter]) -> Vec<Vec<String>> {
     let mut rows = Vec::new();
-    for (number, letter) in dead.iter().take(NAMED).enumerate() {
+    for (number, letter) in dead.iter().take(MAX_NAMED).enumerate() {
         let head = if number == 0 { "dead".to_owned() } else { String::new() };
         let lead = if number == 0 { format!("{} · ", dead.len()) } else { "    ".to_owned() };
         let what = if letter.id.is_empty() { &letter.name } else { &letter.id };
@@ -156,11 +155,14 @@ fn dead_letters(project: &Project) -> Result<Vec<DeadLetter>> {
     Ok(letters)
 }
 
-/// The latest run in a few words.
+/// The verdict, time and size of the latest run; `None` if it has no verdict.
 fn latest(project: &Project, id: &str) -> Option<String> {
     let run = RunDir::of(&project.layout, &MessageId::parse(id)?);
-    let result = RunResult::read(&run.saved().result_path()).ok()??;
-    let took = humanize::duration(std::time::Duration::from_millis(result.story.duration_ms));
-    let lines = result.seal.map_or(String::new(), |seal| format!("  +{} −{}", seal.added, seal.removed));
-    Some(format!("{}  {took}{lines}", result.story.status.word()))
+    let result = match RunResult::read(&run.checkpoint()) {
+        Ok(result) => result?,
+        Err(_) => return Some("result.json is damaged".to_owned()),
+    };
+    let took = humanize::duration(std::time::Duration::from_millis(result.run.duration_ms));
+    let lines = result.changes.map_or(String::new(), |it| format!("  +{} −{}", it.added, it.removed));
+    Some(format!("{}  {took}{lines}", result.verdict.word()))
 }

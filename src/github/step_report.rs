@@ -19,7 +19,7 @@ pub fn annotations(summary: &Summary, project: &Path) -> String {
         .messages
         .iter()
         .filter(|message| {
-            !message.kept && !matches!(message.verdict, Verdict::Skipped | Verdict::Interrupted)
+            !message.run.kept && !matches!(message.verdict, Verdict::Skipped | Verdict::Interrupted)
         })
         .collect();
     let shown = if failed.len() > ANNOTATIONS { ANNOTATIONS - 1 } else { failed.len() };
@@ -33,16 +33,16 @@ pub fn annotations(summary: &Summary, project: &Path) -> String {
 }
 
 fn failure_annotation(message: &MessageSummary, project: &Path) -> String {
-    let title = format!("decree: {}", message.name);
-    let mut text = match message.attempts.len() {
-        0 => message.reason.clone(),
-        n => format!("failed {n} of {} ({})", count(n, "attempt"), message.reason),
+    let title = format!("decree: {}", message.run.name);
+    let mut text = match message.run.attempts.len() {
+        0 => message.run.reason.clone(),
+        n => format!("failed {n} of {} ({})", count(n, "attempt"), message.run.reason),
     };
-    if let Some(put_back) = &message.put_back {
+    if let Some(put_back) = &message.run.reverted {
         let files = count(put_back.verified as usize, "file");
         text.push_str(&format!("; the tree is reverted to its checkpoint ({files} verified)"));
     }
-    let file = message.spec.as_ref().map(|spec| project.join(spec).display().to_string());
+    let file = message.run.spec.as_ref().map(|spec| project.join(spec).display().to_string());
     annotation(Level::Error, &title, file.as_deref(), &text)
 }
 
@@ -63,16 +63,16 @@ pub fn outputs(summary: &Summary, path: &Path) -> Vec<(&'static str, String)> {
         ids.filter_map(|message| message.id.as_deref()).collect::<Vec<_>>().join(" ")
     };
     let unchanged =
-        summary.messages.iter().filter(|message| message.kept && message.files.is_empty()).count();
+        summary.messages.iter().filter(|message| message.run.kept && message.files.is_empty()).count();
     vec![
         ("verdict", verdict(summary).to_owned()),
         ("processed", (summary.messages.len() - summary.skipped).to_string()),
         ("kept", summary.kept.to_string()),
-        ("failed", summary.put_back.to_string()),
+        ("failed", summary.reverted.to_string()),
         ("skipped", summary.skipped.to_string()),
         ("unchanged", unchanged.to_string()),
-        ("kept-runs", ids_where(|message| message.kept)),
-        ("failed-runs", ids_where(|message| !message.kept)),
+        ("kept-runs", ids_where(|message| message.run.kept)),
+        ("failed-runs", ids_where(|message| !message.run.kept)),
         ("summary-path", path.display().to_string()),
     ]
 }
@@ -96,8 +96,8 @@ mod tests {
         for number in 0..failed {
             let mut message =
                 MessageSummary::without_run(format!("{number:02}-x\n::error::y"), Verdict::FailedReverted);
-            message.reason = "the routine exited with 1".to_owned();
-            message.spec = Some(format!("specs/{number:02}-x.spec.md"));
+            message.run.reason = "the routine exited with 1".to_owned();
+            message.run.spec = Some(format!("specs/{number:02}-x.spec.md"));
             summary.add(message);
         }
         summary
@@ -123,7 +123,9 @@ mod tests {
     fn the_verdict_is_one_word_for_all_messages() {
         let mut one = summary(0);
         assert_eq!(verdict(&one), "nothing");
-        one.add(MessageSummary { kept: true, ..MessageSummary::without_run("a".into(), Verdict::NoChange) });
+        let mut kept = MessageSummary::without_run("a".into(), Verdict::NoChange);
+        kept.run.kept = true;
+        one.add(kept);
         assert_eq!(verdict(&one), "success");
         one.add(MessageSummary::without_run("b".into(), Verdict::Skipped));
         assert_eq!(verdict(&one), "failed");

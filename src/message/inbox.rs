@@ -122,11 +122,12 @@ impl Inbox {
         fs::rename(&from, to.join(file)).at("move", &from)
     }
 
-    /// Moves a dead letter out of the queue to `dead-letter.md` in the directory `to`.
+    /// Moves a dead letter out of the queue, to the path `to`.
     pub fn withdraw_dead(&self, file: &OsStr, to: &Path) -> Result<()> {
-        fs::create_dir_all(to).at("create", to)?;
+        let dir = to.parent().unwrap_or(Path::new("."));
+        fs::create_dir_all(dir).at("create", dir)?;
         let from = self.dead.join(file);
-        fs::rename(&from, to.join("dead-letter.md")).at("move", &from)
+        fs::rename(&from, to).at("move", &from)
     }
 
     /// Writes the target first and removes the source then, so that a kill in between loses no message. Repeating it is

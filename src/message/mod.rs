@@ -10,7 +10,7 @@ pub use front_matter::{Document, STANDARD_KEYS};
 pub use id::{ChainId, MessageId};
 pub use inbox::{Inbox, PendingMessage};
 pub use name::MessageName;
-pub use normalise::{IdStatus, Message, MessageKind, Rejection, display_name, is_spec};
+pub use normalise::{IdStatus, Message, MessageError, MessageKind, Rejection, display_name, is_spec};
 
 use std::io;
 use std::path::Path;

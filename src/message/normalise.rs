@@ -1,4 +1,4 @@
-//! One message, with everything filled in that it left out.
+//! One message, with everything filled in that its author left out.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -6,56 +6,74 @@ use std::path::Path;
 use super::front_matter::Document;
 use super::id::{ChainId, MessageId, parse_seq};
 use super::name::MessageName;
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// What a message asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MessageKind {
-    /// To fulfil a spec.
+    /// To implement the spec in `input_file`.
     Spec,
     /// To do what its text says.
     Task,
 }
 
-/// A message that was normalised.
+/// A message whose front matter is complete.
 #[derive(Clone, Debug)]
 pub struct Message {
-    /// Its name in the inbox.
+    /// The file name in the inbox.
     pub file: OsString,
-    /// Its id.
     pub id: MessageId,
-    /// What it asks for.
     pub kind: MessageKind,
-    /// The file it is about: the spec, if it asks for one.
+    /// The file it is about; the spec, if `kind` is one.
     pub input_file: Option<String>,
-    /// Front matter and body, normalised.
     pub document: Document,
-    /// The same as it is written: as its author wrote it, if nothing had to be filled in.
+    /// The document as text, exactly as its author wrote it if nothing had to be filled in.
     pub text: String,
 }
 
-/// What there is already of an id.
+/// Whether an id is in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IdStatus {
-    /// Nothing.
+    /// No run has it.
     Free,
-    /// A run that failed or was cut off: its message may come again.
+    /// A run that failed or was interrupted has it: the same message may run again.
     Begun,
-    /// A run whose work was kept. Another message must not take its place.
+    /// A run that was kept has it. No other message may take it.
     Kept,
 }
 
-/// Why a message cannot be taken as it is.
+/// Why a message cannot be run as it is: a mistake of its author.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rejection {
-    /// A word that tools can look for: `BadMessage`, `MaxDepthExceeded`, `RoutineNotFound`, …
+    /// A fixed identifier for tools: `BadMessage`, `MaxDepthExceeded`, `RoutineNotFound`, …
     pub code: &'static str,
     /// What is wrong, in a sentence.
     pub why: String,
 }
 
+/// Why there is no message to run.
+#[derive(Debug)]
+pub enum MessageError {
+    /// The message becomes a dead letter, and the next one is taken.
+    Rejected(Rejection),
+    /// The command stops.
+    Failed(Error),
+}
+
+impl From<Rejection> for MessageError {
+    fn from(rejection: Rejection) -> Self {
+        MessageError::Rejected(rejection)
+    }
+}
+
+impl From<Error> for MessageError {
+    fn from(error: Error) -> Self {
+        MessageError::Failed(error)
+    }
+}
+
 impl Rejection {
-    /// The message itself makes no sense.
+    /// The front matter or the text is invalid.
     pub fn bad(why: impl Into<String>) -> Self {
         Rejection { code: "BadMessage", why: why.into() }
     }
@@ -68,35 +86,31 @@ impl std::fmt::Display for Rejection {
 }
 
 impl Message {
-    /// Fills in what the front matter leaves out: from the file's name, then from defaults. `new_chain` is asked for an id
-    /// if nothing names one, `standing` what there is of an id already.
+    /// Fills in what the front matter leaves out: from the file's name, then from defaults. `new_chain` gives an id if nothing
+    /// names one; `status` says whether an id is in use.
     pub fn normalise(
         file: &OsStr,
         mut document: Document,
         new_chain: impl FnOnce() -> Result<ChainId>,
-        standing: impl Fn(&MessageId) -> IdStatus,
-    ) -> Result<Result<Message, Rejection>> {
-        if let Err(rejection) = check_ids(&document) {
-            return Ok(Err(rejection));
-        }
+        status: impl Fn(&MessageId) -> IdStatus,
+    ) -> Result<Message, MessageError> {
+        check_ids(&document)?;
         let id = match stated_id(file, &document) {
-            Some(id) if document.get_text("id").is_some() => {
-                next_free(id, |id| standing(id) == IdStatus::Kept)
-            }
-            Some(id) => next_free(id, |id| standing(id) != IdStatus::Free),
+            Some(id) if document.get_text("id").is_some() => next_free(id, |id| status(id) == IdStatus::Kept),
+            Some(id) => next_free(id, |id| status(id) != IdStatus::Free),
             None => MessageId::root(new_chain()?),
         };
         let input_file = document.get_text("input_file").filter(|path| !path.is_empty());
         if input_file.as_deref().is_some_and(|path| path.contains('\0')) {
-            return Ok(Err(Rejection::bad("input_file is no path")));
+            return Err(Rejection::bad("input_file is no path").into());
         }
         let kind = match document.get_text("type").as_deref() {
             None | Some("") if input_file.as_deref().is_some_and(is_spec) => MessageKind::Spec,
             None | Some("" | "task") => MessageKind::Task,
             Some("spec") if input_file.is_some() => MessageKind::Spec,
-            Some("spec") => return Ok(Err(Rejection::bad("type is spec, but input_file names none"))),
+            Some("spec") => return Err(Rejection::bad("type is spec, but input_file names none").into()),
             Some(other) => {
-                return Ok(Err(Rejection::bad(format!("type is '{other}'; it can be spec or task"))));
+                return Err(Rejection::bad(format!("type is '{other}'; it can be spec or task")).into());
             }
         };
         document.fill("id", &id.to_string());
@@ -104,21 +118,21 @@ impl Message {
         document.fill("seq", &id.seq().to_string());
         document.fill("type", if kind == MessageKind::Spec { "spec" } else { "task" });
         let text = document.render();
-        Ok(Ok(Message { file: file.to_owned(), id, kind, input_file, document, text }))
+        Ok(Message { file: file.to_owned(), id, kind, input_file, document, text })
     }
 
-    /// Its name for people.
+    /// The name that reports show.
     pub fn name(&self) -> String {
         display_name(&self.file, &self.document.body)
     }
 
-    /// The spec it asks for.
+    /// The path of the spec that it asks for.
     pub fn spec(&self) -> Option<&str> {
         self.input_file.as_deref().filter(|_| self.kind == MessageKind::Spec)
     }
 }
 
-/// What people call a message: its file's name without `.md`; if that is only an id, the first words of its text.
+/// The name that reports show: the file's name without `.md`, or the first words of the text if that is only an id.
 pub fn display_name(file: &OsStr, body: &str) -> String {
     let stem = Path::new(file).file_stem().unwrap_or(file).to_string_lossy();
     let words = MessageId::parse(&stem).and_then(|_| MessageName::from_prompt(body));
@@ -128,12 +142,12 @@ pub fn display_name(file: &OsStr, body: &str) -> String {
     }
 }
 
-/// Whether a path is that of a spec.
+/// Whether a path names a spec.
 pub fn is_spec(path: &str) -> bool {
     path.ends_with(".spec.md")
 }
 
-/// What the front matter says of ids has to make sense.
+/// Rejects ids in the front matter that are malformed.
 fn check_ids(document: &Document) -> Result<(), Rejection> {
     if let Some(id) = document.get_text("id")
         && MessageId::parse(&id).is_none()
@@ -153,7 +167,7 @@ fn check_ids(document: &Document) -> Result<(), Rejection> {
     Ok(())
 }
 
-/// The id that the front matter names, or else the file's name.
+/// The id in the front matter, or else in the file's name.
 pub(super) fn stated_id(file: &OsStr, document: &Document) -> Option<MessageId> {
     let from_name = Path::new(file).file_stem()?.to_str().and_then(MessageId::parse);
     if let Some(id) = document.get_text("id").and_then(|id| MessageId::parse(&id)) {
@@ -166,7 +180,7 @@ pub(super) fn stated_id(file: &OsStr, document: &Document) -> Option<MessageId> 
     Some(MessageId::new(chain, seq))
 }
 
-/// Two follow-ups that name the same place in their chain come one after the other.
+/// The id, or the next in its chain that is not in use: two follow-ups with the same `seq` run one after the other.
 fn next_free(id: MessageId, is_taken: impl Fn(&MessageId) -> bool) -> MessageId {
     let mut seq = id.seq();
     while is_taken(&MessageId::new(id.chain().clone(), seq)) && seq < u32::MAX {
@@ -182,7 +196,11 @@ mod tests {
     fn normalise(file: &str, text: &str) -> Result<Message, Rejection> {
         let document = Document::parse(text).expect("good front matter");
         let chain = || Ok(ChainId::parse("2025022514320000").expect("a good id"));
-        Message::normalise(OsStr::new(file), document, chain, |_| IdStatus::Free).expect("nothing to fail")
+        match Message::normalise(OsStr::new(file), document, chain, |_| IdStatus::Free) {
+            Ok(message) => Ok(message),
+            Err(MessageError::Rejected(rejection)) => Err(rejection),
+            Err(MessageError::Failed(error)) => panic!("{error}"),
+        }
     }
 
     #[test]
@@ -251,7 +269,7 @@ mod tests {
         let chain = || unreachable!("the name has one");
         let taken = |id: &MessageId| if id.seq() < 3 { IdStatus::Begun } else { IdStatus::Free };
         let file = OsStr::new("2024022514320000-1.md");
-        let message = Message::normalise(file, document, chain, taken).unwrap().unwrap();
+        let message = Message::normalise(file, document, chain, taken).unwrap();
         assert_eq!(message.id.seq(), 3);
     }
 
@@ -261,7 +279,7 @@ mod tests {
             let document = Document::parse("---\nid: 2024022514320000-1\n---\n").unwrap();
             let of = |id: &MessageId| if id.seq() == 1 { standing } else { IdStatus::Free };
             let chain = || unreachable!("it has one");
-            let message = Message::normalise(OsStr::new("x.md"), document, chain, of).unwrap().unwrap();
+            let message = Message::normalise(OsStr::new("x.md"), document, chain, of).unwrap();
             assert_eq!(message.id.seq(), seq, "{standing:?}");
         }
     }

@@ -1,4 +1,4 @@
-//! `running.json`: the run that is under way. While it is there, that run is not settled; the next start settles it.
+//! `running.json`: the active run. While the file exists, that run is not settled; the next command settles it.
 
 use std::ffi::OsString;
 use std::fs;
@@ -16,20 +16,20 @@ use crate::project::Layout;
 
 const VERSION: u32 = 1;
 
-/// What has to be known to settle a run that was cut off.
+/// What it takes to settle a run that was cut off.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ActiveRun {
     version: u32,
     id: String,
     file: String,
     mark: String,
-    /// UTC.
+    /// The time in UTC.
     pub started_at: String,
     inbox: Vec<String>,
 }
 
 impl ActiveRun {
-    /// A run that is about to begin, with what waits in the inbox besides it.
+    /// A run that is about to begin, with the files in the inbox at that moment.
     pub fn new(id: &MessageId, file: &OsString, inbox: &[OsString]) -> Self {
         ActiveRun {
             version: VERSION,
@@ -41,32 +41,33 @@ impl ActiveRun {
         }
     }
 
-    /// The message.
     pub fn id(&self) -> Result<MessageId> {
-        MessageId::parse(&self.id).ok_or_else(|| Error::integrity("running.json names no message"))
+        MessageId::parse(&self.id).ok_or_else(|| {
+            Error::integrity(format!("running.json: '{}' is not the id of a message", self.id))
+        })
     }
 
-    /// In the environment of every process that the run starts.
+    /// The mark in the environment of every process that the run starts.
     pub fn mark(&self) -> Option<ProcessMark> {
         ProcessMark::parse(&self.mark)
     }
 
-    /// The same as text: a verdict carries it, to be told from a file that a routine wrote.
+    /// The mark as text. A result has it, which distinguishes it from one that a routine wrote.
     pub fn mark_text(&self) -> &str {
         &self.mark
     }
 
-    /// Its name in the inbox.
+    /// The message's file name in the inbox.
     pub fn file(&self) -> OsString {
         name(&self.file)
     }
 
-    /// What waited in the inbox when it began.
+    /// The files in the inbox when the run began.
     pub fn inbox(&self) -> Vec<OsString> {
         self.inbox.iter().map(|text| name(text)).collect()
     }
 
-    /// Reads the file, if there is one.
+    /// Reads the file; `None` if there is none.
     pub fn read(layout: &Layout) -> Result<Option<ActiveRun>> {
         let path = layout.running();
         let text = match untrusted::read(&path) {
@@ -76,22 +77,21 @@ impl ActiveRun {
         let running: ActiveRun = serde_json::from_slice(&text).map_err(|error| {
             Error::integrity(format!("{} is damaged", layout.shown(&path)))
                 .caused_by(error)
-                .detail("it names the run that was under way, so what that run changed cannot be told")
+                .detail("it names the run that was active, so it is unknown which run to revert")
                 .hint("look at the newest directory in .decree/runs; `decree revert` undoes that run if it has a changes.diff; then remove running.json")
         })?;
-        match running.version == VERSION {
-            true => Ok(Some(running)),
-            false => Err(Error::integrity(format!("{} is of another version", layout.shown(&path)))),
+        if running.version != VERSION {
+            return Err(Error::integrity(format!("{} is of another version", layout.shown(&path))));
         }
+        Ok(Some(running))
     }
 
-    /// Writes it.
     pub fn write(&self, layout: &Layout) -> Result<()> {
         let text = serde_json::to_vec_pretty(self).expect("plain data");
         atomic::write(&layout.running(), &text)
     }
 
-    /// The run is settled.
+    /// Removes the file: the run is settled.
     pub fn clear(layout: &Layout) -> Result<()> {
         let path = layout.running();
         match fs::remove_file(&path) {

@@ -1,241 +1,263 @@
-//! One execution of a routine: run it, verify it, write down what changed, and judge.
+//! One attempt: execute the routine, verify, record what changed, and judge.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::active_run::ActiveRun;
 use super::budget::Usage;
+use super::context::PipelineContext;
 use super::events::{Event, Reporter};
+use super::outcome::OutcomeRecorder;
 use super::policy;
 use super::prepare::Prepared;
-use super::queue::Pipeline;
 use super::result::AttemptRecord;
-use super::run_dir::RunDir;
 use super::verdict::Ending;
-use crate::checkpoint::checkpoint_dir::ChangeRecord;
+use crate::checkpoint::change_record::ChangeRecord;
 use crate::checkpoint::manifest::Manifest;
 use crate::error::{Error, IoContext, Result};
+use crate::history::RunDir;
 use crate::history::own_files::RepairReport;
+use crate::humanize::count;
 use crate::interrupt;
+use crate::process::environment::is_reserved;
 use crate::process::log::CappedLog;
 use crate::process::marked::MARK_VARIABLE;
 use crate::process::redact::Redactor;
 use crate::process::{Exec, ExecEnd, ExecResult};
 use crate::project::OnNoChange;
-use crate::routine::Invocation;
+use crate::routine::{Invocation, RoutineKind};
 use crate::sanitize::one_line;
 
-/// Which attempt it is.
+/// How many lines of a log `failure-context.md` has.
+const TAIL_LINES: usize = 40;
+
+/// What all attempts of a run share.
+#[derive(Clone, Copy)]
+pub(super) struct AttemptInputs<'r> {
+    pub job: &'r Prepared,
+    pub run: &'r RunDir,
+    pub active: &'r ActiveRun,
+    pub manifest: &'r Manifest,
+}
+
+/// The position of an attempt in its run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AttemptNumber {
-    /// From 1.
+    /// Counted from 1.
     pub number: u32,
-    /// At most.
+    /// The most attempts that the run can have.
     pub of: u32,
-    /// Whether the tree was put back before it.
+    /// Whether the tree was reverted before it.
     pub clean_slate: bool,
 }
 
-impl Pipeline<'_> {
-    /// Executes the routine and what has to succeed after it.
-    pub(super) fn execute(
-        &mut self,
-        job: &Prepared,
-        run: &RunDir,
-        running: &ActiveRun,
-        turn: AttemptNumber,
-    ) -> Result<Execution> {
-        let dir = run.attempt_dir(turn.number);
-        fs::create_dir_all(&dir).at("create", &dir)?;
-        let mut own = run.hold_own_files(self.layout, turn.number, &running.file())?;
-        let began = Instant::now();
-        let invocation = Invocation::new(&job.routine, self.parameters(job, run), self.layout, &dir)?;
-        let mut environment = self.environment.clone();
-        environment.extend(self.facts(running, turn));
-        environment.extend(invocation.environment);
-        let deadline = (!job.timeout.is_zero()).then(|| began + job.timeout);
-
-        let log = CappedLog::create(dir.join(invocation.log), self.config.log_limit)?;
-        run.publish(turn.number, &[invocation.log])?;
-        let mut tee = Tee {
-            redactor: &mut self.redactor,
-            log,
-            reporter: &mut *self.reporter,
-            clean: Vec::new(),
-            trouble: None,
-        };
-        let root = self.layout.root();
-        let exec = |program: &OsString, arguments: &[OsString]| {
-            Exec::new(program)
-                .args(arguments)
-                .directory(root)
-                .environment(environment.clone())
-                .timeout(deadline.map(|deadline| deadline.saturating_duration_since(Instant::now())))
-        };
-        let ended = exec(&invocation.program, &invocation.arguments).run(&mut |bytes: &[u8]| tee.take(bytes));
-        // Before anything else is written, whatever the end was.
-        let mut repairs = vec![own.repair()?];
-        let (mut ending, mut survivors) = match ended {
-            Ok(ended) => (routine_ending(&ended, job.timeout), ended.survivors),
-            Err(error) => (Ending::NotStarted { why: error.to_string() }, 0),
-        };
-        if ending == Ending::Succeeded && !job.verify.is_empty() {
-            tee.take(format!("[decree] verify: {}\n", job.verify).as_bytes())?;
-            tee.reporter.event(&Event::Verifying(&job.verify));
-            let ended = exec(&"bash".into(), &["-c".into(), (&job.verify).into()])
-                .run(&mut |bytes: &[u8]| tee.take(bytes));
-            repairs.push(own.repair()?);
-            let ended = ended?;
-            survivors += ended.survivors;
-            ending = verify_ending(&ended, job);
-        }
-        let (tail, trouble) = tee.finish();
-        if survivors > 0 {
-            let count = crate::humanize::count(survivors, "process").replace("processs", "processes");
-            self.warn(&format!("{count} of the routine could not be ended and may go on changing files"));
-        }
-        if let Some(error) = trouble {
-            self.warn(&format!("the log of attempt {} is not whole: {error}", turn.number));
-        }
-        Ok(Execution { ending, duration: began.elapsed(), tail, repairs })
-    }
-
-    /// What a routine finds in its environment.
-    fn parameters(&mut self, job: &Prepared, run: &RunDir) -> BTreeMap<String, String> {
-        let message = &job.message;
-        let path = |path: &std::path::Path| path.to_string_lossy().into_owned();
-        let mut parameters: BTreeMap<String, String> = [
-            ("spec_file", message.spec().unwrap_or_default().to_owned()),
-            ("input_file", message.input_file.clone().unwrap_or_default()),
-            ("message_file", path(&run.message())),
-            ("message_id", message.id.to_string()),
-            ("message_dir", path(run.path())),
-            ("chain", message.id.chain().to_string()),
-            ("seq", message.id.seq().to_string()),
-        ]
-        .into_iter()
-        .map(|(key, value)| (key.to_owned(), value))
-        .collect();
-        for parameter in &job.routine.parameters {
-            if parameters.contains_key(&parameter.name) {
-                continue;
-            }
-            let Some(value) = message.document.get_text(&parameter.name) else { continue };
-            if crate::process::environment::is_reserved(&parameter.name) || value.contains('\0') {
-                self.warn(&format!(
-                    "{} is not for a message to set like this; it is left out",
-                    parameter.name
-                ));
-            } else {
-                parameters.insert(parameter.name.clone(), value);
-            }
-        }
-        parameters
-    }
-
-    fn facts(&self, running: &ActiveRun, turn: AttemptNumber) -> Vec<(OsString, OsString)> {
-        [
-            ("DECREE_ATTEMPT", turn.number.to_string()),
-            ("DECREE_MAX_ATTEMPTS", turn.of.to_string()),
-            ("DECREE_AI", self.config.commands.ai.clone()),
-            (MARK_VARIABLE, running.mark().map_or_else(String::new, |mark| mark.as_str().to_owned())),
-        ]
-        .into_iter()
-        .map(|(key, value)| (key.into(), value.into()))
-        .collect()
-    }
-
-    /// Writes down what an attempt changed, and says what it came to.
-    pub(super) fn judge(
-        &mut self,
-        executed: Execution,
-        run: &RunDir,
-        manifest: &Manifest,
-        turn: AttemptNumber,
-    ) -> Result<(AttemptRecord, ChangeRecord)> {
-        // From here on everything leads to a tree that is kept or put back; a signal is heeded after that.
-        let _shield = interrupt::shield();
-        let dir = run.attempt_dir(turn.number);
-        fs::create_dir_all(&dir).at("create", &dir)?;
-        let seal = run
-            .attempt(turn.number)
-            .record_changes(self.workspace, manifest, true, self.reporter.progress())?
-            .expect("an empty change is written down, too");
-        let ending = match executed.ending {
-            Ending::Succeeded => self.check_policy(&seal),
-            ending => ending,
-        };
-        let ending = ending.map_text(|text| self.redactor.redact(text).into_owned());
-        let usage = self.usage(run, turn)?;
-        let headline = one_line(&self.redactor.redact(headline(&executed.tail)));
-        let record = AttemptRecord {
-            number: turn.number,
-            clean_slate: turn.clean_slate,
-            reason: one_line(&ending.describe()),
-            exit_code: ending.exit_code(),
-            ending,
-            duration_ms: executed.duration.as_millis() as u64,
-            files: seal.changes.len() as u64,
-            added: seal.added,
-            removed: seal.removed,
-            headline,
-            usage,
-        };
-        Ok((record, seal))
-    }
-
-    /// The routine and the verification are content; the policy has to be, too.
-    fn check_policy(&self, seal: &ChangeRecord) -> Ending {
-        let violations = policy::violations(&self.config.policy, seal);
-        if !violations.is_empty() {
-            return Ending::Policy { violations };
-        }
-        match seal.is_empty() && self.config.on_no_change == OnNoChange::Retry {
-            true => Ending::NothingChanged,
-            false => Ending::Succeeded,
-        }
-    }
-
-    /// What the attempt says it used; the next one says its own.
-    fn usage(&mut self, run: &RunDir, turn: AttemptNumber) -> Result<Option<Usage>> {
-        let usage = match Usage::read(&run.usage()) {
-            None => return Ok(None),
-            Some(Ok(usage)) => usage,
-            Some(Err(why)) => {
-                self.warn(&format!("usage.json is left out of account: {why}"));
-                Usage::default()
-            }
-        };
-        let kept = run.attempt_dir(turn.number).join("usage.json");
-        fs::rename(run.usage(), &kept).at("move", run.usage())?;
-        self.meter.used.add(&usage);
-        Ok((!usage.is_nothing()).then_some(usage))
-    }
-}
-
-/// What an execution came to, before anybody looked at what it changed.
+/// How an execution ended, before its change was looked at.
 pub(super) struct Execution {
     pub ending: Ending,
     pub duration: Duration,
-    /// The last lines of its output.
+    /// The last lines of the output.
     pub tail: Vec<String>,
-    /// What it had done to decree's own files: the routine, then the verification.
+    /// What the routine, and then the verification, had done to decree's own files.
     pub repairs: Vec<RepairReport>,
 }
 
-/// Output goes to the log and to whoever listens, without secrets. A log that cannot be written is no reason to end a routine: it
-/// may have filled the disk, and may be about to clean up.
+/// Executes the routine and the verification.
+pub(super) fn execute(
+    context: &PipelineContext<'_>,
+    recorder: &mut OutcomeRecorder<'_>,
+    inputs: AttemptInputs<'_>,
+    attempt: AttemptNumber,
+) -> Result<Execution> {
+    let AttemptInputs { job, run, active, .. } = inputs;
+    let dir = run.attempt_dir(attempt.number);
+    fs::create_dir_all(&dir).at("create", &dir)?;
+    let mut own = run.hold_own_files(context.layout, attempt.number, &active.file())?;
+    let began = Instant::now();
+    let parameters = parameters(recorder, job, run);
+    let output = dir.join(RunDir::OUTPUT_NOTEBOOK);
+    let invocation = Invocation::new(&job.routine, parameters, context.layout, &output)?;
+    let mut environment = context.environment.clone();
+    environment.extend(variables(context, active, attempt));
+    environment.extend(invocation.environment);
+    let deadline = (!job.timeout.is_zero()).then(|| began + job.timeout);
+
+    let log = match job.routine.kind {
+        RoutineKind::Shell => RunDir::ROUTINE_LOG,
+        RoutineKind::Notebook => RunDir::PAPERMILL_LOG,
+    };
+    let mut tee = Tee::new(recorder, CappedLog::create(dir.join(log), context.config.log_limit)?);
+    run.publish(attempt.number, &[log])?;
+    let exec = |program: &OsString, arguments: &[OsString]| {
+        Exec::new(program)
+            .args(arguments)
+            .directory(context.layout.root())
+            .environment(environment.clone())
+            .timeout(deadline.map(|deadline| deadline.saturating_duration_since(Instant::now())))
+    };
+    let ended = exec(&invocation.program, &invocation.arguments).run(&mut |bytes: &[u8]| tee.take(bytes));
+    // Before anything else is written, and even if the execution failed.
+    let mut repairs = vec![own.repair()?];
+    let (mut ending, mut survivors) = match ended {
+        Ok(ended) => (routine_ending(&ended, job.timeout), ended.survivors),
+        Err(error) => (Ending::NotStarted { why: error.to_string() }, 0),
+    };
+    if ending == Ending::Succeeded && !job.verify.is_empty() {
+        tee.take(format!("[decree] verify: {}\n", job.verify).as_bytes())?;
+        tee.reporter.event(&Event::Verifying(&job.verify));
+        let ended = exec(&"bash".into(), &["-c".into(), (&job.verify).into()])
+            .run(&mut |bytes: &[u8]| tee.take(bytes));
+        repairs.push(own.repair()?);
+        let ended = ended?;
+        survivors += ended.survivors;
+        ending = verify_ending(&ended, job);
+    }
+    let (tail, log_error) = tee.finish();
+    report_trouble(recorder, attempt.number, survivors, log_error);
+    Ok(Execution { ending, duration: began.elapsed(), tail, repairs })
+}
+
+fn report_trouble(
+    recorder: &mut OutcomeRecorder<'_>,
+    number: u32,
+    survivors: usize,
+    log_error: Option<Error>,
+) {
+    if survivors > 0 {
+        let processes = count(survivors, "process").replace("processs", "processes");
+        recorder.warn(&format!("{processes} of the routine could not be ended and may go on changing files"));
+    }
+    if let Some(error) = log_error {
+        recorder.warn(&format!("the log of attempt {number} is not complete: {error}"));
+    }
+}
+
+/// The parameters of a routine: what decree sets, and those of its own that the message sets.
+fn parameters(recorder: &mut OutcomeRecorder<'_>, job: &Prepared, run: &RunDir) -> BTreeMap<String, String> {
+    let message = &job.message;
+    let path = |path: &Path| path.to_string_lossy().into_owned();
+    let mut parameters: BTreeMap<String, String> = [
+        ("spec_file", message.spec().unwrap_or_default().to_owned()),
+        ("input_file", message.input_file.clone().unwrap_or_default()),
+        ("message_file", path(&run.message())),
+        ("message_id", message.id.to_string()),
+        ("message_dir", path(run.path())),
+        ("chain", message.id.chain().to_string()),
+        ("seq", message.id.seq().to_string()),
+    ]
+    .into_iter()
+    .map(|(key, value)| (key.to_owned(), value))
+    .collect();
+    for parameter in &job.routine.parameters {
+        if parameters.contains_key(&parameter.name) {
+            continue;
+        }
+        let Some(value) = message.document.get_text(&parameter.name) else { continue };
+        if is_reserved(&parameter.name) || value.contains('\0') {
+            recorder.warn(&format!("a message cannot set {} to this value; it is ignored", parameter.name));
+        } else {
+            parameters.insert(parameter.name.clone(), value);
+        }
+    }
+    parameters
+}
+
+fn variables(
+    context: &PipelineContext<'_>,
+    active: &ActiveRun,
+    attempt: AttemptNumber,
+) -> [(OsString, OsString); 4] {
+    [
+        ("DECREE_ATTEMPT", attempt.number.to_string()),
+        ("DECREE_MAX_ATTEMPTS", attempt.of.to_string()),
+        ("DECREE_AI", context.config.commands.ai.clone()),
+        (MARK_VARIABLE, active.mark().map_or_else(String::new, |mark| mark.as_str().to_owned())),
+    ]
+    .map(|(key, value)| (key.into(), value.into()))
+}
+
+/// Records what an attempt changed, and decides how it ended.
+pub(super) fn judge(
+    context: &PipelineContext<'_>,
+    recorder: &mut OutcomeRecorder<'_>,
+    inputs: AttemptInputs<'_>,
+    executed: Execution,
+    attempt: AttemptNumber,
+) -> Result<(AttemptRecord, ChangeRecord)> {
+    // From here on everything leads to a tree that is kept or reverted; a signal is obeyed after that.
+    let _shield = interrupt::shield();
+    let checkpoint = inputs.run.attempt(attempt.number);
+    fs::create_dir_all(checkpoint.dir()).at("create", checkpoint.dir())?;
+    let changes = checkpoint
+        .record_changes(context.workspace, inputs.manifest, true, recorder.progress())?
+        .expect("an empty change is recorded, too");
+    let ending = match executed.ending {
+        Ending::Succeeded => check_policy(context, &changes),
+        ending => ending,
+    };
+    let ending = ending.map_text(|text| recorder.redactor.redact(text).into_owned());
+    let record = AttemptRecord {
+        number: attempt.number,
+        clean_slate: attempt.clean_slate,
+        reason: one_line(&ending.describe()),
+        exit_code: ending.exit_code(),
+        ending,
+        duration_ms: executed.duration.as_millis() as u64,
+        files: changes.changes.len() as u64,
+        added: changes.added,
+        removed: changes.removed,
+        headline: one_line(&recorder.redactor.redact(headline(&executed.tail))),
+        usage: usage(recorder, inputs.run, attempt.number)?,
+    };
+    Ok((record, changes))
+}
+
+/// How an attempt ends whose routine and verification succeeded.
+fn check_policy(context: &PipelineContext<'_>, changes: &ChangeRecord) -> Ending {
+    let violations = policy::violations(&context.config.policy, changes);
+    if !violations.is_empty() {
+        Ending::Policy { violations }
+    } else if changes.is_empty() && context.config.on_no_change == OnNoChange::Retry {
+        Ending::NothingChanged
+    } else {
+        Ending::Succeeded
+    }
+}
+
+/// What the attempt says it used. The file moves to the attempt, so that the next attempt writes its own.
+fn usage(recorder: &mut OutcomeRecorder<'_>, run: &RunDir, number: u32) -> Result<Option<Usage>> {
+    let path = run.usage();
+    let usage = match Usage::read(&path) {
+        None => return Ok(None),
+        Some(Ok(usage)) => usage,
+        Some(Err(why)) => {
+            recorder.warn(&format!("{} is ignored: {why}", RunDir::USAGE));
+            Usage::default()
+        }
+    };
+    fs::rename(&path, run.attempt_usage(number)).at("move", &path)?;
+    recorder.meter.used.add(&usage);
+    Ok((!usage.is_nothing()).then_some(usage))
+}
+
+/// Passes output on to the log and the reporter, without secrets. A log that cannot be written does not end the routine: it may
+/// have filled the disk, and may be about to clean up.
 struct Tee<'t> {
     redactor: &'t mut Redactor,
     log: CappedLog,
     reporter: &'t mut dyn Reporter,
     clean: Vec<u8>,
-    trouble: Option<Error>,
+    log_error: Option<Error>,
 }
 
-impl Tee<'_> {
+impl<'t> Tee<'t> {
+    fn new(recorder: &'t mut OutcomeRecorder<'_>, log: CappedLog) -> Self {
+        let OutcomeRecorder { redactor, reporter, .. } = recorder;
+        Tee { redactor, log, reporter: &mut **reporter, clean: Vec::new(), log_error: None }
+    }
+
     fn take(&mut self, bytes: &[u8]) -> Result<()> {
         self.clean.clear();
         self.redactor.push(bytes, &mut self.clean);
@@ -248,19 +270,15 @@ impl Tee<'_> {
         self.clean.clear();
         self.redactor.flush(&mut self.clean);
         self.pass_on();
-        let tail = self
-            .log
-            .tail_lines(super::run::TAIL_LINES)
-            .iter()
-            .map(|line| crate::sanitize::final_line(line))
-            .collect();
-        (tail, self.log.finish().err().or(self.trouble))
+        let tail = self.log.tail_lines(TAIL_LINES);
+        let tail = tail.iter().map(|line| crate::sanitize::final_line(line)).collect();
+        (tail, self.log.finish().err().or(self.log_error))
     }
 
     fn pass_on(&mut self) {
         self.reporter.event(&Event::Output(&self.clean));
         if let Err(error) = self.log.write(&self.clean) {
-            self.trouble.get_or_insert(error);
+            self.log_error.get_or_insert(error);
         }
     }
 }
@@ -285,12 +303,12 @@ fn verify_ending(ended: &ExecResult, job: &Prepared) -> Ending {
     }
 }
 
-/// The last line that says something, short enough for a table.
+/// The last line that is not only punctuation, short enough for a table.
 fn headline(tail: &[String]) -> &str {
-    const LONGEST: usize = 200;
-    let says_something = |line: &&String| line.chars().any(char::is_alphanumeric);
-    let line = tail.iter().rev().find(says_something).map_or("", |line| line.trim());
-    let end = line.char_indices().nth(LONGEST).map_or(line.len(), |(at, _)| at);
+    const MAX_CHARS: usize = 200;
+    let has_text = |line: &&String| line.chars().any(char::is_alphanumeric);
+    let line = tail.iter().rev().find(has_text).map_or("", |line| line.trim());
+    let end = line.char_indices().nth(MAX_CHARS).map_or(line.len(), |(at, _)| at);
     &line[..end]
 }
 
@@ -299,7 +317,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_headline_is_the_last_line_that_says_something() {
+    fn the_headline_is_the_last_line_that_has_text() {
         let lines = |text: &str| text.lines().map(str::to_owned).collect::<Vec<_>>();
         assert_eq!(headline(&lines("one\ntwo: FAILED\n\n-----\n")), "two: FAILED");
         assert_eq!(headline(&[]), "");

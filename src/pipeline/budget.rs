@@ -1,4 +1,4 @@
-//! What may be spent, and what was.
+//! What a command may spend, and what it has spent.
 
 use std::path::Path;
 use std::time::Instant;
@@ -10,37 +10,32 @@ use crate::project::Budget;
 /// What a routine says it used: `usage.json` in its `message_dir`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Usage {
-    /// Money.
     #[serde(default)]
     pub usd: f64,
-    /// Read by the model.
     #[serde(default)]
     pub input_tokens: u64,
-    /// Written by the model.
     #[serde(default)]
     pub output_tokens: u64,
 }
 
 impl Usage {
-    /// Adds another's.
     pub fn add(&mut self, other: &Usage) {
         self.usd += other.usd;
         self.input_tokens = self.input_tokens.saturating_add(other.input_tokens);
         self.output_tokens = self.output_tokens.saturating_add(other.output_tokens);
     }
 
-    /// Whether nothing was used, or nobody said.
+    /// Whether no usage was reported.
     pub fn is_nothing(&self) -> bool {
         *self == Usage::default()
     }
 
-    /// Reads a routine's `usage.json`: `None` if there is none, the reason if it makes no sense.
+    /// Reads a routine's `usage.json`: `None` if there is none, the reason if it is invalid.
     pub fn read(path: &Path) -> Option<Result<Usage, String>> {
-        /// Nobody's usage takes more than this to say.
-        const LONGEST: u64 = 64 * 1024;
+        const MAX_BYTES: u64 = 64 * 1024;
         let metadata = path.symlink_metadata().ok()?;
-        if !metadata.is_file() || metadata.len() > LONGEST {
-            return Some(Err("it is not a small file".to_owned()));
+        if !metadata.is_file() || metadata.len() > MAX_BYTES {
+            return Some(Err("it is not a regular file of at most 64 KiB".to_owned()));
         }
         let text = match std::fs::read(path) {
             Ok(text) => text,
@@ -50,39 +45,39 @@ impl Usage {
             Some(b'{') => serde_json::from_slice::<Usage>(&text).map_err(|error| error.to_string()),
             _ => Err("it is not an object".to_owned()),
         };
-        Some(usage.and_then(|usage| match usage.usd.is_finite() && usage.usd >= 0.0 {
-            true => Ok(usage),
-            false => Err("usd is not an amount".to_owned()),
-        }))
+        let is_amount = |usage: &Usage| usage.usd.is_finite() && usage.usd >= 0.0;
+        Some(
+            usage.and_then(|usage| {
+                is_amount(&usage).then_some(usage).ok_or("usd is not an amount".to_owned())
+            }),
+        )
     }
 }
 
-/// Counts what one command of decree spends.
+/// Counts what one command spends.
 #[derive(Debug)]
 pub struct BudgetMeter {
     budget: Budget,
     began: Instant,
     attempts: u32,
-    /// What routines said they used.
+    /// What routines reported.
     pub used: Usage,
 }
 
 impl BudgetMeter {
-    /// Begins to count.
     pub fn new(budget: Budget) -> Self {
         BudgetMeter { budget, began: Instant::now(), attempts: 0, used: Usage::default() }
     }
 
-    /// Counts an attempt.
     pub fn count_attempt(&mut self) {
         self.attempts += 1;
     }
 
-    /// What is used up, if anything is.
+    /// Which budget is spent, if one is.
     pub fn used_up(&self) -> Option<String> {
         let Budget { usd, time, attempts } = self.budget;
         if usd > 0.0 && self.used.usd >= usd {
-            return Some(format!("${:.2} of ${usd:.2} are spent", self.used.usd));
+            return Some(format!("${:.2} of ${usd:.2} is spent", self.used.usd));
         }
         if attempts > 0 && self.attempts >= attempts {
             return Some(format!("all {attempts} attempts are used"));
@@ -119,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn usage_that_makes_no_sense_is_told() {
+    fn an_invalid_usage_is_reported() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("usage.json");
         assert!(Usage::read(&path).is_none());

@@ -1,4 +1,4 @@
-//! What the pipeline tells while it works. Terminal, CI log and summary read these and nothing else: a new output never
+//! What the pipeline reports while it works. Terminal, CI log and summary read these and nothing else: a new output never
 //! touches execution.
 
 use std::time::Duration;
@@ -7,79 +7,66 @@ use super::result::{AttemptRecord, RevertRecord};
 use super::summary::{MessageSummary, Summary};
 use crate::message::MessageId;
 
-/// A message that is about to be worked on.
+/// A message that is about to run.
 #[derive(Clone, Debug)]
 pub struct MessageHeader {
-    /// Its id.
     pub id: MessageId,
-    /// Its name.
     pub name: String,
-    /// What carries it out.
     pub routine: String,
 }
 
 /// Something that happened.
 #[derive(Debug)]
 pub enum Event<'e> {
-    /// Work begins: so many messages wait, so many specs are to be done.
+    /// Work begins: this many messages wait, and this many specs are to be processed.
     Begin {
-        /// In the inbox.
         messages: usize,
-        /// Not processed yet.
         specs: usize,
     },
-    /// The tree before a message was saved.
+    /// The checkpoint of the whole tree before a run was created.
     Checkpointed {
-        /// In the whole tree.
         files: u64,
-        /// How long that took.
         took: Duration,
     },
-    /// A message is taken.
     MessageBegins(&'e MessageHeader),
-    /// Its routine starts.
+    /// The routine starts.
     AttemptBegins {
-        /// From 1.
+        /// Counted from 1.
         number: u32,
-        /// At most.
+        /// The most attempts that the run can have.
         of: u32,
-        /// On a tree that was put back.
+        /// Whether the tree was reverted before it.
         clean_slate: bool,
     },
-    /// The routine (or the verification) says something; secrets are blotted out already.
+    /// Output of the routine, the verification or a hook; secrets are masked already.
     Output(&'e [u8]),
-    /// The routine was content; this command has to be, too.
+    /// The routine succeeded; now this command has to succeed.
     Verifying(&'e str),
-    /// A hook starts; what it says is output, too.
+    /// A hook of this name starts.
     HookBegins(&'e str),
-    /// It is over.
     HookEnds,
-    /// An attempt is over.
     AttemptEnds {
-        /// What came of it.
         record: &'e AttemptRecord,
-        /// At most.
+        /// The most attempts that the run can have.
         of: u32,
     },
-    /// Waiting before the next attempt.
+    /// The next attempt starts after this time.
     Waiting(Duration),
-    /// The tree is as it was.
+    /// The tree is reverted to the run's checkpoint, and verified.
     Reverted(&'e RevertRecord),
-    /// The message is decided.
     MessageEnds(&'e MessageSummary),
-    /// Something people may want to know.
+    /// A message that `--quiet` suppresses.
     Note(&'e str),
-    /// Something people have to know.
+    /// A message that is always printed.
     Warning(&'e str),
-    /// All is done.
+    /// All work is done, and the summary is written.
     End(&'e Summary),
 }
 
-/// Something that listens.
+/// Receives the events of one command.
 pub trait Reporter {
-    /// Takes note of an event.
     fn event(&mut self, event: &Event<'_>);
 
-    /// A bar for reading many files.
+    /// The progress bar for operations that read many files.
     fn progress(&self) -> &dyn crate::checkpoint::progress::Progress;
 }

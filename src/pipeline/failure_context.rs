@@ -1,43 +1,42 @@
-//! `failure-context.md`: everything that was learned, for the last attempt on the clean tree.
+//! `failure-context.md`: what the failed attempts showed, for the last attempt on the reverted tree.
 
 use std::fmt::Write;
 use std::time::Duration;
 
 use super::result::AttemptRecord;
 
-/// What is told of one attempt besides its record.
+/// One failed attempt, with what its record does not have.
 pub struct FailedAttempt<'l> {
-    /// The record.
     pub record: &'l AttemptRecord,
-    /// The last lines of its log.
+    /// The last lines of the log.
     pub tail: Vec<String>,
-    /// Paths it had changed, with their lines.
+    /// Changed paths, with their line counts.
     pub changed: Vec<String>,
-    /// Where its diff is, relative to the project.
+    /// The path of the diff, relative to the project.
     pub diff: String,
-    /// Where its log is, relative to the project.
+    /// The path of the log, relative to the project.
     pub log: String,
 }
 
-/// How many changed paths are named.
-const NAMED: usize = 40;
+/// How many changed paths are listed per attempt.
+const MAX_PATHS: usize = 40;
 
-/// The text of the file.
-pub fn render(name: &str, lessons: &[FailedAttempt<'_>]) -> String {
+/// The text of the file, for the message `name`.
+pub fn render(name: &str, failed: &[FailedAttempt<'_>]) -> String {
     let mut out = format!(
-        "# What was tried before: {name}\n\n\
-         {} failed. The tree has been put back to what it was before the first one; this is the last attempt.\n\
-         What follows is what is known of each.\n",
-        crate::humanize::count(lessons.len(), "attempt"),
+        "# Failed attempts: {name}\n\n\
+         {} failed. The tree has been reverted to its state before the first one; this is the last attempt.\n\
+         Each failed attempt is described below.\n",
+        crate::humanize::count(failed.len(), "attempt"),
     );
-    for lesson in lessons {
-        attempt(&mut out, lesson);
+    for attempt in failed {
+        describe(&mut out, attempt);
     }
     out
 }
 
-fn attempt(out: &mut String, lesson: &FailedAttempt<'_>) {
-    let record = lesson.record;
+fn describe(out: &mut String, attempt: &FailedAttempt<'_>) {
+    let record = attempt.record;
     let took = crate::humanize::duration(Duration::from_millis(record.duration_ms));
     let mut line = |text: String| {
         out.push_str(&text);
@@ -48,9 +47,9 @@ fn attempt(out: &mut String, lesson: &FailedAttempt<'_>) {
         line(format!("- exit code {code}"));
     }
     line(format!("- took {took}"));
-    line(format!("- log: `{}`", lesson.log));
-    line(format!("- diff against the tree before the first attempt: `{}`", lesson.diff));
-    line(match lesson.changed.len() {
+    line(format!("- log: `{}`", attempt.log));
+    line(format!("- diff against the tree before the first attempt: `{}`", attempt.diff));
+    line(match attempt.changed.len() {
         0 => "- changed nothing".to_owned(),
         n => {
             format!(
@@ -61,17 +60,17 @@ fn attempt(out: &mut String, lesson: &FailedAttempt<'_>) {
             )
         }
     });
-    for path in lesson.changed.iter().take(NAMED) {
+    for path in attempt.changed.iter().take(MAX_PATHS) {
         line(format!("  - {path}"));
     }
-    if lesson.changed.len() > NAMED {
-        line(format!("  - and {} more", lesson.changed.len() - NAMED));
+    if attempt.changed.len() > MAX_PATHS {
+        line(format!("  - and {} more", attempt.changed.len() - MAX_PATHS));
     }
-    if lesson.tail.is_empty() {
+    if attempt.tail.is_empty() {
         return;
     }
-    let fence = "`".repeat(longest_backticks(&lesson.tail).max(2) + 1);
-    let _ = write!(out, "\nThe end of its log:\n\n{fence}text\n{}\n{fence}\n", lesson.tail.join("\n"));
+    let fence = "`".repeat(longest_backticks(&attempt.tail).max(2) + 1);
+    let _ = write!(out, "\nThe end of the log:\n\n{fence}text\n{}\n{fence}\n", attempt.tail.join("\n"));
 }
 
 fn longest_backticks(lines: &[String]) -> usize {
@@ -84,7 +83,7 @@ mod tests {
     use crate::pipeline::verdict::Ending;
 
     #[test]
-    fn it_tells_of_each_attempt_how_it_ended_and_what_it_had_changed() {
+    fn it_says_of_each_attempt_how_it_ended_and_what_it_had_changed() {
         let record = AttemptRecord {
             number: 2,
             clean_slate: false,
@@ -98,14 +97,14 @@ mod tests {
             headline: String::new(),
             usage: None,
         };
-        let lesson = FailedAttempt {
+        let attempt = FailedAttempt {
             record: &record,
             tail: vec!["```".to_owned(), "boom".to_owned()],
             changed: vec!["src/a.rs +4 −1".to_owned()],
             diff: "attempts/2/changes.diff".to_owned(),
             log: "attempts/2/routine.log".to_owned(),
         };
-        let text = render("01-x", &[lesson]);
+        let text = render("01-x", &[attempt]);
         for part in [
             "Attempt 2: exit 3",
             "exit code 3",

@@ -1,81 +1,79 @@
-//! Commands of the user's own around the work.
+//! The user's commands around the work: `hooks` in the config.
 
 use std::time::Duration;
 
+use super::context::PipelineContext;
 use super::events::Event;
-use super::queue::Pipeline;
+use super::outcome::OutcomeRecorder;
 use crate::error::{Error, Result};
 use crate::interrupt;
 use crate::process::Exec;
 
-/// How long a hook may take once decree was asked to stop.
-const WHEN_STOPPING: Duration = Duration::from_secs(1);
+/// The time that a hook gets once a signal asked decree to stop.
+const TIME_WHEN_STOPPING: Duration = Duration::from_secs(1);
 
-impl Pipeline<'_> {
-    /// A failing one stops everything.
-    pub(super) fn hook_before_all(&mut self) -> Result<()> {
-        let command = &self.config.hooks.before_all;
-        self.hook("before_all", command, &[]).map_err(|why| {
-            Error::failed(format!("hooks.before_all failed: {why}"))
-                .detail("nothing was processed")
-                .hint("run the command by hand, or take it out of .decree/config.yml")
-        })?;
-        interrupt::check()
+/// Runs `before_all`. If it fails, nothing is processed.
+pub(super) fn before_all(context: &PipelineContext<'_>, recorder: &mut OutcomeRecorder<'_>) -> Result<()> {
+    let command = &context.config.hooks.before_all;
+    run_hook(context, recorder, "before_all", command, &[]).map_err(|why| {
+        Error::failed(format!("hooks.before_all failed: {why}"))
+            .detail("nothing was processed")
+            .hint("run the command by hand, or take it out of .decree/config.yml")
+    })?;
+    interrupt::check()
+}
+
+/// Runs `after_all`. The work is done, so a failure is only a warning.
+pub(super) fn after_all(context: &PipelineContext<'_>, recorder: &mut OutcomeRecorder<'_>) {
+    let variables = [
+        ("DECREE_KEPT", recorder.summary.kept.to_string()),
+        ("DECREE_PUT_BACK", recorder.summary.reverted.to_string()),
+        ("DECREE_SKIPPED", recorder.summary.skipped.to_string()),
+    ];
+    // The signal that ended the work must not keep the hook from running.
+    let _shield = interrupt::shield();
+    if let Err(why) = run_hook(context, recorder, "after_all", &context.config.hooks.after_all, &variables) {
+        recorder.warn(&format!("hooks.after_all failed: {why}"));
     }
+}
 
-    /// A failing one is told, no more: the work is done.
-    pub(super) fn hook_after_all(&mut self) {
-        let command = &self.config.hooks.after_all;
-        let facts = [
-            ("DECREE_KEPT", self.summary.kept.to_string()),
-            ("DECREE_PUT_BACK", self.summary.put_back.to_string()),
-            ("DECREE_SKIPPED", self.summary.skipped.to_string()),
-        ];
-        // The work is over: a signal that ended it must not keep the hook from running.
-        let _shield = interrupt::shield();
-        if let Err(why) = self.hook("after_all", command, &facts) {
-            self.warn(&format!("hooks.after_all failed: {why}"));
-        }
+/// Runs a hook; the error says why it failed.
+pub(super) fn run_hook(
+    context: &PipelineContext<'_>,
+    recorder: &mut OutcomeRecorder<'_>,
+    name: &str,
+    command: &str,
+    variables: &[(&str, String)],
+) -> Result<(), String> {
+    if command.is_empty() {
+        return Ok(());
     }
-
-    /// Whoever asked decree to stop will not wait long for hooks.
-    fn hook_time(&self) -> Option<Duration> {
-        match interrupt::requested() {
-            Some(_) => Some(WHEN_STOPPING),
-            None => (!self.config.timeout.is_zero()).then_some(self.config.timeout),
-        }
-    }
-
-    /// Runs a hook; says why it failed.
-    pub(super) fn hook(&mut self, name: &str, command: &str, facts: &[(&str, String)]) -> Result<(), String> {
-        if command.is_empty() {
-            return Ok(());
-        }
-        let mut environment = self.environment.clone();
-        environment.extend(facts.iter().map(|(key, value)| (key.into(), value.into())));
-        environment.insert("DECREE_HOOK".into(), name.into());
-        let exec = Exec::new("bash")
-            .args(["-c", command])
-            .directory(self.layout.root())
-            .environment(environment)
-            .timeout(self.hook_time());
-        let (redactor, reporter) = (&mut self.redactor, &mut *self.reporter);
-        reporter.event(&Event::HookBegins(&format!("hooks.{name}")));
-        let mut clean = Vec::new();
-        let ended = exec.run(&mut |bytes: &[u8]| {
-            clean.clear();
-            redactor.push(bytes, &mut clean);
-            reporter.event(&Event::Output(&clean));
-            Ok(())
-        });
+    let mut environment = context.environment.clone();
+    environment.extend(variables.iter().map(|(key, value)| (key.into(), value.into())));
+    environment.insert("DECREE_HOOK".into(), name.into());
+    let limit = context.config.timeout;
+    let limit = if interrupt::requested().is_some() { TIME_WHEN_STOPPING } else { limit };
+    let exec = Exec::new("bash")
+        .args(["-c", command])
+        .directory(context.layout.root())
+        .environment(environment)
+        .timeout((!limit.is_zero()).then_some(limit));
+    let (redactor, reporter) = (&mut recorder.redactor, &mut *recorder.reporter);
+    reporter.event(&Event::HookBegins(&format!("hooks.{name}")));
+    let mut clean = Vec::new();
+    let ended = exec.run(&mut |bytes: &[u8]| {
         clean.clear();
-        redactor.flush(&mut clean);
+        redactor.push(bytes, &mut clean);
         reporter.event(&Event::Output(&clean));
-        reporter.event(&Event::HookEnds);
-        match ended {
-            Ok(ended) if ended.is_success() => Ok(()),
-            Ok(ended) => Err(format!("`{command}`: {}", ended.end)),
-            Err(error) => Err(error.to_string()),
-        }
+        Ok(())
+    });
+    clean.clear();
+    redactor.flush(&mut clean);
+    reporter.event(&Event::Output(&clean));
+    reporter.event(&Event::HookEnds);
+    match ended {
+        Ok(ended) if ended.is_success() => Ok(()),
+        Ok(ended) => Err(format!("`{command}`: {}", ended.end)),
+        Err(error) => Err(error.to_string()),
     }
 }

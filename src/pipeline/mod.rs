@@ -1,23 +1,39 @@
-//! Unattended work: messages are taken one by one, each on top of a checkpoint, tried, tried again with what was learned,
-//! and in the end kept or put back.
+//! Unattended work: one message after the other is run on top of a checkpoint. A failed attempt is retried; in the end the
+//! change is kept, or the tree is reverted to the checkpoint.
 //!
 //! ```text
-//! work       which message next            take        from a file in the inbox to a job, or a dead letter
-//! run        checkpoint, attempts, verdict attempt     one execution: routine, verification, diff, policy
-//! settle     done/, dead/, tracker         recovery    the same for a run that was cut off
-//! undo       a kept run taken back
+//! work_loop        Pipeline: takes what the queue chooses, prepares it, runs it, records the outcome
+//! ├ queue          which message or spec is next; what `process` would do
+//! ├ prepare        from a file in the inbox to a message ready to run, or a rejection; runs nothing
+//! │ └ route        which routine, by name or through the router
+//! ├ run            one run: checkpoint, attempts, verdict
+//! │ ├ attempts     all attempts of a run: retry, revert for a clean slate, stop
+//! │ ├ attempt      one execution: routine, verification, change record, policy
+//! │ └ settle       result, tree, done/ or dead/, tracker, in an order that can be repeated
+//! ├ recovery       the same for a run that was killed or failed halfway
+//! └ hooks          the user's commands around all of it
+//!
+//! context          what every step reads and none changes
+//! outcome          what every step reports to: events, budget, summary
+//! revert_tree      takes the tree back to a run's checkpoint and proves it; for attempts, settle and recovery
+//! undo             reverts runs that were kept, for the commands that do so
 //! ```
 //!
-//! [`retry`], [`policy`], [`budget`] and [`verdict`] decide and do nothing else. Everything that happens is told as an
-//! [`events::Event`]; nothing here writes to a terminal. The order of writes, from which recovery follows, is in
-//! `docs/format.md`.
+//! On disk: [`active_run`](ActiveRun) is `running.json`, `result` a run's `result.json`, `summary` is `summary.json`.
+//! `retry`, `policy`, `budget`, `verdict`, `dead_letter` and `failure_context` decide or phrase things and do nothing else. Everything that
+//! happens is reported as an [`events::Event`]; nothing here writes to a terminal. The order of writes, from which recovery
+//! follows, is in `docs/format.md`.
 
 mod active_run;
 mod attempt;
+mod attempts;
 mod budget;
+mod context;
+mod dead_letter;
 pub mod events;
 mod failure_context;
 mod hooks;
+mod outcome;
 mod policy;
 mod prepare;
 mod queue;
@@ -25,27 +41,29 @@ mod recovery;
 mod redact_summary;
 mod result;
 mod retry;
+mod revert_tree;
 mod route;
 mod run;
-mod run_dir;
 mod secrets;
 mod settle;
 mod summary;
 pub mod undo;
 mod verdict;
+mod work_loop;
 
 pub use active_run::ActiveRun;
 pub use budget::Usage;
-pub use queue::{Pipeline, RunOverrides, Selection, planned};
+pub use context::RunOverrides;
+pub use queue::{Selection, planned};
 pub use recovery::UnfinishedRun;
 pub use redact_summary::redact_text;
 pub use result::{AttemptRecord, RevertRecord, RunRecord, RunResult};
-pub use run_dir::RunDir;
 pub use settle::tracked_name;
 pub use summary::{FileChange, MessageSummary, Summary};
 pub use verdict::{Ending, Verdict};
+pub use work_loop::Pipeline;
 
-/// Now, as every file has it.
-pub fn now_text() -> String {
+/// The current time as every file on disk has it.
+fn now_text() -> String {
     jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }

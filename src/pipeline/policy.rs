@@ -1,40 +1,40 @@
 //! Whether a change is one that a routine may make: `policy` in the config.
 
-use crate::checkpoint::checkpoint_dir::ChangeRecord;
+use crate::checkpoint::change_record::ChangeRecord;
 use crate::checkpoint::ignore::PatternList;
 use crate::checkpoint::quote;
 use crate::project::Policy;
 
-/// The most violations that are named; the rest are counted.
-const NAMED: usize = 10;
+/// The most violations that are listed; the rest are counted.
+const MAX_LISTED: usize = 10;
 
-/// In what ways a change is outside the policy; empty if it is within.
+/// How a change violates the policy; empty if it does not.
 ///
-/// Paths are matched by ignore patterns: `*.lock` anywhere, `/docs/` at the top, a directory with all that is in it. `deny`
-/// outranks `allow`; an empty `allow` allows everything.
-pub fn violations(policy: &Policy, seal: &ChangeRecord) -> Vec<String> {
+/// Paths are matched by ignore patterns: `*.lock` anywhere, `/docs/` at the top, a directory with everything below it. `deny`
+/// overrides `allow`; an empty `allow` allows everything.
+pub fn violations(policy: &Policy, record: &ChangeRecord) -> Vec<String> {
     let list = |patterns: &[String]| PatternList::parse(patterns.join("\n").as_bytes());
     let (allow, deny) = (list(&policy.allow), list(&policy.deny));
     let mut found = Vec::new();
-    // What is ignored or left out is no part of the diff, and yet the routine made it.
-    for path in seal.changes.keys().chain(&seal.beside) {
+    // Ignored and excluded files are not in the diff, but the routine created them.
+    for path in record.changes.keys().chain(&record.beside) {
         let bytes = quote::from_json(path).unwrap_or(path.as_bytes().into());
         if deny.covers(&bytes) {
             found.push(format!("{path} is denied"));
-        } else if seal.changes.contains_key(path) && !policy.allow.is_empty() && !allow.covers(&bytes) {
+        } else if record.changes.contains_key(path) && !policy.allow.is_empty() && !allow.covers(&bytes) {
             found.push(format!("{path} is not allowed"));
         }
     }
-    let more = found.len().saturating_sub(NAMED);
+    let more = found.len().saturating_sub(MAX_LISTED);
     if more > 0 {
-        found.truncate(NAMED);
+        found.truncate(MAX_LISTED);
         found.push(format!("{more} more paths"));
     }
-    let files = seal.changes.len() as u64;
+    let files = record.changes.len() as u64;
     if policy.max_files > 0 && files > policy.max_files {
         found.push(format!("{files} paths changed, {} are allowed", policy.max_files));
     }
-    let bytes: u64 = seal
+    let bytes: u64 = record
         .changes
         .values()
         .filter_map(|change| change.after.as_ref()?.content())

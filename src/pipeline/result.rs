@@ -1,148 +1,132 @@
-//! `result.json` of a run: what the engine recorded of the change, and what the pipeline knows besides.
-
-use std::fs;
-use std::io;
-use std::path::Path;
+//! `result.json` of a run: what changed, which the engine writes, and the run's record beside it.
 
 use serde::{Deserialize, Serialize};
 
 use super::budget::Usage;
 use super::verdict::{Ending, Verdict};
-use crate::checkpoint::checkpoint_dir::ChangeRecord;
-use crate::error::{Error, IoContext, Result};
-use crate::fs::atomic;
+use crate::checkpoint::change_record::{ChangeRecord, ResultFile};
+use crate::checkpoint::checkpoint_dir::CheckpointDir;
+use crate::error::Result;
+use crate::history::RunDir;
+use crate::message::IdStatus;
 
 /// One execution of a routine within a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AttemptRecord {
-    /// From 1.
+    /// Counted from 1.
     pub number: u32,
-    /// Whether the tree was put back before it.
+    /// Whether the tree was reverted before it.
     #[serde(default)]
     pub clean_slate: bool,
-    /// How it ended.
     pub ending: Ending,
-    /// The same in a few words.
+    /// The ending in a few words.
     pub reason: String,
-    /// Of the routine, or of the verification that was not content.
+    /// The exit code of the routine, or of the verification if that failed.
     pub exit_code: Option<i32>,
-    /// How long it took.
     pub duration_ms: u64,
-    /// Paths that were different afterwards from what they were before the first attempt.
+    /// Paths that differ from the run's checkpoint after this attempt.
     pub files: u64,
-    /// Lines, likewise.
+    /// Lines in those files.
     pub added: u64,
-    /// Lines, likewise.
     pub removed: u64,
-    /// The last line of its output that says something.
+    /// The last line of the output that is not only punctuation.
     #[serde(default)]
     pub headline: String,
-    /// What it says it used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
 }
 
-/// How the tree was put back.
+/// How the tree was reverted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RevertRecord {
     /// Paths that had to be changed.
     pub paths: u64,
     /// Files in the whole tree that were compared with the checkpoint afterwards.
     pub verified: u64,
-    /// New things out of scope that were moved to `set-aside/`.
+    /// New files out of scope that were moved to `set-aside/`.
     #[serde(default)]
     pub set_aside: Vec<String>,
 }
 
-/// What the pipeline knows of a run.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+/// What `result.json` and `summary.json` both say of a run.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct RunRecord {
-    /// The verdict.
-    pub status: Verdict,
-    /// Whether the change stayed in the tree.
-    pub kept: bool,
-    /// Why, in a sentence; empty if it went well.
-    #[serde(default)]
-    pub reason: String,
     /// The message's name.
     pub name: String,
-    /// What carried it out.
-    pub routine: Option<String>,
-    /// The spec that was to be fulfilled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spec: Option<String>,
-    /// UTC.
-    pub started_at: String,
-    /// From the checkpoint to the decision.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub routine: Option<String>,
+    /// Whether the change stayed in the tree.
+    pub kept: bool,
+    /// Why it failed, in a sentence; empty if it did not.
+    #[serde(default)]
+    pub reason: String,
+    /// From the checkpoint to the verdict.
     pub duration_ms: u64,
-    /// Every attempt.
     #[serde(default)]
     pub attempts: Vec<AttemptRecord>,
-    /// Set once the tree has been put back.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub put_back: Option<RevertRecord>,
-    /// All that the attempts say they used.
+    /// Set while the change is not in the tree.
+    #[serde(default, rename = "put_back", skip_serializing_if = "Option::is_none")]
+    pub reverted: Option<RevertRecord>,
+    /// The sum of what the attempts say they used.
     #[serde(default)]
     pub usage: Usage,
-    /// What people have to know besides.
     #[serde(default)]
     pub warnings: Vec<String>,
-    /// Of `running.json`, while the run is being settled.
+}
+
+/// A run's `result.json`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RunResult {
+    /// What changed. A run that never came to an attempt has none.
+    #[serde(skip)]
+    pub changes: Option<ChangeRecord>,
+    #[serde(rename = "status")]
+    pub verdict: Verdict,
+    #[serde(flatten)]
+    pub run: RunRecord,
+    /// The time in UTC.
+    pub started_at: String,
+    /// The mark in `running.json` of the process that decided: a routine may write a `result.json` of its own.
     #[serde(default)]
     pub mark: String,
 }
 
-impl RunRecord {
-    /// Of a run that has only begun: nothing was tried, nothing is kept.
-    pub fn begins(name: String, started_at: String) -> Self {
-        RunRecord {
-            status: Verdict::Skipped,
-            kept: false,
-            reason: String::new(),
-            name,
-            routine: None,
-            spec: None,
-            started_at,
-            duration_ms: 0,
-            attempts: Vec::new(),
-            put_back: None,
-            usage: Usage::default(),
-            warnings: Vec::new(),
-            mark: String::new(),
-        }
-    }
-}
-
-/// `result.json`: the engine reads its part of it ([`ChangeRecord`]) and is not disturbed by the rest.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct RunResult {
-    /// What changed. A run that never came to an attempt has none.
-    #[serde(flatten)]
-    pub seal: Option<ChangeRecord>,
-    /// The rest.
-    #[serde(flatten)]
-    pub story: RunRecord,
-}
-
 impl RunResult {
-    /// Reads a run's result; `None` if it has none that the pipeline wrote.
-    pub fn read(path: &Path) -> Result<Option<RunResult>> {
-        let text = match fs::read(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            result => result.at("read", path)?,
-        };
-        let damaged = |error| Error::integrity(format!("{} is damaged", path.display())).caused_by(error);
-        let value: serde_json::Value = serde_json::from_slice(&text).map_err(damaged)?;
-        if value.get("status").is_none() {
+    /// Reads a run's result. `None` if there is none, or only the engine's part of one.
+    pub fn read(dir: &CheckpointDir) -> Result<Option<RunResult>> {
+        let path = dir.result_path();
+        let Some(mut file) = ResultFile::read(&path)? else {
             return Ok(None);
-        }
-        serde_json::from_value(value).map(Some).map_err(damaged)
+        };
+        let result = file.extra::<RunResult>(&path)?;
+        Ok(result.map(|result| RunResult { changes: file.changes, ..result }))
     }
 
-    /// Writes it.
-    pub fn write(&self, path: &Path) -> Result<()> {
-        let mut text = serde_json::to_vec_pretty(self).expect("a result is plain data");
-        text.push(b'\n');
-        atomic::write(path, &text)
+    pub fn write(&self, dir: &CheckpointDir) -> Result<()> {
+        ResultFile::write(&dir.result_path(), self.changes.as_ref(), self)
     }
+}
+
+/// Whether the id of a run is in use.
+pub(super) fn id_status(run: &RunDir) -> IdStatus {
+    let checkpoint = run.checkpoint();
+    match RunResult::read(&checkpoint) {
+        Ok(Some(result)) if result.run.kept => IdStatus::Kept,
+        Ok(None) if !checkpoint.manifest_path().exists() && !run.message().exists() => IdStatus::Free,
+        // A run whose result is damaged is not overwritten either: it moves to `previous/`.
+        Ok(_) | Err(_) => IdStatus::Begun,
+    }
+}
+
+/// How many of the last runs of a message were interrupted, one after the other.
+pub(super) fn interruptions_in_a_row(run: &RunDir) -> Result<usize> {
+    let was_interrupted = |previous: &&CheckpointDir| {
+        // A run without a checkpoint was given up for this very reason, and then requeued by the user.
+        previous.manifest_path().exists()
+            && RunResult::read(previous)
+                .is_ok_and(|result| result.is_some_and(|result| result.verdict == Verdict::Interrupted))
+    };
+    Ok(run.previous()?.iter().take_while(was_interrupted).count())
 }

@@ -1,19 +1,18 @@
-//! When to try again, and on what: pure decisions.
+//! When to retry, and on which tree: pure decisions.
 
 use std::time::Duration;
 
 /// What follows a failed attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NextStep {
-    /// Again, on top of what this attempt left: there is something to learn from it.
+    /// Retry on top of what this attempt left, which may be almost right.
     OnTop,
-    /// Once more, on the tree as it was, with everything learned written down.
+    /// Retry once more on the reverted tree, with `failure-context.md`.
     CleanSlate,
-    /// No more.
     GiveUp,
 }
 
-/// The most attempts a run can have: the retries, and one on a clean slate.
+/// The most attempts that a run can have: the retries, and one on a clean slate.
 pub fn max_attempts(max_retries: u32) -> u32 {
     max_retries.saturating_add(1)
 }
@@ -27,8 +26,8 @@ pub fn after_failure(number: u32, max_retries: u32) -> NextStep {
     }
 }
 
-/// How long to wait before attempt `number`: doubled each time; `jitter` (0 to 1) takes up to a quarter off, so that
-/// many jobs that failed together do not come back together.
+/// How long to wait before attempt `number`: doubled each time. `jitter` (0 to 1) takes up to a quarter off, so that jobs
+/// that failed together do not retry together.
 pub fn delay(base: Duration, number: u32, jitter: f64) -> Duration {
     if base.is_zero() || number < 2 {
         return Duration::ZERO;

@@ -1,4 +1,4 @@
-//! Likely secrets are no part of a checkpoint. That a routine changed one has to be told all the same.
+//! Likely secrets are in no checkpoint. A routine that changes one is reported all the same.
 
 use std::collections::BTreeMap;
 use std::io::BufReader;
@@ -8,16 +8,16 @@ use crate::checkpoint::hash::ContentHash;
 use crate::checkpoint::path::TreePath;
 use crate::checkpoint::root::Root;
 
-/// What each of them was, by hash, in memory only.
-pub struct Secrets(BTreeMap<TreePath, Option<ContentHash>>);
+/// The hash of every likely secret, in memory only.
+pub struct SecretHashes(BTreeMap<TreePath, Option<ContentHash>>);
 
-impl Secrets {
-    /// Takes note of those that a checkpoint left out.
-    pub fn remember(root: &Root, coverage: &Coverage) -> Self {
-        Secrets(coverage.sensitive.iter().map(|path| (path.0.clone(), hash(root, &path.0))).collect())
+impl SecretHashes {
+    /// Hashes the files that a checkpoint left out as likely secrets.
+    pub fn of(root: &Root, coverage: &Coverage) -> Self {
+        SecretHashes(coverage.sensitive.iter().map(|path| (path.0.clone(), hash(root, &path.0))).collect())
     }
 
-    /// Those that are not what they were.
+    /// The paths whose content differs now.
     pub fn changed(&self, root: &Root) -> Vec<&TreePath> {
         self.0.iter().filter(|(path, was)| hash(root, path) != **was).map(|(path, _)| path).collect()
     }

@@ -1,101 +1,108 @@
-//! The end of a run, in an order that can be repeated: result, tree, queue, tracker, and only then is it not running any more.
+//! The end of a run: result, tree, queue and tracker, and only then is it no longer active. A process that is killed on the way
+//! leaves a run that is settled again from the start, so every step can be repeated.
 
 use std::fs;
 
 use super::active_run::ActiveRun;
-use super::events::Event;
-use super::prepare::dead_letter;
-use super::queue::Pipeline;
+use super::context::PipelineContext;
+use super::outcome::OutcomeRecorder;
 use super::result::RunResult;
-use super::run_dir::RunDir;
+use super::revert_tree::{revert_tree, withdraw_follow_ups};
 use super::summary::MessageSummary;
 use super::verdict::Verdict;
+use super::{dead_letter, hooks};
 use crate::checkpoint::manifest::Manifest;
 use crate::error::{IoContext, Result};
-use crate::message::Document;
+use crate::history::RunDir;
+use crate::humanize::count;
 use crate::project::Layout;
 use crate::spec::Tracker;
 
-impl Pipeline<'_> {
-    /// Writes the verdict down and does what follows from it. Whoever is killed in here leaves something that can be
-    /// settled again from the start. `for_good` buries a message that otherwise would wait for another try. Returns what there is
-    /// to tell.
-    pub(super) fn settle(
-        &mut self,
-        running: &ActiveRun,
-        run: &RunDir,
-        manifest: Option<&Manifest>,
+/// A run that is about to be settled.
+pub(super) struct Settlement<'s> {
+    pub active: &'s ActiveRun,
+    pub run: &'s RunDir,
+    /// The checkpoint to revert to; `None` if no attempt began.
+    pub manifest: Option<&'s Manifest>,
+    /// Whether an interrupted message becomes a dead letter instead of waiting for the next command.
+    pub is_final: bool,
+}
+
+impl Settlement<'_> {
+    /// Writes the verdict and does what follows from it.
+    pub fn settle(
+        &self,
+        context: &PipelineContext<'_>,
+        recorder: &mut OutcomeRecorder<'_>,
         mut result: RunResult,
-        for_good: bool,
     ) -> Result<MessageSummary> {
-        let path = run.saved().result_path();
-        result.story.mark = running.mark_text().to_owned();
-        if result.story.kept {
-            // What is called kept has to be there after a power cut, too.
-            self.workspace.root().sync().at("sync", self.layout.root())?;
+        let (run, checkpoint) = (self.run, self.run.checkpoint());
+        self.active.mark_text().clone_into(&mut result.mark);
+        if result.run.kept {
+            // A change that the result calls kept has to survive a power failure.
+            context.workspace.root().sync().at("sync", context.layout.root())?;
         }
-        result.write(&path)?;
-        if let Some(manifest) = manifest.filter(|_| !result.story.kept && result.story.put_back.is_none()) {
-            let put_back = self.put_back(run, &run.saved(), manifest)?;
-            self.reporter.event(&Event::Reverted(&put_back));
-            result.story.put_back = Some(put_back);
-            result.write(&path)?;
+        result.write(&checkpoint)?;
+        if let Some(manifest) = self.manifest
+            && !result.run.kept
+            && result.run.reverted.is_none()
+        {
+            result.run.reverted = Some(revert_tree(context, recorder, run, &checkpoint, manifest)?);
+            result.write(&checkpoint)?;
         }
-        if !result.story.kept {
-            let dir = run.last_attempt().map_or(run.path().to_owned(), |number| run.attempt_dir(number));
-            self.withdraw_follow_ups(run, running, &dir)?;
+        if !result.run.kept {
+            withdraw_follow_ups(context, run, self.active, run.last_attempt())?;
         }
-        let waits_on = result.story.status == Verdict::Interrupted && !for_good;
-        if !waits_on {
-            self.settle_message(running, run, &result)?;
+        if result.verdict != Verdict::Interrupted || self.is_final {
+            self.settle_message(context, &result)?;
         }
-        ActiveRun::clear(self.layout)?;
-        self.after_each(run, &result);
-        Ok(MessageSummary::of_run(run.id(), run.shown(), &result))
+        ActiveRun::clear(context.layout)?;
+        after_each(context, recorder, run, &result);
+        Ok(MessageSummary::of_run(run, &result))
     }
 
-    /// `done/` before the tracker: a spec that is called processed was processed.
-    fn settle_message(&mut self, running: &ActiveRun, run: &RunDir, result: &RunResult) -> Result<()> {
-        let file = running.file();
-        let text = fs::read(run.message()).at("read", run.message())?;
-        if !result.story.kept {
-            let error = match result.story.attempts.len() {
-                0 => result.story.reason.clone(),
-                n => format!("{} ({})", result.story.reason, crate::humanize::count(n, "attempt")),
+    /// `done/` before the tracker: a spec in the tracker is always one that was processed.
+    fn settle_message(&self, context: &PipelineContext<'_>, result: &RunResult) -> Result<()> {
+        let (file, record) = (self.active.file(), &result.run);
+        let text = fs::read(self.run.message()).at("read", self.run.message())?;
+        if !record.kept {
+            let error = match record.attempts.len() {
+                0 => record.reason.clone(),
+                n => format!("{} ({})", record.reason, count(n, "attempt")),
             };
-            return self.inbox.dead_letter(&file, &text, &dead_letter(&text, &error, result.story.status));
+            let letter = dead_letter::render(&text, &error, result.verdict);
+            return context.inbox.dead_letter(&file, &text, &letter);
         }
-        self.inbox.finish(&file, &text)?;
-        if let Some(name) = result.story.spec.as_deref().and_then(|spec| tracked_name(self.layout, spec)) {
-            Tracker::append(&self.layout.tracker(), &name)?;
+        context.inbox.finish(&file, &text)?;
+        if let Some(name) = record.spec.as_deref().and_then(|spec| tracked_name(context.layout, spec)) {
+            Tracker::append(&context.layout.tracker(), &name)?;
         }
         Ok(())
     }
+}
 
-    fn after_each(&mut self, run: &RunDir, result: &RunResult) {
-        let story = &result.story;
-        let facts = [
-            ("message_id", run.id().to_string()),
-            ("message_name", story.name.clone()),
-            ("message_dir", run.path().to_string_lossy().into_owned()),
-            ("spec_file", story.spec.clone().unwrap_or_default()),
-            ("DECREE_VERDICT", story.status.word().to_owned()),
-        ];
-        if let Err(why) = self.hook("after_each", &self.config.hooks.after_each, &facts) {
-            self.warn(&format!("hooks.after_each failed: {why}"));
-        }
+fn after_each(
+    context: &PipelineContext<'_>,
+    recorder: &mut OutcomeRecorder<'_>,
+    run: &RunDir,
+    result: &RunResult,
+) {
+    let variables = [
+        ("message_id", run.id().to_string()),
+        ("message_name", result.run.name.clone()),
+        ("message_dir", run.path().to_string_lossy().into_owned()),
+        ("spec_file", result.run.spec.clone().unwrap_or_default()),
+        ("DECREE_VERDICT", result.verdict.word().to_owned()),
+    ];
+    let command = &context.config.hooks.after_each;
+    if let Err(why) = hooks::run_hook(context, recorder, "after_each", command, &variables) {
+        recorder.warn(&format!("hooks.after_each failed: {why}"));
     }
 }
 
-/// The name of a spec in the tracker: only what is directly in `specs/` is tracked.
+/// The name of a spec in the tracker: only specs directly in `specs/` are tracked.
 pub fn tracked_name(layout: &Layout, spec: &str) -> Option<String> {
     let path = layout.root().join(spec);
     let inside = path.canonicalize().ok()?.parent()? == layout.specs().canonicalize().ok()?;
     inside.then(|| path.file_name()?.to_str().map(str::to_owned)).flatten()
-}
-
-/// The message of a run that is settled from what is on disk.
-pub(super) fn message_of(run: &RunDir) -> Document {
-    let text = crate::message::read_text(&run.message()).unwrap_or_default();
-    Document::parse(&text).unwrap_or_default()
 }

@@ -5,108 +5,118 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
+use serde_json::{Map, Value};
 
 use super::budget::Usage;
-use super::result::{AttemptRecord, RevertRecord, RunResult};
+use super::result::{RunRecord, RunResult};
 use super::verdict::Verdict;
+use crate::checkpoint::change_record::PathChange;
 use crate::error::{Error, IoContext, Result};
 use crate::fs::atomic;
+use crate::history::RunDir;
 
-/// The version of the format.
+/// The version of `summary.json`.
 const VERSION: u32 = 1;
 
 /// What one command did.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Summary {
     version: u32,
-    /// Of decree.
+    /// The version of decree.
     pub decree: String,
     /// `process` or `run`.
     pub command: String,
-    /// UTC.
+    /// The time in UTC.
     pub started_at: String,
-    /// All in all.
     pub duration_ms: u64,
     /// Messages whose change stayed, or that had nothing to change.
     pub kept: usize,
-    /// Messages that failed; the tree was put back.
-    pub put_back: usize,
-    /// Messages that were not tried.
+    /// Messages that failed; the tree was reverted.
+    #[serde(rename = "put_back")]
+    pub reverted: usize,
+    /// Messages that were not run.
     pub skipped: usize,
-    /// The signal that ended it early, if one did.
+    /// The signal that ended the command early, if one did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interrupted: Option<u8>,
-    /// What all attempts say they used.
+    /// The sum of what the attempts say they used.
     pub usage: Usage,
     /// In the order in which they were worked on.
+    #[serde(serialize_with = "in_order")]
     pub messages: Vec<MessageSummary>,
 }
 
-/// One message of it.
+/// The keys of a message in the order in which they are written: a summary is also read by people.
+const MESSAGE_KEYS: [&str; 17] = [
+    "id",
+    "seq",
+    "name",
+    "spec",
+    "routine",
+    "verdict",
+    "kept",
+    "reason",
+    "duration_ms",
+    "attempts",
+    "added",
+    "removed",
+    "files",
+    "put_back",
+    "usage",
+    "run_dir",
+    "warnings",
+];
+
+fn in_order<S: Serializer>(messages: &[MessageSummary], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(messages.iter().map(|message| {
+        let mut keys = as_object(message);
+        let mut ordered: Map<String, Value> =
+            MESSAGE_KEYS.iter().filter_map(|key| keys.remove_entry(*key)).collect();
+        ordered.append(&mut keys);
+        ordered
+    }))
+}
+
+fn as_object(message: &MessageSummary) -> Map<String, Value> {
+    match serde_json::to_value(message).expect("a summary is plain data") {
+        Value::Object(keys) => keys,
+        _ => Map::new(),
+    }
+}
+
+/// The outcome of one message.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct MessageSummary {
-    /// The run; a message that was turned away may have none.
+    /// The id of the message and its run; a rejected message may have none.
     pub id: Option<String>,
-    /// Its place in the chain.
+    /// The position in the chain.
     pub seq: u32,
-    /// Its name.
-    pub name: String,
-    /// The spec it came from.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub spec: Option<String>,
-    /// What carried it out.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub routine: Option<String>,
-    /// What came of it.
     pub verdict: Verdict,
-    /// Whether the change stayed in the tree.
-    pub kept: bool,
-    /// Why it failed, in a sentence.
-    #[serde(default)]
-    pub reason: String,
-    /// All in all.
-    pub duration_ms: u64,
-    /// Every attempt.
-    #[serde(default)]
-    pub attempts: Vec<AttemptRecord>,
-    /// Lines, in the whole change.
+    #[serde(flatten)]
+    pub run: RunRecord,
+    /// Lines in the whole change.
     pub added: u64,
-    /// Lines, in the whole change.
     pub removed: u64,
-    /// Paths of the change.
     #[serde(default)]
     pub files: Vec<FileChange>,
-    /// How the tree was put back.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub put_back: Option<RevertRecord>,
-    /// What its attempts say they used.
-    #[serde(default)]
-    pub usage: Usage,
     /// The run's directory, relative to the project.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_dir: Option<String>,
-    /// What people have to know besides.
-    #[serde(default)]
-    pub warnings: Vec<String>,
 }
 
 /// One path of a change.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct FileChange {
-    /// Quoted if it has to be.
+    /// The path, quoted where it is not plain text.
     pub path: String,
-    /// Lines.
     pub added: u64,
-    /// Lines.
     pub removed: u64,
-    /// Whether the content is binary.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub binary: bool,
 }
 
 impl Summary {
-    /// An empty one.
     pub fn new(command: &str) -> Self {
         Summary {
             version: VERSION,
@@ -115,7 +125,7 @@ impl Summary {
             started_at: super::now_text(),
             duration_ms: 0,
             kept: 0,
-            put_back: 0,
+            reverted: 0,
             skipped: 0,
             interrupted: None,
             usage: Usage::default(),
@@ -123,21 +133,21 @@ impl Summary {
         }
     }
 
-    /// Adds a message that is decided.
+    /// Adds a message and counts it.
     pub fn add(&mut self, message: MessageSummary) {
-        self.usage.add(&message.usage);
+        self.usage.add(&message.run.usage);
         match message.verdict {
-            _ if message.kept => self.kept += 1,
+            _ if message.run.kept => self.kept += 1,
             Verdict::Skipped => self.skipped += 1,
-            Verdict::Budget if message.attempts.is_empty() => self.skipped += 1,
-            _ => self.put_back += 1,
+            Verdict::Budget if message.run.attempts.is_empty() => self.skipped += 1,
+            _ => self.reverted += 1,
         }
         self.messages.push(message);
     }
 
-    /// Whether all that was asked for was done.
+    /// Whether every message was kept.
     pub fn all_kept(&self) -> bool {
-        self.put_back == 0 && self.skipped == 0
+        self.reverted == 0 && self.skipped == 0
     }
 
     /// Reads the file; `None` if there is none.
@@ -147,79 +157,57 @@ impl Summary {
             result => result.at("read", path)?,
         };
         let damaged = |error| Error::project(format!("{} is not a summary", path.display())).caused_by(error);
-        let value: serde_json::Value = serde_json::from_slice(&text).map_err(damaged)?;
+        let value: Value = serde_json::from_slice(&text).map_err(damaged)?;
         if let Some(version) = value["version"].as_u64().filter(|version| *version > u64::from(VERSION)) {
-            return Err(Error::project(format!("{} is of version {version}", path.display()))
-                .hint("a newer decree wrote it, and can read it"));
+            return Err(Error::project(format!("{} has version {version} of the format", path.display()))
+                .hint("a newer decree wrote it; use that version to read it"));
         }
         serde_json::from_value(value).map(Some).map_err(damaged)
     }
 
-    /// Writes the file.
     pub fn write(&self, path: &Path) -> Result<()> {
         let mut text = serde_json::to_vec_pretty(self).expect("a summary is plain data");
         text.push(b'\n');
         atomic::write(path, &text)
     }
 
-    /// How long it took.
     pub fn duration(&self) -> Duration {
         Duration::from_millis(self.duration_ms)
     }
 }
 
 impl MessageSummary {
-    /// Of something that never came to a run.
+    /// The summary of a message that was not run.
     pub fn without_run(name: String, verdict: Verdict) -> Self {
         MessageSummary {
             id: None,
             seq: 0,
-            name,
-            spec: None,
-            routine: None,
             verdict,
-            kept: false,
-            reason: String::new(),
-            duration_ms: 0,
-            attempts: Vec::new(),
+            run: RunRecord { name, ..RunRecord::default() },
             added: 0,
             removed: 0,
             files: Vec::new(),
-            put_back: None,
-            usage: Usage::default(),
             run_dir: None,
-            warnings: Vec::new(),
         }
     }
 
-    /// Of a run that is decided.
-    pub fn of_run(id: &crate::message::MessageId, run_dir: String, result: &RunResult) -> Self {
-        let story = &result.story;
-        let seal = result.seal.as_ref();
-        let file = |(path, change): (&String, &crate::checkpoint::checkpoint_dir::PathChange)| FileChange {
+    pub fn of_run(run: &RunDir, result: &RunResult) -> Self {
+        let changes = result.changes.as_ref();
+        let file = |(path, change): (&String, &PathChange)| FileChange {
             path: path.clone(),
             added: change.added,
             removed: change.removed,
             binary: change.binary,
         };
         MessageSummary {
-            id: Some(id.to_string()),
-            seq: id.seq(),
-            name: story.name.clone(),
-            spec: story.spec.clone(),
-            routine: story.routine.clone(),
-            verdict: story.status,
-            kept: story.kept,
-            reason: story.reason.clone(),
-            duration_ms: story.duration_ms,
-            attempts: story.attempts.clone(),
-            added: seal.map_or(0, |seal| seal.added),
-            removed: seal.map_or(0, |seal| seal.removed),
-            files: seal.map_or_else(Vec::new, |seal| seal.changes.iter().map(file).collect()),
-            put_back: story.put_back.clone(),
-            usage: story.usage,
-            run_dir: Some(run_dir),
-            warnings: story.warnings.clone(),
+            id: Some(run.id().to_string()),
+            seq: run.id().seq(),
+            verdict: result.verdict,
+            run: result.run.clone(),
+            added: changes.map_or(0, |changes| changes.added),
+            removed: changes.map_or(0, |changes| changes.removed),
+            files: changes.map_or_else(Vec::new, |changes| changes.changes.iter().map(file).collect()),
+            run_dir: Some(run.shown()),
         }
     }
 }

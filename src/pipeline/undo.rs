@@ -1,7 +1,8 @@
-//! Taking back what runs did, and bringing it back: the tree, the record, and the tracker with it.
+//! Reverts runs that were kept, and records that a run was applied again: in the tree, its result and the tracker.
 
 use super::result::{RevertRecord, RunRecord, RunResult};
 use super::settle::tracked_name;
+use crate::checkpoint::change_record::ChangeRecord;
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::checkpoint::restore::{RestoreAction, RestoreLog, RestoreOutcome, RestoreReport};
 use crate::checkpoint::workspace::Workspace;
@@ -9,84 +10,82 @@ use crate::error::{Error, FailureReason, Result};
 use crate::project::Layout;
 use crate::spec::Tracker;
 
-/// What taking one run back came to.
+/// One run that was reverted.
 #[derive(Debug)]
 pub struct RevertedRun<'r> {
-    /// Which run.
     pub run: &'r CheckpointDir,
-    /// What it took.
     pub how: RunRevert,
-    /// The spec that is off the tracker now.
+    /// The spec that was removed from the tracker.
     pub untracked: Option<String>,
 }
 
-/// What it took to undo a run.
+/// What it took to revert a run.
 #[derive(Debug)]
 pub enum RunRevert {
-    /// Its paths were put back.
+    /// Its paths were reverted.
     Done(RestoreReport),
-    /// The tree had been put back before.
+    /// It had been reverted before.
     Already,
-    /// There never was anything to put back.
+    /// It had not changed anything.
     ChangedNothing,
 }
 
-/// Undoes runs in this order: all of them, or none.
+/// Reverts runs in this order: all of them, or none.
 pub fn undo<'r>(
     layout: &Layout,
     workspace: &Workspace,
     runs: &'r [CheckpointDir],
     log: &dyn RestoreLog,
 ) -> Result<Vec<RevertedRun<'r>>> {
-    let mut undone: Vec<(&CheckpointDir, Option<RunResult>, RunRevert)> = Vec::new();
+    let mut reverted: Vec<(&CheckpointDir, Option<RunResult>, RunRevert)> = Vec::new();
     for run in runs {
-        let result = RunResult::read(&run.result_path());
-        match result.and_then(|result| Ok((undo_one(workspace, run, result.as_ref(), log)?, result))) {
-            Ok((how, result)) => undone.push((run, result, how)),
-            Err(error) => return Err(redo(workspace, &undone, error, log)),
+        let result = RunResult::read(run);
+        match result.and_then(|result| Ok((revert_one(workspace, run, result.as_ref(), log)?, result))) {
+            Ok((how, result)) => reverted.push((run, result, how)),
+            Err(error) => return Err(apply_again(workspace, &reverted, error, log)),
         }
     }
-    undone.into_iter().map(|(run, result, how)| settle(layout, run, result, how)).collect()
+    reverted.into_iter().map(|(run, result, how)| settle(layout, run, result, how)).collect()
 }
 
-fn undo_one(
+fn revert_one(
     workspace: &Workspace,
     run: &CheckpointDir,
     result: Option<&RunResult>,
     log: &dyn RestoreLog,
 ) -> Result<RunRevert> {
-    let put_back = result.is_some_and(|result| result.story.put_back.is_some());
-    let seal = result.and_then(|result| result.seal.as_ref());
-    let never_began = !run.manifest_path().exists() && !run.has_change_record() && seal.is_none();
-    if never_began || seal.is_some_and(|seal| seal.changes.is_empty() && seal.beside.is_empty()) {
-        return Ok(if put_back { RunRevert::Already } else { RunRevert::ChangedNothing });
+    let was_reverted = result.is_some_and(|result| result.run.reverted.is_some());
+    let changes = result.and_then(|result| result.changes.as_ref());
+    let never_began = !run.manifest_path().exists() && !run.has_change_record() && changes.is_none();
+    if never_began || changes.is_some_and(ChangeRecord::is_empty) {
+        return Ok(if was_reverted { RunRevert::Already } else { RunRevert::ChangedNothing });
     }
     match run.revert(workspace, &run.manifest()?, RestoreAction::Revert, log) {
         Ok(RestoreOutcome::Done(done)) => Ok(RunRevert::Done(done)),
         Ok(RestoreOutcome::AlreadyThere) => Ok(RunRevert::Already),
-        // What was put back once is nobody's to guard: the tree has simply gone on.
-        Err(error) if put_back && error.is(FailureReason::Conflict) => Ok(RunRevert::Already),
+        // The tree was edited after the run had been reverted; there is nothing left to revert.
+        Err(error) if was_reverted && error.is(FailureReason::Conflict) => Ok(RunRevert::Already),
         Err(error) => Err(error.hint(format!("`decree diff {}` shows the run", run.id()))),
     }
 }
 
-/// Brings back what was undone before a run that could not be.
-fn redo(
+/// Applies the runs again that were reverted before one that could not be.
+fn apply_again(
     workspace: &Workspace,
-    undone: &[(&CheckpointDir, Option<RunResult>, RunRevert)],
+    reverted: &[(&CheckpointDir, Option<RunResult>, RunRevert)],
     mut error: Error,
     log: &dyn RestoreLog,
 ) -> Error {
-    for (run, ..) in undone.iter().rev().filter(|(.., how)| matches!(how, RunRevert::Done(_))) {
+    for (run, ..) in reverted.iter().rev().filter(|(.., how)| matches!(how, RunRevert::Done(_))) {
         if let Err(worse) = run.apply(workspace, log) {
-            return error.detail(format!("and {} could not be brought back: {worse}", run.id()));
+            return error.detail(format!("and {} could not be applied again: {worse}", run.id()));
         }
-        error = error.detail(format!("{} was undone and is back", run.id()));
+        error = error.detail(format!("{} was reverted and is applied again", run.id()));
     }
     error
 }
 
-/// Tracker before record: whoever is killed in between only has to do it again.
+/// Tracker before result: after a kill in between, the same command does both again.
 fn settle<'r>(
     layout: &Layout,
     run: &'r CheckpointDir,
@@ -94,8 +93,8 @@ fn settle<'r>(
     how: RunRevert,
 ) -> Result<RevertedRun<'r>> {
     let mut untracked = None;
-    if let Some(mut result) = result.filter(|result| result.story.put_back.is_none()) {
-        if let Some(name) = name_of_spec(layout, &result.story).filter(|_| result.story.kept)
+    if let Some(mut result) = result.filter(|result| result.run.reverted.is_none()) {
+        if let Some(name) = name_of_spec(layout, &result.run).filter(|_| result.run.kept)
             && Tracker::remove(&layout.tracker(), &name)?
         {
             untracked = Some(name);
@@ -105,27 +104,27 @@ fn settle<'r>(
             RunRevert::Already | RunRevert::ChangedNothing => (0, [].as_slice()),
         };
         let set_aside = set_aside.iter().map(|(path, _)| path.to_string()).collect();
-        result.story.put_back = Some(RevertRecord { paths, verified: paths, set_aside });
-        result.write(&run.result_path())?;
+        result.run.reverted = Some(RevertRecord { paths, verified: paths, set_aside });
+        result.write(run)?;
     }
     Ok(RevertedRun { run, how, untracked })
 }
 
-/// A run's change is in the tree again. Returns the spec that is back on the tracker.
-pub fn brought_back(layout: &Layout, run: &CheckpointDir) -> Result<Option<String>> {
-    let Some(mut result) = RunResult::read(&run.result_path())? else {
+/// Records that a run's change is in the tree again. Returns the spec that was added to the tracker.
+pub fn record_applied(layout: &Layout, run: &CheckpointDir) -> Result<Option<String>> {
+    let Some(mut result) = RunResult::read(run)? else {
         return Ok(None);
     };
-    if result.story.put_back.take().is_none() {
+    if result.run.reverted.take().is_none() {
         return Ok(None);
     }
-    result.write(&run.result_path())?;
-    match name_of_spec(layout, &result.story).filter(|_| result.story.kept) {
+    result.write(run)?;
+    match name_of_spec(layout, &result.run).filter(|_| result.run.kept) {
         Some(name) => Ok(Tracker::append(&layout.tracker(), &name)?.then_some(name)),
         None => Ok(None),
     }
 }
 
-fn name_of_spec(layout: &Layout, story: &RunRecord) -> Option<String> {
-    story.spec.as_deref().and_then(|spec| tracked_name(layout, spec))
+fn name_of_spec(layout: &Layout, record: &RunRecord) -> Option<String> {
+    record.spec.as_deref().and_then(|spec| tracked_name(layout, spec))
 }

@@ -1,31 +1,31 @@
-//! How attempts and runs end, in words that are the same everywhere.
+//! How attempts and runs end. The words are part of the interface: files, outputs and reports use the same.
 
 use serde::{Deserialize, Serialize};
 
-/// What came of a message.
+/// The outcome of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// The work was done and kept.
+    /// The change was kept.
     Success,
-    /// The routine was content and changed nothing.
+    /// The routine succeeded and changed nothing.
     NoChange,
-    /// Every attempt failed; the tree was put back.
+    /// Every attempt failed; the tree was reverted.
     FailedReverted,
-    /// The last attempt took too long; the tree was put back.
+    /// The last attempt timed out; the tree was reverted.
     TimedOut,
-    /// The last attempt changed what it must not; the tree was put back.
+    /// The last attempt violated the policy; the tree was reverted.
     Policy,
-    /// What may be spent was used up.
+    /// The budget was spent.
     Budget,
-    /// A signal or a crash ended it.
+    /// A signal or a crash ended the run.
     Interrupted,
-    /// It was not tried.
+    /// The message was not run.
     Skipped,
 }
 
 impl Verdict {
-    /// The word in files and outputs.
+    /// The word in files, outputs and reports.
     pub fn word(self) -> &'static str {
         match self {
             Verdict::Success => "success",
@@ -44,50 +44,43 @@ impl Verdict {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "how", rename_all = "kebab-case")]
 pub enum Ending {
-    /// The routine, the verification, the policy: everything agreed.
+    /// Routine, verification and policy check all succeeded.
     Succeeded,
-    /// The routine said no.
+    /// The routine failed with this exit code.
     Exit {
-        /// Its exit code.
         code: i32,
     },
     /// A signal ended the routine.
     Signal {
-        /// Which one.
         signal: i32,
     },
-    /// It took longer than it may.
     TimedOut {
-        /// In milliseconds.
         after_ms: u64,
     },
-    /// The routine was content, the verification was not.
+    /// The routine succeeded, but the verification failed.
     Verify {
-        /// Its exit code; none if a signal ended it.
+        /// The exit code; `None` if a signal ended it.
         code: Option<i32>,
-        /// What was run.
         command: String,
     },
-    /// The change is outside the policy.
+    /// The change violates the policy.
     Policy {
-        /// In what ways.
         violations: Vec<String>,
     },
-    /// Nothing changed, and `on_no_change` says that this is not enough.
+    /// Nothing changed, and `on_no_change` demands a change.
     NothingChanged,
-    /// It could not even be started.
+    /// The routine could not be started.
     NotStarted {
-        /// What the system said.
         why: String,
     },
-    /// Something killed the process that watches over the routine.
+    /// The process that supervises the routine was killed.
     Lost,
-    /// Somebody asked decree to stop, or decree itself was killed.
+    /// A signal asked decree to stop, or decree itself was killed.
     Interrupted,
 }
 
 impl Ending {
-    /// A few words: `exit 1`.
+    /// A short text: `exit 1`.
     pub fn describe(&self) -> String {
         match self {
             Ending::Succeeded => "succeeded".to_owned(),
@@ -104,12 +97,12 @@ impl Ending {
             Ending::Policy { violations } => format!("policy: {}", violations.join("; ")),
             Ending::NothingChanged => "nothing changed".to_owned(),
             Ending::NotStarted { why } => format!("could not be started: {why}"),
-            Ending::Lost => "the routine killed the process that watches over it".to_owned(),
+            Ending::Lost => "the routine killed its supervisor process".to_owned(),
             Ending::Interrupted => "interrupted".to_owned(),
         }
     }
 
-    /// The same, with everything in it that is not decree's own words replaced.
+    /// Applies `change` to every text in it that does not come from decree.
     pub fn map_text(self, change: impl Fn(&str) -> String) -> Self {
         match self {
             Ending::Verify { code, command } => Ending::Verify { code, command: change(&command) },
@@ -121,7 +114,6 @@ impl Ending {
         }
     }
 
-    /// The exit code, where there is one.
     pub fn exit_code(&self) -> Option<i32> {
         match self {
             Ending::Succeeded => Some(0),
@@ -131,7 +123,7 @@ impl Ending {
         }
     }
 
-    /// What a run comes to whose last attempt failed like this.
+    /// The verdict of a run whose last attempt ended like this.
     pub fn verdict(&self) -> Verdict {
         match self {
             Ending::Succeeded => Verdict::Success,

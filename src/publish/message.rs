@@ -3,9 +3,9 @@
 //! Headings and names are untrusted text: each is reduced to one plain line, and none is in the last paragraph, where git looks
 //! for trailers. So only decree can set a trailer.
 
+use crate::history::RunDir;
 use crate::humanize::count;
 use crate::message::{Document, read_text};
-use crate::pipeline::RunDir;
 use crate::project::Layout;
 use crate::sanitize::one_line;
 
@@ -22,7 +22,7 @@ const NAME: usize = 60;
 
 /// The first line: `<prefix><name>: <heading>`. Secrets are redacted before truncation, which could hide half of one.
 pub fn subject(chain: &Chain, layout: &Layout, prefix: &str, redact: impl Fn(&str) -> String) -> String {
-    let name = one_line(&chain.first().result.story.name);
+    let name = one_line(&chain.first().result.run.name);
     let text = match heading(chain, layout) {
         Some(heading) => format!("{prefix}{name}: {heading}"),
         None => format!("{prefix}{name}"),
@@ -38,7 +38,7 @@ pub fn message(chain: &Chain, subject: &str, redact: impl Fn(&str) -> String) ->
         runs => {
             text.push_str(&format!("Carried out by decree in {}:\n\n", count(runs.len(), "run")));
             for run in runs {
-                let name = shortened(&redact(&one_line(&run.result.story.name)), NAME);
+                let name = shortened(&redact(&one_line(&run.result.run.name)), NAME);
                 text.push_str(&format!("- {name}: {}\n", run_facts(run)));
             }
         }
@@ -55,16 +55,16 @@ pub fn message(chain: &Chain, subject: &str, redact: impl Fn(&str) -> String) ->
 
 /// The facts of a run in one line: `routine develop, 2 attempts, 3 files, +10 −2`.
 fn run_facts(run: &PlannedRun) -> String {
-    let story = &run.result.story;
+    let record = &run.result.run;
     let mut parts = Vec::new();
-    if let Some(routine) = &story.routine {
+    if let Some(routine) = &record.routine {
         parts.push(format!("routine {}", one_line(routine)));
     }
-    parts.push(count(story.attempts.len(), "attempt"));
-    match run.result.seal.as_ref().filter(|seal| !seal.changes.is_empty()) {
-        Some(seal) => {
-            parts.push(count(seal.changes.len(), "file"));
-            parts.push(format!("+{} −{}", seal.added, seal.removed));
+    parts.push(count(record.attempts.len(), "attempt"));
+    match run.result.changes.as_ref().filter(|changes| !changes.changes.is_empty()) {
+        Some(changes) => {
+            parts.push(count(changes.changes.len(), "file"));
+            parts.push(format!("+{} −{}", changes.added, changes.removed));
         }
         None => parts.push("nothing to change".to_owned()),
     }

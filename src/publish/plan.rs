@@ -6,8 +6,9 @@ use crate::checkpoint::entry::{FileMode, Node};
 use crate::checkpoint::patch::parse::{Patch, PatchRecord};
 use crate::checkpoint::path::TreePath;
 use crate::error::{Error, Result};
+use crate::history::RunDir;
 use crate::message::MessageId;
-use crate::pipeline::{RunDir, RunResult, Summary, tracked_name};
+use crate::pipeline::{RunResult, Summary, tracked_name};
 use crate::project::Layout;
 
 /// A run whose changes are in the tree.
@@ -39,14 +40,14 @@ pub struct NetChange<'c> {
 pub fn runs(layout: &Layout, summary: &Summary) -> Result<Vec<PlannedRun>> {
     let mut runs = Vec::new();
     let mut seen = BTreeSet::new();
-    for message in summary.messages.iter().filter(|message| message.kept) {
+    for message in summary.messages.iter().filter(|message| message.run.kept) {
         let Some(id) = message.id.as_deref().and_then(MessageId::parse) else { continue };
-        let saved = RunDir::of(layout, &id).saved();
-        let result = RunResult::read(&saved.result_path())?.ok_or_else(|| {
+        let saved = RunDir::of(layout, &id).checkpoint();
+        let result = RunResult::read(&saved)?.ok_or_else(|| {
             Error::project(format!("run {id} of the summary is not in {}", layout.shown(&layout.runs())))
                 .hint("publish in the project that processed the specs: its .decree/ has the content")
         })?;
-        let in_tree = result.story.kept && result.story.put_back.is_none();
+        let in_tree = result.run.kept && result.run.reverted.is_none();
         if in_tree && seen.insert(id.clone()) {
             runs.push(PlannedRun { patch: saved.patch()?, id, result });
         }
@@ -74,12 +75,12 @@ impl Chain {
 
     /// The spec that the chain implements, if any.
     pub fn spec(&self) -> Option<&str> {
-        self.runs.iter().find_map(|run| run.result.story.spec.as_deref())
+        self.runs.iter().find_map(|run| run.result.run.spec.as_deref())
     }
 
     /// The file names of the specs that the chain adds to the tracker.
     pub fn tracked(&self, layout: &Layout) -> Vec<String> {
-        let specs = self.runs.iter().filter_map(|run| run.result.story.spec.as_deref());
+        let specs = self.runs.iter().filter_map(|run| run.result.run.spec.as_deref());
         specs.filter_map(|spec| tracked_name(layout, spec)).collect()
     }
 

@@ -18,7 +18,7 @@ pub fn render(report: &Report) -> String {
     let counts = format!(
         "tests=\"{}\" failures=\"{}\" errors=\"0\" time=\"{}\"",
         summary.messages.len(),
-        summary.put_back,
+        summary.reverted,
         seconds(summary.duration_ms),
     );
     // Jenkins' schema allows `skipped` only on the inner element.
@@ -37,9 +37,9 @@ pub fn render(report: &Report) -> String {
 }
 
 fn case(out: &mut String, message: &MessageSummary, files: &RunFiles) {
-    let (name, time) = (attribute(&message.name), seconds(message.duration_ms));
+    let (name, time) = (attribute(&message.run.name), seconds(message.run.duration_ms));
     let _ = write!(out, "    <testcase classname=\"decree\" name=\"{name}\" time=\"{time}\"");
-    let summary = format!("{}: {}", verdict_words(message), message.reason);
+    let summary = format!("{}: {}", verdict_words(message), message.run.reason);
     let summary = summary.trim_end_matches([':', ' ']);
     match MessageOutcome::of(message) {
         MessageOutcome::Kept => out.push_str("/>\n"),
@@ -104,10 +104,9 @@ mod tests {
 
     fn failed(name: &str, log: &str) -> Report {
         let mut summary = Summary::new("process");
-        summary.add(MessageSummary {
-            reason: name.to_owned(),
-            ..MessageSummary::without_run(name.to_owned(), Verdict::FailedReverted)
-        });
+        let mut message = MessageSummary::without_run(name.to_owned(), Verdict::FailedReverted);
+        name.clone_into(&mut message.run.reason);
+        summary.add(message);
         summary.add(MessageSummary::without_run("later".to_owned(), Verdict::Skipped));
         let mut report = Report::new(summary);
         let end = Excerpt { text: log.to_owned(), left_out: 0 };

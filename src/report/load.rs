@@ -15,6 +15,7 @@ use super::model::{AttemptLog, Excerpt, Report, RunFiles};
 use super::redact::redact;
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::error::Result;
+use crate::history::RunDir;
 use crate::message::MessageId;
 use crate::pipeline::{MessageSummary, Summary};
 use crate::process::redact::Redactor;
@@ -50,8 +51,6 @@ impl ReportLimits {
 
 /// How many bytes of `failure-context.md` are loaded.
 const CONTEXT: u64 = 128 << 10;
-/// The possible names of a routine's log.
-const LOGS: [&str; 2] = ["routine.log", "papermill.log"];
 const DIRECTORY: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 /// `NONBLOCK`, so that opening a FIFO does not wait for a writer; `open` then rejects it.
@@ -84,8 +83,8 @@ fn load_run(dir: &OwnedFd, message: &MessageSummary, limits: &mut ReportLimits) 
         let size = diff.files.iter().flat_map(|file| &file.hunks).map(String::len).sum();
         limits.diffs = limits.diffs.saturating_sub(size);
     }
-    let last = message.attempts.last().map(|attempt| attempt.number);
-    let numbers = message.attempts.iter().map(|attempt| attempt.number);
+    let last = message.run.attempts.last().map(|attempt| attempt.number);
+    let numbers = message.run.attempts.iter().map(|attempt| attempt.number);
     let numbers = numbers.filter(|number| limits.every_attempt || Some(*number) == last);
     let mut logs = Vec::new();
     for attempt in numbers.collect::<Vec<_>>() {
@@ -100,19 +99,19 @@ fn load_run(dir: &OwnedFd, message: &MessageSummary, limits: &mut ReportLimits) 
             logs.push(AttemptLog { attempt, end });
         }
     }
-    let failure_context = open(dir, "failure-context.md")
+    let failure_context = open(dir, RunDir::FAILURE_CONTEXT)
         .filter(|_| limits.log > 0)
         .and_then(|file| beginning(file, CONTEXT).ok());
     RunFiles { diff, logs, failure_context }
 }
 
 fn attempt_dir(dir: &OwnedFd, attempt: u32) -> Option<OwnedFd> {
-    let attempts = rustix::fs::openat(dir.as_fd(), "attempts", DIRECTORY, Mode::empty()).ok()?;
+    let attempts = rustix::fs::openat(dir.as_fd(), RunDir::ATTEMPTS, DIRECTORY, Mode::empty()).ok()?;
     rustix::fs::openat(&attempts, attempt.to_string(), DIRECTORY, Mode::empty()).ok()
 }
 
 fn open_log(dir: &OwnedFd) -> Option<File> {
-    LOGS.iter().find_map(|name| open(dir, name))
+    RunDir::LOGS.iter().find_map(|name| open(dir, name))
 }
 
 fn open(dir: &OwnedFd, name: &str) -> Option<File> {

@@ -71,8 +71,8 @@ impl Report {
         }
         let plural = if total == 1 { "" } else { "s" };
         let mut text = format!("{} of {total} {}{plural} kept", summary.kept, self.noun());
-        if summary.put_back > 0 {
-            text.push_str(&format!(", {} reverted", summary.put_back));
+        if summary.reverted > 0 {
+            text.push_str(&format!(", {} reverted", summary.reverted));
         }
         if summary.skipped > 0 {
             text.push_str(&format!(", {} skipped", summary.skipped));
@@ -85,7 +85,7 @@ impl Report {
 
     /// What to call the messages: `spec` if any of them has one.
     pub fn noun(&self) -> &'static str {
-        let any_spec = self.summary.messages.iter().any(|message| message.spec.is_some());
+        let any_spec = self.summary.messages.iter().any(|message| message.run.spec.is_some());
         if any_spec { "spec" } else { "message" }
     }
 }
@@ -101,9 +101,9 @@ impl MessageOutcome {
     /// Classifies a message in the same way as the summary's counters.
     pub fn of(message: &MessageSummary) -> MessageOutcome {
         match message.verdict {
-            _ if message.kept => MessageOutcome::Kept,
+            _ if message.run.kept => MessageOutcome::Kept,
             Verdict::Skipped => MessageOutcome::Skipped,
-            Verdict::Budget if message.attempts.is_empty() => MessageOutcome::Skipped,
+            Verdict::Budget if message.run.attempts.is_empty() => MessageOutcome::Skipped,
             _ => MessageOutcome::Reverted,
         }
     }
@@ -119,14 +119,16 @@ mod tests {
         let verdicts =
             [Verdict::Success, Verdict::Skipped, Verdict::Budget, Verdict::TimedOut, Verdict::Policy];
         for (kept, verdict) in verdicts.into_iter().flat_map(|verdict| [(true, verdict), (false, verdict)]) {
-            summary.add(MessageSummary { kept, ..MessageSummary::without_run("x".to_owned(), verdict) });
+            let mut message = MessageSummary::without_run("x".to_owned(), verdict);
+            message.run.kept = kept;
+            summary.add(message);
         }
         let count = |outcome| {
             summary.messages.iter().filter(|message| MessageOutcome::of(message) == outcome).count()
         };
         assert_eq!(
             (count(MessageOutcome::Kept), count(MessageOutcome::Reverted), count(MessageOutcome::Skipped)),
-            (summary.kept, summary.put_back, summary.skipped)
+            (summary.kept, summary.reverted, summary.skipped)
         );
     }
 }

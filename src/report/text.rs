@@ -45,19 +45,19 @@ pub fn row_head(seq: u32, name: &str, routine: &str) -> String {
 
 /// The row of a message that has its verdict.
 pub fn row(message: &MessageSummary, paint: Paint) -> String {
-    let head = row_head(message.seq, &message.name, message.routine.as_deref().unwrap_or(""));
+    let head = row_head(message.seq, &message.run.name, message.run.routine.as_deref().unwrap_or(""));
     let words = verdict_words(message);
     let mark = match message.verdict {
-        _ if message.kept => paint.good(&format!("✓ {words:<12}")),
+        _ if message.run.kept => paint.good(&format!("✓ {words:<12}")),
         Verdict::Skipped => paint.dim(&format!("· {words:<12}")),
         _ => paint.bad(&format!("✗ {words:<12}")),
     };
-    if message.attempts.is_empty() {
-        return format!("{head}  {mark}  {}", message.reason).trim_end().to_owned();
+    if message.run.attempts.is_empty() {
+        return format!("{head}  {mark}  {}", message.run.reason).trim_end().to_owned();
     }
-    let time = duration(Duration::from_millis(message.duration_ms));
-    let attempts = count(message.attempts.len(), "attempt");
-    let change = if message.kept && !message.files.is_empty() {
+    let time = duration(Duration::from_millis(message.run.duration_ms));
+    let attempts = count(message.run.attempts.len(), "attempt");
+    let change = if message.run.kept && !message.files.is_empty() {
         format!("+{} −{}  {}", message.added, message.removed, count(message.files.len(), "file"))
     } else {
         String::new()
@@ -69,11 +69,11 @@ pub fn row(message: &MessageSummary, paint: Paint) -> String {
 pub fn verdict_words(message: &MessageSummary) -> &'static str {
     match message.verdict {
         Verdict::Success => "kept",
-        Verdict::NoChange if message.kept => "no change",
+        Verdict::NoChange if message.run.kept => "no change",
         Verdict::Skipped => "skipped",
-        Verdict::Budget if message.attempts.is_empty() => "no budget",
+        Verdict::Budget if message.run.attempts.is_empty() => "no budget",
         Verdict::Interrupted => "interrupted",
-        _ if message.attempts.is_empty() => "dead letter",
+        _ if message.run.attempts.is_empty() => "dead letter",
         _ => "reverted",
     }
 }
@@ -84,7 +84,7 @@ pub fn closing(summary: &Summary, paint: Paint) -> String {
     let untried = summary.messages.iter().filter(|message| verdict_words(message) == "dead letter").count();
     let mut counts = vec![
         paint.good(&format!("✓ {} kept", summary.kept)),
-        match summary.put_back - untried {
+        match summary.reverted - untried {
             0 => paint.dim("0 reverted"),
             n => paint.bad(&format!("✗ {n} reverted")),
         },
@@ -102,7 +102,7 @@ pub fn closing(summary: &Summary, paint: Paint) -> String {
     } else {
         out.push_str(&format!("{}\n", counts.join("   ")));
     }
-    for message in summary.messages.iter().filter(|message| !message.kept) {
+    for message in summary.messages.iter().filter(|message| !message.run.kept) {
         out.push('\n');
         out.push_str(&failure(message, paint));
     }
@@ -111,30 +111,31 @@ pub fn closing(summary: &Summary, paint: Paint) -> String {
 
 /// The details of a failed message: how each attempt ended, and the commands to run next.
 pub fn failure(message: &MessageSummary, paint: Paint) -> String {
-    let total = message.attempts.len();
-    let what = match (&message.put_back, total) {
-        (_, 0) => format!("{}: {}", message.name, message.reason),
+    let total = message.run.attempts.len();
+    let what = match (&message.run.reverted, total) {
+        (_, 0) => format!("{}: {}", message.run.name, message.run.reason),
         (Some(put_back), _) => format!(
             "{} failed {total} of {} ({}); the tree is reverted to its checkpoint ({} verified)",
-            message.name,
+            message.run.name,
             count(total, "attempt"),
-            message.reason,
+            message.run.reason,
             count(put_back.verified as usize, "file"),
         ),
-        (None, _) => format!("{}: {}", message.name, message.reason),
+        (None, _) => format!("{}: {}", message.run.name, message.run.reason),
     };
     let mut out = format!("{} {}\n", paint.bad("✗"), paint.strong(&what));
-    for attempt in &message.attempts {
+    for attempt in &message.run.attempts {
         out.push_str(&attempt_line(attempt));
     }
     if let Some(id) = message.id.as_ref().filter(|_| message.run_dir.is_some()) {
         let mut next = |word: &str, command: String| {
             out.push_str(&format!("    {}  {command}\n", paint.dim(&format!("{word:<5}"))));
         };
-        if let Some(last) = message.attempts.last() {
+        if let Some(last) = message.run.attempts.last() {
             next("log", format!("decree log {id}"));
-            if message.attempts.iter().any(|attempt| attempt.files > 0) {
-                let best = message.attempts.iter().rev().find(|attempt| attempt.files > 0).unwrap_or(last);
+            if message.run.attempts.iter().any(|attempt| attempt.files > 0) {
+                let best =
+                    message.run.attempts.iter().rev().find(|attempt| attempt.files > 0).unwrap_or(last);
                 next("work", format!("decree diff {id} --attempt {}", best.number));
             }
         }
@@ -154,7 +155,7 @@ fn attempt_line(attempt: &AttemptRecord) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pipeline::{Ending, RevertRecord};
+    use crate::pipeline::{Ending, RevertRecord, RunRecord};
 
     fn failed() -> MessageSummary {
         let attempt = AttemptRecord {
@@ -173,11 +174,15 @@ mod tests {
         MessageSummary {
             id: Some("2026111603120000-0".to_owned()),
             run_dir: Some(".decree/runs/2026111603120000-0".to_owned()),
-            routine: Some("develop".to_owned()),
-            reason: "exit 1".to_owned(),
-            attempts: vec![attempt],
-            put_back: Some(RevertRecord { paths: 2, verified: 78_622, set_aside: Vec::new() }),
-            ..MessageSummary::without_run("02-add-search".to_owned(), Verdict::FailedReverted)
+            run: RunRecord {
+                name: "02-add-search".to_owned(),
+                routine: Some("develop".to_owned()),
+                reason: "exit 1".to_owned(),
+                attempts: vec![attempt],
+                reverted: Some(RevertRecord { paths: 2, verified: 78_622, set_aside: Vec::new() }),
+                ..RunRecord::default()
+            },
+            ..MessageSummary::without_run(String::new(), Verdict::FailedReverted)
         }
     }
 
@@ -201,7 +206,8 @@ mod tests {
 
     #[test]
     fn a_follow_up_stands_below_its_parent() {
-        let message = MessageSummary { seq: 1, kept: true, ..failed() };
+        let mut message = MessageSummary { seq: 1, ..failed() };
+        message.run.kept = true;
         assert!(row(&message, Paint(false)).starts_with("  └ 02-add-search"));
     }
 }

@@ -17,21 +17,19 @@ pub struct Invocation {
     pub arguments: Vec<OsString>,
     /// Added to the environment; a script takes its parameters from there.
     pub environment: BTreeMap<OsString, OsString>,
-    /// The file name of the log in the attempt's directory.
-    pub log: &'static str,
 }
 
 impl Invocation {
-    /// The invocation for one attempt, whose directory is `attempt`.
+    /// The invocation of a routine; a notebook with its results is written to `output`.
     pub fn new(
         routine: &Routine,
         parameters: BTreeMap<String, String>,
         layout: &Layout,
-        attempt: &Path,
+        output: &Path,
     ) -> Result<Invocation> {
         match routine.kind {
             RoutineKind::Shell => Ok(shell(routine, parameters)),
-            RoutineKind::Notebook => notebook(routine, parameters, layout, attempt),
+            RoutineKind::Notebook => notebook(routine, parameters, layout, output),
         }
     }
 }
@@ -42,23 +40,21 @@ fn shell(routine: &Routine, parameters: BTreeMap<String, String>) -> Invocation 
         program: "bash".into(),
         arguments: vec![routine.path.clone().into()],
         environment: parameters.into_iter().map(|(key, value)| (key.into(), value.into())).collect(),
-        log: "routine.log",
     }
 }
 
-/// Runs `papermill <routine> <attempt>/output.ipynb` with the parameters.
+/// Runs `papermill <routine> <output>` with the parameters.
 fn notebook(
     routine: &Routine,
     parameters: BTreeMap<String, String>,
     layout: &Layout,
-    attempt: &Path,
+    output: &Path,
 ) -> Result<Invocation> {
     let papermill = papermill::find(layout).ok_or_else(|| {
         Error::project(format!("{} has no papermill", layout.shown(&layout.venv())))
             .hint("`decree doctor` lists what is missing")
     })?;
-    let mut arguments: Vec<OsString> =
-        vec![routine.path.clone().into(), attempt.join("output.ipynb").into(), "--cwd".into()];
+    let mut arguments: Vec<OsString> = vec![routine.path.clone().into(), output.into(), "--cwd".into()];
     arguments.extend([layout.root().into(), "--log-output".into(), "--no-progress-bar".into()]);
     for (key, value) in parameters {
         // `-p` lets papermill infer the type: right where the notebook's default is no text. An id of digits stays text.
@@ -66,12 +62,7 @@ fn notebook(
         let flag = if typed { "-p" } else { "-r" };
         arguments.extend([flag.into(), key.into(), value.into()]);
     }
-    Ok(Invocation {
-        program: papermill.into(),
-        arguments,
-        environment: jupyter_dirs(layout)?,
-        log: "papermill.log",
-    })
+    Ok(Invocation { program: papermill.into(), arguments, environment: jupyter_dirs(layout)? })
 }
 
 /// Directories for Jupyter in `.decree/tmp`: by default it writes into the home directory, which a CI job may not have.

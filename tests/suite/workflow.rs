@@ -172,7 +172,7 @@ fn an_interrupted_run_is_reported() {
 fn a_failure_to_report_is_a_warning() {
     let shop = Workshop::with(WORKS);
     shop.spec("1-a", "A\n").mkdir(".decree/output");
-    in_actions(&shop, &["process"]).ok().mentions(&["warning:", "cannot be told to GitHub"]);
+    in_actions(&shop, &["process"]).ok().mentions(&["warning:", "cannot report to GitHub"]);
     assert_eq!(shop.verdicts(), ["1-a: success"]);
 }
 

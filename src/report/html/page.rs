@@ -87,8 +87,9 @@ mod tests {
 
     fn hostile() -> Report {
         let mut summary = Summary::new("process");
-        let message = MessageSummary::without_run(HOSTILE.to_owned(), Verdict::FailedReverted);
-        summary.add(MessageSummary { reason: HOSTILE.to_owned(), id: Some(HOSTILE.to_owned()), ..message });
+        let mut message = MessageSummary::without_run(HOSTILE.to_owned(), Verdict::FailedReverted);
+        message.run.reason = HOSTILE.to_owned();
+        summary.add(MessageSummary { id: Some(HOSTILE.to_owned()), ..message });
         summary.command = HOSTILE.to_owned();
         let mut report = Report::new(summary);
         let text = || Excerpt { text: HOSTILE.to_owned(), left_out: 0 };

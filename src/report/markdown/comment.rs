@@ -75,7 +75,7 @@ fn artifact_hint(report: &Report, artifact: &Artifact) -> String {
         (Some(name), url) => link(&format!("artifact {}", inline(name, NAME)), url.as_ref()),
         (None, url) => link("the artifact", url.as_ref()),
     };
-    let kept = report.summary.messages.iter().find(|message| message.kept && !message.files.is_empty());
+    let kept = report.summary.messages.iter().find(|message| message.run.kept && !message.files.is_empty());
     let apply = kept.and_then(id).map(|id| {
         let zip = format!("{}.zip", one_line(artifact.name.as_deref().unwrap_or("ARTIFACT")));
         let command = format!("decree apply {id} --from {}", shell_words::quote(&zip));

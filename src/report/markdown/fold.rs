@@ -67,7 +67,7 @@ fn size(file: &FileDiff) -> usize {
 }
 
 fn change(message: &MessageSummary, diff: &Diff, room: usize) -> String {
-    let title = format!("{}: {}", inline(&message.name, NAME), inline_paths(&message.files));
+    let title = format!("{}: {}", inline(&message.run.name, NAME), inline_paths(&message.files));
     let files: Vec<Vec<String>> = diff.files.iter().map(parts).collect();
     let marks = files.iter().flatten().map(|part| fence(part)).max().unwrap_or_else(|| "```".to_owned());
     let body = |text: &str, note: &str| folded(&title, &format!("{marks}diff\n{text}{marks}\n{note}"));
@@ -195,15 +195,15 @@ fn left_out(message: &MessageSummary, files: usize, in_part: usize) -> String {
 }
 
 fn failure(message: &MessageSummary, log: Option<&str>, room: usize) -> String {
-    let title = format!("{}: why it failed", inline(&message.name, NAME));
+    let title = format!("{}: why it failed", inline(&message.run.name, NAME));
     let mut text = format!("{}\n", why(message));
-    let earlier = message.attempts.len().saturating_sub(ATTEMPTS);
+    let earlier = message.run.attempts.len().saturating_sub(ATTEMPTS);
     if earlier > 0 {
         let _ = write!(text, "\n- {}\n", count(earlier, "earlier attempt"));
-    } else if !message.attempts.is_empty() {
+    } else if !message.run.attempts.is_empty() {
         text.push('\n');
     }
-    for attempt in message.attempts.iter().skip(earlier) {
+    for attempt in message.run.attempts.iter().skip(earlier) {
         let slate = if attempt.clean_slate { " (clean slate)" } else { "" };
         let reason = inline(&attempt.reason, SENTENCE);
         let _ = write!(text, "- attempt {}{slate}: {reason}", attempt.number);
@@ -236,9 +236,9 @@ fn failure(message: &MessageSummary, log: Option<&str>, room: usize) -> String {
 }
 
 fn why(message: &MessageSummary) -> String {
-    let reason = Some(inline(&message.reason, SENTENCE)).filter(|reason| !reason.is_empty());
+    let reason = Some(inline(&message.run.reason, SENTENCE)).filter(|reason| !reason.is_empty());
     let reason = reason.unwrap_or_else(|| message.verdict.word().to_owned());
-    match &message.put_back {
+    match &message.run.reverted {
         Some(put_back) => {
             let verified = crate::humanize::grouped(put_back.verified);
             format!("**{reason}**; the tree is reverted to its checkpoint, {verified} files verified.")
@@ -251,7 +251,7 @@ fn next_steps(message: &MessageSummary) -> String {
     let Some(id) = id(message).filter(|_| message.run_dir.is_some()) else {
         return String::new();
     };
-    if message.attempts.last().is_some_and(|attempt| attempt.files > 0) {
+    if message.run.attempts.last().is_some_and(|attempt| attempt.files > 0) {
         format!(
             "\nIts changes: `decree diff {id}`; apply them anyway: `decree apply {id}`; try again: `decree retry {id}`\n"
         )

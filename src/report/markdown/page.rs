@@ -82,21 +82,21 @@ fn row(message: &MessageSummary) -> String {
         MessageOutcome::Reverted => "❌",
         MessageOutcome::Skipped => "⚪",
     };
-    let proof = match &message.put_back {
+    let proof = match &message.run.reverted {
         Some(put_back) => format!(", {} files verified", grouped(put_back.verified)),
         None => String::new(),
     };
-    let (attempts, time) = match message.attempts.len() {
+    let (attempts, time) = match message.run.attempts.len() {
         0 => ("–".to_owned(), "–".to_owned()),
-        n => (n.to_string(), duration(Duration::from_millis(message.duration_ms))),
+        n => (n.to_string(), duration(Duration::from_millis(message.run.duration_ms))),
     };
-    let change = if message.kept && !message.files.is_empty() {
+    let change = if message.run.kept && !message.files.is_empty() {
         let files = count(message.files.len(), "file");
         format!("+{} −{}, {files}", message.added, message.removed)
     } else {
         "–".to_owned()
     };
-    let (name, words) = (inline(&message.name, NAME), verdict_words(message));
+    let (name, words) = (inline(&message.run.name, NAME), verdict_words(message));
     format!("| {lead}{name} | {mark} {words}{proof} | {attempts} | {time} | {change} |\n")
 }
 
@@ -105,8 +105,10 @@ fn warnings(report: &Report) -> String {
         .summary
         .messages
         .iter()
-        .flat_map(|message| message.warnings.iter().map(move |warning| (message, warning)))
-        .map(|(message, warning)| format!("- ⚠️ {}: {}\n", inline(&message.name, NAME), inline(warning, 300)))
+        .flat_map(|message| message.run.warnings.iter().map(move |warning| (message, warning)))
+        .map(|(message, warning)| {
+            format!("- ⚠️ {}: {}\n", inline(&message.run.name, NAME), inline(warning, 300))
+        })
         .collect();
     if all.is_empty() {
         return String::new();

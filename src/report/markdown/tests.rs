@@ -3,7 +3,9 @@
 use proptest::prelude::*;
 
 use super::{BUDGET, render};
-use crate::pipeline::{AttemptRecord, Ending, FileChange, MessageSummary, RevertRecord, Summary, Verdict};
+use crate::pipeline::{
+    AttemptRecord, Ending, FileChange, MessageSummary, RevertRecord, RunRecord, Summary, Verdict,
+};
 use crate::report::{AttemptLog, Diff, Excerpt, FileDiff, Report};
 
 const ID: &str = "2026111603120000-0";
@@ -12,14 +14,19 @@ const ID: &str = "2026111603120000-0";
 fn report(name: &str, path: &str, lines: &[String], log: &str) -> Report {
     let mut summary = Summary::new("process");
     let file = FileChange { path: path.to_owned(), added: 3, removed: 1, binary: false };
-    summary.add(MessageSummary {
-        id: Some(ID.to_owned()),
+    let run = RunRecord {
+        name: name.to_owned(),
         spec: Some("specs/x".to_owned()),
         kept: true,
+        warnings: vec![name.to_owned()],
+        ..RunRecord::default()
+    };
+    summary.add(MessageSummary {
+        id: Some(ID.to_owned()),
+        run,
         files: vec![file.clone(), file],
         run_dir: Some("x".to_owned()),
-        warnings: vec![name.to_owned()],
-        ..MessageSummary::without_run(name.to_owned(), Verdict::Success)
+        ..MessageSummary::without_run(String::new(), Verdict::Success)
     });
     let attempt = AttemptRecord {
         number: 1,
@@ -34,13 +41,18 @@ fn report(name: &str, path: &str, lines: &[String], log: &str) -> Report {
         headline: path.to_owned(),
         usage: None,
     };
-    summary.add(MessageSummary {
-        id: Some(format!("`{name}`")),
+    let run = RunRecord {
+        name: path.to_owned(),
         reason: path.to_owned(),
         attempts: vec![attempt],
-        put_back: Some(RevertRecord { paths: 2, verified: 78_622, set_aside: Vec::new() }),
+        reverted: Some(RevertRecord { paths: 2, verified: 78_622, set_aside: Vec::new() }),
+        ..RunRecord::default()
+    };
+    summary.add(MessageSummary {
+        id: Some(format!("`{name}`")),
+        run,
         run_dir: Some("x".to_owned()),
-        ..MessageSummary::without_run(path.to_owned(), Verdict::FailedReverted)
+        ..MessageSummary::without_run(String::new(), Verdict::FailedReverted)
     });
     let mut report = Report::new(summary);
     let hunk = |lines: &[String]| {
@@ -179,10 +191,9 @@ fn if_not_all_rows_fit_failed_ones_are_shown() {
     for number in 0..2000 {
         let kept = number != 1500;
         let verdict = if kept { Verdict::Success } else { Verdict::TimedOut };
-        summary.add(MessageSummary {
-            kept,
-            ..MessageSummary::without_run(format!("{number:04}-spec"), verdict)
-        });
+        let mut message = MessageSummary::without_run(format!("{number:04}-spec"), verdict);
+        message.run.kept = kept;
+        summary.add(message);
     }
     let text = render(&Report::new(summary), 10_000);
     assert!(text.len() <= 10_000 && text.contains("1500-spec") && text.contains("more |"), "{text}");

@@ -82,8 +82,9 @@ impl Stage {
     /// Comments on a summary of one spec.
     pub fn comment_on_spec(&self, name: &str, arguments: &[&str]) -> Said {
         let mut summary = Summary::new("process");
-        let message = MessageSummary::without_run(name.to_owned(), Verdict::Success);
-        summary.add(MessageSummary { kept: true, spec: Some("x".to_owned()), ..message });
+        let mut message = MessageSummary::without_run(name.to_owned(), Verdict::Success);
+        (message.run.kept, message.run.spec) = (true, Some("x".to_owned()));
+        summary.add(message);
         self.write(&summary);
         self.comment_on(&self.place.path("summary.json"), arguments)
     }
@@ -97,10 +98,11 @@ impl Stage {
     /// Comments on a run with this diff of a file of this name.
     pub fn comment_on_diff(&self, name: &str, diff: &str, arguments: &[&str]) -> Said {
         let mut summary = Summary::new("process");
-        let message = MessageSummary::without_run(name.to_owned(), Verdict::Success);
+        let mut message = MessageSummary::without_run(name.to_owned(), Verdict::Success);
+        message.run.kept = true;
         let file = FileChange { path: name.to_owned(), added: 1, removed: 0, binary: false };
         let (id, run_dir) = (Some(ID.to_owned()), Some(format!(".decree/runs/{ID}")));
-        summary.add(MessageSummary { id, run_dir, kept: true, files: vec![file], ..message });
+        summary.add(MessageSummary { id, run_dir, files: vec![file], ..message });
         self.write(&summary);
         self.place.write(format!("runs/{ID}/changes.diff"), diff);
         self.comment_on(&self.place.path("summary.json"), arguments)

@@ -265,7 +265,7 @@ fn earlier_runs_that_a_routine_deletes_are_told_of() {
     let project = project("[ -e first ] && rm -rf .decree; echo x > first; [ ! -e second ]\n");
     process(&project).ok();
     project.write("specs/02-more.spec.md", "more\n");
-    process(&project).ok().mentions(&["what was kept of 1 earlier run"]);
+    process(&project).ok().mentions(&["the directories of 1 earlier run"]);
     assert_eq!(tracker(&project), ["01-work.spec.md", "02-more.spec.md"]);
 }
 
@@ -286,9 +286,9 @@ fn a_project_that_is_moved_away_is_moved_back() {
 fn a_project_that_is_deleted_comes_back_with_the_next_process() {
     let project = project("here=$PWD; cd /; rm -rf \"$here\"; exit 3\n");
     let before = project.picture();
-    process(&project).fails(4).mentions(&["the tree could not be put back"]);
+    process(&project).fails(4).mentions(&["the tree could not be reverted"]);
     project.write(".decree/routines/develop.sh", "exit 7\n");
-    process(&project).fails(1).mentions(&["had been cut off; the tree is put back"]);
+    process(&project).fails(1).mentions(&["had been cut off; the tree is reverted"]);
     assert_same(&project.picture(), &before);
     assert!(only_dead(&project).contains("exit 7"), "{:?}", dead(&project));
     assert_eq!(project.read(".decree/config.yml"), b"max_retries: 0\n");

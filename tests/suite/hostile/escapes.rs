@@ -158,7 +158,7 @@ fn a_routine_that_kills_decree_is_undone_by_the_next_one() {
         assert_eq!(end_of(&mut child).code(), None, "{how}");
         project.decree(["status"]).ok().mentions(&["was cut off"]);
         let said = process(&project);
-        assert!(said.err.contains("had been cut off; the tree is put back"), "{how}: {}", said.err);
+        assert!(said.err.contains("had been cut off; the tree is reverted"), "{how}: {}", said.err);
         assert_eq!(said.code, 0, "{how}: {}", said.err);
         let mut now = tree(&project);
         assert!(now.remove(&b"work"[..]).is_some(), "{how}");

@@ -97,7 +97,7 @@ fn a_message_cannot_set_what_decides_what_runs() {
     );
     let said = process(&project).ok();
     for name in ["PATH", "LD_PRELOAD", "BASH_ENV"] {
-        assert!(said.err.contains(&format!("warning: {name} is not for a message to set")), "{}", said.err);
+        assert!(said.err.contains(&format!("warning: a message cannot set {name}")), "{}", said.err);
     }
     let seen = String::from_utf8(project.read("seen")).unwrap();
     assert!(!seen.contains("evil.sh") && seen.ends_with("|none|none|1|/nonexistent|kept\n"), "{seen}");

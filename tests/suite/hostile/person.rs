@@ -29,7 +29,7 @@ fn cut_off() -> Project {
 fn printed(said: &str) -> String {
     let line = said
         .lines()
-        .find(|line| line.contains("what was there is saved"))
+        .find(|line| line.contains("its state before that is saved"))
         .unwrap_or_else(|| panic!("{said}"));
     line.split('`').nth(1).unwrap().to_owned()
 }

@@ -89,7 +89,7 @@ fn a_signal_means_a_diff_a_tree_put_back_and_a_message_that_waits() {
     {
         interrupt(&project, &[term], &[143], &before);
     }
-    process(&project).fails(1).mentions(&["cut off 5 times in a row"]);
+    process(&project).fails(1).mentions(&["interrupted 5 times in a row"]);
     assert_same(&project.picture(), &before);
     assert!(inbox(&project).is_empty() && tracker(&project).is_empty());
     let letter = &dead(&project)["01-work.md"];
@@ -114,6 +114,6 @@ fn the_same_signal_twice_ends_decree_at_once_and_the_next_one_puts_back() {
     send(&child, Signal::TERM);
     assert_eq!(end_of(&mut child).code(), Some(143));
     project.write(".decree/routines/develop.sh", "exit 1\n");
-    process(&project).fails(1).mentions(&["had been cut off; the tree is put back"]);
+    process(&project).fails(1).mentions(&["had been cut off; the tree is reverted"]);
     assert_same(&project.picture(), &before);
 }

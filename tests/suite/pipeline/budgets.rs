@@ -39,7 +39,7 @@ fn usage_that_makes_no_sense_is_left_out_with_a_warning() {
         ("{\"usd\": \"much\"}", "invalid type"),
     ] {
         let shop = Workshop::with(&format!("touch work; printf '%s' '{text}' >\"$message_dir/usage.json\""));
-        shop.run(&["-m", "x", "-p", "y"]).ok().mentions(&["usage.json is left out of account", why]);
+        shop.run(&["-m", "x", "-p", "y"]).ok().mentions(&["usage.json is ignored", why]);
         assert_eq!(shop.summary()["usage"]["usd"], 0.0);
     }
 }
@@ -55,14 +55,14 @@ fn money_that_is_spent_stops_new_attempts_and_the_tree_is_put_back() {
     assert_eq!(shop.verdicts(), ["01-a: budget", "02-b: budget"]);
     let result = shop.result(&shop.only_run());
     assert_eq!(result["attempts"].as_array().unwrap().len(), 2);
-    assert_eq!(result["reason"], "$0.80 of $0.75 are spent");
+    assert_eq!(result["reason"], "$0.80 of $0.75 is spent");
     assert_has(&shop.dead_letter("01-a"), &["verdict: budget", "$0.80 of $0.75"]);
     assert_eq!(
         (shop.dead(), shop.inbox()),
         (vec!["01-a".to_owned()], vec![]),
         "what was not begun is simply pending"
     );
-    assert_has(&said.text(), &["1 skipped", "02-b: $0.80 of $0.75 are spent"]);
+    assert_has(&said.text(), &["1 skipped", "02-b: $0.80 of $0.75 is spent"]);
 }
 
 /// RUN-19.

@@ -151,8 +151,8 @@ fn every_pair_is_a_field_of_the_message() {
     for (pair, words) in [
         ("novalue", "KEY=VALUE"),
         ("=x", "cannot be the name"),
-        ("id=5", "given by decree"),
-        ("seq=1", "given by decree"),
+        ("id=5", "decree sets"),
+        ("seq=1", "decree sets"),
     ] {
         shop.run(&["-p", "x", "-v", pair]).fails(2).mentions(&[words]);
     }

@@ -18,7 +18,7 @@ fn a_routines_edits_to_the_tracker_do_not_stick() {
             .spec("02-b", "# B\n")
             .write("specs/processed-spec.md", "00-done.spec.md\n");
         let said = shop.process();
-        assert_has(&said.err, &["the routine changed specs/processed-spec.md; it is as it was"]);
+        assert_has(&said.err, &["the routine changed specs/processed-spec.md; it was restored"]);
         assert_eq!(said.code, 0, "{edit}: {}", said.err);
         assert_eq!(shop.tracker(), ["00-done.spec.md", "01-a.spec.md", "02-b.spec.md"], "{edit}");
         assert_eq!(shop.text("order.txt"), "specs/01-a.spec.md\nspecs/02-b.spec.md\n");
@@ -43,7 +43,7 @@ fn a_routine_that_removes_all_of_decrees_own_does_not_take_the_checkpoint_with_i
         shop.config("max_retries: 1\n").spec("01-a", "# A\n").message("2030010101010100-0", "waits\n");
         let before = shop.picture();
         let said = shop.process_with(&["--spec", "01*"]).fails(code);
-        assert_has(&said.err, &["of decree's own; they are as they were"]);
+        assert_has(&said.err, &["of decree's own; they were restored"]);
         if code == 1 {
             assert_same(&shop.picture(), &before);
             assert_has(&shop.dead_letter("01-a"), &["error: exit 1"]);

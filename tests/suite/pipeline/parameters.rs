@@ -69,7 +69,7 @@ fn a_message_does_not_decide_what_runs() {
         "x",
         "---\nPATH: /evil\nLD_PRELOAD: /evil.so\nDECREE_ATTEMPT: 99\nmessage_dir: /evil\n---\n",
     );
-    shop.process().ok().mentions(&["PATH is not for a message to set", "LD_PRELOAD is not"]);
+    shop.process().ok().mentions(&["a message cannot set PATH", "a message cannot set LD_PRELOAD"]);
     let log = shop.of_run(&shop.only_run(), "routine.log");
     assert!(!log.contains("evil") && log.ends_with("[] [1]\n"), "{log}");
 }

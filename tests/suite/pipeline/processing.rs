@@ -50,7 +50,7 @@ fn a_spec_that_a_run_adds_waits_for_the_next_process() {
     let shop =
         Workshop::with("case $spec_file in *01*) echo '# B' >specs/02-b.spec.md;; *) touch second;; esac");
     let said = shop.spec("01-a", "# A\n").process().ok();
-    assert!(!shop.exists("second") && said.err.contains("1 spec appeared meanwhile"), "{}", said.err);
+    assert!(!shop.exists("second") && said.err.contains("1 spec appeared during this run"), "{}", said.err);
     shop.process().ok();
     assert!(shop.exists("second"));
     assert_eq!(shop.tracker(), ["01-a.spec.md", "02-b.spec.md"]);

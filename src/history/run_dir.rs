@@ -1,26 +1,18 @@
-//! A run's directory: what is in it and how it is filled. `docs/format.md` has the whole list.
+//! A run's directory: the names in it, and how it is filled. `docs/format.md` has the whole list.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::result::RunResult;
-use super::verdict::Verdict;
+use super::own_files::{OwnFiles, ProtectedDir};
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::error::{IoContext, Result};
 use crate::fs::atomic;
-use crate::history::own_files::{OwnFiles, ProtectedDir};
-use crate::message::{IdStatus, MessageId};
+use crate::message::{Document, MessageId};
 use crate::project::Layout;
 
-/// Earlier runs of the same message, put back from `dead/` or interrupted.
-const PREVIOUS: &str = "previous";
-
-/// Files of an attempt that also stand in the run's directory, as those of the last attempt.
-pub(super) const PUBLISHED: [&str; 4] = ["changes.diff", "routine.log", "output.ipynb", "papermill.log"];
-
-/// The directory of one run.
+/// The directory of one run, `.decree/runs/<id>/`. Every name in it that is not a [`CheckpointDir`]'s is spelled here.
 #[derive(Clone, Debug)]
 pub struct RunDir {
     id: MessageId,
@@ -28,45 +20,57 @@ pub struct RunDir {
 }
 
 impl RunDir {
-    /// Of a message; nothing is made yet.
+    pub const MESSAGE: &str = "message.md";
+    pub const FAILURE_CONTEXT: &str = "failure-context.md";
+    pub const USAGE: &str = "usage.json";
+    pub const ATTEMPTS: &str = "attempts";
+    pub const ROUTINE_LOG: &str = "routine.log";
+    pub const PAPERMILL_LOG: &str = "papermill.log";
+    pub const OUTPUT_NOTEBOOK: &str = "output.ipynb";
+    /// A run has one of these logs: a script's or a notebook's.
+    pub const LOGS: [&str; 2] = [Self::ROUTINE_LOG, Self::PAPERMILL_LOG];
+    /// Files of the last attempt, which are also in the run's directory.
+    pub const PUBLISHED: [&str; 4] =
+        [CheckpointDir::DIFF, Self::ROUTINE_LOG, Self::OUTPUT_NOTEBOOK, Self::PAPERMILL_LOG];
+
+    /// The directory of the run of message `id`. Creates nothing.
     pub fn of(layout: &Layout, id: &MessageId) -> Self {
         RunDir { id: id.clone(), path: layout.runs().join(id.to_string()) }
     }
 
-    /// Makes it; what an earlier run of the same message left in it moves to `previous/<k>/`.
+    /// Creates the directory. What an earlier run of the same message left in it moves to `previous/<k>/`.
     pub fn begin(&self) -> Result<()> {
         fs::create_dir_all(&self.path).at("create", &self.path)?;
         let left = self.contents()?;
         // A message that was copied here and never begun is in the inbox still.
-        if left.iter().all(|name| name == "message.md") {
+        if left.iter().all(|name| name == Self::MESSAGE) {
             return Ok(());
         }
-        let previous = self.path.join(PREVIOUS);
-        let numbers = self.previous_numbers()?;
-        let place = previous.join((numbers.last().copied().unwrap_or(0) + 1).to_string());
-        fs::create_dir_all(&place).at("create", &place)?;
+        let number = self.previous_numbers()?.last().copied().unwrap_or(0) + 1;
+        let target = self.path.join(CheckpointDir::PREVIOUS).join(number.to_string());
+        fs::create_dir_all(&target).at("create", &target)?;
         for name in left {
             let from = self.path.join(&name);
-            fs::rename(&from, place.join(&name)).at("move", &from)?;
+            fs::rename(&from, target.join(&name)).at("move", &from)?;
         }
         atomic::sync_dir(&self.path)
     }
 
-    /// Everything in it but the earlier runs. The manifest is last: what begins without one never began.
-    fn contents(&self) -> Result<Vec<std::ffi::OsString>> {
+    /// Everything in the directory but the earlier runs. The manifest is last: a run without one never began.
+    fn contents(&self) -> Result<Vec<OsString>> {
         let mut names = Vec::new();
         for entry in fs::read_dir(&self.path).at("read", &self.path)? {
             let name = entry.at("read", &self.path)?.file_name();
-            if name != PREVIOUS {
+            if name != CheckpointDir::PREVIOUS {
                 names.push(name);
             }
         }
-        names.sort_by_key(|name| (name == "manifest.json", name.clone()));
+        names.sort_by_key(|name| (name == CheckpointDir::MANIFEST, name.clone()));
         Ok(names)
     }
 
     fn previous_numbers(&self) -> Result<Vec<u32>> {
-        let dir = self.path.join(PREVIOUS);
+        let dir = self.path.join(CheckpointDir::PREVIOUS);
         let mut numbers: Vec<u32> = match fs::read_dir(&dir) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
             Err(error) => return Err(error).at("read", &dir),
@@ -78,101 +82,126 @@ impl RunDir {
         Ok(numbers)
     }
 
-    /// How many of the last runs of this message were cut off, one after the other.
-    pub fn interruptions_in_a_row(&self) -> Result<usize> {
+    /// The earlier runs of this message, the latest first.
+    pub fn previous(&self) -> Result<Vec<CheckpointDir>> {
+        let dir = self.path.join(CheckpointDir::PREVIOUS);
         let numbers = self.previous_numbers()?;
-        let was_interrupted = |number: &&u32| {
-            let run = CheckpointDir::new("", self.path.join(PREVIOUS).join(number.to_string()));
-            // One without a checkpoint was given up for this very reason; whoever puts it back wants it tried.
-            run.manifest_path().exists()
-                && matches!(RunResult::read(&run.result_path()), Ok(Some(result)) if result.story.status == Verdict::Interrupted)
-        };
-        Ok(numbers.iter().rev().take_while(was_interrupted).count())
+        Ok(numbers.iter().rev().map(|number| CheckpointDir::new("", dir.join(number.to_string()))).collect())
     }
 
     /// Holds decree's own files while an attempt's routine runs; `message` is the name of the run's message in the inbox.
     pub fn hold_own_files(&self, layout: &Layout, attempt: u32, message: &OsStr) -> Result<OwnFiles> {
-        let (attempt, message) = (self.attempt_dir(attempt), layout.inbox().join(message));
-        let own = [self.message(), self.saved().manifest_path(), self.failure_context()];
-        let attempts = self.path.join("attempts");
-        let mut reserved: Vec<PathBuf> = vec![attempt.join("usage.json"), self.failure_context()];
-        for dir in [&self.path, &attempt] {
-            reserved.extend(["changes.diff", "result.json"].map(|name| dir.join(name)));
+        let (checkpoint, message) = (self.checkpoint(), layout.inbox().join(message));
+        let own = [self.message(), checkpoint.manifest_path(), self.failure_context()];
+        let attempts = self.path.join(Self::ATTEMPTS);
+        let mut reserved: Vec<PathBuf> = vec![self.attempt_usage(attempt), self.failure_context()];
+        for dir in [&checkpoint, &self.attempt(attempt)] {
+            reserved.extend([dir.diff_path(), dir.result_path()]);
         }
         let protected = ProtectedDir {
             dir: &self.path,
-            set_aside: self.saved().quarantine_dir(),
+            set_aside: checkpoint.quarantine_dir(),
             records: own.iter().cloned().chain([layout.running(), layout.audit()]).collect(),
             is_record: &|path| {
                 path == message || own.iter().any(|own| own == path) || path.starts_with(&attempts)
             },
             reserved,
-            reserved_unless_file: PUBLISHED.iter().map(|name| self.path.join(name)).collect(),
+            reserved_unless_file: Self::PUBLISHED.iter().map(|name| self.path.join(name)).collect(),
         };
         OwnFiles::hold(layout, protected)
     }
 
-    /// What there is of a run in it.
-    pub fn standing(&self) -> IdStatus {
-        match RunResult::read(&self.saved().result_path()) {
-            Ok(Some(result)) if result.story.kept => IdStatus::Kept,
-            Ok(None) if !self.saved().manifest_path().exists() && !self.message().exists() => IdStatus::Free,
-            _ => IdStatus::Begun,
-        }
-    }
-
-    /// The message it is of.
     pub fn id(&self) -> &MessageId {
         &self.id
     }
 
-    /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Where it is, for people: relative to the project.
+    /// The path relative to the project, for messages.
     pub fn shown(&self) -> String {
         format!(".decree/runs/{}", self.id)
     }
 
-    /// The engine's view of it.
-    pub fn saved(&self) -> CheckpointDir {
+    /// The run as the engine sees it: a checkpoint, and what changed since.
+    pub fn checkpoint(&self) -> CheckpointDir {
         CheckpointDir::new(self.id.to_string(), &self.path)
     }
 
-    /// The engine's view of one attempt: the tree after it, against the manifest of the run.
+    /// One attempt as the engine sees it: what changed since the run's manifest.
     pub fn attempt(&self, number: u32) -> CheckpointDir {
         CheckpointDir::new(self.id.to_string(), self.attempt_dir(number))
     }
 
-    /// An attempt's own directory.
     pub fn attempt_dir(&self, number: u32) -> PathBuf {
-        self.path.join("attempts").join(number.to_string())
+        self.path.join(Self::ATTEMPTS).join(number.to_string())
+    }
+
+    /// The same directory relative to the project, for messages.
+    pub fn attempt_shown(&self, number: u32) -> String {
+        format!("{}/{}/{number}", self.shown(), Self::ATTEMPTS)
     }
 
     /// The number of the last attempt that began.
     pub fn last_attempt(&self) -> Option<u32> {
-        let entries = fs::read_dir(self.path.join("attempts")).ok()?;
+        let entries = fs::read_dir(self.path.join(Self::ATTEMPTS)).ok()?;
         entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).max()
     }
 
-    /// The normalised message.
-    pub fn message(&self) -> PathBuf {
-        self.path.join("message.md")
+    /// The log of an attempt, or of the last one.
+    pub fn log(&self, attempt: Option<u32>) -> Option<PathBuf> {
+        let dir = attempt.map_or(self.path.clone(), |number| self.attempt_dir(number));
+        Self::LOGS.iter().map(|name| dir.join(name)).find(|path| path.exists())
     }
 
-    /// What was learned.
+    /// The message as the run took it.
+    pub fn message(&self) -> PathBuf {
+        self.path.join(Self::MESSAGE)
+    }
+
+    /// The message, as far as it can be read.
+    pub fn read_message(&self) -> Document {
+        let text = crate::message::read_text(&self.message()).unwrap_or_default();
+        Document::parse(&text).unwrap_or_default()
+    }
+
+    /// What the failed attempts showed, for the last one.
     pub fn failure_context(&self) -> PathBuf {
-        self.path.join("failure-context.md")
+        self.path.join(Self::FAILURE_CONTEXT)
     }
 
     /// What the routine says it used.
     pub fn usage(&self) -> PathBuf {
-        self.path.join("usage.json")
+        self.path.join(Self::USAGE)
     }
 
-    /// Gives files of an attempt their names in the run's own directory: those of the last attempt stand there.
+    /// What a routine said it used in one attempt, once the attempt is over.
+    pub fn attempt_usage(&self, number: u32) -> PathBuf {
+        self.attempt_dir(number).join(Self::USAGE)
+    }
+
+    /// Follow-up messages of an attempt that was reverted. An attempt that never began leaves them to the run.
+    pub fn follow_ups(&self, attempt: Option<u32>) -> PathBuf {
+        attempt.map_or(self.path.clone(), |number| self.attempt_dir(number)).join("follow-ups")
+    }
+
+    /// The dead letter of this message, once its spec is tried again.
+    pub fn dead_letter(&self) -> PathBuf {
+        self.path.join("dead-letter.md")
+    }
+
+    /// A `result.json` that the routine wrote.
+    pub fn routine_result(&self) -> PathBuf {
+        self.path.join("routine-result.json")
+    }
+
+    /// What the tree was while it was reverted, if another process had changed it.
+    pub fn tree_at_revert(&self) -> CheckpointDir {
+        CheckpointDir::new(self.id.to_string(), self.path.join("put-back"))
+    }
+
+    /// Gives files of an attempt a second name in the run's own directory, and removes what the attempt has not.
     pub fn publish(&self, number: u32, names: &[&str]) -> Result<()> {
         for name in names {
             let (from, to) = (self.attempt_dir(number).join(name), self.path.join(name));
@@ -185,13 +214,13 @@ impl RunDir {
             }
             let temporary = self.path.join(format!("{}{name}", atomic::TEMPORARY));
             let _ = fs::remove_file(&temporary);
-            // A second name for the same file; where the file system has none, a copy.
+            // A hard link; a copy where the file system has none.
             if fs::hard_link(&from, &temporary).is_err() {
                 fs::copy(&from, &temporary).at("copy", &from)?;
                 fs::File::open(&temporary).and_then(|file| file.sync_all()).at("write", &temporary)?;
             }
             fs::rename(&temporary, &to).at("write", &to)?;
-            // A rename between two names of one file does nothing and leaves both.
+            // A rename between two hard links of one file does nothing and leaves both.
             let _ = fs::remove_file(&temporary);
         }
         atomic::sync_dir(&self.path)
@@ -215,7 +244,7 @@ mod tests {
         let (_dir, run) = sample();
         for round in 1..=3 {
             fs::write(run.message(), format!("{round}")).unwrap();
-            fs::write(run.saved().manifest_path(), "{}").unwrap();
+            fs::write(run.checkpoint().manifest_path(), "{}").unwrap();
             run.begin().unwrap();
             assert!(!run.message().exists());
             let kept = run.path().join(format!("previous/{round}/message.md"));

@@ -1,0 +1,286 @@
+//! `result.json`: what changed since a checkpoint, in numbers and hashes, and what the owner of the directory adds to it.
+//!
+//! [`ResultFile::read`] is the only reader of that file. It checks every hash in it, and it returns `None` for a file that
+//! does not exist and for nothing else: a damaged file is an error.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, BufWriter};
+use std::path::Path;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::compare::{Change, Changes};
+use super::coverage::Coverage;
+use super::entry::Node;
+use super::hash::Hasher;
+use super::manifest::Manifest;
+use super::patch::write::ChangeCount;
+use super::path::TreePath;
+use super::quote;
+use crate::error::{Error, IoContext, Result};
+use crate::fs::{atomic, json};
+
+/// The version of `result.json`.
+const VERSION: u32 = 1;
+
+/// What changed since a checkpoint.
+#[derive(Clone, Debug, Serialize)]
+pub struct ChangeRecord {
+    version: u32,
+    /// The checkpoint or run that it belongs to.
+    pub id: String,
+    /// The combined hash of the tree, before and after.
+    pub tree: BeforeAfter,
+    /// Lines added in all text files.
+    pub added: u64,
+    /// Lines removed in all text files.
+    pub removed: u64,
+    /// Every path in the diff.
+    pub changes: BTreeMap<String, PathChange>,
+    /// New files and directories that are not in the diff; a revert moves them into `set-aside/`.
+    pub beside: Vec<String>,
+    /// What the checkpoint does not hold.
+    pub coverage: Coverage,
+    /// The hash of all fields above.
+    check: Option<String>,
+}
+
+/// The combined hash of a tree at two moments.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct BeforeAfter {
+    pub before: String,
+    pub after: String,
+}
+
+/// One path in the diff.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PathChange {
+    pub before: Option<Node>,
+    pub after: Option<Node>,
+    pub added: u64,
+    pub removed: u64,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub binary: bool,
+}
+
+impl ChangeRecord {
+    pub(super) fn new(id: &str, manifest: &Manifest, changes: &Changes<'_>, counts: &[ChangeCount]) -> Self {
+        let lines = |pick: fn(&ChangeCount) -> u64| counts.iter().map(pick).sum();
+        let mut record = ChangeRecord {
+            version: VERSION,
+            id: id.to_owned(),
+            tree: BeforeAfter {
+                before: manifest.tree.hash().to_string(),
+                after: changes.hash_now(&manifest.tree).to_string(),
+            },
+            added: lines(|count| count.lines.added),
+            removed: lines(|count| count.lines.removed),
+            changes: changes
+                .list
+                .iter()
+                .zip(counts)
+                .map(|(change, count)| path_change(change, count))
+                .collect(),
+            beside: changes
+                .out_of_scope
+                .iter()
+                .map(|path| quote::in_json(path.as_bytes()).into_owned())
+                .collect(),
+            coverage: manifest.coverage.clone(),
+            check: None,
+        };
+        record.check = Some(record.compute_check());
+        record
+    }
+
+    /// Whether the tree is unchanged, including what is out of scope.
+    pub fn is_empty(&self) -> bool {
+        self.changes.is_empty() && self.beside.is_empty()
+    }
+
+    /// The hash of everything but the hash itself. The text is streamed: a large change would take much memory.
+    fn compute_check(&mut self) -> String {
+        let check = self.check.take();
+        let hash = hash_of(self);
+        self.check = check;
+        hash
+    }
+
+    /// The new paths that are not in the diff.
+    pub(super) fn beside_paths(&self) -> Vec<TreePath> {
+        self.beside.iter().filter_map(|text| TreePath::outside_scope(&quote::from_json(text)?)).collect()
+    }
+}
+
+fn path_change(change: &Change, count: &ChangeCount) -> (String, PathChange) {
+    let result = PathChange {
+        before: change.before,
+        after: change.after,
+        added: count.lines.added,
+        removed: count.lines.removed,
+        binary: count.binary,
+    };
+    (quote::in_json(change.path.as_bytes()).into_owned(), result)
+}
+
+/// A `result.json` whose hashes are right.
+pub struct ResultFile {
+    /// A run that never came to an attempt has none.
+    pub changes: Option<ChangeRecord>,
+    /// Every other key: what the owner of the directory wrote.
+    extra: BTreeMap<String, Value>,
+}
+
+/// The file as it is written. Every key is optional, so that a missing one is distinguished from a file without a change record.
+#[derive(Deserialize)]
+struct ResultJson {
+    version: Option<u32>,
+    id: Option<String>,
+    tree: Option<BeforeAfter>,
+    added: Option<u64>,
+    removed: Option<u64>,
+    changes: Option<BTreeMap<String, PathChange>>,
+    #[serde(default)]
+    beside: Vec<String>,
+    coverage: Option<Coverage>,
+    check: Option<String>,
+    /// The hash of `check` and `extra`. Files of decree 0.1.0 have none.
+    record_check: Option<String>,
+    #[serde(flatten)]
+    extra: BTreeMap<String, Value>,
+}
+
+impl ResultFile {
+    /// Reads the file; `None` if there is none.
+    pub fn read(path: &Path) -> Result<Option<ResultFile>> {
+        let file = match File::open(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            result => result.at("read", path)?,
+        };
+        let mut found: ResultJson = json::parse(file)
+            .at("read", path)?
+            .map_err(|error| damaged(path, "it is not valid").caused_by(error))?;
+        let expected = found.record_check.take();
+        if expected.is_some_and(|expected| expected != hash_of(&(&found.check, &found.extra))) {
+            return Err(damaged(path, "its hash is wrong: it was edited"));
+        }
+        let extra = std::mem::take(&mut found.extra);
+        let changes = found.into_changes(path)?;
+        if changes.is_none() && extra.is_empty() {
+            return Err(damaged(path, "it is empty"));
+        }
+        Ok(Some(ResultFile { changes, extra }))
+    }
+
+    /// Writes `changes` and, beside them, the keys of `extra`.
+    pub fn write(path: &Path, changes: Option<&ChangeRecord>, extra: &impl Serialize) -> Result<()> {
+        #[derive(Serialize)]
+        struct Written<'w, T> {
+            #[serde(flatten)]
+            changes: Option<&'w ChangeRecord>,
+            #[serde(flatten)]
+            extra: &'w T,
+            record_check: String,
+        }
+        // The hash is of what a reader parses: a number may not survive being written and read to the last bit.
+        let text = serde_json::to_vec(extra).expect("a result is plain data");
+        let parsed: BTreeMap<String, Value> = serde_json::from_slice(&text).expect("it was just written");
+        let record_check = hash_of(&(changes.and_then(|changes| changes.check.as_ref()), parsed));
+        let mut text = serde_json::to_vec_pretty(&Written { changes, extra, record_check })
+            .expect("a result is plain data");
+        text.push(b'\n');
+        atomic::write(path, &text)
+    }
+
+    /// What the owner of the directory wrote beside the change record; `None` if it wrote nothing.
+    pub fn extra<T: DeserializeOwned>(&mut self, path: &Path) -> Result<Option<T>> {
+        if self.extra.is_empty() {
+            return Ok(None);
+        }
+        let extra = std::mem::take(&mut self.extra).into_iter().collect();
+        serde_json::from_value(Value::Object(extra))
+            .map(Some)
+            .map_err(|error| damaged(path, "it is not valid").caused_by(error))
+    }
+}
+
+impl ResultJson {
+    fn into_changes(self, path: &Path) -> Result<Option<ChangeRecord>> {
+        let parts = (self.version, self.id, self.tree, self.added, self.removed, self.changes, self.coverage);
+        let record = match parts {
+            (None, None, None, None, None, None, None) if self.check.is_none() => return Ok(None),
+            (
+                Some(version),
+                Some(id),
+                Some(tree),
+                Some(added),
+                Some(removed),
+                Some(changes),
+                Some(coverage),
+            ) => {
+                let (beside, check) = (self.beside, self.check);
+                ChangeRecord { version, id, tree, added, removed, changes, beside, coverage, check }
+            }
+            _ => return Err(damaged(path, "a part of it is missing")),
+        };
+        record.checked(path).map(Some)
+    }
+}
+
+impl ChangeRecord {
+    fn checked(mut self, path: &Path) -> Result<ChangeRecord> {
+        let check = self.compute_check();
+        if self.version == VERSION && self.check == Some(check) {
+            return Ok(self);
+        }
+        Err(damaged(path, "it is of another version, or was edited"))
+    }
+}
+
+fn hash_of(value: &impl Serialize) -> String {
+    let mut text = BufWriter::new(Hasher::new());
+    serde_json::to_writer(&mut text, value).expect("a result is plain data");
+    let hasher = text.into_inner().map_err(|_| ()).expect("a hash takes everything");
+    hasher.finish().0.to_string()
+}
+
+pub(super) fn damaged(path: &Path, why: &str) -> Error {
+    Error::integrity(format!("{} is damaged: {why}", path.display())).detail("nothing was touched")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, PartialEq, Serialize, Deserialize)]
+    struct Extra {
+        status: String,
+        usd: f64,
+    }
+
+    #[test]
+    fn every_edit_is_noticed_and_an_older_file_is_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("result.json");
+        assert!(ResultFile::read(&path).unwrap().is_none());
+        let extra = Extra { status: "success".to_owned(), usd: 0.1 + 0.2 };
+        ResultFile::write(&path, None, &extra).unwrap();
+        let mut found = ResultFile::read(&path).unwrap().expect("it was written");
+        assert!(found.changes.is_none());
+        assert_eq!(found.extra::<Extra>(&path).unwrap().expect("it was written").status, "success");
+        let text = std::fs::read_to_string(&path).unwrap();
+        for (from, to) in
+            [("success", "skipped"), ("0.3", "0.4"), ("status", "statue"), ("{", "{\"id\":\"x\",")]
+        {
+            std::fs::write(&path, text.replacen(from, to, 1)).unwrap();
+            let error = ResultFile::read(&path).err().expect("it was edited");
+            assert_eq!(error.kind().exit_code(), 4, "{from}");
+        }
+        std::fs::write(&path, r#"{"status": "success", "usd": 0.5}"#).unwrap();
+        let mut older = ResultFile::read(&path).unwrap().expect("it is there");
+        assert_eq!(older.extra::<Extra>(&path).unwrap().expect("it is there").usd, 0.5);
+    }
+}

@@ -1,0 +1,203 @@
+//! All attempts of a run: retry on top of what the last one left, once more on a reverted tree, then give up.
+
+use std::time::{Duration, Instant};
+
+use super::attempt::{self, AttemptInputs, AttemptNumber, Execution};
+use super::context::PipelineContext;
+use super::events::Event;
+use super::failure_context::{self, FailedAttempt};
+use super::outcome::OutcomeRecorder;
+use super::result::{AttemptRecord, RunRecord};
+use super::retry::{self, NextStep};
+use super::revert_tree::{restore_settings, revert_tree, withdraw_follow_ups};
+use super::verdict::{Ending, Verdict};
+use crate::checkpoint::change_record::{ChangeRecord, PathChange};
+use crate::checkpoint::checkpoint_dir::CheckpointDir;
+use crate::error::Result;
+use crate::fs::atomic;
+use crate::history::RunDir;
+use crate::history::own_files::{RepairReport, SettingsSnapshot};
+use crate::humanize::count;
+use crate::interrupt;
+use crate::message::display_name;
+
+/// The attempts of a run, at least one, and how they ended.
+pub(super) struct Attempts {
+    pub records: Vec<AttemptRecord>,
+    /// What the last attempt left changed.
+    pub changes: ChangeRecord,
+    /// Why no more were made although more were allowed.
+    pub stopped: Option<(Verdict, String)>,
+}
+
+/// Makes attempts until one succeeds, none is left, or something stops them.
+pub(super) fn run_attempts(
+    context: &PipelineContext<'_>,
+    recorder: &mut OutcomeRecorder<'_>,
+    inputs: AttemptInputs<'_>,
+    settings: &SettingsSnapshot<'_>,
+    record: &mut RunRecord,
+) -> Result<Attempts> {
+    let max_retries = context.max_retries();
+    let mut current = AttemptNumber { number: 1, of: retry::max_attempts(max_retries), clean_slate: false };
+    let (mut records, mut tails) = (Vec::new(), Vec::new());
+    loop {
+        let executed = execute(context, recorder, inputs, current, record)?;
+        tails.push(executed.tail.clone());
+        let (attempt, changes) = attempt::judge(context, recorder, inputs, executed, current)?;
+        recorder.event(&Event::AttemptEnds { record: &attempt, of: current.of });
+        let ending = attempt.ending.clone();
+        records.push(attempt);
+        let interrupted = |signal: u8| Some((Verdict::Interrupted, format!("signal {signal}")));
+        let stop = |records, stopped| Ok(Attempts { records, changes, stopped });
+        if matches!(ending, Ending::Succeeded | Ending::Interrupted) {
+            return stop(records, None);
+        }
+        if let Some(signal) = interrupt::requested() {
+            return stop(records, interrupted(signal));
+        }
+        let next = retry::after_failure(current.number, max_retries);
+        if next == NextStep::GiveUp {
+            return stop(records, None);
+        }
+        if let Some(why) = recorder.meter.used_up() {
+            return stop(records, Some((Verdict::Budget, why)));
+        }
+        let clean_slate = next == NextStep::CleanSlate;
+        if clean_slate {
+            revert_for_clean_slate(context, recorder, inputs, &records, &tails)?;
+            restore_settings(context, recorder, settings, inputs.run, record)?;
+        }
+        current = AttemptNumber { number: current.number + 1, clean_slate, ..current };
+        if let Some(signal) = wait(context, recorder, current.number) {
+            return stop(records, interrupted(signal));
+        }
+    }
+}
+
+/// Executes one attempt, then repairs what the routine did to decree's own files.
+fn execute(
+    context: &PipelineContext<'_>,
+    recorder: &mut OutcomeRecorder<'_>,
+    inputs: AttemptInputs<'_>,
+    attempt: AttemptNumber,
+    record: &mut RunRecord,
+) -> Result<Execution> {
+    recorder.meter.count_attempt();
+    let AttemptNumber { number, of, clean_slate } = attempt;
+    recorder.event(&Event::AttemptBegins { number, of, clean_slate });
+    let executed = attempt::execute(context, recorder, inputs, attempt)?;
+    context.lock.renew()?;
+    if let Err(error) = context.workspace.store().repair() {
+        // The content that this run needs is held open.
+        recorder.warn(&format!(
+            "the routine removed files of the store, and they could not be written again: {error}"
+        ));
+    }
+    for repair in &executed.repairs {
+        for text in describe_repair(context, inputs, repair)? {
+            recorder.warn_in(record, text);
+        }
+    }
+    Ok(executed)
+}
+
+/// What to warn of after decree's own files were repaired. An overwritten manifest is written again from memory.
+fn describe_repair(
+    context: &PipelineContext<'_>,
+    inputs: AttemptInputs<'_>,
+    repair: &RepairReport,
+) -> Result<Vec<String>> {
+    let checkpoint = inputs.run.checkpoint();
+    let mut warnings = Vec::new();
+    if !repair.restored.is_empty() {
+        let files = count(repair.restored.len(), "file");
+        warnings.push(format!("the routine removed or replaced {files} of decree's own; they were restored"));
+    }
+    if repair.set_aside > 0 {
+        let set_aside = context.layout.shown(&checkpoint.quarantine_dir());
+        warnings.push(format!("what the routine put in the place of decree's own files is in {set_aside}"));
+    }
+    if repair.lost_runs > 0 {
+        let runs = count(repair.lost_runs, "earlier run");
+        warnings.push(format!("the routine deleted the directories of {runs}; they are lost"));
+    }
+    if repair.tracker {
+        warnings.push("the routine changed specs/processed-spec.md; it was restored".to_owned());
+    }
+    for path in &repair.spoiled {
+        if *path == checkpoint.manifest_path() {
+            inputs.manifest.write(path)?;
+        } else {
+            let path = context.layout.shown(path);
+            warnings.push(format!("the routine changed {path}, a record of its run"));
+        }
+    }
+    for path in &repair.edited {
+        let path = context.layout.shown(path);
+        warnings.push(format!("the routine changed {path}; that is in no diff and stays"));
+    }
+    Ok(warnings)
+}
+
+/// Reverts the tree and writes what the attempts showed to `failure-context.md`, for the last attempt.
+fn revert_for_clean_slate(
+    context: &PipelineContext<'_>,
+    recorder: &mut OutcomeRecorder<'_>,
+    inputs: AttemptInputs<'_>,
+    records: &[AttemptRecord],
+    tails: &[Vec<String>],
+) -> Result<()> {
+    let _shield = interrupt::shield();
+    let (run, last) = (inputs.run, records.len() as u32);
+    revert_tree(context, recorder, run, &run.attempt(last), inputs.manifest)?;
+    withdraw_follow_ups(context, run, inputs.active, Some(last))?;
+    let mut failed = Vec::new();
+    for (record, tail) in records.iter().zip(tails) {
+        let changes = run.attempt(record.number).result()?;
+        let dir = run.attempt_shown(record.number);
+        let log = run.log(Some(record.number));
+        failed.push(FailedAttempt {
+            record,
+            tail: tail.clone(),
+            changed: changes.map_or_else(Vec::new, |changes| changed_paths(&changes)),
+            diff: format!("{dir}/{}", CheckpointDir::DIFF),
+            log: log
+                .map_or_else(|| format!("{dir}/{}", RunDir::ROUTINE_LOG), |log| context.layout.shown(&log)),
+        });
+    }
+    let name = display_name(&inputs.active.file(), &run.read_message().body);
+    atomic::write(&run.failure_context(), failure_context::render(&name, &failed).as_bytes())
+}
+
+/// Every changed path with its line counts: `src/a.rs +4 −1`.
+fn changed_paths(changes: &ChangeRecord) -> Vec<String> {
+    let describe = |(path, change): (&String, &PathChange)| {
+        if change.binary {
+            format!("{path} (binary)")
+        } else {
+            format!("{path} +{} −{}", change.added, change.removed)
+        }
+    };
+    changes.changes.iter().map(describe).collect()
+}
+
+/// Waits before an attempt; returns the signal that ended the wait, if one did.
+fn wait(context: &PipelineContext<'_>, recorder: &mut OutcomeRecorder<'_>, number: u32) -> Option<u8> {
+    let jitter =
+        u8::from_str_radix(&crate::fs::random_hex()[..2], 16).map_or(0.0, |byte| f64::from(byte) / 255.0);
+    let delay = retry::delay(context.config.retry_delay, number, jitter);
+    if delay.is_zero() {
+        return interrupt::requested();
+    }
+    recorder.event(&Event::Waiting(delay));
+    let until = Instant::now() + delay;
+    while interrupt::requested().is_none() {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            break;
+        }
+        std::thread::sleep(left.min(Duration::from_millis(50)));
+    }
+    interrupt::requested()
+}

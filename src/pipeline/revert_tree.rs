@@ -1,0 +1,152 @@
+//! Takes the tree back to a run's checkpoint and proves it, and with the tree the settings and the follow-ups that the run wrote.
+//! A run's clean slate, its end and its recovery share this.
+
+use std::time::Duration;
+
+use super::active_run::ActiveRun;
+use super::context::PipelineContext;
+use super::events::Event;
+use super::outcome::OutcomeRecorder;
+use super::result::{RevertRecord, RunRecord};
+use crate::checkpoint::checkpoint_dir::CheckpointDir;
+use crate::checkpoint::manifest::Manifest;
+use crate::checkpoint::restore::{RestoreAction, RestoreOutcome, RestoreReport};
+use crate::error::{Error, IoContext, Result};
+use crate::history::audit::AuditLog;
+use crate::history::own_files::SettingsSnapshot;
+use crate::history::{self, CheckpointLabel, HistoryContext, RunDir, Scope};
+
+/// How often a revert is repeated because another process goes on writing.
+const MAX_RETRIES: u32 = 6;
+
+/// Reverts the tree to `manifest`, given what `changed` recorded of the difference, and compares the whole tree afterwards. If
+/// another process has changed the tree since that was recorded, everything is saved as a checkpoint first, and then the tree is
+/// reverted from what it is now.
+pub(super) fn revert_tree(
+    context: &PipelineContext<'_>,
+    recorder: &mut OutcomeRecorder<'_>,
+    run: &RunDir,
+    changed: &CheckpointDir,
+    manifest: &Manifest,
+) -> Result<RevertRecord> {
+    let reverted = revert_recorded(context, recorder, changed, manifest)
+        .or_else(|error| revert_present(context, recorder, run, manifest, &error))?;
+    recorder.event(&Event::Reverted(&reverted));
+    Ok(reverted)
+}
+
+fn revert_present(
+    context: &PipelineContext<'_>,
+    recorder: &mut OutcomeRecorder<'_>,
+    run: &RunDir,
+    manifest: &Manifest,
+    first: &Error,
+) -> Result<RevertRecord> {
+    let id = run.id();
+    let failed = |error: Error| {
+        Error::integrity(format!("run {id} could not be reverted: {error}"))
+            .details(error.detail_lines().to_vec(), 20)
+            .detail(format!("the first failure: {first}"))
+            .detail(format!("what the run changed is in {}", run.shown()))
+            .hint("stop the process that writes here, or free some space; then run the same command again: it continues from here")
+    };
+    let present = run.tree_at_revert();
+    let saved = std::fs::create_dir_all(present.dir())
+        .at("create", present.dir())
+        .and_then(|()| save_present(context, recorder, &format!("before run {id} was reverted")))
+        .map_err(&failed)?;
+    let mut retries = 0;
+    let reverted = loop {
+        present.record_changes(context.workspace, manifest, true, recorder.progress()).map_err(&failed)?;
+        match revert_recorded(context, recorder, &present, manifest) {
+            Ok(reverted) => break reverted,
+            // Nothing is reported here: the output of decree may be the very file that keeps changing.
+            Err(_) if retries < MAX_RETRIES => std::thread::sleep(Duration::from_millis(20 << retries)),
+            Err(error) => return Err(failed(error)),
+        }
+        retries += 1;
+    };
+    recorder.warn(&format!(
+        "another process changed the tree while run {id} was reverted; the tree before that is saved: `decree revert {saved}` restores it",
+    ));
+    Ok(reverted)
+}
+
+/// Saves the whole tree as a checkpoint, with everything that the run and the user changed. Returns its id.
+pub(super) fn save_present(
+    context: &PipelineContext<'_>,
+    recorder: &OutcomeRecorder<'_>,
+    reason: &str,
+) -> Result<String> {
+    let history = HistoryContext {
+        layout: context.layout,
+        config: context.config,
+        workspace: context.workspace,
+        progress: recorder.progress(),
+    };
+    let label = CheckpointLabel::because(reason);
+    Ok(history::save_tree(history, &label, &Scope::default())?.0.record.id)
+}
+
+/// Reverts the paths of a recorded diff, then compares the whole tree.
+fn revert_recorded(
+    context: &PipelineContext<'_>,
+    recorder: &mut OutcomeRecorder<'_>,
+    changed: &CheckpointDir,
+    manifest: &Manifest,
+) -> Result<RevertRecord> {
+    let log = AuditLog::new(context.layout.audit());
+    let report = match changed.revert(context.workspace, manifest, RestoreAction::PutBack, &log)? {
+        RestoreOutcome::AlreadyThere => RestoreReport::default(),
+        RestoreOutcome::Done(report) => report,
+    };
+    if let Some(error) = report.log_failure {
+        recorder.warn(&format!("the audit trail has no entry for this revert: {error}"));
+    }
+    let changes = context.workspace.compare(manifest, recorder.progress())?;
+    if !changes.list.is_empty() {
+        let paths = changes.list.iter().map(|change| change.path.to_string()).collect();
+        let what = format!("{} was reverted, but the tree differs from its checkpoint", changed.id());
+        return Err(Error::integrity(what).details(paths, 20));
+    }
+    let (files, _) = manifest.tree.count();
+    Ok(RevertRecord {
+        paths: report.verified as u64,
+        verified: files as u64,
+        set_aside: report.set_aside.iter().map(|(path, _)| path.to_string()).collect(),
+    })
+}
+
+/// Reverts settings and routines: no checkpoint holds them.
+pub(super) fn restore_settings(
+    context: &PipelineContext<'_>,
+    recorder: &mut OutcomeRecorder<'_>,
+    settings: &SettingsSnapshot<'_>,
+    run: &RunDir,
+    record: &mut RunRecord,
+) -> Result<()> {
+    let set_aside = run.checkpoint().quarantine_dir();
+    for path in settings.restore(&set_aside)? {
+        let (path, set_aside) = (context.layout.shown(&path), context.layout.shown(&set_aside));
+        recorder.warn_in(record, format!("{path} was restored; the routine's version is in {set_aside}"));
+    }
+    Ok(())
+}
+
+/// Moves the follow-up messages that a reverted run wrote out of the inbox: they are about work that is gone. Messages that
+/// waited before the run stay.
+pub(super) fn withdraw_follow_ups(
+    context: &PipelineContext<'_>,
+    run: &RunDir,
+    active: &ActiveRun,
+    attempt: Option<u32>,
+) -> Result<()> {
+    let before = active.inbox();
+    for pending in context.inbox.pending()? {
+        let of_this_chain = pending.id.as_ref().is_some_and(|id| id.chain() == run.id().chain());
+        if of_this_chain && pending.file != active.file() && !before.contains(&pending.file) {
+            context.inbox.withdraw(&pending.file, &run.follow_ups(attempt))?;
+        }
+    }
+    Ok(())
+}

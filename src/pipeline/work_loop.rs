@@ -1,0 +1,263 @@
+//! The loop that `run` and `process` share: take what the queue chooses, prepare it, run it, record the outcome.
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+
+use super::context::{PipelineContext, RunOverrides};
+use super::events::{Event, Reporter};
+use super::outcome::OutcomeRecorder;
+use super::prepare::{Preparation, Prepared, RejectedMessage, prepare};
+use super::queue::{Plan, Queue, QueueItem, Selection, enqueue, planned};
+use super::summary::{MessageSummary, Summary};
+use super::verdict::Verdict;
+use super::{dead_letter, hooks, recovery, route, run};
+use crate::checkpoint::workspace::Workspace;
+use crate::error::{Error, ErrorKind, Result};
+use crate::history::RunDir;
+use crate::humanize::count;
+use crate::interrupt;
+use crate::message::{Document, Message, MessageId, MessageName, Rejection, display_name};
+use crate::project::{Lock, Project};
+use crate::routine::{RoutineKind, papermill};
+use crate::spec::Spec;
+
+/// Runs messages for one command.
+pub struct Pipeline<'p> {
+    context: PipelineContext<'p>,
+    queue: Queue,
+    recorder: OutcomeRecorder<'p>,
+}
+
+/// What became of a message that was taken from the inbox.
+enum Progress {
+    /// It was run, and is decided.
+    Decided(MessageId),
+    /// It could not be run, and is a dead letter, or is gone.
+    Rejected,
+    /// The budget is spent: it waits.
+    Left,
+}
+
+impl<'p> Pipeline<'p> {
+    pub fn new(
+        project: &'p Project,
+        workspace: &'p Workspace,
+        lock: &'p Lock,
+        overrides: RunOverrides,
+        command: &str,
+        reporter: &'p mut dyn Reporter,
+    ) -> Result<Self> {
+        Ok(Pipeline {
+            context: PipelineContext::new(project, workspace, lock, overrides)?,
+            queue: Queue::default(),
+            recorder: OutcomeRecorder::new(command, project.config.budget.clone(), reporter),
+        })
+    }
+
+    /// Settles the run that an earlier process left unfinished, if there is one. Returns what was decided by that.
+    pub fn recover(mut self) -> Result<Vec<MessageSummary>> {
+        recovery::recover(&self.context, &mut self.recorder)?;
+        Ok(self.recorder.summary.messages)
+    }
+
+    /// Adds what [`recover`](Self::recover) decided to the summary, so that it is not done again.
+    pub fn adopt_recovered(&mut self, settled: &[MessageSummary]) {
+        for message in settled {
+            message.run.spec.iter().for_each(|spec| self.queue.mark_handled(spec));
+            self.recorder.adopt(message.clone());
+        }
+    }
+
+    /// A name for a message that was given none: what the router answers, or words of the message.
+    pub fn name_for(&mut self, body: &str) -> Result<Option<MessageName>> {
+        route::name_for(&self.context, &mut self.recorder, body)
+    }
+
+    /// Runs one new message and its follow-ups.
+    pub fn run_message(self, name: MessageName, document: Document) -> Result<Summary> {
+        self.with_hooks(|pipeline| {
+            let file = OsString::from(format!("{name}.md"));
+            pipeline.context.inbox.add(&file, &document.render())?;
+            pipeline.recorder.event(&Event::Begin { messages: 1, specs: 0 });
+            pipeline.queue.load_message(file);
+            pipeline.work(false)
+        })
+    }
+
+    /// Runs the messages that wait in the inbox, then every spec that is selected.
+    pub fn process(self, selection: &Selection) -> Result<Summary> {
+        self.with_hooks(|pipeline| {
+            let plan = planned(pipeline.context.layout, selection)?;
+            pipeline.recorder.event(&Event::Begin { messages: plan.messages.len(), specs: plan.specs.len() });
+            for problem in &plan.problems {
+                pipeline.recorder.warn(problem);
+            }
+            pipeline.queue.load(&plan, selection.limit);
+            pipeline.work(selection.fail_fast)?;
+            pipeline.report_new_specs(selection, &plan)
+        })
+    }
+
+    fn with_hooks(mut self, work: impl FnOnce(&mut Self) -> Result<()>) -> Result<Summary> {
+        let done = hooks::before_all(&self.context, &mut self.recorder).and_then(|()| {
+            let done = work(&mut self);
+            hooks::after_all(&self.context, &mut self.recorder);
+            done
+        });
+        self.recorder.finish(&self.context.layout.summary(), done)
+    }
+
+    fn work(&mut self, fail_fast: bool) -> Result<()> {
+        while let Some(item) = self.queue.next(&self.context.inbox)? {
+            let stops = fail_fast && self.recorder.summary.reverted > 0;
+            match item {
+                QueueItem::FollowUp(file) => {
+                    if let Progress::Left = self.work_on(&file)? {
+                        self.queue.leave_chain();
+                    }
+                }
+                QueueItem::Waiting(_) if stops => {}
+                QueueItem::Waiting(file) => self.work_on_root(&file)?,
+                QueueItem::Spec(spec) => {
+                    interrupt::check()?;
+                    if stops {
+                        self.skip(&spec, Verdict::Skipped, "an earlier one failed");
+                    } else if let Some(why) = self.recorder.meter.used_up() {
+                        self.skip(&spec, Verdict::Budget, &why);
+                    } else {
+                        let file = enqueue(self.context.layout, &self.context.inbox, &spec)?;
+                        self.work_on_root(&file)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn work_on_root(&mut self, file: &OsStr) -> Result<()> {
+        if let Progress::Decided(id) = self.work_on(file)? {
+            self.queue.enter_chain(id.chain());
+        }
+        Ok(())
+    }
+
+    fn work_on(&mut self, file: &OsStr) -> Result<Progress> {
+        match prepare(&self.context, &mut self.recorder, file)? {
+            Preparation::Gone => Ok(Progress::Rejected),
+            Preparation::Rejected(rejected) => self.reject(&rejected).map(|()| Progress::Rejected),
+            Preparation::Ready(prepared) => self.run_prepared(*prepared),
+        }
+    }
+
+    fn run_prepared(&mut self, mut job: Prepared) -> Result<Progress> {
+        if let Some(why) = self.recorder.meter.used_up() {
+            self.record(summary_of(&job.message, Verdict::Budget, why));
+            return Ok(Progress::Left);
+        }
+        if job.routine.kind == RoutineKind::Notebook
+            && let Err(error) = self.prepare_python()
+        {
+            if let ErrorKind::Interrupted { .. } = error.kind() {
+                return Err(error);
+            }
+            let why = format!("{error}; {}", error.hint_text().unwrap_or_default());
+            let rejection = Rejection { code: "NoPython", why };
+            self.reject(&RejectedMessage::of(job.message, rejection))?;
+            return Ok(Progress::Rejected);
+        }
+        if job.name_routine() {
+            self.context.inbox.add(&job.message.file, &job.message.text)?;
+        }
+        let id = job.message.id.clone();
+        let summary = run::run(&self.context, &mut self.recorder, &job)?;
+        let interrupted = summary.verdict == Verdict::Interrupted && !summary.run.attempts.is_empty();
+        self.record(summary);
+        if interrupted {
+            interrupt::check().map_err(|error| {
+                Error::new(error.kind(), "interrupted")
+                    .detail(format!("run {id} was reverted; its message waits in the inbox"))
+                    .hint("the next `decree process` takes it first")
+            })?;
+        }
+        Ok(Progress::Decided(id))
+    }
+
+    /// Python is installed before the checkpoint: the time it takes is not the message's.
+    fn prepare_python(&mut self) -> Result<()> {
+        if papermill::find(self.context.layout).is_none() {
+            self.recorder.note("making a Python environment for notebooks; this happens once");
+        }
+        let reporter = &mut *self.recorder.reporter;
+        reporter.event(&Event::HookBegins("Python for notebooks"));
+        let prepared =
+            papermill::prepare(self.context.layout, &self.context.environment, &mut |bytes: &[u8]| {
+                reporter.event(&Event::Output(bytes));
+                Ok(())
+            });
+        reporter.event(&Event::HookEnds);
+        prepared
+    }
+
+    /// Makes a message that cannot be run a dead letter.
+    fn reject(&mut self, rejected: &RejectedMessage) -> Result<()> {
+        let (inbox, reason) = (&self.context.inbox, rejected.rejection.to_string());
+        match &rejected.text {
+            None => inbox.dead_letter_unread(&rejected.file)?,
+            Some(text) => {
+                let letter = dead_letter::render(text, &reason, Verdict::FailedReverted);
+                inbox.dead_letter(&rejected.file, text, &letter)?;
+            }
+        }
+        let summary = match &rejected.message {
+            Some(message) => {
+                // The directory that reserved its id. One that is not empty stays.
+                let _ = fs::remove_dir(RunDir::of(self.context.layout, &message.id).path());
+                summary_of(message, Verdict::FailedReverted, reason)
+            }
+            None => {
+                let name = display_name(&rejected.file, "");
+                let mut summary = MessageSummary::without_run(name, Verdict::FailedReverted);
+                summary.run.reason = reason;
+                summary
+            }
+        };
+        self.record(summary);
+        Ok(())
+    }
+
+    fn skip(&mut self, spec: &Spec, verdict: Verdict, why: &str) {
+        let name = MessageName::from_spec_file(&spec.file_name);
+        let name = name.map_or(spec.file_name.clone(), |name| name.to_string());
+        let mut summary = MessageSummary::without_run(name, verdict);
+        (summary.run.spec, summary.run.reason) = (Some(spec.shown()), why.to_owned());
+        self.record(summary);
+    }
+
+    fn record(&mut self, message: MessageSummary) {
+        message.run.spec.iter().for_each(|spec| self.queue.mark_handled(spec));
+        self.recorder.record(message);
+    }
+
+    /// Specs that routines wrote wait for the next `process`: otherwise a routine could keep decree busy without end.
+    fn report_new_specs(&mut self, selection: &Selection, plan: &Plan) -> Result<()> {
+        let known = |spec: &Spec| plan.specs.contains(spec) || self.queue.is_handled(spec);
+        let found = planned(self.context.layout, selection)?;
+        let new = found.specs.iter().filter(|spec| !known(spec)).count();
+        if new > 0 {
+            let new = count(new, "spec");
+            self.recorder
+                .note(&format!("{new} appeared during this run; the next `decree process` takes them"));
+        }
+        Ok(())
+    }
+}
+
+fn summary_of(message: &Message, verdict: Verdict, reason: String) -> MessageSummary {
+    let mut summary = MessageSummary::without_run(message.name(), verdict);
+    summary.run.reason = reason;
+    summary.id = Some(message.id.to_string());
+    summary.seq = message.id.seq();
+    summary.run.spec = message.spec().map(str::to_owned);
+    summary.run.routine = message.document.get_text("routine");
+    summary
+}
