@@ -17,7 +17,7 @@ use crate::routine::Routine;
 
 /// What can be done with a file in the inbox.
 pub(super) enum Preparation {
-    Ready(Box<Prepared>),
+    Ready(Prepared),
     Rejected(RejectedMessage),
     /// Another process took the file away.
     Gone,
@@ -89,7 +89,7 @@ pub(super) fn prepare(
     }
     match plan_run(context, recorder, &message) {
         Ok((routine, verify, timeout)) => {
-            Ok(Preparation::Ready(Box::new(Prepared { message, routine, verify, timeout })))
+            Ok(Preparation::Ready(Prepared { message, routine, verify, timeout }))
         }
         Err(MessageError::Rejected(rejection)) => {
             Ok(Preparation::Rejected(RejectedMessage::of(message, rejection)))

@@ -54,10 +54,10 @@ fn revert_present(
     let saved = std::fs::create_dir_all(present.dir())
         .at("create", present.dir())
         .and_then(|()| save_present(context, recorder, &format!("before run {id} was reverted")))
-        .map_err(&failed)?;
+        .map_err(failed)?;
     let mut retries = 0;
     let reverted = loop {
-        present.record_changes(context.workspace, manifest, true, recorder.progress()).map_err(&failed)?;
+        present.record_changes(context.workspace, manifest, true, recorder.progress()).map_err(failed)?;
         match revert_recorded(context, recorder, &present, manifest) {
             Ok(reverted) => break reverted,
             // Nothing is reported here: the output of decree may be the very file that keeps changing.

@@ -145,7 +145,7 @@ impl<'p> Pipeline<'p> {
         match prepare(&self.context, &mut self.recorder, file)? {
             Preparation::Gone => Ok(Progress::Rejected),
             Preparation::Rejected(rejected) => self.reject(&rejected).map(|()| Progress::Rejected),
-            Preparation::Ready(prepared) => self.run_prepared(*prepared),
+            Preparation::Ready(prepared) => self.run_prepared(prepared),
         }
     }
 
