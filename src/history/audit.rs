@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_was_cut_off_is_told_and_the_trail_goes_on() {
+    fn a_line_that_was_cut_off_is_reported_and_the_trail_goes_on() {
         let (_dir, path) = trail(2);
         let whole = fs::read(&path).unwrap();
         for cut in [1, 20, whole.len() / 4] {

@@ -15,15 +15,16 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use super::record::CheckpointRecord;
+use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::checkpoint::manifest::Manifest;
 use crate::error::{Error, IoContext, Result};
 use crate::fs::atomic::TEMPORARY;
 use crate::fs::json;
 use crate::project::Layout;
 
-const NAME: &str = "manifest.json";
+const NAME: &str = CheckpointDir::MANIFEST;
 /// Files that were moved out of the tree: none of them is decree's, whatever its name.
-const SET_ASIDE: &str = "set-aside";
+const SET_ASIDE: &str = CheckpointDir::SET_ASIDE;
 
 /// All of a project's manifests, found and not yet read.
 #[derive(Debug, Default)]
@@ -161,7 +162,7 @@ fn is_known(inner: &Path) -> bool {
     let parts: Vec<&OsStr> = inner.iter().collect();
     match &parts[..] {
         [name] => *name == NAME,
-        [dir, _, name] => *name == NAME && *dir == "previous",
+        [dir, _, name] => *name == NAME && *dir == CheckpointDir::PREVIOUS,
         _ => false,
     }
 }
