@@ -216,7 +216,6 @@ mod tests {
         fs::write(path, text).unwrap();
     }
 
-    /// GCC-04.
     #[test]
     fn manifests_are_found_however_deep_they_are() {
         let (_dir, layout) = layout();
@@ -243,7 +242,6 @@ mod tests {
         assert!(found.list.iter().all(|place| place.read().unwrap().is_some()));
     }
 
-    /// GCC-05.
     #[test]
     fn a_damaged_manifest_is_an_error_wherever_it_is_and_that_of_another_program_is_none() {
         let (_dir, layout) = layout();
@@ -266,7 +264,6 @@ mod tests {
         }
     }
 
-    /// GCC-05.
     #[test]
     fn what_cannot_be_judged_is_a_doubt() {
         let doubts = |make: &dyn Fn(&Layout, &Path)| {

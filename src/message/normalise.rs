@@ -56,7 +56,6 @@ pub struct Rejection {
 pub enum MessageError {
     /// The message becomes a dead letter, and the next one is taken.
     Rejected(Rejection),
-    /// The command stops.
     Failed(Error),
 }
 

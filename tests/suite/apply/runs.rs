@@ -34,7 +34,7 @@ fn a_run_is_reverted_salvaged_and_reverted_again() {
     let Recorded { project, original, mutated, .. } = sample_run();
     project.decree(["revert", RUN]).ok();
     assert_same(&project.snapshot(), &original);
-    project.decree(["revert", RUN]).ok().mentions(&["already put back"]);
+    project.decree(["revert", RUN]).ok().mentions(&["already reverted"]);
     assert_same(&project.snapshot(), &original);
     project.decree(["apply", RUN]).ok();
     assert_same(&project.snapshot(), &mutated);

@@ -15,7 +15,7 @@ fn reverting_a_specs_run_puts_the_tree_back_and_takes_the_spec_off_the_tracker()
     shop.process().ok();
     shop.decree(["revert", &shop.run_of("02-b")])
         .ok()
-        .mentions(&["put back 1 path", "02-b.spec.md is off the tracker"]);
+        .mentions(&["reverted 1 path", "02-b.spec.md is off the tracker"]);
     assert_eq!(shop.tracker(), ["# by hand", "01-a.spec.md"]);
     shop.decree(["revert", &shop.run_of("01-a")]).ok();
     assert_same(&shop.snapshot(), &before);
@@ -53,7 +53,7 @@ fn an_older_run_of_a_spec_that_was_processed_again_does_not_take_it_off() {
     shop.config("max_retries: 0\n").spec("01-a", "# A\n").process().fails(1);
     let failed = shop.only_run();
     shop.routine("develop", WORKS).process().ok();
-    shop.decree(["revert", &failed]).ok().mentions(&["already put back"]);
+    shop.decree(["revert", &failed]).ok().mentions(&["already reverted"]);
     assert_eq!(shop.tracker(), ["01-a.spec.md"]);
 }
 
@@ -77,10 +77,10 @@ fn a_reverted_run_stays_reverted_whatever_happened_since() {
     shop.config("max_retries: 0\n").run(&["-m", "x", "-p", "y"]).fails(1);
     let id = shop.only_run();
     let before = shop.snapshot();
-    shop.decree(["revert", &id]).ok().mentions(&["already put back"]);
+    shop.decree(["revert", &id]).ok().mentions(&["already reverted"]);
     shop.write("notes.txt", "somebody went on\n").remove("docs");
     let later = shop.snapshot();
-    shop.decree(["revert", &id]).ok().mentions(&["already put back"]);
+    shop.decree(["revert", &id]).ok().mentions(&["already reverted"]);
     assert_same(&shop.snapshot(), &later);
     shop.write("notes.txt", "one\r\ntwo\n").write("docs/guide.md", "# Guide\n");
     assert_same(&shop.snapshot(), &before);
@@ -124,7 +124,7 @@ fn reverting_a_chain_undoes_its_runs_from_the_last_to_the_first() {
     shop.decree(["revert", chain]).ok().mentions(&[&runs[0], &runs[1], &runs[2]]);
     assert_same(&shop.snapshot(), &before);
     assert!(shop.tracker().is_empty());
-    shop.decree(["revert", chain]).ok().mentions(&["already put back"]);
+    shop.decree(["revert", chain]).ok().mentions(&["already reverted"]);
 }
 
 /// RUN-29.
@@ -149,7 +149,7 @@ fn runs_of_a_chain_that_were_reverted_or_never_began_are_passed_over() {
     let before = shop.snapshot();
     shop.config("max_retries: 0\n").run(&["-m", "x", "-p", "y"]).fails(1);
     let id = shop.run_of("x");
-    shop.decree(["revert", id.trim_end_matches("-0")]).ok().mentions(&["already put back"]);
+    shop.decree(["revert", id.trim_end_matches("-0")]).ok().mentions(&["already reverted"]);
     assert_same(&shop.snapshot(), &before);
 }
 
@@ -188,7 +188,7 @@ fn a_run_that_was_cut_off_is_settled_before_another_is_reverted_or_applied() {
     let (kept, after) = (shop.only_run(), shop.snapshot());
     killed_at_work(&shop);
     assert_has(&shop.decree(["status"]).ok().err, &["was cut off"]);
-    shop.decree(["revert", &kept]).ok().mentions(&["had been cut off", "put back 1 path", "off the tracker"]);
+    shop.decree(["revert", &kept]).ok().mentions(&["had been cut off", "reverted 1 path", "off the tracker"]);
     shop.remove("specs/processed-spec.md");
     assert_same(&shop.snapshot(), &before);
     killed_at_work(&shop);
