@@ -28,7 +28,6 @@ pub struct Change {
 /// While it lives, directories whose mode forbids listing them stay readable for this user; dropping it restores their
 /// modes.
 pub struct Changes<'r> {
-    /// Sorted by path.
     pub list: Vec<Change>,
     /// New paths out of scope: a revert moves them to the quarantine.
     pub out_of_scope: Vec<TreePath>,

@@ -8,7 +8,6 @@ pub trait Progress: Sync {
     fn end(&self);
 }
 
-/// Ignores all progress.
 pub struct Silent;
 
 impl Progress for Silent {

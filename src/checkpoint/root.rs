@@ -35,7 +35,6 @@ pub struct PathStat {
     pub kind: PathKind,
     pub mode: FileMode,
     pub size: u64,
-    /// User and group.
     pub owner: (u32, u32),
 }
 
@@ -50,7 +49,6 @@ pub enum PathKind {
 }
 
 impl PathKind {
-    /// Decodes `st_mode`.
     pub fn of(raw_mode: u32) -> Self {
         match FileType::from_raw_mode(raw_mode) {
             FileType::RegularFile => PathKind::File,

@@ -43,7 +43,6 @@ pub struct Stat {
     pub ctime: Time,
     pub inode: u64,
     pub device: u64,
-    /// The raw `st_mode`.
     pub mode: u32,
 }
 
@@ -67,7 +66,6 @@ impl Stat {
 /// What the cache has for a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CacheLookup {
-    /// A visible directory.
     Dir,
     /// An ignored directory that was entered because a `.decreeignore` may keep something in it.
     IgnoredDir,

@@ -46,7 +46,7 @@ pub struct PublishArgs {
     #[arg(long, value_name = "NAME", default_value = "origin")]
     remote: String,
 
-    /// Push, then open a pull request or update the open one; uses a new branch decree/<chain> unless --branch is given
+    /// Push, then open a pull request or update the open one; uses a new branch decree/CHAIN unless --branch is given
     #[arg(long)]
     pull_request: bool,
 

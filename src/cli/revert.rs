@@ -53,7 +53,7 @@ fn undo_runs(
     for RevertedRun { run, how, untracked } in undo::undo(&project.layout, workspace, runs, &log)? {
         match how {
             RunRevert::Done(done) => report_done(context, run, done)?,
-            RunRevert::Already => context.ui.note(&format!("{}: already put back", run.id())),
+            RunRevert::Already => context.ui.note(&format!("{}: already reverted", run.id())),
             RunRevert::ChangedNothing => context.ui.note(&format!("{}: it changed nothing", run.id())),
         }
         if let Some(spec) = untracked {
@@ -75,7 +75,7 @@ fn since_checkpoint(context: &Context, locked: &LockedProject<'_>, saved: &Check
 
 fn report_done(context: &Context, saved: &CheckpointDir, report: RestoreReport) -> Result<()> {
     let ui = &context.ui;
-    ui.note(&format!("put back {}, each verified ({})", count(report.verified, "path"), saved.id()));
+    ui.note(&format!("reverted {}, each verified ({})", count(report.verified, "path"), saved.id()));
     for (path, to) in &report.set_aside {
         ui.note(&format!("set aside {path}: it is in {} now", to.display()));
     }

@@ -358,7 +358,6 @@ mod tests {
         }
     }
 
-    /// CMT-13.
     #[test]
     fn only_a_plain_url_is_accepted() {
         assert_eq!(base("https://api.github.com/").unwrap(), "https://api.github.com");
@@ -370,7 +369,6 @@ mod tests {
         }
     }
 
-    /// CMT-10.
     #[test]
     fn a_403_is_a_rate_limit_only_if_the_response_says_so() {
         let limit = r#"{"message": "You have exceeded a secondary rate limit."}"#;

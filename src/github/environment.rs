@@ -121,7 +121,6 @@ mod tests {
         assert!(environment(&[("GITHUB_TOKEN", " ")]).token().is_err());
     }
 
-    /// CMT-02.
     #[test]
     fn each_job_has_its_own_key() {
         let key = |variables| environment(variables).default_key().unwrap();

@@ -154,7 +154,6 @@ mod tests {
         }})
     }
 
-    /// CMT-08.
     #[test]
     fn a_pull_request_names_its_number_and_its_source() {
         let own = json!({"full_name": "octo/repo"});
@@ -174,7 +173,6 @@ mod tests {
         }
     }
 
-    /// CMT-08.
     #[test]
     fn an_issue_is_not_a_pull_request() {
         let issue = json!({"issue": {"number": 7}});
@@ -186,7 +184,6 @@ mod tests {
         assert!(unknown_target.target().is_err());
     }
 
-    /// CMT-08.
     #[test]
     fn a_workflow_run_names_its_pull_requests_or_its_commit() {
         let run = |pulls: Value, head: Value| {
@@ -209,7 +206,6 @@ mod tests {
         );
     }
 
-    /// CMT-08.
     #[test]
     fn for_other_events_the_ref_decides() {
         let number = |number| CommentTarget::Pull { number, fork: false };

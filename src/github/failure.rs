@@ -97,7 +97,6 @@ mod tests {
         ApiFailure::Refused { operation: "comment".to_owned(), status, message: message.to_owned() }
     }
 
-    /// CMT-12.
     #[test]
     fn a_refusal_has_a_hint() {
         for (status, message, hint) in [
@@ -114,7 +113,6 @@ mod tests {
         }
     }
 
-    /// CMT-09.
     #[test]
     fn only_a_runners_token_counts_as_read_only() {
         assert!(refused(403, "Resource not accessible by integration").is_read_only());

@@ -120,7 +120,6 @@ mod tests {
         assert!(!format!("{error:?}").contains("cret\""), "{error:?}");
     }
 
-    /// CMT-02.
     #[test]
     fn a_marker_shows_plain_keys_unencoded() {
         let marker = |key: &str| CommentKey::new(key).unwrap().marker();
@@ -131,7 +130,6 @@ mod tests {
     }
 
     proptest! {
-        /// CMT-02.
         #[test]
         fn two_keys_have_the_same_marker_only_if_they_are_equal(a in "[-%2D> é]{1,8}", b in "[-%2D> é]{1,8}") {
             let (one, two) = (CommentKey::new(&a).unwrap().marker(), CommentKey::new(&b).unwrap().marker());

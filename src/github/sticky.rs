@@ -238,7 +238,6 @@ fn author_mismatch(created: &Value, marked: &[Value], ours: &[&Value]) -> Option
 mod tests {
     use super::*;
 
-    /// CMT-03.
     #[test]
     fn a_body_is_the_same_whatever_post_id_it_ends_with() {
         let post_id = format!("{POST_ID}0123456789abcdef -->\n");
@@ -249,7 +248,6 @@ mod tests {
         assert_eq!(normalized(&quoted), quoted);
     }
 
-    /// CMT-04.
     #[test]
     fn a_runner_is_a_bot_and_not_a_user_with_its_name() {
         let by =

@@ -17,7 +17,6 @@ use crate::process::redact::Redactor;
 
 const VERSION: u32 = 1;
 
-/// What was done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AuditAction {
@@ -122,7 +121,6 @@ impl RestoreLog for AuditLog {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AuditRecord {
     version: u32,
-    /// UTC.
     pub at: String,
     /// The user that decree ran as; in CI, the account that started the workflow.
     pub who: String,
@@ -297,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_was_cut_off_is_told_and_the_trail_goes_on() {
+    fn a_line_that_was_cut_off_is_reported_and_the_trail_goes_on() {
         let (_dir, path) = trail(2);
         let whole = fs::read(&path).unwrap();
         for cut in [1, 20, whole.len() / 4] {

@@ -8,7 +8,6 @@ pub struct ContentsReport {
     pub files: Vec<String>,
     /// Parts of a state snapshot, and names of databases.
     pub state_keys: Vec<String>,
-    /// The combined hash.
     pub hash: String,
     /// One line for the user.
     pub summary: String,

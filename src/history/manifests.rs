@@ -15,15 +15,16 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use super::record::CheckpointRecord;
+use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::checkpoint::manifest::Manifest;
 use crate::error::{Error, IoContext, Result};
 use crate::fs::atomic::TEMPORARY;
 use crate::fs::json;
 use crate::project::Layout;
 
-const NAME: &str = "manifest.json";
+const NAME: &str = CheckpointDir::MANIFEST;
 /// Files that were moved out of the tree: none of them is decree's, whatever its name.
-const SET_ASIDE: &str = "set-aside";
+const SET_ASIDE: &str = CheckpointDir::SET_ASIDE;
 
 /// All of a project's manifests, found and not yet read.
 #[derive(Debug, Default)]
@@ -161,7 +162,7 @@ fn is_known(inner: &Path) -> bool {
     let parts: Vec<&OsStr> = inner.iter().collect();
     match &parts[..] {
         [name] => *name == NAME,
-        [dir, _, name] => *name == NAME && *dir == "previous",
+        [dir, _, name] => *name == NAME && *dir == CheckpointDir::PREVIOUS,
         _ => false,
     }
 }
@@ -215,7 +216,6 @@ mod tests {
         fs::write(path, text).unwrap();
     }
 
-    /// GCC-04.
     #[test]
     fn manifests_are_found_however_deep_they_are() {
         let (_dir, layout) = layout();
@@ -242,7 +242,6 @@ mod tests {
         assert!(found.list.iter().all(|place| place.read().unwrap().is_some()));
     }
 
-    /// GCC-05.
     #[test]
     fn a_damaged_manifest_is_an_error_wherever_it_is_and_that_of_another_program_is_none() {
         let (_dir, layout) = layout();
@@ -265,7 +264,6 @@ mod tests {
         }
     }
 
-    /// GCC-05.
     #[test]
     fn what_cannot_be_judged_is_a_doubt() {
         let doubts = |make: &dyn Fn(&Layout, &Path)| {

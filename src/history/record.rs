@@ -20,9 +20,7 @@ pub(super) const FILE: &str = "checkpoint.json";
 /// What is known of a checkpoint without reading what it holds.
 #[derive(Clone, Debug)]
 pub struct CheckpointRecord {
-    /// `chk_YYYYMMDD_HHMMSS_xxxxxx`.
     pub id: String,
-    /// UTC.
     pub created_at: String,
     pub reason: Option<String>,
     /// How many files and links it holds; of a savepoint, how many databases.

@@ -94,7 +94,6 @@ pub struct RollbackReport {
     pub kind: CheckpointKind,
     /// When the checkpoint was made; the checkpoint of a run does not say.
     pub created_at: Option<String>,
-    /// What differed.
     pub changes: Vec<RolledBackPath>,
     /// What stood in the way, and where it was moved.
     pub set_aside: Vec<(String, PathBuf)>,

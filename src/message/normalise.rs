@@ -56,7 +56,6 @@ pub struct Rejection {
 pub enum MessageError {
     /// The message becomes a dead letter, and the next one is taken.
     Rejected(Rejection),
-    /// The command stops.
     Failed(Error),
 }
 
@@ -215,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_name_tells_chain_and_seq_and_the_front_matter_outranks_it() {
+    fn the_file_name_reports_chain_and_seq_and_the_front_matter_outranks_it() {
         let message = normalise("2024022514320000-3.md", "x\n").unwrap();
         assert_eq!(message.id.to_string(), "2024022514320000-3");
         let message = normalise("2024022514320000-3.md", "---\nseq: 5\n---\n").unwrap();

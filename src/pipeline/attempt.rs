@@ -46,7 +46,6 @@ pub(super) struct AttemptInputs<'r> {
 /// The position of an attempt in its run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AttemptNumber {
-    /// Counted from 1.
     pub number: u32,
     /// The most attempts that the run can have.
     pub of: u32,

@@ -60,7 +60,6 @@ pub struct BudgetMeter {
     budget: Budget,
     began: Instant,
     attempts: u32,
-    /// What routines reported.
     pub used: Usage,
 }
 

@@ -15,7 +15,6 @@ pub struct MessageHeader {
     pub routine: String,
 }
 
-/// Something that happened.
 #[derive(Debug)]
 pub enum Event<'e> {
     /// Work begins: this many messages wait, and this many specs are to be processed.
@@ -29,9 +28,7 @@ pub enum Event<'e> {
         took: Duration,
     },
     MessageBegins(&'e MessageHeader),
-    /// The routine starts.
     AttemptBegins {
-        /// Counted from 1.
         number: u32,
         /// The most attempts that the run can have.
         of: u32,

@@ -18,7 +18,6 @@ impl Summary {
 }
 
 impl MessageSummary {
-    /// Masks all secrets.
     pub fn redact(&mut self, redactor: &Redactor) {
         let text = |words: &mut String| redact_text(words, redactor);
         text(&mut self.run.name);

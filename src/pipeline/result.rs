@@ -13,7 +13,6 @@ use crate::message::IdStatus;
 /// One execution of a routine within a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AttemptRecord {
-    /// Counted from 1.
     pub number: u32,
     /// Whether the tree was reverted before it.
     #[serde(default)]
@@ -51,7 +50,6 @@ pub struct RevertRecord {
 /// What `result.json` and `summary.json` both say of a run.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct RunRecord {
-    /// The message's name.
     pub name: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spec: Option<String>,
@@ -76,7 +74,6 @@ pub struct RunRecord {
     pub warnings: Vec<String>,
 }
 
-/// A run's `result.json`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RunResult {
     /// What changed. A run that never came to an attempt has none.

@@ -25,7 +25,6 @@ pub struct Summary {
     version: u32,
     /// The version of decree.
     pub decree: String,
-    /// `process` or `run`.
     pub command: String,
     /// The time in UTC.
     pub started_at: String,

@@ -87,7 +87,7 @@ fn check_ignore(git: &Git, index_file: &Path, names: &[&[u8]]) -> Result<Vec<(Ve
         return Err(answer.into_error());
     }
     let pieces: Vec<&[u8]> = answer.records().collect();
-    let entries = pieces.chunks_exact(4).filter(|entry| !entry[2].starts_with(b"!"));
+    let entries = pieces.as_chunks::<4>().0.iter().filter(|entry| !entry[2].starts_with(b"!"));
     Ok(entries.map(|entry| (entry[3][2..].to_vec(), entry[0].to_vec())).collect())
 }
 

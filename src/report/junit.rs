@@ -114,7 +114,6 @@ mod tests {
         report
     }
 
-    /// REP-05.
     #[test]
     fn a_hostile_log_is_still_xml_and_is_read_back() {
         let log = "]]> <![CDATA[ &amp; </failure> \0 \u{1b}[31mred\u{1b}[0m \u{ffff} \u{fffe} \u{b}last";
@@ -129,7 +128,6 @@ mod tests {
     }
 
     proptest! {
-        /// REP-05.
         #[test]
         fn whatever_a_routine_prints_the_document_is_xml(name in any::<String>(), log in any::<String>()) {
             let text = render(&failed(&name, &log));

@@ -7,7 +7,6 @@ use crate::error::Error;
 /// What is wrong with a text, in which line, and how to correct it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mistake {
-    /// Counted from one.
     pub line: usize,
     pub message: String,
     pub hint: Option<String>,

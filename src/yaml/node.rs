@@ -28,7 +28,6 @@ pub enum ScalarKind {
     Text,
     /// An integer or a float in any notation of YAML 1.2.
     Number,
-    /// `true` or `false`.
     Bool,
 }
 

@@ -4,14 +4,14 @@ pub mod runs;
 
 use std::fs;
 
-use crate::harness::{Picture, Project, assert_same, said};
+use crate::harness::{Project, TreeSnapshot, assert_same, run_command};
 
 /// A project whose change was recorded and undone: `apply` has something to do.
 pub struct Recorded {
     pub project: Project,
     pub id: String,
-    pub original: Picture,
-    pub mutated: Picture,
+    pub original: TreeSnapshot,
+    pub mutated: TreeSnapshot,
 }
 
 /// Somebody's work on a path, and the path.
@@ -20,12 +20,12 @@ type Edit = (&'static str, fn(&Project));
 pub fn recorded(setup: impl FnOnce(&Project), mutate: impl FnOnce(&Project)) -> Recorded {
     let project = Project::new();
     setup(&project);
-    let original = project.picture();
+    let original = project.snapshot();
     let id = project.checkpoint();
     mutate(&project);
-    let mutated = project.picture();
+    let mutated = project.snapshot();
     project.decree(["revert", &id]).ok();
-    assert_same(&project.picture(), &original);
+    assert_same(&project.snapshot(), &original);
     Recorded { project, id, original, mutated }
 }
 
@@ -51,9 +51,9 @@ fn without_a_recorded_change_there_is_nothing_to_apply() {
     project.write("file", "x\n");
     let id = project.checkpoint();
     project.write("file", "y\n");
-    let before = project.picture();
+    let before = project.snapshot();
     project.decree(["apply", &id]).fails(3).mentions(&[&id, "decree diff"]);
-    assert_same(&project.picture(), &before);
+    assert_same(&project.snapshot(), &before);
 }
 
 /// REV-06.
@@ -62,7 +62,7 @@ fn what_is_applied_already_is_said_so() {
     let Recorded { project, id, mutated, .. } = sample();
     project.decree(["apply", &id]).ok();
     project.decree(["apply", &id]).ok().mentions(&["already applied"]);
-    assert_same(&project.picture(), &mutated);
+    assert_same(&project.snapshot(), &mutated);
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn a_tree_that_is_as_its_checkpoint_has_it_is_said_so() {
     let Recorded { project, id, original, .. } = sample();
     let recorded = fs::read(project.record(&id, "changes.diff")).unwrap();
     project.decree(["revert", &id]).ok().mentions(&["as the checkpoint has it"]);
-    assert_same(&project.picture(), &original);
+    assert_same(&project.snapshot(), &original);
     assert_eq!(fs::read(project.record(&id, "changes.diff")).unwrap(), recorded, "the record is gone");
 }
 
@@ -118,9 +118,9 @@ fn a_path_that_moved_on_stops_an_apply_and_nothing_is_touched() {
     for (path, edit) in edits {
         let Recorded { project, id, .. } = sample();
         edit(&project);
-        let before = project.picture();
+        let before = project.snapshot();
         project.decree(["apply", &id]).fails(1).mentions(&[path, "nothing was touched"]);
-        assert_same(&project.picture(), &before);
+        assert_same(&project.snapshot(), &before);
     }
 }
 
@@ -135,14 +135,14 @@ fn every_conflict_is_named_at_once() {
 fn edits_elsewhere_are_kept() {
     let Recorded { project, id, mut original, mut mutated } = sample();
     project.write("other", "edited\n").write("mine/too", "x\n");
-    for (name, thing) in project.picture() {
+    for (name, thing) in project.snapshot() {
         if name == b"other" || name.starts_with(b"mine") {
             original.insert(name.clone(), thing.clone());
             mutated.insert(name, thing);
         }
     }
     project.decree(["apply", &id]).ok();
-    assert_same(&project.picture(), &mutated);
+    assert_same(&project.snapshot(), &mutated);
 }
 
 /// A checkpoint's record may travel: it needs neither the store nor the project that it comes from.
@@ -152,13 +152,13 @@ fn a_record_applies_in_another_copy_of_the_tree() {
     let there = Project::new();
     there.write("changed", "a\nb\n").write("deleted", "x\n").write("binary", b"\0a").write("other", "o\n");
     there.write("becomes-file/a", "a\n").link("link", "old");
-    assert_same(&there.picture(), &here.original);
+    assert_same(&there.snapshot(), &here.original);
     for file in ["changes.diff", "result.json", "manifest.json", "checkpoint.json"] {
         let bytes = fs::read(here.project.record(&here.id, file)).unwrap();
         there.write(format!(".decree/checkpoints/{}/{file}", here.id), bytes);
     }
     there.decree(["apply", &here.id]).ok();
-    assert_same(&there.picture(), &here.mutated);
+    assert_same(&there.snapshot(), &here.mutated);
 }
 
 #[test]
@@ -171,9 +171,9 @@ fn nothing_is_written_through_a_link() {
         },
     );
     project.link("door", outside.path().to_str().unwrap());
-    let before = project.picture();
+    let before = project.snapshot();
     project.decree(["apply", &id]).fails(1).mentions(&["door/new", "door is not a directory"]);
-    assert_same(&project.picture(), &before);
+    assert_same(&project.snapshot(), &before);
     assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 0);
 }
 
@@ -184,10 +184,10 @@ fn a_second_revert_keeps_the_record_of_the_first() {
     let first = fs::read(project.record(&id, "changes.diff")).unwrap();
     project.write("other", "another change\n");
     project.decree(["revert", &id]).ok();
-    let kept = crate::harness::picture(&project.record(&id, ""));
+    let kept = crate::harness::snapshot(&project.record(&id, ""));
     let kept = kept
         .values()
-        .any(|thing| matches!(thing, crate::harness::Thing::File { bytes, .. } if *bytes == first));
+        .any(|thing| matches!(thing, crate::harness::TreeEntry::File { bytes, .. } if *bytes == first));
     assert!(kept, "the first change is nowhere any more");
 }
 
@@ -195,7 +195,7 @@ fn a_second_revert_keeps_the_record_of_the_first() {
 fn an_id_may_be_a_prefix_that_only_one_has() {
     let Recorded { project, id, mutated, .. } = sample();
     project.decree(["apply", &id[..id.len() - 3]]).ok();
-    assert_same(&project.picture(), &mutated);
+    assert_same(&project.snapshot(), &mutated);
 }
 
 /// CHK-11.
@@ -242,6 +242,6 @@ fn wrong_usage_and_the_wrong_place_have_codes_of_their_own() {
     }
     let mut command = project.command();
     project.mkdir("a/b").write("a/file", "x\n");
-    let id = said(command.current_dir(project.path("a/b")).args(["checkpoint", "create"])).ok().line();
+    let id = run_command(command.current_dir(project.path("a/b")).args(["checkpoint", "create"])).ok().line();
     assert!(project.record(&id, "manifest.json").exists(), "a command works from anywhere in the tree");
 }

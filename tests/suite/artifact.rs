@@ -8,7 +8,7 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use crate::pipeline::workshop::Workshop;
+use crate::pipeline::workshop::PipelineProject;
 
 /// A secret that must not appear in an artifact.
 pub const SECRET: &str = "sk-live-0123456789";
@@ -27,9 +27,9 @@ ln -sfn elsewhere link
 "#;
 
 /// A project in which two specs were carried out, and the same project before that.
-pub fn worked() -> (Workshop, Workshop) {
+pub fn worked() -> (PipelineProject, PipelineProject) {
     let make = || {
-        let shop = Workshop::with(CHANGES);
+        let shop = PipelineProject::with(CHANGES);
         shop.spec("01-change", "Change\n").spec("02-more", "More\n");
         shop
     };
@@ -39,7 +39,7 @@ pub fn worked() -> (Workshop, Workshop) {
 }
 
 /// Stages into a directory of its own.
-pub fn staged(shop: &Workshop) -> (tempfile::TempDir, PathBuf) {
+pub fn staged(shop: &PipelineProject) -> (tempfile::TempDir, PathBuf) {
     let dir = crate::harness::temp_dir();
     let target = dir.path().join("artifact");
     shop.decree(["stage", target.to_str().unwrap()]).ok();
@@ -51,9 +51,10 @@ pub fn files(root: &Path) -> Vec<String> {
     fn walk(dir: &Path, root: &Path, found: &mut Vec<String>) {
         for entry in fs::read_dir(dir).unwrap() {
             let path = entry.unwrap().path();
-            match path.is_dir() {
-                true => walk(&path, root, found),
-                false => found.push(path.strip_prefix(root).unwrap().to_str().unwrap().to_owned()),
+            if path.is_dir() {
+                walk(&path, root, found)
+            } else {
+                found.push(path.strip_prefix(root).unwrap().to_str().unwrap().to_owned())
             }
         }
     }

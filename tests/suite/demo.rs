@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Stdio;
 
-use crate::harness::{Project, picture, said};
+use crate::harness::{Project, run_command, snapshot};
 
 /// A `PATH` with bash and a few plain tools, and nothing else: no git, no Python.
 fn plain_tools(dir: &Path) {
@@ -25,7 +25,7 @@ fn the_demo_shows_everything_without_git_python_or_network() {
     let place = Project::bare();
     plain_tools(&place.path("bin"));
     let demo = place.path("demo");
-    let said = said(
+    let said = run_command(
         place
             .command()
             .env("PATH", place.path("bin"))
@@ -43,7 +43,7 @@ fn the_demo_shows_everything_without_git_python_or_network() {
     {
         assert!(err.contains(part), "{part:?} is not in: {err}");
     }
-    let tree = picture(&demo);
+    let tree = snapshot(&demo);
     for path in ["src/lib.sh", "src/greet.sh", "src/add.sh", "src/shout.sh", "README.md"] {
         assert!(tree.contains_key(path.as_bytes()), "{path}");
     }

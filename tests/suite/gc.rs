@@ -10,23 +10,23 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::harness::{Picture, Project, assert_same, picture};
-use crate::pipeline::workshop::Workshop;
+use crate::harness::{Project, TreeSnapshot, assert_same, snapshot};
+use crate::pipeline::workshop::PipelineProject;
 use crate::revert::binary::noise;
 
 /// A project with a past: checkpoints that are kept and checkpoints that have expired, by turns, and a run.
 struct Past {
-    shop: Workshop,
-    kept: Vec<(String, Picture)>,
+    shop: PipelineProject,
+    kept: Vec<(String, TreeSnapshot)>,
     expired: Vec<String>,
     run: String,
-    before_run: Picture,
+    before_run: TreeSnapshot,
 }
 
 impl std::ops::Deref for Past {
-    type Target = Workshop;
+    type Target = PipelineProject;
 
-    fn deref(&self) -> &Workshop {
+    fn deref(&self) -> &PipelineProject {
         &self.shop
     }
 }
@@ -36,7 +36,7 @@ const KIB: usize = 1024;
 impl Past {
     /// Every checkpoint has something that no other has, and something that others have, too.
     fn new() -> Past {
-        let shop = Workshop::with("echo changed >notes.txt; head -c 3000 /dev/urandom >made.bin");
+        let shop = PipelineProject::with("echo changed >notes.txt; head -c 3000 /dev/urandom >made.bin");
         shop.write("src/same.rs", "fn same() {}\n".repeat(100));
         let (mut kept, mut expired) = (Vec::new(), Vec::new());
         for n in 0..6 {
@@ -45,11 +45,11 @@ impl Past {
             let id = shop.checkpoint();
             match n % 2 {
                 0 => expired.push(id),
-                _ => kept.push((id, shop.picture())),
+                _ => kept.push((id, shop.snapshot())),
             }
         }
         shop.spec("1-a", "A\n");
-        let before_run = shop.picture();
+        let before_run = shop.snapshot();
         shop.process().ok();
         let run = shop.only_run();
         expired.iter().for_each(|id| expire(&shop, id));
@@ -63,7 +63,7 @@ impl Past {
         self.decree(["checkpoint", "verify", &self.run]).ok();
         for (id, picture) in &self.kept {
             self.decree(["rollback", id]).ok();
-            let mut found = self.picture();
+            let mut found = self.snapshot();
             // What is done is not part of the tree.
             found.remove(&b"specs/processed-spec.md"[..]);
             assert_same(&found, picture);
@@ -102,8 +102,8 @@ fn packs(project: &Project) -> usize {
     store.filter(|entry| entry.as_ref().unwrap().path().extension().is_some_and(|it| it == "pack")).count()
 }
 
-fn in_decree(project: &Project) -> Picture {
-    picture(&project.path(".decree"))
+fn in_decree(project: &Project) -> TreeSnapshot {
+    snapshot(&project.path(".decree"))
 }
 
 fn gc_json(project: &Project, args: &[&str]) -> Value {
@@ -115,8 +115,8 @@ fn gc_json(project: &Project, args: &[&str]) -> Value {
 #[test]
 fn only_what_has_expired_goes_and_each_is_named_with_what_goes_with_it() {
     let past = Past::new();
-    let tree = past.picture();
-    let runs = picture(&past.path(".decree/runs"));
+    let tree = past.snapshot();
+    let runs = snapshot(&past.path(".decree/runs"));
     let text = past.decree(["checkpoint", "gc"]).ok().text();
     for id in &past.expired {
         let line = text.lines().find(|line| line.starts_with(id)).unwrap();
@@ -128,8 +128,8 @@ fn only_what_has_expired_goes_and_each_is_named_with_what_goes_with_it() {
     let mut kept: Vec<String> = past.kept.iter().map(|(id, _)| id.clone()).collect();
     kept.sort();
     assert_eq!(past.checkpoints(), kept);
-    assert_same(&past.picture(), &tree);
-    assert_same(&picture(&past.path(".decree/runs")), &runs);
+    assert_same(&past.snapshot(), &tree);
+    assert_same(&snapshot(&past.path(".decree/runs")), &runs);
     let audit = past.decree(["audit"]).ok().text();
     for id in &past.expired {
         let line = audit.lines().find(|line| line.contains(id)).unwrap();
@@ -156,18 +156,18 @@ fn a_checkpoint_goes_when_its_time_is_over_and_not_before() {
 
 /// GCC-02.
 #[test]
-fn everything_else_is_whole_and_brings_back_every_byte() {
+fn everything_else_is_whole_and_restores_every_byte() {
     let past = Past::new();
     past.decree(["checkpoint", "gc"]).ok();
     past.decree(["revert", &past.run]).ok();
     past.remove("specs/processed-spec.md");
-    assert_same(&past.picture(), &past.before_run);
+    assert_same(&past.snapshot(), &past.before_run);
     past.assert_all_there();
 }
 
 /// GCC-02.
 #[test]
-fn a_run_that_was_put_back_can_be_applied_and_rolled_back_to_afterwards() {
+fn a_run_that_was_reverted_can_be_applied_and_rolled_back_to_afterwards() {
     let past = Past::new();
     past.decree(["revert", &past.run]).ok();
     past.decree(["checkpoint", "gc"]).ok();
@@ -175,12 +175,12 @@ fn a_run_that_was_put_back_can_be_applied_and_rolled_back_to_afterwards() {
     assert_eq!(past.read("notes.txt"), b"changed\n");
     past.decree(["rollback", &past.run]).ok();
     past.remove("specs/processed-spec.md");
-    assert_same(&past.picture(), &past.before_run);
+    assert_same(&past.snapshot(), &past.before_run);
 }
 
 /// GCC-03.
 #[test]
-fn a_dry_run_changes_no_byte_and_tells_what_then_happens() {
+fn a_dry_run_changes_no_byte_and_reports_what_then_happens() {
     let past = Past::new();
     let before = in_decree(&past);
     let text = past.decree(["checkpoint", "gc", "--dry-run"]).ok().text();
@@ -226,14 +226,14 @@ fn packs_do_not_pile_up() {
     let mut pictures = Vec::new();
     for n in 0..12 {
         project.write("notes.txt", format!("round {n}\n"));
-        pictures.push((project.checkpoint(), project.picture()));
+        pictures.push((project.checkpoint(), project.snapshot()));
     }
     assert_eq!(packs(&project), 12);
     let told = gc_json(&project, &[]);
     assert_eq!((&told["store"]["packs_rewritten"], packs(&project)), (&12.into(), 1));
     for (id, picture) in pictures {
         project.decree(["rollback", &id]).ok();
-        assert_same(&project.picture(), &picture);
+        assert_same(&project.snapshot(), &picture);
     }
 }
 
@@ -255,13 +255,13 @@ fn what_was_dropped_and_is_still_in_the_tree_is_stored_again() {
     project.decree(["checkpoint", "gc"]).ok();
     assert_eq!(packs(&project), 0);
     project.decree(["rollback", &id]).fails(3);
-    let before = project.picture();
+    let before = project.snapshot();
     for _ in 0..2 {
         let new = project.checkpoint();
         project.decree(["checkpoint", "verify", &new]).ok();
         project.write("dropped.bin", "other").remove("dir").remove("link");
         project.decree(["rollback", &new]).ok();
-        assert_same(&project.picture(), &before);
+        assert_same(&project.snapshot(), &before);
     }
 }
 
@@ -275,19 +275,19 @@ fn a_part_that_was_dropped_is_stored_again_and_the_rest_is_not() {
     let gone = project.checkpoint();
     expire(&project, &gone);
     project.decree(["checkpoint", "gc"]).ok();
-    let before = project.picture();
+    let before = project.snapshot();
     let new = project.checkpoint();
     let bytes = bytes_below(&project.path(".decree/store"));
     assert!(bytes < 470 * KIB as u64, "what was there was stored twice: {bytes}");
     project.remove("goes.bin").remove("stays.bin");
     project.decree(["rollback", &new]).ok();
-    assert_same(&project.picture(), &before);
+    assert_same(&project.snapshot(), &before);
     project.decree(["checkpoint", "verify", &kept]).ok();
 }
 
 /// GCC-13.
 #[test]
-fn status_tells_what_could_come_back() {
+fn status_reports_what_could_come_back() {
     let past = Past::new();
     let status = || past.decree(["status"]).ok().text();
     let json = || -> Value {
@@ -307,7 +307,7 @@ fn status_tells_what_could_come_back() {
 
 /// GCC-13.
 #[test]
-fn status_of_a_long_past_tells_only_what_has_expired() {
+fn status_of_a_long_past_reports_only_what_has_expired() {
     let project = Project::new();
     for n in 0..12_000 {
         project.write(format!("dir-{}/file-{n}", n % 50), "x");

@@ -1,4 +1,4 @@
-//! Random trees, and random changes to them, as [`Picture`]s; and making a directory look like a picture.
+//! Random trees, and random changes to them, as [`TreeSnapshot`]s; and making a directory look like a picture.
 //!
 //! A tree and its changes are worked out in memory, so a test knows what has to be on disk without asking
 //! decree or the disk.
@@ -14,7 +14,7 @@ use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use proptest::test_runner::RngSeed;
 
-use super::harness::{Picture, Thing, picture};
+use super::harness::{TreeEntry, TreeSnapshot, snapshot};
 
 /// What may be in a tree.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -42,7 +42,7 @@ pub fn config(default: u32) -> ProptestConfig {
 }
 
 /// A tree.
-pub fn tree(kind: Kind) -> impl Strategy<Value = Picture> {
+pub fn tree(kind: Kind) -> impl Strategy<Value = TreeSnapshot> {
     prop::collection::vec((path(), thing(kind)), 1..14).prop_map(move |things| {
         let mut tree = tree_of(things.iter().map(|(path, thing)| (&path[..], thing.clone())));
         if kind == Kind::ForTools {
@@ -55,8 +55,8 @@ pub fn tree(kind: Kind) -> impl Strategy<Value = Picture> {
 /// A tree, and what became of it.
 #[derive(Clone)]
 pub struct Changed {
-    pub before: Picture,
-    pub after: Picture,
+    pub before: TreeSnapshot,
+    pub after: TreeSnapshot,
 }
 
 impl std::fmt::Debug for Changed {
@@ -90,7 +90,7 @@ pub fn changed(kind: Kind) -> impl Strategy<Value = Changed> {
 ///
 /// A directory is named if it is empty or has a mode of its own. One with a mode of its own is also named
 /// if it did not change but became empty, or was: whoever applies the diff has to know that it stays.
-pub fn changed_paths(before: &Picture, after: &Picture) -> BTreeSet<Vec<u8>> {
+pub fn changed_paths(before: &TreeSnapshot, after: &TreeSnapshot) -> BTreeSet<Vec<u8>> {
     let (old, new) = (named(before), named(after));
     let all: BTreeSet<&Vec<u8>> = old.keys().chain(new.keys()).copied().collect();
     all.into_iter()
@@ -103,21 +103,21 @@ pub fn changed_paths(before: &Picture, after: &Picture) -> BTreeSet<Vec<u8>> {
 }
 
 /// What a manifest names.
-fn named(tree: &Picture) -> BTreeMap<&Vec<u8>, &Thing> {
+fn named(tree: &TreeSnapshot) -> BTreeMap<&Vec<u8>, &TreeEntry> {
     tree.iter()
         .filter(|(path, thing)| match thing {
-            Thing::Dir { mode } => *mode != 0o755 || is_empty_dir(tree, path),
+            TreeEntry::Dir { mode } => *mode != 0o755 || is_empty_dir(tree, path),
             _ => true,
         })
         .collect()
 }
 
-fn is_empty_dir(tree: &Picture, path: &[u8]) -> bool {
-    matches!(tree.get(path), Some(Thing::Dir { .. })) && below(tree, path).is_empty()
+fn is_empty_dir(tree: &TreeSnapshot, path: &[u8]) -> bool {
+    matches!(tree.get(path), Some(TreeEntry::Dir { .. })) && below(tree, path).is_empty()
 }
 
 /// Everything in a directory, at any depth.
-fn below(tree: &Picture, dir: &[u8]) -> Vec<Vec<u8>> {
+fn below(tree: &TreeSnapshot, dir: &[u8]) -> Vec<Vec<u8>> {
     let start = [dir, b"/"].concat();
     tree.keys().filter(|path| path.starts_with(&start)).cloned().collect()
 }
@@ -128,8 +128,8 @@ fn parents(path: &[u8]) -> impl Iterator<Item = &[u8]> {
 }
 
 /// A picture of these things and the directories above them.
-pub fn tree_of<'p>(things: impl IntoIterator<Item = (&'p [u8], Thing)>) -> Picture {
-    let mut tree = Picture::new();
+pub fn tree_of<'p>(things: impl IntoIterator<Item = (&'p [u8], TreeEntry)>) -> TreeSnapshot {
+    let mut tree = TreeSnapshot::new();
     for (path, thing) in things {
         add(&mut tree, path, thing);
     }
@@ -137,25 +137,25 @@ pub fn tree_of<'p>(things: impl IntoIterator<Item = (&'p [u8], Thing)>) -> Pictu
 }
 
 /// Puts a thing at a path where nothing is, unless something other than a directory is above it.
-fn add(tree: &mut Picture, path: &[u8], thing: Thing) {
-    let blocked = parents(path).any(|dir| !matches!(tree.get(dir), None | Some(Thing::Dir { .. })));
+fn add(tree: &mut TreeSnapshot, path: &[u8], thing: TreeEntry) {
+    let blocked = parents(path).any(|dir| !matches!(tree.get(dir), None | Some(TreeEntry::Dir { .. })));
     if blocked || tree.contains_key(path) {
         return;
     }
     for dir in parents(path) {
-        tree.entry(dir.to_vec()).or_insert(Thing::Dir { mode: 0o755 });
+        tree.entry(dir.to_vec()).or_insert(TreeEntry::Dir { mode: 0o755 });
     }
     tree.insert(path.to_vec(), thing);
 }
 
-fn remove(tree: &mut Picture, path: &[u8]) {
+fn remove(tree: &mut TreeSnapshot, path: &[u8]) {
     for inner in below(tree, path) {
         tree.remove(&inner);
     }
     tree.remove(path);
 }
 
-fn prune_empty_dirs(tree: &mut Picture) {
+fn prune_empty_dirs(tree: &mut TreeSnapshot) {
     let paths: Vec<Vec<u8>> = tree.keys().rev().cloned().collect();
     for path in paths {
         if is_empty_dir(tree, &path) {
@@ -164,7 +164,7 @@ fn prune_empty_dirs(tree: &mut Picture) {
     }
 }
 
-fn drop_changed_types(before: &Picture, after: &mut Picture) {
+fn drop_changed_types(before: &TreeSnapshot, after: &mut TreeSnapshot) {
     for (path, old) in before {
         if after.get(path).is_some_and(|new| std::mem::discriminant(old) != std::mem::discriminant(new)) {
             remove(after, path);
@@ -181,10 +181,10 @@ enum Mutation {
     Retarget(Index, Vec<u8>),
     Chmod(Index, u32, u32),
     Delete(Index),
-    Add(Vec<u8>, Thing),
+    Add(Vec<u8>, TreeEntry),
     Rename(Index, Vec<u8>),
-    Replace(Index, Thing),
-    ReplaceByTree(Index, Picture),
+    Replace(Index, TreeEntry),
+    ReplaceByTree(Index, TreeSnapshot),
 }
 
 #[derive(Clone, Debug)]
@@ -196,7 +196,7 @@ enum LineEdit {
 }
 
 impl Mutation {
-    fn apply(&self, tree: &mut Picture) {
+    fn apply(&self, tree: &mut TreeSnapshot) {
         match self {
             Mutation::EditLines(pick, edits) => {
                 on_file(tree, pick, |bytes| edits.iter().for_each(|edit| edit.apply(bytes)));
@@ -206,15 +206,15 @@ impl Mutation {
             }
             Mutation::Rewrite(pick, content) => on_file(tree, pick, |bytes| bytes.clone_from(content)),
             Mutation::Retarget(pick, to) => {
-                if let Some(path) = pick_one(tree, pick, |thing| matches!(thing, Thing::Link { .. })) {
-                    tree.insert(path, Thing::Link { target: to.clone() });
+                if let Some(path) = pick_one(tree, pick, |thing| matches!(thing, TreeEntry::Link { .. })) {
+                    tree.insert(path, TreeEntry::Link { target: to.clone() });
                 }
             }
             Mutation::Chmod(pick, for_file, for_dir) => {
                 let Some(path) = pick_one(tree, pick, |_| true) else { return };
                 match tree.get_mut(&path) {
-                    Some(Thing::File { mode, .. }) => *mode = *for_file,
-                    Some(Thing::Dir { mode }) => *mode = *for_dir,
+                    Some(TreeEntry::File { mode, .. }) => *mode = *for_file,
+                    Some(TreeEntry::Dir { mode }) => *mode = *for_dir,
                     _ => {}
                 }
             }
@@ -242,12 +242,12 @@ impl Mutation {
     }
 }
 
-fn rename(tree: &mut Picture, pick: &Index, to: &[u8]) {
+fn rename(tree: &mut TreeSnapshot, pick: &Index, to: &[u8]) {
     let Some(from) = pick_one(tree, pick, |_| true) else { return };
     if to.starts_with(&from) {
         return;
     }
-    let moved: Vec<(Vec<u8>, Thing)> = tree
+    let moved: Vec<(Vec<u8>, TreeEntry)> = tree
         .iter()
         .filter(|(path, _)| **path == from || path.starts_with(&[&from, &b"/"[..]].concat()))
         .map(|(path, thing)| ([to, &path[from.len()..]].concat(), thing.clone()))
@@ -280,14 +280,14 @@ impl LineEdit {
     }
 }
 
-fn pick_one(tree: &Picture, pick: &Index, wanted: impl Fn(&Thing) -> bool) -> Option<Vec<u8>> {
+fn pick_one(tree: &TreeSnapshot, pick: &Index, wanted: impl Fn(&TreeEntry) -> bool) -> Option<Vec<u8>> {
     let paths: Vec<&Vec<u8>> = tree.iter().filter(|(_, thing)| wanted(thing)).map(|(path, _)| path).collect();
     (!paths.is_empty()).then(|| pick.get(&paths).to_vec())
 }
 
-fn on_file(tree: &mut Picture, pick: &Index, edit: impl FnOnce(&mut Vec<u8>)) {
-    if let Some(path) = pick_one(tree, pick, |thing| matches!(thing, Thing::File { .. }))
-        && let Some(Thing::File { bytes, .. }) = tree.get_mut(&path)
+fn on_file(tree: &mut TreeSnapshot, pick: &Index, edit: impl FnOnce(&mut Vec<u8>)) {
+    if let Some(path) = pick_one(tree, pick, |thing| matches!(thing, TreeEntry::File { .. }))
+        && let Some(TreeEntry::File { bytes, .. }) = tree.get_mut(&path)
     {
         edit(bytes);
     }
@@ -297,7 +297,7 @@ fn mutation(kind: Kind) -> impl Strategy<Value = Mutation> {
     let index = any::<Index>;
     let edits = prop::collection::vec(line_edit(), 1..4);
     let inner = prop::collection::vec((name(), thing(kind)), 0..3)
-        .prop_map(|things| things.into_iter().collect::<Picture>());
+        .prop_map(|things| things.into_iter().collect::<TreeSnapshot>());
     prop_oneof![
         5 => (index(), edits).prop_map(|(pick, edits)| Mutation::EditLines(pick, edits)),
         1 => (index(), index()).prop_map(|(pick, at)| Mutation::Truncate(pick, at)),
@@ -322,10 +322,10 @@ fn line_edit() -> impl Strategy<Value = LineEdit> {
     ]
 }
 
-fn thing(kind: Kind) -> BoxedStrategy<Thing> {
-    let file = (file_mode(kind), content(kind)).prop_map(|(mode, bytes)| Thing::File { mode, bytes });
-    let link = target().prop_map(|target| Thing::Link { target });
-    let dir = dir_mode(kind).prop_map(|mode| Thing::Dir { mode });
+fn thing(kind: Kind) -> BoxedStrategy<TreeEntry> {
+    let file = (file_mode(kind), content(kind)).prop_map(|(mode, bytes)| TreeEntry::File { mode, bytes });
+    let link = target().prop_map(|target| TreeEntry::Link { target });
+    let dir = dir_mode(kind).prop_map(|mode| TreeEntry::Dir { mode });
     match kind {
         Kind::Anything => prop_oneof![6 => file, 1 => link, 1 => dir].boxed(),
         Kind::ForTools => prop_oneof![8 => file, 1 => link].boxed(),
@@ -450,33 +450,33 @@ fn content(kind: Kind) -> BoxedStrategy<Vec<u8>> {
 }
 
 /// Makes a directory look like a picture, but for its `.decree/` and `.git/`; rewrites only what differs.
-pub fn become_like(root: &Path, wanted: &Picture) {
+pub fn become_like(root: &Path, wanted: &TreeSnapshot) {
     let at = |path: &[u8]| root.join(OsStr::from_bytes(path));
     let chmod = |path: &[u8], mode| {
         fs::set_permissions(at(path), fs::Permissions::from_mode(mode)).unwrap();
     };
-    let found = picture(root);
-    for (path, _) in found.iter().filter(|(_, thing)| matches!(thing, Thing::Dir { .. })) {
+    let found = snapshot(root);
+    for (path, _) in found.iter().filter(|(_, thing)| matches!(thing, TreeEntry::Dir { .. })) {
         chmod(path, 0o755);
     }
     for (path, thing) in found.iter().rev() {
         match (thing, wanted.get(path)) {
-            (Thing::Dir { .. }, Some(Thing::Dir { .. })) => {}
-            (Thing::File { .. }, Some(Thing::File { .. })) => {}
+            (TreeEntry::Dir { .. }, Some(TreeEntry::Dir { .. })) => {}
+            (TreeEntry::File { .. }, Some(TreeEntry::File { .. })) => {}
             (thing, Some(same)) if thing == same => {}
-            (Thing::Dir { .. }, _) => fs::remove_dir(at(path)).unwrap(),
+            (TreeEntry::Dir { .. }, _) => fs::remove_dir(at(path)).unwrap(),
             _ => fs::remove_file(at(path)).unwrap(),
         }
     }
     for (path, thing) in wanted {
         match thing {
-            Thing::Dir { .. } if !at(path).is_dir() => fs::create_dir(at(path)).unwrap(),
-            Thing::Link { target } if at(path).symlink_metadata().is_err() => {
+            TreeEntry::Dir { .. } if !at(path).is_dir() => fs::create_dir(at(path)).unwrap(),
+            TreeEntry::Link { target } if at(path).symlink_metadata().is_err() => {
                 symlink(OsStr::from_bytes(target), at(path)).unwrap();
             }
-            Thing::File { bytes, .. } => match found.get(path) {
-                Some(Thing::File { bytes: old, .. }) if old == bytes => {}
-                Some(Thing::File { .. }) => {
+            TreeEntry::File { bytes, .. } => match found.get(path) {
+                Some(TreeEntry::File { bytes: old, .. }) if old == bytes => {}
+                Some(TreeEntry::File { .. }) => {
                     chmod(path, 0o644);
                     fs::write(at(path), bytes).unwrap();
                 }
@@ -486,7 +486,7 @@ pub fn become_like(root: &Path, wanted: &Picture) {
         }
     }
     for (path, thing) in wanted.iter().rev() {
-        if let Thing::File { mode, .. } | Thing::Dir { mode } = thing
+        if let TreeEntry::File { mode, .. } | TreeEntry::Dir { mode } = thing
             && at(path).symlink_metadata().unwrap().mode() & 0o7777 != *mode
         {
             chmod(path, *mode);

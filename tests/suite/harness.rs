@@ -19,28 +19,28 @@ pub struct Project {
 }
 
 /// What a command said.
-pub struct Said {
+pub struct CommandOutput {
     pub code: i32,
     pub out: Vec<u8>,
     pub err: String,
 }
 
-impl Said {
+impl CommandOutput {
     #[track_caller]
-    pub fn ok(self) -> Said {
+    pub fn ok(self) -> CommandOutput {
         assert_eq!(self.code, 0, "stderr: {}", self.err);
         self
     }
 
     #[track_caller]
-    pub fn fails(self, code: i32) -> Said {
+    pub fn fails(self, code: i32) -> CommandOutput {
         assert_eq!(self.code, code, "stdout: {}\nstderr: {}", self.text(), self.err);
         self
     }
 
     /// Says all of these on standard error.
     #[track_caller]
-    pub fn mentions(self, words: &[&str]) -> Said {
+    pub fn mentions(self, words: &[&str]) -> CommandOutput {
         for word in words {
             assert!(self.err.contains(word), "{word:?} is not in: {}", self.err);
         }
@@ -59,29 +59,29 @@ impl Said {
 
 /// One thing in the tree, as exactly as a test can want it.
 #[derive(Clone, PartialEq, Eq)]
-pub enum Thing {
+pub enum TreeEntry {
     File { mode: u32, bytes: Vec<u8> },
     Link { target: Vec<u8> },
     Dir { mode: u32 },
     Other,
 }
 
-impl std::fmt::Debug for Thing {
+impl std::fmt::Debug for TreeEntry {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Thing::File { mode, bytes } => {
+            TreeEntry::File { mode, bytes } => {
                 let head = String::from_utf8_lossy(&bytes[..bytes.len().min(60)]);
                 write!(f, "file {mode:o} {} bytes {head:?}", bytes.len())
             }
-            Thing::Link { target } => write!(f, "link to {:?}", String::from_utf8_lossy(target)),
-            Thing::Dir { mode } => write!(f, "dir {mode:o}"),
-            Thing::Other => write!(f, "something else"),
+            TreeEntry::Link { target } => write!(f, "link to {:?}", String::from_utf8_lossy(target)),
+            TreeEntry::Dir { mode } => write!(f, "dir {mode:o}"),
+            TreeEntry::Other => write!(f, "something else"),
         }
     }
 }
 
 /// Everything in a tree but its `.decree/` and `.git/` at the top.
-pub type Picture = BTreeMap<Vec<u8>, Thing>;
+pub type TreeSnapshot = BTreeMap<Vec<u8>, TreeEntry>;
 
 impl Project {
     /// A fresh project, with nothing in it but `.decree/`.
@@ -119,9 +119,10 @@ impl Project {
 
     pub fn remove(&self, name: impl AsRef<[u8]>) -> &Self {
         let path = self.path(name);
-        match path.symlink_metadata().unwrap().is_dir() {
-            true => fs::remove_dir_all(path).unwrap(),
-            false => fs::remove_file(path).unwrap(),
+        if path.symlink_metadata().unwrap().is_dir() {
+            fs::remove_dir_all(path).unwrap()
+        } else {
+            fs::remove_file(path).unwrap()
         }
         self
     }
@@ -160,10 +161,10 @@ impl Project {
     }
 
     /// Runs decree.
-    pub fn decree<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Said {
+    pub fn decree<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> CommandOutput {
         let mut command = self.command();
         command.args(args);
-        said(&mut command)
+        run_command(&mut command)
     }
 
     /// Makes a checkpoint and returns its id.
@@ -173,8 +174,8 @@ impl Project {
     }
 
     /// The tree as it is.
-    pub fn picture(&self) -> Picture {
-        picture(self.root())
+    pub fn snapshot(&self) -> TreeSnapshot {
+        snapshot(self.root())
     }
 
     /// A checkpoint's own file.
@@ -188,18 +189,19 @@ pub fn temp_dir() -> tempfile::TempDir {
     let mut builder = tempfile::Builder::new();
     let memory = Path::new("/dev/shm");
     builder.prefix("decree-test-");
-    match std::env::var_os("TMPDIR").is_none() && memory.is_dir() {
-        true => builder.tempdir_in(memory).or_else(|_| builder.tempdir()).unwrap(),
-        false => builder.tempdir().unwrap(),
+    if std::env::var_os("TMPDIR").is_none() && memory.is_dir() {
+        builder.tempdir_in(memory).or_else(|_| builder.tempdir()).unwrap()
+    } else {
+        builder.tempdir().unwrap()
     }
 }
 
 /// Runs a command and keeps what it said.
-pub fn said(command: &mut Command) -> Said {
+pub fn run_command(command: &mut Command) -> CommandOutput {
     let output = command.output().unwrap_or_else(|error| {
         panic!("{:?}: {error}; CONTRIBUTING.md lists what the tests need", command.get_program())
     });
-    Said {
+    CommandOutput {
         code: output.status.code().unwrap_or(-1),
         out: output.stdout,
         err: String::from_utf8_lossy(&output.stderr).into_owned(),
@@ -207,8 +209,8 @@ pub fn said(command: &mut Command) -> Said {
 }
 
 /// Everything in a directory but its `.decree/` and `.git/` at the top.
-pub fn picture(root: &Path) -> Picture {
-    let mut picture = Picture::new();
+pub fn snapshot(root: &Path) -> TreeSnapshot {
+    let mut picture = TreeSnapshot::new();
     let mut todo = vec![Vec::new()];
     while let Some(dir) = todo.pop() {
         for entry in fs::read_dir(root.join(OsStr::from_bytes(&dir))).unwrap() {
@@ -224,14 +226,14 @@ pub fn picture(root: &Path) -> Picture {
             let metadata = entry.path().symlink_metadata().unwrap();
             let mode = metadata.mode() & 0o7777;
             let thing = if metadata.is_symlink() {
-                Thing::Link { target: fs::read_link(entry.path()).unwrap().into_os_string().into_vec() }
+                TreeEntry::Link { target: fs::read_link(entry.path()).unwrap().into_os_string().into_vec() }
             } else if metadata.is_dir() {
                 todo.push(path.clone());
-                Thing::Dir { mode }
+                TreeEntry::Dir { mode }
             } else if metadata.is_file() {
-                Thing::File { mode, bytes: fs::read(entry.path()).unwrap() }
+                TreeEntry::File { mode, bytes: fs::read(entry.path()).unwrap() }
             } else {
-                Thing::Other
+                TreeEntry::Other
             };
             picture.insert(path, thing);
         }
@@ -241,7 +243,7 @@ pub fn picture(root: &Path) -> Picture {
 
 /// Says what differs, instead of printing two whole trees.
 #[track_caller]
-pub fn assert_same(found: &Picture, expected: &Picture) {
+pub fn assert_same(found: &TreeSnapshot, expected: &TreeSnapshot) {
     let mut differences = Vec::new();
     for path in found.keys().chain(expected.keys()).collect::<std::collections::BTreeSet<_>>() {
         let (is, should) = (found.get(path), expected.get(path));

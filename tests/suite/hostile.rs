@@ -22,7 +22,7 @@ use std::process::{Child, Stdio};
 
 use serde_json::Value;
 
-use crate::harness::{Picture, Project, Said, wait_for, wait_until};
+use crate::harness::{CommandOutput, Project, TreeSnapshot, wait_for, wait_until};
 
 /// A project with a few files, one routine (`develop`) and one spec; a routine that fails is not tried again.
 fn project(routine: &str) -> Project {
@@ -44,7 +44,7 @@ fn project(routine: &str) -> Project {
 const VANDALISM: &str = "echo broken > src/main.rs; rm notes.txt; mkdir -p new/deep; echo x > new/deep/file; \
      chmod 600 bin/run; ln -s nowhere dangling; printf '\\0\\1' > logo.png\n";
 
-fn process(project: &Project) -> Said {
+fn process(project: &Project) -> CommandOutput {
     project.decree(["process"])
 }
 
@@ -54,8 +54,8 @@ fn start(project: &Project) -> Child {
 }
 
 /// The tree without the list of what is processed, which is decree's own.
-fn tree(project: &Project) -> Picture {
-    let mut tree = project.picture();
+fn tree(project: &Project) -> TreeSnapshot {
+    let mut tree = project.snapshot();
     tree.remove(&b"specs/processed-spec.md"[..]);
     tree
 }

@@ -14,12 +14,12 @@ use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 
 use super::generate::{become_like, cases, config, tree_of};
-use super::harness::{Picture, Project, Thing, said, temp_dir};
+use super::harness::{Project, TreeEntry, TreeSnapshot, run_command, temp_dir};
 
 type Paths = BTreeSet<Vec<u8>>;
 
 /// The files and links that a checkpoint of this tree holds.
-fn seen_by_decree(tree: &Picture) -> Paths {
+fn seen_by_decree(tree: &TreeSnapshot) -> Paths {
     let project = Project::new();
     become_like(project.root(), tree);
     let id = project.checkpoint();
@@ -33,11 +33,11 @@ fn seen_by_decree(tree: &Picture) -> Paths {
 }
 
 /// The files and links that git would add.
-fn seen_by_git(tree: &Picture) -> Paths {
+fn seen_by_git(tree: &TreeSnapshot) -> Paths {
     let dir = temp_dir();
     become_like(dir.path(), tree);
-    said(git(dir.path()).args(["init", "-q", "--template="])).ok();
-    let listed = said(git(dir.path()).args(["ls-files", "-o", "--exclude-standard", "-z"])).ok().out;
+    run_command(git(dir.path()).args(["init", "-q", "--template="])).ok();
+    let listed = run_command(git(dir.path()).args(["ls-files", "-o", "--exclude-standard", "-z"])).ok().out;
     listed.split(|&byte| byte == 0).filter(|path| !path.is_empty()).map(<[u8]>::to_vec).collect()
 }
 
@@ -55,14 +55,14 @@ fn git(dir: &Path) -> Command {
     command
 }
 
-fn file(text: impl AsRef<[u8]>) -> Thing {
-    Thing::File { mode: 0o644, bytes: text.as_ref().to_vec() }
+fn file(text: impl AsRef<[u8]>) -> TreeEntry {
+    TreeEntry::File { mode: 0o644, bytes: text.as_ref().to_vec() }
 }
 
 /// Files and ignore files to be compared.
 #[derive(Default)]
 struct Case {
-    tree: Picture,
+    tree: TreeSnapshot,
 }
 
 impl Case {
@@ -76,7 +76,7 @@ impl Case {
         self.and(&path, file(text))
     }
 
-    fn and(mut self, path: &str, thing: Thing) -> Case {
+    fn and(mut self, path: &str, thing: TreeEntry) -> Case {
         self.tree.insert(path.as_bytes().to_vec(), thing);
         self
     }
@@ -87,7 +87,7 @@ impl Case {
         let all: Paths = self
             .tree
             .iter()
-            .filter(|(_, thing)| !matches!(thing, Thing::Dir { .. }))
+            .filter(|(_, thing)| !matches!(thing, TreeEntry::Dir { .. }))
             .map(|(path, _)| path.clone())
             .collect();
         let text = |paths: &Paths| -> Vec<String> {
@@ -117,9 +117,9 @@ fn a_slash_anchors_a_pattern_to_its_file() {
 fn a_trailing_slash_means_directories_only() {
     Case::with(&["out", "a/out/x", "b/out"])
         .ignoring("", "out/\n")
-        .and("link-dir", Thing::Dir { mode: 0o755 })
-        .and("c", Thing::Dir { mode: 0o755 })
-        .and("c/out", Thing::Link { target: b"../link-dir".to_vec() })
+        .and("link-dir", TreeEntry::Dir { mode: 0o755 })
+        .and("c", TreeEntry::Dir { mode: 0o755 })
+        .and("c/out", TreeEntry::Link { target: b"../link-dir".to_vec() })
         .leaves_out(&["a/out/x"]);
 }
 
@@ -227,7 +227,7 @@ fn an_ignore_file_may_hide_itself_or_everything() {
 fn a_symlinked_ignore_file_says_nothing() {
     Case::with(&["a", "b", "sub/a"])
         .and("rules", file("a\n"))
-        .and(".gitignore", Thing::Link { target: b"rules".to_vec() })
+        .and(".gitignore", TreeEntry::Link { target: b"rules".to_vec() })
         .ignoring("sub", "a\n")
         .leaves_out(&["sub/a"]);
 }
@@ -262,7 +262,7 @@ fn random_patterns_hide_what_they_hide_from_git() {
     let (mut compared, mut hidden) = (0, 0);
     let wanted = cases(200);
     while compared < wanted {
-        let batch: Vec<Picture> =
+        let batch: Vec<TreeSnapshot> =
             (0..100).map(|_| strategy.new_tree(&mut runner).unwrap().current()).collect();
         let tree = side_by_side(&batch);
         let (git, decree) = (seen_by_git(&tree), seen_by_decree(&tree));
@@ -277,11 +277,11 @@ fn random_patterns_hide_what_they_hide_from_git() {
 }
 
 /// Every tree in a directory of its own: their ignore files do not reach each other.
-fn side_by_side(trees: &[Picture]) -> Picture {
-    let mut all = Picture::new();
+fn side_by_side(trees: &[TreeSnapshot]) -> TreeSnapshot {
+    let mut all = TreeSnapshot::new();
     for (number, tree) in trees.iter().enumerate() {
         let dir = format!("{number:03}");
-        all.insert(dir.clone().into_bytes(), Thing::Dir { mode: 0o755 });
+        all.insert(dir.clone().into_bytes(), TreeEntry::Dir { mode: 0o755 });
         for (path, thing) in tree {
             all.insert([dir.as_bytes(), b"/", path].concat(), thing.clone());
         }
@@ -300,14 +300,14 @@ fn differences(git: &Paths, decree: &Paths) -> BTreeMap<usize, Vec<String>> {
     wrong
 }
 
-fn explain(tree: &Picture, lines: &[String]) -> String {
+fn explain(tree: &TreeSnapshot, lines: &[String]) -> String {
     let rules = tree.iter().filter(|(path, _)| path.ends_with(b".gitignore"));
     let rules: Vec<String> =
         rules.map(|(path, thing)| format!("{}: {thing:?}", String::from_utf8_lossy(path))).collect();
     format!("{}\n{}", rules.join("\n"), lines.join("\n"))
 }
 
-fn random_case() -> impl Strategy<Value = Picture> {
+fn random_case() -> impl Strategy<Value = TreeSnapshot> {
     let files = prop::collection::vec(prop::collection::vec(name(), 1..=4), 4..16);
     let lines = prop::collection::vec(
         prop_oneof![1 => pattern().prop_map(Line::Free), 1 => near_miss().prop_map(Line::Near)],
@@ -315,7 +315,7 @@ fn random_case() -> impl Strategy<Value = Picture> {
     );
     let rules = prop::collection::vec((any::<Index>(), 0..3_usize, lines), 1..4);
     (files, rules).prop_map(|(files, rules)| {
-        let mut things: Vec<(Vec<u8>, Thing)> =
+        let mut things: Vec<(Vec<u8>, TreeEntry)> =
             files.iter().map(|names| (names.join(&b'/'), file("x"))).collect();
         for (pick, depth, lines) in rules {
             // In a directory above some file, at most so deep.

@@ -10,14 +10,14 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use super::generate::{become_like, cases, tree_of};
-use super::harness::{Picture, Project, Thing, assert_same, picture, skip};
+use super::harness::{Project, TreeEntry, TreeSnapshot, assert_same, skip, snapshot};
 
 /// A checkpoint of `before`, and the recorded change to `after`.
 struct Scene {
     project: Project,
     id: String,
-    before: Picture,
-    after: Picture,
+    before: TreeSnapshot,
+    after: TreeSnapshot,
 }
 
 /// A command that takes the tree from one of the two states to the other.
@@ -30,13 +30,13 @@ enum Move {
 const SIGKILL: i32 = 9;
 
 impl Scene {
-    fn new(before: Picture, after: Picture) -> Scene {
+    fn new(before: TreeSnapshot, after: TreeSnapshot) -> Scene {
         let project = Project::new();
         become_like(project.root(), &before);
         let id = project.checkpoint();
         become_like(project.root(), &after);
         project.decree(["revert", &id]).ok();
-        assert_same(&project.picture(), &before);
+        assert_same(&project.snapshot(), &before);
         Scene { project, id, before, after }
     }
 
@@ -47,7 +47,7 @@ impl Scene {
         }
     }
 
-    fn states(&self, which: Move) -> (&Picture, &Picture) {
+    fn states(&self, which: Move) -> (&TreeSnapshot, &TreeSnapshot) {
         match which {
             Move::Revert => (&self.after, &self.before),
             Move::Apply => (&self.before, &self.after),
@@ -68,7 +68,7 @@ impl Scene {
     }
 
     /// How long a command takes when nobody kills it.
-    fn time(&self, args: &[&str], state: &Picture) -> Duration {
+    fn time(&self, args: &[&str], state: &TreeSnapshot) -> Duration {
         let times = (0..3).map(|_| {
             become_like(self.project.root(), state);
             let began = Instant::now();
@@ -125,8 +125,11 @@ impl Scene {
     }
 
     /// A path of a source file, by what is there now, what was there before the revert, and what is to be there.
-    fn path_where(&self, wanted: impl Fn(Option<&Thing>, Option<&Thing>, Option<&Thing>) -> bool) -> Vec<u8> {
-        let now = self.project.picture();
+    fn path_where(
+        &self,
+        wanted: impl Fn(Option<&TreeEntry>, Option<&TreeEntry>, Option<&TreeEntry>) -> bool,
+    ) -> Vec<u8> {
+        let now = self.project.snapshot();
         let (from, to) = self.states(Move::Revert);
         let paths = from.keys().chain(to.keys()).filter(|path| path.starts_with(b"src/"));
         let mut found = paths.filter(|path| wanted(now.get(*path), from.get(*path), to.get(*path)));
@@ -139,14 +142,15 @@ impl Scene {
 
     /// Directly after a kill: the tree is where it should go, or every content is in it or beside it.
     #[track_caller]
-    fn assert_nothing_lost(&self, from: &Picture, to: &Picture) {
-        let tree = self.project.picture();
+    fn assert_nothing_lost(&self, from: &TreeSnapshot, to: &TreeSnapshot) {
+        let tree = self.project.snapshot();
         if tree == *to {
             return;
         }
-        let scratch = match self.in_decree("tmp").exists() {
-            true => picture(&self.in_decree("tmp")),
-            false => Picture::new(),
+        let scratch = if self.in_decree("tmp").exists() {
+            snapshot(&self.in_decree("tmp"))
+        } else {
+            TreeSnapshot::new()
         };
         let found: BTreeSet<&[u8]> = tree.values().chain(scratch.values()).filter_map(content).collect();
         for (path, thing) in from {
@@ -157,10 +161,11 @@ impl Scene {
     }
 
     #[track_caller]
-    fn assert_all_or_nothing(&self, from: &Picture, to: &Picture) {
-        let tree = self.project.picture();
-        let wrong =
-            |wanted: &Picture| wanted.iter().filter(|(path, thing)| tree.get(*path) != Some(thing)).count();
+    fn assert_all_or_nothing(&self, from: &TreeSnapshot, to: &TreeSnapshot) {
+        let tree = self.project.snapshot();
+        let wrong = |wanted: &TreeSnapshot| {
+            wanted.iter().filter(|(path, thing)| tree.get(*path) != Some(thing)).count()
+        };
         assert_same(&tree, if wrong(from) < wrong(to) { from } else { to });
     }
 
@@ -185,12 +190,12 @@ impl Scene {
 
     /// A new checkpoint of the tree can be made, clears up, and is good.
     #[track_caller]
-    fn assert_checkpoint_works(&self, tree: &Picture) {
+    fn assert_checkpoint_works(&self, tree: &TreeSnapshot) {
         let id = self.project.checkpoint();
         self.assert_clean();
         become_like(self.project.root(), &self.before);
         self.project.decree(["revert", &id]).ok();
-        assert_same(&self.project.picture(), tree);
+        assert_same(&self.project.snapshot(), tree);
     }
 
     /// After `which` was killed: everything is there, and the next command makes it whole.
@@ -206,7 +211,7 @@ impl Scene {
             self.assert_clean();
         }
         self.project.decree(self.args(which)).ok();
-        assert_same(&self.project.picture(), to);
+        assert_same(&self.project.snapshot(), to);
         self.assert_clean();
     }
 }
@@ -215,36 +220,36 @@ impl Drop for Scene {
     /// Nobody but root could remove what is in a directory that forbids it.
     fn drop(&mut self) {
         if !std::thread::panicking() {
-            become_like(self.project.root(), &Picture::new());
+            become_like(self.project.root(), &TreeSnapshot::new());
         }
     }
 }
 
-fn content(thing: &Thing) -> Option<&[u8]> {
+fn content(thing: &TreeEntry) -> Option<&[u8]> {
     match thing {
-        Thing::File { bytes, .. } => Some(bytes),
-        Thing::Link { target } => Some(target),
+        TreeEntry::File { bytes, .. } => Some(bytes),
+        TreeEntry::Link { target } => Some(target),
         _ => None,
     }
 }
 
-fn file(text: impl Into<Vec<u8>>) -> Thing {
-    Thing::File { mode: 0o644, bytes: text.into() }
+fn file(text: impl Into<Vec<u8>>) -> TreeEntry {
+    TreeEntry::File { mode: 0o644, bytes: text.into() }
 }
 
-fn link(target: &str) -> Thing {
-    Thing::Link { target: target.into() }
+fn link(target: &str) -> TreeEntry {
+    TreeEntry::Link { target: target.into() }
 }
 
-fn tree(things: impl IntoIterator<Item = (String, Thing)>) -> Picture {
-    let things: Vec<(String, Thing)> = things.into_iter().collect();
+fn tree(things: impl IntoIterator<Item = (String, TreeEntry)>) -> TreeSnapshot {
+    let things: Vec<(String, TreeEntry)> = things.into_iter().collect();
     tree_of(things.iter().map(|(path, thing)| (path.as_bytes(), thing.clone())))
 }
 
 /// One of everything that can happen to a path.
-fn small() -> (Picture, Picture) {
-    let dir = |mode| Thing::Dir { mode };
-    let named = |things: &[(&str, Thing)]| {
+fn small() -> (TreeSnapshot, TreeSnapshot) {
+    let dir = |mode| TreeEntry::Dir { mode };
+    let named = |things: &[(&str, TreeEntry)]| {
         tree(things.iter().map(|(path, thing)| ((*path).to_owned(), thing.clone())))
     };
     let before = named(&[
@@ -266,7 +271,7 @@ fn small() -> (Picture, Picture) {
     let after = named(&[
         ("edited", file("one\n2\n")),
         ("binary", file(*b"\0new")),
-        ("mode", Thing::File { mode: 0o700, bytes: b"mode\n".to_vec() }),
+        ("mode", TreeEntry::File { mode: 0o700, bytes: b"mode\n".to_vec() }),
         ("link", link("new")),
         ("file-to-dir/y", file("is in a directory\n")),
         ("dir-to-file", file("is a file\n")),
@@ -283,9 +288,9 @@ fn small() -> (Picture, Picture) {
 }
 
 /// A few hundred files, a good part of which changes.
-fn large() -> (Picture, Picture) {
+fn large() -> (TreeSnapshot, TreeSnapshot) {
     let (small_before, small_after) = small();
-    let source = |n: usize, word: &str| -> Thing {
+    let source = |n: usize, word: &str| -> TreeEntry {
         file((0..12).map(|line| format!("file {n} line {line} {word}\n")).collect::<String>())
     };
     let path = |n: usize| format!("src/part{}/file{n}.rs", n % 20);
@@ -344,7 +349,7 @@ fn a_checkpoint_killed_at_any_moment_leaves_the_tree_and_the_older_ones_alone() 
         let mut tree = scene.after.clone();
         let fresh =
             (0..50).map(|n| (format!("fresh/{n}").into_bytes(), file(format!("{round} {n}\n").repeat(999))));
-        tree.insert(b"fresh".to_vec(), Thing::Dir { mode: 0o755 });
+        tree.insert(b"fresh".to_vec(), TreeEntry::Dir { mode: 0o755 });
         tree.extend(fresh);
         tree
     };
@@ -353,7 +358,7 @@ fn a_checkpoint_killed_at_any_moment_leaves_the_tree_and_the_older_ones_alone() 
         let tree = state(round);
         become_like(scene.project.root(), &tree);
         scene.kill_after(&create, delay);
-        assert_same(&scene.project.picture(), &tree);
+        assert_same(&scene.project.snapshot(), &tree);
         scene.project.decree(["checkpoint", "verify", &scene.id]).ok();
         scene.assert_checkpoint_works(&tree);
     }
@@ -483,7 +488,7 @@ fn a_checkpoint_killed_before_any_system_call_leaves_the_tree_and_the_older_ones
         become_like(scene.project.root(), &tree.borrow());
     };
     before_every_call(&scene, &["checkpoint", "create"], prepare, |_| {
-        assert_same(&scene.project.picture(), &tree.borrow());
+        assert_same(&scene.project.snapshot(), &tree.borrow());
         scene.project.decree(["checkpoint", "verify", &scene.id]).ok();
         scene.assert_checkpoint_works(&tree.borrow());
     });
@@ -562,10 +567,10 @@ fn a_staged_file_that_a_power_cut_emptied_means_the_way_back() {
         scene.cut_off_midway(which);
         empty_a_staged_file(&scene);
         scene.project.decree(["checkpoint", "create"]).ok().mentions(&["had been cut off", "undone"]);
-        assert_same(&scene.project.picture(), from);
+        assert_same(&scene.project.snapshot(), from);
         scene.assert_clean();
         scene.project.decree(scene.args(which)).ok();
-        assert_same(&scene.project.picture(), to);
+        assert_same(&scene.project.snapshot(), to);
     }
 }
 
@@ -578,9 +583,9 @@ fn a_file_already_put_in_place_that_a_power_cut_emptied_means_the_way_back() {
     let path = scene.path_where(|now, from, to| now == to && is_file(now) && from != to);
     fs::write(scene.project.path(&path), "").unwrap();
     scene.project.decree(["checkpoint", "create"]).ok();
-    assert_same(&scene.project.picture(), from);
+    assert_same(&scene.project.snapshot(), from);
     scene.project.decree(scene.args(Move::Revert)).ok();
-    assert_same(&scene.project.picture(), to);
+    assert_same(&scene.project.snapshot(), to);
 }
 
 const WORDS: &[u8] = b"what a person wrote meanwhile\n";
@@ -592,7 +597,7 @@ fn a_person_writes(scene: &Scene, path: &[u8]) {
     scene.project.write(path, WORDS);
     let said = scene.project.decree(scene.args(Move::Revert)).ok();
     assert!(holds(scene.project.root(), WORDS), "{name}: the words are gone; {}", said.err);
-    assert_same(&scene.project.picture(), &scene.before);
+    assert_same(&scene.project.snapshot(), &scene.before);
     scene.assert_clean();
 }
 
@@ -600,10 +605,12 @@ fn a_person_writes(scene: &Scene, path: &[u8]) {
 fn a_persons_file_does_not_keep_a_move_from_being_undone() {
     let (before, after) = large();
     let scene = Scene::new(before, after);
-    let put = |now: Option<&Thing>, from: Option<&Thing>, to: Option<&Thing>| {
+    let put = |now: Option<&TreeEntry>, from: Option<&TreeEntry>, to: Option<&TreeEntry>| {
         now == to && is_file(now) && from != to
     };
-    let away = |now: Option<&Thing>, from: Option<&Thing>, _: Option<&Thing>| now.is_none() && is_file(from);
+    let away = |now: Option<&TreeEntry>, from: Option<&TreeEntry>, _: Option<&TreeEntry>| {
+        now.is_none() && is_file(from)
+    };
     for wanted in [put, away] {
         scene.cut_off_midway(Move::Revert);
         empty_a_staged_file(&scene);
@@ -611,7 +618,7 @@ fn a_persons_file_does_not_keep_a_move_from_being_undone() {
         scene.project.write(&path, WORDS);
         scene.project.decree(["checkpoint", "create"]).ok().mentions(&["had been cut off", "undone"]);
         assert!(holds(&scene.in_decree("checkpoints"), WORDS), "the words are gone");
-        assert_same(&scene.project.picture(), &scene.after);
+        assert_same(&scene.project.snapshot(), &scene.after);
         scene.assert_clean();
     }
 }
@@ -627,8 +634,8 @@ fn holds(dir: &Path, bytes: &[u8]) -> bool {
     })
 }
 
-fn is_file(thing: Option<&Thing>) -> bool {
-    matches!(thing, Some(Thing::File { .. }))
+fn is_file(thing: Option<&TreeEntry>) -> bool {
+    matches!(thing, Some(TreeEntry::File { .. }))
 }
 
 /// REC-05.
@@ -672,7 +679,7 @@ fn a_persons_new_file_beside_the_change_stays_where_it_is() {
     scene.cut_off_midway(Move::Apply);
     scene.project.write("src/part1/notes.txt", WORDS);
     scene.project.decree(scene.args(Move::Apply)).ok();
-    let mut tree = scene.project.picture();
+    let mut tree = scene.project.snapshot();
     assert_eq!(tree.remove(&b"src/part1/notes.txt"[..]), Some(file(WORDS)));
     assert_same(&tree, &scene.after);
     scene.assert_clean();
@@ -698,7 +705,7 @@ fn what_a_person_writes_after_the_last_check_of_a_revert_stays_and_the_revert_is
     assert!(interrupted > logged);
     scene.project.write("edited", WORDS);
     scene.project.decree(["checkpoint", "create"]).ok().mentions(&["had been cut off", "finished"]);
-    assert_eq!(scene.project.picture().get(&b"edited"[..]), Some(&file(WORDS)));
+    assert_eq!(scene.project.snapshot().get(&b"edited"[..]), Some(&file(WORDS)));
     assert_eq!(scene.audit_lines(Move::Revert), interrupted);
     scene.assert_clean();
 }

@@ -82,7 +82,7 @@ fn the_restore_command_of_each_type_runs_as_it_is_printed() {
 
 /// TYP-04.
 #[test]
-fn a_part_of_each_type_is_put_back_and_nothing_else() {
+fn a_part_of_each_type_is_reverted_and_nothing_else() {
     for scene in scenes() {
         let before = scene.looks();
         let id = scene.checkpoint();
@@ -102,7 +102,7 @@ fn a_part_of_each_type_is_put_back_and_nothing_else() {
 
 /// TYP-05.
 #[test]
-fn one_flipped_byte_in_any_file_of_a_checkpoint_is_told_and_nothing_is_touched() {
+fn one_flipped_byte_in_any_file_of_a_checkpoint_is_reported_and_nothing_is_touched() {
     for scene in scenes() {
         let id = scene.checkpoint();
         (scene.spoil)(&scene.shop);
@@ -143,17 +143,14 @@ fn files_below(dir: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for entry in fs::read_dir(dir).unwrap() {
         let path = entry.unwrap().path();
-        match path.is_dir() {
-            true => files.extend(files_below(&path)),
-            false => files.push(path),
-        }
+        if path.is_dir() { files.extend(files_below(&path)) } else { files.push(path) }
     }
     files
 }
 
 /// TYP-06.
 #[test]
-fn an_expired_checkpoint_of_any_type_is_not_gone_back_to() {
+fn an_expired_checkpoint_of_any_type_is_not_rolled_back_to() {
     let scenes = scenes();
     let ids: Vec<String> = scenes
         .iter()
@@ -179,9 +176,10 @@ fn what_holds_nothing_of_the_tree_is_not_taken_for_a_tree() {
         let has_tree = ["file_backup", "git_stash"].contains(&scene.kind);
         for command in ["diff", "revert"] {
             let said = scene.shop.decree([command, &id]);
-            match has_tree {
-                true => drop(said.ok()),
-                false => drop(said.fails(3).mentions(&["does not hold the tree", "decree rollback"])),
+            if has_tree {
+                drop(said.ok())
+            } else {
+                drop(said.fails(3).mentions(&["does not hold the tree", "decree rollback"]))
             }
         }
         let shown = scene.shop.decree(["checkpoint", "show", &id, "--files"]).ok();

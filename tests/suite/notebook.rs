@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Project, Said, said, skip};
+use crate::harness::{CommandOutput, Project, run_command, skip};
 
 /// Where the tests' Python environment is: made by the first test that needs it, kept between runs.
 fn venv() -> PathBuf {
@@ -39,9 +39,9 @@ fn has_python() -> bool {
     works
 }
 
-fn run(project: &Project, arguments: &[&str]) -> Said {
+fn run(project: &Project, arguments: &[&str]) -> CommandOutput {
     ready();
-    said(command(project, &venv()).args(arguments))
+    run_command(command(project, &venv()).args(arguments))
 }
 
 /// The environment, made through decree if it is not there yet.
@@ -53,7 +53,8 @@ fn ready() {
             let project = project("");
             project
                 .write(".decree/routines/nb.ipynb", notebook("", "open('made', 'w').write('by a notebook')"));
-            let said = said(command(&project, &venv()).args(["run", "-p", "x", "-v", "routine=nb"])).ok();
+            let said =
+                run_command(command(&project, &venv()).args(["run", "-p", "x", "-v", "routine=nb"])).ok();
             assert!(said.err.contains("making a Python environment"), "{}", said.err);
             assert_eq!(project.read("made"), b"by a notebook");
         }
@@ -127,7 +128,7 @@ fn a_notebook_wins_over_a_script_of_the_same_name_only_if_notebooks_are_supporte
 
 /// NTB-04.
 #[test]
-fn a_notebook_that_fails_is_put_back_and_what_it_said_is_kept() {
+fn a_notebook_that_fails_is_reverted_and_what_it_said_is_kept() {
     if !has_python() {
         return;
     }
@@ -149,11 +150,12 @@ fn a_notebook_that_fails_is_put_back_and_what_it_said_is_kept() {
 
 /// NTB-05.
 #[test]
-fn an_environment_without_papermill_is_told_before_any_attempt() {
+fn an_environment_without_papermill_is_reported_before_any_attempt() {
     let project = project("");
     project.write(".decree/routines/nb.ipynb", notebook("", "pass")).mkdir("venv/bin");
     let said =
-        said(command(&project, &project.path("venv")).args(["run", "-p", "x", "-v", "routine=nb"])).fails(1);
+        run_command(command(&project, &project.path("venv")).args(["run", "-p", "x", "-v", "routine=nb"]))
+            .fails(1);
     assert!(
         said.text().contains("has no papermill") && said.text().contains("pip install papermill"),
         "{}",

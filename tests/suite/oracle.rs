@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::generate::{become_like, tree_of};
-use super::harness::{Picture, Project, Said, Thing, assert_same, picture, said, temp_dir};
+use super::harness::{
+    CommandOutput, Project, TreeEntry, TreeSnapshot, assert_same, run_command, snapshot, temp_dir,
+};
 
 /// A program that takes diffs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +28,7 @@ enum Way {
 }
 
 impl Tool {
-    fn take(self, dir: &Path, diff: &Path, way: Way) -> Said {
+    fn take(self, dir: &Path, diff: &Path, way: Way) -> CommandOutput {
         let mut command = match self {
             Tool::Git => git(dir),
             Tool::Patch => clean(Command::new("patch"), dir),
@@ -41,7 +43,7 @@ impl Tool {
         if self == Tool::Patch {
             command.arg("-i");
         }
-        said(command.arg(diff))
+        run_command(command.arg(diff))
     }
 }
 
@@ -67,34 +69,34 @@ fn git(dir: &Path) -> Command {
 
 /// The tool makes `after` out of `before`, and the other way round.
 #[track_caller]
-pub fn assert_tool_agrees(tool: Tool, diff: &Path, before: &Picture, after: &Picture) {
+pub fn assert_tool_agrees(tool: Tool, diff: &Path, before: &TreeSnapshot, after: &TreeSnapshot) {
     assert_takes(tool, diff, Way::Forwards, before, after);
     assert_takes(tool, diff, Way::Back, after, before);
 }
 
 #[track_caller]
-fn assert_takes(tool: Tool, diff: &Path, way: Way, from: &Picture, to: &Picture) {
+fn assert_takes(tool: Tool, diff: &Path, way: Way, from: &TreeSnapshot, to: &TreeSnapshot) {
     let dir = temp_dir();
     become_like(dir.path(), from);
     let said = tool.take(dir.path(), diff, way);
     let text = String::from_utf8_lossy(&fs::read(diff).unwrap()).into_owned();
     assert_eq!(said.code, 0, "{tool:?} {way:?}: {}{}\n{text}", said.text(), said.err);
-    let blurred = |picture: &Picture| as_tool_sees(tool, way, picture, from);
-    assert_same(&blurred(&picture(dir.path())), &blurred(to));
+    let blurred = |picture: &TreeSnapshot| as_tool_sees(tool, way, picture, from);
+    assert_same(&blurred(&snapshot(dir.path())), &blurred(to));
 }
 
 /// A picture without what the tool cannot tell apart.
-fn as_tool_sees(tool: Tool, way: Way, picture: &Picture, from: &Picture) -> Picture {
-    let blur = |path: &Vec<u8>, thing: &Thing| {
+fn as_tool_sees(tool: Tool, way: Way, picture: &TreeSnapshot, from: &TreeSnapshot) -> TreeSnapshot {
+    let blur = |path: &Vec<u8>, thing: &TreeEntry| {
         // `git apply -R` brings what was deleted back as a plain file, also with git's own diffs.
         let plain = tool == Tool::Git && way == Way::Back && !from.contains_key(path);
         match thing {
-            Thing::Link { target } if plain => Thing::File { mode: 0o644, bytes: target.clone() },
-            Thing::File { mode, bytes } => {
+            TreeEntry::Link { target } if plain => TreeEntry::File { mode: 0o644, bytes: target.clone() },
+            TreeEntry::File { mode, bytes } => {
                 let mode = if mode & 0o100 != 0 && !plain { 0o755 } else { 0o644 };
-                Thing::File { mode, bytes: bytes.clone() }
+                TreeEntry::File { mode, bytes: bytes.clone() }
             }
-            Thing::Dir { .. } => Thing::Dir { mode: 0o755 },
+            TreeEntry::Dir { .. } => TreeEntry::Dir { mode: 0o755 },
             other => other.clone(),
         }
     };
@@ -105,7 +107,7 @@ fn as_tool_sees(tool: Tool, way: Way, picture: &Picture, from: &Picture) -> Pict
 #[track_caller]
 pub fn assert_counts_agree(diff: &Path, counted: &BTreeMap<Vec<u8>, (u64, u64)>) {
     let dir = temp_dir();
-    let said = said(git(dir.path()).args(["apply", "--numstat", "-z"]).arg(diff)).ok();
+    let said = run_command(git(dir.path()).args(["apply", "--numstat", "-z"]).arg(diff)).ok();
     let number = |text: &[u8]| -> u64 { std::str::from_utf8(text).unwrap().parse().unwrap() };
     let by_git: BTreeMap<Vec<u8>, (u64, u64)> = said
         .out
@@ -125,20 +127,21 @@ pub fn assert_counts_agree(diff: &Path, counted: &BTreeMap<Vec<u8>, (u64, u64)>)
 struct Changed {
     project: Project,
     id: String,
-    before: Picture,
-    after: Picture,
+    before: TreeSnapshot,
+    after: TreeSnapshot,
 }
 
-type Things<'t> = &'t [(&'t str, Thing)];
+type TreeEntries<'t> = &'t [(&'t str, TreeEntry)];
 
 impl Changed {
-    fn new(before: Things<'_>, after: Things<'_>) -> Changed {
-        let tree =
-            |things: Things<'_>| tree_of(things.iter().map(|(path, thing)| (path.as_bytes(), thing.clone())));
+    fn new(before: TreeEntries<'_>, after: TreeEntries<'_>) -> Changed {
+        let tree = |things: TreeEntries<'_>| {
+            tree_of(things.iter().map(|(path, thing)| (path.as_bytes(), thing.clone())))
+        };
         Changed::of(tree(before), tree(after))
     }
 
-    fn of(before: Picture, after: Picture) -> Changed {
+    fn of(before: TreeSnapshot, after: TreeSnapshot) -> Changed {
         let project = Project::new();
         become_like(project.root(), &before);
         let id = project.checkpoint();
@@ -167,7 +170,7 @@ impl Changed {
     /// Both tools do the text part and leave `beyond`, which they cannot say, as it is.
     #[track_caller]
     fn both_tools_agree_but_for(&self, beyond: &[&str]) -> &Self {
-        let leaving = |to: &Picture, from: &Picture| {
+        let leaving = |to: &TreeSnapshot, from: &TreeSnapshot| {
             let mut to = to.clone();
             for path in beyond.iter().map(|path| path.as_bytes()) {
                 to.remove(path);
@@ -184,16 +187,16 @@ impl Changed {
     }
 }
 
-fn file(bytes: impl AsRef<[u8]>) -> Thing {
-    Thing::File { mode: 0o644, bytes: bytes.as_ref().to_vec() }
+fn file(bytes: impl AsRef<[u8]>) -> TreeEntry {
+    TreeEntry::File { mode: 0o644, bytes: bytes.as_ref().to_vec() }
 }
 
-fn program(bytes: impl AsRef<[u8]>) -> Thing {
-    Thing::File { mode: 0o755, bytes: bytes.as_ref().to_vec() }
+fn program(bytes: impl AsRef<[u8]>) -> TreeEntry {
+    TreeEntry::File { mode: 0o755, bytes: bytes.as_ref().to_vec() }
 }
 
-fn link(target: &str) -> Thing {
-    Thing::Link { target: target.as_bytes().to_vec() }
+fn link(target: &str) -> TreeEntry {
+    TreeEntry::Link { target: target.as_bytes().to_vec() }
 }
 
 fn lines(count: usize) -> String {
@@ -324,8 +327,8 @@ fn a_file_that_becomes_a_directory_is_taken_by_git() {
 /// Every way in which a name can stand in a diff: with and without hunks, with and without `/dev/null`.
 fn change_everything_of(name: &[u8]) -> Changed {
     let named = |what: &str| [what.as_bytes(), b"/", name].concat();
-    let tree = |things: Vec<(&str, Thing)>| {
-        let things: Vec<(Vec<u8>, Thing)> =
+    let tree = |things: Vec<(&str, TreeEntry)>| {
+        let things: Vec<(Vec<u8>, TreeEntry)> =
             things.into_iter().map(|(what, thing)| (named(what), thing)).collect();
         tree_of(things.iter().map(|(path, thing)| (&path[..], thing.clone())))
     };
@@ -413,8 +416,8 @@ fn a_name_in_a_comment_cannot_smuggle_in_a_section() {
 
 #[test]
 fn both_tools_skip_what_only_decree_can_say_between_and_around_the_sections() {
-    let dir = |mode| Thing::Dir { mode };
-    let secret = |bytes: &str| Thing::File { mode: 0o600, bytes: bytes.into() };
+    let dir = |mode| TreeEntry::Dir { mode };
+    let secret = |bytes: &str| TreeEntry::File { mode: 0o600, bytes: bytes.into() };
     let change = Changed::new(
         &[("a-mode", file("m\n")), ("b", file("x\n")), ("c-dir", dir(0o755)), ("c-dir/x", file("1\n"))],
         &[("a-mode", secret("m\n")), ("b", file("y\n")), ("c-dir", dir(0o700)), ("c-dir/x", secret("2\n"))],
@@ -467,7 +470,7 @@ fn decree_counts_lines_as_git_does() {
 
     let (added, removed) = count(&result);
     let dir = temp_dir();
-    let stat = said(git(dir.path()).args(["apply", "--stat"]).arg(change.diff())).ok().text();
+    let stat = run_command(git(dir.path()).args(["apply", "--stat"]).arg(change.diff())).ok().text();
     let total = format!("{added} insertions(+), {removed} deletions(-)");
     assert!(stat.contains(&total), "not {total} but {stat}");
 }

@@ -11,7 +11,7 @@ use proptest::test_runner::TestRunner;
 use serde_json::Value;
 
 use super::generate::{Changed, Kind, become_like, changed, changed_paths, config, tree_of};
-use super::harness::{Picture, Project, Thing, assert_same};
+use super::harness::{Project, TreeEntry, TreeSnapshot, assert_same};
 use super::oracle::{Tool, assert_counts_agree, assert_tool_agrees};
 
 /// A project with a tree in it.
@@ -20,7 +20,7 @@ struct Tree {
 }
 
 impl Tree {
-    fn new(picture: &Picture) -> Tree {
+    fn new(picture: &TreeSnapshot) -> Tree {
         let project = Project::new();
         become_like(project.root(), picture);
         Tree { project }
@@ -28,9 +28,9 @@ impl Tree {
 
     /// Runs a command; then the tree has to be like this, and nothing may be left lying about.
     #[track_caller]
-    fn after(&self, command: [&str; 2], picture: &Picture) {
+    fn after(&self, command: [&str; 2], picture: &TreeSnapshot) {
         self.project.decree(command).ok();
-        assert_same(&self.project.picture(), picture);
+        assert_same(&self.project.snapshot(), picture);
         let left = fs::read_dir(self.project.path(".decree/tmp")).map_or(0, Iterator::count);
         assert_eq!(left, 0, "something is left in .decree/tmp");
     }
@@ -62,7 +62,7 @@ impl Drop for Tree {
     /// Nobody but root could remove what is in a directory that forbids it.
     fn drop(&mut self) {
         if !std::thread::panicking() {
-            become_like(self.project.root(), &Picture::new());
+            become_like(self.project.root(), &TreeSnapshot::new());
         }
     }
 }
@@ -121,8 +121,8 @@ proptest! {
 
 /// Small cases that random changes have found.
 #[track_caller]
-fn comes_back(before: &[(&str, Thing)], after: &[(&str, Thing)]) {
-    let tree = |things: &[(&str, Thing)]| {
+fn comes_back(before: &[(&str, TreeEntry)], after: &[(&str, TreeEntry)]) {
+    let tree = |things: &[(&str, TreeEntry)]| {
         tree_of(things.iter().map(|(path, thing)| (path.as_bytes(), thing.clone())))
     };
     let (before, after) = (tree(before), tree(after));
@@ -133,12 +133,12 @@ fn comes_back(before: &[(&str, Thing)], after: &[(&str, Thing)]) {
     here.after(["apply", &id], &after);
 }
 
-fn dir(mode: u32) -> Thing {
-    Thing::Dir { mode }
+fn dir(mode: u32) -> TreeEntry {
+    TreeEntry::Dir { mode }
 }
 
-fn file(text: &str) -> Thing {
-    Thing::File { mode: 0o644, bytes: text.as_bytes().to_vec() }
+fn file(text: &str) -> TreeEntry {
+    TreeEntry::File { mode: 0o644, bytes: text.as_bytes().to_vec() }
 }
 
 #[test]
@@ -179,12 +179,12 @@ fn random_changes_are_of_every_kind() {
     }
 }
 
-fn word(thing: Option<&Thing>) -> &'static str {
+fn word(thing: Option<&TreeEntry>) -> &'static str {
     match thing {
         None => "nothing",
-        Some(Thing::File { .. }) => "file",
-        Some(Thing::Link { .. }) => "link",
-        Some(Thing::Dir { .. }) => "dir",
-        Some(Thing::Other) => "other",
+        Some(TreeEntry::File { .. }) => "file",
+        Some(TreeEntry::Link { .. }) => "link",
+        Some(TreeEntry::Dir { .. }) => "dir",
+        Some(TreeEntry::Other) => "other",
     }
 }

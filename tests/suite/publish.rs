@@ -15,8 +15,8 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::harness::{Said, said};
-use crate::pipeline::workshop::Workshop;
+use crate::harness::{CommandOutput, run_command};
+use crate::pipeline::workshop::PipelineProject;
 
 /// Nothing of the machine's git settings, and a fixed person.
 const VARIABLES: [(&str, &str); 7] = [
@@ -31,13 +31,13 @@ const VARIABLES: [(&str, &str); 7] = [
 
 /// A project in a repository, with everything committed.
 pub struct Repo {
-    shop: Workshop,
+    shop: PipelineProject,
 }
 
 impl Deref for Repo {
-    type Target = Workshop;
+    type Target = PipelineProject;
 
-    fn deref(&self) -> &Workshop {
+    fn deref(&self) -> &PipelineProject {
         &self.shop
     }
 }
@@ -54,7 +54,7 @@ pub struct State {
 impl Repo {
     /// With this routine, and these specs.
     pub fn with(script: &str, specs: &[(&str, &str)]) -> Repo {
-        let repo = Repo { shop: Workshop::with(script) };
+        let repo = Repo { shop: PipelineProject::with(script) };
         for (name, text) in specs {
             repo.spec(name, text);
         }
@@ -74,7 +74,7 @@ impl Repo {
         self.git(["commit", "-q", "-m", message]).ok();
     }
 
-    pub fn git<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Said {
+    pub fn git<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> CommandOutput {
         git_in(self.root(), args)
     }
 
@@ -84,14 +84,14 @@ impl Repo {
         self.git(args).ok().text().trim_end().to_owned()
     }
 
-    pub fn publish(&self, args: &[&str]) -> Said {
+    pub fn publish(&self, args: &[&str]) -> CommandOutput {
         self.publish_with(args, &[])
     }
 
-    pub fn publish_with(&self, args: &[&str], variables: &[(&str, &str)]) -> Said {
+    pub fn publish_with(&self, args: &[&str], variables: &[(&str, &str)]) -> CommandOutput {
         let mut command = self.command();
         command.arg("publish").args(args).envs(VARIABLES).envs(variables.iter().copied());
-        said(&mut command)
+        run_command(&mut command)
     }
 
     #[track_caller]
@@ -150,9 +150,9 @@ impl Repo {
 }
 
 /// git in a directory, with nothing of the machine's settings.
-pub fn git_in<S: AsRef<OsStr>>(dir: &Path, args: impl IntoIterator<Item = S>) -> Said {
+pub fn git_in<S: AsRef<OsStr>>(dir: &Path, args: impl IntoIterator<Item = S>) -> CommandOutput {
     let mut command = Command::new("git");
     command.current_dir(dir).env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
     command.env("HOME", "/nonexistent").envs(VARIABLES).args(args);
-    said(&mut command)
+    run_command(&mut command)
 }

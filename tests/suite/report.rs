@@ -6,11 +6,11 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::browser::{self, Browser};
-use crate::harness::{Project, Said, temp_dir};
+use crate::harness::{CommandOutput, Project, temp_dir};
 
 const FIXTURE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/report/fixture/summary.json");
 
-fn report(project: &Project, arguments: &[&str]) -> Said {
+fn report(project: &Project, arguments: &[&str]) -> CommandOutput {
     project.decree(["report"].iter().chain(arguments)).ok()
 }
 

@@ -22,7 +22,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, lchown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 
-use crate::harness::{Picture, Project, Said, Thing, assert_same, picture, said};
+use crate::harness::{CommandOutput, Project, TreeEntry, TreeSnapshot, assert_same, run_command, snapshot};
 
 /// The user and group that tests give up root for.
 const NOBODY: u32 = 65534;
@@ -48,9 +48,9 @@ pub struct Travelled {
     /// What `decree diff` said of the change.
     pub diff: Vec<u8>,
     /// What the first `checkpoint create` said.
-    pub created: Said,
+    pub created: CommandOutput,
     /// What the first `revert` said.
-    pub reverted: Said,
+    pub reverted: CommandOutput,
 }
 
 impl Travelled {
@@ -142,13 +142,13 @@ impl RoundTrip {
         Travelled { project, id, diff, created, reverted }
     }
 
-    fn decree(&self, project: &Project, args: &[&str]) -> Said {
+    fn decree(&self, project: &Project, args: &[&str]) -> CommandOutput {
         let mut command = project.command();
         command.args(args);
         if self.nobody && is_root() {
             command.uid(NOBODY).gid(NOBODY);
         }
-        said(&mut command)
+        run_command(&mut command)
     }
 
     fn hand_over(&self, project: &Project) {
@@ -158,7 +158,7 @@ impl RoundTrip {
     }
 
     /// The original, with what is out of reach as the mutation left it.
-    fn restored(&self, original: &Picture, mutated: &Picture) -> Picture {
+    fn restored(&self, original: &TreeSnapshot, mutated: &TreeSnapshot) -> TreeSnapshot {
         let mut restored = without(original, &self.untouched);
         for path in &self.untouched {
             restored.extend(below(mutated, path));
@@ -167,7 +167,13 @@ impl RoundTrip {
     }
 
     #[track_caller]
-    fn assert_set_aside(&self, project: &Project, id: &str, mutated: &Picture, reverted: &Said) {
+    fn assert_set_aside(
+        &self,
+        project: &Project,
+        id: &str,
+        mutated: &TreeSnapshot,
+        reverted: &CommandOutput,
+    ) {
         let dir = project.record(id, "set-aside");
         if self.aside.is_empty() {
             assert!(!dir.exists(), "something was set aside: {}", reverted.err);
@@ -179,19 +185,20 @@ impl RoundTrip {
             assert!(!below(&kept, path).is_empty(), "{path} is not in set-aside");
             assert!(reverted.err.contains(path), "{path} is not named in: {}", reverted.err);
         }
-        let leaves = |picture: &Picture| picture.values().filter(|t| !matches!(t, Thing::Dir { .. })).count();
+        let leaves =
+            |picture: &TreeSnapshot| picture.values().filter(|t| !matches!(t, TreeEntry::Dir { .. })).count();
         let expected: usize = self.aside.iter().map(|path| leaves(&below(mutated, path))).sum();
         assert_eq!(leaves(&kept), expected, "more was set aside than expected: {kept:?}");
     }
 }
 
 /// What a picture has at `path` and in it.
-pub fn below(picture: &Picture, path: &str) -> Picture {
+pub fn below(picture: &TreeSnapshot, path: &str) -> TreeSnapshot {
     picture.iter().filter(|(known, _)| is_in(known, path)).map(|(k, v)| (k.clone(), v.clone())).collect()
 }
 
 /// A picture without these paths and what is in them.
-pub fn without(picture: &Picture, paths: &[&str]) -> Picture {
+pub fn without(picture: &TreeSnapshot, paths: &[&str]) -> TreeSnapshot {
     let mut rest = picture.clone();
     rest.retain(|known, _| !paths.iter().any(|path| is_in(known, path)));
     rest
@@ -224,25 +231,27 @@ pub fn hand_over(path: &Path) {
 }
 
 /// The binary as the ordinary user runs it.
-pub fn as_nobody(project: &Project, args: &[&str]) -> Said {
+pub fn as_nobody(project: &Project, args: &[&str]) -> CommandOutput {
     RoundTrip::default().unprivileged().decree(project, args)
 }
 
 /// The tree as it is, even where its owner may not look.
-pub fn look(project: &Project) -> Picture {
+pub fn look(project: &Project) -> TreeSnapshot {
     look_at(project.root())
 }
 
-fn look_at(root: &Path) -> Picture {
+fn look_at(root: &Path) -> TreeSnapshot {
     if is_root() {
-        return picture(root);
+        return snapshot(root);
     }
     let mut closed = Vec::new();
     open_up(root, &mut closed);
-    let mut picture = picture(root);
+    let mut picture = snapshot(root);
     for (path, mode) in closed.into_iter().rev() {
         let name = path.strip_prefix(root).unwrap().as_os_str().to_owned().into_vec();
-        if let Some(Thing::File { mode: seen, .. } | Thing::Dir { mode: seen }) = picture.get_mut(&name) {
+        if let Some(TreeEntry::File { mode: seen, .. } | TreeEntry::Dir { mode: seen }) =
+            picture.get_mut(&name)
+        {
             *seen = mode;
         }
         fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();

@@ -7,11 +7,11 @@ mod refusing;
 mod truth;
 
 use crate::harness::{Project, assert_same};
-use crate::pipeline::workshop::Workshop;
+use crate::pipeline::workshop::PipelineProject;
 
 /// A tree with something of every kind.
-pub fn project() -> Workshop {
-    let shop = Workshop::new();
+pub fn project() -> PipelineProject {
+    let shop = PipelineProject::new();
     shop.write("src/main.rs", "fn main() {}\n")
         .write("src/lib.rs", "// lib\n")
         .write("src/gone.rs", "gone\n");
@@ -39,11 +39,11 @@ pub fn wreck(project: &Project) {
 #[test]
 fn everything_is_as_it_was() {
     let project = project();
-    let before = project.picture();
+    let before = project.snapshot();
     let id = project.checkpoint();
     wreck(&project);
     let said = project.decree(["rollback", &id]).ok();
-    assert_same(&project.picture(), &before);
+    assert_same(&project.snapshot(), &before);
     said.mentions(&[
         "revert    src/main.rs",
         "restore   src/gone.rs",
@@ -56,29 +56,29 @@ fn everything_is_as_it_was() {
 #[test]
 fn a_rollback_can_be_rolled_back() {
     let project = project();
-    let before = project.picture();
+    let before = project.snapshot();
     let id = project.checkpoint();
     wreck(&project);
-    let wrecked = project.picture();
+    let wrecked = project.snapshot();
     let said = project.decree(["rollback", &id]).ok();
     let saved =
         said.err.split('`').find_map(|word| word.strip_prefix("decree rollback ")).unwrap().to_owned();
     project.decree(["rollback", &saved]).ok();
-    assert_same(&project.picture(), &wrecked);
+    assert_same(&project.snapshot(), &wrecked);
     project.decree(["rollback", &id]).ok();
-    assert_same(&project.picture(), &before);
+    assert_same(&project.snapshot(), &before);
 }
 
 /// RBK-03.
 #[test]
 fn outside_of_its_scope_nothing_is_touched() {
     let project = project();
-    let before = project.picture();
+    let before = project.snapshot();
     let id = project.checkpoint();
     wreck(&project);
-    let wrecked = project.picture();
+    let wrecked = project.snapshot();
     project.decree(["rollback", &id, "--scope", "src", "--scope", "*.bin"]).ok();
-    let now = project.picture();
+    let now = project.snapshot();
     let within = |path: &str| path.starts_with("src") || path == "image.bin";
     for (path, entry) in &now {
         let path_text = String::from_utf8_lossy(path);
@@ -102,10 +102,10 @@ fn a_dry_run_does_nothing() {
     let project = project();
     let id = project.checkpoint();
     wreck(&project);
-    let wrecked = project.picture();
+    let wrecked = project.snapshot();
     let dry = project.decree(["rollback", &id, "--dry-run"]).ok().mentions(&["would be rolled back"]);
     assert!(dry.text().contains("restore   src/gone.rs"), "{}", dry.text());
-    assert_same(&project.picture(), &wrecked);
+    assert_same(&project.snapshot(), &wrecked);
     assert_eq!(project.names(".decree/checkpoints"), [id]);
     assert!(!project.exists(".decree/audit.jsonl"));
 }
@@ -123,11 +123,11 @@ fn if_nothing_differs_nothing_is_done() {
 /// RBK-01.
 #[test]
 fn the_tree_of_before_a_run_is_a_checkpoint_too() {
-    let shop = Workshop::with("echo changed >notes.txt; echo new >new.txt");
+    let shop = PipelineProject::with("echo changed >notes.txt; echo new >new.txt");
     shop.spec("1-a", "A\n");
-    let before = shop.picture();
+    let before = shop.snapshot();
     shop.process().ok();
     shop.decree(["rollback", &shop.only_run(), "--reason", "on second thoughts"]).ok();
     shop.remove("specs/processed-spec.md");
-    assert_same(&shop.picture(), &before);
+    assert_same(&shop.snapshot(), &before);
 }

@@ -23,7 +23,7 @@ use decree::git::Git;
 use decree::git::stash::{Stash, StashRequest, Stashes};
 use serde_json::{Value, json};
 
-use crate::harness::{Picture, Project, Said, assert_same, picture, temp_dir};
+use crate::harness::{CommandOutput, Project, TreeSnapshot, assert_same, snapshot, temp_dir};
 use crate::publish::git_in;
 
 const OPERATION: &str = "DECREE_TEST_STASH";
@@ -131,7 +131,7 @@ impl Repo {
         if self.below.is_empty() { path.to_owned() } else { format!("{}/{path}", self.below) }
     }
 
-    pub fn git<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Said {
+    pub fn git<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> CommandOutput {
         git_in(self.root(), args)
     }
 
@@ -210,10 +210,10 @@ impl Repo {
     pub fn stash_with(&self, asked: Value) -> Stash {
         let mut whole = json!({ "message": "kept", "scope": null, "left_out": [] });
         whole.as_object_mut().unwrap().extend(asked.as_object().unwrap().clone());
-        let (untouched, tree) = (self.untouched(), self.picture());
+        let (untouched, tree) = (self.untouched(), self.snapshot());
         let stash = self.operate("create", whole).unwrap();
         assert_eq!(self.untouched(), untouched);
-        assert_same(&self.picture(), &tree);
+        assert_same(&self.snapshot(), &tree);
         let stash: Stash = serde_json::from_value(stash).unwrap();
         assert_eq!(self.says(["rev-parse", "refs/stash"]), stash.commit);
         self.git(["fsck", "--strict", "--no-dangling"]).ok();
@@ -271,11 +271,11 @@ fn readable(status: &str) -> Vec<&str> {
 }
 
 /// The tree without what git cannot know: modes but for `x`, and directories.
-pub fn visible(repo: &Repo) -> Picture {
-    use crate::harness::Thing;
-    let tree = picture(repo.root()).into_iter().filter(|(_, thing)| !matches!(thing, Thing::Dir { .. }));
+pub fn visible(repo: &Repo) -> TreeSnapshot {
+    use crate::harness::TreeEntry;
+    let tree = snapshot(repo.root()).into_iter().filter(|(_, thing)| !matches!(thing, TreeEntry::Dir { .. }));
     tree.map(|(path, thing)| match thing {
-        Thing::File { mode, bytes } => (path, Thing::File { mode: mode & 0o100, bytes }),
+        TreeEntry::File { mode, bytes } => (path, TreeEntry::File { mode: mode & 0o100, bytes }),
         thing => (path, thing),
     })
     .collect()

@@ -139,12 +139,11 @@ fn nothing_is_deleted_without_a_clear_yes() {
             )
             .unwrap();
         }
-        let code = match signal {
-            true => child.wait().unwrap().code(),
-            false => {
-                terminal.write_all(answer.as_bytes()).unwrap();
-                child.wait().unwrap().code()
-            }
+        let code = if signal {
+            child.wait().unwrap().code()
+        } else {
+            terminal.write_all(answer.as_bytes()).unwrap();
+            child.wait().unwrap().code()
         };
         drop(slave);
         code

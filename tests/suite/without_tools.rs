@@ -1,7 +1,7 @@
 //! decree needs no other program: no git, no patch, no shell.
 
 use super::generate::{become_like, tree_of};
-use super::harness::{Picture, Project, Said, Thing, assert_same, said};
+use super::harness::{CommandOutput, Project, TreeEntry, TreeSnapshot, assert_same, run_command};
 
 /// A machine on which no program can be found.
 struct Bare {
@@ -15,18 +15,18 @@ impl Bare {
     }
 
     #[track_caller]
-    fn decree(&self, args: &[&str]) -> Said {
+    fn decree(&self, args: &[&str]) -> CommandOutput {
         let mut command = self.project.command();
-        said(command.env("PATH", self.empty.path()).args(args)).ok()
+        run_command(command.env("PATH", self.empty.path()).args(args)).ok()
     }
 }
 
-fn tree(things: &[(&str, Thing)]) -> Picture {
+fn tree(things: &[(&str, TreeEntry)]) -> TreeSnapshot {
     tree_of(things.iter().map(|(path, thing)| (path.as_bytes(), thing.clone())))
 }
 
-fn file(mode: u32, bytes: &[u8]) -> Thing {
-    Thing::File { mode, bytes: bytes.to_vec() }
+fn file(mode: u32, bytes: &[u8]) -> TreeEntry {
+    TreeEntry::File { mode, bytes: bytes.to_vec() }
 }
 
 /// CHK-07.
@@ -34,20 +34,20 @@ fn file(mode: u32, bytes: &[u8]) -> Thing {
 fn every_command_works_where_no_other_program_can_be_found() {
     let bare = Bare::new();
     bare.decree(&["init"]);
-    let specs = ("specs", Thing::Dir { mode: 0o755 });
+    let specs = ("specs", TreeEntry::Dir { mode: 0o755 });
     let before = tree(&[
         specs.clone(),
         ("text", file(0o644, b"one\ntwo\n")),
         ("binary", file(0o644, b"\0old")),
         ("deleted/deep", file(0o755, b"gone\n")),
-        ("link", Thing::Link { target: b"text".to_vec() }),
+        ("link", TreeEntry::Link { target: b"text".to_vec() }),
     ]);
     let after = tree(&[
         specs,
         ("text", file(0o600, b"one\n2\n")),
         ("binary", file(0o644, b"\0new")),
-        ("link", Thing::Link { target: b"binary".to_vec() }),
-        ("new/empty", Thing::Dir { mode: 0o755 }),
+        ("link", TreeEntry::Link { target: b"binary".to_vec() }),
+        ("new/empty", TreeEntry::Dir { mode: 0o755 }),
     ]);
     become_like(bare.project.root(), &before);
     let id = bare.decree(&["checkpoint", "create", "--reason", "to go back to"]).line();
@@ -59,7 +59,7 @@ fn every_command_works_where_no_other_program_can_be_found() {
     assert!(bare.decree(&["diff", &id]).text().contains("\n-two\n+2\n"));
     assert!(bare.decree(&["diff", &id, "--stat"]).text().contains("deleted/deep"));
     bare.decree(&["revert", &id]);
-    assert_same(&bare.project.picture(), &before);
+    assert_same(&bare.project.snapshot(), &before);
     bare.decree(&["apply", &id]);
-    assert_same(&bare.project.picture(), &after);
+    assert_same(&bare.project.snapshot(), &after);
 }

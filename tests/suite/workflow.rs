@@ -5,19 +5,19 @@ use std::process::Stdio;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::harness::{Said, wait_for};
-use crate::pipeline::workshop::{WORKS, Workshop, assert_has};
+use crate::harness::{CommandOutput, wait_for};
+use crate::pipeline::workshop::{PipelineProject, WORKS, assert_has};
 
 const SECRET: &str = "sk-live-0123456789";
 
 /// `process` as a runner starts it; files of the runner are in `.decree/`, which no checkpoint holds.
-fn in_actions(shop: &Workshop, args: &[&str]) -> Said {
+fn in_actions(shop: &PipelineProject, args: &[&str]) -> CommandOutput {
     let mut command = shop.command();
     command.args(args).envs(runner(shop));
-    crate::harness::said(&mut command)
+    crate::harness::run_command(&mut command)
 }
 
-fn runner(shop: &Workshop) -> Vec<(String, String)> {
+fn runner(shop: &PipelineProject) -> Vec<(String, String)> {
     let path = |name: &str| shop.path(format!(".decree/{name}")).display().to_string();
     vec![
         ("GITHUB_ACTIONS".into(), "true".into()),
@@ -29,7 +29,7 @@ fn runner(shop: &Workshop) -> Vec<(String, String)> {
 }
 
 /// The outputs, read as the runner does.
-fn outputs(shop: &Workshop) -> BTreeMap<String, String> {
+fn outputs(shop: &PipelineProject) -> BTreeMap<String, String> {
     let text = shop.text(".decree/output");
     let (mut found, mut lines) = (BTreeMap::new(), text.lines());
     while let Some(line) = lines.next() {
@@ -41,8 +41,8 @@ fn outputs(shop: &Workshop) -> BTreeMap<String, String> {
     found
 }
 
-fn failing(count: usize) -> Workshop {
-    let shop = Workshop::with("echo \"told $SAMPLE_API_KEY\"; echo half >half.txt; exit 7");
+fn failing(count: usize) -> PipelineProject {
+    let shop = PipelineProject::with("echo \"told $SAMPLE_API_KEY\"; echo half >half.txt; exit 7");
     shop.config("max_retries: 0\n");
     for number in 0..count {
         shop.spec(&format!("{number:02}-fail"), "Do\n");
@@ -73,7 +73,8 @@ fn each_dead_letter_has_an_annotation_up_to_ten() {
 /// WFL-02.
 #[test]
 fn outputs_name_verdict_counts_runs_and_the_summary() {
-    let shop = Workshop::with("case ${spec_file:-} in *2*) exit 1 ;; *3*) exit 0 ;; esac; echo x >>work.txt");
+    let shop =
+        PipelineProject::with("case ${spec_file:-} in *2*) exit 1 ;; *3*) exit 0 ;; esac; echo x >>work.txt");
     shop.config("max_retries: 0\n").spec("1-a", "A\n").spec("2-b", "B\n").spec("3-c", "C\n");
     in_actions(&shop, &["process"]).fails(1);
     let found = outputs(&shop);
@@ -96,7 +97,7 @@ fn outputs_name_verdict_counts_runs_and_the_summary() {
 /// WFL-02.
 #[test]
 fn a_spec_that_could_not_be_tried_shares_its_id_with_no_other() {
-    let shop = Workshop::with("echo x >>work.txt");
+    let shop = PipelineProject::with("echo x >>work.txt");
     shop.spec("1-a", "---\nroutine: nobody\n---\nA\n")
         .spec("2-b", "---\nroutine: nobody\n---\nB\n")
         .spec("3-c", "C\n");
@@ -111,7 +112,7 @@ fn a_spec_that_could_not_be_tried_shares_its_id_with_no_other() {
 #[test]
 fn names_of_files_in_an_error_give_no_commands() {
     let names = ["::error title=forged::x", "##[error]y", "plain"];
-    let shop = Workshop::with(&names.map(|name| format!("echo run >'{name}'\n")).concat());
+    let shop = PipelineProject::with(&names.map(|name| format!("echo run >'{name}'\n")).concat());
     shop.spec("1-a", "A\n");
     in_actions(&shop, &["process"]).ok();
     for name in names {
@@ -126,7 +127,7 @@ fn names_of_files_in_an_error_give_no_commands() {
 /// WFL-03.
 #[test]
 fn the_step_summary_shows_the_report_and_stays_within_its_limit() {
-    let shop = Workshop::with("seq 400000 >numbers.txt; echo 'Hello' >hello.txt");
+    let shop = PipelineProject::with("seq 400000 >numbers.txt; echo 'Hello' >hello.txt");
     shop.spec("01-numbers", "Count\n");
     let said_before = "written by another program\n".repeat(10_000);
     shop.write(".decree/step.md", &said_before);
@@ -146,7 +147,7 @@ fn the_step_summary_shows_the_report_and_stays_within_its_limit() {
 /// WFL-04.
 #[test]
 fn an_interrupted_run_is_reported() {
-    let shop = Workshop::with(
+    let shop = PipelineProject::with(
         "case ${spec_file:-} in *2*) echo yes >.decree/begun; sleep 60 ;; esac; echo x >>work.txt",
     );
     shop.spec("1-a", "A\n").spec("2-b", "B\n");
@@ -170,7 +171,7 @@ fn an_interrupted_run_is_reported() {
 /// WFL-05.
 #[test]
 fn a_failure_to_report_is_a_warning() {
-    let shop = Workshop::with(WORKS);
+    let shop = PipelineProject::with(WORKS);
     shop.spec("1-a", "A\n").mkdir(".decree/output");
     in_actions(&shop, &["process"]).ok().mentions(&["warning:", "cannot report to GitHub"]);
     assert_eq!(shop.verdicts(), ["1-a: success"]);
@@ -179,7 +180,7 @@ fn a_failure_to_report_is_a_warning() {
 /// WFL-06.
 #[test]
 fn a_secret_is_reported_nowhere() {
-    let shop = Workshop::with(
+    let shop = PipelineProject::with(
         r#"
 echo "told $SAMPLE_API_KEY"; printf 'in \033[1m%s\033[0m colour\n' "$SAMPLE_API_KEY"
 echo "key=$SAMPLE_API_KEY" >"file-$SAMPLE_API_KEY"; echo "key=$SAMPLE_API_KEY" >settings.ini
@@ -208,7 +209,7 @@ case ${spec_file:-} in *2*) echo "error: $SAMPLE_API_KEY is wrong"; exit 1 ;; es
 /// WFL-08.
 #[test]
 fn a_routine_for_what_names_none() {
-    let shop = Workshop::with("echo develop >>who.txt");
+    let shop = PipelineProject::with("echo develop >>who.txt");
     shop.routine("other", "echo other >>who.txt")
         .config("commands: { router: 'touch asked; echo develop' }\n");
     shop.spec("1-a", "Plain\n").spec("2-b", "---\nroutine: develop\n---\nNamed\n");

@@ -7,7 +7,6 @@
 //!
 //! `docs/architecture.md` lists where the matcher of the `ignore` crate differs from git.
 
-/// A compiled glob.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Glob {
     /// No wildcards at all: plain comparison.
@@ -15,13 +14,11 @@ pub(super) enum Glob {
     /// `*` and no other wildcard, such as `*.o`: by far the most
     /// common kind of wildcard, and the cheapest to reject.
     Suffix(Box<[u8]>),
-    /// Anything else.
     Tokens(Box<[GlobToken]>),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum GlobToken {
-    /// Exactly this byte.
     Byte(u8),
     /// `?`: any byte but `/`.
     AnyByte,

@@ -37,7 +37,6 @@ impl HashListBuilder {
     }
 }
 
-/// Distinct hashes, sorted.
 #[derive(Debug, Default)]
 pub struct HashList(Vec<ContentHash>);
 

@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tree_hash_tells_apart_what_differs() {
+    fn the_tree_hash_reports_apart_what_differs() {
         assert_ne!(tree(&["a"]).hash(), tree(&["b"]).hash());
         assert_ne!(tree(&["a"]).hash(), Tree::default().hash());
     }

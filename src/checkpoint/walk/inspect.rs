@@ -23,7 +23,6 @@ pub(super) struct DirContext<'d> {
     pub cached: Option<CachedDir>,
     /// The part of the baseline below this directory.
     pub baseline: Option<Part<'d>>,
-    /// The current rules.
     pub now: RuleSet,
     /// The rules of the baseline.
     pub before: Option<RuleSet>,

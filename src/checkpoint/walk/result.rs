@@ -10,7 +10,6 @@ use crate::checkpoint::ignore::{Fingerprint, IgnoreFile};
 use crate::checkpoint::path::TreePath;
 use crate::checkpoint::stat_cache::{Stat, path_order};
 
-/// A finished walk.
 #[derive(Default)]
 pub struct Walk {
     /// Every directory entered, parents before children; the root is the first.
@@ -120,7 +119,6 @@ impl WalkedDir {
         Name { start, length: name.len() as u16 }
     }
 
-    /// Frees unused capacity.
     pub(super) fn shrink(&mut self) {
         self.names.shrink_to_fit();
         self.items.shrink_to_fit();

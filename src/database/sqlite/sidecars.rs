@@ -10,7 +10,6 @@ use rustix::fs::{FlockOperation, OFlags, fcntl_lock, major, minor};
 use crate::fs::is_at;
 use crate::sanitize::one_line;
 
-/// `<name>-wal`, `<name>-shm`, `<name>-journal`.
 pub(super) fn companions(path: &Path) -> [PathBuf; 3] {
     [wal(path), shm(path), beside(path, "-journal")]
 }

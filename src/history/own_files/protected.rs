@@ -14,6 +14,7 @@ use super::area::{Area, is_missing};
 use super::held_dirs::HeldDirs;
 use super::held_file::{FileDamage, HeldFile, Protection};
 use super::quarantine::Quarantine;
+use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::error::{IoContext, Result};
 use crate::fs::atomic;
 use crate::project::Layout;
@@ -122,7 +123,7 @@ impl OwnFiles {
         for entry in entries {
             let entry = entry.at("read", dir)?;
             let kind = entry.file_type().at("read", entry.path())?;
-            if kind.is_dir() && entry.file_name() != "previous" {
+            if kind.is_dir() && entry.file_name() != CheckpointDir::PREVIOUS {
                 dirs.push(entry.path());
             } else if kind.is_file() {
                 self.hold_file(entry.path(), protection(&entry.path()))?;

@@ -28,7 +28,6 @@ impl DatabaseTarget {
         }
     }
 
-    /// What [`DatabaseTarget::word`] wrote.
     pub fn stored(word: &str) -> DatabaseTarget {
         match word.strip_prefix("./").or(word.contains('/').then_some(word)) {
             Some(path) => DatabaseTarget::Sqlite(path.to_owned()),

@@ -15,6 +15,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::scope::{PathExists, Scope};
+use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::error::Result;
 use crate::git::stash::Stash;
 use crate::project::Project;
@@ -151,7 +152,9 @@ impl CheckpointPayload {
     /// The files in the checkpoint's directory that hold it.
     pub fn files(&self) -> Vec<String> {
         match self {
-            CheckpointPayload::Tree(_) | CheckpointPayload::Stash(..) => vec!["manifest.json".to_owned()],
+            CheckpointPayload::Tree(_) | CheckpointPayload::Stash(..) => {
+                vec![CheckpointDir::MANIFEST.to_owned()]
+            }
             CheckpointPayload::State { .. } => vec!["state.json".to_owned()],
             CheckpointPayload::Databases(list) => {
                 let held = list.iter().enumerate().filter(|(_, saved)| saved.held != DatabaseState::Nothing);

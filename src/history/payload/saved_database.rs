@@ -29,7 +29,6 @@ pub enum DatabaseState {
     Bytes {
         bytes: u64,
         sha256: ContentHash,
-        /// The file's permissions.
         mode: u32,
     },
 }

@@ -101,7 +101,6 @@ mod tests {
         report
     }
 
-    /// REP-07.
     #[test]
     fn no_byte_of_a_routine_is_parsed_as_html() {
         let (empty, hostile) = (render(&Report::new(Summary::new("process"))), render(&hostile()));
@@ -124,7 +123,6 @@ mod tests {
         );
     }
 
-    /// REP-06.
     #[test]
     fn the_page_loads_nothing_and_runs_only_its_own_script() {
         let page = render(&Report::new(Summary::new("process")));

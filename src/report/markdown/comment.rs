@@ -109,7 +109,6 @@ mod tests {
     use super::*;
     use crate::pipeline::{MessageSummary, Summary, Verdict};
 
-    /// CMT-07.
     #[test]
     fn only_web_urls_are_linked() {
         for good in
@@ -134,7 +133,6 @@ mod tests {
         }
     }
 
-    /// CMT-07.
     #[test]
     fn it_begins_with_the_marker_and_never_exceeds_the_budget() {
         let mut summary = Summary::new("process");
@@ -151,7 +149,6 @@ mod tests {
         }
     }
 
-    /// CMT-07.
     #[test]
     fn an_artifacts_name_stays_a_name() {
         assert_eq!(code("a `b`"), "``` a `b` ```");

@@ -43,7 +43,6 @@ pub fn fence(text: &str) -> String {
 mod tests {
     use super::*;
 
-    /// REP-04.
     #[test]
     fn untrusted_text_is_only_text() {
         for (text, expected) in [
@@ -58,7 +57,6 @@ mod tests {
         assert_eq!(inline("abcdef", 3), "abc…");
     }
 
-    /// REP-04.
     #[test]
     fn a_fence_is_longer_than_any_in_its_content() {
         assert_eq!(fence(""), "```");

@@ -148,7 +148,6 @@ fn lines() -> impl Strategy<Value = Vec<String>> {
 }
 
 proptest! {
-    /// REP-03 and REP-04.
     #[test]
     fn it_never_exceeds_its_budget_and_untrusted_text_stays_text(
         name in hostile(),
@@ -169,7 +168,6 @@ fn numbered(lines: usize) -> Vec<String> {
     (0..lines).map(|number| format!("line {number}")).collect()
 }
 
-/// REP-03.
 #[test]
 fn the_budget_is_used_and_omissions_name_the_command() {
     let report = report("01-x", "src/a.rs", &numbered(5000), "boom\n");
@@ -184,7 +182,6 @@ fn the_budget_is_used_and_omissions_name_the_command() {
     assert!(!whole.contains("left out") && !whole.contains("in part"), "{whole}");
 }
 
-/// REP-03.
 #[test]
 fn if_not_all_rows_fit_failed_ones_are_shown() {
     let mut summary = Summary::new("process");
@@ -200,7 +197,6 @@ fn if_not_all_rows_fit_failed_ones_are_shown() {
     assert!(text.starts_with("### decree: 1999 of 2000 messages kept, 1 reverted\n"), "{text}");
 }
 
-/// REP-02.
 #[test]
 fn an_empty_line_follows_every_summary() {
     let text = render(&report("01-x", "src/a.rs", &numbered(5), "boom\n"), BUDGET);

@@ -33,14 +33,14 @@ fn sample_run() -> Recorded {
 fn a_run_is_reverted_salvaged_and_reverted_again() {
     let Recorded { project, original, mutated, .. } = sample_run();
     project.decree(["revert", RUN]).ok();
-    assert_same(&project.picture(), &original);
-    project.decree(["revert", RUN]).ok().mentions(&["already put back"]);
-    assert_same(&project.picture(), &original);
+    assert_same(&project.snapshot(), &original);
+    project.decree(["revert", RUN]).ok().mentions(&["already reverted"]);
+    assert_same(&project.snapshot(), &original);
     project.decree(["apply", RUN]).ok();
-    assert_same(&project.picture(), &mutated);
+    assert_same(&project.snapshot(), &mutated);
     project.decree(["apply", RUN]).ok().mentions(&["already applied"]);
     project.decree(["revert", RUN]).ok();
-    assert_same(&project.picture(), &original);
+    assert_same(&project.snapshot(), &original);
 }
 
 #[test]
@@ -48,7 +48,7 @@ fn a_run_is_found_by_its_chain_and_by_a_prefix() {
     for id in ["2026111603120000", "20261116"] {
         let Recorded { project, original, .. } = sample_run();
         project.decree(["revert", id]).ok();
-        assert_same(&project.picture(), &original);
+        assert_same(&project.snapshot(), &original);
     }
 }
 
@@ -57,7 +57,7 @@ fn an_ambiguous_chain_lists_its_runs() {
     let Recorded { project, mutated, .. } = sample_run();
     project.mkdir(".decree/runs/2026111603120000-1");
     project.decree(["revert", "20261116"]).fails(3).mentions(&[RUN, "2026111603120000-1"]);
-    assert_same(&project.picture(), &mutated);
+    assert_same(&project.snapshot(), &mutated);
 }
 
 #[test]
@@ -107,9 +107,9 @@ fn a_later_edit_of_a_changed_path_stops_the_revert_and_nothing_is_touched() {
     for (path, edit) in edits {
         let Recorded { project, .. } = sample_run();
         edit(&project);
-        let before = project.picture();
+        let before = project.snapshot();
         project.decree(["revert", RUN]).fails(1).mentions(&[path, "nothing was touched", RUN]);
-        assert_same(&project.picture(), &before);
+        assert_same(&project.snapshot(), &before);
     }
 }
 
@@ -118,13 +118,13 @@ fn a_later_edit_of_a_changed_path_stops_the_revert_and_nothing_is_touched() {
 fn edits_elsewhere_survive_a_revert() {
     let Recorded { project, mut original, .. } = sample_run();
     project.write("other", "edited\n").write("mine", "x\n").write("new/mine", "beside the run's own\n");
-    for (name, thing) in project.picture() {
+    for (name, thing) in project.snapshot() {
         if [&b"other"[..], b"mine", b"new", b"new/mine"].contains(&&name[..]) {
             original.insert(name, thing);
         }
     }
     project.decree(["revert", RUN]).ok();
-    assert_same(&project.picture(), &original);
+    assert_same(&project.snapshot(), &original);
 }
 
 /// Where the run's directory has to make way for a file, somebody's file in it is not thrown away.
@@ -139,9 +139,9 @@ fn a_later_file_in_a_directory_that_has_to_go_stops_the_revert() {
         },
     ));
     run.project.write("file/mine", "mine\n");
-    let before = run.project.picture();
+    let before = run.project.snapshot();
     run.project.decree(["revert", RUN]).fails(1).mentions(&["file/mine"]);
-    assert_same(&run.project.picture(), &before);
+    assert_same(&run.project.snapshot(), &before);
 }
 
 #[test]
@@ -156,7 +156,7 @@ fn what_a_run_built_out_of_sight_is_set_aside() {
     ));
     run.project.write("target/out", "built\n");
     run.project.decree(["revert", RUN]).ok().mentions(&["target"]);
-    assert_same(&run.project.picture(), &run.original);
+    assert_same(&run.project.snapshot(), &run.original);
     let kept = run_file(&run.project, "set-aside/target/out");
     assert_eq!(fs::read(kept).unwrap(), b"built\n");
 }
@@ -175,8 +175,8 @@ fn a_directory_that_the_run_emptied_is_filled_again_around_later_files() {
     run.project.write("dir/mine", "mine\n");
     run.project.decree(["revert", RUN]).ok();
     let mut expected = run.original;
-    expected.extend(crate::revert::below(&run.project.picture(), "dir/mine"));
-    assert_same(&run.project.picture(), &expected);
+    expected.extend(crate::revert::below(&run.project.snapshot(), "dir/mine"));
+    assert_same(&run.project.snapshot(), &expected);
 }
 
 #[test]
@@ -185,6 +185,6 @@ fn a_run_without_its_manifest_or_its_diff_is_not_reverted() {
         let Recorded { project, mutated, .. } = sample_run();
         fs::remove_file(run_file(&project, file)).unwrap();
         project.decree(["revert", RUN]).fails(4).mentions(&[file]);
-        assert_same(&project.picture(), &mutated);
+        assert_same(&project.snapshot(), &mutated);
     }
 }

@@ -15,12 +15,12 @@ fn a_run_is_applied_in_another_checkout_and_is_a_run_there() {
         let from = from.to_str().unwrap();
         // What is taken off the tracker leaves it empty, not absent.
         there.write("specs/processed-spec.md", "");
-        let before = there.picture();
+        let before = there.snapshot();
         let (first, second) = (here.runs()[0].clone(), here.runs()[1].clone());
         there.decree(["apply", &first, "--from", from]).ok().mentions(&["applied 6 paths", "on the tracker"]);
         assert_eq!(there.tracker(), ["01-change.spec.md"]);
         there.decree(["apply", &second[..], "--from", from]).ok();
-        assert_same(&there.picture(), &here.picture());
+        assert_same(&there.snapshot(), &here.snapshot());
         assert_eq!(there.tracker(), here.tracker());
         // Once more says so, and does nothing.
         there.decree(["apply", &second, "--from", from]).ok().mentions(&["already applied"]);
@@ -30,7 +30,7 @@ fn a_run_is_applied_in_another_checkout_and_is_a_run_there() {
         assert_eq!(there.process().ok().text(), "nothing to do\n");
         there.decree(["revert", &second]).ok();
         there.decree(["revert", &first]).ok();
-        assert_same(&there.picture(), &before);
+        assert_same(&there.snapshot(), &before);
         assert_eq!(there.tracker(), [""; 0]);
     }
 }
@@ -46,13 +46,13 @@ fn runs_are_listed_and_applied_as_a_chain_or_all_together() {
     there.decree(["apply", "1999", "--from", from]).fails(3).mentions(&["no run '1999'", &here.runs()[0]]);
     there.decree(["apply", "20", "--from", from]).fails(3).mentions(&["ambiguous"]);
     // The second alone does not fit onto a tree without the first.
-    let before = there.picture();
+    let before = there.snapshot();
     there.decree(["apply", &here.runs()[1], "--from", from]).fails(1);
-    assert_same(&there.picture(), &before);
+    assert_same(&there.snapshot(), &before);
     let chain = here.runs()[0].split('-').next().unwrap().to_owned();
     there.decree(["apply", &chain, "--from", from]).ok();
     there.decree(["apply", "--all", "--from", from]).ok().mentions(&["already applied", "applied 1 path"]);
-    assert_same(&there.picture(), &here.picture());
+    assert_same(&there.snapshot(), &here.snapshot());
 }
 
 /// ART-05.
@@ -71,11 +71,11 @@ fn the_runs_applied_before_one_that_does_not_apply_are_reported() {
 /// ART-04.
 #[test]
 fn of_reverted_runs_only_the_named_one_is_applied() {
-    let here = crate::pipeline::workshop::Workshop::with("echo half >half.txt; exit 1");
+    let here = crate::pipeline::workshop::PipelineProject::with("echo half >half.txt; exit 1");
     here.config("max_retries: 0\n").spec("01-x", "Do\n");
     here.process().fails(1);
     let (_dir, target) = staged(&here);
-    let there = crate::pipeline::workshop::Workshop::new();
+    let there = crate::pipeline::workshop::PipelineProject::new();
     there.decree(["apply", "--all", "--from", target.to_str().unwrap()]).ok().mentions(&["nothing to apply"]);
     assert!(!there.exists("half.txt"));
     there.decree(["apply", &here.only_run(), "--from", target.to_str().unwrap()]).ok();

@@ -66,7 +66,7 @@ fn a_run_that_a_routine_put_into_its_own_is_none() {
 fn a_forged_artifact_changes_nothing() {
     let (here, there) = worked();
     let id = here.runs()[0].clone();
-    let before = there.picture();
+    let before = there.snapshot();
     let forge = |name: &str, content: Option<&[u8]>| {
         let (dir, target) = staged(&here);
         let path = target.join(format!("runs/{id}/{name}"));
@@ -76,7 +76,7 @@ fn a_forged_artifact_changes_nothing() {
         }
         let said = there.decree(["apply", &id, "--from", target.to_str().unwrap()]);
         assert_ne!(said.code, 0, "{name}: {}", said.err);
-        assert_same(&there.picture(), &before);
+        assert_same(&there.snapshot(), &before);
         assert!(!there.exists(format!(".decree/runs/{id}")), "{name}");
         assert!(there.names(".decree/runs").is_empty(), "{name}");
         drop(dir);
@@ -127,9 +127,9 @@ fn another_run_of_the_same_id_stays_what_it_is() {
     there
         .write(format!(".decree/runs/{id}/changes.diff"), "")
         .write(format!(".decree/runs/{id}/result.json"), "{}");
-    let before = there.picture();
+    let before = there.snapshot();
     there.decree(["apply", &id, "--from", target.to_str().unwrap()]).fails(1).mentions(&["another run"]);
-    assert_same(&there.picture(), &before);
+    assert_same(&there.snapshot(), &before);
     assert_eq!(there.read(format!(".decree/runs/{id}/result.json")), b"{}");
     assert_eq!(there.names(".decree/runs"), [id]);
 }

@@ -3,7 +3,7 @@ use std::process::Command;
 
 use super::{SECRET, files, staged, worked};
 use crate::harness::temp_dir;
-use crate::pipeline::workshop::{Workshop, assert_has};
+use crate::pipeline::workshop::{PipelineProject, assert_has};
 
 /// ART-01.
 #[test]
@@ -38,7 +38,7 @@ fn an_artifact_holds_reports_and_runs() {
 /// ART-02.
 #[test]
 fn a_secret_that_is_a_word_of_ours_spoils_no_report() {
-    let shop = Workshop::with("echo work >work.txt");
+    let shop = PipelineProject::with("echo work >work.txt");
     shop.spec("01-x", "Do\n");
     shop.process().ok();
     for word in ["messages", "success", "verdict", "testsuite"] {
@@ -55,7 +55,7 @@ fn a_secret_that_is_a_word_of_ours_spoils_no_report() {
 /// ART-02.
 #[test]
 fn a_secret_is_in_no_staged_file() {
-    let shop = Workshop::with(
+    let shop = PipelineProject::with(
         r#"
 echo "I was told $SAMPLE_API_KEY"
 case ${spec_file:-} in
@@ -117,7 +117,7 @@ fn base64_blocks(text: &str) -> Vec<u8> {
 /// ART-03.
 #[test]
 fn what_an_artifact_cannot_hold_is_left_out_and_named() {
-    let shop = Workshop::with(
+    let shop = PipelineProject::with(
         r#"
 cd "$message_dir"
 ln -s /etc/passwd link; ln -s /etc directory; mkfifo pipe
@@ -148,14 +148,14 @@ deep=.; for n in $(seq 30); do deep=$deep/d; done; mkdir -p $deep; echo x >$deep
 fn nothing_is_staged_into_what_is_there_already() {
     let (shop, _) = worked();
     shop.write("there/x", "x");
-    let before = shop.picture();
+    let before = shop.snapshot();
     shop.decree(["stage", "there"]).fails(1).mentions(&["there is not empty", "hint"]);
-    crate::harness::assert_same(&shop.picture(), &before);
-    Workshop::new().decree(["stage", "new"]).fails(3).mentions(&["summary.json", "decree process"]);
+    crate::harness::assert_same(&shop.snapshot(), &before);
+    PipelineProject::new().decree(["stage", "new"]).fails(3).mentions(&["summary.json", "decree process"]);
     let elsewhere = temp_dir();
     let summary = shop.path(".decree/summary.json");
     let mut command = Command::new(env!("CARGO_BIN_EXE_decree"));
     command.args(["stage", "out", "--summary"]).arg(summary).current_dir(elsewhere.path());
-    crate::harness::said(&mut command).ok();
+    crate::harness::run_command(&mut command).ok();
     assert!(elsewhere.path().join("out/summary.json").exists());
 }

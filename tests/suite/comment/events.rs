@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::server::pull;
 use super::stage::{Stage, pull_request};
-use crate::harness::Said;
+use crate::harness::CommandOutput;
 
 const SHA: &str = "00112233445566778899aabbccddeeff00112233";
 
@@ -24,7 +24,7 @@ fn comments(stage: &Stage) -> usize {
     stage.server.bodies().len()
 }
 
-fn skipped(said: Said) {
+fn skipped(said: CommandOutput) {
     assert!(said.ok().mentions(&["::notice title=decree::", "pull request"]).out.is_empty());
 }
 

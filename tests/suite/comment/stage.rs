@@ -7,7 +7,7 @@ use decree::pipeline::{FileChange, MessageSummary, Summary, Verdict};
 use serde_json::{Value, json};
 
 use super::server::{RUNNER, Server};
-use crate::harness::{Project, Said, said};
+use crate::harness::{CommandOutput, Project, run_command};
 
 pub const FIXTURE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/report/fixture/summary.json");
 pub const ID: &str = "2026111613574500-0";
@@ -64,12 +64,12 @@ impl Stage {
     }
 
     /// Comments on what is written down in `tests/report/fixture`.
-    pub fn comment(&self, arguments: &[&str]) -> Said {
+    pub fn comment(&self, arguments: &[&str]) -> CommandOutput {
         self.comment_on(Path::new(FIXTURE), arguments)
     }
 
-    pub fn comment_on(&self, summary: &Path, arguments: &[&str]) -> Said {
-        said(self.command(&["--summary", &summary.display().to_string()]).args(arguments))
+    pub fn comment_on(&self, summary: &Path, arguments: &[&str]) -> CommandOutput {
+        run_command(self.command(&["--summary", &summary.display().to_string()]).args(arguments))
     }
 
     /// The command, ready to run with these arguments.
@@ -80,7 +80,7 @@ impl Stage {
     }
 
     /// Comments on a summary of one spec.
-    pub fn comment_on_spec(&self, name: &str, arguments: &[&str]) -> Said {
+    pub fn comment_on_spec(&self, name: &str, arguments: &[&str]) -> CommandOutput {
         let mut summary = Summary::new("process");
         let mut message = MessageSummary::without_run(name.to_owned(), Verdict::Success);
         (message.run.kept, message.run.spec) = (true, Some("x".to_owned()));
@@ -90,13 +90,13 @@ impl Stage {
     }
 
     /// Comments on nothing.
-    pub fn comment_on_nothing(&self, arguments: &[&str]) -> Said {
+    pub fn comment_on_nothing(&self, arguments: &[&str]) -> CommandOutput {
         self.write(&Summary::new("process"));
         self.comment_on(&self.place.path("summary.json"), arguments)
     }
 
     /// Comments on a run with this diff of a file of this name.
-    pub fn comment_on_diff(&self, name: &str, diff: &str, arguments: &[&str]) -> Said {
+    pub fn comment_on_diff(&self, name: &str, diff: &str, arguments: &[&str]) -> CommandOutput {
         let mut summary = Summary::new("process");
         let mut message = MessageSummary::without_run(name.to_owned(), Verdict::Success);
         message.run.kept = true;

@@ -107,7 +107,7 @@ fn secrets_are_in_no_comment_and_in_no_report() {
         let mut command = stage.place.command();
         command.env("DEPLOY_PASSWORD", secret);
         command.args(["report", "--summary", "summary.json", "--format", format]);
-        let said = crate::harness::said(&mut command).ok();
+        let said = crate::harness::run_command(&mut command).ok();
         let text = said.text();
         assert!(!text.contains("s3cret") && (format == "text" || text.contains("***")), "{format}: {text}");
     }

@@ -30,11 +30,11 @@ fn a_diff_cut_off_anywhere_is_not_applied() {
         let said = small.project.decree(["apply", &small.id]);
         assert_eq!(said.code, 4, "cut off after {length} bytes: {}", said.err);
         assert!(said.err.contains("changes.diff"), "{}", said.err);
-        assert_same(&small.project.picture(), &small.original);
+        assert_same(&small.project.snapshot(), &small.original);
     }
     put(&path, &good);
     small.project.decree(["apply", &small.id]).ok();
-    assert_same(&small.project.picture(), &small.mutated);
+    assert_same(&small.project.snapshot(), &small.mutated);
 }
 
 /// No bytes are a diff that says nothing; but its `result.json` says that it did say something.
@@ -43,11 +43,11 @@ fn a_diff_cut_off_to_nothing_is_not_taken_for_one_without_changes() {
     let small = small_change();
     put(&small.project.record(&small.id, "changes.diff"), b"");
     small.project.decree(["apply", &small.id]).fails(4).mentions(&["changes.diff"]);
-    assert_same(&small.project.picture(), &small.original);
+    assert_same(&small.project.snapshot(), &small.original);
     let small = as_run(small_change());
     put(&run_file(&small.project, "changes.diff"), b"");
     small.project.decree(["revert", RUN]).fails(4).mentions(&["changes.diff"]);
-    assert_same(&small.project.picture(), &small.mutated);
+    assert_same(&small.project.snapshot(), &small.mutated);
 }
 
 /// DIF-07.
@@ -60,7 +60,7 @@ fn a_diff_with_any_byte_changed_is_not_applied() {
         put(&path, &flipped(&good, at));
         let said = small.project.decree(["apply", &small.id]);
         assert_eq!(said.code, 4, "byte {at}: {}", said.err);
-        assert_same(&small.project.picture(), &small.original);
+        assert_same(&small.project.snapshot(), &small.original);
     }
 }
 
@@ -78,7 +78,7 @@ fn a_diff_with_bytes_added_or_taken_out_is_not_applied() {
             put(&path, &bad);
             small.project.decree(["apply", &small.id]).fails(4);
         }
-        assert_same(&small.project.picture(), &small.original);
+        assert_same(&small.project.snapshot(), &small.original);
     }
 }
 
@@ -91,12 +91,12 @@ fn a_run_with_a_damaged_diff_is_not_reverted() {
         for bad in [flipped(&good, at), good[..at].to_vec()] {
             put(&path, &bad);
             small.project.decree(["revert", RUN]).fails(4);
-            assert_same(&small.project.picture(), &small.mutated);
+            assert_same(&small.project.snapshot(), &small.mutated);
         }
     }
     put(&path, &good);
     small.project.decree(["revert", RUN]).ok();
-    assert_same(&small.project.picture(), &small.original);
+    assert_same(&small.project.snapshot(), &small.original);
 }
 
 /// A whole diff, but of another run: its hash is right and its content is wrong.
@@ -110,7 +110,7 @@ fn a_diff_that_belongs_to_another_record_is_not_reverted() {
     other.decree(["revert", &id]).ok();
     put(&run_file(&small.project, "changes.diff"), &fs::read(other.record(&id, "changes.diff")).unwrap());
     small.project.decree(["revert", RUN]).fails(4).mentions(&["changes.diff"]);
-    assert_same(&small.project.picture(), &small.mutated);
+    assert_same(&small.project.snapshot(), &small.mutated);
 }
 
 /// REV-09.
@@ -128,10 +128,10 @@ fn a_damaged_result_is_refused_or_does_not_matter() {
         match said.code {
             4 => {
                 refused += 1;
-                assert_same(&small.project.picture(), &small.mutated);
+                assert_same(&small.project.snapshot(), &small.mutated);
             }
             0 => {
-                assert_same(&small.project.picture(), &small.original);
+                assert_same(&small.project.snapshot(), &small.original);
                 small.project.decree(["apply", RUN]).ok();
             }
             code => panic!("byte {at}: {code}: {}", said.err),
@@ -141,7 +141,7 @@ fn a_damaged_result_is_refused_or_does_not_matter() {
     for bad in [&b""[..], b"{}", b"null", b"[", &good[..good.len() / 2]] {
         put(&path, bad);
         small.project.decree(["revert", RUN]).fails(4).mentions(&["result.json"]);
-        assert_same(&small.project.picture(), &small.mutated);
+        assert_same(&small.project.snapshot(), &small.mutated);
     }
 }
 
@@ -161,7 +161,7 @@ fn a_damaged_list_of_what_to_set_aside_is_refused() {
     let result = fs::read_to_string(&path).unwrap();
     assert!(result.contains("\"nine\""), "{result}");
     put(&path, result.replace("\"nine\"", "\"mine\"").as_bytes());
-    let before = project.picture();
+    let before = project.snapshot();
     project.decree(["revert", RUN]).fails(4);
-    assert_same(&project.picture(), &before);
+    assert_same(&project.snapshot(), &before);
 }

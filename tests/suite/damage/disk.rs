@@ -67,14 +67,14 @@ fn a_checkpoint_on_a_full_disk_fails_and_leaves_nothing_behind() {
     let Some(disk) = SmallDisk::new(4 * KIB) else { return };
     let project = &disk.project;
     project.write("noise", noise(1000 * KIB, 1)).write("text", "x\n").mkdir("dir");
-    let before = project.picture();
+    let before = project.snapshot();
     for free in [0, 4, 16, 64, 256, 512, 900] {
         disk.leave(free * KIB);
         let said = project.decree(["checkpoint", "create"]);
         assert!([1, 4].contains(&said.code), "{free} KiB free: {}: {}", said.code, said.err);
         assert!(said.err.contains("No space left"), "{}", said.err);
         assert!(said.err.contains("free some disk space"), "{}", said.err);
-        assert_same(&project.picture(), &before);
+        assert_same(&project.snapshot(), &before);
         assert!(project.decree(["checkpoint", "list"]).ok().out.is_empty(), "{free} KiB");
     }
     disk.free();
@@ -99,12 +99,12 @@ fn a_revert_on_a_full_disk_fails_and_touches_nothing() {
             .write(format!("binary-{n}"), noise(60 * KIB, n))
             .write(format!("text-{n}"), "line\n".repeat(4000));
     }
-    let original = project.picture();
+    let original = project.snapshot();
     let id = project.checkpoint();
     for n in 0..6 {
         project.remove(format!("binary-{n}")).write(format!("text-{n}"), "other\n");
     }
-    let mutated = project.picture();
+    let mutated = project.snapshot();
     let mut failed = 0;
     for free in (0..3 * KIB).step_by(60) {
         disk.leave(free * KIB);
@@ -115,11 +115,11 @@ fn a_revert_on_a_full_disk_fails_and_touches_nothing() {
         failed += 1;
         assert!([1, 4].contains(&said.code), "{free} KiB free: {}: {}", said.code, said.err);
         assert!(said.err.contains("No space left"), "{free} KiB free: {}", said.err);
-        assert_same(&project.picture(), &mutated);
+        assert_same(&project.snapshot(), &mutated);
     }
     assert!(failed > 5, "the disk was full only {failed} times");
     // Had each failure left something behind, there would never be room.
-    assert_same(&project.picture(), &original);
+    assert_same(&project.snapshot(), &original);
 }
 
 #[test]
@@ -127,19 +127,19 @@ fn an_apply_on_a_full_disk_fails_and_touches_nothing() {
     let Some(disk) = SmallDisk::new(4 * KIB) else { return };
     let project = &disk.project;
     project.write("a", "a\n");
-    let original = project.picture();
+    let original = project.snapshot();
     let id = project.checkpoint();
     project.write("a", "b\n").write("big", noise(300 * KIB, 1)).write("c/d", "e\n");
-    let mutated = project.picture();
+    let mutated = project.snapshot();
     project.decree(["revert", &id]).ok();
     for free in [0, 4, 40, 200, 280] {
         disk.leave(free * KIB);
         project.decree(["apply", &id]).fails(1).mentions(&["No space left"]);
-        assert_same(&project.picture(), &original);
+        assert_same(&project.snapshot(), &original);
     }
     disk.free();
     project.decree(["apply", &id]).ok();
-    assert_same(&project.picture(), &mutated);
+    assert_same(&project.snapshot(), &mutated);
 }
 
 /// A part of the tree on another file system: files cannot be renamed there, and are copied instead.
@@ -158,7 +158,7 @@ fn a_directory_on_another_file_system_comes_back() {
         .write("mounted/b/c", b"\0c")
         .link("mounted/l", "a");
     project.write("here", "x\n");
-    let original = project.picture();
+    let original = project.snapshot();
     let id = project.checkpoint();
     project
         .write("mounted/a", "A\n")
@@ -167,10 +167,10 @@ fn a_directory_on_another_file_system_comes_back() {
         .write("mounted/n/m", "n\n")
         .remove("here");
     project.chmod("mounted/a", 0o700);
-    let mutated = project.picture();
+    let mutated = project.snapshot();
     for (verb, expected) in [("revert", &original), ("apply", &mutated), ("revert", &original)] {
         project.decree([verb, &id]).ok();
-        assert_same(&project.picture(), expected);
+        assert_same(&project.snapshot(), expected);
     }
 }
 
@@ -185,15 +185,15 @@ fn hidden_things_on_another_file_system_are_set_aside() {
     assert!(bind.unwrap().status.success());
     let _bind = Mount(project.path("mounted"));
     project.remove("mounted/.decree").write("mounted/a", "a\n").write(".gitignore", "");
-    let original = project.picture();
+    let original = project.snapshot();
     let id = project.checkpoint();
     project.write(".gitignore", "target\n*.log\n").write("mounted/a", "b\n").write("mounted/x.log", "log\n");
     project.write("mounted/target/deep/out", "built\n").link("mounted/target/link", "deep");
     project.chmod("mounted/target/deep", 0o700);
-    let target = crate::revert::below(&project.picture(), "mounted/target");
+    let target = crate::revert::below(&project.snapshot(), "mounted/target");
     project.decree(["revert", &id]).ok();
-    assert_same(&project.picture(), &original);
-    let aside = crate::harness::picture(&project.record(&id, "set-aside"));
+    assert_same(&project.snapshot(), &original);
+    let aside = crate::harness::snapshot(&project.record(&id, "set-aside"));
     assert_same(&crate::revert::below(&aside, "mounted/target"), &target);
     assert!(aside.contains_key(&b"mounted/x.log"[..]));
 }

@@ -4,13 +4,13 @@ use std::fs;
 
 use decree::checkpoint::hash::ContentHash;
 
-use crate::harness::{Picture, Project, Said, assert_same, picture, said};
+use crate::harness::{CommandOutput, Project, TreeSnapshot, assert_same, run_command, snapshot};
 
 /// A project inside a directory that is watched as well: what leaves the tree would show there.
 struct Watched {
     outer: Project,
     id: String,
-    before: Picture,
+    before: TreeSnapshot,
 }
 
 impl Watched {
@@ -19,25 +19,25 @@ impl Watched {
         outer.write("outside", "not ours\n").write("project/file", "x\n").write("project/.git/HEAD", "ref\n");
         outer.write("project/.decree/config.yml", "").write("project/specs/processed-spec.md", "done\n");
         outer.write("project/sub/.git/HEAD", "ref\n").link("project/door", "..");
-        let mut watched = Watched { outer, id: String::new(), before: Picture::new() };
+        let mut watched = Watched { outer, id: String::new(), before: TreeSnapshot::new() };
         watched.id = watched.decree(&["checkpoint", "create"]).ok().line();
         watched.before = watched.look();
         watched
     }
 
-    fn decree(&self, args: &[&str]) -> Said {
+    fn decree(&self, args: &[&str]) -> CommandOutput {
         let mut command = self.outer.command();
-        said(command.current_dir(self.outer.path("project")).args(args))
+        run_command(command.current_dir(self.outer.path("project")).args(args))
     }
 
-    fn apply(&self, diff: &[u8]) -> Said {
+    fn apply(&self, diff: &[u8]) -> CommandOutput {
         self.outer.write(format!("project/.decree/checkpoints/{}/changes.diff", self.id), diff);
         self.decree(&["apply", &self.id])
     }
 
     /// Everything inside and outside, decree's own runtime data apart.
-    fn look(&self) -> Picture {
-        let mut all = picture(self.outer.root());
+    fn look(&self) -> TreeSnapshot {
+        let mut all = snapshot(self.outer.root());
         all.retain(|path, _| {
             ![&b"checkpoints"[..], b"store", b"tmp", b"lock"]
                 .iter()

@@ -3,14 +3,14 @@
 use std::fs;
 
 use super::{flipped, put};
-use crate::harness::{Picture, Project, assert_same};
+use crate::harness::{Project, TreeSnapshot, assert_same};
 
 /// A project in which everything that a manifest says matters: entries, ignore rules, what was left out.
 struct Sample {
     project: Project,
     id: String,
-    original: Picture,
-    mutated: Picture,
+    original: TreeSnapshot,
+    mutated: TreeSnapshot,
     diff: Vec<u8>,
 }
 
@@ -23,10 +23,10 @@ impl Sample {
             .write(".env", "A=1\n")
             .write("a", "a\n");
         project.write("b", "b\n").link("l", "a").mkdir("d").write("e/f", "f\n").chmod("e", 0o700);
-        let original = project.picture();
+        let original = project.snapshot();
         let id = project.checkpoint();
         mutate(&project);
-        let mutated = project.picture();
+        let mutated = project.snapshot();
         let diff = project.decree(["diff", &id]).ok().out;
         Sample { project, id, original, mutated, diff }
     }
@@ -46,7 +46,7 @@ fn a_missing_manifest_is_an_error_and_nothing_is_touched() {
     {
         project.decree(args).fails(4).mentions(&["manifest.json"]);
     }
-    assert_same(&project.picture(), &mutated);
+    assert_same(&project.snapshot(), &mutated);
 }
 
 #[test]
@@ -61,7 +61,7 @@ fn a_manifest_cut_off_anywhere_is_refused() {
     }
     put(&path, &good[..good.len() / 2]);
     project.decree(["revert", &id]).fails(4).mentions(&["manifest.json"]);
-    assert_same(&project.picture(), &mutated);
+    assert_same(&project.snapshot(), &mutated);
 }
 
 /// REV-09.
@@ -87,7 +87,7 @@ fn a_manifest_with_any_byte_changed_is_refused_or_as_good_as_before() {
         }
         let said = project.decree(["revert", &id]);
         let expected = if said.code == 4 { &mutated } else { &original };
-        if project.picture() != *expected {
+        if project.snapshot() != *expected {
             harm.push(format!(
                 "byte {at}, in {place:?}: revert exits with {} and leaves another tree",
                 said.code
@@ -101,12 +101,12 @@ fn a_manifest_with_any_byte_changed_is_refused_or_as_good_as_before() {
 }
 
 /// Back to the original, whatever a wrong revert has moved away.
-fn restore(project: &Project, id: &str, original: &Picture) {
+fn restore(project: &Project, id: &str, original: &TreeSnapshot) {
     project.decree(["revert", id]);
     project.write("out/x", "mine\n").write(".env", "A=1\n");
     let _ = fs::remove_dir_all(project.record(id, "set-aside"));
     let _ = fs::remove_dir_all(project.record(id, "previous"));
-    assert_same(&project.picture(), original);
+    assert_same(&project.snapshot(), original);
 }
 
 #[test]
@@ -126,7 +126,7 @@ fn a_manifest_of_another_version_is_refused() {
     let text = fs::read_to_string(&path).unwrap().replacen("\"version\":1", "\"version\":2", 1);
     put(&path, text.as_bytes());
     project.decree(["revert", &id]).fails(4).mentions(&["version"]);
-    assert_same(&project.picture(), &mutated);
+    assert_same(&project.snapshot(), &mutated);
 }
 
 /// A manifest is read from run directories that may come from elsewhere.
@@ -138,7 +138,7 @@ fn paths_in_a_manifest_cannot_leave_the_tree() {
     for evil in ["../evil", "/evil", ".git/evil", ".decree/evil", "e/../../evil"] {
         put(&path, good.replacen("\"a\":", &format!("\"{evil}\":"), 1).as_bytes());
         project.decree(["revert", &id]).fails(4).mentions(&[evil]);
-        assert_same(&project.picture(), &mutated);
+        assert_same(&project.snapshot(), &mutated);
     }
 }
 
@@ -149,6 +149,6 @@ fn an_unfinished_checkpoint_is_not_listed_and_not_relied_on() {
     fs::remove_file(project.record(&id, "checkpoint.json")).unwrap();
     assert!(!project.decree(["checkpoint", "list"]).ok().text().contains(&id));
     project.decree(["checkpoint", "verify", &id]).fails(4);
-    assert_same(&project.picture(), &mutated);
+    assert_same(&project.snapshot(), &mutated);
     project.checkpoint();
 }

@@ -3,18 +3,18 @@
 use std::ffi::OsStr;
 use std::fs::{self, File};
 
-use crate::harness::{Picture, Project, Said, assert_same, said};
+use crate::harness::{CommandOutput, Project, TreeSnapshot, assert_same, run_command};
 
-fn with_env(project: &Project, key: &str, value: impl AsRef<OsStr>, args: &[&str]) -> Said {
+fn with_env(project: &Project, key: &str, value: impl AsRef<OsStr>, args: &[&str]) -> CommandOutput {
     let mut command = project.command();
-    said(command.env(key, value.as_ref()).args(args))
+    run_command(command.env(key, value.as_ref()).args(args))
 }
 
 #[track_caller]
 fn round_trip_with_store(project: &Project, store: &OsStr) -> String {
     project.write("a", "a\n").write("b/c", b"\0c").link("l", "a");
     let run = |args: &[&str]| with_env(project, "DECREE_STORE", store, args);
-    let original = project.picture();
+    let original = project.snapshot();
     let id = run(&["checkpoint", "create"]).ok().line();
     assert!(run(&["diff", &id]).ok().out.is_empty(), "the store itself shows in the diff");
     let files = run(&["checkpoint", "show", "--files", &id]).ok().text();
@@ -24,7 +24,7 @@ fn round_trip_with_store(project: &Project, store: &OsStr) -> String {
     run(&["checkpoint", "create"]).ok();
     run(&["revert", &id]).ok();
     let own = |path: &Vec<u8>| !path.starts_with(b"cache");
-    let restored = project.picture().into_iter().filter(|(path, _)| own(path)).collect();
+    let restored = project.snapshot().into_iter().filter(|(path, _)| own(path)).collect();
     assert_same(&restored, &original);
     run(&["checkpoint", "verify", "--all"]).ok();
     assert!(!project.exists(".decree/store"), "there is a store in .decree as well");
@@ -86,19 +86,19 @@ fn the_home_directory_is_refused_as_a_project() {
     project.write("work/.decree/config.yml", "");
     let mut inside = project.command();
     inside.current_dir(project.path("work")).env("HOME", project.root());
-    said(inside.args(["checkpoint", "create"])).ok();
+    run_command(inside.args(["checkpoint", "create"])).ok();
 }
 
 /// CHK-09.
 #[test]
-fn a_second_decree_is_told_that_the_project_is_in_use() {
+fn a_second_decree_reports_that_the_project_is_in_use() {
     let project = Project::new();
     project.write("file", "x\n");
     let id = project.checkpoint();
     project.write("file", "y\n");
     project.decree(["revert", &id]).ok();
     project.write("file", "y\n");
-    let before = project.picture();
+    let before = project.snapshot();
 
     let lock = File::options().read(true).write(true).open(project.path(".decree/lock")).unwrap();
     lock.lock().unwrap();
@@ -109,7 +109,7 @@ fn a_second_decree_is_told_that_the_project_is_in_use() {
     project.decree(["diff", &id]).ok();
     project.decree(["checkpoint", "list"]).ok();
     project.decree(["checkpoint", "verify", &id]).ok();
-    assert_same(&project.picture(), &before);
+    assert_same(&project.snapshot(), &before);
     // Not by closing it: a process that another test is just starting may have it open for a moment.
     lock.unlock().unwrap();
     project.decree(["revert", &id]).ok();
@@ -118,7 +118,7 @@ fn a_second_decree_is_told_that_the_project_is_in_use() {
 
 /// The kernel drops a dead process's lock; what it wrote into the file holds nobody up.
 #[test]
-fn a_lock_file_that_a_dead_decree_left_holds_nobody_up() {
+fn a_lock_file_of_a_dead_process_does_not_block() {
     let project = Project::new();
     project.write(".decree/lock", r#"{"pid":1,"command":"process","since":"00:00:00"}"#).write("file", "x\n");
     project.checkpoint();
@@ -132,21 +132,21 @@ fn a_project_may_be_anywhere() {
         let at = |file: &str| [name, b"/", file.as_bytes()].concat();
         let run = |args: &[&str]| {
             let mut command = outer.command();
-            said(command.current_dir(outer.path("link/sub")).args(args))
+            run_command(command.current_dir(outer.path("link/sub")).args(args))
         };
         outer
             .mkdir(at(".decree"))
             .write(at("sub/file"), "x\n")
             .write(at(".gitignore"), "")
             .link("link", name);
-        let original = outer.picture();
+        let original = outer.snapshot();
         let id = run(&["checkpoint", "create"]).ok().line();
         outer.write(at("sub/file"), "y\n").write(at(".gitignore"), "*.log\n").write(at("x.log"), "log\n");
         run(&["revert", &id]).ok().mentions(&["x.log"]);
-        let ours = |picture: Picture| -> Picture {
+        let ours = |picture: TreeSnapshot| -> TreeSnapshot {
             picture.into_iter().filter(|(path, _)| !path.starts_with(&at(".decree"))).collect()
         };
-        assert_same(&ours(outer.picture()), &ours(original));
+        assert_same(&ours(outer.snapshot()), &ours(original));
         run(&["apply", &id]).ok();
         assert_eq!(outer.read(at("sub/file")), b"y\n");
     }

@@ -4,13 +4,13 @@ use std::fs;
 use std::path::PathBuf;
 
 use super::{flipped, put};
-use crate::harness::{Picture, Project, assert_same};
+use crate::harness::{Project, TreeSnapshot, assert_same};
 use crate::revert::binary::noise;
 
 struct Sample {
     project: Project,
     id: String,
-    original: Picture,
+    original: TreeSnapshot,
     diff: Vec<u8>,
 }
 
@@ -20,7 +20,7 @@ impl Sample {
         let project = Project::new();
         project.write("text", "some text\nthat compresses, compresses, compresses\n".repeat(4));
         project.write("binary", noise(200, 1)).link("link", "target").write("one", "1\n").write("none", "");
-        let original = project.picture();
+        let original = project.snapshot();
         let id = project.checkpoint();
         project.write("text", "other\n").remove("binary").remove("link").write("one", "2\n").remove("none");
         let diff = project.decree(["diff", &id]).ok().out;
@@ -47,7 +47,7 @@ fn a_pack_with_any_byte_changed_is_found_and_gives_no_wrong_bytes() {
     let sample = Sample::new();
     let Sample { project, id, diff, .. } = &sample;
     let good = fs::read(sample.pack()).unwrap();
-    let before = project.picture();
+    let before = project.snapshot();
     let mut found = 0;
     for at in 0..good.len() {
         put(&sample.pack(), &flipped(&good, at));
@@ -61,23 +61,23 @@ fn a_pack_with_any_byte_changed_is_found_and_gives_no_wrong_bytes() {
         }
     }
     assert!(found * 100 > good.len() * 98, "only {found} of {} were found", good.len());
-    assert_same(&project.picture(), &before);
+    assert_same(&project.snapshot(), &before);
 }
 
 #[test]
 fn a_pack_that_was_cut_off_is_found() {
     let sample = Sample::new();
     let good = fs::read(sample.pack()).unwrap();
-    let before = sample.project.picture();
+    let before = sample.project.snapshot();
     for length in (0..good.len()).step_by(9).chain([good.len() - 1]) {
         put(&sample.pack(), &good[..length]);
         sample.project.decree(["diff", &sample.id]).fails(4).mentions(&["store"]);
     }
     sample.project.decree(["revert", &sample.id]).fails(4).mentions(&["store"]);
-    assert_same(&sample.project.picture(), &before);
+    assert_same(&sample.project.snapshot(), &before);
     put(&sample.pack(), &good);
     sample.project.decree(["revert", &sample.id]).ok();
-    assert_same(&sample.project.picture(), &sample.original);
+    assert_same(&sample.project.snapshot(), &sample.original);
 }
 
 /// What was recorded needs no store: a revert of a run and an apply go by the diff alone.
@@ -85,17 +85,17 @@ fn a_pack_that_was_cut_off_is_found() {
 fn a_recorded_change_is_applied_without_the_store() {
     let sample = Sample::new();
     let Sample { project, id, original, .. } = &sample;
-    let mutated = project.picture();
+    let mutated = project.snapshot();
     project.decree(["revert", id]).ok();
-    assert_same(&project.picture(), original);
+    assert_same(&project.snapshot(), original);
     fs::remove_dir_all(project.path(".decree/store")).unwrap();
     project.decree(["apply", id]).ok();
-    assert_same(&project.picture(), &mutated);
+    assert_same(&project.snapshot(), &mutated);
 }
 
 /// STO-02.
 #[test]
-fn a_deleted_pack_is_told_and_the_next_checkpoint_stores_everything_again() {
+fn a_deleted_pack_is_reported_and_the_next_checkpoint_stores_everything_again() {
     let sample = Sample::new();
     let Sample { project, id, original, .. } = &sample;
     project.decree(["revert", id]).ok();
@@ -115,7 +115,7 @@ fn a_deleted_pack_is_told_and_the_next_checkpoint_stores_everything_again() {
     project.decree(["checkpoint", "verify", id]).ok();
     project.write("text", "").remove("binary").remove("link").remove("one").remove("none");
     project.decree(["revert", &new]).ok();
-    assert_same(&project.picture(), original);
+    assert_same(&project.snapshot(), original);
 }
 
 /// Two checkpoints: `lost` names a content that is not in the tree any more, `other` none.
@@ -141,11 +141,11 @@ impl Two {
     /// A new checkpoint can be made, and brings the tree back.
     #[track_caller]
     fn assert_checkpoint_works(&self) {
-        let tree = self.project.picture();
+        let tree = self.project.snapshot();
         let id = self.project.checkpoint();
         self.project.write("stays", "changed\n").remove("link");
         self.project.decree(["rollback", &id]).ok();
-        assert_same(&self.project.picture(), &tree);
+        assert_same(&self.project.snapshot(), &tree);
         self.project.decree(["checkpoint", "verify", &self.other]).ok();
         let said = self.project.decree(["checkpoint", "verify", "--all"]).fails(4);
         said.mentions(&[&self.lost, "goes"]);
@@ -173,7 +173,7 @@ fn a_pack_that_cannot_be_read_does_not_keep_the_next_checkpoint_from_being_made(
 }
 
 #[test]
-fn the_way_out_of_a_damaged_pack_is_told_and_works() {
+fn the_way_out_of_a_damaged_pack_is_reported_and_works() {
     let two = Two::new();
     let good = fs::read(&two.pack).unwrap();
     put(&two.pack, &flipped(&good, 20));

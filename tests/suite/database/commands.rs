@@ -103,7 +103,7 @@ impl Scene {
 const COPY: &str = "    save: cp db \"$DECREE_FILE\"\n    restore: cp \"$DECREE_FILE\" db\n";
 
 #[test]
-fn a_database_is_saved_and_brought_back_by_its_commands() {
+fn a_database_is_saved_and_restored_by_its_commands() {
     let scene = Scene::new(COPY);
     let dump = scene.save();
     let hash = ContentHash::of(b"one\n");
@@ -120,7 +120,7 @@ fn a_database_is_saved_and_brought_back_by_its_commands() {
 }
 
 #[test]
-fn a_fingerprint_of_its_own_tells_what_is_in_it() {
+fn a_fingerprint_of_its_own_reports_what_is_in_it() {
     let scene = Scene::new(
         "    save: '{ date +%N; cat db; } > \"$DECREE_FILE\"'\n    restore: tail -n +2 \"$DECREE_FILE\" > db\n    \
          fingerprint: sha256sum < db\n",
@@ -181,7 +181,7 @@ fn a_save_that_did_not_save_is_an_error_and_leaves_nothing() {
 }
 
 #[test]
-fn what_a_failing_command_said_is_told_without_secrets_and_without_colours() {
+fn what_a_failing_command_said_is_reported_without_secrets_and_without_colours() {
     let script = r#"
       seq 50
       printf '\033[31mcannot log in with %s\033[0m\n' "$A_PASSWORD" >&2
@@ -226,7 +226,7 @@ fn a_restore_that_fails_says_what_that_may_mean() {
 }
 
 #[test]
-fn a_database_that_the_config_does_not_have_is_told() {
+fn a_database_that_the_config_does_not_have_is_reported() {
     let scene = Scene::new(COPY);
     let result = scene.run(&["save", "mian"]);
     assert_eq!(result["error"], "there is no database 'mian' in .decree/config.yml");

@@ -68,7 +68,7 @@ fn make(place: &Place, before: &[&str], mode: &str, after: &[&str]) {
 }
 
 #[test]
-fn what_is_brought_back_has_the_hash_that_was_saved_whatever_it_was_and_became() {
+fn what_is_restored_has_the_hash_that_was_saved_whatever_it_was_and_became() {
     for (number, mode) in ["DELETE", "WAL"].into_iter().enumerate() {
         for (at, (shape, before, after)) in SHAPES.iter().enumerate() {
             let place = Place::new();
@@ -181,7 +181,7 @@ fn a_database_whose_pages_got_another_size_comes_back() {
 
 /// The mode is not content, but it comes back if nobody has the database open, and is told if it cannot.
 #[test]
-fn the_journal_mode_comes_back_if_nobody_is_in_the_way() {
+fn the_journal_mode_is_restored_if_no_other_process_has_the_database_open() {
     for (was, is) in [("DELETE", "WAL"), ("WAL", "DELETE")] {
         let place = Place::new();
         make(&place, &[], was, &["INSERT INTO t VALUES (1, 'one')"]);

@@ -98,7 +98,7 @@ fn a_copy_made_while_others_write_holds_whole_transactions() {
 
 /// One that writes without end is not held up by a restore for good, nor the restore by it.
 #[test]
-fn a_database_is_brought_back_between_two_transactions_of_another() {
+fn a_database_is_restored_between_two_transactions_of_another() {
     for mode in ["DELETE", "WAL"] {
         let place = accounts(mode, 1);
         let saved = place.save("copy");
@@ -218,19 +218,18 @@ fn a_database_is_saved_from_a_directory_that_we_may_not_write_in() {
         place.run(&[&format!("PRAGMA journal_mode = {mode}"), TABLE, &rows(50)]);
         let mut other = Other::open(&place.live);
         other.run(&["PRAGMA wal_autocheckpoint = 0", "INSERT INTO t VALUES (1000, 'last')"]);
-        match crashed {
-            true => other.kill(),
-            false => drop(other),
+        if crashed {
+            other.kill()
+        } else {
+            drop(other)
         }
         let content = place.content();
         let names = || fs::read_dir(&closed).unwrap().count();
         let before = names();
         fs::set_permissions(&closed, fs::Permissions::from_mode(0o555)).unwrap();
         // Root may write anywhere, unless it gives that up.
-        let mut command = match rustix::process::geteuid().is_root() {
-            true => Command::new("setpriv"),
-            false => Command::new("env"),
-        };
+        let mut command =
+            if rustix::process::geteuid().is_root() { Command::new("setpriv") } else { Command::new("env") };
         if rustix::process::geteuid().is_root() {
             command.arg("--bounding-set=-dac_override,-dac_read_search");
         }
@@ -251,7 +250,7 @@ fn a_database_is_saved_from_a_directory_that_we_may_not_write_in() {
 
 /// An application may bring functions, collations and kinds of tables along, which SQLite does not have here.
 #[test]
-fn a_database_that_relies_on_its_application_is_saved_and_what_could_not_be_checked_is_told() {
+fn a_database_that_relies_on_its_application_is_saved_and_what_could_not_be_checked_is_reported() {
     let place = Place::new();
     let script = r#"
 import sqlite3, sys

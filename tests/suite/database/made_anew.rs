@@ -121,7 +121,7 @@ fn links_and_directories_are_refused() {
 }
 
 #[test]
-fn nothing_is_overwritten_and_nothing_damaged_is_brought_back() {
+fn nothing_is_overwritten_and_nothing_damaged_is_restored() {
     let place = Place::new();
     place.run(&[TABLE, &rows(50)]);
     let saved = place.save("copy");

@@ -4,17 +4,17 @@ use std::fs;
 use std::os::unix::fs::symlink;
 
 use super::{Past, expire, gc_json, packs};
-use crate::harness::{Project, Said, assert_same, picture};
+use crate::harness::{CommandOutput, Project, assert_same, snapshot};
 use crate::revert::binary::noise;
 
 /// The names and sizes in the store.
-fn store(project: &Project) -> crate::harness::Picture {
-    picture(&project.path(".decree/store"))
+fn store(project: &Project) -> crate::harness::TreeSnapshot {
+    snapshot(&project.path(".decree/store"))
 }
 
 /// Collects in doubt: an error that names what is wrong; what has expired goes, content does not.
 #[track_caller]
-fn collects_no_content(past: &Past, names: &str) -> Said {
+fn collects_no_content(past: &Past, names: &str) -> CommandOutput {
     let before = store(past);
     past.decree(["checkpoint", "gc", "--dry-run"]).fails(4).mentions(&[names]);
     let said =

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::{Past, gc_json, in_decree};
 use crate::generate::{become_like, cases};
-use crate::harness::{Picture, Project};
+use crate::harness::{Project, TreeSnapshot};
 use crate::killed::{count_calls, has_strace, kill_before, strace};
 
 const GC: [&str; 2] = ["checkpoint", "gc"];
@@ -14,7 +14,7 @@ const GC: [&str; 2] = ["checkpoint", "gc"];
 /// A past to which it is possible to return.
 struct Scene {
     past: Past,
-    decree: Picture,
+    decree: TreeSnapshot,
 }
 
 impl Scene {

@@ -9,13 +9,13 @@ use crate::revert::binary::noise;
 
 /// GCC-12.
 #[test]
-fn whoever_comes_second_is_told_so_and_nothing_is_lost() {
+fn the_second_process_reports_the_lock_and_nothing_is_lost() {
     let project = Project::new();
     let mut kept = Vec::new();
     let mut refused = 0;
     for round in 0..25 {
         project.write("own.bin", noise(5_000, round)).write("text", format!("round {round}\n"));
-        let picture = project.picture();
+        let picture = project.snapshot();
         let start = |args: &[&str]| {
             project.command().args(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
         };
@@ -46,7 +46,7 @@ fn whoever_comes_second_is_told_so_and_nothing_is_lost() {
     project.decree(["checkpoint", "verify", "--all"]).ok();
     for (id, picture) in kept {
         project.decree(["rollback", &id]).ok();
-        assert_same(&project.picture(), &picture);
+        assert_same(&project.snapshot(), &picture);
     }
 }
 
@@ -65,7 +65,7 @@ fn nothing_is_collected_while_a_routine_is_at_work() {
 
 /// GCC-09.
 #[test]
-fn whoever_only_reads_is_told_of_no_damage() {
+fn a_reader_reports_no_damage() {
     let past = Past::new();
     let own = past.read("own.bin");
     let passing: Vec<String> = (0..12)

@@ -3,11 +3,11 @@
 use std::os::unix::fs::symlink;
 
 use super::{bytes_below, expire};
-use crate::harness::{Project, Said, said};
+use crate::harness::{CommandOutput, Project, run_command};
 use crate::revert::binary::noise;
 
-fn decree_with(project: &Project, store: &str, args: &[&str]) -> Said {
-    said(project.command().env("DECREE_STORE", store).args(args))
+fn decree_with(project: &Project, store: &str, args: &[&str]) -> CommandOutput {
+    run_command(project.command().env("DECREE_STORE", store).args(args))
 }
 
 /// GCC-10.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::harness::{Picture, Project, Said, assert_same};
+use crate::harness::{CommandOutput, Project, TreeSnapshot, assert_same};
 
 const WORDS: &str = "what something else wrote meanwhile\n";
 
@@ -13,7 +13,7 @@ const WORDS: &str = "what something else wrote meanwhile\n";
 struct Scene {
     project: Project,
     id: String,
-    before: Picture,
+    before: TreeSnapshot,
 }
 
 impl Scene {
@@ -24,7 +24,7 @@ impl Scene {
             project.write(format!("many/{n}"), format!("{n} before\n"));
         }
         before(&project);
-        let picture = project.picture();
+        let picture = project.snapshot();
         let id = project.checkpoint();
         for n in 0..400 {
             project.write(format!("many/{n}"), format!("{n} after\n"));
@@ -34,7 +34,7 @@ impl Scene {
     }
 
     /// Rolls back, and calls `act` as soon as a path is out of the tree, until it says that it is enough.
-    fn roll_back_while(&self, gone: &str, act: impl Fn(&Path) -> bool + Sync) -> Said {
+    fn roll_back_while(&self, gone: &str, act: impl Fn(&Path) -> bool + Sync) -> CommandOutput {
         let (path, over) = (self.project.path(gone), AtomicBool::new(false));
         std::thread::scope(|scope| {
             scope.spawn(|| {
@@ -81,7 +81,7 @@ fn once(path: &Path) -> bool {
 #[track_caller]
 fn makes_way(scene: &Scene, gone: &str, turned_up: &str, act: impl Fn(&Path) -> bool + Sync) {
     scene.roll_back_while(gone, act).ok().mentions(&[turned_up, "set-aside"]);
-    assert_same(&scene.project.picture(), &scene.before);
+    assert_same(&scene.project.snapshot(), &scene.before);
     assert_eq!(scene.kept().len(), 1, "the words are kept, once");
     scene.assert_nothing_waits();
 }
@@ -116,7 +116,7 @@ fn what_turns_up_in_a_directory_that_becomes_a_file_is_set_aside_with_it() {
         false
     });
     said.ok();
-    assert_same(&scene.project.picture(), &scene.before);
+    assert_same(&scene.project.snapshot(), &scene.before);
     scene.assert_nothing_waits();
 }
 
@@ -138,12 +138,12 @@ fn a_file_that_keeps_being_written_leaves_every_other_path_right() {
         "another process writes to",
         "stop the process that writes there",
     ]);
-    let mut tree = scene.project.picture();
+    let mut tree = scene.project.snapshot();
     let mut wanted = scene.before.clone();
     tree.remove(&b"z"[..]);
     wanted.remove(&b"z"[..]);
     assert_same(&tree, &wanted);
     scene.assert_nothing_waits();
     scene.project.decree(["rollback", &scene.id]).ok();
-    assert_same(&scene.project.picture(), &scene.before);
+    assert_same(&scene.project.snapshot(), &scene.before);
 }

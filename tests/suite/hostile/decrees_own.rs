@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use super::{
     VANDALISM, dead, done, inbox, letters, only_dead, only_run, process, project, result, tracker, tree,
 };
-use crate::harness::{Project, Said, assert_same};
+use crate::harness::{CommandOutput, Project, assert_same};
 use crate::revert::{as_nobody, hand_over};
 
 /// Ways to take `.decree/` away, or what is in it.
@@ -54,11 +54,11 @@ fn precious(routine: &str) -> Project {
 }
 
 /// Runs only the spec, so that what waits in the inbox goes on waiting.
-fn work(project: &Project) -> Said {
+fn work(project: &Project) -> CommandOutput {
     let elsewhere = crate::harness::temp_dir();
     let mut command = project.command();
     command.args(["process", "--spec", "01-*"]).env("OLDPWD_", elsewhere.path());
-    crate::harness::said(&mut command)
+    crate::harness::run_command(&mut command)
 }
 
 /// Settings, queue and the run are there, and the next command works.
@@ -83,13 +83,13 @@ fn assert_whole(project: &Project, what: &str) {
 }
 
 #[test]
-fn a_failing_routine_that_takes_decrees_own_files_away_is_put_back_all_the_same() {
+fn a_failing_routine_that_takes_decrees_own_files_away_is_reverted_anyway() {
     for (what, assault) in ASSAULTS {
         let project = precious(&format!("{VANDALISM}echo said; {assault}\nexit 3\n"));
-        let before = project.picture();
+        let before = project.snapshot();
         let said = work(&project);
         assert_eq!(said.code, 1, "{what}: {}", said.err);
-        assert_same(&project.picture(), &before);
+        assert_same(&project.snapshot(), &before);
         assert_whole(&project, what);
         assert_eq!(result(&project)["put_back"]["verified"], 6, "{what}");
         assert!(dead(&project)["01-work.md"].contains("exit 3 (1 attempt)"), "{what}");
@@ -111,7 +111,7 @@ fn a_content_routine_that_takes_decrees_own_files_away_keeps_its_work() {
         found.retain(|path, _| {
             !["elsewhere", "hidden-decree", "moved"].iter().any(|dir| path.starts_with(dir.as_bytes()))
         });
-        if let Some(crate::harness::Thing::File { bytes, .. }) = expected.get_mut(&b"src/lib.rs"[..]) {
+        if let Some(crate::harness::TreeEntry::File { bytes, .. }) = expected.get_mut(&b"src/lib.rs"[..]) {
             *bytes = b"work\n".to_vec();
         }
         assert_same(&found, &expected);
@@ -175,21 +175,21 @@ fn a_message_that_its_routine_edits_is_settled_as_it_was() {
 }
 
 #[test]
-fn a_run_that_edits_its_own_records_is_put_back_by_what_was_recorded() {
+fn a_run_that_edits_its_own_records_is_reverted_by_what_was_recorded() {
     let project = project(&format!(
         "{VANDALISM}sed -i 's/\"sha256\":\"./\"sha256\":\"0/' \"$message_dir/manifest.json\"\n\
          for f in .decree/running.json \"$message_dir\"/attempts/*/*; do [ -s $f ] && echo '{{}}' > $f; done; exit 1\n"
     ));
     project.write(".decree/config.yml", "max_retries: 1\n");
-    let before = project.picture();
+    let before = project.snapshot();
     process(&project).fails(1);
-    assert_same(&project.picture(), &before);
+    assert_same(&project.snapshot(), &before);
     let id = only_run(&project).rsplit('/').next().unwrap().to_owned();
     // The records are good enough to do the work again and to undo it.
     project.decree(["apply", &id]).ok();
     assert_eq!(project.read("src/main.rs"), b"broken\n");
     project.decree(["revert", &id]).ok();
-    assert_same(&project.picture(), &before);
+    assert_same(&project.snapshot(), &before);
     let diff = project.decree(["diff", &id, "--attempt", "1"]).ok().text();
     assert!(diff.contains("+broken"), "{diff}");
 }
@@ -226,12 +226,12 @@ fn an_ordinary_user_cannot_be_locked_out_of_their_own_decree() {
     ] {
         for end in [0, 1] {
             let project = precious(&format!("echo broken > src/main.rs; {assault}; exit {end}\n"));
-            let before = project.picture();
+            let before = project.snapshot();
             hand_over(project.root());
             let said = as_nobody(&project, &["process", "--spec", "01-*"]);
             assert_eq!(said.code, end, "{what}: {}", said.err);
             if end == 1 {
-                assert_same(&project.picture(), &before);
+                assert_same(&project.snapshot(), &before);
             } else {
                 assert_eq!(project.read("src/main.rs"), b"broken\n", "{what}");
             }
@@ -248,20 +248,20 @@ fn an_ordinary_user_cannot_be_locked_out_of_their_own_decree() {
 fn older_checkpoints_outlive_a_routine_that_deletes_everything() {
     for assault in ["rm -rf .decree", "rm -rf .decree/store", "sed -i s/./x/ .decree/store/*.pack"] {
         let project = precious(&format!("echo broken > src/main.rs; {assault}; exit 1\n"));
-        let before = project.picture();
+        let before = project.snapshot();
         let id = project.checkpoint();
         project.write("src/lib.rs", "later\n");
-        let later = project.picture();
+        let later = project.snapshot();
         work(&project).fails(1);
-        assert_same(&project.picture(), &later);
+        assert_same(&project.snapshot(), &later);
         project.decree(["checkpoint", "verify", &id]).ok();
         project.decree(["revert", &id]).ok();
-        assert_same(&project.picture(), &before);
+        assert_same(&project.snapshot(), &before);
     }
 }
 
 #[test]
-fn earlier_runs_that_a_routine_deletes_are_told_of() {
+fn earlier_runs_that_a_routine_deletes_are_reported() {
     let project = project("[ -e first ] && rm -rf .decree; echo x > first; [ ! -e second ]\n");
     process(&project).ok();
     project.write("specs/02-more.spec.md", "more\n");
@@ -274,9 +274,9 @@ fn a_project_that_is_moved_away_is_moved_back() {
     for place in ["", "; mkdir \"$here\"; echo x > \"$here/mine\""] {
         let project =
             project(&format!("{VANDALISM}here=$PWD; mv \"$here\" \"$here.moved\"{place}; exit 1\n"));
-        let before = project.picture();
+        let before = project.snapshot();
         process(&project).fails(1);
-        assert_same(&project.picture(), &before);
+        assert_same(&project.snapshot(), &before);
         assert_eq!(dead(&project).len(), 1);
         assert!(!fs::exists(format!("{}.moved", project.root().display())).unwrap());
     }
@@ -285,11 +285,11 @@ fn a_project_that_is_moved_away_is_moved_back() {
 #[test]
 fn a_project_that_is_deleted_comes_back_with_the_next_process() {
     let project = project("here=$PWD; cd /; rm -rf \"$here\"; exit 3\n");
-    let before = project.picture();
+    let before = project.snapshot();
     process(&project).fails(4).mentions(&["the tree could not be reverted"]);
     project.write(".decree/routines/develop.sh", "exit 7\n");
     process(&project).fails(1).mentions(&["had been cut off; the tree is reverted"]);
-    assert_same(&project.picture(), &before);
+    assert_same(&project.snapshot(), &before);
     assert!(only_dead(&project).contains("exit 7"), "{:?}", dead(&project));
     assert_eq!(project.read(".decree/config.yml"), b"max_retries: 0\n");
 }
@@ -300,11 +300,11 @@ fn more_packs_than_files_that_may_be_open_are_no_obstacle() {
     for number in 0..80 {
         project.write("changing", format!("{number}\n")).checkpoint();
     }
-    let before = project.picture();
+    let before = project.snapshot();
     let mut command = std::process::Command::new("bash");
     command.args(["-c", "ulimit -n 64; exec \"$0\" process"]).arg(env!("CARGO_BIN_EXE_decree"));
-    crate::harness::said(command.current_dir(project.root())).fails(1).mentions(&["exit 1"]);
-    assert_same(&project.picture(), &before);
+    crate::harness::run_command(command.current_dir(project.root())).fails(1).mentions(&["exit 1"]);
+    assert_same(&project.snapshot(), &before);
 }
 
 #[test]

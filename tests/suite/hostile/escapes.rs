@@ -8,7 +8,7 @@ use super::{
     VANDALISM, dead, done, end_of, inbox, process, project, result, start, tracker, tree, verdicts,
     wait_until,
 };
-use crate::harness::{Project, assert_same, said, skip};
+use crate::harness::{Project, assert_same, run_command, skip};
 
 /// A word in the arguments of one test's processes only.
 fn token(project: &Project) -> String {
@@ -25,9 +25,9 @@ fn alive(token: &str) -> usize {
 #[track_caller]
 fn assert_quiet(project: &Project) {
     assert_eq!(alive(&token(project)), 0);
-    let now = project.picture();
+    let now = project.snapshot();
     sleep(Duration::from_millis(100));
-    assert_same(&project.picture(), &now);
+    assert_same(&project.snapshot(), &now);
 }
 
 /// What goes on writing, in a process that has the token in its arguments.
@@ -39,7 +39,7 @@ fn writer(project: &Project) -> String {
 }
 
 #[test]
-fn daemons_do_not_write_into_a_tree_that_was_put_back_or_kept() {
+fn daemons_do_not_write_into_a_tree_that_was_reverted_or_kept() {
     for start in [
         "W &",
         "setsid W >/dev/null 2>&1 &",
@@ -79,10 +79,10 @@ fn a_daemon_that_ignores_being_asked_is_killed() {
         ".decree/routines/develop.sh",
         format!("(trap '' TERM HUP INT; setsid {writer} &)\nsleep 0.05; exit 1\n"),
     );
-    let before = project.picture();
+    let before = project.snapshot();
     process(&project).fails(1);
     assert_quiet(&project);
-    assert_same(&project.picture(), &before);
+    assert_same(&project.snapshot(), &before);
 }
 
 #[test]
@@ -94,9 +94,9 @@ fn a_routine_that_does_not_end_is_ended() {
     ] {
         let project = project(&format!("{VANDALISM}{script}\n"));
         project.write(".decree/config.yml", "max_retries: 0\ntimeout: 500ms\n");
-        let before = project.picture();
+        let before = project.snapshot();
         process(&project).fails(1).mentions(&["timed out"]);
-        assert_same(&project.picture(), &before);
+        assert_same(&project.snapshot(), &before);
         assert_eq!(verdicts(&project), ["timed-out"]);
         assert!(dead(&project)["01-work.md"].contains("verdict: timed-out"));
     }
@@ -123,10 +123,10 @@ fn a_routine_that_kills_what_watches_over_it_has_failed() {
         let project = project("");
         let writer = writer(&project);
         project.write(".decree/routines/develop.sh", format!("{VANDALISM}setsid {writer} & {script}\n"));
-        let before = project.picture();
+        let before = project.snapshot();
         process(&project).fails(1);
         assert_quiet(&project);
-        assert_same(&project.picture(), &before);
+        assert_same(&project.snapshot(), &before);
         assert_eq!(verdicts(&project), ["failed-reverted"]);
         assert_eq!((dead(&project).len(), inbox(&project).len()), (1, 0));
     }
@@ -185,9 +185,9 @@ fn a_routine_that_kills_everything_it_can_is_undone_by_the_next_decree() {
         return;
     }
     let before = tree(&project);
-    assert_ne!(said(&mut inside(&project)).code, 0);
+    assert_ne!(run_command(&mut inside(&project)).code, 0);
     assert_ne!(tree(&project), before, "it had begun");
-    said(&mut inside(&project)).ok().mentions(&["had been cut off"]);
+    run_command(&mut inside(&project)).ok().mentions(&["had been cut off"]);
     let mut now = tree(&project);
     assert!(now.remove(&b"work"[..]).is_some());
     assert_same(&now, &before);
@@ -195,7 +195,7 @@ fn a_routine_that_kills_everything_it_can_is_undone_by_the_next_decree() {
 }
 
 #[test]
-fn a_decree_inside_a_decree_is_turned_away_and_does_no_harm() {
+fn a_decree_inside_a_decree_is_rejected_and_changes_nothing() {
     let decree = env!("CARGO_BIN_EXE_decree");
     let project = project(&format!(
         "{decree} process; echo \"process: $?\"; {decree} revert 2; echo \"revert: $?\"; {decree} status; echo \"status: $?\"; echo work > work\n"

@@ -169,9 +169,9 @@ fn settings_that_make_no_sense_are_named_by_file_and_line() {
     ] {
         let project = project(WORK);
         project.write(".decree/config.yml", text);
-        let before = project.picture();
+        let before = project.snapshot();
         process(&project).fails(3).mentions(words);
-        assert_same(&project.picture(), &before);
+        assert_same(&project.snapshot(), &before);
     }
     let project = project(WORK);
     project.write(".decree/config.yml", b"max_retries: 1\n# \xff\n");

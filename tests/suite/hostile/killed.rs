@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::{VANDALISM, dead, done, inbox, process, project, start, tracker, tree};
 use crate::generate::cases;
-use crate::harness::{Picture, Project, assert_same};
+use crate::harness::{Project, TreeSnapshot, assert_same};
 
 /// One of each: a success with a follow-up, one that learns, one that needs a clean slate, and one that nothing helps.
 const SPECS: [&str; 4] = ["01-greet", "02-learn", "03-slate", "04-doomed"];
@@ -37,7 +37,7 @@ fn scene() -> Project {
 /// Everything that has to be the same in the end, whatever happened on the way.
 #[derive(Debug, PartialEq)]
 struct End {
-    tree: Picture,
+    tree: TreeSnapshot,
     tracker: Vec<String>,
     done: BTreeMap<String, String>,
     dead: BTreeMap<String, String>,

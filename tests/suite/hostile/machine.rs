@@ -17,18 +17,18 @@ fn copy(from: &Project, to: &Project) {
 }
 
 #[test]
-fn a_routine_that_fills_the_disk_and_cleans_up_is_put_back() {
+fn a_routine_that_fills_the_disk_and_cleans_up_is_reverted() {
     let Some(disk) = SmallDisk::new(32 << 10) else { return };
     on(&disk, "echo broken > src/main.rs; cat /dev/zero > filler; rm filler; exit 1\n");
     let project = &disk.project;
-    let before = project.picture();
+    let before = project.snapshot();
     process(project).fails(1);
-    assert_same(&project.picture(), &before);
+    assert_same(&project.snapshot(), &before);
     assert!(dead(project)["01-work.md"].contains("exit 1"));
 }
 
 #[test]
-fn a_disk_that_stays_full_is_told_and_the_next_process_goes_on_from_there() {
+fn a_disk_that_stays_full_is_reported_and_the_next_process_goes_on_from_there() {
     for end in [0, 1] {
         let Some(disk) = SmallDisk::new(32 << 10) else { return };
         on(
@@ -59,7 +59,7 @@ fn a_disk_that_stays_full_is_told_and_the_next_process_goes_on_from_there() {
 }
 
 #[test]
-fn a_disk_full_of_the_routines_own_files_is_put_back_once_there_is_room() {
+fn a_disk_full_of_the_routines_own_files_is_reverted_once_there_is_room() {
     let Some(disk) = SmallDisk::new(32 << 10) else { return };
     on(
         &disk,

@@ -16,7 +16,7 @@ fn waiting(script: &str) -> Project {
 }
 
 #[test]
-fn what_somebody_else_changes_while_a_run_is_put_back_is_saved_and_the_run_is_put_back() {
+fn a_concurrent_change_during_a_revert_is_saved_and_the_run_is_reverted() {
     let project = project("echo run > notes.txt\n(while :; do echo x >> .decree/x; done) & exit 1\n");
     project.write(".decree/config.yml", "max_retries: 0\n").write("decree.log", "");
     // decree's own words, in a file that somebody else writes and that grows between the record and the putting back.
@@ -46,7 +46,7 @@ fn decrees_own_words_may_be_redirected_into_the_project() {
 }
 
 #[test]
-fn a_message_that_somebody_puts_in_the_place_of_the_one_at_work_is_not_lost() {
+fn a_message_that_replaces_the_running_one_is_not_lost() {
     let project = waiting("echo done >> notes.txt\n");
     project.remove("specs/01-work.spec.md").write(".decree/inbox/nightly.md", "first\n");
     let mut child = project.command().arg("process").spawn().unwrap();
@@ -71,7 +71,7 @@ fn specs_may_be_a_link() {
 }
 
 #[test]
-fn a_run_that_is_put_back_leaves_no_routines_behind() {
+fn a_run_that_is_reverted_leaves_no_routines_behind() {
     let project =
         project("echo evil > .decree/routines/evil.sh; echo evil > .decree/routines/develop.sh; exit 1\n");
     let routine = project.read(".decree/routines/develop.sh");

@@ -46,9 +46,9 @@ fn a_gigabyte_of_output_costs_neither_disk_nor_memory() {
 fn one_endless_line_is_cut_wherever_people_see_it() {
     let project = project("head -c 30000000 /dev/zero | tr '\\0' x; exit 1\n");
     project.write(".decree/config.yml", "max_retries: 1\nlog_limit: 1MiB\n");
-    let before = project.picture();
+    let before = project.snapshot();
     process(&project).fails(1);
-    assert_same(&project.picture(), &before);
+    assert_same(&project.snapshot(), &before);
     assert!(only_dead(&project).len() < 2000);
     let text = summary(&project).to_string();
     assert!(text.len() < 10_000, "{}", text.len());
@@ -76,7 +76,7 @@ fn a_routine_that_closes_its_output_goes_on() {
 }
 
 #[test]
-fn nobody_listening_is_no_reason_to_stop() {
+fn a_closed_listener_does_not_stop_the_run() {
     let script = "for i in {1..2000}; do echo \"line $i\"; done; sleep 0.1; for i in {1..2000}; do echo \"line $i\"; done; echo work > work\n";
     for closed in [
         "exec \"$0\" process >&- 2>&- <&-",

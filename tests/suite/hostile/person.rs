@@ -79,14 +79,14 @@ fn what_a_person_did_after_the_kill_comes_back_with_the_printed_command() {
 fn looking_changes_nothing_before_the_run_is_settled() {
     let project = cut_off();
     project.write("src/lib.rs", "mine\n");
-    let mine = project.picture();
+    let mine = project.snapshot();
     project.decree(["status"]).ok().mentions(&["was cut off"]);
     project.decree(["checkpoint", "list"]).ok();
-    assert_same(&project.picture(), &mine);
+    assert_same(&project.snapshot(), &mine);
     assert!(project.exists(".decree/running.json"));
     // A checkpoint is none of the run's business, and does not settle it.
     let id = project.checkpoint();
-    assert_same(&project.picture(), &mine);
+    assert_same(&project.snapshot(), &mine);
     process(&project).ok();
     project.decree(["revert", &id]).ok();
     assert_same(&tree(&project), &{
@@ -108,7 +108,7 @@ fn a_run_whose_traces_a_person_removed_is_settled_without_fuss() {
 #[test]
 fn a_damaged_note_of_what_was_running_is_an_error_that_says_what_to_do() {
     let project = cut_off();
-    let before = project.picture();
+    let before = project.snapshot();
     for damage in [
         "",
         "{",
@@ -118,6 +118,6 @@ fn a_damaged_note_of_what_was_running_is_an_error_that_says_what_to_do() {
         project.write(".decree/running.json", damage);
         let said = process(&project).fails(4);
         assert!(said.err.contains("running.json"), "{}", said.err);
-        assert_same(&project.picture(), &before);
+        assert_same(&project.snapshot(), &before);
     }
 }

@@ -81,15 +81,15 @@ fn a_message_that_cannot_be_read_does_not_keep_the_others_waiting() {
 }
 
 #[test]
-fn a_message_with_broken_front_matter_is_kept_whole_and_can_be_mended() {
+fn a_message_with_broken_front_matter_is_kept_whole_and_can_be_repaired() {
     for broken in
         ["---\nroutine: [develop\n---\nDo it.\n", "---\nnever closed\nDo it.\n", "---\nid: 12\n---\nDo it.\n"]
     {
         let project = idle(WORK);
         project.write(".decree/inbox/broken.md", broken);
-        let before = project.picture();
+        let before = project.snapshot();
         process(&project).fails(1).mentions(&["BadMessage"]);
-        assert_same(&project.picture(), &before);
+        assert_same(&project.snapshot(), &before);
         let letter = only_dead(&project);
         assert!(letter.contains("BadMessage: ") && letter.ends_with("Do it.\n"), "{letter}");
         if !broken.contains("id: 12") {

@@ -12,9 +12,9 @@ fn work_hidden_by_an_ignore_file_is_found_and_set_aside() {
         ("echo '*' > src/.gitignore; echo mine > src/hidden", "src/hidden"),
     ] {
         let project = project(&format!("echo mine > hidden; {rules}; echo x > src/main.rs; exit 1\n"));
-        let before = project.picture();
+        let before = project.snapshot();
         process(&project).fails(1);
-        assert_same(&project.picture(), &before);
+        assert_same(&project.snapshot(), &before);
         assert_eq!(project.read(format!("{}/set-aside/{hidden}", only_run(&project))), b"mine\n", "{rules}");
     }
     let project = project("echo mine > hidden; echo /hidden >> .gitignore\n");
@@ -43,9 +43,9 @@ fn a_sensitive_file_that_was_changed_is_named() {
 #[test]
 fn a_new_sensitive_file_does_not_stay_after_a_failure() {
     let project = project("echo KEY=x > .env.local; exit 1\n");
-    let before = project.picture();
+    let before = project.snapshot();
     process(&project).fails(1);
-    assert_same(&project.picture(), &before);
+    assert_same(&project.snapshot(), &before);
     assert_eq!(project.read(format!("{}/set-aside/.env.local", only_run(&project))), b"KEY=x\n");
 }
 
@@ -61,25 +61,25 @@ fn an_ordinary_users_routine_cannot_close_directories_to_them() {
         "mkdir -p new/deep; echo x > new/deep/x; chmod 000 new/deep/x new/deep new",
     ] {
         let project = project(&format!("{VANDALISM}{closing}; exit 1\n"));
-        let before = project.picture();
+        let before = project.snapshot();
         hand_over(project.root());
         as_nobody(&project, &["process"]).fails(1);
-        assert_same(&project.picture(), &before);
+        assert_same(&project.snapshot(), &before);
         assert!(dead(&project)["01-work.md"].contains("exit 1"), "{closing}");
     }
 }
 
 #[test]
-fn a_routine_that_deletes_everything_is_put_back() {
+fn a_routine_that_deletes_everything_is_reverted() {
     for script in [
         "rm -rf ./* ./.[!.]*; exit 1",
         "find . -mindepth 1 -delete; exit 1",
         "d=$PWD; cd /; rm -rf \"$d\"/*; exit 1",
     ] {
         let project = project(script);
-        let before = project.picture();
+        let before = project.snapshot();
         process(&project).fails(1);
-        assert_same(&project.picture(), &before);
+        assert_same(&project.snapshot(), &before);
         assert_eq!(dead(&project).len(), 1, "{script}");
         assert_eq!(project.read(".decree/config.yml"), b"max_retries: 0\n");
     }
@@ -95,9 +95,9 @@ fn the_specs_themselves_come_back() {
     ] {
         let project = project(&format!("{script}; exit 1\n"));
         project.write("specs/processed-spec.md", "00-old.spec.md\n");
-        let before = project.picture();
+        let before = project.snapshot();
         process(&project).fails(1);
-        assert_same(&project.picture(), &before);
+        assert_same(&project.snapshot(), &before);
     }
 }
 

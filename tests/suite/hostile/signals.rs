@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::{dead, end_of, inbox, only_run, process, project, start, tracker, wait_for};
-use crate::harness::{Picture, Project, assert_same};
+use crate::harness::{Project, TreeSnapshot, assert_same};
 
 /// More than a CI grants is too long; the runner that this suite meets may be busy, so the best of a few counts.
 const SOON: Duration = Duration::from_secs(5);
@@ -40,7 +40,7 @@ fn send(child: &Child, signal: Signal) {
 
 /// Interrupts a `process` once; returns how long it took to end.
 #[track_caller]
-fn interrupt(project: &Project, signals: &[Signal], codes: &[i32], before: &Picture) -> Duration {
+fn interrupt(project: &Project, signals: &[Signal], codes: &[i32], before: &TreeSnapshot) -> Duration {
     let _ = std::fs::remove_file(project.path(".decree/ready"));
     let mut child = start(project);
     wait_for(&project.path(".decree/ready"));
@@ -54,7 +54,7 @@ fn interrupt(project: &Project, signals: &[Signal], codes: &[i32], before: &Pict
     let status = end_of(&mut child);
     let took = asked.elapsed();
     assert!(status.code().is_some_and(|code| codes.contains(&code)), "{status}");
-    assert_same(&project.picture(), before);
+    assert_same(&project.snapshot(), before);
     assert_eq!(inbox(project).keys().collect::<Vec<_>>(), ["01-work.md"]);
     assert!(dead(project).is_empty() && tracker(project).is_empty());
     assert!(!project.exists(".decree/running.json"), "it is settled");
@@ -70,9 +70,9 @@ fn interrupt(project: &Project, signals: &[Signal], codes: &[i32], before: &Pict
 }
 
 #[test]
-fn a_signal_means_a_diff_a_tree_put_back_and_a_message_that_waits() {
+fn a_signal_leaves_a_diff_a_reverted_tree_and_a_pending_message() {
     let project = large(&script(POLITE));
-    let before = project.picture();
+    let before = project.snapshot();
     let routine = |text: String| project.write(".decree/routines/develop.sh", text);
     let (int, term) = (Signal::INT, Signal::TERM);
     let mut times =
@@ -90,7 +90,7 @@ fn a_signal_means_a_diff_a_tree_put_back_and_a_message_that_waits() {
         interrupt(&project, &[term], &[143], &before);
     }
     process(&project).fails(1).mentions(&["interrupted 5 times in a row"]);
-    assert_same(&project.picture(), &before);
+    assert_same(&project.snapshot(), &before);
     assert!(inbox(&project).is_empty() && tracker(&project).is_empty());
     let letter = &dead(&project)["01-work.md"];
     assert!(letter.contains("verdict: interrupted"), "{letter}");
@@ -106,7 +106,7 @@ fn the_same_signal_twice_ends_decree_at_once_and_the_next_one_puts_back() {
     let project = project(
         &script(RUDE).replace("files/$i/$i.txt", "src/lib.rs").replace("rm -r files/7", "rm notes.txt"),
     );
-    let before = project.picture();
+    let before = project.snapshot();
     let mut child = start(&project);
     wait_for(&project.path(".decree/ready"));
     send(&child, Signal::TERM);
@@ -115,5 +115,5 @@ fn the_same_signal_twice_ends_decree_at_once_and_the_next_one_puts_back() {
     assert_eq!(end_of(&mut child).code(), Some(143));
     project.write(".decree/routines/develop.sh", "exit 1\n");
     process(&project).fails(1).mentions(&["had been cut off; the tree is reverted"]);
-    assert_same(&project.picture(), &before);
+    assert_same(&project.snapshot(), &before);
 }

@@ -3,11 +3,11 @@
 use std::process::Command;
 
 use super::{dead, end_of, inbox, process, project, start, tracker, wait_for};
-use crate::harness::{assert_same, said};
+use crate::harness::{assert_same, run_command};
 use crate::revert::{as_nobody, hand_over};
 
 #[test]
-fn a_second_decree_is_told_who_works_here() {
+fn a_second_decree_reports_who_holds_the_lock() {
     let project =
         project("echo x > ready; while [ ! -e go ]; do sleep 0.02; done; rm go ready; echo work > work\n");
     let mut first = start(&project);
@@ -33,7 +33,7 @@ fn a_decree_directory_that_cannot_be_written_to_is_a_clear_error() {
         project.mkdir(".decree/runs");
         hand_over(project.root());
         project.chmod(dir, 0o555);
-        let before = project.picture();
+        let before = project.snapshot();
         let said = as_nobody(&project, &["process"]);
         assert!([1, 3, 4].contains(&said.code), "{dir}: {}: {}", said.code, said.err);
         assert!(
@@ -42,7 +42,7 @@ fn a_decree_directory_that_cannot_be_written_to_is_a_clear_error() {
             said.err
         );
         assert!(said.err.contains(".decree"), "{}", said.err);
-        assert_same(&project.picture(), &before);
+        assert_same(&project.snapshot(), &before);
         assert_eq!((inbox(&project).len(), dead(&project).len()), (1, 0), "{dir}: nothing is lost");
         project.chmod(dir, 0o755);
     }
@@ -59,7 +59,7 @@ fn nothing_in_the_environment_is_needed_but_a_path() {
         .current_dir(project.root())
         .env_clear()
         .env("PATH", std::env::var_os("PATH").unwrap());
-    said(&mut command).ok();
+    run_command(&mut command).ok();
     assert_eq!(project.read("home"), b"none\n");
 }
 
@@ -73,7 +73,7 @@ fn a_project_with_an_odd_name_works() {
     }
     let mut command = project.command();
     command.current_dir(&odd).arg("process");
-    said(&mut command).ok();
+    run_command(&mut command).ok();
     assert_eq!(std::fs::read(odd.join("where")).unwrap(), format!("{}\n", odd.display()).into_bytes());
     assert!(!project.exists("pwned"));
     assert_eq!(process(&project).code, 3, "the project is not here any more");

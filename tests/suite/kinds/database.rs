@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use super::scene::{dump, parsed, sql};
 use crate::harness::{wait_for, wait_until};
-use crate::pipeline::workshop::Workshop;
+use crate::pipeline::workshop::PipelineProject;
 
 /// Moves money between two accounts for ever; the sum stays the same in every transaction.
 const BANK: &str = "
@@ -25,7 +25,7 @@ while True:
 /// DBS-01.
 #[test]
 fn a_database_is_saved_whole_while_another_process_writes() {
-    let shop = Workshop::new();
+    let shop = PipelineProject::new();
     let mut bank = Command::new("python3")
         .args(["-c", BANK])
         .args([shop.path("app.db"), shop.path("begun")])
@@ -60,7 +60,7 @@ fn a_database_that_is_gone_or_no_database_any_more_comes_back() {
         "truncate -s 100 data/app.db",
         "echo x >data/app.db-journal",
     ] {
-        let shop = Workshop::new();
+        let shop = PipelineProject::new();
         shop.mkdir("data");
         sql(&shop, "data/app.db", "CREATE TABLE t (a); INSERT INTO t VALUES (1)");
         shop.chmod("data/app.db", 0o640);
@@ -86,7 +86,7 @@ fn a_database_that_is_gone_or_no_database_any_more_comes_back() {
 /// DBS-03.
 #[test]
 fn what_is_no_database_of_the_project_is_refused() {
-    let shop = Workshop::new();
+    let shop = PipelineProject::new();
     shop.write("notes.db", "no database\n").link("link.db", "/etc/hosts").link("away", "/tmp");
     let create = |scope: &[&str]| {
         let words = scope.iter().flat_map(|word| ["--scope", word]);
@@ -106,7 +106,7 @@ fn what_is_no_database_of_the_project_is_refused() {
 /// DBS-04.
 #[test]
 fn the_commands_of_another_database_are_run_and_checked() {
-    let shop = Workshop::new();
+    let shop = PipelineProject::new();
     let config = |save: &str, restore: &str| {
         shop.config(&format!("databases:\n  main:\n    save: '{save}'\n    restore: '{restore}'\n"));
     };
@@ -147,7 +147,7 @@ fn the_commands_of_another_database_are_run_and_checked() {
 #[test]
 fn what_is_committed_until_the_last_moment_is_in_the_database_or_saved() {
     for mode in ["wal", "delete"] {
-        let shop = Workshop::new();
+        let shop = PipelineProject::new();
         sql(
             &shop,
             "app.db",
@@ -195,7 +195,7 @@ fn what_is_committed_until_the_last_moment_is_in_the_database_or_saved() {
 /// DBS-02.
 #[test]
 fn a_database_with_damaged_pages_comes_back_and_its_bytes_are_kept() {
-    let shop = Workshop::new();
+    let shop = PipelineProject::new();
     sql(&shop, "app.db", "CREATE TABLE t (n INTEGER PRIMARY KEY, x)");
     sql(
         &shop,

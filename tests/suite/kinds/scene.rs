@@ -5,19 +5,19 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::harness::{Picture, Said, picture, said};
-use crate::pipeline::workshop::Workshop;
+use crate::harness::{CommandOutput, TreeSnapshot, run_command, snapshot};
+use crate::pipeline::workshop::PipelineProject;
 
 /// One type of checkpoint, with all that is needed to try it.
 pub struct Scene {
     pub kind: &'static str,
-    pub shop: Workshop,
+    pub shop: PipelineProject,
     /// What `checkpoint create` is told besides the type.
     pub scope: &'static [&'static str],
     /// Changes everything that the checkpoint holds.
-    pub spoil: fn(&Workshop),
+    pub spoil: fn(&PipelineProject),
     /// Everything that has to be as it was.
-    pub look: fn(&Workshop) -> BTreeMap<String, String>,
+    pub look: fn(&PipelineProject) -> BTreeMap<String, String>,
     /// A part, in words of the type, and whether a line of `look` belongs to it.
     pub part: (&'static str, fn(&str) -> bool),
 }
@@ -44,10 +44,10 @@ impl Scene {
     }
 
     /// Runs a line with bash, in the project.
-    pub fn bash(&self, line: &str) -> Said {
+    pub fn bash(&self, line: &str) -> CommandOutput {
         let decree = std::path::Path::new(env!("CARGO_BIN_EXE_decree")).parent().unwrap();
         let path = format!("{}:{}", decree.display(), std::env::var("PATH").unwrap());
-        said(Command::new("bash").args(["-c", line]).current_dir(self.shop.root()).env("PATH", path))
+        run_command(Command::new("bash").args(["-c", line]).current_dir(self.shop.root()).env("PATH", path))
     }
 
     #[track_caller]
@@ -67,14 +67,14 @@ pub fn parsed(format: &str, out: &[u8]) -> Value {
     }
 }
 
-fn in_words(prefix: &str, picture: &Picture) -> BTreeMap<String, String> {
+fn in_words(prefix: &str, picture: &TreeSnapshot) -> BTreeMap<String, String> {
     let name = |path: &[u8]| format!("{prefix}{}", String::from_utf8_lossy(path));
     picture.iter().map(|(path, thing)| (name(path), format!("{thing:?}"))).collect()
 }
 
 /// The tree, in words.
-fn tree(shop: &Workshop) -> BTreeMap<String, String> {
-    in_words("", &shop.picture())
+fn tree(shop: &PipelineProject) -> BTreeMap<String, String> {
+    in_words("", &shop.snapshot())
 }
 
 fn file_backup() -> Scene {
@@ -126,15 +126,15 @@ pub fn git_stash() -> Scene {
     }
 }
 
-pub fn git(shop: &Workshop, args: &[&str]) -> String {
+pub fn git(shop: &PipelineProject, args: &[&str]) -> String {
     let mut command = Command::new("git");
     command.args(["-c", "user.name=x", "-c", "user.email=x@example.com"]).args(args).current_dir(shop.root());
     command.env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_CONFIG_NOSYSTEM", "1");
-    said(&mut command).ok().text()
+    run_command(&mut command).ok().text()
 }
 
 fn state_snapshot() -> Scene {
-    let shop = Workshop::new();
+    let shop = PipelineProject::new();
     shop.write(".decree/inbox/01-wait.md", "wait\n")
         .write(".decree/inbox/done/00-did.md", "did\n")
         .write(".decree/inbox/dead/9.md", b"not UTF-8: \xff\n")
@@ -157,7 +157,7 @@ fn state_snapshot() -> Scene {
                 .write(".decree/config.yml", "max_retries: 7\n");
         },
         look: |shop| {
-            let mut own = picture(&shop.path(".decree/inbox"));
+            let mut own = snapshot(&shop.path(".decree/inbox"));
             own.retain(|_, thing| !format!("{thing:?}").starts_with("dir "));
             let mut looks = in_words("inbox/", &own);
             for file in [".decree/config.yml", "specs/processed-spec.md"] {
@@ -173,7 +173,7 @@ fn state_snapshot() -> Scene {
 
 /// Two SQLite files, one of them in WAL mode, and a database of files with commands.
 fn database_savepoint() -> Scene {
-    let shop = Workshop::new();
+    let shop = PipelineProject::new();
     shop.write("data/keep", "").write("store.txt", "one\n");
     shop.config(
         "databases:\n  store:\n    save: cat store.txt > \"$DECREE_FILE\"\n    restore: cat \"$DECREE_FILE\" > store.txt\n",
@@ -210,16 +210,16 @@ fn database_savepoint() -> Scene {
     }
 }
 
-pub fn sql(shop: &Workshop, file: &str, script: &str) {
+pub fn sql(shop: &PipelineProject, file: &str, script: &str) {
     let database = rusqlite::Connection::open(shop.path(file)).unwrap();
     database.execute_batch(script).unwrap();
 }
 
 /// Everything in it, by another program.
-pub fn dump(shop: &Workshop, file: &str) -> String {
+pub fn dump(shop: &PipelineProject, file: &str) -> String {
     let script = "import sqlite3, sys\ndb = sqlite3.connect(sys.argv[1])\nprint(db.execute('pragma integrity_check').fetchall(), db.execute('pragma journal_mode').fetchall())\nprint('\\n'.join(db.iterdump()))";
     let mut command = Command::new("python3");
-    let said = said(command.args(["-c", script]).arg(shop.path(file))).ok();
+    let said = run_command(command.args(["-c", script]).arg(shop.path(file))).ok();
     assert!(said.text().contains("'ok'"), "{}", said.text());
     said.text()
 }

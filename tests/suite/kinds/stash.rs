@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt;
 
 use super::scene::{git, git_stash, parsed};
 use crate::harness::assert_same;
-use crate::pipeline::workshop::Workshop;
+use crate::pipeline::workshop::PipelineProject;
 
 const CREATE: [&str; 4] = ["checkpoint", "create", "--type", "git_stash"];
 
@@ -13,7 +13,7 @@ const CREATE: [&str; 4] = ["checkpoint", "create", "--type", "git_stash"];
 #[test]
 fn making_one_touches_neither_the_work_tree_nor_the_index() {
     let shop = git_stash().shop;
-    let before = shop.picture();
+    let before = shop.snapshot();
     let index = || {
         let found = fs::metadata(shop.path(".git/index")).unwrap();
         (fs::read(shop.path(".git/index")).unwrap(), found.ino(), found.mtime_nsec(), found.ctime_nsec())
@@ -23,7 +23,7 @@ fn making_one_touches_neither_the_work_tree_nor_the_index() {
     let id = shop.decree([&CREATE[..], &["--reason", "to be safe"]].concat()).ok().line();
     assert!(index() == index_before, "git's index was touched");
     assert_eq!(status(), status_before);
-    assert_same(&shop.picture(), &before);
+    assert_same(&shop.snapshot(), &before);
     let list = git(&shop, &["stash", "list"]);
     assert!(list.contains(&format!("On main: checkpoint:{id}:to be safe")), "{list}");
 }
@@ -32,7 +32,7 @@ fn making_one_touches_neither_the_work_tree_nor_the_index() {
 #[test]
 fn plain_git_restores_it() {
     let shop = git_stash().shop;
-    let before = shop.picture();
+    let before = shop.snapshot();
     let status = git(&shop, &["status", "--porcelain=v2"]);
     shop.decree(CREATE).ok();
     git(&shop, &["reset", "-q", "--hard"]);
@@ -42,7 +42,7 @@ fn plain_git_restores_it() {
     assert_eq!(git(&shop, &["status", "--porcelain=v2"]), status);
     // But for what git has no place for: empty directories and modes.
     shop.mkdir("empty").mkdir("specs").chmod("src/untracked.rs", 0o600);
-    let mut now = shop.picture();
+    let mut now = shop.snapshot();
     now.retain(|path, thing| before.contains_key(path) || !format!("{thing:?}").starts_with("dir "));
     assert_same(&now, &before);
 }
@@ -65,27 +65,27 @@ fn it_goes_with_its_checkpoint_and_no_other_entry_does() {
 
 /// STS-04.
 #[test]
-fn an_index_that_was_changed_alone_comes_back_and_a_moved_head_is_told() {
+fn an_index_that_was_changed_alone_comes_back_and_a_moved_head_is_reported() {
     let shop = git_stash().shop;
     let status = git(&shop, &["status", "--porcelain=v2"]);
     let id = shop.decree(CREATE).ok().line();
-    let before = shop.picture();
+    let before = shop.snapshot();
     git(&shop, &["add", "-A"]);
     let back = shop.decree(["rollback", &id, "--format", "json"]).ok();
     assert_eq!(git(&shop, &["status", "--porcelain=v2"]), status);
-    assert_same(&shop.picture(), &before);
+    assert_same(&shop.snapshot(), &before);
     let present = parsed("json", &back.out)["saved_present_as"].as_str().unwrap().to_owned();
     shop.decree(["rollback", &present]).ok();
     assert!(git(&shop, &["status", "--porcelain"]).contains("A  src/untracked.rs"));
     git(&shop, &["commit", "-qm", "second"]);
     shop.decree(["rollback", &id]).ok().mentions(&["HEAD was at", "commits are not undone"]);
-    assert_same(&shop.picture(), &before);
+    assert_same(&shop.snapshot(), &before);
 }
 
 /// STS-05.
 #[test]
-fn where_there_can_be_no_entry_the_reason_and_another_way_are_told() {
-    let shop = Workshop::new();
+fn where_there_can_be_no_entry_the_reason_and_another_way_are_reported() {
+    let shop = PipelineProject::new();
     shop.decree(CREATE).fails(3).mentions(&["no git repository", "file_backup"]);
     git(&shop, &["init", "-q"]);
     shop.decree(CREATE).fails(1).mentions(&["no commit yet", "file_backup"]);
@@ -104,11 +104,11 @@ fn secrets_do_not_get_into_gits_objects() {
 
 /// STS-07.
 #[test]
-fn what_git_lost_of_it_is_told_and_nothing_is_touched() {
+fn what_git_lost_of_it_is_reported_and_nothing_is_touched() {
     let shop = git_stash().shop;
     let id = shop.decree(CREATE).ok().line();
     shop.write("notes.txt", "spoiled\n");
-    let spoiled = shop.picture();
+    let spoiled = shop.snapshot();
     let objects = git(&shop, &["rev-list", "--objects", "refs/stash", "--not", "HEAD"]);
     for object in objects.lines().map(|line| line.split(' ').next().unwrap()) {
         let path = shop.path(format!(".git/objects/{}/{}", &object[..2], &object[2..]));
@@ -122,13 +122,13 @@ fn what_git_lost_of_it_is_told_and_nothing_is_touched() {
         shop.decree(["rollback", &id]).fails(4).mentions(&["decree revert"]);
         fs::write(&path, whole).unwrap();
     }
-    assert_same(&shop.picture(), &spoiled);
+    assert_same(&shop.snapshot(), &spoiled);
     shop.decree(["rollback", &id]).ok();
 }
 
 /// STS-08.
 #[test]
-fn what_only_git_holds_is_told_and_a_conflict_is_no_obstacle() {
+fn what_only_git_holds_is_reported_and_a_conflict_is_no_obstacle() {
     let shop = git_stash().shop;
     shop.write(".gitignore", "ignored/\n*.log\n").write("build.log", "v1\n");
     git(&shop, &["add", "-f", "build.log", ".gitignore"]);
@@ -140,20 +140,22 @@ fn what_only_git_holds_is_told_and_a_conflict_is_no_obstacle() {
             && answer["assumptions"].to_string().contains("build.log")
     );
     let id = answer["checkpoint"]["id"].as_str().unwrap();
-    let (before, status) = (shop.picture(), git(&shop, &["status", "--porcelain=v2"]));
+    let (before, status) = (shop.snapshot(), git(&shop, &["status", "--porcelain=v2"]));
     // As a merge leaves it: three versions in the index.
     let blob = git(&shop, &["hash-object", "-w", "notes.txt"]).trim().to_owned();
     let entries: String = (1..4).map(|stage| format!("100644 {blob} {stage}\tnotes.txt\n")).collect();
     let line = format!(
         "git rm -q --cached notes.txt && printf '%s' '{entries}' | git update-index --index-info && echo '<<<<<<<' >>notes.txt"
     );
-    crate::harness::said(std::process::Command::new("bash").args(["-c", &line]).current_dir(shop.root()))
-        .ok();
+    crate::harness::run_command(
+        std::process::Command::new("bash").args(["-c", &line]).current_dir(shop.root()),
+    )
+    .ok();
     assert!(git(&shop, &["status", "--porcelain"]).contains("UU notes.txt"));
     let back = shop.decree(["rollback", id, "--format", "json"]).ok();
     let back = parsed("json", &back.out);
     assert_eq!(git(&shop, &["status", "--porcelain=v2"]), status);
-    assert_same(&shop.picture(), &before);
+    assert_same(&shop.snapshot(), &before);
     assert!(
         back["warnings"].to_string().contains("is not a stash entry")
             && back["confidence"].as_f64().unwrap() < 1.0

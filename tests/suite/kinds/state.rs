@@ -5,12 +5,12 @@ use std::process::Stdio;
 
 use super::scene::parsed;
 use crate::harness::wait_until;
-use crate::pipeline::workshop::Workshop;
+use crate::pipeline::workshop::PipelineProject;
 
 /// SNP-01.
 #[test]
 fn values_of_the_environment_come_back_to_the_shell_that_asks() {
-    let shop = Workshop::new();
+    let shop = PipelineProject::new();
     let decree = env!("CARGO_BIN_EXE_decree");
     let script = format!(
         r#"set -e
@@ -24,7 +24,7 @@ two lines" LEVEL=3; unset GONE
         eval "$restore"
         printf '%s|%s|%s' "$MODE" "$LEVEL" "${{GONE-unset}}""#
     );
-    let said = crate::harness::said(
+    let said = crate::harness::run_command(
         std::process::Command::new("bash").args(["-c", &script]).current_dir(shop.root()),
     )
     .ok();
@@ -34,8 +34,8 @@ two lines" LEVEL=3; unset GONE
 
 /// SNP-02.
 #[test]
-fn what_cannot_be_put_back_by_decree_is_told() {
-    let shop = Workshop::new();
+fn what_cannot_be_reverted_by_decree_is_reported() {
+    let shop = PipelineProject::new();
     shop.config("max_retries: 1\n");
     let variables = [("MODE", "a"), ("API_TOKEN", "hush-hush-hush")];
     let args = ["checkpoint", "create", "--type", "state_snapshot", "--format", "json"];
@@ -61,7 +61,7 @@ fn what_cannot_be_put_back_by_decree_is_told() {
 /// SNP-03.
 #[test]
 fn a_rollback_that_is_cut_off_is_finished_by_the_next_command() {
-    let shop = Workshop::new();
+    let shop = PipelineProject::new();
     for number in 0..200 {
         shop.write(format!(".decree/inbox/done/{number}.md"), format!("{number}\n"));
     }
@@ -99,7 +99,7 @@ fn a_rollback_that_is_cut_off_is_finished_by_the_next_command() {
 /// SNP-04.
 #[test]
 fn what_is_no_file_is_not_followed_and_not_lost() {
-    let shop = Workshop::new();
+    let shop = PipelineProject::new();
     shop.config("max_retries: 1\n");
     shop.write("outside.md", "outside\n").link(".decree/inbox/link.md", "../../outside.md");
     let said = shop.decree(["checkpoint", "create", "--type", "state_snapshot"]).ok();
@@ -117,7 +117,7 @@ fn what_is_no_file_is_not_followed_and_not_lost() {
 /// SNP-05.
 #[test]
 fn what_is_written_meanwhile_is_not_lost() {
-    let shop = Workshop::new();
+    let shop = PipelineProject::new();
     for number in 0..300 {
         shop.write(format!(".decree/inbox/{number}.md"), format!("{number}\n"));
     }
@@ -154,7 +154,7 @@ fn what_is_written_meanwhile_is_not_lost() {
 /// SNP-06.
 #[test]
 fn what_was_put_in_the_place_of_messages_is_set_aside_under_names_of_their_own() {
-    let shop = Workshop::new();
+    let shop = PipelineProject::new();
     let outside = crate::harness::temp_dir();
     fs::write(outside.path().join("a.md"), "not ours\n").unwrap();
     shop.write(".decree/inbox/a.md", "1\n")

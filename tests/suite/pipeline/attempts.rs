@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use super::workshop::{WRECKS, Workshop, assert_has};
+use super::workshop::{PipelineProject, WRECKS, assert_has};
 use crate::harness::assert_same;
 
 /// Writes down what it finds, adds a line, and fails until the given attempt.
@@ -15,7 +15,7 @@ fn until(attempt: u32) -> String {
 }
 
 /// What each attempt found.
-fn found(shop: &Workshop) -> Vec<String> {
+fn found(shop: &PipelineProject) -> Vec<String> {
     let id = shop.only_run();
     let attempts = shop.names(&format!(".decree/runs/{id}/attempts"));
     attempts.iter().map(|n| shop.of_run(&id, &format!("found-{n}")).replace('\n', " ")).collect()
@@ -24,7 +24,7 @@ fn found(shop: &Workshop) -> Vec<String> {
 /// TRY-01.
 #[test]
 fn after_a_failed_attempt_that_is_not_the_last_retry_the_changes_stay_and_the_routine_runs_again() {
-    let shop = Workshop::with(&until(2));
+    let shop = PipelineProject::with(&until(2));
     shop.run(&["-m", "x", "-p", "y"]).ok();
     assert_eq!(found(&shop), ["", "1 "]);
     let id = shop.only_run();
@@ -36,8 +36,8 @@ fn after_a_failed_attempt_that_is_not_the_last_retry_the_changes_stay_and_the_ro
 
 /// TRY-02.
 #[test]
-fn after_the_last_retry_failed_the_tree_is_put_back_and_the_routine_runs_on_a_clean_slate_with_the_context() {
-    let shop = Workshop::with(&until(4));
+fn after_the_last_retry_failed_the_tree_is_reverted_and_the_routine_runs_on_a_clean_slate_with_the_context() {
+    let shop = PipelineProject::with(&until(4));
     shop.run(&["-m", "x", "-p", "y"]).ok();
     assert_eq!(found(&shop), ["", "1 ", "1 2 ", "context "]);
     assert_eq!(shop.text("trail.txt"), "4\n", "nothing is left of what failed");
@@ -49,11 +49,11 @@ fn after_the_last_retry_failed_the_tree_is_put_back_and_the_routine_runs_on_a_cl
 
 /// TRY-03.
 #[test]
-fn when_the_final_attempt_fails_every_byte_is_put_back_and_all_artifacts_stay() {
-    let shop = Workshop::with(WRECKS);
-    let before = shop.picture();
+fn when_the_final_attempt_fails_every_byte_is_reverted_and_all_artifacts_stay() {
+    let shop = PipelineProject::with(WRECKS);
+    let before = shop.snapshot();
     let said = shop.run(&["-m", "x", "-p", "y"]).fails(1);
-    assert_same(&shop.picture(), &before);
+    assert_same(&shop.snapshot(), &before);
     assert_eq!((shop.inbox(), shop.done(), shop.dead()), (vec![], vec![], vec!["x".to_owned()]));
     let letter = shop.dead_letter("x");
     assert_has(&letter, &["error: exit 3 (4 attempts)", "verdict: failed-reverted"]);
@@ -82,7 +82,7 @@ fn when_the_final_attempt_fails_every_byte_is_put_back_and_all_artifacts_stay() 
 /// TRY-04.
 #[test]
 fn no_retries_are_one_attempt() {
-    let shop = Workshop::with(&until(9));
+    let shop = PipelineProject::with(&until(9));
     shop.config("max_retries: 0\n").run(&["-m", "x", "-p", "y"]).fails(1);
     assert_eq!(found(&shop), [""]);
     assert!(!shop.exists("trail.txt") && !shop.run_has(&shop.only_run(), "failure-context.md"));
@@ -91,7 +91,7 @@ fn no_retries_are_one_attempt() {
 /// TRY-04.
 #[test]
 fn one_retry_is_on_a_clean_slate() {
-    let shop = Workshop::with(&until(9));
+    let shop = PipelineProject::with(&until(9));
     shop.config("max_retries: 1\n").run(&["-m", "x", "-p", "y"]).fails(1);
     assert_eq!(found(&shop), ["", "context "]);
     assert!(!shop.exists("trail.txt"));
@@ -100,20 +100,20 @@ fn one_retry_is_on_a_clean_slate() {
 /// TRY-04.
 #[test]
 fn three_retries_are_four_attempts_and_the_flag_outranks_the_config() {
-    let shop = Workshop::with(&until(9));
+    let shop = PipelineProject::with(&until(9));
     shop.run(&["-m", "x", "-p", "y"]).fails(1);
     assert_eq!(found(&shop), ["", "1 ", "1 2 ", "context "]);
     assert!(!shop.exists("trail.txt"));
 
-    let shop = Workshop::with(&until(9));
+    let shop = PipelineProject::with(&until(9));
     shop.config("max_retries: 7\n").spec("01-a", "# A\n").process_with(&["--max-retries", "2"]).fails(1);
     assert_eq!(found(&shop), ["", "1 ", "context "]);
 }
 
 /// TRY-05.
 #[test]
-fn the_failure_context_tells_of_each_attempt_how_it_ended_and_what_it_had_changed() {
-    let shop = Workshop::with(
+fn the_failure_context_reports_of_each_attempt_how_it_ended_and_what_it_had_changed() {
+    let shop = PipelineProject::with(
         "case $DECREE_ATTEMPT in\n1) echo one >>notes.txt; echo 'first: ```oops```'; exit 5;;\n2) rm image.bin; kill -TERM $$;;\n3) git --version >/dev/null 2>&1; touch late;;\n4) cp \"$message_dir/failure-context.md\" learned.md;;\nesac",
     );
     shop.config("verify: '[ ! -f late ]'\n").run(&["-m", "x", "-p", "y"]).ok();
@@ -155,23 +155,23 @@ fn the_failure_context_tells_of_each_attempt_how_it_ended_and_what_it_had_change
 /// TRY-06.
 #[test]
 fn the_diff_of_a_kept_run_is_everything_since_its_checkpoint() {
-    let shop = Workshop::with(&WRECKS.replace("exit 3", "[ $DECREE_ATTEMPT = 2 ]"));
-    let before = shop.picture();
+    let shop = PipelineProject::with(&WRECKS.replace("exit 3", "[ $DECREE_ATTEMPT = 2 ]"));
+    let before = shop.snapshot();
     shop.run(&["-m", "x", "-p", "y"]).ok();
-    let after = shop.picture();
+    let after = shop.snapshot();
     let id = shop.only_run();
     assert_has(&shop.of_run(&id, "changes.diff"), &["+attempt 1\n+attempt 2\n", "docs/guide.md"]);
     assert_has(&shop.of_run(&id, "attempts/1/changes.diff"), &["+attempt 1\n"]);
     shop.decree(["revert", &id]).ok();
-    assert_same(&shop.picture(), &before);
+    assert_same(&shop.snapshot(), &before);
     shop.decree(["apply", &id]).ok();
-    assert_same(&shop.picture(), &after);
+    assert_same(&shop.snapshot(), &after);
 }
 
 /// TRY-10.
 #[test]
 fn attempts_wait_for_the_retry_delay() {
-    let shop = Workshop::with("exit 1");
+    let shop = PipelineProject::with("exit 1");
     shop.config("retry_delay: 400ms\nmax_retries: 1\n");
     let began = Instant::now();
     shop.run(&["-m", "x", "-p", "y"]).fails(1).mentions(&["waiting 0.", "before the next attempt"]);

@@ -1,6 +1,6 @@
 //! What may be spent, and what routines say they used.
 
-use super::workshop::{Workshop, assert_has};
+use super::workshop::{PipelineProject, assert_has};
 use crate::harness::assert_same;
 
 /// Fails, and says that it cost 40 cents.
@@ -13,7 +13,7 @@ case $spec_file in *good*) exit 0;; *) exit 1;; esac
 /// RUN-18.
 #[test]
 fn usage_is_summed_up_over_attempts_and_messages() {
-    let shop = Workshop::with(COSTS);
+    let shop = PipelineProject::with(COSTS);
     shop.config("max_retries: 1\n").spec("01-good", "# A\n").spec("02-b", "# B\n");
     let said = shop.process().fails(1);
     let result = shop.result(&shop.run_of("02-b"));
@@ -38,7 +38,8 @@ fn usage_that_makes_no_sense_is_left_out_with_a_warning() {
         ("{\"usd\": -1}", "usd is not an amount"),
         ("{\"usd\": \"much\"}", "invalid type"),
     ] {
-        let shop = Workshop::with(&format!("touch work; printf '%s' '{text}' >\"$message_dir/usage.json\""));
+        let shop =
+            PipelineProject::with(&format!("touch work; printf '%s' '{text}' >\"$message_dir/usage.json\""));
         shop.run(&["-m", "x", "-p", "y"]).ok().mentions(&["usage.json is ignored", why]);
         assert_eq!(shop.summary()["usage"]["usd"], 0.0);
     }
@@ -46,12 +47,12 @@ fn usage_that_makes_no_sense_is_left_out_with_a_warning() {
 
 /// RUN-19.
 #[test]
-fn money_that_is_spent_stops_new_attempts_and_the_tree_is_put_back() {
-    let shop = Workshop::with(COSTS);
+fn money_that_is_spent_stops_new_attempts_and_the_tree_is_reverted() {
+    let shop = PipelineProject::with(COSTS);
     shop.config("budget: { usd: 0.75 }\n").spec("01-a", "# A\n").spec("02-b", "# B\n");
-    let before = shop.picture();
+    let before = shop.snapshot();
     let said = shop.process().fails(1);
-    assert_same(&shop.picture(), &before);
+    assert_same(&shop.snapshot(), &before);
     assert_eq!(shop.verdicts(), ["01-a: budget", "02-b: budget"]);
     let result = shop.result(&shop.only_run());
     assert_eq!(result["attempts"].as_array().unwrap().len(), 2);
@@ -68,7 +69,7 @@ fn money_that_is_spent_stops_new_attempts_and_the_tree_is_put_back() {
 /// RUN-19.
 #[test]
 fn attempts_are_counted_over_all_messages() {
-    let shop = Workshop::with(COSTS);
+    let shop = PipelineProject::with(COSTS);
     shop.config("budget: { attempts: 3 }\n")
         .spec("01-good", "# A\n")
         .spec("02-b", "# B\n")
@@ -82,7 +83,7 @@ fn attempts_are_counted_over_all_messages() {
 /// RUN-19.
 #[test]
 fn time_that_is_over_begins_no_attempt() {
-    let shop = Workshop::with("touch junk; sleep 1.1; exit 1");
+    let shop = PipelineProject::with("touch junk; sleep 1.1; exit 1");
     shop.config("budget: { time: 1s }\n")
         .message("2025010101010100-0", "a\n")
         .message("2025010101010101-0", "b\n");
@@ -95,7 +96,7 @@ fn time_that_is_over_begins_no_attempt() {
 /// RUN-19.
 #[test]
 fn the_last_attempt_that_the_budget_allows_may_succeed() {
-    let shop = Workshop::with("touch work; [ $DECREE_ATTEMPT = 2 ]");
+    let shop = PipelineProject::with("touch work; [ $DECREE_ATTEMPT = 2 ]");
     shop.config("budget: { attempts: 2 }\n").spec("01-a", "# A\n").process().ok();
     assert_eq!(shop.verdicts(), ["01-a: success"]);
 }

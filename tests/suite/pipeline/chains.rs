@@ -1,6 +1,6 @@
 //! Follow-ups: depth first, no deeper than allowed, and gone with the run that asked for them.
 
-use super::workshop::{Workshop, assert_has};
+use super::workshop::{PipelineProject, assert_has};
 use crate::harness::assert_same;
 
 /// Leaves a follow-up until the chain is three deep, and says who it was.
@@ -12,7 +12,7 @@ if [ "$seq" -lt 3 ]; then echo "step $((seq + 1))" >".decree/inbox/$chain-$((seq
 /// RUN-04.
 #[test]
 fn a_follow_up_is_carried_out_right_after_its_parent_and_before_any_other_chain() {
-    let shop = Workshop::with(
+    let shop = PipelineProject::with(
         "echo \"${spec_file:-follow-up $seq}\" >>order.txt\ncase $spec_file in *01*) echo more >.decree/inbox/$chain-1.md;; esac",
     );
     shop.spec("01-a", "# A\n").spec("02-b", "# B\n").process().ok();
@@ -26,7 +26,7 @@ fn a_follow_up_is_carried_out_right_after_its_parent_and_before_any_other_chain(
 /// RUN-05.
 #[test]
 fn a_chain_of_four_has_four_runs_in_the_order_they_were_processed() {
-    let shop = Workshop::with(GOES_DEEPER);
+    let shop = PipelineProject::with(GOES_DEEPER);
     shop.run(&["-m", "start", "-p", "begin"]).ok();
     let runs = shop.runs();
     let places: Vec<_> = runs.iter().map(|id| id.rsplit('-').next().unwrap()).collect();
@@ -39,7 +39,7 @@ fn a_chain_of_four_has_four_runs_in_the_order_they_were_processed() {
 /// RUN-04.
 #[test]
 fn a_waiting_message_of_another_chain_comes_after_the_whole_chain() {
-    let shop = Workshop::with(GOES_DEEPER);
+    let shop = PipelineProject::with(GOES_DEEPER);
     shop.message("2025010101010100-0", "first\n").message("2025010101010101-3", "other\n");
     shop.process().ok();
     assert_eq!(
@@ -51,7 +51,7 @@ fn a_waiting_message_of_another_chain_comes_after_the_whole_chain() {
 /// RUN-04, MSG-06.
 #[test]
 fn follow_ups_under_any_name_belong_to_the_chain_that_their_front_matter_names() {
-    let shop = Workshop::with(
+    let shop = PipelineProject::with(
         "echo \"$seq $(tail -n 1 \"$message_file\")\" >>order.txt\nif [ $seq = 0 ]; then\n  for word in b a; do printf -- '---\\nchain: %s\\nseq: 1\\n---\\n%s\\n' $chain $word >.decree/inbox/next-$word.md; done\nfi",
     );
     shop.run(&["-m", "start", "-p", "begin"]).ok();
@@ -66,7 +66,7 @@ fn follow_ups_under_any_name_belong_to_the_chain_that_their_front_matter_names()
 /// RUN-06.
 #[test]
 fn a_message_at_max_depth_is_a_dead_letter_and_its_routine_does_not_run() {
-    let shop = Workshop::with(GOES_DEEPER);
+    let shop = PipelineProject::with(GOES_DEEPER);
     shop.config("max_depth: 2\n").run(&["-m", "start", "-p", "begin"]).fails(1);
     let chain = shop.runs()[0].trim_end_matches("-0").to_owned();
     assert_eq!(shop.text("order.txt"), format!("{chain}-0\n{chain}-1\n"));
@@ -81,7 +81,7 @@ fn a_message_at_max_depth_is_a_dead_letter_and_its_routine_does_not_run() {
 /// RUN-06.
 #[test]
 fn the_default_depth_is_ten_and_no_number_is_too_large() {
-    let shop = Workshop::with("touch ran");
+    let shop = PipelineProject::with("touch ran");
     for seq in ["10", "99999999999999999999"] {
         shop.message(&format!("2025010101010100-{seq}"), "deep\n");
     }
@@ -94,13 +94,14 @@ fn the_default_depth_is_ten_and_no_number_is_too_large() {
 
 /// TRY-07.
 #[test]
-fn follow_ups_of_a_run_that_was_put_back_are_withdrawn_into_its_attempt() {
-    let shop =
-        Workshop::with("echo \"of attempt $DECREE_ATTEMPT\" >.decree/inbox/$chain-1.md; touch junk; exit 1");
+fn follow_ups_of_a_run_that_was_reverted_are_withdrawn_into_its_attempt() {
+    let shop = PipelineProject::with(
+        "echo \"of attempt $DECREE_ATTEMPT\" >.decree/inbox/$chain-1.md; touch junk; exit 1",
+    );
     shop.config("max_retries: 1\n").message("2020010101010100-0", "unrelated, and it waits\n");
-    let before = shop.picture();
+    let before = shop.snapshot();
     shop.run(&["-m", "start", "-p", "begin"]).fails(1);
-    assert_same(&shop.picture(), &before);
+    assert_same(&shop.snapshot(), &before);
     assert_eq!(shop.inbox(), ["2020010101010100-0"], "nothing of the chain waits");
     let id = shop.run_of("start");
     let follow_up = format!("{}-1.md", id.trim_end_matches("-0"));
@@ -114,7 +115,7 @@ fn follow_ups_of_a_run_that_was_put_back_are_withdrawn_into_its_attempt() {
 /// TRY-07.
 #[test]
 fn follow_ups_of_a_failed_attempt_wait_for_the_one_on_top_of_it() {
-    let shop = Workshop::with(
+    let shop = PipelineProject::with(
         "echo \"$message_id $DECREE_ATTEMPT\" >>order.txt\n[ $seq = 0 ] || exit 0\nif [ $DECREE_ATTEMPT = 1 ]; then echo more >.decree/inbox/$chain-1.md; exit 1; fi",
     );
     shop.run(&["-m", "start", "-p", "begin"]).ok();
@@ -124,8 +125,8 @@ fn follow_ups_of_a_failed_attempt_wait_for_the_one_on_top_of_it() {
 
 /// RUN-04, TRY-03.
 #[test]
-fn a_follow_up_that_fails_is_put_back_to_what_its_parent_left() {
-    let shop = Workshop::with(
+fn a_follow_up_that_fails_is_reverted_to_what_its_parent_left() {
+    let shop = PipelineProject::with(
         "echo \"$seq\" >>work.txt\n[ $seq = 0 ] || exit 1\necho more >.decree/inbox/$chain-1.md",
     );
     shop.config("max_retries: 0\n").spec("01-a", "# A\n").process().fails(1);
@@ -138,7 +139,8 @@ fn a_follow_up_that_fails_is_put_back_to_what_its_parent_left() {
 /// RUN-06, MSG-06.
 #[test]
 fn a_routine_that_queues_its_own_message_again_comes_to_an_end() {
-    let shop = Workshop::with("echo $seq >>order.txt; cp \"$message_file\" .decree/inbox/again-$seq.md");
+    let shop =
+        PipelineProject::with("echo $seq >>order.txt; cp \"$message_file\" .decree/inbox/again-$seq.md");
     shop.config("max_depth: 3\n").run(&["-m", "start", "-p", "begin"]).fails(1);
     assert_eq!(shop.text("order.txt"), "0\n1\n2\n");
     assert_eq!(shop.runs().len(), 3, "each copy has a place of its own");
@@ -148,7 +150,7 @@ fn a_routine_that_queues_its_own_message_again_comes_to_an_end() {
 /// RUN-04.
 #[test]
 fn what_is_hidden_in_the_inbox_is_not_taken() {
-    let shop = Workshop::with("touch ran");
+    let shop = PipelineProject::with("touch ran");
     shop.message(".half-written", "not yet\n").process().ok();
     assert!(!shop.exists("ran"));
     shop.message("tmp-idea", "a name like any other\n").process().ok();

@@ -2,12 +2,12 @@
 
 use std::fs;
 
-use super::workshop::{WORKS, WRECKS, Workshop, assert_has, field};
+use super::workshop::{PipelineProject, WORKS, WRECKS, assert_has, field};
 use crate::harness::assert_same;
 
 /// A shop with two dead letters; the routine would work now.
-fn shop_of_two() -> Workshop {
-    let shop = Workshop::with("exit 2");
+fn shop_of_two() -> PipelineProject {
+    let shop = PipelineProject::with("exit 2");
     shop.config("max_retries: 0\n")
         .message("2025010101010100-0", "one\n")
         .message("two", "---\nid: 2025010101010101-0\n---\nsecond\n");
@@ -20,7 +20,7 @@ fn shop_of_two() -> Workshop {
 /// TRY-08.
 #[test]
 fn a_dead_letter_that_is_moved_back_to_the_inbox_is_processed_again_and_its_earlier_run_is_kept() {
-    let shop = Workshop::with(WRECKS);
+    let shop = PipelineProject::with(WRECKS);
     shop.config("max_retries: 1\n").run(&["-m", "x", "-p", "y"]).fails(1);
     let id = shop.only_run();
     let (diff, log) = (shop.of_run(&id, "changes.diff"), shop.of_run(&id, "routine.log"));
@@ -29,11 +29,11 @@ fn a_dead_letter_that_is_moved_back_to_the_inbox_is_processed_again_and_its_earl
         if round == 3 {
             shop.routine("develop", WORKS);
         }
-        let before = shop.picture();
+        let before = shop.snapshot();
         assert_eq!(shop.process().code, if round == 3 { 0 } else { 1 });
         assert_eq!(shop.runs(), [id.as_str()], "the same message, the same run");
         if round == 2 {
-            assert_same(&shop.picture(), &before);
+            assert_same(&shop.snapshot(), &before);
         }
     }
     for k in [1, 2] {
@@ -106,7 +106,7 @@ fn naming_a_dead_letter_twice_moves_it_once() {
 /// TRY-08, TRY-09.
 #[test]
 fn a_retried_spec_is_processed_once_and_then_on_the_tracker() {
-    let shop = Workshop::with("exit 2");
+    let shop = PipelineProject::with("exit 2");
     shop.config("max_retries: 0\n").spec("01-a", "# A\n").process().fails(1);
     let id = shop.only_run();
     shop.decree(["retry", "01-a"]).ok();
@@ -119,7 +119,7 @@ fn a_retried_spec_is_processed_once_and_then_on_the_tracker() {
 /// MSG-09.
 #[test]
 fn a_dead_letter_does_not_take_the_place_of_another() {
-    let shop = Workshop::with("exit 2");
+    let shop = PipelineProject::with("exit 2");
     shop.config("max_retries: 0\n");
     shop.write(".decree/inbox/dead/job.md", "an old one\n");
     shop.message("job", "a new one\n").process().fails(1);

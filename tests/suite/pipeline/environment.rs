@@ -1,8 +1,8 @@
 //! What a routine finds around it.
 
-use super::workshop::{Workshop, assert_has};
+use super::workshop::{PipelineProject, assert_has};
 
-fn environment(shop: &Workshop, id: &str, attempt: u32) -> Vec<String> {
+fn environment(shop: &PipelineProject, id: &str, attempt: u32) -> Vec<String> {
     shop.of_run(id, &format!("env-{attempt}")).lines().map(str::to_owned).collect()
 }
 
@@ -16,8 +16,8 @@ const TELLS: &str = "env >\"$message_dir/env-$DECREE_ATTEMPT\"; pwd >>\"$message
 
 /// RUN-13.
 #[test]
-fn a_routine_is_told_everything_about_its_message() {
-    let shop = Workshop::with(TELLS);
+fn a_routine_receives_everything_about_its_message() {
+    let shop = PipelineProject::with(TELLS);
     shop.spec("01-a", "# A\n").process().ok();
     let id = shop.only_run();
     let found = environment(&shop, &id, 1);
@@ -38,7 +38,7 @@ fn a_routine_is_told_everything_about_its_message() {
 /// RUN-13.
 #[test]
 fn a_task_has_no_spec_and_perhaps_an_input() {
-    let shop = Workshop::with(TELLS);
+    let shop = PipelineProject::with(TELLS);
     shop.run(&["-m", "x", "-v", "input_file=notes.txt"]).ok();
     let found = environment(&shop, &shop.only_run(), 1);
     assert_set(&found, "spec_file", "");
@@ -48,7 +48,7 @@ fn a_task_has_no_spec_and_perhaps_an_input() {
 /// RUN-13.
 #[test]
 fn attempts_are_counted() {
-    let shop = Workshop::with(&format!("{TELLS}; exit 1"));
+    let shop = PipelineProject::with(&format!("{TELLS}; exit 1"));
     shop.config("max_retries: 1\ncommands: { ai: 'my-ai --fast' }\n").run(&["-p", "x"]).fails(1);
     let id = shop.only_run();
     for attempt in [1, 2] {
@@ -75,7 +75,7 @@ const RUNNER: [(&str, &str); 10] = [
 /// RUN-22.
 #[test]
 fn what_speaks_for_the_runner_does_not_reach_a_routine_and_what_it_needs_does() {
-    let shop = Workshop::with(TELLS);
+    let shop = PipelineProject::with(TELLS);
     let args = ["run", "-m", "x", "-p", "y"];
     shop.decree_with_env(&args, &[&RUNNER[..], &[("GITHUB_REPOSITORY", "me/it")]].concat()).ok();
     let found = environment(&shop, &shop.only_run(), 1);
@@ -89,7 +89,7 @@ fn what_speaks_for_the_runner_does_not_reach_a_routine_and_what_it_needs_does() 
 /// RUN-22.
 #[test]
 fn neither_does_it_reach_verification_hooks_and_router_unless_it_is_named() {
-    let shop = Workshop::with("true");
+    let shop = PipelineProject::with("true");
     let write = |file: &str| format!("env | cut -d= -f1 >.decree/{file}");
     shop.config(&format!(
         "pass_env: [GITHUB_OUTPUT]\nverify: {0:?}\nhooks: {{ before_all: {1:?}, after_all: {2:?} }}\ncommands: {{ router: 'bash ask.sh' }}\n",

@@ -1,6 +1,6 @@
 //! Commands of the user's own around the work.
 
-use super::workshop::{WORKS, Workshop, assert_has};
+use super::workshop::{PipelineProject, WORKS, assert_has};
 use crate::harness::assert_same;
 
 fn hooks(before_all: &str, before_each: &str, after_each: &str, after_all: &str) -> String {
@@ -12,7 +12,7 @@ fn hooks(before_all: &str, before_each: &str, after_each: &str, after_all: &str)
 /// RUN-17.
 #[test]
 fn each_hook_runs_when_its_name_says() {
-    let shop = Workshop::with(
+    let shop = PipelineProject::with(
         "echo \"routine $spec_file\" >>.decree/trail; case $spec_file in *bad*) exit 1;; esac; touch work-$seq",
     );
     shop.config(&hooks(
@@ -34,18 +34,18 @@ fn each_hook_runs_when_its_name_says() {
 /// RUN-17.
 #[test]
 fn a_failing_before_all_stops_everything() {
-    let shop = Workshop::with(WORKS);
+    let shop = PipelineProject::with(WORKS);
     shop.config(&hooks("echo no network; exit 6", "", "", "touch after"))
         .spec("01-a", "# A\n")
         .message("m", "x\n");
-    let before = shop.picture();
+    let before = shop.snapshot();
     shop.process().fails(1).mentions(&[
         "hooks.before_all failed",
         "exit code 6",
         "no network",
         "nothing was processed",
     ]);
-    assert_same(&shop.picture(), &before);
+    assert_same(&shop.snapshot(), &before);
     assert_eq!((shop.inbox(), shop.done(), shop.dead()), (vec!["m".to_owned()], vec![], vec![]));
     shop.run(&["-m", "x", "-p", "y"]).fails(1);
     assert_eq!(shop.inbox(), ["m"], "not even the message is made");
@@ -55,7 +55,7 @@ fn a_failing_before_all_stops_everything() {
 /// RUN-17.
 #[test]
 fn a_failing_before_each_stops_its_message_and_no_other() {
-    let shop = Workshop::with(WORKS);
+    let shop = PipelineProject::with(WORKS);
     shop.config(&hooks("", "[ $message_name != 01-a ]", "", "")).spec("01-a", "# A\n").spec("02-b", "# B\n");
     shop.process().fails(1);
     assert_eq!(shop.verdicts(), ["01-a: skipped", "02-b: success"]);
@@ -66,8 +66,8 @@ fn a_failing_before_each_stops_its_message_and_no_other() {
 
 /// RUN-17.
 #[test]
-fn a_failing_after_hook_is_told_and_changes_nothing() {
-    let shop = Workshop::with(WORKS);
+fn a_failing_after_hook_is_reported_and_changes_nothing() {
+    let shop = PipelineProject::with(WORKS);
     shop.config(&hooks("", "", "exit 3", "exit 4")).spec("01-a", "# A\n");
     shop.process().ok().mentions(&[
         "hooks.after_each failed",
@@ -80,8 +80,8 @@ fn a_failing_after_hook_is_told_and_changes_nothing() {
 
 /// RUN-17.
 #[test]
-fn what_before_each_makes_is_no_part_of_the_run_and_stays_when_it_is_put_back() {
-    let shop = Workshop::with("echo more >>deps.txt; exit 1");
+fn what_before_each_makes_is_no_part_of_the_run_and_stays_when_it_is_reverted() {
+    let shop = PipelineProject::with("echo more >>deps.txt; exit 1");
     shop.config(&hooks("", "echo deps >deps.txt", "", "")).run(&["-m", "x", "-p", "y"]).fails(1);
     assert_eq!(shop.text("deps.txt"), "deps\n");
 }

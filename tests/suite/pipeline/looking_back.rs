@@ -2,11 +2,11 @@
 
 use serde_json::Value;
 
-use super::workshop::{Workshop, assert_has};
+use super::workshop::{PipelineProject, assert_has};
 
 /// One kept, one dead after two attempts, one pending.
-fn shop_with_history() -> Workshop {
-    let shop = Workshop::with(
+fn shop_with_history() -> PipelineProject {
+    let shop = PipelineProject::with(
         "echo \"attempt $DECREE_ATTEMPT of ${spec_file##*/}\"; echo \"$DECREE_ATTEMPT\" >>trail.txt; case $spec_file in *bad*) exit 4;; esac",
     );
     shop.config("max_retries: 1\n").spec("01-a", "# A\n").spec("02-bad", "# B\n").spec("03-c", "# C\n");
@@ -17,7 +17,7 @@ fn shop_with_history() -> Workshop {
 
 /// RUN-27.
 #[test]
-fn status_tells_what_is_done_what_waits_and_what_failed() {
+fn status_reports_what_is_done_what_waits_and_what_failed() {
     let shop = shop_with_history();
     let (good, bad) = (shop.run_of("01-a"), shop.run_of("02-bad"));
     let text = shop.decree(["status"]).ok().text();
@@ -46,7 +46,7 @@ fn status_tells_what_is_done_what_waits_and_what_failed() {
 /// RUN-27.
 #[test]
 fn status_of_a_fresh_project_is_all_zeros() {
-    let text = Workshop::new().decree(["status"]).ok().text();
+    let text = PipelineProject::new().decree(["status"]).ok().text();
     assert_has(&text, &["0 processed · 0 pending", "0 messages", "dead   0", "runs   0"]);
 }
 
@@ -93,8 +93,8 @@ fn looking_changes_nothing_and_needs_no_lock() {
 
 /// RUN-27.
 #[test]
-fn a_message_that_was_turned_away_leaves_no_run_and_that_is_told() {
-    let shop = Workshop::with("true");
+fn a_message_that_was_rejected_leaves_no_run_and_that_is_reported() {
+    let shop = PipelineProject::with("true");
     shop.spec("01-a", "---\nroutine: nobody\n---\n").process().fails(1);
     let letter = shop.dead_letter("01-a");
     let id = letter.lines().find_map(|line| line.strip_prefix("id: ")).unwrap();

@@ -1,11 +1,11 @@
 //! What `decree run` makes of its arguments: a message, its name, its body, its fields.
 
-use super::workshop::{WORKS, Workshop, assert_has, field};
+use super::workshop::{PipelineProject, WORKS, assert_has, field};
 
 /// MSG-01, RUN-12.
 #[test]
 fn running_a_spec_makes_a_spec_message_named_after_it_with_all_artifacts() {
-    let shop = Workshop::with(WORKS);
+    let shop = PipelineProject::with(WORKS);
     shop.spec("01-add-auth", "# Add auth\n");
     shop.run(&["-v", "input_file=specs/01-add-auth.spec.md"]).ok();
     assert_eq!(shop.done(), ["01-add-auth"]);
@@ -33,7 +33,7 @@ fn running_a_spec_makes_a_spec_message_named_after_it_with_all_artifacts() {
 /// MSG-02.
 #[test]
 fn a_name_and_a_prompt_make_a_task_of_that_name_with_the_prompt_as_its_body() {
-    let shop = Workshop::with(WORKS);
+    let shop = PipelineProject::with(WORKS);
     shop.run(&["-m", "fix-types", "-p", "fix the auth types"]).ok();
     assert_eq!(shop.done(), ["fix-types"]);
     let message = shop.of_run(&shop.only_run(), "message.md");
@@ -45,7 +45,7 @@ fn a_name_and_a_prompt_make_a_task_of_that_name_with_the_prompt_as_its_body() {
 /// MSG-03.
 #[test]
 fn without_a_name_the_prompts_own_words_give_one() {
-    let shop = Workshop::with(WORKS);
+    let shop = PipelineProject::with(WORKS);
     shop.run(&["-p", "fix the auth type errors"]).ok();
     assert_eq!(shop.done(), ["fix-auth-type-errors"]);
 }
@@ -53,7 +53,7 @@ fn without_a_name_the_prompts_own_words_give_one() {
 /// MSG-03, MSG-14.
 #[test]
 fn without_a_name_the_router_derives_one_that_does_not_collide() {
-    let shop = Workshop::with(WORKS);
+    let shop = PipelineProject::with(WORKS);
     shop.write("router.sh", "cat >>asked.txt; echo 'Name: **Fix Auth**'");
     shop.config("commands: { router: 'bash router.sh' }\n");
     for expected in ["fix-auth", "fix-auth-2"] {
@@ -66,7 +66,7 @@ fn without_a_name_the_router_derives_one_that_does_not_collide() {
 /// MSG-09.
 #[test]
 fn a_name_that_is_taken_in_inbox_done_or_dead_gets_a_number() {
-    let shop = Workshop::with(WORKS);
+    let shop = PipelineProject::with(WORKS);
     shop.write(".decree/inbox/done/job.md", "done\n").write(".decree/inbox/dead/job-2.md", "dead\n");
     shop.message("job-3", "waiting\n");
     shop.run(&["-m", "job", "-p", "x"]).ok();
@@ -78,7 +78,7 @@ fn a_name_that_is_taken_in_inbox_done_or_dead_gets_a_number() {
 /// MSG-08.
 #[test]
 fn any_name_becomes_kebab_case_of_at_most_fifty_characters() {
-    let shop = Workshop::with(WORKS);
+    let shop = PipelineProject::with(WORKS);
     shop.run(&["-m", "Fix: The *Auth* Types!", "-p", "x"]).ok();
     shop.run(&["-m", "../../etc/Passwd", "-p", "x"]).ok();
     shop.run(&["-m", &"long ".repeat(20), "-p", "x"]).ok();
@@ -96,7 +96,7 @@ fn any_name_becomes_kebab_case_of_at_most_fifty_characters() {
 /// MSG-10.
 #[test]
 fn nothing_to_name_it_by_names_it_after_its_chain() {
-    let shop = Workshop::with(WORKS);
+    let shop = PipelineProject::with(WORKS);
     shop.run(&["-v", "routine=develop"]).ok();
     let chain = shop.only_run().trim_end_matches("-0").to_owned();
     assert_eq!(shop.done(), [format!("run-{chain}")]);
@@ -105,7 +105,7 @@ fn nothing_to_name_it_by_names_it_after_its_chain() {
 /// MSG-10, MSG-15.
 #[test]
 fn a_router_that_fails_names_nothing() {
-    let shop = Workshop::with(WORKS);
+    let shop = PipelineProject::with(WORKS);
     shop.config("commands: { router: 'bash -c \"echo no; exit 7\"' }\n");
     shop.run(&["-p", "anything at all"]).ok().mentions(&["the router did not answer", "exit code 7"]);
     assert!(shop.done()[0].starts_with("run-20"), "{:?}", shop.done());
@@ -114,7 +114,7 @@ fn a_router_that_fails_names_nothing() {
 /// MSG-11.
 #[test]
 fn what_is_piped_in_is_the_body() {
-    let shop = Workshop::with("cat \"$message_file\" >seen.txt");
+    let shop = PipelineProject::with("cat \"$message_file\" >seen.txt");
     shop.decree_fed(&["run"], "update the changelog\n\n---\nnot front matter\n").ok();
     assert_eq!(shop.done(), ["update-changelog"]);
     assert!(shop.text("seen.txt").ends_with("---\nupdate the changelog\n\n---\nnot front matter\n"));
@@ -123,7 +123,7 @@ fn what_is_piped_in_is_the_body() {
 /// MSG-11.
 #[test]
 fn a_piped_text_that_looks_like_front_matter_stays_body() {
-    let shop = Workshop::with(WORKS);
+    let shop = PipelineProject::with(WORKS);
     shop.decree_fed(&["run", "-m", "odd"], "---\nroutine: evil\n---\ntext\n").ok();
     let message = shop.of_run(&shop.only_run(), "message.md");
     assert_eq!(field(&message, "routine"), Some("develop"));
@@ -133,7 +133,7 @@ fn a_piped_text_that_looks_like_front_matter_stays_body() {
 /// MSG-12.
 #[test]
 fn nothing_at_all_is_wrong_usage_and_makes_nothing() {
-    let shop = Workshop::with(WORKS);
+    let shop = PipelineProject::with(WORKS);
     shop.run(&[]).fails(2).mentions(&["nothing to run", "-p"]);
     shop.decree_fed(&["run"], " \n").fails(2);
     assert!(shop.runs().is_empty() && shop.inbox().is_empty() && shop.done().is_empty());
@@ -142,7 +142,7 @@ fn nothing_at_all_is_wrong_usage_and_makes_nothing() {
 /// MSG-05.
 #[test]
 fn every_pair_is_a_field_of_the_message() {
-    let shop = Workshop::with(WORKS);
+    let shop = PipelineProject::with(WORKS);
     shop.run(&["-p", "review", "-v", "routine=develop", "-v", "target_branch=main", "-v", "text=a: b = 'c'"])
         .ok();
     let message = shop.of_run(&shop.only_run(), "message.md");
@@ -161,8 +161,8 @@ fn every_pair_is_a_field_of_the_message() {
 
 /// MSG-05.
 #[test]
-fn an_input_file_that_is_not_there_is_told_before_anything_is_made() {
-    let shop = Workshop::with(WORKS);
+fn an_input_file_that_is_not_there_is_reported_before_anything_is_made() {
+    let shop = PipelineProject::with(WORKS);
     shop.run(&["-v", "input_file=specs/99-none.spec.md"])
         .fails(3)
         .mentions(&["specs/99-none.spec.md", "relative to the project"]);

@@ -1,9 +1,9 @@
 //! Front matter of every completeness, and what is left of it.
 
-use super::workshop::{WORKS, Workshop, assert_has, field};
+use super::workshop::{PipelineProject, WORKS, assert_has, field};
 
 /// Takes the one message there is, and returns it as it is in `done/`.
-fn taken(shop: &Workshop, name: &str) -> String {
+fn taken(shop: &PipelineProject, name: &str) -> String {
     shop.process().ok();
     shop.text(&format!(".decree/inbox/done/{name}.md"))
 }
@@ -11,7 +11,7 @@ fn taken(shop: &Workshop, name: &str) -> String {
 /// MSG-06.
 #[test]
 fn a_bare_text_gets_every_field() {
-    let shop = Workshop::with(WORKS);
+    let shop = PipelineProject::with(WORKS);
     shop.message("tidy-up", "Tidy up, please.\n");
     let text = taken(&shop, "tidy-up");
     let id = shop.only_run();
@@ -34,7 +34,7 @@ fn a_file_name_gives_chain_and_place_unless_the_front_matter_says_otherwise() {
         ("2025022514320000-3", "---\nid: 2024010101010101-2\n---\n", "2024010101010101-2"),
         ("any", "---\nid: 2024010101010101-2\nseq: 7\n---\n", "2024010101010101-2"),
     ] {
-        let shop = Workshop::with(WORKS);
+        let shop = PipelineProject::with(WORKS);
         shop.message(name, text);
         shop.process().ok();
         assert_eq!(shop.runs(), [id], "{name}: {text}");
@@ -47,7 +47,7 @@ fn a_file_name_gives_chain_and_place_unless_the_front_matter_says_otherwise() {
 /// MSG-06.
 #[test]
 fn what_names_a_spec_is_of_type_spec_and_what_names_another_file_a_task() {
-    let shop = Workshop::with(WORKS);
+    let shop = PipelineProject::with(WORKS);
     shop.spec("01-a", "# A\n").write("notes.md", "x\n");
     shop.message("a", "---\ninput_file: specs/01-a.spec.md\n---\n")
         .message("b", "---\ninput_file: notes.md\n---\n");
@@ -62,7 +62,7 @@ fn what_names_a_spec_is_of_type_spec_and_what_names_another_file_a_task() {
 #[test]
 fn a_message_that_lacks_nothing_is_not_written_again() {
     let whole = "---\nid: 2025022514320000-0   # mine\nchain: 2025022514320000\nseq: 0\ntype: task\nroutine: \"develop\"\nlabels: [a, 'b']\n---\nDo it.";
-    let shop = Workshop::with("cat .decree/inbox/whole.md >seen.txt");
+    let shop = PipelineProject::with("cat .decree/inbox/whole.md >seen.txt");
     shop.message("whole", whole);
     assert_eq!(taken(&shop, "whole"), whole);
     assert_eq!(shop.text("seen.txt"), whole);
@@ -73,7 +73,7 @@ fn a_message_that_lacks_nothing_is_not_written_again() {
 #[test]
 fn fields_that_decree_does_not_know_and_the_body_stay() {
     let body = "# Title\r\n\n---\nkey: value\n---\n\ttrailing  \nlast line without end";
-    let shop = Workshop::with(WORKS);
+    let shop = PipelineProject::with(WORKS);
     shop.message("odd", &format!("---\nversion: 1.10\nwho: {{name: Ann, ids: [1, 2]}}\nempty:\n---\n{body}"));
     let text = taken(&shop, "odd");
     assert_has(&text, &["version: '1.10'", "name: Ann", "- 1\n", "empty: null"]);
@@ -83,7 +83,7 @@ fn fields_that_decree_does_not_know_and_the_body_stay() {
 /// MSG-07.
 #[test]
 fn filled_in_numbers_are_written_as_numbers() {
-    let shop = Workshop::with(WORKS);
+    let shop = PipelineProject::with(WORKS);
     shop.message("plain", "x\n");
     let text = taken(&shop, "plain");
     let id = shop.only_run();
@@ -106,7 +106,7 @@ fn what_makes_no_sense_is_a_dead_letter_that_says_why_and_the_next_is_taken() {
         ("f-bytes", b"caf\xe9\n", "it is not UTF-8"),
         ("g-spec", b"---\ntype: spec\n---\n", "input_file names none"),
     ];
-    let shop = Workshop::with(WORKS);
+    let shop = PipelineProject::with(WORKS);
     for (name, bytes, _) in bad {
         shop.write(format!(".decree/inbox/{name}.md"), bytes);
     }
@@ -125,8 +125,8 @@ fn what_makes_no_sense_is_a_dead_letter_that_says_why_and_the_next_is_taken() {
 
 /// MSG-18.
 #[test]
-fn a_dead_letter_that_was_mended_and_put_back_loses_its_error() {
-    let shop = Workshop::with(WORKS);
+fn a_repaired_dead_letter_that_is_requeued_loses_its_error() {
+    let shop = PipelineProject::with(WORKS);
     shop.message("mend", "---\nseq: many\ncolour: red\n---\nbody\n");
     shop.process().fails(1);
     let mended = shop.text(".decree/inbox/dead/mend.md").replace("seq: many\n", "");
@@ -140,7 +140,7 @@ fn a_dead_letter_that_was_mended_and_put_back_loses_its_error() {
 /// MSG-07.
 #[test]
 fn a_field_called_error_is_a_field_like_any_other() {
-    let shop = Workshop::with("error=\"${error:-}\"\necho \"$error\" >seen.txt\n");
+    let shop = PipelineProject::with("error=\"${error:-}\"\necho \"$error\" >seen.txt\n");
     shop.run(&["-m", "x", "-p", "y", "-v", "error=E0308"]).ok();
     assert_eq!(shop.text("seen.txt"), "E0308\n");
     assert_eq!(field(&shop.text(".decree/inbox/done/x.md"), "error"), Some("E0308"));

@@ -1,12 +1,13 @@
 //! What a routine says: kept within limits, without secrets, and without a say in the CI runner.
 
-use super::workshop::{Workshop, assert_has};
+use super::workshop::{PipelineProject, assert_has};
 
 /// RUN-20.
 #[test]
 fn a_log_that_is_too_long_keeps_its_beginning_and_its_end() {
-    let shop =
-        Workshop::with("echo first; for i in $(seq 20000); do echo \"line $i of many\"; done; echo last");
+    let shop = PipelineProject::with(
+        "echo first; for i in $(seq 20000); do echo \"line $i of many\"; done; echo last",
+    );
     shop.config("log_limit: 64kB\n")
         .run(&["-m", "x", "-p", "y"])
         .ok()
@@ -31,7 +32,7 @@ const SECRETS: [(&str, &str); 4] = [
 /// RUN-21.
 #[test]
 fn values_of_secret_variables_are_nowhere_to_be_read() {
-    let shop = Workshop::with(
+    let shop = PipelineProject::with(
         "echo \"token $MY_TOKEN\"; echo \"$OPENAI_API_KEY\" >&2; printf 'tok-4711-'; sleep 0.05; echo abcdef; echo ghs_withheld_and_masked; touch \"$MY_TOKEN.txt\"; echo \"error: $DB_PASSWORD\"; exit 1",
     );
     shop.config(
@@ -63,7 +64,7 @@ fn values_of_secret_variables_are_nowhere_to_be_read() {
 /// RUN-21.
 #[test]
 fn a_secret_in_a_reason_is_masked_too() {
-    let shop = Workshop::with("true");
+    let shop = PipelineProject::with("true");
     shop.config("max_retries: 0\nverify: 'test tok-4711-abcdef = x'\n");
     let said = shop.decree_with_env(&["run", "-m", "x", "-p", "y"], &SECRETS).fails(1);
     for text in [said.text(), said.err, shop.text(".decree/summary.json"), shop.dead_letter("x")] {
@@ -74,7 +75,7 @@ fn a_secret_in_a_reason_is_masked_too() {
 /// RUN-23.
 #[test]
 fn in_github_actions_a_routines_output_gives_no_commands() {
-    let shop = Workshop::with(
+    let shop = PipelineProject::with(
         "echo '::set-output name=x::y'; echo '::stop-commands::'; printf '::error::no newline'; exit 1",
     );
     shop.config("max_retries: 1\nverify: \"echo '::warning::v'\"\n");
@@ -107,7 +108,7 @@ fn in_github_actions_a_routines_output_gives_no_commands() {
 /// RUN-23.
 #[test]
 fn in_github_actions_hooks_give_no_commands_either() {
-    let shop = Workshop::with("true");
+    let shop = PipelineProject::with("true");
     shop.config("hooks: { before_all: \"echo '::set-env name=A::b'\", after_each: \"echo '::error::x'\" }\n");
     let said = shop.decree_with_env(&["run", "-m", "x", "-p", "y"], &[("GITHUB_ACTIONS", "true")]).ok();
     let mut fence: Option<String> = None;
@@ -126,7 +127,7 @@ fn in_github_actions_hooks_give_no_commands_either() {
 /// RUN-23.
 #[test]
 fn elsewhere_there_are_no_fences() {
-    let shop = Workshop::with("echo '::notice::hi'");
+    let shop = PipelineProject::with("echo '::notice::hi'");
     let said = shop.run(&["-m", "x", "-p", "y"]).ok();
     assert!(!said.err.contains("::stop-commands::") && said.err.contains("\n::notice::hi\n"), "{}", said.err);
 }
@@ -134,7 +135,7 @@ fn elsewhere_there_are_no_fences() {
 /// RUN-24.
 #[test]
 fn a_secret_file_that_a_routine_changed_is_warned_of() {
-    let shop = Workshop::with("echo LEAK=1 >>.env; rm deploy/id_rsa; touch work");
+    let shop = PipelineProject::with("echo LEAK=1 >>.env; rm deploy/id_rsa; touch work");
     shop.write(".env", "A=1\n").write("deploy/id_rsa", "key\n").write(".npmrc", "x\n");
     let said = shop.run(&["-m", "x", "-p", "y"]).ok();
     assert_has(&said.err, &[".env was changed", "deploy/id_rsa was changed", "its content was not kept"]);
@@ -149,7 +150,7 @@ fn a_secret_file_that_a_routine_changed_is_warned_of() {
 /// RUN-12.
 #[test]
 fn both_streams_are_in_the_log_in_their_order_as_bytes() {
-    let shop = Workshop::with("echo out; echo err >&2; printf 'caf\\xe9 \\033[31mred\\033[0m no end'");
+    let shop = PipelineProject::with("echo out; echo err >&2; printf 'caf\\xe9 \\033[31mred\\033[0m no end'");
     shop.run(&["-m", "x", "-p", "y"]).ok();
     let log = shop.read(format!(".decree/runs/{}/routine.log", shop.only_run()));
     assert_eq!(log, b"out\nerr\ncaf\xe9 \x1b[31mred\x1b[0m no end");

@@ -1,6 +1,6 @@
 //! What a routine declares, what a message sets, and what neither can.
 
-use super::workshop::{Workshop, assert_has, field};
+use super::workshop::{PipelineProject, assert_has, field};
 
 const REVIEW: &str = r#"#!/usr/bin/env bash
 # Reviews a branch.
@@ -12,8 +12,8 @@ echo "[$target_branch] [$reviewer] [$depth] [${undeclared:-unset}] [${late:-unse
 late="${late:-x}"
 "#;
 
-fn said(fields: &[&str]) -> (Workshop, String) {
-    let shop = Workshop::new();
+fn run_command(fields: &[&str]) -> (PipelineProject, String) {
+    let shop = PipelineProject::new();
     shop.routine("pr-review", REVIEW);
     let pairs = fields.iter().flat_map(|pair| ["-v", pair]);
     let args: Vec<&str> = ["-p", "review", "-v", "routine=pr-review"].into_iter().chain(pairs).collect();
@@ -25,7 +25,7 @@ fn said(fields: &[&str]) -> (Workshop, String) {
 /// MSG-05, MSG-16.
 #[test]
 fn pairs_appear_in_the_message_and_are_passed_to_the_routine_as_parameters() {
-    let (shop, log) = said(&["target_branch=release/2", "reviewer=alice and bob"]);
+    let (shop, log) = run_command(&["target_branch=release/2", "reviewer=alice and bob"]);
     assert_eq!(log, "[release/2] [alice and bob] [3] [unset] [unset]\n");
     let message = shop.of_run(&shop.only_run(), "message.md");
     assert_eq!(field(&message, "target_branch"), Some("release/2"));
@@ -34,15 +34,15 @@ fn pairs_appear_in_the_message_and_are_passed_to_the_routine_as_parameters() {
 
 /// MSG-16.
 #[test]
-fn a_parameter_that_is_not_given_has_the_routines_default_and_nobody_is_asked() {
-    let (_, log) = said(&[]);
+fn a_missing_parameter_has_the_routines_default_without_a_prompt() {
+    let (_, log) = run_command(&[]);
     assert_eq!(log, "[main] [nobody] [3] [unset] [unset]\n");
 }
 
 /// MSG-16.
 #[test]
 fn a_field_that_the_routine_does_not_declare_at_its_top_is_not_passed() {
-    let (shop, log) = said(&["undeclared=x", "late=y"]);
+    let (shop, log) = run_command(&["undeclared=x", "late=y"]);
     assert_eq!(log, "[main] [nobody] [3] [unset] [unset]\n");
     assert_has(&shop.of_run(&shop.only_run(), "message.md"), &["undeclared: x", "late: y"]);
 }
@@ -50,7 +50,7 @@ fn a_field_that_the_routine_does_not_declare_at_its_top_is_not_passed() {
 /// MSG-16.
 #[test]
 fn values_are_passed_as_they_are_written() {
-    let shop = Workshop::with(
+    let shop = PipelineProject::with(
         "a=\"${a:-}\"\nb=\"${b:-dflt}\"\nc=\"${c:-}\"\nd=\"${d:-}\"\ne=\"${e:-dflt}\"\necho \"[$a] [$b] [$c] [$d] [$e]\"\n",
     );
     shop.message("x", "---\na: 1.10\nb: \"\"\nc: true\nd: |\n  two\n  lines\ne: [a, list]\n---\n");
@@ -62,7 +62,7 @@ fn values_are_passed_as_they_are_written() {
 /// MSG-17.
 #[test]
 fn a_message_does_not_decide_what_runs() {
-    let shop = Workshop::with(
+    let shop = PipelineProject::with(
         "PATH=\"${PATH:-}\"\nLD_PRELOAD=\"${LD_PRELOAD:-}\"\nDECREE_ATTEMPT=\"${DECREE_ATTEMPT:-}\"\nmessage_dir=\"${message_dir:-}\"\necho \"[$PATH] [$LD_PRELOAD] [$DECREE_ATTEMPT]\"\n[ -d \"$message_dir\" ]\n",
     );
     shop.message(

@@ -1,12 +1,12 @@
 //! `decree process`: which specs and messages, in which order, and how often.
 
-use super::workshop::{WORKS, Workshop, assert_has, field};
+use super::workshop::{PipelineProject, WORKS, assert_has, field};
 use crate::harness::assert_same;
 
 /// Fails for specs with `bad` in their names.
 const PICKY: &str = "echo \"$message_id ${spec_file##*/}\" >>order.txt; case $spec_file in *bad*) echo no >>notes.txt; exit 4;; esac";
 
-fn order(shop: &Workshop) -> Vec<String> {
+fn order(shop: &PipelineProject) -> Vec<String> {
     let text = shop.text("order.txt");
     text.lines().map(|line| line.split(' ').next_back().unwrap().to_owned()).collect()
 }
@@ -14,7 +14,7 @@ fn order(shop: &Workshop) -> Vec<String> {
 /// RUN-01.
 #[test]
 fn specs_are_processed_in_the_order_of_their_names_each_in_its_own_chain() {
-    let shop = Workshop::with(PICKY);
+    let shop = PipelineProject::with(PICKY);
     for name in ["10-last", "02-b", "01-a"] {
         shop.spec(name, "# x\n");
     }
@@ -32,7 +32,7 @@ fn specs_are_processed_in_the_order_of_their_names_each_in_its_own_chain() {
 /// RUN-02.
 #[test]
 fn a_spec_is_processed_once() {
-    let shop = Workshop::with(WORKS);
+    let shop = PipelineProject::with(WORKS);
     shop.spec("01-a", "# A\n")
         .spec("02-b", "# B\n")
         .write("specs/processed-spec.md", "# done\n- 01-a.spec.md\n");
@@ -47,8 +47,9 @@ fn a_spec_is_processed_once() {
 /// RUN-02.
 #[test]
 fn a_spec_that_a_run_adds_waits_for_the_next_process() {
-    let shop =
-        Workshop::with("case $spec_file in *01*) echo '# B' >specs/02-b.spec.md;; *) touch second;; esac");
+    let shop = PipelineProject::with(
+        "case $spec_file in *01*) echo '# B' >specs/02-b.spec.md;; *) touch second;; esac",
+    );
     let said = shop.spec("01-a", "# A\n").process().ok();
     assert!(!shop.exists("second") && said.err.contains("1 spec appeared during this run"), "{}", said.err);
     shop.process().ok();
@@ -59,7 +60,7 @@ fn a_spec_that_a_run_adds_waits_for_the_next_process() {
 /// RUN-03.
 #[test]
 fn what_waits_in_the_inbox_comes_first_and_the_oldest_first() {
-    let shop = Workshop::with("echo \"${spec_file:-$message_id}\" >>order.txt");
+    let shop = PipelineProject::with("echo \"${spec_file:-$message_id}\" >>order.txt");
     shop.spec("01-a", "# A\n");
     shop.message("2025010101010101-0", "younger\n").message("2024010101010100-0", "older\n");
     shop.process().ok();
@@ -69,7 +70,7 @@ fn what_waits_in_the_inbox_comes_first_and_the_oldest_first() {
 /// RUN-03.
 #[test]
 fn a_spec_that_waits_in_the_inbox_is_not_taken_twice() {
-    let shop = Workshop::with(PICKY);
+    let shop = PipelineProject::with(PICKY);
     shop.spec("01-a", "# A\n").message("queued", "---\ninput_file: specs/01-a.spec.md\n---\n");
     shop.process().ok();
     assert_eq!(order(&shop), ["01-a.spec.md"]);
@@ -79,7 +80,7 @@ fn a_spec_that_waits_in_the_inbox_is_not_taken_twice() {
 /// RUN-07.
 #[test]
 fn a_spec_that_fails_is_a_dead_letter_and_the_next_one_is_processed() {
-    let shop = Workshop::with(PICKY);
+    let shop = PipelineProject::with(PICKY);
     shop.config("max_retries: 0\n").spec("01-a", "# A\n").spec("02-bad", "# B\n").spec("03-c", "# C\n");
     let said = shop.process().fails(1);
     assert_eq!(shop.verdicts(), ["01-a: success", "02-bad: failed-reverted", "03-c: success"]);
@@ -103,7 +104,7 @@ fn a_spec_that_fails_is_a_dead_letter_and_the_next_one_is_processed() {
 /// RUN-07.
 #[test]
 fn specs_that_cannot_be_read_are_dead_letters_with_their_reason_and_the_next_one_runs() {
-    let shop = Workshop::with(PICKY);
+    let shop = PipelineProject::with(PICKY);
     shop.write("specs/01-bytes.spec.md", b"# caf\xe9\n");
     shop.spec("02-open", "---\nroutine: develop\n")
         .spec("03-who", "---\nroutine: nobody\n---\n")
@@ -126,7 +127,7 @@ fn specs_that_cannot_be_read_are_dead_letters_with_their_reason_and_the_next_one
 /// TRY-09.
 #[test]
 fn a_dead_lettered_spec_is_tried_again_in_a_new_chain_and_has_at_most_one_dead_letter() {
-    let shop = Workshop::with(PICKY);
+    let shop = PipelineProject::with(PICKY);
     shop.config("max_retries: 0\n").spec("01-bad", "# B\n");
     for round in 1..=3 {
         shop.process().fails(1);
@@ -145,7 +146,7 @@ fn a_dead_lettered_spec_is_tried_again_in_a_new_chain_and_has_at_most_one_dead_l
 /// TRY-09.
 #[test]
 fn a_spec_that_cannot_be_read_has_at_most_one_dead_letter_too() {
-    let shop = Workshop::with(WORKS);
+    let shop = PipelineProject::with(WORKS);
     shop.spec("01-a", "---\nroutine: nobody\n---\n");
     shop.process().fails(1);
     shop.process().fails(1);
@@ -157,11 +158,11 @@ fn a_spec_that_cannot_be_read_has_at_most_one_dead_letter_too() {
 /// RUN-01.
 #[test]
 fn nothing_to_do_is_no_failure_and_changes_nothing() {
-    let shop = Workshop::with(WORKS);
-    let before = shop.picture();
+    let shop = PipelineProject::with(WORKS);
+    let before = shop.snapshot();
     let said = shop.process().ok();
     assert_eq!(said.text(), "nothing to do\n");
-    assert_same(&shop.picture(), &before);
+    assert_same(&shop.snapshot(), &before);
     assert_eq!(shop.summary()["messages"], serde_json::json!([]));
 }
 
@@ -175,8 +176,8 @@ fn outside_of_a_project_nothing_is_processed() {
 
 /// RUN-01.
 #[test]
-fn a_mistake_in_the_config_is_told_before_anything_is_done() {
-    let shop = Workshop::with(WORKS);
+fn a_mistake_in_the_config_is_reported_before_anything_is_done() {
+    let shop = PipelineProject::with(WORKS);
     shop.config("max_retries: 1\nmax_retrys: 3\n").spec("01-a", "# A\n");
     shop.process().fails(3).mentions(&["config.yml:2", "max_retrys", "max_retries"]);
     assert!(shop.runs().is_empty() && shop.inbox().is_empty());

@@ -1,17 +1,17 @@
 //! Which routine carries a message out.
 
-use super::workshop::{Workshop, assert_has, field};
+use super::workshop::{PipelineProject, assert_has, field};
 
 /// Routines that write their own names.
-fn shop_with(routines: &[(&str, &str)]) -> Workshop {
-    let shop = Workshop::new();
+fn shop_with(routines: &[(&str, &str)]) -> PipelineProject {
+    let shop = PipelineProject::new();
     for (name, description) in routines {
         shop.routine(name, &format!("# {description}\necho {name} >>who.txt\n"));
     }
     shop
 }
 
-fn usual() -> Workshop {
+fn usual() -> PipelineProject {
     shop_with(&[
         ("develop", "Implements a change in the code."),
         ("review", "Reviews a branch and writes comments."),
@@ -20,7 +20,7 @@ fn usual() -> Workshop {
 }
 
 /// The routine that carried out the only run.
-fn chosen(shop: &Workshop) -> String {
+fn chosen(shop: &PipelineProject) -> String {
     let id = shop.only_run();
     let routine = shop.result(&id)["routine"].as_str().unwrap().to_owned();
     assert_eq!(shop.text("who.txt"), format!("{routine}\n"));
@@ -159,8 +159,8 @@ fn a_routine_that_does_not_exist_is_a_dead_letter_and_no_attempt() {
 
 /// MSG-19.
 #[test]
-fn a_routine_that_bash_does_not_take_is_told_before_it_did_half_of_its_work() {
-    let shop = Workshop::with("echo started >started.txt\nif true; then\n");
+fn a_routine_that_bash_does_not_take_is_reported_before_it_did_half_of_its_work() {
+    let shop = PipelineProject::with("echo started >started.txt\nif true; then\n");
     shop.run(&["-m", "x", "-p", "y"]).fails(1);
     assert_has(&shop.dead_letter("x"), &["RoutineInvalid", ".decree/routines/develop.sh", "line 3"]);
     assert!(!shop.exists("started.txt"));

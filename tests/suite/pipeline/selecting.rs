@@ -7,11 +7,12 @@ use std::time::SystemTime;
 
 use serde_json::Value;
 
-use super::workshop::{WORKS, Workshop, assert_has};
+use super::workshop::{PipelineProject, WORKS, assert_has};
 
-fn shop_of(names: &[&str]) -> Workshop {
-    let shop =
-        Workshop::with("echo \"${spec_file##*/}\" >>order.txt; case $spec_file in *bad*) exit 4;; esac");
+fn shop_of(names: &[&str]) -> PipelineProject {
+    let shop = PipelineProject::with(
+        "echo \"${spec_file##*/}\" >>order.txt; case $spec_file in *bad*) exit 4;; esac",
+    );
     shop.config("max_retries: 0\n");
     for name in names {
         shop.spec(name, "# x\n");
@@ -34,7 +35,7 @@ fn everything(dir: &Path, found: &mut BTreeMap<String, (SystemTime, Vec<u8>)>) {
 
 /// RUN-08.
 #[test]
-fn a_dry_run_tells_what_would_be_done_and_changes_nothing_at_all() {
+fn a_dry_run_reports_what_would_be_done_and_changes_nothing_at_all() {
     let shop = shop_of(&["01-a", "02-b", "03-c"]);
     shop.message("waiting", "x\n").write("specs/processed-spec.md", "02-b.spec.md\n");
     let look = || {
@@ -156,7 +157,7 @@ fn the_answer_in_json_is_the_summary_and_nothing_else() {
 /// RUN-11.
 #[test]
 fn quiet_leaves_only_the_answer() {
-    let shop = Workshop::with(WORKS);
+    let shop = PipelineProject::with(WORKS);
     shop.spec("01-a", "# A\n");
     let said = shop.decree(["-q", "process", "--format", "json"]).ok();
     assert_eq!(said.err, "");
@@ -166,7 +167,7 @@ fn quiet_leaves_only_the_answer() {
 /// RUN-11.
 #[test]
 fn the_log_says_one_file_and_two_files() {
-    let shop = Workshop::with("touch a; [ $DECREE_ATTEMPT = 1 ] && exit 1; touch b");
+    let shop = PipelineProject::with("touch a; [ $DECREE_ATTEMPT = 1 ] && exit 1; touch b");
     shop.config("max_retries: 1\n").run(&["-m", "x", "-p", "y"]).ok().mentions(&[
         "+0 −0, 1 file\n",
         "+0 −0, 2 files\n",
@@ -176,8 +177,8 @@ fn the_log_says_one_file_and_two_files() {
 
 /// CHK-09.
 #[test]
-fn another_decree_at_work_is_told_and_waited_for_by_nobody() {
-    let shop = Workshop::with("\"$decree\" process 2>inner.txt; echo $? >>inner.txt");
+fn another_running_decree_is_reported_without_waiting() {
+    let shop = PipelineProject::with("\"$decree\" process 2>inner.txt; echo $? >>inner.txt");
     let binary = env!("CARGO_BIN_EXE_decree");
     shop.decree_with_env(&["run", "-p", "x"], &[("decree", binary)]).ok();
     assert_has(&shop.text("inner.txt"), &["another decree", "\n5\n"]);

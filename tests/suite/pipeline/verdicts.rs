@@ -2,11 +2,11 @@
 
 use std::time::Instant;
 
-use super::workshop::{WORKS, Workshop, assert_has};
+use super::workshop::{PipelineProject, WORKS, assert_has};
 use crate::harness::assert_same;
 
 /// The status and the reason of the only run.
-fn verdict(shop: &Workshop) -> (String, String) {
+fn verdict(shop: &PipelineProject) -> (String, String) {
     let result = shop.result(&shop.only_run());
     (result["status"].as_str().unwrap().to_owned(), result["reason"].as_str().unwrap().to_owned())
 }
@@ -14,7 +14,7 @@ fn verdict(shop: &Workshop) -> (String, String) {
 /// RUN-14.
 #[test]
 fn what_does_not_verify_is_a_failed_attempt_and_the_next_one_can_read_why() {
-    let shop = Workshop::with(
+    let shop = PipelineProject::with(
         "echo \"$DECREE_ATTEMPT\" >answer.txt; [ $DECREE_ATTEMPT = 1 ] || cat \"$message_dir/attempts/1/routine.log\"",
     );
     shop.config("verify: 'grep -q 2 answer.txt || { echo expected 2; exit 9; }'\n")
@@ -32,7 +32,7 @@ fn what_does_not_verify_is_a_failed_attempt_and_the_next_one_can_read_why() {
 /// RUN-14.
 #[test]
 fn the_specs_verification_outranks_the_configs() {
-    let shop = Workshop::with(WORKS);
+    let shop = PipelineProject::with(WORKS);
     shop.config("verify: 'false'\nmax_retries: 0\n");
     shop.spec("01-own", "---\nverify: grep -q 01-own work.txt\n---\n")
         .spec("02-none", "---\nverify: ''\n---\n")
@@ -45,10 +45,10 @@ fn the_specs_verification_outranks_the_configs() {
 /// RUN-14.
 #[test]
 fn a_routine_that_fails_is_not_verified_and_what_verification_writes_is_in_the_diff() {
-    let shop = Workshop::with("exit 1");
+    let shop = PipelineProject::with("exit 1");
     shop.config("verify: touch verified\nmax_retries: 0\n").run(&["-m", "x", "-p", "y"]).fails(1);
     assert!(!shop.of_run(&shop.only_run(), "changes.diff").contains("verified"));
-    let shop = Workshop::with("true");
+    let shop = PipelineProject::with("true");
     shop.config("verify: touch verified\n").run(&["-m", "x", "-p", "y"]).ok();
     assert_has(&shop.of_run(&shop.only_run(), "changes.diff"), &["verified"]);
 }
@@ -68,10 +68,10 @@ fn a_change_outside_the_policy_is_a_failed_attempt_that_names_the_paths() {
             &["docs/guide.md is not allowed", "new.txt is not allowed", "4 paths changed"],
         ),
     ] {
-        let shop = Workshop::with(
+        let shop = PipelineProject::with(
             "echo x >>docs/guide.md; mkdir a; touch a/b.lock a/ok.lock; head -c 2000 /dev/zero >new.txt",
         );
-        let before = shop.picture();
+        let before = shop.snapshot();
         shop.config(&format!("policy: {{ {policy} }}\nmax_retries: 0\n"))
             .run(&["-m", "x", "-p", "y"])
             .fails(1);
@@ -79,7 +79,7 @@ fn a_change_outside_the_policy_is_a_failed_attempt_that_names_the_paths() {
         assert_eq!(status, "policy", "{policy}");
         assert_has(&reason, reasons);
         assert!(!reason.contains("ok.lock is denied"), "{reason}");
-        assert_same(&shop.picture(), &before);
+        assert_same(&shop.snapshot(), &before);
         assert_has(&shop.dead_letter("x"), &["verdict: policy"]);
     }
 }
@@ -87,7 +87,7 @@ fn a_change_outside_the_policy_is_a_failed_attempt_that_names_the_paths() {
 /// RUN-15.
 #[test]
 fn a_change_within_the_policy_is_kept() {
-    let shop = Workshop::with("echo x >>docs/guide.md; rm image.bin");
+    let shop = PipelineProject::with("echo x >>docs/guide.md; rm image.bin");
     shop.config("policy: { allow: [docs, '*.bin'], deny: [.github], max_files: 2, max_bytes: 100 }\n")
         .run(&["-m", "x", "-p", "y"])
         .ok();
@@ -97,7 +97,7 @@ fn a_change_within_the_policy_is_kept() {
 /// RUN-15.
 #[test]
 fn an_attempt_that_broke_the_policy_can_be_made_good_by_the_next() {
-    let shop = Workshop::with(
+    let shop = PipelineProject::with(
         "if [ $DECREE_ATTEMPT = 1 ]; then touch secret.key.txt; else rm secret.key.txt; touch fine; fi",
     );
     shop.config("policy: { deny: ['*.key.txt'] }\n").run(&["-m", "x", "-p", "y"]).ok();
@@ -106,8 +106,8 @@ fn an_attempt_that_broke_the_policy_can_be_made_good_by_the_next() {
 
 /// RUN-16.
 #[test]
-fn changing_nothing_is_kept_and_told_apart() {
-    let shop = Workshop::with("echo 'nothing to do here'");
+fn a_run_without_changes_is_kept_with_its_own_verdict() {
+    let shop = PipelineProject::with("echo 'nothing to do here'");
     shop.spec("01-a", "# A\n");
     let said = shop.process().ok();
     assert_eq!(shop.verdicts(), ["01-a: no-change"]);
@@ -119,7 +119,7 @@ fn changing_nothing_is_kept_and_told_apart() {
 /// RUN-16.
 #[test]
 fn changing_nothing_is_a_failed_attempt_where_that_is_asked_for() {
-    let shop = Workshop::with("[ $DECREE_ATTEMPT = 1 ] || echo work >work.txt");
+    let shop = PipelineProject::with("[ $DECREE_ATTEMPT = 1 ] || echo work >work.txt");
     shop.config("on_no_change: retry\n").run(&["-m", "x", "-p", "y"]).ok();
     let result = shop.result(&shop.only_run());
     assert_eq!(
@@ -127,7 +127,7 @@ fn changing_nothing_is_a_failed_attempt_where_that_is_asked_for() {
         (&"nothing changed".into(), &"success".into())
     );
 
-    let shop = Workshop::with("true");
+    let shop = PipelineProject::with("true");
     shop.config("on_no_change: retry\nmax_retries: 1\n").run(&["-m", "x", "-p", "y"]).fails(1);
     assert_eq!(verdict(&shop), ("no-change".to_owned(), "nothing changed".to_owned()));
     assert_eq!(
@@ -138,14 +138,14 @@ fn changing_nothing_is_a_failed_attempt_where_that_is_asked_for() {
 
 /// RUN-26.
 #[test]
-fn a_routine_that_takes_too_long_is_ended_with_all_it_started_and_put_back() {
-    let shop = Workshop::with("touch half; sleep 600 & echo $! >\"$message_dir/pid\"; sleep 600");
-    let before = shop.picture();
+fn a_routine_that_takes_too_long_is_ended_with_all_it_started_and_reverted() {
+    let shop = PipelineProject::with("touch half; sleep 600 & echo $! >\"$message_dir/pid\"; sleep 600");
+    let before = shop.snapshot();
     let began = Instant::now();
     shop.config("timeout: 1s\nmax_retries: 0\n").run(&["-m", "x", "-p", "y"]).fails(1);
     assert!(began.elapsed().as_secs() < 60);
     assert_eq!(verdict(&shop), ("timed-out".to_owned(), "timed out after 1.0s".to_owned()));
-    assert_same(&shop.picture(), &before);
+    assert_same(&shop.snapshot(), &before);
     let pid = shop.of_run(&shop.only_run(), "pid");
     assert!(!std::path::Path::new(&format!("/proc/{}", pid.trim())).exists(), "its child is gone");
 }
@@ -154,14 +154,14 @@ fn a_routine_that_takes_too_long_is_ended_with_all_it_started_and_put_back() {
 #[test]
 fn the_flag_outranks_the_message_the_message_the_spec_and_the_spec_the_config() {
     let slow = "sleep 600";
-    let timed_out = |shop: &Workshop, args: &[&str]| {
+    let timed_out = |shop: &PipelineProject, args: &[&str]| {
         let said = shop.decree(args.iter().copied()).fails(1);
         assert_has(&said.text(), &["timed out after 0.2s"]);
     };
-    let shop = Workshop::with(slow);
+    let shop = PipelineProject::with(slow);
     shop.config("timeout: 1h\nmax_retries: 0\n").spec("01-a", "---\ntimeout: 200ms\n---\n");
     timed_out(&shop, &["process"]);
-    let shop = Workshop::with(slow);
+    let shop = PipelineProject::with(slow);
     shop.config("timeout: 1h\nmax_retries: 0\n").spec("01-a", "---\ntimeout: 1h\n---\n");
     timed_out(&shop, &["run", "-v", "input_file=specs/01-a.spec.md", "-v", "timeout=200ms"]);
     timed_out(&shop, &["process", "--timeout", "200ms"]);
@@ -170,15 +170,15 @@ fn the_flag_outranks_the_message_the_message_the_spec_and_the_spec_the_config() 
 /// RUN-26, RUN-14.
 #[test]
 fn verification_has_what_is_left_of_the_time() {
-    let shop = Workshop::with("true");
+    let shop = PipelineProject::with("true");
     shop.config("timeout: 300ms\nmax_retries: 0\nverify: sleep 600\n").run(&["-m", "x", "-p", "y"]).fails(1);
     assert_eq!(verdict(&shop).0, "timed-out");
 }
 
 /// RUN-12.
 #[test]
-fn a_routine_that_a_signal_ended_is_told_so() {
-    let shop = Workshop::with("kill -KILL $$");
+fn a_routine_that_a_signal_ended_is_reported() {
+    let shop = PipelineProject::with("kill -KILL $$");
     shop.config("max_retries: 0\n").run(&["-m", "x", "-p", "y"]).fails(1);
     assert_eq!(verdict(&shop), ("failed-reverted".to_owned(), "signal 9".to_owned()));
     assert_eq!(shop.result(&shop.only_run())["attempts"][0]["exit_code"], serde_json::Value::Null);

@@ -8,14 +8,14 @@ use std::process::Stdio;
 
 use serde_json::Value;
 
-use crate::harness::{Project, Said, said};
+use crate::harness::{CommandOutput, Project, run_command};
 
 /// A project with what the pipeline needs.
-pub struct Workshop {
+pub struct PipelineProject {
     project: Project,
 }
 
-impl Deref for Workshop {
+impl Deref for PipelineProject {
     type Target = Project;
 
     fn deref(&self) -> &Project {
@@ -36,9 +36,9 @@ echo "error: nothing works here"
 exit 3
 "#;
 
-impl Workshop {
+impl PipelineProject {
     /// A project with a few files of every kind, and nothing to do.
-    pub fn new() -> Workshop {
+    pub fn new() -> PipelineProject {
         let project = Project::new();
         project
             .write("notes.txt", "one\r\ntwo\n")
@@ -50,12 +50,12 @@ impl Workshop {
             .link("link", "notes.txt")
             .mkdir("empty");
         project.mkdir("specs");
-        Workshop { project }
+        PipelineProject { project }
     }
 
     /// A project whose routine `develop` is this script.
-    pub fn with(script: &str) -> Workshop {
-        let shop = Workshop::new();
+    pub fn with(script: &str) -> PipelineProject {
+        let shop = PipelineProject::new();
         shop.routine("develop", script);
         shop
     }
@@ -81,28 +81,28 @@ impl Workshop {
         self
     }
 
-    pub fn process(&self) -> Said {
+    pub fn process(&self) -> CommandOutput {
         self.decree(["process"])
     }
 
-    pub fn process_with(&self, args: &[&str]) -> Said {
+    pub fn process_with(&self, args: &[&str]) -> CommandOutput {
         self.decree([&["process"], args].concat())
     }
 
     /// `decree run`, with nothing on standard input.
-    pub fn run(&self, args: &[&str]) -> Said {
+    pub fn run(&self, args: &[&str]) -> CommandOutput {
         self.decree([&["run"], args].concat())
     }
 
     /// With these variables besides.
-    pub fn decree_with_env(&self, args: &[&str], variables: &[(&str, &str)]) -> Said {
+    pub fn decree_with_env(&self, args: &[&str], variables: &[(&str, &str)]) -> CommandOutput {
         let mut command = self.command();
         command.args(args).envs(variables.iter().copied());
-        said(&mut command)
+        run_command(&mut command)
     }
 
     /// With this on standard input.
-    pub fn decree_fed(&self, args: &[&str], input: &str) -> Said {
+    pub fn decree_fed(&self, args: &[&str], input: &str) -> CommandOutput {
         let mut child = self
             .command()
             .args(args)
@@ -113,7 +113,7 @@ impl Workshop {
             .unwrap();
         child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
         let output = child.wait_with_output().unwrap();
-        Said {
+        CommandOutput {
             code: output.status.code().unwrap_or(-1),
             out: output.stdout,
             err: String::from_utf8_lossy(&output.stderr).into_owned(),
@@ -207,9 +207,10 @@ impl Workshop {
 
     /// The specs that are processed.
     pub fn tracker(&self) -> Vec<String> {
-        match self.exists("specs/processed-spec.md") {
-            true => self.text("specs/processed-spec.md").lines().map(str::to_owned).collect(),
-            false => Vec::new(),
+        if self.exists("specs/processed-spec.md") {
+            self.text("specs/processed-spec.md").lines().map(str::to_owned).collect()
+        } else {
+            Vec::new()
         }
     }
 

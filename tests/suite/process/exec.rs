@@ -119,7 +119,7 @@ fn scenario() {
 }
 
 #[test]
-fn exits_and_signals_are_told_apart() {
+fn exits_and_signals_are_distinguished() {
     for (script, how) in [
         ("exit 0", "Exited(0) 0"),
         ("exit 137", "Exited(137) 0"),

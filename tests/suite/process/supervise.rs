@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::{alive, unique_sleep, wait_for, wait_until};
-use crate::harness::{Project, said};
+use crate::harness::{Project, run_command};
 
 fn supervise(project: &Project, grace: u32, script: &str) -> Command {
     let mut command = project.command();
@@ -24,7 +24,7 @@ fn a_program_ends_as_itself() {
     for (script, code) in
         [("exit 0", 0), ("exit 3", 3), ("exit 137", 137), ("kill -9 $$", 137), ("kill -TERM $$", 143)]
     {
-        said(&mut supervise(&project, 100, script)).fails(code);
+        run_command(&mut supervise(&project, 100, script)).fails(code);
     }
 }
 
@@ -41,7 +41,7 @@ fn output_and_input_are_the_programs_own() {
     let project = Project::bare();
     project.write("in", "given ");
     let mut command = supervise(&project, 100, "cat; echo out; echo err >&2");
-    let said = said(command.stdin(std::fs::File::open(project.path("in")).unwrap())).ok();
+    let said = run_command(command.stdin(std::fs::File::open(project.path("in")).unwrap())).ok();
     assert_eq!((said.text().as_str(), said.err.as_str()), ("given out\n", "err\n"));
 }
 
@@ -67,7 +67,7 @@ fn daemons_do_not_outlive_their_program() {
         format!("for i in 1 2 3 4 5 6 7 8 9; do setsid bash -c 'setsid sleep {sleep} & wait' & done"),
     ] {
         let script = format!("{start}\nsleep 0.05; exit 7");
-        said(&mut supervise(&project, 100, &script)).fails(7);
+        run_command(&mut supervise(&project, 100, &script)).fails(7);
         assert_eq!(alive(&sleep), 0, "{script}");
     }
 }
@@ -79,7 +79,7 @@ fn a_program_that_forks_away_from_itself_is_caught() {
     // Each lives only long enough to start the next, in the same group, and ignores what can be ignored.
     project.write("comet", format!("#!/bin/bash\ntrap '' TERM\n: {sleep}\n\"$0\" {sleep} &\n"));
     project.chmod("comet", 0o755);
-    said(&mut supervise(&project, 50, &format!("./comet {sleep} & sleep 0.1; exit 5"))).fails(5);
+    run_command(&mut supervise(&project, 50, &format!("./comet {sleep} & sleep 0.1; exit 5"))).fails(5);
     assert_eq!(alive(&sleep), 0);
 }
 
@@ -91,7 +91,7 @@ fn a_modest_fork_bomb_is_ended() {
         "bomb() {{ trap '' TERM; [ $1 -gt 0 ] && {{ bomb $(($1 - 1)) & bomb $(($1 - 1)) & }}; sleep {sleep}; }}; \
          bomb 6 & sleep 0.1; exit 5"
     );
-    said(&mut supervise(&project, 50, &script)).fails(5);
+    run_command(&mut supervise(&project, 50, &script)).fails(5);
     assert_eq!(alive(&sleep), 0);
 }
 

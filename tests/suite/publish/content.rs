@@ -71,9 +71,9 @@ fn edits_from_after_the_run_are_not_committed() {
     let left = repo.read("notes.txt");
     repo.write("notes.txt", "mine\n").write("tool.sh", "mine\n").write("untracked.txt", "mine\n");
     repo.remove("made.txt");
-    let before = repo.picture();
+    let before = repo.snapshot();
     repo.publish(&[]).ok();
-    crate::harness::assert_same(&repo.picture(), &before);
+    crate::harness::assert_same(&repo.snapshot(), &before);
     assert_eq!(repo.blob("HEAD", "notes.txt"), left);
     assert_eq!(repo.blob("HEAD", "made.txt"), b"run\n");
     let status = repo.git(["status", "--porcelain"]).ok().text();

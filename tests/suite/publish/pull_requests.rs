@@ -5,11 +5,11 @@ use serde_json::{Value, json};
 use super::Repo;
 use super::pushing::Remote;
 use crate::comment::server::{READER, RUNNER, Server};
-use crate::harness::Said;
+use crate::harness::CommandOutput;
 
 const SCRIPT: &str = "echo $spec_file >>notes.txt; echo 'nothing secret any more' >said.txt";
 
-fn publish(repo: &Repo, server: &Server, token: &str, args: &[&str]) -> Said {
+fn publish(repo: &Repo, server: &Server, token: &str, args: &[&str]) -> CommandOutput {
     let variables = [
         ("GITHUB_REPOSITORY", "octo/repo"),
         ("GITHUB_API_URL", server.url.as_str()),
@@ -20,7 +20,7 @@ fn publish(repo: &Repo, server: &Server, token: &str, args: &[&str]) -> Said {
     repo.publish_with(&[&["--pull-request", "--format", "json"], args].concat(), &variables)
 }
 
-fn parsed(said: &Said) -> Value {
+fn parsed(said: &CommandOutput) -> Value {
     serde_json::from_slice(&said.out).unwrap()
 }
 

@@ -5,15 +5,15 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
 
 use super::{Repo, git_in};
-use crate::harness::Said;
+use crate::harness::CommandOutput;
 
 /// Publishing fails, and nothing is different afterwards.
 #[track_caller]
-fn refused(repo: &Repo, args: &[&str], words: &[&str]) -> Said {
-    let (before, tree) = (repo.state(), repo.picture());
+fn refused(repo: &Repo, args: &[&str], words: &[&str]) -> CommandOutput {
+    let (before, tree) = (repo.state(), repo.snapshot());
     let said = repo.publish(args).fails(1).mentions(words);
     assert_eq!(repo.state(), before);
-    crate::harness::assert_same(&repo.picture(), &tree);
+    crate::harness::assert_same(&repo.snapshot(), &tree);
     repo.is_sound();
     said
 }
@@ -238,14 +238,14 @@ fn the_identity_of_gits_settings_is_used_in_actions_too() {
     repo.git(["config", "user.email", "c@example.com"]).ok();
     let mut command = repo.command();
     command.arg("publish").env("GIT_CONFIG_GLOBAL", "/dev/null").env("GITHUB_ACTIONS", "true");
-    crate::harness::said(&mut command).ok();
+    crate::harness::run_command(&mut command).ok();
     assert_eq!(repo.says(["log", "-1", "--format=%an <%ae>"]), "Configured <c@example.com>");
 }
 
 /// PUB-20.
 #[test]
 fn without_git_or_a_repository_or_a_summary_the_error_says_so() {
-    let shop = crate::pipeline::workshop::Workshop::with("echo x >x");
+    let shop = crate::pipeline::workshop::PipelineProject::with("echo x >x");
     shop.decree(["publish"]).fails(3).mentions(&["nothing to publish", "decree process"]);
     shop.spec("01-a", "# A\n");
     shop.process().ok();

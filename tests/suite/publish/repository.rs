@@ -7,8 +7,8 @@ use std::time::{Duration, SystemTime};
 use serde_json::json;
 
 use super::{Repo, VARIABLES, git_in};
-use crate::harness::said;
-use crate::pipeline::workshop::Workshop;
+use crate::harness::run_command;
+use crate::pipeline::workshop::PipelineProject;
 
 /// PUB-23.
 #[test]
@@ -28,7 +28,7 @@ fn a_project_in_a_subdirectory_of_the_repository() {
     repo.write("inner.txt", "edited at the top\n");
     repo.decree(["-C", "deep/er", "process"]).ok();
     let mut command = repo.command();
-    said(command.args(["-C", "deep/er", "publish"]).envs(VARIABLES)).ok();
+    run_command(command.args(["-C", "deep/er", "publish"]).envs(VARIABLES)).ok();
     assert_eq!(repo.blob("HEAD", "deep/er/inner.txt"), b"x\nrun\n");
     assert_eq!(repo.blob("HEAD", "deep/er/specs/processed-spec.md"), b"01-a.spec.md\n");
     assert_eq!(
@@ -55,10 +55,12 @@ fn a_linked_work_tree() {
     git_in(&tree, ["add", "-A"]).ok();
     git_in(&tree, ["commit", "-q", "-m", "spec"]).ok();
     let mut command = repo.command();
-    said(command.current_dir(&tree).arg("process")).ok();
+    run_command(command.current_dir(&tree).arg("process")).ok();
     let main = repo.state();
     let mut command = repo.command();
-    said(command.current_dir(&tree).arg("publish").envs(VARIABLES)).ok().mentions(&["1 commit on side"]);
+    run_command(command.current_dir(&tree).arg("publish").envs(VARIABLES))
+        .ok()
+        .mentions(&["1 commit on side"]);
     assert_eq!(git_in(&tree, ["status", "--porcelain"]).ok().text(), "");
     assert_eq!(repo.says(["rev-parse", "HEAD"]), repo.says(["rev-parse", "main"]));
     assert_eq!(repo.state().status, main.status);
@@ -140,7 +142,7 @@ fn another_branch_gets_the_commits_and_the_checkout_stays() {
 /// PUB-23. Before the first commit.
 #[test]
 fn a_repository_without_a_commit() {
-    let shop = Workshop::with("echo run >made.txt");
+    let shop = PipelineProject::with("echo run >made.txt");
     shop.spec("01-a", "# A\n").write(".decree/.gitignore", "*\n");
     let repo = Repo { shop };
     repo.git(["init", "-q", "-b", "main"]).ok();
@@ -169,7 +171,7 @@ fn variables_of_another_repository_do_not_mislead() {
 /// PUB-23. Hashes may be longer, and settings unusual.
 #[test]
 fn a_repository_with_sha_256_and_settings_of_its_own() {
-    let shop = Workshop::with("echo run >>notes.txt; rm docs/guide.md; ln -s x new-link");
+    let shop = PipelineProject::with("echo run >>notes.txt; rm docs/guide.md; ln -s x new-link");
     shop.spec("01-a", "# A\n").write(".decree/.gitignore", "*\n");
     let repo = Repo { shop };
     repo.git(["init", "-q", "-b", "main", "--object-format=sha256"]).ok();

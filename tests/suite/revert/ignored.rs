@@ -1,7 +1,7 @@
 //! Ignore rules and time: a path is in scope only if the rules before the change and those after it show it.
 
 use super::{RoundTrip, round_trip};
-use crate::harness::{Project, Thing, assert_same};
+use crate::harness::{Project, TreeEntry, assert_same};
 
 /// IGN-06.
 #[test]
@@ -23,11 +23,11 @@ fn a_build_that_a_new_ignore_rule_hides_is_set_aside() {
 
 /// Every file that reverts to this checkpoint have set aside.
 fn all_set_aside(project: &Project, id: &str) -> Vec<Vec<u8>> {
-    let kept = crate::harness::picture(&project.record(id, ""));
+    let kept = crate::harness::snapshot(&project.record(id, ""));
     let aside = kept.into_iter().filter(|(path, _)| path.starts_with(b"set-aside"));
     let mut contents: Vec<Vec<u8>> = aside
         .filter_map(|(_, thing)| match thing {
-            Thing::File { bytes, .. } => Some(bytes),
+            TreeEntry::File { bytes, .. } => Some(bytes),
             _ => None,
         })
         .collect();
@@ -41,12 +41,12 @@ fn what_is_set_aside_never_replaces_what_was_set_aside_before() {
     for name in ["target/out".to_owned(), format!("{}/out", "x".repeat(255)), "y".repeat(255)] {
         let project = Project::new();
         project.write(".gitignore", "").write("file", "x\n");
-        let original = project.picture();
+        let original = project.snapshot();
         let id = project.checkpoint();
         for content in ["1", "2", "3"] {
             project.write(".gitignore", "/target\nx*\ny*\n").write(&name, content);
             project.decree(["revert", &id]).ok().mentions(&["set aside"]);
-            assert_same(&project.picture(), &original);
+            assert_same(&project.snapshot(), &original);
         }
         assert_eq!(all_set_aside(&project, &id), [b"1", b"2", b"3"]);
     }
@@ -288,7 +288,7 @@ fn only_gitignore_and_decreeignore_in_the_project_count() {
     outer.write("inner/.decree/config.yml", "").write("inner/file", "x\n");
     let inner = |args: &[&str]| {
         let mut command = outer.command();
-        crate::harness::said(command.current_dir(outer.path("inner")).args(args))
+        crate::harness::run_command(command.current_dir(outer.path("inner")).args(args))
     };
     let id = inner(&["checkpoint", "create"]).ok().line();
     outer.write("inner/file", "y\n");

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use super::binary::noise;
-use crate::harness::{Project, Thing, assert_same, said};
+use crate::harness::{Project, TreeEntry, assert_same, run_command};
 
 const SIZE: u64 = 300_000_000;
 /// Of resident memory, whatever the size of a file.
@@ -26,7 +26,7 @@ fn measured(project: &Project, args: &[&str]) -> i64 {
         .current_dir(project.root())
         .env(ARGS, args.join("\n"))
         .env(REPORT, &report);
-    let said = said(&mut command);
+    let said = run_command(&mut command);
     let text = fs::read_to_string(&report).unwrap_or_else(|_| panic!("{}{}", said.text(), said.err));
     let (code, peak) = text.split_once(' ').unwrap();
     assert_eq!(code, "0", "decree {args:?}");
@@ -156,7 +156,7 @@ fn very_many_files_in_one_directory_come_back() {
     for n in 0..FILES {
         fs::write(name(n), n.to_string()).unwrap();
     }
-    let original = project.picture();
+    let original = project.snapshot();
     measured(&project, &["checkpoint", "create"]);
     let id = project.decree(["checkpoint", "list"]).ok().line().split(' ').next().unwrap().to_owned();
     // Moved out of the tree, not deleted: ext4 is slow to create what follows upon very many deletions.
@@ -170,8 +170,8 @@ fn very_many_files_in_one_directory_come_back() {
     }
     project.write("many/new", "x\n");
     measured(&project, &["revert", &id]);
-    assert_same(&project.picture(), &original);
-    assert_eq!(original.values().filter(|thing| matches!(thing, Thing::File { .. })).count(), FILES);
+    assert_same(&project.snapshot(), &original);
+    assert_eq!(original.values().filter(|thing| matches!(thing, TreeEntry::File { .. })).count(), FILES);
     let mut diff = BufReader::new(File::open(project.record(&id, "changes.diff")).unwrap());
     let mut text = String::new();
     diff.read_to_string(&mut text).unwrap();

@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 
 use super::{is_root, round_trip};
-use crate::harness::{Project, assert_same, said, skip};
+use crate::harness::{Project, assert_same, run_command, skip};
 
 const FILE_MODES: [u32; 9] = [0o755, 0o600, 0o444, 0o400, 0o000, 0o4755, 0o2755, 0o1644, 0o7777];
 const DIR_MODES: [u32; 8] = [0o700, 0o555, 0o750, 0o1777, 0o2755, 0o3770, 0o711, 0o777];
@@ -101,9 +101,10 @@ fn a_directory_with_a_mode_of_its_own_stays_when_it_is_empty() {
                 for (name, write) in [("gets", true), ("loses", false)] {
                     let dir = format!("{name}-{mode:o}");
                     p.chmod(&dir, 0o700);
-                    match write {
-                        true => p.write(format!("{dir}/file"), "x\n"),
-                        false => p.remove(format!("{dir}/file")),
+                    if write {
+                        p.write(format!("{dir}/file"), "x\n")
+                    } else {
+                        p.remove(format!("{dir}/file"))
                     };
                     p.chmod(&dir, mode);
                 }
@@ -163,7 +164,7 @@ fn what_comes_back_inherits_nothing() {
 }
 
 #[test]
-fn the_umask_of_whoever_reverts_does_not_count() {
+fn the_umask_of_the_caller_does_not_affect_a_revert() {
     let project = Project::new();
     project
         .write("a/b/file", "x\n")
@@ -171,16 +172,16 @@ fn the_umask_of_whoever_reverts_does_not_count() {
         .chmod("open", 0o666)
         .mkdir("wide")
         .chmod("wide", 0o777);
-    let original = project.picture();
+    let original = project.snapshot();
     let id = project.checkpoint();
     project.remove("a").remove("open").remove("wide").write("new/file", "y\n").chmod("new/file", 0o777);
-    let mutated = project.picture();
+    let mutated = project.snapshot();
     for (verb, expected) in [("revert", &original), ("apply", &mutated), ("revert", &original)] {
         let decree = env!("CARGO_BIN_EXE_decree");
         let mut shell = std::process::Command::new("sh");
         shell.current_dir(project.root()).args(["-c", &format!("umask 077; exec {decree} {verb} {id}")]);
-        said(&mut shell).ok();
-        assert_same(&project.picture(), expected);
+        run_command(&mut shell).ok();
+        assert_same(&project.snapshot(), expected);
     }
 }
 

@@ -156,14 +156,14 @@ fn at_end(name: &[u8]) -> Vec<u8> {
 fn things_of_any_name_are_set_aside() {
     let project = Project::new();
     project.write(".gitignore", "*.log\n").write("file", "x\n");
-    let original = project.picture();
+    let original = project.snapshot();
     let id = project.checkpoint();
     each(|name| {
         project.write(at("new", &at_end(name)), "x\n").write(at("new", &with_log(name)), "log\n");
     });
     project.decree(["revert", &id]).ok();
-    crate::harness::assert_same(&project.picture(), &original);
-    let aside = crate::harness::picture(&project.record(&id, "set-aside"));
+    crate::harness::assert_same(&project.snapshot(), &original);
+    let aside = crate::harness::snapshot(&project.record(&id, "set-aside"));
     each(|name| assert!(aside.contains_key(&at("new", &with_log(name))), "{:?}", super::os(name)));
 }
 

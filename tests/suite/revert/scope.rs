@@ -4,7 +4,7 @@ use std::os::unix::net::UnixListener;
 use std::process::Command;
 
 use super::{RoundTrip, round_trip};
-use crate::harness::{Project, Thing, assert_same, picture};
+use crate::harness::{Project, TreeEntry, assert_same, snapshot};
 
 /// IGN-04.
 #[test]
@@ -199,11 +199,11 @@ fn a_fifo_that_the_change_made_makes_way() {
 fn an_ignore_file_replaced_by_a_fifo_blocks_nothing() {
     let project = Project::new();
     project.write(".gitignore", "*.log\n").write("a.log", "mine\n").write("file", "x\n");
-    let original = project.picture();
+    let original = project.snapshot();
     let id = project.checkpoint();
     project.remove(".gitignore").write("file", "y\n");
     make_fifo(&project, ".gitignore");
     project.decree(["revert", &id]).ok();
-    assert_same(&project.picture(), &original);
-    assert!(picture(&project.record(&id, "set-aside")).values().any(|thing| *thing == Thing::Other));
+    assert_same(&project.snapshot(), &original);
+    assert!(snapshot(&project.record(&id, "set-aside")).values().any(|thing| *thing == TreeEntry::Other));
 }

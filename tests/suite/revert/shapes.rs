@@ -207,16 +207,16 @@ fn hard_links_come_back_as_content() {
 fn directories_deeper_than_any_path_vanish() {
     let project = Project::new();
     project.write("file", "x\n");
-    let original = project.picture();
+    let original = project.snapshot();
     let id = project.checkpoint();
     let script = "for n in $(seq 1 30); do mkdir $0 && cd $0; done && echo deep > file";
     let name = "d".repeat(200);
     let made = Command::new("bash").args(["-c", script, &name]).current_dir(project.root()).status();
     assert!(made.unwrap().success());
     project.decree(["revert", &id]).ok();
-    assert_same(&project.picture(), &original);
+    assert_same(&project.snapshot(), &original);
     project.decree(["apply", &id]).ok();
     assert!(project.exists(&name));
     project.decree(["revert", &id]).ok();
-    assert_same(&project.picture(), &original);
+    assert_same(&project.snapshot(), &original);
 }

@@ -142,7 +142,7 @@ GIT binary patch
 }
 
 #[test]
-fn changes_all_over_a_file_are_told_apart() {
+fn separate_changes_in_a_file_are_separate_hunks() {
     let line = |n: usize| format!("line number {n}\n");
     let before: String = (0..3000).map(line).collect();
     let after: String = (0..3000)

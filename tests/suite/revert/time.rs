@@ -19,7 +19,7 @@ fn rewrite_unnoticed(project: &Project, name: &str, bytes: &str) {
 ///
 /// The second checkpoint is what makes the cache sure of the file.
 #[test]
-fn a_rewrite_of_the_same_size_with_its_time_put_back_is_seen() {
+fn a_rewrite_of_the_same_size_with_its_old_mtime_is_detected() {
     round_trip(
         |p| {
             p.write("file", "before\n").write("other", "x\n");
@@ -81,16 +81,16 @@ fn two_checkpoints_of_the_same_second_are_two() {
     let second = |id: &str| id[..id.len() - 7].to_owned();
     for _ in 0..10 {
         project.write("file", "first\n");
-        let first_picture = project.picture();
+        let first_picture = project.snapshot();
         let first = project.checkpoint();
         project.write("file", "second\n").write("new", "x\n");
-        let second_picture = project.picture();
+        let second_picture = project.snapshot();
         let later = project.checkpoint();
         assert_ne!(first, later);
         project.decree(["revert", &first]).ok();
-        assert_same(&project.picture(), &first_picture);
+        assert_same(&project.snapshot(), &first_picture);
         project.decree(["revert", &later]).ok();
-        assert_same(&project.picture(), &second_picture);
+        assert_same(&project.snapshot(), &second_picture);
         if second(&first) == second(&later) {
             return;
         }
@@ -100,7 +100,7 @@ fn two_checkpoints_of_the_same_second_are_two() {
 
 /// Older checkpoints stay good while the tree moves on.
 #[test]
-fn every_checkpoint_of_a_series_can_be_gone_back_to() {
+fn every_checkpoint_of_a_series_can_be_rolled_back_to() {
     let project = Project::new();
     let states: Vec<_> = (0..6)
         .map(|n| {
@@ -108,11 +108,11 @@ fn every_checkpoint_of_a_series_can_be_gone_back_to() {
                 .write("file", format!("state {n}\n"))
                 .write(format!("dir-{n}/new"), b"\0")
                 .chmod("file", 0o600 + n);
-            (project.checkpoint(), project.picture())
+            (project.checkpoint(), project.snapshot())
         })
         .collect();
     for (id, picture) in states.iter().rev().chain(&states) {
         project.decree(["revert", id]).ok();
-        assert_same(&project.picture(), picture);
+        assert_same(&project.snapshot(), picture);
     }
 }

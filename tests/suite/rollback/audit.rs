@@ -3,13 +3,14 @@ use std::fs;
 use serde_json::Value;
 
 use super::{project, wreck};
-use crate::pipeline::workshop::Workshop;
+use crate::pipeline::workshop::PipelineProject;
 
 /// AUD-01.
 #[test]
 fn every_deed_leaves_a_line() {
-    let shop =
-        Workshop::with("case ${spec_file:-} in *2*) echo half >half; exit 1 ;; esac; echo x >work.txt");
+    let shop = PipelineProject::with(
+        "case ${spec_file:-} in *2*) echo half >half; exit 1 ;; esac; echo x >work.txt",
+    );
     shop.config("max_retries: 0\n").spec("1-a", "A\n").spec("2-b", "B\n");
     shop.process().fails(1);
     let kept = shop.run_of("1-a");
@@ -37,7 +38,7 @@ fn every_deed_leaves_a_line() {
 
 /// AUD-02.
 #[test]
-fn a_trail_that_was_tampered_with_is_told() {
+fn a_trail_that_was_tampered_with_is_reported() {
     let project = project();
     let id = project.checkpoint();
     for _ in 0..3 {
@@ -79,7 +80,7 @@ fn a_line_that_was_cut_off_does_not_end_the_trail() {
 #[test]
 fn a_routine_cannot_rewrite_the_trail() {
     for harm in ["rm .decree/audit.jsonl", "echo forged >.decree/audit.jsonl", ": >.decree/audit.jsonl"] {
-        let shop = Workshop::with(harm);
+        let shop = PipelineProject::with(harm);
         let id = shop.checkpoint();
         shop.write("notes.txt", "changed\n");
         shop.decree(["rollback", &id]).ok();

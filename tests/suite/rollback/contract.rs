@@ -3,7 +3,7 @@ use std::process::Command;
 use serde_json::Value;
 
 use super::{project, wreck};
-use crate::harness::{assert_same, said};
+use crate::harness::{assert_same, run_command};
 
 /// Checks an answer against its schema in `docs/schemas/`.
 #[track_caller]
@@ -29,7 +29,7 @@ fn a_checkpoints_answer_has_every_field_and_every_value_is_true() {
     for format in ["json", "yaml"] {
         let project = project();
         project.write(".gitignore", "target/\n").write("target/x", "x");
-        let before = project.picture();
+        let before = project.snapshot();
         let args = ["checkpoint", "create", "--reason", "to be safe", "--expiry", "24h", "--format", format];
         let answer = parsed(format, &project.decree(args).ok().out);
         assert_valid(&answer, "checkpoint");
@@ -52,20 +52,20 @@ fn a_checkpoints_answer_has_every_field_and_every_value_is_true() {
         wreck(&project);
         let restore = checkpoint["restore_command"].as_str().unwrap();
         run_as_printed(&project, restore).ok();
-        assert_same(&project.picture(), &before);
+        assert_same(&project.snapshot(), &before);
     }
 }
 
 /// Runs a line with bash, in the project.
-pub fn run_as_printed(project: &crate::harness::Project, line: &str) -> crate::harness::Said {
+pub fn run_as_printed(project: &crate::harness::Project, line: &str) -> crate::harness::CommandOutput {
     let decree = std::path::Path::new(env!("CARGO_BIN_EXE_decree")).parent().unwrap();
     let path = format!("{}:{}", decree.display(), std::env::var("PATH").unwrap());
-    said(Command::new("bash").args(["-c", line]).current_dir(project.root()).env("PATH", path))
+    run_command(Command::new("bash").args(["-c", line]).current_dir(project.root()).env("PATH", path))
 }
 
 /// CPC-02.
 #[test]
-fn a_scope_is_what_is_listed_hashed_and_put_back() {
+fn a_scope_is_what_is_listed_hashed_and_reverted() {
     let project = project();
     let args = ["checkpoint", "create", "--scope", "src", "--format", "json"];
     let answer = parsed("json", &project.decree(args).ok().out);
@@ -102,7 +102,7 @@ fn confidence_drops_when_something_is_left_out() {
 
 /// CPC-04.
 #[test]
-fn a_checkpoint_is_deleted_only_if_somebody_means_it() {
+fn a_checkpoint_is_deleted_only_when_confirmed() {
     let project = project();
     let (first, second) = (project.checkpoint(), project.checkpoint());
     project.decree(["checkpoint", "delete", &first]).fails(2).mentions(&["--yes", "nothing was deleted"]);

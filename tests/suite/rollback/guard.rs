@@ -35,10 +35,10 @@ fn what_a_command_did_stays_if_it_succeeds() {
 
 /// GRD-02.
 #[test]
-fn what_a_command_did_is_put_back_if_it_fails() {
+fn what_a_command_did_is_reverted_if_it_fails() {
     let harm = "echo x >notes.txt; rm -r docs src; mkdir new; echo y >new/file; chmod 600 tool.sh";
     let project = project();
-    let before = project.picture();
+    let before = project.snapshot();
     for (verify, script, code) in [
         (None, format!("{harm}; exit 7"), 7),
         (None, format!("{harm}; kill -9 $$"), 137),
@@ -48,11 +48,11 @@ fn what_a_command_did_is_put_back_if_it_fails() {
         let verify = verify.map_or_else(Vec::new, |verify| vec!["--verify", verify]);
         let args = [&["guard"], &verify[..], &["--", "bash", "-c", &script]].concat();
         let said = project.decree(args).fails(code);
-        assert_same(&project.picture(), &before);
+        assert_same(&project.snapshot(), &before);
         said.mentions(&["rolled back", "verified against", "what it had done is saved"]);
     }
     std::thread::sleep(std::time::Duration::from_millis(500));
-    assert_same(&project.picture(), &before);
+    assert_same(&project.snapshot(), &before);
     project.decree(["guard", "--", "no-such-program-anywhere"]).fails(127).mentions(&["cannot run"]);
     let trail = project.decree(["audit"]).ok().text();
     assert_eq!(trail.lines().count(), 4, "{trail}");
@@ -66,7 +66,7 @@ fn a_signal_puts_the_tree_back() {
         (Signal::INT, 130, "trap '' TERM; echo x >notes.txt; echo yes >.decree/begun; sleep 60; sleep 60"),
     ] {
         let project = project();
-        let before = project.picture();
+        let before = project.snapshot();
         let mut child = project
             .command()
             .args(["guard", "--", "bash", "-c", script])
@@ -77,13 +77,13 @@ fn a_signal_puts_the_tree_back() {
         wait_for(&project.path(".decree/begun"));
         kill_process(Pid::from_child(&child), signal).unwrap();
         assert_eq!(child.wait().unwrap().code(), Some(code));
-        assert_same(&project.picture(), &before);
+        assert_same(&project.snapshot(), &before);
     }
 }
 
 /// GRD-04.
 #[test]
-fn only_the_scope_is_put_back() {
+fn only_the_scope_is_reverted() {
     let project = project();
     let script = "echo x >src/main.rs; echo y >notes.txt; exit 1";
     project.decree(["guard", "--scope", "src", "--", "bash", "-c", script]).fails(1);
@@ -93,7 +93,7 @@ fn only_the_scope_is_put_back() {
 
 /// GRD-05.
 #[test]
-fn a_command_that_destroys_decrees_own_files_is_undone_all_the_same() {
+fn a_command_that_destroys_decrees_own_files_is_undone_anyway() {
     for harm in [
         "rm -rf .decree",
         "mv .decree elsewhere",
@@ -105,10 +105,10 @@ fn a_command_that_destroys_decrees_own_files_is_undone_all_the_same() {
         for number in 0..3000 {
             project.write(format!("many/{number}"), format!("{number}"));
         }
-        let before = project.picture();
+        let before = project.snapshot();
         let script = format!("{harm}; echo x >notes.txt; rm -r src; exit 7");
         project.decree(["guard", "--", "bash", "-c", &script]).fails(7).mentions(&["verified against"]);
-        assert_same(&project.picture(), &before);
+        assert_same(&project.snapshot(), &before);
         project.decree(["checkpoint", "verify", "--all"]).ok();
         project.decree(["audit", "verify"]).ok();
         let kept = project.decree(["guard", "--", "bash", "-c", "rm -rf .decree; echo y >notes.txt"]).ok();
@@ -116,15 +116,15 @@ fn a_command_that_destroys_decrees_own_files_is_undone_all_the_same() {
         let id =
             kept.err.split('`').find_map(|word| word.strip_prefix("decree rollback ")).unwrap().to_owned();
         project.decree(["rollback", &id]).ok();
-        assert_same(&project.picture(), &before);
+        assert_same(&project.snapshot(), &before);
     }
 }
 
 /// GRD-06.
 #[test]
-fn a_guard_that_was_killed_is_told_of_and_the_way_back_is_named() {
+fn a_guard_that_was_killed_is_reported_and_the_way_back_is_named() {
     let project = project();
-    let before = project.picture();
+    let before = project.snapshot();
     let mut child = project
         .command()
         .args(["guard", "--", "bash", "-c", "echo x >notes.txt; echo yes >.decree/begun; sleep 60"])
@@ -137,7 +137,7 @@ fn a_guard_that_was_killed_is_told_of_and_the_way_back_is_named() {
     let said = project.decree(["checkpoint", "create"]).ok().mentions(&["killed while it guarded"]);
     let id = said.err.split('`').find_map(|word| word.strip_prefix("decree rollback chk_")).unwrap();
     project.decree(["rollback", &format!("chk_{id}")]).ok();
-    assert_same(&project.picture(), &before);
+    assert_same(&project.snapshot(), &before);
     assert!(!project.decree(["checkpoint", "create"]).ok().err.contains("killed"));
 }
 
@@ -150,43 +150,43 @@ fn a_guard_works_where_its_session_was_made_outside_of_what_it_can_see() {
         return;
     }
     let project = project();
-    let before = project.picture();
+    let before = project.snapshot();
     let script = "echo x >notes.txt; sleep 60 & exit 3";
     let mut command = std::process::Command::new(inside[0]);
     command.args(&inside[1..]).arg(project.command().get_program());
     command.args(["guard", "--", "bash", "-c", script]).current_dir(project.root());
-    crate::harness::said(&mut command).fails(3).mentions(&["verified against"]);
-    assert_same(&project.picture(), &before);
+    crate::harness::run_command(&mut command).fails(3).mentions(&["verified against"]);
+    assert_same(&project.snapshot(), &before);
 }
 
 /// GRD-09.
 #[test]
-fn whatever_goes_wrong_after_the_command_the_tree_is_put_back() {
+fn whatever_goes_wrong_after_the_command_the_tree_is_reverted() {
     let project = project();
     project.write(".decree/config.yml", "max_retries: 1\n");
-    let before = project.picture();
+    let before = project.snapshot();
     // What verifies it cannot be started: its directory is gone.
     let src = project.path("src").to_str().unwrap().to_owned();
     let harm = "echo x >../notes.txt; rm -r ../src";
     project.decree(["-C", &src, "guard", "--verify", "true", "--", "bash", "-c", harm]).fails(127);
-    assert_same(&project.picture(), &before);
+    assert_same(&project.snapshot(), &before);
     // It leaves something in the place of decree's own files that nobody can read to its end, and a broken config.
     let harm = "mkfifo .decree/audit.jsonl || { rm .decree/audit.jsonl; mkfifo .decree/audit.jsonl; }; echo ': {' >.decree/config.yml; echo x >notes.txt; exit 1";
     project.decree(["guard", "--", "bash", "-c", harm]).fails(1).mentions(&["set-aside"]);
-    assert_same(&project.picture(), &before);
+    assert_same(&project.snapshot(), &before);
     assert_eq!(project.read(".decree/config.yml"), b"max_retries: 1\n");
     project.decree(["audit", "verify"]).ok();
 }
 
 /// GRD-02.
 #[test]
-fn a_command_that_outlives_the_expiry_of_its_checkpoint_is_put_back_all_the_same() {
+fn a_command_that_outlives_the_expiry_of_its_checkpoint_is_reverted_anyway() {
     let project = project();
-    let before = project.picture();
+    let before = project.snapshot();
     let harm = "echo x >notes.txt; sleep 2.2; exit 5";
     project
         .decree(["guard", "--expiry", "1s", "--", "bash", "-c", harm])
         .fails(5)
         .mentions(&["verified against"]);
-    assert_same(&project.picture(), &before);
+    assert_same(&project.snapshot(), &before);
 }

@@ -5,11 +5,11 @@ use crate::harness::assert_same;
 
 /// RBK-05.
 #[test]
-fn what_cannot_be_gone_back_to_is_told_and_nothing_is_touched() {
+fn what_cannot_be_rolled_back_to_is_reported_and_nothing_is_touched() {
     let project = project();
     let id = project.checkpoint();
     wreck(&project);
-    let wrecked = project.picture();
+    let wrecked = project.snapshot();
     project.decree(["rollback", "chk_1999"]).fails(3).mentions(&["no run or checkpoint"]);
     project.decree(["rollback"]).fails(2);
     let flip = |file: &str| {
@@ -21,13 +21,13 @@ fn what_cannot_be_gone_back_to_is_told_and_nothing_is_touched() {
             fs::write(&path, bytes).unwrap();
             let said = project.decree(["rollback", &id]);
             assert_eq!(said.code, 4, "{file} at {at}: {}", said.err);
-            assert_same(&project.picture(), &wrecked);
+            assert_same(&project.snapshot(), &wrecked);
         }
         fs::write(&path, &whole[..whole.len() / 2]).unwrap();
         project.decree(["rollback", &id]).fails(4);
         fs::remove_file(&path).unwrap();
         assert_ne!(project.decree(["rollback", &id]).code, 0);
-        assert_same(&project.picture(), &wrecked);
+        assert_same(&project.snapshot(), &wrecked);
         fs::write(&path, whole).unwrap();
     };
     flip("manifest.json");
@@ -37,15 +37,15 @@ fn what_cannot_be_gone_back_to_is_told_and_nothing_is_touched() {
 
 /// RBK-05.
 #[test]
-fn an_expired_checkpoint_is_not_gone_back_to() {
+fn an_expired_checkpoint_is_not_rolled_back_to() {
     let project = project();
     let said = project.decree(["checkpoint", "create", "--expiry", "1s"]).ok();
     let id = said.line();
     wreck(&project);
-    let wrecked = project.picture();
+    let wrecked = project.snapshot();
     std::thread::sleep(std::time::Duration::from_millis(2100));
     project.decree(["rollback", &id]).fails(3).mentions(&["has expired on", "nothing was touched"]);
-    assert_same(&project.picture(), &wrecked);
+    assert_same(&project.snapshot(), &wrecked);
     project.decree(["checkpoint", "list"]).ok();
     for bad in ["soon", "-1d", "1x"] {
         project.decree(["checkpoint", "create", "--expiry", bad]).fails(2);

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::contract::{assert_valid, run_as_printed};
 use super::{project, wreck};
-use crate::harness::{assert_same, said};
+use crate::harness::{assert_same, run_command};
 
 fn json(out: &[u8]) -> Value {
     serde_json::from_slice(out).unwrap()
@@ -14,7 +14,7 @@ fn json(out: &[u8]) -> Value {
 
 /// CPC-05.
 #[test]
-fn a_scope_of_which_nothing_is_held_is_told_before_anything_happens() {
+fn a_scope_of_which_nothing_is_held_is_reported_before_anything_happens() {
     let project = project();
     project.write(".gitignore", "target/\n").write("target/x", "x\n");
     let create =
@@ -39,7 +39,7 @@ fn a_scope_of_which_nothing_is_held_is_told_before_anything_happens() {
 #[test]
 fn a_directory_that_was_emptied_or_filled_is_no_orphan() {
     let project = project();
-    let before = project.picture();
+    let before = project.snapshot();
     let id = project.checkpoint();
     project.remove("docs/guide.md").write("empty/new", "new\n");
     let back = json(&project.decree(["rollback", &id, "--format", "json"]).ok().out);
@@ -47,7 +47,7 @@ fn a_directory_that_was_emptied_or_filled_is_no_orphan() {
         back["changes_reverted"].as_array().unwrap().iter().map(|it| it["file"].as_str().unwrap()).collect();
     assert_eq!(files, ["docs/guide.md", "empty/new"]);
     assert_eq!(back["warnings"].as_array().unwrap().len(), 1, "{}", back["warnings"]);
-    assert_same(&project.picture(), &before);
+    assert_same(&project.snapshot(), &before);
 }
 
 /// RBK-09.
@@ -79,7 +79,7 @@ fn every_command_in_an_answer_runs_from_where_the_caller_stands() {
     let decree = std::path::Path::new(env!("CARGO_BIN_EXE_decree")).parent().unwrap();
     let bash = |line: &str| {
         let path = format!("{}:{}", decree.display(), std::env::var("PATH").unwrap());
-        said(Command::new("bash").args(["-c", line]).current_dir(place.path()).env("PATH", path))
+        run_command(Command::new("bash").args(["-c", line]).current_dir(place.path()).env("PATH", path))
     };
     let created = json(&bash("decree -C 'a b' checkpoint create --format json").ok().out);
     project.write("src/lib.rs", "changed\n");
@@ -136,7 +136,7 @@ fn a_guard_says_what_failed_and_keeps_secrets_to_itself() {
         "-c",
         "echo hush-hush-1 >new.txt",
     ]);
-    let told = crate::harness::said(command.env("MY_TOKEN", "hush-hush-1"));
+    let told = crate::harness::run_command(command.env("MY_TOKEN", "hush-hush-1"));
     assert!(told.text().starts_with("chk_"), "{}", told.text());
     for file in project.names(".decree/checkpoints") {
         let record =

@@ -7,7 +7,7 @@ use serde_json::json;
 use super::Repo;
 
 #[test]
-fn plain_git_brings_back_the_tree_with_untracked_files_and_the_index() {
+fn plain_git_restores_the_tree_with_untracked_files_and_the_index() {
     let repo = Repo::new();
     repo.write("a", "staged\n").write("new", "staged too\n");
     repo.git(["add", "a", "new"]).ok();
@@ -68,7 +68,7 @@ fn a_detached_head_has_no_branch() {
 }
 
 #[test]
-fn nobody_has_to_have_said_who_they_are() {
+fn no_git_identity_is_needed() {
     let mut repo = Repo::new();
     repo.variables = vec![("EMAIL", "")];
     repo.git(["config", "user.useConfigOnly", "true"]).ok();

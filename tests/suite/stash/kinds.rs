@@ -152,7 +152,7 @@ fn what_is_only_meant_to_be_added_is_there_with_its_content() {
 }
 
 #[test]
-fn what_git_was_told_not_to_look_at_is_not_taken_for_deleted() {
+fn paths_that_git_is_configured_to_skip_are_not_taken_for_deleted() {
     let repo = Repo::new();
     repo.git(["update-index", "--assume-unchanged", "b"]).ok();
     repo.write("b", "not looked at\n").remove("b");

@@ -30,11 +30,11 @@ fn the_index_comes_back_and_the_work_tree_stays() {
     repo.git(["add", "d/x", "e"]).ok();
     repo.git(["mv", "d/y", "moved"]).ok();
     assert_eq!(staged_since(&repo, &stash), ["a", "b", "d/x", "d/y", "e", "moved", "new"]);
-    let tree = repo.picture();
+    let tree = repo.snapshot();
     repo.operate("restore_index", json!({ "stash": stash })).unwrap();
     assert_eq!(entries(&repo), before);
     assert_eq!(staged_since(&repo, &stash), Vec::<String>::new());
-    crate::harness::assert_same(&repo.picture(), &tree);
+    crate::harness::assert_same(&repo.snapshot(), &tree);
     repo.git(["fsck", "--strict", "--no-dangling"]).ok();
 }
 

@@ -80,7 +80,6 @@ fn texts(from: u32, to: u32) -> Vec<Vec<u8>> {
     (from..to).map(|n| format!("content {n}\n").repeat(40).into_bytes()).collect()
 }
 
-/// GCC-08.
 #[test]
 fn a_pack_that_nothing_needs_goes_and_one_that_is_needed_whole_stays_as_it_is() {
     let mut sample = Sample::new();
@@ -98,7 +97,6 @@ fn a_pack_that_nothing_needs_goes_and_one_that_is_needed_whole_stays_as_it_is() 
     );
 }
 
-/// GCC-08.
 #[test]
 fn a_pack_is_rewritten_only_if_a_quarter_or_more_of_it_is_garbage() {
     let mut sample = Sample::new();
@@ -111,7 +109,6 @@ fn a_pack_is_rewritten_only_if_a_quarter_or_more_of_it_is_garbage() {
     assert!(sample.store.read(&all[99]).is_err());
 }
 
-/// GCC-08.
 #[test]
 fn many_small_packs_become_one_and_few_do_not() {
     let mut sample = Sample::new();
@@ -125,7 +122,6 @@ fn many_small_packs_become_one_and_few_do_not() {
     assert_eq!(sample.compact(&all).rewritten, 0);
 }
 
-/// GCC-08.
 #[test]
 fn large_contents_go_through_frame_by_frame() {
     let mut sample = Sample::new();
@@ -167,7 +163,6 @@ fn a_pack_that_is_rewritten_as_itself_is_not_removed() {
     sample.assert_has(&all);
 }
 
-/// GCC-05.
 #[test]
 fn a_damaged_copy_is_never_what_stays() {
     let mut sample = Sample::new();
@@ -184,7 +179,6 @@ fn a_damaged_copy_is_never_what_stays() {
     assert_eq!(sample.packs().len(), 2, "{error}");
 }
 
-/// GCC-05.
 #[test]
 fn damage_in_what_is_copied_is_an_error_and_everything_stays() {
     let mut sample = Sample::new();
@@ -199,7 +193,6 @@ fn damage_in_what_is_copied_is_an_error_and_everything_stays() {
     assert_eq!(fs::read(&path).unwrap(), bytes);
 }
 
-/// GCC-09.
 #[test]
 fn a_reader_goes_on_in_the_pack_that_took_the_place_of_its_own() {
     let mut sample = Sample::new();
@@ -221,7 +214,6 @@ fn a_reader_goes_on_in_the_pack_that_took_the_place_of_its_own() {
     assert_eq!(other.read(&all[50]).unwrap_err().kind(), crate::error::ErrorKind::Integrity);
 }
 
-/// GCC-09.
 #[test]
 fn readers_see_no_damage_while_packs_come_and_go() {
     let mut sample = Sample::new();

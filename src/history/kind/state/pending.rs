@@ -66,7 +66,7 @@ pub fn finish_cut_off(layout: &Layout) -> Result<Option<String>> {
         let wanted = load(&pending.to)?;
         // What was written since is in neither of the two, and stays.
         let saved = load(&pending.saved)?;
-        let set_aside = layout.checkpoints().join(&pending.saved).join("set-aside");
+        let set_aside = layout.checkpoints().join(&pending.saved).join(CheckpointDir::SET_ASIDE);
         restore(layout, &saved.own_files(layout)?, &wanted.own_files(layout)?, &set_aside)?;
         let files_only = StateKeys { areas: keys.areas.clone(), ..StateKeys::default() };
         let after = StateSnapshot::read(layout, &files_only)?;
