@@ -72,7 +72,11 @@ pub enum CacheLookup {
     /// A link, with the hash of its target.
     Link(ContentHash),
     /// A file as it was when its content was read. It is trusted if its times are not racy.
-    File { stat: Stat, hash: ContentHash, trusted: bool },
+    File {
+        stat: Stat,
+        hash: ContentHash,
+        trusted: bool,
+    },
 }
 
 /// The order of two entries of a directory (name, whether it is a directory) in a list sorted by whole paths.
