@@ -4,7 +4,6 @@
 //! does not exist and for nothing else: a damaged file is an error.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::{self, BufWriter};
 use std::path::Path;
 
@@ -21,7 +20,7 @@ use super::patch::write::ChangeCount;
 use super::path::TreePath;
 use super::quote;
 use crate::error::{Error, IoContext, Result};
-use crate::fs::{atomic, json};
+use crate::fs::{atomic, json, untrusted};
 
 /// The version of `result.json`.
 const VERSION: u32 = 1;
@@ -156,7 +155,7 @@ struct ResultJson {
 impl ResultFile {
     /// Reads the file; `None` if there is none.
     pub fn read(path: &Path) -> Result<Option<ResultFile>> {
-        let file = match File::open(path) {
+        let file = match untrusted::open(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             result => result.at("read", path)?,
         };

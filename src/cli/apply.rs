@@ -113,10 +113,12 @@ fn apply_one(context: &Context, shop: &LockedProject<'_>, saved: &CheckpointDir)
         return Err(Error::project(format!("{} has no recorded change to apply", saved.id()))
             .hint(format!("`decree diff {}` shows what is different now", saved.id())));
     }
+    // A missing audit entry is an error, but the change is in the tree: it has to be recorded before the error is returned.
+    let mut log_failure = None;
     match saved.apply(&shop.workspace, &AuditLog::new(layout.audit()))? {
         RestoreOutcome::AlreadyThere => context.ui.note(&format!("{}: already applied", saved.id())),
         RestoreOutcome::Done(done) => {
-            done.log_failure.map_or(Ok(()), Err)?;
+            log_failure = done.log_failure;
             let paths = count(done.verified, "path");
             context.ui.note(&format!("applied {paths}, each verified ({})", saved.id()));
         }
@@ -131,5 +133,5 @@ fn apply_one(context: &Context, shop: &LockedProject<'_>, saved: &CheckpointDir)
         let quarantine = layout.shown(&quarantine);
         context.ui.note(&format!("files that the revert set aside are still in {quarantine}"));
     }
-    Ok(())
+    log_failure.map_or(Ok(()), Err)
 }

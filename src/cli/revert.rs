@@ -12,12 +12,11 @@ use crate::humanize::count;
 use crate::pipeline::undo::{self, RevertedRun, RunRevert};
 use crate::project::Project;
 
-/// Undo a run, a chain of runs, or everything since a checkpoint
+/// Revert a run, a chain of runs, or everything since a checkpoint
 ///
-/// Puts every file back that the run (or anything since the checkpoint) changed, byte for byte, and checks
-/// each against its hash. Touches nothing else. If a file is not what the run left, nothing is touched at
-/// all. A chain is undone from its last run to its first, or not at all. A spec whose run is undone comes off the
-/// tracker. What was undone stays recorded: `decree apply` brings it back.
+/// Restores every file that the run changed (or that changed since the checkpoint) and verifies its hash. Touches nothing else,
+/// and nothing at all if a file is not what the run left. A chain is reverted from its last run to its first, all or nothing. The
+/// spec is removed from the tracker, so `process` runs it again. The change stays recorded: `decree apply` applies it again.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  decree revert 2026111603120000-0\n  decree revert 2026111603120000\n  decree revert chk_20261116_0312"

@@ -17,8 +17,8 @@ use crate::humanize::count;
 
 /// Roll back to a checkpoint, or to a part of it
 ///
-/// Everything that differs within the scope is restored byte for byte: what was changed or deleted since is as it was, what
-/// appeared since is removed. What is there now is saved as a checkpoint of the same type first, so a rollback can be rolled back.
+/// Changed and deleted files within the scope are restored byte for byte; files created since are removed. The present is saved
+/// as a checkpoint of the same type first, so a rollback can be rolled back.
 /// Then everything is compared with the checkpoint; if its hash is not the same, the exit code is 4.
 #[derive(Debug, clap::Args)]
 #[command(
@@ -40,7 +40,7 @@ pub struct RollbackArgs {
     #[arg(long)]
     dry_run: bool,
 
-    /// Do not compare everything again at the end; each restored path is read again all the same
+    /// Do not compare everything again at the end; each restored path is still read again
     #[arg(long)]
     no_verify: bool,
 

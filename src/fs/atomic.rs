@@ -41,7 +41,7 @@ impl AtomicFile {
     /// Whether the file that is to be replaced has the same content.
     pub fn is_same_as_target(&mut self) -> Result<bool> {
         self.writer.flush().at("write", &self.target)?;
-        let Ok(mut old) = File::open(&self.target) else {
+        let Ok(mut old) = super::untrusted::open(&self.target) else {
             return Ok(false);
         };
         let mut new = File::open(&self.temporary).at("read", &self.temporary)?;

@@ -32,10 +32,8 @@ pub enum Resolver {
 impl Resolver {
     /// Finds out what the kernel offers. Older container runtimes answer an unknown system call with `EPERM`.
     pub fn detect(dir: BorrowedFd<'_>) -> Resolver {
-        match openat2(dir, b".", DIRECTORY) {
-            Err(Errno::NOSYS | Errno::PERM) => Resolver::Stepwise,
-            _ => Resolver::Openat2,
-        }
+        // Opening `.` cannot fail otherwise, so any error means that this kernel or its sandbox does not have the call.
+        if openat2(dir, b".", DIRECTORY).is_ok() { Resolver::Openat2 } else { Resolver::Stepwise }
     }
 
     /// Opens `path` (empty: `dir` itself). A link at any component is an error: `ELOOP` or `ENOTDIR`.

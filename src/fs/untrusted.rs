@@ -1,6 +1,6 @@
 //! Files in places where users put files for decree. They may be of any type.
 
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -31,10 +31,10 @@ pub fn regular_file(path: &Path) -> Result<(), String> {
     }
 }
 
-/// Reads a file, or a link to one. Anything else is rejected: reading it could block, or never end.
-pub fn read(path: &Path) -> io::Result<Vec<u8>> {
+/// Opens a file, or a link to one. Anything else is rejected: reading it could block, or never end.
+pub fn open(path: &Path) -> io::Result<File> {
     let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
-    let mut file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
     let metadata = file.metadata()?;
     if metadata.is_dir() {
         return Err(io::ErrorKind::IsADirectory.into());
@@ -42,8 +42,13 @@ pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     if !metadata.is_file() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
     }
+    Ok(file)
+}
+
+/// Reads a file that [`open`] accepts.
+pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    file.read_to_end(&mut bytes)?;
+    open(path)?.read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 

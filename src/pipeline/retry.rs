@@ -12,7 +12,7 @@ pub enum NextStep {
     GiveUp,
 }
 
-/// The most attempts that a run can have: the retries, and one on a clean slate.
+/// The most attempts that a run can have: the first one and its retries, the last of which starts on the reverted tree.
 pub fn max_attempts(max_retries: u32) -> u32 {
     max_retries.saturating_add(1)
 }

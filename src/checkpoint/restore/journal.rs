@@ -1,7 +1,6 @@
 //! The journal: what a restore does to the tree, written before it begins.
 
 use std::fmt;
-use std::fs::File;
 use std::path::{Component, Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -11,7 +10,7 @@ use crate::checkpoint::entry::{FileMode, Node};
 use crate::checkpoint::path::TreePath;
 use crate::checkpoint::quote;
 use crate::error::{Error, IoContext, Result};
-use crate::fs::json;
+use crate::fs::{json, untrusted};
 
 /// The version of the format. Version 1 had `what` instead of `id`, `action` and `subject`; it is still read.
 const VERSION: u32 = 2;
@@ -180,7 +179,7 @@ impl Journal {
             Error::integrity(format!("{} is damaged", path.display()))
                 .detail("an interrupted revert or apply cannot be finished; its files are beside the journal")
         };
-        let file = File::open(&path).at("read", &path)?;
+        let file = untrusted::open(&path).at("read", &path)?;
         let mut journal: Journal =
             json::parse(file).at("read", &path)?.map_err(|error| damaged().caused_by(error))?;
         match journal.version {

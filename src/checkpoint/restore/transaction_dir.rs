@@ -95,10 +95,14 @@ impl TransactionDir {
     }
 }
 
+/// Creates a mark. One that exists stays untouched: recovery marks again what an earlier process marked, and a kill between the
+/// removal and the creation of `done` would undo a restore that is finished.
 fn mark(dir: &Path, name: &str) -> Result<()> {
     fs::create_dir_all(dir).at("create", dir)?;
     let path = dir.join(name);
-    drop(atomic::create_new(&path).at("create", &path)?);
+    if !exists(&path) {
+        drop(atomic::create_new(&path).at("create", &path)?);
+    }
     atomic::sync_dir(dir)
 }
 
@@ -133,4 +137,22 @@ fn open_forced(path: &Path) -> io::Result<File> {
     let file = File::open(path);
     fs::set_permissions(path, before)?;
     file
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::MetadataExt;
+
+    use super::*;
+
+    #[test]
+    fn a_mark_that_exists_is_never_removed_on_the_way_to_marking_it_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let inode = || dir.path().join(DONE).symlink_metadata().unwrap().ino();
+        mark(dir.path(), DONE).unwrap();
+        let first = inode();
+        let open = fs::File::open(dir.path().join(DONE)).unwrap();
+        mark(dir.path(), DONE).unwrap();
+        assert_eq!((inode(), open.metadata().unwrap().nlink()), (first, 1));
+    }
 }

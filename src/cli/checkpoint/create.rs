@@ -15,8 +15,8 @@ use crate::project::{Layout, parse_duration};
 
 /// Save the whole tree as it is now, decree's own state, or databases
 ///
-/// Everything that the checkpoint names is read back at once and checked. A scope says what `rollback` restores; a checkpoint
-/// of the tree holds the whole tree all the same.
+/// Reads everything back after writing and verifies the hashes. --scope limits only what `rollback` restores; a checkpoint of the
+/// tree always holds the whole tree.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  decree checkpoint create --reason 'before the migration'\n  decree checkpoint create --scope src --scope 'docs/*.md' --expiry 7d\n  decree checkpoint create --type git_stash --reason 'before the rebase'\n  decree checkpoint create --type state_snapshot --scope inbox --scope env:MODE\n  decree checkpoint create --type database_savepoint --scope data/app.db\n  id=$(decree checkpoint create --format json | jq -r .checkpoint.id)"
@@ -26,10 +26,9 @@ pub struct CreateArgs {
     #[arg(long = "type", value_name = "TYPE", value_enum, default_value_t)]
     kind: CheckpointKind,
 
-    /// What it is for (may be given more than once). Of the tree: this path and what is below it, or what matches this pattern, from
-    /// the current directory on; a pattern without a slash matches at any depth.
-    /// Of decree's own state: inbox, done, dead, tracker, config, env:NAME. Of databases: an SQLite file, or a name below
-    /// `databases:` in the config
+    /// What `rollback` restores (repeatable). Tree: a path or pattern, relative to the current directory; a pattern without a
+    /// slash matches at any depth. State: inbox, done, dead, tracker, config, env:NAME. Databases: an SQLite file, or a name
+    /// below `databases:` in the config
     #[arg(long, value_name = "SCOPE")]
     scope: Vec<String>,
 

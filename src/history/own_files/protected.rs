@@ -6,7 +6,7 @@
 //! Earlier runs are too many to be held; that they are gone is reported.
 
 use std::collections::HashSet;
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -16,7 +16,7 @@ use super::held_file::{FileDamage, HeldFile, Protection};
 use super::quarantine::Quarantine;
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::error::{IoContext, Result};
-use crate::fs::atomic;
+use crate::fs::{atomic, untrusted};
 use crate::project::Layout;
 
 /// Larger files are held open.
@@ -136,7 +136,7 @@ impl OwnFiles {
         if self.files.len() >= MAX_FILES || !self.paths.insert(path.clone()) {
             return Ok(());
         }
-        let file = match File::open(&path) {
+        let file = match untrusted::open(&path) {
             Err(error) if is_out_of_reach(&error) => return Ok(()),
             result => result.at("read", &path)?,
         };

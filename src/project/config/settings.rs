@@ -9,8 +9,8 @@ use std::time::Duration;
 pub struct Config {
     /// Commands that decree and its routines call.
     pub commands: Commands,
-    /// How many times a failed attempt is retried on its own changes before the last one on a clean tree; 0 means one attempt
-    /// in all.
+    /// How many times a failed attempt is retried. Each retry continues from the last one's changes; the final one starts from
+    /// the restored tree.
     pub max_retries: u32,
     /// A message with this sequence number or a higher one is rejected.
     pub max_depth: u32,

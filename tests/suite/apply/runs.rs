@@ -188,3 +188,30 @@ fn a_run_without_its_manifest_or_its_diff_is_not_reverted() {
         assert_same(&project.snapshot(), &mutated);
     }
 }
+
+/// REV-06. A FIFO would block a plain open for good.
+#[test]
+fn a_fifo_in_the_place_of_a_result_is_an_error_and_blocks_nothing() {
+    let Recorded { project, mutated, .. } = sample_run();
+    fs::remove_file(run_file(&project, "result.json")).unwrap();
+    rustix::fs::mkfifoat(rustix::fs::CWD, run_file(&project, "result.json"), 0o600.into()).unwrap();
+    project.decree(["revert", RUN]).fails(1).mentions(&["result.json", "not a regular file"]);
+    project.decree(["status"]).ok();
+    assert_same(&project.snapshot(), &mutated);
+}
+
+/// AUD-01. The change is in the tree, so its record says so, even if the audit entry cannot be written.
+#[test]
+fn an_apply_without_an_audit_entry_is_an_error_but_recorded() {
+    let Recorded { project, original, mutated, .. } = sample_run();
+    project.decree(["revert", RUN]).ok();
+    assert_same(&project.snapshot(), &original);
+    fs::remove_file(project.path(".decree/audit.jsonl")).unwrap();
+    fs::create_dir(project.path(".decree/audit.jsonl")).unwrap();
+    project.decree(["apply", RUN]).fails(1).mentions(&["audit"]);
+    assert_same(&project.snapshot(), &mutated);
+    fs::remove_dir(project.path(".decree/audit.jsonl")).unwrap();
+    project.decree(["apply", RUN]).ok().mentions(&["already applied"]);
+    project.decree(["revert", RUN]).ok().mentions(&["each verified"]);
+    assert_same(&project.snapshot(), &original);
+}
