@@ -14,15 +14,15 @@
 //! nothing here opens the live file directly while a connection to it is open, and no other code in this process may
 //! have one: callers work on one database at a time, and on none that they have open themselves.
 //!
-//! - [`header`]: the first bytes of a file, and the hash of what is in it
+//! - [`content_hash`]: the first bytes of a file, and the hash of what is in it
 //! - [`open`]: connections, waiting, and the meaning of SQLite's errors
 //! - [`copying`]: the backup itself
 //! - [`integrity`]: whether a copy is whole
 //! - [`sidecars`]: the files that SQLite puts beside a database
 //! - [`mod@restore`]: writes a copy back
 
+mod content_hash;
 mod copying;
-mod header;
 mod integrity;
 mod open;
 mod restore;
@@ -80,10 +80,10 @@ fn save_within(live: &Path, to: &Path, wait: Duration) -> Result<DatabaseCopy> {
     let unfinished = Unfinished::create(to)?;
     copying::copy(&live, to, wait)?;
     let file = OpenOptions::new().read(true).write(true).open(to).at("open", to)?;
-    let wal = header::is_wal(&file).at("read", to)?;
-    header::set_wal(&file, false).at("write", to)?;
+    let wal = content_hash::is_wal(&file).at("read", to)?;
+    content_hash::set_wal(&file, false).at("write", to)?;
     file.sync_all().at("write", to)?;
-    let hashes = header::hashes(file).at("read", to)?;
+    let hashes = content_hash::hashes(file).at("read", to)?;
     let unchecked = integrity::check(to).map_err(|error| match error.kind() {
         ErrorKind::Integrity => error.detail(format!("so is {} itself; no copy was kept", live.display())),
         _ => error,
@@ -113,7 +113,7 @@ fn prove(copy: &Path, expected: &DatabaseCopy) -> Result<()> {
         Ok(_) => Err(io::Error::other("not a regular file")),
         Err(error) => Err(error),
     };
-    let hashes = file.and_then(header::hashes).map_err(|error| {
+    let hashes = file.and_then(content_hash::hashes).map_err(|error| {
         Error::integrity(format!("the copy of the database at {} cannot be read", copy.display()))
             .caused_by(error)
     })?;
@@ -135,7 +135,7 @@ pub fn content_now(live: &Path, scratch: &Path) -> Result<Option<ContentHash>> {
     let path = scratch.join(format!("{}{}.sqlite", atomic::TEMPORARY, random_hex()));
     let _unfinished = Unfinished::create(&path)?;
     copying::copy(&live, &path, WAIT)?;
-    let hashes = File::open(&path).and_then(header::hashes).at("read", &path)?;
+    let hashes = File::open(&path).and_then(content_hash::hashes).at("read", &path)?;
     Ok(Some(hashes.content))
 }
 

@@ -18,7 +18,7 @@ use rustix::io::Errno;
 
 use super::copying::{self, advance};
 use super::open::{self, DatabaseFile, PAUSE, WAIT, is_not_a_database};
-use super::{DatabaseCopy, header, prove, sidecars};
+use super::{DatabaseCopy, content_hash, prove, sidecars};
 use crate::checkpoint::hash::{ContentHash, Hashing};
 use crate::error::{Error, IoContext, Result};
 use crate::fs::atomic::{self, TEMPORARY};
@@ -129,7 +129,7 @@ impl LastWrites<'_> {
             io::copy(&mut file, &mut out).and_then(|_| out.sync_all()).at("write", &to)?;
             held = Some(file);
         }
-        let content = File::open(&to).and_then(header::hashes).at("read", &to)?.content;
+        let content = File::open(&to).and_then(content_hash::hashes).at("read", &to)?.content;
         if self.saved == Some(content) {
             fs::remove_file(&to).at("remove", &to)?;
             // Fails if something else is in it, which is fine.
@@ -258,7 +258,7 @@ fn fill(copy: &Path, expected: &DatabaseCopy, to: &Path, replaced: Option<Metada
     if hasher.finish().0 != expected.sha256 {
         return Err(Error::integrity(format!("{} changed while it was read", copy.display())));
     }
-    header::set_wal(&file, expected.wal).at("write", to)?;
+    content_hash::set_wal(&file, expected.wal).at("write", to)?;
     if rustix::process::geteuid().is_root() {
         // A file that root creates in a user's directory has to be the user's.
         let owner = match (replaced, to.parent()) {
