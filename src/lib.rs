@@ -53,28 +53,29 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
-pub mod artifact;
+// Only what the binary and the integration tests use is public, so that the compiler finds code that nothing uses.
+mod artifact;
 pub mod checkpoint;
 pub mod cli;
 pub mod database;
-pub mod doctor;
+mod doctor;
 pub mod error;
 pub mod fs;
 pub mod git;
 pub mod github;
-pub mod history;
-pub mod humanize;
+mod history;
+mod humanize;
 pub mod interrupt;
-pub mod message;
+mod message;
 pub mod pipeline;
 pub mod process;
 pub mod project;
-pub mod publish;
-pub mod report;
-pub mod routine;
-pub mod sanitize;
-pub mod spec;
-pub mod stemming;
-pub mod suggest;
-pub mod ui;
-pub mod yaml;
+mod publish;
+mod report;
+mod routine;
+mod sanitize;
+mod spec;
+mod stemming;
+mod suggest;
+mod ui;
+mod yaml;

@@ -1,14 +1,13 @@
 //! Sends requests to one server, with retries, and creates nothing twice.
 //!
 //! Idempotent requests (GET, PATCH to a given text, DELETE) are retried when the server fails, is unreachable, or asks to
-//! wait. A POST is not: after a lost response the client searches for the object before it creates another. That is why
-//! octocrab's own retries, which repeat every request, are not compiled in.
+//! wait. A POST is not: after a lost response the client searches for the object before it creates another.
 
 use std::collections::BTreeSet;
 use std::pin::pin;
 use std::time::Duration;
 
-use octocrab::Octocrab;
+use http::{Method, Response};
 use serde_json::Value;
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
@@ -17,7 +16,7 @@ use super::environment::RunnerEnvironment;
 use super::failure::ApiFailure;
 use super::names::ApiToken;
 use super::retry::RetrySchedule;
-use super::transport;
+use super::transport::Transport;
 use crate::error::{Error, Result};
 use crate::interrupt;
 
@@ -36,18 +35,18 @@ const MOVES: usize = 3;
 
 /// A connection to one server, with one token.
 pub struct GithubClient {
-    octocrab: Octocrab,
+    transport: Transport,
     runtime: Runtime,
     base: String,
     backoff: Option<Duration>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Method {
-    Get,
-    Post,
-    Patch,
-    Delete,
+struct ApiRequest<'r> {
+    /// What the request is for, in words for error messages.
+    operation: &'r str,
+    method: Method,
+    path: &'r str,
+    body: Option<&'r Value>,
 }
 
 /// The parts of an HTTP response that decide what happens next.
@@ -86,24 +85,23 @@ impl GithubClient {
             .enable_all()
             .build()
             .map_err(|error| Error::failed("cannot set up the network runtime").caused_by(error))?;
-        let octocrab = {
-            let _entered = runtime.enter();
-            transport::connect(&base, token)?
-        };
-        Ok(GithubClient { octocrab, runtime, base, backoff: None })
+        let transport = Transport::new(&base, token)?;
+        Ok(GithubClient { transport, runtime, base, backoff: None })
     }
 
     pub fn get(&self, operation: &str, path: &str) -> Result<Value, ApiFailure> {
-        self.with_retries(operation, Method::Get, path, None).map(|response| response.json())
+        self.with_retries(&ApiRequest { operation, method: Method::GET, path, body: None })
+            .map(|response| response.json())
     }
 
     pub fn patch(&self, operation: &str, path: &str, body: &Value) -> Result<Value, ApiFailure> {
-        self.with_retries(operation, Method::Patch, path, Some(body)).map(|response| response.json())
+        let request = ApiRequest { operation, method: Method::PATCH, path, body: Some(body) };
+        self.with_retries(&request).map(|response| response.json())
     }
 
     /// Deletes. An object that is already gone is a refusal with status 404.
     pub fn delete(&self, operation: &str, path: &str) -> Result<(), ApiFailure> {
-        self.with_retries(operation, Method::Delete, path, None).map(|_| ())
+        self.with_retries(&ApiRequest { operation, method: Method::DELETE, path, body: None }).map(|_| ())
     }
 
     /// Creates an object exactly once. When a response is lost, `find` searches for the object before the next attempt.
@@ -114,10 +112,12 @@ impl GithubClient {
         body: &Value,
         mut find: impl FnMut() -> Result<Option<Value>, ApiFailure>,
     ) -> Result<Value, ApiFailure> {
+        let request = ApiRequest { operation, method: Method::POST, path, body: Some(body) };
         let mut retry = RetrySchedule::new(self.backoff);
         loop {
-            let (failure, delay, unclear) = match self.exchange(Method::Post, path, Some(body))? {
-                Err(why) => (self.no_response(operation, why), None, true),
+            let (failure, delay, unclear) = match self.exchange(&request) {
+                Err(failure @ ApiFailure::NoResponse { .. }) => (failure, None, true),
+                Err(failure) => return Err(failure),
                 Ok(response) => match response.disposition() {
                     Disposition::Done if response.json().is_object() => return Ok(response.json()),
                     Disposition::Done => (response.refused(operation), None, true),
@@ -145,7 +145,8 @@ impl GithubClient {
         let mut seen = BTreeSet::new();
         for page in 1..=PAGES {
             let path = format!("{path}{separator}per_page={PAGE}&limit={PAGE}&page={page}");
-            let response = self.with_retries(operation, Method::Get, &path, None)?;
+            let request = ApiRequest { operation, method: Method::GET, path: &path, body: None };
+            let response = self.with_retries(&request)?;
             let Value::Array(items) = response.json() else {
                 return Err(self.no_response(operation, "the response is not a list".to_owned()));
             };
@@ -164,22 +165,17 @@ impl GithubClient {
         Ok(all)
     }
 
-    fn with_retries(
-        &self,
-        operation: &str,
-        method: Method,
-        path: &str,
-        body: Option<&Value>,
-    ) -> Result<ApiResponse, ApiFailure> {
+    fn with_retries(&self, request: &ApiRequest<'_>) -> Result<ApiResponse, ApiFailure> {
         let mut retry = RetrySchedule::new(self.backoff);
         loop {
-            let (failure, delay) = match self.exchange(method, path, body)? {
-                Err(why) => (self.no_response(operation, why), None),
+            let (failure, delay) = match self.exchange(request) {
+                Err(failure @ ApiFailure::NoResponse { .. }) => (failure, None),
+                Err(failure) => return Err(failure),
                 Ok(response) => match response.disposition() {
                     Disposition::Done => return Ok(response),
-                    Disposition::No => return Err(response.refused(operation)),
+                    Disposition::No => return Err(response.refused(request.operation)),
                     Disposition::NotNow(delay) | Disposition::Unclear(delay) => {
-                        (response.refused(operation), delay)
+                        (response.refused(request.operation), delay)
                     }
                 },
             };
@@ -189,71 +185,31 @@ impl GithubClient {
         }
     }
 
-    /// Sends one request. The inner error is the reason why there is no response.
-    fn exchange(
-        &self,
-        method: Method,
-        path: &str,
-        body: Option<&Value>,
-    ) -> Result<std::result::Result<ApiResponse, String>> {
-        let mut target = format!("/{}", path.trim_start_matches('/'));
+    /// Sends a request once, and follows the redirects of a renamed repository.
+    fn exchange(&self, request: &ApiRequest<'_>) -> Result<ApiResponse, ApiFailure> {
+        let mut path = format!("/{}", request.path.trim_start_matches('/'));
         for _ in 0..MOVES {
-            let response = self.wait_for(self.request(method, &target, body))?;
-            let moved = response.as_ref().ok().and_then(|response| self.moved(response));
-            match moved {
-                Some(to) => target = to,
+            let response = self.runtime.block_on(self.response(request, &path))?;
+            match self.moved(&response) {
+                Some(to) => path = to,
                 None => return Ok(response),
             }
         }
-        Ok(Err(format!("more than {MOVES} redirects")))
+        Err(self.no_response(request.operation, format!("more than {MOVES} redirects")))
     }
 
     /// Waits for a response until it times out or an interrupt arrives.
-    fn wait_for<F: Future<Output = octocrab::Result<ApiResponse>>>(
-        &self,
-        request: F,
-    ) -> Result<std::result::Result<ApiResponse, String>> {
-        self.runtime.block_on(async {
-            let mut request = pin!(timeout(REQUEST, request));
-            loop {
-                match timeout(TICK, &mut request).await {
-                    Ok(Ok(response)) => return Ok(response.map_err(|error| root_cause(&error))),
-                    Ok(Err(_)) => {
-                        return Ok(Err(format!("no response within {} seconds", REQUEST.as_secs())));
-                    }
-                    Err(_) => interrupt::check()?,
-                }
+    async fn response(&self, request: &ApiRequest<'_>, path: &str) -> Result<ApiResponse, ApiFailure> {
+        let mut response = pin!(timeout(REQUEST, self.transport.send(&request.method, path, request.body)));
+        let why = loop {
+            match timeout(TICK, &mut response).await {
+                Ok(Ok(Ok(response))) => return Ok(ApiResponse::new(response)),
+                Ok(Ok(Err(error))) => break root_cause(&*error),
+                Ok(Err(_)) => break format!("no response within {} seconds", REQUEST.as_secs()),
+                Err(_) => interrupt::check()?,
             }
-        })
-    }
-
-    async fn request(
-        &self,
-        method: Method,
-        path: &str,
-        body: Option<&Value>,
-    ) -> octocrab::Result<ApiResponse> {
-        let http = match method {
-            Method::Get => self.octocrab._get(path).await?,
-            Method::Post => self.octocrab._post(path, body).await?,
-            Method::Patch => self.octocrab._patch(path, body).await?,
-            Method::Delete => self.octocrab._delete(path, None::<&()>).await?,
         };
-        let text =
-            |name: &str| http.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
-        let number = |name: &str| text(name).and_then(|value| value.trim().parse().ok());
-        let mut response = ApiResponse {
-            status: http.status().as_u16(),
-            text: String::new(),
-            link: text("link"),
-            location: text("location"),
-            retry_after: number("retry-after"),
-            remaining: number("x-ratelimit-remaining"),
-            reset: number("x-ratelimit-reset"),
-            is_github: http.headers().contains_key("x-github-request-id"),
-        };
-        response.text = self.octocrab.body_to_string(http).await?;
-        Ok(response)
+        Err(self.no_response(request.operation, why))
     }
 
     /// The new path, if the response redirects within this server: the repository was renamed.
@@ -270,6 +226,23 @@ impl GithubClient {
 }
 
 impl ApiResponse {
+    fn new(http: Response<String>) -> Self {
+        let (head, text) = http.into_parts();
+        let header =
+            |name: &str| head.headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
+        let number = |name: &str| header(name).and_then(|value| value.trim().parse().ok());
+        ApiResponse {
+            status: head.status.as_u16(),
+            text,
+            link: header("link"),
+            location: header("location"),
+            retry_after: number("retry-after"),
+            remaining: number("x-ratelimit-remaining"),
+            reset: number("x-ratelimit-reset"),
+            is_github: head.headers.contains_key("x-github-request-id"),
+        }
+    }
+
     fn json(&self) -> Value {
         serde_json::from_str(&self.text).unwrap_or_default()
     }

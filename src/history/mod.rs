@@ -30,8 +30,8 @@ mod verify;
 mod writer;
 
 pub use contents_report::{ContentsReport, confidence};
-pub use create::{CreatedCheckpoint, create};
-pub use guard::{CommandEnd, Guard, GuardOutcome, GuardRequest};
+pub use create::create;
+pub use guard::{Guard, GuardRequest};
 pub use guard_record::GuardRecord;
 pub use kind::state::finish_cut_off;
 pub use kind::tree::save as save_tree;
@@ -45,7 +45,7 @@ pub use run_dir::RunDir;
 pub use scope::Scope;
 pub use since::{revert_since, write_diff_since};
 pub use verify::verify;
-pub use writer::{CheckpointLabel, SavedCheckpoint};
+pub use writer::CheckpointLabel;
 
 use crate::checkpoint::progress::Progress;
 use crate::checkpoint::workspace::Workspace;

@@ -15,9 +15,6 @@ use std::collections::HashSet;
 
 use crate::yaml::{self, Mistake, ScalarKind, YamlNode, YamlValue};
 
-/// The fields that decree fills in and reads itself; all others belong to the routine.
-pub const STANDARD_KEYS: &[&str] = &["id", "chain", "seq", "type", "routine", "input_file"];
-
 /// Front matter and body of a message or a spec.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Document {

@@ -6,11 +6,11 @@ mod inbox;
 mod name;
 mod normalise;
 
-pub use front_matter::{Document, STANDARD_KEYS};
+pub use front_matter::Document;
 pub use id::{ChainId, MessageId};
-pub use inbox::{Inbox, PendingMessage};
+pub use inbox::Inbox;
 pub use name::MessageName;
-pub use normalise::{IdStatus, Message, MessageError, MessageKind, Rejection, display_name, is_spec};
+pub use normalise::{IdStatus, Message, MessageError, Rejection, display_name, is_spec};
 
 use std::io;
 use std::path::Path;

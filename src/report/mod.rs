@@ -11,6 +11,5 @@ mod model;
 mod redact;
 pub mod text;
 
-pub use diff::{Diff, FileDiff};
 pub use load::{ReportLimits, load};
-pub use model::{AttemptLog, Excerpt, MessageOutcome, Report, RunFiles};
+pub use model::Report;

@@ -62,13 +62,6 @@ impl RoutineKind {
     }
 }
 
-impl Routine {
-    /// The first line of its description.
-    pub fn summary(&self) -> &str {
-        self.description.lines().next().unwrap_or_default()
-    }
-}
-
 impl Routines {
     /// The routines of a project: its own, then those in `routine_paths`.
     pub fn of(project: &Project) -> Result<Routines> {

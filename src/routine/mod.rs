@@ -18,4 +18,3 @@ pub mod router;
 
 pub use discovery::{Routine, RoutineKind, Routines};
 pub use invocation::Invocation;
-pub use parameters::{Parameter, STANDARD_PARAMETERS};

@@ -10,5 +10,4 @@ mod text;
 pub use lines::LineReporter;
 pub use live::LiveReporter;
 pub use output::{Color, Ui};
-pub use progress::Bar;
 pub use text::table;

@@ -19,7 +19,7 @@ mod scalar;
 pub use emit::emit;
 pub use mistake::Mistake;
 pub use node::{ScalarKind, YamlNode, YamlValue};
-pub use parse::{MAX_TEXT, parse};
+pub use parse::parse;
 pub use render::render;
 
 #[cfg(test)]

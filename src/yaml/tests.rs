@@ -1,3 +1,4 @@
+use super::parse::MAX_TEXT;
 use super::*;
 
 fn entries(node: &YamlNode) -> &[(YamlNode, YamlNode)] {

@@ -81,7 +81,8 @@ fn in_script(json: &str) -> String {
 mod tests {
     use super::*;
     use crate::pipeline::{MessageSummary, Summary, Verdict};
-    use crate::report::{AttemptLog, Diff, Excerpt, FileDiff};
+    use crate::report::diff::{Diff, FileDiff};
+    use crate::report::model::{AttemptLog, Excerpt};
 
     const HOSTILE: &str = "</script><script>alert(1)</script><!-- <img src=x onerror=alert(1)> {script} {data} \u{2028}\0\u{1b}[31m";
 

@@ -6,7 +6,9 @@ use super::{BUDGET, render};
 use crate::pipeline::{
     AttemptRecord, Ending, FileChange, MessageSummary, RevertRecord, RunRecord, Summary, Verdict,
 };
-use crate::report::{AttemptLog, Diff, Excerpt, FileDiff, Report};
+use crate::report::Report;
+use crate::report::diff::{Diff, FileDiff};
+use crate::report::model::{AttemptLog, Excerpt};
 
 const ID: &str = "2026111603120000-0";
 

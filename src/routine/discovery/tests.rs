@@ -46,7 +46,7 @@ fn a_script_declares_description_and_parameters() {
     fs::write(place.own().join("README.md"), "").unwrap();
     let routines = place.discover(false);
     let routine = routines.find(&name("develop")).unwrap();
-    assert_eq!((routine.summary(), routine.kind), ("Develops.", RoutineKind::Shell));
+    assert_eq!((routine.description.as_str(), routine.kind), ("Develops.", RoutineKind::Shell));
     assert_eq!(routine.needs, ["git"]);
     assert_eq!(
         routine.parameters,
