@@ -30,6 +30,10 @@
 //!
 //! # What happens on `decree process`
 //!
+//! A *spec* is a Markdown file that describes work. It becomes a *message*, the unit that decree carries out, by a *routine*: a
+//! script, usually one that calls an AI coding tool. All work on one message is a *run*, one execution of its routine an
+//! *attempt*. A message that fails for good is a *dead letter*. The *tracker* lists the specs that are done.
+//!
 //! 1. `cli/process.rs` `process` opens the project with `LockedProject::open`. That finds `.decree/`
 //!    ([`project::Project::find`]), takes the lock ([`project::Project::lock`], which also completes a restore that was
 //!    cut off), and settles the run that a killed decree left unfinished ([`pipeline::UnfinishedRun`]).
@@ -37,16 +41,18 @@
 //! 3. [`pipeline::Pipeline::process`] works through the queue: first the messages in the inbox, then each spec that is not
 //!    in the tracker, in the order of file names. For each message
 //!    - `pipeline/prepare.rs` reads it, chooses its routine and checks its parameters, or writes a dead letter;
-//!    - `pipeline/run.rs` creates a checkpoint of the tree and runs attempts until one succeeds or `pipeline/retry.rs` says
-//!      stop. `pipeline/attempt.rs` is one attempt: [`routine::Invocation`] says what to execute, [`process::Exec::run`]
-//!      executes it, then come the verify command, the diff and the policy;
+//!    - `pipeline/run.rs` creates a checkpoint of the tree; `pipeline/attempts.rs` makes attempts until one succeeds or
+//!      `pipeline/retry.rs` says stop. `pipeline/attempt.rs` is one attempt: [`routine::Invocation`] says what to execute,
+//!      [`process::Exec::run`] executes it, then come the verify command, the diff and the policy;
 //!    - on success the changes stay in the tree; on failure the tree is reverted to the checkpoint
 //!      ([`checkpoint::restore`]) and compared with it;
 //!    - `pipeline/settle.rs` writes the verdict, moves the message to `done/` or `dead/` and updates the tracker. Follow-up
 //!      messages that the routine put into the inbox come next, before the next spec.
-//! 4. Each step emits an [`pipeline::events::Event`]; [`ui`] prints them. At the end [`pipeline::Summary`] is written to
+//! 4. A signal ends the attempt ([`interrupt`]): the diff so far is written, the tree is reverted, and the message stays in
+//!    the inbox for the next `decree process`.
+//! 5. Each step emits an [`pipeline::events::Event`]; [`ui`] prints them. At the end [`pipeline::Summary`] is written to
 //!    `.decree/summary.json`, printed, and in GitHub Actions also reported by [`github::step_report`].
-//! 5. The exit code is 0 if every message was kept and 1 if not; an error has the code of its [`error::ErrorKind`].
+//! 6. The exit code is 0 if every message was kept and 1 if not; an error has the code of its [`error::ErrorKind`].
 //!
 //! `docs/architecture.md` maps every file, `docs/format.md` describes everything on disk.
 
