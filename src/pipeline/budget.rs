@@ -59,17 +59,13 @@ impl Usage {
 pub struct BudgetMeter {
     budget: Budget,
     began: Instant,
-    attempts: u32,
+    pub attempts: u32,
     pub used: Usage,
 }
 
 impl BudgetMeter {
     pub fn new(budget: Budget) -> Self {
         BudgetMeter { budget, began: Instant::now(), attempts: 0, used: Usage::default() }
-    }
-
-    pub fn count_attempt(&mut self) {
-        self.attempts += 1;
     }
 
     /// Which budget is spent, if one is.
@@ -85,43 +81,5 @@ impl BudgetMeter {
             return Some(format!("the time of {} is over", crate::humanize::duration(time)));
         }
         None
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn nothing_is_used_up_without_a_budget() {
-        let mut meter = BudgetMeter::new(Budget::default());
-        meter.count_attempt();
-        meter.used.usd = 1000.0;
-        assert_eq!(meter.used_up(), None);
-    }
-
-    #[test]
-    fn money_and_attempts_come_to_an_end() {
-        let mut meter = BudgetMeter::new(Budget { usd: 1.0, attempts: 2, ..Budget::default() });
-        meter.count_attempt();
-        assert_eq!(meter.used_up(), None);
-        meter.used.usd = 1.0;
-        assert!(meter.used_up().is_some_and(|why| why.contains("$1.00")));
-        meter.used.usd = 0.0;
-        meter.count_attempt();
-        assert!(meter.used_up().is_some_and(|why| why.contains("attempts")));
-    }
-
-    #[test]
-    fn an_invalid_usage_is_reported() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("usage.json");
-        assert!(Usage::read(&path).is_none());
-        std::fs::write(&path, r#"{"usd": 0.12, "input_tokens": 5, "model": "x"}"#).unwrap();
-        assert_eq!(Usage::read(&path).unwrap().unwrap().usd, 0.12);
-        for bad in ["", "[]", r#"{"usd": -1}"#, r#"{"usd": "much"}"#] {
-            std::fs::write(&path, bad).unwrap();
-            assert!(Usage::read(&path).unwrap().is_err(), "{bad}");
-        }
     }
 }

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use super::context::PipelineContext;
 use super::events::Event;
-use super::outcome::OutcomeRecorder;
 use crate::error::{Error, Result};
 use crate::interrupt;
 use crate::process::Exec;
@@ -13,9 +12,9 @@ use crate::process::Exec;
 const TIME_WHEN_STOPPING: Duration = Duration::from_secs(1);
 
 /// Runs `before_all`. If it fails, nothing is processed.
-pub(super) fn before_all(context: &PipelineContext<'_>, recorder: &mut OutcomeRecorder<'_>) -> Result<()> {
+pub(super) fn before_all(context: &mut PipelineContext<'_>) -> Result<()> {
     let command = &context.config.hooks.before_all;
-    run_hook(context, recorder, "before_all", command, &[]).map_err(|why| {
+    run_hook(context, "before_all", command, &[]).map_err(|why| {
         Error::failed(format!("hooks.before_all failed: {why}"))
             .detail("nothing was processed")
             .hint("run the command by hand, or take it out of .decree/config.yml")
@@ -24,23 +23,23 @@ pub(super) fn before_all(context: &PipelineContext<'_>, recorder: &mut OutcomeRe
 }
 
 /// Runs `after_all`. The work is done, so a failure is only a warning.
-pub(super) fn after_all(context: &PipelineContext<'_>, recorder: &mut OutcomeRecorder<'_>) {
+pub(super) fn after_all(context: &mut PipelineContext<'_>) {
     let variables = [
-        ("DECREE_KEPT", recorder.summary.kept.to_string()),
-        ("DECREE_PUT_BACK", recorder.summary.reverted.to_string()),
-        ("DECREE_SKIPPED", recorder.summary.skipped.to_string()),
+        ("DECREE_KEPT", context.summary.kept.to_string()),
+        ("DECREE_PUT_BACK", context.summary.reverted.to_string()),
+        ("DECREE_SKIPPED", context.summary.skipped.to_string()),
     ];
     // The signal that ended the work must not keep the hook from running.
     let _shield = interrupt::shield();
-    if let Err(why) = run_hook(context, recorder, "after_all", &context.config.hooks.after_all, &variables) {
-        recorder.warn(&format!("hooks.after_all failed: {why}"));
+    let command = &context.config.hooks.after_all;
+    if let Err(why) = run_hook(context, "after_all", command, &variables) {
+        context.warn(&format!("hooks.after_all failed: {why}"));
     }
 }
 
 /// Runs a hook; the error says why it failed.
 pub(super) fn run_hook(
-    context: &PipelineContext<'_>,
-    recorder: &mut OutcomeRecorder<'_>,
+    context: &mut PipelineContext<'_>,
     name: &str,
     command: &str,
     variables: &[(&str, String)],
@@ -58,7 +57,7 @@ pub(super) fn run_hook(
         .directory(context.layout.root())
         .environment(environment)
         .timeout((!limit.is_zero()).then_some(limit));
-    let (redactor, reporter) = (&mut recorder.redactor, &mut *recorder.reporter);
+    let (redactor, reporter) = (&mut context.redactor, &mut *context.reporter);
     reporter.event(&Event::HookBegins(&format!("hooks.{name}")));
     let mut clean = Vec::new();
     let ended = exec.run(&mut |bytes: &[u8]| {

@@ -50,22 +50,19 @@ pub fn violations(policy: &Policy, record: &ChangeRecord) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn matching(patterns: &str, path: &str) -> bool {
-        PatternList::parse(patterns.as_bytes()).covers(path.as_bytes())
-    }
-
     #[test]
-    fn a_directory_stands_for_everything_in_it() {
-        assert!(matching(".github", ".github/workflows/ci.yml"));
-        assert!(matching("/docs/", "docs/a.md"));
-        assert!(!matching("/docs/", "src/docs/a.md"));
-        assert!(matching("docs/**", "docs/deep/a.md"));
-    }
-
-    #[test]
-    fn a_plain_name_matches_at_any_depth_and_a_later_pattern_takes_it_back() {
-        assert!(matching("*.lock", "a/b/Cargo.lock"));
-        assert!(!matching("*.lock\n!Cargo.lock", "a/b/Cargo.lock"));
-        assert!(!matching("", "a"));
+    fn patterns_match_as_in_an_ignore_file_and_a_directory_stands_for_everything_in_it() {
+        for (patterns, path, matches) in [
+            (".github", ".github/workflows/ci.yml", true),
+            ("/docs/", "docs/a.md", true),
+            ("/docs/", "src/docs/a.md", false),
+            ("docs/**", "docs/deep/a.md", true),
+            ("*.lock", "a/b/Cargo.lock", true),
+            ("*.lock\n!Cargo.lock", "a/b/Cargo.lock", false),
+            ("", "a", false),
+        ] {
+            let covers = PatternList::parse(patterns.as_bytes()).covers(path.as_bytes());
+            assert_eq!(covers, matches, "{patterns:?} {path}");
+        }
     }
 }
