@@ -69,19 +69,13 @@ const MESSAGE_KEYS: [&str; 17] = [
 
 fn in_order<S: Serializer>(messages: &[MessageSummary], serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_seq(messages.iter().map(|message| {
-        let mut keys = as_object(message);
+        let mut keys = serde_json::to_value(message).expect("a summary is plain data");
+        let keys = keys.as_object_mut().expect("a struct is an object");
         let mut ordered: Map<String, Value> =
             MESSAGE_KEYS.iter().filter_map(|key| keys.remove_entry(*key)).collect();
-        ordered.append(&mut keys);
+        ordered.append(keys);
         ordered
     }))
-}
-
-fn as_object(message: &MessageSummary) -> Map<String, Value> {
-    match serde_json::to_value(message).expect("a summary is plain data") {
-        Value::Object(keys) => keys,
-        _ => Map::new(),
-    }
 }
 
 /// The outcome of one message.
@@ -135,12 +129,19 @@ impl Summary {
     /// Adds a message and counts it.
     pub fn add(&mut self, message: MessageSummary) {
         self.usage.add(&message.run.usage);
-        match message.verdict {
-            _ if message.run.kept => self.kept += 1,
-            Verdict::Skipped => self.skipped += 1,
-            Verdict::Budget if message.run.attempts.is_empty() => self.skipped += 1,
-            _ => self.reverted += 1,
-        }
+        let counter = match message.verdict {
+            _ if message.run.kept => &mut self.kept,
+            Verdict::Skipped => &mut self.skipped,
+            Verdict::Budget if message.run.attempts.is_empty() => &mut self.skipped,
+            Verdict::Success
+            | Verdict::NoChange
+            | Verdict::FailedReverted
+            | Verdict::TimedOut
+            | Verdict::Policy
+            | Verdict::Budget
+            | Verdict::Interrupted => &mut self.reverted,
+        };
+        *counter += 1;
         self.messages.push(message);
     }
 
