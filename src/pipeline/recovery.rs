@@ -16,7 +16,7 @@ use crate::history::RunDir;
 use crate::humanize::count;
 use crate::interrupt;
 use crate::message::{display_name, is_spec};
-use crate::process::marked;
+use crate::process::{log, marked};
 
 impl ActiveRun {
     /// Whether an attempt was active, so that the tree has to be reverted.
@@ -97,6 +97,12 @@ fn revert_unfinished(
     if changed || !attempt.has_change_record() {
         std::fs::create_dir_all(attempt.dir()).at("create", attempt.dir())?;
         attempt.record_changes(context.workspace, manifest, true, context.progress())?;
+    }
+    for name in RunDir::LOGS {
+        // The tree is reverted whatever became of the log.
+        if let Err(error) = log::recover(&attempt.dir().join(name)) {
+            context.warn(&format!("the log of attempt {number} is not complete: {error}"));
+        }
     }
     run.publish(number, &RunDir::PUBLISHED)?;
     let document = run.read_message();
