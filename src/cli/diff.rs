@@ -51,7 +51,10 @@ pub fn diff(context: &Context, args: &DiffArgs) -> Result<()> {
                 result = history::write_diff_since(site, &saved, &mut out);
                 Ok(())
             })?;
-            result.map(drop).or_else(forgive_closed_pipe)
+            match result {
+                Err(error) if error.io_kind() != Some(io::ErrorKind::BrokenPipe) => Err(error),
+                _ => Ok(()),
+            }
         }
     }
 }
@@ -103,11 +106,4 @@ fn stat(context: &Context, changes: impl Iterator<Item = (String, ChangeCount)>)
     let paths = count(rows.len(), "path");
     let total = format!("{paths}, +{} −{}\n", grouped(added), grouped(removed));
     context.ui.print(&format!("{}{total}", ui::table(&rows)))
-}
-
-fn forgive_closed_pipe(error: Error) -> Result<()> {
-    match error.io_kind() {
-        Some(io::ErrorKind::BrokenPipe) => Ok(()),
-        _ => Err(error),
-    }
 }

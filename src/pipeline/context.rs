@@ -120,7 +120,7 @@ impl<'p> PipelineContext<'p> {
         }
         self.summary.duration_ms = self.began.elapsed().as_millis() as u64;
         let written = self.summary.write(&self.layout.summary());
-        self.reporter.event(&Event::End(&self.summary));
+        self.event(&Event::End);
         done.and(written)?;
         Ok(self.summary)
     }

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::result::{AttemptRecord, RevertRecord};
-use super::summary::{MessageSummary, Summary};
+use super::summary::MessageSummary;
 use crate::message::MessageId;
 
 /// The position of an attempt in its run.
@@ -57,7 +57,7 @@ pub enum Event<'e> {
     /// A message that is always printed.
     Warning(&'e str),
     /// All work is done, and the summary is written.
-    End(&'e Summary),
+    End,
 }
 
 /// Receives the events of one command.

@@ -141,7 +141,7 @@ impl Reporter for LineReporter {
                 self.end_line();
                 self.ui.warn(warning);
             }
-            Event::End(_) => self.close_fence(),
+            Event::End => self.close_fence(),
         }
     }
 

@@ -159,7 +159,7 @@ impl Reporter for LiveReporter {
             }
             Event::Note(note) => self.print(note),
             Event::Warning(warning) => self.above_row(|| self.ui.warn(warning)),
-            Event::End(_) => {
+            Event::End => {
                 self.end_row();
                 self.print("");
             }
