@@ -207,9 +207,9 @@ fn check_policy(context: &PipelineContext<'_>, changes: &ChangeRecord) -> Ending
 fn usage(context: &mut PipelineContext<'_>, run: &RunDir, number: u32) -> Result<Option<Usage>> {
     let path = run.usage();
     let usage = match Usage::read(&path) {
-        None => return Ok(None),
-        Some(Ok(usage)) => usage,
-        Some(Err(why)) => {
+        Ok(None) => return Ok(None),
+        Ok(Some(usage)) => usage,
+        Err(why) => {
             context.warn(&format!("{} is ignored: {why}", RunDir::USAGE));
             Usage::default()
         }

@@ -3,6 +3,7 @@
 use crate::checkpoint::change_record::ChangeRecord;
 use crate::checkpoint::ignore::PatternList;
 use crate::checkpoint::quote;
+use crate::humanize::count;
 use crate::project::Policy;
 
 /// The most violations that are listed; the rest are counted.
@@ -28,7 +29,7 @@ pub fn violations(policy: &Policy, record: &ChangeRecord) -> Vec<String> {
     let more = found.len().saturating_sub(MAX_LISTED);
     if more > 0 {
         found.truncate(MAX_LISTED);
-        found.push(format!("{more} more paths"));
+        found.push(count(more, "more path"));
     }
     let files = record.changes.len() as u64;
     if policy.max_files > 0 && files > policy.max_files {
