@@ -54,12 +54,8 @@ impl ActiveRun {
         &self.file.started_at
     }
 
-    /// The mark in the environment of every process that the run starts.
-    pub fn mark(&self) -> Option<ProcessMark> {
-        ProcessMark::parse(&self.file.mark)
-    }
-
-    /// The mark as text. A result has it, which distinguishes it from one that a routine wrote.
+    /// The mark in the environment of every process that the run starts, as text. A result has it, too, which distinguishes it
+    /// from one that a routine wrote.
     pub fn mark_text(&self) -> &str {
         &self.file.mark
     }

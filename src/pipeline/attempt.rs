@@ -75,7 +75,8 @@ pub(super) fn execute(
         RoutineKind::Shell => RunDir::ROUTINE_LOG,
         RoutineKind::Notebook => RunDir::PAPERMILL_LOG,
     };
-    let mut tee = Tee::new(context, CappedLog::create(dir.join(log), context.config.log_limit)?);
+    let capped = CappedLog::create(dir.join(log), context.config.log_limit)?;
+    let mut tee = Tee::new(context, Some(capped));
     run.publish(attempt.number, &[log])?;
     let exec = |program: &OsString, arguments: &[OsString]| {
         Exec::new(program)
@@ -219,42 +220,45 @@ fn usage(context: &mut PipelineContext<'_>, run: &RunDir, number: u32) -> Result
     Ok((!usage.is_nothing()).then_some(usage))
 }
 
-/// Passes output on to the log and the reporter, without secrets. A log that cannot be written does not end the routine: it may
-/// have filled the disk, and may be about to clean up.
-struct Tee<'t> {
+/// Passes output on to the reporter and the log, if there is one, without secrets. A log that cannot be written does not end the
+/// routine: it may have filled the disk, and may be about to clean up.
+pub(super) struct Tee<'t> {
     redactor: &'t mut Redactor,
-    log: CappedLog,
+    log: Option<CappedLog>,
     reporter: &'t mut dyn Reporter,
     clean: Vec<u8>,
     log_error: Option<Error>,
 }
 
 impl<'t> Tee<'t> {
-    fn new(context: &'t mut PipelineContext<'_>, log: CappedLog) -> Self {
+    pub fn new(context: &'t mut PipelineContext<'_>, log: Option<CappedLog>) -> Self {
         let PipelineContext { redactor, reporter, .. } = context;
         Tee { redactor, log, reporter: &mut **reporter, clean: Vec::new(), log_error: None }
     }
 
-    fn take(&mut self, bytes: &[u8]) -> Result<()> {
+    pub fn take(&mut self, bytes: &[u8]) -> Result<()> {
         self.clean.clear();
         self.redactor.push(bytes, &mut self.clean);
         self.pass_on();
         Ok(())
     }
 
-    /// The last lines, and what went wrong with the log.
-    fn finish(mut self) -> (Vec<String>, Option<Error>) {
+    /// The last lines of the log, and what went wrong with it.
+    pub fn finish(mut self) -> (Vec<String>, Option<Error>) {
         self.clean.clear();
         self.redactor.flush(&mut self.clean);
         self.pass_on();
-        let tail = self.log.tail_lines(TAIL_LINES);
+        let Some(log) = self.log else { return (Vec::new(), None) };
+        let tail = log.tail_lines(TAIL_LINES);
         let tail = tail.iter().map(|line| crate::sanitize::final_line(line)).collect();
-        (tail, self.log.finish().err().or(self.log_error))
+        (tail, log.finish().err().or(self.log_error))
     }
 
     fn pass_on(&mut self) {
         self.reporter.event(&Event::Output(&self.clean));
-        if let Err(error) = self.log.write(&self.clean) {
+        if let Some(log) = &mut self.log
+            && let Err(error) = log.write(&self.clean)
+        {
             self.log_error.get_or_insert(error);
         }
     }

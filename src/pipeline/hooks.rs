@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::attempt::Tee;
 use super::context::PipelineContext;
 use super::events::Event;
 use crate::error::{Error, Result};
@@ -57,19 +58,11 @@ pub(super) fn run_hook(
         .directory(context.layout.root())
         .environment(environment)
         .timeout((!limit.is_zero()).then_some(limit));
-    let (redactor, reporter) = (&mut context.redactor, &mut *context.reporter);
-    reporter.event(&Event::HookBegins(&format!("hooks.{name}")));
-    let mut clean = Vec::new();
-    let ended = exec.run(&mut |bytes: &[u8]| {
-        clean.clear();
-        redactor.push(bytes, &mut clean);
-        reporter.event(&Event::Output(&clean));
-        Ok(())
-    });
-    clean.clear();
-    redactor.flush(&mut clean);
-    reporter.event(&Event::Output(&clean));
-    reporter.event(&Event::HookEnds);
+    context.event(&Event::HookBegins(&format!("hooks.{name}")));
+    let mut tee = Tee::new(context, None);
+    let ended = exec.run(&mut |bytes: &[u8]| tee.take(bytes));
+    tee.finish();
+    context.event(&Event::HookEnds);
     match ended {
         Ok(ended) if ended.is_success() => Ok(()),
         Ok(ended) => Err(format!("`{command}`: {}", ended.end)),

@@ -16,7 +16,7 @@ use crate::history::RunDir;
 use crate::humanize::count;
 use crate::interrupt;
 use crate::message::{display_name, is_spec};
-use crate::process::{log, marked};
+use crate::process::{ProcessMark, log, marked};
 
 impl ActiveRun {
     /// Whether an attempt was active, so that the tree has to be reverted.
@@ -37,7 +37,7 @@ pub(super) fn recover(context: &mut PipelineContext<'_>) -> Result<()> {
         return Ok(());
     };
     let id = run.dir.id();
-    let ended = run.mark().map_or(0, |mark| marked::end(&mark));
+    let ended = ProcessMark::parse(run.mark_text()).map_or(0, |mark| marked::end(&mark));
     if ended > 0 {
         context.warn(&format!("run {id} had left {} running; ended", count(ended, "process")));
     }
