@@ -80,6 +80,10 @@ fn attempts_are_counted_over_all_messages() {
     assert_eq!(shop.verdicts(), ["01-good: success", "02-b: budget", "03-good: budget"]);
     assert_eq!(shop.result(&shop.run_of("02-b"))["reason"], "all 3 attempts are used");
     assert_eq!(shop.tracker(), ["01-good.spec.md"]);
+
+    let shop = PipelineProject::with("exit 1");
+    shop.config("budget: { attempts: 1 }\n").run(&["-m", "x", "-p", "y"]).fails(1);
+    assert_eq!(shop.result(&shop.only_run())["reason"], "the only attempt is used");
 }
 
 /// RUN-19.
