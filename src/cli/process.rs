@@ -28,7 +28,7 @@ pub struct ProcessArgs {
     limit: Option<usize>,
 
     /// The routine for specs and messages that name none; the router is not asked
-    #[arg(long, value_name = "NAME", value_parser = routine_name)]
+    #[arg(long, value_name = "NAME", value_parser = RoutineName::parse)]
     routine: Option<RoutineName>,
 
     /// Stop at the first spec that fails and skip the rest
@@ -58,10 +58,6 @@ pub fn process(context: &Context, args: ProcessArgs) -> Result<u8> {
     doctor::preflight(&project.project, &needed)?;
     let summary = project.work(overrides, |pipeline| pipeline.process(&selection));
     project.report(summary, args.format)
-}
-
-fn routine_name(text: &str) -> std::result::Result<RoutineName, String> {
-    RoutineName::parse(text).map_err(|error| error.to_string())
 }
 
 /// The routines that the specs name; `default`, or the config's default, for specs that name none.
