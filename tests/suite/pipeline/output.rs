@@ -30,7 +30,7 @@ fn a_log_that_is_too_long_keeps_its_beginning_and_its_end() {
 #[test]
 fn a_log_that_is_too_long_keeps_its_end_even_if_decree_was_killed() {
     let shop = PipelineProject::with(
-        "echo first; for i in $(seq 20000); do echo \"line $i of many\"; done; echo last; sleep 600",
+        "touch work; echo first; for i in $(seq 20000); do echo \"line $i of many\"; done; echo last; sleep 600",
     );
     shop.config("log_limit: 64kB\n");
     let mut child = shop.command().args(["run", "-m", "x", "-p", "y"]).stderr(Stdio::null()).spawn().unwrap();
