@@ -12,7 +12,8 @@ const LITTLE_SPACE: u64 = 1 << 30;
 const NO_SPACE: u64 = 16 << 20;
 
 /// The state of one requirement.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Health {
     Good,
     /// A problem, but routines can run.
@@ -22,7 +23,7 @@ pub enum Health {
 }
 
 /// The result of one check.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, serde::Serialize)]
 pub struct Finding {
     pub subject: &'static str,
     pub health: Health,

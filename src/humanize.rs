@@ -80,6 +80,10 @@ mod tests {
     #[test]
     fn one_is_not_many() {
         assert_eq!((count(1, "file"), count(0, "file")), ("1 file".to_owned(), "0 files".to_owned()));
-        assert_eq!(count(2, "process"), "2 processes");
+        for (number, noun, text) in
+            [(1, "process", "1 process"), (2, "process", "2 processes"), (2, "entry", "2 entries")]
+        {
+            assert_eq!(count(number, noun), text);
+        }
     }
 }

@@ -36,14 +36,14 @@
 //!
 //! 1. `cli/process.rs` `process` opens the project with `LockedProject::open`. That finds `.decree/`
 //!    ([`project::Project::find`]), takes the lock ([`project::Project::lock`], which also completes a restore that was
-//!    cut off), and settles the run that a killed decree left unfinished ([`pipeline::UnfinishedRun`]).
+//!    cut off), and settles the run that a killed decree left unfinished ([`pipeline::ActiveRun`]).
 //! 2. [`doctor::preflight`] fails early if a routine of the selected specs needs a program that is not installed.
 //! 3. [`pipeline::Pipeline::process`] works through the queue: first the messages in the inbox, then each spec that is not
 //!    in the tracker, in the order of file names. For each message
 //!    - `pipeline/prepare.rs` reads it, chooses its routine and checks its parameters, or writes a dead letter;
-//!    - `pipeline/run.rs` creates a checkpoint of the tree; `pipeline/attempts.rs` makes attempts until one succeeds or
-//!      `pipeline/retry.rs` says stop. `pipeline/attempt.rs` is one attempt: [`routine::Invocation`] says what to execute,
-//!      [`process::Exec::run`] executes it, then come the verify command, the diff and the policy;
+//!    - `pipeline/run.rs` creates a checkpoint of the tree; `pipeline/attempts.rs` runs attempts until one succeeds or
+//!      none is left. `pipeline/attempt.rs` is one attempt: [`routine::Invocation`] says what to execute, [`process::Exec::run`]
+//!      executes it, then come the verify command, the diff and the policy;
 //!    - on success the changes stay in the tree; on failure the tree is reverted to the checkpoint
 //!      ([`checkpoint::restore`]) and compared with it;
 //!    - `pipeline/settle.rs` writes the verdict, moves the message to `done/` or `dead/` and updates the tracker. Follow-up

@@ -8,7 +8,7 @@ use super::{Context, Format};
 use crate::error::{Error, ErrorKind, Result};
 use crate::github::commands::{Level, annotation};
 use crate::github::event::{CommentTarget, WebhookEvent};
-use crate::github::sticky::{self, CommentAction, PostedComment, StickyComment};
+use crate::github::sticky::{self, CommentAction, CommentMode, PostedComment, StickyComment};
 use crate::github::{ApiFailure, CommentKey, GithubClient, RepoName, RunnerEnvironment, StepFiles, pulls};
 use crate::process::redact::Redactor;
 use crate::report::markdown::{self, Artifact, Origin, WebAddress};
@@ -43,7 +43,7 @@ pub struct CommentArgs {
 
     /// How to treat existing comments with the same key
     #[arg(long, value_enum, default_value_t)]
-    mode: Mode,
+    mode: CommentMode,
 
     /// The login that the token belongs to, for a GitHub App of your own
     #[arg(long, value_name = "LOGIN")]
@@ -68,27 +68,6 @@ pub struct CommentArgs {
     /// The format of the output
     #[arg(long, value_enum, default_value_t)]
     format: Format,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-enum Mode {
-    /// Update the existing comment, or create one
-    #[default]
-    Update,
-    /// Always create a new comment
-    New,
-    /// Create a new comment, then delete the older ones
-    DeleteOld,
-}
-
-impl From<Mode> for sticky::CommentMode {
-    fn from(mode: Mode) -> Self {
-        match mode {
-            Mode::Update => sticky::CommentMode::Update,
-            Mode::New => sticky::CommentMode::New,
-            Mode::DeleteOld => sticky::CommentMode::DeleteOld,
-        }
-    }
 }
 
 pub fn comment(context: &Context, args: &CommentArgs) -> Result<()> {
@@ -211,7 +190,7 @@ impl Post<'_> {
             key: self.key,
             body: self.body,
             author: self.args.author.as_deref(),
-            mode: self.args.mode.into(),
+            mode: self.args.mode,
             has_content: !self.report.summary.messages.is_empty(),
         };
         sticky::post(client, &comment).map(Some)

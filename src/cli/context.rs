@@ -8,7 +8,7 @@ use crate::checkpoint::workspace::Workspace;
 use crate::error::{Error, Result};
 use crate::history::audit::AuditLog;
 use crate::history::{self, GuardRecord, HistoryContext};
-use crate::pipeline::UnfinishedRun;
+use crate::pipeline::ActiveRun;
 use crate::project::{Lock, Project};
 use crate::ui::Ui;
 
@@ -68,11 +68,11 @@ impl Context {
         {
             self.ui.warn(&guard.warning());
         }
-        if let Ok(Some(run)) = UnfinishedRun::find(&project.layout)
+        if let Ok(Some(run)) = ActiveRun::read(&project.layout)
             && Lock::is_free(&project.layout.lock())
         {
-            self.ui
-                .warn(&format!("run {} was cut off; the next `decree process` or `run` settles it", run.id));
+            let id = run.dir.id();
+            self.ui.warn(&format!("run {id} was cut off; the next `decree process` or `run` settles it"));
         }
     }
 
@@ -87,10 +87,11 @@ impl Context {
     }
 
     /// Asks on a terminal before an unfinished run is reverted: the user may have edited the tree since.
-    pub fn confirm_revert(&self, unfinished: &UnfinishedRun) -> Result<()> {
+    pub fn confirm_revert(&self, run: &ActiveRun) -> Result<()> {
         let question = format!(
             "run {} of {} was cut off. Save the tree as it is and revert it to what it was before the run?",
-            unfinished.id, unfinished.started_at
+            run.dir.id(),
+            run.started_at()
         );
         if self.ui.confirm(&question)? {
             return Ok(());
@@ -99,7 +100,7 @@ impl Context {
             .detail("the tree is as the run left it; the next command asks again")
             .hint(format!(
                 "`decree diff {}` shows nothing before it is settled; `git diff` may",
-                unfinished.id
+                run.dir.id()
             )))
     }
 }

@@ -1,13 +1,13 @@
 //! `decree demo`: processes a sample project.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use super::init::write_new;
 use super::locked_project::LockedProject;
 use super::{Context, Format};
 use crate::error::{Error, IoContext, Result};
-use crate::fs::{atomic, random_hex};
+use crate::fs::random_hex;
 use crate::pipeline::{RunOverrides, Selection};
 use crate::process::find_program;
 
@@ -56,7 +56,10 @@ pub fn demo(context: &Context, args: &DemoArgs) -> Result<u8> {
             .hint("give a directory that does not exist yet with --dir"));
     }
     for (path, text, mode) in FILES {
-        write(&dir.join(path), text, mode)?;
+        let path = dir.join(path);
+        let parent = path.parent().expect("every file is in a directory");
+        fs::create_dir_all(parent).at("create", parent)?;
+        write_new(&path, text, mode)?;
     }
     context.ui.note(&format!("A sample project is in {}.\n{INTRODUCTION}", dir.display()));
     let inside = Context { directory: dir.clone(), ..*context };
@@ -91,11 +94,4 @@ fn next_commands(dir: &Path, failed: &str) -> String {
     }
     lines.push("In your own project: `decree init`, then write a spec.".to_owned());
     lines.join("\n")
-}
-
-fn write(path: &Path, text: &str, mode: u32) -> Result<()> {
-    let parent = path.parent().expect("every file is in a directory");
-    fs::create_dir_all(parent).at("create", parent)?;
-    atomic::write(path, text.as_bytes())?;
-    fs::set_permissions(path, fs::Permissions::from_mode(mode)).at("write", path)
 }

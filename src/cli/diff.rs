@@ -8,7 +8,7 @@ use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::checkpoint::patch::write::ChangeCount;
 use crate::error::{Error, IoContext, Result};
 use crate::history::{self, RunDir, RunOrCheckpoint};
-use crate::humanize;
+use crate::humanize::{count, grouped};
 use crate::ui;
 
 /// Show what a run changed, or what changed since a checkpoint
@@ -51,7 +51,10 @@ pub fn diff(context: &Context, args: &DiffArgs) -> Result<()> {
                 result = history::write_diff_since(site, &saved, &mut out);
                 Ok(())
             })?;
-            result.map(drop).or_else(forgive_closed_pipe)
+            match result {
+                Err(error) if error.io_kind() != Some(io::ErrorKind::BrokenPipe) => Err(error),
+                _ => Ok(()),
+            }
         }
     }
 }
@@ -70,12 +73,12 @@ fn attempt_of(run: CheckpointDir, attempt: Option<u32>) -> Result<CheckpointDir>
 
 fn print_recorded(context: &Context, args: &DiffArgs, saved: &CheckpointDir) -> Result<()> {
     if args.stat {
-        let Some(seal) = saved.result()? else {
+        let Some(record) = saved.result()? else {
             return Err(Error::project(format!("{} has no result yet", saved.id())));
         };
-        let rows = seal.changes.into_iter().map(|(path, result)| {
-            let mut count = ChangeCount { binary: result.binary, ..ChangeCount::default() };
-            (count.lines.added, count.lines.removed) = (result.added, result.removed);
+        let rows = record.changes.into_iter().map(|(path, change)| {
+            let mut count = ChangeCount { binary: change.binary, ..ChangeCount::default() };
+            (count.lines.added, count.lines.removed) = (change.added, change.removed);
             (path, count)
         });
         return stat(context, rows);
@@ -91,27 +94,16 @@ fn print_recorded(context: &Context, args: &DiffArgs, saved: &CheckpointDir) -> 
 fn stat(context: &Context, changes: impl Iterator<Item = (String, ChangeCount)>) -> Result<()> {
     let mut rows = Vec::new();
     let (mut added, mut removed) = (0, 0);
-    for (path, count) in changes {
-        rows.push(if count.binary {
+    for (path, ChangeCount { lines, binary }) in changes {
+        rows.push(if binary {
             vec![path, "binary".to_owned()]
         } else {
-            vec![path, format!("+{}", count.lines.added), format!("−{}", count.lines.removed)]
+            vec![path, format!("+{}", lines.added), format!("−{}", lines.removed)]
         });
-        added += count.lines.added;
-        removed += count.lines.removed;
+        added += lines.added;
+        removed += lines.removed;
     }
-    let total = format!(
-        "{}, +{} −{}\n",
-        crate::humanize::count(rows.len(), "path"),
-        humanize::grouped(added),
-        humanize::grouped(removed)
-    );
+    let paths = count(rows.len(), "path");
+    let total = format!("{paths}, +{} −{}\n", grouped(added), grouped(removed));
     context.ui.print(&format!("{}{total}", ui::table(&rows)))
-}
-
-fn forgive_closed_pipe(error: Error) -> Result<()> {
-    match error.io_kind() {
-        Some(io::ErrorKind::BrokenPipe) => Ok(()),
-        _ => Err(error),
-    }
 }

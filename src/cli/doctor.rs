@@ -24,12 +24,9 @@ pub fn doctor(context: &Context, args: &DoctorArgs) -> Result<u8> {
     let findings = examine(&project)?;
     let missing = findings.iter().any(|finding| finding.health == Health::Missing);
     let text = match args.format {
-        Format::Json => {
-            let list: Vec<_> = findings.iter().map(to_json).collect();
-            format!("{:#}\n", json!({ "ready": !missing, "findings": list }))
-        }
+        Format::Json => format!("{:#}\n", json!({ "ready": !missing, "findings": findings })),
         Format::Text => {
-            let paint = Paint(context.ui.colors_output());
+            let paint = Paint(context.ui.color_out);
             let lines: String = findings.iter().map(|finding| line(finding, paint)).collect();
             let end =
                 if missing { "routines cannot run until this is fixed" } else { "routines can run here" };
@@ -51,13 +48,4 @@ fn line(finding: &Finding, paint: Paint) -> String {
         line.push_str(&format!("  {:<12} {}\n", "", paint.dim(&format!("→ {}", finding.remedy))));
     }
     line
-}
-
-fn to_json(finding: &Finding) -> serde_json::Value {
-    let health = match finding.health {
-        Health::Good => "good",
-        Health::Poor => "poor",
-        Health::Missing => "missing",
-    };
-    json!({ "subject": finding.subject, "health": health, "found": finding.found, "remedy": finding.remedy })
 }

@@ -104,8 +104,7 @@ fn write_all(layout: &Layout, args: &InitArgs) -> Result<Vec<String>> {
         (layout.gitignore(), GITIGNORE, 0o644),
         (layout.tracker(), "", 0o644),
     ];
-    let routine = |(name, text)| (layout.routines().join(name), text, 0o755);
-    files.extend(ROUTINES.map(routine));
+    files.extend(ROUTINES.map(|(name, text)| (layout.routines().join(name), text, 0o755)));
     if args.notebook {
         files.extend(NOTEBOOKS.map(|(name, text)| (layout.routines().join(name), text, 0o644)));
     }
@@ -118,7 +117,7 @@ fn write_all(layout: &Layout, args: &InitArgs) -> Result<Vec<String>> {
 }
 
 /// Writes a file unless the path exists, even as a dangling link.
-fn write_new(path: &Path, text: &str, mode: u32) -> Result<bool> {
+pub fn write_new(path: &Path, text: &str, mode: u32) -> Result<bool> {
     if path.symlink_metadata().is_ok() {
         return Ok(false);
     }

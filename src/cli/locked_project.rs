@@ -7,13 +7,11 @@ use std::time::Duration;
 use super::{Context, Format};
 use crate::checkpoint::progress::Progress;
 use crate::checkpoint::workspace::Workspace;
-use crate::doctor;
 use crate::error::{ErrorKind, IoContext, Result};
 use crate::github;
 use crate::history::HistoryContext;
-use crate::pipeline::Summary;
 use crate::pipeline::events::Reporter;
-use crate::pipeline::{MessageSummary, Pipeline, RunOverrides, UnfinishedRun};
+use crate::pipeline::{ActiveRun, MessageSummary, Pipeline, RunOverrides, Summary};
 use crate::process;
 use crate::project::{Lock, Project, parse_duration};
 use crate::report::text::{self, Paint};
@@ -65,17 +63,12 @@ impl<'c> LockedProject<'c> {
         super::context::history_context(&self.project, &self.workspace, progress)
     }
 
-    /// Checks that all tools are there, before an attempt fails for a missing one.
-    pub fn preflight(&self, routines: &[String]) -> Result<()> {
-        doctor::preflight(&self.project, routines)
-    }
-
     /// Settles the run that an earlier process left unfinished; asks first on a terminal.
     fn settle_unfinished(&self) -> Result<Vec<MessageSummary>> {
-        let Some(unfinished) = UnfinishedRun::find(&self.project.layout)? else {
+        let Some(unfinished) = ActiveRun::read(&self.project.layout)? else {
             return Ok(Vec::new());
         };
-        if unfinished.in_attempt {
+        if unfinished.is_in_attempt() {
             self.context.confirm_revert(&unfinished)?;
         }
         self.with_reporter(|reporter| self.pipeline(RunOverrides::default(), reporter)?.recover())
@@ -105,7 +98,7 @@ impl<'c> LockedProject<'c> {
     fn with_reporter<T>(&self, work: impl FnOnce(&mut dyn Reporter) -> Result<T>) -> Result<T> {
         let ui = self.context.ui;
         // A CI runner may provide a terminal, but its output is read as a log.
-        let live = io::stderr().is_terminal() && !ui.is_quiet() && !self.context.verbose;
+        let live = io::stderr().is_terminal() && !ui.quiet && !self.context.verbose;
         if live && !github::in_actions() {
             work(&mut LiveReporter::new(ui))
         } else {
@@ -151,7 +144,7 @@ impl<'c> LockedProject<'c> {
                 let text = serde_json::to_string_pretty(&summary).expect("a summary is plain data");
                 ui.print(&format!("{text}\n"))?;
             }
-            Format::Text => ui.print(&text::closing(&summary, Paint(ui.colors_output())))?,
+            Format::Text => ui.print(&text::closing(&summary, Paint(ui.color_out)))?,
         }
         Ok(if summary.all_kept() { 0 } else { 1 })
     }

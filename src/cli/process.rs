@@ -2,10 +2,11 @@
 
 use super::locked_project::{LimitArgs, LockedProject};
 use super::{Context, Format};
+use crate::doctor;
 use crate::error::Result;
 use crate::message::Document;
 use crate::pipeline::{RunOverrides, Selection, planned};
-use crate::project::RoutineName;
+use crate::project::{Project, RoutineName};
 use crate::ui;
 
 /// Run every spec that is not processed yet
@@ -27,7 +28,7 @@ pub struct ProcessArgs {
     limit: Option<usize>,
 
     /// The routine for specs and messages that name none; the router is not asked
-    #[arg(long, value_name = "NAME", value_parser = routine_name)]
+    #[arg(long, value_name = "NAME", value_parser = RoutineName::parse)]
     routine: Option<RoutineName>,
 
     /// Stop at the first spec that fails and skip the rest
@@ -53,23 +54,18 @@ pub fn process(context: &Context, args: ProcessArgs) -> Result<u8> {
     }
     let mut project = LockedProject::open(context, "process")?;
     let overrides = RunOverrides { routine: args.routine, ..args.limits.overrides() };
-    let needed = routines_needed(&project, &selection, overrides.routine.as_ref())?;
-    project.preflight(&needed)?;
+    let needed = routines_needed(&project.project, &selection, overrides.routine.as_ref())?;
+    doctor::preflight(&project.project, &needed)?;
     let summary = project.work(overrides, |pipeline| pipeline.process(&selection));
     project.report(summary, args.format)
 }
 
-fn routine_name(text: &str) -> std::result::Result<RoutineName, String> {
-    RoutineName::parse(text).map_err(|error| error.to_string())
-}
-
 /// The routines that the specs name; `default`, or the config's default, for specs that name none.
 fn routines_needed(
-    locked: &LockedProject<'_>,
+    project: &Project,
     selection: &Selection,
     default: Option<&RoutineName>,
 ) -> Result<Vec<String>> {
-    let project = &locked.project;
     let default = || default.map_or_else(|| project.config.default_routine.clone(), ToString::to_string);
     let plan = planned(&project.layout, selection)?;
     let mut needed: Vec<String> = plan
@@ -98,7 +94,7 @@ fn dry_run(context: &Context, selection: &Selection, format: Format) -> Result<(
         plan.messages.iter().map(|file| file.to_string_lossy().into_owned()).collect();
     if format == Format::Json {
         let answer = serde_json::json!({ "messages": messages, "specs": specs });
-        return context.ui.print(&format!("{answer:#}\n"));
+        return context.ui.print_json(&answer);
     }
     let rows: Vec<Vec<String>> = messages
         .iter()

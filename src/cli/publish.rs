@@ -11,7 +11,7 @@ use super::{Context, Format};
 use crate::checkpoint::quote::{for_people, in_json};
 use crate::error::{Error, ErrorKind, Result};
 use crate::github::event::WebhookEvent;
-use crate::github::{OpenPullRequest, RunnerEnvironment, StepFiles};
+use crate::github::{self, OpenPullRequest, RunnerEnvironment, StepFiles};
 use crate::humanize::count;
 use crate::pipeline::Summary;
 use crate::publish::{
@@ -116,7 +116,7 @@ pub fn publish(context: &Context, args: &PublishArgs) -> Result<()> {
         own_branch: args.pull_request,
         prefix: args.message_prefix.clone(),
         dry_run: args.dry_run,
-        in_actions: variable("GITHUB_ACTIONS").as_deref() == Some("true"),
+        in_actions: github::in_actions(),
     };
     let published = publish::publish(repository, &project.layout, workspace, &summary, &options)?;
     for warning in &published.warnings {
@@ -133,10 +133,10 @@ pub fn publish(context: &Context, args: &PublishArgs) -> Result<()> {
     if let Err(error) = StepFiles::from_environment().set_outputs(&outputs(&published, &delivery)) {
         context.ui.warn(&format!("cannot set the step's outputs: {error}"));
     }
-    context.ui.print(&match args.format {
-        Format::Json => as_json(&published, &delivery),
-        Format::Text => as_text(&published.commits, args.dry_run, &delivery),
-    })?;
+    match args.format {
+        Format::Json => context.ui.print_json(&as_json(&published, &delivery))?,
+        Format::Text => context.ui.print(&as_text(&published.commits, args.dry_run, &delivery))?,
+    }
     result
 }
 
@@ -247,7 +247,7 @@ fn as_text(commits: &[Commit], dry_run: bool, delivery: &Delivery) -> String {
     text
 }
 
-fn as_json(published: &PublishReport, delivery: &Delivery) -> String {
+fn as_json(published: &PublishReport, delivery: &Delivery) -> Value {
     let commits: Vec<Value> = published
         .commits
         .iter()
@@ -265,13 +265,12 @@ fn as_json(published: &PublishReport, delivery: &Delivery) -> String {
         .pull_request
         .as_ref()
         .map(|request| json!({"number": request.number, "url": request.url, "created": request.created}));
-    let answer = json!({
+    json!({
         "commits": commits,
         "branch": delivery.pushed.as_ref().or(published.branch.as_ref()),
         "pushed": delivery.pushed.is_some(),
         "pull_request": pull_request,
-    });
-    format!("{}\n", serde_json::to_string_pretty(&answer).expect("the values are plain data"))
+    })
 }
 
 /// The value of a variable that is set and not empty.

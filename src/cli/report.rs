@@ -59,7 +59,7 @@ impl ReportFormat {
 
 pub fn report(context: &Context, args: &ReportArgs) -> Result<()> {
     let report = find(context, args.summary.as_deref(), args.format.limits())?;
-    let colors = args.output.is_none() && context.ui.colors_output();
+    let colors = args.output.is_none() && context.ui.color_out;
     let text = match args.format {
         ReportFormat::Text => text::closing(&report.summary, Paint(colors)),
         ReportFormat::Markdown => markdown::render(&report, markdown::BUDGET),

@@ -1,11 +1,11 @@
 //! `decree retry`
 
 use std::collections::BTreeSet;
-use std::ffi::OsString;
 
 use super::Context;
 use crate::error::{Error, Result};
-use crate::message::{Document, Inbox};
+use crate::message::Inbox;
+use crate::pipeline::DeadLetter;
 
 /// Move dead letters back to the inbox
 ///
@@ -22,25 +22,13 @@ pub struct RetryArgs {
     all: bool,
 }
 
-struct DeadLetterFile {
-    file: OsString,
-    name: String,
-    id: String,
-}
-
 pub fn retry(context: &Context, args: &RetryArgs) -> Result<()> {
     let project = context.project()?;
     let workspace = project.workspace()?;
     let _lock = context.lock(&project, &workspace, "retry")?;
     let inbox = Inbox::of(&project.layout);
-    let mut letters = Vec::new();
-    for file in inbox.dead()? {
-        let text = crate::message::read_text(&inbox.dead_path(&file)).unwrap_or_default();
-        let id = Document::parse(&text).ok().and_then(|document| document.get_text("id")).unwrap_or_default();
-        let name = file.to_string_lossy().trim_end_matches(".md").to_owned();
-        letters.push(DeadLetterFile { file, name, id });
-    }
-    let mut chosen: Vec<&DeadLetterFile> = if args.all {
+    let letters = DeadLetter::all(&inbox)?;
+    let mut chosen: Vec<&DeadLetter> = if args.all {
         letters.iter().collect()
     } else {
         args.ids.iter().map(|wanted| find(&letters, wanted)).collect::<Result<_>>()?
@@ -53,16 +41,20 @@ pub fn retry(context: &Context, args: &RetryArgs) -> Result<()> {
     }
     for letter in &chosen {
         let target = inbox.requeue(&letter.file)?;
-        context.ui.note(&format!("{} waits in the inbox as {}", letter.name, target.to_string_lossy()));
+        context.ui.note(&format!("{} waits in the inbox as {}", name(letter), target.to_string_lossy()));
     }
     context.ui.note("next: `decree process`");
     Ok(())
 }
 
+fn name(letter: &DeadLetter) -> String {
+    letter.file.to_string_lossy().trim_end_matches(".md").to_owned()
+}
+
 /// The dead letter with this id or name, or the only one whose id or name begins like this.
-fn find<'l>(letters: &'l [DeadLetterFile], wanted: &str) -> Result<&'l DeadLetterFile> {
-    let select = |matches: &dyn Fn(&str) -> bool| -> Vec<&'l DeadLetterFile> {
-        letters.iter().filter(|letter| matches(&letter.name) || matches(&letter.id)).collect()
+fn find<'l>(letters: &'l [DeadLetter], wanted: &str) -> Result<&'l DeadLetter> {
+    let select = |matches: &dyn Fn(&str) -> bool| -> Vec<&'l DeadLetter> {
+        letters.iter().filter(|letter| matches(&name(letter)) || matches(&letter.field("id"))).collect()
     };
     let mut found = select(&|text| text == wanted);
     if found.is_empty() {
@@ -73,7 +65,8 @@ fn find<'l>(letters: &'l [DeadLetterFile], wanted: &str) -> Result<&'l DeadLette
         [] => Err(Error::project(format!("no dead letter has the id or name '{wanted}'"))
             .hint("`decree status` lists them")),
         _ => {
-            let names = found.iter().map(|letter| format!("{}  {}", letter.name, letter.id)).collect();
+            let names =
+                found.iter().map(|letter| format!("{}  {}", name(letter), letter.field("id"))).collect();
             Err(Error::project(format!("'{wanted}' is ambiguous")).details(names, 10))
         }
     }

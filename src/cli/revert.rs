@@ -4,13 +4,11 @@ use super::Context;
 use super::locked_project::LockedProject;
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::checkpoint::restore::{RestoreOutcome, RestoreReport};
-use crate::checkpoint::workspace::Workspace;
 use crate::error::Result;
 use crate::history::audit::AuditLog;
 use crate::history::{self, RunOrCheckpoint};
 use crate::humanize::count;
 use crate::pipeline::undo::{self, RevertedRun, RunRevert};
-use crate::project::Project;
 
 /// Revert a run, a chain of runs, or everything since a checkpoint
 ///
@@ -28,28 +26,17 @@ pub struct RevertArgs {
 
 pub fn revert(context: &Context, args: &RevertArgs) -> Result<()> {
     let locked = LockedProject::open(context, "revert")?;
-    let LockedProject { project, workspace, .. } = &locked;
-    let mut runs = history::runs_of_chain(&project.layout, &args.id)?;
+    let layout = &locked.project.layout;
+    let mut runs = history::runs_of_chain(layout, &args.id)?;
     if runs.is_empty() {
-        match history::find_tree(&project.layout, &args.id)? {
+        match history::find_tree(layout, &args.id)? {
             RunOrCheckpoint::Run(saved) => runs.push(saved),
-            RunOrCheckpoint::Checkpoint(saved) => {
-                return since_checkpoint(context, &locked, &saved);
-            }
+            RunOrCheckpoint::Checkpoint(saved) => return since_checkpoint(context, &locked, &saved),
         }
     }
     runs.reverse();
-    undo_runs(context, project, workspace, &runs)
-}
-
-fn undo_runs(
-    context: &Context,
-    project: &Project,
-    workspace: &Workspace,
-    runs: &[CheckpointDir],
-) -> Result<()> {
-    let log = AuditLog::new(project.layout.audit());
-    for RevertedRun { run, how, untracked } in undo::undo(&project.layout, workspace, runs, &log)? {
+    let log = AuditLog::new(layout.audit());
+    for RevertedRun { run, how, untracked } in undo::undo(layout, &locked.workspace, &runs, &log)? {
         match how {
             RunRevert::Done(done) => report_done(context, run, done)?,
             RunRevert::Already => context.ui.note(&format!("{}: already reverted", run.id())),

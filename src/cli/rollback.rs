@@ -81,7 +81,7 @@ pub fn rollback(context: &Context, args: &RollbackArgs) -> Result<()> {
             if args.export && !args.dry_run { context.ui.print(&report.exports) } else { Ok(()) }
         }
         format => {
-            let answer = contract(context, layout.root(), &found, &report, args.dry_run, &args.scope);
+            let answer = contract(context, args, layout.root(), &found, &report);
             context.ui.print(&format.render(&answer))
         }
     }
@@ -136,13 +136,12 @@ fn print(context: &Context, id: &str, report: &RollbackReport, dry_run: bool) ->
 /// The answer for programs, as the schemas in docs/schemas have it. Every value is computed, none is assumed.
 fn contract(
     context: &Context,
+    args: &RollbackArgs,
     root: &Path,
     found: &RunOrCheckpoint,
     report: &RollbackReport,
-    dry_run: bool,
-    scope: &[String],
 ) -> Value {
-    let id = found.dir().id();
+    let (id, dry_run) = (found.dir().id(), args.dry_run);
     let hash = |hash: &String| format!("sha256:{hash}");
     let reverted: Vec<Value> = report
         .changes
@@ -157,7 +156,7 @@ fn contract(
     warnings
         .extend(report.set_aside.iter().map(|(path, to)| format!("{path} was moved to {}", to.display())));
     warnings.extend(report.warnings.iter().cloned());
-    let (evidence, next) = evidence_and_next(context, id, report, dry_run, scope);
+    let (evidence, next) = evidence_and_next(context, args, id, report);
     let mut assumptions: Vec<String> = report
         .left_out
         .iter()
@@ -195,10 +194,9 @@ fn contract(
 /// What proves the answer, and which commands make sense after it.
 fn evidence_and_next(
     context: &Context,
+    args: &RollbackArgs,
     id: &str,
     report: &RollbackReport,
-    dry_run: bool,
-    scope: &[String],
 ) -> (Vec<String>, Vec<String>) {
     let mut evidence: Vec<String> = report.evidence.iter().map(|file| format!("file:{file}")).collect();
     let mut next = Vec::new();
@@ -211,9 +209,9 @@ fn evidence_and_next(
         }
     }
     evidence.push(format!("tool:bash:{}", context.command_line(&format!("rollback {id} --dry-run"))));
-    if dry_run {
+    if args.dry_run {
         let scope: String =
-            scope.iter().map(|word| format!(" --scope {}", shell_words::quote(word))).collect();
+            args.scope.iter().map(|word| format!(" --scope {}", shell_words::quote(word))).collect();
         next.push(context.command_line(&format!("rollback {id}{scope}")));
     }
     (evidence, next)

@@ -2,6 +2,7 @@
 
 use super::locked_project::{LimitArgs, LockedProject};
 use super::{Context, Format};
+use crate::doctor;
 use crate::error::{Error, ErrorKind, IoContext, Result};
 use crate::message::{ChainId, Document, Inbox, MessageId, MessageName, is_spec};
 use crate::pipeline::Pipeline;
@@ -74,7 +75,7 @@ pub fn run(context: &Context, args: RunArgs) -> Result<u8> {
     let mut project = LockedProject::open(context, "run")?;
     check_input(&project, &document)?;
     let routine = document.get_text("routine");
-    project.preflight(routine.as_slice())?;
+    doctor::preflight(&project.project, routine.as_slice())?;
     let inbox = Inbox::of(&project.project.layout);
     let runs = project.project.layout.runs();
     let summary = project.work(args.limits.overrides(), |mut pipeline| {

@@ -7,10 +7,9 @@ use crate::checkpoint::store::Store;
 use crate::error::Result;
 use crate::history::gc::ContentPlan;
 use crate::history::{self, RunDir};
-use crate::humanize;
-use crate::humanize::count;
-use crate::message::{Document, Inbox, MessageId, display_name};
-use crate::pipeline::{RunResult, Selection, UnfinishedRun, planned};
+use crate::humanize::{self, count};
+use crate::message::{Inbox, MessageId, display_name};
+use crate::pipeline::{ActiveRun, DeadLetter, RunResult, Selection, planned};
 use crate::project::Project;
 use crate::sanitize::one_line;
 use crate::spec::Tracker;
@@ -29,12 +28,6 @@ pub struct StatusArgs {
     /// Output format
     #[arg(long, value_enum, default_value_t)]
     format: Format,
-}
-
-struct DeadLetter {
-    name: String,
-    id: String,
-    error: String,
 }
 
 pub fn status(context: &Context, args: &StatusArgs) -> Result<()> {
@@ -57,20 +50,20 @@ pub fn status(context: &Context, args: &StatusArgs) -> Result<()> {
     let checkpoints = history::list(&layout.checkpoints())?.0;
     let expired = checkpoints.iter().filter(|record| record.is_expired()).count();
     let reclaimable = reclaimable(&project, workspace.store())?;
-    let unfinished = UnfinishedRun::find(layout)?;
+    let unfinished = ActiveRun::read(layout)?;
     if args.format == Format::Json {
         let answer = json!({
             "specs": { "processed": processed, "pending": pending },
             "inbox": plan.messages.iter().map(|file| file.to_string_lossy()).collect::<Vec<_>>(),
-            "dead": dead.iter().map(|letter| json!({ "name": letter.name, "id": letter.id, "error": letter.error })).collect::<Vec<_>>(),
+            "dead": dead.iter().map(|[name, id, error]| json!({ "name": name, "id": id, "error": error })).collect::<Vec<_>>(),
             "runs": { "count": runs.len(), "latest": runs.last() },
             "store": { "bytes": usage.bytes, "contents": usage.contents },
             "checkpoints": checkpoints.len(),
             "expired": expired,
             "reclaimable": reclaimable,
-            "unfinished": unfinished.map(|run| run.id.to_string()),
+            "unfinished": unfinished.map(|run| run.dir.id().to_string()),
         });
-        return context.ui.print(&format!("{answer:#}\n"));
+        return context.ui.print_json(&answer);
     }
     let mut rows = vec![vec!["specs".to_owned(), specs_text(processed, &pending)]];
     rows.push(vec!["inbox".to_owned(), count(plan.messages.len(), "message")]);
@@ -86,7 +79,7 @@ pub fn status(context: &Context, args: &StatusArgs) -> Result<()> {
     if let Some(run) = unfinished {
         rows.push(vec![
             "cut off".to_owned(),
-            format!("run {} of {}; the next `decree process` settles it", run.id, run.started_at),
+            format!("run {} of {}; the next `decree process` settles it", run.dir.id(), run.started_at()),
         ]);
     }
     context.ui.print(&ui::table(&rows))
@@ -125,14 +118,14 @@ fn store_row(bytes: u64, checkpoints: usize, expired: usize, reclaimable: Option
     row
 }
 
-fn dead_rows(dead: &[DeadLetter]) -> Vec<Vec<String>> {
+fn dead_rows(dead: &[[String; 3]]) -> Vec<Vec<String>> {
     let mut rows = Vec::new();
-    for (number, letter) in dead.iter().take(MAX_NAMED).enumerate() {
+    for (number, [name, id, error]) in dead.iter().take(MAX_NAMED).enumerate() {
         let head = if number == 0 { "dead".to_owned() } else { String::new() };
         let lead = if number == 0 { format!("{} · ", dead.len()) } else { "    ".to_owned() };
-        let what = if letter.id.is_empty() { &letter.name } else { &letter.id };
-        let error: String = letter.error.chars().take(60).collect();
-        rows.push(vec![head, format!("{lead}{} ({error})", letter.name), format!("decree retry {what}")]);
+        let what = if id.is_empty() { name } else { id };
+        let error: String = error.chars().take(60).collect();
+        rows.push(vec![head, format!("{lead}{name} ({error})"), format!("decree retry {what}")]);
     }
     if rows.is_empty() {
         rows.push(vec!["dead".to_owned(), "0".to_owned()]);
@@ -140,19 +133,13 @@ fn dead_rows(dead: &[DeadLetter]) -> Vec<Vec<String>> {
     rows
 }
 
-fn dead_letters(project: &Project) -> Result<Vec<DeadLetter>> {
-    let inbox = Inbox::of(&project.layout);
-    let mut letters = Vec::new();
-    for file in inbox.dead()? {
-        let text = crate::message::read_text(&inbox.dead_path(&file)).unwrap_or_default();
-        let document = Document::parse(&text).unwrap_or_default();
-        letters.push(DeadLetter {
-            name: display_name(&file, ""),
-            id: document.get_text("id").unwrap_or_default(),
-            error: one_line(&document.get_text("error").unwrap_or_default()),
-        });
-    }
-    Ok(letters)
+/// The name, the id and the error of every dead letter.
+fn dead_letters(project: &Project) -> Result<Vec<[String; 3]>> {
+    let letters = DeadLetter::all(&Inbox::of(&project.layout))?;
+    let describe = |letter: &DeadLetter| {
+        [display_name(&letter.file, ""), letter.field("id"), one_line(&letter.field("error"))]
+    };
+    Ok(letters.iter().map(describe).collect())
 }
 
 /// The verdict, time and size of the latest run; `None` if it has no verdict.

@@ -10,61 +10,64 @@ use serde::{Deserialize, Serialize};
 use crate::checkpoint::quote;
 use crate::error::{Error, IoContext, Result};
 use crate::fs::{atomic, untrusted};
+use crate::history::RunDir;
 use crate::message::MessageId;
 use crate::process::ProcessMark;
 use crate::project::Layout;
 
 const VERSION: u32 = 1;
 
-/// What it takes to settle a run that was cut off.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+/// The run that is being worked on, with what it takes to settle it if it is cut off.
+#[derive(Clone, Debug)]
 pub struct ActiveRun {
+    pub dir: RunDir,
+    file: RunningFile,
+}
+
+/// The content of `running.json`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct RunningFile {
     version: u32,
     id: String,
     file: String,
     mark: String,
-    /// The time in UTC.
-    pub started_at: String,
+    started_at: String,
     inbox: Vec<String>,
 }
 
 impl ActiveRun {
     /// A run that is about to begin, with the files in the inbox at that moment.
-    pub fn new(id: &MessageId, file: &OsString, inbox: &[OsString]) -> Self {
-        ActiveRun {
+    pub fn new(layout: &Layout, id: &MessageId, file: &OsString, inbox: &[OsString]) -> Self {
+        let file = RunningFile {
             version: VERSION,
             id: id.to_string(),
             file: text(file),
             mark: ProcessMark::random().as_str().to_owned(),
             started_at: super::now_text(),
             inbox: inbox.iter().map(text).collect(),
-        }
+        };
+        ActiveRun { dir: RunDir::of(layout, id), file }
     }
 
-    pub fn id(&self) -> Result<MessageId> {
-        MessageId::parse(&self.id).ok_or_else(|| {
-            Error::integrity(format!("running.json: '{}' is not the id of a message", self.id))
-        })
+    /// The time in UTC.
+    pub fn started_at(&self) -> &str {
+        &self.file.started_at
     }
 
-    /// The mark in the environment of every process that the run starts.
-    pub fn mark(&self) -> Option<ProcessMark> {
-        ProcessMark::parse(&self.mark)
-    }
-
-    /// The mark as text. A result has it, which distinguishes it from one that a routine wrote.
+    /// The mark in the environment of every process that the run starts, as text. A result has it, too, which distinguishes it
+    /// from one that a routine wrote.
     pub fn mark_text(&self) -> &str {
-        &self.mark
+        &self.file.mark
     }
 
     /// The message's file name in the inbox.
     pub fn file(&self) -> OsString {
-        name(&self.file)
+        name(&self.file.file)
     }
 
     /// The files in the inbox when the run began.
     pub fn inbox(&self) -> Vec<OsString> {
-        self.inbox.iter().map(|text| name(text)).collect()
+        self.file.inbox.iter().map(|text| name(text)).collect()
     }
 
     /// Reads the file; `None` if there is none.
@@ -74,20 +77,23 @@ impl ActiveRun {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             result => result.at("read", &path)?,
         };
-        let running: ActiveRun = serde_json::from_slice(&text).map_err(|error| {
+        let file: RunningFile = serde_json::from_slice(&text).map_err(|error| {
             Error::integrity(format!("{} is damaged", layout.shown(&path)))
                 .caused_by(error)
                 .detail("it names the run that was active, so it is unknown which run to revert")
                 .hint("look at the newest directory in .decree/runs; `decree revert` undoes that run if it has a changes.diff; then remove running.json")
         })?;
-        if running.version != VERSION {
+        if file.version != VERSION {
             return Err(Error::integrity(format!("{} is of another version", layout.shown(&path))));
         }
-        Ok(Some(running))
+        let id = MessageId::parse(&file.id).ok_or_else(|| {
+            Error::integrity(format!("running.json: '{}' is not the id of a message", file.id))
+        })?;
+        Ok(Some(ActiveRun { dir: RunDir::of(layout, &id), file }))
     }
 
     pub fn write(&self, layout: &Layout) -> Result<()> {
-        let text = serde_json::to_vec_pretty(self).expect("plain data");
+        let text = serde_json::to_vec_pretty(&self.file).expect("plain data");
         atomic::write(&layout.running(), &text)
     }
 
@@ -125,9 +131,9 @@ mod tests {
         assert!(ActiveRun::read(&layout).unwrap().is_none());
         let odd = OsString::from_vec(b"a\xff\"\n.md".to_vec());
         let id = MessageId::parse("2025022514320000-1").unwrap();
-        ActiveRun::new(&id, &odd, std::slice::from_ref(&odd)).write(&layout).unwrap();
+        ActiveRun::new(&layout, &id, &odd, std::slice::from_ref(&odd)).write(&layout).unwrap();
         let read = ActiveRun::read(&layout).unwrap().expect("it was written");
-        assert_eq!((read.id().unwrap(), read.file(), read.inbox()), (id, odd.clone(), vec![odd]));
+        assert_eq!((read.dir.id(), read.file(), read.inbox()), (&id, odd.clone(), vec![odd]));
         ActiveRun::clear(&layout).unwrap();
         ActiveRun::clear(&layout).unwrap();
         assert!(ActiveRun::read(&layout).unwrap().is_none());

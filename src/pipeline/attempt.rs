@@ -9,8 +9,7 @@ use std::time::{Duration, Instant};
 use super::active_run::ActiveRun;
 use super::budget::Usage;
 use super::context::PipelineContext;
-use super::events::{Event, Reporter};
-use super::outcome::OutcomeRecorder;
+use super::events::{AttemptNumber, Event, Reporter};
 use super::policy;
 use super::prepare::Prepared;
 use super::result::AttemptRecord;
@@ -38,19 +37,8 @@ const TAIL_LINES: usize = 40;
 #[derive(Clone, Copy)]
 pub(super) struct AttemptInputs<'r> {
     pub job: &'r Prepared,
-    pub run: &'r RunDir,
-    pub active: &'r ActiveRun,
+    pub run: &'r ActiveRun,
     pub manifest: &'r Manifest,
-}
-
-/// The position of an attempt in its run.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct AttemptNumber {
-    pub number: u32,
-    /// The most attempts that the run can have.
-    pub of: u32,
-    /// Whether the tree was reverted before it.
-    pub clean_slate: bool,
 }
 
 /// How an execution ended, before its change was looked at.
@@ -65,19 +53,19 @@ pub(super) struct Execution {
 
 /// Executes the routine and the verification.
 pub(super) fn execute(
-    context: &PipelineContext<'_>,
-    recorder: &mut OutcomeRecorder<'_>,
+    context: &mut PipelineContext<'_>,
     inputs: AttemptInputs<'_>,
     attempt: AttemptNumber,
 ) -> Result<Execution> {
-    let AttemptInputs { job, run, active, .. } = inputs;
+    let AttemptInputs { job, run: active, .. } = inputs;
+    let (run, layout) = (&active.dir, context.layout);
     let dir = run.attempt_dir(attempt.number);
     fs::create_dir_all(&dir).at("create", &dir)?;
-    let mut own = run.hold_own_files(context.layout, attempt.number, &active.file())?;
+    let mut own = run.hold_own_files(layout, attempt.number, &active.file())?;
     let began = Instant::now();
-    let parameters = parameters(recorder, job, run);
+    let parameters = parameters(context, job, run);
     let output = dir.join(RunDir::OUTPUT_NOTEBOOK);
-    let invocation = Invocation::new(&job.routine, parameters, context.layout, &output)?;
+    let invocation = Invocation::new(&job.routine, parameters, layout, &output)?;
     let mut environment = context.environment.clone();
     environment.extend(variables(context, active, attempt));
     environment.extend(invocation.environment);
@@ -87,12 +75,13 @@ pub(super) fn execute(
         RoutineKind::Shell => RunDir::ROUTINE_LOG,
         RoutineKind::Notebook => RunDir::PAPERMILL_LOG,
     };
-    let mut tee = Tee::new(recorder, CappedLog::create(dir.join(log), context.config.log_limit)?);
+    let capped = CappedLog::create(dir.join(log), context.config.log_limit)?;
+    let mut tee = Tee::new(context, Some(capped));
     run.publish(attempt.number, &[log])?;
     let exec = |program: &OsString, arguments: &[OsString]| {
         Exec::new(program)
             .args(arguments)
-            .directory(context.layout.root())
+            .directory(layout.root())
             .environment(environment.clone())
             .timeout(deadline.map(|deadline| deadline.saturating_duration_since(Instant::now())))
     };
@@ -114,27 +103,18 @@ pub(super) fn execute(
         ending = verify_ending(&ended, job);
     }
     let (tail, log_error) = tee.finish();
-    report_trouble(recorder, attempt.number, survivors, log_error);
+    if survivors > 0 {
+        let processes = count(survivors, "process");
+        context.warn(&format!("{processes} of the routine could not be ended and may go on changing files"));
+    }
+    if let Some(error) = log_error {
+        context.warn(&format!("the log of attempt {} is not complete: {error}", attempt.number));
+    }
     Ok(Execution { ending, duration: began.elapsed(), tail, repairs })
 }
 
-fn report_trouble(
-    recorder: &mut OutcomeRecorder<'_>,
-    number: u32,
-    survivors: usize,
-    log_error: Option<Error>,
-) {
-    if survivors > 0 {
-        let processes = count(survivors, "process").replace("processs", "processes");
-        recorder.warn(&format!("{processes} of the routine could not be ended and may go on changing files"));
-    }
-    if let Some(error) = log_error {
-        recorder.warn(&format!("the log of attempt {number} is not complete: {error}"));
-    }
-}
-
 /// The parameters of a routine: what decree sets, and those of its own that the message sets.
-fn parameters(recorder: &mut OutcomeRecorder<'_>, job: &Prepared, run: &RunDir) -> BTreeMap<String, String> {
+fn parameters(context: &mut PipelineContext<'_>, job: &Prepared, run: &RunDir) -> BTreeMap<String, String> {
     let message = &job.message;
     let path = |path: &Path| path.to_string_lossy().into_owned();
     let mut parameters: BTreeMap<String, String> = [
@@ -155,7 +135,7 @@ fn parameters(recorder: &mut OutcomeRecorder<'_>, job: &Prepared, run: &RunDir) 
         }
         let Some(value) = message.document.get_text(&parameter.name) else { continue };
         if is_reserved(&parameter.name) || value.contains('\0') {
-            recorder.warn(&format!("a message cannot set {} to this value; it is ignored", parameter.name));
+            context.warn(&format!("a message cannot set {} to this value; it is ignored", parameter.name));
         } else {
             parameters.insert(parameter.name.clone(), value);
         }
@@ -165,38 +145,37 @@ fn parameters(recorder: &mut OutcomeRecorder<'_>, job: &Prepared, run: &RunDir) 
 
 fn variables(
     context: &PipelineContext<'_>,
-    active: &ActiveRun,
+    run: &ActiveRun,
     attempt: AttemptNumber,
 ) -> [(OsString, OsString); 4] {
     [
         ("DECREE_ATTEMPT", attempt.number.to_string()),
         ("DECREE_MAX_ATTEMPTS", attempt.of.to_string()),
         ("DECREE_AI", context.config.commands.ai.clone()),
-        (MARK_VARIABLE, active.mark().map_or_else(String::new, |mark| mark.as_str().to_owned())),
+        (MARK_VARIABLE, run.mark_text().to_owned()),
     ]
     .map(|(key, value)| (key.into(), value.into()))
 }
 
 /// Records what an attempt changed, and decides how it ended.
 pub(super) fn judge(
-    context: &PipelineContext<'_>,
-    recorder: &mut OutcomeRecorder<'_>,
+    context: &mut PipelineContext<'_>,
     inputs: AttemptInputs<'_>,
     executed: Execution,
     attempt: AttemptNumber,
 ) -> Result<(AttemptRecord, ChangeRecord)> {
     // From here on everything leads to a tree that is kept or reverted; a signal is obeyed after that.
     let _shield = interrupt::shield();
-    let checkpoint = inputs.run.attempt(attempt.number);
+    let checkpoint = inputs.run.dir.attempt(attempt.number);
     fs::create_dir_all(checkpoint.dir()).at("create", checkpoint.dir())?;
     let changes = checkpoint
-        .record_changes(context.workspace, inputs.manifest, true, recorder.progress())?
+        .record_changes(context.workspace, inputs.manifest, true, context.progress())?
         .expect("an empty change is recorded, too");
     let ending = match executed.ending {
         Ending::Succeeded => check_policy(context, &changes),
         ending => ending,
     };
-    let ending = ending.map_text(|text| recorder.redactor.redact(text).into_owned());
+    let ending = ending.map_text(|text| context.redactor.redact(text).into_owned());
     let record = AttemptRecord {
         number: attempt.number,
         clean_slate: attempt.clean_slate,
@@ -207,8 +186,8 @@ pub(super) fn judge(
         files: changes.changes.len() as u64,
         added: changes.added,
         removed: changes.removed,
-        headline: one_line(&recorder.redactor.redact(headline(&executed.tail))),
-        usage: usage(recorder, inputs.run, attempt.number)?,
+        headline: one_line(&context.redactor.redact(headline(&executed.tail))),
+        usage: usage(context, &inputs.run.dir, attempt.number)?,
     };
     Ok((record, changes))
 }
@@ -226,57 +205,60 @@ fn check_policy(context: &PipelineContext<'_>, changes: &ChangeRecord) -> Ending
 }
 
 /// What the attempt says it used. The file moves to the attempt, so that the next attempt writes its own.
-fn usage(recorder: &mut OutcomeRecorder<'_>, run: &RunDir, number: u32) -> Result<Option<Usage>> {
+fn usage(context: &mut PipelineContext<'_>, run: &RunDir, number: u32) -> Result<Option<Usage>> {
     let path = run.usage();
     let usage = match Usage::read(&path) {
-        None => return Ok(None),
-        Some(Ok(usage)) => usage,
-        Some(Err(why)) => {
-            recorder.warn(&format!("{} is ignored: {why}", RunDir::USAGE));
+        Ok(None) => return Ok(None),
+        Ok(Some(usage)) => usage,
+        Err(why) => {
+            context.warn(&format!("{} is ignored: {why}", RunDir::USAGE));
             Usage::default()
         }
     };
     fs::rename(&path, run.attempt_usage(number)).at("move", &path)?;
-    recorder.meter.used.add(&usage);
+    context.meter.used.add(&usage);
     Ok((!usage.is_nothing()).then_some(usage))
 }
 
-/// Passes output on to the log and the reporter, without secrets. A log that cannot be written does not end the routine: it may
-/// have filled the disk, and may be about to clean up.
-struct Tee<'t> {
+/// Passes output on to the reporter and the log, if there is one, without secrets. A log that cannot be written does not end the
+/// routine: it may have filled the disk, and may be about to clean up.
+pub(super) struct Tee<'t> {
     redactor: &'t mut Redactor,
-    log: CappedLog,
+    log: Option<CappedLog>,
     reporter: &'t mut dyn Reporter,
     clean: Vec<u8>,
     log_error: Option<Error>,
 }
 
 impl<'t> Tee<'t> {
-    fn new(recorder: &'t mut OutcomeRecorder<'_>, log: CappedLog) -> Self {
-        let OutcomeRecorder { redactor, reporter, .. } = recorder;
+    pub fn new(context: &'t mut PipelineContext<'_>, log: Option<CappedLog>) -> Self {
+        let PipelineContext { redactor, reporter, .. } = context;
         Tee { redactor, log, reporter: &mut **reporter, clean: Vec::new(), log_error: None }
     }
 
-    fn take(&mut self, bytes: &[u8]) -> Result<()> {
+    pub fn take(&mut self, bytes: &[u8]) -> Result<()> {
         self.clean.clear();
         self.redactor.push(bytes, &mut self.clean);
         self.pass_on();
         Ok(())
     }
 
-    /// The last lines, and what went wrong with the log.
-    fn finish(mut self) -> (Vec<String>, Option<Error>) {
+    /// The last lines of the log, and what went wrong with it.
+    pub fn finish(mut self) -> (Vec<String>, Option<Error>) {
         self.clean.clear();
         self.redactor.flush(&mut self.clean);
         self.pass_on();
-        let tail = self.log.tail_lines(TAIL_LINES);
+        let Some(log) = self.log else { return (Vec::new(), None) };
+        let tail = log.tail_lines(TAIL_LINES);
         let tail = tail.iter().map(|line| crate::sanitize::final_line(line)).collect();
-        (tail, self.log.finish().err().or(self.log_error))
+        (tail, log.finish().err().or(self.log_error))
     }
 
     fn pass_on(&mut self) {
         self.reporter.event(&Event::Output(&self.clean));
-        if let Err(error) = self.log.write(&self.clean) {
+        if let Some(log) = &mut self.log
+            && let Err(error) = log.write(&self.clean)
+        {
             self.log_error.get_or_insert(error);
         }
     }

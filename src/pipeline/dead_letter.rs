@@ -1,11 +1,36 @@
-//! The text of a dead letter: the message, with the reason on top.
+//! Dead letters: a message, with the reason on top.
+
+use std::ffi::OsString;
 
 use super::verdict::Verdict;
-use crate::message::Document;
+use crate::error::Result;
+use crate::message::{Document, Inbox, read_text};
 use crate::yaml::Mistake;
 
 /// The keys that a dead letter has and a message has not; a message that is requeued loses them.
 const DEAD_LETTER_KEYS: [&str; 2] = ["error", "verdict"];
+
+/// A message in `dead/`.
+pub struct DeadLetter {
+    pub file: OsString,
+    /// Its content, as far as it can be read.
+    pub document: Document,
+}
+
+impl DeadLetter {
+    pub fn all(inbox: &Inbox) -> Result<Vec<DeadLetter>> {
+        let read = |file: OsString| {
+            let text = read_text(&inbox.dead_path(&file)).unwrap_or_default();
+            DeadLetter { file, document: Document::parse(&text).unwrap_or_default() }
+        };
+        Ok(inbox.dead()?.into_iter().map(read).collect())
+    }
+
+    /// The text of a field; empty if there is none.
+    pub fn field(&self, key: &str) -> String {
+        self.document.get_text(key).unwrap_or_default()
+    }
+}
 
 /// A message's text with the reason in its front matter. Bytes that are no message are kept whole in the body.
 pub fn render(raw: &[u8], error: &str, verdict: Verdict) -> Vec<u8> {

@@ -4,15 +4,17 @@
 use std::time::Duration;
 
 use super::result::{AttemptRecord, RevertRecord};
-use super::summary::{MessageSummary, Summary};
+use super::summary::MessageSummary;
 use crate::message::MessageId;
 
-/// A message that is about to run.
-#[derive(Clone, Debug)]
-pub struct MessageHeader {
-    pub id: MessageId,
-    pub name: String,
-    pub routine: String,
+/// The position of an attempt in its run.
+#[derive(Clone, Copy, Debug)]
+pub struct AttemptNumber {
+    pub number: u32,
+    /// The most attempts that the run can have.
+    pub of: u32,
+    /// Whether the tree was reverted before it.
+    pub clean_slate: bool,
 }
 
 #[derive(Debug)]
@@ -27,14 +29,12 @@ pub enum Event<'e> {
         files: u64,
         took: Duration,
     },
-    MessageBegins(&'e MessageHeader),
-    AttemptBegins {
-        number: u32,
-        /// The most attempts that the run can have.
-        of: u32,
-        /// Whether the tree was reverted before it.
-        clean_slate: bool,
+    MessageBegins {
+        id: &'e MessageId,
+        name: &'e str,
+        routine: &'e str,
     },
+    AttemptBegins(AttemptNumber),
     /// Output of the routine, the verification or a hook; secrets are masked already.
     Output(&'e [u8]),
     /// The routine succeeded; now this command has to succeed.
@@ -57,7 +57,7 @@ pub enum Event<'e> {
     /// A message that is always printed.
     Warning(&'e str),
     /// All work is done, and the summary is written.
-    End(&'e Summary),
+    End,
 }
 
 /// Receives the events of one command.

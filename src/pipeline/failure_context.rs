@@ -4,6 +4,7 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use super::result::AttemptRecord;
+use crate::humanize::{count, duration};
 
 /// One failed attempt, with what its record does not have.
 pub struct FailedAttempt<'l> {
@@ -27,7 +28,7 @@ pub fn render(name: &str, failed: &[FailedAttempt<'_>]) -> String {
         "# Failed attempts: {name}\n\n\
          {} failed. The tree has been reverted to its state before the first one; this is the last attempt.\n\
          Each failed attempt is described below.\n",
-        crate::humanize::count(failed.len(), "attempt"),
+        count(failed.len(), "attempt"),
     );
     for attempt in failed {
         describe(&mut out, attempt);
@@ -37,7 +38,7 @@ pub fn render(name: &str, failed: &[FailedAttempt<'_>]) -> String {
 
 fn describe(out: &mut String, attempt: &FailedAttempt<'_>) {
     let record = attempt.record;
-    let took = crate::humanize::duration(Duration::from_millis(record.duration_ms));
+    let took = duration(Duration::from_millis(record.duration_ms));
     let mut line = |text: String| {
         out.push_str(&text);
         out.push('\n');
@@ -51,14 +52,7 @@ fn describe(out: &mut String, attempt: &FailedAttempt<'_>) {
     line(format!("- diff against the tree before the first attempt: `{}`", attempt.diff));
     line(match attempt.changed.len() {
         0 => "- changed nothing".to_owned(),
-        n => {
-            format!(
-                "- changed {} (+{} −{}):",
-                crate::humanize::count(n, "file"),
-                record.added,
-                record.removed
-            )
-        }
+        n => format!("- changed {} (+{} −{}):", count(n, "file"), record.added, record.removed),
     });
     for path in attempt.changed.iter().take(MAX_PATHS) {
         line(format!("  - {path}"));
@@ -75,46 +69,4 @@ fn describe(out: &mut String, attempt: &FailedAttempt<'_>) {
 
 fn longest_backticks(lines: &[String]) -> usize {
     lines.iter().flat_map(|line| line.split(|c| c != '`')).map(str::len).max().unwrap_or(0)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::pipeline::verdict::Ending;
-
-    #[test]
-    fn it_says_of_each_attempt_how_it_ended_and_what_it_had_changed() {
-        let record = AttemptRecord {
-            number: 2,
-            clean_slate: false,
-            ending: Ending::Exit { code: 3 },
-            reason: "exit 3".to_owned(),
-            exit_code: Some(3),
-            duration_ms: 61_000,
-            files: 1,
-            added: 4,
-            removed: 1,
-            headline: String::new(),
-            usage: None,
-        };
-        let attempt = FailedAttempt {
-            record: &record,
-            tail: vec!["```".to_owned(), "boom".to_owned()],
-            changed: vec!["src/a.rs +4 −1".to_owned()],
-            diff: "attempts/2/changes.diff".to_owned(),
-            log: "attempts/2/routine.log".to_owned(),
-        };
-        let text = render("01-x", &[attempt]);
-        for part in [
-            "Attempt 2: exit 3",
-            "exit code 3",
-            "1m 01s",
-            "src/a.rs +4 −1",
-            "attempts/2/changes.diff",
-            "boom",
-        ] {
-            assert!(text.contains(part), "{part}: {text}");
-        }
-        assert!(text.contains("````text"), "the fence is longer than any in the log: {text}");
-    }
 }

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use super::attempt::Tee;
 use super::context::PipelineContext;
 use super::events::Event;
-use super::outcome::OutcomeRecorder;
 use crate::error::{Error, Result};
 use crate::interrupt;
 use crate::process::Exec;
@@ -13,9 +13,9 @@ use crate::process::Exec;
 const TIME_WHEN_STOPPING: Duration = Duration::from_secs(1);
 
 /// Runs `before_all`. If it fails, nothing is processed.
-pub(super) fn before_all(context: &PipelineContext<'_>, recorder: &mut OutcomeRecorder<'_>) -> Result<()> {
+pub(super) fn before_all(context: &mut PipelineContext<'_>) -> Result<()> {
     let command = &context.config.hooks.before_all;
-    run_hook(context, recorder, "before_all", command, &[]).map_err(|why| {
+    run_hook(context, "before_all", command, &[]).map_err(|why| {
         Error::failed(format!("hooks.before_all failed: {why}"))
             .detail("nothing was processed")
             .hint("run the command by hand, or take it out of .decree/config.yml")
@@ -24,23 +24,23 @@ pub(super) fn before_all(context: &PipelineContext<'_>, recorder: &mut OutcomeRe
 }
 
 /// Runs `after_all`. The work is done, so a failure is only a warning.
-pub(super) fn after_all(context: &PipelineContext<'_>, recorder: &mut OutcomeRecorder<'_>) {
+pub(super) fn after_all(context: &mut PipelineContext<'_>) {
     let variables = [
-        ("DECREE_KEPT", recorder.summary.kept.to_string()),
-        ("DECREE_PUT_BACK", recorder.summary.reverted.to_string()),
-        ("DECREE_SKIPPED", recorder.summary.skipped.to_string()),
+        ("DECREE_KEPT", context.summary.kept.to_string()),
+        ("DECREE_PUT_BACK", context.summary.reverted.to_string()),
+        ("DECREE_SKIPPED", context.summary.skipped.to_string()),
     ];
     // The signal that ended the work must not keep the hook from running.
     let _shield = interrupt::shield();
-    if let Err(why) = run_hook(context, recorder, "after_all", &context.config.hooks.after_all, &variables) {
-        recorder.warn(&format!("hooks.after_all failed: {why}"));
+    let command = &context.config.hooks.after_all;
+    if let Err(why) = run_hook(context, "after_all", command, &variables) {
+        context.warn(&format!("hooks.after_all failed: {why}"));
     }
 }
 
 /// Runs a hook; the error says why it failed.
 pub(super) fn run_hook(
-    context: &PipelineContext<'_>,
-    recorder: &mut OutcomeRecorder<'_>,
+    context: &mut PipelineContext<'_>,
     name: &str,
     command: &str,
     variables: &[(&str, String)],
@@ -58,19 +58,11 @@ pub(super) fn run_hook(
         .directory(context.layout.root())
         .environment(environment)
         .timeout((!limit.is_zero()).then_some(limit));
-    let (redactor, reporter) = (&mut recorder.redactor, &mut *recorder.reporter);
-    reporter.event(&Event::HookBegins(&format!("hooks.{name}")));
-    let mut clean = Vec::new();
-    let ended = exec.run(&mut |bytes: &[u8]| {
-        clean.clear();
-        redactor.push(bytes, &mut clean);
-        reporter.event(&Event::Output(&clean));
-        Ok(())
-    });
-    clean.clear();
-    redactor.flush(&mut clean);
-    reporter.event(&Event::Output(&clean));
-    reporter.event(&Event::HookEnds);
+    context.event(&Event::HookBegins(&format!("hooks.{name}")));
+    let mut tee = Tee::new(context, None);
+    let ended = exec.run(&mut |bytes: &[u8]| tee.take(bytes));
+    tee.finish();
+    context.event(&Event::HookEnds);
     match ended {
         Ok(ended) if ended.is_success() => Ok(()),
         Ok(ended) => Err(format!("`{command}`: {}", ended.end)),

@@ -13,14 +13,13 @@
 //! ├ recovery       the same for a run that was killed or failed halfway
 //! └ hooks          the user's commands around all of it
 //!
-//! context          what every step reads and none changes
-//! outcome          what every step reports to: events, budget, summary
+//! context          what every step reads and reports to: the project; events, budget, summary
 //! revert_tree      takes the tree back to a run's checkpoint and proves it; for attempts, settle and recovery
 //! undo             reverts runs that were kept, for the commands that do so
 //! ```
 //!
 //! On disk: [`active_run`](ActiveRun) is `running.json`, `result` a run's `result.json`, `summary` is `summary.json`.
-//! `retry`, `policy`, `budget`, `verdict`, `dead_letter` and `failure_context` decide or phrase things and do nothing else. Everything that
+//! `policy`, `budget`, `verdict`, `dead_letter` and `failure_context` decide or phrase things and do nothing else. Everything that
 //! happens is reported as an [`events::Event`]; nothing here writes to a terminal. The order of writes, from which recovery
 //! follows, is in `docs/format.md`.
 
@@ -33,18 +32,14 @@ mod dead_letter;
 pub mod events;
 mod failure_context;
 mod hooks;
-mod outcome;
 mod policy;
 mod prepare;
 mod queue;
 mod recovery;
-mod redact_summary;
 mod result;
-mod retry;
 mod revert_tree;
 mod route;
 mod run;
-mod secrets;
 mod settle;
 mod summary;
 pub mod undo;
@@ -54,12 +49,11 @@ mod work_loop;
 pub use active_run::ActiveRun;
 pub use budget::Usage;
 pub use context::RunOverrides;
+pub use dead_letter::DeadLetter;
 pub use queue::{Selection, planned};
-pub use recovery::UnfinishedRun;
-pub use redact_summary::redact_text;
 pub use result::{AttemptRecord, RevertRecord, RunRecord, RunResult};
 pub use settle::tracked_name;
-pub use summary::{FileChange, MessageSummary, Summary};
+pub use summary::{FileChange, MessageSummary, Summary, redact_text};
 pub use verdict::{Ending, Verdict};
 pub use work_loop::Pipeline;
 

@@ -3,6 +3,7 @@
 use crate::checkpoint::change_record::ChangeRecord;
 use crate::checkpoint::ignore::PatternList;
 use crate::checkpoint::quote;
+use crate::humanize::count;
 use crate::project::Policy;
 
 /// The most violations that are listed; the rest are counted.
@@ -28,7 +29,7 @@ pub fn violations(policy: &Policy, record: &ChangeRecord) -> Vec<String> {
     let more = found.len().saturating_sub(MAX_LISTED);
     if more > 0 {
         found.truncate(MAX_LISTED);
-        found.push(format!("{more} more paths"));
+        found.push(count(more, "more path"));
     }
     let files = record.changes.len() as u64;
     if policy.max_files > 0 && files > policy.max_files {
@@ -50,22 +51,19 @@ pub fn violations(policy: &Policy, record: &ChangeRecord) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn matching(patterns: &str, path: &str) -> bool {
-        PatternList::parse(patterns.as_bytes()).covers(path.as_bytes())
-    }
-
     #[test]
-    fn a_directory_stands_for_everything_in_it() {
-        assert!(matching(".github", ".github/workflows/ci.yml"));
-        assert!(matching("/docs/", "docs/a.md"));
-        assert!(!matching("/docs/", "src/docs/a.md"));
-        assert!(matching("docs/**", "docs/deep/a.md"));
-    }
-
-    #[test]
-    fn a_plain_name_matches_at_any_depth_and_a_later_pattern_takes_it_back() {
-        assert!(matching("*.lock", "a/b/Cargo.lock"));
-        assert!(!matching("*.lock\n!Cargo.lock", "a/b/Cargo.lock"));
-        assert!(!matching("", "a"));
+    fn patterns_match_as_in_an_ignore_file_and_a_directory_stands_for_everything_in_it() {
+        for (patterns, path, matches) in [
+            (".github", ".github/workflows/ci.yml", true),
+            ("/docs/", "docs/a.md", true),
+            ("/docs/", "src/docs/a.md", false),
+            ("docs/**", "docs/deep/a.md", true),
+            ("*.lock", "a/b/Cargo.lock", true),
+            ("*.lock\n!Cargo.lock", "a/b/Cargo.lock", false),
+            ("", "a", false),
+        ] {
+            let covers = PatternList::parse(patterns.as_bytes()).covers(path.as_bytes());
+            assert_eq!(covers, matches, "{patterns:?} {path}");
+        }
     }
 }

@@ -7,7 +7,6 @@ use std::path::Component;
 use std::time::Duration;
 
 use super::context::PipelineContext;
-use super::outcome::OutcomeRecorder;
 use super::{dead_letter, result, route};
 use crate::error::Result;
 use crate::history::RunDir;
@@ -65,11 +64,7 @@ impl Prepared {
 
 /// Decides what can be done with a file in the inbox. Fills in what its front matter leaves out and writes that to the inbox
 /// first: a command that is interrupted while the router is asked leaves a message that keeps its id.
-pub(super) fn prepare(
-    context: &PipelineContext<'_>,
-    recorder: &mut OutcomeRecorder<'_>,
-    file: &OsStr,
-) -> Result<Preparation> {
+pub(super) fn prepare(context: &mut PipelineContext<'_>, file: &OsStr) -> Result<Preparation> {
     let rejected = |text, rejection| {
         Ok(Preparation::Rejected(RejectedMessage { file: file.to_owned(), text, message: None, rejection }))
     };
@@ -87,7 +82,7 @@ pub(super) fn prepare(
     if message.text.as_bytes() != raw {
         context.inbox.add(file, &message.text)?;
     }
-    match plan_run(context, recorder, &message) {
+    match plan_run(context, &message) {
         Ok((routine, verify, timeout)) => {
             Ok(Preparation::Ready(Prepared { message, routine, verify, timeout }))
         }
@@ -116,8 +111,7 @@ fn normalise(context: &PipelineContext<'_>, file: &OsStr, raw: &[u8]) -> Result<
 
 /// Finds the routine, the verification and the time limit of a message.
 fn plan_run(
-    context: &PipelineContext<'_>,
-    recorder: &mut OutcomeRecorder<'_>,
+    context: &mut PipelineContext<'_>,
     message: &Message,
 ) -> Result<(Routine, String, Duration), MessageError> {
     let (seq, max_depth) = (message.id.seq(), context.config.max_depth);
@@ -129,7 +123,7 @@ fn plan_run(
         return Err(Rejection::bad(format!("input_file {path} is not in the project")).into());
     }
     let spec = message.spec().map(|path| read_spec(context.layout, path)).transpose()?.unwrap_or_default();
-    let routine = route::choose_routine(context, recorder, message, &spec)?;
+    let routine = route::choose_routine(context, message, &spec)?;
     let timeout = timeout_for(context, message, &spec)?;
     let verify = spec.get_text("verify").unwrap_or_else(|| context.config.verify.clone());
     Ok((routine, verify, timeout))

@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::ffi::OsString;
 
+use super::dead_letter::DeadLetter;
 use crate::checkpoint::ignore::matches_glob;
 use crate::error::{Error, Result};
 use crate::history::RunDir;
@@ -23,46 +24,35 @@ pub struct Selection {
 
 /// What the queue chose.
 pub(super) enum QueueItem {
-    /// A message of the chain that is being worked on.
-    FollowUp(OsString),
-    /// A message that waited in the inbox.
-    Waiting(OsString),
+    /// A message in the inbox.
+    Message(OsString),
     Spec(Spec),
 }
 
 /// The work of one command, in order.
 #[derive(Default)]
 pub(super) struct Queue {
-    messages: VecDeque<OsString>,
-    specs: VecDeque<Spec>,
-    chain: Option<ChainId>,
+    pub messages: VecDeque<OsString>,
+    pub specs: VecDeque<Spec>,
+    /// The chain that is being worked on.
+    pub chain: Option<ChainId>,
     /// Specs that this command has decided, whichever way they came.
-    handled: BTreeSet<String>,
+    pub handled: BTreeSet<String>,
 }
 
 impl Queue {
-    pub fn load(&mut self, plan: &Plan, limit: Option<usize>) {
-        self.messages.extend(plan.messages.iter().cloned());
-        self.specs.extend(plan.specs.iter().take(limit.unwrap_or(usize::MAX)).cloned());
-    }
-
-    /// The queue of a single message.
-    pub fn load_message(&mut self, file: OsString) {
-        self.messages.push_back(file);
-    }
-
     /// The next message or spec. A chain is worked on depth first, so its follow-ups come before anything else.
     pub fn next(&mut self, inbox: &Inbox) -> Result<Option<QueueItem>> {
         if let Some(chain) = &self.chain {
             if let Some(file) = next_in_chain(inbox, chain)? {
-                return Ok(Some(QueueItem::FollowUp(file)));
+                return Ok(Some(QueueItem::Message(file)));
             }
             self.chain = None;
         }
         while let Some(file) = self.messages.pop_front() {
             // It may have been worked on as a follow-up.
             if inbox.path(&file).exists() {
-                return Ok(Some(QueueItem::Waiting(file)));
+                return Ok(Some(QueueItem::Message(file)));
             }
         }
         while let Some(spec) = self.specs.pop_front() {
@@ -72,24 +62,6 @@ impl Queue {
             }
         }
         Ok(None)
-    }
-
-    /// Work on the follow-ups of `chain` next.
-    pub fn enter_chain(&mut self, chain: &ChainId) {
-        self.chain = Some(chain.clone());
-    }
-
-    /// The follow-ups that are left wait for the next command.
-    pub fn leave_chain(&mut self) {
-        self.chain = None;
-    }
-
-    pub fn mark_handled(&mut self, spec: &str) {
-        self.handled.insert(spec.to_owned());
-    }
-
-    pub fn is_handled(&self, spec: &Spec) -> bool {
-        self.handled.contains(&spec.shown())
     }
 }
 
@@ -117,13 +89,11 @@ pub(super) fn enqueue(layout: &Layout, inbox: &Inbox, spec: &Spec) -> Result<OsS
 }
 
 fn withdraw_dead_letters(layout: &Layout, inbox: &Inbox, spec: &str) -> Result<()> {
-    for file in inbox.dead()? {
-        let text = read_text(&inbox.dead_path(&file)).unwrap_or_default();
-        let Ok(document) = Document::parse(&text) else { continue };
-        if document.get_text("input_file").as_deref() == Some(spec)
-            && let Some(id) = document.get_text("id").and_then(|id| MessageId::parse(&id))
+    for letter in DeadLetter::all(inbox)? {
+        if letter.field("input_file") == spec
+            && let Some(id) = MessageId::parse(&letter.field("id"))
         {
-            inbox.withdraw_dead(&file, &RunDir::of(layout, &id).dead_letter())?;
+            inbox.withdraw_dead(&letter.file, &RunDir::of(layout, &id).dead_letter())?;
         }
     }
     Ok(())

@@ -6,83 +6,62 @@
 
 use super::active_run::ActiveRun;
 use super::context::PipelineContext;
-use super::outcome::OutcomeRecorder;
 use super::result::{RunRecord, RunResult};
 use super::revert_tree::save_present;
-use super::settle::Settlement;
+use super::settle::{settle, waits};
 use super::verdict::Verdict;
 use crate::checkpoint::manifest::Manifest;
 use crate::error::{Error, IoContext, Result};
 use crate::history::RunDir;
 use crate::humanize::count;
 use crate::interrupt;
-use crate::message::{MessageId, display_name, is_spec};
-use crate::process::marked;
-use crate::project::Layout;
+use crate::message::{display_name, is_spec};
+use crate::process::{ProcessMark, log, marked};
 
-/// A run that is not settled.
-#[derive(Clone, Debug)]
-pub struct UnfinishedRun {
-    pub id: MessageId,
-    /// The time in UTC.
-    pub started_at: String,
+impl ActiveRun {
     /// Whether an attempt was active, so that the tree has to be reverted.
-    pub in_attempt: bool,
-}
-
-impl UnfinishedRun {
-    pub fn find(layout: &Layout) -> Result<Option<UnfinishedRun>> {
-        let Some(active) = ActiveRun::read(layout)? else {
-            return Ok(None);
-        };
-        let id = active.id()?;
-        let run = RunDir::of(layout, &id);
-        let in_attempt = decided(&active, &run).is_none() && run.checkpoint().manifest_path().exists();
-        Ok(Some(UnfinishedRun { id, started_at: active.started_at, in_attempt }))
+    pub fn is_in_attempt(&self) -> bool {
+        self.decided().is_none() && self.dir.checkpoint().manifest_path().exists()
     }
-}
 
-/// The verdict, if decree wrote one in this very run. decree replaces `result.json` in one step, so one that is damaged, cannot be
-/// read, or has another mark was made by the routine. It is kept, as [`RunDir::routine_result`], and not believed.
-fn decided(active: &ActiveRun, run: &RunDir) -> Option<RunResult> {
-    RunResult::read(&run.checkpoint()).ok()?.filter(|result| result.mark == active.mark_text())
+    /// The verdict, if decree wrote one in this very run. decree replaces `result.json` in one step, so one that is damaged,
+    /// cannot be read, or has another mark was made by the routine. It is kept, as [`RunDir::routine_result`], and not believed.
+    fn decided(&self) -> Option<RunResult> {
+        RunResult::read(&self.dir.checkpoint()).ok()?.filter(|result| result.mark == self.mark_text())
+    }
 }
 
 /// Settles the run that an earlier process left unfinished, if there is one.
-pub(super) fn recover(context: &PipelineContext<'_>, recorder: &mut OutcomeRecorder<'_>) -> Result<()> {
-    let Some(active) = ActiveRun::read(context.layout)? else {
+pub(super) fn recover(context: &mut PipelineContext<'_>) -> Result<()> {
+    let Some(run) = ActiveRun::read(context.layout)? else {
         return Ok(());
     };
-    let ended = active.mark().map_or(0, |mark| marked::end(&mark));
+    let id = run.dir.id();
+    let ended = ProcessMark::parse(run.mark_text()).map_or(0, |mark| marked::end(&mark));
     if ended > 0 {
-        let processes = count(ended, "process").replace("processs", "processes");
-        recorder.warn(&format!("run {} had left {processes} running; ended", active.id()?));
+        context.warn(&format!("run {id} had left {} running; ended", count(ended, "process")));
     }
     let _shield = interrupt::shield();
-    let run = RunDir::of(context.layout, &active.id()?);
-    let checkpoint = run.checkpoint();
+    let checkpoint = run.dir.checkpoint();
     let has_manifest = checkpoint.manifest_path().exists();
-    if let Some(result) = decided(&active, &run) {
-        recorder.note(&format!("run {} had been decided and is settled now", run.id()));
+    if let Some(result) = run.decided() {
+        context.note(&format!("run {id} had been decided and is settled now"));
         let manifest = has_manifest.then(|| checkpoint.manifest()).transpose()?;
-        let is_final = result.run.attempts.is_empty() && manifest.is_none();
-        let waits = result.verdict == Verdict::Interrupted && !is_final;
-        let settlement = Settlement { active: &active, run: &run, manifest: manifest.as_ref(), is_final };
-        let summary = settlement.settle(context, recorder, result)?;
+        let waits = waits(&result, manifest.as_ref());
+        let summary = settle(context, &run, manifest.as_ref(), result)?;
         // A message that waits is recorded when it is decided.
         if !waits {
-            recorder.record(summary);
+            context.record(summary);
         }
         return Ok(());
     }
     if !has_manifest {
-        recorder
-            .note(&format!("run {} was cut off before it began; its message waits in the inbox", run.id()));
+        context.note(&format!("run {id} was cut off before it began; its message waits in the inbox"));
         return ActiveRun::clear(context.layout);
     }
     let manifest = checkpoint.manifest()?;
-    quarantine_routine_result(&run)?;
-    revert_unfinished(context, recorder, &active, &run, &manifest)
+    quarantine_routine_result(&run.dir)?;
+    revert_unfinished(context, &run, &manifest)
 }
 
 /// Moves a `result.json` that the routine wrote out of the way, or it would be read as the verdict later.
@@ -96,21 +75,20 @@ fn quarantine_routine_result(run: &RunDir) -> Result<()> {
 
 /// Saves the whole tree as a checkpoint, then reverts it and settles the run as interrupted.
 fn revert_unfinished(
-    context: &PipelineContext<'_>,
-    recorder: &mut OutcomeRecorder<'_>,
+    context: &mut PipelineContext<'_>,
     active: &ActiveRun,
-    run: &RunDir,
     manifest: &Manifest,
 ) -> Result<()> {
+    let run = &active.dir;
     let number = run.last_attempt().unwrap_or(1);
     let attempt = run.attempt(number);
     let changed = {
-        let changes = context.workspace.compare(manifest, recorder.progress())?;
+        let changes = context.workspace.compare(manifest, context.progress())?;
         !changes.list.is_empty() || !changes.out_of_scope.is_empty()
     };
     if changed {
-        let saved = save_present(context, recorder, &format!("as run {} was cut off", run.id()))?;
-        recorder.warn(&format!(
+        let saved = save_present(context, &format!("as run {} was cut off", run.id()))?;
+        context.warn(&format!(
             "run {} had been cut off; the tree is reverted, and its state before that is saved: `decree revert {saved}` restores it",
             run.id(),
         ));
@@ -118,7 +96,13 @@ fn revert_unfinished(
     // If nothing differs, an existing diff was written by a recovery that was cut off itself after it reverted the tree.
     if changed || !attempt.has_change_record() {
         std::fs::create_dir_all(attempt.dir()).at("create", attempt.dir())?;
-        attempt.record_changes(context.workspace, manifest, true, recorder.progress())?;
+        attempt.record_changes(context.workspace, manifest, true, context.progress())?;
+    }
+    for name in RunDir::LOGS {
+        // The tree is reverted whatever became of the log.
+        if let Err(error) = log::recover(&attempt.dir().join(name)) {
+            context.warn(&format!("the log of attempt {number} is not complete: {error}"));
+        }
     }
     run.publish(number, &RunDir::PUBLISHED)?;
     let document = run.read_message();
@@ -132,24 +116,21 @@ fn revert_unfinished(
             reason: "decree was killed".to_owned(),
             ..RunRecord::default()
         },
-        started_at: active.started_at.clone(),
+        started_at: active.started_at().to_owned(),
         mark: String::new(),
     };
-    let settlement = Settlement { active, run, manifest: Some(manifest), is_final: false };
-    settlement.settle(context, recorder, result).map(drop)
+    settle(context, active, Some(manifest), result).map(drop)
 }
 
 /// Reverts the tree at once after an error inside decree in the middle of a run. Returns that error, with what came of it.
 pub(super) fn revert_after_error(
-    context: &PipelineContext<'_>,
-    recorder: &mut OutcomeRecorder<'_>,
-    active: &ActiveRun,
-    run: &RunDir,
+    context: &mut PipelineContext<'_>,
+    run: &ActiveRun,
     manifest: &Manifest,
     error: Error,
 ) -> Error {
     let _shield = interrupt::shield();
-    match revert_unfinished(context, recorder, active, run, manifest) {
+    match revert_unfinished(context, run, manifest) {
         Ok(()) => error.detail("the tree was reverted; the message waits in the inbox"),
         Err(worse) => error
             .detail(format!("the tree could not be reverted: {worse}"))

@@ -6,7 +6,6 @@ use std::time::Duration;
 use super::active_run::ActiveRun;
 use super::context::PipelineContext;
 use super::events::Event;
-use super::outcome::OutcomeRecorder;
 use super::result::{RevertRecord, RunRecord};
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::checkpoint::manifest::Manifest;
@@ -23,21 +22,19 @@ const MAX_RETRIES: u32 = 6;
 /// another process has changed the tree since that was recorded, everything is saved as a checkpoint first, and then the tree is
 /// reverted from what it is now.
 pub(super) fn revert_tree(
-    context: &PipelineContext<'_>,
-    recorder: &mut OutcomeRecorder<'_>,
+    context: &mut PipelineContext<'_>,
     run: &RunDir,
     changed: &CheckpointDir,
     manifest: &Manifest,
 ) -> Result<RevertRecord> {
-    let reverted = revert_recorded(context, recorder, changed, manifest)
-        .or_else(|error| revert_present(context, recorder, run, manifest, &error))?;
-    recorder.event(&Event::Reverted(&reverted));
+    let reverted = revert_recorded(context, changed, manifest)
+        .or_else(|error| revert_present(context, run, manifest, &error))?;
+    context.event(&Event::Reverted(&reverted));
     Ok(reverted)
 }
 
 fn revert_present(
-    context: &PipelineContext<'_>,
-    recorder: &mut OutcomeRecorder<'_>,
+    context: &mut PipelineContext<'_>,
     run: &RunDir,
     manifest: &Manifest,
     first: &Error,
@@ -53,12 +50,12 @@ fn revert_present(
     let present = run.tree_at_revert();
     let saved = std::fs::create_dir_all(present.dir())
         .at("create", present.dir())
-        .and_then(|()| save_present(context, recorder, &format!("before run {id} was reverted")))
+        .and_then(|()| save_present(context, &format!("before run {id} was reverted")))
         .map_err(failed)?;
     let mut retries = 0;
     let reverted = loop {
-        present.record_changes(context.workspace, manifest, true, recorder.progress()).map_err(failed)?;
-        match revert_recorded(context, recorder, &present, manifest) {
+        present.record_changes(context.workspace, manifest, true, context.progress()).map_err(failed)?;
+        match revert_recorded(context, &present, manifest) {
             Ok(reverted) => break reverted,
             // Nothing is reported here: the output of decree may be the very file that keeps changing.
             Err(_) if retries < MAX_RETRIES => std::thread::sleep(Duration::from_millis(20 << retries)),
@@ -66,23 +63,19 @@ fn revert_present(
         }
         retries += 1;
     };
-    recorder.warn(&format!(
+    context.warn(&format!(
         "another process changed the tree while run {id} was reverted; the tree before that is saved: `decree revert {saved}` restores it",
     ));
     Ok(reverted)
 }
 
 /// Saves the whole tree as a checkpoint, with everything that the run and the user changed. Returns its id.
-pub(super) fn save_present(
-    context: &PipelineContext<'_>,
-    recorder: &OutcomeRecorder<'_>,
-    reason: &str,
-) -> Result<String> {
+pub(super) fn save_present(context: &PipelineContext<'_>, reason: &str) -> Result<String> {
     let history = HistoryContext {
         layout: context.layout,
         config: context.config,
         workspace: context.workspace,
-        progress: recorder.progress(),
+        progress: context.progress(),
     };
     let label = CheckpointLabel::because(reason);
     Ok(history::save_tree(history, &label, &Scope::default())?.0.record.id)
@@ -90,8 +83,7 @@ pub(super) fn save_present(
 
 /// Reverts the paths of a recorded diff, then compares the whole tree.
 fn revert_recorded(
-    context: &PipelineContext<'_>,
-    recorder: &mut OutcomeRecorder<'_>,
+    context: &mut PipelineContext<'_>,
     changed: &CheckpointDir,
     manifest: &Manifest,
 ) -> Result<RevertRecord> {
@@ -101,9 +93,9 @@ fn revert_recorded(
         RestoreOutcome::Done(report) => report,
     };
     if let Some(error) = report.log_failure {
-        recorder.warn(&format!("the audit trail has no entry for this revert: {error}"));
+        context.warn(&format!("the audit trail has no entry for this revert: {error}"));
     }
-    let changes = context.workspace.compare(manifest, recorder.progress())?;
+    let changes = context.workspace.compare(manifest, context.progress())?;
     if !changes.list.is_empty() {
         let paths = changes.list.iter().map(|change| change.path.to_string()).collect();
         let what = format!("{} was reverted, but the tree differs from its checkpoint", changed.id());
@@ -119,8 +111,7 @@ fn revert_recorded(
 
 /// Reverts settings and routines: no checkpoint holds them.
 pub(super) fn restore_settings(
-    context: &PipelineContext<'_>,
-    recorder: &mut OutcomeRecorder<'_>,
+    context: &mut PipelineContext<'_>,
     settings: &SettingsSnapshot<'_>,
     run: &RunDir,
     record: &mut RunRecord,
@@ -128,7 +119,7 @@ pub(super) fn restore_settings(
     let set_aside = run.checkpoint().quarantine_dir();
     for path in settings.restore(&set_aside)? {
         let (path, set_aside) = (context.layout.shown(&path), context.layout.shown(&set_aside));
-        recorder.warn_in(record, format!("{path} was restored; the routine's version is in {set_aside}"));
+        context.warn_in(record, format!("{path} was restored; the routine's version is in {set_aside}"));
     }
     Ok(())
 }
@@ -137,15 +128,14 @@ pub(super) fn restore_settings(
 /// waited before the run stay.
 pub(super) fn withdraw_follow_ups(
     context: &PipelineContext<'_>,
-    run: &RunDir,
-    active: &ActiveRun,
+    run: &ActiveRun,
     attempt: Option<u32>,
 ) -> Result<()> {
-    let before = active.inbox();
+    let before = run.inbox();
     for pending in context.inbox.pending()? {
-        let of_this_chain = pending.id.as_ref().is_some_and(|id| id.chain() == run.id().chain());
-        if of_this_chain && pending.file != active.file() && !before.contains(&pending.file) {
-            context.inbox.withdraw(&pending.file, &run.follow_ups(attempt))?;
+        let of_this_chain = pending.id.as_ref().is_some_and(|id| id.chain() == run.dir.id().chain());
+        if of_this_chain && pending.file != run.file() && !before.contains(&pending.file) {
+            context.inbox.withdraw(&pending.file, &run.dir.follow_ups(attempt))?;
         }
     }
     Ok(())

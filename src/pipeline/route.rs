@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use super::context::PipelineContext;
-use super::outcome::OutcomeRecorder;
 use crate::error::Result;
 use crate::interrupt;
 use crate::message::{Document, Message, MessageError, MessageName, Rejection};
@@ -20,8 +19,7 @@ const MAX_ANSWER: usize = 64 * 1024;
 
 /// The routine that the message names, else the spec, else the command line, else the router, else the config.
 pub(super) fn choose_routine(
-    context: &PipelineContext<'_>,
-    recorder: &mut OutcomeRecorder<'_>,
+    context: &mut PipelineContext<'_>,
     message: &Message,
     spec: &Document,
 ) -> Result<Routine, MessageError> {
@@ -32,7 +30,7 @@ pub(super) fn choose_routine(
             Some(routine) => routine.to_string(),
             None => {
                 let text = format!("{}\n{}\n{}", message.name(), message.document.body, spec.body);
-                routine_by_text(context, recorder, &text)?
+                routine_by_text(context, &text)?
             }
         },
     };
@@ -73,51 +71,37 @@ fn syntax_error(context: &PipelineContext<'_>, routine: &Routine) -> Result<Opti
     }))
 }
 
-fn routine_by_text(
-    context: &PipelineContext<'_>,
-    recorder: &mut OutcomeRecorder<'_>,
-    text: &str,
-) -> Result<String> {
-    let (routines, default) = (&context.routines, &context.config.default_routine);
+fn routine_by_text(context: &mut PipelineContext<'_>, text: &str) -> Result<String> {
+    let default = &context.config.default_routine;
     if context.config.commands.router.is_empty() {
-        return Ok(router::rank(text, routines).map_or(default.clone(), |name| name.to_string()));
+        return Ok(router::rank(text, &context.routines).map_or(default.clone(), |name| name.to_string()));
     }
-    let answer = ask_router(context, recorder, &router::prompt_for_routine(routines, text))?;
-    let named = answer.and_then(|answer| router::parse_routine_reply(&answer, routines));
-    Ok(named.map_or_else(
-        || {
-            recorder.warn(&format!("the router named no routine; '{default}' is used"));
-            default.clone()
-        },
-        |name| name.to_string(),
-    ))
+    let prompt = router::prompt_for_routine(&context.routines, text);
+    let answer = ask_router(context, &prompt)?;
+    let named = answer.and_then(|answer| router::parse_routine_reply(&answer, &context.routines));
+    if named.is_none() {
+        context.warn(&format!("the router named no routine; '{default}' is used"));
+    }
+    Ok(named.map_or(default.clone(), |name| name.to_string()))
 }
 
 /// A name for a message that was given none: what the router answers, or words of the message.
-pub(super) fn name_for(
-    context: &PipelineContext<'_>,
-    recorder: &mut OutcomeRecorder<'_>,
-    body: &str,
-) -> Result<Option<MessageName>> {
+pub(super) fn name_for(context: &mut PipelineContext<'_>, body: &str) -> Result<Option<MessageName>> {
     if body.trim().is_empty() {
         return Ok(None);
     }
     if context.config.commands.router.is_empty() {
         return Ok(MessageName::from_prompt(body));
     }
-    let answer = ask_router(context, recorder, &router::prompt_for_name(body))?;
+    let answer = ask_router(context, &router::prompt_for_name(body))?;
     Ok(answer.and_then(|answer| router::parse_name_reply(&answer)))
 }
 
 /// Asks the configured command; `None`, with a warning, if it fails.
-fn ask_router(
-    context: &PipelineContext<'_>,
-    recorder: &mut OutcomeRecorder<'_>,
-    prompt: &str,
-) -> Result<Option<String>> {
+fn ask_router(context: &mut PipelineContext<'_>, prompt: &str) -> Result<Option<String>> {
     let command = &context.config.commands.router;
     let Some(mut words) = shell_words::split(command).ok().filter(|words| !words.is_empty()) else {
-        recorder.warn(&format!("commands.router is not a command: {command}"));
+        context.warn(&format!("commands.router is not a command: {command}"));
         return Ok(None);
     };
     let is_argument = words.iter().any(|word| word.contains("{prompt}"));
@@ -144,6 +128,6 @@ fn ask_router(
         Ok(ended) => ended.end.to_string(),
         Err(error) => error.to_string(),
     };
-    recorder.warn(&format!("the router did not answer ({why})"));
+    context.warn(&format!("the router did not answer ({why})"));
     Ok(None)
 }

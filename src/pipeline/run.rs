@@ -1,23 +1,26 @@
 //! One run of a message: checkpoint, attempts, verdict.
 
+use std::io::BufReader;
 use std::time::Instant;
 
 use super::active_run::ActiveRun;
 use super::attempt::AttemptInputs;
 use super::attempts::{Attempts, run_attempts};
 use super::context::PipelineContext;
-use super::events::{Event, MessageHeader};
-use super::outcome::OutcomeRecorder;
+use super::events::Event;
 use super::prepare::Prepared;
 use super::result::{RunRecord, RunResult, interruptions_in_a_row};
 use super::revert_tree::restore_settings;
-use super::secrets::SecretHashes;
-use super::settle::Settlement;
+use super::settle::settle;
 use super::summary::MessageSummary;
 use super::verdict::{Ending, Verdict};
 use super::{hooks, recovery};
 use crate::checkpoint::change_record::ChangeRecord;
+use crate::checkpoint::coverage::Coverage;
+use crate::checkpoint::hash::ContentHash;
 use crate::checkpoint::manifest::Manifest;
+use crate::checkpoint::path::TreePath;
+use crate::checkpoint::root::Root;
 use crate::error::Result;
 use crate::fs::atomic;
 use crate::history::RunDir;
@@ -28,46 +31,37 @@ use crate::interrupt;
 const MAX_INTERRUPTIONS: usize = 5;
 
 /// Runs a message and settles it: afterwards its change is kept, or the tree is what it was before.
-pub(super) fn run(
-    context: &PipelineContext<'_>,
-    recorder: &mut OutcomeRecorder<'_>,
-    job: &Prepared,
-) -> Result<MessageSummary> {
-    let run = RunDir::of(context.layout, &job.message.id);
-    run.begin()?;
-    let active = ActiveRun::new(&job.message.id, &job.message.file, &context.inbox.files()?);
+pub(super) fn run(context: &mut PipelineContext<'_>, job: &Prepared) -> Result<MessageSummary> {
+    let (message, name) = (&job.message, job.message.name());
+    let active = ActiveRun::new(context.layout, &message.id, &message.file, &context.inbox.files()?);
+    active.dir.begin()?;
     active.write(context.layout)?;
-    atomic::write(&run.message(), job.message.text.as_bytes())?;
-    let name = recorder.redactor.redact(&job.message.name()).into_owned();
-    recorder.event(&Event::MessageBegins(&MessageHeader {
-        id: job.message.id.clone(),
-        name,
-        routine: job.routine.name.to_string(),
-    }));
+    atomic::write(&active.dir.message(), message.text.as_bytes())?;
+    let shown = context.redactor.redact(&name).into_owned();
+    let routine = job.routine.name.as_str();
+    context.event(&Event::MessageBegins { id: &message.id, name: &shown, routine });
     let mut result = RunResult {
         changes: None,
         verdict: Verdict::Skipped,
         run: RunRecord {
-            name: job.message.name(),
-            routine: Some(job.routine.name.to_string()),
-            spec: job.message.spec().map(str::to_owned),
+            name,
+            routine: Some(routine.to_owned()),
+            spec: message.spec().map(str::to_owned),
             ..RunRecord::default()
         },
         started_at: super::now_text(),
         mark: String::new(),
     };
-    if let Some((verdict, why)) = refusal(context, recorder, job, &run)? {
+    if let Some((verdict, why)) = refusal(context, job, &active.dir)? {
         (result.verdict, result.run.reason) = (verdict, why);
-        let settlement = Settlement { active: &active, run: &run, manifest: None, is_final: true };
-        return settlement.settle(context, recorder, result);
+        return settle(context, &active, None, result);
     }
-    attempt_and_settle(context, recorder, job, &run, &active, result)
+    attempt_and_settle(context, job, &active, result)
 }
 
 /// Why the message is given up before its first attempt, if it is.
 fn refusal(
-    context: &PipelineContext<'_>,
-    recorder: &mut OutcomeRecorder<'_>,
+    context: &mut PipelineContext<'_>,
     job: &Prepared,
     run: &RunDir,
 ) -> Result<Option<(Verdict, String)>> {
@@ -83,7 +77,7 @@ fn refusal(
         ("spec_file", job.message.spec().unwrap_or_default().to_owned()),
     ];
     let command = &context.config.hooks.before_each;
-    let Err(why) = hooks::run_hook(context, recorder, "before_each", command, &variables) else {
+    let Err(why) = hooks::run_hook(context, "before_each", command, &variables) else {
         return Ok(None);
     };
     if interrupt::requested().is_some() {
@@ -94,15 +88,13 @@ fn refusal(
 }
 
 fn attempt_and_settle(
-    context: &PipelineContext<'_>,
-    recorder: &mut OutcomeRecorder<'_>,
+    context: &mut PipelineContext<'_>,
     job: &Prepared,
-    run: &RunDir,
-    active: &ActiveRun,
+    run: &ActiveRun,
     mut result: RunResult,
 ) -> Result<MessageSummary> {
     let began = Instant::now();
-    let manifest = match create_checkpoint(context, recorder, run, &mut result.run) {
+    let manifest = match create_checkpoint(context, &run.dir, &mut result.run) {
         Ok(manifest) => manifest,
         Err(error) => {
             // The tree is untouched: the message waits.
@@ -110,52 +102,61 @@ fn attempt_and_settle(
             return Err(error);
         }
     };
-    let secrets = SecretHashes::of(context.workspace.root(), &manifest.coverage);
+    let secrets = secret_hashes(context.workspace.root(), &manifest.coverage);
     let settings = SettingsSnapshot::read(context.layout)?;
-    let inputs = AttemptInputs { job, run, active, manifest: &manifest };
-    let attempts = match run_attempts(context, recorder, inputs, &settings, &mut result.run) {
+    let inputs = AttemptInputs { job, run, manifest: &manifest };
+    let attempts = match run_attempts(context, inputs, &settings, &mut result.run) {
         Ok(attempts) => attempts,
-        Err(error) => {
-            return Err(recovery::revert_after_error(context, recorder, active, run, &manifest, error));
-        }
+        Err(error) => return Err(recovery::revert_after_error(context, run, &manifest, error)),
     };
-    for path in secrets.changed(context.workspace.root()) {
-        recorder.warn_in(
-            &mut result.run,
-            format!(
+    let secrets_now = secret_hashes(context.workspace.root(), &manifest.coverage);
+    for ((path, before), now) in manifest.coverage.sensitive.iter().zip(secrets).zip(secrets_now) {
+        if before != now {
+            let path = &path.0;
+            let text = format!(
                 "{path} was changed; as a likely secret it is in no checkpoint, so its content was not kept"
-            ),
-        );
+            );
+            context.warn_in(&mut result.run, text);
+        }
     }
     let number = attempts.records.len() as u32;
     decide(&mut result, attempts);
     result.run.duration_ms = began.elapsed().as_millis() as u64;
     let _shield = interrupt::shield();
     if result.run.kept {
-        report_outside_diff(context, recorder, &settings, &mut result)?;
+        report_outside_diff(context, &settings, &mut result)?;
     } else {
-        restore_settings(context, recorder, &settings, run, &mut result.run)?;
+        restore_settings(context, &settings, &run.dir, &mut result.run)?;
     }
-    run.publish(number, &RunDir::PUBLISHED)?;
-    let settlement = Settlement { active, run, manifest: Some(&manifest), is_final: false };
-    settlement.settle(context, recorder, result)
+    run.dir.publish(number, &RunDir::PUBLISHED)?;
+    settle(context, run, Some(&manifest), result)
+}
+
+/// The hash of every likely secret, in memory only: they are in no checkpoint, and a routine that changes one is reported all
+/// the same.
+fn secret_hashes(root: &Root, coverage: &Coverage) -> Vec<Option<ContentHash>> {
+    let hash = |path: &TreePath| {
+        let file = root.open_file(path).ok()?;
+        let mut buffer = vec![0; 1 << 16];
+        ContentHash::of_reader(&mut BufReader::new(file), &mut buffer).ok().map(|(hash, _)| hash)
+    };
+    coverage.sensitive.iter().map(|path| hash(&path.0)).collect()
 }
 
 /// Writes the content, then the manifest: from then on the tree can be reverted.
 fn create_checkpoint(
-    context: &PipelineContext<'_>,
-    recorder: &mut OutcomeRecorder<'_>,
+    context: &mut PipelineContext<'_>,
     run: &RunDir,
     record: &mut RunRecord,
 ) -> Result<Manifest> {
     let began = Instant::now();
-    let manifest = context.workspace.capture(recorder.progress())?;
+    let manifest = context.workspace.capture(context.progress())?;
     manifest.write(&run.checkpoint().manifest_path())?;
     context.workspace.store().hold()?;
     let (files, _) = manifest.tree.count();
-    recorder.event(&Event::Checkpointed { files: files as u64, took: began.elapsed() });
+    context.event(&Event::Checkpointed { files: files as u64, took: began.elapsed() });
     for text in manifest.coverage.warnings() {
-        recorder.warn_in(record, text);
+        context.warn_in(record, text);
     }
     Ok(manifest)
 }
@@ -181,18 +182,17 @@ fn decide(result: &mut RunResult, attempts: Attempts) {
 
 /// Warns of files that a kept run made and that no diff shows.
 fn report_outside_diff(
-    context: &PipelineContext<'_>,
-    recorder: &mut OutcomeRecorder<'_>,
+    context: &mut PipelineContext<'_>,
     settings: &SettingsSnapshot<'_>,
     result: &mut RunResult,
 ) -> Result<()> {
     let record = &mut result.run;
     for path in settings.added()? {
         let path = context.layout.shown(&path);
-        recorder.warn_in(record, format!("the routine created {path}; it is in no diff and stays"));
+        context.warn_in(record, format!("the routine created {path}; it is in no diff and stays"));
     }
     for path in result.changes.iter().flat_map(|changes: &ChangeRecord| &changes.beside) {
-        recorder.warn_in(
+        context.warn_in(
             record,
             format!("the routine created {path}, which is ignored or left out: it is in no diff and stays"),
         );

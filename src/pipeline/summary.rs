@@ -1,5 +1,6 @@
-//! `summary.json`: what the last `process` or `run` did. The input of every report.
+//! `summary.json`: what the last `process` or `run` did. The input of every report. It holds no secrets.
 
+use std::borrow::Cow;
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -10,17 +11,20 @@ use serde_json::{Map, Value};
 
 use super::budget::Usage;
 use super::result::{RunRecord, RunResult};
-use super::verdict::Verdict;
+use super::verdict::{Ending, Verdict};
 use crate::checkpoint::change_record::PathChange;
 use crate::error::{Error, IoContext, Result};
 use crate::fs::atomic;
 use crate::history::RunDir;
+use crate::message::MessageId;
+use crate::process::redact::Redactor;
+use crate::sanitize::strip_controls;
 
 /// The version of `summary.json`.
 const VERSION: u32 = 1;
 
 /// What one command did.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Summary {
     version: u32,
     /// The version of decree.
@@ -69,19 +73,13 @@ const MESSAGE_KEYS: [&str; 17] = [
 
 fn in_order<S: Serializer>(messages: &[MessageSummary], serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_seq(messages.iter().map(|message| {
-        let mut keys = as_object(message);
+        let mut keys = serde_json::to_value(message).expect("a summary is plain data");
+        let keys = keys.as_object_mut().expect("a struct is an object");
         let mut ordered: Map<String, Value> =
             MESSAGE_KEYS.iter().filter_map(|key| keys.remove_entry(*key)).collect();
-        ordered.append(&mut keys);
+        ordered.append(keys);
         ordered
     }))
-}
-
-fn as_object(message: &MessageSummary) -> Map<String, Value> {
-    match serde_json::to_value(message).expect("a summary is plain data") {
-        Value::Object(keys) => keys,
-        _ => Map::new(),
-    }
 }
 
 /// The outcome of one message.
@@ -122,25 +120,26 @@ impl Summary {
             decree: env!("CARGO_PKG_VERSION").to_owned(),
             command: command.to_owned(),
             started_at: super::now_text(),
-            duration_ms: 0,
-            kept: 0,
-            reverted: 0,
-            skipped: 0,
-            interrupted: None,
-            usage: Usage::default(),
-            messages: Vec::new(),
+            ..Summary::default()
         }
     }
 
     /// Adds a message and counts it.
     pub fn add(&mut self, message: MessageSummary) {
         self.usage.add(&message.run.usage);
-        match message.verdict {
-            _ if message.run.kept => self.kept += 1,
-            Verdict::Skipped => self.skipped += 1,
-            Verdict::Budget if message.run.attempts.is_empty() => self.skipped += 1,
-            _ => self.reverted += 1,
-        }
+        let counter = match message.verdict {
+            _ if message.run.kept => &mut self.kept,
+            Verdict::Skipped => &mut self.skipped,
+            Verdict::Budget if message.run.attempts.is_empty() => &mut self.skipped,
+            Verdict::Success
+            | Verdict::NoChange
+            | Verdict::FailedReverted
+            | Verdict::TimedOut
+            | Verdict::Policy
+            | Verdict::Budget
+            | Verdict::Interrupted => &mut self.reverted,
+        };
+        *counter += 1;
         self.messages.push(message);
     }
 
@@ -172,6 +171,13 @@ impl Summary {
 
     pub fn duration(&self) -> Duration {
         Duration::from_millis(self.duration_ms)
+    }
+
+    /// Masks all secrets. Ids and verdicts are decree's own and stay.
+    pub fn redact(&mut self, redactor: &Redactor) {
+        let words = [&mut self.decree, &mut self.command, &mut self.started_at];
+        words.into_iter().for_each(|words| redact_text(words, redactor));
+        self.messages.iter_mut().for_each(|message| message.redact(redactor));
     }
 }
 
@@ -208,5 +214,36 @@ impl MessageSummary {
             files: changes.map_or_else(Vec::new, |changes| changes.changes.iter().map(file).collect()),
             run_dir: Some(run.shown()),
         }
+    }
+
+    /// Names come from messages that routines wrote, and paths from what they did, so all are redacted.
+    pub fn redact(&mut self, redactor: &Redactor) {
+        let text = |words: &mut String| redact_text(words, redactor);
+        text(&mut self.run.name);
+        text(&mut self.run.reason);
+        self.id.iter_mut().filter(|id| MessageId::parse(id).is_none()).for_each(text);
+        [&mut self.run.spec, &mut self.run.routine, &mut self.run_dir].into_iter().flatten().for_each(text);
+        self.run.warnings.iter_mut().for_each(text);
+        self.files.iter_mut().for_each(|file| text(&mut file.path));
+        self.run.reverted.iter_mut().flat_map(|reverted| &mut reverted.set_aside).for_each(text);
+        for attempt in &mut self.run.attempts {
+            text(&mut attempt.reason);
+            text(&mut attempt.headline);
+            let ending = std::mem::replace(&mut attempt.ending, Ending::Lost);
+            attempt.ending = ending.map_text(|words| redactor.redact(words).into_owned());
+        }
+    }
+}
+
+/// Masks all secrets in a text that may contain colours.
+pub fn redact_text(text: &mut String, redactor: &Redactor) {
+    if let Cow::Owned(changed) = redactor.redact(text) {
+        *text = changed;
+    }
+    // Escape sequences in the middle of a secret hide it from the search, and not from a reader of the terminal.
+    if text.contains(|c: char| c.is_control() && c != '\n' && c != '\t')
+        && let Cow::Owned(changed) = redactor.redact(&strip_controls(text))
+    {
+        *text = changed;
     }
 }

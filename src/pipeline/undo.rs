@@ -1,7 +1,6 @@
 //! Reverts runs that were kept, and records that a run was applied again: in the tree, its result and the tracker.
 
-use super::result::{RevertRecord, RunRecord, RunResult};
-use super::settle::tracked_name;
+use super::result::{RevertRecord, RunResult};
 use crate::checkpoint::change_record::ChangeRecord;
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::checkpoint::restore::{RestoreAction, RestoreLog, RestoreOutcome, RestoreReport};
@@ -94,7 +93,7 @@ fn settle<'r>(
 ) -> Result<RevertedRun<'r>> {
     let mut untracked = None;
     if let Some(mut result) = result.filter(|result| result.run.reverted.is_none()) {
-        if let Some(name) = name_of_spec(layout, &result.run).filter(|_| result.run.kept)
+        if let Some(name) = result.run.tracked_name(layout).filter(|_| result.run.kept)
             && Tracker::remove(&layout.tracker(), &name)?
         {
             untracked = Some(name);
@@ -119,12 +118,8 @@ pub fn record_applied(layout: &Layout, run: &CheckpointDir) -> Result<Option<Str
         return Ok(None);
     }
     result.write(run)?;
-    match name_of_spec(layout, &result.run).filter(|_| result.run.kept) {
+    match result.run.tracked_name(layout).filter(|_| result.run.kept) {
         Some(name) => Ok(Tracker::append(&layout.tracker(), &name)?.then_some(name)),
         None => Ok(None),
     }
-}
-
-fn name_of_spec(layout: &Layout, record: &RunRecord) -> Option<String> {
-    record.spec.as_deref().and_then(|spec| tracked_name(layout, spec))
 }

@@ -1,6 +1,10 @@
 //! How attempts and runs end. The words are part of the interface: files, outputs and reports use the same.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
+
+use crate::humanize::duration;
 
 /// The outcome of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -87,10 +91,7 @@ impl Ending {
             Ending::Exit { code } => format!("exit {code}"),
             Ending::Signal { signal } => format!("signal {signal}"),
             Ending::TimedOut { after_ms } => {
-                format!(
-                    "timed out after {}",
-                    crate::humanize::duration(std::time::Duration::from_millis(*after_ms))
-                )
+                format!("timed out after {}", duration(Duration::from_millis(*after_ms)))
             }
             Ending::Verify { code: Some(code), command } => format!("verify: `{command}` exited {code}"),
             Ending::Verify { code: None, command } => format!("verify: `{command}` was killed"),
@@ -146,16 +147,8 @@ mod tests {
 
     #[test]
     fn a_verdict_is_the_same_word_in_json_and_in_speech() {
-        for verdict in [
-            Verdict::Success,
-            Verdict::NoChange,
-            Verdict::FailedReverted,
-            Verdict::TimedOut,
-            Verdict::Policy,
-            Verdict::Budget,
-            Verdict::Interrupted,
-            Verdict::Skipped,
-        ] {
+        use Verdict::*;
+        for verdict in [Success, NoChange, FailedReverted, TimedOut, Policy, Budget, Interrupted, Skipped] {
             let json = serde_json::to_string(&verdict).unwrap();
             assert_eq!(json, format!("\"{}\"", verdict.word()));
         }

@@ -5,7 +5,6 @@ use std::fs;
 
 use super::context::{PipelineContext, RunOverrides};
 use super::events::{Event, Reporter};
-use super::outcome::OutcomeRecorder;
 use super::prepare::{Preparation, Prepared, RejectedMessage, prepare};
 use super::queue::{Plan, Queue, QueueItem, Selection, enqueue, planned};
 use super::summary::{MessageSummary, Summary};
@@ -16,7 +15,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::history::RunDir;
 use crate::humanize::count;
 use crate::interrupt;
-use crate::message::{Document, Message, MessageId, MessageName, Rejection, display_name};
+use crate::message::{Document, Message, MessageName, Rejection, display_name};
 use crate::project::{Lock, Project};
 use crate::routine::{RoutineKind, papermill};
 use crate::spec::Spec;
@@ -25,17 +24,6 @@ use crate::spec::Spec;
 pub struct Pipeline<'p> {
     context: PipelineContext<'p>,
     queue: Queue,
-    recorder: OutcomeRecorder<'p>,
-}
-
-/// What became of a message that was taken from the inbox.
-enum Progress {
-    /// It was run, and is decided.
-    Decided(MessageId),
-    /// It could not be run, and is a dead letter, or is gone.
-    Rejected,
-    /// The budget is spent: it waits.
-    Left,
 }
 
 impl<'p> Pipeline<'p> {
@@ -47,30 +35,27 @@ impl<'p> Pipeline<'p> {
         command: &str,
         reporter: &'p mut dyn Reporter,
     ) -> Result<Self> {
-        Ok(Pipeline {
-            context: PipelineContext::new(project, workspace, lock, overrides)?,
-            queue: Queue::default(),
-            recorder: OutcomeRecorder::new(command, project.config.budget.clone(), reporter),
-        })
+        let context = PipelineContext::new(project, workspace, lock, overrides, command, reporter)?;
+        Ok(Pipeline { context, queue: Queue::default() })
     }
 
     /// Settles the run that an earlier process left unfinished, if there is one. Returns what was decided by that.
     pub fn recover(mut self) -> Result<Vec<MessageSummary>> {
-        recovery::recover(&self.context, &mut self.recorder)?;
-        Ok(self.recorder.summary.messages)
+        recovery::recover(&mut self.context)?;
+        Ok(self.context.summary.messages)
     }
 
     /// Adds what [`recover`](Self::recover) decided to the summary, so that it is not done again.
     pub fn adopt_recovered(&mut self, settled: &[MessageSummary]) {
         for message in settled {
-            message.run.spec.iter().for_each(|spec| self.queue.mark_handled(spec));
-            self.recorder.adopt(message.clone());
+            self.queue.handled.extend(message.run.spec.clone());
+            self.context.summary.add(message.clone());
         }
     }
 
     /// A name for a message that was given none: what the router answers, or words of the message.
     pub fn name_for(&mut self, body: &str) -> Result<Option<MessageName>> {
-        route::name_for(&self.context, &mut self.recorder, body)
+        route::name_for(&mut self.context, body)
     }
 
     /// Runs one new message and its follow-ups.
@@ -78,8 +63,8 @@ impl<'p> Pipeline<'p> {
         self.with_hooks(|pipeline| {
             let file = OsString::from(format!("{name}.md"));
             pipeline.context.inbox.add(&file, &document.render())?;
-            pipeline.recorder.event(&Event::Begin { messages: 1, specs: 0 });
-            pipeline.queue.load_message(file);
+            pipeline.context.event(&Event::Begin { messages: 1, specs: 0 });
+            pipeline.queue.messages.push_back(file);
             pipeline.work(false)
         })
     }
@@ -88,45 +73,43 @@ impl<'p> Pipeline<'p> {
     pub fn process(self, selection: &Selection) -> Result<Summary> {
         self.with_hooks(|pipeline| {
             let plan = planned(pipeline.context.layout, selection)?;
-            pipeline.recorder.event(&Event::Begin { messages: plan.messages.len(), specs: plan.specs.len() });
+            pipeline.context.event(&Event::Begin { messages: plan.messages.len(), specs: plan.specs.len() });
             for problem in &plan.problems {
-                pipeline.recorder.warn(problem);
+                pipeline.context.warn(problem);
             }
-            pipeline.queue.load(&plan, selection.limit);
+            let limit = selection.limit.unwrap_or(usize::MAX);
+            pipeline.queue.messages.extend(plan.messages.iter().cloned());
+            pipeline.queue.specs.extend(plan.specs.iter().take(limit).cloned());
             pipeline.work(selection.fail_fast)?;
             pipeline.report_new_specs(selection, &plan)
         })
     }
 
     fn with_hooks(mut self, work: impl FnOnce(&mut Self) -> Result<()>) -> Result<Summary> {
-        let done = hooks::before_all(&self.context, &mut self.recorder).and_then(|()| {
+        let done = hooks::before_all(&mut self.context).and_then(|()| {
             let done = work(&mut self);
-            hooks::after_all(&self.context, &mut self.recorder);
+            hooks::after_all(&mut self.context);
             done
         });
-        self.recorder.finish(&self.context.layout.summary(), done)
+        self.context.finish(done)
     }
 
     fn work(&mut self, fail_fast: bool) -> Result<()> {
         while let Some(item) = self.queue.next(&self.context.inbox)? {
-            let stops = fail_fast && self.recorder.summary.reverted > 0;
+            // A chain is worked on to its end.
+            let stops = fail_fast && self.context.summary.reverted > 0 && self.queue.chain.is_none();
             match item {
-                QueueItem::FollowUp(file) => {
-                    if let Progress::Left = self.work_on(&file)? {
-                        self.queue.leave_chain();
-                    }
-                }
-                QueueItem::Waiting(_) if stops => {}
-                QueueItem::Waiting(file) => self.work_on_root(&file)?,
+                QueueItem::Message(_) if stops => {}
+                QueueItem::Message(file) => self.work_on(&file)?,
                 QueueItem::Spec(spec) => {
                     interrupt::check()?;
                     if stops {
                         self.skip(&spec, Verdict::Skipped, "an earlier one failed");
-                    } else if let Some(why) = self.recorder.meter.used_up() {
+                    } else if let Some(why) = self.context.meter.used_up() {
                         self.skip(&spec, Verdict::Budget, &why);
                     } else {
                         let file = enqueue(self.context.layout, &self.context.inbox, &spec)?;
-                        self.work_on_root(&file)?;
+                        self.work_on(&file)?;
                     }
                 }
             }
@@ -134,25 +117,20 @@ impl<'p> Pipeline<'p> {
         Ok(())
     }
 
-    fn work_on_root(&mut self, file: &OsStr) -> Result<()> {
-        if let Progress::Decided(id) = self.work_on(file)? {
-            self.queue.enter_chain(id.chain());
-        }
-        Ok(())
-    }
-
-    fn work_on(&mut self, file: &OsStr) -> Result<Progress> {
-        match prepare(&self.context, &mut self.recorder, file)? {
-            Preparation::Gone => Ok(Progress::Rejected),
-            Preparation::Rejected(rejected) => self.reject(&rejected).map(|()| Progress::Rejected),
+    fn work_on(&mut self, file: &OsStr) -> Result<()> {
+        match prepare(&mut self.context, file)? {
+            Preparation::Gone => Ok(()),
+            Preparation::Rejected(rejected) => self.reject(&rejected),
             Preparation::Ready(prepared) => self.run_prepared(prepared),
         }
     }
 
-    fn run_prepared(&mut self, mut job: Prepared) -> Result<Progress> {
-        if let Some(why) = self.recorder.meter.used_up() {
+    fn run_prepared(&mut self, mut job: Prepared) -> Result<()> {
+        if let Some(why) = self.context.meter.used_up() {
             self.record(summary_of(&job.message, Verdict::Budget, why));
-            return Ok(Progress::Left);
+            // What is left of its chain waits for the next command.
+            self.queue.chain = None;
+            return Ok(());
         }
         if job.routine.kind == RoutineKind::Notebook
             && let Err(error) = self.prepare_python()
@@ -162,14 +140,13 @@ impl<'p> Pipeline<'p> {
             }
             let why = format!("{error}; {}", error.hint_text().unwrap_or_default());
             let rejection = Rejection { code: "NoPython", why };
-            self.reject(&RejectedMessage::of(job.message, rejection))?;
-            return Ok(Progress::Rejected);
+            return self.reject(&RejectedMessage::of(job.message, rejection));
         }
         if job.name_routine() {
             self.context.inbox.add(&job.message.file, &job.message.text)?;
         }
-        let id = job.message.id.clone();
-        let summary = run::run(&self.context, &mut self.recorder, &job)?;
+        let id = &job.message.id;
+        let summary = run::run(&mut self.context, &job)?;
         let interrupted = summary.verdict == Verdict::Interrupted && !summary.run.attempts.is_empty();
         self.record(summary);
         if interrupted {
@@ -179,15 +156,16 @@ impl<'p> Pipeline<'p> {
                     .hint("the next `decree process` takes it first")
             })?;
         }
-        Ok(Progress::Decided(id))
+        self.queue.chain.get_or_insert_with(|| id.chain().clone());
+        Ok(())
     }
 
     /// Python is installed before the checkpoint: the time it takes is not the message's.
     fn prepare_python(&mut self) -> Result<()> {
         if papermill::find(self.context.layout).is_none() {
-            self.recorder.note("making a Python environment for notebooks; this happens once");
+            self.context.note("making a Python environment for notebooks; this happens once");
         }
-        let reporter = &mut *self.recorder.reporter;
+        let reporter = &mut *self.context.reporter;
         reporter.event(&Event::HookBegins("Python for notebooks"));
         let prepared =
             papermill::prepare(self.context.layout, &self.context.environment, &mut |bytes: &[u8]| {
@@ -234,18 +212,18 @@ impl<'p> Pipeline<'p> {
     }
 
     fn record(&mut self, message: MessageSummary) {
-        message.run.spec.iter().for_each(|spec| self.queue.mark_handled(spec));
-        self.recorder.record(message);
+        self.queue.handled.extend(message.run.spec.clone());
+        self.context.record(message);
     }
 
     /// Specs that routines wrote wait for the next `process`: otherwise a routine could keep decree busy without end.
     fn report_new_specs(&mut self, selection: &Selection, plan: &Plan) -> Result<()> {
-        let known = |spec: &Spec| plan.specs.contains(spec) || self.queue.is_handled(spec);
+        let known = |spec: &Spec| plan.specs.contains(spec) || self.queue.handled.contains(&spec.shown());
         let found = planned(self.context.layout, selection)?;
         let new = found.specs.iter().filter(|spec| !known(spec)).count();
         if new > 0 {
             let new = count(new, "spec");
-            self.recorder
+            self.context
                 .note(&format!("{new} appeared during this run; the next `decree process` takes them"));
         }
         Ok(())

@@ -10,7 +10,7 @@ use crate::fs::random_hex;
 use crate::github::{commands, in_actions};
 use crate::humanize::{count, duration};
 use crate::pipeline::AttemptRecord;
-use crate::pipeline::events::{Event, Reporter};
+use crate::pipeline::events::{AttemptNumber, Event, Reporter};
 use crate::report::text::{self, Paint};
 
 /// Writes one line per event to standard error.
@@ -34,7 +34,7 @@ impl LineReporter {
     pub fn new(ui: Ui, limit: u64) -> Self {
         LineReporter {
             bar: ui.progress(),
-            paint: Paint(ui.colors_messages()),
+            paint: Paint(ui.color_err),
             ui,
             limit,
             echoed: 0,
@@ -47,7 +47,7 @@ impl LineReporter {
 
     fn line(&mut self, text: &str) {
         self.end_line();
-        if !self.ui.is_quiet() {
+        if !self.ui.quiet {
             write(format!("{text}\n").as_bytes());
         }
     }
@@ -60,7 +60,7 @@ impl LineReporter {
     }
 
     fn output(&mut self, bytes: &[u8]) {
-        if self.ui.is_quiet() || bytes.is_empty() {
+        if self.ui.quiet || bytes.is_empty() {
             return;
         }
         let left = usize::try_from(self.limit.saturating_sub(self.echoed)).unwrap_or(usize::MAX);
@@ -76,7 +76,7 @@ impl LineReporter {
     }
 
     fn open_fence(&mut self, title: &str) {
-        if self.github && !self.ui.is_quiet() {
+        if self.github && !self.ui.quiet {
             let token = random_hex();
             write(format!("{}{}", commands::group(title), commands::stop(&token)).as_bytes());
             self.fence = Some(token);
@@ -95,10 +95,9 @@ impl Reporter for LineReporter {
     fn event(&mut self, event: &Event<'_>) {
         match event {
             Event::Begin { messages, specs } => self.line(&begin(*messages, *specs)),
-            Event::MessageBegins(header) => {
-                self.name.clone_from(&header.name);
-                let title = format!("{} · {} · {}", header.name, header.routine, header.id);
-                self.line(&self.paint.strong(&title));
+            Event::MessageBegins { id, name, routine } => {
+                (*name).clone_into(&mut self.name);
+                self.line(&self.paint.strong(&format!("{name} · {routine} · {id}")));
             }
             Event::Checkpointed { files, took } => {
                 self.line(&format!(
@@ -107,7 +106,7 @@ impl Reporter for LineReporter {
                     duration(*took)
                 ));
             }
-            Event::AttemptBegins { number, of, clean_slate } => {
+            Event::AttemptBegins(AttemptNumber { number, of, clean_slate }) => {
                 self.echoed = 0;
                 let slate = if *clean_slate { ", on a clean slate" } else { "" };
                 let title = format!("attempt {number} of {of}{slate}");
@@ -142,7 +141,7 @@ impl Reporter for LineReporter {
                 self.end_line();
                 self.ui.warn(warning);
             }
-            Event::End(_) => self.close_fence(),
+            Event::End => self.close_fence(),
         }
     }
 

@@ -13,7 +13,7 @@ use super::output::Ui;
 use super::progress::Bar;
 use crate::checkpoint::progress::Progress;
 use crate::humanize::{count, duration};
-use crate::pipeline::events::{Event, Reporter};
+use crate::pipeline::events::{AttemptNumber, Event, Reporter};
 use crate::report::text::{self, Paint};
 
 /// How many of the routine's last lines are shown.
@@ -38,7 +38,7 @@ impl LiveReporter {
     pub fn new(ui: Ui) -> Self {
         LiveReporter {
             bar: ui.progress(),
-            paint: Paint(ui.colors_messages()),
+            paint: Paint(ui.color_err),
             ui,
             row: None,
             head: String::new(),
@@ -48,12 +48,16 @@ impl LiveReporter {
         }
     }
 
-    /// Prints a permanent line above the live row.
-    fn print(&self, line: &str) {
+    /// Prints something permanent above the live row.
+    fn above_row(&self, print: impl FnOnce()) {
         match &self.row {
-            Some(row) => row.suspend(|| self.ui.note(line)),
-            None => self.ui.note(line),
+            Some(row) => row.suspend(print),
+            None => print(),
         }
+    }
+
+    fn print(&self, line: &str) {
+        self.above_row(|| self.ui.note(line));
     }
 
     fn begin_row(&mut self, activity: &str) {
@@ -126,14 +130,14 @@ impl Reporter for LiveReporter {
     fn event(&mut self, event: &Event<'_>) {
         match event {
             Event::Begin { messages, specs } => self.print(&format!("{}\n", begin(*messages, *specs))),
-            Event::MessageBegins(header) => {
-                self.head = text::row_head(header.id.seq(), &header.name, &header.routine);
+            Event::MessageBegins { id, name, routine } => {
+                self.head = text::row_head(id.seq(), name, routine);
             }
             Event::Checkpointed { .. }
             | Event::AttemptEnds { .. }
             | Event::HookBegins(_)
             | Event::HookEnds => {}
-            Event::AttemptBegins { number, of, clean_slate } => {
+            Event::AttemptBegins(AttemptNumber { number, of, clean_slate }) => {
                 self.end_row();
                 let slate = if *clean_slate { ", clean slate" } else { "" };
                 self.begin_row(&format!("attempt {number} of {of}{slate}"));
@@ -154,11 +158,8 @@ impl Reporter for LiveReporter {
                 self.print(&text::row(message, self.paint));
             }
             Event::Note(note) => self.print(note),
-            Event::Warning(warning) => match &self.row {
-                Some(row) => row.suspend(|| self.ui.warn(warning)),
-                None => self.ui.warn(warning),
-            },
-            Event::End(_) => {
+            Event::Warning(warning) => self.above_row(|| self.ui.warn(warning)),
+            Event::End => {
                 self.end_row();
                 self.print("");
             }

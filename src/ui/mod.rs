@@ -5,9 +5,7 @@ mod lines;
 mod live;
 mod output;
 mod progress;
-mod text;
 
 pub use lines::LineReporter;
 pub use live::LiveReporter;
-pub use output::{Color, Ui};
-pub use text::table;
+pub use output::{Color, Ui, table};

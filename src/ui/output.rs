@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal, Write};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
-use console::Style;
+use console::{Style, measure_text_width, pad_str};
 
 use super::progress::Bar;
 use crate::error::{Error, Result};
@@ -26,9 +26,11 @@ pub enum Color {
 /// Writes to the two standard streams as the global flags ask for.
 #[derive(Clone, Copy, Debug)]
 pub struct Ui {
-    color_out: bool,
-    color_err: bool,
-    quiet: bool,
+    /// Whether standard output is coloured.
+    pub color_out: bool,
+    /// Whether standard error is coloured.
+    pub color_err: bool,
+    pub quiet: bool,
 }
 
 impl Ui {
@@ -51,6 +53,11 @@ impl Ui {
         self.write(|out| out.write_all(text.as_bytes()))
     }
 
+    /// Prints a JSON document to standard output.
+    pub fn print_json(&self, value: &serde_json::Value) -> Result<()> {
+        self.print(&format!("{value:#}\n"))
+    }
+
     /// Writes data to standard output piece by piece. A closed pipe is not an error.
     pub fn write(&self, body: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
         let mut out = io::stdout().lock();
@@ -59,11 +66,6 @@ impl Ui {
             Err(error) => Err(Error::failed("cannot write to standard output").caused_by(error)),
             Ok(()) => Ok(()),
         }
-    }
-
-    /// Whether output on standard output is coloured.
-    pub fn colors_output(&self) -> bool {
-        self.color_out
     }
 
     /// Prints a message to standard error, unless `--quiet` is set.
@@ -119,16 +121,6 @@ impl Ui {
         Bar::new(!self.quiet && io::stderr().is_terminal())
     }
 
-    /// Whether `--quiet` is set.
-    pub fn is_quiet(&self) -> bool {
-        self.quiet
-    }
-
-    /// Whether messages on standard error are coloured.
-    pub fn colors_messages(&self) -> bool {
-        self.color_err
-    }
-
     fn styled(&self, text: &str, style: Style) -> String {
         style.for_stderr().force_styling(self.color_err).apply_to(text).to_string()
     }
@@ -164,5 +156,36 @@ fn ask(question: &str) -> Result<String> {
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return Err(Error::failed("cannot read the answer")),
         }
+    }
+}
+
+/// Aligns columns, with two spaces between them and no trailing spaces.
+pub fn table(rows: &[Vec<String>]) -> String {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |column: usize| {
+        rows.iter().filter_map(|row| row.get(column)).map(|cell| measure_text_width(cell)).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    let mut out = String::new();
+    for row in rows {
+        let cells: Vec<_> = row
+            .iter()
+            .zip(&widths)
+            .map(|(cell, width)| pad_str(cell, *width, console::Alignment::Left, None))
+            .collect();
+        out.push_str(cells.join("  ").trim_end());
+        out.push('\n');
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_line_up_and_lines_have_no_trailing_blanks() {
+        let rows = vec![vec!["a".into(), "b".into()], vec!["long".into(), String::new()]];
+        assert_eq!(table(&rows), "a     b\nlong\n");
     }
 }

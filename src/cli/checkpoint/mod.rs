@@ -75,7 +75,7 @@ fn list(context: &Context, args: &ListArgs) -> Result<()> {
     }
     if args.format == Format::Json {
         let list: Vec<_> = records.iter().map(to_json).collect();
-        return context.ui.print(&format!("{:#}\n", json!({ "checkpoints": list })));
+        return context.ui.print_json(&json!({ "checkpoints": list }));
     }
     if records.is_empty() {
         context.ui.note("no checkpoints yet; `decree checkpoint create` makes one");

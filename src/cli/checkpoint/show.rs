@@ -65,7 +65,7 @@ pub fn show(context: &Context, args: &ShowArgs) -> Result<()> {
         if args.files {
             answer["paths"] = json!(shown.paths);
         }
-        return context.ui.print(&format!("{answer:#}\n"));
+        return context.ui.print_json(&answer);
     }
     let mut rows = vec![vec!["id".to_owned(), id.to_owned()]];
     if let Some(record) = record {

@@ -126,6 +126,7 @@ fn the_failure_context_reports_of_each_attempt_how_it_ended_and_what_it_had_chan
             "3 attempts failed",
             "Attempt 1: exit 5",
             "exit code 5",
+            "- took ",
             "notes.txt +1 −0",
             "first: ```oops```",
             "````text",

@@ -34,6 +34,8 @@ fn usage_is_summed_up_over_attempts_and_messages() {
 #[test]
 fn usage_that_makes_no_sense_is_left_out_with_a_warning() {
     for (text, why) in [
+        ("", "it is not an object"),
+        ("[]", "it is not an object"),
         ("lots", "it is not an object"),
         ("{\"usd\": -1}", "usd is not an amount"),
         ("{\"usd\": \"much\"}", "invalid type"),
@@ -49,21 +51,21 @@ fn usage_that_makes_no_sense_is_left_out_with_a_warning() {
 #[test]
 fn money_that_is_spent_stops_new_attempts_and_the_tree_is_reverted() {
     let shop = PipelineProject::with(COSTS);
-    shop.config("budget: { usd: 0.75 }\n").spec("01-a", "# A\n").spec("02-b", "# B\n");
+    shop.config("budget: { usd: 0.8 }\n").spec("01-a", "# A\n").spec("02-b", "# B\n");
     let before = shop.snapshot();
     let said = shop.process().fails(1);
     assert_same(&shop.snapshot(), &before);
     assert_eq!(shop.verdicts(), ["01-a: budget", "02-b: budget"]);
     let result = shop.result(&shop.only_run());
     assert_eq!(result["attempts"].as_array().unwrap().len(), 2);
-    assert_eq!(result["reason"], "$0.80 of $0.75 is spent");
-    assert_has(&shop.dead_letter("01-a"), &["verdict: budget", "$0.80 of $0.75"]);
+    assert_eq!(result["reason"], "$0.80 of $0.80 is spent");
+    assert_has(&shop.dead_letter("01-a"), &["verdict: budget", "$0.80 of $0.80"]);
     assert_eq!(
         (shop.dead(), shop.inbox()),
         (vec!["01-a".to_owned()], vec![]),
         "what was not begun is simply pending"
     );
-    assert_has(&said.text(), &["1 skipped", "02-b: $0.80 of $0.75 is spent"]);
+    assert_has(&said.text(), &["1 skipped", "02-b: $0.80 of $0.80 is spent"]);
 }
 
 /// RUN-19.
@@ -78,6 +80,10 @@ fn attempts_are_counted_over_all_messages() {
     assert_eq!(shop.verdicts(), ["01-good: success", "02-b: budget", "03-good: budget"]);
     assert_eq!(shop.result(&shop.run_of("02-b"))["reason"], "all 3 attempts are used");
     assert_eq!(shop.tracker(), ["01-good.spec.md"]);
+
+    let shop = PipelineProject::with("exit 1");
+    shop.config("budget: { attempts: 1 }\n").run(&["-m", "x", "-p", "y"]).fails(1);
+    assert_eq!(shop.result(&shop.only_run())["reason"], "the only attempt is used");
 }
 
 /// RUN-19.

@@ -1,6 +1,10 @@
 //! What a routine says: kept within limits, without secrets, and without a say in the CI runner.
 
+use std::fs;
+use std::process::Stdio;
+
 use super::workshop::{PipelineProject, assert_has};
+use crate::harness::wait_until;
 
 /// RUN-20.
 #[test]
@@ -20,6 +24,36 @@ fn a_log_that_is_too_long_keeps_its_beginning_and_its_end() {
     );
     assert!(log.len() < 70_000, "{}", log.len());
     assert_has(&log, &["[decree: ", " bytes left out here]"]);
+}
+
+/// RUN-20.
+#[test]
+fn a_log_that_is_too_long_keeps_its_end_even_if_decree_was_killed() {
+    let shop = PipelineProject::with(
+        "touch work; echo first; for i in $(seq 20000); do echo \"line $i of many\"; done; echo last; sleep 600",
+    );
+    shop.config("log_limit: 64kB\n");
+    let mut child = shop.command().args(["run", "-m", "x", "-p", "y"]).stderr(Stdio::null()).spawn().unwrap();
+    wait_until("the end of the output", || {
+        let tail = |id: &String| shop.path(format!(".decree/runs/{id}/attempts/1/routine.log.newer"));
+        shop.runs().iter().any(|id| fs::read(tail(id)).is_ok_and(|tail| tail.ends_with(b"last\n")))
+    });
+    child.kill().unwrap();
+    child.wait().unwrap();
+    // It fails, after it has settled the run.
+    shop.decree(["revert", "no-such-run"]).fails(3).mentions(&["had been cut off"]);
+    let id = shop.only_run();
+    for name in ["routine.log", "attempts/1/routine.log"] {
+        let log = shop.of_run(&id, name);
+        assert!(
+            log.starts_with("first\nline 1 of many\n") && log.ends_with("line 20000 of many\nlast\n"),
+            "{name}: {}",
+            log.len()
+        );
+        assert_has(&log, &["[decree: cut off; some output may be left out here]"]);
+    }
+    let parts = ["routine.log.older", "routine.log.newer"];
+    assert!(!parts.iter().any(|part| shop.run_has(&id, &format!("attempts/1/{part}"))));
 }
 
 const SECRETS: [(&str, &str); 4] = [

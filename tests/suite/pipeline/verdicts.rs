@@ -86,6 +86,17 @@ fn a_change_outside_the_policy_is_a_failed_attempt_that_names_the_paths() {
 
 /// RUN-15.
 #[test]
+fn a_long_list_of_violations_is_cut_and_counted() {
+    for (paths, end) in [(11, "; 1 more path"), (12, "; 2 more paths")] {
+        let shop = PipelineProject::with(&format!("for i in $(seq {paths}); do touch $i.txt; done"));
+        shop.config("policy: { deny: ['*.txt'] }\nmax_retries: 0\n").run(&["-m", "x", "-p", "y"]).fails(1);
+        let reason = verdict(&shop).1;
+        assert!(reason.ends_with(end), "{reason}");
+    }
+}
+
+/// RUN-15.
+#[test]
 fn a_change_within_the_policy_is_kept() {
     let shop = PipelineProject::with("echo x >>docs/guide.md; rm image.bin");
     shop.config("policy: { allow: [docs, '*.bin'], deny: [.github], max_files: 2, max_bytes: 100 }\n")
