@@ -270,7 +270,6 @@ impl<'t> Tee<'t> {
         self.redactor.flush(&mut self.clean);
         self.pass_on();
         let tail = self.log.tail_lines(TAIL_LINES);
-        let tail = tail.iter().map(|line| crate::sanitize::final_line(line)).collect();
         (tail, self.log.finish().err().or(self.log_error))
     }
 
