@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 pub use config::{Budget, Commands, Config, Database, Hooks, OnNoChange, Policy, SensitiveConfig};
 pub use layout::Layout;
 pub use lock::Lock;
-pub use routine_name::{BadName, RoutineName};
+pub use routine_name::RoutineName;
 pub use units::{parse_duration, parse_size};
 
 use crate::checkpoint::restore::{self, RecoveredRestore, RestoreLog};

@@ -70,13 +70,9 @@ sensitive: { exclude: [a], allow: [b] }
 policy: { allow: ["src/**"], deny: ["*.lock"], max_files: 3, max_bytes: 5 MB }
 pass_env: [GITHUB_TOKEN]
 "#;
-    for key in KEYS {
-        let last = key.name.rsplit('.').next().unwrap();
-        assert!(
-            EVERYTHING.contains(&format!("{last}:")) && text.contains(&format!("{last}:")),
-            "{}",
-            key.name
-        );
+    for (key, _) in KEYS {
+        let last = format!("{}:", key.rsplit('.').next().unwrap());
+        assert!(EVERYTHING.contains(&last) && text.contains(&last), "{key}");
     }
     let config = Config::parse(text).unwrap();
     assert_eq!((config.commands.router.as_str(), config.commands.ai.as_str()), ("r {prompt}", "a"));
