@@ -12,7 +12,7 @@ pub use config::{Budget, Commands, Config, Database, Hooks, OnNoChange, Policy, 
 pub use layout::Layout;
 pub use lock::Lock;
 pub use routine_name::RoutineName;
-pub use units::{parse_duration, parse_size};
+pub use units::{TIME_EXAMPLES, parse_duration, parse_size};
 
 use crate::checkpoint::restore::{self, RecoveredRestore, RestoreLog};
 use crate::checkpoint::sensitive::Sensitive;

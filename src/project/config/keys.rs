@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::settings::{Config, OnNoChange};
 use crate::checkpoint::ignore::PatternList;
 use crate::project::RoutineName;
-use crate::project::units::{parse_duration, parse_size};
+use crate::project::units::{TIME_EXAMPLES, parse_duration, parse_size};
 use crate::yaml::{Mistake, ScalarKind, YamlNode, YamlValue};
 
 /// Sets the field of a key.
@@ -141,7 +141,7 @@ fn boolean(node: &YamlNode) -> ValueResult<bool> {
 pub(super) fn duration(node: &YamlNode) -> ValueResult<Duration> {
     match &node.value {
         YamlValue::Scalar(ScalarKind::Text | ScalarKind::Number, text) => quantity(parse_duration(text)),
-        _ => must_be("a time such as '90s' or '1h30m'", node),
+        _ => must_be(TIME_EXAMPLES, node),
     }
 }
 
