@@ -54,7 +54,8 @@ const STDERR_LIMIT: usize = 1 << 14;
 pub struct Git {
     /// What every call starts from: everything up to git's subcommand.
     exec: Exec,
-    redactor: Redactor,
+    /// Masks the secrets of the environment.
+    pub redactor: Redactor,
 }
 
 /// One git command before it runs.
@@ -146,11 +147,6 @@ impl Git {
     pub fn commit_of(&self, name: &str) -> Result<Option<String>> {
         let output = self.call(["rev-parse", "-q", "--verify", &format!("{name}^{{commit}}")]).run()?;
         Ok(output.is_ok().then(|| output.line()))
-    }
-
-    /// Masks the secrets of the environment.
-    pub fn redactor(&self) -> &Redactor {
-        &self.redactor
     }
 
     /// Removes control characters and masks secrets, so that the text may be printed.

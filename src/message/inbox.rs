@@ -43,13 +43,13 @@ impl Inbox {
             let Ok(metadata) = path.symlink_metadata() else { continue };
             let id = id_of(&path);
             let age = match &id {
-                Some(id) => id.chain().to_string(),
+                Some(id) => id.chain.to_string(),
                 None => time_key(metadata.mtime()),
             };
             pending.push(PendingMessage { file, age, id });
         }
         pending.sort_by(|a, b| {
-            let seq = |pending: &PendingMessage| pending.id.as_ref().map_or(0, MessageId::seq);
+            let seq = |pending: &PendingMessage| pending.id.as_ref().map_or(0, |id| id.seq);
             (&a.age, seq(a), &a.file).cmp(&(&b.age, seq(b), &b.file))
         });
         Ok(pending)

@@ -143,8 +143,8 @@ fn parameters(recorder: &mut OutcomeRecorder<'_>, job: &Prepared, run: &RunDir) 
         ("message_file", path(&run.message())),
         ("message_id", message.id.to_string()),
         ("message_dir", path(run.path())),
-        ("chain", message.id.chain().to_string()),
-        ("seq", message.id.seq().to_string()),
+        ("chain", message.id.chain.to_string()),
+        ("seq", message.id.seq.to_string()),
     ]
     .into_iter()
     .map(|(key, value)| (key.to_owned(), value))

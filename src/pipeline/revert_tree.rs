@@ -143,7 +143,7 @@ pub(super) fn withdraw_follow_ups(
 ) -> Result<()> {
     let before = active.inbox();
     for pending in context.inbox.pending()? {
-        let of_this_chain = pending.id.as_ref().is_some_and(|id| id.chain() == run.id().chain());
+        let of_this_chain = pending.id.as_ref().is_some_and(|id| id.chain == run.id().chain);
         if of_this_chain && pending.file != active.file() && !before.contains(&pending.file) {
             context.inbox.withdraw(&pending.file, &run.follow_ups(attempt))?;
         }

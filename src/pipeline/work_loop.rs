@@ -136,7 +136,7 @@ impl<'p> Pipeline<'p> {
 
     fn work_on_root(&mut self, file: &OsStr) -> Result<()> {
         if let Progress::Decided(id) = self.work_on(file)? {
-            self.queue.enter_chain(id.chain());
+            self.queue.enter_chain(&id.chain);
         }
         Ok(())
     }
@@ -256,7 +256,7 @@ fn summary_of(message: &Message, verdict: Verdict, reason: String) -> MessageSum
     let mut summary = MessageSummary::without_run(message.name(), verdict);
     summary.run.reason = reason;
     summary.id = Some(message.id.to_string());
-    summary.seq = message.id.seq();
+    summary.seq = message.id.seq;
     summary.run.spec = message.spec().map(str::to_owned);
     summary.run.routine = message.document.get_text("routine");
     summary

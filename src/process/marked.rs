@@ -124,19 +124,4 @@ mod tests {
             assert_eq!(ProcessMark::parse(wrong), None);
         }
     }
-
-    #[test]
-    fn only_processes_with_exactly_this_mark_are_ended() {
-        let (mark, other) = (ProcessMark::random(), ProcessMark::random());
-        let start = |mark: &ProcessMark| {
-            std::process::Command::new("sleep").arg("60").env(MARK_VARIABLE, mark.as_str()).spawn().unwrap()
-        };
-        let (mut mine, mut theirs) = (start(&mark), start(&other));
-        assert_eq!(end(&mark), 1);
-        assert!(theirs.try_wait().unwrap().is_none());
-        mine.wait().unwrap();
-        assert_eq!(end(&mark), 0);
-        theirs.kill().unwrap();
-        theirs.wait().unwrap();
-    }
 }

@@ -293,16 +293,3 @@ fn drain(pipe: &mut UnixStream) -> usize {
     }
     count
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn exit_codes_are_those_of_a_shell() {
-        assert_eq!(SupervisorReport::Exited { code: 3, survivors: 0 }.exit_code(), 3);
-        assert_eq!(SupervisorReport::Signalled { signal: 15, survivors: 0 }.exit_code(), 143);
-        assert_eq!(SupervisorReport::Unstartable { errno: 2 }.exit_code(), 127);
-        assert_eq!(SupervisorReport::Unstartable { errno: 13 }.exit_code(), 126);
-    }
-}

@@ -42,7 +42,8 @@ pub enum RoutineKind {
 #[derive(Clone, Debug, Default)]
 pub struct Routines {
     routines: BTreeMap<RoutineName, Routine>,
-    problems: Vec<Problem>,
+    /// Files that have the name of a routine and cannot be used.
+    pub problems: Vec<Problem>,
     /// The directories that were searched, and the file names in them that may be routines.
     searched: Vec<(PathBuf, Vec<String>)>,
     /// Notebooks that were left out because `notebook_support` is off.
@@ -167,11 +168,6 @@ impl Routines {
 
     pub fn names(&self) -> impl ExactSizeIterator<Item = &RoutineName> {
         self.routines.keys()
-    }
-
-    /// Files that have the name of a routine and cannot be used.
-    pub fn problems(&self) -> &[Problem] {
-        &self.problems
     }
 }
 

@@ -12,7 +12,7 @@ use crate::yaml::Mistake;
 /// The text of the tracker file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tracker {
-    text: String,
+    pub text: String,
 }
 
 impl Tracker {
@@ -49,14 +49,6 @@ impl Tracker {
             atomic::write(path, tracker.text.as_bytes())?;
         }
         Ok(added)
-    }
-
-    pub fn from_text(text: impl Into<String>) -> Tracker {
-        Tracker { text: text.into() }
-    }
-
-    pub fn text(&self) -> &str {
-        &self.text
     }
 
     /// Adds a spec in memory. Returns `false` if it was already listed.

@@ -127,7 +127,7 @@ impl Reporter for LiveReporter {
         match event {
             Event::Begin { messages, specs } => self.print(&format!("{}\n", begin(*messages, *specs))),
             Event::MessageBegins(header) => {
-                self.head = text::row_head(header.id.seq(), &header.name, &header.routine);
+                self.head = text::row_head(header.id.seq, &header.name, &header.routine);
             }
             Event::Checkpointed { .. }
             | Event::AttemptEnds { .. }

@@ -5,8 +5,7 @@ use std::collections::HashMap;
 use granit_parser::{ErrorKind, Event, Parser, ScalarStyle, ScanError, Span, StructureStyle, Tag};
 
 use super::mistake::Mistake;
-use super::node::{ScalarKind, YamlNode, YamlValue};
-use super::scalar::resolve;
+use super::node::{ScalarKind, YamlNode, YamlValue, resolve};
 
 /// A longer text is neither settings nor front matter.
 pub const MAX_TEXT: usize = 1 << 20;

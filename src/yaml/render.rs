@@ -1,8 +1,7 @@
 //! YAML for people: block style, with quotes only where a plain scalar would not be read as the same text.
 
 use super::emit::{is_printable, quoted};
-use super::node::{ScalarKind, YamlNode, YamlValue};
-use super::scalar::{has_leading_zero, resolve};
+use super::node::{ScalarKind, YamlNode, YamlValue, has_leading_zero, resolve};
 
 /// Readers accept a key on one line up to 1024 characters; a longer one needs a `?`.
 const LONGEST_KEY: usize = 128;
