@@ -26,8 +26,8 @@ impl MessageName {
         // One more character than allowed, to know whether the limit splits a word.
         for c in text.chars().flat_map(char::to_lowercase) {
             if !c.is_alphanumeric() {
-                // A combining mark that lower-casing adds does not separate words.
-                gap |= !is_mark(c);
+                // A combining mark, such as the dot that `İ` keeps in lower case, does not separate words.
+                gap |= !('\u{300}'..='\u{36f}').contains(&c);
                 continue;
             }
             if gap && length > 0 {
@@ -115,11 +115,6 @@ fn first_sentence(line: &str) -> &str {
         after.is_none_or(char::is_whitespace) && line[..at].contains(char::is_alphanumeric)
     });
     &line[..end.map_or(line.len(), |(at, _)| at)]
-}
-
-/// Whether this is a combining mark, such as the dot that `İ` keeps in lower case.
-fn is_mark(c: char) -> bool {
-    ('\u{300}'..='\u{36f}').contains(&c)
 }
 
 #[cfg(test)]

@@ -140,22 +140,13 @@ pub fn is_spec(path: &str) -> bool {
 
 /// Rejects ids in the front matter that are malformed.
 fn check_ids(document: &Document) -> Result<(), Rejection> {
-    if let Some(id) = document.get_text("id")
-        && MessageId::parse(&id).is_none()
-    {
-        return Err(Rejection::bad(format!("id '{id}' is not <chain>-<seq>")));
-    }
-    if let Some(chain) = document.get_text("chain")
-        && ChainId::parse(&chain).is_none()
-    {
-        return Err(Rejection::bad(format!("chain '{chain}' is not 16 digits")));
-    }
-    if let Some(seq) = document.get_text("seq")
-        && parse_seq(&seq).is_none()
-    {
-        return Err(Rejection::bad(format!("seq '{seq}' is not a whole number")));
-    }
-    Ok(())
+    let check = |key: &str, form: &str, is_valid: fn(&str) -> bool| match document.get_text(key) {
+        Some(text) if !is_valid(&text) => Err(Rejection::bad(format!("{key} '{text}' is not {form}"))),
+        _ => Ok(()),
+    };
+    check("id", "<chain>-<seq>", |text| MessageId::parse(text).is_some())?;
+    check("chain", "16 digits", |text| ChainId::parse(text).is_some())?;
+    check("seq", "a whole number", |text| parse_seq(text).is_some())
 }
 
 /// The id in the front matter, or else in the file's name.

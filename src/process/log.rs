@@ -138,7 +138,7 @@ struct Tail {
 impl Tail {
     fn create(log: &Path, half: u64) -> io::Result<Tail> {
         let [older, newer] = parts(log);
-        let (older, newer) = (create_with_dir(&older)?, create_with_dir(&newer)?);
+        let (older, newer) = (create(&older)?, create(&newer)?);
         Ok(Tail { log: log.to_owned(), older, newer, older_length: 0, newer_length: 0, half })
     }
 
@@ -147,7 +147,7 @@ impl Tail {
         let [older, newer] = parts(&self.log);
         // If a routine deleted them, there is nothing to recover, and the open ones are enough.
         let _ = fs::rename(&newer, &older);
-        self.older = std::mem::replace(&mut self.newer, create_with_dir(&newer)?);
+        self.older = std::mem::replace(&mut self.newer, create(&newer)?);
         (self.older_length, self.newer_length) = (self.newer_length, 0);
         Ok(())
     }
@@ -190,16 +190,12 @@ fn parts(log: &Path) -> [PathBuf; 2] {
     })
 }
 
-/// Creates a file in append mode, so that writing continues at its new end if another process truncates it.
+/// Creates a file in append mode, so that writing continues at its new end if another process truncates it. A routine may
+/// have deleted its directory.
 fn create(path: &Path) -> io::Result<File> {
+    fs::create_dir_all(path.parent().unwrap_or(Path::new(".")))?;
     drop(atomic::create_new(path)?);
     OpenOptions::new().read(true).append(true).open(path)
-}
-
-/// Like [`create`], where a routine may have deleted the directory.
-fn create_with_dir(path: &Path) -> io::Result<File> {
-    fs::create_dir_all(path.parent().unwrap_or(Path::new(".")))?;
-    create(path)
 }
 
 #[cfg(test)]
@@ -208,10 +204,15 @@ mod tests {
 
     const LIMIT: u64 = 2000;
 
-    fn written(bytes: &[u8], chunk_size: usize) -> Vec<u8> {
+    fn new_log() -> (tempfile::TempDir, PathBuf, CappedLog) {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("log");
-        let mut log = CappedLog::create(&path, LIMIT).unwrap();
+        let log = CappedLog::create(&path, LIMIT).unwrap();
+        (dir, path, log)
+    }
+
+    fn written(bytes: &[u8], chunk_size: usize) -> Vec<u8> {
+        let (dir, path, mut log) = new_log();
         for chunk in bytes.chunks(chunk_size) {
             log.write(chunk).unwrap();
         }
@@ -284,8 +285,7 @@ mod tests {
 
     #[test]
     fn the_disk_never_holds_more_than_twice_the_limit() {
-        let dir = tempfile::tempdir().unwrap();
-        let mut log = CappedLog::create(dir.path().join("log"), LIMIT).unwrap();
+        let (dir, _, mut log) = new_log();
         for chunk in lines(3000).chunks(700) {
             log.write(chunk).unwrap();
             let files = fs::read_dir(dir.path()).unwrap();
@@ -296,9 +296,7 @@ mod tests {
 
     #[test]
     fn a_log_that_was_cut_off_is_joined() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("log");
-        let mut log = CappedLog::create(&path, LIMIT).unwrap();
+        let (dir, path, mut log) = new_log();
         log.write(&lines(50)).unwrap();
         assert!(!recover(&path).unwrap());
         log.write(&lines(9000)).unwrap();
@@ -312,8 +310,7 @@ mod tests {
 
     #[test]
     fn the_last_lines_are_what_a_terminal_shows() {
-        let dir = tempfile::tempdir().unwrap();
-        let mut log = CappedLog::create(dir.path().join("log"), LIMIT).unwrap();
+        let (_dir, _, mut log) = new_log();
         assert!(log.tail_lines(3).is_empty());
         log.write(b"one\ntwo\r\n\x1b[31mred\x1b[0m\n10%\r50%\rdone\n\n").unwrap();
         assert_eq!(log.tail_lines(3), ["two", "red", "done"]);

@@ -44,11 +44,6 @@ impl Process {
         (self.pid, self.started)
     }
 
-    /// Whether it was stopped (SIGSTOP, SIGTSTP, SIGTTIN…), and so does not react to SIGTERM.
-    pub fn is_stopped(&self) -> bool {
-        self.state == b'T'
-    }
-
     /// Sends a signal to this process, and never to a later one with the same number.
     /// It is no error if the process has ended, but it is if it belongs to another user.
     pub fn signal(&self, signal: Signal) -> Result<(), Errno> {
@@ -124,7 +119,8 @@ pub fn signal(processes: &[Process], signal: Signal) {
         if !process.group.is_some_and(|group| groups.contains(&group)) {
             let _ = process.signal(signal);
         }
-        if process.is_stopped() && signal != Signal::KILL {
+        // Stopped by SIGSTOP, SIGTSTP, SIGTTIN…, and so without a reaction to SIGTERM.
+        if process.state == b'T' && signal != Signal::KILL {
             let _ = process.signal(Signal::CONT);
         }
     }

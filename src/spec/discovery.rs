@@ -1,11 +1,9 @@
 //! Finds spec files.
 
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::error::{IoContext, Result};
-use crate::fs::untrusted::{Problem, regular_file};
+use crate::fs::untrusted::{Problem, names_in, regular_file};
 
 /// The extension of a spec's file name.
 const EXTENSION: &str = ".spec.md";
@@ -31,22 +29,13 @@ pub struct Specs {
 impl Specs {
     /// Lists a project's `specs/`. A missing directory has no specs, and hidden files are ignored.
     pub fn discover(dir: &Path) -> Result<Specs> {
-        let entries = match fs::read_dir(dir) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Specs::default()),
-            result => result.at("read", dir)?,
-        };
-        let mut names = Vec::new();
-        for entry in entries {
-            let name = entry.at("read", dir)?.file_name();
-            let bytes = name.as_encoded_bytes();
-            if bytes.ends_with(EXTENSION.as_bytes()) && !bytes.starts_with(b".") {
-                names.push(name);
-            }
-        }
-        names.sort();
         let shown = PathBuf::from(dir.file_name().unwrap_or(dir.as_os_str()));
         let mut found = Specs::default();
-        for name in names {
+        for name in names_in(dir).at("read", dir)? {
+            let bytes = name.as_encoded_bytes();
+            if !bytes.ends_with(EXTENSION.as_bytes()) || bytes.starts_with(b".") {
+                continue;
+            }
             let path = shown.join(&name);
             match check(&dir.join(&name), name.to_str()) {
                 Ok(file_name) => found.specs.push(Spec { file_name, path }),
@@ -76,6 +65,7 @@ fn check(file: &Path, name: Option<&str>) -> Result<String, String> {
 #[cfg(test)]
 mod tests {
     use std::ffi::OsStr;
+    use std::fs;
     use std::os::unix::ffi::OsStrExt;
     use std::os::unix::fs::symlink;
 

@@ -63,7 +63,7 @@ fn read_section(entries: &[(YamlNode, YamlNode)], prefix: &str, config: &mut Con
                 YamlValue::Null => {}
                 YamlValue::Map(entries) => read_section(entries, &format!("{word}."), config)?,
                 _ => {
-                    let keys = known_keys(&format!("{word}."));
+                    let keys = names(&format!("{word}.")).join(", ");
                     let message = format!("'{name}' must be a mapping, not {}", value.describe());
                     return Err(Mistake::new(key.line, message).hint(format!("its keys: {keys}")));
                 }
@@ -78,9 +78,8 @@ fn read_section(entries: &[(YamlNode, YamlNode)], prefix: &str, config: &mut Con
 fn unknown(key: &YamlNode, prefix: &str, word: &str) -> Mistake {
     let mistake = Mistake::new(key.line, format!("unknown key '{prefix}{word}'"));
     let here = names(prefix);
-    let meant = closest(word, here.iter().copied()).map(|name| format!("{prefix}{name}"));
-    if let Some(meant) = meant {
-        return mistake.hint(did_you_mean(&meant));
+    if let Some(meant) = closest(word, here.iter().copied()) {
+        return mistake.hint(did_you_mean(&format!("{prefix}{meant}")));
     }
     // A known key in the wrong section.
     let mut known = KEYS.iter().map(|(name, _)| *name);
@@ -89,7 +88,7 @@ fn unknown(key: &YamlNode, prefix: &str, word: &str) -> Mistake {
         Some((name, Some((section, last)))) if name == word => format!("write '{last}' below '{section}:'"),
         Some((name, None)) => format!("'{name}' is a top-level key: write it at the left margin"),
         Some((name, _)) => did_you_mean(name),
-        None => format!("the keys here: {}", known_keys(prefix)),
+        None => format!("the keys here: {}", here.join(", ")),
     })
 }
 
@@ -107,10 +106,6 @@ fn names(prefix: &str) -> Vec<&'static str> {
         names.push(databases::SECTION);
     }
     names
-}
-
-fn known_keys(prefix: &str) -> String {
-    names(prefix).join(", ")
 }
 
 fn sections() -> impl Iterator<Item = &'static str> {
