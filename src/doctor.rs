@@ -55,7 +55,7 @@ pub fn examine(project: &Project) -> Result<Vec<Finding>> {
         bash(),
         installed_routines(project, &routines),
     ];
-    findings.extend(routines.problems().iter().map(|problem| {
+    findings.extend(routines.problems.iter().map(|problem| {
         Finding::bad("routines", Health::Poor, problem.to_string(), "it is ignored; fix or remove it")
     }));
     findings.extend(needs_of_all(project, &routines));

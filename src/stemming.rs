@@ -18,7 +18,7 @@ pub fn is_stop_word(word: &str) -> bool {
 
 /// The words of a text in lower case: runs of letters and digits. An apostrophe does not end a word.
 pub fn words(text: &str) -> impl Iterator<Item = String> + '_ {
-    text.split(|c: char| !c.is_alphanumeric() && !is_apostrophe(c)).filter_map(|run| {
+    text.split(|c: char| !c.is_alphanumeric() && !matches!(c, '\'' | '’')).filter_map(|run| {
         let word: String = run.chars().flat_map(char::to_lowercase).filter(|c| c.is_alphanumeric()).collect();
         (!word.is_empty()).then_some(word)
     })
@@ -51,10 +51,6 @@ pub fn stem(word: &str) -> String {
         letters.pop();
     }
     letters.into_iter().collect()
-}
-
-fn is_apostrophe(c: char) -> bool {
-    matches!(c, '\'' | '’')
 }
 
 #[cfg(test)]

@@ -79,7 +79,7 @@ fn apply_from(context: &Context, from: &Path, id: Option<&str>) -> Result<()> {
 fn choose(runs: Vec<StagedRun>, id: Option<&str>, from: &Path) -> Result<Vec<StagedRun>> {
     let Some(id) = id else { return Ok(runs) };
     let of_chain: Vec<StagedRun> =
-        runs.iter().filter(|run| run.id.chain().to_string() == id).cloned().collect();
+        runs.iter().filter(|run| run.id.chain.to_string() == id).cloned().collect();
     if !of_chain.is_empty() {
         return Ok(of_chain);
     }

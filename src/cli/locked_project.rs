@@ -21,7 +21,7 @@ use crate::ui::{LineReporter, LiveReporter};
 /// Limits that override config, messages and specs.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub struct LimitArgs {
-    /// Limit for each attempt (30s, 10m, 1h30m; 0 for none), whatever config and specs say
+    /// Limit for each attempt (90s, 1h30m, 2d; 0 for none), whatever config and specs say
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     timeout: Option<Duration>,
 

@@ -185,11 +185,9 @@ impl<'c> DatabaseCommands<'c> {
             .variable(FILE, &file)
             .variable(NAME, self.name)
             .timeout((!timeout.is_zero()).then_some(timeout));
+        exec.capture = capture;
         if let Some(decree) = &self.supervisor {
-            exec = exec.supervisor(decree);
-        }
-        if let Some(limit) = capture {
-            exec = exec.capture_stdout(limit);
+            exec.supervisor = decree.into();
         }
         let mut output = Vec::new();
         let redactor = &mut self.redactor;

@@ -54,27 +54,14 @@ impl<'g> GitIndex<'g> {
 
     /// Removes these paths; one that is absent is no error.
     pub fn remove(&self, paths: &[Vec<u8>]) -> Result<()> {
-        if paths.is_empty() {
-            return Ok(());
-        }
-        self.call(&["update-index", "--force-remove", "-z", "--stdin"])
-            .input(nul_separated(paths))
-            .ok()
-            .map(drop)
+        run_on(paths, self.call(&["update-index", "--force-remove", "-z", "--stdin"]))
     }
 
     /// Adds these paths from a work tree as `git add` does, with line ending conversion and filters. Attributes come from the
     /// work tree, or else from the index.
     pub fn add(&self, top: &Path, paths: &[Vec<u8>]) -> Result<()> {
-        if paths.is_empty() {
-            return Ok(());
-        }
-        self.call(&["update-index", "--add", "--replace", "-z", "--stdin"])
-            .directory(top)
-            .variable("GIT_WORK_TREE", top)
-            .input(nul_separated(paths))
-            .ok()
-            .map(drop)
+        let call = self.call(&["update-index", "--add", "--replace", "-z", "--stdin"]);
+        run_on(paths, call.directory(top).variable("GIT_WORK_TREE", top))
     }
 
     /// Sets entries without reading the work tree; an entry with mode zero removes its path.
@@ -99,24 +86,15 @@ impl<'g> GitIndex<'g> {
         let mut call = self.call(&["ls-files", "--stage", "-z", "--"]).variable("GIT_LITERAL_PATHSPECS", "1");
         call.push(OsStr::from_bytes(path));
         let output = call.ok()?;
-        let found = output.records().find_map(|record| {
-            let tab = memchr::memchr(b'\t', record)?;
-            let head = std::str::from_utf8(&record[..tab]).ok()?;
-            let mut words = head.split(' ');
-            let entry = IndexEntry { mode: words.next()?.to_owned(), hash: words.next()?.to_owned() };
-            (record[tab + 1..] == *path).then_some(entry)
-        });
-        Ok(found)
+        let mut staged = output.records().filter_map(parse_staged);
+        Ok(staged.find(|(_, found)| *found == path).map(|(entry, _)| entry))
     }
 
     /// The paths of all submodules.
     pub fn submodules(&self) -> Result<Vec<Vec<u8>>> {
         let output = self.call(&["ls-files", "--stage", "-z"]).ok()?;
-        let submodule = |record: &[u8]| {
-            let tab = memchr::memchr(b'\t', record)?;
-            record.starts_with(b"160000 ").then(|| record[tab + 1..].to_vec())
-        };
-        Ok(output.records().filter_map(submodule).collect())
+        let staged = output.records().filter_map(parse_staged);
+        Ok(staged.filter(|(entry, _)| entry.is_repository()).map(|(_, path)| path.to_vec()).collect())
     }
 
     /// Writes the index as a tree object and returns its hash.
@@ -161,19 +139,15 @@ impl<'g> GitIndex<'g> {
     /// Paths with unresolved conflicts.
     pub fn unmerged(&self) -> Result<Vec<Vec<u8>>> {
         let output = self.call(&["ls-files", "--unmerged", "-z"]).ok()?;
-        let path = |record: &[u8]| Some(record[memchr::memchr(b'\t', record)? + 1..].to_vec());
-        let mut paths: Vec<Vec<u8>> = output.records().filter_map(path).collect();
+        let staged = output.records().filter_map(parse_staged);
+        let mut paths: Vec<Vec<u8>> = staged.map(|(_, path)| path.to_vec()).collect();
         paths.dedup();
         Ok(paths)
     }
 
     /// Updates these paths from the work tree, and removes those that are gone there.
     pub fn update(&self, paths: &[Vec<u8>]) -> Result<()> {
-        if paths.is_empty() {
-            return Ok(());
-        }
-        let args = ["update-index", "--add", "--remove", "--replace", "-z", "--stdin"];
-        self.call(&args).input(nul_separated(paths)).ok().map(drop)
+        run_on(paths, self.call(&["update-index", "--add", "--remove", "--replace", "-z", "--stdin"]))
     }
 
     /// Those of the given paths whose tag in `git ls-files -v` matches: `S` is skip-worktree, lower case is assume-unchanged.
@@ -189,23 +163,30 @@ impl<'g> GitIndex<'g> {
 
     /// Sets a flag of `git update-index` for these paths.
     pub fn set_flag(&self, flag: &str, paths: &[Vec<u8>]) -> Result<()> {
-        if paths.is_empty() {
-            return Ok(());
-        }
-        self.call(&["update-index", flag, "-z", "--stdin"]).input(nul_separated(paths)).ok().map(drop)
+        run_on(paths, self.call(&["update-index", flag, "-z", "--stdin"]))
     }
 
     /// Adds these untracked files as intent-to-add (`git add -N`).
     pub fn add_intent(&self, paths: &[Vec<u8>]) -> Result<()> {
-        if paths.is_empty() {
-            return Ok(());
-        }
-        self.call(&["add", "--intent-to-add", "--force", "--pathspec-from-file=-", "--pathspec-file-nul"])
-            .variable("GIT_LITERAL_PATHSPECS", "1")
-            .input(nul_separated(paths))
-            .ok()
-            .map(drop)
+        let args = ["add", "--intent-to-add", "--force", "--pathspec-from-file=-", "--pathspec-file-nul"];
+        run_on(paths, self.call(&args).variable("GIT_LITERAL_PATHSPECS", "1"))
     }
+}
+
+/// Runs a command that reads these paths from its standard input; none if there are none.
+fn run_on(paths: &[Vec<u8>], call: GitCall<'_>) -> Result<()> {
+    if paths.is_empty() {
+        return Ok(());
+    }
+    call.input(nul_separated(paths)).ok().map(drop)
+}
+
+/// Splits `<mode> <hash> <stage>\t<path>`, a record of `git ls-files --stage -z`.
+fn parse_staged(record: &[u8]) -> Option<(IndexEntry, &[u8])> {
+    let tab = memchr::memchr(b'\t', record)?;
+    let mut words = std::str::from_utf8(&record[..tab]).ok()?.split(' ');
+    let entry = IndexEntry { mode: words.next()?.to_owned(), hash: words.next()?.to_owned() };
+    Some((entry, &record[tab + 1..]))
 }
 
 /// A path whose entry differs between two states.

@@ -52,21 +52,18 @@ const STDERR_LIMIT: usize = 1 << 14;
 
 /// git with a working directory, an environment and config.
 pub struct Git {
-    directory: PathBuf,
-    environment: BTreeMap<OsString, OsString>,
-    settings: Vec<&'static str>,
-    supervisor: Option<PathBuf>,
-    redactor: Redactor,
+    /// What every call starts from: everything up to git's subcommand.
+    exec: Exec,
+    /// Masks the secrets of the environment.
+    pub redactor: Redactor,
 }
 
 /// One git command before it runs.
 pub struct GitCall<'g> {
     git: &'g Git,
-    args: Vec<OsString>,
-    directory: Option<PathBuf>,
-    bare: bool,
-    variables: Vec<(OsString, OsString)>,
-    input: Vec<u8>,
+    /// The subcommand, for messages.
+    command: String,
+    exec: Exec,
 }
 
 /// The result of a git command.
@@ -96,52 +93,44 @@ impl Git {
         {
             environment.insert(name.into(), value.into());
         }
-        let redactor = Redactor::from_environment(variables);
-        Ok(Git {
-            directory: directory.to_owned(),
-            environment,
-            settings: SETTINGS.to_vec(),
-            supervisor: None,
-            redactor,
-        })
+        let exec = Exec::new("git").args(["--no-pager"]).directory(directory).environment(environment);
+        let mut git = Git { exec, redactor: Redactor::from_environment(variables) };
+        git.exec.capture = Some(STDOUT_LIMIT);
+        SETTINGS.iter().for_each(|setting| git.set_config(setting));
+        Ok(git)
     }
 
     /// Sets the decree binary to supervise with. The default is the running one; a test is another binary.
     pub fn supervised_by(mut self, decree: impl Into<PathBuf>) -> Git {
-        self.supervisor = Some(decree.into());
+        self.exec.supervisor = decree.into();
         self
     }
 
     /// Changes the working directory, and adds variables for every call.
     pub fn at(mut self, directory: &Path, variables: &[(&str, &OsStr)]) -> Git {
-        self.directory = directory.to_owned();
-        self.environment.extend(variables.iter().map(|(name, value)| ((*name).into(), (*value).into())));
+        self.exec.directory = directory.to_owned();
+        variables.iter().for_each(|(name, value)| self.set_variable(name, value));
         self
     }
 
     pub fn set_variable(&mut self, name: &str, value: impl Into<OsString>) {
-        self.environment.insert(name.into(), value.into());
+        self.exec.environment.insert(name.into(), value.into());
     }
 
     /// Adds config for every call: `name=value`.
-    pub fn set_config(&mut self, setting: &'static str) {
-        self.settings.push(setting);
+    pub fn set_config(&mut self, setting: &str) {
+        self.exec.args.extend(["-c".into(), setting.into()]);
     }
 
     /// The value of a variable in the environment of every call.
     pub fn variable(&self, name: &str) -> Option<&OsStr> {
-        self.environment.get(OsStr::new(name)).map(OsString::as_os_str)
+        self.exec.environment.get(OsStr::new(name)).map(OsString::as_os_str)
     }
 
     pub fn call<S: Into<OsString>>(&self, args: impl IntoIterator<Item = S>) -> GitCall<'_> {
-        GitCall {
-            git: self,
-            args: args.into_iter().map(Into::into).collect(),
-            directory: None,
-            bare: false,
-            variables: Vec::new(),
-            input: Vec::new(),
-        }
+        let args: Vec<OsString> = args.into_iter().map(Into::into).collect();
+        let command = args.first().map_or_else(String::new, |arg| arg.to_string_lossy().into_owned());
+        GitCall { git: self, command, exec: self.exec.clone().args(args) }
     }
 
     /// Runs `git config` with these arguments; `None` if the key is not set.
@@ -160,11 +149,6 @@ impl Git {
         Ok(output.is_ok().then(|| output.line()))
     }
 
-    /// Masks the secrets of the environment.
-    pub fn redactor(&self) -> &Redactor {
-        &self.redactor
-    }
-
     /// Removes control characters and masks secrets, so that the text may be printed.
     pub fn printable(&self, text: &str) -> String {
         self.redactor.redact(&strip_controls(text)).into_owned()
@@ -174,57 +158,37 @@ impl Git {
 impl GitCall<'_> {
     /// Adds an argument, which may be any bytes.
     pub fn push(&mut self, arg: &OsStr) {
-        self.args.push(arg.to_owned());
+        self.exec.args.push(arg.to_owned());
     }
 
     /// Sets the working directory of this call.
     pub fn directory(mut self, directory: &Path) -> Self {
-        self.directory = Some(directory.to_owned());
+        self.exec.directory = directory.to_owned();
         self
     }
 
     /// Runs in another, bare repository.
     pub fn in_bare(mut self, bare: &Path) -> Self {
-        self.bare = true;
+        self.exec.environment.remove(OsStr::new("GIT_WORK_TREE"));
         self.directory(bare).variable("GIT_DIR", bare)
     }
 
     /// Adds an environment variable to this call.
     pub fn variable(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
-        self.variables.push((name.into(), value.into()));
+        self.exec.environment.insert(name.into(), value.into());
         self
     }
 
     /// Sets the standard input.
     pub fn input(mut self, bytes: Vec<u8>) -> Self {
-        self.input = bytes;
+        self.exec.input = bytes;
         self
     }
 
     /// Runs git to its end, whatever its exit code. It is an error if git cannot be started or decree is interrupted.
     pub fn run(self) -> Result<GitOutput> {
-        let git = self.git;
-        let command = self.args.first().map_or_else(String::new, |arg| arg.to_string_lossy().into_owned());
-        let mut environment = git.environment.clone();
-        if self.bare {
-            environment.remove(OsStr::new("GIT_WORK_TREE"));
-        }
-        let mut exec = Exec::new("git")
-            .args(["--no-pager"])
-            .args(git.settings.iter().flat_map(|setting| ["-c", setting]))
-            .args(self.args)
-            .directory(self.directory.unwrap_or_else(|| git.directory.clone()))
-            .environment(environment)
-            .input(self.input)
-            .capture_stdout(STDOUT_LIMIT);
-        for (name, value) in self.variables {
-            exec = exec.variable(name, value);
-        }
-        if let Some(supervisor) = &git.supervisor {
-            exec = exec.supervisor(supervisor);
-        }
         let mut stderr = Vec::new();
-        let result = exec.run(&mut |bytes: &[u8]| {
+        let result = self.exec.run(&mut |bytes: &[u8]| {
             let room = STDERR_LIMIT.saturating_sub(stderr.len());
             stderr.extend_from_slice(&bytes[..bytes.len().min(room)]);
             Ok(())
@@ -232,8 +196,8 @@ impl GitCall<'_> {
         if result.end == ExecEnd::Interrupted {
             crate::interrupt::check()?;
         }
-        let err = git.printable(&String::from_utf8_lossy(&stderr));
-        Ok(GitOutput { command, end: result.end, out: result.stdout, err })
+        let err = self.git.printable(&String::from_utf8_lossy(&stderr));
+        Ok(GitOutput { command: self.command, end: result.end, out: result.stdout, err })
     }
 
     /// Runs git; any exit code but 0 is an error with git's own message.

@@ -1,7 +1,5 @@
 //! The repository that contains a project.
 
-use std::collections::BTreeMap;
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use super::run::Git;
@@ -19,14 +17,8 @@ pub struct WorkTree {
 }
 
 impl WorkTree {
-    /// Finds the repository of the project at `root`. `advice` is the hint of the error if there is none.
-    pub fn find(root: &Path, variables: &BTreeMap<OsString, OsString>, advice: &str) -> Result<WorkTree> {
-        WorkTree::with(Git::new(root, variables)?, root, advice)
-    }
-
-    /// Like [`WorkTree::find`], with an existing [`Git`].
-    pub fn with(git: Git, root: &Path, advice: &str) -> Result<WorkTree> {
-        let git = git.at(root, &[]);
+    /// Finds the repository of the project at `root`, where `git` runs. `advice` is the hint of the error if there is none.
+    pub fn find(git: Git, root: &Path, advice: &str) -> Result<WorkTree> {
         let top = git.call(["rev-parse", "--show-toplevel"]).run()?;
         if !top.is_ok() {
             let lines: Vec<String> = top.err.lines().map(str::to_owned).collect();

@@ -70,7 +70,7 @@ pub fn runs_of_chain(layout: &Layout, text: &str) -> Result<Vec<CheckpointDir>> 
     let Some(chain) = ChainId::parse(text) else {
         return Ok(Vec::new());
     };
-    let of_chain = |id: &String| MessageId::parse(id).is_some_and(|id| *id.chain() == chain);
+    let of_chain = |id: &String| MessageId::parse(id).is_some_and(|id| id.chain == chain);
     let ids = run_ids(layout)?.into_iter().filter(of_chain);
     Ok(ids.map(|id| CheckpointDir::new(&id, layout.runs().join(&id))).collect())
 }

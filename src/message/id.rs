@@ -20,8 +20,9 @@ pub struct ChainId(String);
 /// The id of a message: `<chain>-<seq>`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MessageId {
-    chain: ChainId,
-    seq: u32,
+    pub chain: ChainId,
+    /// The position in the chain, from 0.
+    pub seq: u32,
 }
 
 impl ChainId {
@@ -81,19 +82,6 @@ impl MessageId {
         let canonical = seq == "0" || (!seq.starts_with('0') && seq.bytes().all(|b| b.is_ascii_digit()));
         Some(MessageId { chain: ChainId::parse(chain)?, seq: parse_seq(seq).filter(|_| canonical)? })
     }
-
-    pub fn new(chain: ChainId, seq: u32) -> Self {
-        MessageId { chain, seq }
-    }
-
-    pub fn chain(&self) -> &ChainId {
-        &self.chain
-    }
-
-    /// The position in the chain, from 0.
-    pub fn seq(&self) -> u32 {
-        self.seq
-    }
 }
 
 impl fmt::Display for ChainId {
@@ -115,7 +103,7 @@ mod tests {
     #[test]
     fn ids_are_parsed_strictly() {
         let id = MessageId::parse("2025022514320000-3").expect("a good id");
-        assert_eq!((id.chain().to_string().as_str(), id.seq()), ("2025022514320000", 3));
+        assert_eq!((id.chain.to_string().as_str(), id.seq), ("2025022514320000", 3));
         for bad in [
             "2025022514320000",
             "2025022514320000-",

@@ -2,14 +2,13 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::front_matter::Document;
 use super::id::MessageId;
 use crate::error::{IoContext, Result};
-use crate::fs::atomic;
+use crate::fs::{atomic, untrusted};
 use crate::project::Layout;
 
 #[derive(Clone, Debug)]
@@ -20,12 +19,10 @@ pub struct Inbox {
 }
 
 /// A message in the inbox.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PendingMessage {
     /// The file name in the inbox.
     pub file: OsString,
-    /// Sort key: the second in which its chain began, or else in which the file was modified.
-    age: String,
     /// The id in the file's name or front matter, if any.
     pub id: Option<MessageId>,
 }
@@ -42,17 +39,15 @@ impl Inbox {
             let path = self.dir.join(&file);
             let Ok(metadata) = path.symlink_metadata() else { continue };
             let id = id_of(&path);
-            let age = match &id {
-                Some(id) => id.chain().to_string(),
-                None => time_key(metadata.mtime()),
+            // By the second in which its chain began, or else in which the file was modified.
+            let order = match &id {
+                Some(id) => (id.chain.to_string(), id.seq),
+                None => (time_key(metadata.mtime()), 0),
             };
-            pending.push(PendingMessage { file, age, id });
+            pending.push((order, PendingMessage { file, id }));
         }
-        pending.sort_by(|a, b| {
-            let seq = |pending: &PendingMessage| pending.id.as_ref().map_or(0, MessageId::seq);
-            (&a.age, seq(a), &a.file).cmp(&(&b.age, seq(b), &b.file))
-        });
-        Ok(pending)
+        pending.sort();
+        Ok(pending.into_iter().map(|(_, message)| message).collect())
     }
 
     /// The file names of the waiting messages, without reading them.
@@ -148,24 +143,14 @@ impl Inbox {
 
 /// The messages in a directory: regular `.md` files that are not hidden. A hidden one is still being written.
 fn message_files(dir: &Path) -> Result<Vec<OsString>> {
-    let entries = match fs::read_dir(dir) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        result => result.at("read", dir)?,
-    };
-    let mut names = Vec::new();
-    for entry in entries {
-        let entry = entry.at("read", dir)?;
-        let name = entry.file_name();
+    let mut names = untrusted::names_in(dir).at("read", dir)?;
+    names.retain(|name| {
         let bytes = name.as_encoded_bytes();
-        if bytes.ends_with(b".md")
-            && !atomic::is_unfinished(&name)
+        bytes.ends_with(b".md")
+            && !atomic::is_unfinished(name)
             && !bytes.starts_with(b".")
-            && entry.file_type().is_ok_and(|kind| kind.is_file())
-        {
-            names.push(name);
-        }
-    }
-    names.sort();
+            && dir.join(name).symlink_metadata().is_ok_and(|metadata| metadata.is_file())
+    });
     Ok(names)
 }
 

@@ -8,23 +8,15 @@ use super::id::{ChainId, MessageId, parse_seq};
 use super::name::MessageName;
 use crate::error::{Error, Result};
 
-/// What a message asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MessageKind {
-    /// To implement the spec in `input_file`.
-    Spec,
-    /// To do what its text says.
-    Task,
-}
-
 /// A message whose front matter is complete.
 #[derive(Clone, Debug)]
 pub struct Message {
     /// The file name in the inbox.
     pub file: OsString,
     pub id: MessageId,
-    pub kind: MessageKind,
-    /// The file it is about; the spec, if `kind` is one.
+    /// Whether it asks to implement the spec in `input_file`, or to do what its text says.
+    pub is_spec: bool,
+    /// The file it is about.
     pub input_file: Option<String>,
     pub document: Document,
     /// The document as text, exactly as its author wrote it if nothing had to be filled in.
@@ -103,21 +95,21 @@ impl Message {
         if input_file.as_deref().is_some_and(|path| path.contains('\0')) {
             return Err(Rejection::bad("input_file is no path").into());
         }
-        let kind = match document.get_text("type").as_deref() {
-            None | Some("") if input_file.as_deref().is_some_and(is_spec) => MessageKind::Spec,
-            None | Some("" | "task") => MessageKind::Task,
-            Some("spec") if input_file.is_some() => MessageKind::Spec,
+        let is_spec = match document.get_text("type").as_deref() {
+            None | Some("") => input_file.as_deref().is_some_and(is_spec),
+            Some("task") => false,
+            Some("spec") if input_file.is_some() => true,
             Some("spec") => return Err(Rejection::bad("type is spec, but input_file names none").into()),
             Some(other) => {
                 return Err(Rejection::bad(format!("type is '{other}'; it can be spec or task")).into());
             }
         };
         document.fill("id", &id.to_string());
-        document.fill("chain", &id.chain().to_string());
-        document.fill("seq", &id.seq().to_string());
-        document.fill("type", if kind == MessageKind::Spec { "spec" } else { "task" });
+        document.fill("chain", &id.chain.to_string());
+        document.fill("seq", &id.seq.to_string());
+        document.fill("type", if is_spec { "spec" } else { "task" });
         let text = document.render();
-        Ok(Message { file: file.to_owned(), id, kind, input_file, document, text })
+        Ok(Message { file: file.to_owned(), id, is_spec, input_file, document, text })
     }
 
     /// The name that reports show.
@@ -127,7 +119,7 @@ impl Message {
 
     /// The path of the spec that it asks for.
     pub fn spec(&self) -> Option<&str> {
-        self.input_file.as_deref().filter(|_| self.kind == MessageKind::Spec)
+        self.input_file.as_deref().filter(|_| self.is_spec)
     }
 }
 
@@ -148,22 +140,13 @@ pub fn is_spec(path: &str) -> bool {
 
 /// Rejects ids in the front matter that are malformed.
 fn check_ids(document: &Document) -> Result<(), Rejection> {
-    if let Some(id) = document.get_text("id")
-        && MessageId::parse(&id).is_none()
-    {
-        return Err(Rejection::bad(format!("id '{id}' is not <chain>-<seq>")));
-    }
-    if let Some(chain) = document.get_text("chain")
-        && ChainId::parse(&chain).is_none()
-    {
-        return Err(Rejection::bad(format!("chain '{chain}' is not 16 digits")));
-    }
-    if let Some(seq) = document.get_text("seq")
-        && parse_seq(&seq).is_none()
-    {
-        return Err(Rejection::bad(format!("seq '{seq}' is not a whole number")));
-    }
-    Ok(())
+    let check = |key: &str, form: &str, is_valid: fn(&str) -> bool| match document.get_text(key) {
+        Some(text) if !is_valid(&text) => Err(Rejection::bad(format!("{key} '{text}' is not {form}"))),
+        _ => Ok(()),
+    };
+    check("id", "<chain>-<seq>", |text| MessageId::parse(text).is_some())?;
+    check("chain", "16 digits", |text| ChainId::parse(text).is_some())?;
+    check("seq", "a whole number", |text| parse_seq(text).is_some())
 }
 
 /// The id in the front matter, or else in the file's name.
@@ -173,19 +156,18 @@ pub(super) fn stated_id(file: &OsStr, document: &Document) -> Option<MessageId> 
         return Some(id);
     }
     let chain = document.get_text("chain").and_then(|chain| ChainId::parse(&chain));
-    let chain = chain.or_else(|| from_name.as_ref().map(|id| id.chain().clone()))?;
+    let chain = chain.or_else(|| from_name.as_ref().map(|id| id.chain.clone()))?;
     let seq = document.get_text("seq").and_then(|seq| parse_seq(&seq));
-    let seq = seq.or_else(|| from_name.as_ref().map(MessageId::seq)).unwrap_or(0);
-    Some(MessageId::new(chain, seq))
+    let seq = seq.or_else(|| from_name.as_ref().map(|id| id.seq)).unwrap_or(0);
+    Some(MessageId { chain, seq })
 }
 
 /// The id, or the next in its chain that is not in use: two follow-ups with the same `seq` run one after the other.
-fn next_free(id: MessageId, is_taken: impl Fn(&MessageId) -> bool) -> MessageId {
-    let mut seq = id.seq();
-    while is_taken(&MessageId::new(id.chain().clone(), seq)) && seq < u32::MAX {
-        seq += 1;
+fn next_free(mut id: MessageId, is_taken: impl Fn(&MessageId) -> bool) -> MessageId {
+    while is_taken(&id) && id.seq < u32::MAX {
+        id.seq += 1;
     }
-    MessageId::new(id.chain().clone(), seq)
+    id
 }
 
 #[cfg(test)]
@@ -203,47 +185,19 @@ mod tests {
     }
 
     #[test]
-    fn a_bare_text_becomes_a_task_of_its_own_chain() {
-        let message = normalise("fix-types.md", "fix them\n").unwrap();
-        assert_eq!(message.id.to_string(), "2025022514320000-0");
-        assert_eq!((message.kind, message.name().as_str()), (MessageKind::Task, "fix-types"));
-        assert_eq!(message.document.body, "fix them\n");
-        for (key, value) in [("id", "2025022514320000-0"), ("chain", "2025022514320000"), ("seq", "0")] {
-            assert_eq!(message.document.get_text(key).as_deref(), Some(value));
-        }
-    }
-
-    #[test]
-    fn the_file_name_reports_chain_and_seq_and_the_front_matter_outranks_it() {
-        let message = normalise("2024022514320000-3.md", "x\n").unwrap();
-        assert_eq!(message.id.to_string(), "2024022514320000-3");
-        let message = normalise("2024022514320000-3.md", "---\nseq: 5\n---\n").unwrap();
-        assert_eq!(message.id.to_string(), "2024022514320000-5");
-        let message = normalise("x.md", "---\nchain: 2024022514320000\nseq: 1\n---\n").unwrap();
-        assert_eq!(message.id.to_string(), "2024022514320000-1");
-    }
-
-    #[test]
     fn a_follow_up_that_is_named_by_its_id_is_called_by_its_words() {
         let message = normalise("2024022514320000-3.md", "Fix the type errors.\n").unwrap();
         assert_eq!(message.name(), "fix-type-errors");
         assert_eq!(normalise("2024022514320000-3.md", "").unwrap().name(), "2024022514320000-3");
-    }
-
-    #[test]
-    fn a_spec_file_makes_it_a_spec() {
-        let message = normalise("a.md", "---\ninput_file: specs/01-a.spec.md\n---\n").unwrap();
-        assert_eq!(message.spec(), Some("specs/01-a.spec.md"));
-        let message = normalise("a.md", "---\ninput_file: notes.txt\n---\n").unwrap();
-        assert_eq!((message.kind, message.spec()), (MessageKind::Task, None));
+        assert_eq!(normalise("fix-types.md", "Fix the type errors.\n").unwrap().name(), "fix-types");
     }
 
     #[test]
     fn a_seq_beyond_all_numbers_is_only_very_deep() {
         let message = normalise("2024022514320000-99999999999999999999.md", "x\n").unwrap();
-        assert_eq!(message.id.seq(), u32::MAX);
+        assert_eq!(message.id.seq, u32::MAX);
         let message = normalise("a.md", "---\nchain: 2024022514320000\nseq: 99999999999\n---\n").unwrap();
-        assert_eq!(message.id.seq(), u32::MAX);
+        assert_eq!(message.id.seq, u32::MAX);
     }
 
     #[test]
@@ -266,20 +220,20 @@ mod tests {
     fn a_second_follow_up_at_the_same_place_gets_the_next() {
         let document = Document::parse("x\n").unwrap();
         let chain = || unreachable!("the name has one");
-        let taken = |id: &MessageId| if id.seq() < 3 { IdStatus::Begun } else { IdStatus::Free };
+        let taken = |id: &MessageId| if id.seq < 3 { IdStatus::Begun } else { IdStatus::Free };
         let file = OsStr::new("2024022514320000-1.md");
         let message = Message::normalise(file, document, chain, taken).unwrap();
-        assert_eq!(message.id.seq(), 3);
+        assert_eq!(message.id.seq, 3);
     }
 
     #[test]
     fn a_message_that_comes_again_keeps_its_id_but_takes_no_others_place() {
         for (standing, seq) in [(IdStatus::Free, 1), (IdStatus::Begun, 1), (IdStatus::Kept, 2)] {
             let document = Document::parse("---\nid: 2024022514320000-1\n---\n").unwrap();
-            let of = |id: &MessageId| if id.seq() == 1 { standing } else { IdStatus::Free };
+            let of = |id: &MessageId| if id.seq == 1 { standing } else { IdStatus::Free };
             let chain = || unreachable!("it has one");
             let message = Message::normalise(OsStr::new("x.md"), document, chain, of).unwrap();
-            assert_eq!(message.id.seq(), seq, "{standing:?}");
+            assert_eq!(message.id.seq, seq, "{standing:?}");
         }
     }
 }

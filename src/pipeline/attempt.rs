@@ -123,8 +123,8 @@ fn parameters(context: &mut PipelineContext<'_>, job: &Prepared, run: &RunDir) -
         ("message_file", path(&run.message())),
         ("message_id", message.id.to_string()),
         ("message_dir", path(run.path())),
-        ("chain", message.id.chain().to_string()),
-        ("seq", message.id.seq().to_string()),
+        ("chain", message.id.chain.to_string()),
+        ("seq", message.id.seq.to_string()),
     ]
     .into_iter()
     .map(|(key, value)| (key.to_owned(), value))
@@ -250,7 +250,6 @@ impl<'t> Tee<'t> {
         self.pass_on();
         let Some(log) = self.log else { return (Vec::new(), None) };
         let tail = log.tail_lines(TAIL_LINES);
-        let tail = tail.iter().map(|line| crate::sanitize::final_line(line)).collect();
         (tail, log.finish().err().or(self.log_error))
     }
 

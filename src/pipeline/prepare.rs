@@ -114,7 +114,7 @@ fn plan_run(
     context: &mut PipelineContext<'_>,
     message: &Message,
 ) -> Result<(Routine, String, Duration), MessageError> {
-    let (seq, max_depth) = (message.id.seq(), context.config.max_depth);
+    let (seq, max_depth) = (message.id.seq, context.config.max_depth);
     if seq >= max_depth {
         let why = format!("seq {seq} is not below max_depth, which is {max_depth}");
         return Err(Rejection { code: "MaxDepthExceeded", why }.into());

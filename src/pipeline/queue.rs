@@ -67,7 +67,7 @@ impl Queue {
 
 fn next_in_chain(inbox: &Inbox, chain: &ChainId) -> Result<Option<OsString>> {
     let mut pending = inbox.pending()?.into_iter();
-    let next = pending.find(|pending| pending.id.as_ref().is_some_and(|id| id.chain() == chain));
+    let next = pending.find(|pending| pending.id.as_ref().is_some_and(|id| id.chain == *chain));
     Ok(next.map(|pending| pending.file))
 }
 

@@ -133,7 +133,7 @@ pub(super) fn withdraw_follow_ups(
 ) -> Result<()> {
     let before = run.inbox();
     for pending in context.inbox.pending()? {
-        let of_this_chain = pending.id.as_ref().is_some_and(|id| id.chain() == run.dir.id().chain());
+        let of_this_chain = pending.id.as_ref().is_some_and(|id| id.chain == run.dir.id().chain);
         if of_this_chain && pending.file != run.file() && !before.contains(&pending.file) {
             context.inbox.withdraw(&pending.file, &run.dir.follow_ups(attempt))?;
         }

@@ -114,10 +114,10 @@ fn ask_router(context: &mut PipelineContext<'_>, prompt: &str) -> Result<Option<
         .args(&words[1..])
         .directory(context.layout.root())
         .environment(context.environment.clone())
-        .timeout(Some(limit))
-        .capture_stdout(MAX_ANSWER);
+        .timeout(Some(limit));
+    exec.capture = Some(MAX_ANSWER);
     if !is_argument {
-        exec = exec.input(prompt);
+        exec.input = prompt.into();
     }
     let answered = exec.run(&mut |_: &[u8]| Ok(()));
     interrupt::check()?;

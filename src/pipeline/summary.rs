@@ -206,7 +206,7 @@ impl MessageSummary {
         };
         MessageSummary {
             id: Some(run.id().to_string()),
-            seq: run.id().seq(),
+            seq: run.id().seq,
             verdict: result.verdict,
             run: result.run.clone(),
             added: changes.map_or(0, |changes| changes.added),

@@ -156,7 +156,7 @@ impl<'p> Pipeline<'p> {
                     .hint("the next `decree process` takes it first")
             })?;
         }
-        self.queue.chain.get_or_insert_with(|| id.chain().clone());
+        self.queue.chain.get_or_insert_with(|| id.chain.clone());
         Ok(())
     }
 
@@ -234,7 +234,7 @@ fn summary_of(message: &Message, verdict: Verdict, reason: String) -> MessageSum
     let mut summary = MessageSummary::without_run(message.name(), verdict);
     summary.run.reason = reason;
     summary.id = Some(message.id.to_string());
-    summary.seq = message.id.seq();
+    summary.seq = message.id.seq;
     summary.run.spec = message.spec().map(str::to_owned);
     summary.run.routine = message.document.get_text("routine");
     summary

@@ -1,26 +1,17 @@
 //! A program to run, and its result. [`Exec::run`] is in `running.rs`.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
-use std::path::PathBuf;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::marked::{MARK_VARIABLE, ProcessMark};
 use crate::error::Result;
 
-/// Where a program's output goes, as it arrives.
-pub trait Output {
-    /// Receives the next bytes of output. An error ends the program, and [`Exec::run`] returns it.
-    ///
-    /// Timeouts are not checked while this runs, so it must not wait for a user.
-    fn output(&mut self, bytes: &[u8]) -> Result<()>;
-}
-
-impl<F: FnMut(&[u8]) -> Result<()>> Output for F {
-    fn output(&mut self, bytes: &[u8]) -> Result<()> {
-        self(bytes)
-    }
-}
+/// Receives a program's output as it arrives. An error ends the program, and [`Exec::run`] returns it.
+///
+/// Timeouts are not checked while this runs, so it must not wait for a user.
+pub type Output<'o> = dyn FnMut(&[u8]) -> Result<()> + 'o;
 
 /// How long a program has between SIGTERM and SIGKILL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,19 +31,25 @@ impl Default for GracePeriods {
 /// A program with its arguments, environment, input and time limit.
 #[derive(Clone, Debug)]
 pub struct Exec {
-    pub(super) program: OsString,
-    pub(super) args: Vec<OsString>,
-    pub(super) directory: PathBuf,
-    pub(super) environment: BTreeMap<OsString, OsString>,
-    pub(super) input: Vec<u8>,
-    pub(super) timeout: Option<Duration>,
-    pub(super) grace_periods: GracePeriods,
-    pub(super) capture: Option<usize>,
-    pub(super) supervisor: PathBuf,
+    /// A path, or a name to be found on the `PATH` of `environment`.
+    pub program: OsString,
+    pub args: Vec<OsString>,
+    /// The current one by default.
+    pub directory: PathBuf,
+    /// Empty by default: nothing is inherited. See [`super::environment::child_environment`].
+    pub environment: BTreeMap<OsString, OsString>,
+    /// What the program reads from standard input.
+    pub input: Vec<u8>,
+    /// The program is ended after this time.
+    pub timeout: Option<Duration>,
+    pub grace_periods: GracePeriods,
+    /// How many bytes of standard output are captured in [`ExecResult::stdout`]. Then only standard error is streamed.
+    pub capture: Option<usize>,
+    /// The decree binary to supervise with: the running one, except in a test, which is another binary.
+    pub supervisor: PathBuf,
 }
 
 impl Exec {
-    /// A program by path, or by name to be found on the `PATH` of [`Exec::environment`].
     pub fn new(program: impl Into<OsString>) -> Exec {
         Exec {
             program: program.into(),
@@ -73,13 +70,12 @@ impl Exec {
         self
     }
 
-    /// Sets the working directory. The default is the current one.
     pub fn directory(mut self, directory: impl Into<PathBuf>) -> Exec {
         self.directory = directory.into();
         self
     }
 
-    /// Adds to the environment, which starts empty: nothing is inherited. See [`super::environment::child_environment`].
+    /// Adds to the environment.
     pub fn environment(mut self, environment: BTreeMap<OsString, OsString>) -> Exec {
         self.environment.extend(environment);
         self
@@ -90,38 +86,8 @@ impl Exec {
         self
     }
 
-    /// Marks the program and its descendants, so that [`super::marked::end`] finds them.
-    pub fn mark(self, mark: &ProcessMark) -> Exec {
-        self.variable(MARK_VARIABLE, mark.as_str())
-    }
-
-    /// Sets what the program reads from standard input. The default is nothing.
-    pub fn input(mut self, bytes: impl Into<Vec<u8>>) -> Exec {
-        self.input = bytes.into();
-        self
-    }
-
-    /// Ends the program after this time. The default is no limit.
     pub fn timeout(mut self, timeout: Option<Duration>) -> Exec {
         self.timeout = timeout;
-        self
-    }
-
-    /// Sets the time between SIGTERM and SIGKILL.
-    pub fn grace_periods(mut self, grace_periods: GracePeriods) -> Exec {
-        self.grace_periods = grace_periods;
-        self
-    }
-
-    /// Captures the first `limit` bytes of standard output in [`ExecResult::stdout`]; only standard error is streamed.
-    pub fn capture_stdout(mut self, limit: usize) -> Exec {
-        self.capture = Some(limit);
-        self
-    }
-
-    /// Sets the decree binary to supervise with. The default is the running one; a test is another binary.
-    pub fn supervisor(mut self, decree: impl Into<PathBuf>) -> Exec {
-        self.supervisor = decree.into();
         self
     }
 }
@@ -129,11 +95,9 @@ impl Exec {
 #[derive(Clone, Debug)]
 pub struct ExecResult {
     pub end: ExecEnd,
-    /// From the start until the program and all its descendants had ended.
-    pub duration: Duration,
-    /// Standard output, if [`Exec::capture_stdout`] was called.
+    /// Standard output, up to the limit of [`Exec::capture`].
     pub stdout: Vec<u8>,
-    /// Whether the program wrote more than [`Exec::capture_stdout`] allows.
+    /// Whether the program wrote more than that.
     pub stdout_truncated: bool,
     /// How many processes could not be ended, because they belong to another user or hang in the kernel.
     pub survivors: usize,
@@ -152,7 +116,7 @@ pub enum ExecEnd {
     Exited(i32),
     /// Ended by a signal that decree did not send.
     Signalled(i32),
-    /// Ended by decree after [`Exec::timeout`].
+    /// Ended by decree after its timeout.
     TimedOut,
     /// Ended because decree was asked to stop.
     Interrupted,
@@ -173,4 +137,19 @@ impl std::fmt::Display for ExecEnd {
             ExecEnd::SupervisorLost => write!(f, "its supervisor was killed"),
         }
     }
+}
+
+/// The path of a command, looked up as a shell does.
+pub fn find_program(name: &str) -> Option<PathBuf> {
+    let is_executable = |path: &Path| {
+        path.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
+    };
+    if name.contains('/') {
+        return Some(PathBuf::from(name)).filter(|path| is_executable(path));
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        .filter(|dir| dir.as_os_str() != OsStr::new(""))
+        .map(|dir| dir.join(name))
+        .find(|candidate| is_executable(candidate))
 }

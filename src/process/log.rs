@@ -12,11 +12,11 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use super::Output;
 use crate::error::{IoContext, Result};
 use crate::fs::atomic::{self, AtomicFile};
 use crate::fs::is_at;
 use crate::humanize::grouped;
+use crate::sanitize::last_lines;
 
 /// Smaller limits are raised to this.
 const MIN_LIMIT: u64 = 1 << 10;
@@ -34,17 +34,6 @@ pub struct CappedLog {
     recent: Vec<u8>,
 }
 
-/// The result of [`CappedLog::finish`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LogSummary {
-    /// The length of the whole output.
-    pub bytes: u64,
-    /// How much of it is not in the log.
-    pub left_out: u64,
-    /// Whether the file had been deleted or replaced, and was written again.
-    pub recreated: bool,
-}
-
 impl CappedLog {
     /// Creates a log of at most about `limit` bytes. An existing file is replaced, not opened: it may be a link.
     pub fn create(path: impl Into<PathBuf>, limit: u64) -> Result<CappedLog> {
@@ -55,10 +44,6 @@ impl CappedLog {
         }
         let half = limit.max(MIN_LIMIT) / 2;
         Ok(CappedLog { path, head, half, written: 0, tail: None, recent: Vec::new() })
-    }
-
-    pub fn path(&self) -> &Path {
-        &self.path
     }
 
     pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
@@ -80,27 +65,13 @@ impl CappedLog {
     /// The last lines of the output as a terminal shows them: without colours, and with only the final state of a line that was
     /// overwritten. Very long lines are truncated at their beginning.
     pub fn tail_lines(&self, count: usize) -> Vec<String> {
-        let text = String::from_utf8_lossy(&self.recent);
-        let text = console::strip_ansi_codes(&text);
-        let mut lines: Vec<String> = text
-            .trim_end()
-            .rsplit('\n')
-            .take(count)
-            .map(|line| {
-                let line = line.trim_end_matches('\r');
-                line.rsplit('\r').next().unwrap_or(line).trim_end().to_owned()
-            })
-            .collect();
-        lines.reverse();
-        if lines == [""] { Vec::new() } else { lines }
+        last_lines(&console::strip_ansi_codes(&String::from_utf8_lossy(&self.recent)), count)
     }
 
     /// Joins head and tail. If a routine deleted or replaced the file, it is written again from the open one.
-    pub fn finish(mut self) -> Result<LogSummary> {
-        let mut left_out = 0;
+    pub fn finish(mut self) -> Result<()> {
         if let Some(mut tail) = self.tail.take() {
-            let kept = tail.kept();
-            left_out = self.written - self.half - kept;
+            let left_out = self.written - self.half - tail.kept();
             if left_out > 0 {
                 let note = format!("\n[decree: {} bytes left out here]\n", grouped(left_out));
                 self.head.write_all(note.as_bytes()).at("write", &self.path)?;
@@ -110,8 +81,7 @@ impl CappedLog {
                 let _ = fs::remove_file(part);
             }
         }
-        let recreated = !is_at(&self.head, &self.path);
-        if recreated {
+        if !is_at(&self.head, &self.path) {
             let parent = self.path.parent().unwrap_or(Path::new("."));
             fs::create_dir_all(parent).at("create", parent)?;
             let mut copy = AtomicFile::create(&self.path)?;
@@ -119,7 +89,7 @@ impl CappedLog {
             io::copy(&mut self.head, &mut copy).at("write", &self.path)?;
             copy.commit()?;
         }
-        Ok(LogSummary { bytes: self.written, left_out, recreated })
+        Ok(())
     }
 
     fn remember(&mut self, bytes: &[u8]) {
@@ -127,12 +97,6 @@ impl CappedLog {
         if self.recent.len() > 2 * RECENT_LIMIT {
             self.recent.drain(..self.recent.len() - RECENT_LIMIT);
         }
-    }
-}
-
-impl Output for CappedLog {
-    fn output(&mut self, bytes: &[u8]) -> Result<()> {
-        self.write(bytes)
     }
 }
 
@@ -174,7 +138,7 @@ struct Tail {
 impl Tail {
     fn create(log: &Path, half: u64) -> io::Result<Tail> {
         let [older, newer] = parts(log);
-        let (older, newer) = (create_with_dir(&older)?, create_with_dir(&newer)?);
+        let (older, newer) = (create(&older)?, create(&newer)?);
         Ok(Tail { log: log.to_owned(), older, newer, older_length: 0, newer_length: 0, half })
     }
 
@@ -183,7 +147,7 @@ impl Tail {
         let [older, newer] = parts(&self.log);
         // If a routine deleted them, there is nothing to recover, and the open ones are enough.
         let _ = fs::rename(&newer, &older);
-        self.older = std::mem::replace(&mut self.newer, create_with_dir(&newer)?);
+        self.older = std::mem::replace(&mut self.newer, create(&newer)?);
         (self.older_length, self.newer_length) = (self.newer_length, 0);
         Ok(())
     }
@@ -226,16 +190,12 @@ fn parts(log: &Path) -> [PathBuf; 2] {
     })
 }
 
-/// Creates a file in append mode, so that writing continues at its new end if another process truncates it.
+/// Creates a file in append mode, so that writing continues at its new end if another process truncates it. A routine may
+/// have deleted its directory.
 fn create(path: &Path) -> io::Result<File> {
+    fs::create_dir_all(path.parent().unwrap_or(Path::new(".")))?;
     drop(atomic::create_new(path)?);
     OpenOptions::new().read(true).append(true).open(path)
-}
-
-/// Like [`create`], where a routine may have deleted the directory.
-fn create_with_dir(path: &Path) -> io::Result<File> {
-    fs::create_dir_all(path.parent().unwrap_or(Path::new(".")))?;
-    create(path)
 }
 
 #[cfg(test)]
@@ -244,16 +204,21 @@ mod tests {
 
     const LIMIT: u64 = 2000;
 
-    fn written(chunks: &[&[u8]]) -> (String, LogSummary) {
+    fn new_log() -> (tempfile::TempDir, PathBuf, CappedLog) {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("log");
-        let mut log = CappedLog::create(&path, LIMIT).unwrap();
-        for chunk in chunks {
+        let log = CappedLog::create(&path, LIMIT).unwrap();
+        (dir, path, log)
+    }
+
+    fn written(bytes: &[u8], chunk_size: usize) -> Vec<u8> {
+        let (dir, path, mut log) = new_log();
+        for chunk in bytes.chunks(chunk_size) {
             log.write(chunk).unwrap();
         }
-        let summary = log.finish().unwrap();
+        log.finish().unwrap();
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "only the log is left");
-        (fs::read_to_string(path).unwrap(), summary)
+        fs::read(path).unwrap()
     }
 
     fn lines(count: usize) -> Vec<u8> {
@@ -265,9 +230,7 @@ mod tests {
         for count in [0, 1, 80, 166] {
             let all = lines(count);
             for size in [1, 7, 999, 1000, 1001, 5000] {
-                let (text, summary) = written(&all.chunks(size).collect::<Vec<_>>());
-                assert_eq!(text.as_bytes(), all, "{count} lines by {size}");
-                assert_eq!(summary, LogSummary { bytes: all.len() as u64, left_out: 0, recreated: false });
+                assert_eq!(written(&all, size), all, "{count} lines by {size}");
             }
         }
     }
@@ -277,14 +240,12 @@ mod tests {
         for count in [167, 200, 250, 251, 400, 9000] {
             let all = lines(count);
             for size in [1, 7, 999, 1000, 1001, 5000, 200_000] {
-                let (text, summary) = written(&all.chunks(size).collect::<Vec<_>>());
-                let text = text.as_bytes();
+                let text = written(&all, size);
                 let left_out = all.len() - 2000;
                 let note = format!("\n[decree: {} bytes left out here]\n", grouped(left_out as u64));
                 assert_eq!(text[..1000], all[..1000]);
                 assert_eq!(&text[1000..1000 + note.len()], note.as_bytes());
                 assert_eq!(text[1000 + note.len()..], all[all.len() - 1000..], "{count} lines by {size}");
-                assert_eq!(summary.left_out, left_out as u64);
             }
         }
     }
@@ -300,7 +261,7 @@ mod tests {
             fs::remove_dir_all(dir.path().join("a")).unwrap();
             log.write(&lines(count)).unwrap();
             fs::remove_dir_all(dir.path().join("a")).ok();
-            assert!(log.finish().unwrap().recreated);
+            log.finish().unwrap();
             let text = fs::read_to_string(path).unwrap();
             assert!(text.starts_with("before\nline 000000\n"));
             assert!(text.ends_with(&format!("line {:06}\n", count - 1)));
@@ -317,15 +278,14 @@ mod tests {
         log.write(b"true\n").unwrap();
         fs::remove_file(&path).unwrap();
         std::os::unix::fs::symlink(&victim, &path).unwrap();
-        assert!(log.finish().unwrap().recreated);
+        log.finish().unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "true\n");
         assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
     }
 
     #[test]
     fn the_disk_never_holds_more_than_twice_the_limit() {
-        let dir = tempfile::tempdir().unwrap();
-        let mut log = CappedLog::create(dir.path().join("log"), LIMIT).unwrap();
+        let (dir, _, mut log) = new_log();
         for chunk in lines(3000).chunks(700) {
             log.write(chunk).unwrap();
             let files = fs::read_dir(dir.path()).unwrap();
@@ -336,9 +296,7 @@ mod tests {
 
     #[test]
     fn a_log_that_was_cut_off_is_joined() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("log");
-        let mut log = CappedLog::create(&path, LIMIT).unwrap();
+        let (dir, path, mut log) = new_log();
         log.write(&lines(50)).unwrap();
         assert!(!recover(&path).unwrap());
         log.write(&lines(9000)).unwrap();
@@ -352,8 +310,7 @@ mod tests {
 
     #[test]
     fn the_last_lines_are_what_a_terminal_shows() {
-        let dir = tempfile::tempdir().unwrap();
-        let mut log = CappedLog::create(dir.path().join("log"), LIMIT).unwrap();
+        let (_dir, _, mut log) = new_log();
         assert!(log.tail_lines(3).is_empty());
         log.write(b"one\ntwo\r\n\x1b[31mred\x1b[0m\n10%\r50%\rdone\n\n").unwrap();
         assert_eq!(log.tail_lines(3), ["two", "red", "done"]);

@@ -30,14 +30,11 @@ mod exec;
 pub mod log;
 pub mod marked;
 pub mod orphans;
-mod program;
 pub mod redact;
-mod report;
 mod running;
 pub mod supervisor;
 pub mod table;
 
-pub use exec::{Exec, ExecEnd, ExecResult, GracePeriods, Output};
+pub use exec::{Exec, ExecEnd, ExecResult, GracePeriods, Output, find_program};
 pub use marked::ProcessMark;
 pub use orphans::become_subreaper;
-pub use program::find_program;

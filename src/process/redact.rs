@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 
@@ -43,25 +43,22 @@ pub struct Redactor {
 impl Redactor {
     /// Masks the secrets of an environment: the values of variables with the names of secrets, each line of such a value, all
     /// of these in JSON escapes, and GitHub's token as it is encoded in git's config on a runner.
-    pub fn from_environment<'a>(
-        variables: impl IntoIterator<Item = (&'a OsString, &'a OsString)>,
+    pub fn from_environment(
+        variables: impl IntoIterator<Item = (impl AsRef<OsStr>, impl AsRef<OsStr>)>,
     ) -> Redactor {
         let mut secrets = BTreeSet::new();
         for (name, value) in variables {
+            let (name, value) = (name.as_ref(), value.as_ref().as_bytes());
             if is_secret_name(name) {
-                let value = value.as_bytes();
-                if GIT_TOKENS.iter().any(|token| name == token) && value.trim_ascii().len() >= MIN_VALUE_LEN {
+                if GIT_TOKENS.iter().any(|token| name == *token) && value.trim_ascii().len() >= MIN_VALUE_LEN
+                {
                     let pair = [b"x-access-token:", value.trim_ascii()].concat();
                     secrets.insert(STANDARD.encode(pair).into_bytes());
                 }
                 let lines = value.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
                 secrets.extend(lines.filter(|line| line.len() >= MIN_LINE_LEN).map(<[u8]>::to_vec));
-                secrets.extend(
-                    [value, value.trim_ascii()]
-                        .iter()
-                        .filter(|v| v.len() >= MIN_VALUE_LEN)
-                        .map(|v| v.to_vec()),
-                );
+                let forms = [value, value.trim_ascii()].into_iter();
+                secrets.extend(forms.filter(|form| form.len() >= MIN_VALUE_LEN).map(<[u8]>::to_vec));
             }
         }
         let escaped = secrets.iter().flat_map(|secret| json_forms(secret)).collect::<Vec<_>>();
@@ -71,8 +68,7 @@ impl Redactor {
 
     /// Masks the secrets of decree's own environment.
     pub fn of_this_process() -> Redactor {
-        let variables: Vec<(OsString, OsString)> = std::env::vars_os().collect();
-        Redactor::from_environment(variables.iter().map(|(name, value)| (name, value)))
+        Redactor::from_environment(std::env::vars_os())
     }
 
     /// Whether the reader's content contains a secret. Independent of the stream.
@@ -235,7 +231,7 @@ mod tests {
 
     #[test]
     fn secrets_are_found_by_the_names_of_their_variables() {
-        let environment: Vec<(OsString, OsString)> = [
+        let redactor = Redactor::from_environment([
             ("A_TOKEN", "tok-123456"),
             ("b_key", "key-123456"),
             ("C_Secret", "sec-123456"),
@@ -245,10 +241,7 @@ mod tests {
             ("F_TOKEN_FILE", "/a/file/name"),
             ("KEYS", "not-secret"),
             ("PEM_KEY", "-----BEGIN-----\nMIIEabcdefgh\nshort\n-----END-----\n"),
-        ]
-        .map(|(name, value)| (name.into(), value.into()))
-        .into();
-        let redactor = Redactor::from_environment(environment.iter().map(|(name, value)| (name, value)));
+        ]);
         let text = "tok-123456 key-123456 sec-123456 pass12 postgres-1 short /a/file/name not-secret";
         assert_eq!(redactor.redact(text), "*** *** *** *** *** short /a/file/name not-secret");
         assert_eq!(redactor.redact("  MIIEabcdefgh\r\n  short"), "  ***\r\n  short");
@@ -258,21 +251,18 @@ mod tests {
 
     #[test]
     fn a_secret_is_masked_in_json_too() {
-        let environment = [(OsString::from("A_KEY"), OsString::from("pass\"wo\\rd\n12345678"))];
-        let redactor = Redactor::from_environment(environment.iter().map(|(name, value)| (name, value)));
+        let redactor = Redactor::from_environment([("A_KEY", "pass\"wo\\rd\n12345678")]);
         assert_eq!(redactor.redact(r#"{"a":"pass\"wo\\rd\n12345678"}"#), r#"{"a":"***"}"#);
         assert_eq!(redactor.redact("pass\"wo\\rd"), "***");
         assert!(redactor.is_in(&br#"xx12345678"#[..]).unwrap());
         assert!(!redactor.is_in(&b"xx1234567"[..]).unwrap());
-        let environment = [(OsString::from("A_KEY"), OsString::from("p\u{e4}ssw\u{1f511}rd"))];
-        let redactor = Redactor::from_environment(environment.iter().map(|(name, value)| (name, value)));
+        let redactor = Redactor::from_environment([("A_KEY", "p\u{e4}ssw\u{1f511}rd")]);
         assert_eq!(redactor.redact("<p\\u00e4ssw\\ud83d\\udd11rd> <p\u{e4}ssw\u{1f511}rd>"), "<***> <***>");
     }
 
     #[test]
     fn a_token_is_masked_in_git_config_too() {
-        let environment = [(OsString::from("GITHUB_TOKEN"), OsString::from("ghs_0123456789"))];
-        let redactor = Redactor::from_environment(environment.iter().map(|(name, value)| (name, value)));
+        let redactor = Redactor::from_environment([("GITHUB_TOKEN", "ghs_0123456789")]);
         let setting = "http.https://github.com/.extraheader=AUTHORIZATION: basic eC1hY2Nlc3MtdG9rZW46Z2hzXzAxMjM0NTY3ODk=";
         assert_eq!(redactor.redact(setting), "http.https://github.com/.extraheader=AUTHORIZATION: basic ***");
     }

@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 
 use super::exec::{Exec, ExecEnd, ExecResult, Output};
 use super::orphans::{OrphanWatch, become_subreaper};
-use super::report::SupervisorReport;
+use super::supervisor::SupervisorReport;
 use crate::error::{Error, IoContext, Result};
 use crate::interrupt;
 
@@ -31,7 +31,7 @@ impl Exec {
     ///
     /// An error means that the program could not be started, or that `sink` failed. The calling thread must live until
     /// this returns: the kernel signals the supervisor when the thread that started it ends.
-    pub fn run(&self, sink: &mut dyn Output) -> Result<ExecResult> {
+    pub fn run(&self, sink: &mut Output<'_>) -> Result<ExecResult> {
         RunningProcess::start(self)?.attend(sink)
     }
 }
@@ -126,7 +126,7 @@ impl<'e> RunningProcess<'e> {
     }
 
     /// Streams the output until the supervisor has ended, and terminates it when it is time.
-    fn attend(mut self, sink: &mut dyn Output) -> Result<ExecResult> {
+    fn attend(mut self, sink: &mut Output<'_>) -> Result<ExecResult> {
         // If the supervisor has already ended, the loop below notices at once.
         let _ = self.control.write_all(&self.exec.input);
         let mut last_check = self.started;
@@ -145,7 +145,7 @@ impl<'e> RunningProcess<'e> {
     }
 
     /// Waits for output or the end for at most one tick. Returns whether the supervisor is alive.
-    fn read_some(&mut self, sink: &mut dyn Output) -> bool {
+    fn read_some(&mut self, sink: &mut Output<'_>) -> bool {
         let mut fds = vec![PollFd::new(&self.control, PollFlags::IN)];
         let pipes = [&self.streamed, &self.captured];
         fds.extend(pipes.iter().filter_map(|pipe| Some(PollFd::new(pipe.as_ref()?, PollFlags::IN))));
@@ -160,11 +160,11 @@ impl<'e> RunningProcess<'e> {
     }
 
     /// Passes one piece of streamed output on. Returns its size.
-    fn read_output(&mut self, sink: &mut dyn Output) -> usize {
+    fn read_output(&mut self, sink: &mut Output<'_>) -> usize {
         let n = read(&mut self.streamed, &mut self.buffer);
         if n > 0
             && self.failure.is_none()
-            && let Err(error) = sink.output(&self.buffer[..n])
+            && let Err(error) = sink(&self.buffer[..n])
         {
             self.failure = Some(error);
         }
@@ -246,10 +246,10 @@ impl<'e> RunningProcess<'e> {
     }
 
     /// Called when the supervisor has ended: reads the rest of the output, and ends the orphans if it was killed.
-    fn settle(mut self, sink: &mut dyn Output) -> Result<ExecResult> {
+    fn settle(mut self, sink: &mut Output<'_>) -> Result<ExecResult> {
         self.child.wait().at("wait for", &self.exec.program)?;
-        let report =
-            std::str::from_utf8(&self.reply).ok().and_then(|line| line.strip_suffix('\n')?.parse().ok());
+        // None, or a part of one, if the supervisor was killed.
+        let report = serde_json::from_slice(&self.reply).ok();
         let orphans = if report.is_none() { self.watch.end_orphans() } else { 0 };
         // At most what the pipes can hold: a process that could not be ended may keep writing.
         let mut room = PIPE_CAPACITY;
@@ -273,7 +273,6 @@ impl<'e> RunningProcess<'e> {
         };
         Ok(ExecResult {
             end: self.termination.and_then(|termination| termination.reason).unwrap_or(end),
-            duration: self.started.elapsed(),
             stdout: self.stdout,
             stdout_truncated: self.stdout_truncated,
             survivors,

@@ -29,7 +29,8 @@ use rustix::process::{
 };
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
 
-pub use super::report::SupervisorReport;
+use serde::{Deserialize, Serialize};
+
 use super::table::{self, Pid};
 
 /// How long SIGKILL may have no effect before the remaining processes are given up: they belong to another user, or hang in
@@ -49,6 +50,43 @@ pub struct SupervisedCommand {
     pub control: bool,
     /// How many bytes of the program's input come over the socket.
     pub input: u64,
+}
+
+/// How a supervised program ended: the last thing that its supervisor sends to decree.
+///
+/// The supervisor's own exit status cannot express this: a program may exit with 137, be killed by signal 9, or kill its
+/// supervisor with signal 9. In the third case there is no report. It is written last, when no process is left, so it is
+/// true even if the supervisor is killed right after.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum SupervisorReport {
+    /// `survivors` counts the descendants that could not be ended.
+    Exited {
+        code: i32,
+        survivors: usize,
+    },
+    /// `survivors` counts the descendants that could not be ended, and may include the program itself.
+    Signalled {
+        signal: i32,
+        survivors: usize,
+    },
+    Unstartable {
+        errno: i32,
+    },
+    /// The supervisor was asked to stop before it started the program.
+    Unstarted,
+}
+
+impl SupervisorReport {
+    /// The exit code a shell would report.
+    pub fn exit_code(self) -> u8 {
+        match self {
+            SupervisorReport::Exited { code, .. } => u8::try_from(code & 0xff).unwrap_or(1),
+            SupervisorReport::Signalled { signal, .. } => u8::try_from(128 + signal).unwrap_or(128),
+            SupervisorReport::Unstartable { errno } if errno == Errno::NOENT.raw_os_error() => 127,
+            SupervisorReport::Unstartable { .. } => 126,
+            SupervisorReport::Unstarted => 143,
+        }
+    }
 }
 
 /// Whether any directory on `PATH` has a file of this name, executable or not.
@@ -73,14 +111,14 @@ pub fn supervise(command: &SupervisedCommand) -> SupervisorReport {
     if let Some(control) = control
         && let Ok(socket) = control.as_fd().try_clone_to_owned()
     {
+        let text = serde_json::to_vec(&report).expect("a report is plain data");
         // If this fails, decree is gone and no process reads the report.
-        let _ = UnixStream::from(socket).write_all(format!("{report}\n").as_bytes());
+        let _ = UnixStream::from(socket).write_all(&text);
     }
     report
 }
 
 struct Supervisor {
-    me: Pid,
     /// Receives a byte for each signal that asks to stop.
     stop_signals: UnixStream,
     /// Receives a byte for each SIGCHLD.
@@ -117,16 +155,7 @@ fn begin(command: &SupervisedCommand) -> io::Result<Supervisor> {
     let control = command.control.then(stdin).transpose()?;
     // A parent that died before the death signal was set up sends none.
     let orphaned = getppid() != parent;
-    Ok(Supervisor {
-        me: getpid(),
-        stop_signals,
-        child_signals,
-        control,
-        stops: 0,
-        orphaned,
-        program: None,
-        status: None,
-    })
+    Ok(Supervisor { stop_signals, child_signals, control, stops: 0, orphaned, program: None, status: None })
 }
 
 impl Supervisor {
@@ -241,7 +270,7 @@ impl Supervisor {
 
     /// Sends a signal to every descendant of this process. Returns how many there are.
     fn signal_all(&self, signal: Signal) -> usize {
-        let found = table::descendants(&table::all(), &[self.me], |_| false);
+        let found = table::descendants(&table::all(), &[getpid()], |_| false);
         table::signal(&found, signal);
         found.len()
     }

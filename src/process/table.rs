@@ -44,25 +44,15 @@ impl Process {
         (self.pid, self.started)
     }
 
-    /// Whether it was stopped (SIGSTOP, SIGTSTP, SIGTTIN…), and so does not react to SIGTERM.
-    pub fn is_stopped(&self) -> bool {
-        self.state == b'T'
-    }
-
     /// Sends a signal to this process, and never to a later one with the same number.
     /// It is no error if the process has ended, but it is if it belongs to another user.
     pub fn signal(&self, signal: Signal) -> Result<(), Errno> {
+        let is_this = || Process::find(self.pid).is_some_and(|found| found.started == self.started);
         let sent = match pidfd_open(self.pid, PidfdFlags::empty()) {
-            Ok(handle) if Process::find(self.pid).is_some_and(|found| found.started == self.started) => {
-                pidfd_send_signal(handle, signal)
-            }
+            Ok(handle) if is_this() => pidfd_send_signal(handle, signal),
             Ok(_) => Ok(()),
             // A kernel before 5.3, or a sandbox without pidfd. The race between lookup and kill cannot be avoided there.
-            Err(Errno::NOSYS | Errno::PERM)
-                if Process::find(self.pid).is_some_and(|found| found.started == self.started) =>
-            {
-                kill_process(self.pid, signal)
-            }
+            Err(Errno::NOSYS | Errno::PERM) if is_this() => kill_process(self.pid, signal),
             Err(error) => Err(error),
         };
         match sent {
@@ -129,7 +119,8 @@ pub fn signal(processes: &[Process], signal: Signal) {
         if !process.group.is_some_and(|group| groups.contains(&group)) {
             let _ = process.signal(signal);
         }
-        if process.is_stopped() && signal != Signal::KILL {
+        // Stopped by SIGSTOP, SIGTSTP, SIGTTIN…, and so without a reaction to SIGTERM.
+        if process.state == b'T' && signal != Signal::KILL {
             let _ = process.signal(Signal::CONT);
         }
     }

@@ -147,18 +147,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_error_names_the_owner_of_the_lock() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("lock");
-        let first = Lock::take(&path, "process").unwrap();
-        let error = Lock::take(&path, "run").unwrap_err();
-        assert_eq!(error.kind().exit_code(), 5);
-        assert!(error.to_string().contains("`decree process`"), "{error}");
-        drop(first);
-        Lock::take(&path, "run").unwrap();
-    }
-
-    #[test]
     fn a_lock_that_briefly_outlives_its_owner_is_waited_for() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("lock");

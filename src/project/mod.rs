@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 pub use config::{Budget, Commands, Config, Database, Hooks, OnNoChange, Policy, SensitiveConfig};
 pub use layout::Layout;
 pub use lock::Lock;
-pub use routine_name::{BadName, RoutineName};
-pub use units::{parse_duration, parse_size};
+pub use routine_name::RoutineName;
+pub use units::{TIME_EXAMPLES, parse_duration, parse_size};
 
 use crate::checkpoint::restore::{self, RecoveredRestore, RestoreLog};
 use crate::checkpoint::sensitive::Sensitive;
@@ -66,7 +66,9 @@ impl Project {
         atomic::sweep(&self.layout.decree());
         for dir in [self.layout.checkpoints(), self.layout.runs()] {
             atomic::sweep(&dir);
-            sweep_below(&dir);
+            for entry in std::fs::read_dir(&dir).into_iter().flatten().flatten() {
+                atomic::sweep(&entry.path());
+            }
         }
         for dir in [self.layout.inbox(), self.layout.done(), self.layout.dead()] {
             atomic::sweep_among_others(&dir);
@@ -91,12 +93,4 @@ pub fn refuse_home(root: &Path) -> Result<()> {
     };
     Err(Error::project(format!("{} is {kind}: decree does not work on all of it", root.display()))
         .hint("create the project in a subdirectory"))
-}
-
-/// Removes unfinished atomic writes in each subdirectory of `dir`.
-fn sweep_below(dir: &Path) {
-    let Ok(entries) = std::fs::read_dir(dir) else { return };
-    for entry in entries.flatten() {
-        atomic::sweep(&entry.path());
-    }
 }

@@ -9,30 +9,25 @@ const MAX_BYTES: usize = 100;
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RoutineName(String);
 
-/// Why a text is not a routine name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BadName {
-    Empty,
-    TooLong,
-    /// The file would be hidden, or the name taken for an option.
-    BadStart(char),
-    /// Not a letter, digit, `-`, `_` or `.`.
-    BadCharacter(char),
-}
-
 impl RoutineName {
-    pub fn parse(text: &str) -> Result<Self, BadName> {
+    /// The error says why a text is not a routine name.
+    pub fn parse(text: &str) -> Result<Self, String> {
         if text.is_empty() {
-            return Err(BadName::Empty);
+            return Err("it is empty".into());
         }
         if text.len() > MAX_BYTES {
-            return Err(BadName::TooLong);
+            return Err(format!("it is longer than {MAX_BYTES} bytes"));
         }
-        if let Some(bad) = text.chars().find(|&c| !c.is_alphanumeric() && !matches!(c, '-' | '_' | '.')) {
-            return Err(BadName::BadCharacter(bad));
+        match text.chars().find(|&c| !c.is_alphanumeric() && !matches!(c, '-' | '_' | '.')) {
+            Some('/') => return Err("it has a '/': give the routine's name, not its path".into()),
+            Some(c) => {
+                return Err(format!("it has {c:?}; only letters, digits, '-', '_' and '.' are allowed"));
+            }
+            None => {}
         }
         match text.chars().next() {
-            Some(bad @ ('.' | '-')) => Err(BadName::BadStart(bad)),
+            // The file would be hidden, or the name taken for an option.
+            Some(first @ ('.' | '-')) => Err(format!("it begins with '{first}'")),
             _ => Ok(RoutineName(text.to_owned())),
         }
     }
@@ -47,22 +42,6 @@ impl fmt::Display for RoutineName {
         f.write_str(&self.0)
     }
 }
-
-impl fmt::Display for BadName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            BadName::Empty => f.write_str("it is empty"),
-            BadName::TooLong => write!(f, "it is longer than {MAX_BYTES} bytes"),
-            BadName::BadStart(c) => write!(f, "it begins with '{c}'"),
-            BadName::BadCharacter('/') => f.write_str("it has a '/': give the routine's name, not its path"),
-            BadName::BadCharacter(c) => {
-                write!(f, "it has {c:?}; only letters, digits, '-', '_' and '.' are allowed")
-            }
-        }
-    }
-}
-
-impl std::error::Error for BadName {}
 
 #[cfg(test)]
 mod tests {
@@ -89,7 +68,7 @@ mod tests {
             ("a\0", "it has '\\0'; only letters, digits, '-', '_' and '.' are allowed"),
             (&"é".repeat(51), "it is longer than 100 bytes"),
         ] {
-            assert_eq!(RoutineName::parse(name).unwrap_err().to_string(), reason, "{name:?}");
+            assert_eq!(RoutineName::parse(name).unwrap_err(), reason, "{name:?}");
         }
     }
 }

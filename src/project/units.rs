@@ -1,7 +1,7 @@
 //! The notation of durations and sizes in the config, in front matter and in options: `1h30m`, `20MiB`.
 //!
 //! jiff's duration parser was compared: it takes no bare number (seconds here), no `1.5d` and no `2 Days`, and would
-//! accept `5s ago`, `+1s` and `1:30:00`.
+//! accept `5s ago`, `+1s` and `1:30:00`. Months and years have no fixed length and are no units here.
 
 use std::time::Duration;
 
@@ -12,6 +12,7 @@ const SECOND: u64 = 1_000_000_000;
 
 /// In nanoseconds, in the order in which they may follow each other.
 const TIME_UNITS: &[(&[&str], u64)] = &[
+    (&["w", "week", "weeks"], 7 * 24 * 3600 * SECOND),
     (&["d", "day", "days"], 24 * 3600 * SECOND),
     (&["h", "hr", "hrs", "hour", "hours"], 3600 * SECOND),
     (&["m", "min", "mins", "minute", "minutes"], 60 * SECOND),
@@ -32,44 +33,36 @@ const SIZE_UNITS: &[(&[&str], u64)] = &[
     (&["ti", "tib"], 1 << 40),
 ];
 
-/// Reads `1h`, `90s`, `1h30m`, `1.5h`, `500ms`, `2 days`; a bare number is seconds.
+/// What [`parse_duration`] accepts, for messages.
+pub const TIME_EXAMPLES: &str = "a time such as '90s', '1h30m', '7d' or '2w'";
+
+/// Reads `1h`, `90s`, `1h30m`, `1.5h`, `500ms`, `2 days`, `2w`; a bare number is seconds.
 ///
 /// The error says what was expected. It is usable as a clap value parser.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
-    let expected = || format!("expected a time such as '90s' or '1h30m', not '{text}'");
+    let expected = || format!("expected {TIME_EXAMPLES}, not '{text}'");
+    let too_long = || format!("'{text}' is too long");
     let mut rest = text.trim();
     if rest.starts_with('-') {
         return Err(format!("a time cannot be negative: '{text}'"));
     }
+    if let Some((seconds, "")) = split_number(rest) {
+        return multiply(seconds, SECOND).and_then(as_duration).ok_or_else(too_long);
+    }
+    let mut units = TIME_UNITS.iter();
     let mut total: u128 = 0;
-    let mut larger = 0;
-    while !rest.is_empty() {
+    loop {
         let (number, after) = split_number(rest).ok_or_else(expected)?;
         let after = after.trim_start();
-        let end = after.find(|c: char| !c.is_alphabetic()).unwrap_or(after.len());
-        let (unit, next) = after.split_at(end);
-        let nanos = if unit.is_empty() {
-            // A bare number is the whole text.
-            if total > 0 || larger > 0 || !next.is_empty() {
-                return Err(expected());
-            }
-            SECOND
-        } else {
-            let place = TIME_UNITS[larger..]
-                .iter()
-                .position(|(names, _)| is_one_of(names, unit))
-                .ok_or_else(expected)?;
-            larger += place + 1;
-            TIME_UNITS[larger - 1].1
-        };
-        total =
-            multiply(number, nanos).and_then(|part| total.checked_add(part)).ok_or_else(|| too_long(text))?;
+        let (unit, next) = after.split_at(after.find(|c: char| !c.is_alphabetic()).unwrap_or(after.len()));
+        // Continues after the unit before, so that each is smaller than the one before it.
+        let (_, nanos) = units.find(|(names, _)| is_one_of(names, unit)).ok_or_else(expected)?;
+        total = multiply(number, *nanos).and_then(|part| total.checked_add(part)).ok_or_else(too_long)?;
         rest = next.trim_start();
         if rest.is_empty() {
-            return as_duration(total).ok_or_else(|| too_long(text));
+            return as_duration(total).ok_or_else(too_long);
         }
     }
-    Err(expected())
 }
 
 /// Reads `20MiB`, `5 MB`, `1k`, `1.5GiB`; a bare number is bytes. Part of a byte is dropped.
@@ -87,10 +80,6 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
     multiply(number, *bytes)
         .and_then(|size| u64::try_from(size).ok())
         .ok_or_else(|| format!("'{text}' is too large"))
-}
-
-fn too_long(text: &str) -> String {
-    format!("'{text}' is too long")
 }
 
 fn as_duration(nanos: u128) -> Option<Duration> {
@@ -148,6 +137,8 @@ mod tests {
             ("1.5h", 5_400_000),
             ("0.5", 500),
             (" 2 Days ", 172_800_000),
+            ("2w", 1_209_600_000),
+            ("1 week 2d", 777_600_000),
             ("1d 2h 3m 4s 5ms", 93_784_005),
         ] {
             assert_eq!(parse_duration(text), Ok(Duration::from_millis(millis)), "{text}");
@@ -156,9 +147,10 @@ mod tests {
 
     #[test]
     fn what_is_no_duration_is_rejected_with_an_example() {
-        for text in
-            ["", " ", "h", "1x", "30m1h", "1h1h", "1h30", "1 2", ".5h", "1.h", "1e3s", "eins", "1m٣s", "+1s"]
-        {
+        for text in [
+            "", " ", "h", "1x", "30m1h", "1d1w", "1h1h", "1h30", "1 2", ".5h", "1.h", "1e3s", "eins", "1m٣s",
+            "+1s", "1y", "1mo",
+        ] {
             let error = parse_duration(text).unwrap_err();
             assert!(error.starts_with("expected a time such as"), "{text}: {error}");
         }

@@ -189,7 +189,7 @@ impl CommitBuilder<'_> {
         let there: Vec<(&TreePath, &NetChange<'_>)> =
             net.iter().filter(|(_, net)| net.after.is_some()).map(|(path, net)| (*path, net)).collect();
         tree.write_after(self.workspace.store(), &there)?;
-        let secrets = tree.secrets(self.repository.git.redactor(), &there)?;
+        let secrets = tree.secrets(&self.repository.git.redactor, &there)?;
         if !secrets.is_empty() {
             return Err(Error::failed("a run's changes contain a secret of the environment; they are not committed")
                 .details(secrets, 20)
@@ -227,7 +227,7 @@ impl CommitBuilder<'_> {
         let blob = self.repository.git.call(["cat-file", "blob", &entry.hash]).run()?;
         match String::from_utf8(blob.out) {
             Ok(text) if entry.mode.starts_with("100") => {
-                Ok(Some(TrackerUpdate { path, mode: entry.mode, tracker: Tracker::from_text(text), present }))
+                Ok(Some(TrackerUpdate { path, mode: entry.mode, tracker: Tracker { text }, present }))
             }
             _ => {
                 let path = shown([&path]).join("");
@@ -251,7 +251,7 @@ impl CommitBuilder<'_> {
         if !added {
             return Ok(());
         }
-        let text = update.tracker.text().as_bytes().to_vec();
+        let text = update.tracker.text.as_bytes().to_vec();
         let git = &self.repository.git;
         let hash = git.call(["hash-object", "-w", "--no-filters", "--stdin"]).input(text).line()?;
         let entry = IndexEntry { mode: update.mode.clone(), hash };

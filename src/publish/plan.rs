@@ -61,7 +61,7 @@ pub fn chains(runs: Vec<PlannedRun>) -> Vec<Chain> {
     let mut chains: Vec<Chain> = Vec::new();
     for run in runs {
         match chains.last_mut() {
-            Some(chain) if chain.first().id.chain() == run.id.chain() => chain.runs.push(run),
+            Some(chain) if chain.first().id.chain == run.id.chain => chain.runs.push(run),
             _ => chains.push(Chain { runs: vec![run] }),
         }
     }

@@ -109,7 +109,7 @@ pub fn publish(
 
 /// The target: the named branch, unless that is the one that is checked out.
 fn target(repository: &Repository, options: &PublishOptions, runs: &[PlannedRun]) -> Result<BranchTarget> {
-    let own = || runs.first().map(|run| format!("decree/{}", run.id.chain()));
+    let own = || runs.first().map(|run| format!("decree/{}", run.id.chain));
     let named = options.branch.clone().or_else(|| own().filter(|_| options.own_branch));
     let Some(branch) = named else {
         return Ok(BranchTarget::Head);
@@ -121,7 +121,7 @@ fn target(repository: &Repository, options: &PublishOptions, runs: &[PlannedRun]
 
 /// The runs that an ancestor of `base` names in its trailers.
 fn published(repository: &Repository, base: Option<&str>, runs: &[PlannedRun]) -> Result<BTreeSet<String>> {
-    let (Some(base), Some(oldest)) = (base, runs.iter().map(|run| run.id.chain()).min()) else {
+    let (Some(base), Some(oldest)) = (base, runs.iter().map(|run| &run.id.chain).min()) else {
         return Ok(BTreeSet::new());
     };
     // A commit cannot be older than its run; a whole day allows for clocks that differ.

@@ -41,7 +41,7 @@ impl Repository {
     /// The repository of the project at `root`.
     pub fn find(root: &Path, variables: &BTreeMap<OsString, OsString>) -> Result<Repository> {
         let advice = "`git init` creates one";
-        let place = WorkTree::find(root, variables, advice)?;
+        let place = WorkTree::find(Git::new(root, variables)?, root, advice)?;
         let (branch, head) = (place.branch()?, place.git.commit_of("HEAD")?);
         let WorkTree { git, top, git_dir, prefix } = place;
         let empty_tree = git.call(["hash-object", "-t", "tree", "--stdin"]).line()?;

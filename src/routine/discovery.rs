@@ -3,14 +3,13 @@
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 
 use super::header::RoutineHeader;
 use super::notebook::Notebook;
 use super::parameters::{self, Parameter};
 use crate::error::{Error, IoContext, Result};
-use crate::fs::untrusted::{Problem, regular_file, shown_in_project};
+use crate::fs::untrusted::{Problem, names_in, regular_file, shown_in_project};
 use crate::project::{Project, RoutineName};
 use crate::suggest::{closest, did_you_mean};
 
@@ -42,7 +41,8 @@ pub enum RoutineKind {
 #[derive(Clone, Debug, Default)]
 pub struct Routines {
     routines: BTreeMap<RoutineName, Routine>,
-    problems: Vec<Problem>,
+    /// Files that have the name of a routine and cannot be used.
+    pub problems: Vec<Problem>,
     /// The directories that were searched, and the file names in them that may be routines.
     searched: Vec<(PathBuf, Vec<String>)>,
     /// Notebooks that were left out because `notebook_support` is off.
@@ -100,21 +100,9 @@ impl Routines {
         notebook_support: bool,
     ) -> Result<Vec<(RoutineName, RoutineKind, PathBuf)>> {
         let shown = shown_in_project(dir);
-        let entries = match fs::read_dir(dir) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                self.searched.push((shown, Vec::new()));
-                return Ok(Vec::new());
-            }
-            result => result.at("read", &shown)?,
-        };
-        let mut names = Vec::new();
-        for entry in entries {
-            names.push(entry.at("read", &shown)?.file_name());
-        }
-        names.sort();
         let mut candidates = Vec::new();
         let mut files = Vec::new();
-        for file in names {
+        for file in names_in(dir).at("read", &shown)? {
             match candidate(&file) {
                 Ok(None) => {}
                 Ok(Some((name, RoutineKind::Notebook))) if !notebook_support => self.disabled.push(name),
@@ -167,11 +155,6 @@ impl Routines {
 
     pub fn names(&self) -> impl ExactSizeIterator<Item = &RoutineName> {
         self.routines.keys()
-    }
-
-    /// Files that have the name of a routine and cannot be used.
-    pub fn problems(&self) -> &[Problem] {
-        &self.problems
     }
 }
 

@@ -3,25 +3,23 @@
 use serde::Deserialize;
 
 /// Only the fields that decree reads; papermill handles the rest of the format.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
 pub(super) struct Notebook {
-    #[serde(default)]
     cells: Vec<Cell>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
 struct Cell {
-    #[serde(default)]
     cell_type: String,
-    #[serde(default)]
     source: Source,
-    #[serde(default)]
     metadata: Metadata,
 }
 
 #[derive(Debug, Default, Deserialize)]
+#[serde(default)]
 struct Metadata {
-    #[serde(default)]
     tags: Vec<String>,
 }
 

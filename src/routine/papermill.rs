@@ -1,9 +1,9 @@
 //! The Python environment with papermill that runs notebooks. decree creates it on first use.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::error::{Error, IoContext, Result};
@@ -30,7 +30,7 @@ pub fn find(layout: &Layout) -> Option<PathBuf> {
 pub fn prepare(
     layout: &Layout,
     environment: &BTreeMap<OsString, OsString>,
-    sink: &mut dyn Output,
+    sink: &mut Output<'_>,
 ) -> Result<()> {
     if find(layout).is_some() {
         return Ok(());
@@ -47,23 +47,7 @@ pub fn prepare(
     if own && venv.symlink_metadata().is_ok() {
         fs::remove_dir_all(&venv).at("remove", &venv)?;
     }
-    let python = venv.join("bin/python").into_os_string();
-    let steps: [(OsString, Vec<OsString>); 2] = [
-        (
-            "python3".into(),
-            ["-m", "venv"].map(OsString::from).into_iter().chain([venv.clone().into()]).collect(),
-        ),
-        (
-            python,
-            ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-                .into_iter()
-                .chain(PACKAGES)
-                .map(OsString::from)
-                .collect(),
-        ),
-    ];
-    for (program, arguments) in steps {
-        let name = program.to_string_lossy().into_owned();
+    let mut run = |program: &Path, arguments: &[&OsStr]| {
         let ended = Exec::new(program)
             .args(arguments)
             .directory(layout.root())
@@ -71,10 +55,15 @@ pub fn prepare(
             .timeout(Some(INSTALL_TIMEOUT))
             .run(sink)?;
         crate::interrupt::check()?;
-        if !ended.is_success() {
-            return Err(Error::project(format!("cannot create {} for notebooks: {name}: {}", layout.shown(&venv), ended.end))
-                .hint("install python3 with venv and give it access to a package index, or set DECREE_VENV to an environment that has papermill and ipykernel"));
+        if ended.is_success() {
+            return Ok(());
         }
-    }
+        Err(Error::project(format!("cannot create {} for notebooks: {}: {}", layout.shown(&venv), program.display(), ended.end))
+            .hint("install python3 with venv and give it access to a package index, or set DECREE_VENV to an environment that has papermill and ipykernel"))
+    };
+    run(Path::new("python3"), &["-m".as_ref(), "venv".as_ref(), venv.as_ref()])?;
+    let install = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
+    let install: Vec<&OsStr> = install.iter().chain(&PACKAGES).map(OsStr::new).collect();
+    run(&venv.join("bin/python"), &install)?;
     atomic::write(&venv.join(READY), b"")
 }

@@ -1,13 +1,9 @@
-//! Finds spec files and reads them.
+//! Finds spec files.
 
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::error::{Error, IoContext, Result};
-use crate::fs::untrusted::{Problem, regular_file};
-use crate::message::Document;
-use crate::yaml::Mistake;
+use crate::error::{IoContext, Result};
+use crate::fs::untrusted::{Problem, names_in, regular_file};
 
 /// The extension of a spec's file name.
 const EXTENSION: &str = ".spec.md";
@@ -19,8 +15,6 @@ pub struct Spec {
     pub file_name: String,
     /// Relative to the project: `specs/01-add-auth.spec.md`.
     pub path: PathBuf,
-    /// The path to read from.
-    file: PathBuf,
 }
 
 /// The specs of a project.
@@ -35,25 +29,16 @@ pub struct Specs {
 impl Specs {
     /// Lists a project's `specs/`. A missing directory has no specs, and hidden files are ignored.
     pub fn discover(dir: &Path) -> Result<Specs> {
-        let entries = match fs::read_dir(dir) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Specs::default()),
-            result => result.at("read", dir)?,
-        };
-        let mut names = Vec::new();
-        for entry in entries {
-            let name = entry.at("read", dir)?.file_name();
-            let bytes = name.as_encoded_bytes();
-            if bytes.ends_with(EXTENSION.as_bytes()) && !bytes.starts_with(b".") {
-                names.push(name);
-            }
-        }
-        names.sort();
         let shown = PathBuf::from(dir.file_name().unwrap_or(dir.as_os_str()));
         let mut found = Specs::default();
-        for name in names {
-            let (file, path) = (dir.join(&name), shown.join(&name));
-            match check(&file, name.to_str()) {
-                Ok(file_name) => found.specs.push(Spec { file_name, path, file }),
+        for name in names_in(dir).at("read", dir)? {
+            let bytes = name.as_encoded_bytes();
+            if !bytes.ends_with(EXTENSION.as_bytes()) || bytes.starts_with(b".") {
+                continue;
+            }
+            let path = shown.join(&name);
+            match check(&dir.join(&name), name.to_str()) {
+                Ok(file_name) => found.specs.push(Spec { file_name, path }),
                 Err(reason) => found.problems.push(Problem { path, reason }),
             }
         }
@@ -65,18 +50,6 @@ impl Spec {
     /// The path as it is in `input_file` of a message.
     pub fn shown(&self) -> String {
         self.path.to_string_lossy().into_owned()
-    }
-
-    /// Reads the spec; an error names the path and, if known, the line.
-    pub fn read(&self) -> Result<Document> {
-        let bytes = fs::read(&self.file).map_err(|error| {
-            Error::project(format!("cannot read {}", self.path.display())).caused_by(error)
-        })?;
-        let document = match std::str::from_utf8(&bytes) {
-            Ok(text) => Document::parse(text),
-            Err(error) => Err(Mistake::not_utf8(&bytes, error)),
-        };
-        document.map_err(|mistake| mistake.in_file(self.path.display()))
     }
 }
 
@@ -92,6 +65,7 @@ fn check(file: &Path, name: Option<&str>) -> Result<String, String> {
 #[cfg(test)]
 mod tests {
     use std::ffi::OsStr;
+    use std::fs;
     use std::os::unix::ffi::OsStrExt;
     use std::os::unix::fs::symlink;
 
@@ -142,24 +116,5 @@ mod tests {
         assert!(reasons[2].contains("symbolic links"), "{reasons:?}");
         assert!(reasons[3].contains("line break"), "{reasons:?}");
         assert_eq!(reasons[4], "its name is not UTF-8");
-    }
-
-    #[test]
-    fn a_spec_is_read_and_its_mistakes_have_path_and_line() {
-        let (_dir, specs) = project();
-        fs::write(specs.join("a.spec.md"), "---\nroutine: develop\n---\n# Title\n").unwrap();
-        fs::write(specs.join("b.spec.md"), "---\nroutine: [\n---\n").unwrap();
-        fs::write(specs.join("c.spec.md"), b"# ok\n\xff\n").unwrap();
-        let found = Specs::discover(&specs).unwrap().specs;
-        assert_eq!(found[0].read().unwrap().get_text("routine").as_deref(), Some("develop"));
-        let broken = found[1].read().unwrap_err();
-        assert!(broken.to_string().starts_with("specs/b.spec.md:"), "{broken}");
-        let bytes = found[2].read().unwrap_err();
-        assert_eq!(
-            (bytes.to_string().as_str(), bytes.kind().exit_code()),
-            ("specs/c.spec.md:2: not UTF-8", 3)
-        );
-        fs::remove_file(specs.join("a.spec.md")).unwrap();
-        assert!(found[0].read().unwrap_err().to_string().starts_with("cannot read specs/a.spec.md: "));
     }
 }

@@ -12,7 +12,7 @@ use crate::yaml::Mistake;
 /// The text of the tracker file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tracker {
-    text: String,
+    pub text: String,
 }
 
 impl Tracker {
@@ -49,14 +49,6 @@ impl Tracker {
             atomic::write(path, tracker.text.as_bytes())?;
         }
         Ok(added)
-    }
-
-    pub fn from_text(text: impl Into<String>) -> Tracker {
-        Tracker { text: text.into() }
-    }
-
-    pub fn text(&self) -> &str {
-        &self.text
     }
 
     /// Adds a spec in memory. Returns `false` if it was already listed.
@@ -111,30 +103,19 @@ mod tests {
 
     use super::*;
 
-    struct File(tempfile::TempDir);
-
-    impl File {
-        fn new(text: &str) -> Self {
-            let file = File(tempfile::tempdir().unwrap());
-            fs::write(file.path(), text).unwrap();
-            file
-        }
-
-        fn path(&self) -> PathBuf {
-            self.0.path().join("processed-spec.md")
-        }
-
-        fn text(&self) -> String {
-            fs::read_to_string(self.path()).unwrap()
-        }
+    fn tracker_file(text: &str) -> (tempfile::TempDir, PathBuf) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("processed-spec.md");
+        fs::write(&path, text).unwrap();
+        (dir, path)
     }
 
     #[test]
     fn users_may_edit_the_list() {
-        let file = File::new(
+        let (_dir, path) = tracker_file(
             "\u{feff}a.spec.md\r\n# a comment\n\n- b.spec.md\n  * c.spec.md  \n# d.spec.md\n#e.spec.md",
         );
-        let tracker = Tracker::read(&file.path()).unwrap();
+        let tracker = Tracker::read(&path).unwrap();
         for name in ["a.spec.md", "b.spec.md", "c.spec.md", "#e.spec.md"] {
             assert!(tracker.contains(name), "{name}");
         }
@@ -164,18 +145,18 @@ mod tests {
             ("  odd  \n\n\n", "  odd  \n\n\nnew.spec.md\n"),
             ("", "new.spec.md\n"),
         ] {
-            let file = File::new(before);
-            assert!(Tracker::append(&file.path(), "new.spec.md").unwrap());
-            assert_eq!(file.text(), after);
+            let (_dir, path) = tracker_file(before);
+            assert!(Tracker::append(&path, "new.spec.md").unwrap());
+            assert_eq!(fs::read_to_string(&path).unwrap(), after);
         }
     }
 
     #[test]
     fn a_reverted_spec_is_removed() {
-        let file = File::new("# done\r\na.spec.md\r\n- b.spec.md\r\na.spec.md");
-        assert!(Tracker::remove(&file.path(), "a.spec.md").unwrap());
-        assert_eq!(file.text(), "# done\r\n- b.spec.md\r\n");
-        assert!(!Tracker::remove(&file.path(), "a.spec.md").unwrap());
+        let (_dir, path) = tracker_file("# done\r\na.spec.md\r\n- b.spec.md\r\na.spec.md");
+        assert!(Tracker::remove(&path, "a.spec.md").unwrap());
+        assert_eq!(fs::read_to_string(&path).unwrap(), "# done\r\n- b.spec.md\r\n");
+        assert!(!Tracker::remove(&path, "a.spec.md").unwrap());
         assert!(!Tracker::remove(Path::new("/nowhere/processed-spec.md"), "a.spec.md").unwrap());
     }
 

@@ -131,7 +131,7 @@ impl Reporter for LiveReporter {
         match event {
             Event::Begin { messages, specs } => self.print(&format!("{}\n", begin(*messages, *specs))),
             Event::MessageBegins { id, name, routine } => {
-                self.head = text::row_head(id.seq(), name, routine);
+                self.head = text::row_head(id.seq, name, routine);
             }
             Event::Checkpointed { .. }
             | Event::AttemptEnds { .. }

@@ -6,60 +6,35 @@ use serde_json::Value;
 
 pub fn emit(value: &Value) -> String {
     let mut out = String::new();
-    block(&mut out, value, 0);
+    write(&mut out, value, 0);
     out
 }
 
-fn block(out: &mut String, value: &Value, depth: usize) {
-    match value {
-        Value::Object(map) if !map.is_empty() => {
-            for (key, value) in map {
-                indent(out, depth);
-                out.push_str(&name(key));
-                out.push(':');
-                below(out, value, depth + 1);
-            }
-        }
-        Value::Array(list) if !list.is_empty() => {
-            for value in list {
-                indent(out, depth);
-                out.push('-');
-                below(out, value, depth + 1);
-            }
-        }
-        scalar => {
-            out.push_str(&flow(scalar));
-            out.push('\n');
-        }
-    }
-}
-
-/// Writes the value after a key or a dash.
-fn below(out: &mut String, value: &Value, depth: usize) {
-    let is_block = match value {
-        Value::Object(map) => !map.is_empty(),
-        Value::Array(list) => !list.is_empty(),
-        _ => false,
+/// Writes the whole document, or at a depth above 0 what follows a key or a dash.
+fn write(out: &mut String, value: &Value, depth: usize) {
+    let entries: Vec<(String, &Value)> = match value {
+        Value::Object(map) => map.iter().map(|(key, value)| (name(key) + ":", value)).collect(),
+        Value::Array(list) => list.iter().map(|value| ("-".to_owned(), value)).collect(),
+        _ => Vec::new(),
     };
-    out.push(if is_block { '\n' } else { ' ' });
-    block(out, value, depth);
-}
-
-fn indent(out: &mut String, depth: usize) {
-    out.extend(std::iter::repeat_n("  ", depth));
+    if depth > 0 {
+        out.push(if entries.is_empty() { ' ' } else { '\n' });
+    }
+    for (lead, value) in &entries {
+        *out += &"  ".repeat(depth);
+        *out += lead;
+        write(out, value, depth + 1);
+    }
+    if entries.is_empty() {
+        let scalar = value.as_str().map_or_else(|| value.to_string(), quoted);
+        *out += &format!("{scalar}\n");
+    }
 }
 
 /// A key without quotes if no version of YAML gives it another meaning; `on` and `yes` are booleans in YAML 1.1.
 fn name(key: &str) -> String {
     let is_plain = key.len() > 3 && key.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
     if is_plain && !matches!(key, "null" | "true" | "false") { key.to_owned() } else { quoted(key) }
-}
-
-fn flow(value: &Value) -> String {
-    match value {
-        Value::String(text) => quoted(text),
-        other => other.to_string(),
-    }
 }
 
 /// In double quotes, with escapes for every character that YAML does not allow as it is.

@@ -14,7 +14,6 @@ mod mistake;
 mod node;
 mod parse;
 mod render;
-mod scalar;
 
 pub use emit::emit;
 pub use mistake::Mistake;

@@ -5,8 +5,7 @@ use std::collections::HashMap;
 use granit_parser::{ErrorKind, Event, Parser, ScalarStyle, ScanError, Span, StructureStyle, Tag};
 
 use super::mistake::Mistake;
-use super::node::{ScalarKind, YamlNode, YamlValue};
-use super::scalar::resolve;
+use super::node::{ScalarKind, YamlNode, YamlValue, resolve};
 
 /// A longer text is neither settings nor front matter.
 pub const MAX_TEXT: usize = 1 << 20;
@@ -60,7 +59,8 @@ impl Builder<'_> {
         match event {
             Event::DocumentStart(..) if self.root.is_some() => Err(invalid(line, "more than one document")),
             Event::Scalar(text, style, anchor, tag) => {
-                let line = if is_block(style) { self.header_line(span) } else { line };
+                let is_block = matches!(style, ScalarStyle::Literal | ScalarStyle::Folded);
+                let line = if is_block { self.header_line(span) } else { line };
                 let value = scalar(&text, style, tag.as_deref()).map_err(|reason| invalid(line, reason))?;
                 self.add(YamlNode { line, value }, anchor)
             }
@@ -197,10 +197,6 @@ fn invalid(line: usize, reason: impl std::fmt::Display) -> Mistake {
 
 fn is_indented_with_tab(line: Option<&str>) -> bool {
     line.is_some_and(|line| line.trim_start_matches(' ').starts_with('\t'))
-}
-
-fn is_block(style: ScalarStyle) -> bool {
-    matches!(style, ScalarStyle::Literal | ScalarStyle::Folded)
 }
 
 fn is_application_tag(tag: &Tag) -> bool {

@@ -1,64 +1,50 @@
 //! YAML for people: block style, with quotes only where a plain scalar would not be read as the same text.
 
 use super::emit::{is_printable, quoted};
-use super::node::{ScalarKind, YamlNode, YamlValue};
-use super::scalar::{has_leading_zero, resolve};
+use super::node::{ScalarKind, YamlNode, YamlValue, has_leading_zero, resolve};
 
 /// Readers accept a key on one line up to 1024 characters; a longer one needs a `?`.
 const LONGEST_KEY: usize = 128;
 
 /// A mapping as a YAML document. Lists are not indented below their key.
 pub fn render<'a>(entries: impl IntoIterator<Item = (&'a str, &'a YamlValue)>) -> String {
-    let mut out = String::new();
-    for (key, value) in entries {
-        entry(&mut out, &plain_or_quoted(key), value, 0);
-    }
-    out
+    entries.into_iter().map(|(key, value)| entry(&plain_or_quoted(key), value, 0)).collect()
 }
 
-fn entry(out: &mut String, key: &str, value: &YamlValue, indent: usize) {
-    if key.len() > LONGEST_KEY || key.starts_with(['[', '{']) {
-        *out += &format!("? {key}\n{}:", spaces(indent));
+fn entry(key: &str, value: &YamlValue, indent: usize) -> String {
+    let key = if key.len() > LONGEST_KEY || key.starts_with(['[', '{']) {
+        format!("? {key}\n{}:", spaces(indent))
     } else {
-        *out += &format!("{key}:");
-    }
-    match value {
-        YamlValue::Map(entries) if !entries.is_empty() => block(out, value, indent + 2, true),
-        YamlValue::List(items) if !items.is_empty() => block(out, value, indent, true),
-        scalar => after_indicator(out, scalar, indent),
+        format!("{key}:")
+    };
+    let below = if matches!(value, YamlValue::Map(_)) { indent + 2 } else { indent };
+    match block(value, below) {
+        Some(block) => format!("{key}\n{}{block}", spaces(below)),
+        None => key + &after_indicator(value, indent),
     }
 }
 
-/// Writes a collection, below the current line or from the current column on.
-fn block(out: &mut String, value: &YamlValue, indent: usize, below: bool) {
-    let mut lead = if below { format!("\n{}", spaces(indent)) } else { String::new() };
-    let mut next = |out: &mut String| *out += &std::mem::replace(&mut lead, spaces(indent));
-    match value {
-        YamlValue::Map(entries) => {
-            for (key, value) in entries {
-                next(out);
-                entry(out, &flow(&key.value, plain_or_quoted), &value.value, indent);
-            }
-        }
+/// The lines of a collection that is not empty. The first is not indented: it may follow a dash.
+fn block(value: &YamlValue, indent: usize) -> Option<String> {
+    let entries: Vec<String> = match value {
+        YamlValue::Map(entries) => entries
+            .iter()
+            .map(|(key, value)| entry(&flow(&key.value, plain_or_quoted), &value.value, indent))
+            .collect(),
         YamlValue::List(items) => {
-            for item in items {
-                next(out);
-                out.push('-');
-                after_indicator(out, &item.value, indent);
-            }
+            items.iter().map(|item| format!("-{}", after_indicator(&item.value, indent))).collect()
         }
-        YamlValue::Null | YamlValue::Scalar(..) => after_indicator(out, value, indent),
-    }
+        YamlValue::Null | YamlValue::Scalar(..) => Vec::new(),
+    };
+    (!entries.is_empty()).then(|| entries.join(&spaces(indent)))
 }
 
-/// Writes what follows a `-` or a `:`, to the end of its line.
-fn after_indicator(out: &mut String, value: &YamlValue, indent: usize) {
-    out.push(' ');
-    match value {
-        YamlValue::Map(entries) if !entries.is_empty() => block(out, value, indent + 2, false),
-        YamlValue::List(items) if !items.is_empty() => block(out, value, indent + 2, false),
-        YamlValue::Scalar(ScalarKind::Text, text) if is_literal(text) => literal(out, text, indent + 2),
-        scalar => *out += &format!("{}\n", flow(scalar, plain_or_quoted)),
+/// What follows a `-` or a `:`, to the end of its line.
+fn after_indicator(value: &YamlValue, indent: usize) -> String {
+    match (value, block(value, indent + 2)) {
+        (_, Some(block)) => format!(" {block}"),
+        (YamlValue::Scalar(ScalarKind::Text, text), _) if is_literal(text) => literal(text, indent + 2),
+        (scalar, _) => format!(" {}\n", flow(scalar, plain_or_quoted)),
     }
 }
 
@@ -85,23 +71,22 @@ fn is_literal(text: &str) -> bool {
         && text.chars().all(|c| c == '\n' || is_printable(c))
 }
 
-fn literal(out: &mut String, text: &str, indent: usize) {
-    let (body, ends_line) = match text.strip_suffix('\n') {
-        Some(body) => (body, true),
-        None => (text, false),
+fn literal(text: &str, indent: usize) -> String {
+    let body = text.strip_suffix('\n').unwrap_or(text);
+    let chomping = match (body.len() < text.len(), body.ends_with('\n')) {
+        (false, _) => "-",
+        (true, false) => "",
+        (true, true) => "+",
     };
-    *out += match (ends_line, body.ends_with('\n')) {
-        (false, _) => "|-\n",
-        (true, false) => "|\n",
-        (true, true) => "|+\n",
-    };
+    let mut out = format!(" |{chomping}\n");
     for line in body.split('\n') {
         if !line.is_empty() {
-            *out += &spaces(indent);
+            out += &spaces(indent);
         }
-        *out += line;
+        out += line;
         out.push('\n');
     }
+    out
 }
 
 fn plain_or_quoted(text: &str) -> String {

@@ -20,7 +20,7 @@ use std::time::SystemTime;
 
 use decree::error::{ErrorKind, Result};
 use decree::git::Git;
-use decree::git::stash::{Stash, StashRequest, Stashes};
+use decree::git::stash::{Stash, Stashes};
 use serde_json::{Value, json};
 
 use crate::harness::{CommandOutput, Project, TreeSnapshot, assert_same, snapshot, temp_dir};
@@ -55,12 +55,12 @@ fn carry_out(asked: &Value) -> Result<Value> {
     let root = Path::new(asked["root"].as_str().unwrap());
     let variables: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
     let git = Git::new(root, &variables)?.supervised_by(env!("CARGO_BIN_EXE_decree"));
-    let stashes = Stashes::with(git, root, &root.join(".decree/tmp"))?;
+    let stashes = Stashes::of(git, root, &root.join(".decree/tmp"))?;
     let stash = || -> Stash { serde_json::from_value(asked["stash"].clone()).unwrap() };
     Ok(match asked["operation"].as_str().unwrap() {
         "create" => {
             let message = asked["message"].as_str().unwrap().to_owned();
-            json!(stashes.create(&StashRequest { message, covers: &covers })?)
+            json!(stashes.create(&message, &covers)?)
         }
         "check" => json!(stashes.check(&stash())?),
         "is_listed" => json!(stashes.is_listed(&stash())?),

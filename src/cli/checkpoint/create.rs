@@ -11,7 +11,7 @@ use crate::history::{
     ContentsReport, RunOrCheckpoint,
 };
 use crate::humanize::count;
-use crate::project::{Layout, parse_duration};
+use crate::project::{Layout, TIME_EXAMPLES, parse_duration};
 
 /// Save the whole tree as it is now, decree's own state, or databases
 ///
@@ -54,17 +54,14 @@ pub struct CreateArgs {
 pub struct Lifetime(pub Option<Duration>);
 
 pub fn lifetime(text: &str) -> std::result::Result<Lifetime, String> {
-    let expected = || {
-        format!("expected a time with its unit, such as '90m', '24h', '7d' or '2w', or 'never', not '{text}'")
-    };
-    let whole = |suffix| text.strip_suffix(suffix).and_then(|number: &str| number.parse::<u64>().ok());
-    let long = whole('d').map(|days| (days, 86_400)).or(whole('w').map(|weeks| (weeks, 604_800)));
-    let time = match (text, long) {
-        ("never", _) => return Ok(Lifetime(None)),
-        (_, Some((number, seconds))) => Duration::from_secs(number.saturating_mul(seconds)),
-        _ if text.ends_with(|c: char| c.is_ascii_digit()) => return Err(expected()),
-        _ => parse_duration(text).map_err(|_| expected())?,
-    };
+    if text == "never" {
+        return Ok(Lifetime(None));
+    }
+    // A bare number is seconds elsewhere, which is hardly ever meant for an expiry.
+    if text.ends_with(|c: char| c.is_ascii_digit()) {
+        return Err(format!("expected {TIME_EXAMPLES}, with its unit, not '{text}'"));
+    }
+    let time = parse_duration(text).map_err(|why| format!("{why}; 'never' for no expiry"))?;
     if time.is_zero() { Err("it would have expired at once".to_owned()) } else { Ok(Lifetime(Some(time))) }
 }
 
@@ -183,7 +180,8 @@ mod tests {
         assert_eq!(time("7d"), Some(Duration::from_secs(604_800)));
         assert_eq!(time("24h"), Some(Duration::from_secs(86_400)));
         assert_eq!(time("2w"), Some(Duration::from_secs(1_209_600)));
-        for wrong in ["soon", "-1d", "24", "0", "0d", "1y", "NEVER", "1.5", ""] {
+        assert_eq!(time("1w 12h"), Some(Duration::from_secs(648_000)));
+        for wrong in ["soon", "-1d", "24", "0", "0d", "1y", "NEVER", "1.5", "", "999999999d"] {
             assert!(lifetime(wrong).is_err(), "{wrong}");
         }
     }

@@ -11,13 +11,6 @@ use crate::git::{Differences, GitIndex, IndexChange};
 use crate::interrupt;
 use crate::sanitize::one_line;
 
-/// What to create an entry of.
-pub struct StashRequest<'r> {
-    /// The text in the stash list after the branch; becomes one line.
-    pub message: String,
-    pub covers: &'r Covers<'r>,
-}
-
 /// How the work tree differs from the index.
 struct WorkTreeEdits {
     /// Paths to read from the work tree.
@@ -28,8 +21,9 @@ struct WorkTreeEdits {
 
 impl Stashes {
     /// Creates an entry of the work tree and the index as they are. Neither is touched, the index is not locked, and no hook
-    /// runs. A kill leaves unreachable objects, or a complete entry.
-    pub fn create(&self, request: &StashRequest<'_>) -> Result<Stash> {
+    /// runs. A kill leaves unreachable objects, or a complete entry. `message` is the text in the stash list after the branch;
+    /// it becomes one line.
+    pub fn create(&self, message: &str, covers: &Covers<'_>) -> Result<Stash> {
         let Some(base) = self.git().commit_of("HEAD")? else {
             return Err(Error::failed(format!("{} has no commit yet", self.work_tree.top.display()))
                 .detail("a stash entry records the changes since a commit")
@@ -38,25 +32,23 @@ impl Stashes {
         let branch = self.work_tree.branch()?;
         let scratch = self.scratch()?;
         let found = self.copy_index(&scratch)?.index;
-        self.refuse_unmerged(&found, request.covers)?;
+        self.refuse_unmerged(&found, covers)?;
 
         let tracked = GitIndex::at(self.git(), scratch.path("tracked"));
         tracked.read_tree(&base)?;
-        let staged: Vec<IndexChange> = found.changes_since(&base)?;
-        let staged: Vec<IndexChange> =
-            staged.into_iter().filter(|change| self.is_covered(request.covers, &change.path)).collect();
+        let staged = self.covered(found.changes_since(&base)?, covers);
         tracked.put(
             &staged.iter().map(|change| (change.path.clone(), change.after.clone())).collect::<Differences>(),
         )?;
         let index_tree = tracked.write_tree()?;
 
-        let edits = self.edits(&found, &staged, request.covers)?;
+        let edits = self.edits(&found, &staged, covers)?;
         tracked.remove(&edits.gone)?;
         tracked.update(&edits.present).map_err(unreadable)?;
         let tree = tracked.write_tree()?;
 
         let untracked_index = GitIndex::at(self.git(), scratch.path("untracked"));
-        let untracked = self.untracked(&found, &edits, request.covers)?;
+        let untracked = self.untracked(&found, &edits, covers)?;
         untracked_index.update(&untracked).map_err(unreadable)?;
         interrupt::check()?;
 
@@ -71,7 +63,7 @@ impl Stashes {
             Some(self.commit(&tree, &[], &format!("untracked files on {about}"))?)
         };
         parents.extend(u.as_deref());
-        let message = format!("On {on}: {}", one_line(&self.git().printable(&request.message)));
+        let message = format!("On {on}: {}", one_line(&self.git().printable(message)));
         let commit = self.commit(&tree, &parents, &message)?;
         interrupt::check()?;
         self.store(&commit, &message)?;

@@ -34,16 +34,13 @@ mod create;
 mod list;
 mod restore_index;
 
-use std::collections::BTreeMap;
-use std::ffi::OsString;
-use std::fs::{self, File};
+use std::fs::{File, Metadata};
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
-
-pub use create::StashRequest;
 
 use super::index::{GitIndex, copy_index};
 use super::run::{Git, GitCall};
@@ -77,16 +74,11 @@ pub struct Stashes {
 }
 
 impl Stashes {
-    /// The entries for the project at `root`; temporary files go to `scratch`.
-    pub fn of(root: &Path, scratch: &Path, variables: &BTreeMap<OsString, OsString>) -> Result<Stashes> {
-        Stashes::with(Git::new(root, variables)?, root, scratch)
-    }
-
-    /// Like [`Stashes::of`], with an existing [`Git`].
-    pub fn with(git: Git, root: &Path, scratch: &Path) -> Result<Stashes> {
+    /// The entries for the project at `root`, where `git` runs; temporary files go to `scratch`.
+    pub fn of(git: Git, root: &Path, scratch: &Path) -> Result<Stashes> {
         let advice =
             "`git init` and a first commit create one; a checkpoint of the type file_backup needs no git";
-        let mut work_tree = WorkTree::with(git, root, advice)?;
+        let mut work_tree = WorkTree::find(git, root, advice)?;
         work_tree.git.set_variable("GIT_OPTIONAL_LOCKS", "0");
         for setting in [
             // A sparse index has whole directories as one entry, but this module needs every path.
@@ -153,7 +145,7 @@ impl Stashes {
         let source = match copy_index(&index, &file) {
             // A repository has no index until something is added.
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            found => Some(found.and_then(|found| FileVersion::of(&found)).at("copy", &index)?),
+            found => Some(found.and_then(|found| FileVersion::of(&found.metadata()?)).at("copy", &index)?),
         };
         Ok(IndexCopy { index: GitIndex::at(self.git(), file.clone()), file, source })
     }
@@ -196,20 +188,7 @@ struct FileVersion {
 }
 
 impl FileVersion {
-    fn of(file: &File) -> io::Result<FileVersion> {
-        file.metadata().and_then(|metadata| FileVersion::from(&metadata))
-    }
-
-    fn at(path: &Path) -> io::Result<Option<FileVersion>> {
-        match fs::metadata(path) {
-            Ok(metadata) => FileVersion::from(&metadata).map(Some),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
-        }
-    }
-
-    fn from(metadata: &fs::Metadata) -> io::Result<FileVersion> {
-        use std::os::unix::fs::MetadataExt;
+    fn of(metadata: &Metadata) -> io::Result<FileVersion> {
         Ok(FileVersion { inode: metadata.ino(), length: metadata.len(), modified: metadata.modified()? })
     }
 }

@@ -61,7 +61,7 @@ impl Stashes {
             .hint("wait for it and try again"))
     }
 
-    fn covered(&self, changes: Vec<IndexChange>, covers: &Covers<'_>) -> Vec<IndexChange> {
+    pub(super) fn covered(&self, changes: Vec<IndexChange>, covers: &Covers<'_>) -> Vec<IndexChange> {
         changes.into_iter().filter(|change| self.is_covered(covers, &change.path)).collect()
     }
 
@@ -120,7 +120,11 @@ impl Stashes {
             result => result.at("create", &lock).map(drop)?,
         }
         let replaced = (|| {
-            if FileVersion::at(&index)? != copy.source {
+            let found = match fs::metadata(&index) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+                metadata => Some(FileVersion::of(&metadata?)?),
+            };
+            if found != copy.source {
                 return Ok(false);
             }
             move_file(&copy.file, &lock)?;

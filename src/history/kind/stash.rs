@@ -13,7 +13,8 @@ use crate::checkpoint::manifest::Manifest;
 use crate::checkpoint::path::TreePath;
 use crate::checkpoint::quote;
 use crate::error::{ErrorKind, Result};
-use crate::git::stash::{Covers, Stash, StashRequest, Stashes};
+use crate::git::Git;
+use crate::git::stash::{Covers, Stash, Stashes};
 use crate::history::HistoryContext;
 use crate::history::contents_report::{ContentsReport, not_needed};
 use crate::history::payload::{CheckpointKind, CheckpointPayload};
@@ -27,7 +28,7 @@ use crate::project::Layout;
 
 fn stashes(layout: &Layout) -> Result<Stashes> {
     let variables: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
-    Stashes::of(layout.root(), &layout.scratch(), &variables)
+    Stashes::of(Git::new(layout.root(), &variables)?, layout.root(), &layout.scratch())
 }
 
 /// Within the scope, and nothing that must not get into git's objects.
@@ -54,7 +55,7 @@ pub fn save(
         let message = format!("checkpoint:{}:{}", dir.id(), reason.unwrap_or_default());
         let figures = tree::write(dir, &manifest, CheckpointPayload::Tree(scope.clone()))?;
         let covers = covers(scope, &manifest.coverage);
-        let stash = stashes.create(&StashRequest { message, covers: &covers })?;
+        let stash = stashes.create(&message, &covers)?;
         entry = Some(stash.clone());
         Ok(SavedContents { payload: CheckpointPayload::Stash(scope.clone(), stash), ..figures })
     });

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::keys::{BadValue, ValueResult, assign, duration, non_empty};
+use super::keys::{Set, assign, duration, non_empty, set_key};
 use super::settings::{Config, Database};
 use crate::suggest::{closest, did_you_mean};
 use crate::yaml::{Mistake, ScalarKind, YamlNode, YamlValue};
@@ -11,9 +11,7 @@ pub(super) const SECTION: &str = "databases";
 /// The maximum length of a name, which is also part of file names.
 const MAX_NAME_BYTES: usize = 64;
 
-type Set = fn(&mut Database, &YamlNode) -> ValueResult<()>;
-
-const KEYS: [(&str, Set); 4] = [
+const KEYS: [(&str, Set<Database>); 4] = [
     ("save", |d, v| assign(&mut d.save, non_empty(v))),
     ("restore", |d, v| assign(&mut d.restore, non_empty(v))),
     ("fingerprint", |d, v| assign(&mut d.fingerprint, non_empty(v))),
@@ -79,13 +77,7 @@ fn read_one(name: &str, name_node: &YamlNode, value: &YamlNode) -> Result<Databa
         if !seen.insert(word) {
             return Err(mistake(format!("'{full}.{word}' is defined twice")));
         }
-        if matches!(value.value, YamlValue::Null) {
-            continue;
-        }
-        set(&mut database, value).map_err(|BadValue { reason, hint, .. }| Mistake {
-            hint,
-            ..mistake(format!("'{full}.{word}' {reason}"))
-        })?;
+        set_key((&format!("{full}.{word}"), *set), key, value, &mut database)?;
     }
     for (word, command) in [("save", &database.save), ("restore", &database.restore)] {
         if command.is_empty() {

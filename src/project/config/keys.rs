@@ -6,14 +6,11 @@ use std::time::Duration;
 use super::settings::{Config, OnNoChange};
 use crate::checkpoint::ignore::PatternList;
 use crate::project::RoutineName;
-use crate::project::units::{parse_duration, parse_size};
-use crate::yaml::{ScalarKind, YamlNode, YamlValue};
+use crate::project::units::{TIME_EXAMPLES, parse_duration, parse_size};
+use crate::yaml::{Mistake, ScalarKind, YamlNode, YamlValue};
 
-/// A key, with its section before the dot, and the function that sets its field.
-pub(super) struct ConfigKey {
-    pub(super) name: &'static str,
-    pub(super) set: fn(&mut Config, &YamlNode) -> Result<(), BadValue>,
-}
+/// Sets the field of a key.
+pub(super) type Set<T> = fn(&mut T, &YamlNode) -> ValueResult<()>;
 
 /// Why a value is rejected.
 #[derive(Debug)]
@@ -21,8 +18,8 @@ pub(super) struct BadValue {
     /// The text after the key's name in the message.
     pub(super) reason: String,
     pub(super) hint: Option<String>,
-    /// The index in a list, if the value is one.
-    pub(super) item: Option<usize>,
+    /// The line of the rejected item, if the value is a list.
+    pub(super) item_line: Option<usize>,
 }
 
 pub(super) type ValueResult<T> = Result<T, BadValue>;
@@ -30,45 +27,34 @@ pub(super) type ValueResult<T> = Result<T, BadValue>;
 /// A larger number of retries or messages in a chain is a typing mistake.
 const MAX_COUNT: u64 = 1000;
 
-pub(super) const KEYS: &[ConfigKey] = &[
-    ConfigKey { name: "commands.router", set: |c, v| assign(&mut c.commands.router, text(v)) },
-    ConfigKey { name: "commands.ai", set: |c, v| assign(&mut c.commands.ai, text(v)) },
-    ConfigKey {
-        name: "max_retries",
-        set: |c, v| assign(&mut c.max_retries, number(v, 0, MAX_COUNT).map(to_u32)),
-    },
-    ConfigKey {
-        name: "max_depth",
-        set: |c, v| assign(&mut c.max_depth, number(v, 1, MAX_COUNT).map(to_u32)),
-    },
-    ConfigKey { name: "default_routine", set: |c, v| assign(&mut c.default_routine, routine(v)) },
-    ConfigKey { name: "notebook_support", set: |c, v| assign(&mut c.notebook_support, boolean(v)) },
-    ConfigKey { name: "timeout", set: |c, v| assign(&mut c.timeout, duration(v)) },
-    ConfigKey { name: "retry_delay", set: |c, v| assign(&mut c.retry_delay, duration(v)) },
-    ConfigKey { name: "verify", set: |c, v| assign(&mut c.verify, text(v)) },
-    ConfigKey { name: "on_no_change", set: |c, v| assign(&mut c.on_no_change, on_no_change(v)) },
-    ConfigKey { name: "hooks.before_all", set: |c, v| assign(&mut c.hooks.before_all, text(v)) },
-    ConfigKey { name: "hooks.before_each", set: |c, v| assign(&mut c.hooks.before_each, text(v)) },
-    ConfigKey { name: "hooks.after_each", set: |c, v| assign(&mut c.hooks.after_each, text(v)) },
-    ConfigKey { name: "hooks.after_all", set: |c, v| assign(&mut c.hooks.after_all, text(v)) },
-    ConfigKey { name: "routine_paths", set: |c, v| assign(&mut c.routine_paths, list(v, path)) },
-    ConfigKey { name: "budget.usd", set: |c, v| assign(&mut c.budget.usd, amount(v)) },
-    ConfigKey { name: "budget.time", set: |c, v| assign(&mut c.budget.time, duration(v)) },
-    ConfigKey {
-        name: "budget.attempts",
-        set: |c, v| assign(&mut c.budget.attempts, number(v, 0, u32::MAX.into()).map(to_u32)),
-    },
-    ConfigKey { name: "log_limit", set: |c, v| assign(&mut c.log_limit, size(v)) },
-    ConfigKey { name: "sensitive.exclude", set: |c, v| assign(&mut c.sensitive.exclude, list(v, pattern)) },
-    ConfigKey { name: "sensitive.allow", set: |c, v| assign(&mut c.sensitive.allow, list(v, pattern)) },
-    ConfigKey { name: "policy.allow", set: |c, v| assign(&mut c.policy.allow, list(v, pattern)) },
-    ConfigKey { name: "policy.deny", set: |c, v| assign(&mut c.policy.deny, list(v, pattern)) },
-    ConfigKey {
-        name: "policy.max_files",
-        set: |c, v| assign(&mut c.policy.max_files, number(v, 0, u64::MAX)),
-    },
-    ConfigKey { name: "policy.max_bytes", set: |c, v| assign(&mut c.policy.max_bytes, size(v)) },
-    ConfigKey { name: "pass_env", set: |c, v| assign(&mut c.pass_env, list(v, variable)) },
+/// With the section before the dot.
+pub(super) const KEYS: &[(&str, Set<Config>)] = &[
+    ("commands.router", |c, v| assign(&mut c.commands.router, text(v))),
+    ("commands.ai", |c, v| assign(&mut c.commands.ai, text(v))),
+    ("max_retries", |c, v| assign(&mut c.max_retries, number(v, 0, MAX_COUNT).map(to_u32))),
+    ("max_depth", |c, v| assign(&mut c.max_depth, number(v, 1, MAX_COUNT).map(to_u32))),
+    ("default_routine", |c, v| assign(&mut c.default_routine, routine(v))),
+    ("notebook_support", |c, v| assign(&mut c.notebook_support, boolean(v))),
+    ("timeout", |c, v| assign(&mut c.timeout, duration(v))),
+    ("retry_delay", |c, v| assign(&mut c.retry_delay, duration(v))),
+    ("verify", |c, v| assign(&mut c.verify, text(v))),
+    ("on_no_change", |c, v| assign(&mut c.on_no_change, on_no_change(v))),
+    ("hooks.before_all", |c, v| assign(&mut c.hooks.before_all, text(v))),
+    ("hooks.before_each", |c, v| assign(&mut c.hooks.before_each, text(v))),
+    ("hooks.after_each", |c, v| assign(&mut c.hooks.after_each, text(v))),
+    ("hooks.after_all", |c, v| assign(&mut c.hooks.after_all, text(v))),
+    ("routine_paths", |c, v| assign(&mut c.routine_paths, list(v, path))),
+    ("budget.usd", |c, v| assign(&mut c.budget.usd, amount(v))),
+    ("budget.time", |c, v| assign(&mut c.budget.time, duration(v))),
+    ("budget.attempts", |c, v| assign(&mut c.budget.attempts, number(v, 0, u32::MAX.into()).map(to_u32))),
+    ("log_limit", |c, v| assign(&mut c.log_limit, size(v))),
+    ("sensitive.exclude", |c, v| assign(&mut c.sensitive.exclude, list(v, pattern))),
+    ("sensitive.allow", |c, v| assign(&mut c.sensitive.allow, list(v, pattern))),
+    ("policy.allow", |c, v| assign(&mut c.policy.allow, list(v, pattern))),
+    ("policy.deny", |c, v| assign(&mut c.policy.deny, list(v, pattern))),
+    ("policy.max_files", |c, v| assign(&mut c.policy.max_files, number(v, 0, u64::MAX))),
+    ("policy.max_bytes", |c, v| assign(&mut c.policy.max_bytes, size(v))),
+    ("pass_env", |c, v| assign(&mut c.pass_env, list(v, variable))),
 ];
 
 pub(super) fn assign<T>(field: &mut T, value: ValueResult<T>) -> ValueResult<()> {
@@ -76,8 +62,25 @@ pub(super) fn assign<T>(field: &mut T, value: ValueResult<T>) -> ValueResult<()>
     Ok(())
 }
 
+/// Sets one key, unless it has no value.
+pub(super) fn set_key<T>(
+    (name, set): (&str, Set<T>),
+    key: &YamlNode,
+    value: &YamlNode,
+    target: &mut T,
+) -> Result<(), Mistake> {
+    if matches!(value.value, YamlValue::Null) {
+        return Ok(());
+    }
+    set(target, value).map_err(|bad| Mistake {
+        line: bad.item_line.unwrap_or(key.line),
+        message: format!("'{name}' {}", bad.reason),
+        hint: bad.hint,
+    })
+}
+
 fn reject<T>(reason: impl Into<String>) -> ValueResult<T> {
-    Err(BadValue { reason: reason.into(), hint: None, item: None })
+    Err(BadValue { reason: reason.into(), hint: None, item_line: None })
 }
 
 fn must_be<T>(expected: &str, node: &YamlNode) -> ValueResult<T> {
@@ -138,7 +141,7 @@ fn boolean(node: &YamlNode) -> ValueResult<bool> {
 pub(super) fn duration(node: &YamlNode) -> ValueResult<Duration> {
     match &node.value {
         YamlValue::Scalar(ScalarKind::Text | ScalarKind::Number, text) => quantity(parse_duration(text)),
-        _ => must_be("a time such as '90s' or '1h30m'", node),
+        _ => must_be(TIME_EXAMPLES, node),
     }
 }
 
@@ -173,8 +176,8 @@ fn list<T>(node: &YamlNode, parse: fn(&YamlNode) -> ValueResult<T>) -> ValueResu
     let YamlValue::List(items) = &node.value else {
         return must_be("a list", node);
     };
-    let items = items.iter().enumerate();
-    items.map(|(i, item)| parse(item).map_err(|bad| BadValue { item: Some(i), ..bad })).collect()
+    let parse = |item: &YamlNode| parse(item).map_err(|bad| BadValue { item_line: Some(item.line), ..bad });
+    items.iter().map(parse).collect()
 }
 
 pub(super) fn non_empty(node: &YamlNode) -> ValueResult<String> {

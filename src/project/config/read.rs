@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 
 use super::databases;
-use super::keys::{BadValue, ConfigKey, KEYS};
+use super::keys::{KEYS, set_key};
 use super::settings::Config;
 use crate::error::{IoContext, Result};
 use crate::fs::untrusted::{self, shown_in_project};
@@ -54,8 +54,8 @@ fn read_section(entries: &[(YamlNode, YamlNode)], prefix: &str, config: &mut Con
         if !seen.insert(word) {
             return Err(Mistake::new(key.line, format!("'{name}' is defined twice")));
         }
-        if let Some(found) = KEYS.iter().find(|known| known.name == name && !word.contains('.')) {
-            set(found, key, value, config)?;
+        if let Some((_, set)) = KEYS.iter().find(|(known, _)| *known == name && !word.contains('.')) {
+            set_key((&name, *set), key, value, config)?;
         } else if prefix.is_empty() && word == databases::SECTION {
             databases::read(key, value, config)?;
         } else if prefix.is_empty() && sections().any(|section| section == word) {
@@ -63,7 +63,7 @@ fn read_section(entries: &[(YamlNode, YamlNode)], prefix: &str, config: &mut Con
                 YamlValue::Null => {}
                 YamlValue::Map(entries) => read_section(entries, &format!("{word}."), config)?,
                 _ => {
-                    let keys = known_keys(&format!("{word}."));
+                    let keys = names(&format!("{word}.")).join(", ");
                     let message = format!("'{name}' must be a mapping, not {}", value.describe());
                     return Err(Mistake::new(key.line, message).hint(format!("its keys: {keys}")));
                 }
@@ -75,43 +75,28 @@ fn read_section(entries: &[(YamlNode, YamlNode)], prefix: &str, config: &mut Con
     Ok(())
 }
 
-/// Sets one key, unless it has no value.
-fn set(key: &ConfigKey, key_node: &YamlNode, value: &YamlNode, config: &mut Config) -> Result<(), Mistake> {
-    if matches!(value.value, YamlValue::Null) {
-        return Ok(());
-    }
-    (key.set)(config, value).map_err(|BadValue { reason, hint, item }| {
-        let node = match (&value.value, item) {
-            (YamlValue::List(items), Some(item)) => &items[item],
-            _ => key_node,
-        };
-        let mistake = Mistake::new(node.line, format!("'{}' {reason}", key.name));
-        Mistake { hint, ..mistake }
-    })
-}
-
 fn unknown(key: &YamlNode, prefix: &str, word: &str) -> Mistake {
     let mistake = Mistake::new(key.line, format!("unknown key '{prefix}{word}'"));
     let here = names(prefix);
-    let meant = closest(word, here.iter().copied()).map(|name| format!("{prefix}{name}"));
-    if let Some(meant) = meant {
-        return mistake.hint(did_you_mean(&meant));
+    if let Some(meant) = closest(word, here.iter().copied()) {
+        return mistake.hint(did_you_mean(&format!("{prefix}{meant}")));
     }
     // A known key in the wrong section.
-    let elsewhere = KEYS.iter().find(|key| key.name == word || key.name.rsplit('.').next() == Some(word));
-    mistake.hint(match elsewhere.map(|key| (key.name, key.name.split_once('.'))) {
+    let mut known = KEYS.iter().map(|(name, _)| *name);
+    let elsewhere = known.find(|name| *name == word || name.rsplit('.').next() == Some(word));
+    mistake.hint(match elsewhere.map(|name| (name, name.split_once('.'))) {
         Some((name, Some((section, last)))) if name == word => format!("write '{last}' below '{section}:'"),
         Some((name, None)) => format!("'{name}' is a top-level key: write it at the left margin"),
         Some((name, _)) => did_you_mean(name),
-        None => format!("the keys here: {}", known_keys(prefix)),
+        None => format!("the keys here: {}", here.join(", ")),
     })
 }
 
 /// The keys below a prefix, and at the top level also the sections.
 fn names(prefix: &str) -> Vec<&'static str> {
     let mut names = Vec::new();
-    for key in KEYS {
-        let Some(rest) = key.name.strip_prefix(prefix) else { continue };
+    for (key, _) in KEYS {
+        let Some(rest) = key.strip_prefix(prefix) else { continue };
         let name = rest.split('.').next().unwrap_or(rest);
         if names.last() != Some(&name) {
             names.push(name);
@@ -123,12 +108,8 @@ fn names(prefix: &str) -> Vec<&'static str> {
     names
 }
 
-fn known_keys(prefix: &str) -> String {
-    names(prefix).join(", ")
-}
-
 fn sections() -> impl Iterator<Item = &'static str> {
-    KEYS.iter().filter_map(|key| key.name.split_once('.')).map(|(section, _)| section)
+    KEYS.iter().filter_map(|(key, _)| key.split_once('.')).map(|(section, _)| section)
 }
 
 #[cfg(test)]

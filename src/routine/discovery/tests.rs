@@ -53,7 +53,7 @@ fn a_script_declares_description_and_parameters() {
         [Parameter { name: "branch".into(), default: "main".into(), typed: false }]
     );
     assert_eq!(routine.path, place.own().join("develop.sh"));
-    assert!(routines.problems().is_empty());
+    assert!(routines.problems.is_empty());
 }
 
 #[test]
@@ -126,7 +126,7 @@ fn an_unusable_routine_is_left_out_with_a_reason() {
     let routines = place.discover(true);
     assert_eq!(names(&routines), ["good"]);
     let mut reasons: Vec<String> =
-        routines.problems().iter().map(|p| format!("{}: {}", p.path.to_string_lossy(), p.reason)).collect();
+        routines.problems.iter().map(|p| format!("{}: {}", p.path.to_string_lossy(), p.reason)).collect();
     reasons.sort();
     let expected = [
         ".decree/routines/broken.ipynb: it is not a notebook: ",

@@ -8,7 +8,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use decree::interrupt;
-use decree::process::{Exec, GracePeriods, ProcessMark};
+use decree::process::marked::MARK_VARIABLE;
+use decree::process::{Exec, GracePeriods};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::{alive, unique_sleep, wait_for, wait_until};
@@ -91,14 +92,12 @@ fn scenario() {
     exec = exec
         .directory(directory)
         .variable("PATH", std::env::var_os("PATH").unwrap())
-        .mark(&ProcessMark::parse(&"a".repeat(32)).unwrap())
-        .input(scenario["input"].as_str().unwrap())
-        .timeout(millis("timeout"))
-        .grace_periods(GracePeriods { timeout: grace, interrupt: grace })
-        .supervisor(env!("CARGO_BIN_EXE_decree"));
-    if let Some(limit) = scenario["capture"].as_u64() {
-        exec = exec.capture_stdout(usize::try_from(limit).unwrap());
-    }
+        .variable(MARK_VARIABLE, "a".repeat(32))
+        .timeout(millis("timeout"));
+    exec.supervisor = env!("CARGO_BIN_EXE_decree").into();
+    exec.input = scenario["input"].as_str().unwrap().into();
+    exec.grace_periods = GracePeriods { timeout: grace, interrupt: grace };
+    exec.capture = scenario["capture"].as_u64().map(|limit| usize::try_from(limit).unwrap());
     let _shield = scenario["shielded"].as_bool().unwrap().then(interrupt::shield);
     let broken = scenario["broken_sink"].as_bool().unwrap();
     let mut output = Vec::new();

@@ -156,7 +156,7 @@ fn what_people_type_is_taken_as_they_mean_it_or_refused_with_a_word() {
     for wrong in ["24", "0", "0h", "1y", "NEVER"] {
         create(wrong).fails(2);
     }
-    create("999999999d").fails(2).mentions(&["too far away"]);
+    create("999999999d").fails(2).mentions(&["too long"]);
     let id = create("2w").ok().mentions(&["expires on"]).line();
     project.decree(["rollback", &id, "--export"]).fails(2).mentions(&["only a state_snapshot"]);
     project.decree(["checkpoint", "create", "--reason", "two\nlines \x1b[31mred"]).ok();
