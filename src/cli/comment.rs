@@ -9,7 +9,9 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::github::commands::{Level, annotation};
 use crate::github::event::{CommentTarget, WebhookEvent};
 use crate::github::sticky::{self, CommentAction, PostedComment, StickyComment};
-use crate::github::{ApiFailure, CommentKey, GithubClient, RepoName, RunnerEnvironment, StepFiles, pulls};
+use crate::github::{
+    ApiFailure, CommentKey, GithubClient, RepoName, RunnerEnvironment, StepFiles, in_actions, pulls,
+};
 use crate::process::redact::Redactor;
 use crate::report::markdown::{self, Artifact, Origin, WebAddress};
 use crate::report::{Report, ReportLimits};
@@ -158,7 +160,7 @@ impl Post<'_> {
         if target == CommentTarget::None {
             return self.skip("no comment: this event has no pull request");
         }
-        if fork && !self.environment.has_token() {
+        if fork && !self.environment.token.is_some() {
             return self.fall_back_to_summary("the pull request comes from a fork, and there is no token");
         }
         let repo = self.repo()?;
@@ -166,7 +168,7 @@ impl Post<'_> {
         match self.deliver(&client, &repo, target) {
             Ok(Some(result)) => self.report_result(&result),
             Ok(None) => self.skip("no comment: no open pull request ends with this commit"),
-            Err(failure) if fork && [401, 403, 404].iter().any(|status| failure.is_status(*status)) => {
+            Err(failure) if fork && failure.is_status(&[401, 403, 404]) => {
                 self.fall_back_to_summary("the pull request comes from a fork, whose token is read-only")
             }
             Err(failure) if failure.is_read_only() => self.fall_back_to_summary(
@@ -206,6 +208,7 @@ impl Post<'_> {
             return Ok(None);
         };
         let comment = StickyComment {
+            client,
             repo,
             number,
             key: self.key,
@@ -214,7 +217,7 @@ impl Post<'_> {
             mode: self.args.mode.into(),
             has_content: !self.report.summary.messages.is_empty(),
         };
-        sticky::post(client, &comment).map(Some)
+        comment.post().map(Some)
     }
 
     fn report_result(&self, result: &PostedComment) -> Result<()> {
@@ -243,7 +246,7 @@ impl Post<'_> {
     }
 
     fn skip(&self, why: &str) -> Result<()> {
-        if self.environment.is_actions {
+        if in_actions() {
             self.context.ui.command(&annotation(Level::Notice, "decree", None, why));
         } else {
             self.context.ui.note(why);

@@ -25,9 +25,9 @@ pub enum ApiFailure {
 }
 
 impl ApiFailure {
-    /// Whether the server answered with this status.
-    pub fn is_status(&self, expected: u16) -> bool {
-        matches!(self, ApiFailure::Refused { status, .. } if *status == expected)
+    /// Whether the server answered with one of these.
+    pub fn is_status(&self, expected: &[u16]) -> bool {
+        matches!(self, ApiFailure::Refused { status, .. } if expected.contains(status))
     }
 
     /// Whether the runner's token is read-only: the job belongs to a fork, or lacks the permission.

@@ -6,7 +6,6 @@
 
 pub mod client;
 pub mod commands;
-mod encode;
 pub mod environment;
 pub mod event;
 mod failure;
@@ -21,6 +20,6 @@ mod transport;
 pub use client::GithubClient;
 pub use environment::RunnerEnvironment;
 pub use failure::ApiFailure;
-pub use names::{ApiToken, CommentKey, RepoName};
+pub use names::{CommentKey, RepoName};
 pub use pulls::{OpenPullRequest, PullRequest, open_or_update};
 pub use step_files::{StepFiles, in_actions, in_workspace};
