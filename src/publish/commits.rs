@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use super::content::PublishScratch;
+use super::content::AddTree;
 use super::message::{message, subject};
 use super::plan::{Chain, NetChange, refuse_edits_between_runs};
 use super::repository::Repository;
@@ -14,6 +14,7 @@ use crate::checkpoint::entry::Node;
 use crate::checkpoint::path::{TRACKER, TreePath};
 use crate::checkpoint::workspace::Workspace;
 use crate::error::{Error, Result};
+use crate::fs::ScratchDir;
 use crate::git::{Differences, GitIndex, GitOutput, IndexEntry};
 use crate::interrupt;
 use crate::project::Layout;
@@ -48,7 +49,7 @@ pub struct CommitBuilder<'b> {
     pub repository: &'b Repository,
     pub workspace: &'b Workspace,
     pub layout: &'b Layout,
-    pub scratch: &'b PublishScratch,
+    pub scratch: &'b ScratchDir,
     /// The parent of the first commit; `None` in a repository without commits.
     pub base: Option<&'b str>,
     /// The prefix of every subject.
@@ -144,7 +145,7 @@ impl CommitBuilder<'_> {
         let last: BTreeMap<&TreePath, &NetChange<'_>> =
             nets.iter().flatten().map(|(path, net)| (*path, net)).collect();
         let (there, gone): (Vec<_>, Vec<_>) = last.into_iter().partition(|(_, net)| net.after.is_some());
-        let tree = self.scratch.tree("left", &self.repository.prefix)?;
+        let tree = AddTree::new(self.scratch, "left", &self.repository.prefix)?;
         tree.write_after(self.workspace.store(), &there)?;
         let names = |paths: &[(&TreePath, &NetChange<'_>)]| -> Vec<Vec<u8>> {
             paths.iter().map(|(path, _)| self.repository.inside(path)).collect()
@@ -172,7 +173,7 @@ impl CommitBuilder<'_> {
             }
         }
         refuse_edits_between_runs(edited)?;
-        let tree = self.scratch.tree("before", &self.repository.prefix)?;
+        let tree = AddTree::new(self.scratch, "before", &self.repository.prefix)?;
         let there: Vec<(&TreePath, Node)> =
             found.iter().filter_map(|(path, node)| Some((*path, (*node)?))).collect();
         tree.write_before(self.workspace.store(), &there)?;
@@ -185,7 +186,7 @@ impl CommitBuilder<'_> {
 
     /// Updates the index to the content that a chain left.
     fn add(&self, index: &GitIndex<'_>, net: &BTreeMap<&TreePath, NetChange<'_>>, name: &str) -> Result<()> {
-        let tree = self.scratch.tree(name, &self.repository.prefix)?;
+        let tree = AddTree::new(self.scratch, name, &self.repository.prefix)?;
         let there: Vec<(&TreePath, &NetChange<'_>)> =
             net.iter().filter(|(_, net)| net.after.is_some()).map(|(path, net)| (*path, net)).collect();
         tree.write_after(self.workspace.store(), &there)?;

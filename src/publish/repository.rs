@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::checkpoint::path::TreePath;
 use crate::error::{Error, ErrorKind, IoContext, Result};
 use crate::git::{Git, WorkTree};
+use crate::github::in_actions;
 
 /// Git operations in progress, each with the file or directory that shows it.
 const IN_PROGRESS: [(&str, &str); 5] = [
@@ -106,11 +107,11 @@ impl Repository {
     }
 
     /// Ensures that commits have an author: from git's settings, or in GitHub Actions the bot.
-    pub fn ensure_author(&mut self, in_actions: bool) -> Result<()> {
+    pub fn ensure_author(&mut self) -> Result<()> {
         for what in ["name", "email"] {
             for who in ["author", "committer"] {
                 if !self.is_known(who, what)? {
-                    if !in_actions {
+                    if !in_actions() {
                         return Err(Error::failed("git has no author for the commits").hint(
                             "git config user.name \"Your Name\" && git config user.email you@example.com",
                         ));
