@@ -7,7 +7,7 @@
 //! A process that is killed between the last two steps leaves the new index as git's lock file, and a note with the commit it
 //! belongs to. The next publish moves the index into place, or removes the lock if the reference never moved.
 
-use std::fs::{self, OpenOptions};
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -15,7 +15,7 @@ use super::repository::Repository;
 use super::scope::shown;
 use crate::error::{Error, IoContext, Result};
 use crate::fs::{atomic, random_hex};
-use crate::git::{Differences, GitIndex, copy_index};
+use crate::git::{Differences, GitIndex, copy_index, lock_index};
 use crate::humanize::count;
 use crate::interrupt;
 
@@ -124,18 +124,7 @@ struct NextIndex {
 impl NextIndex {
     /// Takes git's index lock and copies the index.
     fn lock(git_dir: &Path) -> Result<NextIndex> {
-        let lock = git_dir.join("index.lock");
-        match OpenOptions::new().write(true).create_new(true).open(&lock) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                return Err(Error::failed(format!(
-                    "another git process is using the index: {} exists",
-                    lock.display()
-                ))
-                .detail("nothing was done")
-                .hint("wait for it; if none is running, remove that file"));
-            }
-            result => result.at("create", &lock).map(drop)?,
-        }
+        let lock = lock_index(git_dir, "another git process is using the index", "nothing was done")?;
         let index = git_dir.join("index");
         let file = git_dir.join(format!("index.decree-{}", random_hex()));
         let note = git_dir.join(NOTE);
