@@ -104,7 +104,13 @@ impl MessageOutcome {
             _ if message.run.kept => MessageOutcome::Kept,
             Verdict::Skipped => MessageOutcome::Skipped,
             Verdict::Budget if message.run.attempts.is_empty() => MessageOutcome::Skipped,
-            _ => MessageOutcome::Reverted,
+            Verdict::Success
+            | Verdict::NoChange
+            | Verdict::FailedReverted
+            | Verdict::TimedOut
+            | Verdict::Policy
+            | Verdict::Budget
+            | Verdict::Interrupted => MessageOutcome::Reverted,
         }
     }
 }
@@ -116,8 +122,16 @@ mod tests {
     #[test]
     fn outcomes_are_counted_as_in_the_summary() {
         let mut summary = Summary::new("process");
-        let verdicts =
-            [Verdict::Success, Verdict::Skipped, Verdict::Budget, Verdict::TimedOut, Verdict::Policy];
+        let verdicts = [
+            Verdict::Success,
+            Verdict::NoChange,
+            Verdict::FailedReverted,
+            Verdict::TimedOut,
+            Verdict::Policy,
+            Verdict::Budget,
+            Verdict::Interrupted,
+            Verdict::Skipped,
+        ];
         for (kept, verdict) in verdicts.into_iter().flat_map(|verdict| [(true, verdict), (false, verdict)]) {
             let mut message = MessageSummary::without_run("x".to_owned(), verdict);
             message.run.kept = kept;

@@ -50,7 +50,13 @@ pub fn row(message: &MessageSummary, paint: Paint) -> String {
     let mark = match message.verdict {
         _ if message.run.kept => paint.good(&format!("✓ {words:<12}")),
         Verdict::Skipped => paint.dim(&format!("· {words:<12}")),
-        _ => paint.bad(&format!("✗ {words:<12}")),
+        Verdict::Success
+        | Verdict::NoChange
+        | Verdict::FailedReverted
+        | Verdict::TimedOut
+        | Verdict::Policy
+        | Verdict::Budget
+        | Verdict::Interrupted => paint.bad(&format!("✗ {words:<12}")),
     };
     if message.run.attempts.is_empty() {
         return format!("{head}  {mark}  {}", message.run.reason).trim_end().to_owned();
@@ -73,8 +79,17 @@ pub fn verdict_words(message: &MessageSummary) -> &'static str {
         Verdict::Skipped => "skipped",
         Verdict::Budget if message.run.attempts.is_empty() => "no budget",
         Verdict::Interrupted => "interrupted",
-        _ if message.run.attempts.is_empty() => "dead letter",
-        _ => "reverted",
+        Verdict::NoChange
+        | Verdict::FailedReverted
+        | Verdict::TimedOut
+        | Verdict::Policy
+        | Verdict::Budget => {
+            if message.run.attempts.is_empty() {
+                "dead letter"
+            } else {
+                "reverted"
+            }
+        }
     }
 }
 
