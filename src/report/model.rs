@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::diff::Diff;
+use crate::humanize::{count, grouped};
 use crate::pipeline::{MessageSummary, Summary, Verdict};
 
 /// A summary with the files of its runs.
@@ -69,8 +70,7 @@ impl Report {
         if total == 0 {
             return "nothing to do".to_owned();
         }
-        let plural = if total == 1 { "" } else { "s" };
-        let mut text = format!("{} of {total} {}{plural} kept", summary.kept, self.noun());
+        let mut text = format!("{} of {} kept", grouped(summary.kept as u64), count(total, self.noun()));
         if summary.reverted > 0 {
             text.push_str(&format!(", {} reverted", summary.reverted));
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::humanize::{duration, grouped};
+use crate::humanize::{count, duration};
 use crate::message::MessageId;
 use crate::pipeline::{AttemptRecord, Ending, MessageSummary};
 use crate::report::diff::FileDiff;
@@ -105,7 +105,7 @@ fn message<'r>(summary: &'r MessageSummary, found: &'r RunFiles) -> Message<'r> 
         },
         words: verdict_words(summary),
         reason: &summary.run.reason,
-        verified: summary.run.reverted.as_ref().map(|put_back| grouped(put_back.verified)),
+        verified: summary.run.reverted.as_ref().map(|put_back| count(put_back.verified as usize, "file")),
         warnings: &summary.run.warnings,
         ms: summary.run.duration_ms,
         time: duration(Duration::from_millis(summary.run.duration_ms)),

@@ -240,8 +240,8 @@ fn why(message: &MessageSummary) -> String {
     let reason = reason.unwrap_or_else(|| message.verdict.word().to_owned());
     match &message.run.reverted {
         Some(put_back) => {
-            let verified = crate::humanize::grouped(put_back.verified);
-            format!("**{reason}**; the tree is reverted to its checkpoint, {verified} files verified.")
+            let files = count(put_back.verified as usize, "file");
+            format!("**{reason}**; the tree is reverted to its checkpoint, {files} verified.")
         }
         None => format!("**{reason}**"),
     }

@@ -83,7 +83,7 @@ fn row(message: &MessageSummary) -> String {
         MessageOutcome::Skipped => "⚪",
     };
     let proof = match &message.run.reverted {
-        Some(put_back) => format!(", {} files verified", grouped(put_back.verified)),
+        Some(put_back) => format!(", {} verified", count(put_back.verified as usize, "file")),
         None => String::new(),
     };
     let (attempts, time) = match message.run.attempts.len() {

@@ -196,7 +196,16 @@ fn if_not_all_rows_fit_failed_ones_are_shown() {
     }
     let text = render(&Report::new(summary), 10_000);
     assert!(text.len() <= 10_000 && text.contains("1500-spec") && text.contains("more |"), "{text}");
-    assert!(text.starts_with("### decree: 1999 of 2000 messages kept, 1 reverted\n"), "{text}");
+    assert!(text.starts_with("### decree: 1,999 of 2,000 messages kept, 1 reverted\n"), "{text}");
+}
+
+#[test]
+fn one_verified_file_is_singular() {
+    let mut report = report("01-x", "src/a.rs", &numbered(5), "boom\n");
+    report.summary.messages[1].run.reverted = Some(RevertRecord { verified: 1, ..RevertRecord::default() });
+    let text = render(&report, BUDGET);
+    assert_eq!(text.matches("1 file verified").count(), 2, "the row and the section:\n{text}");
+    assert!(report.headline().starts_with("1 of 2 specs kept"), "{}", report.headline());
 }
 
 #[test]
