@@ -8,7 +8,6 @@ pub mod junit;
 mod load;
 pub mod markdown;
 mod model;
-mod redact;
 pub mod text;
 
 pub use load::{ReportLimits, load};

@@ -15,7 +15,7 @@ pub struct Report {
 }
 
 /// The files of a run that were found. An artifact may be partial, so each of them can be missing.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RunFiles {
     /// The changes of the last attempt.
     pub diff: Option<Diff>,

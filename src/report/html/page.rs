@@ -4,7 +4,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
 
-use super::data::PageData;
+use super::data::page_data;
 use crate::report::model::Report;
 use crate::report::text::{Paint, closing};
 use crate::sanitize::strip_controls;
@@ -24,7 +24,7 @@ pub fn render(report: &Report) -> String {
     let script = format!("\"use strict\";\n{{\n{}}}\n", SCRIPTS.concat());
     let title = escape(&format!("decree: {}", report.headline()));
     let text = escape(&strip_controls(&closing(&report.summary, Paint(false))));
-    let data = serde_json::to_string(&PageData::new(report)).expect("a report is plain data");
+    let data = page_data(report).to_string();
     fill(&[
         ("{policy}", &policy(STYLE, &script)),
         ("{title}", &title),
