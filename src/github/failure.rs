@@ -61,6 +61,8 @@ impl From<ApiFailure> for Error {
         let text = failure.to_string();
         match failure {
             ApiFailure::Other(error) => error,
+            ApiFailure::NoResponse { why, .. } if why.contains("certificate: UnknownIssuer") => Error::failed(text)
+                .hint("if the server's CA is not one of the system's, name the file with its certificate in SSL_CERT_FILE"),
             ApiFailure::NoResponse { .. } => Error::failed(text)
                 .hint("check GITHUB_API_URL and the network; the same command may work later"),
             ApiFailure::Refused { status, message, .. } => match hint(status, &message) {
