@@ -6,7 +6,7 @@ use super::commits::{BuiltCommits, Commit, CommitBuilder};
 use super::message::RUN_TRAILER;
 use super::plan::{PlannedRun, chains, runs};
 use super::repository::Repository;
-use super::update_ref::{BranchTarget, RefUpdate, recover, refuse_staged};
+use super::update_ref::{BranchTarget, recover, refuse_staged, update_ref};
 use crate::checkpoint::workspace::Workspace;
 use crate::error::Result;
 use crate::fs::ScratchDir;
@@ -59,7 +59,7 @@ pub fn publish(
     repository.refuse_operation_in_progress()?;
     let runs = runs(layout, summary)?;
     let target = target(&repository, options, &runs)?;
-    // A new branch starts at HEAD; `RefUpdate` then checks that it still does not exist.
+    // A new branch starts at HEAD; `update_ref` then checks that it still does not exist.
     let current = match &target {
         BranchTarget::Head => repository.head.clone(),
         BranchTarget::Branch(branch) => {
@@ -94,8 +94,7 @@ pub fn publish(
     }
     let tip = built.commits.last().and_then(|commit| commit.sha.clone());
     if let Some(tip) = &tip {
-        let (count, entries) = (built.commits.len(), &built.entries);
-        RefUpdate { target: &target, current: current.as_deref(), tip, count, entries }.apply(&repository)?;
+        update_ref(&repository, &target, current.as_deref(), tip, &built)?;
     }
     let branch = match &target {
         BranchTarget::Branch(branch) => Some(branch.clone()),

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use crate::checkpoint::path::TreePath;
 use crate::error::{Error, ErrorKind, IoContext, Result};
 use crate::git::{Git, WorkTree};
 use crate::github::in_actions;
@@ -51,12 +50,7 @@ impl Repository {
     }
 
     /// A path of the project, relative to the repository.
-    pub fn inside(&self, path: &TreePath) -> Vec<u8> {
-        self.below(path.as_bytes())
-    }
-
-    /// The same for a path that is not a [`TreePath`].
-    pub fn below(&self, path: &[u8]) -> Vec<u8> {
+    pub fn inside(&self, path: &[u8]) -> Vec<u8> {
         [&self.prefix, path].concat()
     }
 

@@ -11,6 +11,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::commits::BuiltCommits;
 use super::repository::Repository;
 use super::scope::shown;
 use crate::error::{Error, IoContext, Result};
@@ -31,18 +32,6 @@ pub enum BranchTarget {
     Branch(String),
 }
 
-/// The commits that a reference is moved to.
-pub struct RefUpdate<'l> {
-    pub target: &'l BranchTarget,
-    /// The commit of the target when the commits were built.
-    pub current: Option<&'l str>,
-    pub tip: &'l str,
-    /// The number of commits.
-    pub count: usize,
-    /// The index entries in which the tip differs from its base.
-    pub entries: &'l Differences,
-}
-
 /// Refuses to commit a path for which other content is staged: that content would be lost.
 pub fn refuse_staged(repository: &Repository, base: Option<&str>, entries: &Differences) -> Result<()> {
     let staged = GitIndex::of_user(&repository.git).differences(base.unwrap_or(&repository.empty_tree))?;
@@ -60,38 +49,39 @@ pub fn refuse_staged(repository: &Repository, base: Option<&str>, entries: &Diff
         .hint("`git restore --staged PATH` unstages them and leaves the work tree unchanged"))
 }
 
-impl RefUpdate<'_> {
-    /// Moves the reference, and the user's index with it if the target is HEAD.
-    pub fn apply(&self, repository: &Repository) -> Result<()> {
-        interrupt::check()?;
-        match self.target {
-            BranchTarget::Branch(branch) => self.move_reference(repository, &format!("refs/heads/{branch}")),
-            BranchTarget::Head => {
-                let next = NextIndex::lock(&repository.git_dir)?;
-                let index = GitIndex::at(&repository.git, next.file.clone());
-                index.put(self.entries)?;
-                index.refresh()?;
-                let next = next.ready(self.tip)?;
-                // From here on no interrupt: the reference and the index have to move together.
-                interrupt::check()?;
-                let _shield = interrupt::shield();
-                self.move_reference(repository, "HEAD")?;
-                next.place()
-            }
-        }
-    }
-
-    /// Moves the reference only if it still has its recorded value.
-    fn move_reference(&self, repository: &Repository, name: &str) -> Result<()> {
-        let reason = format!("decree publish: {}", count(self.count, "commit"));
-        let old = self.current.unwrap_or(&repository.zero);
-        let moved = repository.git.call(["update-ref", "-m", &reason, name, self.tip, old]).ok();
+/// Moves the target from `current` to `tip`, the last of the commits, and the user's index with it if the target is HEAD. The
+/// reference moves only if it still has its recorded value.
+pub fn update_ref(
+    repository: &Repository,
+    target: &BranchTarget,
+    current: Option<&str>,
+    tip: &str,
+    built: &BuiltCommits,
+) -> Result<()> {
+    interrupt::check()?;
+    let move_reference = |name: &str| -> Result<()> {
+        let reason = format!("decree publish: {}", count(built.commits.len(), "commit"));
+        let old = current.unwrap_or(&repository.zero);
+        let moved = repository.git.call(["update-ref", "-m", &reason, name, tip, old]).ok();
         moved.map(drop).map_err(|error| {
             error
                 .detail("nothing was done: branch, index and work tree are unchanged")
                 .hint("if another process is using this repository, wait for it and publish again")
         })
+    };
+    if let BranchTarget::Branch(branch) = target {
+        return move_reference(&format!("refs/heads/{branch}"));
     }
+    let next = NextIndex::lock(&repository.git_dir)?;
+    let index = GitIndex::at(&repository.git, next.file.clone());
+    index.put(&built.entries)?;
+    index.refresh()?;
+    let next = next.ready(tip)?;
+    // From here on no interrupt: the reference and the index have to move together.
+    interrupt::check()?;
+    let _shield = interrupt::shield();
+    move_reference("HEAD")?;
+    next.place()
 }
 
 /// Completes or rolls back the update of a publish that was killed.
