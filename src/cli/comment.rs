@@ -8,12 +8,12 @@ use super::{Context, Format};
 use crate::error::{Error, ErrorKind, Result};
 use crate::github::commands::{Level, annotation};
 use crate::github::event::{CommentTarget, WebhookEvent};
-use crate::github::sticky::{self, CommentAction, PostedComment, StickyComment};
+use crate::github::sticky::{self, CommentAction, CommentMode, PostedComment, StickyComment};
 use crate::github::{
     ApiFailure, CommentKey, GithubClient, RepoName, RunnerEnvironment, StepFiles, in_actions, pulls,
 };
 use crate::process::redact::Redactor;
-use crate::report::markdown::{self, Artifact, Origin, WebAddress};
+use crate::report::markdown::{self, Origin, WebAddress};
 use crate::report::{Report, ReportLimits};
 
 /// Post the report of the last `process` or `run` as a comment on a pull request, or update the existing comment
@@ -45,7 +45,7 @@ pub struct CommentArgs {
 
     /// How to treat existing comments with the same key
     #[arg(long, value_enum, default_value_t)]
-    mode: Mode,
+    mode: CommentMode,
 
     /// The login that the token belongs to, for a GitHub App of your own
     #[arg(long, value_name = "LOGIN")]
@@ -72,27 +72,6 @@ pub struct CommentArgs {
     format: Format,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-enum Mode {
-    /// Update the existing comment, or create one
-    #[default]
-    Update,
-    /// Always create a new comment
-    New,
-    /// Create a new comment, then delete the older ones
-    DeleteOld,
-}
-
-impl From<Mode> for sticky::CommentMode {
-    fn from(mode: Mode) -> Self {
-        match mode {
-            Mode::Update => sticky::CommentMode::Update,
-            Mode::New => sticky::CommentMode::New,
-            Mode::DeleteOld => sticky::CommentMode::DeleteOld,
-        }
-    }
-}
-
 pub fn comment(context: &Context, args: &CommentArgs) -> Result<()> {
     let environment = RunnerEnvironment::here();
     let key = match &args.key {
@@ -111,7 +90,8 @@ pub fn comment(context: &Context, args: &CommentArgs) -> Result<()> {
             .and_then(WebhookEvent::commit)
             .or(environment.sha.as_deref())
             .map(str::to_owned),
-        artifact: Artifact { name: args.artifact_name.clone(), url: artifact_url },
+        artifact_name: args.artifact_name.clone(),
+        artifact_url,
     };
     let body = body(&report, &key, &origin, args.budget as usize);
     if args.dry_run {
@@ -160,10 +140,10 @@ impl Post<'_> {
         if target == CommentTarget::None {
             return self.skip("no comment: this event has no pull request");
         }
-        if fork && !self.environment.token.is_some() {
+        if fork && self.environment.token.is_none() {
             return self.fall_back_to_summary("the pull request comes from a fork, and there is no token");
         }
-        let repo = self.repo()?;
+        let repo = self.environment.repo(self.args.repo.as_deref())?;
         let client = GithubClient::from_environment(self.environment)?;
         match self.deliver(&client, &repo, target) {
             Ok(Some(result)) => self.report_result(&result),
@@ -175,17 +155,6 @@ impl Post<'_> {
                 "the token is read-only; the job needs `permissions: pull-requests: write`",
             ),
             Err(failure) => Err(failure.into()),
-        }
-    }
-
-    fn repo(&self) -> Result<RepoName> {
-        let named = self.args.repo.as_deref().map(RepoName::parse).transpose()?;
-        match named {
-            Some(repo) => Ok(repo),
-            None => self.environment.repo()?.ok_or_else(|| {
-                Error::new(ErrorKind::Usage, "which repository? GITHUB_REPOSITORY is not set")
-                    .hint("name it with --repo OWNER/NAME")
-            }),
         }
     }
 
@@ -214,7 +183,7 @@ impl Post<'_> {
             key: self.key,
             body: self.body,
             author: self.args.author.as_deref(),
-            mode: self.args.mode.into(),
+            mode: self.args.mode,
             has_content: !self.report.summary.messages.is_empty(),
         };
         comment.post().map(Some)

@@ -5,7 +5,8 @@
 
 use std::collections::BTreeSet;
 use std::pin::pin;
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use http::{HeaderMap, Method, Response};
 use serde_json::Value;
@@ -14,15 +15,20 @@ use tokio::time::timeout;
 
 use super::environment::RunnerEnvironment;
 use super::failure::ApiFailure;
-use super::retry::RetrySchedule;
 use super::transport::Transport;
 use crate::error::{Error, Result};
 use crate::interrupt;
 
 /// The time limit of one request, including its redirects.
 const REQUEST: Duration = Duration::from_secs(30);
-/// How often a waiting request checks for an interrupt.
+/// How often a request or a wait checks for an interrupt.
 const TICK: Duration = Duration::from_millis(50);
+/// The number of attempts, including the first.
+const ATTEMPTS: u32 = 5;
+/// The limit of all waits of one request together.
+const TOTAL_WAIT: Duration = Duration::from_secs(120);
+/// The first wait; each further one is twice as long.
+const FIRST_WAIT: Duration = Duration::from_secs(1);
 /// The wait after a secondary rate limit for which GitHub names no time.
 const SECONDARY: Duration = Duration::from_secs(60);
 /// Items per page. Gitea returns at most 50 and calls the parameter `limit`.
@@ -276,6 +282,35 @@ impl ApiResponse {
     }
 }
 
+/// Counts the attempts of one request.
+struct RetrySchedule {
+    first: Duration,
+    until: Instant,
+    attempts: u32,
+}
+
+impl RetrySchedule {
+    fn new(first: Option<Duration>) -> Self {
+        RetrySchedule { first: first.unwrap_or(FIRST_WAIT), until: Instant::now() + TOTAL_WAIT, attempts: 0 }
+    }
+
+    /// Waits until the next attempt, for `asked` if the server named a time. False if no attempt is left.
+    fn wait(&mut self, asked: Option<Duration>) -> Result<bool> {
+        self.attempts += 1;
+        let delay = asked.unwrap_or_else(|| self.first * 2u32.saturating_pow(self.attempts - 1));
+        let now = Instant::now();
+        if self.attempts >= ATTEMPTS || now + delay > self.until {
+            return Ok(false);
+        }
+        let end = now + delay;
+        while let Some(left) = end.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {
+            interrupt::check()?;
+            thread::sleep(left.min(TICK));
+        }
+        Ok(true)
+    }
+}
+
 /// The address without a trailing slash, if it is a plain http or https URL.
 fn base(api_url: &str) -> Result<String> {
     let base = api_url.trim().trim_end_matches('/');
@@ -341,5 +376,14 @@ mod tests {
         let text = r#"{"message": "Validation Failed", "errors": [{"message": "too long"}, "x"]}"#;
         assert_eq!(response(422, &[], text).message(), "Validation Failed; too long; x");
         assert_eq!(response(502, &[], "<html>").message(), "no reason given");
+    }
+
+    #[test]
+    fn it_gives_up_after_five_attempts_or_two_minutes() {
+        let mut retry = RetrySchedule::new(Some(Duration::ZERO));
+        let waits = (0..9).filter(|_| retry.wait(None).unwrap()).count();
+        assert_eq!(waits, 4);
+        let mut retry = RetrySchedule::new(None);
+        assert!(!retry.wait(Some(Duration::from_secs(3600))).unwrap(), "that would be too long");
     }
 }

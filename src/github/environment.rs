@@ -6,7 +6,7 @@ use std::time::Duration;
 use http::HeaderValue;
 
 use super::names::{CommentKey, RepoName};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 
 /// The API that is used unless the runner names another.
 const PUBLIC_API: &str = "https://api.github.com";
@@ -78,9 +78,13 @@ impl RunnerEnvironment {
         Ok(header)
     }
 
-    /// The repository that the workflow runs in.
-    pub fn repo(&self) -> Result<Option<RepoName>> {
-        self.repository.as_deref().map(RepoName::parse).transpose()
+    /// The repository that an option names, else the one that the workflow runs in.
+    pub fn repo(&self, named: Option<&str>) -> Result<RepoName> {
+        let repository = named.or(self.repository.as_deref()).ok_or_else(|| {
+            Error::new(ErrorKind::Usage, "which repository? GITHUB_REPOSITORY is not set")
+                .hint("name it with --repo OWNER/NAME")
+        })?;
+        RepoName::parse(repository)
     }
 
     /// The default comment key: each job of each workflow has its own.
@@ -93,7 +97,7 @@ impl RunnerEnvironment {
 
     /// The web page of this run.
     pub fn run_url(&self) -> Option<String> {
-        let (server, repo) = (self.server_url.as_deref()?, self.repo().ok()??);
+        let (server, repo) = (self.server_url.as_deref()?, self.repo(None).ok()?);
         let server = server.trim_end_matches('/');
         Some(format!("{server}/{repo}/actions/runs/{}", self.run_id?))
     }

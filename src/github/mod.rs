@@ -11,7 +11,6 @@ pub mod event;
 mod failure;
 mod names;
 pub mod pulls;
-mod retry;
 mod step_files;
 pub mod step_report;
 pub mod sticky;

@@ -20,14 +20,14 @@ const OTHER_BOTS: [&str; 2] = ["gitea-actions", "forgejo-actions"];
 const POST_ID: &str = "\n<!-- decree:post ";
 
 /// How to treat existing comments with the same key.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum CommentMode {
-    /// Update the existing comment, or create one.
+    /// Update the existing comment, or create one
     #[default]
     Update,
-    /// Always create a new comment.
+    /// Always create a new comment
     New,
-    /// Create a new comment, then delete the older ones.
+    /// Create a new comment, then delete the older ones
     DeleteOld,
 }
 

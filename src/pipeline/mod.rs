@@ -59,7 +59,7 @@ pub use recovery::UnfinishedRun;
 pub use redact_summary::redact_text;
 pub use result::{AttemptRecord, RevertRecord, RunRecord, RunResult};
 pub use settle::tracked_name;
-pub use summary::{FileChange, MessageSummary, Summary};
+pub use summary::{FileChange, MessageOutcome, MessageSummary, Summary};
 pub use verdict::{Ending, Verdict};
 pub use work_loop::Pipeline;
 

@@ -191,10 +191,4 @@ mod tests {
         let end = end(File::open(&path).unwrap(), 12).unwrap();
         assert_eq!((end.text.as_str(), end.left_out), ("third\u{fffd}\n", 13));
     }
-
-    #[test]
-    fn without_a_summary_there_is_no_report() {
-        let dir = tempfile::tempdir().unwrap();
-        assert!(load(&dir.path().join("summary.json"), ReportLimits::NOTHING).unwrap().is_none());
-    }
 }

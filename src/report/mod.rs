@@ -3,7 +3,6 @@
 
 mod diff;
 pub mod html;
-pub mod json;
 pub mod junit;
 mod load;
 pub mod markdown;

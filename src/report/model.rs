@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::diff::Diff;
 use crate::humanize::{count, grouped};
-use crate::pipeline::{MessageSummary, Summary, Verdict};
+use crate::pipeline::{MessageSummary, Summary};
 
 /// A summary with the files of its runs.
 #[derive(Clone, Debug)]
@@ -38,17 +38,6 @@ pub struct Excerpt {
     pub text: String,
     /// The number of bytes of the file that are not in `text`.
     pub left_out: u64,
-}
-
-/// How a message ended, in the three categories that the summary counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MessageOutcome {
-    /// Its change was kept, or it changed nothing.
-    Kept,
-    /// It failed, and any change was reverted.
-    Reverted,
-    /// It was not attempted.
-    Skipped,
 }
 
 impl Report {
@@ -94,55 +83,5 @@ impl RunFiles {
     /// The log of the last attempt that has one.
     pub fn last_log(&self) -> Option<&str> {
         self.logs.last().map(|log| log.end.text.as_str())
-    }
-}
-
-impl MessageOutcome {
-    /// Classifies a message in the same way as the summary's counters.
-    pub fn of(message: &MessageSummary) -> MessageOutcome {
-        match message.verdict {
-            _ if message.run.kept => MessageOutcome::Kept,
-            Verdict::Skipped => MessageOutcome::Skipped,
-            Verdict::Budget if message.run.attempts.is_empty() => MessageOutcome::Skipped,
-            Verdict::Success
-            | Verdict::NoChange
-            | Verdict::FailedReverted
-            | Verdict::TimedOut
-            | Verdict::Policy
-            | Verdict::Budget
-            | Verdict::Interrupted => MessageOutcome::Reverted,
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn outcomes_are_counted_as_in_the_summary() {
-        let mut summary = Summary::new("process");
-        let verdicts = [
-            Verdict::Success,
-            Verdict::NoChange,
-            Verdict::FailedReverted,
-            Verdict::TimedOut,
-            Verdict::Policy,
-            Verdict::Budget,
-            Verdict::Interrupted,
-            Verdict::Skipped,
-        ];
-        for (kept, verdict) in verdicts.into_iter().flat_map(|verdict| [(true, verdict), (false, verdict)]) {
-            let mut message = MessageSummary::without_run("x".to_owned(), verdict);
-            message.run.kept = kept;
-            summary.add(message);
-        }
-        let count = |outcome| {
-            summary.messages.iter().filter(|message| MessageOutcome::of(message) == outcome).count()
-        };
-        assert_eq!(
-            (count(MessageOutcome::Kept), count(MessageOutcome::Reverted), count(MessageOutcome::Skipped)),
-            (summary.kept, summary.reverted, summary.skipped)
-        );
     }
 }

@@ -100,12 +100,11 @@ fn outside_fences(text: &str) -> String {
 fn assert_only_text(text: &str) {
     assert!(!text.chars().any(|c| c.is_control() && c != '\n' && c != '\t'), "{text:?}");
     let outside = outside_fences(text);
-    for tag in ["<details>", "</details>", "<summary>", "</summary>", "<sub>", "</sub>"] {
+    let tags = ["<details>", "</details>", "<summary>", "</summary>", "<sub>", "</sub>"];
+    for tag in tags {
         assert_eq!(outside.matches(tag).count(), outside.matches(&tag.replace('/', "")).count(), "{text}");
     }
-    let bare = ["<details>", "</details>", "<summary>", "</summary>", "<sub>", "</sub>"]
-        .iter()
-        .fold(outside.clone(), |text, tag| text.replace(tag, ""));
+    let bare = tags.iter().fold(outside.clone(), |text, tag| text.replace(tag, ""));
     assert!(!bare.contains(['<', '>', '[', ']', '~', '\\']), "{bare}");
     for (at, c) in bare.char_indices().filter(|(_, c)| matches!(c, '@' | '#')) {
         let next = bare[at + 1..].chars().next();
