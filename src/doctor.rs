@@ -77,7 +77,7 @@ pub fn preflight(project: &Project, names: &[String]) -> Result<()> {
         .filter_map(|name| routines.find(&name).ok())
         .collect();
     let mut findings = vec![bash(), writable(&project.layout), space(&project.layout)];
-    findings.extend(needs(project, needed.iter().copied()));
+    findings.extend(needed.iter().flat_map(|routine| needs(project, routine)));
     if needed.iter().any(|routine| routine.kind == RoutineKind::Notebook) {
         findings.push(python(project));
     }
@@ -124,48 +124,36 @@ fn needs_of_all(project: &Project, routines: &Routines) -> Vec<Finding> {
     let default = default.as_ref().and_then(|name| routines.find(name).ok());
     let mut findings = Vec::new();
     for routine in routines.iter() {
-        let is_default = default.is_none_or(|default| default.name == routine.name);
-        findings.extend(needs(project, std::iter::once(routine)).into_iter().map(|finding| Finding {
-            health: match finding.health {
-                Health::Missing if !is_default => Health::Poor,
-                health => health,
-            },
-            ..finding
-        }));
+        let blocks = default.is_none_or(|default| default.name == routine.name);
+        for mut finding in needs(project, routine) {
+            if finding.health == Health::Missing && !blocks {
+                finding.health = Health::Poor;
+            }
+            findings.push(finding);
+        }
     }
     findings
 }
 
-/// Checks the commands that these routines declare in `needs`.
-fn needs<'r>(project: &Project, routines: impl Iterator<Item = &'r Routine>) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    for routine in routines {
-        for need in &routine.needs {
-            let ai = need == "ai";
-            let command =
-                if ai { project.config.commands.ai.split_whitespace().next().unwrap_or("") } else { need };
-            let name = &routine.name;
-            if command.is_empty() {
-                findings.push(Finding::bad(
-                    "ai",
-                    Health::Missing,
-                    format!("routine '{name}' needs an AI command, and commands.ai is empty"),
-                    "set commands.ai in .decree/config.yml, for example to: claude -p",
-                ));
-            } else if find_program(command).is_none() {
-                let subject = if ai { "ai" } else { "needs" };
-                let remedy = install_hint(command);
-                let found = format!("routine '{name}' needs '{command}', which is not on the PATH");
-                findings.push(Finding::bad(subject, Health::Missing, found, remedy));
-            } else {
-                findings.push(Finding::good(
-                    if ai { "ai" } else { "needs" },
-                    format!("{command} (for '{name}')"),
-                ));
-            }
+/// Checks the commands that a routine declares in `needs`.
+fn needs(project: &Project, routine: &Routine) -> impl Iterator<Item = Finding> {
+    let name = &routine.name;
+    routine.needs.iter().map(move |need| {
+        let (subject, command) = match need.as_str() {
+            "ai" => ("ai", project.config.commands.ai.split_whitespace().next().unwrap_or("")),
+            command => ("needs", command),
+        };
+        if command.is_empty() {
+            let found = format!("routine '{name}' needs an AI command, and commands.ai is empty");
+            let remedy = "set commands.ai in .decree/config.yml, for example to: claude -p";
+            return Finding::bad("ai", Health::Missing, found, remedy);
         }
-    }
-    findings
+        if find_program(command).is_none() {
+            let found = format!("routine '{name}' needs '{command}', which is not on the PATH");
+            return Finding::bad(subject, Health::Missing, found, install_hint(command));
+        }
+        Finding::good(subject, format!("{command} (for '{name}')"))
+    })
 }
 
 /// How to install a command.

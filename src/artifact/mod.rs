@@ -11,7 +11,6 @@
 //! An export contains no file with a secret of the environment. An import trusts nothing: names are checked, links are not
 //! followed, sizes are limited, and a diff has to match its hashes before it is applied.
 
-mod binary_blocks;
 mod import;
 mod source;
 mod stage;

@@ -12,6 +12,7 @@ use super::stage::open;
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::error::{Error, IoContext, Result};
 use crate::fs::atomic;
+use crate::humanize::count;
 use crate::message::MessageId;
 
 /// The largest run that is extracted, against archives that are made to fill the disk.
@@ -54,7 +55,7 @@ impl ArtifactSource {
             let archive =
                 ZipArchive::new(BufReader::new(file)).map_err(|error| invalid(error.to_string()))?;
             if archive.len() > MOST {
-                return Err(invalid(format!("it has {} files", archive.len())));
+                return Err(invalid(format!("it has {}", count(archive.len(), "file"))));
             }
             ArtifactFormat::Archive(Box::new(archive))
         };

@@ -1,19 +1,19 @@
 //! Exports run directories and reports to a new directory, without secrets.
 
 use std::fs::{self, File};
-use std::io::{self, BufReader, Seek, SeekFrom};
+use std::io::{self, BufRead, BufReader, Cursor, Read, Seek, SeekFrom};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use super::binary_blocks::BinaryBlockReader;
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
+use crate::checkpoint::patch::binary::decode_line;
 use crate::error::{Error, IoContext, Result};
 use crate::fs::atomic;
 use crate::history::RunDir;
 use crate::interrupt;
 use crate::message::MessageId;
 use crate::process::redact::Redactor;
-use crate::report::{Report, html, json, junit, markdown};
+use crate::report::{Report, html, junit, markdown};
 
 /// The files that decree itself writes into a run; they have no size limit.
 const OWN: [&str; 9] = [
@@ -62,7 +62,7 @@ pub fn stage(report: &Report, runs: &Path, target: &Path, secrets: &Redactor) ->
             stage.directory(&from, &name, 0)?;
         }
     }
-    stage.text("summary.json", &json::render(report))?;
+    stage.text("summary.json", &report.summary.to_json())?;
     stage.text("report.html", &html::render(report))?;
     stage.text("report.md", &markdown::render(report, markdown::BUDGET))?;
     stage.text("junit.xml", &junit::render(report))?;
@@ -189,4 +189,68 @@ pub(super) fn open(path: &Path) -> Option<File> {
     let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
     let file = fs::OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path).ok()?;
     file.metadata().ok().filter(|metadata| metadata.is_file()).map(|_| file)
+}
+
+/// Reads the decoded content of all binary blocks of a diff in sequence, so that a secret in a binary file is found too. Every other line reads as a newline, which separates
+/// the blocks.
+struct BinaryBlockReader<R> {
+    diff: R,
+    line: Vec<u8>,
+    decoded: Cursor<Vec<u8>>,
+}
+
+impl<R: BufRead> BinaryBlockReader<R> {
+    fn new(diff: R) -> Self {
+        BinaryBlockReader { diff, line: Vec::new(), decoded: Cursor::default() }
+    }
+
+    /// Decodes the next line. False at the end.
+    fn advance(&mut self) -> io::Result<bool> {
+        self.line.clear();
+        // Lines of a binary block are short; longer ones are read in pieces.
+        let read = (&mut self.diff).take(1 << 16).read_until(b'\n', &mut self.line)?;
+        if read > 0 {
+            let line = decode_line(self.line.trim_ascii_end()).unwrap_or_else(|| b"\n".to_vec());
+            self.decoded = Cursor::new(line);
+        }
+        Ok(read > 0)
+    }
+}
+
+impl<R: BufRead> Read for BinaryBlockReader<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        while self.decoded.fill_buf()?.is_empty() {
+            if !self.advance()? {
+                return Ok(0);
+            }
+        }
+        self.decoded.read(buffer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use base64::Engine as _;
+    use base64::engine::general_purpose::STANDARD;
+
+    use super::*;
+
+    #[test]
+    fn content_is_decoded_across_lines() {
+        let content: Vec<u8> = (0..=255).cycle().take(500).collect();
+        let lines: String = STANDARD
+            .encode(&content)
+            .as_bytes()
+            .chunks(76)
+            .map(|line| format!("# {}\n", String::from_utf8_lossy(line)))
+            .collect();
+        let diff = format!(
+            "# decree-diff 1\n# decree-binary \"a\" old=- new=x\n{lines}# end\n+# abcd\n@@ -1 +1 @@\n"
+        );
+        let mut out = Vec::new();
+        let mut decoded = BinaryBlockReader::new(diff.as_bytes());
+        decoded.read_to_end(&mut out).unwrap();
+        assert_eq!(decoded.read(&mut [0; 8]).unwrap(), 0, "the end stays the end");
+        assert!(out.windows(content.len()).any(|window| window == content));
+    }
 }

@@ -9,9 +9,11 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::github::commands::{Level, annotation};
 use crate::github::event::{CommentTarget, WebhookEvent};
 use crate::github::sticky::{self, CommentAction, CommentMode, PostedComment, StickyComment};
-use crate::github::{ApiFailure, CommentKey, GithubClient, RepoName, RunnerEnvironment, StepFiles, pulls};
+use crate::github::{
+    ApiFailure, CommentKey, GithubClient, RepoName, RunnerEnvironment, StepFiles, in_actions, pulls,
+};
 use crate::process::redact::Redactor;
-use crate::report::markdown::{self, Artifact, Origin, WebAddress};
+use crate::report::markdown::{self, Origin, WebAddress};
 use crate::report::{Report, ReportLimits};
 
 /// Post the report of the last `process` or `run` as a comment on a pull request, or update the existing comment
@@ -88,7 +90,8 @@ pub fn comment(context: &Context, args: &CommentArgs) -> Result<()> {
             .and_then(WebhookEvent::commit)
             .or(environment.sha.as_deref())
             .map(str::to_owned),
-        artifact: Artifact { name: args.artifact_name.clone(), url: artifact_url },
+        artifact_name: args.artifact_name.clone(),
+        artifact_url,
     };
     let body = body(&report, &key, &origin, args.budget as usize);
     if args.dry_run {
@@ -137,32 +140,21 @@ impl Post<'_> {
         if target == CommentTarget::None {
             return self.skip("no comment: this event has no pull request");
         }
-        if fork && !self.environment.has_token() {
+        if fork && self.environment.token.is_none() {
             return self.fall_back_to_summary("the pull request comes from a fork, and there is no token");
         }
-        let repo = self.repo()?;
+        let repo = self.environment.repo(self.args.repo.as_deref())?;
         let client = GithubClient::from_environment(self.environment)?;
         match self.deliver(&client, &repo, target) {
             Ok(Some(result)) => self.report_result(&result),
             Ok(None) => self.skip("no comment: no open pull request ends with this commit"),
-            Err(failure) if fork && [401, 403, 404].iter().any(|status| failure.is_status(*status)) => {
+            Err(failure) if fork && failure.is_status(&[401, 403, 404]) => {
                 self.fall_back_to_summary("the pull request comes from a fork, whose token is read-only")
             }
             Err(failure) if failure.is_read_only() => self.fall_back_to_summary(
                 "the token is read-only; the job needs `permissions: pull-requests: write`",
             ),
             Err(failure) => Err(failure.into()),
-        }
-    }
-
-    fn repo(&self) -> Result<RepoName> {
-        let named = self.args.repo.as_deref().map(RepoName::parse).transpose()?;
-        match named {
-            Some(repo) => Ok(repo),
-            None => self.environment.repo()?.ok_or_else(|| {
-                Error::new(ErrorKind::Usage, "which repository? GITHUB_REPOSITORY is not set")
-                    .hint("name it with --repo OWNER/NAME")
-            }),
         }
     }
 
@@ -185,6 +177,7 @@ impl Post<'_> {
             return Ok(None);
         };
         let comment = StickyComment {
+            client,
             repo,
             number,
             key: self.key,
@@ -193,7 +186,7 @@ impl Post<'_> {
             mode: self.args.mode,
             has_content: !self.report.summary.messages.is_empty(),
         };
-        sticky::post(client, &comment).map(Some)
+        comment.post().map(Some)
     }
 
     fn report_result(&self, result: &PostedComment) -> Result<()> {
@@ -222,7 +215,7 @@ impl Post<'_> {
     }
 
     fn skip(&self, why: &str) -> Result<()> {
-        if self.environment.is_actions {
+        if in_actions() {
             self.context.ui.command(&annotation(Level::Notice, "decree", None, why));
         } else {
             self.context.ui.note(why);

@@ -11,12 +11,11 @@ use super::{Context, Format};
 use crate::checkpoint::quote::{for_people, in_json};
 use crate::error::{Error, ErrorKind, Result};
 use crate::github::event::WebhookEvent;
-use crate::github::{self, OpenPullRequest, RunnerEnvironment, StepFiles};
+use crate::github::{OpenPullRequest, RunnerEnvironment, StepFiles};
 use crate::humanize::count;
 use crate::pipeline::Summary;
 use crate::publish::{
-    self, BranchTarget, Commit, PublishOptions, PublishReport, PullRequestApi, PullRequestOptions,
-    PushAccess, Repository,
+    self, BranchTarget, Commit, PublishOptions, PublishReport, PullRequestApi, PullRequestOptions, Repository,
 };
 use crate::report::{ReportLimits, markdown};
 
@@ -97,8 +96,13 @@ pub fn publish(context: &Context, args: &PublishArgs) -> Result<()> {
         Error::project(format!("nothing to publish: {} does not exist", project.layout.shown(&path)))
             .hint("`decree process` carries out the specs and writes .decree/summary.json")
     })?;
-    let variables: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
-    let repository = Repository::find(project.layout.root(), &with_basic(variables))?;
+    let mut variables: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
+    // The token's encoding for git is redacted like the token.
+    variables.extend(
+        publish::basic_token(&RunnerEnvironment::here())
+            .map(|basic| ("INPUT_BASIC_TOKEN".into(), basic.into())),
+    );
+    let repository = Repository::find(project.layout.root(), &variables)?;
     let api = if args.pull_request && !args.dry_run {
         Some(PullRequestApi::new(&repository, args.repo.as_deref(), args.base.as_deref())?)
     } else {
@@ -116,7 +120,6 @@ pub fn publish(context: &Context, args: &PublishArgs) -> Result<()> {
         own_branch: args.pull_request,
         prefix: args.message_prefix.clone(),
         dry_run: args.dry_run,
-        in_actions: github::in_actions(),
     };
     let published = publish::publish(repository, &project.layout, workspace, &summary, &options)?;
     for warning in &published.warnings {
@@ -170,8 +173,7 @@ fn deliver(
     let branch = branch.ok_or_else(detached)?;
     published.repository.check_branch(&branch)?;
     let tip = published.tip.as_deref().expect("a branch with commits has a last one");
-    let access = PushAccess::from_environment(variable);
-    publish::push(&published.repository, &access, scratch, &args.remote, tip, &branch)?;
+    publish::push(&published.repository, &RunnerEnvironment::here(), scratch, &args.remote, tip, &branch)?;
     context.ui.note(&format!("pushed {branch} to {}", args.remote));
     delivery.pushed = Some(branch.clone());
     let Some(api) = api else { return Ok(()) };
@@ -209,7 +211,8 @@ fn print_notes(context: &Context, published: &PublishReport, dry_run: bool) {
 /// The head branch of the checked-out pull request. Not for a fork: a branch of the same name in this repository is another
 /// branch, and a push would add unreviewed commits to it.
 fn head_ref() -> Result<Option<String>> {
-    let Some(branch) = variable("GITHUB_HEAD_REF") else { return Ok(None) };
+    let branch = std::env::var("GITHUB_HEAD_REF").ok().filter(|branch| !branch.is_empty());
+    let Some(branch) = branch else { return Ok(None) };
     let event = WebhookEvent::read(&RunnerEnvironment::here())?;
     Ok((!event.is_some_and(|event| event.is_from_fork())).then_some(branch))
 }
@@ -271,17 +274,4 @@ fn as_json(published: &PublishReport, delivery: &Delivery) -> Value {
         "pushed": delivery.pushed.is_some(),
         "pull_request": pull_request,
     })
-}
-
-/// The value of a variable that is set and not empty.
-fn variable(name: &str) -> Option<String> {
-    std::env::var(name).ok().filter(|value| !value.is_empty())
-}
-
-/// Adds the token's encoding for git to the variables, so that it is redacted like the token.
-fn with_basic(mut variables: BTreeMap<OsString, OsString>) -> BTreeMap<OsString, OsString> {
-    if let Some(basic) = PushAccess::from_environment(variable).basic() {
-        variables.insert("INPUT_BASIC_TOKEN".into(), basic.into());
-    }
-    variables
 }

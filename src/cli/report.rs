@@ -8,7 +8,7 @@ use super::Context;
 use crate::error::{Error, IoContext, Result};
 use crate::fs::atomic;
 use crate::report::text::{self, Paint};
-use crate::report::{Report, ReportLimits, html, json, junit, load, markdown};
+use crate::report::{Report, ReportLimits, html, junit, load, markdown};
 
 /// Report what the last `process` or `run` did, as text, Markdown, JSON, JUnit or HTML
 ///
@@ -63,7 +63,7 @@ pub fn report(context: &Context, args: &ReportArgs) -> Result<()> {
     let text = match args.format {
         ReportFormat::Text => text::closing(&report.summary, Paint(colors)),
         ReportFormat::Markdown => markdown::render(&report, markdown::BUDGET),
-        ReportFormat::Json => json::render(&report),
+        ReportFormat::Json => report.summary.to_json(),
         ReportFormat::Junit => junit::render(&report),
         ReportFormat::Html => html::render(&report),
     };

@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use super::run::{Git, GitCall, GitOutput};
-use crate::error::{Error, Result};
+use crate::error::{Error, IoContext, Result};
 
 /// Mode and hash of a path in an index, as git prints them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -235,6 +235,20 @@ pub fn copy_index(from: &Path, to: &Path) -> io::Result<File> {
     io::copy(&mut source, &mut target)?;
     target.set_modified(source.metadata()?.modified()?)?;
     Ok(source)
+}
+
+/// Takes git's lock on the index in `git_dir` and returns the lock file, which the caller renames or removes. If another process
+/// holds it, the error says `taken`, and with `unchanged` what was not touched.
+pub fn lock_index(git_dir: &Path, taken: &str, unchanged: &str) -> Result<PathBuf> {
+    let lock = git_dir.join("index.lock");
+    match OpenOptions::new().write(true).create_new(true).open(&lock) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            Err(Error::failed(format!("{taken}: {} exists", lock.display()))
+                .detail(unchanged)
+                .hint("wait for it; if none is running, remove that file"))
+        }
+        result => result.at("create", &lock).map(|_| lock),
+    }
 }
 
 /// Joins paths for the standard input of a command with `-z`.

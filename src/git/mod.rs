@@ -13,6 +13,8 @@ mod run;
 pub mod stash;
 mod work_tree;
 
-pub use index::{Differences, GitIndex, IndexChange, IndexEntry, copy_index, nul_separated, parse_changes};
+pub use index::{
+    Differences, GitIndex, IndexChange, IndexEntry, copy_index, lock_index, nul_separated, parse_changes,
+};
 pub use run::{Git, GitCall, GitOutput};
 pub use work_tree::WorkTree;

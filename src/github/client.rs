@@ -5,25 +5,30 @@
 
 use std::collections::BTreeSet;
 use std::pin::pin;
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
-use http::{Method, Response};
+use http::{HeaderMap, Method, Response};
 use serde_json::Value;
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
 
 use super::environment::RunnerEnvironment;
 use super::failure::ApiFailure;
-use super::names::ApiToken;
-use super::retry::RetrySchedule;
 use super::transport::Transport;
 use crate::error::{Error, Result};
 use crate::interrupt;
 
 /// The time limit of one request, including its redirects.
 const REQUEST: Duration = Duration::from_secs(30);
-/// How often a waiting request checks for an interrupt.
+/// How often a request or a wait checks for an interrupt.
 const TICK: Duration = Duration::from_millis(50);
+/// The number of attempts, including the first.
+const ATTEMPTS: u32 = 5;
+/// The limit of all waits of one request together.
+const TOTAL_WAIT: Duration = Duration::from_secs(120);
+/// The first wait; each further one is twice as long.
+const FIRST_WAIT: Duration = Duration::from_secs(1);
 /// The wait after a secondary rate limit for which GitHub names no time.
 const SECONDARY: Duration = Duration::from_secs(60);
 /// Items per page. Gitea returns at most 50 and calls the parameter `limit`.
@@ -33,11 +38,12 @@ const PAGES: usize = 1000;
 /// How many redirects of a renamed repository are followed.
 const MOVES: usize = 3;
 
+const RETRY_AFTER: &str = "retry-after";
+
 /// A connection to one server, with one token.
 pub struct GithubClient {
     transport: Transport,
     runtime: Runtime,
-    base: String,
     backoff: Option<Duration>,
 }
 
@@ -49,16 +55,11 @@ struct ApiRequest<'r> {
     body: Option<&'r Value>,
 }
 
-/// The parts of an HTTP response that decide what happens next.
 struct ApiResponse {
     status: u16,
-    text: String,
-    link: Option<String>,
-    location: Option<String>,
-    retry_after: Option<u64>,
-    remaining: Option<u64>,
-    reset: Option<u64>,
-    is_github: bool,
+    headers: HeaderMap,
+    /// The body; null if it is not JSON.
+    json: Value,
 }
 
 /// How a request ended, as far as the response shows it.
@@ -74,29 +75,24 @@ enum Disposition {
 impl GithubClient {
     /// Connects to the runner's API with the runner's token.
     pub fn from_environment(environment: &RunnerEnvironment) -> Result<Self> {
-        let mut client = GithubClient::new(&environment.api_url, &environment.token()?)?;
-        client.backoff = environment.backoff();
-        Ok(client)
-    }
-
-    pub fn new(api_url: &str, token: &ApiToken) -> Result<Self> {
-        let base = base(api_url)?;
+        let authorization = environment.authorization()?;
+        let base = base(&environment.api_url)?;
         let runtime = Builder::new_current_thread()
             .enable_all()
             .build()
             .map_err(|error| Error::failed("cannot set up the network runtime").caused_by(error))?;
-        let transport = Transport::new(&base, token)?;
-        Ok(GithubClient { transport, runtime, base, backoff: None })
+        let transport = Transport::new(base, authorization)?;
+        Ok(GithubClient { transport, runtime, backoff: environment.backoff })
     }
 
     pub fn get(&self, operation: &str, path: &str) -> Result<Value, ApiFailure> {
         self.with_retries(&ApiRequest { operation, method: Method::GET, path, body: None })
-            .map(|response| response.json())
+            .map(|response| response.json)
     }
 
     pub fn patch(&self, operation: &str, path: &str, body: &Value) -> Result<Value, ApiFailure> {
         let request = ApiRequest { operation, method: Method::PATCH, path, body: Some(body) };
-        self.with_retries(&request).map(|response| response.json())
+        self.with_retries(&request).map(|response| response.json)
     }
 
     /// Deletes. An object that is already gone is a refusal with status 404.
@@ -119,7 +115,7 @@ impl GithubClient {
                 Err(failure @ ApiFailure::NoResponse { .. }) => (failure, None, true),
                 Err(failure) => return Err(failure),
                 Ok(response) => match response.disposition() {
-                    Disposition::Done if response.json().is_object() => return Ok(response.json()),
+                    Disposition::Done if response.json.is_object() => return Ok(response.json),
                     Disposition::Done => (response.refused(operation), None, true),
                     Disposition::No => return Err(response.refused(operation)),
                     Disposition::NotNow(delay) => (response.refused(operation), delay, false),
@@ -147,16 +143,16 @@ impl GithubClient {
             let path = format!("{path}{separator}per_page={PAGE}&limit={PAGE}&page={page}");
             let request = ApiRequest { operation, method: Method::GET, path: &path, body: None };
             let response = self.with_retries(&request)?;
-            let Value::Array(items) = response.json() else {
+            let more = match response.header("link") {
+                Some(link) => link.contains("rel=\"next\""),
+                // GitHub always links the next page; other servers may not.
+                None => !response.headers.contains_key("x-github-request-id"),
+            };
+            let Value::Array(items) = response.json else {
                 return Err(self.no_response(operation, "the response is not a list".to_owned()));
             };
             let before = all.len();
             all.extend(items.into_iter().filter(|item| seen.insert(item["id"].to_string())));
-            let more = match &response.link {
-                Some(link) => link.contains("rel=\"next\""),
-                // GitHub always links the next page; other servers may not.
-                None => !response.is_github,
-            };
             // Some servers send the whole list for every page.
             if !more || all.len() == before {
                 return Ok(all);
@@ -215,45 +211,37 @@ impl GithubClient {
     /// The new path, if the response redirects within this server: the repository was renamed.
     fn moved(&self, response: &ApiResponse) -> Option<String> {
         let moved = matches!(response.status, 301 | 302 | 307 | 308);
-        let location = response.location.as_deref().filter(|_| moved)?;
-        let path = location.strip_prefix(self.base.as_str()).unwrap_or(location);
+        let location = response.header("location").filter(|_| moved)?;
+        let path = location.strip_prefix(&*self.transport.base).unwrap_or(location);
         (path.starts_with('/') && !path.starts_with("//")).then(|| path.to_owned())
     }
 
     fn no_response(&self, operation: &str, why: String) -> ApiFailure {
-        ApiFailure::NoResponse { operation: operation.to_owned(), why: format!("{}: {why}", self.base) }
+        ApiFailure::NoResponse {
+            operation: operation.to_owned(),
+            why: format!("{}: {why}", self.transport.base),
+        }
     }
 }
 
 impl ApiResponse {
     fn new(http: Response<String>) -> Self {
         let (head, text) = http.into_parts();
-        let header =
-            |name: &str| head.headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
-        let number = |name: &str| header(name).and_then(|value| value.trim().parse().ok());
-        ApiResponse {
-            status: head.status.as_u16(),
-            text,
-            link: header("link"),
-            location: header("location"),
-            retry_after: number("retry-after"),
-            remaining: number("x-ratelimit-remaining"),
-            reset: number("x-ratelimit-reset"),
-            is_github: head.headers.contains_key("x-github-request-id"),
-        }
+        let json = serde_json::from_str(&text).unwrap_or_default();
+        ApiResponse { status: head.status.as_u16(), headers: head.headers, json }
     }
 
-    fn json(&self) -> Value {
-        serde_json::from_str(&self.text).unwrap_or_default()
+    fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name)?.to_str().ok()
+    }
+
+    fn number(&self, name: &str) -> Option<u64> {
+        self.header(name)?.trim().parse().ok()
     }
 
     fn message(&self) -> String {
-        let json = self.json();
-        let mut text = match json["message"].as_str() {
-            Some(message) => message.to_owned(),
-            None => "no reason given".to_owned(),
-        };
-        let details = json["errors"].as_array().into_iter().flatten();
+        let mut text = self.json["message"].as_str().unwrap_or("no reason given").to_owned();
+        let details = self.json["errors"].as_array().into_iter().flatten();
         for detail in details.filter_map(|error| error["message"].as_str().or(error.as_str())) {
             text.push_str("; ");
             text.push_str(detail);
@@ -270,7 +258,7 @@ impl ApiResponse {
         match self.status {
             200..=299 => Disposition::Done,
             429 => Disposition::NotNow(self.delay()),
-            403 if self.retry_after.is_some() || self.remaining == Some(0) || says_limit() => {
+            403 if self.number(RETRY_AFTER).is_some() || self.is_spent() || says_limit() => {
                 Disposition::NotNow(self.delay().or(Some(SECONDARY)))
             }
             408 | 500..=599 => Disposition::Unclear(self.delay()),
@@ -278,14 +266,48 @@ impl ApiResponse {
         }
     }
 
+    /// Whether the token has no requests left.
+    fn is_spent(&self) -> bool {
+        self.number("x-ratelimit-remaining") == Some(0)
+    }
+
     /// The wait that the server asks for.
     fn delay(&self) -> Option<Duration> {
-        if let Some(seconds) = self.retry_after {
+        if let Some(seconds) = self.number(RETRY_AFTER) {
             return Some(Duration::from_secs(seconds));
         }
-        let reset = self.reset.filter(|_| self.remaining == Some(0))?;
+        let reset = self.number("x-ratelimit-reset").filter(|_| self.is_spent())?;
         let now = u64::try_from(jiff::Timestamp::now().as_second()).unwrap_or(0);
         Some(Duration::from_secs(reset.saturating_sub(now) + 1))
+    }
+}
+
+/// Counts the attempts of one request.
+struct RetrySchedule {
+    first: Duration,
+    until: Instant,
+    attempts: u32,
+}
+
+impl RetrySchedule {
+    fn new(first: Option<Duration>) -> Self {
+        RetrySchedule { first: first.unwrap_or(FIRST_WAIT), until: Instant::now() + TOTAL_WAIT, attempts: 0 }
+    }
+
+    /// Waits until the next attempt, for `asked` if the server named a time. False if no attempt is left.
+    fn wait(&mut self, asked: Option<Duration>) -> Result<bool> {
+        self.attempts += 1;
+        let delay = asked.unwrap_or_else(|| self.first * 2u32.saturating_pow(self.attempts - 1));
+        let now = Instant::now();
+        if self.attempts >= ATTEMPTS || now + delay > self.until {
+            return Ok(false);
+        }
+        let end = now + delay;
+        while let Some(left) = end.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {
+            interrupt::check()?;
+            thread::sleep(left.min(TICK));
+        }
+        Ok(true)
     }
 }
 
@@ -318,17 +340,12 @@ fn root_cause(error: &dyn std::error::Error) -> String {
 mod tests {
     use super::*;
 
-    fn response(status: u16, text: &str) -> ApiResponse {
-        ApiResponse {
-            status,
-            text: text.to_owned(),
-            link: None,
-            location: None,
-            retry_after: None,
-            remaining: None,
-            reset: None,
-            is_github: true,
+    fn response(status: u16, headers: &[(&'static str, &'static str)], text: &str) -> ApiResponse {
+        let mut http = Response::builder().status(status);
+        for (name, value) in headers {
+            http = http.header(*name, *value);
         }
+        ApiResponse::new(http.body(text.to_owned()).unwrap())
     }
 
     #[test]
@@ -345,19 +362,28 @@ mod tests {
     #[test]
     fn a_403_is_a_rate_limit_only_if_the_response_says_so() {
         let limit = r#"{"message": "You have exceeded a secondary rate limit."}"#;
-        assert!(matches!(response(403, limit).disposition(), Disposition::NotNow(Some(SECONDARY))));
-        assert!(matches!(response(403, r#"{"message": "no"}"#).disposition(), Disposition::No));
-        let spent = ApiResponse { remaining: Some(0), reset: Some(0), ..response(403, "{}") };
+        assert!(matches!(response(403, &[], limit).disposition(), Disposition::NotNow(Some(SECONDARY))));
+        assert!(matches!(response(403, &[], r#"{"message": "no"}"#).disposition(), Disposition::No));
+        let spent = response(403, &[("x-ratelimit-remaining", "0"), ("x-ratelimit-reset", "0")], "{}");
         assert!(matches!(spent.disposition(), Disposition::NotNow(Some(delay)) if delay.as_secs() == 1));
-        let asked = ApiResponse { retry_after: Some(7), ..response(429, "") };
+        let asked = response(429, &[("retry-after", "7")], "");
         assert!(matches!(asked.disposition(), Disposition::NotNow(Some(delay)) if delay.as_secs() == 7));
-        assert!(matches!(response(502, "<html>").disposition(), Disposition::Unclear(None)));
+        assert!(matches!(response(502, &[], "<html>").disposition(), Disposition::Unclear(None)));
     }
 
     #[test]
     fn a_refusal_carries_the_servers_message() {
         let text = r#"{"message": "Validation Failed", "errors": [{"message": "too long"}, "x"]}"#;
-        assert_eq!(response(422, text).message(), "Validation Failed; too long; x");
-        assert_eq!(response(502, "<html>").message(), "no reason given");
+        assert_eq!(response(422, &[], text).message(), "Validation Failed; too long; x");
+        assert_eq!(response(502, &[], "<html>").message(), "no reason given");
+    }
+
+    #[test]
+    fn it_gives_up_after_five_attempts_or_two_minutes() {
+        let mut retry = RetrySchedule::new(Some(Duration::ZERO));
+        let waits = (0..9).filter(|_| retry.wait(None).unwrap()).count();
+        assert_eq!(waits, 4);
+        let mut retry = RetrySchedule::new(None);
+        assert!(!retry.wait(Some(Duration::from_secs(3600))).unwrap(), "that would be too long");
     }
 }

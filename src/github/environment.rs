@@ -3,8 +3,10 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::names::{ApiToken, CommentKey, RepoName};
-use crate::error::{Error, Result};
+use http::HeaderValue;
+
+use super::names::{CommentKey, RepoName};
+use crate::error::{Error, ErrorKind, Result};
 
 /// The API that is used unless the runner names another.
 const PUBLIC_API: &str = "https://api.github.com";
@@ -12,10 +14,7 @@ const PUBLIC_API: &str = "https://api.github.com";
 const BACKOFF: &str = "DECREE_INTERNAL_BACKOFF_MS";
 
 /// The runner's variables. An empty value counts as unset.
-#[derive(Clone, Debug)]
 pub struct RunnerEnvironment {
-    /// Whether this is GitHub Actions or a compatible runner, whose logs can contain workflow commands.
-    pub is_actions: bool,
     /// The event that started the workflow, such as `pull_request`.
     pub event_name: Option<String>,
     /// The file with the event's payload.
@@ -31,8 +30,9 @@ pub struct RunnerEnvironment {
     pub run_attempt: Option<u64>,
     pub workflow: Option<String>,
     pub job: Option<String>,
-    token: Option<String>,
-    backoff: Option<Duration>,
+    pub token: Option<String>,
+    /// The first wait between two attempts, if a test overrides it.
+    pub backoff: Option<Duration>,
 }
 
 impl RunnerEnvironment {
@@ -46,7 +46,6 @@ impl RunnerEnvironment {
         let text = |name: &str| variable(name).filter(|value| !value.trim().is_empty());
         let number = |name: &str| text(name).and_then(|value| value.trim().parse().ok());
         RunnerEnvironment {
-            is_actions: text("GITHUB_ACTIONS").is_some_and(|value| value == "true"),
             event_name: text("GITHUB_EVENT_NAME"),
             event_path: text("GITHUB_EVENT_PATH").map(PathBuf::from),
             repository: text("GITHUB_REPOSITORY"),
@@ -63,27 +62,29 @@ impl RunnerEnvironment {
         }
     }
 
-    pub fn has_token(&self) -> bool {
-        self.token.is_some()
-    }
-
-    /// Returns the token, or an error that names the variables to set.
-    pub fn token(&self) -> Result<ApiToken> {
-        match &self.token {
-            Some(token) => ApiToken::new(token),
-            None => Err(Error::project("there is no token: set DECREE_GITHUB_TOKEN or GITHUB_TOKEN")
-                .hint("in a workflow: `env: { GITHUB_TOKEN: ${{ github.token }} }` and `permissions: pull-requests: write`")),
+    /// The header with the token, or an error that names the variables to set. Its `Debug` does not show the token.
+    pub fn authorization(&self) -> Result<HeaderValue> {
+        let token = self.token.as_deref().ok_or_else(|| {
+            Error::project("there is no token: set DECREE_GITHUB_TOKEN or GITHUB_TOKEN")
+                .hint("in a workflow: `env: { GITHUB_TOKEN: ${{ github.token }} }` and `permissions: pull-requests: write`")
+        })?;
+        if !token.trim().bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(Error::project("the token contains characters that no token has")
+                .hint("check how DECREE_GITHUB_TOKEN or GITHUB_TOKEN is set; it is not shown here"));
         }
+        let mut header = HeaderValue::try_from(format!("Bearer {}", token.trim()))
+            .expect("a header can hold all of ASCII that is printed");
+        header.set_sensitive(true);
+        Ok(header)
     }
 
-    /// The first wait between two attempts, if a test overrides it.
-    pub fn backoff(&self) -> Option<Duration> {
-        self.backoff
-    }
-
-    /// The repository that the workflow runs in.
-    pub fn repo(&self) -> Result<Option<RepoName>> {
-        self.repository.as_deref().map(RepoName::parse).transpose()
+    /// The repository that an option names, else the one that the workflow runs in.
+    pub fn repo(&self, named: Option<&str>) -> Result<RepoName> {
+        let repository = named.or(self.repository.as_deref()).ok_or_else(|| {
+            Error::new(ErrorKind::Usage, "which repository? GITHUB_REPOSITORY is not set")
+                .hint("name it with --repo OWNER/NAME")
+        })?;
+        RepoName::parse(repository)
     }
 
     /// The default comment key: each job of each workflow has its own.
@@ -96,7 +97,7 @@ impl RunnerEnvironment {
 
     /// The web page of this run.
     pub fn run_url(&self) -> Option<String> {
-        let (server, repo) = (self.server_url.as_deref()?, self.repo().ok()??);
+        let (server, repo) = (self.server_url.as_deref()?, self.repo(None).ok()?);
         let server = server.trim_end_matches('/');
         Some(format!("{server}/{repo}/actions/runs/{}", self.run_id?))
     }
@@ -116,9 +117,20 @@ mod tests {
     fn an_empty_variable_counts_as_unset() {
         let found =
             environment(&[("DECREE_GITHUB_TOKEN", ""), ("GITHUB_TOKEN", "abc"), ("GITHUB_API_URL", "")]);
-        assert!(found.has_token());
+        assert_eq!(found.token.as_deref(), Some("abc"));
         assert_eq!(found.api_url, "https://api.github.com");
-        assert!(environment(&[("GITHUB_TOKEN", " ")]).token().is_err());
+        assert!(environment(&[("GITHUB_TOKEN", " ")]).authorization().is_err());
+    }
+
+    #[test]
+    fn a_token_is_never_shown() {
+        let header = environment(&[("GITHUB_TOKEN", " ghs_secret\n")]).authorization().unwrap();
+        assert_eq!(
+            (format!("{header:?}").as_str(), header.as_bytes()),
+            ("Sensitive", &b"Bearer ghs_secret"[..])
+        );
+        let error = environment(&[("GITHUB_TOKEN", "ghs_se cret")]).authorization().unwrap_err();
+        assert!(!format!("{error:?}").contains("cret\""), "{error:?}");
     }
 
     #[test]

@@ -174,17 +174,6 @@ mod tests {
     }
 
     #[test]
-    fn an_issue_is_not_a_pull_request() {
-        let issue = json!({"issue": {"number": 7}});
-        let of_pull = json!({"issue": {"number": 7, "pull_request": {"url": "x"}}});
-        assert_eq!(target("issue_comment", issue, ""), CommentTarget::None);
-        assert_eq!(target("issue_comment", of_pull, ""), CommentTarget::Pull { number: 7, fork: false });
-        let unknown_target =
-            WebhookEvent { name: "issue_comment".into(), payload: Value::Null, git_ref: String::new() };
-        assert!(unknown_target.target().is_err());
-    }
-
-    #[test]
     fn a_workflow_run_names_its_pull_requests_or_its_commit() {
         let run = |pulls: Value, head: Value| {
             json!({

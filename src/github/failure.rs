@@ -25,9 +25,9 @@ pub enum ApiFailure {
 }
 
 impl ApiFailure {
-    /// Whether the server answered with this status.
-    pub fn is_status(&self, expected: u16) -> bool {
-        matches!(self, ApiFailure::Refused { status, .. } if *status == expected)
+    /// Whether the server answered with one of these.
+    pub fn is_status(&self, expected: &[u16]) -> bool {
+        matches!(self, ApiFailure::Refused { status, .. } if expected.contains(status))
     }
 
     /// Whether the runner's token is read-only: the job belongs to a fork, or lacks the permission.
@@ -61,6 +61,8 @@ impl From<ApiFailure> for Error {
         let text = failure.to_string();
         match failure {
             ApiFailure::Other(error) => error,
+            ApiFailure::NoResponse { why, .. } if why.contains("certificate: UnknownIssuer") => Error::failed(text)
+                .hint("if the server's CA is not one of the system's, name the file with its certificate in SSL_CERT_FILE"),
             ApiFailure::NoResponse { .. } => Error::failed(text)
                 .hint("check GITHUB_API_URL and the network; the same command may work later"),
             ApiFailure::Refused { status, message, .. } => match hint(status, &message) {

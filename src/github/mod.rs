@@ -6,13 +6,11 @@
 
 pub mod client;
 pub mod commands;
-mod encode;
 pub mod environment;
 pub mod event;
 mod failure;
 mod names;
 pub mod pulls;
-mod retry;
 mod step_files;
 pub mod step_report;
 pub mod sticky;
@@ -21,6 +19,6 @@ mod transport;
 pub use client::GithubClient;
 pub use environment::RunnerEnvironment;
 pub use failure::ApiFailure;
-pub use names::{ApiToken, CommentKey, RepoName};
+pub use names::{CommentKey, RepoName};
 pub use pulls::{OpenPullRequest, PullRequest, open_or_update};
 pub use step_files::{StepFiles, in_actions, in_workspace};

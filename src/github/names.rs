@@ -1,14 +1,13 @@
-//! Validated values: a repository's name, a token, a comment's key.
+//! Validated values, a repository's name and a comment's key, and how they are encoded.
 
-use std::fmt;
+use std::fmt::{self, Write};
 
-use super::encode::percent;
 use crate::error::{Error, ErrorKind, Result};
 
 /// A repository as `OWNER/NAME`, safe to use in a URL without encoding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RepoName {
-    owner: String,
+    pub owner: String,
     name: String,
 }
 
@@ -27,45 +26,11 @@ impl RepoName {
                 .hint("use OWNER/NAME, as in octocat/hello-world")),
         }
     }
-
-    pub fn owner(&self) -> &str {
-        &self.owner
-    }
-
-    pub fn name(&self) -> &str {
-        &self.name
-    }
 }
 
 impl fmt::Display for RepoName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.owner, self.name)
-    }
-}
-
-/// An API token. `Debug` prints `***`; only the client can read it.
-#[derive(Clone)]
-pub struct ApiToken(String);
-
-impl ApiToken {
-    /// Accepts a token that is valid in an HTTP header.
-    pub fn new(text: &str) -> Result<Self> {
-        let text = text.trim();
-        if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_graphic()) {
-            return Err(Error::project("the token contains characters that no token has")
-                .hint("check how DECREE_GITHUB_TOKEN or GITHUB_TOKEN is set; it is not shown here"));
-        }
-        Ok(ApiToken(text.to_owned()))
-    }
-
-    pub(super) fn reveal(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Debug for ApiToken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("***")
     }
 }
 
@@ -98,6 +63,24 @@ impl CommentKey {
     }
 }
 
+/// Encodes every byte that `keep` rejects as `%XX`. `%` itself is always encoded, so the encoding is unambiguous.
+fn percent(text: &str, keep: impl Fn(u8) -> bool) -> String {
+    let mut out = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte != b'%' && byte.is_ascii_graphic() && keep(byte) {
+            out.push(char::from(byte));
+        } else {
+            let _ = write!(out, "%{byte:02X}");
+        }
+    }
+    out
+}
+
+/// Encodes a query value or one segment of a URL's path.
+pub fn url_component(text: &str) -> String {
+    percent(text, |byte| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte))
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -113,20 +96,17 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_never_shown() {
-        let token = ApiToken::new(" ghs_secret\n").unwrap();
-        assert_eq!((format!("{token:?}").as_str(), token.reveal()), ("***", "ghs_secret"));
-        let error = ApiToken::new("ghs_se cret").unwrap_err();
-        assert!(!format!("{error:?}").contains("cret\""), "{error:?}");
-    }
-
-    #[test]
     fn a_marker_shows_plain_keys_unencoded() {
         let marker = |key: &str| CommentKey::new(key).unwrap().marker();
         assert_eq!(marker("ci/process"), "<!-- decree:v1 key=ci/process -->");
         assert_eq!(marker("a --> b"), "<!-- decree:v1 key=a%20-%2D%3E%20b -->");
         assert_eq!(marker("---"), "<!-- decree:v1 key=-%2D- -->");
         assert!(CommentKey::new("").is_err() && CommentKey::new(&"x".repeat(301)).is_err());
+    }
+
+    #[test]
+    fn text_stays_one_segment_of_a_url() {
+        assert_eq!(url_component("octo:fix/a b&c=d#1%é"), "octo%3Afix%2Fa%20b%26c%3Dd%231%25%C3%A9");
     }
 
     proptest! {

@@ -3,9 +3,8 @@
 use serde_json::{Value, json};
 
 use super::client::GithubClient;
-use super::encode::component;
 use super::failure::ApiFailure;
-use super::names::RepoName;
+use super::names::{RepoName, url_component};
 use crate::error::{Error, Result};
 
 /// The desired state of a pull request.
@@ -52,12 +51,10 @@ pub fn open_or_update(
     match created {
         Ok(pull) => open_pull(&pull, true),
         // A concurrent process was faster: the server allows one per branch and base.
-        Err(failure) if failure.is_status(422) || failure.is_status(409) => {
-            match find(client, repo, request)? {
-                Some(found) => update(client, repo, request, &found),
-                None => Err(failure.into()),
-            }
-        }
+        Err(failure) if failure.is_status(&[409, 422]) => match find(client, repo, request)? {
+            Some(found) => update(client, repo, request, &found),
+            None => Err(failure.into()),
+        },
         Err(failure) => Err(failure.into()),
     }
 }
@@ -83,9 +80,9 @@ fn update(
 
 /// Finds the open pull request of a branch. Not every server filters by branch, so each result is checked again.
 fn find(client: &GithubClient, repo: &RepoName, request: &PullRequest) -> Result<Option<Value>, ApiFailure> {
-    let (owner, branch) = request.head.split_once(':').unwrap_or((repo.owner(), &request.head));
-    let head = component(&format!("{owner}:{branch}"));
-    let path = format!("repos/{repo}/pulls?state=open&head={head}&base={}", component(&request.base));
+    let (owner, branch) = request.head.split_once(':').unwrap_or((&*repo.owner, &*request.head));
+    let head = url_component(&format!("{owner}:{branch}"));
+    let path = format!("repos/{repo}/pulls?state=open&head={head}&base={}", url_component(&request.base));
     let found = client.list(&format!("list the pull requests of {repo}"), &path)?;
     Ok(found.into_iter().find(|pull| {
         let theirs = pull["head"]["repo"]["owner"]["login"].as_str().unwrap_or_default();
@@ -115,9 +112,9 @@ pub fn of_commit(
         let open = pulls.into_iter().filter(|pull| pull["state"] == "open" && pull["head"]["sha"] == sha);
         open.filter_map(|pull| pull["number"].as_u64()).min()
     };
-    match client.list(&operation, &format!("repos/{repo}/commits/{}/pulls", component(sha))) {
+    match client.list(&operation, &format!("repos/{repo}/commits/{}/pulls", url_component(sha))) {
         // The server does not know the commit, or not this endpoint.
-        Err(failure) if failure.is_status(404) || failure.is_status(422) => {}
+        Err(failure) if failure.is_status(&[404, 422]) => {}
         found => {
             if let Some(number) = with_this_head(found?) {
                 return Ok(Some(number));
@@ -127,6 +124,6 @@ pub fn of_commit(
     let Some((owner, branch)) = head else {
         return Ok(None);
     };
-    let head = component(&format!("{owner}:{branch}"));
+    let head = url_component(&format!("{owner}:{branch}"));
     client.list(&operation, &format!("repos/{repo}/pulls?state=open&head={head}")).map(with_this_head)
 }

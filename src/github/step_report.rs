@@ -15,13 +15,8 @@ const ANNOTATIONS: usize = 10;
 /// One annotation per failed message; if there are too many, the last one counts the rest. `project` is the project's path
 /// within the repository.
 pub fn annotations(summary: &Summary, project: &Path) -> String {
-    let failed: Vec<&MessageSummary> = summary
-        .messages
-        .iter()
-        .filter(|message| {
-            !message.run.kept && !matches!(message.verdict, Verdict::Skipped | Verdict::Interrupted)
-        })
-        .collect();
+    let failed: Vec<&MessageSummary> =
+        summary.messages.iter().filter(|message| !message.run.kept && is_failure(message.verdict)).collect();
     let shown = if failed.len() > ANNOTATIONS { ANNOTATIONS - 1 } else { failed.len() };
     let mut text: String =
         failed[..shown].iter().map(|message| failure_annotation(message, project)).collect();
@@ -30,6 +25,19 @@ pub fn annotations(summary: &Summary, project: &Path) -> String {
         text.push_str(&annotation(Level::Error, "decree", None, &more));
     }
     text
+}
+
+/// Whether a message with this verdict has an annotation, unless its change was kept.
+fn is_failure(verdict: Verdict) -> bool {
+    match verdict {
+        Verdict::Skipped | Verdict::Interrupted => false,
+        Verdict::Success
+        | Verdict::NoChange
+        | Verdict::FailedReverted
+        | Verdict::TimedOut
+        | Verdict::Policy
+        | Verdict::Budget => true,
+    }
 }
 
 fn failure_annotation(message: &MessageSummary, project: &Path) -> String {

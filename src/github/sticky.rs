@@ -32,8 +32,8 @@ pub enum CommentMode {
 }
 
 /// The desired state of a comment.
-#[derive(Debug)]
 pub struct StickyComment<'c> {
+    pub client: &'c GithubClient,
     pub repo: &'c RepoName,
     /// The number of the pull request.
     pub number: u64,
@@ -47,7 +47,7 @@ pub struct StickyComment<'c> {
     pub has_content: bool,
 }
 
-/// What [`post`] did with the comment.
+/// What [`StickyComment::post`] did with the comment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CommentAction {
     Created,
@@ -58,7 +58,7 @@ pub enum CommentAction {
     Skipped,
 }
 
-/// The comment as [`post`] left it.
+/// The comment as [`StickyComment::post`] left it.
 #[derive(Debug)]
 pub struct PostedComment {
     pub action: CommentAction,
@@ -66,31 +66,6 @@ pub struct PostedComment {
     /// The web page of the comment.
     pub url: Option<String>,
     pub warnings: Vec<String>,
-}
-
-/// Creates or updates the comment as [`StickyComment`] describes it.
-pub fn post(client: &GithubClient, sticky: &StickyComment<'_>) -> Result<PostedComment, ApiFailure> {
-    let marked = marked(client, sticky)?;
-    let ours = ours(client, sticky, &marked)?;
-    match (sticky.mode, ours.first()) {
-        (_, None) if !sticky.has_content => {
-            Ok(PostedComment { action: CommentAction::Skipped, id: None, url: None, warnings: Vec::new() })
-        }
-        (mode, Some(oldest)) if mode == CommentMode::Update || !sticky.has_content => {
-            update(client, sticky, oldest)
-        }
-        (mode, _) => {
-            let created = create(client, sticky)?;
-            let mut result = PostedComment::of(CommentAction::Created, &created);
-            if mode == CommentMode::DeleteOld {
-                result.warnings = delete(client, sticky, &ours);
-            }
-            if mode != CommentMode::New {
-                result.warnings.extend(author_mismatch(&created, &marked, &ours));
-            }
-            Ok(result)
-        }
-    }
 }
 
 impl PostedComment {
@@ -105,6 +80,27 @@ impl PostedComment {
 }
 
 impl StickyComment<'_> {
+    /// Creates or updates the comment.
+    pub fn post(&self) -> Result<PostedComment, ApiFailure> {
+        let marked = self.marked()?;
+        let ours = self.ours(&marked)?;
+        match (self.mode, ours.first()) {
+            (_, None) if !self.has_content => Ok(PostedComment::of(CommentAction::Skipped, &Value::Null)),
+            (mode, Some(oldest)) if mode == CommentMode::Update || !self.has_content => self.update(oldest),
+            (mode, _) => {
+                let created = self.create()?;
+                let mut result = PostedComment::of(CommentAction::Created, &created);
+                if mode == CommentMode::DeleteOld {
+                    result.warnings = self.delete(&ours);
+                }
+                if mode != CommentMode::New {
+                    result.warnings.extend(author_mismatch(&created, &marked, &ours));
+                }
+                Ok(result)
+            }
+        }
+    }
+
     fn comments(&self) -> String {
         format!("repos/{}/issues/{}/comments", self.repo, self.number)
     }
@@ -113,46 +109,75 @@ impl StickyComment<'_> {
         format!("repos/{}/issues/comments/{id}", self.repo)
     }
 
-    fn list(&self, client: &GithubClient) -> Result<Vec<Value>, ApiFailure> {
-        client.list(&format!("list the comments of {}#{}", self.repo, self.number), &self.comments())
+    fn list(&self) -> Result<Vec<Value>, ApiFailure> {
+        self.client.list(&format!("list the comments of {}#{}", self.repo, self.number), &self.comments())
     }
-}
 
-/// All comments that begin with the marker, oldest first.
-fn marked(client: &GithubClient, sticky: &StickyComment<'_>) -> Result<Vec<Value>, ApiFailure> {
-    let marker = sticky.key.marker();
-    let mut comments = sticky.list(client)?;
-    comments.retain(|comment| body(comment).starts_with(&marker));
-    comments.sort_by_key(|comment| comment["id"].as_u64());
-    Ok(comments)
-}
-
-/// The marked comments that this token's user wrote.
-fn ours<'c>(
-    client: &GithubClient,
-    sticky: &StickyComment<'_>,
-    marked: &'c [Value],
-) -> Result<Vec<&'c Value>, ApiFailure> {
-    if marked.is_empty() {
-        return Ok(Vec::new());
+    /// All comments that begin with the marker, oldest first.
+    fn marked(&self) -> Result<Vec<Value>, ApiFailure> {
+        let marker = self.key.marker();
+        let mut comments = self.list()?;
+        comments.retain(|comment| body(comment).starts_with(&marker));
+        comments.sort_by_key(|comment| comment["id"].as_u64());
+        Ok(comments)
     }
-    let author = match sticky.author {
-        Some(author) => Some(author.to_owned()),
-        None => token_login(client)?,
-    };
-    let is_ours = |comment: &&Value| match &author {
-        Some(author) => login(comment).eq_ignore_ascii_case(author),
-        None => is_runner(comment),
-    };
-    Ok(marked.iter().filter(is_ours).collect())
-}
 
-/// The login of the token's user. GitHub does not return one for a runner's own token.
-fn token_login(client: &GithubClient) -> Result<Option<String>, ApiFailure> {
-    match client.get("ask who the token belongs to", "user") {
-        Ok(user) => Ok(user["login"].as_str().map(str::to_owned)),
-        Err(failure) if [401, 403, 404].iter().any(|status| failure.is_status(*status)) => Ok(None),
-        Err(failure) => Err(failure),
+    /// The marked comments that this token's user wrote.
+    fn ours<'m>(&self, marked: &'m [Value]) -> Result<Vec<&'m Value>, ApiFailure> {
+        if marked.is_empty() {
+            return Ok(Vec::new());
+        }
+        let author = match self.author {
+            Some(author) => Some(author.to_owned()),
+            None => self.token_login()?,
+        };
+        let is_ours = |comment: &&Value| match &author {
+            Some(author) => login(comment).eq_ignore_ascii_case(author),
+            None => is_runner(comment),
+        };
+        Ok(marked.iter().filter(is_ours).collect())
+    }
+
+    /// The login of the token's user. GitHub does not return one for a runner's own token.
+    fn token_login(&self) -> Result<Option<String>, ApiFailure> {
+        match self.client.get("ask who the token belongs to", "user") {
+            Ok(user) => Ok(user["login"].as_str().map(str::to_owned)),
+            Err(failure) if failure.is_status(&[401, 403, 404]) => Ok(None),
+            Err(failure) => Err(failure),
+        }
+    }
+
+    fn update(&self, old: &Value) -> Result<PostedComment, ApiFailure> {
+        if normalized(body(old)) == normalized(self.body) {
+            return Ok(PostedComment::of(CommentAction::Unchanged, old));
+        }
+        let operation = format!("change the comment on {}#{}", self.repo, self.number);
+        match self.client.patch(&operation, &self.comment(&old["id"]), &json!({"body": self.body})) {
+            Ok(new) => Ok(PostedComment::of(CommentAction::Updated, &new)),
+            // A concurrent process or a user has just deleted it.
+            Err(failure) if failure.is_status(&[404]) && self.has_content => {
+                Ok(PostedComment::of(CommentAction::Created, &self.create()?))
+            }
+            Err(failure) => Err(failure),
+        }
+    }
+
+    fn create(&self) -> Result<Value, ApiFailure> {
+        let post_id = format!("{POST_ID}{} -->\n", random_hex());
+        debug_assert!(post_id.len() <= POST_ID_ROOM, "{post_id:?}");
+        let text = format!("{}{post_id}", self.body.trim_end());
+        let operation = format!("comment on {}#{}", self.repo, self.number);
+        self.client.create(&operation, &self.comments(), &json!({"body": text}), || {
+            Ok(self.list()?.into_iter().find(|comment| body(comment).contains(post_id.trim())))
+        })
+    }
+
+    /// Deletes older comments. A failure is only a warning, because the new comment exists.
+    fn delete(&self, old: &[&Value]) -> Vec<String> {
+        let operation = format!("delete an older comment on {}#{}", self.repo, self.number);
+        let delete = |comment: &&Value| self.client.delete(&operation, &self.comment(&comment["id"])).err();
+        let failures = old.iter().filter_map(delete).filter(|failure| !failure.is_status(&[404]));
+        failures.map(|failure| failure.to_string()).collect()
     }
 }
 
@@ -177,50 +202,6 @@ fn normalized(body: &str) -> String {
     let body = body.replace("\r\n", "\n");
     let end = body.rfind(POST_ID).filter(|at| !body[at + POST_ID.len()..].trim_end().contains('\n'));
     body[..end.unwrap_or(body.len())].trim_end().to_owned()
-}
-
-fn update(
-    client: &GithubClient,
-    sticky: &StickyComment<'_>,
-    old: &Value,
-) -> Result<PostedComment, ApiFailure> {
-    if normalized(body(old)) == normalized(sticky.body) {
-        return Ok(PostedComment::of(CommentAction::Unchanged, old));
-    }
-    let operation = format!("change the comment on {}#{}", sticky.repo, sticky.number);
-    let body = json!({"body": sticky.body});
-    match client.patch(&operation, &sticky.comment(&old["id"]), &body) {
-        Ok(new) => Ok(PostedComment::of(CommentAction::Updated, &new)),
-        // A concurrent process or a user has just deleted it.
-        Err(failure) if failure.is_status(404) && sticky.has_content => {
-            Ok(PostedComment::of(CommentAction::Created, &create(client, sticky)?))
-        }
-        Err(failure) => Err(failure),
-    }
-}
-
-fn create(client: &GithubClient, sticky: &StickyComment<'_>) -> Result<Value, ApiFailure> {
-    let post_id = format!("{POST_ID}{} -->\n", random_hex());
-    debug_assert!(post_id.len() <= POST_ID_ROOM, "{post_id:?}");
-    let text = format!("{}{post_id}", sticky.body.trim_end());
-    let operation = format!("comment on {}#{}", sticky.repo, sticky.number);
-    client.create(&operation, &sticky.comments(), &json!({"body": text}), || {
-        let comments = sticky.list(client)?;
-        Ok(comments.into_iter().find(|comment| body(comment).contains(post_id.trim())))
-    })
-}
-
-/// Deletes older comments. A failure is only a warning, because the new comment exists.
-fn delete(client: &GithubClient, sticky: &StickyComment<'_>, old: &[&Value]) -> Vec<String> {
-    let mut warnings = Vec::new();
-    for comment in old {
-        let operation = format!("delete an older comment on {}#{}", sticky.repo, sticky.number);
-        match client.delete(&operation, &sticky.comment(&comment["id"])) {
-            Err(failure) if !failure.is_status(404) => warnings.push(failure.to_string()),
-            _ => {}
-        }
-    }
-    warnings
 }
 
 /// Warns if the new comment's author also wrote an older one that was not recognised as ours.

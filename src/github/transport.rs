@@ -14,7 +14,6 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use serde_json::Value;
 
-use super::names::ApiToken;
 use crate::error::{Error, Result};
 
 /// The time limit for opening a connection.
@@ -26,13 +25,14 @@ type AnyError = Box<dyn std::error::Error + Send + Sync>;
 
 pub struct Transport {
     client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
-    base: String,
+    /// The address of the API, without a trailing slash.
+    pub base: String,
     headers: HeaderMap,
 }
 
 impl Transport {
     /// Prepares requests to the API at `base`. Connects only with the first one.
-    pub fn new(base: &str, token: &ApiToken) -> Result<Transport> {
+    pub fn new(base: String, authorization: HeaderValue) -> Result<Transport> {
         let mut tcp = HttpConnector::new();
         tcp.set_connect_timeout(Some(CONNECT));
         tcp.enforce_http(false);
@@ -42,16 +42,13 @@ impl Transport {
                 .hint("on Debian and Ubuntu install the package ca-certificates")
         })?;
         let connector = tls.https_or_http().enable_http1().wrap_connector(tcp);
-        let mut authorization = HeaderValue::try_from(format!("Bearer {}", token.reveal()))
-            .map_err(|_| Error::project("the token contains characters that no token has"))?;
-        authorization.set_sensitive(true);
         let headers = HeaderMap::from_iter([
             (USER_AGENT, HeaderValue::from_static(concat!("decree/", env!("CARGO_PKG_VERSION")))),
             (ACCEPT, HeaderValue::from_static("application/json")),
             (AUTHORIZATION, authorization),
         ]);
         let client = Client::builder(TokioExecutor::new()).build(connector);
-        Ok(Transport { client, base: base.to_owned(), headers })
+        Ok(Transport { client, base, headers })
     }
 
     /// Sends one request, with `body` as JSON, and reads the whole response. Needs a tokio runtime.

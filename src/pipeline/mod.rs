@@ -53,7 +53,7 @@ pub use dead_letter::DeadLetter;
 pub use queue::{Selection, planned};
 pub use result::{AttemptRecord, RevertRecord, RunRecord, RunResult};
 pub use settle::tracked_name;
-pub use summary::{FileChange, MessageSummary, Summary, redact_text};
+pub use summary::{FileChange, MessageOutcome, MessageSummary, Summary, redact_text};
 pub use verdict::{Ending, Verdict};
 pub use work_loop::Pipeline;
 

@@ -102,6 +102,17 @@ pub struct MessageSummary {
     pub run_dir: Option<String>,
 }
 
+/// How a message ended, in the three categories that the summary counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MessageOutcome {
+    /// Its change was kept, or it changed nothing.
+    Kept,
+    /// It failed, and any change was reverted.
+    Reverted,
+    /// It was not attempted.
+    Skipped,
+}
+
 /// One path of a change.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct FileChange {
@@ -127,19 +138,11 @@ impl Summary {
     /// Adds a message and counts it.
     pub fn add(&mut self, message: MessageSummary) {
         self.usage.add(&message.run.usage);
-        let counter = match message.verdict {
-            _ if message.run.kept => &mut self.kept,
-            Verdict::Skipped => &mut self.skipped,
-            Verdict::Budget if message.run.attempts.is_empty() => &mut self.skipped,
-            Verdict::Success
-            | Verdict::NoChange
-            | Verdict::FailedReverted
-            | Verdict::TimedOut
-            | Verdict::Policy
-            | Verdict::Budget
-            | Verdict::Interrupted => &mut self.reverted,
-        };
-        *counter += 1;
+        match message.outcome() {
+            MessageOutcome::Kept => self.kept += 1,
+            MessageOutcome::Reverted => self.reverted += 1,
+            MessageOutcome::Skipped => self.skipped += 1,
+        }
         self.messages.push(message);
     }
 
@@ -164,9 +167,13 @@ impl Summary {
     }
 
     pub fn write(&self, path: &Path) -> Result<()> {
-        let mut text = serde_json::to_vec_pretty(self).expect("a summary is plain data");
-        text.push(b'\n');
-        atomic::write(path, &text)
+        atomic::write(path, self.to_json().as_bytes())
+    }
+
+    /// The text of `summary.json`.
+    pub fn to_json(&self) -> String {
+        let text = serde_json::to_string_pretty(self).expect("a summary is plain data");
+        format!("{text}\n")
     }
 
     pub fn duration(&self) -> Duration {
@@ -193,6 +200,21 @@ impl MessageSummary {
             removed: 0,
             files: Vec::new(),
             run_dir: None,
+        }
+    }
+
+    pub fn outcome(&self) -> MessageOutcome {
+        match self.verdict {
+            _ if self.run.kept => MessageOutcome::Kept,
+            Verdict::Skipped => MessageOutcome::Skipped,
+            Verdict::Budget if self.run.attempts.is_empty() => MessageOutcome::Skipped,
+            Verdict::Success
+            | Verdict::NoChange
+            | Verdict::FailedReverted
+            | Verdict::TimedOut
+            | Verdict::Policy
+            | Verdict::Budget
+            | Verdict::Interrupted => MessageOutcome::Reverted,
         }
     }
 
@@ -245,5 +267,30 @@ pub fn redact_text(text: &mut String, redactor: &Redactor) {
         && let Cow::Owned(changed) = redactor.redact(&strip_controls(text))
     {
         *text = changed;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_without_an_attempt_is_skipped_if_its_turn_never_came() {
+        let verdicts = [
+            (Verdict::Success, MessageOutcome::Reverted),
+            (Verdict::NoChange, MessageOutcome::Reverted),
+            (Verdict::FailedReverted, MessageOutcome::Reverted),
+            (Verdict::TimedOut, MessageOutcome::Reverted),
+            (Verdict::Policy, MessageOutcome::Reverted),
+            (Verdict::Budget, MessageOutcome::Skipped),
+            (Verdict::Interrupted, MessageOutcome::Reverted),
+            (Verdict::Skipped, MessageOutcome::Skipped),
+        ];
+        for (verdict, outcome) in verdicts {
+            let mut message = MessageSummary::without_run("x".to_owned(), verdict);
+            assert_eq!(message.outcome(), outcome, "{verdict:?}");
+            message.run.kept = true;
+            assert_eq!(message.outcome(), MessageOutcome::Kept, "{verdict:?}");
+        }
     }
 }

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use super::content::PublishScratch;
+use super::content::AddTree;
 use super::message::{message, subject};
 use super::plan::{Chain, NetChange, refuse_edits_between_runs};
 use super::repository::Repository;
@@ -14,6 +14,7 @@ use crate::checkpoint::entry::Node;
 use crate::checkpoint::path::{TRACKER, TreePath};
 use crate::checkpoint::workspace::Workspace;
 use crate::error::{Error, Result};
+use crate::fs::ScratchDir;
 use crate::git::{Differences, GitIndex, GitOutput, IndexEntry};
 use crate::interrupt;
 use crate::project::Layout;
@@ -48,7 +49,7 @@ pub struct CommitBuilder<'b> {
     pub repository: &'b Repository,
     pub workspace: &'b Workspace,
     pub layout: &'b Layout,
-    pub scratch: &'b PublishScratch,
+    pub scratch: &'b ScratchDir,
     /// The parent of the first commit; `None` in a repository without commits.
     pub base: Option<&'b str>,
     /// The prefix of every subject.
@@ -119,6 +120,10 @@ impl CommitBuilder<'_> {
         self.scratch.path("index")
     }
 
+    fn in_repository<T>(&self, paths: &[(&TreePath, T)]) -> Vec<Vec<u8>> {
+        paths.iter().map(|(path, _)| self.repository.inside(path.as_bytes())).collect()
+    }
+
     fn base_tree(&self) -> &str {
         self.base.unwrap_or(&self.repository.empty_tree)
     }
@@ -144,13 +149,10 @@ impl CommitBuilder<'_> {
         let last: BTreeMap<&TreePath, &NetChange<'_>> =
             nets.iter().flatten().map(|(path, net)| (*path, net)).collect();
         let (there, gone): (Vec<_>, Vec<_>) = last.into_iter().partition(|(_, net)| net.after.is_some());
-        let tree = self.scratch.tree("left", &self.repository.prefix)?;
+        let tree = AddTree::new(self.scratch, "left", &self.repository.prefix)?;
         tree.write_after(self.workspace.store(), &there)?;
-        let names = |paths: &[(&TreePath, &NetChange<'_>)]| -> Vec<Vec<u8>> {
-            paths.iter().map(|(path, _)| self.repository.inside(path)).collect()
-        };
-        index.remove(&names(&gone))?;
-        index.add(&tree.top, &names(&there))?;
+        index.remove(&self.in_repository(&gone))?;
+        index.add(&tree.top, &self.in_repository(&there))?;
         let committed = index.differences(self.base_tree())?.is_empty();
         tree.remove();
         index.read_tree(self.base_tree())?;
@@ -172,22 +174,22 @@ impl CommitBuilder<'_> {
             }
         }
         refuse_edits_between_runs(edited)?;
-        let tree = self.scratch.tree("before", &self.repository.prefix)?;
+        let tree = AddTree::new(self.scratch, "before", &self.repository.prefix)?;
         let there: Vec<(&TreePath, Node)> =
             found.iter().filter_map(|(path, node)| Some((*path, (*node)?))).collect();
         tree.write_before(self.workspace.store(), &there)?;
-        let absent = found.iter().filter(|(_, node)| node.is_none());
-        index.remove(&absent.map(|(path, _)| self.repository.inside(path)).collect::<Vec<_>>())?;
-        let names: Vec<Vec<u8>> = there.iter().map(|(path, _)| self.repository.inside(path)).collect();
-        index.add(&tree.top, &names)?;
+        let absent: Vec<(&TreePath, ())> =
+            found.iter().filter(|(_, node)| node.is_none()).map(|(path, _)| (*path, ())).collect();
+        index.remove(&self.in_repository(&absent))?;
+        index.add(&tree.top, &self.in_repository(&there))?;
         Ok(shown(index.differences(self.base_tree())?.keys()))
     }
 
     /// Updates the index to the content that a chain left.
     fn add(&self, index: &GitIndex<'_>, net: &BTreeMap<&TreePath, NetChange<'_>>, name: &str) -> Result<()> {
-        let tree = self.scratch.tree(name, &self.repository.prefix)?;
-        let there: Vec<(&TreePath, &NetChange<'_>)> =
-            net.iter().filter(|(_, net)| net.after.is_some()).map(|(path, net)| (*path, net)).collect();
+        let tree = AddTree::new(self.scratch, name, &self.repository.prefix)?;
+        let (there, gone): (Vec<_>, Vec<_>) =
+            net.iter().map(|(path, net)| (*path, net)).partition(|(_, net)| net.after.is_some());
         tree.write_after(self.workspace.store(), &there)?;
         let secrets = tree.secrets(&self.repository.git.redactor, &there)?;
         if !secrets.is_empty() {
@@ -196,10 +198,8 @@ impl CommitBuilder<'_> {
                 .detail("nothing was done")
                 .hint("`decree revert` reverts the run; if it is no secret, commit it yourself, or unset the variable"));
         }
-        let gone = net.iter().filter(|(_, net)| net.after.is_none());
-        index.remove(&gone.map(|(path, _)| self.repository.inside(path)).collect::<Vec<_>>())?;
-        let names: Vec<Vec<u8>> = there.iter().map(|(path, _)| self.repository.inside(path)).collect();
-        index.add(&tree.top, &names)?;
+        index.remove(&self.in_repository(&gone))?;
+        index.add(&tree.top, &self.in_repository(&there))?;
         tree.remove();
         Ok(())
     }
@@ -215,7 +215,7 @@ impl CommitBuilder<'_> {
             return Ok(None);
         }
         let present = Tracker::read(&self.layout.tracker())?;
-        let path = self.repository.below(TRACKER);
+        let path = self.repository.inside(TRACKER);
         let Some(entry) = index.get(&path)? else {
             if is_ignored(self.repository, &self.index_file(), &path)? {
                 warnings.push(format!("{} is left out: git ignores it", shown([&path]).join("")));

@@ -22,29 +22,6 @@ use crate::fs::ScratchDir;
 use crate::interrupt;
 use crate::process::redact::Redactor;
 
-/// A temporary directory for one publish.
-pub struct PublishScratch(ScratchDir);
-
-impl PublishScratch {
-    /// Creates it in the project's scratch directory.
-    pub fn new(scratch: &Path) -> Result<PublishScratch> {
-        ScratchDir::new(scratch, "publish").map(PublishScratch)
-    }
-
-    /// The path of a name in it.
-    pub fn path(&self, name: &str) -> PathBuf {
-        self.0.path(name)
-    }
-
-    /// Creates an empty work tree in it; `prefix` is the project's path within the repository.
-    pub fn tree(&self, name: &str, prefix: &[u8]) -> Result<AddTree> {
-        let top = self.path(name);
-        let root = top.join(OsStr::from_bytes(prefix));
-        fs::create_dir_all(&root).at("create", &root)?;
-        Ok(AddTree { top, root })
-    }
-}
-
 /// A work tree that contains only the files to be added.
 pub struct AddTree {
     /// The top of the work tree, as git sees it.
@@ -53,6 +30,14 @@ pub struct AddTree {
 }
 
 impl AddTree {
+    /// Creates an empty work tree in a temporary directory; `prefix` is the project's path within the repository.
+    pub fn new(scratch: &ScratchDir, name: &str, prefix: &[u8]) -> Result<AddTree> {
+        let top = scratch.path(name);
+        let root = top.join(OsStr::from_bytes(prefix));
+        fs::create_dir_all(&root).at("create", &root)?;
+        Ok(AddTree { top, root })
+    }
+
     /// Writes the content before the runs.
     pub fn write_before(&self, store: &Store, paths: &[(&TreePath, Node)]) -> Result<()> {
         self.make_dirs(paths.iter().map(|(path, _)| *path))?;
@@ -83,27 +68,22 @@ impl AddTree {
 
     /// The paths that contain a secret of the environment: in the content, the name, or a link's target.
     pub fn secrets(&self, redactor: &Redactor, paths: &[(&TreePath, &NetChange<'_>)]) -> Result<Vec<String>> {
-        let has_secret = |path: &TreePath| -> io::Result<bool> {
-            let target = path.below(&self.root);
+        let has_secret = |path: &TreePath, target: &Path| -> io::Result<bool> {
             if redactor.is_in(path.as_bytes())? {
                 return Ok(true);
             }
-            match fs::symlink_metadata(&target)?.file_type() {
-                kind if kind.is_symlink() => redactor.is_in(fs::read_link(&target)?.as_os_str().as_bytes()),
-                kind if kind.is_file() => redactor.is_in(File::open(&target)?),
+            match fs::symlink_metadata(target)?.file_type() {
+                kind if kind.is_symlink() => redactor.is_in(fs::read_link(target)?.as_os_str().as_bytes()),
+                kind if kind.is_file() => redactor.is_in(File::open(target)?),
                 _ => Ok(false),
             }
         };
-        let found: Vec<Option<String>> = paths
-            .par_iter()
-            .map(|(path, _)| {
-                let target = path.below(&self.root);
-                Ok(has_secret(path)
-                    .at("read", &target)?
-                    .then(|| redactor.redact(&path.to_string()).into_owned()))
-            })
-            .collect::<Result<_>>()?;
-        Ok(found.into_iter().flatten().collect())
+        let secret_path = |(path, _): &(&TreePath, &NetChange<'_>)| {
+            let target = path.below(&self.root);
+            let found = has_secret(path, &target).at("read", &target);
+            found.map(|found| found.then(|| redactor.redact(&path.to_string()).into_owned())).transpose()
+        };
+        paths.par_iter().filter_map(secret_path).collect()
     }
 
     /// Removes the work tree once git has added its files.

@@ -29,6 +29,6 @@ mod update_ref;
 pub use commits::Commit;
 pub use publisher::{PublishOptions, PublishReport, publish};
 pub use pull_request::{PullRequestApi, PullRequestOptions};
-pub use push::{PushAccess, push};
+pub use push::{basic_token, push};
 pub use repository::Repository;
 pub use update_ref::BranchTarget;

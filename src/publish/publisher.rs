@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 
 use super::commits::{BuiltCommits, Commit, CommitBuilder};
-use super::content::PublishScratch;
 use super::message::RUN_TRAILER;
 use super::plan::{PlannedRun, chains, runs};
 use super::repository::Repository;
-use super::update_ref::{BranchTarget, RefUpdate, recover, refuse_staged};
+use super::update_ref::{BranchTarget, recover, refuse_staged, update_ref};
 use crate::checkpoint::workspace::Workspace;
 use crate::error::Result;
+use crate::fs::ScratchDir;
 use crate::pipeline::Summary;
 use crate::project::Layout;
 
@@ -24,8 +24,6 @@ pub struct PublishOptions {
     pub prefix: String,
     /// Whether to build the commits without publishing them.
     pub dry_run: bool,
-    /// Whether this is GitHub Actions, where the bot is the default author.
-    pub in_actions: bool,
 }
 
 /// What was published, or would be in a dry run.
@@ -61,7 +59,7 @@ pub fn publish(
     repository.refuse_operation_in_progress()?;
     let runs = runs(layout, summary)?;
     let target = target(&repository, options, &runs)?;
-    // A new branch starts at HEAD; `RefUpdate` then checks that it still does not exist.
+    // A new branch starts at HEAD; `update_ref` then checks that it still does not exist.
     let current = match &target {
         BranchTarget::Head => repository.head.clone(),
         BranchTarget::Branch(branch) => {
@@ -74,12 +72,12 @@ pub fn publish(
     let (before, runs): (Vec<PlannedRun>, Vec<PlannedRun>) =
         runs.into_iter().partition(|run| known.contains(&run.id.to_string()));
     let published_before = before.iter().map(|run| run.id.to_string()).collect();
-    let scratch = PublishScratch::new(&layout.scratch())?;
+    let scratch = ScratchDir::new(&layout.scratch(), "publish")?;
     let chains = chains(runs);
     if options.dry_run {
         repository.write_objects_to(&scratch.path("objects"))?;
     } else if !chains.is_empty() {
-        repository.ensure_author(options.in_actions)?;
+        repository.ensure_author()?;
     }
     let builder = CommitBuilder {
         repository: &repository,
@@ -96,8 +94,7 @@ pub fn publish(
     }
     let tip = built.commits.last().and_then(|commit| commit.sha.clone());
     if let Some(tip) = &tip {
-        let (count, entries) = (built.commits.len(), &built.entries);
-        RefUpdate { target: &target, current: current.as_deref(), tip, count, entries }.apply(&repository)?;
+        update_ref(&repository, &target, current.as_deref(), tip, &built)?;
     }
     let branch = match &target {
         BranchTarget::Branch(branch) => Some(branch.clone()),

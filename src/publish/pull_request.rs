@@ -31,13 +31,7 @@ impl PullRequestApi {
     /// Uses the options of the command line, else the runner's variables.
     pub fn new(repository: &Repository, repo: Option<&str>, base: Option<&str>) -> Result<PullRequestApi> {
         let environment = RunnerEnvironment::here();
-        let repo = match repo {
-            Some(repo) => RepoName::parse(repo)?,
-            None => environment.repo()?.ok_or_else(|| {
-                Error::new(ErrorKind::Usage, "which repository? GITHUB_REPOSITORY is not set")
-                    .hint("name it with --repo OWNER/NAME")
-            })?,
-        };
+        let repo = environment.repo(repo)?;
         let named = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
         let base = base.map(str::to_owned).or_else(|| repository.branch.clone());
         let base = base.or_else(|| named("GITHUB_BASE_REF")).or_else(|| named("GITHUB_REF_NAME"));

@@ -8,67 +8,50 @@ use std::path::{Path, PathBuf};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-use super::content::PublishScratch;
 use super::repository::Repository;
 use crate::error::{Error, IoContext, Result};
-use crate::fs::atomic;
+use crate::fs::{ScratchDir, atomic};
+use crate::github::RunnerEnvironment;
 
 /// The server that is used unless the runner names another.
 const GITHUB: &str = "https://github.com";
 
-/// The credentials that the environment provides for a push.
-#[derive(Default)]
-pub struct PushAccess {
-    /// The value of `DECREE_GITHUB_TOKEN`, or else of `GITHUB_TOKEN`.
-    pub token: Option<String>,
-    /// The value of `GITHUB_SERVER_URL`.
-    pub server: Option<String>,
+/// The runner's token in the encoding that git sends; as secret as the token itself.
+pub fn basic_token(environment: &RunnerEnvironment) -> Option<String> {
+    environment.token.as_ref().map(|token| STANDARD.encode(format!("x-access-token:{token}")))
 }
 
-impl PushAccess {
-    /// Reads the token and the server from a source of variables.
-    pub fn from_environment(variable: impl Fn(&str) -> Option<String>) -> PushAccess {
-        PushAccess {
-            token: variable("DECREE_GITHUB_TOKEN").or_else(|| variable("GITHUB_TOKEN")),
-            server: variable("GITHUB_SERVER_URL"),
-        }
+/// Variables that let git authenticate to the server of this URL and to no other; `None` if git has its own credentials.
+fn credentials(
+    repository: &Repository,
+    environment: &RunnerEnvironment,
+    url: &str,
+) -> Result<Option<Vec<(OsString, OsString)>>> {
+    let server = environment.server_url.as_deref().unwrap_or(GITHUB).trim_end_matches('/');
+    let (Some(basic), true) = (basic_token(environment), is_below(url, server)) else {
+        return Ok(None);
+    };
+    // actions/checkout configures a header; the server rejects a request with two of them.
+    if repository.git.config(&["--get-urlmatch", "http.extraheader", url])?.is_some() {
+        return Ok(None);
     }
-
-    /// The token in the encoding that git sends; as secret as the token itself.
-    pub fn basic(&self) -> Option<String> {
-        self.token.as_ref().map(|token| STANDARD.encode(format!("x-access-token:{token}")))
+    let settings = [
+        (format!("http.{server}/.extraheader"), format!("AUTHORIZATION: basic {basic}")),
+        // No program in the repository's settings may see the token or answer for it.
+        ("credential.helper".to_owned(), String::new()),
+        ("core.askPass".to_owned(), String::new()),
+    ];
+    let count = repository.git.variable("GIT_CONFIG_COUNT").and_then(|count| count.to_str()?.parse().ok());
+    let first: usize = count.unwrap_or(0);
+    let mut variables = vec![("GIT_CONFIG_COUNT".into(), (first + settings.len()).to_string().into())];
+    for (number, (key, value)) in (first..).zip(settings) {
+        variables.push((format!("GIT_CONFIG_KEY_{number}").into(), key.into()));
+        variables.push((format!("GIT_CONFIG_VALUE_{number}").into(), value.into()));
     }
-
-    /// Variables that let git authenticate to the server of this URL and to no other; `None` if git has its own credentials.
-    fn variables(&self, repository: &Repository, url: &str) -> Result<Option<Vec<(OsString, OsString)>>> {
-        let server = self.server.as_deref().unwrap_or(GITHUB).trim_end_matches('/');
-        let (Some(basic), true) = (self.basic(), is_below(url, server)) else {
-            return Ok(None);
-        };
-        // actions/checkout configures a header; the server rejects a request with two of them.
-        if repository.git.config(&["--get-urlmatch", "http.extraheader", url])?.is_some() {
-            return Ok(None);
-        }
-        let settings = [
-            (format!("http.{server}/.extraheader"), format!("AUTHORIZATION: basic {basic}")),
-            // No program in the repository's settings may see the token or answer for it.
-            ("credential.helper".to_owned(), String::new()),
-            ("core.askPass".to_owned(), String::new()),
-        ];
-        let count =
-            repository.git.variable("GIT_CONFIG_COUNT").and_then(|count| count.to_str()?.parse().ok());
-        let first: usize = count.unwrap_or(0);
-        let mut variables = vec![("GIT_CONFIG_COUNT".into(), (first + settings.len()).to_string().into())];
-        for (number, (key, value)) in (first..).zip(settings) {
-            variables.push((format!("GIT_CONFIG_KEY_{number}").into(), key.into()));
-            variables.push((format!("GIT_CONFIG_VALUE_{number}").into(), value.into()));
-        }
-        // A routine can also write the user's global settings.
-        variables.push(("GIT_CONFIG_GLOBAL".into(), "/dev/null".into()));
-        Ok(Some(variables))
-    }
+    // A routine can also write the user's global settings.
+    variables.push(("GIT_CONFIG_GLOBAL".into(), "/dev/null".into()));
+    Ok(Some(variables))
 }
-
 /// Whether a URL belongs to an https server, and not to one whose name only begins with the same text.
 fn is_below(url: &str, server: &str) -> bool {
     server.starts_with("https://") && url.strip_prefix(server).is_some_and(|rest| rest.starts_with('/'))
@@ -76,7 +59,7 @@ fn is_below(url: &str, server: &str) -> bool {
 
 /// Creates a bare repository that shares the objects but not the settings: a routine may have edited those, and a proxy named
 /// there would receive the token.
-fn bare(repository: &Repository, scratch: &PublishScratch) -> Result<PathBuf> {
+fn bare(repository: &Repository, scratch: &ScratchDir) -> Result<PathBuf> {
     let git = &repository.git;
     let path = |name: &str| git.call(["rev-parse", "--path-format=absolute", "--git-path", name]).ok();
     let format = git.call(["rev-parse", "--show-object-format"]).line()?;
@@ -98,7 +81,7 @@ fn bare(repository: &Repository, scratch: &PublishScratch) -> Result<PathBuf> {
 /// Pushes a commit to a branch of a remote. `scratch` is a directory for temporary files.
 pub fn push(
     repository: &Repository,
-    access: &PushAccess,
+    environment: &RunnerEnvironment,
     scratch: &Path,
     remote: &str,
     commit: &str,
@@ -109,10 +92,10 @@ pub fn push(
     let named = url.is_ok();
     let url = if named { url.line() } else { remote.to_owned() };
     let refspec = format!("{commit}:refs/heads/{branch}");
-    let answer = match access.variables(repository, &url)? {
+    let answer = match credentials(repository, environment, &url)? {
         None => repository.git.call(["push", "--no-follow-tags", "--", remote, &refspec]).run()?,
         Some(variables) => {
-            let scratch = PublishScratch::new(scratch)?;
+            let scratch = ScratchDir::new(scratch, "publish")?;
             let bare = bare(repository, &scratch)?;
             let call = repository.git.call(["push", "--no-follow-tags", "--", &url, &refspec]).in_bare(&bare);
             variables.into_iter().fold(call, |call, (name, value)| call.variable(name, value)).run()?

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use crate::checkpoint::path::TreePath;
 use crate::error::{Error, ErrorKind, IoContext, Result};
 use crate::git::{Git, WorkTree};
+use crate::github::in_actions;
 
 /// Git operations in progress, each with the file or directory that shows it.
 const IN_PROGRESS: [(&str, &str); 5] = [
@@ -50,12 +50,7 @@ impl Repository {
     }
 
     /// A path of the project, relative to the repository.
-    pub fn inside(&self, path: &TreePath) -> Vec<u8> {
-        self.below(path.as_bytes())
-    }
-
-    /// The same for a path that is not a [`TreePath`].
-    pub fn below(&self, path: &[u8]) -> Vec<u8> {
+    pub fn inside(&self, path: &[u8]) -> Vec<u8> {
         [&self.prefix, path].concat()
     }
 
@@ -106,11 +101,11 @@ impl Repository {
     }
 
     /// Ensures that commits have an author: from git's settings, or in GitHub Actions the bot.
-    pub fn ensure_author(&mut self, in_actions: bool) -> Result<()> {
+    pub fn ensure_author(&mut self) -> Result<()> {
         for what in ["name", "email"] {
             for who in ["author", "committer"] {
                 if !self.is_known(who, what)? {
-                    if !in_actions {
+                    if !in_actions() {
                         return Err(Error::failed("git has no author for the commits").hint(
                             "git config user.name \"Your Name\" && git config user.email you@example.com",
                         ));

@@ -19,22 +19,18 @@ pub fn refuse_other_repositories(
 ) -> Result<()> {
     let submodules = index.submodules()?;
     let in_submodule = |path: &&TreePath| {
-        let path = repository.inside(path);
+        let path = repository.inside(path.as_bytes());
         submodules
             .iter()
             .any(|module| path.starts_with(module) && matches!(path.get(module.len()), None | Some(b'/')))
     };
-    let mut inside: Vec<String> =
-        paths.iter().copied().filter(in_submodule).map(ToString::to_string).collect();
     let nested: Vec<TreePath> = dirs_above(paths.iter().copied())
         .into_iter()
         .filter(|dir| dir.below(root.path()).join(".git").symlink_metadata().is_ok())
         .collect();
-    inside.extend(
-        paths.iter().filter(|path| nested.iter().any(|dir| path.is_in(dir))).map(ToString::to_string),
-    );
-    inside.sort();
-    inside.dedup();
+    let is_nested = |path: &TreePath| nested.iter().any(|dir| path.is_in(dir));
+    let inside: Vec<String> =
+        paths.iter().filter(|path| in_submodule(path) || is_nested(path)).map(ToString::to_string).collect();
     if inside.is_empty() {
         return Ok(());
     }
@@ -56,10 +52,10 @@ pub fn ignored<'p>(
     for path in paths {
         // git refuses paths behind a symbolic link, and nothing there can be ignored.
         if root.blocker(path).at("look for", path.as_path())?.is_none() {
-            candidates.insert(repository.inside(path), path);
+            candidates.insert(repository.inside(path.as_bytes()), path);
         }
     }
-    let changed: BTreeSet<Vec<u8>> = paths.iter().map(|path| repository.inside(path)).collect();
+    let changed: BTreeSet<Vec<u8>> = paths.iter().map(|path| repository.inside(path.as_bytes())).collect();
     let names: Vec<&[u8]> = candidates.keys().map(Vec::as_slice).collect();
     let found = check_ignore(&repository.git, index_file, &names)?;
     let found = found.into_iter().filter(|(_, source)| !changed.contains(source));

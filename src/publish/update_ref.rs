@@ -7,15 +7,16 @@
 //! A process that is killed between the last two steps leaves the new index as git's lock file, and a note with the commit it
 //! belongs to. The next publish moves the index into place, or removes the lock if the reference never moved.
 
-use std::fs::{self, OpenOptions};
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::commits::BuiltCommits;
 use super::repository::Repository;
 use super::scope::shown;
 use crate::error::{Error, IoContext, Result};
 use crate::fs::{atomic, random_hex};
-use crate::git::{Differences, GitIndex, copy_index};
+use crate::git::{Differences, GitIndex, copy_index, lock_index};
 use crate::humanize::count;
 use crate::interrupt;
 
@@ -29,18 +30,6 @@ pub enum BranchTarget {
     Head,
     /// A branch that is not checked out.
     Branch(String),
-}
-
-/// The commits that a reference is moved to.
-pub struct RefUpdate<'l> {
-    pub target: &'l BranchTarget,
-    /// The commit of the target when the commits were built.
-    pub current: Option<&'l str>,
-    pub tip: &'l str,
-    /// The number of commits.
-    pub count: usize,
-    /// The index entries in which the tip differs from its base.
-    pub entries: &'l Differences,
 }
 
 /// Refuses to commit a path for which other content is staged: that content would be lost.
@@ -60,38 +49,39 @@ pub fn refuse_staged(repository: &Repository, base: Option<&str>, entries: &Diff
         .hint("`git restore --staged PATH` unstages them and leaves the work tree unchanged"))
 }
 
-impl RefUpdate<'_> {
-    /// Moves the reference, and the user's index with it if the target is HEAD.
-    pub fn apply(&self, repository: &Repository) -> Result<()> {
-        interrupt::check()?;
-        match self.target {
-            BranchTarget::Branch(branch) => self.move_reference(repository, &format!("refs/heads/{branch}")),
-            BranchTarget::Head => {
-                let next = NextIndex::lock(&repository.git_dir)?;
-                let index = GitIndex::at(&repository.git, next.file.clone());
-                index.put(self.entries)?;
-                index.refresh()?;
-                let next = next.ready(self.tip)?;
-                // From here on no interrupt: the reference and the index have to move together.
-                interrupt::check()?;
-                let _shield = interrupt::shield();
-                self.move_reference(repository, "HEAD")?;
-                next.place()
-            }
-        }
-    }
-
-    /// Moves the reference only if it still has its recorded value.
-    fn move_reference(&self, repository: &Repository, name: &str) -> Result<()> {
-        let reason = format!("decree publish: {}", count(self.count, "commit"));
-        let old = self.current.unwrap_or(&repository.zero);
-        let moved = repository.git.call(["update-ref", "-m", &reason, name, self.tip, old]).ok();
+/// Moves the target from `current` to `tip`, the last of the commits, and the user's index with it if the target is HEAD. The
+/// reference moves only if it still has its recorded value.
+pub fn update_ref(
+    repository: &Repository,
+    target: &BranchTarget,
+    current: Option<&str>,
+    tip: &str,
+    built: &BuiltCommits,
+) -> Result<()> {
+    interrupt::check()?;
+    let move_reference = |name: &str| -> Result<()> {
+        let reason = format!("decree publish: {}", count(built.commits.len(), "commit"));
+        let old = current.unwrap_or(&repository.zero);
+        let moved = repository.git.call(["update-ref", "-m", &reason, name, tip, old]).ok();
         moved.map(drop).map_err(|error| {
             error
                 .detail("nothing was done: branch, index and work tree are unchanged")
                 .hint("if another process is using this repository, wait for it and publish again")
         })
+    };
+    if let BranchTarget::Branch(branch) = target {
+        return move_reference(&format!("refs/heads/{branch}"));
     }
+    let next = NextIndex::lock(&repository.git_dir)?;
+    let index = GitIndex::at(&repository.git, next.file.clone());
+    index.put(&built.entries)?;
+    index.refresh()?;
+    let next = next.ready(tip)?;
+    // From here on no interrupt: the reference and the index have to move together.
+    interrupt::check()?;
+    let _shield = interrupt::shield();
+    move_reference("HEAD")?;
+    next.place()
 }
 
 /// Completes or rolls back the update of a publish that was killed.
@@ -124,18 +114,7 @@ struct NextIndex {
 impl NextIndex {
     /// Takes git's index lock and copies the index.
     fn lock(git_dir: &Path) -> Result<NextIndex> {
-        let lock = git_dir.join("index.lock");
-        match OpenOptions::new().write(true).create_new(true).open(&lock) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                return Err(Error::failed(format!(
-                    "another git process is using the index: {} exists",
-                    lock.display()
-                ))
-                .detail("nothing was done")
-                .hint("wait for it; if none is running, remove that file"));
-            }
-            result => result.at("create", &lock).map(drop)?,
-        }
+        let lock = lock_index(git_dir, "another git process is using the index", "nothing was done")?;
         let index = git_dir.join("index");
         let file = git_dir.join(format!("index.decree-{}", random_hex()));
         let note = git_dir.join(NOTE);

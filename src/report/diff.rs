@@ -3,8 +3,6 @@
 
 use std::io::{self, BufRead, Read};
 
-use serde::Serialize;
-
 use crate::checkpoint::entry::Node;
 use crate::checkpoint::patch::notes::{BINARY_END, Note};
 use crate::checkpoint::quote;
@@ -13,7 +11,7 @@ use crate::checkpoint::quote;
 const PIECE: u64 = 64 * 1024;
 
 /// A diff, possibly truncated.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Diff {
     /// The files, sorted by path.
     pub files: Vec<FileDiff>,
@@ -22,7 +20,7 @@ pub struct Diff {
 }
 
 /// The section of a diff for one path.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FileDiff {
     /// The path, quoted where necessary as in `summary.json`.
     pub path: String,

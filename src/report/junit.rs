@@ -4,9 +4,9 @@
 
 use std::fmt::Write;
 
-use super::model::{MessageOutcome, Report, RunFiles};
+use super::model::{Report, RunFiles};
 use super::text::verdict_words;
-use crate::pipeline::MessageSummary;
+use crate::pipeline::{MessageOutcome, MessageSummary};
 use crate::sanitize::{last_lines, strip_controls};
 
 /// How many lines of the log a failure contains.
@@ -41,7 +41,7 @@ fn case(out: &mut String, message: &MessageSummary, files: &RunFiles) {
     let _ = write!(out, "    <testcase classname=\"decree\" name=\"{name}\" time=\"{time}\"");
     let summary = format!("{}: {}", verdict_words(message), message.run.reason);
     let summary = summary.trim_end_matches([':', ' ']);
-    match MessageOutcome::of(message) {
+    match message.outcome() {
         MessageOutcome::Kept => out.push_str("/>\n"),
         MessageOutcome::Skipped => {
             let _ = writeln!(out, ">\n      <skipped>{}</skipped>\n    </testcase>", content(summary));
@@ -78,16 +78,8 @@ fn is_char(c: char) -> bool {
 }
 
 fn content(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in strip_controls(text).chars().filter(|c| is_char(*c)) {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            c => out.push(c),
-        }
-    }
-    out
+    let text: String = strip_controls(text).chars().filter(|c| is_char(*c)).collect();
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
 fn attribute(text: &str) -> String {

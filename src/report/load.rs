@@ -12,12 +12,12 @@ use rustix::fs::{CWD, Mode, OFlags};
 
 use super::diff::Diff;
 use super::model::{AttemptLog, Excerpt, Report, RunFiles};
-use super::redact::redact;
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::error::Result;
+use crate::fs::beneath::{DIRECTORY, Resolver};
 use crate::history::RunDir;
 use crate::message::MessageId;
-use crate::pipeline::{MessageSummary, Summary};
+use crate::pipeline::{MessageSummary, Summary, redact_text};
 use crate::process::redact::Redactor;
 
 /// How many bytes are loaded.
@@ -51,10 +51,6 @@ impl ReportLimits {
 
 /// How many bytes of `failure-context.md` are loaded.
 const CONTEXT: u64 = 128 << 10;
-const DIRECTORY: OFlags =
-    OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
-/// `NONBLOCK`, so that opening a FIFO does not wait for a writer; `open` then rejects it.
-const FILE: OFlags = OFlags::RDONLY.union(OFlags::NOFOLLOW).union(OFlags::NONBLOCK).union(OFlags::CLOEXEC);
 
 /// Loads a summary and the runs beside it. A run that is missing or unreadable makes the report shorter, not an error.
 pub fn load(summary: &Path, mut limits: ReportLimits) -> Result<Option<Report>> {
@@ -71,7 +67,9 @@ pub fn load(summary: &Path, mut limits: ReportLimits) -> Result<Option<Report>> 
             *files = load_run(&dir, message, &mut limits);
         }
     }
-    redact(&mut report, &Redactor::of_this_process());
+    let redactor = Redactor::of_this_process();
+    report.summary.redact(&redactor);
+    report.runs.iter_mut().for_each(|files| redact_files(files, &redactor));
     Ok(Some(report))
 }
 
@@ -88,11 +86,10 @@ fn load_run(dir: &OwnedFd, message: &MessageSummary, limits: &mut ReportLimits) 
     let numbers = numbers.filter(|number| limits.every_attempt || Some(*number) == last);
     let mut logs = Vec::new();
     for attempt in numbers.collect::<Vec<_>>() {
-        let own = attempt_dir(dir, attempt);
-        let found = own.as_ref().and_then(open_log).or_else(|| {
-            let is_last = Some(attempt) == last;
-            is_last.then(|| open_log(dir)).flatten()
-        });
+        let own = RunDir::LOGS.map(|name| format!("{}/{attempt}/{name}", RunDir::ATTEMPTS));
+        let of_run = RunDir::LOGS.iter().filter(|_| Some(attempt) == last);
+        let mut logs_by_preference = own.iter().map(String::as_str).chain(of_run.copied());
+        let found = logs_by_preference.find_map(|path| open(dir, path));
         let room = limits.log.min(limits.logs);
         if let Some(end) = found.filter(|_| room > 0).and_then(|file| end(file, room).ok()) {
             limits.logs -= end.text.len().min(room as usize) as u64;
@@ -105,18 +102,22 @@ fn load_run(dir: &OwnedFd, message: &MessageSummary, limits: &mut ReportLimits) 
     RunFiles { diff, logs, failure_context }
 }
 
-fn attempt_dir(dir: &OwnedFd, attempt: u32) -> Option<OwnedFd> {
-    let attempts = rustix::fs::openat(dir.as_fd(), RunDir::ATTEMPTS, DIRECTORY, Mode::empty()).ok()?;
-    rustix::fs::openat(&attempts, attempt.to_string(), DIRECTORY, Mode::empty()).ok()
-}
-
-fn open_log(dir: &OwnedFd) -> Option<File> {
-    RunDir::LOGS.iter().find_map(|name| open(dir, name))
-}
-
-fn open(dir: &OwnedFd, name: &str) -> Option<File> {
-    let file = File::from(rustix::fs::openat(dir.as_fd(), name, FILE, Mode::empty()).ok()?);
+/// Opens a regular file of a run. `NONBLOCK`, so that opening a FIFO does not wait for a writer.
+fn open(run: &OwnedFd, path: &str) -> Option<File> {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK;
+    let file = File::from(Resolver::Stepwise.open(run.as_fd(), path.as_bytes(), flags).ok()?);
     file.metadata().ok().filter(|metadata| metadata.is_file()).map(|_| file)
+}
+
+/// Redacts every text of a run that a report can show. Logs are redacted when they are written, but diffs are not, and a run
+/// from another machine was redacted with that machine's secrets.
+fn redact_files(files: &mut RunFiles, redactor: &Redactor) {
+    let excerpts = files.logs.iter_mut().map(|log| &mut log.end).chain(files.failure_context.as_mut());
+    excerpts.for_each(|Excerpt { text, .. }| redact_text(text, redactor));
+    for file in files.diff.iter_mut().flat_map(|diff| &mut diff.files) {
+        let texts = [&mut file.path, &mut file.note, &mut file.head];
+        texts.into_iter().chain(&mut file.hunks).for_each(|text| redact_text(text, redactor));
+    }
 }
 
 /// The beginning of a file, up to the end of a line: the redactor would not recognise half of a secret.
@@ -189,11 +190,5 @@ mod tests {
         fs::write(&path, b"first\nsecond\nthird\xff\n").unwrap();
         let end = end(File::open(&path).unwrap(), 12).unwrap();
         assert_eq!((end.text.as_str(), end.left_out), ("third\u{fffd}\n", 13));
-    }
-
-    #[test]
-    fn without_a_summary_there_is_no_report() {
-        let dir = tempfile::tempdir().unwrap();
-        assert!(load(&dir.path().join("summary.json"), ReportLimits::NOTHING).unwrap().is_none());
     }
 }

@@ -3,12 +3,10 @@
 
 mod diff;
 pub mod html;
-pub mod json;
 pub mod junit;
 mod load;
 pub mod markdown;
 mod model;
-mod redact;
 pub mod text;
 
 pub use load::{ReportLimits, load};

@@ -3,7 +3,8 @@
 use serde::Serialize;
 
 use super::diff::Diff;
-use crate::pipeline::{MessageSummary, Summary, Verdict};
+use crate::humanize::{count, grouped};
+use crate::pipeline::{MessageSummary, Summary};
 
 /// A summary with the files of its runs.
 #[derive(Clone, Debug)]
@@ -14,7 +15,7 @@ pub struct Report {
 }
 
 /// The files of a run that were found. An artifact may be partial, so each of them can be missing.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RunFiles {
     /// The changes of the last attempt.
     pub diff: Option<Diff>,
@@ -39,17 +40,6 @@ pub struct Excerpt {
     pub left_out: u64,
 }
 
-/// How a message ended, in the three categories that the summary counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MessageOutcome {
-    /// Its change was kept, or it changed nothing.
-    Kept,
-    /// It failed, and any change was reverted.
-    Reverted,
-    /// It was not attempted.
-    Skipped,
-}
-
 impl Report {
     /// A report without any run files.
     pub fn new(summary: Summary) -> Self {
@@ -69,8 +59,7 @@ impl Report {
         if total == 0 {
             return "nothing to do".to_owned();
         }
-        let plural = if total == 1 { "" } else { "s" };
-        let mut text = format!("{} of {total} {}{plural} kept", summary.kept, self.noun());
+        let mut text = format!("{} of {} kept", grouped(summary.kept as u64), count(total, self.noun()));
         if summary.reverted > 0 {
             text.push_str(&format!(", {} reverted", summary.reverted));
         }
@@ -94,41 +83,5 @@ impl RunFiles {
     /// The log of the last attempt that has one.
     pub fn last_log(&self) -> Option<&str> {
         self.logs.last().map(|log| log.end.text.as_str())
-    }
-}
-
-impl MessageOutcome {
-    /// Classifies a message in the same way as the summary's counters.
-    pub fn of(message: &MessageSummary) -> MessageOutcome {
-        match message.verdict {
-            _ if message.run.kept => MessageOutcome::Kept,
-            Verdict::Skipped => MessageOutcome::Skipped,
-            Verdict::Budget if message.run.attempts.is_empty() => MessageOutcome::Skipped,
-            _ => MessageOutcome::Reverted,
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn outcomes_are_counted_as_in_the_summary() {
-        let mut summary = Summary::new("process");
-        let verdicts =
-            [Verdict::Success, Verdict::Skipped, Verdict::Budget, Verdict::TimedOut, Verdict::Policy];
-        for (kept, verdict) in verdicts.into_iter().flat_map(|verdict| [(true, verdict), (false, verdict)]) {
-            let mut message = MessageSummary::without_run("x".to_owned(), verdict);
-            message.run.kept = kept;
-            summary.add(message);
-        }
-        let count = |outcome| {
-            summary.messages.iter().filter(|message| MessageOutcome::of(message) == outcome).count()
-        };
-        assert_eq!(
-            (count(MessageOutcome::Kept), count(MessageOutcome::Reverted), count(MessageOutcome::Skipped)),
-            (summary.kept, summary.reverted, summary.skipped)
-        );
     }
 }

@@ -9,4 +9,5 @@ mod refused;
 pub mod server;
 mod stage;
 mod text;
+mod tls;
 mod trouble;

@@ -1,13 +1,13 @@
 //! Compares the index with an entry's, and restores it.
 
 use std::collections::BTreeSet;
-use std::fs::{self, OpenOptions};
+use std::fs;
 use std::io;
 use std::path::Path;
 
 use super::{Covers, FileVersion, IndexCopy, Stash, Stashes};
 use crate::error::{Error, IoContext, Result};
-use crate::git::{Differences, GitIndex, IndexChange, copy_index, parse_changes};
+use crate::git::{Differences, GitIndex, IndexChange, copy_index, lock_index, parse_changes};
 use crate::interrupt;
 
 /// How often another process may change the index at the same time before decree gives up.
@@ -106,19 +106,10 @@ impl Stashes {
 
     /// Replaces the index with a modified copy, under git's own lock. Returns `false` if the index has changed since it was copied.
     fn replace_index(&self, copy: &IndexCopy<'_>) -> Result<bool> {
-        let (index, lock) = (self.work_tree.git_dir.join("index"), self.work_tree.git_dir.join("index.lock"));
+        let index = self.work_tree.git_dir.join("index");
         let _shield = interrupt::shield();
-        match OpenOptions::new().write(true).create_new(true).open(&lock) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                return Err(Error::failed(format!(
-                    "another git process is working here: {} exists",
-                    lock.display()
-                ))
-                .detail("the index is as it was")
-                .hint("wait for it; if none is running, remove that file"));
-            }
-            result => result.at("create", &lock).map(drop)?,
-        }
+        let taken = "another git process is working here";
+        let lock = lock_index(&self.work_tree.git_dir, taken, "the index is as it was")?;
         let replaced = (|| {
             let found = match fs::metadata(&index) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => None,

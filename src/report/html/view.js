@@ -43,7 +43,7 @@ function detail(message) {
   const fact = (label, value) => value ? make("span", null, `${label} `, make("b", { text: visible(String(value)) })) : null;
   const parts = [
     make("h2", null, make("span", { class: message.tone, text: `${MARKS[message.tone]} ` }), visible(message.name)),
-    make("p", { class: "facts" }, make("b", { class: message.tone, text: message.words + (message.verified ? `, ${message.verified} files verified` : "") }),
+    make("p", { class: "facts" }, make("b", { class: message.tone, text: message.words + (message.verified ? `, ${message.verified} verified` : "") }),
       fact("routine", message.routine), fact("spec", message.spec), fact("took", message.ms ? message.time : ""), fact("cost", message.cost),
       message.files.length ? make("span", null, plusMinus(message.added, message.removed), ` in ${count(message.files.length, "file")}`) : null, fact("run", message.id)),
   ];

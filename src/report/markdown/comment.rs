@@ -13,13 +13,6 @@ const LONGEST: usize = 2000;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WebAddress(String);
 
-/// The artifact with all run directories.
-#[derive(Clone, Debug, Default)]
-pub struct Artifact {
-    pub name: Option<String>,
-    pub url: Option<WebAddress>,
-}
-
 /// The CI run that a report comes from; each part is optional.
 #[derive(Clone, Debug, Default)]
 pub struct Origin {
@@ -29,7 +22,9 @@ pub struct Origin {
     pub run_url: Option<WebAddress>,
     /// The commit that was checked out.
     pub commit: Option<String>,
-    pub artifact: Artifact,
+    /// The artifact with all run directories.
+    pub artifact_name: Option<String>,
+    pub artifact_url: Option<WebAddress>,
 }
 
 impl WebAddress {
@@ -65,19 +60,19 @@ fn footer(report: &Report, origin: &Origin) -> String {
         all.push(format!("commit {}", &commit[..7]));
     }
     all.extend(facts(report));
-    format!("{}<sub>{}</sub>\n", artifact_hint(report, &origin.artifact), all.join(" · "))
+    format!("{}<sub>{}</sub>\n", artifact_hint(report, origin), all.join(" · "))
 }
 
 /// Where to find what the comment omits: in the artifact, if there is one.
-fn artifact_hint(report: &Report, artifact: &Artifact) -> String {
-    let shown = match (&artifact.name, &artifact.url) {
+fn artifact_hint(report: &Report, origin: &Origin) -> String {
+    let shown = match (&origin.artifact_name, &origin.artifact_url) {
         (None, None) => return run_directory_hint(report).to_owned(),
         (Some(name), url) => link(&format!("artifact {}", inline(name, NAME)), url.as_ref()),
         (None, url) => link("the artifact", url.as_ref()),
     };
     let kept = report.summary.messages.iter().find(|message| message.run.kept && !message.files.is_empty());
     let apply = kept.and_then(id).map(|id| {
-        let zip = format!("{}.zip", one_line(artifact.name.as_deref().unwrap_or("ARTIFACT")));
+        let zip = format!("{}.zip", one_line(origin.artifact_name.as_deref().unwrap_or("ARTIFACT")));
         let command = format!("decree apply {id} --from {}", shell_words::quote(&zip));
         format!(" Apply one here: {}", code(&command))
     });
@@ -140,9 +135,13 @@ mod tests {
             summary.add(MessageSummary::without_run(format!("{number:02}-a-spec"), Verdict::TimedOut));
         }
         let report = Report::new(summary);
-        let artifact = Artifact { name: Some("x".repeat(200)), url: WebAddress::parse("https://x.y/z") };
-        let origin =
-            Origin { run: Some(1), commit: Some("1a2b3c4d".to_owned()), artifact, ..Origin::default() };
+        let origin = Origin {
+            run: Some(1),
+            commit: Some("1a2b3c4d".to_owned()),
+            artifact_name: Some("x".repeat(200)),
+            artifact_url: WebAddress::parse("https://x.y/z"),
+            ..Origin::default()
+        };
         for budget in (20..6000).step_by(7) {
             let text = comment(&report, "<!-- marker -->", &origin, budget, str::to_owned);
             assert!(text.len() <= budget && text.starts_with("<!-- marker -->\n"), "{budget}: {text}");

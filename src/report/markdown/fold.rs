@@ -1,9 +1,8 @@
-//! The folded sections: a diff, or the reason of a failure. Each one fits into the room it is given, or is omitted.
+//! The folded sections: a diff, or the reason of a failure. They share the room fairly; each fits into its part, or is omitted.
 
 use std::fmt::Write;
 
 use super::escape::{fence, inline};
-use super::share::share;
 use crate::checkpoint::quote;
 use crate::humanize::count;
 use crate::message::MessageId;
@@ -50,6 +49,25 @@ impl Fold<'_> {
             Fold::Failure(message, log) => failure(message, *log, room),
         }
     }
+}
+
+/// Renders one piece per entry of `sizes`, together at most `room` bytes. Small pieces get the size they ask for; the others
+/// divide the rest evenly, and room that one does not use goes to the next.
+pub fn share(room: usize, sizes: &[usize], mut piece: impl FnMut(usize, usize) -> String) -> Vec<String> {
+    let mut order: Vec<usize> = (0..sizes.len()).collect();
+    order.sort_by_key(|index| sizes[*index]);
+    let mut pieces = vec![String::new(); sizes.len()];
+    let mut rest = room;
+    for (done, index) in order.into_iter().enumerate() {
+        let part = rest / (sizes.len() - done);
+        let text = piece(index, part);
+        debug_assert!(text.len() <= part, "{} of {part} bytes", text.len());
+        if text.len() <= part {
+            rest -= text.len();
+            pieces[index] = text;
+        }
+    }
+    pieces
 }
 
 /// The message's id if it is valid: only then is it safe in a command.
@@ -142,38 +160,24 @@ fn shown_parts(parts: &[String], room: usize) -> (String, bool) {
     let Some(mut free) = room.checked_sub(head.len() + longest) else {
         return (String::new(), false);
     };
-    let mut text = head.clone();
-    let mut shown = 0;
-    for hunk in hunks.iter().take_while(|hunk| {
-        let fits = hunk.len() <= free;
-        free -= if fits { hunk.len() } else { 0 };
-        fits
-    }) {
-        text.push_str(hunk);
-        shown += 1;
-    }
-    if shown > 0 {
-        text.push_str(&note(0, hunks.len() - shown));
-        return (text, false);
-    }
-    let Some(first) = hunks.first() else {
-        return (String::new(), false);
-    };
-    let mut lines = first.split_inclusive('\n');
-    let mut taken = 0;
-    for line in lines.by_ref() {
-        if line.len() > free {
-            break;
+    let mut fits = |text: &&str| match free.checked_sub(text.len()) {
+        Some(rest) => {
+            free = rest;
+            true
         }
-        free -= line.len();
-        text.push_str(line);
-        taken += 1;
+        None => false,
+    };
+    let whole: Vec<&str> = hunks.iter().map(String::as_str).take_while(&mut fits).collect();
+    if !whole.is_empty() {
+        return ([head, &*whole.concat(), &note(0, hunks.len() - whole.len())].concat(), false);
     }
-    if taken < WORTH_IT {
+    let lines = hunks.first().map_or_else(Vec::new, |first| first.split_inclusive('\n').collect());
+    let shown: Vec<&str> = lines.iter().copied().take_while(fits).collect();
+    if shown.len() < WORTH_IT {
         return (String::new(), false);
     }
-    text.push_str(&note(first.lines().count() - taken, hunks.len() - 1));
-    (text, false)
+    let note = note(lines.len() - shown.len(), hunks.len() - 1);
+    ([head, &*shown.concat(), &note].concat(), false)
 }
 
 /// Names what is omitted from a diff, and the commands that show it.
@@ -240,8 +244,8 @@ fn why(message: &MessageSummary) -> String {
     let reason = reason.unwrap_or_else(|| message.verdict.word().to_owned());
     match &message.run.reverted {
         Some(put_back) => {
-            let verified = crate::humanize::grouped(put_back.verified);
-            format!("**{reason}**; the tree is reverted to its checkpoint, {verified} files verified.")
+            let files = count(put_back.verified as usize, "file");
+            format!("**{reason}**; the tree is reverted to its checkpoint, {files} verified.")
         }
         None => format!("**{reason}**"),
     }
@@ -257,5 +261,18 @@ fn next_steps(message: &MessageSummary) -> String {
         )
     } else {
         format!("\nTry again: `decree retry {id}`\n")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_pieces_are_whole_and_large_ones_share_the_rest() {
+        let sizes = [100, 3, 50, 7];
+        let pieces = share(40, &sizes, |index, room| "x".repeat(sizes[index].min(room)));
+        let rendered: Vec<usize> = pieces.iter().map(String::len).collect();
+        assert_eq!(rendered, [15, 3, 15, 7]);
     }
 }

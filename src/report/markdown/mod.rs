@@ -2,16 +2,15 @@
 //! section, within a budget of bytes.
 //!
 //! Text from routines and file names is untrusted: outside of code fences it is [`escape`]d, so that it formats nothing and
-//! mentions no user, and each fence is longer than any in its content. [`share`] divides the budget, [`fold`] and [`page`]
-//! fill it; [`mod@comment`] adds a marker and the origin.
+//! mentions no user, and each fence is longer than any in its content. [`page`] and [`fold`] divide and
+//! fill the budget; [`mod@comment`] adds a marker and the origin.
 
 mod comment;
 mod escape;
 mod fold;
 mod page;
-mod share;
 
-pub use comment::{Artifact, Origin, WebAddress, comment};
+pub use comment::{Origin, WebAddress, comment};
 pub use page::{BUDGET, render};
 
 #[cfg(test)]

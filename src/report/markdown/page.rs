@@ -1,15 +1,15 @@
 //! The page: heading, table, warnings, folded sections, footer.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::time::Duration;
 
 use super::escape::inline;
-use super::fold::{Fold, NAME};
-use super::share::share;
+use super::fold::{Fold, NAME, share};
 use crate::humanize::{count, duration, grouped};
-use crate::pipeline::MessageSummary;
-use crate::report::model::{MessageOutcome, Report};
-use crate::report::text::verdict_words;
+use crate::pipeline::{MessageOutcome, MessageSummary};
+use crate::report::model::Report;
+use crate::report::text::{cost, verdict_words};
 use crate::sanitize::truncate;
 
 /// The default budget. GitHub's limit for a comment is 65,536 characters.
@@ -53,23 +53,18 @@ fn table(report: &Report, room: usize) -> String {
     };
     let mut order: Vec<usize> = (0..rows.len()).collect();
     if rows.iter().map(String::len).sum::<usize>() > free {
-        order.sort_by_key(|index| MessageOutcome::of(&messages[*index]) == MessageOutcome::Kept);
+        order.sort_by_key(|index| messages[*index].outcome() == MessageOutcome::Kept);
     }
-    let mut shown = vec![false; rows.len()];
+    let mut shown = BTreeSet::new();
     for index in order {
-        if rows[index].len() > free {
-            break;
-        }
-        free -= rows[index].len();
-        shown[index] = true;
+        let Some(rest) = free.checked_sub(rows[index].len()) else { break };
+        free = rest;
+        shown.insert(index);
     }
     let mut text = head;
-    for (row, _) in rows.iter().zip(&shown).filter(|(_, shown)| **shown) {
-        text.push_str(row);
-    }
-    match shown.iter().filter(|shown| !**shown).count() {
-        0 => {}
-        hidden => text.push_str(&more(hidden)),
+    text.extend(shown.iter().map(|index| rows[*index].as_str()));
+    if shown.len() < rows.len() {
+        text.push_str(&more(rows.len() - shown.len()));
     }
     text.push('\n');
     text
@@ -77,13 +72,13 @@ fn table(report: &Report, room: usize) -> String {
 
 fn row(message: &MessageSummary) -> String {
     let lead = if message.seq > 0 { "↳ " } else { "" };
-    let mark = match MessageOutcome::of(message) {
+    let mark = match message.outcome() {
         MessageOutcome::Kept => "✅",
         MessageOutcome::Reverted => "❌",
         MessageOutcome::Skipped => "⚪",
     };
     let proof = match &message.run.reverted {
-        Some(put_back) => format!(", {} files verified", grouped(put_back.verified)),
+        Some(put_back) => format!(", {} verified", count(put_back.verified as usize, "file")),
         None => String::new(),
     };
     let (attempts, time) = match message.run.attempts.len() {
@@ -124,7 +119,7 @@ fn warnings(report: &Report) -> String {
 fn folds(report: &Report, room: usize) -> String {
     let mut folds = Vec::new();
     for (message, files) in report.messages() {
-        match (MessageOutcome::of(message), &files.diff) {
+        match (message.outcome(), &files.diff) {
             (MessageOutcome::Kept, Some(diff)) if !diff.files.is_empty() => {
                 folds.push(Fold::Change(message, diff))
             }
@@ -166,8 +161,6 @@ pub fn facts(report: &Report) -> Vec<String> {
         inline(&summary.started_at, NAME),
         duration(summary.duration()),
     ];
-    if summary.usage.usd > 0.0 {
-        facts.push(format!("${:.2}", summary.usage.usd));
-    }
+    facts.extend(cost(summary.usage.usd));
     facts
 }

@@ -100,12 +100,11 @@ fn outside_fences(text: &str) -> String {
 fn assert_only_text(text: &str) {
     assert!(!text.chars().any(|c| c.is_control() && c != '\n' && c != '\t'), "{text:?}");
     let outside = outside_fences(text);
-    for tag in ["<details>", "</details>", "<summary>", "</summary>", "<sub>", "</sub>"] {
+    let tags = ["<details>", "</details>", "<summary>", "</summary>", "<sub>", "</sub>"];
+    for tag in tags {
         assert_eq!(outside.matches(tag).count(), outside.matches(&tag.replace('/', "")).count(), "{text}");
     }
-    let bare = ["<details>", "</details>", "<summary>", "</summary>", "<sub>", "</sub>"]
-        .iter()
-        .fold(outside.clone(), |text, tag| text.replace(tag, ""));
+    let bare = tags.iter().fold(outside.clone(), |text, tag| text.replace(tag, ""));
     assert!(!bare.contains(['<', '>', '[', ']', '~', '\\']), "{bare}");
     for (at, c) in bare.char_indices().filter(|(_, c)| matches!(c, '@' | '#')) {
         let next = bare[at + 1..].chars().next();
@@ -196,7 +195,16 @@ fn if_not_all_rows_fit_failed_ones_are_shown() {
     }
     let text = render(&Report::new(summary), 10_000);
     assert!(text.len() <= 10_000 && text.contains("1500-spec") && text.contains("more |"), "{text}");
-    assert!(text.starts_with("### decree: 1999 of 2000 messages kept, 1 reverted\n"), "{text}");
+    assert!(text.starts_with("### decree: 1,999 of 2,000 messages kept, 1 reverted\n"), "{text}");
+}
+
+#[test]
+fn one_verified_file_is_singular() {
+    let mut report = report("01-x", "src/a.rs", &numbered(5), "boom\n");
+    report.summary.messages[1].run.reverted = Some(RevertRecord { verified: 1, ..RevertRecord::default() });
+    let text = render(&report, BUDGET);
+    assert_eq!(text.matches("1 file verified").count(), 2, "the row and the section:\n{text}");
+    assert!(report.headline().starts_with("1 of 2 specs kept"), "{}", report.headline());
 }
 
 #[test]

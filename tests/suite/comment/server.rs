@@ -37,6 +37,10 @@ pub enum Trouble {
     Cut,
     /// There is no answer for a long time.
     Silence,
+    /// The connection is cut in the middle of the answer.
+    Truncated,
+    /// The answer is a list of this many bytes.
+    Large(usize),
 }
 
 #[derive(Clone, Debug)]
@@ -56,6 +60,8 @@ pub struct State {
     pub user_agents: Vec<String>,
     /// Which pull requests a commit is said to belong to.
     pub of_commit: BTreeMap<String, Vec<u64>>,
+    /// The server that `octo/away` is said to be on.
+    pub away: String,
     /// Whether lists come whole, whatever page is asked for.
     pub whole: bool,
     url: String,
@@ -104,7 +110,8 @@ impl Server {
     fn start(prefix: &'static str, flavour: Flavour) -> Server {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}{prefix}", listener.local_addr().unwrap());
-        let state = Arc::new(Mutex::new(State { url: url.clone(), next: 1000, ..State::default() }));
+        let away = "http://localhost.example.org".to_owned();
+        let state = Arc::new(Mutex::new(State { url: url.clone(), away, next: 1000, ..State::default() }));
         let shared = Arc::clone(&state);
         thread::spawn(move || {
             for stream in listener.incoming() {
@@ -172,6 +179,22 @@ fn serve(stream: TcpStream, prefix: &str, flavour: Flavour, state: &Mutex<State>
             Some(Trouble::DoneThenCut) => {
                 answer(&request, flavour, &mut state);
                 let _ = stream.shutdown(Shutdown::Both);
+                return None;
+            }
+            Some(Trouble::Truncated) => {
+                let _ = stream.write_all(b"HTTP/1.1 200 X\r\ncontent-length: 1000\r\n\r\n[{");
+                let _ = stream.shutdown(Shutdown::Both);
+                return None;
+            }
+            Some(Trouble::Large(size)) => {
+                drop(state);
+                stream
+                    .write_all(format!("HTTP/1.1 200 X\r\ncontent-length: {size}\r\n\r\n").as_bytes())
+                    .ok()?;
+                let piece = vec![b' '; 1 << 20];
+                for _ in 0..size.div_ceil(piece.len()) {
+                    stream.write_all(&piece).ok()?;
+                }
                 return None;
             }
             Some(Trouble::Silence) => {
@@ -281,7 +304,7 @@ fn answer(request: &Request, flavour: Flavour, state: &mut State) -> Answer {
         return moved(status, format!("{}{REPO}{rest}?{}", state.url, query.join("&")));
     }
     if let Some(rest) = request.path.strip_prefix(AWAY) {
-        return moved(301, format!("http://localhost.example.org{REPO}{rest}"));
+        return moved(301, format!("{}{REPO}{rest}", state.away));
     }
     let Some(path) = request.path.strip_prefix(REPO) else {
         return refusal(404, "Not Found");

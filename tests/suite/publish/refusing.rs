@@ -102,7 +102,7 @@ fn a_reference_or_an_index_that_is_locked_leaves_everything_as_it_was() {
     repo.process().ok();
     repo.write(".git/index.lock", "");
     let before = repo.state();
-    repo.publish(&[]).fails(1).mentions(&["index.lock"]);
+    repo.publish(&[]).fails(1).mentions(&["another git process is using the index", "index.lock"]);
     assert_eq!(repo.state(), before);
     assert!(repo.exists(".git/index.lock"), "another process owns it");
     repo.remove(".git/index.lock");
