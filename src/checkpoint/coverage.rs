@@ -58,17 +58,18 @@ impl Coverage {
         warnings
     }
 
-    pub fn is_sensitive(&self, path: &TreePath) -> bool {
-        self.sensitive.binary_search_by(|known| known.0.cmp(path)).is_ok()
+    /// Whether the path existed and was left out, other than by an ignore rule.
+    pub fn excludes(&self, path: &TreePath) -> bool {
+        has(&self.sensitive, path) || has(&self.special, path)
     }
 
     pub fn is_ignored_dir(&self, path: &TreePath) -> bool {
-        self.ignored_dirs.binary_search_by(|known| known.0.cmp(path)).is_ok()
+        has(&self.ignored_dirs, path)
     }
+}
 
-    pub fn is_special(&self, path: &TreePath) -> bool {
-        self.special.binary_search_by(|known| known.0.cmp(path)).is_ok()
-    }
+fn has(sorted: &[PathText], path: &TreePath) -> bool {
+    sorted.binary_search_by(|known| known.0.cmp(path)).is_ok()
 }
 
 /// A path that is serialized as text, quoted if necessary.

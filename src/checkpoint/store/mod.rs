@@ -17,7 +17,7 @@ mod pending_blobs;
 mod write;
 
 pub use compaction::{CompactionPlan, CompactionReport};
-pub use content::ContentReader;
-pub use directory::{PackStamp, Store, StoreSnapshot, StoreUsage};
+
+pub use directory::{PackStamp, Store, StoreSnapshot};
 pub use hash_list::{HashList, HashListBuilder};
-pub use write::{Claim, FrameWriter, PackWriter};
+pub use write::{FrameWriter, PackWriter};
