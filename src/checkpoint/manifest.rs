@@ -11,10 +11,11 @@ use rayon::prelude::*;
 use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 
-use super::coverage::{Coverage, parse_path};
+use super::coverage::Coverage;
 use super::entry::Node;
 use super::hash::ContentHash;
 use super::ignore::{FrozenRules, IgnoreFile, RuleSource};
+use super::path::TreePath;
 use super::quote;
 use super::tree::{Entry, Part, Tree, TreeBuilder};
 use crate::error::{Error, IoContext, Result};
@@ -174,7 +175,7 @@ fn rules_to_json(rules: &FrozenRules) -> BTreeMap<String, String> {
 fn rules_from_json(raw: BTreeMap<String, String>) -> Result<FrozenRules, String> {
     let mut files = Vec::new();
     for (path, text) in raw {
-        let tree_path = parse_path(&path)?;
+        let tree_path = TreePath::from_json(&path)?;
         let source = RuleSource::ALL
             .into_iter()
             .find(|source| source.file_name().as_bytes() == tree_path.name())
@@ -205,7 +206,7 @@ impl<'de> Deserialize<'de> for Files {
                 use serde::de::Error as _;
                 let mut tree = TreeBuilder::default();
                 while let Some(key) = map.next_key::<Cow<'de, str>>()? {
-                    let path = parse_path(&key).map_err(A::Error::custom)?;
+                    let path = TreePath::from_json(&key).map_err(A::Error::custom)?;
                     if !tree.push(Entry::at(&path, map.next_value()?)) {
                         return Err(A::Error::custom("the paths are not sorted"));
                     }

@@ -20,7 +20,6 @@ pub(crate) mod checkpoint_dir;
 pub(crate) mod compare;
 pub(crate) mod content_source;
 pub(crate) mod coverage;
-mod disk_node;
 pub(crate) mod entry;
 pub mod hash;
 mod hashing;

@@ -191,7 +191,7 @@ fn report_outside_diff(
         let path = context.layout.shown(&path);
         recorder.warn_in(record, format!("the routine created {path}; it is in no diff and stays"));
     }
-    for path in result.changes.iter().flat_map(|changes: &ChangeRecord| &changes.beside) {
+    for path in result.changes.iter().flat_map(|changes: &ChangeRecord| &changes.out_of_scope) {
         recorder.warn_in(
             record,
             format!("the routine created {path}, which is ignored or left out: it is in no diff and stays"),

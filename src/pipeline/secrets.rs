@@ -14,7 +14,7 @@ pub struct SecretHashes(BTreeMap<TreePath, Option<ContentHash>>);
 impl SecretHashes {
     /// Hashes the files that a checkpoint left out as likely secrets.
     pub fn of(root: &Root, coverage: &Coverage) -> Self {
-        SecretHashes(coverage.sensitive.iter().map(|path| (path.0.clone(), hash(root, &path.0))).collect())
+        SecretHashes(coverage.sensitive.iter().map(|path| (path.clone(), hash(root, path))).collect())
     }
 
     /// The paths whose content differs now.

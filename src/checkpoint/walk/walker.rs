@@ -9,7 +9,7 @@ use super::inspect::DirContext;
 use super::listing::Listing;
 use super::result::{ItemKind, UncachedEntry, Walk, WalkedDir};
 use super::scope::{RuleSet, View};
-use crate::checkpoint::coverage::{Coverage, PathText};
+use crate::checkpoint::coverage::Coverage;
 use crate::checkpoint::entry::{FileMode, Node};
 use crate::checkpoint::ignore::{Fingerprint, IgnoreFile, RuleSource, Rules};
 use crate::checkpoint::path::TreePath;
@@ -272,16 +272,16 @@ impl DirOutcome {
                 if !task.in_scope
                     && let Ok(path) = TreePath::new(&*task.path)
                 {
-                    self.coverage.ignored_dirs.push(PathText(path));
+                    self.coverage.ignored_dirs.push(path);
                 }
                 // The number is assigned when the level is complete.
                 self.dir.add(name, ItemKind::Dir(0));
                 self.tasks.push(task);
             }
-            EntryDecision::IgnoredDir(path) => self.coverage.ignored_dirs.push(PathText(path)),
+            EntryDecision::IgnoredDir(path) => self.coverage.ignored_dirs.push(path),
             EntryDecision::IgnoredFile => self.coverage.ignored_files += 1,
-            EntryDecision::Sensitive(path) => self.coverage.sensitive.push(PathText(path)),
-            EntryDecision::Special(path) => self.coverage.special.push(PathText(path)),
+            EntryDecision::Sensitive(path) => self.coverage.sensitive.push(path),
+            EntryDecision::Special(path) => self.coverage.special.push(path),
             EntryDecision::OutOfScope(path) => self.out_of_scope.push(path),
             EntryDecision::Failed(failure) => self.failures.push(failure),
         }
