@@ -210,7 +210,7 @@ impl ResultFile {
 impl ResultJson {
     fn into_changes(self, path: &Path) -> Result<Option<ChangeRecord>> {
         let parts = (self.version, self.id, self.tree, self.added, self.removed, self.changes, self.coverage);
-        let record = match parts {
+        let mut record = match parts {
             (None, None, None, None, None, None, None) if self.check.is_none() => return Ok(None),
             (
                 Some(version),
@@ -226,15 +226,9 @@ impl ResultJson {
             }
             _ => return Err(damaged(path, "a part of it is missing")),
         };
-        record.checked(path).map(Some)
-    }
-}
-
-impl ChangeRecord {
-    fn checked(mut self, path: &Path) -> Result<ChangeRecord> {
-        let check = self.compute_check();
-        if self.version == VERSION && self.check == Some(check) {
-            return Ok(self);
+        let check = Some(record.compute_check());
+        if record.version == VERSION && record.check == check {
+            return Ok(Some(record));
         }
         Err(damaged(path, "it is of another version, or was edited"))
     }

@@ -247,7 +247,7 @@ impl WalkInput<'_> {
     /// Identifies everything that decides whether a name is visible.
     fn fingerprint(&self, rules: &Rules) -> Fingerprint {
         let mut fingerprint = rules.fingerprint();
-        for (byte, other) in fingerprint.iter_mut().zip(self.sensitive.fingerprint()) {
+        for (byte, other) in fingerprint.iter_mut().zip(self.sensitive.fingerprint) {
             *byte ^= other;
         }
         fingerprint
