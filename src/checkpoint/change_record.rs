@@ -40,7 +40,8 @@ pub struct ChangeRecord {
     /// Every path in the diff.
     pub changes: BTreeMap<String, PathChange>,
     /// New files and directories that are not in the diff; a revert moves them into `set-aside/`.
-    pub beside: Vec<String>,
+    #[serde(rename = "beside")]
+    pub out_of_scope: Vec<String>,
     /// What the checkpoint does not hold.
     pub coverage: Coverage,
     /// The hash of all fields above.
@@ -83,7 +84,7 @@ impl ChangeRecord {
                 .zip(counts)
                 .map(|(change, count)| path_change(change, count))
                 .collect(),
-            beside: changes
+            out_of_scope: changes
                 .out_of_scope
                 .iter()
                 .map(|path| quote::in_json(path.as_bytes()).into_owned())
@@ -97,7 +98,7 @@ impl ChangeRecord {
 
     /// Whether the tree is unchanged, including what is out of scope.
     pub fn is_empty(&self) -> bool {
-        self.changes.is_empty() && self.beside.is_empty()
+        self.changes.is_empty() && self.out_of_scope.is_empty()
     }
 
     /// The hash of everything but the hash itself. The text is streamed: a large change would take much memory.
@@ -109,8 +110,8 @@ impl ChangeRecord {
     }
 
     /// The new paths that are not in the diff.
-    pub(super) fn beside_paths(&self) -> Vec<TreePath> {
-        self.beside.iter().filter_map(|text| TreePath::outside_scope(&quote::from_json(text)?)).collect()
+    pub(super) fn out_of_scope_paths(&self) -> Vec<TreePath> {
+        self.out_of_scope.iter().filter_map(|text| TreePath::out_of_scope(&quote::from_json(text)?)).collect()
     }
 }
 
@@ -142,8 +143,8 @@ struct ResultJson {
     added: Option<u64>,
     removed: Option<u64>,
     changes: Option<BTreeMap<String, PathChange>>,
-    #[serde(default)]
-    beside: Vec<String>,
+    #[serde(default, rename = "beside")]
+    out_of_scope: Vec<String>,
     coverage: Option<Coverage>,
     check: Option<String>,
     /// The hash of `check` and `extra`. Files of decree 0.1.0 have none.
@@ -209,7 +210,7 @@ impl ResultFile {
 impl ResultJson {
     fn into_changes(self, path: &Path) -> Result<Option<ChangeRecord>> {
         let parts = (self.version, self.id, self.tree, self.added, self.removed, self.changes, self.coverage);
-        let record = match parts {
+        let mut record = match parts {
             (None, None, None, None, None, None, None) if self.check.is_none() => return Ok(None),
             (
                 Some(version),
@@ -220,20 +221,14 @@ impl ResultJson {
                 Some(changes),
                 Some(coverage),
             ) => {
-                let (beside, check) = (self.beside, self.check);
-                ChangeRecord { version, id, tree, added, removed, changes, beside, coverage, check }
+                let (out_of_scope, check) = (self.out_of_scope, self.check);
+                ChangeRecord { version, id, tree, added, removed, changes, out_of_scope, coverage, check }
             }
             _ => return Err(damaged(path, "a part of it is missing")),
         };
-        record.checked(path).map(Some)
-    }
-}
-
-impl ChangeRecord {
-    fn checked(mut self, path: &Path) -> Result<ChangeRecord> {
-        let check = self.compute_check();
-        if self.version == VERSION && self.check == Some(check) {
-            return Ok(self);
+        let check = Some(record.compute_check());
+        if record.version == VERSION && record.check == check {
+            return Ok(Some(record));
         }
         Err(damaged(path, "it is of another version, or was edited"))
     }

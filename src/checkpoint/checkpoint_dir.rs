@@ -9,7 +9,6 @@ use rayon::prelude::*;
 
 use super::change_record::{ChangeRecord, ResultFile, damaged};
 use super::compare::Changes;
-use super::coverage::PathText;
 use super::entry::describe;
 use super::manifest::Manifest;
 use super::patch::parse::Patch;
@@ -168,10 +167,10 @@ impl CheckpointDir {
             })
             .collect();
         self.reject_mismatches("does not belong to its manifest", wrong)?;
-        let beside = match self.result()? {
+        let out_of_scope = match self.result()? {
             Some(record) => {
                 self.check_result(&record, &patch)?;
-                record.beside_paths()
+                record.out_of_scope_paths()
             }
             None => Vec::new(),
         };
@@ -180,7 +179,7 @@ impl CheckpointDir {
             direction: Direction::Backward,
             action,
             subject: &self.id,
-            beside: &beside,
+            out_of_scope: &out_of_scope,
             quarantine_dir: self.quarantine_dir(),
             log: Some(log),
         })
@@ -203,7 +202,7 @@ impl CheckpointDir {
             direction: Direction::Forward,
             action: RestoreAction::Apply,
             subject: &self.id,
-            beside: &[],
+            out_of_scope: &[],
             quarantine_dir: self.quarantine_dir(),
             log: Some(log),
         })
@@ -292,9 +291,4 @@ impl Workspace {
             }
         })
     }
-}
-
-/// The paths of a list as text.
-pub fn path_texts(paths: &[PathText]) -> Vec<String> {
-    paths.iter().map(|path| path.0.to_string()).collect()
 }

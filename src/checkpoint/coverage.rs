@@ -3,23 +3,22 @@
 use serde::{Deserialize, Serialize};
 
 use super::path::TreePath;
-use super::quote;
 
 /// The paths that a walk left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Coverage {
     /// Ignored directories; a walk enters them only if a `.decreeignore` may keep something in them.
     #[serde(default)]
-    pub ignored_dirs: Vec<PathText>,
+    pub ignored_dirs: Vec<TreePath>,
     /// How many single files were ignored.
     #[serde(default)]
     pub ignored_files: u64,
     /// Left out because they are likely to hold secrets.
     #[serde(default)]
-    pub sensitive: Vec<PathText>,
+    pub sensitive: Vec<TreePath>,
     /// Sockets, FIFOs and devices.
     #[serde(default)]
-    pub special: Vec<PathText>,
+    pub special: Vec<TreePath>,
 }
 
 impl Coverage {
@@ -48,7 +47,7 @@ impl Coverage {
         ];
         let mut warnings = Vec::new();
         for (what, paths) in lists.into_iter().filter(|(_, paths)| !paths.is_empty()) {
-            let shown: Vec<String> = paths.iter().take(MAX_LISTED).map(|path| path.0.to_string()).collect();
+            let shown: Vec<String> = paths.iter().take(MAX_LISTED).map(TreePath::to_string).collect();
             let more = match paths.len().saturating_sub(MAX_LISTED) {
                 0 => String::new(),
                 more => format!(" and {more} more"),
@@ -58,39 +57,16 @@ impl Coverage {
         warnings
     }
 
-    pub fn is_sensitive(&self, path: &TreePath) -> bool {
-        self.sensitive.binary_search_by(|known| known.0.cmp(path)).is_ok()
+    /// Whether the path existed and was left out, other than by an ignore rule.
+    pub fn excludes(&self, path: &TreePath) -> bool {
+        has(&self.sensitive, path) || has(&self.special, path)
     }
 
     pub fn is_ignored_dir(&self, path: &TreePath) -> bool {
-        self.ignored_dirs.binary_search_by(|known| known.0.cmp(path)).is_ok()
-    }
-
-    pub fn is_special(&self, path: &TreePath) -> bool {
-        self.special.binary_search_by(|known| known.0.cmp(path)).is_ok()
+        has(&self.ignored_dirs, path)
     }
 }
 
-/// A path that is serialized as text, quoted if necessary.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct PathText(pub TreePath);
-
-impl Serialize for PathText {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&quote::in_json(self.0.as_bytes()))
-    }
-}
-
-impl<'de> Deserialize<'de> for PathText {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        parse_path(&text).map(PathText).map_err(serde::de::Error::custom)
-    }
-}
-
-/// Parses a path from its JSON form.
-pub fn parse_path(text: &str) -> Result<TreePath, String> {
-    let shown = || quote::one_line(text);
-    let bytes = quote::from_json(text).ok_or_else(|| format!("path {} has invalid quoting", shown()))?;
-    TreePath::new(&*bytes).map_err(|why| format!("path {} {why}", shown()))
+fn has(sorted: &[TreePath], path: &TreePath) -> bool {
+    sorted.binary_search(path).is_ok()
 }

@@ -42,21 +42,10 @@ impl ContentHash {
         Some(ContentHash(hash))
     }
 
-    /// 64 lower-case hexadecimal digits, without allocating.
-    pub fn hex(&self) -> Hex {
-        const DIGITS: &[u8; 16] = b"0123456789abcdef";
-        let mut out = [0; 64];
-        for (pair, byte) in out.as_chunks_mut::<2>().0.iter_mut().zip(self.0) {
-            pair[0] = DIGITS[usize::from(byte >> 4)];
-            pair[1] = DIGITS[usize::from(byte & 15)];
-        }
-        Hex(out)
-    }
-
     /// The first and last digits, for messages.
     pub fn short(&self) -> String {
-        let hex = self.hex();
-        format!("{}…{}", &hex.as_str()[..4], &hex.as_str()[62..])
+        let hex = self.to_string();
+        format!("{}…{}", &hex[..4], &hex[62..])
     }
 }
 
@@ -68,9 +57,16 @@ fn nibble(digit: u8) -> Option<u8> {
     }
 }
 
+/// 64 lower-case hexadecimal digits, without allocating: manifests have millions.
 impl fmt::Display for ContentHash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.hex().as_str())
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        let mut out = [0; 64];
+        for (pair, byte) in out.as_chunks_mut::<2>().0.iter_mut().zip(self.0) {
+            pair[0] = DIGITS[usize::from(byte >> 4)];
+            pair[1] = DIGITS[usize::from(byte & 15)];
+        }
+        f.write_str(std::str::from_utf8(&out).expect("hexadecimal digits are ASCII"))
     }
 }
 
@@ -82,7 +78,7 @@ impl fmt::Debug for ContentHash {
 
 impl Serialize for ContentHash {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.hex().as_str())
+        serializer.collect_str(self)
     }
 }
 
@@ -90,15 +86,6 @@ impl<'de> Deserialize<'de> for ContentHash {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
         ContentHash::from_hex(&text).ok_or_else(|| D::Error::custom("not 64 hexadecimal digits"))
-    }
-}
-
-/// The hexadecimal digits of a hash.
-pub struct Hex([u8; 64]);
-
-impl Hex {
-    pub fn as_str(&self) -> &str {
-        std::str::from_utf8(&self.0).expect("hexadecimal digits are ASCII")
     }
 }
 

@@ -44,16 +44,15 @@ pub fn hash_missing(
     progress.begin("reading", batches.iter().map(|batch| batch.files as u64).sum());
     let batches: Vec<Mutex<Batch<'_>>> = batches.into_iter().map(Mutex::new).collect();
     let next = AtomicUsize::new(0);
-    let failures = Mutex::new(Vec::new());
     let threads = rayon::current_num_threads().min(batches.len());
-    let results: Vec<Result<()>> = std::thread::scope(|scope| {
+    let results: Vec<Result<Vec<Failure>>> = std::thread::scope(|scope| {
         let workers: Vec<_> = (0..threads)
             .map(|_| {
                 scope.spawn(|| {
                     let mut reader = FileReader::new(root, writer, forced)?;
                     while let Some(batch) = batches.get(next.fetch_add(1, Ordering::Relaxed)) {
                         let mut batch = batch.lock().expect("each batch is taken once");
-                        reader.process(&mut batch, &failures)?;
+                        reader.process(&mut batch)?;
                         progress.advance(batch.files as u64);
                     }
                     reader.finish()
@@ -63,8 +62,8 @@ pub fn hash_missing(
         workers.into_iter().map(|worker| worker.join().expect("a worker returns its errors")).collect()
     });
     progress.end();
-    results.into_iter().collect::<Result<()>>()?;
-    let failures = failures.into_inner().expect("all workers are done");
+    let failures: Vec<Failure> =
+        results.into_iter().collect::<Result<Vec<_>>>()?.into_iter().flatten().collect();
     if !failures.is_empty() {
         return Err(unreadable(failures));
     }
@@ -120,21 +119,15 @@ fn batches(walk: &mut Walk) -> Vec<Batch<'_>> {
     batches
 }
 
-/// A file to be read.
-struct UnreadFile<'w> {
-    dir: &'w [u8],
-    name: &'w [u8],
-}
-
 /// Reads files on behalf of one thread.
 struct FileReader<'w> {
     root: &'w Root,
-    writer: Option<&'w PackWriter<'w>>,
     frames: Option<FrameWriter<'w, 'w>>,
     forced: bool,
     /// The directory of the previous file: most files are in the same one.
     dir: Option<(&'w [u8], Dir)>,
     buffer: Vec<u8>,
+    failures: Vec<Failure>,
 }
 
 /// A path that cannot be read.
@@ -142,66 +135,69 @@ type Failure = (TreePath, io::Error);
 
 /// The result of reading a file once.
 enum ReadOutcome {
-    Read(ContentHash, Stat),
+    Read(Stat, ContentHash),
     Vanished,
     Changed,
+    Unreadable(io::Error),
 }
 
 impl<'w> FileReader<'w> {
     fn new(root: &'w Root, writer: Option<&'w PackWriter<'_>>, forced: bool) -> Result<Self> {
         let frames = writer.map(PackWriter::frame_writer).transpose()?;
-        Ok(FileReader { root, writer, frames, forced, dir: None, buffer: Vec::new() })
+        Ok(FileReader { root, frames, forced, dir: None, buffer: Vec::new(), failures: Vec::new() })
     }
 
-    fn process(&mut self, batch: &mut Batch<'w>, failures: &Mutex<Vec<Failure>>) -> Result<()> {
+    fn process(&mut self, batch: &mut Batch<'w>) -> Result<()> {
         for DirSlice { dir, names, items, uncached } in &mut batch.slices {
             for (item, entry) in uncached_items(items).zip(uncached.iter_mut()) {
                 if !is_unread(entry) {
                     continue;
                 }
                 interrupt::check()?;
-                match self.read_with_retries(&UnreadFile { dir, name: item.name.of(names) })? {
-                    Ok(read) => *entry = read,
-                    Err(failure) => failures.lock().expect("pushing does not panic").push(failure),
-                }
+                let name = item.name.of(names);
+                let error = match self.read_with_retries(dir, name)? {
+                    ReadOutcome::Read(stat, hash) => {
+                        *entry = UncachedEntry::File(stat, hash);
+                        continue;
+                    }
+                    ReadOutcome::Vanished => continue,
+                    ReadOutcome::Changed => io::Error::other("it keeps changing while it is read"),
+                    ReadOutcome::Unreadable(error) => error,
+                };
+                self.failures.push((TreePath::joined(dir, name), error));
             }
         }
         Ok(())
     }
 
-    fn read_with_retries(&mut self, file: &UnreadFile<'w>) -> Result<Result<UncachedEntry, Failure>> {
-        let mut retries = 0;
-        let error = loop {
-            match self.read(file)? {
-                Ok(ReadOutcome::Read(hash, stat)) => return Ok(Ok(UncachedEntry::File(stat, hash))),
-                Ok(ReadOutcome::Vanished) => return Ok(Ok(UncachedEntry::Unread)),
-                Ok(ReadOutcome::Changed) if retries < MAX_RETRIES => {
-                    std::thread::sleep(Duration::from_millis(1 << retries));
-                    retries += 1;
-                }
-                Ok(ReadOutcome::Changed) => break io::Error::other("it keeps changing while it is read"),
-                Err(error) => break error,
+    fn read_with_retries(&mut self, dir: &'w [u8], name: &[u8]) -> Result<ReadOutcome> {
+        for retry in 0..MAX_RETRIES {
+            match self.read(dir, name)? {
+                ReadOutcome::Changed => std::thread::sleep(Duration::from_millis(1 << retry)),
+                outcome => return Ok(outcome),
             }
-        };
-        Ok(Err((TreePath::joined(file.dir, file.name), error)))
+        }
+        self.read(dir, name)
     }
 
-    /// The outer error is about the store and ends the capture; the inner one is about this file.
-    fn read(&mut self, file: &UnreadFile<'w>) -> Result<io::Result<ReadOutcome>> {
-        let (hash, before, mut file) = match self.open_and_hash(file) {
+    /// An error is about the store, and ends the capture.
+    fn read(&mut self, dir: &'w [u8], name: &[u8]) -> Result<ReadOutcome> {
+        let (hash, before, mut file) = match self.open_and_hash(dir, name) {
             Ok(Some(read)) => read,
-            Ok(None) => return Ok(Ok(ReadOutcome::Changed)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Ok(ReadOutcome::Vanished)),
+            Ok(None) => return Ok(ReadOutcome::Changed),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(ReadOutcome::Vanished),
             // One of decree's own errors is not about this file: the user interrupted the command.
-            Err(error) => return error.downcast::<Error>().map_or_else(|error| Ok(Err(error)), Err),
+            Err(error) => {
+                return error.downcast().map_or_else(|error| Ok(ReadOutcome::Unreadable(error)), Err);
+            }
         };
         let stored = self.store(&hash, &mut file, before.size)?;
-        Ok(Ok(if stored { ReadOutcome::Read(hash, before) } else { ReadOutcome::Changed }))
+        Ok(if stored { ReadOutcome::Read(before, hash) } else { ReadOutcome::Changed })
     }
 
     /// `None` if the file changed while it was read.
-    fn open_and_hash(&mut self, file: &UnreadFile<'w>) -> io::Result<Option<(ContentHash, Stat, File)>> {
-        let mut file = self.open(file)?;
+    fn open_and_hash(&mut self, dir: &'w [u8], name: &[u8]) -> io::Result<Option<(ContentHash, Stat, File)>> {
+        let mut file = self.open(dir, name)?;
         let before = Stat::of(&rustix::fs::fstat(&file)?);
         if PathKind::of(before.mode) != PathKind::File {
             return Err(io::Error::other("it is no longer a regular file"));
@@ -214,16 +210,16 @@ impl<'w> FileReader<'w> {
         Ok(unchanged.then_some((hash, before, file)))
     }
 
-    fn open(&mut self, file: &UnreadFile<'w>) -> io::Result<File> {
+    fn open(&mut self, path: &'w [u8], name: &[u8]) -> io::Result<File> {
         let dir = match self.dir.take() {
-            Some((path, dir)) if std::ptr::eq(path, file.dir) => dir,
-            _ => self.root.dir(file.dir)?,
+            Some((known, dir)) if std::ptr::eq(known, path) => dir,
+            _ => self.root.dir(path)?,
         };
-        let opened = dir.open(file.name);
-        self.dir = Some((file.dir, dir));
+        let opened = dir.open(name);
+        self.dir = Some((path, dir));
         match opened {
             Err(error) if self.forced && error.kind() == io::ErrorKind::PermissionDenied => {
-                self.root.open_file_forced(&TreePath::joined(file.dir, file.name))
+                self.root.open_file_forced(&TreePath::joined(path, name))
             }
             result => result,
         }
@@ -246,25 +242,20 @@ impl<'w> FileReader<'w> {
 
     /// Returns false if a large file is no longer what was hashed.
     fn store(&mut self, hash: &ContentHash, file: &mut File, size: u64) -> Result<bool> {
-        let (Some(writer), Some(frames)) = (self.writer, &mut self.frames) else {
-            return Ok(true);
-        };
-        let Some(claim) = writer.claim(hash)? else {
-            return Ok(true);
-        };
+        let Some(frames) = &mut self.frames else { return Ok(true) };
+        let Some(claim) = frames.writer.claim(hash)? else { return Ok(true) };
         if size <= SMALL {
             frames.add(claim, &self.buffer[..size as usize])?;
             return Ok(true);
         }
-        let rewound = file
-            .rewind()
-            .map_err(|error| Error::integrity("cannot read a large file a second time").caused_by(error));
-        rewound?;
+        file.rewind()
+            .map_err(|error| Error::integrity("cannot read a large file a second time").caused_by(error))?;
         Ok(frames.add_stream(claim, &mut Interruptible(file))? == *hash)
     }
 
-    fn finish(mut self) -> Result<()> {
-        self.frames.as_mut().map_or(Ok(()), FrameWriter::flush)
+    fn finish(mut self) -> Result<Vec<Failure>> {
+        self.frames.as_mut().map_or(Ok(()), FrameWriter::flush)?;
+        Ok(self.failures)
     }
 }
 

@@ -11,10 +11,11 @@ use rayon::prelude::*;
 use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 
-use super::coverage::{Coverage, parse_path};
+use super::coverage::Coverage;
 use super::entry::Node;
 use super::hash::ContentHash;
 use super::ignore::{FrozenRules, IgnoreFile, RuleSource};
+use super::path::TreePath;
 use super::quote;
 use super::tree::{Entry, Part, Tree, TreeBuilder};
 use crate::error::{Error, IoContext, Result};
@@ -47,27 +48,19 @@ impl Manifest {
         write!(out, "{{\"version\":{VERSION},\"files\":{{")?;
         let (hash, written) = rayon::join(|| self.tree.hash(), || self.write_entries(out));
         written?;
-        let [rules, coverage] = self.rules_and_coverage();
-        let check = self.check(hash);
+        let (rules, coverage, check) = self.rules_coverage_check(hash);
         write!(
             out,
             "}},\n\"tree\":\"{hash}\",\n\"rules\":{rules},\n\"coverage\":{coverage},\n\"check\":\"{check}\"}}\n"
         )
     }
 
-    /// The JSON of the rules and of the coverage.
-    fn rules_and_coverage(&self) -> [String; 2] {
-        let text = |result: serde_json::Result<String>| result.expect("plain data serializes");
-        [
-            text(serde_json::to_string(&rules_to_json(&self.rules))),
-            text(serde_json::to_string(&self.coverage)),
-        ]
-    }
-
-    /// A hash of everything in the manifest.
-    fn check(&self, tree: ContentHash) -> ContentHash {
-        let [rules, coverage] = self.rules_and_coverage();
-        ContentHash::of(format!("{VERSION}\n{tree}\n{rules}\n{coverage}\n").as_bytes())
+    /// The JSON of the rules and of the coverage, and the hash of everything in a manifest with this tree.
+    fn rules_coverage_check(&self, tree: ContentHash) -> (String, String, ContentHash) {
+        let rules = serde_json::to_string(&rules_to_json(&self.rules)).expect("plain data serializes");
+        let coverage = serde_json::to_string(&self.coverage).expect("plain data serializes");
+        let check = ContentHash::of(format!("{VERSION}\n{tree}\n{rules}\n{coverage}\n").as_bytes());
+        (rules, coverage, check)
     }
 
     /// Encodes the entries in batches, each in parallel, which bounds the memory used.
@@ -105,7 +98,8 @@ impl Manifest {
             coverage: raw.coverage,
         };
         let tree = manifest.tree.hash();
-        if raw.tree != tree.to_string() || raw.check != manifest.check(tree).to_string() {
+        let (_, _, check) = manifest.rules_coverage_check(tree);
+        if raw.tree != tree.to_string() || raw.check != check.to_string() {
             return Err(damaged(path, "its hashes do not match".to_owned()));
         }
         Ok(manifest)
@@ -125,13 +119,9 @@ fn entries_to_json(entries: &Part<'_>) -> io::Result<Vec<u8>> {
         serde_json::to_writer(&mut out, &quote::in_json(&path))?;
         match entry.node {
             Node::File { hash, size, mode } => {
-                let hash = hash.hex();
-                let hash = hash.as_str();
                 write!(out, r#":{{"sha256":"{hash}","size":{size},"mode":"{mode}"}}"#)?;
             }
             Node::Symlink { hash, size } => {
-                let hash = hash.hex();
-                let hash = hash.as_str();
                 write!(out, r#":{{"type":"symlink","sha256":"{hash}","size":{size},"mode":"777"}}"#)?;
             }
             Node::Dir { mode } => write!(out, r#":{{"type":"dir","mode":"{mode}"}}"#)?,
@@ -158,7 +148,7 @@ struct ManifestJson {
 fn rules_to_json(rules: &FrozenRules) -> BTreeMap<String, String> {
     let text = |bytes: &[u8]| quote::in_json(bytes).into_owned();
     rules
-        .files()
+        .files
         .iter()
         .map(|file| {
             let mut path = file.dir.to_vec();
@@ -174,7 +164,7 @@ fn rules_to_json(rules: &FrozenRules) -> BTreeMap<String, String> {
 fn rules_from_json(raw: BTreeMap<String, String>) -> Result<FrozenRules, String> {
     let mut files = Vec::new();
     for (path, text) in raw {
-        let tree_path = parse_path(&path)?;
+        let tree_path = TreePath::from_json(&path)?;
         let source = RuleSource::ALL
             .into_iter()
             .find(|source| source.file_name().as_bytes() == tree_path.name())
@@ -205,7 +195,7 @@ impl<'de> Deserialize<'de> for Files {
                 use serde::de::Error as _;
                 let mut tree = TreeBuilder::default();
                 while let Some(key) = map.next_key::<Cow<'de, str>>()? {
-                    let path = parse_path(&key).map_err(A::Error::custom)?;
+                    let path = TreePath::from_json(&key).map_err(A::Error::custom)?;
                     if !tree.push(Entry::at(&path, map.next_value()?)) {
                         return Err(A::Error::custom("the paths are not sorted"));
                     }

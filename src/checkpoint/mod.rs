@@ -15,27 +15,26 @@
 //! Below them are the basic types [`path`], [`quote`], [`hash`], [`entry`] and [`tree`], and [`root`], the only module that
 //! touches the user's tree.
 
-pub mod change_record;
-pub mod checkpoint_dir;
-pub mod compare;
-pub mod content_source;
-pub mod coverage;
-mod disk_node;
-pub mod entry;
+pub(crate) mod change_record;
+pub(crate) mod checkpoint_dir;
+pub(crate) mod compare;
+pub(crate) mod content_source;
+pub(crate) mod coverage;
+pub(crate) mod entry;
 pub mod hash;
 mod hashing;
-pub mod ignore;
-pub mod manifest;
-pub mod patch;
-pub mod path;
-pub mod progress;
+pub(crate) mod ignore;
+pub(crate) mod manifest;
+pub(crate) mod patch;
+pub(crate) mod path;
+pub(crate) mod progress;
 pub mod quote;
-pub mod restore;
-pub mod root;
-pub mod sensitive;
-pub mod stat_cache;
-pub mod store;
-pub mod tree;
+pub(crate) mod restore;
+pub(crate) mod root;
+pub(crate) mod sensitive;
+pub(crate) mod stat_cache;
+pub(crate) mod store;
+pub(crate) mod tree;
 mod unlocked_dirs;
-pub mod walk;
-pub mod workspace;
+pub(crate) mod walk;
+pub(crate) mod workspace;

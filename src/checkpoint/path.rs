@@ -6,6 +6,8 @@ use std::fmt;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
 use super::quote;
 
 /// The directory of decree's own data; never part of a checkpoint.
@@ -49,6 +51,13 @@ impl TreePath {
         Ok(TreePath(bytes))
     }
 
+    /// Parses a path from its JSON form: quoted if necessary.
+    pub fn from_json(text: &str) -> Result<Self, String> {
+        let shown = || quote::one_line(text);
+        let bytes = quote::from_json(text).ok_or_else(|| format!("path {} has invalid quoting", shown()))?;
+        TreePath::new(&*bytes).map_err(|why| format!("path {} {why}", shown()))
+    }
+
     /// The path of `name` in the directory `dir` (empty: the root), unchecked: both come from a
     /// walk or a manifest.
     pub(super) fn joined(dir: &[u8], name: &[u8]) -> Self {
@@ -63,7 +72,7 @@ impl TreePath {
 
     /// A path that no checkpoint holds but that a revert may move to the quarantine: inside the tree, and not the
     /// `.git` or `.decree` at its root.
-    pub(crate) fn outside_scope(bytes: &[u8]) -> Option<Self> {
+    pub(crate) fn out_of_scope(bytes: &[u8]) -> Option<Self> {
         match check(bytes) {
             Ok(()) => {}
             Err(BadPath::Reserved)
@@ -154,6 +163,24 @@ fn check(bytes: &[u8]) -> Result<(), BadPath> {
         return Err(BadPath::Reserved);
     }
     Ok(())
+}
+
+impl AsRef<Path> for TreePath {
+    fn as_ref(&self) -> &Path {
+        self.as_path()
+    }
+}
+
+impl Serialize for TreePath {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&quote::in_json(&self.0))
+    }
+}
+
+impl<'de> Deserialize<'de> for TreePath {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        TreePath::from_json(&String::deserialize(deserializer)?).map_err(serde::de::Error::custom)
+    }
 }
 
 impl fmt::Display for TreePath {

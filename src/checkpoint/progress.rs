@@ -7,11 +7,3 @@ pub trait Progress: Sync {
     fn advance(&self, steps: u64);
     fn end(&self);
 }
-
-pub struct Silent;
-
-impl Progress for Silent {
-    fn begin(&self, _: &str, _: u64) {}
-    fn advance(&self, _: u64) {}
-    fn end(&self) {}
-}

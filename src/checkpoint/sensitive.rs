@@ -53,7 +53,8 @@ pub struct Sensitive {
     maybe_keys: PatternList,
     exclude: PatternList,
     allow: PatternList,
-    fingerprint: [u8; 16],
+    /// Identifies this list of names: equal lists have equal fingerprints.
+    pub fingerprint: [u8; 16],
 }
 
 /// How suspicious a name is.
@@ -83,11 +84,6 @@ impl Sensitive {
             exclude: PatternList::parse(exclude.join("\n").as_bytes()),
             allow: PatternList::parse(allow.join("\n").as_bytes()),
         }
-    }
-
-    /// Identifies this list of names: equal lists have equal fingerprints.
-    pub fn fingerprint(&self) -> [u8; 16] {
-        self.fingerprint
     }
 
     /// Judges a regular file by its path.

@@ -97,7 +97,8 @@ pub fn path_order(a: (&[u8], bool), b: (&[u8], bool)) -> Ordering {
 pub struct StatCache {
     file: Option<File>,
     dirs: HashMap<Box<[u8]>, Block>,
-    packs: Vec<PackStamp>,
+    /// The packs that have the content of the cached files.
+    pub packs: Vec<PackStamp>,
 }
 
 /// Where the entries of a directory are in the file.
@@ -146,21 +147,12 @@ impl CachedDir {
     pub fn len(&self) -> usize {
         self.starts.len()
     }
-
-    pub fn is_empty(&self) -> bool {
-        self.starts.is_empty()
-    }
 }
 
 impl StatCache {
     /// Opens the cache; a missing or damaged one is empty.
     pub fn load(path: &Path) -> Self {
         File::open(path).ok().and_then(Self::open).unwrap_or_default()
-    }
-
-    /// The packs that have the content of the cached files.
-    pub fn packs(&self) -> &[PackStamp] {
-        &self.packs
     }
 
     pub fn dir_count(&self) -> usize {
@@ -374,7 +366,7 @@ mod tests {
         let path = dir.path().join("cache");
         write_sample(&path);
         let cache = StatCache::load(&path);
-        assert_eq!(cache.packs().len(), 1);
+        assert_eq!(cache.packs.len(), 1);
         let src = cache.dir(b"src").expect("it was written");
         assert!(src.has_rules(&[1; 16]) && !src.has_rules(&[2; 16]));
         assert!(matches!(src.find(b"a.c", false), Some(CacheLookup::File { trusted: true, .. })));

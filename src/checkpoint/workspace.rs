@@ -122,7 +122,7 @@ impl Workspace {
     /// walk then looks each one up.
     fn stored_if_in_doubt(&self, cache: &StatCache) -> Result<Option<StoreSnapshot>> {
         let packs = self.store.readable_stamps()?;
-        if cache.packs().iter().all(|pack| packs.binary_search(pack).is_ok()) {
+        if cache.packs.iter().all(|pack| packs.binary_search(pack).is_ok()) {
             return Ok(None);
         }
         self.store.snapshot().map(Some)

@@ -18,7 +18,7 @@ pub fn violations(policy: &Policy, record: &ChangeRecord) -> Vec<String> {
     let (allow, deny) = (list(&policy.allow), list(&policy.deny));
     let mut found = Vec::new();
     // Ignored and excluded files are not in the diff, but the routine created them.
-    for path in record.changes.keys().chain(&record.beside) {
+    for path in record.changes.keys().chain(&record.out_of_scope) {
         let bytes = quote::from_json(path).unwrap_or(path.as_bytes().into());
         if deny.covers(&bytes) {
             found.push(format!("{path} is denied"));

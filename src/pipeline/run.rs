@@ -112,7 +112,6 @@ fn attempt_and_settle(
     let secrets_now = secret_hashes(context.workspace.root(), &manifest.coverage);
     for ((path, before), now) in manifest.coverage.sensitive.iter().zip(secrets).zip(secrets_now) {
         if before != now {
-            let path = &path.0;
             let text = format!(
                 "{path} was changed; as a likely secret it is in no checkpoint, so its content was not kept"
             );
@@ -140,7 +139,7 @@ fn secret_hashes(root: &Root, coverage: &Coverage) -> Vec<Option<ContentHash>> {
         let mut buffer = vec![0; 1 << 16];
         ContentHash::of_reader(&mut BufReader::new(file), &mut buffer).ok().map(|(hash, _)| hash)
     };
-    coverage.sensitive.iter().map(|path| hash(&path.0)).collect()
+    coverage.sensitive.iter().map(hash).collect()
 }
 
 /// Writes the content, then the manifest: from then on the tree can be reverted.
@@ -191,7 +190,7 @@ fn report_outside_diff(
         let path = context.layout.shown(&path);
         context.warn_in(record, format!("the routine created {path}; it is in no diff and stays"));
     }
-    for path in result.changes.iter().flat_map(|changes: &ChangeRecord| &changes.beside) {
+    for path in result.changes.iter().flat_map(|changes: &ChangeRecord| &changes.out_of_scope) {
         context.warn_in(
             record,
             format!("the routine created {path}, which is ignored or left out: it is in no diff and stays"),

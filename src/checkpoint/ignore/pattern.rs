@@ -313,24 +313,6 @@ mod tests {
     }
 
     #[test]
-    fn bytes_are_not_decoded() {
-        let pattern = Pattern::parse(b"\xff?").unwrap();
-        assert!(pattern.matches(b"\xff\xfe", false));
-        assert!(!pattern.matches(b"\xff", false));
-        let pattern = Pattern::parse(b"[\xc3][^a]").unwrap();
-        assert!(pattern.matches("\u{e9}".as_bytes(), false));
-    }
-
-    #[test]
-    fn lists_let_the_last_match_decide() {
-        let list = PatternList::parse(b"\xef\xbb\xbf*.log\r\n!keep.log\n\nd/");
-        assert_eq!(list.ignores(b"a.log", false), Some(true));
-        assert_eq!(list.ignores(b"x/keep.log", false), Some(false));
-        assert_eq!(list.ignores(b"d", false), None);
-        assert_eq!(list.ignores(b"d", true), Some(true));
-    }
-
-    #[test]
     fn no_exponential_blow_up() {
         let text = "a".repeat(4000);
         assert!(!hit(&format!("{}b", "*a".repeat(500)), &text));

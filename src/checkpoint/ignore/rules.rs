@@ -68,7 +68,10 @@ impl Rules {
         if files.is_empty() {
             return self.clone();
         }
-        let text = |source| files.iter().find(|file| file.source == source).map(|file| file.text.clone());
+        let patterns = |source| {
+            let file = files.iter().find(|file| file.source == source);
+            LazyPatterns { text: file.map(|file| file.text.clone()), patterns: OnceLock::new() }
+        };
         let mut hasher = Hasher::new();
         hasher.update(&self.fingerprint());
         hasher.update(dir);
@@ -81,8 +84,8 @@ impl Rules {
         Rules(Some(Arc::new(DirRules {
             above: self.clone(),
             dir: dir.into(),
-            git: LazyPatterns::new(text(RuleSource::Git)),
-            decree: LazyPatterns::new(text(RuleSource::Decree)),
+            git: patterns(RuleSource::Git),
+            decree: patterns(RuleSource::Decree),
             fingerprint: *hash.0.first_chunk().expect("a hash has 32 bytes"),
         })))
     }
@@ -137,10 +140,6 @@ struct LazyPatterns {
 }
 
 impl LazyPatterns {
-    fn new(text: Option<Box<[u8]>>) -> Self {
-        LazyPatterns { text, patterns: OnceLock::new() }
-    }
-
     fn get(&self) -> Option<&PatternList> {
         let text = self.text.as_ref()?;
         Some(self.patterns.get_or_init(|| PatternList::parse(text)))
@@ -150,7 +149,8 @@ impl LazyPatterns {
 /// The ignore files that were in force when a checkpoint was captured.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FrozenRules {
-    files: Vec<IgnoreFile>,
+    /// Sorted by directory.
+    pub files: Vec<IgnoreFile>,
 }
 
 impl FrozenRules {
@@ -158,11 +158,6 @@ impl FrozenRules {
     pub fn new(mut files: Vec<IgnoreFile>) -> Self {
         files.sort_by(|a, b| (&a.dir, a.source).cmp(&(&b.dir, b.source)));
         FrozenRules { files }
-    }
-
-    /// All files, sorted by directory.
-    pub fn files(&self) -> &[IgnoreFile] {
-        &self.files
     }
 
     /// An index by directory.

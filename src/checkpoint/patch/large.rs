@@ -3,7 +3,7 @@
 //! The common beginning and end of both files are found by reading. What is between is compared in memory if it fits, and
 //! replaced as a whole if it does not. Memory does not grow with the files, nor with the length of a line.
 
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::ops::Range;
 
 use super::hunks::{self, CONTEXT, LineCount, MAX_LINES, Position};
@@ -86,21 +86,14 @@ impl<R: Read + Seek> SizedFile<R> {
 
     /// The end of the `count` lines from `start` (fewer, if the file has fewer), and how many they are.
     fn lines_after(&mut self, start: u64, count: usize) -> io::Result<(u64, u64)> {
-        let mut buffer = vec![0; CHUNK];
+        self.file.seek(SeekFrom::Start(start))?;
+        let mut lines = BufReader::with_capacity(CHUNK, &mut self.file);
         let (mut found, mut at) = (0, start);
-        while at < self.length {
-            let n = (self.length - at).min(CHUNK as u64) as usize;
-            self.read_at(at, &mut buffer[..n])?;
-            for newline in memchr::memchr_iter(b'\n', &buffer[..n]) {
-                found += 1;
-                if found == count {
-                    return Ok((at + newline as u64 + 1, found as u64));
-                }
-            }
-            at += n as u64;
+        while found < count as u64 && at < self.length {
+            at += lines.skip_until(b'\n')? as u64;
+            found += 1;
         }
-        let partial = start < self.length && !self.begins_line(self.length)?;
-        Ok((self.length, found as u64 + u64::from(partial)))
+        Ok((at, found))
     }
 
     fn write_lines(&mut self, out: &mut impl Write, sign: u8, range: Range<u64>) -> io::Result<()> {

@@ -131,22 +131,14 @@ fn contents(fields: &Fields<'_>) -> Option<(Content, Content)> {
     Some((side(fields.get("old")?, old_size)?, side(fields.get("new")?, new_size)?))
 }
 
-/// The mode with the file type, as in git and `stat`.
-pub fn full_mode(node: &Node) -> FullMode {
-    FullMode(match node {
+/// The mode with the file type, in octal, as in git and `stat`.
+fn full_mode(node: &Node) -> String {
+    let bits = match node {
         Node::File { mode, .. } => 0o100000 | mode.bits(),
         Node::Symlink { .. } => 0o120000,
         Node::Dir { mode } => 0o040000 | mode.bits(),
-    })
-}
-
-/// A mode with the file type, displayed in octal.
-pub struct FullMode(u32);
-
-impl std::fmt::Display for FullMode {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{:06o}", self.0)
-    }
+    };
+    format!("{bits:06o}")
 }
 
 fn node(content: Content, full_mode: Option<u32>) -> Option<Option<Node>> {

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use super::binary;
 use super::notes::{BINARY_END, HEADER, Note, tree_path};
-use super::scan::{Line, ParseError, Scanner};
+use super::scan::{Line, ParseError, Scanner, wrong};
 use super::write::{has_hunks, write_heads};
 use crate::checkpoint::compare::Change;
 use crate::checkpoint::entry::Node;
@@ -236,10 +236,6 @@ impl<R: BufRead> Parser<R> {
         };
         error.detail("nothing was touched")
     }
-}
-
-fn wrong(why: &str) -> ParseError {
-    ParseError::Wrong(why.to_owned())
 }
 
 /// For a header that decree did not write: the error names its path, so that the user sees what the diff would have changed.

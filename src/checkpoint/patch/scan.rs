@@ -18,6 +18,10 @@ pub enum ParseError {
     Wrong(String),
 }
 
+pub fn wrong(why: &str) -> ParseError {
+    ParseError::Wrong(why.to_owned())
+}
+
 impl From<io::Error> for ParseError {
     fn from(error: io::Error) -> Self {
         ParseError::Io(error)
@@ -56,7 +60,7 @@ impl<R: BufRead> Scanner<R> {
         let mut text = Vec::new();
         while text.last() != Some(&b'\n') {
             if text.len() > MAX_HEADER {
-                return Err(ParseError::Wrong("a header line that is far too long".to_owned()));
+                return Err(wrong("a header line that is far too long"));
             }
             let buffer = self.input.fill_buf()?;
             if buffer.is_empty() {
@@ -112,9 +116,7 @@ impl<R: BufRead> Scanner<R> {
                 b'\\' => {
                     let line = self.require_line()?;
                     if line.text != NO_NEWLINE.trim_end().as_bytes() {
-                        return Err(ParseError::Wrong(
-                            "a line that begins with a backslash and is no marker".to_owned(),
-                        ));
+                        return Err(wrong("a line that begins with a backslash and is no marker"));
                     }
                     continue;
                 }
@@ -122,7 +124,7 @@ impl<R: BufRead> Scanner<R> {
                     may_have_marker = false;
                     continue;
                 }
-                _ => return Err(ParseError::Wrong("a hunk whose lines do not match its header".to_owned())),
+                _ => return Err(wrong("a hunk whose lines do not match its header")),
             }
             self.skip_line()?;
         }

@@ -293,7 +293,7 @@ fn short(node: Option<&Node>) -> String {
     match node.and_then(Node::content) {
         // git's hash of the empty content, by which patch recognises an empty file.
         Some((_, 0)) => "e69de29bb2d1".to_owned(),
-        Some((hash, _)) => hash.hex().as_str()[..12].to_owned(),
+        Some((hash, _)) => hash.to_string()[..12].to_owned(),
         None => "0".repeat(12),
     }
 }

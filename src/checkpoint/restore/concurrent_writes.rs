@@ -36,17 +36,17 @@ impl Transaction<'_> {
     /// Makes a directory, unless it is there; what else is at the path moves to quarantine.
     pub(super) fn make_dir(&self, path: &TreePath, end: StepEnd) -> Result<()> {
         let steps = &self.journal.steps;
-        let step = steps.binary_search_by(|step| step.path.0.cmp(path)).ok().map(|at| &steps[at]);
+        let step = steps.binary_search_by(|step| step.path.cmp(path)).ok().map(|at| &steps[at]);
         // A file that this restore itself puts here is no intruder. Only a forged diff has a path below a file: that fails.
         if step.and_then(|step| end.of(step)).is_some_and(|node| !node.is_dir()) {
-            return self.root.make_dir(path).at("create", path.as_path());
+            return self.root.make_dir(path).at("create", path);
         }
         self.retry_without_intruders("create", path, || self.root.make_dir(path))
     }
 
     /// Moves what is at a path to quarantine, unless it is a directory: that may be there because of what is in it.
     pub(super) fn clear(&self, path: &TreePath) -> Result<()> {
-        match self.root.find(path).at("read", path.as_path())? {
+        match self.root.find(path).at("read", path)? {
             Some(found) if found.kind != PathKind::Dir => self.quarantine_intruder(path),
             _ => Ok(()),
         }
@@ -77,7 +77,7 @@ impl Transaction<'_> {
         match self.root.move_out(path, &to) {
             // The process that made it has removed it.
             Err(error) if is_absent(&error) => return Ok(()),
-            result => result.at("set aside", path.as_path())?,
+            result => result.at("set aside", path)?,
         }
         self.intruders.borrow_mut().push((path.clone(), to));
         Ok(())
@@ -128,7 +128,7 @@ impl Transaction<'_> {
             return Ok(());
         }
         self.dir.mark_lost(n)?;
-        self.quarantine_moved(&saved, &step.path.0)
+        self.quarantine_moved(&saved, &step.path)
     }
 
     /// Checks every saved file: a killed process may have moved one out and not checked it.
@@ -152,7 +152,7 @@ impl Transaction<'_> {
             // A power cut leaves a file that was just written empty. Nothing is lost with it.
             let is_empty = found.is_some_and(|(_, size)| size == 0);
             if !is_empty && found != step.to.and_then(|to| to.content()) {
-                self.quarantine_moved(&staged, &step.path.0)?;
+                self.quarantine_moved(&staged, &step.path)?;
             }
         }
         Ok(())

@@ -16,7 +16,7 @@ impl Transaction<'_> {
         let mut dirs = self.touched_and_quarantined_dirs();
         dirs.sort();
         for path in dirs {
-            let found = self.root.find(&path).at("read", path.as_path())?;
+            let found = self.root.find(&path).at("read", &path)?;
             if let Some(found) = found
                 && found.kind == PathKind::Dir
                 && found.mode.bits() & 0o700 != 0o700
@@ -24,7 +24,7 @@ impl Transaction<'_> {
                 match self.root.set_mode(&path, FileMode::from_bits(found.mode.bits() | 0o700)) {
                     // Another user owns it, and may still have granted the access that is needed.
                     Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
-                    result => result.at("open", path.as_path())?,
+                    result => result.at("open", path)?,
                 }
             }
         }
@@ -39,7 +39,7 @@ impl Transaction<'_> {
             .steps
             .iter()
             .filter(|step| is_dir_step(step))
-            .map(|step| (&step.path.0, end.of(step).filter(|node| node.is_dir()).and_then(Node::mode)))
+            .map(|step| (&step.path, end.of(step).filter(|node| node.is_dir()).and_then(Node::mode)))
             .collect();
         let mut dirs = self.touched_and_quarantined_dirs();
         dirs.sort_by(|a, b| b.cmp(a));
@@ -49,9 +49,9 @@ impl Transaction<'_> {
                 Some(mode) => mode.unwrap_or(FileMode::DIR),
                 None => known.get(&path).copied().unwrap_or(FileMode::DIR),
             };
-            match self.root.find(&path).at("read", path.as_path())? {
+            match self.root.find(&path).at("read", &path)? {
                 Some(found) if found.kind == PathKind::Dir && found.mode != mode => {
-                    self.root.set_mode(&path, mode).at("set the mode of", path.as_path())?;
+                    self.root.set_mode(&path, mode).at("set the mode of", &path)?;
                 }
                 _ => {}
             }
@@ -61,25 +61,25 @@ impl Transaction<'_> {
 
     /// The directories that were there before the restore, with their modes.
     pub(super) fn known_dirs(&self) -> BTreeMap<&TreePath, FileMode> {
-        self.journal.dirs.iter().map(|dir| (&dir.path.0, dir.mode())).collect()
+        self.journal.dirs.iter().map(|dir| (&dir.path, dir.mode())).collect()
     }
 
     /// The directories above the steps, and those that are steps; children first.
     pub(super) fn touched_dirs(&self) -> Vec<TreePath> {
         let steps = &self.journal.steps;
-        let mut dirs = dirs_above(steps.iter().map(|step| &step.path.0));
-        dirs.extend(steps.iter().filter(|step| is_dir_step(step)).map(|step| step.path.0.clone()));
+        let mut dirs = dirs_above(steps.iter().map(|step| &step.path));
+        dirs.extend(steps.iter().filter(|step| is_dir_step(step)).map(|step| step.path.clone()));
         dirs.into_iter().rev().collect()
     }
 
     /// The touched directories that nothing says have to stay: they are removed if they are empty.
     pub(super) fn removable_dirs(&self) -> Vec<TreePath> {
         let stays = |path: &TreePath| {
-            let at = self.journal.steps.binary_search_by(|step| step.path.0.cmp(path));
+            let at = self.journal.steps.binary_search_by(|step| step.path.cmp(path));
             at.is_ok_and(|at| self.journal.steps[at].to.is_some_and(|to| to.is_dir()))
         };
         let steps = self.journal.steps.iter();
-        let needed = dirs_above(steps.filter(|step| step.to.is_some()).map(|step| &step.path.0));
+        let needed = dirs_above(steps.filter(|step| step.to.is_some()).map(|step| &step.path));
         let mut dirs = self.touched_dirs();
         dirs.retain(|path| !stays(path) && !needed.contains(path));
         dirs

@@ -5,7 +5,6 @@ use std::path::{Component, Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::checkpoint::coverage::PathText;
 use crate::checkpoint::entry::{FileMode, Node};
 use crate::checkpoint::path::TreePath;
 use crate::checkpoint::quote;
@@ -62,7 +61,8 @@ pub struct Journal {
     #[serde(rename = "aside_dir")]
     quarantine_dir: PathBuf,
     /// What moves to the quarantine, as bytes in JSON's quoting: there may be a `.git` among it, which is no tree path.
-    set_aside: Vec<String>,
+    #[serde(rename = "set_aside")]
+    out_of_scope: Vec<String>,
     /// The directories above the steps that were there before, and their modes.
     pub dirs: Vec<DirMode>,
 }
@@ -70,7 +70,7 @@ pub struct Journal {
 /// The change of one path.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RestoreStep {
-    pub path: PathText,
+    pub path: TreePath,
     /// What is there before the restore.
     pub from: Option<Node>,
     /// What is there after it.
@@ -80,13 +80,13 @@ pub struct RestoreStep {
 /// A directory and its mode before the restore.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct DirMode {
-    pub path: PathText,
+    pub path: TreePath,
     mode: String,
 }
 
 impl DirMode {
     pub fn new(path: &TreePath, mode: FileMode) -> Self {
-        DirMode { path: PathText(path.clone()), mode: mode.to_string() }
+        DirMode { path: path.clone(), mode: mode.to_string() }
     }
 
     pub fn mode(&self) -> FileMode {
@@ -114,23 +114,17 @@ impl RestoreStep {
     }
 }
 
-/// What moves to the quarantine, and where that is.
-pub struct QuarantinePlan {
-    /// From decree's own directory.
-    pub dir: PathBuf,
-    pub paths: Vec<TreePath>,
-}
-
 impl Journal {
-    /// A journal of steps that are sorted by path.
+    /// A journal of steps that are sorted by path. The quarantine is relative to decree's own directory.
     pub fn new(
         action: RestoreAction,
         subject: &str,
         steps: Vec<RestoreStep>,
-        quarantine: &QuarantinePlan,
+        quarantine_dir: &Path,
+        out_of_scope: &[&TreePath],
         dirs: Vec<DirMode>,
     ) -> Self {
-        let in_json = |path: &TreePath| quote::in_json(path.as_bytes()).into_owned();
+        let in_json = |path: &&TreePath| quote::in_json(path.as_bytes()).into_owned();
         Journal {
             version: VERSION,
             id: crate::fs::random_hex(),
@@ -138,8 +132,8 @@ impl Journal {
             subject: subject.to_owned(),
             what: String::new(),
             steps,
-            quarantine_dir: quarantine.dir.clone(),
-            set_aside: quarantine.paths.iter().map(in_json).collect(),
+            quarantine_dir: quarantine_dir.to_owned(),
+            out_of_scope: out_of_scope.iter().map(in_json).collect(),
             dirs,
         }
     }
@@ -153,7 +147,7 @@ impl Journal {
     pub fn quarantine_moves(&self, decree_dir: &Path) -> Vec<(TreePath, PathBuf)> {
         let Some(dir) = self.quarantine_dir(decree_dir) else { return Vec::new() };
         let paths =
-            self.set_aside.iter().filter_map(|text| TreePath::outside_scope(&quote::from_json(text)?));
+            self.out_of_scope.iter().filter_map(|text| TreePath::out_of_scope(&quote::from_json(text)?));
         paths.map(|path| (path.clone(), dir.join(path.as_path()))).collect()
     }
 
@@ -234,14 +228,14 @@ mod tests {
     #[test]
     fn a_journal_is_read_as_it_was_written() {
         let dir = tempfile::tempdir().unwrap();
-        let quarantine = QuarantinePlan { dir: "runs/1/set-aside".into(), paths: Vec::new() };
-        let written = Journal::new(RestoreAction::PutBack, "1", Vec::new(), &quarantine, Vec::new());
+        let quarantine = Path::new("runs/1/set-aside");
+        let written = Journal::new(RestoreAction::PutBack, "1", Vec::new(), quarantine, &[], Vec::new());
         written.write(dir.path()).unwrap();
         let read = Journal::read(dir.path()).unwrap();
         assert_eq!(
             (read.id, read.action, read.subject),
             (written.id, RestoreAction::PutBack, "1".to_owned())
         );
-        assert_eq!(read.quarantine_dir, PathBuf::from("runs/1/set-aside"));
+        assert_eq!(read.quarantine_dir, quarantine);
     }
 }

@@ -5,18 +5,16 @@ use std::path::PathBuf;
 
 use rayon::prelude::*;
 
-use super::journal::{DirMode, Journal, QuarantinePlan, RestoreAction, RestoreStep};
+use super::journal::{DirMode, Journal, RestoreAction, RestoreStep};
 use super::stage::stage;
 use super::transaction::{RestoreLog, RestoreReport, Transaction};
 use super::transaction_dir::TransactionDir;
-use crate::checkpoint::coverage::PathText;
-use crate::checkpoint::disk_node::agrees;
 use crate::checkpoint::entry::{Node, describe};
 use crate::checkpoint::patch::parse::Patch;
 use crate::checkpoint::patch::rebuild::Direction;
 use crate::checkpoint::path::{TreePath, dirs_above};
 use crate::checkpoint::root::PathKind;
-use crate::checkpoint::unlocked_dirs::UnlockedDirs;
+use crate::checkpoint::unlocked_dirs::{UnlockedDirs, agrees};
 use crate::checkpoint::workspace::Workspace;
 use crate::error::{Error, FailureReason, IoContext, Result};
 use crate::fs::quarantine::{free_name, numbered};
@@ -29,7 +27,7 @@ pub struct RestoreRequest<'a> {
     /// The run or checkpoint, for messages, the journal and the log.
     pub subject: &'a str,
     /// Paths that no diff holds, such as a nested repository; they move to the quarantine.
-    pub beside: &'a [TreePath],
+    pub out_of_scope: &'a [TreePath],
     /// If this is there already, the next free one of `<dir>-2`, `<dir>-3`, … is used, so each restore has its own.
     pub quarantine_dir: PathBuf,
     /// `None` if the caller logs the restore itself. Recovery logs it in any case.
@@ -49,22 +47,25 @@ impl Workspace {
     /// Takes the tree to the other side of a diff, or leaves it alone.
     pub fn restore(&self, request: &RestoreRequest<'_>) -> Result<RestoreOutcome> {
         let steps = steps(request.patch, request.direction);
-        let paths = steps.iter().map(|step| &step.path.0).chain(request.beside);
+        let paths = steps.iter().map(|step| &step.path).chain(request.out_of_scope);
         let mut unlocked = UnlockedDirs::above(&self.root, paths).at("look into", self.root.path())?;
         let found: Vec<Option<Node>> = steps
             .par_iter()
-            .map(|step| unlocked.present(&step.path.0).at("read", step.path.0.as_path()))
+            .map(|step| unlocked.present(&step.path).at("read", &step.path))
             .collect::<Result<_>>()?;
-        let beside: Vec<&TreePath> = request
-            .beside
+        let out_of_scope: Vec<&TreePath> = request
+            .out_of_scope
             .iter()
             .filter(|path| self.root.find(path).is_ok_and(|found| found.is_some()))
             .collect();
-        let there = self.all_agree(&steps, &found, |step| step.to.as_ref())?;
-        if there && beside.is_empty() {
+        let mut is_there = out_of_scope.is_empty();
+        for (step, found) in steps.iter().zip(&found) {
+            is_there = is_there && agrees(&self.root, &step.path, found.as_ref(), step.to.as_ref())?;
+        }
+        if is_there {
             return Ok(RestoreOutcome::AlreadyThere);
         }
-        let conflicts = self.conflicts(&steps, &found, &beside)?;
+        let conflicts = self.conflicts(&steps, &found, &out_of_scope)?;
         if !conflicts.is_empty() {
             let RestoreRequest { action, subject, .. } = request;
             let (n, all) = (conflicts.len(), steps.len());
@@ -77,8 +78,8 @@ impl Workspace {
         }
         let dir = TransactionDir::create(&self.scratch)?;
         let path = dir.path().to_owned();
-        let dirs = self.dirs_above(&steps, &beside, &unlocked)?;
-        let result = self.stage_and_run(request, steps, dirs, &beside, dir);
+        let dirs = self.dirs_above(&steps, &out_of_scope, &unlocked)?;
+        let result = self.stage_and_run(request, steps, dirs, &out_of_scope, dir);
         if result.is_ok() {
             // The transaction has set the modes.
             unlocked.forget();
@@ -93,33 +94,15 @@ impl Workspace {
         request: &RestoreRequest<'_>,
         steps: Vec<RestoreStep>,
         dirs: Vec<DirMode>,
-        beside: &[&TreePath],
+        out_of_scope: &[&TreePath],
         dir: TransactionDir,
     ) -> Result<RestoreReport> {
         stage(&self.root, request.patch, request.direction, &steps, &dir)
             .map_err(|error| error.detail("nothing was touched"))?;
         let quarantine = free_name(|number| numbered(&request.quarantine_dir, "-", number));
-        let plan = QuarantinePlan {
-            dir: quarantine.strip_prefix(dir.decree_dir()).unwrap_or(&quarantine).to_owned(),
-            paths: beside.iter().copied().cloned().collect(),
-        };
-        let journal = Journal::new(request.action, request.subject, steps, &plan, dirs);
+        let inside = quarantine.strip_prefix(dir.decree_dir()).unwrap_or(&quarantine);
+        let journal = Journal::new(request.action, request.subject, steps, inside, out_of_scope, dirs);
         Transaction::new(&self.root, dir, journal).run(request.log)
-    }
-
-    fn all_agree(
-        &self,
-        steps: &[RestoreStep],
-        found: &[Option<Node>],
-        end: fn(&RestoreStep) -> Option<&Node>,
-    ) -> Result<bool> {
-        for (step, found) in steps.iter().zip(found) {
-            let path = &step.path.0;
-            if !agrees(&self.root, path, found.as_ref(), end(step)).at("read", path.as_path())? {
-                return Ok(false);
-            }
-        }
-        Ok(true)
     }
 
     /// A line for each path that is not what the diff expects.
@@ -127,17 +110,16 @@ impl Workspace {
         &self,
         steps: &[RestoreStep],
         found: &[Option<Node>],
-        beside: &[&TreePath],
+        out_of_scope: &[&TreePath],
     ) -> Result<Vec<String>> {
         let mut conflicts = Vec::new();
         for (step, found) in steps.iter().zip(found) {
-            let path = &step.path.0;
+            let path = &step.path;
             let unexplained = step.from.is_none()
                 && found.as_ref().is_some_and(Node::is_dir)
                 && !step.to.is_some_and(|to| to.is_dir())
                 && !inhabited(steps, path);
-            let agrees = agrees(&self.root, path, found.as_ref(), step.from.as_ref());
-            if unexplained || !agrees.at("read", path.as_path())? {
+            if unexplained || !agrees(&self.root, path, found.as_ref(), step.from.as_ref())? {
                 let expected = describe(step.from.as_ref());
                 conflicts.push(format!("{path}: expected {expected}, found {}", describe(found.as_ref())));
                 continue;
@@ -145,15 +127,15 @@ impl Workspace {
             if step.to.is_none() {
                 continue;
             }
-            if let Some(blocker) = self.root.blocker(path).at("read", path.as_path())?
+            if let Some(blocker) = self.root.blocker(path).at("read", path)?
                 && !moves_away(steps, &blocker)
-                && !beside.contains(&&blocker)
+                && !out_of_scope.contains(&&blocker)
             {
                 conflicts.push(format!(
                     "{path}: {blocker} is not a directory, and nothing is written through a link"
                 ));
             } else if found.as_ref().is_some_and(Node::is_dir) && !step.to.is_some_and(|to| to.is_dir()) {
-                self.find_unaccounted(steps, beside, path, &mut conflicts)?;
+                self.find_unaccounted(steps, out_of_scope, path, &mut conflicts)?;
             }
         }
         Ok(conflicts)
@@ -163,21 +145,18 @@ impl Workspace {
     fn find_unaccounted(
         &self,
         steps: &[RestoreStep],
-        beside: &[&TreePath],
+        out_of_scope: &[&TreePath],
         dir: &TreePath,
         conflicts: &mut Vec<String>,
     ) -> Result<()> {
-        for path in self.root.list(dir).at("read", dir.as_path())? {
-            let is_dir = self
-                .root
-                .find(&path)
-                .at("read", path.as_path())?
-                .is_some_and(|found| found.kind == PathKind::Dir);
-            if beside.contains(&&path) || moves_away(steps, &path) {
+        for path in self.root.list(dir).at("read", dir)? {
+            let is_dir =
+                self.root.find(&path).at("read", &path)?.is_some_and(|found| found.kind == PathKind::Dir);
+            if out_of_scope.contains(&&path) || moves_away(steps, &path) {
                 continue;
             }
             if is_dir && inhabited(steps, &path) {
-                self.find_unaccounted(steps, beside, &path, conflicts)?;
+                self.find_unaccounted(steps, out_of_scope, &path, conflicts)?;
             } else {
                 conflicts.push(format!("{path}: not part of this change, and {dir} has to make way"));
             }
@@ -189,13 +168,13 @@ impl Workspace {
     fn dirs_above(
         &self,
         steps: &[RestoreStep],
-        beside: &[&TreePath],
+        out_of_scope: &[&TreePath],
         unlocked: &UnlockedDirs<'_>,
     ) -> Result<Vec<DirMode>> {
-        let above = dirs_above(steps.iter().map(|step| &step.path.0).chain(beside.iter().copied()));
+        let above = dirs_above(steps.iter().map(|step| &step.path).chain(out_of_scope.iter().copied()));
         let mut dirs = BTreeMap::new();
-        for path in above.iter().chain(steps.iter().map(|step| &step.path.0)) {
-            if let Some(found) = self.root.find(path).at("read", path.as_path())?
+        for path in above.iter().chain(steps.iter().map(|step| &step.path)) {
+            if let Some(found) = self.root.find(path).at("read", path)?
                 && found.kind == PathKind::Dir
             {
                 dirs.insert(path, unlocked.real_mode(path).unwrap_or(found.mode));
@@ -214,23 +193,23 @@ fn steps(patch: &Patch, direction: Direction) -> Vec<RestoreStep> {
                 Direction::Forward => (record.change.before, record.change.after),
                 Direction::Backward => (record.change.after, record.change.before),
             };
-            RestoreStep { path: PathText(record.change.path.clone()), from, to }
+            RestoreStep { path: record.change.path.clone(), from, to }
         })
         .collect()
 }
 
 /// Whether the diff accounts for something below `dir` on the side that the restore starts from.
 fn inhabited(steps: &[RestoreStep], dir: &TreePath) -> bool {
-    let start = steps.partition_point(|step| step.path.0 <= *dir);
+    let start = steps.partition_point(|step| step.path <= *dir);
     steps[start..]
         .iter()
-        .take_while(|step| step.path.0.as_bytes().starts_with(dir.as_bytes()))
-        .any(|step| step.path.0.is_in(dir) && step.from.is_some())
+        .take_while(|step| step.path.as_bytes().starts_with(dir.as_bytes()))
+        .any(|step| step.path.is_in(dir) && step.from.is_some())
 }
 
 /// Whether the restore moves away what is at `path` now.
 fn moves_away(steps: &[RestoreStep], path: &TreePath) -> bool {
     steps
-        .binary_search_by(|step| step.path.0.cmp(path))
+        .binary_search_by(|step| step.path.cmp(path))
         .is_ok_and(|at| steps[at].from.is_some() && !steps[at].keeps_content())
 }

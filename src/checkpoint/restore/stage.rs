@@ -60,7 +60,7 @@ struct Stager<'s> {
 
 impl Stager<'_> {
     fn stage(&self, step: &RestoreStep, recipe: &Recipe, target: &Path) -> Result<()> {
-        let path = &step.path.0;
+        let path = &step.path;
         let Some(to) = step.to else { return Ok(()) };
         interrupt::check()?;
         let mut source = self.source(step)?;
@@ -91,7 +91,7 @@ impl Stager<'_> {
 
     fn source(&self, step: &RestoreStep) -> Result<Box<dyn io::Read + '_>> {
         match &step.from {
-            Some(from) if !from.is_dir() => ContentSource::open(self.root, &step.path.0, from),
+            Some(from) if !from.is_dir() => ContentSource::open(self.root, &step.path, from),
             _ => Ok(Box::new(io::empty())),
         }
     }
@@ -105,7 +105,7 @@ impl Stager<'_> {
         let top = fs::metadata(self.root.path()).at("read", self.root.path())?;
         let (mut owner, mut group) = (top.uid(), top.gid());
         for place in path.ancestors().chain([path.clone()]) {
-            if let Some(found) = self.root.find(&place).at("read", place.as_path())? {
+            if let Some(found) = self.root.find(&place).at("read", &place)? {
                 (owner, group) = found.owner;
             }
         }

@@ -11,11 +11,10 @@ use std::path::{Path, PathBuf};
 
 use super::journal::{Journal, RestoreAction, RestoreStep};
 use super::transaction_dir::{TransactionDir, content_of, exists};
-use crate::checkpoint::disk_node::agrees;
 use crate::checkpoint::entry::{FileMode, Node, describe};
 use crate::checkpoint::path::TreePath;
 use crate::checkpoint::root::{PathKind, Root, is_absent};
-use crate::checkpoint::unlocked_dirs::UnlockedDirs;
+use crate::checkpoint::unlocked_dirs::{UnlockedDirs, agrees};
 use crate::error::{Error, IoContext, Result};
 use crate::humanize;
 
@@ -196,7 +195,7 @@ impl<'r> Transaction<'r> {
         }
         self.move_old_files_out()?;
         for path in self.removable_dirs() {
-            self.root.remove_dir(&path).at("remove", path.as_path())?;
+            self.root.remove_dir(&path).at("remove", &path)?;
         }
         self.move_new_files_in()?;
         self.set_dir_modes(StepEnd::To)
@@ -204,20 +203,20 @@ impl<'r> Transaction<'r> {
 
     fn move_old_files_out(&self) -> Result<()> {
         for (n, step) in self.journal.steps.iter().enumerate().rev() {
-            let path = &step.path.0;
+            let path = &step.path;
             let moved = exists(&self.dir.saved(n))
                 || self.dir.is_lost(n)
                 || (step.is_staged() && !exists(&self.dir.staged(n)));
             if !step.is_saved() || moved {
                 continue;
             }
-            match self.root.find(path).at("read", path.as_path())? {
+            match self.root.find(path).at("read", path)? {
                 None => continue,
                 // The steps below it made that, before they were interrupted.
                 Some(found) if found.kind == PathKind::Dir && step.to.is_none() => continue,
                 Some(_) => {}
             }
-            self.root.move_out(path, &self.dir.saved(n)).at("move away", path.as_path())?;
+            self.root.move_out(path, &self.dir.saved(n)).at("move away", path)?;
             // Only what was expected may be replaced. A check before the move would leave a gap between the two.
             self.quarantine_foreign_save(n, step)?;
         }
@@ -227,7 +226,7 @@ impl<'r> Transaction<'r> {
     fn move_new_files_in(&self) -> Result<()> {
         let mut made: Option<TreePath> = None;
         for (n, step) in self.journal.steps.iter().enumerate() {
-            let path = &step.path.0;
+            let path = &step.path;
             let Some(to) = &step.to else {
                 self.clear(path)?;
                 continue;
@@ -272,24 +271,23 @@ impl<'r> Transaction<'r> {
     fn move_back(&self) -> Result<()> {
         self.unlock_dirs()?;
         for (n, step) in self.journal.steps.iter().enumerate().rev() {
-            let path = &step.path.0;
+            let path = &step.path;
             let new = self.dir.staged(n);
-            if step.is_staged() && !exists(&new) && self.root.find(path).at("read", path.as_path())?.is_some()
-            {
-                self.root.move_out(path, &new).at("move away", path.as_path())?;
+            if step.is_staged() && !exists(&new) && self.root.find(path).at("read", path)?.is_some() {
+                self.root.move_out(path, &new).at("move away", path)?;
             }
         }
         let known = self.known_dirs();
         for path in self.touched_dirs() {
-            if !known.contains_key(&path) && self.root.find(&path).at("read", path.as_path())?.is_some() {
-                self.root.remove_dir(&path).at("remove", path.as_path())?;
+            if !known.contains_key(&path) && self.root.find(&path).at("read", &path)?.is_some() {
+                self.root.remove_dir(&path).at("remove", &path)?;
             }
         }
         for dir in &self.journal.dirs {
-            self.make_dir(&dir.path.0, StepEnd::From)?;
+            self.make_dir(&dir.path, StepEnd::From)?;
         }
         for (n, step) in self.journal.steps.iter().enumerate() {
-            let path = &step.path.0;
+            let path = &step.path;
             if exists(&self.dir.saved(n)) {
                 self.move_in(&self.dir.saved(n), path)?;
             } else if step.from.is_some_and(|from| from.is_dir()) {
@@ -309,7 +307,7 @@ impl<'r> Transaction<'r> {
     fn restore_modes(&self) -> Result<()> {
         let only_mode = |step: &&RestoreStep| step.keeps_content() && !step.to.is_some_and(|to| to.is_dir());
         for step in self.journal.steps.iter().filter(only_mode) {
-            self.set_mode(&step.path.0, step.from.and_then(|from| from.mode()))?;
+            self.set_mode(&step.path, step.from.and_then(|from| from.mode()))?;
         }
         self.set_dir_modes(StepEnd::From)
     }
@@ -329,13 +327,13 @@ impl<'r> Transaction<'r> {
     /// Reads every path back, and returns those that are not what that end of their step says.
     fn verify(&self, end: StepEnd) -> Result<Vec<PathMismatch>> {
         let mut wrong = Vec::new();
-        let unlocked = UnlockedDirs::above(self.root, self.journal.steps.iter().map(|step| &step.path.0))
+        let unlocked = UnlockedDirs::above(self.root, self.journal.steps.iter().map(|step| &step.path))
             .at("look into", self.root.path())?;
         for step in &self.journal.steps {
-            let path = &step.path.0;
+            let path = &step.path;
             let expected = end.of(step);
-            let found = unlocked.present(path).at("read", path.as_path())?;
-            if !agrees(self.root, path, found.as_ref(), expected).at("read", path.as_path())? {
+            let found = unlocked.present(path).at("read", path)?;
+            if !agrees(self.root, path, found.as_ref(), expected)? {
                 let content = |node: &Node| (node.type_name(), node.content());
                 let foreign = found.as_ref().map(content) != expected.map(content);
                 let (expected, found) = (describe(expected), describe(found.as_ref()));
@@ -375,7 +373,7 @@ impl<'r> Transaction<'r> {
         match self.root.set_mode(path, mode) {
             // Another process removed it; the verification at the end reports that.
             Err(error) if is_absent(&error) => Ok(()),
-            result => result.at("set the mode of", path.as_path()),
+            result => result.at("set the mode of", path),
         }
     }
 
@@ -384,12 +382,12 @@ impl<'r> Transaction<'r> {
     }
 
     fn quarantine_planned(&self, path: &TreePath, to: &Path) -> Result<()> {
-        if exists(to) || self.root.find(path).at("read", path.as_path())?.is_none() {
+        if exists(to) || self.root.find(path).at("read", path)?.is_none() {
             return Ok(());
         }
         let parent = to.parent().unwrap_or(to);
         fs::create_dir_all(parent).at("create", parent)?;
-        self.root.move_out(path, to).at("set aside", path.as_path())
+        self.root.move_out(path, to).at("set aside", path)
     }
 }
 

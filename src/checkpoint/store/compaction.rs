@@ -10,7 +10,7 @@
 //!
 //! Packs are rewritten in batches, which bounds the disk space needed in addition.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,8 +18,7 @@ use std::sync::Arc;
 use super::content::ContentReader;
 use super::directory::Store;
 use super::hash_list::HashList;
-use super::pack::{Blob, Weight};
-use super::pack_file::{Pack, Packs, damaged_pack_hint};
+use super::pack::{Blob, Pack, Packs, Weight, damaged_pack, read_index};
 use super::write::{FRAME, FrameWriter, PackWriter};
 use crate::checkpoint::hash::ContentHash;
 use crate::error::{Error, IoContext, Result};
@@ -139,10 +138,7 @@ fn expect(
 }
 
 fn weigh(pack: &Pack, keeps: impl FnMut(&Blob) -> bool) -> Result<Weight> {
-    pack.index.weigh(keeps).ok_or_else(|| {
-        Error::integrity(format!("the store is damaged: {}: its index is malformed", pack.path.display()))
-            .hint(damaged_pack_hint(&pack.path))
-    })
+    pack.index.weigh(keeps).ok_or_else(|| damaged_pack(&pack.path, "its index is malformed"))
 }
 
 /// A pack's number and size, and how much of it is needed.
@@ -258,8 +254,11 @@ impl CompactionPlan<'_> {
         frames.flush()?;
         drop(frames);
         let new = writer.finish()?;
-        let index =
-            new.as_ref().map(|path| Pack::open(path.clone(), false)).transpose()?.map(|pack| pack.index);
+        let mut index = None;
+        if let Some(path) = &new {
+            let file = File::open(path).at("open", path)?;
+            index = Some(read_index(&file).map_err(|error| damaged_pack(path, error))?);
+        }
         for blob in batch.iter().flat_map(|&number| self.kept(number)) {
             if index.as_ref().and_then(|index| index.find(&blob.hash)).is_none() {
                 return Err(Error::integrity(format!("the new pack lacks the content {}", blob.hash)));

@@ -6,8 +6,7 @@ use std::io::{self, Read};
 use std::sync::Arc;
 
 use super::directory::{BlobLocation, MAX_ATTEMPTS, Store};
-use super::pack::Blob;
-use super::pack_file::{Packs, damaged_pack_hint};
+use super::pack::{Blob, Packs, damaged_pack_hint};
 use crate::checkpoint::hash::{ContentHash, Hasher};
 use crate::error::{Error, IoContext, Result};
 

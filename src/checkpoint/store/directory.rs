@@ -13,8 +13,7 @@ use std::sync::{Arc, Mutex, RwLock};
 
 use rustix::process::{Resource, getrlimit};
 
-use super::pack::{Blob, Frame};
-use super::pack_file::{Pack, Packs, damaged_pack_hint, pack_id};
+use super::pack::{Blob, Frame, Pack, Packs, damaged_pack, damaged_pack_hint, pack_id, read_index};
 use crate::checkpoint::hash::ContentHash;
 use crate::error::{Error, IoContext, Result};
 use crate::fs::atomic::{self, TEMPORARY};
@@ -151,10 +150,10 @@ impl Store {
 
     /// Fails if any pack is damaged.
     pub(super) fn check_undamaged(&self) -> Result<()> {
-        let packs = self.packs()?;
-        let Some((path, why)) = packs.damaged.first() else { return Ok(()) };
-        Err(Error::integrity(format!("the store is damaged: {}: {why}", path.display()))
-            .hint(damaged_pack_hint(path)))
+        match self.packs()?.damaged.first() {
+            Some((path, why)) => Err(damaged_pack(path, why.as_str())),
+            None => Ok(()),
+        }
     }
 
     /// The packs whose index can be read.
@@ -294,8 +293,12 @@ impl Store {
         let max_open = if hold { max_open_packs() } else { 0 };
         let mut packs = Packs::default();
         for path in paths {
-            match Pack::try_open(&path, packs.list.len() < max_open)? {
-                Ok(pack) => packs.list.push(pack),
+            let file = File::open(&path).at("open", &path)?;
+            match read_index(&file) {
+                Ok(index) => {
+                    let file = (packs.list.len() < max_open).then_some(file);
+                    packs.list.push(Pack { path, index, file });
+                }
                 Err(why) => packs.damaged.push((path, why.to_string())),
             }
         }

@@ -4,20 +4,19 @@
 //! afterwards. Small contents share compressed frames, in the order of their paths, which
 //! makes a pack smaller than one file per content. Reading ([`content`]) checks the hash of every
 //! content: a damaged pack is an error, never wrong bytes. Content that no checkpoint needs is
-//! dropped only on request ([`compaction`]). [`pack`] encodes a pack, as `docs/format.md`
-//! describes it; [`pack_file`] opens it; [`directory`] is the store as a directory of packs.
+//! dropped only on request ([`compaction`]). [`pack`] encodes and reads a pack, as `docs/format.md`
+//! describes it; [`directory`] is the store as a directory of packs.
 
 mod compaction;
 mod content;
 mod directory;
 mod hash_list;
 mod pack;
-mod pack_file;
 mod pending_blobs;
 mod write;
 
 pub use compaction::{CompactionPlan, CompactionReport};
-pub use content::ContentReader;
-pub use directory::{PackStamp, Store, StoreSnapshot, StoreUsage};
+
+pub use directory::{PackStamp, Store, StoreSnapshot};
 pub use hash_list::{HashList, HashListBuilder};
-pub use write::{Claim, FrameWriter, PackWriter};
+pub use write::{FrameWriter, PackWriter};

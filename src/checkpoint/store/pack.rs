@@ -1,18 +1,23 @@
-//! The layout of a pack file: header, compressed frames, index, footer.
+//! The layout of a pack file (header, compressed frames, index, footer), and reading one.
 //!
 //! The index is at the end, so that a pack is written in one pass; the footer says where it
 //! begins and carries its checksum. All numbers are little-endian.
 
+use std::fs::File;
 use std::io::{self, Write};
+use std::ops::Deref;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
 
 use crate::checkpoint::hash::ContentHash;
+use crate::error::Error;
 
 /// The first bytes of a pack; the last one is the version.
 pub const HEADER: &[u8; 8] = b"DCRpack\x01";
 /// The last bytes of a pack.
-pub const TRAILER: &[u8; 8] = b"DCRindex";
+const TRAILER: &[u8; 8] = b"DCRindex";
 /// Index offset, index checksum, trailer.
-pub const FOOTER_LEN: u64 = 8 + 4 + 8;
+const FOOTER_LEN: u64 = 8 + 4 + 8;
 
 const FRAME_LEN: usize = 8 + 4 + 4 + 4;
 const BLOB_LEN: usize = 32 + 4 + 4 + 8;
@@ -190,7 +195,7 @@ pub fn footer(offset: u64, checksum: u32) -> [u8; FOOTER_LEN as usize] {
 }
 
 /// The index's offset and checksum, if these bytes are a footer.
-pub fn parse_footer(bytes: &[u8; FOOTER_LEN as usize]) -> Option<(u64, u32)> {
+fn parse_footer(bytes: &[u8; FOOTER_LEN as usize]) -> Option<(u64, u32)> {
     if &bytes[12..] != TRAILER {
         return None;
     }
@@ -202,6 +207,97 @@ pub fn parse_footer(bytes: &[u8; FOOTER_LEN as usize]) -> Option<(u64, u32)> {
 fn take_u64(bytes: &[u8]) -> Option<(u64, &[u8])> {
     let (head, rest) = bytes.split_first_chunk::<8>()?;
     Some((u64::from_le_bytes(*head), rest))
+}
+
+/// The packs in a store's directory.
+#[derive(Debug, Default)]
+pub(super) struct Packs {
+    pub list: Vec<Pack>,
+    /// Packs whose index cannot be read, and why.
+    pub damaged: Vec<(PathBuf, String)>,
+}
+
+impl Deref for Packs {
+    type Target = [Pack];
+
+    fn deref(&self) -> &[Pack] {
+        &self.list
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Pack {
+    pub path: PathBuf,
+    pub index: PackIndex,
+    /// Open only while the store is held: there may be more packs than a process may have open files.
+    pub file: Option<File>,
+}
+
+impl Pack {
+    pub fn read_frame(&self, frame: Frame) -> io::Result<Vec<u8>> {
+        let mut packed = vec![0; frame.packed as usize];
+        match &self.file {
+            Some(file) => file.read_exact_at(&mut packed, frame.offset)?,
+            None => File::open(&self.path)?.read_exact_at(&mut packed, frame.offset)?,
+        }
+        if crc32fast::hash(&packed) != frame.checksum {
+            return Err(invalid("a frame fails its checksum"));
+        }
+        let raw = zstd::bulk::decompress(&packed, frame.raw as usize)?;
+        if raw.len() != frame.raw as usize {
+            return Err(invalid("a frame is shorter than its index says"));
+        }
+        Ok(raw)
+    }
+}
+
+/// Reads the index of a pack; an error means that it is damaged.
+pub(super) fn read_index(file: &File) -> io::Result<PackIndex> {
+    let length = file.metadata()?.len();
+    let mut header = [0; 8];
+    file.read_exact_at(&mut header, 0)?;
+    if &header != HEADER {
+        return Err(invalid("not a pack, or one of another version"));
+    }
+    let mut footer = [0; FOOTER_LEN as usize];
+    let footer_at = length.checked_sub(FOOTER_LEN).ok_or_else(|| invalid("too short"))?;
+    file.read_exact_at(&mut footer, footer_at)?;
+    let (index_at, checksum) = parse_footer(&footer).ok_or_else(|| invalid("no footer"))?;
+    let size = footer_at.checked_sub(index_at).ok_or_else(|| invalid("its index is out of place"))?;
+    let mut bytes = vec![0; usize::try_from(size).map_err(|_| invalid("its index is too large"))?];
+    file.read_exact_at(&mut bytes, index_at)?;
+    if crc32fast::hash(&bytes) != checksum {
+        return Err(invalid("its index fails its checksum"));
+    }
+    PackIndex::decode(bytes).ok_or_else(|| invalid("its index is malformed"))
+}
+
+fn invalid(why: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, why)
+}
+
+/// The id in a pack's file name; `None` if the file is not a pack.
+pub(super) fn pack_id(path: &Path) -> Option<ContentHash> {
+    if path.extension()? != "pack" {
+        return None;
+    }
+    ContentHash::from_hex(path.file_stem()?.to_str()?)
+}
+
+/// The error of a pack whose index cannot be used.
+pub(super) fn damaged_pack(pack: &Path, why: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
+    Error::integrity(format!("the store is damaged: {}", pack.display()))
+        .caused_by(why)
+        .hint(damaged_pack_hint(pack))
+}
+
+/// What the user can do about a damaged pack.
+pub(super) fn damaged_pack_hint(pack: &Path) -> String {
+    format!(
+        "move the damaged pack {} out of the store: then the next checkpoint stores again what the tree still has, and \
+         `decree checkpoint verify --all` reports which checkpoints are lost",
+        pack.display()
+    )
 }
 
 #[cfg(test)]

@@ -224,7 +224,7 @@ impl<W: Write> Write for ChecksumWriter<W> {
 
 /// Collects contents into frames, on behalf of one thread.
 pub struct FrameWriter<'w, 's> {
-    writer: &'w PackWriter<'s>,
+    pub writer: &'w PackWriter<'s>,
     compressor: FrameCompressor,
     raw: Vec<u8>,
     blobs: Vec<FrameBlob>,

@@ -2,8 +2,7 @@
 
 use std::cmp::Ordering;
 
-use super::entry::Entry;
-use super::packed::{Chunk, Slot, Tree};
+use super::packed::{Chunk, Entry, Slot, Tree};
 
 /// The entries of a larger directory are in several chunks.
 const MAX_CHUNK: usize = 4096;

@@ -4,9 +4,7 @@
 //! directory form a *chunk* ([`packed`]), which has the directory's path once and all names in one buffer.
 
 mod build;
-mod entry;
 mod packed;
 
 pub use build::TreeBuilder;
-pub use entry::{Entry, combined_hash};
-pub use packed::{Part, Tree};
+pub use packed::{Entry, Part, Tree, combined_hash};

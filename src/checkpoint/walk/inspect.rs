@@ -2,11 +2,10 @@
 
 use std::io;
 
-use super::dir_outcome::{EntryDecision, InScope, Task};
-use super::input::{Baseline, WalkInput};
 use super::listing::{ListedName, Listing};
 use super::result::UncachedEntry;
 use super::scope::{RuleSet, View};
+use super::walker::{Baseline, EntryDecision, Task, WalkInput};
 use crate::checkpoint::entry::{FileMode, Node};
 use crate::checkpoint::hash::ContentHash;
 use crate::checkpoint::path::{DECREE_DIR, TRACKER, TreePath};
@@ -115,17 +114,17 @@ impl DirContext<'_> {
                 return Ok(self.exclude(EntryDecision::Special, path));
             }
         };
-        Ok(EntryDecision::InScope(match hit {
-            None => InScope::Uncached(uncached),
-            Some(_) if hit == before => InScope::Same,
-            Some(node) => InScope::Known(node),
-        }))
+        Ok(match hit {
+            None => EntryDecision::Uncached(uncached),
+            Some(_) if hit == before => EntryDecision::Same,
+            Some(node) => EntryDecision::Known(node),
+        })
     }
 
     /// Leaves something out of the checkpoint; if the baseline did not already, it is new and out of scope.
     fn exclude(&self, decision: fn(TreePath) -> EntryDecision, path: &TreePath) -> EntryDecision {
         match &self.input.baseline {
-            Some(baseline) if !baseline.excludes(path) => EntryDecision::OutOfScope(path.clone()),
+            Some(baseline) if !baseline.coverage.excludes(path) => EntryDecision::OutOfScope(path.clone()),
             _ => decision(path.clone()),
         }
     }
@@ -144,7 +143,7 @@ impl DirContext<'_> {
                 if scope.unexpected { EntryDecision::OutOfScope } else { EntryDecision::IgnoredDir };
             return Ok(decision(path.clone()));
         }
-        let was_ignored = |baseline: &Baseline<'_>| baseline.coverage.is_ignored_dir(path);
+        let was_ignored = baseline.is_some_and(|baseline| baseline.coverage.is_ignored_dir(path));
         let before = self.before.as_ref().zip(scope.before_below);
         Ok(EntryDecision::Enter(Task {
             path: path.as_bytes().into(),
@@ -152,38 +151,26 @@ impl DirContext<'_> {
             in_scope: scope.in_scope || existed,
             now: self.now.with_view(scope.now_below),
             before: before.map(|(rules, view)| rules.with_view(view)),
-            is_new: self.task.is_new || (!existed && baseline.is_some_and(|b| !was_ignored(b))),
+            is_new: self.task.is_new || (baseline.is_some() && !existed && !was_ignored),
         }))
     }
 
     /// Whether a path is in scope, by the current rules and, with a baseline, by its rules, too.
     fn scope(&self, path: &TreePath, is_dir: bool, was_visible: bool, in_baseline: bool) -> EntryScope {
-        if !in_baseline && self.input.baseline.as_ref().is_some_and(|baseline| baseline.excludes(path)) {
+        let expected = |in_scope, below| {
+            let before_below = self.before.as_ref().map(|_| below);
+            EntryScope { in_scope, unexpected: false, now_below: below, before_below }
+        };
+        let excludes = |baseline: &Baseline<'_>| baseline.coverage.excludes(path);
+        if !in_baseline && self.input.baseline.as_ref().is_some_and(excludes) {
             // It existed and was not protected: whatever the rules say now, it is never touched.
-            return EntryScope {
-                in_scope: false,
-                unexpected: false,
-                now_below: View::Nothing,
-                before_below: Some(View::Nothing),
-            };
+            return expected(false, View::Nothing);
         }
         if was_visible && self.same_rules && self.now.view == View::All && self.cached_rules {
-            return EntryScope {
-                in_scope: true,
-                unexpected: false,
-                now_below: View::All,
-                before_below: self.before.as_ref().map(|_| View::All),
-            };
+            return expected(true, View::All);
         }
         let now = self.now.visibility(path.as_bytes(), is_dir);
-        let Some(rules) = &self.before else {
-            return EntryScope {
-                in_scope: now.visible,
-                unexpected: false,
-                now_below: now.below,
-                before_below: None,
-            };
-        };
+        let Some(rules) = &self.before else { return expected(now.visible, now.below) };
         let before = if self.same_rules { now } else { rules.visibility(path.as_bytes(), is_dir) };
         let in_scope = in_baseline || (now.visible && before.visible);
         EntryScope {

@@ -8,6 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use rustix::fs::{AtFlags, FileType, RawDir};
 
+use super::result::Name;
 use crate::checkpoint::root::{PathKind, Root};
 use crate::checkpoint::stat_cache::{Stat, path_order};
 
@@ -15,14 +16,14 @@ use crate::checkpoint::stat_cache::{Stat, path_order};
 pub struct Listing {
     dir: OwnedFd,
     names: Vec<u8>,
-    entries: Vec<ListedName>,
+    /// Sorted by path.
+    pub entries: Vec<ListedName>,
 }
 
 /// A name in a listing.
 #[derive(Clone, Copy)]
 pub struct ListedName {
-    start: u32,
-    length: u16,
+    name: Name,
     /// The type that the directory itself reports.
     pub kind: PathKind,
 }
@@ -52,25 +53,18 @@ impl Listing {
             };
             let start = u32::try_from(listing.names.len()).map_err(|_| io::ErrorKind::FileTooLarge)?;
             listing.names.extend_from_slice(name);
-            listing.entries.push(ListedName { start, length: name.len() as u16, kind });
+            listing.entries.push(ListedName { name: Name { start, length: name.len() as u16 }, kind });
         }
         let Listing { names, entries, .. } = &mut listing;
         entries.sort_unstable_by(|a, b| {
-            path_order(
-                (name_in(names, a), a.kind == PathKind::Dir),
-                (name_in(names, b), b.kind == PathKind::Dir),
-            )
+            let key = |entry: &ListedName| (entry.name.of(names), entry.kind == PathKind::Dir);
+            path_order(key(a), key(b))
         });
         Ok(listing)
     }
 
-    /// The entries, sorted by path.
-    pub fn entries(&self) -> &[ListedName] {
-        &self.entries
-    }
-
     pub fn name(&self, entry: &ListedName) -> &[u8] {
-        name_in(&self.names, entry)
+        entry.name.of(&self.names)
     }
 
     pub fn stat(&self, entry: &ListedName) -> io::Result<Stat> {
@@ -81,28 +75,5 @@ impl Listing {
     pub fn read_link(&self, entry: &ListedName) -> io::Result<Box<[u8]>> {
         let name = OsStr::from_bytes(self.name(entry));
         Ok(rustix::fs::readlinkat(&self.dir, name, Vec::new())?.into_bytes().into_boxed_slice())
-    }
-}
-
-fn name_in<'n>(names: &'n [u8], entry: &ListedName) -> &'n [u8] {
-    &names[entry.start as usize..][..usize::from(entry.length)]
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::fs;
-    use std::os::unix::fs::symlink;
-
-    #[test]
-    fn a_directory_behind_a_link_is_not_listed() {
-        let (inside, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        fs::create_dir_all(outside.path().join("sub")).unwrap();
-        fs::create_dir_all(inside.path().join("real/sub")).unwrap();
-        symlink(outside.path(), inside.path().join("door")).unwrap();
-        let root = Root::open(inside.path()).unwrap();
-        assert!(Listing::read(&root, b"real/sub").is_ok());
-        assert!(Listing::read(&root, b"door").is_err());
-        assert!(Listing::read(&root, b"door/sub").is_err());
     }
 }

@@ -9,13 +9,11 @@
 //! - a new path that only one set of rules shows, or that is in a new directory, is reported as
 //!   [`Walk::out_of_scope`]: a revert moves it to the quarantine and never deletes it.
 
-mod dir_outcome;
-mod input;
 mod inspect;
 mod listing;
 mod result;
 mod scope;
 mod walker;
 
-pub use input::{Baseline, WalkInput};
-pub use result::{Item, ItemKind, Name, UncachedEntry, Walk, WalkedDir};
+pub use result::{Item, ItemKind, UncachedEntry, Walk, WalkedDir};
+pub use walker::{Baseline, WalkInput};

@@ -40,16 +40,16 @@ pub struct WalkedDir {
     pub uncached: Vec<UncachedEntry>,
     /// How many names the cache has for it, if it was made under the same rules.
     pub cached_names: Option<usize>,
-    mode: FileMode,
+    pub(super) mode: FileMode,
     /// Whether the manifest has an entry for it when it is empty.
     pub in_scope: bool,
 }
 
-/// A name, as its position in [`WalkedDir::names`].
+/// A name, as its position in a buffer of names.
 #[derive(Clone, Copy)]
 pub struct Name {
-    start: u32,
-    length: u16,
+    pub(super) start: u32,
+    pub(super) length: u16,
 }
 
 impl Name {
@@ -102,21 +102,11 @@ impl UncachedEntry {
     }
 }
 
-impl Item {
-    pub fn is_dir(&self) -> bool {
-        matches!(self.kind, ItemKind::Dir(_))
-    }
-}
-
 impl WalkedDir {
-    pub(super) fn new(path: &[u8], mode: FileMode, in_scope: bool) -> Self {
-        WalkedDir { path: path.into(), mode, in_scope, ..WalkedDir::default() }
-    }
-
-    pub(super) fn add_name(&mut self, name: &[u8]) -> Name {
+    pub(super) fn add(&mut self, name: &[u8], kind: ItemKind) {
         let start = u32::try_from(self.names.len()).expect("a listing has less than 4 GiB of names");
         self.names.extend_from_slice(name);
-        Name { start, length: name.len() as u16 }
+        self.items.push(Item { name: Name { start, length: name.len() as u16 }, kind });
     }
 
     pub(super) fn shrink(&mut self) {
@@ -197,21 +187,15 @@ struct VisitStep {
 
 impl WalkedDir {
     fn steps(&self, shown: &[bool]) -> Vec<VisitStep> {
-        let steps = self
-            .items
-            .iter()
-            .zip(0..)
-            .map(|(item, number)| VisitStep { item: number, descends: item.is_dir() });
-        let mut steps: Vec<VisitStep> = steps.collect();
-        let entries = steps.len();
+        let mut steps = Vec::with_capacity(self.items.len());
         for (item, number) in self.items.iter().zip(0..) {
-            if let ItemKind::Dir(child) = item.kind
-                && shown[child as usize]
-            {
+            let child = if let ItemKind::Dir(child) = item.kind { Some(child as usize) } else { None };
+            steps.push(VisitStep { item: number, descends: child.is_some() });
+            if child.is_some_and(|child| shown[child]) {
                 steps.push(VisitStep { item: number, descends: false });
             }
         }
-        if steps.len() > entries {
+        if steps.len() > self.items.len() {
             let key = |step: &VisitStep| (self.items[step.item as usize].name.of(&self.names), step.descends);
             // The entry `a` sorts before `a-b`, and the contents of `a` after it.
             steps.sort_by(|a, b| path_order(key(a), key(b)));

@@ -1,26 +1,100 @@
 //! Going through the tree, level by level.
 
-use std::fs::File;
+use std::collections::HashMap;
 use std::io::{self, Read as _};
 
 use rayon::prelude::*;
 
-use super::dir_outcome::{DirOutcome, EntryDecision, Task, WalkFailure, unreadable};
-use super::input::WalkInput;
 use super::inspect::DirContext;
 use super::listing::Listing;
-use super::result::{ItemKind, Walk};
+use super::result::{ItemKind, UncachedEntry, Walk, WalkedDir};
 use super::scope::{RuleSet, View};
-use crate::checkpoint::entry::FileMode;
+use crate::checkpoint::coverage::Coverage;
+use crate::checkpoint::entry::{FileMode, Node};
 use crate::checkpoint::ignore::{Fingerprint, IgnoreFile, RuleSource, Rules};
 use crate::checkpoint::path::TreePath;
-use crate::checkpoint::root::{PathKind, is_absent};
-use crate::checkpoint::stat_cache::CachedDir;
+use crate::checkpoint::quote;
+use crate::checkpoint::root::{PathKind, Root, is_absent};
+use crate::checkpoint::sensitive::Sensitive;
+use crate::checkpoint::stat_cache::{CachedDir, StatCache};
+use crate::checkpoint::store::StoreSnapshot;
+use crate::checkpoint::tree::Tree;
 use crate::checkpoint::unlocked_dirs::UnlockedDirs;
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::humanize::count;
 
 /// A directory with more entries than this is inspected by several threads.
 const LARGE_DIR: usize = 4096;
+
+/// The tree to walk, and everything that decides what is in scope.
+pub struct WalkInput<'a> {
+    pub root: &'a Root,
+    pub cache: &'a StatCache,
+    /// Decides which files are left out as likely secrets.
+    pub sensitive: &'a Sensitive,
+    /// A directory of decree's own inside the tree, such as a store; left out silently.
+    pub own_dir: Option<&'a TreePath>,
+    /// Files that decree's own output is redirected to (device, inode): their content changes with every line printed.
+    pub outputs: &'a [(u64, u64)],
+    /// What is stored, if the cache cannot be trusted in that: a file whose content is not stored is read again.
+    pub stored: Option<StoreSnapshot>,
+    pub baseline: Option<Baseline<'a>>,
+}
+
+/// The checkpoint to compare with.
+pub struct Baseline<'a> {
+    pub tree: &'a Tree,
+    /// The ignore files of the checkpoint, by directory.
+    pub rules: HashMap<&'a [u8], &'a [IgnoreFile]>,
+    /// What the checkpoint leaves out.
+    pub coverage: &'a Coverage,
+}
+
+/// A directory still to be entered.
+pub(super) struct Task {
+    pub path: Box<[u8]>,
+    pub mode: FileMode,
+    pub in_scope: bool,
+    pub now: RuleSet,
+    pub before: Option<RuleSet>,
+    /// The directory was not there when the baseline was captured.
+    pub is_new: bool,
+}
+
+/// The result of one directory.
+#[derive(Default)]
+struct DirOutcome {
+    dir: WalkedDir,
+    /// The directories among the items, in the same order.
+    tasks: Vec<Task>,
+    ignore_files: Vec<IgnoreFile>,
+    coverage: Coverage,
+    out_of_scope: Vec<TreePath>,
+    unlocked: Option<(TreePath, FileMode)>,
+    failures: Vec<WalkFailure>,
+}
+
+/// A path that cannot be read.
+type WalkFailure = (Box<[u8]>, io::Error);
+
+/// What to do with one entry of a directory.
+pub(super) enum EntryDecision {
+    /// The entry vanished, or is decree's or git's own data.
+    Skip,
+    /// A file or link in scope, and the same as in the baseline.
+    Same,
+    /// A file or link in scope that the cache has.
+    Known(Node),
+    /// A file or link in scope that the cache lacks.
+    Uncached(UncachedEntry),
+    Enter(Task),
+    IgnoredDir(TreePath),
+    IgnoredFile,
+    Sensitive(TreePath),
+    Special(TreePath),
+    OutOfScope(TreePath),
+    Failed(WalkFailure),
+}
 
 impl WalkInput<'_> {
     /// Walks the whole tree.
@@ -66,7 +140,9 @@ impl WalkInput<'_> {
     }
 
     fn enter(&self, task: Task) -> DirOutcome {
-        let mut outcome = DirOutcome::new(&task);
+        let Task { path, mode, in_scope, .. } = &task;
+        let dir = WalkedDir { path: path.clone(), mode: *mode, in_scope: *in_scope, ..WalkedDir::default() };
+        let mut outcome = DirOutcome { dir, ..DirOutcome::default() };
         let listing = match self.list(&task, &mut outcome.unlocked) {
             Ok(listing) => listing,
             Err(error) if is_absent(&error) && !task.path.is_empty() => return outcome,
@@ -83,7 +159,7 @@ impl WalkInput<'_> {
             }
         }
         let context = self.context(&task, &listing, &mut outcome);
-        let entries = listing.entries();
+        let entries = &listing.entries;
         if entries.len() > LARGE_DIR {
             let decisions: Vec<EntryDecision> =
                 entries.par_iter().map(|entry| context.inspect(entry)).collect();
@@ -149,7 +225,7 @@ impl WalkInput<'_> {
             return Ok(files);
         }
         for source in RuleSource::ALL {
-            let found = listing.entries().iter().find(|entry| {
+            let found = listing.entries.iter().find(|entry| {
                 entry.kind == PathKind::File && listing.name(entry) == source.file_name().as_bytes()
             });
             let Some(found) = found else { continue };
@@ -158,12 +234,12 @@ impl WalkInput<'_> {
                 Some(_) => self.root.open_file_forced(&path),
                 None => self.root.open_file(&path),
             };
-            let text = match file.and_then(read_all) {
-                Ok(text) => text.into_boxed_slice(),
-                Err(error) if is_absent(&error) => continue,
+            let mut text = Vec::new();
+            match file.and_then(|mut file| file.read_to_end(&mut text)) {
+                Ok(_) => files.push(IgnoreFile { dir: task.path.clone(), source, text: text.into() }),
+                Err(error) if is_absent(&error) => {}
                 Err(error) => return Err((path.as_bytes().into(), error)),
-            };
-            files.push(IgnoreFile { dir: task.path.clone(), source, text });
+            }
         }
         Ok(files)
     }
@@ -171,15 +247,57 @@ impl WalkInput<'_> {
     /// Identifies everything that decides whether a name is visible.
     fn fingerprint(&self, rules: &Rules) -> Fingerprint {
         let mut fingerprint = rules.fingerprint();
-        for (byte, other) in fingerprint.iter_mut().zip(self.sensitive.fingerprint()) {
+        for (byte, other) in fingerprint.iter_mut().zip(self.sensitive.fingerprint) {
             *byte ^= other;
         }
         fingerprint
     }
 }
 
-fn read_all(mut file: File) -> io::Result<Vec<u8>> {
-    let mut text = Vec::new();
-    file.read_to_end(&mut text)?;
-    Ok(text)
+impl DirOutcome {
+    /// Adds the decision about the entry `name`.
+    fn add(&mut self, name: &[u8], decision: EntryDecision) {
+        match decision {
+            EntryDecision::Skip => {}
+            EntryDecision::Same => self.dir.add(name, ItemKind::Same),
+            EntryDecision::Known(node) => {
+                self.dir.add(name, ItemKind::Known(self.dir.known.len() as u32));
+                self.dir.known.push(node);
+            }
+            EntryDecision::Uncached(entry) => {
+                self.dir.add(name, ItemKind::Uncached(self.dir.uncached.len() as u32));
+                self.dir.uncached.push(entry);
+            }
+            EntryDecision::Enter(task) => {
+                if !task.in_scope
+                    && let Ok(path) = TreePath::new(&*task.path)
+                {
+                    self.coverage.ignored_dirs.push(path);
+                }
+                // The number is assigned when the level is complete.
+                self.dir.add(name, ItemKind::Dir(0));
+                self.tasks.push(task);
+            }
+            EntryDecision::IgnoredDir(path) => self.coverage.ignored_dirs.push(path),
+            EntryDecision::IgnoredFile => self.coverage.ignored_files += 1,
+            EntryDecision::Sensitive(path) => self.coverage.sensitive.push(path),
+            EntryDecision::Special(path) => self.coverage.special.push(path),
+            EntryDecision::OutOfScope(path) => self.out_of_scope.push(path),
+            EntryDecision::Failed(failure) => self.failures.push(failure),
+        }
+    }
+}
+
+/// The error that lists the paths that cannot be read.
+fn unreadable(failures: Vec<WalkFailure>) -> Error {
+    let lines = failures
+        .iter()
+        .map(|(path, error)| {
+            let path = if path.is_empty() { &b"."[..] } else { path };
+            format!("{}: {error}", quote::for_people(path))
+        })
+        .collect();
+    Error::integrity(format!("{} cannot be read", count(failures.len(), "path")))
+        .details(lines, 20)
+        .hint("make them readable, or leave them out with a line in .decreeignore")
 }

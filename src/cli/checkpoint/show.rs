@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::super::{Context, Format};
-use crate::checkpoint::checkpoint_dir::path_texts;
 use crate::checkpoint::coverage::Coverage;
+use crate::checkpoint::path::TreePath;
 use crate::error::Result;
 use crate::history::kind::state::StateSnapshot;
 use crate::history::{
@@ -156,14 +156,15 @@ fn of_databases(list: &[SavedDatabase], record: CheckpointRecord) -> Shown {
 fn coverage_rows(coverage: &Coverage) -> Vec<Vec<String>> {
     let row =
         |what: &str, names: Vec<String>| (!names.is_empty()).then(|| vec![what.to_owned(), names.join(", ")]);
-    let mut ignored = path_texts(&coverage.ignored_dirs);
+    let texts = |paths: &[TreePath]| -> Vec<String> { paths.iter().map(TreePath::to_string).collect() };
+    let mut ignored = texts(&coverage.ignored_dirs);
     if coverage.ignored_files > 0 {
         ignored.push(count(coverage.ignored_files as usize, "single file"));
     }
     [
         row("ignored", ignored),
-        row("sensitive, left out", path_texts(&coverage.sensitive)),
-        row("special, left out", path_texts(&coverage.special)),
+        row("sensitive, left out", texts(&coverage.sensitive)),
+        row("special, left out", texts(&coverage.special)),
     ]
     .into_iter()
     .flatten()

@@ -33,11 +33,7 @@ fn stashes(layout: &Layout) -> Result<Stashes> {
 
 /// Within the scope, and nothing that must not get into git's objects.
 fn covers(scope: &Scope, coverage: &Coverage) -> impl Fn(&[u8]) -> bool {
-    move |path| {
-        TreePath::new(path).is_ok_and(|path| {
-            scope.covers(&path) && !coverage.is_sensitive(&path) && !coverage.is_special(&path)
-        })
-    }
+    move |path| TreePath::new(path).is_ok_and(|path| scope.covers(&path) && !coverage.excludes(&path))
 }
 
 /// Saves the whole tree, and makes an entry of what the scope covers.

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use crate::checkpoint::checkpoint_dir::{CheckpointDir, path_texts};
+use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::checkpoint::compare::{Change, Changes};
 use crate::checkpoint::coverage::Coverage;
 use crate::checkpoint::entry::{Node, describe as describe_node};
@@ -12,6 +12,7 @@ use crate::checkpoint::hash::ContentHash;
 use crate::checkpoint::manifest::Manifest;
 use crate::checkpoint::patch::parse::Patch;
 use crate::checkpoint::patch::rebuild::Direction;
+use crate::checkpoint::path::TreePath;
 use crate::checkpoint::restore::{RestoreAction, RestoreOutcome, RestoreRequest};
 use crate::checkpoint::tree::combined_hash;
 use crate::error::{Error, Result};
@@ -149,7 +150,7 @@ impl<'r> TreeRollback<'r> {
             direction: Direction::Backward,
             action: RestoreAction::Rollback,
             subject: self.dir.id(),
-            beside: &changes.out_of_scope,
+            out_of_scope: &changes.out_of_scope,
             quarantine_dir: present.quarantine_dir(),
             // The audit entry of a rollback also says what was saved and why, and is written when all of it is verified.
             log: None,
@@ -261,7 +262,7 @@ pub fn describe(layout: &Layout, manifest: &Manifest, scope: &Scope) -> Contents
             left_out.push(pattern);
         }
     }
-    let ignored = path_texts(&manifest.coverage.ignored_dirs);
+    let ignored: Vec<String> = manifest.coverage.ignored_dirs.iter().map(TreePath::to_string).collect();
     if !ignored.is_empty() || manifest.coverage.ignored_files > 0 {
         let files = humanize::grouped(manifest.coverage.ignored_files);
         assumptions
@@ -283,8 +284,8 @@ pub fn describe(layout: &Layout, manifest: &Manifest, scope: &Scope) -> Contents
 /// Secrets and special files within the scope: the checkpoint does not hold them.
 fn left_out(coverage: &Coverage, scope: &Scope) -> Vec<String> {
     let lists = [&coverage.sensitive, &coverage.special];
-    let within = lists.into_iter().flatten().filter(|path| scope.covers(&path.0));
-    within.map(|path| path.0.to_string()).collect()
+    let within = lists.into_iter().flatten().filter(|path| scope.covers(path));
+    within.map(|path| path.to_string()).collect()
 }
 
 /// What the user has to know before anything happens to the tree.

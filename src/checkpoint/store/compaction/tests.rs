@@ -45,6 +45,14 @@ impl Sample {
         hashes
     }
 
+    /// Changes one byte of a pack.
+    fn damage(path: &Path, at: usize) -> Vec<u8> {
+        let mut bytes = fs::read(path).unwrap();
+        bytes[at] ^= 1;
+        fs::write(path, &bytes).unwrap();
+        bytes
+    }
+
     fn packs(&self) -> Vec<PathBuf> {
         let entries = fs::read_dir(self.dir.path()).unwrap();
         let mut paths: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
@@ -56,9 +64,13 @@ impl Sample {
         self.packs().iter().map(|path| path.metadata().unwrap().len()).sum()
     }
 
+    fn plan(&self, needed: &[ContentHash]) -> CompactionPlan<'_> {
+        self.store.plan_compaction(needed.iter().copied().collect()).unwrap()
+    }
+
     fn compact(&self, needed: &[ContentHash]) -> CompactionReport {
         let before = self.bytes();
-        let plan = self.store.plan_compaction(needed.iter().copied().collect()).unwrap();
+        let plan = self.plan(needed);
         let (expected, done) = (plan.expected(), plan.run().unwrap());
         assert_eq!((done.before, done.after), (before, self.bytes()), "the report is what is on disk");
         assert_eq!((done.removed, done.rewritten), (expected.removed, expected.rewritten));
@@ -149,16 +161,13 @@ fn what_is_there_twice_stays_once_in_the_newer_pack() {
 fn a_pack_that_is_rewritten_as_itself_is_not_removed() {
     let mut sample = Sample::new();
     let all: Vec<ContentHash> = (0..8).flat_map(|n| sample.pack(&texts(n, n + 1))).collect();
-    let plan = sample.store.plan_compaction(all.iter().copied().collect()).unwrap();
+    let plan = sample.plan(&all);
     plan.rewrite(&plan.batches[0]).unwrap();
     // Cut off here; and now the same again, by a plan that knows nothing of the new pack.
     plan.run().unwrap();
     assert_eq!(sample.packs().len(), 1);
     sample.assert_has(&all);
-    let one = CompactionPlan {
-        batches: vec![vec![0]],
-        ..sample.store.plan_compaction(all.iter().copied().collect()).unwrap()
-    };
+    let one = CompactionPlan { batches: vec![vec![0]], ..sample.plan(&all) };
     one.run().unwrap();
     sample.assert_has(&all);
 }
@@ -170,10 +179,8 @@ fn a_damaged_copy_is_never_what_stays() {
     let first = sample.packs();
     sample.pack(&texts(0, 60));
     let second = sample.packs().into_iter().find(|path| !first.contains(path)).unwrap();
-    let mut bytes = fs::read(&second).unwrap();
-    bytes[20] ^= 1;
-    fs::write(&second, bytes).unwrap();
-    let plan = sample.store.plan_compaction(all[..60].iter().copied().collect()).unwrap();
+    Sample::damage(&second, 20);
+    let plan = sample.plan(&all[..60]);
     let error = plan.run().unwrap_err();
     assert_eq!(error.kind(), crate::error::ErrorKind::Integrity);
     assert_eq!(sample.packs().len(), 2, "{error}");
@@ -184,10 +191,8 @@ fn damage_in_what_is_copied_is_an_error_and_everything_stays() {
     let mut sample = Sample::new();
     let all = sample.pack(&(0..100).map(|n| noise(10_000, n)).collect::<Vec<_>>());
     let path = sample.packs().pop().unwrap();
-    let mut bytes = fs::read(&path).unwrap();
-    bytes[5000] ^= 1;
-    fs::write(&path, &bytes).unwrap();
-    let plan = sample.store.plan_compaction(all[..50].iter().copied().collect()).unwrap();
+    let bytes = Sample::damage(&path, 5000);
+    let plan = sample.plan(&all[..50]);
     assert_eq!(plan.run().unwrap_err().kind(), crate::error::ErrorKind::Integrity);
     assert_eq!(sample.packs(), std::slice::from_ref(&path));
     assert_eq!(fs::read(&path).unwrap(), bytes);
@@ -205,7 +210,7 @@ fn a_reader_goes_on_in_the_pack_that_took_the_place_of_its_own() {
     let mut half = vec![0; 2 * FRAME + 50];
     reader.read_exact(&mut half).unwrap();
     // Too little of it is garbage for it to be rewritten by itself.
-    let plan = sample.store.plan_compaction(needed.iter().copied().collect()).unwrap();
+    let plan = sample.plan(&needed);
     let plan = CompactionPlan { batches: vec![vec![0]], ..plan };
     plan.run().unwrap();
     reader.read_to_end(&mut half).unwrap();
@@ -233,10 +238,9 @@ fn readers_see_no_damage_while_packs_come_and_go() {
                 }
             });
         }
-        let needed = || all.iter().copied().collect();
         for round in 0..60 {
             // Any pack, rewritten with others, again and again.
-            let plan = sample.store.plan_compaction(needed()).unwrap();
+            let plan = sample.plan(&all);
             let count = plan.packs.len();
             let batch: Vec<usize> = (0..count).filter(|number| number % 3 == round % 3).collect();
             let batches = if batch.is_empty() { vec![vec![0]] } else { vec![batch] };
