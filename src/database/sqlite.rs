@@ -37,7 +37,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 pub use open::is_not_a_database;
-pub use restore::{DatabaseRestore, restore, restore_over, set_aside};
+pub use restore::{restore, set_aside};
 
 use crate::checkpoint::hash::ContentHash;
 use crate::error::{Error, ErrorKind, IoContext, Result};

@@ -100,14 +100,8 @@ pub(super) fn unchanging(path: &Path) -> rusqlite::Result<Connection> {
         }
     }
     address.push_str("?immutable=1");
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
-        | OpenFlags::SQLITE_OPEN_NOFOLLOW
-        | OpenFlags::SQLITE_OPEN_NO_MUTEX
-        | OpenFlags::SQLITE_OPEN_URI;
-    let mut connection = Connection::open_with_flags(address, flags)?;
-    harden(&mut connection, Duration::ZERO)?;
-    connection.pragma_query_value(None, "schema_version", |row| row.get::<_, i64>(0))?;
-    Ok(connection)
+    let access = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
+    connect(Path::new(&address), access, Duration::ZERO)
 }
 
 /// A database may come from anywhere, so nothing in it is executed. Waits for locks of other programs, up to `wait` and until a
