@@ -7,7 +7,7 @@ use super::payload::{CheckpointKind, CheckpointTarget};
 use super::writer::{CheckpointLabel, SavedCheckpoint};
 use crate::error::Error;
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct RollbackOptions {
     /// `None` for what the checkpoint was made for.
     pub target: Option<CheckpointTarget>,
@@ -27,15 +27,7 @@ pub struct RollbackOptions {
 
 impl RollbackOptions {
     pub fn because(reason: Option<String>) -> RollbackOptions {
-        RollbackOptions {
-            target: None,
-            reason,
-            dry_run: false,
-            verify: true,
-            takes_environment: false,
-            even_expired: false,
-            present: RefCell::default(),
-        }
+        RollbackOptions { reason, verify: true, ..RollbackOptions::default() }
     }
 
     /// Notes the checkpoint of the present, for the audit trail of a rollback that fails.
@@ -89,7 +81,7 @@ pub struct RolledBackPath {
     pub summary: String,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct RollbackReport {
     pub kind: CheckpointKind,
     /// When the checkpoint was made; the checkpoint of a run does not say.
@@ -119,21 +111,8 @@ pub struct RollbackReport {
 
 impl RollbackReport {
     pub(super) fn new(kind: CheckpointKind, before: String, wanted: String, held: usize) -> RollbackReport {
-        RollbackReport {
-            kind,
-            created_at: None,
-            changes: Vec::new(),
-            set_aside: Vec::new(),
-            present: None,
-            after: Some(before.clone()),
-            before,
-            wanted,
-            held,
-            warnings: Vec::new(),
-            left_out: Vec::new(),
-            exports: String::new(),
-            evidence: Vec::new(),
-        }
+        let after = Some(before.clone());
+        RollbackReport { kind, before, after, wanted, held, ..RollbackReport::default() }
     }
 
     /// Whether a comparison showed that everything is as the checkpoint has it.

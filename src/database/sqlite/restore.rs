@@ -17,7 +17,7 @@ use rustix::fs::CWD;
 use rustix::io::Errno;
 
 use super::copying::{self, advance};
-use super::open::{self, DatabaseFile, PAUSE, WAIT, is_not_a_database};
+use super::open::{self, PAUSE, WAIT, is_not_a_database};
 use super::{DatabaseCopy, content_hash, prove, sidecars};
 use crate::checkpoint::hash::{ContentHash, Hashing};
 use crate::error::{Error, IoContext, Result};
@@ -57,10 +57,7 @@ pub(super) fn restore_within(
     if let Some(parent) = live.parent().filter(|parent| !parent.as_os_str().is_empty()) {
         fs::create_dir_all(parent).at("create", parent)?;
     }
-    let (live, replaced) = match open::find(live)? {
-        DatabaseFile::Present(live, metadata) => (live, Some(metadata)),
-        DatabaseFile::Missing(live) => (live, None),
-    };
+    let (live, replaced) = open::find(live)?;
     atomic::sweep_target(&live);
     if replaced.is_some() {
         match write_to(copy, expected, &live, last, wait) {

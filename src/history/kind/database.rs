@@ -43,7 +43,7 @@ pub fn save(
         let files = dir.dir().join("databases");
         fs::create_dir(&files).at("create", &files)?;
         let mut list = Vec::new();
-        for (number, target) in targets.0.iter().enumerate() {
+        for (number, target) in targets.iter().enumerate() {
             let held = save_one(context, target, &file(dir, number), as_it_is)?;
             list.push(SavedDatabase { name: target.word(), held });
         }
@@ -158,8 +158,8 @@ fn content_now(context: HistoryContext<'_>, target: &DatabaseTarget) -> Result<O
     }
 }
 
-/// What a savepoint holds, and warnings for the user.
-pub fn describe(record: &CheckpointRecord) -> (ContentsReport, Vec<String>) {
+/// What a savepoint holds.
+pub fn describe(record: &CheckpointRecord) -> ContentsReport {
     let list = record.payload.databases();
     let (mut files, mut names, mut unchecked) = (Vec::new(), Vec::new(), Vec::new());
     for saved in list {
@@ -175,8 +175,7 @@ pub fn describe(record: &CheckpointRecord) -> (ContentsReport, Vec<String>) {
     }
     let warning =
         |table: &String| format!("{table} could not be checked: it relies on functions of its application");
-    let warnings = unchecked.iter().map(warning).collect();
-    let report = ContentsReport {
+    ContentsReport {
         files,
         state_keys: names,
         hash: record.tree.clone(),
@@ -185,8 +184,8 @@ pub fn describe(record: &CheckpointRecord) -> (ContentsReport, Vec<String>) {
         left_out: Vec::new(),
         assumptions: unchecked.iter().map(|table| format!("{table} is sound")).collect(),
         coverage: json!({}),
-    };
-    (report, warnings)
+        warnings: unchecked.iter().map(warning).collect(),
+    }
 }
 
 /// A database within the scope of a rollback.
@@ -278,7 +277,7 @@ fn jobs<'j>(
     targets: &DatabaseTargets,
 ) -> Result<Vec<Job<'j>>> {
     let is_unknown = |target: &&DatabaseTarget| !list.iter().any(|saved| saved.target() == **target);
-    if let Some(unknown) = targets.0.iter().find(is_unknown) {
+    if let Some(unknown) = targets.iter().find(is_unknown) {
         let names: Vec<String> = list.iter().map(|saved| saved.target().name().to_owned()).collect();
         return Err(Error::project(format!("{} does not hold {}", dir.id(), unknown.name()))
             .detail(format!("it holds {}", names.join(", "))));
@@ -286,7 +285,7 @@ fn jobs<'j>(
     let mut jobs = Vec::new();
     for (number, database) in list.iter().enumerate() {
         let (file, target) = (file(dir, number), database.target());
-        if targets.0.contains(&target) {
+        if targets.contains(&target) {
             check(&file, database)?;
             jobs.push(Job { saved: database, now: content_now(context, &target)?, target, file });
         }

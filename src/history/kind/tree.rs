@@ -277,6 +277,7 @@ pub fn describe(layout: &Layout, manifest: &Manifest, scope: &Scope) -> Contents
         left_out,
         assumptions,
         coverage: serde_json::to_value(&manifest.coverage).expect("a coverage is plain data"),
+        warnings: warnings(layout, manifest, scope),
     }
 }
 
