@@ -182,7 +182,7 @@ impl CheckpointDir {
             subject: &self.id,
             beside: &beside,
             quarantine_dir: self.quarantine_dir(),
-            log: Some(log),
+            log,
         })
     }
 
@@ -205,7 +205,7 @@ impl CheckpointDir {
             subject: &self.id,
             beside: &[],
             quarantine_dir: self.quarantine_dir(),
-            log: Some(log),
+            log,
         })
     }
 

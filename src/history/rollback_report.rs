@@ -3,9 +3,10 @@
 use std::cell::RefCell;
 use std::path::PathBuf;
 
+use super::audit::{AuditAction, AuditEntry};
 use super::payload::{CheckpointKind, CheckpointTarget};
 use super::writer::{CheckpointLabel, SavedCheckpoint};
-use crate::error::Error;
+use crate::error::{Error, Result};
 
 #[derive(Clone, Debug, Default)]
 pub struct RollbackOptions {
@@ -107,12 +108,27 @@ pub struct RollbackReport {
     pub exports: String,
     /// The files that prove it.
     pub evidence: Vec<String>,
+    /// Whether its audit entry could be written; `None` if that was not tried yet.
+    pub(super) logged: Option<Result<()>>,
 }
 
 impl RollbackReport {
     pub(super) fn new(kind: CheckpointKind, before: String, wanted: String, held: usize) -> RollbackReport {
         let after = Some(before.clone());
         RollbackReport { kind, before, after, wanted, held, ..RollbackReport::default() }
+    }
+
+    /// The audit entry of the rollback to `id`. It does not wait for the comparison at the end: a rollback whose hash is not that of the
+    /// checkpoint then is an error.
+    pub(super) fn audit_entry(&self, id: &str, present: &str, options: &RollbackOptions) -> AuditEntry {
+        let hash = |hash: &String| format!("sha256:{hash}");
+        AuditEntry {
+            reason: options.reason.clone(),
+            before: Some(hash(&self.before)),
+            after: options.verify.then(|| hash(&self.wanted)),
+            saved: Some(present.to_owned()),
+            ..AuditEntry::new(AuditAction::Rollback, id, self.changes.len() as u64)
+        }
     }
 
     /// Whether a comparison showed that everything is as the checkpoint has it.

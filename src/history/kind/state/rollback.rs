@@ -74,6 +74,10 @@ pub fn restore(
     let saved = saved.within(layout, keys).own_files(layout)?;
     let set_aside = present.quarantine_dir();
     report.set_aside = own_files::restore(layout, &saved, &wanted.own_files(layout)?, &set_aside)?;
+    // By this id the command that finishes a killed rollback recognises that the entry was written.
+    let restore = Some(present.id().to_owned());
+    let entry = AuditEntry { restore, ..report.audit_entry(dir.id(), present.id(), options) };
+    report.logged = Some(audit::record_done(&layout.audit(), entry));
     clear_pending(layout)?;
     report.evidence.push(layout.shown(&present.dir().join(FILE)));
     report.after = None;
@@ -195,8 +199,12 @@ pub fn finish_cut_off(layout: &Layout) -> Result<Option<String>> {
         own_files::restore(layout, &saved.own_files(layout)?, &wanted.own_files(layout)?, &set_aside)?;
         let files_only = StateKeys { areas: keys.areas.clone(), ..StateKeys::default() };
         let after = StateSnapshot::read(layout, &files_only)?;
+        if audit::has(&layout.audit(), &pending.saved)? {
+            return Ok(());
+        }
         let entry = AuditEntry {
             reason: pending.reason.clone(),
+            restore: Some(pending.saved.clone()),
             after: Some(format!("sha256:{}", after.hash())),
             saved: Some(pending.saved.clone()),
             ..AuditEntry::new(AuditAction::Rollback, &pending.to, wanted.files.len() as u64)
