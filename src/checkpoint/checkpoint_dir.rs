@@ -181,7 +181,7 @@ impl CheckpointDir {
             subject: &self.id,
             out_of_scope: &out_of_scope,
             quarantine_dir: self.quarantine_dir(),
-            log: Some(log),
+            log,
         })
     }
 
@@ -204,7 +204,7 @@ impl CheckpointDir {
             subject: &self.id,
             out_of_scope: &[],
             quarantine_dir: self.quarantine_dir(),
-            log: Some(log),
+            log,
         })
     }
 

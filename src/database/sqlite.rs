@@ -37,12 +37,12 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 pub use open::is_not_a_database;
-pub use restore::{DatabaseRestore, restore, restore_over, set_aside};
+pub use restore::{restore, set_aside};
 
 use crate::checkpoint::hash::ContentHash;
 use crate::error::{Error, ErrorKind, IoContext, Result};
 use crate::fs::{atomic, random_hex};
-use open::{DatabaseFile, WAIT};
+use open::WAIT;
 
 /// A copy of a database, as it was at one moment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -71,11 +71,8 @@ pub fn save(live: &Path, to: &Path) -> Result<DatabaseCopy> {
 }
 
 fn save_within(live: &Path, to: &Path, wait: Duration) -> Result<DatabaseCopy> {
-    let (live, mode) = match open::find(live)? {
-        DatabaseFile::Present(live, metadata) => (live, metadata.permissions().mode() & 0o7777),
-        DatabaseFile::Missing(path) => {
-            return Err(Error::failed(format!("there is no database at {}", path.display())));
-        }
+    let (live, Some(metadata)) = open::find(live)? else {
+        return Err(Error::failed(format!("there is no database at {}", live.display())));
     };
     let unfinished = Unfinished::create(to)?;
     copying::copy(&live, to, wait)?;
@@ -95,7 +92,7 @@ fn save_within(live: &Path, to: &Path, wait: Duration) -> Result<DatabaseCopy> {
         sha256: hashes.sha256,
         content: hashes.content,
         wal,
-        mode,
+        mode: metadata.permissions().mode() & 0o7777,
         unchecked,
     })
 }
@@ -130,7 +127,7 @@ fn prove(copy: &Path, expected: &DatabaseCopy) -> Result<()> {
 ///
 /// It is the hash of a copy in the directory `scratch`, which is removed afterwards.
 pub fn content_now(live: &Path, scratch: &Path) -> Result<Option<ContentHash>> {
-    let DatabaseFile::Present(live, _) = open::find(live)? else { return Ok(None) };
+    let (live, Some(_)) = open::find(live)? else { return Ok(None) };
     fs::create_dir_all(scratch).at("create", scratch)?;
     let path = scratch.join(format!("{}{}.sqlite", atomic::TEMPORARY, random_hex()));
     let _unfinished = Unfinished::create(&path)?;

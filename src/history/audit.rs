@@ -85,35 +85,41 @@ impl From<RestoreAction> for AuditAction {
 
 /// The audit trail of a project, as the engine sees it: it gets an entry for each restore, before the restore's journal is
 /// removed. So a process that is killed leaves the entry, or the journal from which recovery writes it.
-pub struct AuditLog(PathBuf);
+pub struct AuditLog {
+    path: PathBuf,
+    /// What the caller knows of the restore, and the engine does not.
+    entry: Option<AuditEntry>,
+}
 
 impl AuditLog {
     /// The caller holds the project's lock.
     pub fn new(path: impl Into<PathBuf>) -> Self {
-        AuditLog(path.into())
+        AuditLog { path: path.into(), entry: None }
     }
 
-    fn has(&self, restore: &str) -> Result<bool> {
-        let text = read(&self.0)?;
-        let mut records = lines(&text).filter_map(|line| serde_json::from_slice::<AuditRecord>(line).ok());
-        Ok(records.any(|record| record.entry.restore.as_deref() == Some(restore)))
+    /// A log that writes this entry when the restore is done.
+    pub fn with_entry(path: impl Into<PathBuf>, entry: AuditEntry) -> Self {
+        AuditLog { path: path.into(), entry: Some(entry) }
     }
+}
+
+/// Whether the entry of a restore was written.
+pub fn has(path: &Path, restore: &str) -> Result<bool> {
+    let text = read(path)?;
+    let mut records = lines(&text).filter_map(|line| serde_json::from_slice::<AuditRecord>(line).ok());
+    Ok(records.any(|record| record.entry.restore.as_deref() == Some(restore)))
 }
 
 impl RestoreLog for AuditLog {
     fn record(&self, restore: &FinishedRestore<'_>) -> Result<()> {
-        if restore.recovered && self.has(restore.id)? {
+        if restore.recovered && has(&self.path, restore.id)? {
             return Ok(());
         }
-        let entry = AuditEntry::new(restore.action.into(), restore.subject, restore.paths as u64);
-        record_done(
-            &self.0,
-            AuditEntry {
-                reason: restore.recovered.then(|| "it had been cut off, and was finished".to_owned()),
-                restore: Some(restore.id.to_owned()),
-                ..entry
-            },
-        )
+        let entry = self.entry.clone().unwrap_or_else(|| AuditEntry {
+            reason: restore.recovered.then(|| "it had been cut off, and was finished".to_owned()),
+            ..AuditEntry::new(restore.action.into(), restore.subject, restore.paths as u64)
+        });
+        record_done(&self.path, AuditEntry { restore: Some(restore.id.to_owned()), ..entry })
     }
 }
 

@@ -19,6 +19,8 @@ pub struct ContentsReport {
     pub assumptions: Vec<String>,
     /// Everything that it does not hold, for programs.
     pub coverage: Value,
+    /// What the user has to know before anything happens to what is not protected.
+    pub warnings: Vec<String>,
 }
 
 /// How much of the scope can be restored, in hundredths: less than 1 as soon as anything is missing, or nothing was verified.

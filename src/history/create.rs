@@ -1,51 +1,56 @@
-//! Making a checkpoint of any type.
+//! Making a checkpoint of any type, and reading one back.
 
 use super::HistoryContext;
 use super::contents_report::ContentsReport;
 use super::kind::{database, stash, state, tree};
-use super::payload::CheckpointTarget;
+use super::lookup::RunOrCheckpoint;
+use super::payload::{CheckpointPayload, CheckpointTarget};
 use super::record::CheckpointRecord;
 use super::writer::{CheckpointLabel, SavedCheckpoint};
-use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::error::Result;
 
-/// A new checkpoint, and what it holds of what it was made for.
-pub struct CreatedCheckpoint {
-    pub record: CheckpointRecord,
-    pub dir: CheckpointDir,
-    pub report: ContentsReport,
-    /// What the user has to know before anything happens to what is not protected.
-    pub warnings: Vec<String>,
-}
-
-/// Makes a checkpoint. The caller holds the project's lock.
+/// Makes a checkpoint, and reports what it holds of what it was made for. The caller holds the project's lock.
 pub fn create(
     context: HistoryContext<'_>,
     target: &CheckpointTarget,
     label: &CheckpointLabel,
-) -> Result<CreatedCheckpoint> {
+) -> Result<(SavedCheckpoint, ContentsReport)> {
     let layout = context.layout;
-    let (SavedCheckpoint { record, dir }, report, warnings) = match target {
+    Ok(match target {
         CheckpointTarget::Tree(scope) => {
             let (saved, manifest) = tree::save(context, label, scope)?;
-            (saved, tree::describe(layout, &manifest, scope), tree::warnings(layout, &manifest, scope))
+            (saved, tree::describe(layout, &manifest, scope))
         }
         CheckpointTarget::Stash(scope) => {
             let (saved, manifest) = stash::save(context, label, scope)?;
-            let (report, warnings) = stash::describe(layout, &manifest, scope)?;
-            (saved, report, warnings)
+            (saved, stash::describe(layout, &manifest, scope)?)
         }
         CheckpointTarget::State(keys) => {
             let (saved, state) = state::save(context, label, keys)?;
-            let warning = |name: &String| format!("not in the checkpoint: {name}");
-            let warnings = state.left_out.iter().map(warning).collect();
-            (saved, state.describe(), warnings)
+            (saved, state.describe())
         }
         CheckpointTarget::Databases(targets) => {
             let saved = database::save(context, label, targets, false)?;
-            let (report, warnings) = database::describe(&saved.record);
-            (saved, report, warnings)
+            let report = database::describe(&saved.record);
+            (saved, report)
         }
+    })
+}
+
+/// Reads back everything that a checkpoint, or that of a run, names. Returns the number of entries.
+pub fn verify(context: HistoryContext<'_>, found: &RunOrCheckpoint) -> Result<usize> {
+    let dir = found.dir();
+    let record = match found {
+        RunOrCheckpoint::Run(_) => return dir.verify(context.workspace, &dir.manifest()?),
+        RunOrCheckpoint::Checkpoint(dir) => CheckpointRecord::read(dir.dir())?,
     };
-    Ok(CreatedCheckpoint { record, dir, report, warnings })
+    match &record.payload {
+        CheckpointPayload::Tree(_) => tree::verify(context, dir, &record),
+        CheckpointPayload::Stash(_, stash) => stash::verify(context, dir, &record, stash),
+        CheckpointPayload::State { sha256, .. } => {
+            let state = state::StateSnapshot::load(dir, &record, sha256)?;
+            Ok(state.files.len() + state.environment.len())
+        }
+        CheckpointPayload::Databases(list) => database::verify(dir, list),
+    }
 }

@@ -5,12 +5,15 @@
 //! next one reports it.
 
 use std::ffi::OsString;
-use std::path::Path;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::HistoryContext;
-use super::guard_record::{ActiveGuard, GuardRecord};
 use super::kind::tree;
 use super::lookup::RunOrCheckpoint;
 use super::own_files::{OwnFiles, ProtectedDir, RepairReport};
@@ -20,7 +23,8 @@ use super::scope::Scope;
 use super::writer::{CheckpointLabel, SavedCheckpoint};
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::checkpoint::manifest::Manifest;
-use crate::error::{Error, Result};
+use crate::error::{Error, IoContext, Result};
+use crate::fs::{json, untrusted};
 use crate::interrupt;
 use crate::process::attended::attend;
 use crate::process::redact::Redactor;
@@ -204,4 +208,56 @@ fn repair_content(
     context.workspace.store().repair()?;
     let path = checkpoint.manifest_path();
     if report.spoiled.contains(&path) { manifest.write(&path) } else { Ok(()) }
+}
+
+/// The contents of `guarding.json`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct GuardRecord {
+    pub checkpoint: String,
+    pub command: String,
+}
+
+/// A guarded command that is running. Without a call to [`ActiveGuard::over`] the next decree reports it as killed.
+#[must_use]
+pub struct ActiveGuard(PathBuf);
+
+impl GuardRecord {
+    /// Writes the file before the command starts.
+    pub fn begin(&self, layout: &Layout) -> Result<ActiveGuard> {
+        let path = layout.guarding();
+        json::write_pretty(&path, self)?;
+        Ok(ActiveGuard(path))
+    }
+
+    /// The command that is running, or was when decree was killed.
+    pub fn find(layout: &Layout) -> Result<Option<GuardRecord>> {
+        let path = layout.guarding();
+        match untrusted::read(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            text => Ok(serde_json::from_slice(&text.at("read", &path)?).ok()),
+        }
+    }
+
+    /// The command that was running when decree was killed, reported once. The caller holds the project's lock.
+    pub fn take_cut_off(layout: &Layout) -> Result<Option<GuardRecord>> {
+        let found = GuardRecord::find(layout)?;
+        ActiveGuard(layout.guarding()).over();
+        Ok(found)
+    }
+
+    /// The warning about it, with the way back.
+    pub fn warning(&self) -> String {
+        format!(
+            "decree was killed while it guarded `{}`; `decree rollback {}` restores what was there before",
+            one_line(&self.command),
+            self.checkpoint
+        )
+    }
+}
+
+impl ActiveGuard {
+    /// The command's work is kept or rolled back.
+    pub fn over(self) {
+        let _ = fs::remove_file(&self.0);
+    }
 }

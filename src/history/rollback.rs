@@ -4,8 +4,8 @@
 //! 2. What differs within the scope is found; nothing else is ever touched.
 //! 3. The present is saved as a checkpoint of the same type.
 //! 4. What differs is restored.
-//! 5. The scope is compared with the checkpoint again, and has to have its hash.
-//! 6. An entry is added to the audit trail.
+//! 5. An entry is added to the audit trail: where a journal says that the restore has begun, before the journal is removed.
+//! 6. The scope is compared with the checkpoint again, and has to have its hash.
 
 use super::HistoryContext;
 use super::audit::{self, AuditAction, AuditEntry};
@@ -45,15 +45,12 @@ pub fn rollback(
         }
     })?;
     report.created_at = record.map(|record| record.created_at);
-    if report.present.is_some() {
-        let entry = AuditEntry {
-            reason: options.reason.clone(),
-            before: Some(format!("sha256:{}", report.before)),
-            after: report.after.as_ref().map(|hash| format!("sha256:{hash}")),
-            saved: report.present.clone(),
-            ..AuditEntry::new(AuditAction::Rollback, dir.id(), report.changes.len() as u64)
-        };
-        audit::record_done(&audit_path, entry)?;
+    match (report.logged.take(), &report.present) {
+        (Some(logged), _) => logged?,
+        (None, Some(present)) => {
+            audit::record_done(&audit_path, report.audit_entry(dir.id(), present, options))?;
+        }
+        (None, None) => {}
     }
     Ok(report)
 }

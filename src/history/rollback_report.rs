@@ -3,11 +3,12 @@
 use std::cell::RefCell;
 use std::path::PathBuf;
 
+use super::audit::{AuditAction, AuditEntry};
 use super::payload::{CheckpointKind, CheckpointTarget};
 use super::writer::{CheckpointLabel, SavedCheckpoint};
-use crate::error::Error;
+use crate::error::{Error, Result};
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct RollbackOptions {
     /// `None` for what the checkpoint was made for.
     pub target: Option<CheckpointTarget>,
@@ -27,15 +28,7 @@ pub struct RollbackOptions {
 
 impl RollbackOptions {
     pub fn because(reason: Option<String>) -> RollbackOptions {
-        RollbackOptions {
-            target: None,
-            reason,
-            dry_run: false,
-            verify: true,
-            takes_environment: false,
-            even_expired: false,
-            present: RefCell::default(),
-        }
+        RollbackOptions { reason, verify: true, ..RollbackOptions::default() }
     }
 
     /// Notes the checkpoint of the present, for the audit trail of a rollback that fails.
@@ -89,7 +82,7 @@ pub struct RolledBackPath {
     pub summary: String,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct RollbackReport {
     pub kind: CheckpointKind,
     /// When the checkpoint was made; the checkpoint of a run does not say.
@@ -115,24 +108,26 @@ pub struct RollbackReport {
     pub exports: String,
     /// The files that prove it.
     pub evidence: Vec<String>,
+    /// Whether its audit entry could be written; `None` if that was not tried yet.
+    pub(super) logged: Option<Result<()>>,
 }
 
 impl RollbackReport {
     pub(super) fn new(kind: CheckpointKind, before: String, wanted: String, held: usize) -> RollbackReport {
-        RollbackReport {
-            kind,
-            created_at: None,
-            changes: Vec::new(),
-            set_aside: Vec::new(),
-            present: None,
-            after: Some(before.clone()),
-            before,
-            wanted,
-            held,
-            warnings: Vec::new(),
-            left_out: Vec::new(),
-            exports: String::new(),
-            evidence: Vec::new(),
+        let after = Some(before.clone());
+        RollbackReport { kind, before, after, wanted, held, ..RollbackReport::default() }
+    }
+
+    /// The audit entry of the rollback to `id`. It does not wait for the comparison at the end: a rollback whose hash is not that of the
+    /// checkpoint then is an error.
+    pub(super) fn audit_entry(&self, id: &str, present: &str, options: &RollbackOptions) -> AuditEntry {
+        let hash = |hash: &String| format!("sha256:{hash}");
+        AuditEntry {
+            reason: options.reason.clone(),
+            before: Some(hash(&self.before)),
+            after: options.verify.then(|| hash(&self.wanted)),
+            saved: Some(present.to_owned()),
+            ..AuditEntry::new(AuditAction::Rollback, id, self.changes.len() as u64)
         }
     }
 

@@ -63,15 +63,7 @@ fn pattern(word: &str, root: &Path, below: &Path, known: &PathExists<'_>) -> Res
     }
     let word_path = Path::new(word);
     let typed = word_path.strip_prefix(root).map_or_else(|_| below.join(word_path), Path::to_owned);
-    let mut inner = PathBuf::new();
-    for part in typed.components() {
-        match part {
-            Component::Normal(name) => inner.push(name),
-            Component::CurDir => {}
-            Component::ParentDir if inner.pop() => {}
-            _ => return Err(wrong("it leads out of the project")),
-        }
-    }
+    let inner = inner_path(&typed).ok_or_else(|| wrong("it leads out of the project"))?;
     let text = inner.to_str().ok_or_else(|| wrong("it is not UTF-8"))?;
     let is_there = || TreePath::new(text.as_bytes()).is_ok_and(|path| known(&path));
     let is_pattern = text.contains(['*', '?', '[']) && !is_there();
@@ -82,6 +74,20 @@ fn pattern(word: &str, root: &Path, below: &Path, known: &PathExists<'_>) -> Res
         (text, true) => format!("/{text}"),
         (text, false) => format!("/{}", literal(text)),
     })
+}
+
+/// A path relative to the project, without `.` and `..`; `None` if it leads out of the project.
+pub(super) fn inner_path(typed: &Path) -> Option<PathBuf> {
+    let mut inner = PathBuf::new();
+    for part in typed.components() {
+        match part {
+            Component::Normal(name) => inner.push(name),
+            Component::CurDir => {}
+            Component::ParentDir if inner.pop() => {}
+            _ => return None,
+        }
+    }
+    Some(inner)
 }
 
 /// A pattern that matches only this path.

@@ -25,6 +25,7 @@ struct Scene {
 enum Move {
     Revert,
     Apply,
+    Rollback,
 }
 
 const SIGKILL: i32 = 9;
@@ -44,12 +45,13 @@ impl Scene {
         match which {
             Move::Revert => ["revert", &self.id],
             Move::Apply => ["apply", &self.id],
+            Move::Rollback => ["rollback", &self.id],
         }
     }
 
     fn states(&self, which: Move) -> (&TreeSnapshot, &TreeSnapshot) {
         match which {
-            Move::Revert => (&self.after, &self.before),
+            Move::Revert | Move::Rollback => (&self.after, &self.before),
             Move::Apply => (&self.before, &self.after),
         }
     }
@@ -472,6 +474,11 @@ fn a_revert_killed_before_any_system_call_is_all_or_nothing() {
 #[test]
 fn an_apply_killed_before_any_system_call_is_all_or_nothing() {
     killed_before_every_call(Move::Apply);
+}
+
+#[test]
+fn a_rollback_killed_before_any_system_call_is_all_or_nothing_and_in_the_audit_trail_once() {
+    killed_before_every_call(Move::Rollback);
 }
 
 /// REC-01.

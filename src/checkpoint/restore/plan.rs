@@ -30,8 +30,8 @@ pub struct RestoreRequest<'a> {
     pub out_of_scope: &'a [TreePath],
     /// If this is there already, the next free one of `<dir>-2`, `<dir>-3`, … is used, so each restore has its own.
     pub quarantine_dir: PathBuf,
-    /// `None` if the caller logs the restore itself. Recovery logs it in any case.
-    pub log: Option<&'a dyn RestoreLog>,
+    /// Gets the restore before its journal is removed.
+    pub log: &'a dyn RestoreLog,
 }
 
 /// What came of a restore that succeeded.

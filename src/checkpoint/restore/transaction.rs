@@ -113,7 +113,7 @@ impl<'r> Transaction<'r> {
     }
 
     /// Carries the restore out. After an error the tree is as it was, except for what the error names.
-    pub fn run(mut self, log: Option<&dyn RestoreLog>) -> Result<RestoreReport> {
+    pub fn run(mut self, log: &dyn RestoreLog) -> Result<RestoreReport> {
         self.journal.write(self.dir.path())?;
         let error = match self.roll_forward().and_then(|()| self.verify(StepEnd::To)) {
             Ok(wrong) if wrong.is_empty() => {
@@ -161,7 +161,7 @@ impl<'r> Transaction<'r> {
         };
         let mut log_failure = None;
         if finished {
-            log_failure = self.finish(Some(log), true)?;
+            log_failure = self.finish(log, true)?;
         } else {
             let wrong = self.roll_back().map_err(|error| {
                 Error::integrity(format!(
@@ -314,12 +314,12 @@ impl<'r> Transaction<'r> {
 
     /// Makes the verified result durable, logs it, and ends the transaction. The restore is done even if it cannot be logged:
     /// then the reason is returned.
-    fn finish(&self, log: Option<&dyn RestoreLog>, recovered: bool) -> Result<Option<Error>> {
+    fn finish(&self, log: &dyn RestoreLog, recovered: bool) -> Result<Option<Error>> {
         self.root.sync().at("sync", self.root.path())?;
         self.dir.mark_done()?;
         let Journal { id, action, subject, steps, .. } = &self.journal;
         let restore = FinishedRestore { id, action: *action, subject, paths: steps.len(), recovered };
-        let log_failure = log.and_then(|log| log.record(&restore).err());
+        let log_failure = log.record(&restore).err();
         self.dir.remove()?;
         Ok(log_failure)
     }

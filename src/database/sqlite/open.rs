@@ -23,28 +23,23 @@ pub(super) const PAUSE: Duration = Duration::from_millis(1);
 /// After how many of SQLite's steps to check for a signal.
 const OPERATIONS: c_int = 10_000;
 
-/// What is at the path of a database. Directories above it are without links, as SQLite refuses a path with any.
-pub(super) enum DatabaseFile {
-    Present(PathBuf, Metadata),
-    Missing(PathBuf),
-}
-
-/// Finds a database's file. Anything there but a regular file is an error.
-pub(super) fn find(path: &Path) -> Result<DatabaseFile> {
+/// Finds a database's file; `None` if nothing is there. Anything but a regular file is an error. Directories above the path that is
+/// returned are without links, as SQLite refuses a path with any.
+pub(super) fn find(path: &Path) -> Result<(PathBuf, Option<Metadata>)> {
     let is_missing =
         |error: &io::Error| matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory);
     let real = match real(path) {
-        Err(error) if is_missing(&error) => return Ok(DatabaseFile::Missing(path.to_owned())),
+        Err(error) if is_missing(&error) => return Ok((path.to_owned(), None)),
         result => result.at("find", path)?,
     };
     match real.symlink_metadata() {
-        Ok(metadata) if metadata.is_file() => Ok(DatabaseFile::Present(real, metadata)),
+        Ok(metadata) if metadata.is_file() => Ok((real, Some(metadata))),
         Ok(metadata) if metadata.is_symlink() => {
             Err(Error::failed(format!("{} is a symbolic link, not a database", path.display()))
                 .hint("name the file that it leads to"))
         }
         Ok(_) => Err(Error::failed(format!("{} is not a regular file", path.display()))),
-        Err(error) if is_missing(&error) => Ok(DatabaseFile::Missing(real)),
+        Err(error) if is_missing(&error) => Ok((real, None)),
         Err(error) => Err(error).at("read", path),
     }
 }
@@ -100,14 +95,8 @@ pub(super) fn unchanging(path: &Path) -> rusqlite::Result<Connection> {
         }
     }
     address.push_str("?immutable=1");
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
-        | OpenFlags::SQLITE_OPEN_NOFOLLOW
-        | OpenFlags::SQLITE_OPEN_NO_MUTEX
-        | OpenFlags::SQLITE_OPEN_URI;
-    let mut connection = Connection::open_with_flags(address, flags)?;
-    harden(&mut connection, Duration::ZERO)?;
-    connection.pragma_query_value(None, "schema_version", |row| row.get::<_, i64>(0))?;
-    Ok(connection)
+    let access = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
+    connect(Path::new(&address), access, Duration::ZERO)
 }
 
 /// A database may come from anywhere, so nothing in it is executed. Waits for locks of other programs, up to `wait` and until a

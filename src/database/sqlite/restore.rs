@@ -7,17 +7,17 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, Metadata, Permissions};
 use std::io;
-use std::os::fd::AsFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 use rusqlite::backup::{Backup, StepResult};
+use rustix::fs::CWD;
 use rustix::io::Errno;
 
 use super::copying::{self, advance};
-use super::open::{self, DatabaseFile, PAUSE, WAIT, is_not_a_database};
+use super::open::{self, PAUSE, WAIT, is_not_a_database};
 use super::{DatabaseCopy, content_hash, prove, sidecars};
 use crate::checkpoint::hash::{ContentHash, Hashing};
 use crate::error::{Error, IoContext, Result};
@@ -29,20 +29,11 @@ use crate::interrupt::{self, Interruptible};
 /// How long to wait for a lock that is only needed to change the journal mode.
 const SHORT: Duration = Duration::from_secs(1);
 
-/// How a database was restored.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DatabaseRestore {
-    /// Whether there was no database that SQLite could read.
-    pub made_anew: bool,
-    /// Where what stood in the way was moved.
-    pub set_aside: Vec<PathBuf>,
-    /// Whether the database has a `-wal` file now. If that is not what [`DatabaseCopy::wal`] says, other programs have it open,
-    /// and SQLite cannot change it under them. It does not matter to what is in the database.
-    pub wal: bool,
-}
-
-/// Restores a database from a copy. Missing directories above it are created; what is in the way
-/// of a new file (a file that is not a database, a journal without one) is moved into the directory `set_aside`.
+/// Restores a database from a copy. Missing directories above it are created; what is in the way of a new file (a file that is not a
+/// database, a journal without one) is moved into the directory `set_aside`. Returns what was moved or kept there.
+///
+/// The caller has saved the database when it had the content `saved`. Other programs may have written since: once the lock keeps them
+/// from writing, the content is compared again, and kept in `set_aside` if it is another.
 ///
 /// After an error the database is as it was, or, if SQLite could not read it, in `set_aside`.
 pub fn restore(
@@ -50,64 +41,41 @@ pub fn restore(
     expected: &DatabaseCopy,
     live: &Path,
     set_aside: &Path,
-) -> Result<DatabaseRestore> {
-    restore_within(copy, expected, live, set_aside, None, WAIT)
-}
-
-/// Like [`fn@restore`], for a caller that has saved the database when it had the content `saved`. Other programs may have written since:
-/// once the lock keeps them from writing, the content is compared again, and kept in `set_aside` if it is another.
-pub fn restore_over(
-    copy: &Path,
-    expected: &DatabaseCopy,
-    live: &Path,
-    set_aside: &Path,
     saved: Option<ContentHash>,
-) -> Result<DatabaseRestore> {
-    restore_within(copy, expected, live, set_aside, Some(saved), WAIT)
+) -> Result<Vec<PathBuf>> {
+    restore_within(copy, expected, live, LastWrites { set_aside, saved }, WAIT)
 }
 
 pub(super) fn restore_within(
     copy: &Path,
     expected: &DatabaseCopy,
     live: &Path,
-    set_aside: &Path,
-    saved: Option<Option<ContentHash>>,
+    last: LastWrites<'_>,
     wait: Duration,
-) -> Result<DatabaseRestore> {
+) -> Result<Vec<PathBuf>> {
     prove(copy, expected)?;
     if let Some(parent) = live.parent().filter(|parent| !parent.as_os_str().is_empty()) {
         fs::create_dir_all(parent).at("create", parent)?;
     }
-    let (live, replaced) = match open::find(live)? {
-        DatabaseFile::Present(live, metadata) => {
-            atomic::sweep_target(&live);
-            let last = saved.map(|saved| LastWrites { set_aside, saved });
-            match write_to(copy, expected, &live, last, wait) {
-                Err(error) if is_not_a_database(&error) => {}
-                result => {
-                    return result.map(|(wal, set_aside)| DatabaseRestore {
-                        made_anew: false,
-                        set_aside,
-                        wal,
-                    });
-                }
-            }
-            (live, Some(metadata))
-        }
-        DatabaseFile::Missing(live) => (live, None),
-    };
+    let (live, replaced) = open::find(live)?;
     atomic::sweep_target(&live);
-    let moved = self::set_aside(&live, set_aside)?;
+    if replaced.is_some() {
+        match write_to(copy, expected, &live, last, wait) {
+            Err(error) if is_not_a_database(&error) => {}
+            result => return result.map(|kept| kept.into_iter().collect()),
+        }
+    }
+    let moved = set_aside(&live, last.set_aside)?;
     make(copy, expected, &live, replaced)?;
-    Ok(DatabaseRestore { made_anew: true, set_aside: moved, wal: expected.wal })
+    Ok(moved)
 }
 
 /// Saves what other programs wrote up to the last moment.
 #[derive(Clone, Copy)]
-struct LastWrites<'l> {
-    set_aside: &'l Path,
+pub(super) struct LastWrites<'l> {
+    pub set_aside: &'l Path,
     /// The content that is saved already.
-    saved: Option<ContentHash>,
+    pub saved: Option<ContentHash>,
 }
 
 impl LastWrites<'_> {
@@ -154,14 +122,14 @@ fn lock(backup: &Backup<'_, '_>, live: &Path, wait: Duration) -> Result<()> {
     }
 }
 
-/// Writes a copy into an existing database. Returns whether it has a `-wal` file now, and what was kept of its content.
+/// Writes a copy into an existing database. Returns where its content is kept, unless that is saved already.
 fn write_to(
     copy: &Path,
     expected: &DatabaseCopy,
     live: &Path,
-    last: Option<LastWrites<'_>>,
+    last: LastWrites<'_>,
     wait: Duration,
-) -> Result<(bool, Vec<PathBuf>)> {
+) -> Result<Option<PathBuf>> {
     let failed = |error| open::failure("write to", live, wait, error);
     let source = open::unchanging(copy).map_err(|error| {
         // Must not be confused with a live file that is not a database, which is moved away.
@@ -184,23 +152,17 @@ fn write_to(
     }
     let is_wal = is_wal(&target).map_err(failed)?;
     let backup = Backup::new(&source, &mut target).map_err(failed)?;
-    let (kept, held) = match last {
-        None => (None, None),
-        Some(last) => {
-            lock(&backup, live, wait)?;
-            last.keep(live, is_wal, wait)?
-        }
-    };
+    lock(&backup, live, wait)?;
+    let (kept, held) = last.keep(live, is_wal, wait)?;
     advance(&backup, live, wait, true)?;
     drop(backup);
-    let wal = settle(target, expected.wal);
+    settle(target, expected.wal);
     drop(held);
-    Ok((wal, kept.into_iter().collect()))
+    Ok(kept)
 }
 
-/// Restores the journal mode and truncates the `-wal` file, as far as other programs allow it. The content does not depend on
-/// either. Returns whether there is a `-wal` file.
-fn settle(connection: Connection, wal: bool) -> bool {
+/// Restores the journal mode and truncates the `-wal` file, as far as other programs allow it. The content does not depend on either.
+fn settle(connection: Connection, wal: bool) {
     let _ = connection.busy_timeout(SHORT);
     let mut is = is_wal(&connection).unwrap_or(wal);
     if is != wal {
@@ -210,7 +172,6 @@ fn settle(connection: Connection, wal: bool) -> bool {
         let _ = connection.busy_timeout(Duration::ZERO);
         let _ = connection.pragma_query(None, "wal_checkpoint(TRUNCATE)", |_| Ok(()));
     }
-    is
 }
 
 fn is_wal(connection: &Connection) -> rusqlite::Result<bool> {
@@ -290,8 +251,7 @@ pub fn set_aside(live: &Path, dir: &Path) -> Result<Vec<PathBuf>> {
 
 /// Renames a new file; an error if the name is taken.
 fn rename_new(from: &Path, to: &Path) -> Result<()> {
-    let dir = open_parent(to)?;
-    match transfer::rename_new((dir.as_fd(), name_of(from)), (dir.as_fd(), name_of(to))) {
+    match transfer::rename_new((CWD, from.as_os_str()), (CWD, to.as_os_str())) {
         Err(Errno::EXIST) => {
             Err(Error::failed(format!("another program created {} at this moment", to.display()))
                 .hint("stop that program, then run the same command again"))
@@ -302,9 +262,4 @@ fn rename_new(from: &Path, to: &Path) -> Result<()> {
 
 fn name_of(path: &Path) -> &OsStr {
     path.file_name().expect("a database has a file name")
-}
-
-fn open_parent(path: &Path) -> Result<File> {
-    let parent = path.parent().expect("a path with a file name has a parent");
-    File::open(parent).at("open", parent)
 }

@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use super::restore::restore_within;
+use super::restore::{LastWrites, restore_within};
 use super::*;
 
 const SHORT: Duration = Duration::from_millis(200);
@@ -86,12 +86,13 @@ fn a_restore_that_does_not_get_the_lock_changes_nothing() {
         let saved = save(&live, &copy).unwrap();
         drop(Other::after(&live, "INSERT INTO t VALUES (2)"));
         let now = content_now(&live, dir.path()).unwrap();
+        let last = LastWrites { set_aside: &aside, saved: now };
         let other = Other::after(&live, statements);
-        assert_locked(&restore_within(&copy, &saved, &live, &aside, None, SHORT).unwrap_err());
+        assert_locked(&restore_within(&copy, &saved, &live, last, SHORT).unwrap_err());
         assert!(!aside.exists());
         drop(other);
         assert_eq!(content_now(&live, dir.path()).unwrap(), now, "{mode}: {statements}");
-        restore_within(&copy, &saved, &live, &aside, None, SHORT).unwrap();
+        restore_within(&copy, &saved, &live, last, SHORT).unwrap();
         assert_eq!(content_now(&live, dir.path()).unwrap(), Some(saved.content));
     }
 }

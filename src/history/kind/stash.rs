@@ -88,20 +88,15 @@ fn check(context: HistoryContext<'_>, dir: &CheckpointDir, stash: &Stash) -> Res
     Ok(stashes)
 }
 
-/// What the checkpoint holds within the scope, and warnings for the user.
-pub fn describe(
-    layout: &Layout,
-    manifest: &Manifest,
-    scope: &Scope,
-) -> Result<(ContentsReport, Vec<String>)> {
+/// What the checkpoint holds within the scope.
+pub fn describe(layout: &Layout, manifest: &Manifest, scope: &Scope) -> Result<ContentsReport> {
     let tracked_only = tracked_only(layout, manifest, scope)?;
     let mut report = tree::describe(layout, manifest, scope);
-    let mut warnings = tree::warnings(layout, manifest, scope);
     let warning = |path: &String| format!("only git's entry has {path}: it is tracked, and ignored");
-    warnings.extend(tracked_only.iter().map(warning));
+    report.warnings.extend(tracked_only.iter().map(warning));
     report.assumptions.extend(not_needed(&tracked_only));
     report.left_out.extend(tracked_only);
-    Ok((report, warnings))
+    Ok(report)
 }
 
 /// Files that git tracks although they are ignored: they are in git's entry, and not in decree's tree.

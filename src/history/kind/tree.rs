@@ -18,6 +18,7 @@ use crate::checkpoint::tree::combined_hash;
 use crate::error::{Error, Result};
 use crate::fs::atomic::AtomicFile;
 use crate::history::HistoryContext;
+use crate::history::audit::AuditLog;
 use crate::history::contents_report::{ContentsReport, not_needed};
 use crate::history::payload::{CheckpointKind, CheckpointPayload};
 use crate::history::record::CheckpointRecord;
@@ -145,6 +146,7 @@ impl<'r> TreeRollback<'r> {
         workspace.write_diff(&changes, &mut file)?;
         file.commit()?;
         let patch = Patch::read(&diff)?;
+        let entry = self.report.audit_entry(self.dir.id(), present.id(), self.options);
         let outcome = workspace.restore(&RestoreRequest {
             patch: &patch,
             direction: Direction::Backward,
@@ -152,12 +154,13 @@ impl<'r> TreeRollback<'r> {
             subject: self.dir.id(),
             out_of_scope: &changes.out_of_scope,
             quarantine_dir: present.quarantine_dir(),
-            // The audit entry of a rollback also says what was saved and why, and is written when all of it is verified.
-            log: None,
+            // The audit entry of a rollback also says what was saved and why.
+            log: &AuditLog::with_entry(self.context.layout.audit(), entry),
         })?;
         if let RestoreOutcome::Done(done) = outcome {
             let moved = done.set_aside.into_iter().map(|(path, to)| (path.to_string(), to));
             self.report.set_aside = moved.collect::<Vec<(String, PathBuf)>>();
+            self.report.logged = Some(done.log_failure.map_or(Ok(()), Err));
         }
         self.report.evidence.push(self.context.layout.shown(&diff));
         Ok(())
@@ -278,6 +281,7 @@ pub fn describe(layout: &Layout, manifest: &Manifest, scope: &Scope) -> Contents
         left_out,
         assumptions,
         coverage: serde_json::to_value(&manifest.coverage).expect("a coverage is plain data"),
+        warnings: warnings(layout, manifest, scope),
     }
 }
 

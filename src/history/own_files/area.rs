@@ -1,15 +1,22 @@
-//! The list of decree's own files.
+//! The list of decree's own files, and how one of them is read and written.
 
 use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::fs;
-use std::io;
+use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Component, Path, PathBuf};
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde::{Deserialize, Serialize};
+
+use crate::checkpoint::entry::FileMode;
 use crate::checkpoint::quote;
 use crate::error::{Error, IoContext, Result};
-use crate::fs::atomic;
+use crate::fs::atomic::{self, AtomicFile};
+use crate::fs::untrusted;
 use crate::project::Layout;
 
 /// A part of decree's own files.
@@ -35,6 +42,9 @@ enum Shape {
     Tree,
 }
 
+/// The name of an area, where it is, and its shape.
+type AreaRow = (&'static str, fn(&Layout) -> PathBuf, Shape);
+
 /// The files of an area, found and not yet read.
 #[derive(Debug, Default)]
 pub struct AreaListing {
@@ -49,44 +59,31 @@ impl Area {
     /// What decides how decree works. A routine may be asked to edit these.
     pub const SETTINGS: [Area; 4] = [Area::Config, Area::Gitignore, Area::Routines, Area::Cron];
 
+    fn row(self) -> AreaRow {
+        match self {
+            Area::Inbox => ("inbox", Layout::inbox, Shape::FlatDir),
+            Area::Done => ("done", Layout::done, Shape::FlatDir),
+            Area::Dead => ("dead", Layout::dead, Shape::FlatDir),
+            Area::Tracker => ("tracker", Layout::tracker, Shape::SingleFile),
+            Area::Config => ("config", Layout::config, Shape::SingleFile),
+            Area::Gitignore => ("gitignore", Layout::gitignore, Shape::SingleFile),
+            Area::Routines => ("routines", Layout::routines, Shape::Tree),
+            Area::Cron => ("cron", Layout::cron, Shape::Tree),
+        }
+    }
+
     /// The name that `--scope` and `checkpoint.json` use.
     pub fn name(self) -> &'static str {
-        match self {
-            Area::Inbox => "inbox",
-            Area::Done => "done",
-            Area::Dead => "dead",
-            Area::Tracker => "tracker",
-            Area::Config => "config",
-            Area::Gitignore => "gitignore",
-            Area::Routines => "routines",
-            Area::Cron => "cron",
-        }
+        self.row().0
     }
 
     /// The file, or the directory of the files.
     pub fn path(self, layout: &Layout) -> PathBuf {
-        match self {
-            Area::Inbox => layout.inbox(),
-            Area::Done => layout.done(),
-            Area::Dead => layout.dead(),
-            Area::Tracker => layout.tracker(),
-            Area::Config => layout.config(),
-            Area::Gitignore => layout.gitignore(),
-            Area::Routines => layout.routines(),
-            Area::Cron => layout.cron(),
-        }
-    }
-
-    fn shape(self) -> Shape {
-        match self {
-            Area::Tracker | Area::Config | Area::Gitignore => Shape::SingleFile,
-            Area::Inbox | Area::Done | Area::Dead => Shape::FlatDir,
-            Area::Routines | Area::Cron => Shape::Tree,
-        }
+        self.row().1(layout)
     }
 
     pub(super) fn is_single_file(self) -> bool {
-        self.shape() == Shape::SingleFile
+        self.row().2 == Shape::SingleFile
     }
 
     /// The part of a state snapshot that a path, relative to the project, belongs to. A path that leads elsewhere belongs to none.
@@ -106,7 +103,7 @@ impl Area {
     /// Finds the files of the area that are there now.
     pub fn files(self, layout: &Layout) -> Result<AreaListing> {
         let (path, mut listing) = (self.path(layout), AreaListing::default());
-        match self.shape() {
+        match self.row().2 {
             Shape::SingleFile => listing.add(path)?,
             Shape::FlatDir => {
                 // A link above the files may lead out of the project.
@@ -164,6 +161,83 @@ fn entries(dir: &Path) -> Result<Vec<PathBuf>> {
 
 pub(super) fn is_missing(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+/// A regular file that was read whole.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "FileText", try_from = "FileText")]
+pub struct OwnFile {
+    pub mode: FileMode,
+    pub bytes: Vec<u8>,
+}
+
+/// A file in JSON: as text where it is UTF-8.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FileText {
+    mode: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    text: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    base64: Option<String>,
+}
+
+impl From<OwnFile> for FileText {
+    fn from(file: OwnFile) -> FileText {
+        let mode = file.mode.to_string();
+        match String::from_utf8(file.bytes) {
+            Ok(text) => FileText { mode, text: Some(text), base64: None },
+            Err(other) => FileText { mode, text: None, base64: Some(STANDARD.encode(other.as_bytes())) },
+        }
+    }
+}
+
+impl TryFrom<FileText> for OwnFile {
+    type Error = &'static str;
+
+    fn try_from(file: FileText) -> std::result::Result<OwnFile, &'static str> {
+        let bytes = match (file.text, file.base64) {
+            (Some(text), None) => text.into_bytes(),
+            (None, Some(coded)) => STANDARD.decode(coded).map_err(|_| "a file that is not base64")?,
+            _ => return Err("a file without content"),
+        };
+        Ok(OwnFile { mode: FileMode::parse(&file.mode).ok_or("a file without a mode")?, bytes })
+    }
+}
+
+impl OwnFile {
+    /// Reads a regular file; `None` for anything else, and if there is nothing at the path.
+    pub fn read(path: &Path) -> io::Result<Option<OwnFile>> {
+        let read = || -> io::Result<Option<OwnFile>> {
+            let found = path.symlink_metadata()?;
+            if !found.is_file() {
+                return Ok(None);
+            }
+            let mode = FileMode::from_bits(found.permissions().mode());
+            Ok(Some(OwnFile { mode, bytes: untrusted::read(path)? }))
+        };
+        read().or_else(|error| if is_missing(&error) { Ok(None) } else { Err(error) })
+    }
+
+    /// Whether the file at `path` is this one, as far as it can be read.
+    pub(super) fn is_at(&self, path: &Path) -> bool {
+        OwnFile::read(path).is_ok_and(|found| found.as_ref() == Some(self))
+    }
+
+    /// Writes it to a temporary file with its mode, which the caller commits.
+    pub(super) fn stage(&self, path: &Path) -> Result<AtomicFile> {
+        stage(path, &mut &self.bytes[..], self.mode)
+    }
+}
+
+/// Writes a temporary file beside `path`, below directories that are created where they are missing.
+pub(super) fn stage(path: &Path, content: &mut dyn Read, mode: FileMode) -> Result<AtomicFile> {
+    let parent = path.parent().expect("decree's own files are in directories");
+    fs::create_dir_all(parent).at("create", parent)?;
+    let mut staged = AtomicFile::create(path)?;
+    io::copy(content, &mut staged).at("write", path)?;
+    staged.set_mode(fs::Permissions::from_mode(mode.bits()))?;
+    Ok(staged)
 }
 
 /// A path below the project as a JSON key.

@@ -10,16 +10,11 @@
 //! What is found in the way is never deleted: it moves to the `set-aside/` of the run or checkpoint.
 
 mod area;
-mod file;
-mod held_dirs;
-mod held_file;
+mod held;
 mod protected;
 mod quarantine;
 mod restore;
-mod settings;
 
-pub use area::{Area, key_of, path_of_key};
-pub use file::OwnFile;
+pub use area::{Area, OwnFile, key_of, path_of_key};
 pub use protected::{OwnFiles, ProtectedDir, RepairReport};
-pub use restore::restore;
-pub use settings::SettingsSnapshot;
+pub use restore::{SettingsSnapshot, restore};

@@ -11,8 +11,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::area::{Area, is_missing};
-use super::held_dirs::HeldDirs;
-use super::held_file::{FileDamage, HeldFile, Protection};
+use super::held::{FileDamage, HeldDirs, HeldFile, Protection};
 use super::quarantine::Quarantine;
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::error::{IoContext, Result};

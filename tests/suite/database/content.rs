@@ -167,8 +167,14 @@ fn a_database_whose_pages_got_another_size_comes_back() {
             let mut other = Other::open(&place.live);
             let before = other.run(&["SELECT count(*) FROM t"]);
             let content = place.content();
-            let error =
-                sqlite::restore(&place.path("copy"), &saved, &place.live, &place.path("aside")).unwrap_err();
+            let error = sqlite::restore(
+                &place.path("copy"),
+                &saved,
+                &place.live,
+                &place.path("aside"),
+                Some(content),
+            )
+            .unwrap_err();
             assert!(error.to_string().ends_with("is open in another program"), "{error}");
             assert!(error.hint_text().is_some());
             assert!(error.detail_lines().iter().any(|line| line.starts_with("open in python3")), "{error:?}");

@@ -1,6 +1,7 @@
 //! A restore that is killed at any moment has happened, or it has not.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread::sleep;
@@ -20,10 +21,11 @@ fn restores_without_end() {
     let dir = Path::new(&dir);
     let copy =
         |name: &str| -> DatabaseCopy { serde_json::from_slice(&fs::read(dir.join(name)).unwrap()).unwrap() };
-    let copies = [("one", copy("one.json")), ("two", copy("two.json"))];
+    let (one, two) = (copy("one.json"), copy("two.json"));
     fs::write(dir.join("begun"), "").unwrap();
-    for (name, copy) in copies.iter().cycle() {
-        sqlite::restore(&dir.join(name), copy, &dir.join("app.db"), &dir.join("aside")).unwrap();
+    for (name, copy, other) in [("one", &one, &two), ("two", &two, &one)].into_iter().cycle() {
+        let saved = Some(other.content);
+        sqlite::restore(&dir.join(name), copy, &dir.join("app.db"), &dir.join("aside"), saved).unwrap();
     }
 }
 
@@ -43,7 +45,8 @@ fn a_restore_that_is_killed_leaves_the_one_content_or_the_other() {
         for (name, copy) in [("one.json", &one), ("two.json", &two)] {
             fs::write(place.path(name), serde_json::to_vec(copy).unwrap()).unwrap();
         }
-        let mut cut_off = 0;
+        let inode = || place.live.metadata().unwrap().ino();
+        let (mut cut_off, first) = (0, inode());
         for round in 0..16u64 {
             let _ = fs::remove_file(place.path("begun"));
             let mut child = Command::new(std::env::current_exe().unwrap())
@@ -69,7 +72,7 @@ fn a_restore_that_is_killed_leaves_the_one_content_or_the_other() {
         assert!(cut_off > 0, "{mode}: none was killed in the middle");
         place.restore("one", &one);
         assert_eq!(place.content(), one.content);
-        assert!(!place.path("aside").exists(), "it was a database all the time");
+        assert_eq!(inode(), first, "it was a database all the time");
         let mut names = place.names();
         names.retain(|name| name != "app.db");
         assert!(names.is_empty(), "{names:?}");

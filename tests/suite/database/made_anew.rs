@@ -1,7 +1,7 @@
 //! Databases that are not there, or are none.
 
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 
 use decree::database::sqlite::{self, is_not_a_database};
 
@@ -104,7 +104,7 @@ fn links_and_directories_are_refused() {
         let error = sqlite::save(path, &place.path("none")).unwrap_err();
         assert!(!is_not_a_database(&error), "{error}");
         sqlite::content_now(path, &place.path("scratch")).unwrap_err();
-        sqlite::restore(&place.path("copy"), &saved, path, &place.path("aside")).unwrap_err();
+        sqlite::restore(&place.path("copy"), &saved, path, &place.path("aside"), None).unwrap_err();
     }
     assert!(
         link.is_symlink()
@@ -117,7 +117,9 @@ fn links_and_directories_are_refused() {
     let (live, again) = (place.path("way/app.db"), place.path("way/again"));
     assert_eq!(sqlite::save(&live, &again).unwrap(), saved);
     sqlite::check(&again, &saved).unwrap();
-    assert!(!sqlite::restore(&again, &saved, &live, &place.path("aside")).unwrap().made_anew);
+    let inode = place.live.metadata().unwrap().ino();
+    sqlite::restore(&again, &saved, &live, &place.path("aside"), Some(saved.content)).unwrap();
+    assert_eq!(place.live.metadata().unwrap().ino(), inode, "it is not made anew");
 }
 
 #[test]
@@ -137,7 +139,7 @@ fn nothing_is_overwritten_and_nothing_damaged_is_restored() {
     for copy in ["copy", "missing"] {
         let copy = place.path(copy);
         assert_eq!(sqlite::check(&copy, &saved).unwrap_err().kind().exit_code(), 4);
-        let error = sqlite::restore(&copy, &saved, &place.live, &place.path("aside")).unwrap_err();
+        let error = sqlite::restore(&copy, &saved, &place.live, &place.path("aside"), Some(now)).unwrap_err();
         assert_eq!(error.kind().exit_code(), 4, "{error}");
     }
     assert_eq!(place.content(), now);

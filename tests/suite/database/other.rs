@@ -1,10 +1,12 @@
 //! Another program that uses an SQLite database: Python's own SQLite, in a process of its own.
 
-use std::io::{BufRead, BufReader, Write};
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-use decree::database::sqlite::{self, DatabaseCopy, DatabaseRestore};
+use decree::database::sqlite::{self, DatabaseCopy};
 
 /// Carries out one JSON line after the other: a list of statements, all in one transaction or each on its own.
 const PROGRAM: &str = r#"
@@ -72,6 +74,16 @@ impl Drop for Other {
     }
 }
 
+/// What a restore did, as the files show it.
+#[derive(Debug)]
+pub struct Restored {
+    /// Whether the file is another one than before.
+    pub made_anew: bool,
+    /// Whether the file's header announces a `-wal` file.
+    pub wal: bool,
+    pub set_aside: Vec<PathBuf>,
+}
+
 /// A directory with a database, copies, and what is set aside.
 pub struct Place {
     pub dir: tempfile::TempDir,
@@ -102,9 +114,17 @@ impl Place {
         copy
     }
 
+    /// Restores a copy as a rollback does, which has saved the present content before.
     #[track_caller]
-    pub fn restore(&self, name: &str, copy: &DatabaseCopy) -> DatabaseRestore {
-        sqlite::restore(&self.path(name), copy, &self.live, &self.path("aside")).unwrap()
+    pub fn restore(&self, name: &str, copy: &DatabaseCopy) -> Restored {
+        let inode = || self.live.metadata().ok().map(|found| found.ino());
+        let before = inode();
+        let saved = sqlite::content_now(&self.live, &self.path("scratch")).ok().flatten();
+        let set_aside =
+            sqlite::restore(&self.path(name), copy, &self.live, &self.path("aside"), saved).unwrap();
+        let mut header = [0; 20];
+        let wal = File::open(&self.live).unwrap().read_exact(&mut header).is_ok() && header[18..] == [2, 2];
+        Restored { made_anew: inode() != before, wal, set_aside }
     }
 
     #[track_caller]

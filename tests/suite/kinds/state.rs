@@ -5,6 +5,7 @@ use std::process::Stdio;
 
 use super::scene::parsed;
 use crate::harness::wait_until;
+use crate::killed::{count_calls, has_strace, kill_before};
 use crate::pipeline::workshop::PipelineProject;
 
 /// SNP-01.
@@ -93,6 +94,43 @@ fn a_rollback_that_is_cut_off_is_finished_by_the_next_command() {
         assert!(!shop.exists(".decree/inbox/done/orphan.md"));
     }
     assert!(cut_off > 0, "never in the middle");
+    shop.decree(["audit", "verify"]).ok();
+}
+
+#[test]
+fn a_rollback_killed_before_any_system_call_is_in_the_audit_trail_once() {
+    if !has_strace() {
+        return;
+    }
+    let shop = PipelineProject::new();
+    shop.write(".decree/inbox/done/1.md", "1\n").write(".decree/inbox/done/2.md", "2\n");
+    let created = shop.decree(["checkpoint", "create", "--type", "state_snapshot", "--scope", "done"]).ok();
+    let id = created.line();
+    let args = ["rollback", id.as_str()];
+    let spoil = || {
+        shop.write(".decree/inbox/done/1.md", "spoiled\n").remove(".decree/inbox/done/2.md");
+        shop.write(".decree/inbox/done/orphan.md", "new\n");
+    };
+    let audit_lines = || {
+        let trail = parsed("json", &shop.decree(["audit", "--format", "json"]).ok().out);
+        trail["records"].as_array().unwrap().iter().filter(|record| record["subject"] == id.as_str()).count()
+    };
+    spoil();
+    let mut killed = 0;
+    for (call, count) in count_calls(&shop, &args) {
+        for nth in 1..=count {
+            spoil();
+            let before = audit_lines();
+            killed += u32::from(kill_before(&shop, &args, &call, nth));
+            shop.decree(["checkpoint", "create", "--quiet"]).ok();
+            shop.decree(args).ok();
+            assert_eq!(shop.text(".decree/inbox/done/1.md"), "1\n");
+            assert_eq!(shop.text(".decree/inbox/done/2.md"), "2\n");
+            assert!(!shop.exists(".decree/inbox/done/orphan.md"));
+            assert_eq!(audit_lines(), before + 1, "{nth}. {call}");
+        }
+    }
+    assert!(killed > 15, "killed only {killed} times");
     shop.decree(["audit", "verify"]).ok();
 }
 

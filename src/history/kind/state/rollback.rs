@@ -1,17 +1,37 @@
-//! Rolling back decree's own state.
+//! Rolling back decree's own state. `rolling-back.json` says that a rollback has begun: if it is killed, the next command that takes the
+//! project's lock finishes it.
 
-use super::pending::PendingRollback;
-use super::snapshot::{FILE, SnapshotFile, StateSnapshot, save};
+use std::fs;
+use std::io;
+
+use serde::{Deserialize, Serialize};
+
+use super::snapshot::{FILE, StateSnapshot, save};
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
-use crate::error::{Error, Result};
+use crate::checkpoint::hash::ContentHash;
+use crate::error::{Error, IoContext, Result};
+use crate::fs::{atomic, json, untrusted};
 use crate::history::HistoryContext;
-use crate::history::own_files;
-use crate::history::payload::{CheckpointKind, StateKeys};
+use crate::history::audit::{self, AuditAction, AuditEntry};
+use crate::history::own_files::{self, OwnFile};
+use crate::history::payload::{CheckpointKind, CheckpointPayload, StateKeys};
+use crate::history::record::CheckpointRecord;
 use crate::history::rollback_report::{
     Operation, RollbackOptions, RollbackReport, RolledBackPath, not_restored, present_label,
 };
+use crate::project::Layout;
 
-/// Restores what differs. If it is killed, the next command that takes the project's lock finishes it.
+/// The contents of `rolling-back.json`.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PendingRollback {
+    to: String,
+    keys: Vec<String>,
+    saved: String,
+    reason: Option<String>,
+}
+
+/// Restores what differs.
 pub fn restore(
     context: HistoryContext<'_>,
     dir: &CheckpointDir,
@@ -49,12 +69,16 @@ pub fn restore(
         saved: present.id().to_owned(),
         reason: options.reason.clone(),
     };
-    pending.write(layout)?;
+    json::write_pretty(&layout.pending(), &pending)?;
     // Only what is saved may be deleted: another process may have written since `now` was read.
     let saved = saved.within(layout, keys).own_files(layout)?;
     let set_aside = present.quarantine_dir();
     report.set_aside = own_files::restore(layout, &saved, &wanted.own_files(layout)?, &set_aside)?;
-    PendingRollback::clear(layout)?;
+    // By this id the command that finishes a killed rollback recognises that the entry was written.
+    let restore = Some(present.id().to_owned());
+    let entry = AuditEntry { restore, ..report.audit_entry(dir.id(), present.id(), options) };
+    report.logged = Some(audit::record_done(&layout.audit(), entry));
+    clear_pending(layout)?;
     report.evidence.push(layout.shown(&present.dir().join(FILE)));
     report.after = None;
     if options.verify {
@@ -112,8 +136,10 @@ fn differences(now: &StateSnapshot, wanted: &StateSnapshot) -> Vec<RolledBackPat
     for path in paths {
         let (before, after) = (wanted.files.get(path), now.files.get(path));
         if before != after {
-            let words =
-                |file: Option<&SnapshotFile>| file.map_or("nothing".to_owned(), SnapshotFile::describe);
+            let words = |file: Option<&OwnFile>| match file {
+                Some(file) => format!("file {} {}", file.mode, ContentHash::of(&file.bytes).short()),
+                None => "nothing".to_owned(),
+            };
             list.push(RolledBackPath {
                 name: path.clone(),
                 operation: Operation::between(before, after),
@@ -132,4 +158,64 @@ fn differences(now: &StateSnapshot, wanted: &StateSnapshot) -> Vec<RolledBackPat
         }
     }
     list
+}
+
+fn clear_pending(layout: &Layout) -> Result<()> {
+    let path = layout.pending();
+    fs::remove_file(&path).at("remove", &path)?;
+    atomic::sync_parent(&path)
+}
+
+/// Finishes a rollback that was killed. Returns the checkpoint it rolled back to, if there was one.
+pub fn finish_cut_off(layout: &Layout) -> Result<Option<String>> {
+    let path = layout.pending();
+    let text = match untrusted::read(&path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        text => text.at("read", &path)?,
+    };
+    let shown = layout.shown(&path);
+    let pending: PendingRollback = serde_json::from_slice(&text).map_err(|error| {
+        Error::integrity(format!("{shown} is damaged"))
+            .caused_by(error)
+            .detail("a rollback of decree's own state was killed, and cannot be finished")
+            .hint(format!("look at .decree/inbox, then remove {shown}"))
+    })?;
+    let keys = StateKeys::typed(&pending.keys)?;
+    let load = |id: &str| -> Result<StateSnapshot> {
+        let dir = CheckpointDir::new(id, layout.checkpoints().join(id));
+        let record = CheckpointRecord::read(dir.dir())?;
+        match &record.payload {
+            CheckpointPayload::State { sha256, .. } => {
+                Ok(StateSnapshot::load(&dir, &record, sha256)?.within(layout, &keys))
+            }
+            payload => Err(Error::integrity(format!("{id} is a {}", payload.kind().word()))),
+        }
+    };
+    let finish = || -> Result<()> {
+        let wanted = load(&pending.to)?;
+        // What was written since is in neither of the two, and stays.
+        let saved = load(&pending.saved)?;
+        let set_aside = layout.checkpoints().join(&pending.saved).join(CheckpointDir::SET_ASIDE);
+        own_files::restore(layout, &saved.own_files(layout)?, &wanted.own_files(layout)?, &set_aside)?;
+        let files_only = StateKeys { areas: keys.areas.clone(), ..StateKeys::default() };
+        let after = StateSnapshot::read(layout, &files_only)?;
+        if audit::has(&layout.audit(), &pending.saved)? {
+            return Ok(());
+        }
+        let entry = AuditEntry {
+            reason: pending.reason.clone(),
+            restore: Some(pending.saved.clone()),
+            after: Some(format!("sha256:{}", after.hash())),
+            saved: Some(pending.saved.clone()),
+            ..AuditEntry::new(AuditAction::Rollback, &pending.to, wanted.files.len() as u64)
+        };
+        audit::record(&layout.audit(), entry)
+    };
+    finish().map_err(|error| {
+        error
+            .detail(format!("the rollback to {} was killed, and could not be finished", pending.to))
+            .hint(format!("what was there before is in {}; {shown} says what was begun", pending.saved))
+    })?;
+    clear_pending(layout)?;
+    Ok(Some(pending.to))
 }

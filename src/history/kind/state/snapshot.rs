@@ -5,13 +5,10 @@ use std::fmt::Write as _;
 use std::io;
 use std::path::PathBuf;
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
-use crate::checkpoint::entry::FileMode;
 use crate::checkpoint::hash::ContentHash;
 use crate::checkpoint::quote;
 use crate::error::{Error, IoContext, Result};
@@ -38,52 +35,11 @@ pub struct StateSnapshot {
     /// The parts that were read, including those that had no files.
     keys: Vec<String>,
     /// By path relative to the project, as the manifest writes paths.
-    pub files: BTreeMap<String, SnapshotFile>,
+    pub files: BTreeMap<String, OwnFile>,
     /// `None` for a variable that was not set.
     pub environment: BTreeMap<String, Option<String>>,
     /// Links, directories and secrets, which are not held.
     pub left_out: Vec<String>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct SnapshotFile {
-    mode: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    text: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    base64: Option<String>,
-}
-
-impl From<OwnFile> for SnapshotFile {
-    fn from(file: OwnFile) -> SnapshotFile {
-        let mode = file.mode.to_string();
-        match String::from_utf8(file.bytes) {
-            Ok(text) => SnapshotFile { mode, text: Some(text), base64: None },
-            Err(other) => SnapshotFile { mode, text: None, base64: Some(STANDARD.encode(other.as_bytes())) },
-        }
-    }
-}
-
-impl SnapshotFile {
-    /// The file itself; `None` if the record of it is damaged.
-    fn decode(&self) -> Option<OwnFile> {
-        let bytes = match (&self.text, &self.base64) {
-            (Some(text), None) => text.clone().into_bytes(),
-            (None, Some(coded)) => STANDARD.decode(coded).ok()?,
-            _ => return None,
-        };
-        Some(OwnFile { mode: FileMode::parse(&self.mode)?, bytes })
-    }
-
-    fn bytes(&self) -> Vec<u8> {
-        self.decode().map(|file| file.bytes).unwrap_or_default()
-    }
-
-    /// Mode and hash, for a report.
-    pub fn describe(&self) -> String {
-        format!("file {} {}", self.mode, ContentHash::of(&self.bytes()).short())
-    }
 }
 
 impl StateSnapshot {
@@ -102,7 +58,7 @@ impl StateSnapshot {
             for path in listing.files {
                 // `None`: another process took it since.
                 if let Some(file) = OwnFile::read(&path).at("read", &path)? {
-                    state.files.insert(key_of(layout, &path).into_owned(), file.into());
+                    state.files.insert(key_of(layout, &path).into_owned(), file);
                 }
             }
         }
@@ -119,10 +75,7 @@ impl StateSnapshot {
 
     /// Its files by their paths.
     pub fn own_files(&self, layout: &Layout) -> Result<BTreeMap<PathBuf, OwnFile>> {
-        let decode = |(key, file): (&String, &SnapshotFile)| {
-            Ok((path_of_key(layout, key)?, file.decode().expect("it was checked when it was read")))
-        };
-        self.files.iter().map(decode).collect()
+        self.files.iter().map(|(key, file)| Ok((path_of_key(layout, key)?, file.clone()))).collect()
     }
 
     pub fn keys(&self) -> Result<StateKeys> {
@@ -131,7 +84,7 @@ impl StateSnapshot {
 
     /// The size of its files.
     pub fn bytes(&self) -> u64 {
-        self.files.values().map(|file| file.bytes().len() as u64).sum()
+        self.files.values().map(|file| file.bytes.len() as u64).sum()
     }
 
     /// The part of it that the keys cover.
@@ -148,7 +101,7 @@ impl StateSnapshot {
     pub fn hash(&self) -> ContentHash {
         let mut text = String::new();
         for (path, file) in &self.files {
-            let content = ContentHash::of(&file.bytes());
+            let content = ContentHash::of(&file.bytes);
             let _ = writeln!(text, "{content} {} {path}", file.mode);
         }
         for (name, value) in &self.environment {
@@ -171,6 +124,7 @@ impl StateSnapshot {
             left_out: self.left_out.clone(),
             assumptions: not_needed(&self.left_out),
             coverage: json!({ "left_out": self.left_out }),
+            warnings: self.left_out.iter().map(|name| format!("not in the checkpoint: {name}")).collect(),
         }
     }
 
@@ -190,8 +144,7 @@ impl StateSnapshot {
         if state.version != VERSION {
             return Err(damaged("is of another version"));
         }
-        let is_readable = |file: &SnapshotFile| file.decode().is_some();
-        if !state.files.values().all(is_readable) || state.hash().to_string() != record.tree {
+        if state.hash().to_string() != record.tree {
             return Err(damaged("is damaged: it does not hold what its record says"));
         }
         Ok(state)

@@ -2,12 +2,12 @@
 //!
 //! These are plain values, as `checkpoint.json` has them. [`super::kind`] saves, verifies, restores and describes them.
 
-mod database_target;
-mod saved_database;
+mod databases;
 mod state_keys;
 
-pub use database_target::{DatabaseTarget, DatabaseTargets, sqlite_path};
-pub use saved_database::{DatabaseState, SavedDatabase, combined_hash};
+pub use databases::{
+    DatabaseState, DatabaseTarget, DatabaseTargets, SavedDatabase, combined_hash, sqlite_path,
+};
 pub use state_keys::StateKeys;
 
 use std::path::Path;
@@ -83,7 +83,7 @@ impl CheckpointTarget {
             CheckpointKind::GitStash => CheckpointTarget::Stash(scope()?),
             CheckpointKind::StateSnapshot => CheckpointTarget::State(StateKeys::typed(words)?),
             CheckpointKind::DatabaseSavepoint => {
-                CheckpointTarget::Databases(DatabaseTargets::typed(words, project, directory)?)
+                CheckpointTarget::Databases(databases::typed_targets(words, project, directory)?)
             }
         })
     }

@@ -1,10 +1,16 @@
-//! The databases that a savepoint can hold, by name or path.
+//! The databases that a savepoint can hold, by name or path, and what it holds of each.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
+use serde::{Deserialize, Serialize};
+
+use crate::checkpoint::hash::ContentHash;
+use crate::database::commands::Dump;
+use crate::database::sqlite;
 use crate::error::{Error, ErrorKind, Result};
+use crate::history::scope::inner_path;
 use crate::project::{Config, Layout, Project};
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -15,8 +21,7 @@ pub enum DatabaseTarget {
     Named(String),
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct DatabaseTargets(pub BTreeSet<DatabaseTarget>);
+pub type DatabaseTargets = BTreeSet<DatabaseTarget>;
 
 impl DatabaseTarget {
     /// The word of `--scope` and `checkpoint.json`. A path has a slash in it, which a name of the config never has.
@@ -43,26 +48,18 @@ impl DatabaseTarget {
     }
 }
 
-impl DatabaseTargets {
-    /// Reads the words of `--scope`, typed in `directory`: names of the config, and paths. None means all of the config.
-    pub fn typed(words: &[String], project: &Project, directory: &Path) -> Result<DatabaseTargets> {
-        let Project { layout, config } = project;
-        if words.is_empty() && config.databases.is_empty() {
-            return Err(Error::new(ErrorKind::Usage, "no database is named").hint(
-                "`--scope data/app.db` for an SQLite file; `databases:` in .decree/config.yml has commands for others",
-            ));
-        }
-        if words.is_empty() {
-            return Ok(config.databases.keys().map(|name| DatabaseTarget::Named(name.clone())).collect());
-        }
-        words.iter().map(|word| target(word, layout, config, directory)).collect()
+/// Reads the words of `--scope`, typed in `directory`: names of the config, and paths. None means all of the config.
+pub fn typed_targets(words: &[String], project: &Project, directory: &Path) -> Result<DatabaseTargets> {
+    let Project { layout, config } = project;
+    if words.is_empty() && config.databases.is_empty() {
+        return Err(Error::new(ErrorKind::Usage, "no database is named").hint(
+            "`--scope data/app.db` for an SQLite file; `databases:` in .decree/config.yml has commands for others",
+        ));
     }
-}
-
-impl FromIterator<DatabaseTarget> for DatabaseTargets {
-    fn from_iter<T: IntoIterator<Item = DatabaseTarget>>(targets: T) -> Self {
-        DatabaseTargets(targets.into_iter().collect())
+    if words.is_empty() {
+        return Ok(config.databases.keys().map(|name| DatabaseTarget::Named(name.clone())).collect());
     }
+    words.iter().map(|word| target(word, layout, config, directory)).collect()
 }
 
 fn target(word: &str, layout: &Layout, config: &Config, directory: &Path) -> Result<DatabaseTarget> {
@@ -84,16 +81,8 @@ fn target(word: &str, layout: &Layout, config: &Config, directory: &Path) -> Res
     }
     let directory = directory.canonicalize().unwrap_or_else(|_| directory.to_owned());
     let typed = directory.join(word);
-    let mut inner = PathBuf::new();
-    let below = typed.strip_prefix(layout.root()).map_err(|_| wrong("it is not in the project"))?;
-    for part in below.components() {
-        match part {
-            Component::Normal(name) => inner.push(name),
-            Component::CurDir => {}
-            Component::ParentDir if inner.pop() => {}
-            _ => return Err(wrong("it is not in the project")),
-        }
-    }
+    let inner = typed.strip_prefix(layout.root()).ok().and_then(inner_path);
+    let inner = inner.ok_or_else(|| wrong("it is not in the project"))?;
     let text = inner
         .to_str()
         .filter(|text| !text.is_empty())
@@ -128,26 +117,86 @@ pub fn sqlite_path(layout: &Layout, path: &str) -> Result<PathBuf> {
     Ok(real)
 }
 
+/// One database in a savepoint.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SavedDatabase {
+    /// The database, as [`DatabaseTarget::word`] writes it.
+    pub name: String,
+    pub held: DatabaseState,
+}
+
+/// What was saved of a database.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DatabaseState {
+    Sqlite(sqlite::DatabaseCopy),
+    /// What a command from the config wrote.
+    Dump(Dump),
+    /// There was no file. Only a checkpoint that a rollback makes first has this.
+    Nothing,
+    /// There was a file, but not a database. Only a checkpoint that a rollback makes first has this.
+    Bytes {
+        bytes: u64,
+        sha256: ContentHash,
+        mode: u32,
+    },
+}
+
+impl SavedDatabase {
+    /// The file of a savepoint's database, relative to the checkpoint's directory.
+    pub fn file(number: usize) -> String {
+        format!("databases/{number}")
+    }
+
+    pub fn target(&self) -> DatabaseTarget {
+        DatabaseTarget::stored(&self.name)
+    }
+
+    /// The size of its file.
+    pub fn bytes(&self) -> u64 {
+        match &self.held {
+            DatabaseState::Sqlite(copy) => copy.bytes,
+            DatabaseState::Dump(dump) => dump.bytes,
+            DatabaseState::Bytes { bytes, .. } => *bytes,
+            DatabaseState::Nothing => 0,
+        }
+    }
+
+    /// The hash that the database has when its content is the saved one; `None` if there was no database.
+    pub fn content(&self) -> Option<ContentHash> {
+        match &self.held {
+            DatabaseState::Sqlite(copy) => Some(copy.content),
+            DatabaseState::Dump(dump) => dump.fingerprint,
+            DatabaseState::Bytes { sha256, .. } => Some(*sha256),
+            DatabaseState::Nothing => None,
+        }
+    }
+}
+
+/// The hash of several databases: of a line for each, in order.
+pub fn combined_hash(contents: impl IntoIterator<Item = (String, Option<ContentHash>)>) -> ContentHash {
+    let line = |(name, content): (String, Option<ContentHash>)| match content {
+        Some(content) => format!("{content} {name}\n"),
+        None => format!("absent {name}\n"),
+    };
+    ContentHash::of(contents.into_iter().map(line).collect::<String>().as_bytes())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn words_are_read_as_they_are_written() {
-        let targets = DatabaseTargets(
-            [
-                DatabaseTarget::Sqlite("app.db".into()),
-                DatabaseTarget::Sqlite("data/app.db".into()),
-                DatabaseTarget::Named("main".into()),
-            ]
-            .into(),
-        );
-        let words: Vec<String> = targets.0.iter().map(DatabaseTarget::word).collect();
+        let targets = [
+            DatabaseTarget::Sqlite("app.db".into()),
+            DatabaseTarget::Sqlite("data/app.db".into()),
+            DatabaseTarget::Named("main".into()),
+        ];
+        let words = targets.clone().map(|target| target.word());
         assert_eq!(words, ["./app.db", "data/app.db", "main"]);
-        assert_eq!(
-            words.iter().map(|word| DatabaseTarget::stored(word)).collect::<DatabaseTargets>(),
-            targets
-        );
+        assert_eq!(words.map(|word| DatabaseTarget::stored(&word)), targets);
     }
 
     #[test]
