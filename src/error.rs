@@ -82,6 +82,10 @@ impl Error {
         Self::new(ErrorKind::Failed, message)
     }
 
+    pub fn usage(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Usage, message)
+    }
+
     pub fn project(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Project, message)
     }
@@ -177,6 +181,9 @@ impl std::error::Error for Error {
 pub trait IoContext<T> {
     /// `fs::read(p).at("read", p)` reads "cannot read p: Permission denied".
     fn at(self, verb: &str, path: impl AsRef<Path>) -> Result<T>;
+
+    /// A missing file or directory as `None`.
+    fn if_exists(self) -> io::Result<Option<T>>;
 }
 
 impl<T, E: Into<io::Error>> IoContext<T> for std::result::Result<T, E> {
@@ -192,6 +199,13 @@ impl<T, E: Into<io::Error>> IoContext<T> for std::result::Result<T, E> {
                 Error::failed(format!("cannot {verb} {}", path.as_ref().display())).caused_by(error);
             if full { failure.hint("free some disk space, then run the same command again") } else { failure }
         })
+    }
+
+    fn if_exists(self) -> io::Result<Option<T>> {
+        match self.map_err(Into::into) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            result => result.map(Some),
+        }
     }
 }
 

@@ -4,7 +4,7 @@
 //! does not exist and for nothing else: a damaged file is an error.
 
 use std::collections::BTreeMap;
-use std::io::{self, BufWriter};
+use std::io::BufWriter;
 use std::path::Path;
 
 use serde::de::DeserializeOwned;
@@ -156,10 +156,7 @@ struct ResultJson {
 impl ResultFile {
     /// Reads the file; `None` if there is none.
     pub fn read(path: &Path) -> Result<Option<ResultFile>> {
-        let file = match untrusted::open(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            result => result.at("read", path)?,
-        };
+        let Some(file) = untrusted::open(path).if_exists().at("read", path)? else { return Ok(None) };
         let mut found: ResultJson = json::parse(file)
             .at("read", path)?
             .map_err(|error| damaged(path, "it is not valid").caused_by(error))?;

@@ -135,10 +135,7 @@ impl CheckpointDir {
         // The result first: a diff without a result is still complete.
         for name in [Self::RESULT, Self::DIFF] {
             let path = self.dir.join(name);
-            match fs::rename(&path, dir.join(name)) {
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-                result => result.at("move", &path)?,
-            }
+            fs::rename(&path, dir.join(name)).if_exists().at("move", &path)?;
         }
         Ok(())
     }

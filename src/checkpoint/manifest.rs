@@ -79,13 +79,10 @@ impl Manifest {
 
     /// Reads the file. A manifest whose hashes do not match is damaged.
     pub fn read(path: &Path) -> Result<Self> {
-        let file = match File::open(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Err(Error::integrity(format!("{} is missing", path.display()))
-                    .detail("without it nothing can be verified, so nothing was touched"));
-            }
-            result => result.at("read", path)?,
-        };
+        let file = File::open(path).if_exists().at("read", path)?.ok_or_else(|| {
+            Error::integrity(format!("{} is missing", path.display()))
+                .detail("without it nothing can be verified, so nothing was touched")
+        })?;
         let raw: ManifestJson =
             json::parse(file).at("read", path)?.map_err(|error| damaged(path, error.to_string()))?;
         if raw.version != VERSION {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde_json::json;
 
 use super::{Context, Format};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::github::commands::{Level, annotation};
 use crate::github::event::{CommentTarget, WebhookEvent};
 use crate::github::sticky::{self, CommentAction, CommentMode, PostedComment, StickyComment};
@@ -103,7 +103,7 @@ pub fn comment(context: &Context, args: &CommentArgs) -> Result<()> {
 
 fn web_address(text: &str) -> Result<WebAddress> {
     WebAddress::parse(text).ok_or_else(|| {
-        Error::new(ErrorKind::Usage, "--artifact-url is not a web URL")
+        Error::usage("--artifact-url is not a web URL")
             .hint("it has to begin with https:// or http:// and contain no brackets, quotes or spaces")
     })
 }
@@ -132,7 +132,7 @@ impl Post<'_> {
             (Some(number), _) => CommentTarget::Pull { number, fork: false },
             (None, Some(event)) => event.target()?,
             (None, None) => {
-                return Err(Error::new(ErrorKind::Usage, "which pull request? there is no CI event")
+                return Err(Error::usage("which pull request? there is no CI event")
                     .hint("name it with --pr NUMBER and --repo OWNER/NAME"));
             }
         };

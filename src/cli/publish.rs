@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::locked_project::LockedProject;
 use super::{Context, Format};
 use crate::checkpoint::quote::{for_people, in_json};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::github::event::WebhookEvent;
 use crate::github::{OpenPullRequest, RunnerEnvironment, StepFiles};
 use crate::humanize::count;
@@ -219,7 +219,7 @@ fn head_ref() -> Result<Option<String>> {
 
 /// The error for a push without a branch.
 fn detached() -> Error {
-    Error::new(ErrorKind::Usage, "HEAD is detached: there is no branch to push to")
+    Error::usage("HEAD is detached: there is no branch to push to")
         .detail("nothing was done")
         .hint("name one: `decree publish --push --branch NAME`")
 }

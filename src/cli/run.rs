@@ -3,7 +3,7 @@
 use super::locked_project::{LimitArgs, LockedProject};
 use super::{Context, Format};
 use crate::doctor;
-use crate::error::{Error, ErrorKind, IoContext, Result};
+use crate::error::{Error, IoContext, Result};
 use crate::message::{ChainId, Document, Inbox, MessageId, MessageName, is_spec};
 use crate::pipeline::Pipeline;
 use std::io::{self, IsTerminal, Read};
@@ -60,7 +60,7 @@ pub fn run(context: &Context, args: RunArgs) -> Result<u8> {
         None => read_piped()?,
     };
     if args.name.is_none() && args.fields.is_empty() && body.trim().is_empty() {
-        return Err(Error::new(ErrorKind::Usage, "there is nothing to run")
+        return Err(Error::usage("there is nothing to run")
             .hint("give a text with -p or on standard input, or a spec with -v input_file=specs/….spec.md"));
     }
     let given = args.name.as_deref().map(parse_name).transpose()?;
@@ -112,7 +112,7 @@ fn check_input(locked: &LockedProject<'_>, document: &Document) -> Result<()> {
 fn parse_name(given: &str) -> Result<MessageName> {
     // A file named like an id would be read as the message with that id.
     let name = MessageName::kebab(given).filter(|name| MessageId::parse(name.as_str()).is_none());
-    name.ok_or_else(|| Error::new(ErrorKind::Usage, format!("'{given}' cannot be a message's name")))
+    name.ok_or_else(|| Error::usage(format!("'{given}' cannot be a message's name")))
 }
 
 /// A name for a message that was given none.

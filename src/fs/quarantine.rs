@@ -48,10 +48,7 @@ pub fn numbered(path: &Path, separator: &str, number: u64) -> PathBuf {
 }
 
 fn exists(path: &Path) -> Result<bool> {
-    match path.symlink_metadata() {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-        found => found.map(|_| true).at("read", path),
-    }
+    path.symlink_metadata().if_exists().map(|found| found.is_some()).at("read", path)
 }
 
 #[cfg(test)]

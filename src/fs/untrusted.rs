@@ -6,6 +6,8 @@ use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use crate::error::IoContext;
+
 use crate::sanitize::one_line;
 
 /// A file with the right name that cannot be used, and why.
@@ -48,10 +50,7 @@ pub fn open(path: &Path) -> io::Result<File> {
 
 /// The names in a directory, sorted; a missing directory has none.
 pub fn names_in(dir: &Path) -> io::Result<Vec<OsString>> {
-    let entries = match fs::read_dir(dir) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        result => result?,
-    };
+    let entries = fs::read_dir(dir).if_exists()?.into_iter().flatten();
     let mut names = entries.map(|entry| Ok(entry?.file_name())).collect::<io::Result<Vec<_>>>()?;
     names.sort();
     Ok(names)

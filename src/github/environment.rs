@@ -6,7 +6,7 @@ use std::time::Duration;
 use http::HeaderValue;
 
 use super::names::{CommentKey, RepoName};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 
 /// The API that is used unless the runner names another.
 const PUBLIC_API: &str = "https://api.github.com";
@@ -81,7 +81,7 @@ impl RunnerEnvironment {
     /// The repository that an option names, else the one that the workflow runs in.
     pub fn repo(&self, named: Option<&str>) -> Result<RepoName> {
         let repository = named.or(self.repository.as_deref()).ok_or_else(|| {
-            Error::new(ErrorKind::Usage, "which repository? GITHUB_REPOSITORY is not set")
+            Error::usage("which repository? GITHUB_REPOSITORY is not set")
                 .hint("name it with --repo OWNER/NAME")
         })?;
         RepoName::parse(repository)

@@ -22,7 +22,7 @@ impl RepoName {
             Some((owner, name)) if is_word(owner) && is_word(name) => {
                 Ok(RepoName { owner: owner.to_owned(), name: name.to_owned() })
             }
-            _ => Err(Error::new(ErrorKind::Usage, format!("{text:?} is not a repository name"))
+            _ => Err(Error::usage(format!("{text:?} is not a repository name"))
                 .hint("use OWNER/NAME, as in octocat/hello-world")),
         }
     }
@@ -46,7 +46,7 @@ impl CommentKey {
     pub fn new(text: &str) -> Result<Self> {
         match text.len() {
             1..=LONGEST_KEY => Ok(CommentKey(text.to_owned())),
-            0 => Err(Error::new(ErrorKind::Usage, "a comment's key cannot be empty")),
+            0 => Err(Error::usage("a comment's key cannot be empty")),
             _ => Err(Error::new(
                 ErrorKind::Usage,
                 format!("a comment's key cannot be longer than {LONGEST_KEY} bytes"),

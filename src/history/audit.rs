@@ -4,7 +4,7 @@
 //! The file itself does not show that lines are missing at its end; a user who has noted the hash of the last line can detect that.
 
 use std::fs::OpenOptions;
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -220,10 +220,7 @@ fn damaged(path: &Path, line: usize, why: &str) -> Error {
 }
 
 fn read(path: &Path) -> Result<Vec<u8>> {
-    match untrusted::read(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
-        result => result.at("read", path),
-    }
+    Ok(untrusted::read(path).if_exists().at("read", path)?.unwrap_or_default())
 }
 
 fn lines(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {

@@ -6,7 +6,6 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -232,10 +231,8 @@ impl GuardRecord {
     /// The command that is running, or was when decree was killed.
     pub fn find(layout: &Layout) -> Result<Option<GuardRecord>> {
         let path = layout.guarding();
-        match untrusted::read(&path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            text => Ok(serde_json::from_slice(&text.at("read", &path)?).ok()),
-        }
+        let text = untrusted::read(&path).if_exists().at("read", &path)?;
+        Ok(text.and_then(|text| serde_json::from_slice(&text).ok()))
     }
 
     /// The command that was running when decree was killed, reported once. The caller holds the project's lock.

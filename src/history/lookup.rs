@@ -1,7 +1,6 @@
 //! From what a user types to a run or a checkpoint: a full id, or a prefix that only one has.
 
 use std::fs;
-use std::io;
 use std::path::Path;
 
 use super::record::{self, CheckpointRecord};
@@ -104,11 +103,7 @@ pub fn list(checkpoints: &Path) -> Result<(Vec<CheckpointRecord>, Vec<Error>)> {
 
 /// The directories in `dir`, sorted.
 pub fn names_in(dir: &Path) -> Result<Vec<String>> {
-    let entries = match fs::read_dir(dir) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(error).at("read", dir),
-    };
+    let Some(entries) = fs::read_dir(dir).if_exists().at("read", dir)? else { return Ok(Vec::new()) };
     let mut names = Vec::new();
     for entry in entries {
         let entry = entry.at("read", dir)?;

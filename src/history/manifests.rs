@@ -8,7 +8,6 @@
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
-use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -88,10 +87,7 @@ impl Manifests {
         if dir.is_symlink() {
             return Err(unclear(dir, "it is a link"));
         }
-        let entries = match fs::read_dir(dir) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            result => result.at("read", dir)?,
-        };
+        let Some(entries) = fs::read_dir(dir).if_exists().at("read", dir)? else { return Ok(()) };
         for entry in entries {
             let entry = entry.at("read", dir)?;
             // A temporary name: not finished yet, or deleted already.

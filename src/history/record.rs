@@ -1,6 +1,5 @@
 //! `checkpoint.json`: the record of a checkpoint that a user or a script made, in `.decree/checkpoints/<id>/`.
 
-use std::io;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -66,13 +65,10 @@ impl CheckpointRecord {
     pub fn read(dir: &Path) -> Result<CheckpointRecord> {
         let path = dir.join(FILE);
         let shown = path.display();
-        let text = match untrusted::read(&path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Err(Error::integrity(format!("{shown} is missing"))
-                    .hint("`decree diff` and `decree revert` work from the manifest, if that is there"));
-            }
-            result => result.at("read", &path)?,
-        };
+        let text = untrusted::read(&path).if_exists().at("read", &path)?.ok_or_else(|| {
+            Error::integrity(format!("{shown} is missing"))
+                .hint("`decree diff` and `decree revert` work from the manifest, if that is there")
+        })?;
         let file: RecordFile = serde_json::from_slice(&text)
             .map_err(|error| Error::integrity(format!("{shown} is damaged")).caused_by(error))?;
         if file.version != VERSION {

@@ -2,7 +2,6 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 
 use super::own_files::{OwnFiles, ProtectedDir};
@@ -71,13 +70,9 @@ impl RunDir {
 
     fn previous_numbers(&self) -> Result<Vec<u32>> {
         let dir = self.path.join(CheckpointDir::PREVIOUS);
-        let mut numbers: Vec<u32> = match fs::read_dir(&dir) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
-            Err(error) => return Err(error).at("read", &dir),
-            Ok(entries) => {
-                entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
-            }
-        };
+        let entries = fs::read_dir(&dir).if_exists().at("read", &dir)?.into_iter().flatten().flatten();
+        let mut numbers: Vec<u32> =
+            entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
         numbers.sort_unstable();
         Ok(numbers)
     }
@@ -206,10 +201,7 @@ impl RunDir {
         for name in names {
             let (from, to) = (self.attempt_dir(number).join(name), self.path.join(name));
             if !from.exists() {
-                match fs::remove_file(&to) {
-                    Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                    result => result.at("remove", &to)?,
-                }
+                fs::remove_file(&to).if_exists().at("remove", &to)?;
                 continue;
             }
             let temporary = self.path.join(format!("{}{name}", atomic::TEMPORARY));

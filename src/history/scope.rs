@@ -6,7 +6,7 @@ use std::path::{Component, Path, PathBuf};
 
 use crate::checkpoint::ignore::PatternList;
 use crate::checkpoint::path::TreePath;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 
 /// Whether something is, or was, at a path.
 pub type PathExists<'k> = dyn Fn(&TreePath) -> bool + 'k;
@@ -55,9 +55,7 @@ impl Scope {
 
 /// A word as a pattern relative to the root, so that it means the same wherever it is read again.
 fn pattern(word: &str, root: &Path, below: &Path, known: &PathExists<'_>) -> Result<String> {
-    let wrong = |why: &str| {
-        Error::new(ErrorKind::Usage, format!("'{}' cannot be a scope: {why}", word.escape_debug()))
-    };
+    let wrong = |why: &str| Error::usage(format!("'{}' cannot be a scope: {why}", word.escape_debug()));
     if word.is_empty() || word.contains(['\n', '\r', '\0']) {
         return Err(wrong("it is not a path"));
     }

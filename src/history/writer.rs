@@ -7,7 +7,7 @@ use super::payload::CheckpointPayload;
 use super::record::{CheckpointRecord, in_text};
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::checkpoint::hash::ContentHash;
-use crate::error::{Error, ErrorKind, IoContext, Result};
+use crate::error::{Error, IoContext, Result};
 use crate::fs::atomic::{self, TEMPORARY};
 use crate::fs::random_hex;
 use crate::process::redact::Redactor;
@@ -50,7 +50,7 @@ pub fn write_checkpoint(
     let now = jiff::Timestamp::now();
     let expiry = label.lifetime.map(|lifetime| {
         let expiry = now.checked_add(lifetime);
-        expiry.map_err(|error| Error::new(ErrorKind::Usage, "that expiry is too far away").caused_by(error))
+        expiry.map_err(|error| Error::usage("that expiry is too far away").caused_by(error))
     });
     let expiry = expiry.transpose()?.map(in_text);
     let id = format!("chk_{}_{}", now.strftime("%Y%m%d_%H%M%S"), &random_hex()[..6]);

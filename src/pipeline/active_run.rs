@@ -2,7 +2,6 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 use serde::{Deserialize, Serialize};
@@ -73,10 +72,7 @@ impl ActiveRun {
     /// Reads the file; `None` if there is none.
     pub fn read(layout: &Layout) -> Result<Option<ActiveRun>> {
         let path = layout.running();
-        let text = match untrusted::read(&path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            result => result.at("read", &path)?,
-        };
+        let Some(text) = untrusted::read(&path).if_exists().at("read", &path)? else { return Ok(None) };
         let file: RunningFile = serde_json::from_slice(&text).map_err(|error| {
             Error::integrity(format!("{} is damaged", layout.shown(&path)))
                 .caused_by(error)
@@ -100,12 +96,9 @@ impl ActiveRun {
     /// Removes the file: the run is settled.
     pub fn clear(layout: &Layout) -> Result<()> {
         let path = layout.running();
-        match fs::remove_file(&path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            result => {
-                result.at("remove", &path)?;
-                atomic::sync_parent(&path)
-            }
+        match fs::remove_file(&path).if_exists().at("remove", &path)? {
+            Some(()) => atomic::sync_parent(&path),
+            None => Ok(()),
         }
     }
 }

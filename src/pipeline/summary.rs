@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 use std::fs;
-use std::io;
 use std::path::Path;
 use std::time::Duration;
 
@@ -153,10 +152,7 @@ impl Summary {
 
     /// Reads the file; `None` if there is none.
     pub fn read(path: &Path) -> Result<Option<Summary>> {
-        let text = match fs::read(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            result => result.at("read", path)?,
-        };
+        let Some(text) = fs::read(path).if_exists().at("read", path)? else { return Ok(None) };
         let damaged = |error| Error::project(format!("{} is not a summary", path.display())).caused_by(error);
         let value: Value = serde_json::from_slice(&text).map_err(damaged)?;
         if let Some(version) = value["version"].as_u64().filter(|version| *version > u64::from(VERSION)) {

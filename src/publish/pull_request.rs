@@ -3,7 +3,7 @@
 use super::publisher::PublishReport;
 use super::repository::Repository;
 use super::update_ref::BranchTarget;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::github::{
     GithubClient, OpenPullRequest, PullRequest, RepoName, RunnerEnvironment, open_or_update,
 };
@@ -36,7 +36,7 @@ impl PullRequestApi {
         let base = base.map(str::to_owned).or_else(|| repository.branch.clone());
         let base = base.or_else(|| named("GITHUB_BASE_REF")).or_else(|| named("GITHUB_REF_NAME"));
         let base = base.ok_or_else(|| {
-            Error::new(ErrorKind::Usage, "HEAD is detached: which branch is the pull request for?")
+            Error::usage("HEAD is detached: which branch is the pull request for?")
                 .hint("name it with --base NAME")
         })?;
         repository.check_branch(&base)?;
@@ -46,7 +46,7 @@ impl PullRequestApi {
     /// Refuses a branch that is also the base.
     pub fn check(&self, branch: Option<&str>) -> Result<()> {
         if branch == Some(self.base.as_str()) {
-            return Err(Error::new(ErrorKind::Usage, format!("{} cannot be merged into itself", self.base))
+            return Err(Error::usage(format!("{} cannot be merged into itself", self.base))
                 .hint("omit --branch to use a new branch, or name another base with --base"));
         }
         Ok(())

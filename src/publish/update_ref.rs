@@ -8,7 +8,6 @@
 //! belongs to. The next publish moves the index into place, or removes the lock if the reference never moved.
 
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 
 use super::commits::BuiltCommits;
@@ -87,18 +86,12 @@ pub fn update_ref(
 /// Completes or rolls back the update of a publish that was killed.
 pub fn recover(repository: &Repository) -> Result<()> {
     let note = repository.git_dir.join(NOTE);
-    let tip = match fs::read_to_string(&note) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        result => result.at("read", &note)?,
-    };
+    let Some(tip) = fs::read_to_string(&note).if_exists().at("read", &note)? else { return Ok(()) };
     let (lock, index) = (repository.git_dir.join("index.lock"), repository.git_dir.join("index"));
     let moved = repository.head.as_deref() == Some(tip.trim());
     let recovered = if moved { fs::rename(&lock, &index) } else { fs::remove_file(&lock) };
-    match recovered {
-        // It was killed after its last step, or a concurrent publish has recovered it.
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        result => result.at("finish", &lock)?,
-    }
+    // The lock is missing if the publish was killed after its last step, or a concurrent one has recovered it.
+    recovered.if_exists().at("finish", &lock)?;
     fs::remove_file(&note).at("remove", &note)
 }
 
@@ -119,11 +112,8 @@ impl NextIndex {
         let file = git_dir.join(format!("index.decree-{}", random_hex()));
         let note = git_dir.join(NOTE);
         let next = NextIndex { lock, file, index, note, placed: false };
-        match copy_index(&next.index, &next.file) {
-            // A repository without any staged file has no index.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            result => result.at("copy", &next.index).map(drop)?,
-        }
+        // A repository without any staged file has no index.
+        copy_index(&next.index, &next.file).if_exists().at("copy", &next.index).map(drop)?;
         Ok(next)
     }
 

@@ -2,7 +2,6 @@
 //!
 //! Users edit it too: comments, bullets and blank lines are allowed, and decree preserves all other lines byte for byte.
 
-use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, IoContext, Result};
@@ -18,9 +17,8 @@ pub struct Tracker {
 impl Tracker {
     /// Reads the file; a missing one is an empty list.
     pub fn read(path: &Path) -> Result<Tracker> {
-        let bytes = match untrusted::read(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Tracker::default()),
-            result => result.at("read", path)?,
+        let Some(bytes) = untrusted::read(path).if_exists().at("read", path)? else {
+            return Ok(Tracker::default());
         };
         String::from_utf8(bytes).map(|text| Tracker { text }).map_err(|error| {
             let utf8 = error.utf8_error();

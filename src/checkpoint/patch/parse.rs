@@ -67,14 +67,9 @@ pub struct Hunk {
 impl Patch {
     /// Reads a diff and checks it.
     pub fn read(path: &Path) -> Result<Patch> {
-        let file = match File::open(path) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                return Err(
-                    Error::integrity(format!("{} is missing", path.display())).detail("nothing was touched")
-                );
-            }
-            result => result.at("read", path)?,
-        };
+        let file = File::open(path).if_exists().at("read", path)?.ok_or_else(|| {
+            Error::integrity(format!("{} is missing", path.display())).detail("nothing was touched")
+        })?;
         let mut parser =
             Parser { scanner: Scanner::new(BufReader::with_capacity(1 << 16, file)), records: Vec::new() };
         match parser.run() {

@@ -6,7 +6,6 @@
 
 use std::cell::RefCell;
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 
 use super::journal::{Journal, RestoreAction, RestoreStep};
@@ -86,11 +85,7 @@ pub fn is_recovery_needed(scratch: &Path) -> bool {
 /// Finishes or undoes every restore that a killed process left, and removes those that never began.
 pub fn recover(root: &Root, scratch: &Path, log: &dyn RestoreLog) -> Result<Vec<RecoveredRestore>> {
     let mut recovered = Vec::new();
-    let entries = match fs::read_dir(scratch) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(recovered),
-        Err(error) => return Err(error).at("read", scratch),
-    };
+    let Some(entries) = fs::read_dir(scratch).if_exists().at("read", scratch)? else { return Ok(recovered) };
     for entry in entries {
         let dir = entry.at("read", scratch)?.path();
         // A journal that cannot be looked at is not a journal that is not there.

@@ -78,11 +78,9 @@ impl Store {
         let packs = self.packs()?;
         let mut found = Vec::new();
         for (number, pack) in packs.iter().enumerate() {
-            let size = match fs::metadata(&pack.path) {
-                // A plan that is only shown is made without the lock, so another process may compact the store.
-                Err(error) if error.kind() == io::ErrorKind::NotFound => 0,
-                result => result.at("read", &pack.path)?.len(),
-            };
+            // A plan that is only shown is made without the lock, so another process may compact the store.
+            let size =
+                fs::metadata(&pack.path).if_exists().at("read", &pack.path)?.map_or(0, |found| found.len());
             found.push((number, size, weigh(pack, |blob| needed.contains(&blob.hash))?));
         }
         let before = found.iter().map(|(_, size, _)| size).sum();
@@ -293,10 +291,7 @@ impl CompactionPlan<'_> {
         let mut any = false;
         for path in paths {
             any = true;
-            match fs::remove_file(path) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                result => result.at("remove", path)?,
-            }
+            fs::remove_file(path).if_exists().at("remove", path)?;
         }
         self.store.discard_packs();
         if any { atomic::sync_dir(self.store.dir()) } else { Ok(()) }

@@ -169,12 +169,10 @@ impl Store {
         let mut stamps = Vec::new();
         for path in self.pack_paths()? {
             let Some(id) = pack_id(&path) else { continue };
-            let size = match fs::metadata(&path) {
-                // Another process has just removed it.
-                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                result => result.at("read", &path)?.len(),
-            };
-            stamps.push(PackStamp { id, size });
+            // Another process may have removed it just now.
+            if let Some(found) = fs::metadata(&path).if_exists().at("read", &path)? {
+                stamps.push(PackStamp { id, size: found.len() });
+            }
         }
         stamps.sort();
         Ok(stamps)
@@ -306,10 +304,8 @@ impl Store {
     }
 
     fn pack_paths(&self) -> Result<Vec<PathBuf>> {
-        let entries = match fs::read_dir(&self.dir) {
-            Ok(entries) => entries,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(error) => return Err(error).at("read", &self.dir),
+        let Some(entries) = fs::read_dir(&self.dir).if_exists().at("read", &self.dir)? else {
+            return Ok(Vec::new());
         };
         let mut paths = Vec::new();
         for entry in entries {

@@ -41,7 +41,7 @@ pub fn delete(context: &Context, args: &DeleteArgs) -> Result<()> {
             }
             RunOrCheckpoint::Checkpoint(_) => {}
             RunOrCheckpoint::Run(dir) => {
-                return Err(Error::new(ErrorKind::Usage, format!("{} is a run, not a checkpoint", dir.id()))
+                return Err(Error::usage(format!("{} is a run, not a checkpoint", dir.id()))
                     .detail("nothing was deleted"));
             }
         }

@@ -142,11 +142,11 @@ impl Stashes {
     /// Copies the user's index, so that git commands here never write to it.
     fn copy_index(&self, scratch: &ScratchDir) -> Result<IndexCopy<'_>> {
         let (index, file) = (self.work_tree.git_dir.join("index"), scratch.path("found"));
-        let source = match copy_index(&index, &file) {
-            // A repository has no index until something is added.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            found => Some(found.and_then(|found| FileVersion::of(&found.metadata()?)).at("copy", &index)?),
-        };
+        // A repository has no index until something is added.
+        let source = copy_index(&index, &file)
+            .and_then(|found| FileVersion::of(&found.metadata()?))
+            .if_exists()
+            .at("copy", &index)?;
         Ok(IndexCopy { index: GitIndex::at(self.git(), file.clone()), file, source })
     }
 

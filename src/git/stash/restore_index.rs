@@ -111,10 +111,7 @@ impl Stashes {
         let taken = "another git process is working here";
         let lock = lock_index(&self.work_tree.git_dir, taken, "the index is as it was")?;
         let replaced = (|| {
-            let found = match fs::metadata(&index) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-                metadata => Some(FileVersion::of(&metadata?)?),
-            };
+            let found = fs::metadata(&index).if_exists()?.map(|found| FileVersion::of(&found)).transpose()?;
             if found != copy.source {
                 return Ok(false);
             }

@@ -151,12 +151,8 @@ impl AreaListing {
 }
 
 fn entries(dir: &Path) -> Result<Vec<PathBuf>> {
-    match fs::read_dir(dir) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
-        entries => {
-            entries.at("read", dir)?.map(|entry| entry.map(|entry| entry.path()).at("read", dir)).collect()
-        }
-    }
+    let entries = fs::read_dir(dir).if_exists().at("read", dir)?.into_iter().flatten();
+    entries.map(|entry| entry.map(|entry| entry.path()).at("read", dir)).collect()
 }
 
 pub(super) fn is_missing(error: &io::Error) -> bool {

@@ -1,7 +1,7 @@
 //! decree's own files and directories, held while a program runs that may do anything to them.
 
 use std::fs::{self, File};
-use std::io::{self, Read, Seek};
+use std::io::{Read, Seek};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
@@ -68,9 +68,8 @@ impl HeldFile {
 
     /// Restores what its protection covers.
     pub fn repair(&mut self, quarantine: &mut Quarantine) -> Result<Option<FileDamage>> {
-        let found = match self.path.symlink_metadata() {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return self.restore(),
-            result => result.at("read", &self.path)?,
+        let Some(found) = self.path.symlink_metadata().if_exists().at("read", &self.path)? else {
+            return self.restore();
         };
         let is_file = match self.protection {
             // The user may want a link there, as long as it leads to a file.
@@ -214,9 +213,8 @@ impl HeldDir {
     }
 
     fn repair(&self, quarantine: &mut Quarantine) -> Result<()> {
-        let found = match self.path.symlink_metadata() {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return self.create(),
-            result => result.at("read", &self.path)?,
+        let Some(found) = self.path.symlink_metadata().if_exists().at("read", &self.path)? else {
+            return self.create();
         };
         match &self.form {
             DirForm::Plain { mode } if found.is_dir() => {

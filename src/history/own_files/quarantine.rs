@@ -1,7 +1,6 @@
 //! Where decree keeps what it finds in the way of its own files.
 
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::error::{IoContext, Result};
@@ -21,11 +20,9 @@ impl Quarantine {
     /// Moves what is at `path` out of the way, if anything is.
     pub fn take(&mut self, path: &Path) -> Result<()> {
         let (waiting, name) = waiting_place(path);
-        match fs::rename(path, &waiting) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            result => result.at("move", path)?,
+        if fs::rename(path, &waiting).if_exists().at("move", path)?.is_some() {
+            self.waiting.push((waiting, name));
         }
-        self.waiting.push((waiting, name));
         Ok(())
     }
 

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::checkpoint::hash::ContentHash;
 use crate::database::commands::Dump;
 use crate::database::sqlite;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::history::scope::inner_path;
 use crate::project::{Config, Layout, Project};
 
@@ -52,7 +52,7 @@ impl DatabaseTarget {
 pub fn typed_targets(words: &[String], project: &Project, directory: &Path) -> Result<DatabaseTargets> {
     let Project { layout, config } = project;
     if words.is_empty() && config.databases.is_empty() {
-        return Err(Error::new(ErrorKind::Usage, "no database is named").hint(
+        return Err(Error::usage("no database is named").hint(
             "`--scope data/app.db` for an SQLite file; `databases:` in .decree/config.yml has commands for others",
         ));
     }
@@ -68,8 +68,7 @@ fn target(word: &str, layout: &Layout, config: &Config, directory: &Path) -> Res
     }
     let wrong = |why: &str| {
         let names: Vec<&str> = config.databases.keys().map(String::as_str).collect();
-        let error =
-            Error::new(ErrorKind::Usage, format!("'{}' cannot be a database: {why}", word.escape_debug()));
+        let error = Error::usage(format!("'{}' cannot be a database: {why}", word.escape_debug()));
         if names.is_empty() {
             error.hint("give the path of an SQLite file, or a name below 'databases:' in the config")
         } else {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::history::own_files::Area;
 use crate::suggest::{closest, did_you_mean};
 
@@ -56,17 +56,14 @@ fn variable(name: &str) -> Result<String> {
     if is_name {
         return Ok(name.to_owned());
     }
-    Err(Error::new(ErrorKind::Usage, format!("'{}' is not the name of a variable", name.escape_debug())))
+    Err(Error::usage(format!("'{}' is not the name of a variable", name.escape_debug())))
 }
 
 fn unknown(word: &str) -> Error {
     let names: Vec<&str> = Area::STATE.iter().map(|area| area.name()).collect();
-    let error =
-        Error::new(ErrorKind::Usage, format!("a state snapshot has no part '{}'", word.escape_debug()))
-            .detail(format!(
-                "its parts are {}, and {VARIABLE}NAME for a variable of the environment",
-                names.join(", ")
-            ));
+    let error = Error::usage(format!("a state snapshot has no part '{}'", word.escape_debug())).detail(
+        format!("its parts are {}, and {VARIABLE}NAME for a variable of the environment", names.join(", ")),
+    );
     match closest(word, names.iter().copied()) {
         Some(name) => error.hint(did_you_mean(name)),
         None => error,

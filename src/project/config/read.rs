@@ -1,7 +1,6 @@
 //! Parses a config file by the table of keys, and reports the first mistake with its line.
 
 use std::collections::BTreeSet;
-use std::io;
 use std::path::Path;
 
 use super::databases;
@@ -15,9 +14,8 @@ use crate::yaml::{self, Mistake, ScalarKind, YamlNode, YamlValue};
 impl Config {
     /// Reads the file; a missing or empty one yields the defaults.
     pub fn read(path: &Path) -> Result<Config> {
-        let bytes = match untrusted::read(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Config::default()),
-            result => result.at("read", path)?,
+        let Some(bytes) = untrusted::read(path).if_exists().at("read", path)? else {
+            return Ok(Config::default());
         };
         let result = match std::str::from_utf8(&bytes) {
             Ok(text) => Config::parse(text),

@@ -2,7 +2,6 @@
 //! project's lock finishes it.
 
 use std::fs;
-use std::io;
 
 use serde::{Deserialize, Serialize};
 
@@ -169,10 +168,7 @@ fn clear_pending(layout: &Layout) -> Result<()> {
 /// Finishes a rollback that was killed. Returns the checkpoint it rolled back to, if there was one.
 pub fn finish_cut_off(layout: &Layout) -> Result<Option<String>> {
     let path = layout.pending();
-    let text = match untrusted::read(&path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        text => text.at("read", &path)?,
-    };
+    let Some(text) = untrusted::read(&path).if_exists().at("read", &path)? else { return Ok(None) };
     let shown = layout.shown(&path);
     let pending: PendingRollback = serde_json::from_slice(&text).map_err(|error| {
         Error::integrity(format!("{shown} is damaged"))

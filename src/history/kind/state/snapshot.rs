@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::io;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -132,9 +131,8 @@ impl StateSnapshot {
     pub fn load(dir: &CheckpointDir, record: &CheckpointRecord, sha256: &str) -> Result<StateSnapshot> {
         let path = dir.dir().join(FILE);
         let damaged = |why: &str| Error::integrity(format!("{} {why}", path.display()));
-        let text = match untrusted::read(&path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(damaged("is missing")),
-            text => text.at("read", &path)?,
+        let Some(text) = untrusted::read(&path).if_exists().at("read", &path)? else {
+            return Err(damaged("is missing"));
         };
         if ContentHash::of(&text).to_string() != sha256 {
             return Err(damaged("is damaged: it is not what was written"));
