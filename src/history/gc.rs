@@ -3,17 +3,17 @@
 //! A survey comes first, and changes nothing; so a dry run reports what a real one would find. In doubt nothing is dropped:
 //! a manifest that cannot be read may name any content, and a shared store holds content that other projects name.
 
-use std::fs;
-use std::io;
 use std::path::Path;
 
-use super::lookup::names_in;
+use walkdir::WalkDir;
+
+use super::lookup::dirs_in;
 use super::manifests::Manifests;
 use super::record::CheckpointRecord;
 use super::remove::remove;
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::checkpoint::store::{CompactionPlan, CompactionReport, HashList, HashListBuilder, Store};
-use crate::error::{Error, IoContext, Result};
+use crate::error::{Error, Result};
 use crate::humanize::count;
 use crate::interrupt;
 use crate::project::Layout;
@@ -103,7 +103,7 @@ fn survey_found<'s>(layout: &Layout, store: &'s Store, found: &Manifests) -> Res
 /// Checkpoints that have certainly expired, and the errors of those that cannot be read.
 fn expired(checkpoints: &Path) -> Result<(Vec<ExpiredCheckpoint>, Vec<Error>)> {
     let (mut expired, mut unknown) = (Vec::new(), Vec::new());
-    for id in names_in(checkpoints)? {
+    for id in dirs_in(checkpoints)? {
         let dir = checkpoints.join(&id);
         match CheckpointRecord::read(&dir) {
             Ok(record) if record.id != id => {
@@ -114,7 +114,7 @@ fn expired(checkpoints: &Path) -> Result<(Vec<ExpiredCheckpoint>, Vec<Error>)> {
                 )));
             }
             Ok(record) if record.is_expired() && !dir.is_symlink() => {
-                let bytes = bytes_below(&dir)?;
+                let bytes = bytes_below(&dir);
                 expired.push(ExpiredCheckpoint {
                     record,
                     dir: CheckpointDir::new(id, dir),
@@ -181,29 +181,10 @@ fn shared(layout: &Layout, store: &Store) -> Option<String> {
         .map(|mark| format!("other projects use the store, according to {}", layout.shown(&mark)))
 }
 
-/// The size of all files below a directory.
-fn bytes_below(dir: &Path) -> Result<u64> {
-    let mut bytes = 0;
-    let mut todo = vec![dir.to_owned()];
-    while let Some(dir) = todo.pop() {
-        let entries = match fs::read_dir(&dir) {
-            // An unreadable directory does not keep a checkpoint from being deleted.
-            Err(error)
-                if [io::ErrorKind::NotFound, io::ErrorKind::PermissionDenied].contains(&error.kind()) =>
-            {
-                continue;
-            }
-            result => result.at("read", &dir)?,
-        };
-        for entry in entries.flatten() {
-            match entry.metadata() {
-                Ok(found) if found.is_dir() => todo.push(entry.path()),
-                Ok(found) => bytes += found.len(),
-                Err(_) => {}
-            }
-        }
-    }
-    Ok(bytes)
+/// The size of all files below a directory. An unreadable directory does not keep a checkpoint from being deleted.
+fn bytes_below(dir: &Path) -> u64 {
+    let entries = WalkDir::new(dir).into_iter().flatten().filter(|entry| !entry.file_type().is_dir());
+    entries.filter_map(|entry| entry.metadata().ok()).map(|found| found.len()).sum()
 }
 
 impl GcPlan<'_> {

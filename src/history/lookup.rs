@@ -7,6 +7,7 @@ use super::record::{self, CheckpointRecord};
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::error::{Error, IoContext, Result};
 use crate::fs::atomic::TEMPORARY;
+use crate::fs::untrusted;
 use crate::message::{ChainId, MessageId};
 use crate::project::Layout;
 
@@ -30,7 +31,7 @@ impl RunOrCheckpoint {
 /// Finds the run or checkpoint that `text` names.
 pub fn find(layout: &Layout, text: &str) -> Result<RunOrCheckpoint> {
     let runs = run_ids(layout)?;
-    let checkpoints = names_in(&layout.checkpoints())?;
+    let checkpoints = dirs_in(&layout.checkpoints())?;
     let matching = |names: &[String]| -> Vec<String> {
         match names.iter().find(|name| *name == text) {
             Some(exact) => vec![exact.clone()],
@@ -77,7 +78,7 @@ pub fn runs_of_chain(layout: &Layout, text: &str) -> Result<Vec<CheckpointDir>> 
 /// The ids of all runs, in order.
 pub fn run_ids(layout: &Layout) -> Result<Vec<String>> {
     let mut ids: Vec<MessageId> =
-        names_in(&layout.runs())?.iter().filter_map(|name| MessageId::parse(name)).collect();
+        dirs_in(&layout.runs())?.iter().filter_map(|name| MessageId::parse(name)).collect();
     ids.sort();
     Ok(ids.iter().map(ToString::to_string).collect())
 }
@@ -85,7 +86,7 @@ pub fn run_ids(layout: &Layout) -> Result<Vec<String>> {
 /// All checkpoints, oldest first, and the errors of those that cannot be read.
 pub fn list(checkpoints: &Path) -> Result<(Vec<CheckpointRecord>, Vec<Error>)> {
     let (mut records, mut damaged) = (Vec::new(), Vec::new());
-    for id in names_in(checkpoints)? {
+    for id in dirs_in(checkpoints)? {
         match CheckpointRecord::read(&checkpoints.join(&id)) {
             Ok(record) => records.push(record),
             // Another process deleted it since.
@@ -102,18 +103,8 @@ pub fn list(checkpoints: &Path) -> Result<(Vec<CheckpointRecord>, Vec<Error>)> {
 }
 
 /// The directories in `dir`, sorted.
-pub fn names_in(dir: &Path) -> Result<Vec<String>> {
-    let Some(entries) = fs::read_dir(dir).if_exists().at("read", dir)? else { return Ok(Vec::new()) };
-    let mut names = Vec::new();
-    for entry in entries {
-        let entry = entry.at("read", dir)?;
-        if let Ok(name) = entry.file_name().into_string()
-            && !name.starts_with(TEMPORARY)
-            && entry.path().is_dir()
-        {
-            names.push(name);
-        }
-    }
-    names.sort();
-    Ok(names)
+pub fn dirs_in(dir: &Path) -> Result<Vec<String>> {
+    let names =
+        untrusted::names_in(dir).at("read", dir)?.into_iter().filter_map(|name| name.into_string().ok());
+    Ok(names.filter(|name| !name.starts_with(TEMPORARY) && dir.join(name).is_dir()).collect())
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::own_files::{OwnFiles, ProtectedDir};
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::error::{IoContext, Result};
-use crate::fs::atomic;
+use crate::fs::{atomic, untrusted};
 use crate::message::{Document, MessageId};
 use crate::project::Layout;
 
@@ -57,22 +57,16 @@ impl RunDir {
 
     /// Everything in the directory but the earlier runs. The manifest is last: a run without one never began.
     fn contents(&self) -> Result<Vec<OsString>> {
-        let mut names = Vec::new();
-        for entry in fs::read_dir(&self.path).at("read", &self.path)? {
-            let name = entry.at("read", &self.path)?.file_name();
-            if name != CheckpointDir::PREVIOUS {
-                names.push(name);
-            }
-        }
-        names.sort_by_key(|name| (name == CheckpointDir::MANIFEST, name.clone()));
+        let mut names = untrusted::names_in(&self.path).at("read", &self.path)?;
+        names.retain(|name| name != CheckpointDir::PREVIOUS);
+        names.sort_by_key(|name| name == CheckpointDir::MANIFEST);
         Ok(names)
     }
 
     fn previous_numbers(&self) -> Result<Vec<u32>> {
         let dir = self.path.join(CheckpointDir::PREVIOUS);
-        let entries = fs::read_dir(&dir).if_exists().at("read", &dir)?.into_iter().flatten().flatten();
-        let mut numbers: Vec<u32> =
-            entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+        let names = untrusted::names_in(&dir).at("read", &dir)?;
+        let mut numbers: Vec<u32> = names.iter().filter_map(|name| name.to_str()?.parse().ok()).collect();
         numbers.sort_unstable();
         Ok(numbers)
     }

@@ -17,7 +17,7 @@ use super::pack::{Blob, Frame, Pack, Packs, damaged_pack, damaged_pack_hint, pac
 use crate::checkpoint::hash::ContentHash;
 use crate::error::{Error, IoContext, Result};
 use crate::fs::atomic::{self, TEMPORARY};
-use crate::fs::{is_at, random_hex};
+use crate::fs::{is_at, random_hex, untrusted};
 
 /// How often to list the packs again because one vanished. Each time, another process has compacted the store.
 pub(super) const MAX_ATTEMPTS: usize = 10;
@@ -304,18 +304,8 @@ impl Store {
     }
 
     fn pack_paths(&self) -> Result<Vec<PathBuf>> {
-        let Some(entries) = fs::read_dir(&self.dir).if_exists().at("read", &self.dir)? else {
-            return Ok(Vec::new());
-        };
-        let mut paths = Vec::new();
-        for entry in entries {
-            let path = entry.at("read", &self.dir)?.path();
-            if pack_id(&path).is_some() {
-                paths.push(path);
-            }
-        }
-        paths.sort();
-        Ok(paths)
+        let names = untrusted::names_in(&self.dir).at("read", &self.dir)?;
+        Ok(names.iter().map(|name| self.dir.join(name)).filter(|path| pack_id(path).is_some()).collect())
     }
 
     pub(super) fn read_frame(&self, pack: &Pack, frame: Frame) -> io::Result<Arc<Vec<u8>>> {
