@@ -61,7 +61,7 @@
 
 // Only what the binary and the integration tests use is public, so that the compiler finds code that nothing uses.
 mod artifact;
-pub mod checkpoint;
+mod checkpoint;
 pub mod cli;
 pub mod database;
 mod doctor;
@@ -85,3 +85,6 @@ mod stemming;
 mod suggest;
 mod ui;
 mod yaml;
+
+pub use checkpoint::hash::ContentHash;
+pub use checkpoint::quote;

@@ -192,10 +192,6 @@ impl CompactionPlan<'_> {
         self.expected
     }
 
-    pub fn is_empty(&self) -> bool {
-        self.unused.is_empty() && self.batches.is_empty()
-    }
-
     /// Runs the plan. The caller holds the project's lock; no other process writes to the store.
     pub fn run(&self) -> Result<CompactionReport> {
         self.check_duplicates().map_err(|error| error.detail("nothing was dropped"))?;

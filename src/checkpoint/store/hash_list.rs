@@ -45,10 +45,6 @@ impl HashList {
         self.0.len()
     }
 
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
     /// The index of a hash in the list.
     pub fn position(&self, hash: &ContentHash) -> Option<usize> {
         self.0.binary_search(hash).ok()

@@ -126,10 +126,6 @@ impl Tree {
         self.len
     }
 
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
     /// Divides the entries, in order, into parts of about `size`.
     pub fn parts(&self, size: usize) -> Vec<Part<'_>> {
         let mut parts = Vec::new();

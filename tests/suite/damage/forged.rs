@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use decree::checkpoint::hash::ContentHash;
+use decree::ContentHash;
 
 use crate::harness::{CommandOutput, Project, TreeSnapshot, assert_same, run_command, snapshot};
 

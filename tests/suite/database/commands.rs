@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use decree::checkpoint::hash::ContentHash;
+use decree::ContentHash;
 use decree::database::commands::{DatabaseCommands, Dump, check};
 use decree::interrupt;
 use decree::project::Config;

@@ -139,11 +139,11 @@ fn the_hash_can_be_worked_out_by_hand() {
     place.run(&["PRAGMA journal_mode = WAL", TABLE, "INSERT INTO t VALUES (1, 'one')"]);
     let saved = place.save("copy");
     let mut bytes = fs::read(place.path("copy")).unwrap();
-    assert_eq!(decree::checkpoint::hash::ContentHash::of(&bytes), saved.sha256);
+    assert_eq!(decree::ContentHash::of(&bytes), saved.sha256);
     for range in [18..20, 24..28, 40..44, 92..100] {
         bytes[range].fill(0);
     }
-    assert_eq!(decree::checkpoint::hash::ContentHash::of(&bytes), saved.content);
+    assert_eq!(decree::ContentHash::of(&bytes), saved.content);
     assert_eq!(saved.bytes, bytes.len() as u64);
 }
 

@@ -128,7 +128,7 @@ impl Place {
     }
 
     #[track_caller]
-    pub fn content(&self) -> decree::checkpoint::hash::ContentHash {
+    pub fn content(&self) -> decree::ContentHash {
         sqlite::content_now(&self.live, &self.path("scratch")).unwrap().unwrap()
     }
 
