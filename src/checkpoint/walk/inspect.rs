@@ -1,18 +1,78 @@
 //! Deciding about one entry of a directory: whether it is in scope, and whether the cache knows it.
 
+use std::collections::HashMap;
 use std::io;
 
 use super::listing::{ListedName, Listing};
 use super::result::UncachedEntry;
 use super::scope::{RuleSet, View};
-use super::walker::{Baseline, EntryDecision, Task, WalkInput};
+use crate::checkpoint::coverage::Coverage;
 use crate::checkpoint::entry::{FileMode, Node};
 use crate::checkpoint::hash::ContentHash;
+use crate::checkpoint::ignore::IgnoreFile;
 use crate::checkpoint::path::{DECREE_DIR, TRACKER, TreePath};
-use crate::checkpoint::root::{PathKind, is_absent};
-use crate::checkpoint::sensitive::{Suspicion, holds_private_key};
-use crate::checkpoint::stat_cache::{CacheLookup, CachedDir};
-use crate::checkpoint::tree::Part;
+use crate::checkpoint::root::{PathKind, Root, is_absent};
+use crate::checkpoint::sensitive::{Sensitive, Suspicion, holds_private_key};
+use crate::checkpoint::stat_cache::{CacheLookup, CachedDir, StatCache};
+use crate::checkpoint::store::StoreSnapshot;
+use crate::checkpoint::tree::{Part, Tree};
+
+/// The tree to walk, and everything that decides what is in scope.
+pub struct WalkInput<'a> {
+    pub root: &'a Root,
+    pub cache: &'a StatCache,
+    /// Decides which files are left out as likely secrets.
+    pub sensitive: &'a Sensitive,
+    /// A directory of decree's own inside the tree, such as a store; left out silently.
+    pub own_dir: Option<&'a TreePath>,
+    /// Files that decree's own output is redirected to (device, inode): their content changes with every line printed.
+    pub outputs: &'a [(u64, u64)],
+    /// What is stored, if the cache cannot be trusted in that: a file whose content is not stored is read again.
+    pub stored: Option<StoreSnapshot>,
+    pub baseline: Option<Baseline<'a>>,
+}
+
+/// The checkpoint to compare with.
+pub struct Baseline<'a> {
+    pub tree: &'a Tree,
+    /// The ignore files of the checkpoint, by directory.
+    pub rules: HashMap<&'a [u8], &'a [IgnoreFile]>,
+    /// What the checkpoint leaves out.
+    pub coverage: &'a Coverage,
+}
+
+/// A directory still to be entered.
+pub(super) struct Task {
+    pub path: Box<[u8]>,
+    pub mode: FileMode,
+    pub in_scope: bool,
+    pub now: RuleSet,
+    pub before: Option<RuleSet>,
+    /// The directory was not there when the baseline was captured.
+    pub is_new: bool,
+}
+
+/// What to do with one entry of a directory.
+pub(super) enum EntryDecision {
+    /// The entry vanished, or is decree's or git's own data.
+    Skip,
+    /// A file or link in scope, and the same as in the baseline.
+    Same,
+    /// A file or link in scope that the cache has.
+    Known(Node),
+    /// A file or link in scope that the cache lacks.
+    Uncached(UncachedEntry),
+    Enter(Task),
+    IgnoredDir(TreePath),
+    IgnoredFile,
+    Sensitive(TreePath),
+    Special(TreePath),
+    OutOfScope(TreePath),
+    Failed(WalkFailure),
+}
+
+/// A path that cannot be read.
+pub(super) type WalkFailure = (Box<[u8]>, io::Error);
 
 /// A directory whose entries are inspected.
 pub(super) struct DirContext<'d> {

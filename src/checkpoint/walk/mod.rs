@@ -15,5 +15,5 @@ mod result;
 mod scope;
 mod walker;
 
+pub use inspect::{Baseline, WalkInput};
 pub use result::{Item, ItemKind, UncachedEntry, Walk, WalkedDir};
-pub use walker::{Baseline, WalkInput};

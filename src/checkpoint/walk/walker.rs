@@ -1,65 +1,26 @@
 //! Going through the tree, level by level.
 
-use std::collections::HashMap;
 use std::io::{self, Read as _};
 
 use rayon::prelude::*;
 
-use super::inspect::DirContext;
+use super::inspect::{DirContext, EntryDecision, Task, WalkFailure, WalkInput};
 use super::listing::Listing;
-use super::result::{ItemKind, UncachedEntry, Walk, WalkedDir};
+use super::result::{ItemKind, Walk, WalkedDir};
 use super::scope::{RuleSet, View};
 use crate::checkpoint::coverage::Coverage;
-use crate::checkpoint::entry::{FileMode, Node};
+use crate::checkpoint::entry::FileMode;
 use crate::checkpoint::ignore::{Fingerprint, IgnoreFile, RuleSource, Rules};
 use crate::checkpoint::path::TreePath;
 use crate::checkpoint::quote;
-use crate::checkpoint::root::{PathKind, Root, is_absent};
-use crate::checkpoint::sensitive::Sensitive;
-use crate::checkpoint::stat_cache::{CachedDir, StatCache};
-use crate::checkpoint::store::StoreSnapshot;
-use crate::checkpoint::tree::Tree;
+use crate::checkpoint::root::{PathKind, is_absent};
+use crate::checkpoint::stat_cache::CachedDir;
 use crate::checkpoint::unlocked_dirs::UnlockedDirs;
 use crate::error::{Error, Result};
 use crate::humanize::count;
 
 /// A directory with more entries than this is inspected by several threads.
 const LARGE_DIR: usize = 4096;
-
-/// The tree to walk, and everything that decides what is in scope.
-pub struct WalkInput<'a> {
-    pub root: &'a Root,
-    pub cache: &'a StatCache,
-    /// Decides which files are left out as likely secrets.
-    pub sensitive: &'a Sensitive,
-    /// A directory of decree's own inside the tree, such as a store; left out silently.
-    pub own_dir: Option<&'a TreePath>,
-    /// Files that decree's own output is redirected to (device, inode): their content changes with every line printed.
-    pub outputs: &'a [(u64, u64)],
-    /// What is stored, if the cache cannot be trusted in that: a file whose content is not stored is read again.
-    pub stored: Option<StoreSnapshot>,
-    pub baseline: Option<Baseline<'a>>,
-}
-
-/// The checkpoint to compare with.
-pub struct Baseline<'a> {
-    pub tree: &'a Tree,
-    /// The ignore files of the checkpoint, by directory.
-    pub rules: HashMap<&'a [u8], &'a [IgnoreFile]>,
-    /// What the checkpoint leaves out.
-    pub coverage: &'a Coverage,
-}
-
-/// A directory still to be entered.
-pub(super) struct Task {
-    pub path: Box<[u8]>,
-    pub mode: FileMode,
-    pub in_scope: bool,
-    pub now: RuleSet,
-    pub before: Option<RuleSet>,
-    /// The directory was not there when the baseline was captured.
-    pub is_new: bool,
-}
 
 /// The result of one directory.
 #[derive(Default)]
@@ -72,28 +33,6 @@ struct DirOutcome {
     out_of_scope: Vec<TreePath>,
     unlocked: Option<(TreePath, FileMode)>,
     failures: Vec<WalkFailure>,
-}
-
-/// A path that cannot be read.
-type WalkFailure = (Box<[u8]>, io::Error);
-
-/// What to do with one entry of a directory.
-pub(super) enum EntryDecision {
-    /// The entry vanished, or is decree's or git's own data.
-    Skip,
-    /// A file or link in scope, and the same as in the baseline.
-    Same,
-    /// A file or link in scope that the cache has.
-    Known(Node),
-    /// A file or link in scope that the cache lacks.
-    Uncached(UncachedEntry),
-    Enter(Task),
-    IgnoredDir(TreePath),
-    IgnoredFile,
-    Sensitive(TreePath),
-    Special(TreePath),
-    OutOfScope(TreePath),
-    Failed(WalkFailure),
 }
 
 impl WalkInput<'_> {
