@@ -121,7 +121,7 @@ fn measure_pair(pair: &mut [Entrant; 2], tree: &Tree, runner: &Runner, rounds: u
     Ok(())
 }
 
-/// Diff and revert of the same change, made anew for each of the two.
+/// Diff and revert of the same change, made again for each of the two.
 fn measure_change(pair: &mut [Entrant; 2], tree: &Tree, runner: &Runner, round: usize) -> Result<()> {
     let change = Change::plan(tree, round)?;
     let before = Listing::of(tree.root())?;
@@ -175,8 +175,8 @@ fn in_turn(pair: &mut [Entrant; 2], round: usize) -> impl Iterator<Item = &mut E
     order.into_iter()
 }
 
-/// What is going on, for whoever waits; the results alone go to standard output.
+/// Reports progress on standard error; only results go to standard output.
 fn progress(message: &str) {
-    // Nobody may be listening, and the measurement goes on all the same.
+    // A closed standard error does not stop the measurement.
     let _ = writeln!(io::stderr(), "{message}");
 }

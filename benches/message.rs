@@ -5,7 +5,7 @@
 //! ```
 //!
 //! Each round adds a spec and processes it, once with a routine that changes a few files and is kept, once with one that fails
-//! and is put back. The routine's own time is taken off. Beside it stands what a shadow git takes for the same bookkeeping:
+//! and is reverted. The routine's own time is subtracted. The peer is what a shadow git takes for the same bookkeeping:
 //! `add -A` and `write-tree` before and after, and the diff between.
 #![allow(clippy::disallowed_methods)] // nothing here has to survive a crash
 
@@ -60,12 +60,12 @@ fn run() -> Result<ExitCode> {
     git.forget()?;
     git.checkpoint()?;
     process(&runner, &options, "00-first")?;
-    let (mut kept, mut put_back, mut shadow) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut kept, mut reverted, mut shadow) = (Vec::new(), Vec::new(), Vec::new());
     for round in 0..options.rounds {
         settle_disk()?;
         kept.push(process(&runner, &options, &format!("{round:02}-works"))?);
         settle_disk()?;
-        put_back.push(process(&runner, &options, &format!("{round:02}-fails"))?);
+        reverted.push(process(&runner, &options, &format!("{round:02}-fails"))?);
         settle_disk()?;
         let mut cost = git.checkpoint()?;
         fs::write(tree.root().join("bench-new"), format!("round {round}\n"))?;
@@ -82,7 +82,7 @@ fn run() -> Result<ExitCode> {
     )?;
     for (what, costs) in [
         ("kept", &kept),
-        ("put back, verified", &put_back),
+        ("reverted, verified", &reverted),
         ("shadow git: two checkpoints and a diff", &shadow),
     ] {
         let peak = costs.iter().map(|cost| cost.peak_memory).max().unwrap_or(0);

@@ -1,4 +1,4 @@
-//! Applying does a recorded change again, or touches nothing; and what ids stand for.
+//! `apply` repeats a recorded change or touches nothing; ids and prefixes.
 
 pub mod runs;
 
@@ -14,7 +14,7 @@ pub struct Recorded {
     pub mutated: TreeSnapshot,
 }
 
-/// Somebody's work on a path, and the path.
+/// A user's edit to a path, and the path.
 type Edit = (&'static str, fn(&Project));
 
 pub fn recorded(setup: impl FnOnce(&Project), mutate: impl FnOnce(&Project)) -> Recorded {

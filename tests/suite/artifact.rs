@@ -1,4 +1,4 @@
-//! Runs that travel: staged here, applied there.
+//! `stage` in one project, `apply --from` in another.
 
 mod applying;
 mod hostile;
@@ -8,7 +8,7 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use crate::pipeline::workshop::PipelineProject;
+use crate::pipeline::pipeline_project::PipelineProject;
 
 /// A secret that must not appear in an artifact.
 pub const SECRET: &str = "sk-live-0123456789";
@@ -29,9 +29,9 @@ ln -sfn elsewhere link
 /// A project in which two specs were carried out, and the same project before that.
 pub fn worked() -> (PipelineProject, PipelineProject) {
     let make = || {
-        let shop = PipelineProject::with(CHANGES);
-        shop.spec("01-change", "Change\n").spec("02-more", "More\n");
-        shop
+        let project = PipelineProject::with(CHANGES);
+        project.spec("01-change", "Change\n").spec("02-more", "More\n");
+        project
     };
     let (here, there) = (make(), make());
     here.process().ok();
@@ -39,10 +39,10 @@ pub fn worked() -> (PipelineProject, PipelineProject) {
 }
 
 /// Stages into a directory of its own.
-pub fn staged(shop: &PipelineProject) -> (tempfile::TempDir, PathBuf) {
+pub fn staged(project: &PipelineProject) -> (tempfile::TempDir, PathBuf) {
     let dir = crate::harness::temp_dir();
     let target = dir.path().join("artifact");
-    shop.decree(["stage", target.to_str().unwrap()]).ok();
+    project.decree(["stage", target.to_str().unwrap()]).ok();
     (dir, target)
 }
 

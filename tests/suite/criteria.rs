@@ -1,4 +1,4 @@
-//! The specification is alive: every criterion in `specs/` is named by a test.
+//! Every criterion in `specs/` is named by a test.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -1,10 +1,10 @@
-//! Damage: whatever is broken, full, locked or forged, the tree is as it was and the error says what is wrong.
+//! Damage: if anything is broken, full, locked or forged, the tree is unchanged and the error says what is wrong.
 
 mod diff;
 pub mod disk;
 mod forged;
+mod location;
 mod manifest;
-mod place;
 mod store;
 
 use std::fs;

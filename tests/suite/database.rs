@@ -1,8 +1,8 @@
-//! Databases: saved while others write, brought back while others look on.
+//! Databases: saved and restored while other programs read and write.
 
 mod commands;
 mod content;
 mod in_use;
 mod killed;
-mod made_anew;
+mod missing;
 mod other;

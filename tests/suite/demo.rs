@@ -1,4 +1,4 @@
-//! The README's first command, on a machine that has next to nothing.
+//! `decree demo`, the README's first command, with only bash on `PATH`.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -25,7 +25,7 @@ fn the_demo_shows_everything_without_git_python_or_network() {
     let place = Project::bare();
     plain_tools(&place.path("bin"));
     let demo = place.path("demo");
-    let said = run_command(
+    let output = run_command(
         place
             .command()
             .env("PATH", place.path("bin"))
@@ -36,7 +36,7 @@ fn the_demo_shows_everything_without_git_python_or_network() {
             .arg(&demo),
     )
     .ok();
-    let (out, err) = (said.text(), said.err);
+    let (out, err) = (output.text(), output.err);
     assert!(out.contains("✓ 4 kept") && out.contains("✗ 1 reverted"), "{out}");
     for part in
         ["attempt 2 of 3: succeeded", "attempt 3 of 3, on a clean slate", "reverted 6 paths", "decree status"]

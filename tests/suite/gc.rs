@@ -1,8 +1,8 @@
-//! `checkpoint gc`: what has expired goes, what nothing names goes with it, and nothing else.
+//! `checkpoint gc` deletes what has expired and the content that nothing names, and nothing else.
 
+mod concurrent;
 mod doubt;
 mod killed;
-mod meanwhile;
 mod shared;
 
 use std::fs;
@@ -11,12 +11,12 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::harness::{Project, TreeSnapshot, assert_same, snapshot};
-use crate::pipeline::workshop::PipelineProject;
+use crate::pipeline::pipeline_project::PipelineProject;
 use crate::revert::binary::noise;
 
 /// A project with a past: checkpoints that are kept and checkpoints that have expired, by turns, and a run.
 struct Past {
-    shop: PipelineProject,
+    project: PipelineProject,
     kept: Vec<(String, TreeSnapshot)>,
     expired: Vec<String>,
     run: String,
@@ -27,7 +27,7 @@ impl std::ops::Deref for Past {
     type Target = PipelineProject;
 
     fn deref(&self) -> &PipelineProject {
-        &self.shop
+        &self.project
     }
 }
 
@@ -36,27 +36,27 @@ const KIB: usize = 1024;
 impl Past {
     /// Every checkpoint has something that no other has, and something that others have, too.
     fn new() -> Past {
-        let shop = PipelineProject::with("echo changed >notes.txt; head -c 3000 /dev/urandom >made.bin");
-        shop.write("src/same.rs", "fn same() {}\n".repeat(100));
+        let project = PipelineProject::with("echo changed >notes.txt; head -c 3000 /dev/urandom >made.bin");
+        project.write("src/same.rs", "fn same() {}\n".repeat(100));
         let (mut kept, mut expired) = (Vec::new(), Vec::new());
         for n in 0..6 {
-            shop.write("own.bin", noise(40 * KIB, n)).write("turns.bin", noise(20 * KIB, 100 + n / 2));
-            shop.write(format!("src/{n}.rs"), format!("fn f{n}() {{}}\n").repeat(50));
-            let id = shop.checkpoint();
+            project.write("own.bin", noise(40 * KIB, n)).write("turns.bin", noise(20 * KIB, 100 + n / 2));
+            project.write(format!("src/{n}.rs"), format!("fn f{n}() {{}}\n").repeat(50));
+            let id = project.checkpoint();
             match n % 2 {
                 0 => expired.push(id),
-                _ => kept.push((id, shop.snapshot())),
+                _ => kept.push((id, project.snapshot())),
             }
         }
-        shop.spec("1-a", "A\n");
-        let before_run = shop.snapshot();
-        shop.process().ok();
-        let run = shop.only_run();
-        expired.iter().for_each(|id| expire(&shop, id));
-        Past { shop, kept, expired, run, before_run }
+        project.spec("1-a", "A\n");
+        let before_run = project.snapshot();
+        project.process().ok();
+        let run = project.only_run();
+        expired.iter().for_each(|id| expire(&project, id));
+        Past { project, kept, expired, run, before_run }
     }
 
-    /// Everything that has not expired is whole, and brings back every byte.
+    /// Everything that has not expired is intact, and restores every byte.
     #[track_caller]
     fn assert_all_there(&self) {
         self.decree(["checkpoint", "verify", "--all"]).ok();
@@ -189,25 +189,28 @@ fn a_dry_run_changes_no_byte_and_reports_what_then_happens() {
     let foreseen = gc_json(&past, &["--dry-run"]);
     assert_same(&in_decree(&past), &before);
     let (store, all) = (bytes_below(&past.path(".decree/store")), bytes_below(&past.path(".decree")));
-    let told = gc_json(&past, &[]);
-    assert_eq!((&foreseen["dry_run"], &told["dry_run"]), (&true.into(), &false.into()));
-    assert_eq!(foreseen["checkpoints"], told["checkpoints"]);
-    assert_eq!(told["checkpoints"][0]["unrestorable"], serde_json::json!({ "files": 1, "bytes": 40 * KIB }));
+    let output = gc_json(&past, &[]);
+    assert_eq!((&foreseen["dry_run"], &output["dry_run"]), (&true.into(), &false.into()));
+    assert_eq!(foreseen["checkpoints"], output["checkpoints"]);
+    assert_eq!(
+        output["checkpoints"][0]["unrestorable"],
+        serde_json::json!({ "files": 1, "bytes": 40 * KIB })
+    );
     let number = |value: &Value| value.as_u64().unwrap();
-    // What is told is what is on disk.
+    // The numbers reported are those on disk.
     let freed_in_store = store - bytes_below(&past.path(".decree/store"));
     assert_eq!(
-        number(&told["store"]["bytes_before"]) - number(&told["store"]["bytes_after"]),
+        number(&output["store"]["bytes_before"]) - number(&output["store"]["bytes_after"]),
         freed_in_store
     );
     let line = past.read(".decree/audit.jsonl").len() as u64 + past.read(".decree/lock").len() as u64;
     let freed = all + line - bytes_below(&past.path(".decree"));
     let lock = before.get(&b"lock"[..]).map_or(0, |_| past.read(".decree/lock").len() as u64);
-    assert!(number(&told["freed"]).abs_diff(freed - lock) < 100, "{} is not {freed}", told["freed"]);
+    assert!(number(&output["freed"]).abs_diff(freed - lock) < 100, "{} is not {freed}", output["freed"]);
     // What was foreseen is close to it, and promises no more.
-    let (foreseen, told) = (number(&foreseen["freed"]), number(&told["freed"]));
-    assert!(foreseen <= told && told - foreseen < told / 10, "{foreseen} and {told}");
-    assert!(told > 3 * 40 * KIB as u64, "{told}");
+    let (foreseen, output) = (number(&foreseen["freed"]), number(&output["freed"]));
+    assert!(foreseen <= output && output - foreseen < output / 10, "{foreseen} and {output}");
+    assert!(output > 3 * 40 * KIB as u64, "{output}");
 }
 
 /// GCC-03.
@@ -229,8 +232,8 @@ fn packs_do_not_pile_up() {
         pictures.push((project.checkpoint(), project.snapshot()));
     }
     assert_eq!(packs(&project), 12);
-    let told = gc_json(&project, &[]);
-    assert_eq!((&told["store"]["packs_rewritten"], packs(&project)), (&12.into(), 1));
+    let output = gc_json(&project, &[]);
+    assert_eq!((&output["store"]["packs_rewritten"], packs(&project)), (&12.into(), 1));
     for (id, picture) in pictures {
         project.decree(["rollback", &id]).ok();
         assert_same(&project.snapshot(), &picture);

@@ -1,4 +1,4 @@
-//! Random trees, and random changes to them, as [`TreeSnapshot`]s; and making a directory look like a picture.
+//! Random trees, and random changes to them, as [`TreeSnapshot`]s; and writing a snapshot to a directory.
 //!
 //! A tree and its changes are worked out in memory, so a test knows what has to be on disk without asking
 //! decree or the disk.
@@ -89,7 +89,7 @@ pub fn changed(kind: Kind) -> impl Strategy<Value = Changed> {
 /// The paths that a diff has to name, and no others.
 ///
 /// A directory is named if it is empty or has a mode of its own. One with a mode of its own is also named
-/// if it did not change but became empty, or was: whoever applies the diff has to know that it stays.
+/// if it did not change but became empty, or was: the diff has to say that it stays.
 pub fn changed_paths(before: &TreeSnapshot, after: &TreeSnapshot) -> BTreeSet<Vec<u8>> {
     let (old, new) = (named(before), named(after));
     let all: BTreeSet<&Vec<u8>> = old.keys().chain(new.keys()).copied().collect();

@@ -1,6 +1,6 @@
-//! A project in a temporary directory, the real binary, and an exact picture of the tree.
+//! A project in a temporary directory, the real binary, and exact snapshots of the tree.
 //!
-//! Nothing of the machine's environment reaches decree but `PATH`.
+//! decree inherits only `PATH`.
 
 mod records;
 pub mod skip;
@@ -18,7 +18,7 @@ pub struct Project {
     dir: tempfile::TempDir,
 }
 
-/// What a command said.
+/// What a command printed, and its exit code.
 pub struct CommandOutput {
     pub code: i32,
     pub out: Vec<u8>,
@@ -38,7 +38,7 @@ impl CommandOutput {
         self
     }
 
-    /// Says all of these on standard error.
+    /// Checks that standard error contains all of these.
     #[track_caller]
     pub fn mentions(self, words: &[&str]) -> CommandOutput {
         for word in words {
@@ -57,7 +57,7 @@ impl CommandOutput {
     }
 }
 
-/// One thing in the tree, as exactly as a test can want it.
+/// One entry of the tree, with all that a test may compare.
 #[derive(Clone, PartialEq, Eq)]
 pub enum TreeEntry {
     File { mode: u32, bytes: Vec<u8> },
@@ -196,7 +196,7 @@ pub fn temp_dir() -> tempfile::TempDir {
     }
 }
 
-/// Runs a command and keeps what it said.
+/// Runs a command to its end.
 pub fn run_command(command: &mut Command) -> CommandOutput {
     let output = command.output().unwrap_or_else(|error| {
         panic!("{:?}: {error}; CONTRIBUTING.md lists what the tests need", command.get_program())

@@ -1,20 +1,20 @@
-//! What goes wrong on purpose: bad input, nasty routines, a hostile machine, death at any moment. In the end the tree is
-//! what it was or what was asked for, the queue is whole, and it is said what happened.
+//! Bad input, hostile routines, a failing machine, and kills at any moment. Afterwards the tree is as it was or as requested,
+//! the queue is complete, and the output says what happened.
 
 mod busy;
-mod decrees_own;
+mod concurrent_edits;
 mod escapes;
 mod input;
 mod killed;
 mod machine;
-mod meanwhile;
 mod output;
-mod person;
+mod own_files;
 mod queue;
 mod routines;
 mod settling;
 mod signals;
 mod surroundings;
+mod user_edits;
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -434,7 +434,7 @@ fn name() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![3 => select(PLAIN), 1 => select(ODD)].prop_map(|name| name.as_bytes().to_vec())
 }
 
-/// A line as people write it, or one as nobody does.
+/// A typical line, or an unusual one.
 fn pattern() -> impl Strategy<Value = Vec<u8>> {
     let sane = (
         select(&["", "", "!"][..]),

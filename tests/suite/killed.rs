@@ -62,14 +62,14 @@ impl Scene {
 
     /// How many lines the audit trail has of a command. A line that was cut off does not count.
     fn audit_lines(&self, which: Move) -> usize {
-        let said = self.project.decree(["audit", "--format", "json"]).ok();
-        let trail: serde_json::Value = serde_json::from_slice(&said.out).unwrap();
+        let output = self.project.decree(["audit", "--format", "json"]).ok();
+        let trail: serde_json::Value = serde_json::from_slice(&output.out).unwrap();
         let [action, subject] = self.args(which);
         let records = trail["records"].as_array().unwrap();
         records.iter().filter(|record| record["action"] == action && record["subject"] == subject).count()
     }
 
-    /// How long a command takes when nobody kills it.
+    /// How long a command takes when it is not killed.
     fn time(&self, args: &[&str], state: &TreeSnapshot) -> Duration {
         let times = (0..3).map(|_| {
             become_like(self.project.root(), state);
@@ -219,7 +219,7 @@ impl Scene {
 }
 
 impl Drop for Scene {
-    /// Nobody but root could remove what is in a directory that forbids it.
+    /// Only root could remove what is in a read-only directory.
     fn drop(&mut self) {
         if !std::thread::panicking() {
             become_like(self.project.root(), &TreeSnapshot::new());
@@ -411,8 +411,8 @@ pub fn kill_before(project: &Project, args: &[&str], call: &str, nth: u32) -> bo
     let inject = format!("inject={call}:signal=KILL:when={nth}");
     let output = strace(project, args, &["-o", "/dev/null", "-e", &format!("trace={call}"), "-e", &inject]);
     let killed = output.status.signal() == Some(SIGKILL) || output.status.code() == Some(128 + SIGKILL);
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(killed || output.status.success(), "{nth}. {call}: {}: {said}", output.status);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(killed || output.status.success(), "{nth}. {call}: {}: {stderr}", output.status);
     killed
 }
 
@@ -511,20 +511,20 @@ fn a_recovery_killed_before_any_system_call_is_all_or_nothing() {
     let scene = Scene::new(before, after);
     let (from, _) = scene.states(Move::Revert);
     let words = RefCell::new(String::new());
-    for (way_back, stranger) in [(false, false), (true, false), (false, true), (true, true)] {
+    for (way_back, intruder) in [(false, false), (true, false), (false, true), (true, true)] {
         let prepare = |what: &str| {
             become_like(scene.project.root(), from);
             assert!(kill_before(&scene.project, &scene.args(Move::Revert), "renameat2", 5));
             if way_back {
                 empty_a_staged_file(&scene);
             }
-            if stranger {
+            if intruder {
                 let project = &scene.project;
                 let away = from.iter().rev().find(|(path, thing)| {
                     let has_dir = project.path(path).parent().is_some_and(Path::is_dir);
                     is_file(Some(thing)) && !project.exists(path) && has_dir
                 });
-                *words.borrow_mut() = format!("written meanwhile: {what}, {way_back}\n");
+                *words.borrow_mut() = format!("written at the same time: {what}, {way_back}\n");
                 project.write(away.expect("something moved away").0, words.borrow().as_bytes());
             }
         };
@@ -595,15 +595,15 @@ fn a_file_already_put_in_place_that_a_power_cut_emptied_means_the_way_back() {
     assert_same(&scene.project.snapshot(), to);
 }
 
-const WORDS: &[u8] = b"what a person wrote meanwhile\n";
+const WORDS: &[u8] = b"what a person wrote at the same time\n";
 
 /// A person writes to `path` after a revert was cut off. Their words stay, and the work is brought to an end.
 #[track_caller]
 fn a_person_writes(scene: &Scene, path: &[u8]) {
     let name = String::from_utf8_lossy(path).into_owned();
     scene.project.write(path, WORDS);
-    let said = scene.project.decree(scene.args(Move::Revert)).ok();
-    assert!(holds(scene.project.root(), WORDS), "{name}: the words are gone; {}", said.err);
+    let output = scene.project.decree(scene.args(Move::Revert)).ok();
+    assert!(holds(scene.project.root(), WORDS), "{name}: the words are gone; {}", output.err);
     assert_same(&scene.project.snapshot(), &scene.before);
     scene.assert_clean();
 }

@@ -1,4 +1,4 @@
-//! Every type of checkpoint: saved, spoiled, put back, compared.
+//! Every type of checkpoint: saved, changed, rolled back, compared.
 
 mod database;
 mod scene;
@@ -22,13 +22,13 @@ fn what_each_type_answers_is_what_the_contract_says() {
             assert_eq!(answer["confidence"], 1.0, "{}: {answer:#}", scene.kind);
             for anchor in answer["evidence_anchors"].as_array().unwrap() {
                 match anchor.as_str().unwrap().split_once(':').unwrap() {
-                    ("file", file) => assert!(scene.shop.exists(file), "{file}"),
+                    ("file", file) => assert!(scene.project.exists(file), "{file}"),
                     (_, command) => drop(scene.bash(command.strip_prefix("bash:").unwrap()).ok()),
                 }
             }
             let id = answer["checkpoint"]["id"].as_str().unwrap();
-            (scene.spoil)(&scene.shop);
-            let back = parsed(format, &scene.shop.decree(["rollback", id, "--format", format]).ok().out);
+            (scene.spoil)(&scene.project);
+            let back = parsed(format, &scene.project.decree(["rollback", id, "--format", format]).ok().out);
             assert_valid(&back, "rollback");
             assert_eq!(back["restored_to"]["checkpoint_type"], scene.kind);
             assert_eq!(back["verification"]["checkpoint_hash"], answer["pre_mutation_state"]["hash"]);
@@ -37,7 +37,7 @@ fn what_each_type_answers_is_what_the_contract_says() {
             assert_eq!((&back["rolled_back"], &back["confidence"]), (&true.into(), &1.0.into()));
             for anchor in back["evidence_anchors"].as_array().unwrap() {
                 match anchor.as_str().unwrap().split_once(':').unwrap() {
-                    ("file", file) => assert!(scene.shop.exists(file), "{file}"),
+                    ("file", file) => assert!(scene.project.exists(file), "{file}"),
                     (_, command) => drop(scene.bash(command.strip_prefix("bash:").unwrap()).ok()),
                 }
             }
@@ -51,20 +51,20 @@ fn each_type_brings_everything_back_as_it_was_and_the_present_too() {
     for scene in scenes() {
         let before = scene.looks();
         let id = scene.checkpoint();
-        (scene.spoil)(&scene.shop);
+        (scene.spoil)(&scene.project);
         let spoiled = scene.looks();
         assert_ne!(before, spoiled);
-        let dry = scene.shop.decree(["rollback", &id, "--dry-run"]).ok();
+        let dry = scene.project.decree(["rollback", &id, "--dry-run"]).ok();
         dry.mentions(&["would be rolled back"]);
         scene.assert_looks(&spoiled, "after a dry run");
-        let back = scene.shop.decree(["rollback", &id, "--format", "json"]).ok();
+        let back = scene.project.decree(["rollback", &id, "--format", "json"]).ok();
         scene.assert_looks(&before, "after a rollback");
         let saved = parsed("json", &back.out)["saved_present_as"].as_str().unwrap().to_owned();
-        scene.shop.decree(["rollback", &saved]).ok();
+        scene.project.decree(["rollback", &saved]).ok();
         scene.assert_looks(&spoiled, "after a rollback of the rollback");
-        scene.shop.decree(["rollback", &id, "--no-verify"]).ok();
+        scene.project.decree(["rollback", &id, "--no-verify"]).ok();
         scene.assert_looks(&before, "in the end");
-        scene.shop.decree(["rollback", &id]).ok().mentions(&["as chk_"]);
+        scene.project.decree(["rollback", &id]).ok().mentions(&["as chk_"]);
     }
 }
 
@@ -74,7 +74,7 @@ fn the_restore_command_of_each_type_runs_as_it_is_printed() {
     for scene in scenes() {
         let before = scene.looks();
         let answer = scene.create("json", &[]);
-        (scene.spoil)(&scene.shop);
+        (scene.spoil)(&scene.project);
         scene.bash(answer["checkpoint"]["restore_command"].as_str().unwrap()).ok();
         scene.assert_looks(&before, "after the restore command");
     }
@@ -86,16 +86,16 @@ fn a_part_of_each_type_is_reverted_and_nothing_else() {
     for scene in scenes() {
         let before = scene.looks();
         let id = scene.checkpoint();
-        (scene.spoil)(&scene.shop);
+        (scene.spoil)(&scene.project);
         let spoiled = scene.looks();
         let (word, within) = scene.part;
-        let back = scene.shop.decree(["rollback", &id, "--scope", word, "--format", "json"]).ok();
+        let back = scene.project.decree(["rollback", &id, "--scope", word, "--format", "json"]).ok();
         assert_valid(&parsed("json", &back.out), "rollback");
         let mut expected = before.clone();
         expected.retain(|key, _| within(key));
         expected.extend(spoiled.into_iter().filter(|(key, _)| !within(key)));
         scene.assert_looks(&expected, "after a rollback of a part");
-        assert_ne!(scene.shop.decree(["rollback", &id, "--scope", "nowhere/at-all"]).code, 0);
+        assert_ne!(scene.project.decree(["rollback", &id, "--scope", "nowhere/at-all"]).code, 0);
         scene.assert_looks(&expected, "after a part that is none");
     }
 }
@@ -105,9 +105,9 @@ fn a_part_of_each_type_is_reverted_and_nothing_else() {
 fn one_flipped_byte_in_any_file_of_a_checkpoint_is_reported_and_nothing_is_touched() {
     for scene in scenes() {
         let id = scene.checkpoint();
-        (scene.spoil)(&scene.shop);
+        (scene.spoil)(&scene.project);
         let spoiled = scene.looks();
-        let files = files_below(&scene.shop.path(format!(".decree/checkpoints/{id}")));
+        let files = files_below(&scene.project.path(format!(".decree/checkpoints/{id}")));
         assert!(files.len() >= 2, "{files:?}");
         for path in files {
             let whole = fs::read(&path).unwrap();
@@ -126,16 +126,16 @@ fn one_flipped_byte_in_any_file_of_a_checkpoint_is_reported_and_nothing_is_touch
             fs::write(&path, whole).unwrap();
             scene.assert_looks(&spoiled, "after what was refused");
         }
-        scene.shop.decree(["checkpoint", "verify", &id]).ok();
-        scene.shop.decree(["rollback", &id]).ok();
+        scene.project.decree(["checkpoint", "verify", &id]).ok();
+        scene.project.decree(["rollback", &id]).ok();
     }
 }
 
 #[track_caller]
 fn refused(scene: &Scene, id: &str, what: &str) {
     for command in [&["checkpoint", "verify"][..], &["rollback"]] {
-        let said = scene.shop.decree([command, &[id]].concat());
-        assert_eq!(said.code, 4, "{} {command:?} {what}: {}", scene.kind, said.err);
+        let output = scene.project.decree([command, &[id]].concat());
+        assert_eq!(output.code, 4, "{} {command:?} {what}: {}", scene.kind, output.err);
     }
 }
 
@@ -161,9 +161,9 @@ fn an_expired_checkpoint_of_any_type_is_not_rolled_back_to() {
         .collect();
     std::thread::sleep(std::time::Duration::from_millis(2100));
     for (scene, id) in scenes.iter().zip(ids) {
-        (scene.spoil)(&scene.shop);
+        (scene.spoil)(&scene.project);
         let spoiled = scene.looks();
-        scene.shop.decree(["rollback", &id]).fails(3).mentions(&["has expired on", "nothing was touched"]);
+        scene.project.decree(["rollback", &id]).fails(3).mentions(&["has expired on", "nothing was touched"]);
         scene.assert_looks(&spoiled, "after what was refused");
     }
 }
@@ -175,19 +175,19 @@ fn what_holds_nothing_of_the_tree_is_not_taken_for_a_tree() {
         let id = scene.checkpoint();
         let has_tree = ["file_backup", "git_stash"].contains(&scene.kind);
         for command in ["diff", "revert"] {
-            let said = scene.shop.decree([command, &id]);
+            let output = scene.project.decree([command, &id]);
             if has_tree {
-                drop(said.ok())
+                drop(output.ok())
             } else {
-                drop(said.fails(3).mentions(&["does not hold the tree", "decree rollback"]))
+                drop(output.fails(3).mentions(&["does not hold the tree", "decree rollback"]))
             }
         }
-        let shown = scene.shop.decree(["checkpoint", "show", &id, "--files"]).ok();
+        let shown = scene.project.decree(["checkpoint", "show", &id, "--files"]).ok();
         assert!(shown.text().contains(scene.kind), "{}", shown.text());
-        let listed = scene.shop.decree(["checkpoint", "list"]).ok();
+        let listed = scene.project.decree(["checkpoint", "list"]).ok();
         assert!(listed.text().contains(scene.kind), "{}", listed.text());
-        scene.shop.decree(["checkpoint", "delete", "--yes", &id]).ok();
-        scene.shop.decree(["checkpoint", "verify", "--all"]).ok();
+        scene.project.decree(["checkpoint", "delete", "--yes", &id]).ok();
+        scene.project.decree(["checkpoint", "verify", "--all"]).ok();
     }
 }
 
@@ -206,16 +206,16 @@ fn an_expired_checkpoint_of_any_type_is_collected_and_no_other_is_affected() {
     std::thread::sleep(std::time::Duration::from_millis(2100));
     for (scene, kept, expired) in made {
         let before = scene.looks();
-        let dry = scene.shop.decree(["checkpoint", "gc", "--dry-run"]).ok();
+        let dry = scene.project.decree(["checkpoint", "gc", "--dry-run"]).ok();
         assert!(dry.text().contains(&expired) && dry.text().contains(scene.kind), "{}", dry.text());
-        scene.shop.decree(["checkpoint", "gc"]).ok();
-        assert_eq!(scene.shop.names(".decree/checkpoints"), [kept.as_str()]);
-        scene.shop.decree(["checkpoint", "verify", "--all"]).ok();
-        (scene.spoil)(&scene.shop);
-        scene.shop.decree(["rollback", &kept]).ok();
+        scene.project.decree(["checkpoint", "gc"]).ok();
+        assert_eq!(scene.project.names(".decree/checkpoints"), [kept.as_str()]);
+        scene.project.decree(["checkpoint", "verify", "--all"]).ok();
+        (scene.spoil)(&scene.project);
+        scene.project.decree(["rollback", &kept]).ok();
         scene.assert_looks(&before, "after collecting");
         if scene.kind == "git_stash" {
-            let list = scene::git(&scene.shop, &["stash", "list"]);
+            let list = scene::git(&scene.project, &["stash", "list"]);
             assert!(list.contains(&kept) && !list.contains(&expired), "{list}");
         }
     }

@@ -1,4 +1,4 @@
-//! What a manifest says, as its readers see it.
+//! The content of a manifest.
 
 use serde_json::Value;
 
@@ -71,8 +71,8 @@ fn whole_checkpoints_verify_and_say_how_much_was_read_back() {
     let project = Project::new();
     project.write("a", "a\n").write("b", "b\n").link("l", "a");
     let (one, two) = (project.checkpoint(), project.checkpoint());
-    let said = project.decree(["checkpoint", "verify", "--all"]).ok();
+    let output = project.decree(["checkpoint", "verify", "--all"]).ok();
     for id in [one, two] {
-        assert!(said.text().contains(&format!("{id}  whole, 3 entries verified")), "{}", said.text());
+        assert!(output.text().contains(&format!("{id}  whole, 3 entries verified")), "{}", output.text());
     }
 }

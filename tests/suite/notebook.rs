@@ -53,9 +53,9 @@ fn ready() {
             let project = project("");
             project
                 .write(".decree/routines/nb.ipynb", notebook("", "open('made', 'w').write('by a notebook')"));
-            let said =
+            let output =
                 run_command(command(&project, &venv()).args(["run", "-p", "x", "-v", "routine=nb"])).ok();
-            assert!(said.err.contains("making a Python environment"), "{}", said.err);
+            assert!(output.err.contains("making a Python environment"), "{}", output.err);
             assert_eq!(project.read("made"), b"by a notebook");
         }
     });
@@ -153,13 +153,13 @@ fn a_notebook_that_fails_is_reverted_and_what_it_said_is_kept() {
 fn an_environment_without_papermill_is_reported_before_any_attempt() {
     let project = project("");
     project.write(".decree/routines/nb.ipynb", notebook("", "pass")).mkdir("venv/bin");
-    let said =
+    let output =
         run_command(command(&project, &project.path("venv")).args(["run", "-p", "x", "-v", "routine=nb"]))
             .fails(1);
     assert!(
-        said.text().contains("has no papermill") && said.text().contains("pip install papermill"),
+        output.text().contains("has no papermill") && output.text().contains("pip install papermill"),
         "{}",
-        said.text()
+        output.text()
     );
     assert_eq!(fs::read_dir(project.path(".decree/inbox/dead")).unwrap().count(), 1);
     assert_eq!(fs::read_dir(project.path(".decree/runs")).unwrap().count(), 0, "no attempt was made");

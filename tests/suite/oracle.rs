@@ -1,6 +1,6 @@
-//! decree's diffs in the hands of `git apply` and `patch`, forwards and in reverse.
+//! decree's diffs, applied by `git apply` and `patch`, forwards and in reverse.
 //!
-//! What the tools cannot do, with anybody's diff, is written down where it is allowed for.
+//! The limits of these tools, which also apply to git's own diffs, are listed where a test allows for them.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -78,14 +78,14 @@ pub fn assert_tool_agrees(tool: Tool, diff: &Path, before: &TreeSnapshot, after:
 fn assert_takes(tool: Tool, diff: &Path, way: Way, from: &TreeSnapshot, to: &TreeSnapshot) {
     let dir = temp_dir();
     become_like(dir.path(), from);
-    let said = tool.take(dir.path(), diff, way);
+    let output = tool.take(dir.path(), diff, way);
     let text = String::from_utf8_lossy(&fs::read(diff).unwrap()).into_owned();
-    assert_eq!(said.code, 0, "{tool:?} {way:?}: {}{}\n{text}", said.text(), said.err);
+    assert_eq!(output.code, 0, "{tool:?} {way:?}: {}{}\n{text}", output.text(), output.err);
     let blurred = |picture: &TreeSnapshot| as_tool_sees(tool, way, picture, from);
     assert_same(&blurred(&snapshot(dir.path())), &blurred(to));
 }
 
-/// A picture without what the tool cannot tell apart.
+/// A snapshot without what the tool does not distinguish.
 fn as_tool_sees(tool: Tool, way: Way, picture: &TreeSnapshot, from: &TreeSnapshot) -> TreeSnapshot {
     let blur = |path: &Vec<u8>, thing: &TreeEntry| {
         // `git apply -R` brings what was deleted back as a plain file, also with git's own diffs.
@@ -107,9 +107,9 @@ fn as_tool_sees(tool: Tool, way: Way, picture: &TreeSnapshot, from: &TreeSnapsho
 #[track_caller]
 pub fn assert_counts_agree(diff: &Path, counted: &BTreeMap<Vec<u8>, (u64, u64)>) {
     let dir = temp_dir();
-    let said = run_command(git(dir.path()).args(["apply", "--numstat", "-z"]).arg(diff)).ok();
+    let output = run_command(git(dir.path()).args(["apply", "--numstat", "-z"]).arg(diff)).ok();
     let number = |text: &[u8]| -> u64 { std::str::from_utf8(text).unwrap().parse().unwrap() };
-    let by_git: BTreeMap<Vec<u8>, (u64, u64)> = said
+    let by_git: BTreeMap<Vec<u8>, (u64, u64)> = output
         .out
         .split(|&byte| byte == 0)
         .filter(|line| !line.is_empty())
@@ -427,7 +427,7 @@ fn both_tools_skip_what_only_decree_can_say_between_and_around_the_sections() {
     change.both_tools_agree();
 }
 
-/// Long enough to be streamed, and with a NUL only where nobody looks.
+/// Long enough to be streamed, and with a NUL only after the bytes that are searched for one.
 #[test]
 fn both_tools_take_texts_that_are_large_or_have_a_late_nul() {
     let big = lines(500_000);

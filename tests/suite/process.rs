@@ -1,6 +1,6 @@
 //! Programs, and everything they leave running: the supervisor as a command, and what decree makes of it.
 //!
-//! Who is alive is told by a number that is in the arguments of one test's processes only. Nothing here waits for
+//! A test finds its processes by a number that only their arguments contain. Nothing here waits for
 //! a fixed time: what has to happen is waited for as long as a loaded machine may take.
 
 mod exec;

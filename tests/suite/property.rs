@@ -1,4 +1,4 @@
-//! Whatever happens to a tree, a revert undoes it and an apply does it again, exactly.
+//! Property test: for any change to any tree, a revert undoes it and an apply repeats it exactly.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -59,7 +59,7 @@ impl Tree {
 }
 
 impl Drop for Tree {
-    /// Nobody but root could remove what is in a directory that forbids it.
+    /// Only root could remove what is in a read-only directory.
     fn drop(&mut self) {
         if !std::thread::panicking() {
             become_like(self.project.root(), &TreeSnapshot::new());

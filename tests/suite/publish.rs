@@ -16,7 +16,7 @@ use std::process::Command;
 use serde_json::Value;
 
 use crate::harness::{CommandOutput, run_command};
-use crate::pipeline::workshop::PipelineProject;
+use crate::pipeline::pipeline_project::PipelineProject;
 
 /// Nothing of the machine's git settings, and a fixed person.
 const VARIABLES: [(&str, &str); 7] = [
@@ -31,14 +31,14 @@ const VARIABLES: [(&str, &str); 7] = [
 
 /// A project in a repository, with everything committed.
 pub struct Repo {
-    shop: PipelineProject,
+    project: PipelineProject,
 }
 
 impl Deref for Repo {
     type Target = PipelineProject;
 
     fn deref(&self) -> &PipelineProject {
-        &self.shop
+        &self.project
     }
 }
 
@@ -54,7 +54,7 @@ pub struct State {
 impl Repo {
     /// With this routine, and these specs.
     pub fn with(script: &str, specs: &[(&str, &str)]) -> Repo {
-        let repo = Repo { shop: PipelineProject::with(script) };
+        let repo = Repo { project: PipelineProject::with(script) };
         for (name, text) in specs {
             repo.spec(name, text);
         }
@@ -96,8 +96,8 @@ impl Repo {
 
     #[track_caller]
     pub fn publish_json(&self, args: &[&str]) -> Value {
-        let said = self.publish(&[&["--format", "json"], args].concat()).ok();
-        serde_json::from_slice(&said.out).unwrap()
+        let output = self.publish(&[&["--format", "json"], args].concat()).ok();
+        serde_json::from_slice(&output.out).unwrap()
     }
 
     /// The subjects of the commits since the first one, oldest first.

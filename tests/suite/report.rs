@@ -1,5 +1,5 @@
 //! `decree report`: on runs that are written down in `tests/report/fixture`, compared byte for byte; and on a project that
-//! was processed just now by a routine that does its worst.
+//! was just processed by a hostile routine.
 
 use std::fs;
 use std::path::Path;
@@ -30,8 +30,8 @@ pub fn assert_is_file(found: &str, name: &str) {
 fn the_reports_of_runs_that_are_written_down() {
     let place = Project::bare();
     for (format, name) in [("text", "report.txt"), ("markdown", "report.md"), ("junit", "report.xml")] {
-        let said = report(&place, &["--summary", FIXTURE, "--format", format]);
-        assert_is_file(&said.text(), name);
+        let output = report(&place, &["--summary", FIXTURE, "--format", format]);
+        assert_is_file(&output.text(), name);
     }
     let json = report(&place, &["--summary", FIXTURE, "--format", "json"]);
     assert_eq!(json.text(), fs::read_to_string(FIXTURE).unwrap());
@@ -74,8 +74,8 @@ fn without_a_format_it_says_the_closing_words_again() {
     let project = Project::new();
     project.write("specs/01-x.spec.md", "# X\n");
     project.write(".decree/routines/develop.sh", "# Develop\necho x > x\n");
-    let said = project.decree(["process"]).ok();
-    assert_eq!(report(&project, &[]).text(), said.text());
+    let output = project.decree(["process"]).ok();
+    assert_eq!(report(&project, &[]).text(), output.text());
     report(&project, &["--format", "json", "--output", "sum.json"]);
     assert_eq!(project.read("sum.json"), project.read(".decree/summary.json"));
 }

@@ -1,6 +1,6 @@
-//! Reverting puts every byte back, whatever was changed.
+//! A revert restores every byte, whatever was changed.
 //!
-//! A case is a tree, a change to it, and a [`RoundTrip`]: `diff` tells the change, `revert` undoes it, `apply`
+//! A case is a tree, a change to it, and a [`RoundTrip`]: `diff` prints the change, `revert` undoes it, `apply`
 //! does it again, a second `revert` undoes that; each time to the byte, the mode and the link's target.
 
 pub mod binary;
@@ -213,7 +213,7 @@ pub fn is_root() -> bool {
     fs::metadata("/proc/self").unwrap().uid() == 0
 }
 
-/// Gives a tree to the ordinary user, if we are root and there is somebody else to be.
+/// Gives a tree to the ordinary user, if the test runs as root.
 pub fn hand_over(path: &Path) {
     let metadata = path.symlink_metadata().unwrap();
     if !is_root() {

@@ -1,21 +1,22 @@
-//! Back to a checkpoint, and the trail that this leaves.
+//! `rollback` and `guard`, and their audit entries.
 
+mod answers;
 mod audit;
 pub mod contract;
 mod guard;
 mod refusing;
-mod truth;
 
 use crate::harness::{Project, assert_same};
-use crate::pipeline::workshop::PipelineProject;
+use crate::pipeline::pipeline_project::PipelineProject;
 
 /// A tree with something of every kind.
 pub fn project() -> PipelineProject {
-    let shop = PipelineProject::new();
-    shop.write("src/main.rs", "fn main() {}\n")
+    let project = PipelineProject::new();
+    project
+        .write("src/main.rs", "fn main() {}\n")
         .write("src/lib.rs", "// lib\n")
         .write("src/gone.rs", "gone\n");
-    shop
+    project
 }
 
 /// Changes it in every way.
@@ -42,9 +43,9 @@ fn everything_is_as_it_was() {
     let before = project.snapshot();
     let id = project.checkpoint();
     wreck(&project);
-    let said = project.decree(["rollback", &id]).ok();
+    let output = project.decree(["rollback", &id]).ok();
     assert_same(&project.snapshot(), &before);
-    said.mentions(&[
+    output.mentions(&[
         "revert    src/main.rs",
         "restore   src/gone.rs",
         "remove    src/new/orphan.rs",
@@ -60,9 +61,9 @@ fn a_rollback_can_be_rolled_back() {
     let id = project.checkpoint();
     wreck(&project);
     let wrecked = project.snapshot();
-    let said = project.decree(["rollback", &id]).ok();
+    let output = project.decree(["rollback", &id]).ok();
     let saved =
-        said.err.split('`').find_map(|word| word.strip_prefix("decree rollback ")).unwrap().to_owned();
+        output.err.split('`').find_map(|word| word.strip_prefix("decree rollback ")).unwrap().to_owned();
     project.decree(["rollback", &saved]).ok();
     assert_same(&project.snapshot(), &wrecked);
     project.decree(["rollback", &id]).ok();
@@ -123,11 +124,11 @@ fn if_nothing_differs_nothing_is_done() {
 /// RBK-01.
 #[test]
 fn the_tree_of_before_a_run_is_a_checkpoint_too() {
-    let shop = PipelineProject::with("echo changed >notes.txt; echo new >new.txt");
-    shop.spec("1-a", "A\n");
-    let before = shop.snapshot();
-    shop.process().ok();
-    shop.decree(["rollback", &shop.only_run(), "--reason", "on second thoughts"]).ok();
-    shop.remove("specs/processed-spec.md");
-    assert_same(&shop.snapshot(), &before);
+    let project = PipelineProject::with("echo changed >notes.txt; echo new >new.txt");
+    project.spec("1-a", "A\n");
+    let before = project.snapshot();
+    project.process().ok();
+    project.decree(["rollback", &project.only_run(), "--reason", "on second thoughts"]).ok();
+    project.remove("specs/processed-spec.md");
+    assert_same(&project.snapshot(), &before);
 }

@@ -1,4 +1,4 @@
-//! Stash entries that are made without touching anything: the library, asked directly, and plain git as the judge.
+//! Stash entries that are created without touching anything: the library called directly, with plain git as the oracle.
 //!
 //! git is run below a supervisor, which a test binary with many threads cannot have. So each operation is a process of its own.
 
@@ -35,14 +35,14 @@ fn operation() {
     let file = PathBuf::from(file);
     let asked: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
     decree::interrupt::listen().unwrap();
-    let told = match carry_out(&asked) {
+    let output = match carry_out(&asked) {
         Ok(value) => json!({ "ok": value }),
         Err(error) => json!({
             "error": error.to_string(), "integrity": error.kind() == ErrorKind::Integrity,
             "details": error.detail_lines(), "hint": error.hint_text(),
         }),
     };
-    fs::write(file.with_extension("told"), told.to_string()).unwrap();
+    fs::write(file.with_extension("answer"), output.to_string()).unwrap();
 }
 
 fn carry_out(asked: &Value) -> Result<Value> {
@@ -74,7 +74,7 @@ fn carry_out(asked: &Value) -> Result<Value> {
 /// A project in a repository, with one commit.
 pub struct Repo {
     project: Project,
-    /// What is asked of operations, and told by them.
+    /// Requests to operations, and their answers.
     desk: tempfile::TempDir,
     /// Where the project is below the repository's top.
     below: &'static str,
@@ -192,16 +192,16 @@ impl Repo {
     pub fn operate(&self, operation: &str, asked: Value) -> std::result::Result<Value, Failure> {
         let (mut child, file) = self.start(operation, asked);
         let status = child.wait().unwrap();
-        let told = fs::read(file.with_extension("told"));
+        let output = fs::read(file.with_extension("answer"));
         assert!(status.success(), "{operation}: {status}");
-        let told: Value = serde_json::from_slice(&told.unwrap()).unwrap();
+        let output: Value = serde_json::from_slice(&output.unwrap()).unwrap();
         let locks: Vec<String> =
             names(&self.git_dir()).into_iter().filter(|name| name.starts_with("index.")).collect();
         assert!(locks.is_empty(), "{locks:?}");
         assert_eq!(names(&self.path(self.at(".decree/tmp"))), Vec::<String>::new());
-        match told.get("ok") {
+        match output.get("ok") {
             Some(value) => Ok(value.clone()),
-            None => Err(Failure { text: told.to_string(), integrity: told["integrity"] == json!(true) }),
+            None => Err(Failure { text: output.to_string(), integrity: output["integrity"] == json!(true) }),
         }
     }
 

@@ -79,8 +79,8 @@ fn a_bar_shows_how_far_the_checkpoint_of_a_large_tree_is() {
 #[test]
 fn without_a_terminal_there_are_plain_lines() {
     let project = project();
-    let said = project.decree(["process"]).ok();
-    for text in [&said.err, &said.text()] {
+    let output = project.decree(["process"]).ok();
+    for text in [&output.err, &output.text()] {
         assert!(!text.contains('\x1b') && !text.contains('\r'), "{text:?}");
     }
     for line in [
@@ -90,18 +90,22 @@ fn without_a_terminal_there_are_plain_lines() {
         "  attempt 1 of 2: exit 1 ·",
         "  attempt 2 of 2, on a clean slate",
     ] {
-        assert!(said.err.lines().any(|said| said.starts_with(line)), "{line:?} is not in {}", said.err);
+        assert!(
+            output.err.lines().any(|output| output.starts_with(line)),
+            "{line:?} is not in {}",
+            output.err
+        );
     }
-    assert!(said.text().contains("✓ 1 kept"), "{}", said.text());
+    assert!(output.text().contains("✓ 1 kept"), "{}", output.text());
 }
 
 #[test]
 fn verbose_shows_everything_on_a_terminal_and_quiet_nothing_but_the_end() {
     let (drawn, _) = on_a_terminal(&project(), &["--verbose", "process"]);
     assert!(drawn.contains("first words\r\nlast words\r\n"), "{drawn:?}");
-    let said = project().decree(["-q", "process"]).ok();
-    assert_eq!(said.err, "");
-    assert!(said.text().contains("✓ 1 kept"), "{}", said.text());
+    let output = project().decree(["-q", "process"]).ok();
+    assert_eq!(output.err, "");
+    assert!(output.text().contains("✓ 1 kept"), "{}", output.text());
 }
 
 /// WFL-07.

@@ -1,4 +1,4 @@
-//! Reverting and applying runs: a run knows what it changed, and only that is its to undo.
+//! Reverting and applying runs: a revert touches only what the run changed.
 
 use std::fs;
 use std::path::PathBuf;
@@ -72,7 +72,7 @@ fn the_diff_of_a_run_is_what_was_recorded_not_what_is_there_now() {
 
 /// REV-04.
 ///
-/// Each of these alone is somebody's later work on a path of the run.
+/// Each of these is a later edit to a path of the run.
 #[test]
 fn a_later_edit_of_a_changed_path_stops_the_revert_and_nothing_is_touched() {
     let edits: [Edit; 9] = [
@@ -127,7 +127,7 @@ fn edits_elsewhere_survive_a_revert() {
     assert_same(&project.snapshot(), &original);
 }
 
-/// Where the run's directory has to make way for a file, somebody's file in it is not thrown away.
+/// Where the run's directory has to make way for a file, a user's file in it is not deleted.
 #[test]
 fn a_later_file_in_a_directory_that_has_to_go_stops_the_revert() {
     let run = as_run(recorded(

@@ -24,7 +24,7 @@ fn a_run_is_applied_in_another_checkout_and_is_a_run_there() {
         assert_eq!(there.tracker(), here.tracker());
         // Once more says so, and does nothing.
         there.decree(["apply", &second, "--from", from]).ok().mentions(&["already applied"]);
-        let diffs = [&here, &there].map(|shop| shop.decree(["diff", &first]).ok().out);
+        let diffs = [&here, &there].map(|project| project.decree(["diff", &first]).ok().out);
         assert_eq!(diffs[0], diffs[1]);
         there.decree(["log", &first]).ok();
         assert_eq!(there.process().ok().text(), "nothing to do\n");
@@ -41,8 +41,8 @@ fn runs_are_listed_and_applied_as_a_chain_or_all_together() {
     let (here, there) = worked();
     let (_dir, target) = staged(&here);
     let from = target.to_str().unwrap();
-    let said = there.decree(["apply", "--from", from]).ok();
-    assert_eq!(said.text().lines().collect::<Vec<_>>(), here.runs());
+    let output = there.decree(["apply", "--from", from]).ok();
+    assert_eq!(output.text().lines().collect::<Vec<_>>(), here.runs());
     there.decree(["apply", "1999", "--from", from]).fails(3).mentions(&["no run '1999'", &here.runs()[0]]);
     there.decree(["apply", "20", "--from", from]).fails(3).mentions(&["ambiguous"]);
     // The second alone does not fit onto a tree without the first.
@@ -62,20 +62,20 @@ fn the_runs_applied_before_one_that_does_not_apply_are_reported() {
     let (_dir, target) = staged(&here);
     std::fs::write(target.join(format!("runs/{}/changes.diff", here.runs()[1])), "# decree-diff 1\nforged\n")
         .unwrap();
-    let said = there.decree(["apply", "--all", "--from", target.to_str().unwrap()]);
-    assert_ne!(said.code, 0);
-    said.mentions(&["1 run before it stay"]);
+    let output = there.decree(["apply", "--all", "--from", target.to_str().unwrap()]);
+    assert_ne!(output.code, 0);
+    output.mentions(&["1 run before it stay"]);
     assert_eq!(there.tracker(), ["01-change.spec.md"]);
 }
 
 /// ART-04.
 #[test]
 fn of_reverted_runs_only_the_named_one_is_applied() {
-    let here = crate::pipeline::workshop::PipelineProject::with("echo half >half.txt; exit 1");
+    let here = crate::pipeline::pipeline_project::PipelineProject::with("echo half >half.txt; exit 1");
     here.config("max_retries: 0\n").spec("01-x", "Do\n");
     here.process().fails(1);
     let (_dir, target) = staged(&here);
-    let there = crate::pipeline::workshop::PipelineProject::new();
+    let there = crate::pipeline::pipeline_project::PipelineProject::new();
     there.decree(["apply", "--all", "--from", target.to_str().unwrap()]).ok().mentions(&["nothing to apply"]);
     assert!(!there.exists("half.txt"));
     there.decree(["apply", &here.only_run(), "--from", target.to_str().unwrap()]).ok();

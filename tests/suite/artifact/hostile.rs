@@ -29,8 +29,8 @@ fn an_archive_that_leads_elsewhere_leads_nowhere() {
         zip.write_all(&fs::read(target.join(format!("runs/{id}/{name}"))).unwrap()).unwrap();
     }
     zip.finish().unwrap();
-    let said = there.decree(["apply", "--from", evil.to_str().unwrap()]).ok();
-    assert_eq!(said.text().lines().collect::<Vec<_>>(), [&id]);
+    let output = there.decree(["apply", "--from", evil.to_str().unwrap()]).ok();
+    assert_eq!(output.text().lines().collect::<Vec<_>>(), [&id]);
     there.decree(["apply", &id, "--from", evil.to_str().unwrap()]).ok();
     let mut names = there.names(&format!(".decree/runs/{id}"));
     names.sort();
@@ -54,8 +54,8 @@ fn a_run_that_a_routine_put_into_its_own_is_none() {
     }
     let zip = target.with_extension("zip");
     archive(&target, &zip);
-    let said = there.decree(["apply", "--from", zip.to_str().unwrap()]).ok();
-    assert_eq!(said.text().lines().collect::<Vec<_>>(), [&first, &second]);
+    let output = there.decree(["apply", "--from", zip.to_str().unwrap()]).ok();
+    assert_eq!(output.text().lines().collect::<Vec<_>>(), [&first, &second]);
     there.decree(["apply", "--all", "--from", zip.to_str().unwrap()]).ok();
     let diff = |root: &Path| fs::read(root.join(format!("runs/{second}/changes.diff"))).unwrap();
     assert_eq!(diff(&there.path(".decree")), diff(&target));
@@ -74,13 +74,13 @@ fn a_forged_artifact_changes_nothing() {
             Some(content) => fs::write(path, content).unwrap(),
             None => fs::remove_file(path).unwrap(),
         }
-        let said = there.decree(["apply", &id, "--from", target.to_str().unwrap()]);
-        assert_ne!(said.code, 0, "{name}: {}", said.err);
+        let output = there.decree(["apply", &id, "--from", target.to_str().unwrap()]);
+        assert_ne!(output.code, 0, "{name}: {}", output.err);
         assert_same(&there.snapshot(), &before);
         assert!(!there.exists(format!(".decree/runs/{id}")), "{name}");
         assert!(there.names(".decree/runs").is_empty(), "{name}");
         drop(dir);
-        said.err
+        output.err
     };
     let diff = here.read(format!(".decree/runs/{id}/changes.diff"));
     let outside = String::from_utf8_lossy(&diff).replace("notes.txt", "../notes.txt");

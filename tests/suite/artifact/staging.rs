@@ -3,21 +3,22 @@ use std::process::Command;
 
 use super::{SECRET, files, staged, worked};
 use crate::harness::temp_dir;
-use crate::pipeline::workshop::{PipelineProject, assert_has};
+use crate::pipeline::pipeline_project::{PipelineProject, assert_has};
 
 /// ART-01.
 #[test]
 fn an_artifact_holds_reports_and_runs() {
-    let (shop, _) = worked();
-    let id = shop.runs()[0].clone();
-    shop.write(format!(".decree/runs/{id}/set-aside/.env"), "x")
+    let (project, _) = worked();
+    let id = project.runs()[0].clone();
+    project
+        .write(format!(".decree/runs/{id}/set-aside/.env"), "x")
         .write(format!(".decree/runs/{id}/previous/1/x"), "x");
-    let (_dir, target) = staged(&shop);
+    let (_dir, target) = staged(&project);
     let found = files(&target);
     for name in ["junit.xml", "report.html", "report.md", "summary.json"] {
         assert!(found.contains(&name.to_owned()), "{name} in {found:?}");
     }
-    for run in shop.runs() {
+    for run in project.runs() {
         for name in [
             "changes.diff",
             "manifest.json",
@@ -28,7 +29,7 @@ fn an_artifact_holds_reports_and_runs() {
         ] {
             let name = format!("runs/{run}/{name}");
             assert!(found.contains(&name), "{name} in {found:?}");
-            assert_eq!(fs::read(target.join(&name)).unwrap(), shop.read(format!(".decree/{name}")));
+            assert_eq!(fs::read(target.join(&name)).unwrap(), project.read(format!(".decree/{name}")));
         }
     }
     assert!(!found.iter().any(|name| name.contains("set-aside") || name.contains("previous")), "{found:?}");
@@ -38,13 +39,13 @@ fn an_artifact_holds_reports_and_runs() {
 /// ART-02.
 #[test]
 fn a_secret_that_is_a_word_of_ours_spoils_no_report() {
-    let shop = PipelineProject::with("echo work >work.txt");
-    shop.spec("01-x", "Do\n");
-    shop.process().ok();
+    let project = PipelineProject::with("echo work >work.txt");
+    project.spec("01-x", "Do\n");
+    project.process().ok();
     for word in ["messages", "success", "verdict", "testsuite"] {
         let dir = temp_dir();
         let target = dir.path().join("artifact");
-        shop.decree_with_env(&["stage", target.to_str().unwrap()], &[("CACHE_KEY", word)]).ok();
+        project.decree_with_env(&["stage", target.to_str().unwrap()], &[("CACHE_KEY", word)]).ok();
         let text = |name: &str| fs::read_to_string(target.join(name)).unwrap();
         let summary: serde_json::Value = serde_json::from_str(&text("summary.json")).unwrap();
         assert_eq!(summary["messages"][0]["verdict"], "success", "{word}");
@@ -55,7 +56,7 @@ fn a_secret_that_is_a_word_of_ours_spoils_no_report() {
 /// ART-02.
 #[test]
 fn a_secret_is_in_no_staged_file() {
-    let shop = PipelineProject::with(
+    let project = PipelineProject::with(
         r#"
 echo "I was told $SAMPLE_API_KEY"
 case ${spec_file:-} in
@@ -67,15 +68,15 @@ case ${spec_file:-} in
 esac
 "#,
     );
-    shop.config("max_retries: 0\n");
+    project.config("max_retries: 0\n");
     for number in 1..=5 {
-        shop.spec(&format!("{number:02}-x"), "Do\n");
+        project.spec(&format!("{number:02}-x"), "Do\n");
     }
     let environment = [("SAMPLE_API_KEY", SECRET), ("GITHUB_ACTIONS", "true")];
-    shop.decree_with_env(&["process"], &environment).fails(1);
+    project.decree_with_env(&["process"], &environment).fails(1);
     let dir = temp_dir();
     let target = dir.path().join("artifact");
-    let said = shop.decree_with_env(&["stage", target.to_str().unwrap()], &environment).ok();
+    let output = project.decree_with_env(&["stage", target.to_str().unwrap()], &environment).ok();
     let found = files(&target);
     for name in &found {
         assert!(!name.contains(SECRET), "{name}");
@@ -88,7 +89,7 @@ esac
         );
     }
     let left_out = fs::read_to_string(target.join("left-out.txt")).unwrap();
-    let runs = shop.runs();
+    let runs = project.runs();
     for (run, file) in [(0, "changes.diff"), (1, "changes.diff"), (2, "own.json"), (3, "changes.diff")] {
         let name = format!("runs/{}/{file}", runs[run]);
         assert_has(&left_out, &[&format!("{name}: it holds a secret")]);
@@ -99,7 +100,7 @@ esac
     }
     assert!(found.contains(&format!("runs/{}/routine.log", runs[0])));
     assert_has(
-        &said.err,
+        &output.err,
         &[
             "::warning title=",
             "left out of the artifact",
@@ -117,7 +118,7 @@ fn base64_blocks(text: &str) -> Vec<u8> {
 /// ART-03.
 #[test]
 fn what_an_artifact_cannot_hold_is_left_out_and_named() {
-    let shop = PipelineProject::with(
+    let project = PipelineProject::with(
         r#"
 cd "$message_dir"
 ln -s /etc/passwd link; ln -s /etc directory; mkfifo pipe
@@ -126,11 +127,11 @@ truncate -s 40M large; mkdir sub; echo x >sub/small
 deep=.; for n in $(seq 30); do deep=$deep/d; done; mkdir -p $deep; echo x >$deep/x
 "#,
     );
-    shop.spec("01-x", "Do\n");
-    shop.process().ok();
-    let (_dir, target) = staged(&shop);
+    project.spec("01-x", "Do\n");
+    project.process().ok();
+    let (_dir, target) = staged(&project);
     let (found, left_out) = (files(&target), fs::read_to_string(target.join("left-out.txt")).unwrap());
-    let id = shop.only_run();
+    let id = project.only_run();
     for name in ["link", "directory", "pipe", "a:b", "new\\nline", "large"] {
         assert_has(&left_out, &[&format!("runs/{id}/{name}: ")]);
     }
@@ -146,14 +147,14 @@ deep=.; for n in $(seq 30); do deep=$deep/d; done; mkdir -p $deep; echo x >$deep
 /// ART-07.
 #[test]
 fn nothing_is_staged_into_what_is_there_already() {
-    let (shop, _) = worked();
-    shop.write("there/x", "x");
-    let before = shop.snapshot();
-    shop.decree(["stage", "there"]).fails(1).mentions(&["there is not empty", "hint"]);
-    crate::harness::assert_same(&shop.snapshot(), &before);
+    let (project, _) = worked();
+    project.write("there/x", "x");
+    let before = project.snapshot();
+    project.decree(["stage", "there"]).fails(1).mentions(&["there is not empty", "hint"]);
+    crate::harness::assert_same(&project.snapshot(), &before);
     PipelineProject::new().decree(["stage", "new"]).fails(3).mentions(&["summary.json", "decree process"]);
     let elsewhere = temp_dir();
-    let summary = shop.path(".decree/summary.json");
+    let summary = project.path(".decree/summary.json");
     let mut command = Command::new(env!("CARGO_BIN_EXE_decree"));
     command.args(["stage", "out", "--summary"]).arg(summary).current_dir(elsewhere.path());
     crate::harness::run_command(&mut command).ok();

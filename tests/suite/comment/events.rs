@@ -1,9 +1,9 @@
-//! Which pull request it is.
+//! Which pull request is found from the event.
 
 use serde_json::{Value, json};
 
+use super::fixture::{Stage, pull_request};
 use super::server::pull;
-use super::stage::{Stage, pull_request};
 use crate::harness::CommandOutput;
 
 const SHA: &str = "00112233445566778899aabbccddeeff00112233";
@@ -24,8 +24,8 @@ fn comments(stage: &Stage) -> usize {
     stage.server.bodies().len()
 }
 
-fn skipped(said: CommandOutput) {
-    assert!(said.ok().mentions(&["::notice title=decree::", "pull request"]).out.is_empty());
+fn skipped(output: CommandOutput) {
+    assert!(output.ok().mentions(&["::notice title=decree::", "pull request"]).out.is_empty());
 }
 
 /// CMT-08.
@@ -57,8 +57,8 @@ fn other_events_are_about_no_pull_request() {
         stage.set("GITHUB_REF", "refs/heads/main").unset("GITHUB_TOKEN");
         skipped(stage.event(name, &json!({"ref": "refs/heads/main"})).comment(&[]));
     }
-    let said = stage.comment(&["--format", "json"]).ok();
-    assert!(said.text().contains(r#""action":"skipped""#), "{}", said.text());
+    let output = stage.comment(&["--format", "json"]).ok();
+    assert!(output.text().contains(r#""action":"skipped""#), "{}", output.text());
     assert_eq!((comments(&stage), stage.server.count("GET")), (0, 0));
 }
 

@@ -1,7 +1,7 @@
-//! Which comment is ours.
+//! Which comment is recognised as decree's.
 
+use super::fixture::{MARKER, Stage};
 use super::server::{APP, PERSON};
-use super::stage::{MARKER, Stage};
 
 /// CMT-04.
 #[test]
@@ -70,8 +70,8 @@ fn the_login_of_an_app_comes_from_an_option() {
     stage.comment_on_spec("two", &["--author", "Our-App[bot]"]).ok();
     assert_eq!(stage.server.bodies().len(), 1);
     assert!(stage.server.bodies()[0].contains("two"));
-    let said = stage.comment_on_spec("three", &[]).ok();
-    said.mentions(&["warning", "--author 'our-app[bot]'"]);
+    let output = stage.comment_on_spec("three", &[]).ok();
+    output.mentions(&["warning", "--author 'our-app[bot]'"]);
 }
 
 /// CMT-04.

@@ -1,7 +1,7 @@
 //! How existing comments are treated, also when there is nothing to report.
 
+use super::fixture::{MARKER, Stage};
 use super::server::Trouble;
-use super::stage::{MARKER, Stage};
 
 /// CMT-05.
 #[test]
@@ -43,8 +43,8 @@ fn if_the_new_one_cannot_be_made_the_old_one_stays() {
     stage.comment_on_spec("two", &["--mode", "delete-old"]).fails(1);
     assert_eq!(stage.server.bodies().len(), 1);
     stage.server.trouble("DELETE", Trouble::Status(403, &[], "Must have admin rights"));
-    let said = stage.comment_on_spec("two", &["--mode", "delete-old"]).ok();
-    said.mentions(&["warning: cannot delete an older comment on octo/repo#7", "admin rights"]);
+    let output = stage.comment_on_spec("two", &["--mode", "delete-old"]).ok();
+    output.mentions(&["warning: cannot delete an older comment on octo/repo#7", "admin rights"]);
     assert_eq!(stage.server.bodies().len(), 2);
 }
 
@@ -55,8 +55,8 @@ fn a_comment_that_is_deleted_during_an_update_is_created_again() {
     stage.comment_on_spec("one", &[]).ok();
     stage.server.trouble("PATCH", Trouble::Status(404, &[], "Not Found"));
     stage.server.state().comments[0].body.push_str("\nedited");
-    let said = stage.comment_on_spec("two", &["--format", "json"]).ok();
-    assert!(said.text().contains(r#""action":"created""#), "{}", said.text());
+    let output = stage.comment_on_spec("two", &["--format", "json"]).ok();
+    assert!(output.text().contains(r#""action":"created""#), "{}", output.text());
 }
 
 /// CMT-06.
@@ -64,14 +64,14 @@ fn a_comment_that_is_deleted_during_an_update_is_created_again() {
 fn without_anything_to_report_a_comment_is_updated_but_not_created() {
     let stage = Stage::github();
     for mode in ["update", "new", "delete-old"] {
-        let said = stage.comment_on_nothing(&["--mode", mode, "--format", "json"]).ok();
-        said.mentions(&["nothing was processed"]);
+        let output = stage.comment_on_nothing(&["--mode", mode, "--format", "json"]).ok();
+        output.mentions(&["nothing was processed"]);
     }
     assert_eq!(stage.server.bodies().len(), 0);
     for mode in ["update", "new", "delete-old"] {
         stage.comment_on_spec("one", &[]).ok();
-        let said = stage.comment_on_nothing(&["--mode", mode, "--format", "json"]).ok();
-        assert!(said.text().contains(r#""action":"updated""#), "{}", said.text());
+        let output = stage.comment_on_nothing(&["--mode", mode, "--format", "json"]).ok();
+        assert!(output.text().contains(r#""action":"updated""#), "{}", output.text());
         let bodies = stage.server.bodies();
         assert_eq!(bodies.len(), 1);
         assert!(bodies[0].contains("### decree: nothing to do"), "{}", bodies[0]);

@@ -1,7 +1,7 @@
 //! The first comment, and the next one.
 
+use super::fixture::{FIXTURE, MARKER, Stage};
 use super::server::Server;
-use super::stage::{FIXTURE, MARKER, Stage};
 use crate::harness::Project;
 
 /// CMT-01.
@@ -9,12 +9,12 @@ use crate::harness::Project;
 fn the_first_time_there_is_a_new_comment() {
     let stage = Stage::github();
     stage.server.comment("octocat", "User", "Looks good!");
-    let said = stage.comment(&[]).ok();
+    let output = stage.comment(&[]).ok();
     let bodies = stage.server.bodies();
     assert_eq!(bodies.len(), 2);
     assert!(bodies[1].starts_with(MARKER), "{}", bodies[1]);
     assert!(bodies[1].contains("### decree: 3 of 5 specs kept, 1 reverted, 1 skipped"), "{}", bodies[1]);
-    assert_eq!(said.text(), "https://git.example.org/octo/repo/pull/7#issuecomment-1002\n");
+    assert_eq!(output.text(), "https://git.example.org/octo/repo/pull/7#issuecomment-1002\n");
     assert_eq!(stage.server.state().comments[1].login, "github-actions[bot]");
     let agent = format!("decree/{}", env!("CARGO_PKG_VERSION"));
     assert_eq!(stage.server.state().user_agents, vec![agent; 2], "one for each request");
@@ -25,14 +25,14 @@ fn the_first_time_there_is_a_new_comment() {
 fn the_next_time_the_same_comment_is_changed() {
     let stage = Stage::github();
     stage.comment_on_spec("01-one", &[]).ok();
-    let said = stage.comment_on_spec("02-two", &["--format", "json"]).ok();
+    let output = stage.comment_on_spec("02-two", &["--format", "json"]).ok();
     let bodies = stage.server.bodies();
     assert_eq!(bodies.len(), 1);
     assert!(bodies[0].starts_with(MARKER), "{}", bodies[0]);
     assert!(bodies[0].contains("02-two") && !bodies[0].contains("01-one"), "{}", bodies[0]);
     let url = "https://git.example.org/octo/repo/pull/7#issuecomment-1001";
     let expected = serde_json::json!({"action": "updated", "url": url, "id": 1001});
-    assert_eq!(serde_json::from_slice::<serde_json::Value>(&said.out).unwrap(), expected);
+    assert_eq!(serde_json::from_slice::<serde_json::Value>(&output.out).unwrap(), expected);
 }
 
 /// CMT-03.
@@ -42,8 +42,8 @@ fn what_is_said_already_is_not_said_again() {
     stage.comment(&[]).ok();
     let before = stage.server.bodies();
     for _ in 0..2 {
-        let said = stage.comment(&["--format", "json"]).ok().mentions(&["unchanged"]);
-        assert!(said.text().contains(r#""action":"unchanged""#), "{}", said.text());
+        let output = stage.comment(&["--format", "json"]).ok().mentions(&["unchanged"]);
+        assert!(output.text().contains(r#""action":"unchanged""#), "{}", output.text());
     }
     assert_eq!(stage.server.bodies(), before);
     assert_eq!((stage.server.count("POST"), stage.server.count("PATCH")), (1, 0));
@@ -71,11 +71,11 @@ fn two_keys_have_two_comments() {
 #[test]
 fn a_dry_run_needs_neither_network_nor_token() {
     let place = Project::bare();
-    let said = place.decree(["comment", "--dry-run", "--summary", FIXTURE]).ok();
+    let output = place.decree(["comment", "--dry-run", "--summary", FIXTURE]).ok();
     assert!(
-        said.text().starts_with("<!-- decree:v1 key=decree -->\n### decree: 3 of 5 specs"),
+        output.text().starts_with("<!-- decree:v1 key=decree -->\n### decree: 3 of 5 specs"),
         "{}",
-        said.text()
+        output.text()
     );
     let mut stage = Stage::github();
     stage.set("GITHUB_API_URL", "http://127.0.0.1:1").unset("GITHUB_TOKEN");
@@ -104,8 +104,12 @@ fn in_a_project_the_last_summary_is_posted() {
     project.write("specs/01-x.spec.md", "# X\n");
     project.write(".decree/routines/develop.sh", "# Develop\necho x > x\n");
     project.decree(["process"]).ok();
-    let said = project.decree(["comment", "--dry-run"]).ok();
-    assert!(said.text().contains("| 01-x | ✅ kept |") && said.text().contains("\n+x\n"), "{}", said.text());
+    let output = project.decree(["comment", "--dry-run"]).ok();
+    assert!(
+        output.text().contains("| 01-x | ✅ kept |") && output.text().contains("\n+x\n"),
+        "{}",
+        output.text()
+    );
     stage.place.decree(["comment", "--dry-run"]).fails(3);
 }
 

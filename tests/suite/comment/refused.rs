@@ -1,9 +1,9 @@
-//! A server that says no.
+//! A server that refuses requests.
 
 use serde_json::Value;
 
+use super::fixture::{Stage, pull_request};
 use super::server::{READER, RUNNER, Trouble};
-use super::stage::{Stage, pull_request};
 
 fn summary(stage: &mut Stage, content: &str) {
     stage.place.write("step-summary.md", content);
@@ -23,12 +23,12 @@ fn for_a_fork_the_report_goes_to_the_step_summary() {
             Some(token) => stage.set("GITHUB_TOKEN", token),
             None => stage.unset("GITHUB_TOKEN"),
         };
-        let said = stage.comment(&[]).ok().mentions(&[
+        let output = stage.comment(&[]).ok().mentions(&[
             "::notice title=decree::no comment: ",
             "fork",
             "step summary",
         ]);
-        assert!(said.out.is_empty());
+        assert!(output.out.is_empty());
         assert_eq!(stage.server.bodies().len(), 0);
         let summary = String::from_utf8(stage.place.read("step-summary.md")).unwrap();
         assert!(
@@ -60,13 +60,13 @@ fn a_fork_that_was_deleted_is_a_fork() {
 fn a_token_that_only_reads_is_no_failure() {
     let mut stage = Stage::github();
     stage.set("GITHUB_TOKEN", READER);
-    let said = stage.comment(&["--format", "json"]).ok();
-    let said = said.mentions(&["::notice", "pull-requests: write", "decree report"]);
-    let answer: Value = serde_json::from_slice(&said.out).unwrap();
+    let output = stage.comment(&["--format", "json"]).ok();
+    let output = output.mentions(&["::notice", "pull-requests: write", "decree report"]);
+    let answer: Value = serde_json::from_slice(&output.out).unwrap();
     assert_eq!((&answer["action"], &answer["url"]), (&Value::from("skipped"), &Value::Null));
     stage.unset("GITHUB_ACTIONS");
-    let said = stage.comment(&[]).ok();
-    assert!(said.err.starts_with("no comment: the token is read-only"), "{}", said.err);
+    let output = stage.comment(&[]).ok();
+    assert!(output.err.starts_with("no comment: the token is read-only"), "{}", output.err);
     assert_eq!(stage.server.bodies().len(), 0);
 }
 
@@ -90,12 +90,12 @@ fn a_step_summary_that_is_full_is_not_spoilt() {
 fn a_wrong_token_is_an_error_that_does_not_show_it() {
     let mut stage = Stage::github();
     stage.set("GITHUB_TOKEN", "wrong-token-123");
-    let said =
+    let output =
         stage.comment(&[]).fails(1).mentions(&["401", "Bad credentials", "hint: the token is invalid"]);
-    assert!(!said.err.contains("wrong-token-123"), "{}", said.err);
+    assert!(!output.err.contains("wrong-token-123"), "{}", output.err);
     stage.set("GITHUB_TOKEN", "wrong token\u{e9}");
-    let said = stage.comment(&[]).fails(3).mentions(&["token"]);
-    assert!(!said.err.contains("wrong token\u{e9}"), "{}", said.err);
+    let output = stage.comment(&[]).fails(3).mentions(&["token"]);
+    assert!(!output.err.contains("wrong token\u{e9}"), "{}", output.err);
     stage.unset("GITHUB_TOKEN").comment(&[]).fails(3).mentions(&["there is no token", "DECREE_GITHUB_TOKEN"]);
     stage.set("DECREE_GITHUB_TOKEN", RUNNER).comment(&[]).ok();
 }
@@ -122,8 +122,8 @@ fn other_refusals_carry_the_servers_message() {
         [(403, "issue is locked"), (422, "Validation Failed"), (410, "Issues are disabled")]
     {
         stage.server.trouble("POST", Trouble::Status(status, &[], words));
-        let said = stage.comment(&[]).fails(1);
-        said.mentions(&["cannot comment on octo/repo#7", &status.to_string(), words]);
+        let output = stage.comment(&[]).fails(1);
+        output.mentions(&["cannot comment on octo/repo#7", &status.to_string(), words]);
     }
     assert_eq!((stage.server.bodies().len(), stage.server.count("POST")), (0, 3));
 }

@@ -1,5 +1,4 @@
-//! A server on loopback that behaves like GitHub, as far as comments and pull requests go, or like Gitea; and that can be
-//! made to fail.
+//! A server on loopback that behaves like GitHub or Gitea for comments and pull requests, and fails on request.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -13,7 +12,7 @@ use serde_json::{Value, json};
 pub const RUNNER: &str = "ghs_runner0123456789";
 /// The same, for a fork.
 pub const READER: &str = "ghs_reader0123456789";
-/// Somebody's.
+/// A user other than the token's.
 pub const PERSON: &str = "ghp_person0123456789";
 /// An app's.
 pub const APP: &str = "ghs_app0123456789";
@@ -132,7 +131,7 @@ impl Server {
         self
     }
 
-    /// Somebody comments.
+    /// Another user comments.
     pub fn comment(&self, login: &str, kind: &'static str, body: &str) -> u64 {
         self.state().add(login, kind, body)
     }

@@ -1,9 +1,9 @@
-//! What a comment says.
+//! The text of a comment.
 
 use std::fs;
 use std::path::Path;
 
-use super::stage::{ID, Stage, added};
+use super::fixture::{ID, Stage, added};
 use crate::report::assert_is_file;
 
 /// CMT-07.
@@ -11,10 +11,10 @@ use crate::report::assert_is_file;
 fn the_comment_of_runs_that_are_written_down() {
     let stage = Stage::github();
     let url = "https://git.example.org/octo/repo/actions/runs/123/artifacts/456";
-    let said =
+    let output =
         stage.comment(&["--dry-run", "--artifact-name", "decree-process-0-1", "--artifact-url", url]).ok();
-    assert_is_file(&said.text(), "comment.md");
-    let (_, end) = said
+    assert_is_file(&output.text(), "comment.md");
+    let (_, end) = output
         .text()
         .trim_end()
         .rsplit_once("</details>\n\n")
@@ -107,8 +107,8 @@ fn secrets_are_in_no_comment_and_in_no_report() {
         let mut command = stage.place.command();
         command.env("DEPLOY_PASSWORD", secret);
         command.args(["report", "--summary", "summary.json", "--format", format]);
-        let said = crate::harness::run_command(&mut command).ok();
-        let text = said.text();
+        let output = crate::harness::run_command(&mut command).ok();
+        let text = output.text();
         assert!(!text.contains("s3cret") && (format == "text" || text.contains("***")), "{format}: {text}");
     }
 }
@@ -121,6 +121,6 @@ fn a_secret_that_is_a_word_of_ours_changes_no_verdict() {
     let text = stage.comment(&["--dry-run"]).ok().text();
     assert!(text.starts_with("<!-- decree:v1 key=CI/process -->\n"), "{text}");
     assert!(text.contains("| 01-add-auth | ✅ kept |"), "{text}");
-    let fixture = fs::read_to_string(Path::new(super::stage::FIXTURE)).unwrap();
+    let fixture = fs::read_to_string(Path::new(super::fixture::FIXTURE)).unwrap();
     assert!(fixture.contains("success"));
 }

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use super::fixture::{MARKER, Stage};
 use super::server::{Server, Trouble};
-use super::stage::{MARKER, Stage};
 use crate::harness::skip::works;
 use crate::harness::temp_dir;
 
@@ -199,8 +199,8 @@ fn a_response_that_ends_early_or_never_is_an_error() {
             stage.server.trouble("GET", trouble.clone());
         }
         let start = Instant::now();
-        let said = stage.comment(&[]).fails(1);
-        said.mentions(&["cannot list the comments of octo/repo#7", words, "hint: check GITHUB_API_URL"]);
+        let output = stage.comment(&[]).fails(1);
+        output.mentions(&["cannot list the comments of octo/repo#7", words, "hint: check GITHUB_API_URL"]);
         assert_eq!((stage.server.count("GET"), stage.server.count("POST")), (5, 0));
         assert!(start.elapsed() < Duration::from_secs(100), "it waited for more");
     }

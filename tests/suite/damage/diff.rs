@@ -27,9 +27,9 @@ fn a_diff_cut_off_anywhere_is_not_applied() {
     let good = fs::read(&path).unwrap();
     for length in 1..good.len() {
         put(&path, &good[..length]);
-        let said = small.project.decree(["apply", &small.id]);
-        assert_eq!(said.code, 4, "cut off after {length} bytes: {}", said.err);
-        assert!(said.err.contains("changes.diff"), "{}", said.err);
+        let output = small.project.decree(["apply", &small.id]);
+        assert_eq!(output.code, 4, "cut off after {length} bytes: {}", output.err);
+        assert!(output.err.contains("changes.diff"), "{}", output.err);
         assert_same(&small.project.snapshot(), &small.original);
     }
     put(&path, &good);
@@ -58,8 +58,8 @@ fn a_diff_with_any_byte_changed_is_not_applied() {
     let good = fs::read(&path).unwrap();
     for at in 0..good.len() {
         put(&path, &flipped(&good, at));
-        let said = small.project.decree(["apply", &small.id]);
-        assert_eq!(said.code, 4, "byte {at}: {}", said.err);
+        let output = small.project.decree(["apply", &small.id]);
+        assert_eq!(output.code, 4, "byte {at}: {}", output.err);
         assert_same(&small.project.snapshot(), &small.original);
     }
 }
@@ -124,8 +124,8 @@ fn a_damaged_result_is_refused_or_does_not_matter() {
     let mut refused = 0;
     for at in (0..good.len()).step_by(3) {
         put(&path, &flipped(&good, at));
-        let said = small.project.decree(["revert", RUN]);
-        match said.code {
+        let output = small.project.decree(["revert", RUN]);
+        match output.code {
             4 => {
                 refused += 1;
                 assert_same(&small.project.snapshot(), &small.mutated);
@@ -134,7 +134,7 @@ fn a_damaged_result_is_refused_or_does_not_matter() {
                 assert_same(&small.project.snapshot(), &small.original);
                 small.project.decree(["apply", RUN]).ok();
             }
-            code => panic!("byte {at}: {code}: {}", said.err),
+            code => panic!("byte {at}: {code}: {}", output.err),
         }
     }
     assert!(refused > good.len() / 6, "only {refused} were refused");

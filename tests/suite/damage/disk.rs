@@ -1,4 +1,4 @@
-//! A disk that is full: a clear error, the tree as it was, and all is well again once there is room.
+//! A full disk: a clear error, an unchanged tree, and success once there is space.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -70,10 +70,10 @@ fn a_checkpoint_on_a_full_disk_fails_and_leaves_nothing_behind() {
     let before = project.snapshot();
     for free in [0, 4, 16, 64, 256, 512, 900] {
         disk.leave(free * KIB);
-        let said = project.decree(["checkpoint", "create"]);
-        assert!([1, 4].contains(&said.code), "{free} KiB free: {}: {}", said.code, said.err);
-        assert!(said.err.contains("No space left"), "{}", said.err);
-        assert!(said.err.contains("free some disk space"), "{}", said.err);
+        let output = project.decree(["checkpoint", "create"]);
+        assert!([1, 4].contains(&output.code), "{free} KiB free: {}: {}", output.code, output.err);
+        assert!(output.err.contains("No space left"), "{}", output.err);
+        assert!(output.err.contains("free some disk space"), "{}", output.err);
         assert_same(&project.snapshot(), &before);
         assert!(project.decree(["checkpoint", "list"]).ok().out.is_empty(), "{free} KiB");
     }
@@ -108,13 +108,13 @@ fn a_revert_on_a_full_disk_fails_and_touches_nothing() {
     let mut failed = 0;
     for free in (0..3 * KIB).step_by(60) {
         disk.leave(free * KIB);
-        let said = project.decree(["revert", &id]);
-        if said.code == 0 {
+        let output = project.decree(["revert", &id]);
+        if output.code == 0 {
             break;
         }
         failed += 1;
-        assert!([1, 4].contains(&said.code), "{free} KiB free: {}: {}", said.code, said.err);
-        assert!(said.err.contains("No space left"), "{free} KiB free: {}", said.err);
+        assert!([1, 4].contains(&output.code), "{free} KiB free: {}: {}", output.code, output.err);
+        assert!(output.err.contains("No space left"), "{free} KiB free: {}", output.err);
         assert_same(&project.snapshot(), &mutated);
     }
     assert!(failed > 5, "the disk was full only {failed} times");

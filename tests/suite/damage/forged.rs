@@ -1,4 +1,4 @@
-//! Diffs that somebody wrote to do harm: they have the right hash, and nothing else to recommend them.
+//! Malicious diffs with a correct hash.
 
 use std::fs;
 
@@ -48,7 +48,7 @@ impl Watched {
 }
 
 /// A diff with this body as decree would have ended it.
-fn sealed(body: &str, changes: usize) -> Vec<u8> {
+fn with_hash_line(body: &str, changes: usize) -> Vec<u8> {
     let text = format!("# decree-diff 1\n{body}");
     let hash = ContentHash::of(text.as_bytes());
     format!("{text}# decree-end changes={changes} sha256={hash}\n").into_bytes()
@@ -69,7 +69,7 @@ fn new_file(path: &str) -> String {
 #[test]
 fn a_forged_diff_that_keeps_to_the_tree_is_applied() {
     let watched = Watched::new();
-    watched.apply(&sealed(&new_file("fine"), 1)).ok();
+    watched.apply(&with_hash_line(&new_file("fine"), 1)).ok();
     assert_eq!(watched.outer.read("project/fine"), b"evil\n");
 }
 
@@ -103,9 +103,9 @@ fn paths_that_leave_the_tree_or_are_not_the_users_are_refused_by_name() {
         );
         let dir = format!("# decree-dir \"{path}\" old=- new=755\n");
         for body in [new_file(path), binary, dir] {
-            let said = watched.apply(&sealed(&body, 1));
-            assert_eq!(said.code, 4, "{path}: {}", said.err);
-            assert!(said.err.contains(path), "{path} is not named: {}", said.err);
+            let output = watched.apply(&with_hash_line(&body, 1));
+            assert_eq!(output.code, 4, "{path}: {}", output.err);
+            assert!(output.err.contains(path), "{path} is not named: {}", output.err);
             assert_same(&watched.look(), &watched.before);
         }
     }
@@ -118,7 +118,7 @@ fn escapes_in_quoted_paths_do_not_get_out_either() {
     for path in
         [r"\056\056/evil", r"\056./evil", r"..\057evil", r"\057evil", r".gi\164/evil", r"evil\000", ""]
     {
-        watched.apply(&sealed(&new_file(path), 1)).fails(4);
+        watched.apply(&with_hash_line(&new_file(path), 1)).fails(4);
         assert_same(&watched.look(), &watched.before);
     }
 }
@@ -132,7 +132,7 @@ fn a_plain_git_diff_is_refused_and_its_path_named() {
             "diff --git a/{path} b/{path}\nnew file mode 100644\n--- /dev/null\n+++ b/{path}\n@@ -0,0 +1 @@\n+evil\n"
         );
         watched.apply(text.as_bytes()).fails(4).mentions(&[path]);
-        watched.apply(&sealed(&text, 1)).fails(4).mentions(&[path]);
+        watched.apply(&with_hash_line(&text, 1)).fails(4).mentions(&[path]);
         assert_same(&watched.look(), &watched.before);
     }
 }
@@ -143,7 +143,7 @@ fn a_section_that_names_two_paths_is_refused() {
     let watched = Watched::new();
     for (from, to) in [("b/fine", "b/../evil"), ("a/fine", "a/other"), ("/dev/null", "a/file")] {
         let body = new_file("fine").replacen(from, to, 1);
-        watched.apply(&sealed(&body, 1)).fails(4);
+        watched.apply(&with_hash_line(&body, 1)).fails(4);
         assert_same(&watched.look(), &watched.before);
     }
 }
@@ -152,7 +152,7 @@ fn a_section_that_names_two_paths_is_refused() {
 #[test]
 fn nothing_is_written_through_a_link_that_is_there() {
     let watched = Watched::new();
-    watched.apply(&sealed(&new_file("door/evil"), 1)).fails(1).mentions(&["door/evil"]);
+    watched.apply(&with_hash_line(&new_file("door/evil"), 1)).fails(1).mentions(&["door/evil"]);
     assert_same(&watched.look(), &watched.before);
 }
 
@@ -165,11 +165,11 @@ fn nothing_is_written_through_a_link_that_the_diff_makes() {
          new file mode 120000\n--- /dev/null\n+++ b/exit\n@@ -0,0 +1 @@\n+..\n\\ No newline at end of file\n",
         ContentHash::of(b"..")
     );
-    watched.apply(&sealed(&link, 1)).ok();
+    watched.apply(&with_hash_line(&link, 1)).ok();
     fs::remove_file(watched.outer.path("project/exit")).unwrap();
     fs::remove_file(watched.outer.path("project/.decree/audit.jsonl")).unwrap();
-    let said = watched.apply(&sealed(&format!("{link}{}", new_file("exit/evil")), 2));
-    assert!([1, 4].contains(&said.code), "{}: {}", said.code, said.err);
+    let output = watched.apply(&with_hash_line(&format!("{link}{}", new_file("exit/evil")), 2));
+    assert!([1, 4].contains(&output.code), "{}: {}", output.code, output.err);
     assert_same(&watched.look(), &watched.before);
 }
 
@@ -177,7 +177,7 @@ fn nothing_is_written_through_a_link_that_the_diff_makes() {
 fn sections_out_of_order_or_twice_are_refused() {
     let watched = Watched::new();
     for body in [new_file("b") + &new_file("a"), new_file("a") + &new_file("a")] {
-        watched.apply(&sealed(&body, 2)).fails(4);
+        watched.apply(&with_hash_line(&body, 2)).fails(4);
         assert_same(&watched.look(), &watched.before);
     }
 }
@@ -186,8 +186,8 @@ fn sections_out_of_order_or_twice_are_refused() {
 #[test]
 fn a_file_inside_a_file_is_refused() {
     let watched = Watched::new();
-    let said = watched.apply(&sealed(&(new_file("a") + &new_file("a/b")), 2));
-    assert!([1, 4].contains(&said.code), "{}: {}", said.code, said.err);
+    let output = watched.apply(&with_hash_line(&(new_file("a") + &new_file("a/b")), 2));
+    assert!([1, 4].contains(&output.code), "{}: {}", output.code, output.err);
     assert_same(&watched.look(), &watched.before);
 }
 
@@ -195,7 +195,7 @@ fn a_file_inside_a_file_is_refused() {
 fn content_that_does_not_have_its_hash_is_refused() {
     let watched = Watched::new();
     let body = new_file("fine").replace("+evil\n", "+good\n");
-    watched.apply(&sealed(&body, 1)).fails(4).mentions(&["fine"]);
+    watched.apply(&with_hash_line(&body, 1)).fails(4).mentions(&["fine"]);
     assert_same(&watched.look(), &watched.before);
 }
 
@@ -227,8 +227,8 @@ fn absurd_numbers_are_refused() {
         new_file("x").replace("size=-:5", &format!("size=-:{huge}")),
     ];
     for body in bodies {
-        let said = watched.apply(&sealed(&body, 1));
-        assert_eq!(said.code, 4, "{body}\n{}", said.err);
+        let output = watched.apply(&with_hash_line(&body, 1));
+        assert_eq!(output.code, 4, "{body}\n{}", output.err);
         assert_same(&watched.look(), &watched.before);
     }
 }

@@ -54,7 +54,7 @@ fn a_manifest_cut_off_anywhere_is_refused() {
     let Sample { project, id, mutated, .. } = Sample::new();
     let path = project.record(&id, "manifest.json");
     let good = fs::read(&path).unwrap();
-    // The last byte is a newline, which nobody misses.
+    // The last byte is a newline, which makes no difference.
     for length in (0..good.len() - 1).step_by(5).chain([good.len() - 2]) {
         put(&path, &good[..length]);
         project.decree(["diff", &id]).fails(4).mentions(&["manifest.json"]);
@@ -75,22 +75,22 @@ fn a_manifest_with_any_byte_changed_is_refused_or_as_good_as_before() {
     let mut harm = Vec::new();
     for at in 0..good.len() {
         put(&path, &flipped(&good, at));
-        let said = project.decree(["diff", &id]);
-        if said.code == 4 {
+        let output = project.decree(["diff", &id]);
+        if output.code == 4 {
             continue;
         }
         let place =
             String::from_utf8_lossy(&good[at.saturating_sub(12)..good.len().min(at + 12)]).into_owned();
-        if said.code != 0 || said.out != diff {
-            harm.push(format!("byte {at}, in {place:?}: diff exits with {}: {}", said.code, said.text()));
+        if output.code != 0 || output.out != diff {
+            harm.push(format!("byte {at}, in {place:?}: diff exits with {}: {}", output.code, output.text()));
             continue;
         }
-        let said = project.decree(["revert", &id]);
-        let expected = if said.code == 4 { &mutated } else { &original };
+        let output = project.decree(["revert", &id]);
+        let expected = if output.code == 4 { &mutated } else { &original };
         if project.snapshot() != *expected {
             harm.push(format!(
                 "byte {at}, in {place:?}: revert exits with {} and leaves another tree",
-                said.code
+                output.code
             ));
         }
         put(&path, &good);

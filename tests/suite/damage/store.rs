@@ -147,12 +147,12 @@ impl Two {
         self.project.decree(["rollback", &id]).ok();
         assert_same(&self.project.snapshot(), &tree);
         self.project.decree(["checkpoint", "verify", &self.other]).ok();
-        let said = self.project.decree(["checkpoint", "verify", "--all"]).fails(4);
-        said.mentions(&[&self.lost, "goes"]);
+        let output = self.project.decree(["checkpoint", "verify", "--all"]).fails(4);
+        output.mentions(&[&self.lost, "goes"]);
     }
 }
 
-/// Its end is the index and the footer: nobody knows what is in it.
+/// Its end is the index and the footer: its content is unknown.
 #[test]
 fn a_pack_that_cannot_be_read_does_not_keep_the_next_checkpoint_from_being_made() {
     for from_end in [1, 16, 60] {
@@ -161,8 +161,8 @@ fn a_pack_that_cannot_be_read_does_not_keep_the_next_checkpoint_from_being_made(
         put(&two.pack, &flipped(&good, good.len() - from_end));
         let pack = two.pack.to_str().unwrap();
         two.assert_checkpoint_works();
-        let said = two.project.decree(["checkpoint", "verify", &two.lost]).fails(4);
-        said.mentions(&["damaged", pack, "out of the store"]);
+        let output = two.project.decree(["checkpoint", "verify", &two.lost]).fails(4);
+        output.mentions(&["damaged", pack, "out of the store"]);
         two.project.decree(["rollback", &two.lost]).fails(4).mentions(&[pack]);
         two.project.decree(["checkpoint", "gc"]).fails(4).mentions(&["damaged", pack]);
         assert!(two.pack.exists());
@@ -178,8 +178,8 @@ fn the_way_out_of_a_damaged_pack_is_reported_and_works() {
     let good = fs::read(&two.pack).unwrap();
     put(&two.pack, &flipped(&good, 20));
     let pack = two.pack.to_str().unwrap();
-    let said = two.project.decree(["checkpoint", "create"]).fails(4);
-    said.mentions(&["the store is damaged", pack, "out of the store", "checkpoint verify --all"]);
+    let output = two.project.decree(["checkpoint", "create"]).fails(4);
+    output.mentions(&["the store is damaged", pack, "out of the store", "checkpoint verify --all"]);
     fs::rename(&two.pack, two.project.path("../moved.pack")).unwrap();
     two.assert_checkpoint_works();
     fs::remove_file(two.project.path("../moved.pack")).unwrap();

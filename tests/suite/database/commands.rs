@@ -12,7 +12,7 @@ use decree::interrupt;
 use decree::project::Config;
 use serde_json::{Value, json};
 
-/// Tells the process that it carries out a scene, and where.
+/// Set for the process that carries out a scene: where.
 const SCENE: &str = "DECREE_TEST_DATABASE_COMMANDS";
 
 /// Not a test of its own: what a scene's process does. Ending what a command left behind is for a process of its own.
@@ -134,7 +134,7 @@ fn a_fingerprint_of_its_own_reports_what_is_in_it() {
     assert_eq!(scene.fingerprint(), json!(dump.fingerprint));
 }
 
-/// Then nobody knows which of the two the file holds.
+/// Then it is unknown which of the two the file holds.
 #[test]
 fn a_database_that_changes_while_it_is_saved_has_no_fingerprint() {
     let scene = Scene::new(

@@ -54,7 +54,7 @@ const SHAPES: &[(&str, &[&str], &[&str])] = &[
     ),
 ];
 
-/// What may happen to it before it is brought back.
+/// What may happen to it before it is restored.
 const CHANGES: &[(&str, &[&str])] = &[
     ("grown", &["INSERT INTO t VALUES (100, randomblob(200000))", "CREATE TABLE other(x)"]),
     ("shrunk", &["DELETE FROM t", "VACUUM"]),
@@ -86,7 +86,7 @@ fn what_is_restored_has_the_hash_that_was_saved_whatever_it_was_and_became() {
                 let other = open.then_some(other);
                 assert_ne!(place.content(), saved.content, "{what}");
                 let restored = place.restore("copy", &saved);
-                assert!(!restored.made_anew && restored.wal == saved.wal, "{what}: {restored:?}");
+                assert!(!restored.created && restored.wal == saved.wal, "{what}: {restored:?}");
                 assert_eq!(place.content(), saved.content, "{what}");
                 if let Some(mut other) = other {
                     assert_eq!(other.run(&["PRAGMA integrity_check"]), [["'ok'"]], "{what}");
@@ -132,7 +132,7 @@ fn any_change_of_content_changes_the_hash() {
     }
 }
 
-/// `docs/format.md` tells how to work the hash out; this does it.
+/// Computes the hash as `docs/format.md` describes it.
 #[test]
 fn the_hash_can_be_worked_out_by_hand() {
     let place = Place::new();
@@ -185,7 +185,7 @@ fn a_database_whose_pages_got_another_size_comes_back() {
     }
 }
 
-/// The mode is not content, but it comes back if nobody has the database open, and is told if it cannot.
+/// The mode is not content, but it is restored if no program has the database open, and otherwise reported.
 #[test]
 fn the_journal_mode_is_restored_if_no_other_process_has_the_database_open() {
     for (was, is) in [("DELETE", "WAL"), ("WAL", "DELETE")] {

@@ -122,7 +122,7 @@ fn saving_leaves_the_database_and_what_is_beside_it_as_they_were() {
         let names = place.names().into_iter().filter(|name| !name.ends_with("-shm"));
         names.map(|name| (name.clone(), fs::read(place.path(&name)).unwrap())).collect()
     };
-    // Nobody has it open.
+    // No program has it open.
     for mode in ["DELETE", "WAL"] {
         let place = Place::new();
         place.run(&[&format!("PRAGMA journal_mode = {mode}"), TABLE, &rows(50)]);
@@ -132,7 +132,7 @@ fn saving_leaves_the_database_and_what_is_beside_it_as_they_were() {
         assert_eq!(place.content(), saved.content);
         assert_eq!((place.names(), bytes(&place)), before, "{mode}");
     }
-    // Somebody has it open, and part of it is in the `-wal` file.
+    // A program has it open, and part of it is in the `-wal` file.
     let place = Place::new();
     place.run(&["PRAGMA journal_mode = WAL", TABLE, &rows(50)]);
     let mut other = Other::open(&place.live);
@@ -198,7 +198,7 @@ fn a_reader_goes_on_seeing_what_it_saw_until_its_transaction_ends() {
 /// Where a scene's process finds the database, in a directory that it may not write in.
 const SCENE: &str = "DECREE_TEST_READ_ONLY";
 
-/// Not a test of its own: saves a database as somebody who may only read it.
+/// Not a test of its own: saves a database as a user who may only read it.
 #[test]
 fn saves_read_only() {
     let Some(dir) = std::env::var_os(SCENE) else { return };
@@ -240,8 +240,8 @@ fn a_database_is_saved_from_a_directory_that_we_may_not_write_in() {
             .output()
             .unwrap();
         fs::set_permissions(&closed, fs::Permissions::from_mode(0o755)).unwrap();
-        let said = String::from_utf8_lossy(&done.stdout).into_owned();
-        assert!(done.status.success(), "{mode}, crashed: {crashed}: {said}");
+        let output = String::from_utf8_lossy(&done.stdout).into_owned();
+        assert!(done.status.success(), "{mode}, crashed: {crashed}: {output}");
         let saved: sqlite::DatabaseCopy =
             serde_json::from_slice(&fs::read(place.path("copy.json")).unwrap()).unwrap();
         assert_eq!((saved.content, names()), (content, before), "{mode}, crashed: {crashed}");

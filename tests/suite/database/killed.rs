@@ -1,4 +1,4 @@
-//! A restore that is killed at any moment has happened, or it has not.
+//! A restore that is killed at any moment is complete or did not happen.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -11,7 +11,7 @@ use decree::database::sqlite::{self, DatabaseCopy};
 
 use super::other::{Place, TABLE, rows};
 
-/// Tells the process that it is the one to be killed, and where.
+/// Set for the process that is killed: where.
 const SCENE: &str = "DECREE_TEST_RESTORES";
 
 /// Not a test of its own: restores one copy after the other until it is killed.

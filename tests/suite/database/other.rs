@@ -78,7 +78,7 @@ impl Drop for Other {
 #[derive(Debug)]
 pub struct Restored {
     /// Whether the file is another one than before.
-    pub made_anew: bool,
+    pub created: bool,
     /// Whether the file's header announces a `-wal` file.
     pub wal: bool,
     pub set_aside: Vec<PathBuf>,
@@ -124,7 +124,7 @@ impl Place {
             sqlite::restore(&self.path(name), copy, &self.live, &self.path("aside"), saved).unwrap();
         let mut header = [0; 20];
         let wal = File::open(&self.live).unwrap().read_exact(&mut header).is_ok() && header[18..] == [2, 2];
-        Restored { made_anew: inode() != before, wal, set_aside }
+        Restored { created: inode() != before, wal, set_aside }
     }
 
     #[track_caller]

@@ -1,4 +1,4 @@
-//! If it is not clear what is needed, all content stays.
+//! If it is unclear what is needed, `gc` drops no content.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -17,11 +17,11 @@ fn store(project: &Project) -> crate::harness::TreeSnapshot {
 fn collects_no_content(past: &Past, names: &str) -> CommandOutput {
     let before = store(past);
     past.decree(["checkpoint", "gc", "--dry-run"]).fails(4).mentions(&[names]);
-    let said =
+    let output =
         past.decree(["checkpoint", "gc"]).fails(4).mentions(&[names, "no content is dropped", "hint:"]);
     assert_same(&store(past), &before);
     assert!(past.expired.iter().all(|id| !past.checkpoints().contains(id)));
-    said
+    output
 }
 
 /// GCC-05.
@@ -147,8 +147,8 @@ fn what_an_earlier_run_or_a_state_names_is_needed() {
         // A web page's, and one that was in the tree: neither is decree's.
         .write(format!("{run}/attempts/1/site/manifest.json"), r#"{"name":"app","start_url":"/"}"#)
         .write(format!("{run}/set-aside/site/manifest.json"), "no JSON at all");
-    let told = gc_json(&project, &[]);
-    assert_eq!((&told["store"]["contents_dropped"], packs(&project)), (&1.into(), 3));
+    let output = gc_json(&project, &[]);
+    assert_eq!((&output["store"]["contents_dropped"], packs(&project)), (&1.into(), 3));
     for (n, manifest) in manifests.iter().take(3).enumerate() {
         let id = format!("chk_again_{n}");
         project.write(format!(".decree/checkpoints/{id}/manifest.json"), manifest);

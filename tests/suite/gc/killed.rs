@@ -1,4 +1,4 @@
-//! Cut off at any moment, or out of room: nothing that is needed is lost, and the next one finishes.
+//! `gc` killed at any moment, or on a full disk: nothing that is needed is lost, and the next `gc` finishes.
 
 use std::io::Read;
 use std::process::{Command, Stdio};
@@ -109,11 +109,11 @@ fn without_room_there_is_a_clear_error_and_nothing_is_lost() {
             let inject = format!("inject={call}:error=ENOSPC:when={nth}");
             let trace = format!("trace={call}");
             let output = strace(&scene.past, &GC, &["-o", "/dev/null", "-e", &trace, "-e", &inject]);
-            let said = String::from_utf8_lossy(&output.stderr);
+            let stderr = String::from_utf8_lossy(&output.stderr);
             if !output.status.success() {
                 failed += 1;
-                assert_eq!(output.status.code(), Some(1), "{nth}. {call}: {said}");
-                assert!(said.contains("No space left"), "{nth}. {call}: {said}");
+                assert_eq!(output.status.code(), Some(1), "{nth}. {call}: {stderr}");
+                assert!(stderr.contains("No space left"), "{nth}. {call}: {stderr}");
             }
             scene.assert_recovers(false);
         }
@@ -131,10 +131,10 @@ fn asked_to_stop_it_stops_and_the_next_one_finishes() {
             scene.past.command().args(GC).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         std::thread::sleep(Duration::from_millis(millis));
         Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap();
-        let mut said = String::new();
-        child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        let mut output = String::new();
+        child.stderr.take().unwrap().read_to_string(&mut output).unwrap();
         let status = child.wait().unwrap();
-        assert!([None, Some(0), Some(143)].contains(&status.code()), "{status}: {said}");
+        assert!([None, Some(0), Some(143)].contains(&status.code()), "{status}: {output}");
         scene.assert_recovers(false);
     }
 }
@@ -159,9 +159,12 @@ fn packs_with_nothing_needed_go_even_if_there_is_no_room_to_rewrite_others() {
         &GC,
         &["-o", "/dev/null", "-e", "trace=fdatasync", "-e", "inject=fdatasync:error=ENOSPC:when=1+"],
     );
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.contains("No space left") && said.contains("nothing that is needed is lost"), "{said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    assert!(
+        stderr.contains("No space left") && stderr.contains("nothing that is needed is lost"),
+        "{stderr}"
+    );
     assert!(before - size() > 90_000, "{} of {before} are left", size());
     scene.past.decree(["checkpoint", "verify", "--all"]).ok();
     project.decree(GC).ok();

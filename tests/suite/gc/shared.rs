@@ -1,4 +1,4 @@
-//! A store that others use as well: nobody sees all that is needed of it.
+//! A store that several projects share: none of them knows everything that is needed.
 
 use std::os::unix::fs::symlink;
 
@@ -22,11 +22,11 @@ fn content_elsewhere_stays_and_only_what_has_expired_goes() {
     let others = decree_with(&other, store, &["checkpoint", "create"]).ok().line();
     expire(&one, &id);
     let before = bytes_below(elsewhere.path());
-    let told = decree_with(&one, store, &["checkpoint", "gc", "--dry-run"]).ok();
-    assert!(told.text().contains("1 expired checkpoint would be deleted"), "{}", told.text());
-    let told =
+    let output = decree_with(&one, store, &["checkpoint", "gc", "--dry-run"]).ok();
+    assert!(output.text().contains("1 expired checkpoint would be deleted"), "{}", output.text());
+    let output =
         decree_with(&one, store, &["checkpoint", "gc"]).ok().mentions(&["no content is dropped", store]);
-    assert!(told.text().contains("1 expired checkpoint deleted"), "{}", told.text());
+    assert!(output.text().contains("1 expired checkpoint deleted"), "{}", output.text());
     assert_eq!(bytes_below(elsewhere.path()), before);
     assert!(!one.exists(format!(".decree/checkpoints/{id}")));
     decree_with(&other, store, &["checkpoint", "verify", &others]).ok();

@@ -1,4 +1,4 @@
-//! Something else writes to the tree just while files move: all other paths come out right, and nothing is lost.
+//! Another program writes to the tree while files are moved: all other paths are restored, and nothing is lost.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::harness::{CommandOutput, Project, TreeSnapshot, assert_same};
 
-const WORDS: &str = "what something else wrote meanwhile\n";
+const WORDS: &str = "written by another program\n";
 
 /// A project of which every file changed since the checkpoint.
 struct Scene {
@@ -43,9 +43,9 @@ impl Scene {
                     std::thread::sleep(Duration::from_millis(1));
                 }
             });
-            let said = self.project.decree(["rollback", &self.id]);
+            let output = self.project.decree(["rollback", &self.id]);
             over.store(true, Ordering::Relaxed);
-            said
+            output
         })
     }
 
@@ -111,11 +111,11 @@ fn a_directory_that_turns_up_where_a_file_is_to_be_put_is_set_aside() {
 fn what_turns_up_in_a_directory_that_becomes_a_file_is_set_aside_with_it() {
     let scene = Scene::new(|it| it.write("z", "before\n"), |it| it.remove("z").write("z/one", "after\n"));
     // It may be gone by then; then it is too late to be in the way.
-    let said = scene.roll_back_while("z/one", |path| {
-        let _ = fs::write(path.with_file_name("stranger"), WORDS);
+    let output = scene.roll_back_while("z/one", |path| {
+        let _ = fs::write(path.with_file_name("intruder"), WORDS);
         false
     });
-    said.ok();
+    output.ok();
     assert_same(&scene.project.snapshot(), &scene.before);
     scene.assert_nothing_waits();
 }
@@ -129,11 +129,11 @@ fn a_file_where_a_directory_shall_be_is_set_aside() {
 #[test]
 fn a_file_that_keeps_being_written_leaves_every_other_path_right() {
     let scene = Scene::new(|it| it.write("z", "before\n"), |it| it.write("z", "after\n"));
-    let said = scene.roll_back_while("z", |path| {
+    let output = scene.roll_back_while("z", |path| {
         fs::write(path, WORDS).unwrap();
         true
     });
-    said.fails(4).mentions(&[
+    output.fails(4).mentions(&[
         "z: expected",
         "another process writes to",
         "stop the process that writes there",

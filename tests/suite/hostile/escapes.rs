@@ -1,4 +1,4 @@
-//! Routines that try to go on, to hang, or to take decree with them.
+//! Routines that try to outlive their attempt, to hang, or to kill decree.
 
 use std::process::Command;
 use std::thread::sleep;
@@ -21,7 +21,7 @@ fn alive(token: &str) -> usize {
     arguments.filter(|arguments| memchr::memmem::find(arguments, token.as_bytes()).is_some()).count()
 }
 
-/// Nobody of the run is left, and nobody writes any more.
+/// No process of the run is left, and nothing writes any more.
 #[track_caller]
 fn assert_quiet(project: &Project) {
     assert_eq!(alive(&token(project)), 0);
@@ -157,9 +157,9 @@ fn a_routine_that_kills_decree_is_undone_by_the_next_one() {
         let mut child = start(&project);
         assert_eq!(end_of(&mut child).code(), None, "{how}");
         project.decree(["status"]).ok().mentions(&["was cut off"]);
-        let said = process(&project);
-        assert!(said.err.contains("had been cut off; the tree is reverted"), "{how}: {}", said.err);
-        assert_eq!(said.code, 0, "{how}: {}", said.err);
+        let output = process(&project);
+        assert!(output.err.contains("had been cut off; the tree is reverted"), "{how}: {}", output.err);
+        assert_eq!(output.code, 0, "{how}: {}", output.err);
         let mut now = tree(&project);
         assert!(now.remove(&b"work"[..]).is_some(), "{how}");
         assert_same(&now, &before);
@@ -200,9 +200,9 @@ fn a_decree_inside_a_decree_is_rejected_and_changes_nothing() {
     let project = project(&format!(
         "{decree} process; echo \"process: $?\"; {decree} revert 2; echo \"revert: $?\"; {decree} status; echo \"status: $?\"; echo work > work\n"
     ));
-    let said = process(&project).ok();
+    let output = process(&project).ok();
     for words in ["process: 5", "revert: 5", "status: 0", "`decree process`"] {
-        assert!(said.err.contains(words), "{words}: {}", said.err);
+        assert!(output.err.contains(words), "{words}: {}", output.err);
     }
-    wait_until("nobody", || alive(&token(&project)) == 0);
+    wait_until("no process", || alive(&token(&project)) == 0);
 }

@@ -1,4 +1,4 @@
-//! Specs, routines and settings that make no sense.
+//! Invalid specs, routines and settings.
 
 use std::fs;
 
@@ -95,9 +95,9 @@ fn a_message_cannot_set_what_decides_what_runs() {
             evil
         ),
     );
-    let said = process(&project).ok();
+    let output = process(&project).ok();
     for name in ["PATH", "LD_PRELOAD", "BASH_ENV"] {
-        assert!(said.err.contains(&format!("warning: a message cannot set {name}")), "{}", said.err);
+        assert!(output.err.contains(&format!("warning: a message cannot set {name}")), "{}", output.err);
     }
     let seen = String::from_utf8(project.read("seen")).unwrap();
     assert!(!seen.contains("evil.sh") && seen.ends_with("|none|none|1|/nonexistent|kept\n"), "{seen}");

@@ -113,11 +113,11 @@ fn round(number: u32, whole: Duration, expected: &End) -> bool {
         killed |= kill(&mut child, number % 2 == 1);
     }
     // It may have come to an end: then there is only the dead letter left to be tried.
-    let said = process(&project);
-    assert_eq!(said.code, 1, "round {number}: {}", said.err);
+    let output = process(&project);
+    assert_eq!(output.code, 1, "round {number}: {}", output.err);
     let end = end_of(&project);
     assert_same(&end.tree, &expected.tree);
-    assert_eq!(end, *expected, "round {number}: {}", said.err);
+    assert_eq!(end, *expected, "round {number}: {}", output.err);
     assert!(!project.exists(".decree/running.json"), "round {number}");
     killed
 }

@@ -37,18 +37,18 @@ fn a_disk_that_stays_full_is_reported_and_the_next_process_goes_on_from_there() 
         );
         let project = &disk.project;
         let before = tree(project);
-        let said = process(project);
-        assert!([1, 4].contains(&said.code), "{}: {}", said.code, said.err);
+        let output = process(project);
+        assert!([1, 4].contains(&output.code), "{}: {}", output.code, output.err);
         assert!(
-            said.err.contains("No space left") && said.err.contains("run the same command again"),
+            output.err.contains("No space left") && output.err.contains("run the same command again"),
             "{}",
-            said.err
+            output.err
         );
         assert_eq!(
             (dead(project).len(), tracker(project).len(), inbox(project).len()),
             (0, 0, 1),
             "{}",
-            said.err
+            output.err
         );
         project.remove(".decree/filler");
         project.write(".decree/routines/develop.sh", "exit 7\n");
@@ -67,9 +67,9 @@ fn a_disk_full_of_the_routines_own_files_is_reverted_once_there_is_room() {
     );
     let project = &disk.project;
     let before = tree(project);
-    let said = process(project);
-    assert!([1, 4].contains(&said.code), "{}: {}", said.code, said.err);
-    assert!(said.err.contains("No space left"), "{}", said.err);
+    let output = process(project);
+    assert!([1, 4].contains(&output.code), "{}: {}", output.code, output.err);
+    assert!(output.err.contains("No space left"), "{}", output.err);
     project.remove("filler");
     project.write(".decree/routines/develop.sh", "exit 7\n");
     process(project).fails(1);

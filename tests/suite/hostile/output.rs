@@ -1,4 +1,4 @@
-//! Routines that say too much, or nothing any more.
+//! Routines that print too much, or close their output.
 
 use std::fs;
 use std::process::Stdio;

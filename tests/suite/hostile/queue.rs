@@ -1,4 +1,4 @@
-//! An inbox that anybody may have written to, and routines that write to it without end.
+//! An inbox with arbitrary files, and routines that write to it without end.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -99,12 +99,12 @@ fn a_message_with_broken_front_matter_is_kept_whole_and_can_be_repaired() {
         project.decree(["retry", "broken"]).ok();
         process(&project).fails(1);
         assert_eq!(only_dead(&project).matches("BadMessage").count(), 1, "{}", only_dead(&project));
-        // Mended, it works.
-        let mended = letter
+        // Once repaired, it works.
+        let repaired = letter
             .replace("[develop", "develop")
             .replace("never closed", "routine: develop\n---")
             .replace("id: 12\n", "");
-        project.write(".decree/inbox/dead/broken.md", mended);
+        project.write(".decree/inbox/dead/broken.md", repaired);
         project.decree(["retry", "broken"]).ok();
         process(&project).ok();
         assert!(project.exists("work") && dead(&project).is_empty());

@@ -1,4 +1,4 @@
-//! Routines that hide what they do in the tree, or make it hard to look at.
+//! Routines that hide their changes, or make the tree unreadable.
 
 use super::{VANDALISM, dead, only_run, process, project, result, summary, tree};
 use crate::harness::assert_same;
@@ -29,12 +29,12 @@ fn a_sensitive_file_that_was_changed_is_named() {
         let project =
             project(&format!("echo KEY=stolen > .env; rm id_rsa; echo x >> src/lib.rs; exit {end}\n"));
         project.write(".env", "KEY=secret\n").write("id_rsa", "key\n");
-        let said = process(&project).fails(end);
+        let output = process(&project).fails(end);
         for path in [".env", "id_rsa"] {
-            assert!(said.err.contains(&format!("{path} was changed")), "{}", said.err);
+            assert!(output.err.contains(&format!("{path} was changed")), "{}", output.err);
         }
-        let told = summary(&project)["messages"][0]["warnings"].to_string();
-        assert!(told.contains(".env was changed"), "{told}");
+        let answer = summary(&project)["messages"][0]["warnings"].to_string();
+        assert!(answer.contains(".env was changed"), "{answer}");
         let lines = project.read("src/lib.rs").iter().filter(|byte| **byte == b'\n').count();
         assert_eq!(lines, if end == 0 { 4 } else { 3 });
     }

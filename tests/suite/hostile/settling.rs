@@ -1,4 +1,4 @@
-//! Killed before every system call between the verdict and the end: the run is settled as it was decided, once.
+//! Killed before every system call between the verdict and the end: the run is settled once, with its verdict.
 
 use std::fs;
 use std::process::{Command, Output, Stdio};
@@ -54,8 +54,8 @@ fn killed_while_settling(scene: impl Fn() -> Project, code: i32, check: impl Fn(
         let inject = format!("inject={call}:signal=KILL:when={number}");
         let output = strace(&project, &["-o", "/dev/null", "-e", &format!("trace={call}"), "-e", &inject]);
         kills += usize::from(output.status.code() != Some(code));
-        let said = process(&project);
-        assert!([0, code].contains(&said.code), "{what}: {}", said.err);
+        let stderr = process(&project);
+        assert!([0, code].contains(&stderr.code), "{what}: {}", stderr.err);
         check(&project, &what);
         assert!(inbox(&project).is_empty() && !project.exists(".decree/running.json"), "{what}");
     }

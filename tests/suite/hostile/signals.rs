@@ -1,4 +1,4 @@
-//! Asked to stop in the middle of a routine, on a tree of 20,000 files.
+//! Signals while a routine runs, on a tree of 20,000 files.
 
 use std::process::Child;
 use std::time::{Duration, Instant};
@@ -82,7 +82,7 @@ fn a_signal_leaves_a_diff_a_reverted_tree_and_a_pending_message() {
     times.push(interrupt(&project, &[int, term], &[130, 143], &before));
     assert!(times.iter().min().unwrap() < &SOON, "{times:?}");
     assert!(rude < SOON || interrupt(&project, &[int], &[130], &before) < SOON, "{rude:?}");
-    // So often in a row that it is not tried again, until somebody asks for it.
+    // So often in a row that it is not tried again, until it is requested.
     routine(script(POLITE));
     while super::result(&project)["status"] == "interrupted"
         && !project.exists(format!("{}/previous/4", only_run(&project)))

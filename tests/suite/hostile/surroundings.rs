@@ -1,4 +1,4 @@
-//! A machine that is not as it should be.
+//! An unusual machine: missing tools, closed standard streams, odd permissions.
 
 use std::process::Command;
 
@@ -34,14 +34,14 @@ fn a_decree_directory_that_cannot_be_written_to_is_a_clear_error() {
         hand_over(project.root());
         project.chmod(dir, 0o555);
         let before = project.snapshot();
-        let said = as_nobody(&project, &["process"]);
-        assert!([1, 3, 4].contains(&said.code), "{dir}: {}: {}", said.code, said.err);
+        let output = as_nobody(&project, &["process"]);
+        assert!([1, 3, 4].contains(&output.code), "{dir}: {}: {}", output.code, output.err);
         assert!(
-            said.err.contains("Permission denied") || said.err.contains("written to"),
+            output.err.contains("Permission denied") || output.err.contains("written to"),
             "{dir}: {}",
-            said.err
+            output.err
         );
-        assert!(said.err.contains(".decree"), "{}", said.err);
+        assert!(output.err.contains(".decree"), "{}", output.err);
         assert_same(&project.snapshot(), &before);
         assert_eq!((inbox(&project).len(), dead(&project).len()), (1, 0), "{dir}: nothing is lost");
         project.chmod(dir, 0o755);

@@ -1,11 +1,11 @@
-//! Databases.
+//! `database_savepoint`: databases.
 
 use std::fs;
 use std::process::{Command, Stdio};
 
 use super::scene::{dump, parsed, sql};
 use crate::harness::{wait_for, wait_until};
-use crate::pipeline::workshop::PipelineProject;
+use crate::pipeline::pipeline_project::PipelineProject;
 
 /// Moves money between two accounts for ever; the sum stays the same in every transaction.
 const BANK: &str = "
@@ -25,25 +25,25 @@ while True:
 /// DBS-01.
 #[test]
 fn a_database_is_saved_whole_while_another_process_writes() {
-    let shop = PipelineProject::new();
+    let project = PipelineProject::new();
     let mut bank = Command::new("python3")
         .args(["-c", BANK])
-        .args([shop.path("app.db"), shop.path("begun")])
+        .args([project.path("app.db"), project.path("begun")])
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    wait_for(&shop.path("begun"));
+    wait_for(&project.path("begun"));
     let mut ids = Vec::new();
     for _ in 0..8 {
         let args = ["checkpoint", "create", "--type", "database_savepoint", "--scope", "app.db"];
-        ids.push(shop.decree(args).ok().line());
+        ids.push(project.decree(args).ok().line());
     }
     assert!(bank.try_wait().unwrap().is_none(), "it wrote all the time");
     bank.kill().unwrap();
     bank.wait().unwrap();
     for id in &ids {
-        let copy = shop.path(format!(".decree/checkpoints/{id}/databases/0"));
-        assert!(!shop.exists(format!(".decree/checkpoints/{id}/databases/0-wal")), "it is one file");
+        let copy = project.path(format!(".decree/checkpoints/{id}/databases/0"));
+        assert!(!project.exists(format!(".decree/checkpoints/{id}/databases/0-wal")), "it is one file");
         let copy = rusqlite::Connection::open(copy).unwrap();
         let one = |sql: &str| copy.query_row(sql, [], |row| row.get::<_, rusqlite::types::Value>(0)).unwrap();
         assert_eq!(one("pragma integrity_check"), "ok".to_owned().into());
@@ -60,25 +60,25 @@ fn a_database_that_is_gone_or_no_database_any_more_comes_back() {
         "truncate -s 100 data/app.db",
         "echo x >data/app.db-journal",
     ] {
-        let shop = PipelineProject::new();
-        shop.mkdir("data");
-        sql(&shop, "data/app.db", "CREATE TABLE t (a); INSERT INTO t VALUES (1)");
-        shop.chmod("data/app.db", 0o640);
-        let before = dump(&shop, "data/app.db");
+        let project = PipelineProject::new();
+        project.mkdir("data");
+        sql(&project, "data/app.db", "CREATE TABLE t (a); INSERT INTO t VALUES (1)");
+        project.chmod("data/app.db", 0o640);
+        let before = dump(&project, "data/app.db");
         let args = ["checkpoint", "create", "--type", "database_savepoint", "--scope", "data/app.db"];
-        let id = shop.decree(args).ok().line();
-        Command::new("bash").args(["-c", harm]).current_dir(shop.root()).status().unwrap();
-        let spoiled = fs::read(shop.path("data/app.db")).ok();
-        let back = shop.decree(["rollback", &id, "--format", "json"]).ok();
-        assert_eq!(dump(&shop, "data/app.db"), before, "{harm}");
+        let id = project.decree(args).ok().line();
+        Command::new("bash").args(["-c", harm]).current_dir(project.root()).status().unwrap();
+        let spoiled = fs::read(project.path("data/app.db")).ok();
+        let back = project.decree(["rollback", &id, "--format", "json"]).ok();
+        assert_eq!(dump(&project, "data/app.db"), before, "{harm}");
         let mode = std::os::unix::fs::PermissionsExt::mode(
-            &fs::metadata(shop.path("data/app.db")).unwrap().permissions(),
+            &fs::metadata(project.path("data/app.db")).unwrap().permissions(),
         );
         assert_eq!(mode & 0o777, 0o640, "{harm}");
         // And what was there instead can be had again.
         if let Some(present) = parsed("json", &back.out)["saved_present_as"].as_str() {
-            shop.decree(["rollback", present]).ok();
-            assert_eq!(fs::read(shop.path("data/app.db")).ok(), spoiled, "{harm}");
+            project.decree(["rollback", present]).ok();
+            assert_eq!(fs::read(project.path("data/app.db")).ok(), spoiled, "{harm}");
         }
     }
 }
@@ -86,11 +86,11 @@ fn a_database_that_is_gone_or_no_database_any_more_comes_back() {
 /// DBS-03.
 #[test]
 fn what_is_no_database_of_the_project_is_refused() {
-    let shop = PipelineProject::new();
-    shop.write("notes.db", "no database\n").link("link.db", "/etc/hosts").link("away", "/tmp");
+    let project = PipelineProject::new();
+    project.write("notes.db", "no database\n").link("link.db", "/etc/hosts").link("away", "/tmp");
     let create = |scope: &[&str]| {
         let words = scope.iter().flat_map(|word| ["--scope", word]);
-        shop.decree(["checkpoint", "create", "--type", "database_savepoint"].into_iter().chain(words))
+        project.decree(["checkpoint", "create", "--type", "database_savepoint"].into_iter().chain(words))
     };
     create(&[]).fails(2).mentions(&["no database is named", "--scope"]);
     create(&["/etc/hosts"]).fails(2).mentions(&["not in the project"]);
@@ -100,77 +100,78 @@ fn what_is_no_database_of_the_project_is_refused() {
     create(&["notes.db"]).fails(1);
     create(&["link.db"]).fails(1).mentions(&["is a link"]);
     create(&["away/x.db"]).fails(1).mentions(&["is a link"]);
-    assert!(shop.names(".decree/checkpoints").is_empty());
+    assert!(project.names(".decree/checkpoints").is_empty());
 }
 
 /// DBS-04.
 #[test]
 fn the_commands_of_another_database_are_run_and_checked() {
-    let shop = PipelineProject::new();
+    let project = PipelineProject::new();
     let config = |save: &str, restore: &str| {
-        shop.config(&format!("databases:\n  main:\n    save: '{save}'\n    restore: '{restore}'\n"));
+        project.config(&format!("databases:\n  main:\n    save: '{save}'\n    restore: '{restore}'\n"));
     };
     let create = ["checkpoint", "create", "--type", "database_savepoint"];
-    shop.write("rows", "one\n");
+    project.write("rows", "one\n");
     for (save, why) in [
         ("echo no connection >&2; exit 3", "no connection"),
         ("true", "main"),
         (": >\"$DECREE_FILE\"", "main"),
     ] {
         config(save, "true");
-        shop.decree(create).fails(1).mentions(&[why]);
-        assert!(shop.names(".decree/checkpoints").is_empty(), "{save}");
+        project.decree(create).fails(1).mentions(&[why]);
+        assert!(project.names(".decree/checkpoints").is_empty(), "{save}");
     }
     config("cat rows >\"$DECREE_FILE\"", "cat \"$DECREE_FILE\" >rows");
-    let id = shop.decree(create).ok().line();
-    shop.write("rows", "two\n");
+    let id = project.decree(create).ok().line();
+    project.write("rows", "two\n");
     // One that does not do what it says is found out.
     config("cat rows >\"$DECREE_FILE\"", "echo three >rows");
-    shop.decree(["rollback", &id]).fails(4).mentions(&["is not what", "decree rollback chk_"]);
+    project.decree(["rollback", &id]).fails(4).mentions(&["is not what", "decree rollback chk_"]);
     config("cat rows >\"$DECREE_FILE\"", "echo broken >&2; exit 9");
-    shop.decree(["rollback", &id]).fails(1).mentions(&["broken"]);
+    project.decree(["rollback", &id]).fails(1).mentions(&["broken"]);
     config("cat rows >\"$DECREE_FILE\"", "cat \"$DECREE_FILE\" >rows");
-    shop.decree(["rollback", &id]).ok();
-    assert_eq!(shop.text("rows"), "one\n");
+    project.decree(["rollback", &id]).ok();
+    assert_eq!(project.text("rows"), "one\n");
     config("sleep 60; cat rows >\"$DECREE_FILE\"", "true");
-    let mut child = shop.command().args(create).stderr(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
+    let mut child =
+        project.command().args(create).stderr(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
     wait_until("it has begun", || {
-        shop.names(".decree/checkpoints").iter().any(|name| name.starts_with("tmp-"))
+        project.names(".decree/checkpoints").iter().any(|name| name.starts_with("tmp-"))
     });
     rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::TERM)
         .unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(143));
-    assert!(!shop.names(".decree/checkpoints").iter().any(|name| name.starts_with("tmp-")));
+    assert!(!project.names(".decree/checkpoints").iter().any(|name| name.starts_with("tmp-")));
 }
 
 /// DBS-05.
 #[test]
 fn what_is_committed_until_the_last_moment_is_in_the_database_or_saved() {
     for mode in ["wal", "delete"] {
-        let shop = PipelineProject::new();
+        let project = PipelineProject::new();
         sql(
-            &shop,
+            &project,
             "app.db",
             &format!("PRAGMA journal_mode={mode}; CREATE TABLE t (n INTEGER PRIMARY KEY, x)"),
         );
         sql(
-            &shop,
+            &project,
             "app.db",
             "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n+1 FROM c WHERE n < 2000) INSERT INTO t SELECT n, hex(randomblob(2000)) FROM c",
         );
         let args = ["checkpoint", "create", "--type", "database_savepoint", "--scope", "app.db"];
-        let id = shop.decree(args).ok().line();
+        let id = project.decree(args).ok().line();
         let writer = "import sqlite3, sys, time\ndb = sqlite3.connect(sys.argv[1], timeout=60, isolation_level=None)\nopen(sys.argv[2], 'w').write('x')\nn = 10000\nwhile True:\n    db.execute('insert or ignore into t values (?, 1)', (n,)); print(n, flush=True); n += 1; time.sleep(0.002)";
-        let log = shop.path("committed");
+        let log = project.path("committed");
         let mut child = Command::new("python3")
             .args(["-c", writer])
-            .args([shop.path("app.db"), shop.path("begun")])
+            .args([project.path("app.db"), project.path("begun")])
             .stdout(fs::File::create(&log).unwrap())
             .spawn()
             .unwrap();
-        wait_for(&shop.path("begun"));
+        wait_for(&project.path("begun"));
         std::thread::sleep(std::time::Duration::from_millis(100));
-        let code = shop.decree(["rollback", &id]).code;
+        let code = project.decree(["rollback", &id]).code;
         assert!(code == 0 || code == 4, "{mode}: {code}");
         child.kill().unwrap();
         child.wait().unwrap();
@@ -178,12 +179,12 @@ fn what_is_committed_until_the_last_moment_is_in_the_database_or_saved() {
             fs::read_to_string(&log).unwrap().lines().map(|line| line.parse().unwrap()).collect();
         let found = Command::new("find")
             .args(["app.db", ".decree/checkpoints", "-type", "f"])
-            .current_dir(shop.root())
+            .current_dir(project.root())
             .output()
             .unwrap();
         let mut rows = std::collections::BTreeSet::new();
         for file in String::from_utf8(found.stdout).unwrap().lines() {
-            let Ok(db) = rusqlite::Connection::open(shop.path(file)) else { continue };
+            let Ok(db) = rusqlite::Connection::open(project.path(file)) else { continue };
             let Ok(mut query) = db.prepare("select n from t where n >= 10000") else { continue };
             rows.extend(query.query_map([], |row| row.get::<_, i64>(0)).unwrap().flatten());
         }
@@ -195,23 +196,23 @@ fn what_is_committed_until_the_last_moment_is_in_the_database_or_saved() {
 /// DBS-02.
 #[test]
 fn a_database_with_damaged_pages_comes_back_and_its_bytes_are_kept() {
-    let shop = PipelineProject::new();
-    sql(&shop, "app.db", "CREATE TABLE t (n INTEGER PRIMARY KEY, x)");
+    let project = PipelineProject::new();
+    sql(&project, "app.db", "CREATE TABLE t (n INTEGER PRIMARY KEY, x)");
     sql(
-        &shop,
+        &project,
         "app.db",
         "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n+1 FROM c WHERE n < 500) INSERT INTO t SELECT n, hex(randomblob(500)) FROM c",
     );
-    let before = dump(&shop, "app.db");
+    let before = dump(&project, "app.db");
     let args = ["checkpoint", "create", "--type", "database_savepoint", "--scope", "app.db"];
-    let id = shop.decree(args).ok().line();
-    let mut bytes = shop.read("app.db");
+    let id = project.decree(args).ok().line();
+    let mut bytes = project.read("app.db");
     for page in 9..12 {
         bytes[page * 4096..(page + 1) * 4096].fill(0x5a);
     }
-    shop.write("app.db", &bytes);
-    let back = shop.decree(["rollback", &id, "--format", "json"]).ok();
-    assert_eq!(dump(&shop, "app.db"), before);
+    project.write("app.db", &bytes);
+    let back = project.decree(["rollback", &id, "--format", "json"]).ok();
+    assert_eq!(dump(&project, "app.db"), before);
     let present = parsed("json", &back.out)["saved_present_as"].as_str().unwrap().to_owned();
-    assert_eq!(shop.read(format!(".decree/checkpoints/{present}/databases/0")), bytes);
+    assert_eq!(project.read(format!(".decree/checkpoints/{present}/databases/0")), bytes);
 }

@@ -1,4 +1,4 @@
-//! For each type of checkpoint something to save, a way to spoil it, and what to compare.
+//! For each type of checkpoint: something to save, a change to it, and what to compare.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -6,13 +6,13 @@ use std::process::Command;
 use serde_json::Value;
 
 use crate::harness::{CommandOutput, TreeSnapshot, run_command, snapshot};
-use crate::pipeline::workshop::PipelineProject;
+use crate::pipeline::pipeline_project::PipelineProject;
 
 /// One type of checkpoint, with all that is needed to try it.
 pub struct Scene {
     pub kind: &'static str,
-    pub shop: PipelineProject,
-    /// What `checkpoint create` is told besides the type.
+    pub project: PipelineProject,
+    /// The arguments of `checkpoint create` besides the type.
     pub scope: &'static [&'static str],
     /// Changes everything that the checkpoint holds.
     pub spoil: fn(&PipelineProject),
@@ -31,7 +31,7 @@ impl Scene {
     /// Saves it; the whole answer.
     pub fn create(&self, format: &str, more: &[&str]) -> Value {
         let args = [&["checkpoint", "create", "--type", self.kind, "--format", format][..], self.scope, more];
-        parsed(format, &self.shop.decree(args.concat()).ok().out)
+        parsed(format, &self.project.decree(args.concat()).ok().out)
     }
 
     /// Saves it; its id.
@@ -40,14 +40,16 @@ impl Scene {
     }
 
     pub fn looks(&self) -> BTreeMap<String, String> {
-        (self.look)(&self.shop)
+        (self.look)(&self.project)
     }
 
     /// Runs a line with bash, in the project.
     pub fn bash(&self, line: &str) -> CommandOutput {
         let decree = std::path::Path::new(env!("CARGO_BIN_EXE_decree")).parent().unwrap();
         let path = format!("{}:{}", decree.display(), std::env::var("PATH").unwrap());
-        run_command(Command::new("bash").args(["-c", line]).current_dir(self.shop.root()).env("PATH", path))
+        run_command(
+            Command::new("bash").args(["-c", line]).current_dir(self.project.root()).env("PATH", path),
+        )
     }
 
     #[track_caller]
@@ -73,50 +75,51 @@ fn in_words(prefix: &str, picture: &TreeSnapshot) -> BTreeMap<String, String> {
 }
 
 /// The tree, in words.
-fn tree(shop: &PipelineProject) -> BTreeMap<String, String> {
-    in_words("", &shop.snapshot())
+fn tree(project: &PipelineProject) -> BTreeMap<String, String> {
+    in_words("", &project.snapshot())
 }
 
 fn file_backup() -> Scene {
     Scene {
         kind: "file_backup",
-        shop: crate::rollback::project(),
+        project: crate::rollback::project(),
         scope: &[],
-        spoil: |shop| crate::rollback::wreck(shop),
+        spoil: |project| crate::rollback::wreck(project),
         look: tree,
         part: ("src", |path| path.starts_with("src")),
     }
 }
 
-/// Everything that git tells apart: staged, changed on top of that, untracked, deleted, ignored.
+/// Every state that git distinguishes: staged, changed on top of that, untracked, deleted, ignored.
 pub fn git_stash() -> Scene {
-    let shop = crate::rollback::project();
-    shop.write(".gitignore", "ignored/\n").write("ignored/x", "x\n").write(".decree/.gitignore", "*\n");
-    git(&shop, &["init", "-q", "-b", "main"]);
-    git(&shop, &["add", "-A"]);
-    git(&shop, &["commit", "-qm", "first"]);
-    shop.write("src/main.rs", "fn main() { staged() }\n");
-    git(&shop, &["add", "src/main.rs"]);
-    shop.write("src/main.rs", "fn main() { staged(); edited() }\n")
+    let project = crate::rollback::project();
+    project.write(".gitignore", "ignored/\n").write("ignored/x", "x\n").write(".decree/.gitignore", "*\n");
+    git(&project, &["init", "-q", "-b", "main"]);
+    git(&project, &["add", "-A"]);
+    git(&project, &["commit", "-qm", "first"]);
+    project.write("src/main.rs", "fn main() { staged() }\n");
+    git(&project, &["add", "src/main.rs"]);
+    project
+        .write("src/main.rs", "fn main() { staged(); edited() }\n")
         .remove("src/gone.rs")
         .write("src/untracked.rs", "untracked\r\n")
         .write("src/added.rs", "added\n")
         .chmod("src/untracked.rs", 0o600);
-    git(&shop, &["add", "src/added.rs"]);
+    git(&project, &["add", "src/added.rs"]);
     Scene {
         kind: "git_stash",
-        shop,
+        project,
         scope: &[],
-        spoil: |shop| {
-            shop.write("src/gone.rs", "back\n");
-            git(shop, &["add", "-A"]);
-            crate::rollback::wreck(shop);
-            git(shop, &["rm", "-q", "--cached", "src/lib.rs"]);
-            shop.remove("src/untracked.rs");
+        spoil: |project| {
+            project.write("src/gone.rs", "back\n");
+            git(project, &["add", "-A"]);
+            crate::rollback::wreck(project);
+            git(project, &["rm", "-q", "--cached", "src/lib.rs"]);
+            project.remove("src/untracked.rs");
         },
-        look: |shop| {
-            let mut looks = tree(shop);
-            for line in git(shop, &["status", "--porcelain=v2", "--untracked-files=all"]).lines() {
+        look: |project| {
+            let mut looks = tree(project);
+            for line in git(project, &["status", "--porcelain=v2", "--untracked-files=all"]).lines() {
                 let path = line.rsplit([' ', '\t']).next().unwrap();
                 looks.insert(format!("{path} in git"), line.to_owned());
             }
@@ -126,16 +129,20 @@ pub fn git_stash() -> Scene {
     }
 }
 
-pub fn git(shop: &PipelineProject, args: &[&str]) -> String {
+pub fn git(project: &PipelineProject, args: &[&str]) -> String {
     let mut command = Command::new("git");
-    command.args(["-c", "user.name=x", "-c", "user.email=x@example.com"]).args(args).current_dir(shop.root());
+    command
+        .args(["-c", "user.name=x", "-c", "user.email=x@example.com"])
+        .args(args)
+        .current_dir(project.root());
     command.env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_CONFIG_NOSYSTEM", "1");
     run_command(&mut command).ok().text()
 }
 
 fn state_snapshot() -> Scene {
-    let shop = PipelineProject::new();
-    shop.write(".decree/inbox/01-wait.md", "wait\n")
+    let project = PipelineProject::new();
+    project
+        .write(".decree/inbox/01-wait.md", "wait\n")
         .write(".decree/inbox/done/00-did.md", "did\n")
         .write(".decree/inbox/dead/9.md", b"not UTF-8: \xff\n")
         .write(b".decree/inbox/\xff\n.md", "a name\n")
@@ -144,10 +151,11 @@ fn state_snapshot() -> Scene {
         .write(".decree/config.yml", "max_retries: 1\n");
     Scene {
         kind: "state_snapshot",
-        shop,
+        project,
         scope: &[],
-        spoil: |shop| {
-            shop.write(".decree/inbox/01-wait.md", "something else\n")
+        spoil: |project| {
+            project
+                .write(".decree/inbox/01-wait.md", "something else\n")
                 .chmod(".decree/inbox/01-wait.md", 0o644)
                 .remove(".decree/inbox/done")
                 .remove(b".decree/inbox/\xff\n.md")
@@ -156,13 +164,13 @@ fn state_snapshot() -> Scene {
                 .remove("specs/processed-spec.md")
                 .write(".decree/config.yml", "max_retries: 7\n");
         },
-        look: |shop| {
-            let mut own = snapshot(&shop.path(".decree/inbox"));
+        look: |project| {
+            let mut own = snapshot(&project.path(".decree/inbox"));
             own.retain(|_, thing| !format!("{thing:?}").starts_with("dir "));
             let mut looks = in_words("inbox/", &own);
             for file in [".decree/config.yml", "specs/processed-spec.md"] {
-                if shop.exists(file) {
-                    looks.insert(file.to_owned(), shop.text(file));
+                if project.exists(file) {
+                    looks.insert(file.to_owned(), project.text(file));
                 }
             }
             looks
@@ -173,35 +181,35 @@ fn state_snapshot() -> Scene {
 
 /// Two SQLite files, one of them in WAL mode, and a database of files with commands.
 fn database_savepoint() -> Scene {
-    let shop = PipelineProject::new();
-    shop.write("data/keep", "").write("store.txt", "one\n");
-    shop.config(
+    let project = PipelineProject::new();
+    project.write("data/keep", "").write("store.txt", "one\n");
+    project.config(
         "databases:\n  store:\n    save: cat store.txt > \"$DECREE_FILE\"\n    restore: cat \"$DECREE_FILE\" > store.txt\n",
     );
     sql(
-        &shop,
+        &project,
         "data/app.db",
         "PRAGMA journal_mode=WAL; CREATE TABLE t (a, b); INSERT INTO t VALUES (1, 'one'), (2, x'00ff')",
     );
-    sql(&shop, "other.db", "CREATE TABLE u (a); INSERT INTO u VALUES (1)");
+    sql(&project, "other.db", "CREATE TABLE u (a); INSERT INTO u VALUES (1)");
     Scene {
         kind: "database_savepoint",
-        shop,
+        project,
         scope: &["--scope", "data/app.db", "--scope", "other.db", "--scope", "store"],
-        spoil: |shop| {
+        spoil: |project| {
             sql(
-                shop,
+                project,
                 "data/app.db",
                 "UPDATE t SET b = 'spoiled'; CREATE TABLE orphan (a); DELETE FROM t WHERE a = 1",
             );
-            shop.remove("other.db").write("store.txt", "two\n");
+            project.remove("other.db").write("store.txt", "two\n");
         },
-        look: |shop| {
+        look: |project| {
             let mut looks: BTreeMap<String, String> =
-                [("store".to_owned(), shop.text("store.txt"))].into_iter().collect();
+                [("store".to_owned(), project.text("store.txt"))].into_iter().collect();
             for file in ["data/app.db", "other.db"] {
-                if shop.exists(file) {
-                    looks.insert(file.to_owned(), dump(shop, file));
+                if project.exists(file) {
+                    looks.insert(file.to_owned(), dump(project, file));
                 }
             }
             looks
@@ -210,16 +218,16 @@ fn database_savepoint() -> Scene {
     }
 }
 
-pub fn sql(shop: &PipelineProject, file: &str, script: &str) {
-    let database = rusqlite::Connection::open(shop.path(file)).unwrap();
+pub fn sql(project: &PipelineProject, file: &str, script: &str) {
+    let database = rusqlite::Connection::open(project.path(file)).unwrap();
     database.execute_batch(script).unwrap();
 }
 
 /// Everything in it, by another program.
-pub fn dump(shop: &PipelineProject, file: &str) -> String {
+pub fn dump(project: &PipelineProject, file: &str) -> String {
     let script = "import sqlite3, sys\ndb = sqlite3.connect(sys.argv[1])\nprint(db.execute('pragma integrity_check').fetchall(), db.execute('pragma journal_mode').fetchall())\nprint('\\n'.join(db.iterdump()))";
     let mut command = Command::new("python3");
-    let said = run_command(command.args(["-c", script]).arg(shop.path(file))).ok();
-    assert!(said.text().contains("'ok'"), "{}", said.text());
-    said.text()
+    let output = run_command(command.args(["-c", script]).arg(project.path(file))).ok();
+    assert!(output.text().contains("'ok'"), "{}", output.text());
+    output.text()
 }

@@ -1,4 +1,4 @@
-//! decree's own state.
+//! `state_snapshot`: decree's own state.
 
 use std::fs;
 use std::process::Stdio;
@@ -6,12 +6,12 @@ use std::process::Stdio;
 use super::scene::parsed;
 use crate::harness::wait_until;
 use crate::killed::{count_calls, has_strace, kill_before};
-use crate::pipeline::workshop::PipelineProject;
+use crate::pipeline::pipeline_project::PipelineProject;
 
 /// SNP-01.
 #[test]
 fn values_of_the_environment_come_back_to_the_shell_that_asks() {
-    let shop = PipelineProject::new();
+    let project = PipelineProject::new();
     let decree = env!("CARGO_BIN_EXE_decree");
     let script = format!(
         r#"set -e
@@ -25,58 +25,60 @@ two lines" LEVEL=3; unset GONE
         eval "$restore"
         printf '%s|%s|%s' "$MODE" "$LEVEL" "${{GONE-unset}}""#
     );
-    let said = crate::harness::run_command(
-        std::process::Command::new("bash").args(["-c", &script]).current_dir(shop.root()),
+    let output = crate::harness::run_command(
+        std::process::Command::new("bash").args(["-c", &script]).current_dir(project.root()),
     )
     .ok();
-    assert_eq!(said.text(), "it's\ntwo lines|3|unset");
-    assert!(!shop.exists(".decree/inbox/1.md"));
+    assert_eq!(output.text(), "it's\ntwo lines|3|unset");
+    assert!(!project.exists(".decree/inbox/1.md"));
 }
 
 /// SNP-02.
 #[test]
 fn what_cannot_be_reverted_by_decree_is_reported() {
-    let shop = PipelineProject::new();
-    shop.config("max_retries: 1\n");
+    let project = PipelineProject::new();
+    project.config("max_retries: 1\n");
     let variables = [("MODE", "a"), ("API_TOKEN", "hush-hush-hush")];
     let args = ["checkpoint", "create", "--type", "state_snapshot", "--format", "json"];
     let scope = ["--scope", "config", "--scope", "env:MODE", "--scope", "env:API_TOKEN"];
-    let said = shop.decree_with_env(&[&args[..], &scope].concat(), &variables).ok();
-    let answer = parsed("json", &said.mentions(&["not in the checkpoint: env:API_TOKEN"]).out);
+    let output = project.decree_with_env(&[&args[..], &scope].concat(), &variables).ok();
+    let answer = parsed("json", &output.mentions(&["not in the checkpoint: env:API_TOKEN"]).out);
     assert!(answer["confidence"].as_f64().unwrap() < 0.96);
     let id = answer["checkpoint"]["id"].as_str().unwrap();
-    let text = fs::read_to_string(shop.path(format!(".decree/checkpoints/{id}/state.json"))).unwrap();
+    let text = fs::read_to_string(project.path(format!(".decree/checkpoints/{id}/state.json"))).unwrap();
     assert!(!text.contains("hush"), "a secret is not kept");
-    shop.config("max_retries: 9\n");
-    let back = shop.decree_with_env(&["rollback", id, "--format", "json"], &[("MODE", "b")]).ok();
+    project.config("max_retries: 9\n");
+    let back = project.decree_with_env(&["rollback", id, "--format", "json"], &[("MODE", "b")]).ok();
     let back = parsed("json", &back.out);
     assert!(back["warnings"][0].as_str().unwrap().contains("env:MODE"), "{back:#}");
     assert_eq!((&back["rolled_back"], &back["verification"]["match"]), (&true.into(), &true.into()));
     assert!(back["confidence"].as_f64().unwrap() < 1.0);
-    shop.decree(["checkpoint", "create", "--type", "state_snapshot", "--scope", "inbix"])
+    project
+        .decree(["checkpoint", "create", "--type", "state_snapshot", "--scope", "inbix"])
         .fails(2)
         .mentions(&["inbox"]);
-    shop.decree(["rollback", id, "--scope", "dead"]).fails(3).mentions(&["does not hold dead"]);
+    project.decree(["rollback", id, "--scope", "dead"]).fails(3).mentions(&["does not hold dead"]);
 }
 
 /// SNP-03.
 #[test]
 fn a_rollback_that_is_cut_off_is_finished_by_the_next_command() {
-    let shop = PipelineProject::new();
+    let project = PipelineProject::new();
     for number in 0..200 {
-        shop.write(format!(".decree/inbox/done/{number}.md"), format!("{number}\n"));
+        project.write(format!(".decree/inbox/done/{number}.md"), format!("{number}\n"));
     }
-    let created = shop.decree(["checkpoint", "create", "--type", "state_snapshot", "--scope", "done"]).ok();
+    let created =
+        project.decree(["checkpoint", "create", "--type", "state_snapshot", "--scope", "done"]).ok();
     let id = created.line();
     let mut cut_off = 0;
     for round in 0..12 {
         for number in 0..200 {
-            shop.write(format!(".decree/inbox/done/{number}.md"), "spoiled\n");
+            project.write(format!(".decree/inbox/done/{number}.md"), "spoiled\n");
         }
-        shop.write(".decree/inbox/done/orphan.md", "new\n");
-        let mut child = shop.command();
+        project.write(".decree/inbox/done/orphan.md", "new\n");
+        let mut child = project.command();
         let mut child = child.args(["rollback", &id]).stderr(Stdio::null()).spawn().unwrap();
-        let pending = shop.path(".decree/rolling-back.json");
+        let pending = project.path(".decree/rolling-back.json");
         let mut ended = false;
         wait_until("it has begun", || {
             ended = child.try_wait().unwrap().is_some();
@@ -86,15 +88,15 @@ fn a_rollback_that_is_cut_off_is_finished_by_the_next_command() {
         let _ = child.kill();
         child.wait().unwrap();
         cut_off += usize::from(pending.exists());
-        let said = shop.decree(["checkpoint", "create"]).ok();
-        assert!(!pending.exists(), "{}", said.err);
+        let output = project.decree(["checkpoint", "create"]).ok();
+        assert!(!pending.exists(), "{}", output.err);
         for number in 0..200 {
-            assert_eq!(shop.text(&format!(".decree/inbox/done/{number}.md")), format!("{number}\n"));
+            assert_eq!(project.text(&format!(".decree/inbox/done/{number}.md")), format!("{number}\n"));
         }
-        assert!(!shop.exists(".decree/inbox/done/orphan.md"));
+        assert!(!project.exists(".decree/inbox/done/orphan.md"));
     }
     assert!(cut_off > 0, "never in the middle");
-    shop.decree(["audit", "verify"]).ok();
+    project.decree(["audit", "verify"]).ok();
 }
 
 #[test]
@@ -102,72 +104,73 @@ fn a_rollback_killed_before_any_system_call_is_in_the_audit_trail_once() {
     if !has_strace() {
         return;
     }
-    let shop = PipelineProject::new();
-    shop.write(".decree/inbox/done/1.md", "1\n").write(".decree/inbox/done/2.md", "2\n");
-    let created = shop.decree(["checkpoint", "create", "--type", "state_snapshot", "--scope", "done"]).ok();
+    let project = PipelineProject::new();
+    project.write(".decree/inbox/done/1.md", "1\n").write(".decree/inbox/done/2.md", "2\n");
+    let created =
+        project.decree(["checkpoint", "create", "--type", "state_snapshot", "--scope", "done"]).ok();
     let id = created.line();
     let args = ["rollback", id.as_str()];
     let spoil = || {
-        shop.write(".decree/inbox/done/1.md", "spoiled\n").remove(".decree/inbox/done/2.md");
-        shop.write(".decree/inbox/done/orphan.md", "new\n");
+        project.write(".decree/inbox/done/1.md", "spoiled\n").remove(".decree/inbox/done/2.md");
+        project.write(".decree/inbox/done/orphan.md", "new\n");
     };
     let audit_lines = || {
-        let trail = parsed("json", &shop.decree(["audit", "--format", "json"]).ok().out);
+        let trail = parsed("json", &project.decree(["audit", "--format", "json"]).ok().out);
         trail["records"].as_array().unwrap().iter().filter(|record| record["subject"] == id.as_str()).count()
     };
     spoil();
     let mut killed = 0;
-    for (call, count) in count_calls(&shop, &args) {
+    for (call, count) in count_calls(&project, &args) {
         for nth in 1..=count {
             spoil();
             let before = audit_lines();
-            killed += u32::from(kill_before(&shop, &args, &call, nth));
-            shop.decree(["checkpoint", "create", "--quiet"]).ok();
-            shop.decree(args).ok();
-            assert_eq!(shop.text(".decree/inbox/done/1.md"), "1\n");
-            assert_eq!(shop.text(".decree/inbox/done/2.md"), "2\n");
-            assert!(!shop.exists(".decree/inbox/done/orphan.md"));
+            killed += u32::from(kill_before(&project, &args, &call, nth));
+            project.decree(["checkpoint", "create", "--quiet"]).ok();
+            project.decree(args).ok();
+            assert_eq!(project.text(".decree/inbox/done/1.md"), "1\n");
+            assert_eq!(project.text(".decree/inbox/done/2.md"), "2\n");
+            assert!(!project.exists(".decree/inbox/done/orphan.md"));
             assert_eq!(audit_lines(), before + 1, "{nth}. {call}");
         }
     }
     assert!(killed > 15, "killed only {killed} times");
-    shop.decree(["audit", "verify"]).ok();
+    project.decree(["audit", "verify"]).ok();
 }
 
 /// SNP-04.
 #[test]
 fn what_is_no_file_is_not_followed_and_not_lost() {
-    let shop = PipelineProject::new();
-    shop.config("max_retries: 1\n");
-    shop.write("outside.md", "outside\n").link(".decree/inbox/link.md", "../../outside.md");
-    let said = shop.decree(["checkpoint", "create", "--type", "state_snapshot"]).ok();
-    let id = said.line();
-    assert!(said.err.contains("not in the checkpoint: .decree/inbox/link.md"), "{}", said.err);
-    shop.write("elsewhere.yml", "max_retries: 5\n").remove(".decree/config.yml");
-    shop.link(".decree/config.yml", "../elsewhere.yml");
-    shop.decree(["rollback", &id]).ok().mentions(&["set aside .decree/config.yml"]);
-    assert!(fs::symlink_metadata(shop.path(".decree/config.yml")).unwrap().is_file());
-    assert_eq!(shop.text("elsewhere.yml"), "max_retries: 5\n");
-    assert_eq!(shop.text("outside.md"), "outside\n");
-    assert!(fs::symlink_metadata(shop.path(".decree/inbox/link.md")).unwrap().is_symlink());
+    let project = PipelineProject::new();
+    project.config("max_retries: 1\n");
+    project.write("outside.md", "outside\n").link(".decree/inbox/link.md", "../../outside.md");
+    let output = project.decree(["checkpoint", "create", "--type", "state_snapshot"]).ok();
+    let id = output.line();
+    assert!(output.err.contains("not in the checkpoint: .decree/inbox/link.md"), "{}", output.err);
+    project.write("elsewhere.yml", "max_retries: 5\n").remove(".decree/config.yml");
+    project.link(".decree/config.yml", "../elsewhere.yml");
+    project.decree(["rollback", &id]).ok().mentions(&["set aside .decree/config.yml"]);
+    assert!(fs::symlink_metadata(project.path(".decree/config.yml")).unwrap().is_file());
+    assert_eq!(project.text("elsewhere.yml"), "max_retries: 5\n");
+    assert_eq!(project.text("outside.md"), "outside\n");
+    assert!(fs::symlink_metadata(project.path(".decree/inbox/link.md")).unwrap().is_symlink());
 }
 
 /// SNP-05.
 #[test]
-fn what_is_written_meanwhile_is_not_lost() {
-    let shop = PipelineProject::new();
+fn what_is_written_during_a_rollback_is_not_lost() {
+    let project = PipelineProject::new();
     for number in 0..300 {
-        shop.write(format!(".decree/inbox/{number}.md"), format!("{number}\n"));
+        project.write(format!(".decree/inbox/{number}.md"), format!("{number}\n"));
     }
-    let id = shop.decree(["checkpoint", "create", "--type", "state_snapshot"]).ok().line();
+    let id = project.decree(["checkpoint", "create", "--type", "state_snapshot"]).ok().line();
     for round in 0..6 {
         for number in 0..300 {
-            shop.write(format!(".decree/inbox/{number}.md"), format!("changed {round}\n"));
+            project.write(format!(".decree/inbox/{number}.md"), format!("changed {round}\n"));
         }
-        shop.write(".decree/inbox/orphan.md", "orphan\n");
-        let mut child = shop.command().args(["rollback", &id]).stderr(Stdio::null()).spawn().unwrap();
+        project.write(".decree/inbox/orphan.md", "orphan\n");
+        let mut child = project.command().args(["rollback", &id]).stderr(Stdio::null()).spawn().unwrap();
         wait_until("it has begun", || {
-            shop.path(".decree/rolling-back.json").exists() || child.try_wait().unwrap().is_some()
+            project.path(".decree/rolling-back.json").exists() || child.try_wait().unwrap().is_some()
         });
         let kill = round % 2 == 0;
         if kill {
@@ -175,13 +178,13 @@ fn what_is_written_meanwhile_is_not_lost() {
             child.wait().unwrap();
         }
         for file in ["299", "orphan", "late"] {
-            shop.write(format!(".decree/inbox/{file}.md"), format!("precious {round} {file}\n"));
+            project.write(format!(".decree/inbox/{file}.md"), format!("precious {round} {file}\n"));
         }
         child.wait().unwrap();
-        shop.decree(["checkpoint", "create"]).ok();
+        project.decree(["checkpoint", "create"]).ok();
         let all = std::process::Command::new("grep")
             .args(["-rl", &format!("precious {round}"), ".decree"])
-            .current_dir(shop.root())
+            .current_dir(project.root())
             .output()
             .unwrap();
         let found = String::from_utf8(all.stdout).unwrap();
@@ -192,26 +195,28 @@ fn what_is_written_meanwhile_is_not_lost() {
 /// SNP-06.
 #[test]
 fn what_was_put_in_the_place_of_messages_is_set_aside_under_names_of_their_own() {
-    let shop = PipelineProject::new();
+    let project = PipelineProject::new();
     let outside = crate::harness::temp_dir();
     fs::write(outside.path().join("a.md"), "not ours\n").unwrap();
-    shop.write(".decree/inbox/a.md", "1\n")
+    project
+        .write(".decree/inbox/a.md", "1\n")
         .write(".decree/inbox/done/a.md", "2\n")
         .write(".decree/inbox/dead/a.md", "3\n");
-    let id = shop.decree(["checkpoint", "create", "--type", "state_snapshot"]).ok().line();
-    shop.remove(".decree/inbox/a.md")
+    let id = project.decree(["checkpoint", "create", "--type", "state_snapshot"]).ok().line();
+    project
+        .remove(".decree/inbox/a.md")
         .mkdir(".decree/inbox/a.md/full")
         .write(".decree/inbox/a.md/full/x", "x\n");
-    shop.remove(".decree/inbox/done/a.md").mkdir(".decree/inbox/done/a.md/full");
-    shop.remove(".decree/inbox/dead").link(".decree/inbox/dead", outside.path().to_str().unwrap());
-    shop.decree(["rollback", &id]).ok().mentions(&["set aside"]);
+    project.remove(".decree/inbox/done/a.md").mkdir(".decree/inbox/done/a.md/full");
+    project.remove(".decree/inbox/dead").link(".decree/inbox/dead", outside.path().to_str().unwrap());
+    project.decree(["rollback", &id]).ok().mentions(&["set aside"]);
     for (file, text) in [("a.md", "1\n"), ("done/a.md", "2\n"), ("dead/a.md", "3\n")] {
-        assert_eq!(shop.text(&format!(".decree/inbox/{file}")), text);
+        assert_eq!(project.text(&format!(".decree/inbox/{file}")), text);
     }
     assert_eq!(fs::read_to_string(outside.path().join("a.md")).unwrap(), "not ours\n");
     let found = std::process::Command::new("find")
         .args([".decree/checkpoints", "-name", "x"])
-        .current_dir(shop.root())
+        .current_dir(project.root())
         .output()
         .unwrap();
     assert!(!found.stdout.is_empty(), "what was in the directory is kept");

@@ -1,9 +1,9 @@
-//! What a routine finds around it.
+//! A routine's environment.
 
-use super::workshop::{PipelineProject, assert_has};
+use super::pipeline_project::{PipelineProject, assert_has};
 
-fn environment(shop: &PipelineProject, id: &str, attempt: u32) -> Vec<String> {
-    shop.of_run(id, &format!("env-{attempt}")).lines().map(str::to_owned).collect()
+fn environment(project: &PipelineProject, id: &str, attempt: u32) -> Vec<String> {
+    project.of_run(id, &format!("env-{attempt}")).lines().map(str::to_owned).collect()
 }
 
 #[track_caller]
@@ -12,16 +12,17 @@ fn assert_set(environment: &[String], key: &str, value: &str) {
     assert!(environment.contains(&line), "{line} is not in {environment:?}");
 }
 
-const TELLS: &str = "env >\"$message_dir/env-$DECREE_ATTEMPT\"; pwd >>\"$message_dir/env-$DECREE_ATTEMPT\"";
+const PRINT_ENVIRONMENT: &str =
+    "env >\"$message_dir/env-$DECREE_ATTEMPT\"; pwd >>\"$message_dir/env-$DECREE_ATTEMPT\"";
 
 /// RUN-13.
 #[test]
 fn a_routine_receives_everything_about_its_message() {
-    let shop = PipelineProject::with(TELLS);
-    shop.spec("01-a", "# A\n").process().ok();
-    let id = shop.only_run();
-    let found = environment(&shop, &id, 1);
-    let root = shop.root().canonicalize().unwrap().display().to_string();
+    let project = PipelineProject::with(PRINT_ENVIRONMENT);
+    project.spec("01-a", "# A\n").process().ok();
+    let id = project.only_run();
+    let found = environment(&project, &id, 1);
+    let root = project.root().canonicalize().unwrap().display().to_string();
     assert_set(&found, "spec_file", "specs/01-a.spec.md");
     assert_set(&found, "input_file", "specs/01-a.spec.md");
     assert_set(&found, "message_id", &id);
@@ -38,9 +39,9 @@ fn a_routine_receives_everything_about_its_message() {
 /// RUN-13.
 #[test]
 fn a_task_has_no_spec_and_perhaps_an_input() {
-    let shop = PipelineProject::with(TELLS);
-    shop.run(&["-m", "x", "-v", "input_file=notes.txt"]).ok();
-    let found = environment(&shop, &shop.only_run(), 1);
+    let project = PipelineProject::with(PRINT_ENVIRONMENT);
+    project.run(&["-m", "x", "-v", "input_file=notes.txt"]).ok();
+    let found = environment(&project, &project.only_run(), 1);
     assert_set(&found, "spec_file", "");
     assert_set(&found, "input_file", "notes.txt");
 }
@@ -48,11 +49,11 @@ fn a_task_has_no_spec_and_perhaps_an_input() {
 /// RUN-13.
 #[test]
 fn attempts_are_counted() {
-    let shop = PipelineProject::with(&format!("{TELLS}; exit 1"));
-    shop.config("max_retries: 1\ncommands: { ai: 'my-ai --fast' }\n").run(&["-p", "x"]).fails(1);
-    let id = shop.only_run();
+    let project = PipelineProject::with(&format!("{PRINT_ENVIRONMENT}; exit 1"));
+    project.config("max_retries: 1\ncommands: { ai: 'my-ai --fast' }\n").run(&["-p", "x"]).fails(1);
+    let id = project.only_run();
     for attempt in [1, 2] {
-        let found = environment(&shop, &id, attempt);
+        let found = environment(&project, &id, attempt);
         assert_set(&found, "DECREE_ATTEMPT", &attempt.to_string());
         assert_set(&found, "DECREE_MAX_ATTEMPTS", "2");
         assert_set(&found, "DECREE_AI", "my-ai --fast");
@@ -75,10 +76,10 @@ const RUNNER: [(&str, &str); 10] = [
 /// RUN-22.
 #[test]
 fn what_speaks_for_the_runner_does_not_reach_a_routine_and_what_it_needs_does() {
-    let shop = PipelineProject::with(TELLS);
+    let project = PipelineProject::with(PRINT_ENVIRONMENT);
     let args = ["run", "-m", "x", "-p", "y"];
-    shop.decree_with_env(&args, &[&RUNNER[..], &[("GITHUB_REPOSITORY", "me/it")]].concat()).ok();
-    let found = environment(&shop, &shop.only_run(), 1);
+    project.decree_with_env(&args, &[&RUNNER[..], &[("GITHUB_REPOSITORY", "me/it")]].concat()).ok();
+    let found = environment(&project, &project.only_run(), 1);
     assert_set(&found, "ANTHROPIC_API_KEY", "what-it-needs");
     assert_set(&found, "GITHUB_REPOSITORY", "me/it");
     for (name, _) in &RUNNER[..9] {
@@ -89,18 +90,18 @@ fn what_speaks_for_the_runner_does_not_reach_a_routine_and_what_it_needs_does() 
 /// RUN-22.
 #[test]
 fn neither_does_it_reach_verification_hooks_and_router_unless_it_is_named() {
-    let shop = PipelineProject::with("true");
+    let project = PipelineProject::with("true");
     let write = |file: &str| format!("env | cut -d= -f1 >.decree/{file}");
-    shop.config(&format!(
+    project.config(&format!(
         "pass_env: [GITHUB_OUTPUT]\nverify: {0:?}\nhooks: {{ before_all: {1:?}, after_all: {2:?} }}\ncommands: {{ router: 'bash ask.sh' }}\n",
         write("verify"),
         write("before"),
         write("after"),
     ));
-    shop.write("ask.sh", write("router"));
-    shop.decree_with_env(&["run", "-p", "y"], &RUNNER).ok();
+    project.write("ask.sh", write("router"));
+    project.decree_with_env(&["run", "-p", "y"], &RUNNER).ok();
     for file in ["verify", "before", "after", "router"] {
-        let names = shop.text(&format!(".decree/{file}"));
+        let names = project.text(&format!(".decree/{file}"));
         assert_has(&names, &["GITHUB_OUTPUT\n", "ANTHROPIC_API_KEY\n"]);
         assert!(!names.contains("GITHUB_TOKEN") && !names.contains("ACTIONS_"), "{file}: {names}");
     }

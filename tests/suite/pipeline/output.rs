@@ -1,22 +1,23 @@
-//! What a routine says: kept within limits, without secrets, and without a say in the CI runner.
+//! A routine's output: limited in size, without secrets, and without effect on the CI runner.
 
 use std::fs;
 use std::process::Stdio;
 
-use super::workshop::{PipelineProject, assert_has};
+use super::pipeline_project::{PipelineProject, assert_has};
 use crate::harness::wait_until;
 
 /// RUN-20.
 #[test]
 fn a_log_that_is_too_long_keeps_its_beginning_and_its_end() {
-    let shop = PipelineProject::with(
+    let project = PipelineProject::with(
         "echo first; for i in $(seq 20000); do echo \"line $i of many\"; done; echo last",
     );
-    shop.config("log_limit: 64kB\n")
+    project
+        .config("log_limit: 64kB\n")
         .run(&["-m", "x", "-p", "y"])
         .ok()
         .mentions(&["first\n", "more output than log_limit"]);
-    let log = shop.of_run(&shop.only_run(), "routine.log");
+    let log = project.of_run(&project.only_run(), "routine.log");
     assert!(
         log.starts_with("first\nline 1 of many\n") && log.ends_with("line 20000 of many\nlast\n"),
         "{}",
@@ -29,22 +30,23 @@ fn a_log_that_is_too_long_keeps_its_beginning_and_its_end() {
 /// RUN-20.
 #[test]
 fn a_log_that_is_too_long_keeps_its_end_even_if_decree_was_killed() {
-    let shop = PipelineProject::with(
+    let project = PipelineProject::with(
         "touch work; echo first; for i in $(seq 20000); do echo \"line $i of many\"; done; echo last; sleep 600",
     );
-    shop.config("log_limit: 64kB\n");
-    let mut child = shop.command().args(["run", "-m", "x", "-p", "y"]).stderr(Stdio::null()).spawn().unwrap();
+    project.config("log_limit: 64kB\n");
+    let mut child =
+        project.command().args(["run", "-m", "x", "-p", "y"]).stderr(Stdio::null()).spawn().unwrap();
     wait_until("the end of the output", || {
-        let tail = |id: &String| shop.path(format!(".decree/runs/{id}/attempts/1/routine.log.newer"));
-        shop.runs().iter().any(|id| fs::read(tail(id)).is_ok_and(|tail| tail.ends_with(b"last\n")))
+        let tail = |id: &String| project.path(format!(".decree/runs/{id}/attempts/1/routine.log.newer"));
+        project.runs().iter().any(|id| fs::read(tail(id)).is_ok_and(|tail| tail.ends_with(b"last\n")))
     });
     child.kill().unwrap();
     child.wait().unwrap();
     // It fails, after it has settled the run.
-    shop.decree(["revert", "no-such-run"]).fails(3).mentions(&["had been cut off"]);
-    let id = shop.only_run();
+    project.decree(["revert", "no-such-run"]).fails(3).mentions(&["had been cut off"]);
+    let id = project.only_run();
     for name in ["routine.log", "attempts/1/routine.log"] {
-        let log = shop.of_run(&id, name);
+        let log = project.of_run(&id, name);
         assert!(
             log.starts_with("first\nline 1 of many\n") && log.ends_with("line 20000 of many\nlast\n"),
             "{name}: {}",
@@ -53,7 +55,7 @@ fn a_log_that_is_too_long_keeps_its_end_even_if_decree_was_killed() {
         assert_has(&log, &["[decree: cut off; some output may be left out here]"]);
     }
     let parts = ["routine.log.older", "routine.log.newer"];
-    assert!(!parts.iter().any(|part| shop.run_has(&id, &format!("attempts/1/{part}"))));
+    assert!(!parts.iter().any(|part| project.run_has(&id, &format!("attempts/1/{part}"))));
 }
 
 const SECRETS: [(&str, &str); 4] = [
@@ -66,42 +68,42 @@ const SECRETS: [(&str, &str); 4] = [
 /// RUN-21.
 #[test]
 fn values_of_secret_variables_are_nowhere_to_be_read() {
-    let shop = PipelineProject::with(
+    let project = PipelineProject::with(
         "echo \"token $MY_TOKEN\"; echo \"$OPENAI_API_KEY\" >&2; printf 'tok-4711-'; sleep 0.05; echo abcdef; echo ghs_withheld_and_masked; touch \"$MY_TOKEN.txt\"; echo \"error: $DB_PASSWORD\"; exit 1",
     );
-    shop.config(
+    project.config(
         "max_retries: 1\npolicy: { deny: ['*.txt'] }\nhooks: { before_each: 'echo hook $MY_TOKEN' }\n",
     );
-    let said = shop.decree_with_env(&["run", "-m", "x", "-p", "y"], &SECRETS).fails(1);
-    let id = shop.only_run();
-    assert_eq!(shop.of_run(&id, "routine.log"), "token ***\n***\n***\n***\nerror: ***\n");
-    let told = [
-        said.text(),
-        said.err,
-        shop.of_run(&id, "routine.log"),
-        shop.of_run(&id, "attempts/1/routine.log"),
-        shop.of_run(&id, "failure-context.md"),
-        shop.dead_letter("x"),
+    let output = project.decree_with_env(&["run", "-m", "x", "-p", "y"], &SECRETS).fails(1);
+    let id = project.only_run();
+    assert_eq!(project.of_run(&id, "routine.log"), "token ***\n***\n***\n***\nerror: ***\n");
+    let answer = [
+        output.text(),
+        output.err,
+        project.of_run(&id, "routine.log"),
+        project.of_run(&id, "attempts/1/routine.log"),
+        project.of_run(&id, "failure-context.md"),
+        project.dead_letter("x"),
     ];
-    for text in &told {
+    for text in &answer {
         for (_, secret) in SECRETS {
             // A file's name is data, and stands where files are named.
             let names = text.replace("tok-4711-abcdef.txt", "");
             assert!(!names.contains(secret), "{secret} is in:\n{text}");
         }
     }
-    assert_has(&told[0], &["error: ***"]);
-    let summary = shop.summary();
+    assert_has(&answer[0], &["error: ***"]);
+    let summary = project.summary();
     assert_eq!(summary["messages"][0]["attempts"][0]["headline"], "error: ***");
 }
 
 /// RUN-21.
 #[test]
 fn a_secret_in_a_reason_is_masked_too() {
-    let shop = PipelineProject::with("true");
-    shop.config("max_retries: 0\nverify: 'test tok-4711-abcdef = x'\n");
-    let said = shop.decree_with_env(&["run", "-m", "x", "-p", "y"], &SECRETS).fails(1);
-    for text in [said.text(), said.err, shop.text(".decree/summary.json"), shop.dead_letter("x")] {
+    let project = PipelineProject::with("true");
+    project.config("max_retries: 0\nverify: 'test tok-4711-abcdef = x'\n");
+    let output = project.decree_with_env(&["run", "-m", "x", "-p", "y"], &SECRETS).fails(1);
+    for text in [output.text(), output.err, project.text(".decree/summary.json"), project.dead_letter("x")] {
         assert!(!text.contains("tok-4711"), "{text}");
     }
 }
@@ -109,15 +111,16 @@ fn a_secret_in_a_reason_is_masked_too() {
 /// RUN-23.
 #[test]
 fn in_github_actions_a_routines_output_gives_no_commands() {
-    let shop = PipelineProject::with(
+    let project = PipelineProject::with(
         "echo '::set-output name=x::y'; echo '::stop-commands::'; printf '::error::no newline'; exit 1",
     );
-    shop.config("max_retries: 1\nverify: \"echo '::warning::v'\"\n");
-    let said = shop.decree_with_env(&["run", "-m", "x", "-p", "y"], &[("GITHUB_ACTIONS", "true")]).fails(1);
+    project.config("max_retries: 1\nverify: \"echo '::warning::v'\"\n");
+    let output =
+        project.decree_with_env(&["run", "-m", "x", "-p", "y"], &[("GITHUB_ACTIONS", "true")]).fails(1);
     let mut fences = Vec::new();
     let mut fence: Option<String> = None;
     let mut seen = 0;
-    for line in said.err.lines() {
+    for line in output.err.lines() {
         match &fence {
             None => {
                 if let Some(word) = line.strip_prefix("::stop-commands::") {
@@ -133,26 +136,27 @@ fn in_github_actions_a_routines_output_gives_no_commands() {
             Some(_) => seen += usize::from(line.starts_with("::")),
         }
     }
-    assert_eq!((fence, fences.len(), seen), (None, 2, 6), "{}", said.err);
+    assert_eq!((fence, fences.len(), seen), (None, 2, 6), "{}", output.err);
     assert_ne!(fences[0], fences[1]);
-    assert_has(&said.err, &["::group::x · attempt 1 of 2\n", "::endgroup::\n"]);
-    assert!(!said.text().lines().any(|line| line.trim_start().starts_with("::")), "{}", said.text());
+    assert_has(&output.err, &["::group::x · attempt 1 of 2\n", "::endgroup::\n"]);
+    assert!(!output.text().lines().any(|line| line.trim_start().starts_with("::")), "{}", output.text());
 }
 
 /// RUN-23.
 #[test]
 fn in_github_actions_hooks_give_no_commands_either() {
-    let shop = PipelineProject::with("true");
-    shop.config("hooks: { before_all: \"echo '::set-env name=A::b'\", after_each: \"echo '::error::x'\" }\n");
-    let said = shop.decree_with_env(&["run", "-m", "x", "-p", "y"], &[("GITHUB_ACTIONS", "true")]).ok();
+    let project = PipelineProject::with("true");
+    project
+        .config("hooks: { before_all: \"echo '::set-env name=A::b'\", after_each: \"echo '::error::x'\" }\n");
+    let output = project.decree_with_env(&["run", "-m", "x", "-p", "y"], &[("GITHUB_ACTIONS", "true")]).ok();
     let mut fence: Option<String> = None;
-    for line in said.err.lines() {
+    for line in output.err.lines() {
         match (&fence, line.strip_prefix("::stop-commands::")) {
             (None, Some(word)) => fence = Some(word.to_owned()),
             (Some(word), _) if line == format!("::{word}::") => fence = None,
             (Some(_), _) => {}
             (None, None) => {
-                assert!(!line.starts_with("::set-env") && !line.starts_with("::error"), "{}", said.err)
+                assert!(!line.starts_with("::set-env") && !line.starts_with("::error"), "{}", output.err)
             }
         }
     }
@@ -161,31 +165,36 @@ fn in_github_actions_hooks_give_no_commands_either() {
 /// RUN-23.
 #[test]
 fn elsewhere_there_are_no_fences() {
-    let shop = PipelineProject::with("echo '::notice::hi'");
-    let said = shop.run(&["-m", "x", "-p", "y"]).ok();
-    assert!(!said.err.contains("::stop-commands::") && said.err.contains("\n::notice::hi\n"), "{}", said.err);
+    let project = PipelineProject::with("echo '::notice::hi'");
+    let output = project.run(&["-m", "x", "-p", "y"]).ok();
+    assert!(
+        !output.err.contains("::stop-commands::") && output.err.contains("\n::notice::hi\n"),
+        "{}",
+        output.err
+    );
 }
 
 /// RUN-24.
 #[test]
 fn a_secret_file_that_a_routine_changed_is_warned_of() {
-    let shop = PipelineProject::with("echo LEAK=1 >>.env; rm deploy/id_rsa; touch work");
-    shop.write(".env", "A=1\n").write("deploy/id_rsa", "key\n").write(".npmrc", "x\n");
-    let said = shop.run(&["-m", "x", "-p", "y"]).ok();
-    assert_has(&said.err, &[".env was changed", "deploy/id_rsa was changed", "its content was not kept"]);
-    assert!(!said.err.contains(".npmrc was changed"), "{}", said.err);
-    let id = shop.only_run();
-    assert!(!shop.of_run(&id, "changes.diff").contains(".env"));
-    let warnings = shop.result(&id)["warnings"].to_string();
+    let project = PipelineProject::with("echo LEAK=1 >>.env; rm deploy/id_rsa; touch work");
+    project.write(".env", "A=1\n").write("deploy/id_rsa", "key\n").write(".npmrc", "x\n");
+    let output = project.run(&["-m", "x", "-p", "y"]).ok();
+    assert_has(&output.err, &[".env was changed", "deploy/id_rsa was changed", "its content was not kept"]);
+    assert!(!output.err.contains(".npmrc was changed"), "{}", output.err);
+    let id = project.only_run();
+    assert!(!project.of_run(&id, "changes.diff").contains(".env"));
+    let warnings = project.result(&id)["warnings"].to_string();
     assert_has(&warnings, &[".env was changed"]);
-    assert_eq!(shop.summary()["messages"][0]["warnings"].to_string(), warnings);
+    assert_eq!(project.summary()["messages"][0]["warnings"].to_string(), warnings);
 }
 
 /// RUN-12.
 #[test]
 fn both_streams_are_in_the_log_in_their_order_as_bytes() {
-    let shop = PipelineProject::with("echo out; echo err >&2; printf 'caf\\xe9 \\033[31mred\\033[0m no end'");
-    shop.run(&["-m", "x", "-p", "y"]).ok();
-    let log = shop.read(format!(".decree/runs/{}/routine.log", shop.only_run()));
+    let project =
+        PipelineProject::with("echo out; echo err >&2; printf 'caf\\xe9 \\033[31mred\\033[0m no end'");
+    project.run(&["-m", "x", "-p", "y"]).ok();
+    let log = project.read(format!(".decree/runs/{}/routine.log", project.only_run()));
     assert_eq!(log, b"out\nerr\ncaf\xe9 \x1b[31mred\x1b[0m no end");
 }

@@ -1,14 +1,14 @@
-//! Which routine carries a message out.
+//! Which routine is chosen for a message.
 
-use super::workshop::{PipelineProject, assert_has, field};
+use super::pipeline_project::{PipelineProject, assert_has, field};
 
 /// Routines that write their own names.
 fn shop_with(routines: &[(&str, &str)]) -> PipelineProject {
-    let shop = PipelineProject::new();
+    let project = PipelineProject::new();
     for (name, description) in routines {
-        shop.routine(name, &format!("# {description}\necho {name} >>who.txt\n"));
+        project.routine(name, &format!("# {description}\necho {name} >>who.txt\n"));
     }
-    shop
+    project
 }
 
 fn usual() -> PipelineProject {
@@ -20,22 +20,22 @@ fn usual() -> PipelineProject {
 }
 
 /// The routine that carried out the only run.
-fn chosen(shop: &PipelineProject) -> String {
-    let id = shop.only_run();
-    let routine = shop.result(&id)["routine"].as_str().unwrap().to_owned();
-    assert_eq!(shop.text("who.txt"), format!("{routine}\n"));
-    assert_eq!(field(&shop.of_run(&id, "message.md"), "routine"), Some(routine.as_str()));
+fn chosen(project: &PipelineProject) -> String {
+    let id = project.only_run();
+    let routine = project.result(&id)["routine"].as_str().unwrap().to_owned();
+    assert_eq!(project.text("who.txt"), format!("{routine}\n"));
+    assert_eq!(field(&project.of_run(&id, "message.md"), "routine"), Some(routine.as_str()));
     routine
 }
 
 /// MSG-04.
 #[test]
 fn a_routine_that_is_named_is_used_and_the_router_is_not_asked() {
-    let shop = usual();
-    shop.config("commands: { router: 'bash -c \"touch asked\"' }\n");
-    shop.run(&["-m", "fix", "-p", "write the documentation", "-v", "routine=develop"]).ok();
-    assert_eq!(chosen(&shop), "develop");
-    assert!(!shop.exists("asked"));
+    let project = usual();
+    project.config("commands: { router: 'bash -c \"touch asked\"' }\n");
+    project.run(&["-m", "fix", "-p", "write the documentation", "-v", "routine=develop"]).ok();
+    assert_eq!(chosen(&project), "develop");
+    assert!(!project.exists("asked"));
 }
 
 /// MSG-13.
@@ -44,21 +44,21 @@ fn the_message_outranks_the_spec_the_spec_the_router_and_the_router_the_default(
     let spec = "---\nroutine: docs\n---\nReview the branch.\n";
     let input = ["-v", "input_file=specs/01-a.spec.md"];
 
-    let shop = usual();
-    shop.spec("01-a", spec).run(&[&input[..], &["-v", "routine=develop"]].concat()).ok();
-    assert_eq!(chosen(&shop), "develop", "the message's word");
+    let project = usual();
+    project.spec("01-a", spec).run(&[&input[..], &["-v", "routine=develop"]].concat()).ok();
+    assert_eq!(chosen(&project), "develop", "the message's word");
 
-    let shop = usual();
-    shop.spec("01-a", spec).run(&input).ok();
-    assert_eq!(chosen(&shop), "docs", "the spec's word");
+    let project = usual();
+    project.spec("01-a", spec).run(&input).ok();
+    assert_eq!(chosen(&project), "docs", "the spec's word");
 
-    let shop = usual();
-    shop.spec("01-a", "Review the branch.\n").run(&input).ok();
-    assert_eq!(chosen(&shop), "review", "the router's word");
+    let project = usual();
+    project.spec("01-a", "Review the branch.\n").run(&input).ok();
+    assert_eq!(chosen(&project), "review", "the router's word");
 
-    let shop = usual();
-    shop.config("default_routine: docs\n").spec("01-a", "Zebra!\n").run(&input).ok();
-    assert_eq!(chosen(&shop), "docs", "nobody's word");
+    let project = usual();
+    project.config("default_routine: docs\n").spec("01-a", "Zebra!\n").run(&input).ok();
+    assert_eq!(chosen(&project), "docs", "no routine matches");
 }
 
 /// MSG-13.
@@ -69,22 +69,22 @@ fn the_built_in_router_reads_descriptions() {
         ("document the API: write documentation", "docs"),
         ("zebra", "develop"),
     ] {
-        let shop = usual();
-        shop.run(&["-m", "x", "-p", task]).ok();
-        assert_eq!(chosen(&shop), routine, "{task}");
+        let project = usual();
+        project.run(&["-m", "x", "-p", task]).ok();
+        assert_eq!(chosen(&project), routine, "{task}");
     }
 }
 
 /// MSG-14.
 #[test]
 fn an_external_router_has_the_question_on_standard_input() {
-    let shop = usual();
-    shop.write("router.sh", "cat >asked.txt; echo review");
-    shop.config("commands: { router: bash router.sh }\n");
-    shop.run(&["-m", "x", "-p", "Paint it blue"]).ok();
-    assert_eq!(chosen(&shop), "review");
+    let project = usual();
+    project.write("router.sh", "cat >asked.txt; echo review");
+    project.config("commands: { router: bash router.sh }\n");
+    project.run(&["-m", "x", "-p", "Paint it blue"]).ok();
+    assert_eq!(chosen(&project), "review");
     assert_has(
-        &shop.text("asked.txt"),
+        &project.text("asked.txt"),
         &["- develop: Implements a change in the code.", "- docs: ", "Paint it blue", "ONLY the name"],
     );
 }
@@ -92,22 +92,22 @@ fn an_external_router_has_the_question_on_standard_input() {
 /// MSG-14.
 #[test]
 fn an_external_router_has_the_question_in_place_of_the_word_prompt() {
-    let shop = usual();
-    shop.write(
+    let project = usual();
+    project.write(
         "router.sh",
         "printf '%s' \"$2\" >asked.txt; [ -z \"$(cat)\" ] && echo \"Let me think.\n\n**docs**.\"",
     );
-    shop.config("commands: { router: \"bash router.sh --ask {prompt}\" }\n");
-    shop.run(&["-m", "x", "-p", "Say 'hi' $(touch hacked); \"x\""]).ok();
-    assert_eq!(chosen(&shop), "docs");
-    assert_has(&shop.text("asked.txt"), &["Say 'hi' $(touch hacked); \"x\""]);
-    assert!(!shop.exists("hacked"), "a prompt is one argument, whatever is in it");
+    project.config("commands: { router: \"bash router.sh --ask {prompt}\" }\n");
+    project.run(&["-m", "x", "-p", "Say 'hi' $(touch hacked); \"x\""]).ok();
+    assert_eq!(chosen(&project), "docs");
+    assert_has(&project.text("asked.txt"), &["Say 'hi' $(touch hacked); \"x\""]);
+    assert!(!project.exists("hacked"), "a prompt is one argument, whatever is in it");
 }
 
 /// MSG-15.
 #[test]
 fn a_router_that_has_no_answer_leaves_it_to_the_default() {
-    for (router, told) in [
+    for (router, output) in [
         ("bash -c 'echo docs; exit 2'", "the router did not answer (exit code 2)"),
         ("bash -c 'echo I would use docs or review'", "the router named no routine; 'develop' is used"),
         ("bash -c 'echo gardening'", "named no routine"),
@@ -116,67 +116,69 @@ fn a_router_that_has_no_answer_leaves_it_to_the_default() {
         ("bash -c 'kill -9 $$'", "the router did not answer (killed by SIGKILL)"),
         ("'unclosed", "commands.router is not a command"),
     ] {
-        let shop = usual();
-        shop.config(&format!("commands:\n  router: {}\n", serde_json::to_string(router).unwrap()));
-        shop.run(&["-m", "x", "-p", "write documentation"]).ok().mentions(&[told]);
-        assert_eq!(chosen(&shop), "develop", "{router}");
+        let project = usual();
+        project.config(&format!("commands:\n  router: {}\n", serde_json::to_string(router).unwrap()));
+        project.run(&["-m", "x", "-p", "write documentation"]).ok().mentions(&[output]);
+        assert_eq!(chosen(&project), "develop", "{router}");
     }
 }
 
 /// MSG-15.
 #[test]
 fn a_router_is_not_waited_for_longer_than_an_attempt_may_take() {
-    let shop = usual();
-    shop.write("router.sh", "yes docs | head -c 9000000; sleep 600");
-    shop.config("commands: { router: bash router.sh }\ntimeout: 300ms\n");
+    let project = usual();
+    project.write("router.sh", "yes docs | head -c 9000000; sleep 600");
+    project.config("commands: { router: bash router.sh }\ntimeout: 300ms\n");
     // The routine itself has all the time that a busy machine takes.
     let args = ["-m", "x", "-p", "write documentation", "-v", "timeout=1m"];
-    shop.run(&args).ok().mentions(&["the router did not answer (timed out)", "'develop' is used"]);
-    assert_eq!(chosen(&shop), "develop");
+    project.run(&args).ok().mentions(&["the router did not answer (timed out)", "'develop' is used"]);
+    assert_eq!(chosen(&project), "develop");
 }
 
 /// MSG-15.
 #[test]
 fn a_router_changes_nothing_that_is_recorded_as_the_routines_work() {
-    let shop = usual();
-    shop.config("commands: { router: 'bash -c \"echo x >by-router; echo docs\"' }\n");
-    shop.run(&["-m", "x", "-p", "anything"]).ok();
-    let diff = shop.of_run(&shop.only_run(), "changes.diff");
+    let project = usual();
+    project.config("commands: { router: 'bash -c \"echo x >by-router; echo docs\"' }\n");
+    project.run(&["-m", "x", "-p", "anything"]).ok();
+    let diff = project.of_run(&project.only_run(), "changes.diff");
     assert!(diff.contains("who.txt") && !diff.contains("by-router"), "{diff}");
 }
 
 /// MSG-19.
 #[test]
 fn a_routine_that_does_not_exist_is_a_dead_letter_and_no_attempt() {
-    let shop = usual();
-    shop.message("a", "---\nroutine: revieww\n---\nx\n").message("b", "---\nroutine: ../../bin/sh\n---\nx\n");
-    shop.process().fails(1);
-    assert_has(&shop.dead_letter("a"), &["RoutineNotFound", "revieww", "did you mean 'review'?"]);
-    assert_has(&shop.dead_letter("b"), &["RoutineNotFound", "cannot be the name of a routine"]);
-    assert!(!shop.exists("who.txt"));
-    assert_eq!(shop.summary()["messages"][0]["attempts"], serde_json::json!([]));
+    let project = usual();
+    project
+        .message("a", "---\nroutine: revieww\n---\nx\n")
+        .message("b", "---\nroutine: ../../bin/sh\n---\nx\n");
+    project.process().fails(1);
+    assert_has(&project.dead_letter("a"), &["RoutineNotFound", "revieww", "did you mean 'review'?"]);
+    assert_has(&project.dead_letter("b"), &["RoutineNotFound", "cannot be the name of a routine"]);
+    assert!(!project.exists("who.txt"));
+    assert_eq!(project.summary()["messages"][0]["attempts"], serde_json::json!([]));
 }
 
 /// MSG-19.
 #[test]
 fn a_routine_that_bash_does_not_take_is_reported_before_it_did_half_of_its_work() {
-    let shop = PipelineProject::with("echo started >started.txt\nif true; then\n");
-    shop.run(&["-m", "x", "-p", "y"]).fails(1);
-    assert_has(&shop.dead_letter("x"), &["RoutineInvalid", ".decree/routines/develop.sh", "line 3"]);
-    assert!(!shop.exists("started.txt"));
+    let project = PipelineProject::with("echo started >started.txt\nif true; then\n");
+    project.run(&["-m", "x", "-p", "y"]).fails(1);
+    assert_has(&project.dead_letter("x"), &["RoutineInvalid", ".decree/routines/develop.sh", "line 3"]);
+    assert!(!project.exists("started.txt"));
 }
 
 /// MSG-20.
 #[test]
 fn shared_routines_come_after_the_projects_own_in_their_order() {
-    let shop = usual();
-    shop.config("routine_paths: [shared/a, shared/b, shared/none]\n");
+    let project = usual();
+    project.config("routine_paths: [shared/a, shared/b, shared/none]\n");
     for (path, word) in [("a/docs", "a"), ("a/deploy", "a"), ("b/deploy", "b"), ("b/release", "b")] {
-        shop.write(format!("shared/{path}.sh"), format!("echo shared-{word} >>who.txt\n"));
+        project.write(format!("shared/{path}.sh"), format!("echo shared-{word} >>who.txt\n"));
     }
     for (routine, who) in [("docs", "docs"), ("deploy", "shared-a"), ("release", "shared-b")] {
-        shop.write("who.txt", "");
-        shop.run(&["-m", "x", "-p", "y", "-v", &format!("routine={routine}")]).ok();
-        assert_eq!(shop.text("who.txt"), format!("{who}\n"));
+        project.write("who.txt", "");
+        project.run(&["-m", "x", "-p", "y", "-v", &format!("routine={routine}")]).ok();
+        assert_eq!(project.text("who.txt"), format!("{who}\n"));
     }
 }

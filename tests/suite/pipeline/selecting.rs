@@ -1,4 +1,4 @@
-//! The flags of `process`, and what it answers.
+//! The flags of `process`, and its JSON answer.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,17 +7,17 @@ use std::time::SystemTime;
 
 use serde_json::Value;
 
-use super::workshop::{PipelineProject, WORKS, assert_has};
+use super::pipeline_project::{PipelineProject, WORKS, assert_has};
 
 fn shop_of(names: &[&str]) -> PipelineProject {
-    let shop = PipelineProject::with(
+    let project = PipelineProject::with(
         "echo \"${spec_file##*/}\" >>order.txt; case $spec_file in *bad*) exit 4;; esac",
     );
-    shop.config("max_retries: 0\n");
+    project.config("max_retries: 0\n");
     for name in names {
-        shop.spec(name, "# x\n");
+        project.spec(name, "# x\n");
     }
-    shop
+    project
 }
 
 /// Every file with its bytes and the time of its last change, `.decree/` too.
@@ -36,22 +36,22 @@ fn everything(dir: &Path, found: &mut BTreeMap<String, (SystemTime, Vec<u8>)>) {
 /// RUN-08.
 #[test]
 fn a_dry_run_reports_what_would_be_done_and_changes_nothing_at_all() {
-    let shop = shop_of(&["01-a", "02-b", "03-c"]);
-    shop.message("waiting", "x\n").write("specs/processed-spec.md", "02-b.spec.md\n");
+    let project = shop_of(&["01-a", "02-b", "03-c"]);
+    project.message("waiting", "x\n").write("specs/processed-spec.md", "02-b.spec.md\n");
     let look = || {
         let mut found = BTreeMap::new();
-        everything(shop.root(), &mut found);
+        everything(project.root(), &mut found);
         found
     };
     let before = look();
-    let text = shop.process_with(&["--dry-run"]).ok().text();
+    let text = project.process_with(&["--dry-run"]).ok().text();
     assert_eq!(text, "message  waiting.md\nspec     specs/01-a.spec.md\nspec     specs/03-c.spec.md\n");
     let json: Value = serde_json::from_slice(
-        &shop.process_with(&["--dry-run", "--format", "json", "--limit", "1"]).ok().out,
+        &project.process_with(&["--dry-run", "--format", "json", "--limit", "1"]).ok().out,
     )
     .unwrap();
     assert_eq!(json, serde_json::json!({ "messages": ["waiting.md"], "specs": ["specs/01-a.spec.md"] }));
-    shop.process_with(&["--dry-run", "--spec", "9*"]).fails(3);
+    project.process_with(&["--dry-run", "--spec", "9*"]).fails(3);
     assert!(look() == before, "something was written");
 }
 
@@ -63,79 +63,82 @@ fn only_the_specs_that_match_are_processed() {
         (&["specs/01-a.spec.md", "03-c"], "01-a.spec.md\n03-c.spec.md\n"),
         (&["0?-[bc]*"], "02-b.spec.md\n03-c.spec.md\n"),
     ] {
-        let shop = shop_of(&["01-a", "02-b", "03-c"]);
+        let project = shop_of(&["01-a", "02-b", "03-c"]);
         let args: Vec<&str> = globs.iter().flat_map(|glob| ["--spec", glob]).collect();
-        shop.process_with(&args).ok();
-        assert_eq!(shop.text("order.txt"), expected, "{globs:?}");
+        project.process_with(&args).ok();
+        assert_eq!(project.text("order.txt"), expected, "{globs:?}");
     }
 }
 
 /// RUN-09.
 #[test]
 fn a_pattern_that_matches_no_spec_is_an_error_that_lists_them() {
-    let shop = shop_of(&["01-a", "02-b"]);
-    shop.process_with(&["--spec", "9-*"]).fails(3).mentions(&[
+    let project = shop_of(&["01-a", "02-b"]);
+    project.process_with(&["--spec", "9-*"]).fails(3).mentions(&[
         "no spec matches '9-*'",
         "01-a.spec.md",
         "02-b.spec.md",
     ]);
-    assert!(!shop.exists("order.txt"));
+    assert!(!project.exists("order.txt"));
 }
 
 /// RUN-09, RUN-03.
 #[test]
 fn a_selection_leaves_other_messages_where_they_are() {
-    let shop = shop_of(&["01-a", "02-b"]);
-    shop.message("task", "x\n").message("queued", "---\ninput_file: specs/02-b.spec.md\n---\n");
-    shop.process_with(&["--spec", "01*"]).ok();
+    let project = shop_of(&["01-a", "02-b"]);
+    project.message("task", "x\n").message("queued", "---\ninput_file: specs/02-b.spec.md\n---\n");
+    project.process_with(&["--spec", "01*"]).ok();
     assert_eq!(
-        (shop.inbox(), shop.tracker()),
+        (project.inbox(), project.tracker()),
         (vec!["queued".to_owned(), "task".to_owned()], vec!["01-a.spec.md".to_owned()])
     );
-    shop.process_with(&["--spec", "02*"]).ok();
-    assert_eq!((shop.inbox(), shop.tracker().len()), (vec!["task".to_owned()], 2));
+    project.process_with(&["--spec", "02*"]).ok();
+    assert_eq!((project.inbox(), project.tracker().len()), (vec!["task".to_owned()], 2));
 }
 
 /// RUN-09.
 #[test]
 fn a_selected_spec_that_is_processed_already_is_nothing_to_do() {
-    let shop = shop_of(&["01-a"]);
-    shop.process().ok();
-    assert_eq!(shop.process_with(&["--spec", "01*"]).ok().text(), "nothing to do\n");
+    let project = shop_of(&["01-a"]);
+    project.process().ok();
+    assert_eq!(project.process_with(&["--spec", "01*"]).ok().text(), "nothing to do\n");
 }
 
 /// RUN-10.
 #[test]
 fn a_limit_is_kept_and_the_rest_is_for_the_next_time() {
-    let shop = shop_of(&["01-a", "02-bad", "03-c"]);
-    shop.process_with(&["--limit", "2"]).fails(1);
-    assert_eq!(shop.verdicts(), ["01-a: success", "02-bad: failed-reverted"]);
-    shop.process_with(&["--limit", "0"]).ok();
-    shop.process_with(&["--spec", "03*", "--limit", "5"]).ok();
-    assert_eq!(shop.tracker(), ["01-a.spec.md", "03-c.spec.md"]);
+    let project = shop_of(&["01-a", "02-bad", "03-c"]);
+    project.process_with(&["--limit", "2"]).fails(1);
+    assert_eq!(project.verdicts(), ["01-a: success", "02-bad: failed-reverted"]);
+    project.process_with(&["--limit", "0"]).ok();
+    project.process_with(&["--spec", "03*", "--limit", "5"]).ok();
+    assert_eq!(project.tracker(), ["01-a.spec.md", "03-c.spec.md"]);
 }
 
 /// RUN-10.
 #[test]
 fn fail_fast_skips_everything_after_the_first_failure() {
-    let shop = shop_of(&["01-a", "02-bad", "03-c", "04-d"]);
-    let text = shop.process_with(&["--fail-fast"]).fails(1).text();
+    let project = shop_of(&["01-a", "02-bad", "03-c", "04-d"]);
+    let text = project.process_with(&["--fail-fast"]).fails(1).text();
     assert_eq!(
-        shop.verdicts(),
+        project.verdicts(),
         ["01-a: success", "02-bad: failed-reverted", "03-c: skipped", "04-d: skipped"]
     );
     assert_has(&text, &["2 skipped", "03-c: an earlier one failed"]);
-    assert_eq!((shop.tracker(), shop.dead()), (vec!["01-a.spec.md".to_owned()], vec!["02-bad".to_owned()]));
-    assert_eq!(shop.runs().len(), 2, "what was skipped left nothing behind");
+    assert_eq!(
+        (project.tracker(), project.dead()),
+        (vec!["01-a.spec.md".to_owned()], vec!["02-bad".to_owned()])
+    );
+    assert_eq!(project.runs().len(), 2, "what was skipped left nothing behind");
 }
 
 /// RUN-11.
 #[test]
 fn the_answer_in_json_is_the_summary_and_nothing_else() {
-    let shop = shop_of(&["01-a", "02-bad"]);
-    let said = shop.process_with(&["--format", "json"]).fails(1);
-    let answer: Value = serde_json::from_slice(&said.out).unwrap();
-    assert_eq!(answer, shop.summary());
+    let project = shop_of(&["01-a", "02-bad"]);
+    let output = project.process_with(&["--format", "json"]).fails(1);
+    let answer: Value = serde_json::from_slice(&output.out).unwrap();
+    assert_eq!(answer, project.summary());
     assert_eq!((&answer["version"], &answer["command"]), (&1.into(), &"process".into()));
     assert_eq!((&answer["kept"], &answer["put_back"], &answer["skipped"]), (&1.into(), &1.into(), &0.into()));
     let bad = &answer["messages"][1];
@@ -147,28 +150,28 @@ fn the_answer_in_json_is_the_summary_and_nothing_else() {
     assert_eq!((&bad["attempts"][0]["exit_code"], &bad["attempts"][0]["number"]), (&4.into(), &1.into()));
     assert_eq!(bad["files"][0]["path"], "order.txt");
     assert_eq!(bad["put_back"]["paths"], 1);
-    assert_eq!(bad["run_dir"], format!(".decree/runs/{}", shop.run_of("02-bad")));
+    assert_eq!(bad["run_dir"], format!(".decree/runs/{}", project.run_of("02-bad")));
 
-    let said = shop.decree(["run", "-p", "x", "--format", "json"]).ok();
-    let answer: Value = serde_json::from_slice(&said.out).unwrap();
-    assert_eq!((&answer, &answer["command"]), (&shop.summary(), &"run".into()));
+    let output = project.decree(["run", "-p", "x", "--format", "json"]).ok();
+    let answer: Value = serde_json::from_slice(&output.out).unwrap();
+    assert_eq!((&answer, &answer["command"]), (&project.summary(), &"run".into()));
 }
 
 /// RUN-11.
 #[test]
 fn quiet_leaves_only_the_answer() {
-    let shop = PipelineProject::with(WORKS);
-    shop.spec("01-a", "# A\n");
-    let said = shop.decree(["-q", "process", "--format", "json"]).ok();
-    assert_eq!(said.err, "");
-    assert_eq!(serde_json::from_slice::<Value>(&said.out).unwrap(), shop.summary());
+    let project = PipelineProject::with(WORKS);
+    project.spec("01-a", "# A\n");
+    let output = project.decree(["-q", "process", "--format", "json"]).ok();
+    assert_eq!(output.err, "");
+    assert_eq!(serde_json::from_slice::<Value>(&output.out).unwrap(), project.summary());
 }
 
 /// RUN-11.
 #[test]
 fn the_log_says_one_file_and_two_files() {
-    let shop = PipelineProject::with("touch a; [ $DECREE_ATTEMPT = 1 ] && exit 1; touch b");
-    shop.config("max_retries: 1\n").run(&["-m", "x", "-p", "y"]).ok().mentions(&[
+    let project = PipelineProject::with("touch a; [ $DECREE_ATTEMPT = 1 ] && exit 1; touch b");
+    project.config("max_retries: 1\n").run(&["-m", "x", "-p", "y"]).ok().mentions(&[
         "+0 −0, 1 file\n",
         "+0 −0, 2 files\n",
         "reverted 1 path; ",
@@ -178,8 +181,8 @@ fn the_log_says_one_file_and_two_files() {
 /// CHK-09.
 #[test]
 fn another_running_decree_is_reported_without_waiting() {
-    let shop = PipelineProject::with("\"$decree\" process 2>inner.txt; echo $? >>inner.txt");
+    let project = PipelineProject::with("\"$decree\" process 2>inner.txt; echo $? >>inner.txt");
     let binary = env!("CARGO_BIN_EXE_decree");
-    shop.decree_with_env(&["run", "-p", "x"], &[("decree", binary)]).ok();
-    assert_has(&shop.text("inner.txt"), &["another decree", "\n5\n"]);
+    project.decree_with_env(&["run", "-p", "x"], &[("decree", binary)]).ok();
+    assert_has(&project.text("inner.txt"), &["another decree", "\n5\n"]);
 }

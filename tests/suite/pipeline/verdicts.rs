@@ -2,55 +2,57 @@
 
 use std::time::Instant;
 
-use super::workshop::{PipelineProject, WORKS, assert_has};
+use super::pipeline_project::{PipelineProject, WORKS, assert_has};
 use crate::harness::assert_same;
 
 /// The status and the reason of the only run.
-fn verdict(shop: &PipelineProject) -> (String, String) {
-    let result = shop.result(&shop.only_run());
+fn verdict(project: &PipelineProject) -> (String, String) {
+    let result = project.result(&project.only_run());
     (result["status"].as_str().unwrap().to_owned(), result["reason"].as_str().unwrap().to_owned())
 }
 
 /// RUN-14.
 #[test]
 fn what_does_not_verify_is_a_failed_attempt_and_the_next_one_can_read_why() {
-    let shop = PipelineProject::with(
+    let project = PipelineProject::with(
         "echo \"$DECREE_ATTEMPT\" >answer.txt; [ $DECREE_ATTEMPT = 1 ] || cat \"$message_dir/attempts/1/routine.log\"",
     );
-    shop.config("verify: 'grep -q 2 answer.txt || { echo expected 2; exit 9; }'\n")
+    project
+        .config("verify: 'grep -q 2 answer.txt || { echo expected 2; exit 9; }'\n")
         .run(&["-m", "x", "-p", "y"])
         .ok();
-    let id = shop.only_run();
-    let result = shop.result(&id);
+    let id = project.only_run();
+    let result = project.result(&id);
     assert_eq!(result["attempts"][0]["ending"]["how"], "verify");
     assert_eq!(result["attempts"][0]["exit_code"], 9);
     assert_eq!(result["attempts"][0]["headline"], "expected 2");
-    assert_has(&shop.of_run(&id, "attempts/2/routine.log"), &["[decree] verify: grep", "expected 2"]);
-    assert_eq!(shop.text("answer.txt"), "2\n");
+    assert_has(&project.of_run(&id, "attempts/2/routine.log"), &["[decree] verify: grep", "expected 2"]);
+    assert_eq!(project.text("answer.txt"), "2\n");
 }
 
 /// RUN-14.
 #[test]
 fn the_specs_verification_outranks_the_configs() {
-    let shop = PipelineProject::with(WORKS);
-    shop.config("verify: 'false'\nmax_retries: 0\n");
-    shop.spec("01-own", "---\nverify: grep -q 01-own work.txt\n---\n")
+    let project = PipelineProject::with(WORKS);
+    project.config("verify: 'false'\nmax_retries: 0\n");
+    project
+        .spec("01-own", "---\nverify: grep -q 01-own work.txt\n---\n")
         .spec("02-none", "---\nverify: ''\n---\n")
         .spec("03-config", "# x\n");
-    shop.process().fails(1);
-    assert_eq!(shop.verdicts(), ["01-own: success", "02-none: success", "03-config: failed-reverted"]);
-    assert_has(&shop.dead_letter("03-config"), &["verify: `false` exited 1"]);
+    project.process().fails(1);
+    assert_eq!(project.verdicts(), ["01-own: success", "02-none: success", "03-config: failed-reverted"]);
+    assert_has(&project.dead_letter("03-config"), &["verify: `false` exited 1"]);
 }
 
 /// RUN-14.
 #[test]
 fn a_routine_that_fails_is_not_verified_and_what_verification_writes_is_in_the_diff() {
-    let shop = PipelineProject::with("exit 1");
-    shop.config("verify: touch verified\nmax_retries: 0\n").run(&["-m", "x", "-p", "y"]).fails(1);
-    assert!(!shop.of_run(&shop.only_run(), "changes.diff").contains("verified"));
-    let shop = PipelineProject::with("true");
-    shop.config("verify: touch verified\n").run(&["-m", "x", "-p", "y"]).ok();
-    assert_has(&shop.of_run(&shop.only_run(), "changes.diff"), &["verified"]);
+    let project = PipelineProject::with("exit 1");
+    project.config("verify: touch verified\nmax_retries: 0\n").run(&["-m", "x", "-p", "y"]).fails(1);
+    assert!(!project.of_run(&project.only_run(), "changes.diff").contains("verified"));
+    let project = PipelineProject::with("true");
+    project.config("verify: touch verified\n").run(&["-m", "x", "-p", "y"]).ok();
+    assert_has(&project.of_run(&project.only_run(), "changes.diff"), &["verified"]);
 }
 
 /// RUN-15.
@@ -68,19 +70,20 @@ fn a_change_outside_the_policy_is_a_failed_attempt_that_names_the_paths() {
             &["docs/guide.md is not allowed", "new.txt is not allowed", "4 paths changed"],
         ),
     ] {
-        let shop = PipelineProject::with(
+        let project = PipelineProject::with(
             "echo x >>docs/guide.md; mkdir a; touch a/b.lock a/ok.lock; head -c 2000 /dev/zero >new.txt",
         );
-        let before = shop.snapshot();
-        shop.config(&format!("policy: {{ {policy} }}\nmax_retries: 0\n"))
+        let before = project.snapshot();
+        project
+            .config(&format!("policy: {{ {policy} }}\nmax_retries: 0\n"))
             .run(&["-m", "x", "-p", "y"])
             .fails(1);
-        let (status, reason) = verdict(&shop);
+        let (status, reason) = verdict(&project);
         assert_eq!(status, "policy", "{policy}");
         assert_has(&reason, reasons);
         assert!(!reason.contains("ok.lock is denied"), "{reason}");
-        assert_same(&shop.snapshot(), &before);
-        assert_has(&shop.dead_letter("x"), &["verdict: policy"]);
+        assert_same(&project.snapshot(), &before);
+        assert_has(&project.dead_letter("x"), &["verdict: policy"]);
     }
 }
 
@@ -88,9 +91,9 @@ fn a_change_outside_the_policy_is_a_failed_attempt_that_names_the_paths() {
 #[test]
 fn a_long_list_of_violations_is_cut_and_counted() {
     for (paths, end) in [(11, "; 1 more path"), (12, "; 2 more paths")] {
-        let shop = PipelineProject::with(&format!("for i in $(seq {paths}); do touch $i.txt; done"));
-        shop.config("policy: { deny: ['*.txt'] }\nmax_retries: 0\n").run(&["-m", "x", "-p", "y"]).fails(1);
-        let reason = verdict(&shop).1;
+        let project = PipelineProject::with(&format!("for i in $(seq {paths}); do touch $i.txt; done"));
+        project.config("policy: { deny: ['*.txt'] }\nmax_retries: 0\n").run(&["-m", "x", "-p", "y"]).fails(1);
+        let reason = verdict(&project).1;
         assert!(reason.ends_with(end), "{reason}");
     }
 }
@@ -98,51 +101,52 @@ fn a_long_list_of_violations_is_cut_and_counted() {
 /// RUN-15.
 #[test]
 fn a_change_within_the_policy_is_kept() {
-    let shop = PipelineProject::with("echo x >>docs/guide.md; rm image.bin");
-    shop.config("policy: { allow: [docs, '*.bin'], deny: [.github], max_files: 2, max_bytes: 100 }\n")
+    let project = PipelineProject::with("echo x >>docs/guide.md; rm image.bin");
+    project
+        .config("policy: { allow: [docs, '*.bin'], deny: [.github], max_files: 2, max_bytes: 100 }\n")
         .run(&["-m", "x", "-p", "y"])
         .ok();
-    assert_eq!(verdict(&shop).0, "success");
+    assert_eq!(verdict(&project).0, "success");
 }
 
 /// RUN-15.
 #[test]
 fn an_attempt_that_broke_the_policy_can_be_made_good_by_the_next() {
-    let shop = PipelineProject::with(
+    let project = PipelineProject::with(
         "if [ $DECREE_ATTEMPT = 1 ]; then touch secret.key.txt; else rm secret.key.txt; touch fine; fi",
     );
-    shop.config("policy: { deny: ['*.key.txt'] }\n").run(&["-m", "x", "-p", "y"]).ok();
-    assert!(shop.exists("fine") && !shop.exists("secret.key.txt"));
+    project.config("policy: { deny: ['*.key.txt'] }\n").run(&["-m", "x", "-p", "y"]).ok();
+    assert!(project.exists("fine") && !project.exists("secret.key.txt"));
 }
 
 /// RUN-16.
 #[test]
 fn a_run_without_changes_is_kept_with_its_own_verdict() {
-    let shop = PipelineProject::with("echo 'nothing to do here'");
-    shop.spec("01-a", "# A\n");
-    let said = shop.process().ok();
-    assert_eq!(shop.verdicts(), ["01-a: no-change"]);
-    assert_has(&said.err, &["✓ no change"]);
-    assert_eq!(shop.of_run(&shop.only_run(), "changes.diff"), "");
-    assert_eq!(shop.tracker(), ["01-a.spec.md"]);
+    let project = PipelineProject::with("echo 'nothing to do here'");
+    project.spec("01-a", "# A\n");
+    let output = project.process().ok();
+    assert_eq!(project.verdicts(), ["01-a: no-change"]);
+    assert_has(&output.err, &["✓ no change"]);
+    assert_eq!(project.of_run(&project.only_run(), "changes.diff"), "");
+    assert_eq!(project.tracker(), ["01-a.spec.md"]);
 }
 
 /// RUN-16.
 #[test]
 fn changing_nothing_is_a_failed_attempt_where_that_is_asked_for() {
-    let shop = PipelineProject::with("[ $DECREE_ATTEMPT = 1 ] || echo work >work.txt");
-    shop.config("on_no_change: retry\n").run(&["-m", "x", "-p", "y"]).ok();
-    let result = shop.result(&shop.only_run());
+    let project = PipelineProject::with("[ $DECREE_ATTEMPT = 1 ] || echo work >work.txt");
+    project.config("on_no_change: retry\n").run(&["-m", "x", "-p", "y"]).ok();
+    let result = project.result(&project.only_run());
     assert_eq!(
         (&result["attempts"][0]["reason"], &result["status"]),
         (&"nothing changed".into(), &"success".into())
     );
 
-    let shop = PipelineProject::with("true");
-    shop.config("on_no_change: retry\nmax_retries: 1\n").run(&["-m", "x", "-p", "y"]).fails(1);
-    assert_eq!(verdict(&shop), ("no-change".to_owned(), "nothing changed".to_owned()));
+    let project = PipelineProject::with("true");
+    project.config("on_no_change: retry\nmax_retries: 1\n").run(&["-m", "x", "-p", "y"]).fails(1);
+    assert_eq!(verdict(&project), ("no-change".to_owned(), "nothing changed".to_owned()));
     assert_eq!(
-        (shop.dead(), shop.result(&shop.only_run())["kept"].clone()),
+        (project.dead(), project.result(&project.only_run())["kept"].clone()),
         (vec!["x".to_owned()], false.into())
     );
 }
@@ -150,14 +154,14 @@ fn changing_nothing_is_a_failed_attempt_where_that_is_asked_for() {
 /// RUN-26.
 #[test]
 fn a_routine_that_takes_too_long_is_ended_with_all_it_started_and_reverted() {
-    let shop = PipelineProject::with("touch half; sleep 600 & echo $! >\"$message_dir/pid\"; sleep 600");
-    let before = shop.snapshot();
+    let project = PipelineProject::with("touch half; sleep 600 & echo $! >\"$message_dir/pid\"; sleep 600");
+    let before = project.snapshot();
     let began = Instant::now();
-    shop.config("timeout: 1s\nmax_retries: 0\n").run(&["-m", "x", "-p", "y"]).fails(1);
+    project.config("timeout: 1s\nmax_retries: 0\n").run(&["-m", "x", "-p", "y"]).fails(1);
     assert!(began.elapsed().as_secs() < 60);
-    assert_eq!(verdict(&shop), ("timed-out".to_owned(), "timed out after 1.0s".to_owned()));
-    assert_same(&shop.snapshot(), &before);
-    let pid = shop.of_run(&shop.only_run(), "pid");
+    assert_eq!(verdict(&project), ("timed-out".to_owned(), "timed out after 1.0s".to_owned()));
+    assert_same(&project.snapshot(), &before);
+    let pid = project.of_run(&project.only_run(), "pid");
     assert!(!std::path::Path::new(&format!("/proc/{}", pid.trim())).exists(), "its child is gone");
 }
 
@@ -165,32 +169,35 @@ fn a_routine_that_takes_too_long_is_ended_with_all_it_started_and_reverted() {
 #[test]
 fn the_flag_outranks_the_message_the_message_the_spec_and_the_spec_the_config() {
     let slow = "sleep 600";
-    let timed_out = |shop: &PipelineProject, args: &[&str]| {
-        let said = shop.decree(args.iter().copied()).fails(1);
-        assert_has(&said.text(), &["timed out after 0.2s"]);
+    let timed_out = |project: &PipelineProject, args: &[&str]| {
+        let output = project.decree(args.iter().copied()).fails(1);
+        assert_has(&output.text(), &["timed out after 0.2s"]);
     };
-    let shop = PipelineProject::with(slow);
-    shop.config("timeout: 1h\nmax_retries: 0\n").spec("01-a", "---\ntimeout: 200ms\n---\n");
-    timed_out(&shop, &["process"]);
-    let shop = PipelineProject::with(slow);
-    shop.config("timeout: 1h\nmax_retries: 0\n").spec("01-a", "---\ntimeout: 1h\n---\n");
-    timed_out(&shop, &["run", "-v", "input_file=specs/01-a.spec.md", "-v", "timeout=200ms"]);
-    timed_out(&shop, &["process", "--timeout", "200ms"]);
+    let project = PipelineProject::with(slow);
+    project.config("timeout: 1h\nmax_retries: 0\n").spec("01-a", "---\ntimeout: 200ms\n---\n");
+    timed_out(&project, &["process"]);
+    let project = PipelineProject::with(slow);
+    project.config("timeout: 1h\nmax_retries: 0\n").spec("01-a", "---\ntimeout: 1h\n---\n");
+    timed_out(&project, &["run", "-v", "input_file=specs/01-a.spec.md", "-v", "timeout=200ms"]);
+    timed_out(&project, &["process", "--timeout", "200ms"]);
 }
 
 /// RUN-26, RUN-14.
 #[test]
 fn verification_has_what_is_left_of_the_time() {
-    let shop = PipelineProject::with("true");
-    shop.config("timeout: 300ms\nmax_retries: 0\nverify: sleep 600\n").run(&["-m", "x", "-p", "y"]).fails(1);
-    assert_eq!(verdict(&shop).0, "timed-out");
+    let project = PipelineProject::with("true");
+    project
+        .config("timeout: 300ms\nmax_retries: 0\nverify: sleep 600\n")
+        .run(&["-m", "x", "-p", "y"])
+        .fails(1);
+    assert_eq!(verdict(&project).0, "timed-out");
 }
 
 /// RUN-12.
 #[test]
 fn a_routine_that_a_signal_ended_is_reported() {
-    let shop = PipelineProject::with("kill -KILL $$");
-    shop.config("max_retries: 0\n").run(&["-m", "x", "-p", "y"]).fails(1);
-    assert_eq!(verdict(&shop), ("failed-reverted".to_owned(), "signal 9".to_owned()));
-    assert_eq!(shop.result(&shop.only_run())["attempts"][0]["exit_code"], serde_json::Value::Null);
+    let project = PipelineProject::with("kill -KILL $$");
+    project.config("max_retries: 0\n").run(&["-m", "x", "-p", "y"]).fails(1);
+    assert_eq!(verdict(&project), ("failed-reverted".to_owned(), "signal 9".to_owned()));
+    assert_eq!(project.result(&project.only_run())["attempts"][0]["exit_code"], serde_json::Value::Null);
 }

@@ -1,4 +1,4 @@
-//! `Exec::run`, in a process of its own: it becomes a subreaper, listens to signals, and ends all that falls to it,
+//! `Exec::run`, in a process of its own: it becomes a subreaper, handles signals, and ends every process it adopts,
 //! which a test binary with many threads must not.
 
 use std::fs;
@@ -30,8 +30,8 @@ struct Scenario {
     broken_sink: bool,
 }
 
-/// What it told.
-struct Told {
+/// What the process reported.
+struct ExecReport {
     how: String,
     output: String,
     stdout: String,
@@ -61,18 +61,18 @@ impl Scenario {
     }
 
     #[track_caller]
-    fn run(&self, project: &Project) -> Told {
+    fn run(&self, project: &Project) -> ExecReport {
         let child = self.start(project);
         finish(project, child)
     }
 }
 
 #[track_caller]
-fn finish(project: &Project, mut child: Child) -> Told {
+fn finish(project: &Project, mut child: Child) -> ExecReport {
     wait_until("the scenario's end", || child.try_wait().unwrap().is_some());
     let text =
         |name: &str| String::from_utf8_lossy(&fs::read(project.path(name)).unwrap_or_default()).into_owned();
-    Told { how: text("how"), output: text("output"), stdout: text("stdout") }
+    ExecReport { how: text("how"), output: text("output"), stdout: text("stdout") }
 }
 
 /// Not a test of its own: what a scenario's process runs.
@@ -133,16 +133,19 @@ fn exits_and_signals_are_distinguished() {
 #[test]
 fn both_streams_arrive_in_the_order_they_were_written() {
     let script = "for i in 1 2 3 4 5 6 7 8 9; do echo out $i; echo err $i >&2; done";
-    let told = Scenario::script(script).run(&Project::bare());
+    let output = Scenario::script(script).run(&Project::bare());
     let expected: String = (1..=9).map(|i| format!("out {i}\nerr {i}\n")).collect();
-    assert_eq!(told.output, expected);
+    assert_eq!(output.output, expected);
 }
 
 #[test]
 fn the_program_has_the_environment_it_was_given_and_no_other() {
-    let told = Scenario::script("export -p; cat; pwd").run(&Project::bare());
-    let names: Vec<&str> =
-        told.output.lines().filter_map(|line| line.strip_prefix("declare -x ")?.split('=').next()).collect();
+    let output = Scenario::script("export -p; cat; pwd").run(&Project::bare());
+    let names: Vec<&str> = output
+        .output
+        .lines()
+        .filter_map(|line| line.strip_prefix("declare -x ")?.split('=').next())
+        .collect();
     assert_eq!(names, ["DECREE_RUN_MARK", "OLDPWD", "PATH", "PWD", "SHLVL"]);
 }
 
@@ -160,21 +163,21 @@ fn input_of_any_size_is_read_or_not() {
 fn captured_output_is_kept_apart_and_limited() {
     let mut scenario = Scenario::script("echo question >&2; echo answer; exit 3");
     scenario.capture = Some(100);
-    let told = scenario.run(&Project::bare());
+    let output = scenario.run(&Project::bare());
     assert_eq!(
-        (told.stdout.as_str(), told.output.as_str(), told.how.as_str()),
+        (output.stdout.as_str(), output.output.as_str(), output.how.as_str()),
         ("answer\n", "question\n", "Exited(3) 0")
     );
     scenario.script = "yes | head -c 1000000; exit 77".into();
-    let told = scenario.run(&Project::bare());
-    assert_eq!((told.stdout.len(), told.how.as_str()), (100, "Exited(77) 0"));
+    let output = scenario.run(&Project::bare());
+    assert_eq!((output.stdout.len(), output.how.as_str()), (100, "Exited(77) 0"));
 }
 
 #[test]
 fn a_lot_of_output_arrives_whole() {
-    let told = Scenario::script("head -c 30000000 /dev/zero; printf end").run(&Project::bare());
-    assert_eq!(told.output.len(), 30_000_003);
-    assert!(told.output.ends_with("end"));
+    let output = Scenario::script("head -c 30000000 /dev/zero; printf end").run(&Project::bare());
+    assert_eq!(output.output.len(), 30_000_003);
+    assert!(output.output.ends_with("end"));
 }
 
 #[test]
@@ -197,8 +200,8 @@ fn when_its_time_is_up_it_may_clean_up() {
     ));
     scenario.timeout = Some(1500);
     scenario.grace = Some(50_000);
-    let told = scenario.run(&Project::bare());
-    assert_eq!((told.how.as_str(), told.output.as_str()), ("TimedOut 0", "begun\ncleaned\n"));
+    let output = scenario.run(&Project::bare());
+    assert_eq!((output.how.as_str(), output.output.as_str()), ("TimedOut 0", "begun\ncleaned\n"));
     assert_eq!(alive(&sleep), 0);
 }
 
@@ -220,8 +223,8 @@ fn a_supervisor_that_was_killed_is_made_up_for() {
         format!("trap '' TERM; env -i setsid bash -c 'env -i sleep {sleep} & sleep {sleep}' & kill -9 $PPID"),
         format!("kill -9 $PPID; while :; do setsid sleep {sleep} & sleep 0.01; done"),
     ] {
-        let told = Scenario::script(&script).run(&Project::bare());
-        assert_eq!(told.how, "SupervisorLost 0", "{script}");
+        let output = Scenario::script(&script).run(&Project::bare());
+        assert_eq!(output.how, "SupervisorLost 0", "{script}");
         assert_eq!(alive(&sleep), 0, "{script}");
     }
 }
@@ -229,8 +232,8 @@ fn a_supervisor_that_was_killed_is_made_up_for() {
 #[test]
 fn a_supervisor_that_was_stopped_goes_on() {
     let sleep = unique_sleep();
-    let told = Scenario::script(format!("sleep {sleep} & kill -STOP $PPID; exit 8")).run(&Project::bare());
-    assert_eq!(told.how, "Exited(8) 0");
+    let output = Scenario::script(format!("sleep {sleep} & kill -STOP $PPID; exit 8")).run(&Project::bare());
+    assert_eq!(output.how, "Exited(8) 0");
     assert_eq!(alive(&sleep), 0);
 }
 
@@ -271,7 +274,7 @@ fn when_decree_is_killed_the_program_ends() {
     wait_for(&project.path("ready"));
     child.kill().unwrap();
     child.wait().unwrap();
-    wait_until("nobody is left", || alive(&sleep) == 0);
+    wait_until("no process is left", || alive(&sleep) == 0);
 }
 
 #[test]
@@ -293,7 +296,7 @@ fn a_program_that_cannot_be_started_is_named_with_a_hint() {
         ("./gone", ["cannot start ./gone: No such file", "does the file exist"]),
     ] {
         let scenario = Scenario { program: Some(program.into()), ..Scenario::default() };
-        let told = scenario.run(&project);
-        assert!(words.iter().all(|word| told.how.contains(word)), "{}", told.how);
+        let output = scenario.run(&project);
+        assert!(words.iter().all(|word| output.how.contains(word)), "{}", output.how);
     }
 }

@@ -1,4 +1,4 @@
-//! What is left when decree was killed, and its supervisor with it.
+//! Processes left when both decree and its supervisor were killed.
 
 use std::fs;
 use std::path::Path;

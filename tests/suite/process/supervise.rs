@@ -41,8 +41,8 @@ fn output_and_input_are_the_programs_own() {
     let project = Project::bare();
     project.write("in", "given ");
     let mut command = supervise(&project, 100, "cat; echo out; echo err >&2");
-    let said = run_command(command.stdin(std::fs::File::open(project.path("in")).unwrap())).ok();
-    assert_eq!((said.text().as_str(), said.err.as_str()), ("given out\n", "err\n"));
+    let output = run_command(command.stdin(std::fs::File::open(project.path("in")).unwrap())).ok();
+    assert_eq!((output.text().as_str(), output.err.as_str()), ("given out\n", "err\n"));
 }
 
 #[test]
@@ -155,7 +155,7 @@ fn when_its_parent_is_killed_everything_ends() {
     wait_for(&project.path("ready"));
     parent.kill().unwrap();
     assert_eq!(parent.wait().unwrap().signal(), Some(9));
-    wait_until("nobody is left", || alive(&sleep) == 0);
+    wait_until("no process is left", || alive(&sleep) == 0);
 }
 
 #[test]

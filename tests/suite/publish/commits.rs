@@ -1,10 +1,10 @@
-//! Which commits there are, and what they say.
+//! Which commits are created, and their messages.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 use super::Repo;
-use crate::pipeline::workshop::WORKS;
+use crate::pipeline::pipeline_project::WORKS;
 
 /// Adds the spec's name to a file that all specs change.
 const ADDS: &str = r#"echo "$spec_file" >>list.txt"#;
@@ -14,9 +14,9 @@ const ADDS: &str = r#"echo "$spec_file" >>list.txt"#;
 fn one_commit_per_spec_with_trailers() {
     let repo = Repo::with(ADDS, &[("01-a", "# Add *a*\n"), ("02-b", "Text.\n\n## Add b ##\n")]);
     repo.process().ok();
-    let said = repo.publish(&[]).ok().mentions(&["2 commits on main"]);
+    let output = repo.publish(&[]).ok().mentions(&["2 commits on main"]);
     assert_eq!(repo.subjects(), ["01-a: Add *a*", "02-b: Add b"]);
-    assert_eq!(said.text().lines().count(), 2);
+    assert_eq!(output.text().lines().count(), 2);
     let runs = repo.runs();
     assert_eq!(
         repo.trailers("HEAD~1"),
@@ -148,8 +148,8 @@ fn a_dry_run_only_prints() {
     let before = repo.state();
     let objects = || repo.says(["count-objects", "-v"]);
     let had = objects();
-    let said = repo.publish(&["--dry-run"]).ok().mentions(&["2 commits would be made", "nothing was done"]);
-    let text = said.text();
+    let output = repo.publish(&["--dry-run"]).ok().mentions(&["2 commits would be made", "nothing was done"]);
+    let text = output.text();
     for part in ["01-a: A", "Decree-Run: ", "Decree-Spec: specs/02-b.spec.md", "  list.txt\n"] {
         assert!(text.contains(part), "{part} is not in {text}");
     }
@@ -209,9 +209,9 @@ fn no_part_of_a_secret_is_in_a_subject_that_was_cut() {
     let heading = format!("# Use {secret}\n");
     let repo = Repo::with(ADDS, &[("01-a", &heading)]);
     repo.process().ok();
-    let said = repo.publish_with(&[], &[("SAMPLE_API_KEY", &secret)]).ok();
+    let output = repo.publish_with(&[], &[("SAMPLE_API_KEY", &secret)]).ok();
     assert_eq!(repo.subjects(), ["01-a: Use ***"]);
-    assert!(!said.text().contains("012345"), "{}", said.text());
+    assert!(!output.text().contains("012345"), "{}", output.text());
 }
 
 /// PUB-31. A program that stands in for gpg.

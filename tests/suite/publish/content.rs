@@ -1,4 +1,4 @@
-//! What is in the commits: exactly what the runs left.
+//! The content of commits: exactly what the runs left.
 
 use super::Repo;
 
@@ -97,7 +97,7 @@ fn what_else_is_staged_stays_staged() {
     repo.is_sound();
 }
 
-/// PUB-11. Whoever staged the run's own work has nothing to lose.
+/// PUB-11. Staging the run's own work is no obstacle.
 #[test]
 fn the_runs_own_work_may_be_staged_already() {
     let repo = Repo::with("echo run >>notes.txt; rm docs/guide.md", &[("01-a", "# A\n")]);

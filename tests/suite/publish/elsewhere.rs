@@ -1,4 +1,4 @@
-//! The two-job set-up: routines run in one place, and what they did is published from another.
+//! The two-job set-up: one job runs the routines, another publishes their work.
 
 use super::Repo;
 use crate::artifact::{CHANGES, staged};

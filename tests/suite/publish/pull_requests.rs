@@ -1,4 +1,4 @@
-//! A pull request for what was published, asked for on a server that behaves like GitHub.
+//! `publish --pull-request` against a server on loopback that behaves like GitHub.
 
 use serde_json::{Value, json};
 
@@ -20,8 +20,8 @@ fn publish(repo: &Repo, server: &Server, token: &str, args: &[&str]) -> CommandO
     repo.publish_with(&[&["--pull-request", "--format", "json"], args].concat(), &variables)
 }
 
-fn parsed(said: &CommandOutput) -> Value {
-    serde_json::from_slice(&said.out).unwrap()
+fn parsed(output: &CommandOutput) -> Value {
+    serde_json::from_slice(&output.out).unwrap()
 }
 
 /// PUB-29.
@@ -34,9 +34,9 @@ fn a_pull_request_is_opened_from_a_branch_of_its_own() {
     let (remote, server) = (Remote::of(&repo), Server::github());
     repo.process().ok();
     let before = repo.state();
-    let said = publish(&repo, &server, RUNNER, &["--draft"]).ok().mentions(&["opened pull request 20"]);
+    let output = publish(&repo, &server, RUNNER, &["--draft"]).ok().mentions(&["opened pull request 20"]);
     let branch = format!("decree/{}", repo.runs()[0].split('-').next().unwrap());
-    let answer = parsed(&said);
+    let answer = parsed(&output);
     assert_eq!((&answer["branch"], &answer["pushed"]), (&branch.as_str().into(), &true.into()));
     assert_eq!(
         answer["pull_request"],
@@ -107,10 +107,10 @@ fn a_refusal_leaves_what_was_pushed() {
     let repo = Repo::with(SCRIPT, &[("01-a", "# A\n")]);
     let (remote, server) = (Remote::of(&repo), Server::github());
     repo.process().ok();
-    let said = publish(&repo, &server, READER, &["--branch", "work"]);
-    assert_eq!(said.code, 1, "{}", said.err);
-    let said = said.mentions(&["work is pushed and stays"]);
-    let answer = parsed(&said);
+    let output = publish(&repo, &server, READER, &["--branch", "work"]);
+    assert_eq!(output.code, 1, "{}", output.err);
+    let output = output.mentions(&["work is pushed and stays"]);
+    let answer = parsed(&output);
     assert_eq!((&answer["pushed"], &answer["pull_request"]), (&true.into(), &Value::Null));
     assert_eq!(remote.tip("work"), repo.says(["rev-parse", "work"]));
     publish(&repo, &server, RUNNER, &["--branch", "work"]).ok();

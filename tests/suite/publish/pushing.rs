@@ -30,7 +30,7 @@ impl Remote {
         git_in(self.0.path(), ["for-each-ref", "--format=%(objectname)", &name]).ok().text().trim().to_owned()
     }
 
-    /// Somebody else pushes a commit to `main`.
+    /// Another user pushes a commit to `main`.
     fn moves_on(&self) {
         let other = temp_dir();
         let place = self.0.path().to_str().unwrap();
@@ -91,12 +91,12 @@ fn a_rejected_push_is_reported_and_the_commits_stay() {
     remote.moves_on();
     let theirs = remote.tip("main");
     repo.process().ok();
-    let said = repo.publish(&["--push", "--format", "json"]).fails(1).mentions(&[
+    let output = repo.publish(&["--push", "--format", "json"]).fails(1).mentions(&[
         "rejected the push",
         "git pull --rebase",
         "stay",
     ]);
-    let answer: serde_json::Value = serde_json::from_slice(&said.out).unwrap();
+    let answer: serde_json::Value = serde_json::from_slice(&output.out).unwrap();
     assert_eq!(answer["pushed"], false);
     assert_eq!(answer["commits"][0]["sha"], repo.says(["rev-parse", "HEAD"]));
     assert_eq!(remote.tip("main"), theirs);
@@ -133,9 +133,9 @@ fn a_token_goes_to_its_server_only_and_is_never_shown() {
     let publish = |url: &str| {
         fs::write(&env, "").unwrap();
         let variables = [("PATH", path.as_str()), ("GITHUB_TOKEN", "ghs_0123456789")];
-        let said = repo.publish_with(&["--push", "--remote", url], &variables).fails(1);
+        let output = repo.publish_with(&["--push", "--remote", url], &variables).fails(1);
         for secret in secrets {
-            assert!(!said.err.contains(secret) && !said.text().contains(secret), "{}", said.err);
+            assert!(!output.err.contains(secret) && !output.text().contains(secret), "{}", output.err);
             assert!(!fs::read_to_string(&args).unwrap().contains(secret));
         }
         fs::read_to_string(&env).unwrap()

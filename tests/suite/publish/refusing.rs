@@ -1,4 +1,4 @@
-//! When nothing is done at all.
+//! Cases in which `publish` changes nothing and says why.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -11,11 +11,11 @@ use crate::harness::CommandOutput;
 #[track_caller]
 fn refused(repo: &Repo, args: &[&str], words: &[&str]) -> CommandOutput {
     let (before, tree) = (repo.state(), repo.snapshot());
-    let said = repo.publish(args).fails(1).mentions(words);
+    let output = repo.publish(args).fails(1).mentions(words);
     assert_eq!(repo.state(), before);
     crate::harness::assert_same(&repo.snapshot(), &tree);
     repo.is_sound();
-    said
+    output
 }
 
 /// PUB-15.
@@ -138,7 +138,7 @@ fn a_publish_that_is_killed_or_interrupted_leaves_nothing_half_done() {
     }
 }
 
-/// PUB-17. Somebody commits while commits are put together.
+/// PUB-17. Another commit is made while commits are built.
 #[test]
 fn a_branch_that_moves_during_a_publish_is_not_overwritten() {
     let repo = Repo::with("echo run >>notes.txt", &[("01-a", "# A\n")]);
@@ -245,15 +245,17 @@ fn the_identity_of_gits_settings_is_used_in_actions_too() {
 /// PUB-20.
 #[test]
 fn without_git_or_a_repository_or_a_summary_the_error_says_so() {
-    let shop = crate::pipeline::workshop::PipelineProject::with("echo x >x");
-    shop.decree(["publish"]).fails(3).mentions(&["nothing to publish", "decree process"]);
-    shop.spec("01-a", "# A\n");
-    shop.process().ok();
-    let ceiling = shop.root().parent().unwrap().to_string_lossy().into_owned();
-    shop.decree_with_env(&["publish"], &[("GIT_CEILING_DIRECTORIES", &ceiling)])
+    let project = crate::pipeline::pipeline_project::PipelineProject::with("echo x >x");
+    project.decree(["publish"]).fails(3).mentions(&["nothing to publish", "decree process"]);
+    project.spec("01-a", "# A\n");
+    project.process().ok();
+    let ceiling = project.root().parent().unwrap().to_string_lossy().into_owned();
+    project
+        .decree_with_env(&["publish"], &[("GIT_CEILING_DIRECTORIES", &ceiling)])
         .fails(3)
         .mentions(&["no git repository", "git init"]);
-    shop.decree_with_env(&["publish"], &[("PATH", "/nonexistent")])
+    project
+        .decree_with_env(&["publish"], &[("PATH", "/nonexistent")])
         .fails(1)
         .mentions(&["git is not on the PATH"]);
 }
@@ -292,10 +294,10 @@ fn it_takes_the_projects_lock() {
     let repo = Repo::with("echo x >ready; sleep 30", &[("01-a", "# A\n")]);
     let mut child = repo.command().arg("process").spawn().unwrap();
     crate::harness::wait_for(&repo.path("ready"));
-    let said = repo.publish(&[]);
+    let output = repo.publish(&[]);
     std::process::Command::new("kill").arg(child.id().to_string()).status().unwrap();
     child.wait().unwrap();
-    said.fails(5);
+    output.fails(5);
 }
 
 /// PUB-33.
@@ -311,9 +313,9 @@ fn a_secret_is_not_committed() {
         let secret = [("A_KEY", "sk-live-0123456789")];
         repo.decree_with_env(&["process"], &secret).ok();
         let before = repo.state();
-        let said =
+        let output =
             repo.publish_with(&[], &secret).fails(1).mentions(&["contain a secret", "nothing was done"]);
-        assert!(!said.err.contains("sk-live"), "{}", said.err);
+        assert!(!output.err.contains("sk-live"), "{}", output.err);
         assert_eq!(repo.state(), before, "{harm}");
         repo.is_sound();
         // Where it is no secret, it is content like any other.

@@ -8,15 +8,15 @@ use serde_json::json;
 
 use super::{Repo, VARIABLES, git_in};
 use crate::harness::run_command;
-use crate::pipeline::workshop::PipelineProject;
+use crate::pipeline::pipeline_project::PipelineProject;
 
 /// PUB-23.
 #[test]
 fn a_project_in_a_subdirectory_of_the_repository() {
     let repo = Repo::with("true", &[]);
-    let shop = repo.path("deep/er");
-    fs::create_dir_all(shop.join(".decree/routines")).unwrap();
-    fs::create_dir_all(shop.join("specs")).unwrap();
+    let project = repo.path("deep/er");
+    fs::create_dir_all(project.join(".decree/routines")).unwrap();
+    fs::create_dir_all(project.join("specs")).unwrap();
     repo.write(
         "deep/er/.decree/routines/develop.sh",
         "echo run >>inner.txt; rm -f gone.txt; echo x >'odd name'",
@@ -85,8 +85,8 @@ fn a_detached_head_takes_commits_and_a_push_needs_a_branch() {
     assert_eq!(repo.subjects(), ["01-a: A"]);
     assert_eq!(repo.says(["rev-parse", "main"]), main);
     repo.is_clean();
-    let said = repo.publish_with(&["--push", "--format", "json"], &[("GITHUB_HEAD_REF", "topic")]).ok();
-    let answer: serde_json::Value = serde_json::from_slice(&said.out).unwrap();
+    let output = repo.publish_with(&["--push", "--format", "json"], &[("GITHUB_HEAD_REF", "topic")]).ok();
+    let answer: serde_json::Value = serde_json::from_slice(&output.out).unwrap();
     assert_eq!((&answer["branch"], &answer["pushed"]), (&"topic".into(), &true.into()));
     assert_eq!(remote.tip("topic"), repo.says(["rev-parse", "HEAD"]));
 }
@@ -142,9 +142,9 @@ fn another_branch_gets_the_commits_and_the_checkout_stays() {
 /// PUB-23. Before the first commit.
 #[test]
 fn a_repository_without_a_commit() {
-    let shop = PipelineProject::with("echo run >made.txt");
-    shop.spec("01-a", "# A\n").write(".decree/.gitignore", "*\n");
-    let repo = Repo { shop };
+    let project = PipelineProject::with("echo run >made.txt");
+    project.spec("01-a", "# A\n").write(".decree/.gitignore", "*\n");
+    let repo = Repo { project };
     repo.git(["init", "-q", "-b", "main"]).ok();
     repo.process().ok();
     repo.publish(&[]).ok();
@@ -171,9 +171,9 @@ fn variables_of_another_repository_do_not_mislead() {
 /// PUB-23. Hashes may be longer, and settings unusual.
 #[test]
 fn a_repository_with_sha_256_and_settings_of_its_own() {
-    let shop = PipelineProject::with("echo run >>notes.txt; rm docs/guide.md; ln -s x new-link");
-    shop.spec("01-a", "# A\n").write(".decree/.gitignore", "*\n");
-    let repo = Repo { shop };
+    let project = PipelineProject::with("echo run >>notes.txt; rm docs/guide.md; ln -s x new-link");
+    project.spec("01-a", "# A\n").write(".decree/.gitignore", "*\n");
+    let repo = Repo { project };
     repo.git(["init", "-q", "-b", "main", "--object-format=sha256"]).ok();
     for (name, value) in [
         ("core.splitIndex", "true"),

@@ -1,4 +1,4 @@
-//! Binary content: both sides stand in the diff, so that it alone goes either way.
+//! Binary content: the diff holds both sides, so it can be applied and reverted alone.
 
 use super::round_trip;
 

@@ -35,7 +35,7 @@ fn all_set_aside(project: &Project, id: &str) -> Vec<Vec<u8>> {
     contents
 }
 
-/// Also where the name has the full length already, and nothing can be appended to tell the two apart.
+/// Also where the name has the full length already, and nothing can be appended to distinguish the two.
 #[test]
 fn what_is_set_aside_never_replaces_what_was_set_aside_before() {
     for name in ["target/out".to_owned(), format!("{}/out", "x".repeat(255)), "y".repeat(255)] {
@@ -110,7 +110,7 @@ fn a_new_rule_that_hides_everything_hides_itself_and_is_set_aside() {
 }
 
 #[test]
-fn a_deleted_gitignore_comes_back_and_shows_nothing_meanwhile() {
+fn a_deleted_gitignore_is_restored_and_widens_no_scope_before() {
     let trip = RoundTrip::default().not_touching(&["cache", "sub/old.o"]).run(
         |p| {
             p.write(".gitignore", "cache/\n").write("cache/a", "a\n").write("sub/.gitignore", "*.o\n");
@@ -140,7 +140,7 @@ fn ignored_files_in_a_new_directory_are_set_aside_so_that_it_can_go() {
     assert!(!trip.project.exists("new"));
 }
 
-/// Out of scope means out of scope: what lies in an ignored directory is nobody's business but the user's.
+/// Out of scope means out of scope: decree does not touch what is in an ignored directory.
 #[test]
 fn new_files_in_an_ignored_directory_stay() {
     RoundTrip::default().not_touching(&["cache", "src/x.log"]).run(

@@ -26,8 +26,8 @@ fn measured(project: &Project, args: &[&str]) -> i64 {
         .current_dir(project.root())
         .env(ARGS, args.join("\n"))
         .env(REPORT, &report);
-    let said = run_command(&mut command);
-    let text = fs::read_to_string(&report).unwrap_or_else(|_| panic!("{}{}", said.text(), said.err));
+    let output = run_command(&mut command);
+    let text = fs::read_to_string(&report).unwrap_or_else(|_| panic!("{}{}", output.text(), output.err));
     let (code, peak) = text.split_once(' ').unwrap();
     assert_eq!(code, "0", "decree {args:?}");
     let peak: i64 = peak.parse().unwrap();

@@ -79,7 +79,7 @@ fn a_target_may_be_any_bytes() {
 
 /// REV-02.
 ///
-/// The link's target and the file's content are the same bytes: only the type tells them apart.
+/// The link's target and the file's content are the same bytes: only the type differs.
 #[test]
 fn files_and_links_take_each_others_place() {
     round_trip(

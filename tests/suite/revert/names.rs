@@ -194,8 +194,8 @@ fn names_are_shown_without_their_control_characters() {
     project.write("evil\u{1b}[2J\nname.txt", "b\n");
     project.decree(["revert", &id]).ok();
     project.write("evil\u{1b}[2J\nname.txt", "c\n");
-    let said = project.decree(["apply", &id]).fails(1).mentions(&[r#""evil\033[2J\nname.txt""#]);
-    assert!(!said.err.contains('\u{1b}'), "{:?}", said.err);
+    let output = project.decree(["apply", &id]).fails(1).mentions(&[r#""evil\033[2J\nname.txt""#]);
+    assert!(!output.err.contains('\u{1b}'), "{:?}", output.err);
     let stat = project.decree(["diff", "--stat", &id]).ok();
     assert!(!stat.text().contains('\u{1b}'), "{:?}", stat.text());
 }

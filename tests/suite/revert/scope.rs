@@ -1,4 +1,4 @@
-//! What is no part of a checkpoint: git's and decree's own data, secrets, sockets and FIFOs.
+//! What a checkpoint excludes: git's and decree's own data, secrets, sockets and FIFOs.
 
 use std::os::unix::net::UnixListener;
 use std::process::Command;

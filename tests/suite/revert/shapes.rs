@@ -1,4 +1,4 @@
-//! The shape of the tree: directories that come, go, and take a file's place.
+//! Directories that are created, removed, or replace a file.
 
 use std::process::Command;
 
@@ -202,7 +202,7 @@ fn hard_links_come_back_as_content() {
     assert_eq!(trip.project.read("two"), b"shared\n");
 }
 
-/// Deeper than the longest path that the system takes at once: only whoever goes step by step gets there.
+/// Deeper than the longest path that one system call takes: it has to be opened step by step.
 #[test]
 fn directories_deeper_than_any_path_vanish() {
     let project = Project::new();

@@ -1,4 +1,4 @@
-//! Text: bytes are kept as they are, whatever ends or fails to end a line.
+//! Text: bytes are kept as they are, with any line ending or none.
 
 use super::{Travelled, round_trip};
 

@@ -1,4 +1,4 @@
-//! Time: what the clock cannot tell apart, decree has to.
+//! Timestamps that are too coarse to show a change.
 
 use std::fs::File;
 

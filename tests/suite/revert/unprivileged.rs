@@ -1,4 +1,4 @@
-//! As an ordinary user, whom modes bind: root may do everything, so root's tests prove nothing of this.
+//! As an ordinary user, for whom permissions are enforced; root bypasses them.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -247,7 +247,7 @@ fn another_users_unreadable_file_stops_a_revert_and_nothing_is_touched() {
     assert_same(&look(&project), &before);
 }
 
-/// In a container root works on somebody's tree: what it puts back has to be theirs.
+/// In a container root works on another user's tree: restored files keep that user as their owner.
 #[test]
 fn what_root_puts_back_belongs_to_the_owner_of_the_tree() {
     if !skip::as_root() {

@@ -3,37 +3,37 @@ use std::fs;
 use serde_json::Value;
 
 use super::{project, wreck};
-use crate::pipeline::workshop::PipelineProject;
+use crate::pipeline::pipeline_project::PipelineProject;
 
 /// AUD-01.
 #[test]
 fn every_deed_leaves_a_line() {
-    let shop = PipelineProject::with(
+    let project = PipelineProject::with(
         "case ${spec_file:-} in *2*) echo half >half; exit 1 ;; esac; echo x >work.txt",
     );
-    shop.config("max_retries: 0\n").spec("1-a", "A\n").spec("2-b", "B\n");
-    shop.process().fails(1);
-    let kept = shop.run_of("1-a");
-    shop.decree(["revert", &kept]).ok();
-    shop.decree(["apply", &kept]).ok();
-    shop.decree(["apply", &kept]).ok();
-    let id = shop.checkpoint();
-    shop.write("work.txt", "other\n");
-    shop.decree(["rollback", &id, "--reason", "two\nlines"]).ok();
-    let said = shop.decree_with_env(&["audit", "--format", "json"], &[]).ok();
-    let trail: Value = serde_json::from_slice(&said.out).unwrap();
-    let told: Vec<(&str, &str)> = trail["records"]
+    project.config("max_retries: 0\n").spec("1-a", "A\n").spec("2-b", "B\n");
+    project.process().fails(1);
+    let kept = project.run_of("1-a");
+    project.decree(["revert", &kept]).ok();
+    project.decree(["apply", &kept]).ok();
+    project.decree(["apply", &kept]).ok();
+    let id = project.checkpoint();
+    project.write("work.txt", "other\n");
+    project.decree(["rollback", &id, "--reason", "two\nlines"]).ok();
+    let output = project.decree_with_env(&["audit", "--format", "json"], &[]).ok();
+    let trail: Value = serde_json::from_slice(&output.out).unwrap();
+    let answer: Vec<(&str, &str)> = trail["records"]
         .as_array()
         .unwrap()
         .iter()
         .map(|record| (record["action"].as_str().unwrap(), record["subject"].as_str().unwrap()))
         .collect();
-    let failed = shop.run_of("2-b");
-    assert_eq!(told, [("put-back", &failed[..]), ("revert", &kept), ("apply", &kept), ("rollback", &id)]);
+    let failed = project.run_of("2-b");
+    assert_eq!(answer, [("put-back", &failed[..]), ("revert", &kept), ("apply", &kept), ("rollback", &id)]);
     for record in trail["records"].as_array().unwrap() {
         assert!(record["at"].as_str().unwrap().ends_with('Z') && !record["who"].as_str().unwrap().is_empty());
     }
-    assert_eq!(shop.decree(["audit"]).ok().text().lines().count(), 4);
+    assert_eq!(project.decree(["audit"]).ok().text().lines().count(), 4);
 }
 
 /// AUD-02.
@@ -47,8 +47,8 @@ fn a_trail_that_was_tampered_with_is_reported() {
     }
     let path = project.path(".decree/audit.jsonl");
     let whole = fs::read_to_string(&path).unwrap();
-    let said = project.decree(["audit", "verify"]).ok();
-    let head = said.line().rsplit(' ').next().unwrap().to_owned();
+    let output = project.decree(["audit", "verify"]).ok();
+    let head = output.line().rsplit(' ').next().unwrap().to_owned();
     project.decree(["audit", "verify", "--head", &head]).ok();
     fs::write(&path, whole.replacen(&id, "chk_20200101_000000_000000", 1)).unwrap();
     project.decree(["audit", "verify"]).fails(4).mentions(&["line 2"]);
@@ -80,12 +80,12 @@ fn a_line_that_was_cut_off_does_not_end_the_trail() {
 #[test]
 fn a_routine_cannot_rewrite_the_trail() {
     for harm in ["rm .decree/audit.jsonl", "echo forged >.decree/audit.jsonl", ": >.decree/audit.jsonl"] {
-        let shop = PipelineProject::with(harm);
-        let id = shop.checkpoint();
-        shop.write("notes.txt", "changed\n");
-        shop.decree(["rollback", &id]).ok();
-        let trail = shop.read(".decree/audit.jsonl");
-        shop.spec("1-a", "A\n").process().ok();
-        assert_eq!(shop.read(".decree/audit.jsonl"), trail, "{harm}");
+        let project = PipelineProject::with(harm);
+        let id = project.checkpoint();
+        project.write("notes.txt", "changed\n");
+        project.decree(["rollback", &id]).ok();
+        let trail = project.read(".decree/audit.jsonl");
+        project.spec("1-a", "A\n").process().ok();
+        assert_eq!(project.read(".decree/audit.jsonl"), trail, "{harm}");
     }
 }

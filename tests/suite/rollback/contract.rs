@@ -90,9 +90,9 @@ fn a_scope_is_what_is_listed_hashed_and_reverted() {
 fn confidence_drops_when_something_is_left_out() {
     let project = project();
     project.write(".env", "SECRET=1\n");
-    let said =
+    let output =
         project.decree(["checkpoint", "create", "--format", "json"]).ok().mentions(&["warning:", ".env"]);
-    let answer = parsed("json", &said.out);
+    let answer = parsed("json", &output.out);
     assert_valid(&answer, "checkpoint");
     assert!(answer["confidence"].as_f64().unwrap() < 0.96, "{}", answer["confidence"]);
     assert!(answer["assumptions"].to_string().contains(".env"));
@@ -128,8 +128,8 @@ fn the_answer_has_every_field_and_every_value_is_true() {
         wreck(&project);
         let dry = project.decree(["rollback", &id, "--dry-run", "--format", format]).ok();
         assert_valid(&parsed(format, &dry.out), "rollback");
-        let said = project.decree(["rollback", &id, "--reason", "a test", "--format", format]).ok();
-        let answer = parsed(format, &said.out);
+        let output = project.decree(["rollback", &id, "--reason", "a test", "--format", format]).ok();
+        let answer = parsed(format, &output.out);
         assert_valid(&answer, "rollback");
         assert_eq!(answer["rolled_back"], true);
         assert_eq!(answer["restored_to"]["checkpoint_id"], id);

@@ -9,7 +9,7 @@ use crate::harness::{assert_same, skip, wait_for};
 #[test]
 fn what_a_command_did_stays_if_it_succeeds() {
     let project = project();
-    let said = project.decree_fed(
+    let output = project.decree_fed(
         &[
             "guard",
             "--verify",
@@ -21,14 +21,14 @@ fn what_a_command_did_stays_if_it_succeeds() {
         ],
         "new text\n",
     );
-    assert_eq!(said.code, 0, "{}", said.err);
+    assert_eq!(output.code, 0, "{}", output.err);
     assert_eq!(project.read("notes.txt"), b"new text\n");
     let root = project.root().canonicalize().unwrap();
-    assert_eq!(said.text(), format!("to stdout\n{}\n", root.display()));
+    assert_eq!(output.text(), format!("to stdout\n{}\n", root.display()));
     assert!(
-        said.err.contains("to stderr\n") && said.err.contains("kept; `decree rollback chk_"),
+        output.err.contains("to stderr\n") && output.err.contains("kept; `decree rollback chk_"),
         "{}",
-        said.err
+        output.err
     );
     project.decree(["guard"]).fails(2);
 }
@@ -47,9 +47,9 @@ fn what_a_command_did_is_reverted_if_it_fails() {
     ] {
         let verify = verify.map_or_else(Vec::new, |verify| vec!["--verify", verify]);
         let args = [&["guard"], &verify[..], &["--", "bash", "-c", &script]].concat();
-        let said = project.decree(args).fails(code);
+        let output = project.decree(args).fails(code);
         assert_same(&project.snapshot(), &before);
-        said.mentions(&["rolled back", "verified against", "what it had done is saved"]);
+        output.mentions(&["rolled back", "verified against", "what it had done is saved"]);
     }
     std::thread::sleep(std::time::Duration::from_millis(500));
     assert_same(&project.snapshot(), &before);
@@ -134,8 +134,8 @@ fn a_guard_that_was_killed_is_reported_and_the_way_back_is_named() {
     wait_for(&project.path(".decree/begun"));
     child.kill().unwrap();
     child.wait().unwrap();
-    let said = project.decree(["checkpoint", "create"]).ok().mentions(&["killed while it guarded"]);
-    let id = said.err.split('`').find_map(|word| word.strip_prefix("decree rollback chk_")).unwrap();
+    let output = project.decree(["checkpoint", "create"]).ok().mentions(&["killed while it guarded"]);
+    let id = output.err.split('`').find_map(|word| word.strip_prefix("decree rollback chk_")).unwrap();
     project.decree(["rollback", &format!("chk_{id}")]).ok();
     assert_same(&project.snapshot(), &before);
     assert!(!project.decree(["checkpoint", "create"]).ok().err.contains("killed"));
@@ -170,7 +170,7 @@ fn whatever_goes_wrong_after_the_command_the_tree_is_reverted() {
     let harm = "echo x >../notes.txt; rm -r ../src";
     project.decree(["-C", &src, "guard", "--verify", "true", "--", "bash", "-c", harm]).fails(127);
     assert_same(&project.snapshot(), &before);
-    // It leaves something in the place of decree's own files that nobody can read to its end, and a broken config.
+    // It leaves something in the place of decree's own files that cannot be read to its end, and a broken config.
     let harm = "mkfifo .decree/audit.jsonl || { rm .decree/audit.jsonl; mkfifo .decree/audit.jsonl; }; echo ': {' >.decree/config.yml; echo x >notes.txt; exit 1";
     project.decree(["guard", "--", "bash", "-c", harm]).fails(1).mentions(&["set-aside"]);
     assert_same(&project.snapshot(), &before);

@@ -19,8 +19,8 @@ fn what_cannot_be_rolled_back_to_is_reported_and_nothing_is_touched() {
             let mut bytes = whole.clone();
             bytes[at] ^= 1;
             fs::write(&path, bytes).unwrap();
-            let said = project.decree(["rollback", &id]);
-            assert_eq!(said.code, 4, "{file} at {at}: {}", said.err);
+            let output = project.decree(["rollback", &id]);
+            assert_eq!(output.code, 4, "{file} at {at}: {}", output.err);
             assert_same(&project.snapshot(), &wrecked);
         }
         fs::write(&path, &whole[..whole.len() / 2]).unwrap();
@@ -39,8 +39,8 @@ fn what_cannot_be_rolled_back_to_is_reported_and_nothing_is_touched() {
 #[test]
 fn an_expired_checkpoint_is_not_rolled_back_to() {
     let project = project();
-    let said = project.decree(["checkpoint", "create", "--expiry", "1s"]).ok();
-    let id = said.line();
+    let output = project.decree(["checkpoint", "create", "--expiry", "1s"]).ok();
+    let id = output.line();
     wreck(&project);
     let wrecked = project.snapshot();
     std::thread::sleep(std::time::Duration::from_millis(2100));

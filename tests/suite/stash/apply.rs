@@ -1,4 +1,4 @@
-//! Made, listed, applied.
+//! A stash entry is created, listed and applied.
 
 use std::fs;
 
@@ -196,8 +196,8 @@ fn two_at_once_both_get_their_entry() {
         (0..4).map(|n| repo.start("create", json!({ "message": format!("n{n}") }))).collect();
     for (mut child, file) in started {
         assert!(child.wait().unwrap().success());
-        let told = fs::read_to_string(file.with_extension("told")).unwrap();
-        assert!(told.starts_with("{\"ok\""), "{told}");
+        let output = fs::read_to_string(file.with_extension("answer")).unwrap();
+        assert!(output.starts_with("{\"ok\""), "{output}");
     }
     assert_eq!(repo.says(["stash", "list"]).lines().count(), 4);
 }

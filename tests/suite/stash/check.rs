@@ -1,4 +1,4 @@
-//! Whether an entry is all there.
+//! Checking that a stash entry is complete.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

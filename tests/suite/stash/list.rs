@@ -1,4 +1,4 @@
-//! Entries among others.
+//! decree's entries among the user's own in `git stash list`.
 
 use std::collections::BTreeSet;
 
@@ -29,14 +29,14 @@ fn the_last_entry_leaves_no_list_behind() {
     assert_eq!(repo.says(["stash", "list"]), "");
     assert_ne!(repo.git(["rev-parse", "-q", "--verify", "refs/stash"]).code, 0);
     assert_eq!(repo.operate("is_listed", json!({ "stash": stash })).unwrap(), json!(false));
-    // Whoever has its name can still list it again.
+    // With its hash it can still be listed again.
     repo.operate("check", json!({ "stash": stash })).unwrap();
     repo.git(["stash", "store", "-m", "again", &stash.commit]).ok();
     assert_eq!(repo.operate("is_listed", json!({ "stash": stash })).unwrap(), json!(true));
 }
 
 #[test]
-fn entries_that_others_make_meanwhile_stay() {
+fn entries_made_by_others_at_the_same_time_stay() {
     let repo = Repo::new();
     let index = repo.says(["commit-tree", "HEAD^{tree}", "-p", "HEAD", "-m", "index"]);
     let ours: Vec<_> = (0..6).map(|n| repo.stash_with(json!({ "message": format!("ours {n}") }))).collect();

@@ -1,4 +1,4 @@
-//! Where there can be no entry, and what to do instead.
+//! Repositories in which no stash entry can be created, and the hint in each error.
 
 use std::fs;
 
@@ -27,12 +27,12 @@ fn without_a_repository_or_a_work_tree() {
     repo.variables = vec![("GIT_CEILING_DIRECTORIES", "/dev/shm:/tmp")];
     let (mut child, file) = repo.start("create", json!({ "message": "x" }));
     child.wait().unwrap();
-    let text = fs::read_to_string(file.with_extension("told")).unwrap();
+    let text = fs::read_to_string(file.with_extension("answer")).unwrap();
     says(&Failure { text, integrity: false }, &["is in no git repository", "file_backup"]);
     git_in(repo.root(), ["init", "-q", "--bare", "."]).ok();
     let (mut child, file) = repo.start("create", json!({ "message": "x" }));
     child.wait().unwrap();
-    let text = fs::read_to_string(file.with_extension("told")).unwrap();
+    let text = fs::read_to_string(file.with_extension("answer")).unwrap();
     says(&Failure { text, integrity: false }, &["no git repository with a work tree", "bare"]);
 }
 

@@ -1,4 +1,4 @@
-//! The index, compared and put back.
+//! The index: compared and restored.
 
 use std::fs;
 
@@ -144,12 +144,12 @@ fn the_lock_of_another_git_is_respected() {
     repo.write(".git/index.lock", "theirs");
     let (mut child, file) = repo.start("restore_index", json!({ "stash": stash }));
     child.wait().unwrap();
-    let told = fs::read_to_string(file.with_extension("told")).unwrap();
-    assert!(told.contains("another git process is working here"), "{told}");
+    let output = fs::read_to_string(file.with_extension("answer")).unwrap();
+    assert!(output.contains("another git process is working here"), "{output}");
     assert_eq!(repo.read(".git/index.lock"), b"theirs");
     assert_eq!(fs::read(repo.path(".git/index")).unwrap(), index);
     // An entry can be made all the same.
     let (mut child, file) = repo.start("create", json!({ "message": "x" }));
     child.wait().unwrap();
-    assert!(fs::read_to_string(file.with_extension("told")).unwrap().contains("\"ok\""));
+    assert!(fs::read_to_string(file.with_extension("answer")).unwrap().contains("\"ok\""));
 }

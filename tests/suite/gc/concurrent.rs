@@ -1,4 +1,4 @@
-//! Others are at work while content is collected.
+//! Other commands run while `gc` collects.
 
 use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,14 +23,14 @@ fn the_second_process_reports_the_lock_and_nothing_is_lost() {
         let gc = start(&["checkpoint", "gc"]);
         let (create, gc) = (create.wait_with_output().unwrap(), gc.wait_with_output().unwrap());
         for output in [&create, &gc] {
-            let said = String::from_utf8_lossy(&output.stderr);
+            let stderr = String::from_utf8_lossy(&output.stderr);
             match output.status.code() {
                 Some(0) => {}
                 Some(5) => {
                     refused += 1;
-                    assert!(said.contains("another decree is working here"), "{said}");
+                    assert!(stderr.contains("another decree is working here"), "{stderr}");
                 }
-                code => panic!("{code:?}: {said}"),
+                code => panic!("{code:?}: {stderr}"),
             }
         }
         if create.status.success() {
@@ -82,8 +82,8 @@ fn a_reader_reports_no_damage() {
             let (past, done) = (&past, &done);
             scope.spawn(move || {
                 while !done.load(Ordering::Relaxed) {
-                    let said = past.decree(line.split(' ')).ok();
-                    assert!(!said.err.contains("warning"), "{}", said.err);
+                    let output = past.decree(line.split(' ')).ok();
+                    assert!(!output.err.contains("warning"), "{}", output.err);
                 }
             });
         }

@@ -1,5 +1,5 @@
-//! A project to work in, so that a test reads like a sentence: given these routines and specs, when they are processed, then
-//! this is what there is.
+//! A project with routines and specs, for tests of the form: given these routines and specs, when they are processed, then this
+//! is the result.
 
 use std::fs;
 use std::io::Write;
@@ -23,7 +23,7 @@ impl Deref for PipelineProject {
     }
 }
 
-/// A routine that does its work: what it writes is told from what was there before.
+/// A routine that succeeds; its output differs from what was there before.
 pub const WORKS: &str = "echo \"done ${spec_file:-$message_id}\" >>work.txt";
 
 /// A routine that changes this and that, and fails.
@@ -55,9 +55,9 @@ impl PipelineProject {
 
     /// A project whose routine `develop` is this script.
     pub fn with(script: &str) -> PipelineProject {
-        let shop = PipelineProject::new();
-        shop.routine("develop", script);
-        shop
+        let project = PipelineProject::new();
+        project.routine("develop", script);
+        project
     }
 
     pub fn config(&self, yaml: &str) -> &Self {

@@ -1,4 +1,4 @@
-//! Routines that lay hands on decree's own files.
+//! Routines that change or delete decree's own files.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -87,8 +87,8 @@ fn a_failing_routine_that_takes_decrees_own_files_away_is_reverted_anyway() {
     for (what, assault) in ASSAULTS {
         let project = precious(&format!("{VANDALISM}echo said; {assault}\nexit 3\n"));
         let before = project.snapshot();
-        let said = work(&project);
-        assert_eq!(said.code, 1, "{what}: {}", said.err);
+        let output = work(&project);
+        assert_eq!(output.code, 1, "{what}: {}", output.err);
         assert_same(&project.snapshot(), &before);
         assert_whole(&project, what);
         assert_eq!(result(&project)["put_back"]["verified"], 6, "{what}");
@@ -104,8 +104,8 @@ fn a_content_routine_that_takes_decrees_own_files_away_keeps_its_work() {
     for (what, assault) in ASSAULTS {
         let project = precious(&format!("echo work > src/lib.rs\n{assault}\nexit 0\n"));
         let mut expected = tree(&project);
-        let said = work(&project);
-        assert_eq!(said.code, 0, "{what}: {}", said.err);
+        let output = work(&project);
+        assert_eq!(output.code, 0, "{what}: {}", output.err);
         let mut found = tree(&project);
         // What it made elsewhere in the tree is its work, too.
         found.retain(|path, _| {
@@ -207,8 +207,8 @@ fn a_second_decree_stays_out_even_if_the_lock_was_deleted() {
     let project = project(&format!(
         "rm -f .decree/lock; {decree} checkpoint create; echo \"the other: $?\"; echo work > work\n"
     ));
-    let said = process(&project).ok();
-    assert!(said.err.contains("the other: 5"), "{}", said.err);
+    let output = process(&project).ok();
+    assert!(output.err.contains("the other: 5"), "{}", output.err);
 }
 
 #[test]
@@ -228,8 +228,8 @@ fn an_ordinary_user_cannot_be_locked_out_of_their_own_decree() {
             let project = precious(&format!("echo broken > src/main.rs; {assault}; exit {end}\n"));
             let before = project.snapshot();
             hand_over(project.root());
-            let said = as_nobody(&project, &["process", "--spec", "01-*"]);
-            assert_eq!(said.code, end, "{what}: {}", said.err);
+            let output = as_nobody(&project, &["process", "--spec", "01-*"]);
+            assert_eq!(output.code, end, "{what}: {}", output.err);
             if end == 1 {
                 assert_same(&project.snapshot(), &before);
             } else {

@@ -1,4 +1,4 @@
-//! What somebody else does in the project while decree works, and what a routine leaves that is not the tree's.
+//! Changes that others make while decree works, and what a routine leaves outside the tree.
 
 use std::fs;
 use std::process::Command;
@@ -6,7 +6,7 @@ use std::process::Command;
 use super::{dead, end_of, process, project, tracker, tree, wait_for};
 use crate::harness::{Project, assert_same};
 
-/// A project whose routine tells when it is at work, then waits to be told to go on.
+/// A project whose routine signals that it is running, then waits for a signal to continue.
 fn waiting(script: &str) -> Project {
     let project = project(&format!(
         "echo > .decree/at-work\nwhile [ ! -e .decree/go-on ]; do sleep 0.01; done\n{script}"
@@ -19,7 +19,7 @@ fn waiting(script: &str) -> Project {
 fn a_concurrent_change_during_a_revert_is_saved_and_the_run_is_reverted() {
     let project = project("echo run > notes.txt\n(while :; do echo x >> .decree/x; done) & exit 1\n");
     project.write(".decree/config.yml", "max_retries: 0\n").write("decree.log", "");
-    // decree's own words, in a file that somebody else writes and that grows between the record and the putting back.
+    // decree's own output, in a file that another process writes and that grows between the record and the revert.
     let mut before = tree(&project);
     before.remove(b"decree.log".as_slice());
     let script = format!("'{}' process 2>&1 | tee -a decree.log >/dev/null", env!("CARGO_BIN_EXE_decree"));

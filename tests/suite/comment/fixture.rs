@@ -1,4 +1,4 @@
-//! A place to comment from: a project that is none, an event, a server.
+//! A fixture for `comment`: a summary, an event file, a server.
 
 use std::path::Path;
 use std::process::Command;

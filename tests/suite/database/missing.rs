@@ -1,4 +1,4 @@
-//! Databases that are not there, or are none.
+//! Restoring a database whose file is missing, or is not a database.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -12,7 +12,7 @@ fn mode_of(place: &Place) -> u32 {
 }
 
 #[test]
-fn a_database_that_is_gone_is_made_anew_with_its_directories_and_its_mode() {
+fn a_missing_database_is_created_with_its_directories_and_its_mode() {
     for mode in ["DELETE", "WAL"] {
         let mut place = Place::new();
         place.live = place.path("var/data/app.db");
@@ -24,7 +24,7 @@ fn a_database_that_is_gone_is_made_anew_with_its_directories_and_its_mode() {
         fs::remove_dir_all(place.path("var")).unwrap();
         assert_eq!(sqlite::content_now(&place.live, &place.path("scratch")).unwrap(), None);
         let restored = place.restore("copy", &saved);
-        assert!(restored.made_anew && restored.set_aside.is_empty(), "{restored:?}");
+        assert!(restored.created && restored.set_aside.is_empty(), "{restored:?}");
         assert_eq!((place.content(), place.dump(), mode_of(&place)), (saved.content, dump, 0o640), "{mode}");
         // One that is there keeps the mode that it has.
         fs::set_permissions(&place.live, fs::Permissions::from_mode(0o600)).unwrap();
@@ -52,7 +52,7 @@ fn a_journal_without_its_database_is_moved_away_first() {
         let orphans = place.names();
         assert!(!orphans.is_empty(), "{mode}");
         let restored = place.restore("copy", &saved);
-        assert!(restored.made_anew);
+        assert!(restored.created);
         let aside: Vec<_> = orphans.iter().map(|name| place.path("aside").join(name)).collect();
         let mut moved = restored.set_aside.clone();
         moved.sort();
@@ -82,7 +82,7 @@ fn what_is_no_database_is_moved_away_and_kept() {
         assert!(!place.path("none").exists());
         assert_eq!(fs::read(&place.live).unwrap(), garbage);
         let restored = place.restore("copy", &saved);
-        assert!(restored.made_anew, "{number}");
+        assert!(restored.created, "{number}");
         assert_eq!(fs::read(&restored.set_aside[0]).unwrap(), garbage, "{number}");
         assert_eq!((place.content(), place.dump()), (saved.content, dump.clone()), "{number}");
     }
@@ -119,7 +119,7 @@ fn links_and_directories_are_refused() {
     sqlite::check(&again, &saved).unwrap();
     let inode = place.live.metadata().unwrap().ino();
     sqlite::restore(&again, &saved, &live, &place.path("aside"), Some(saved.content)).unwrap();
-    assert_eq!(place.live.metadata().unwrap().ino(), inode, "it is not made anew");
+    assert_eq!(place.live.metadata().unwrap().ino(), inode, "it is not created again");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What is answered and told is so.
+//! Answers and messages of `rollback`, `guard` and `checkpoint` agree with what is on disk.
 
 use std::process::Command;
 
@@ -118,14 +118,14 @@ fn yaml_is_read_the_same_by_every_reader() {
 #[test]
 fn a_guard_says_what_failed_and_keeps_secrets_to_itself() {
     let project = project();
-    let said =
+    let output =
         project.decree(["guard", "--verify", "test -e nope", "--", "sh", "-c", "echo x >new.txt"]).fails(1);
     assert!(
-        said.err.contains("`sh -c 'echo x >new.txt'` succeeded, but `test -e nope` failed with 1"),
+        output.err.contains("`sh -c 'echo x >new.txt'` succeeded, but `test -e nope` failed with 1"),
         "{}",
-        said.err
+        output.err
     );
-    assert!(said.err.contains("remove    new.txt"), "{}", said.err);
+    assert!(output.err.contains("remove    new.txt"), "{}", output.err);
     let mut command = project.command();
     command.args([
         "guard",
@@ -136,8 +136,8 @@ fn a_guard_says_what_failed_and_keeps_secrets_to_itself() {
         "-c",
         "echo hush-hush-1 >new.txt",
     ]);
-    let told = crate::harness::run_command(command.env("MY_TOKEN", "hush-hush-1"));
-    assert!(told.text().starts_with("chk_"), "{}", told.text());
+    let answer = crate::harness::run_command(command.env("MY_TOKEN", "hush-hush-1"));
+    assert!(answer.text().starts_with("chk_"), "{}", answer.text());
     for file in project.names(".decree/checkpoints") {
         let record =
             String::from_utf8(project.read(format!(".decree/checkpoints/{file}/checkpoint.json"))).unwrap();

@@ -1,4 +1,4 @@
-//! After decree was killed, a person goes on working; nothing of that is lost.
+//! After decree was killed, the user continues to edit; no edit is lost.
 
 use std::process::Command;
 
@@ -26,11 +26,11 @@ fn cut_off() -> Project {
 }
 
 /// The command that is printed between backquotes.
-fn printed(said: &str) -> String {
-    let line = said
+fn printed(output: &str) -> String {
+    let line = output
         .lines()
         .find(|line| line.contains("its state before that is saved"))
-        .unwrap_or_else(|| panic!("{said}"));
+        .unwrap_or_else(|| panic!("{output}"));
     line.split('`').nth(1).unwrap().to_owned()
 }
 
@@ -58,7 +58,7 @@ fn what_a_person_did_after_the_kill_comes_back_with_the_printed_command() {
         .write("my/own", "file\n")
         .remove("logo.png");
     let mine = tree(&project);
-    let said = process(&project).ok();
+    let output = process(&project).ok();
     assert_eq!(
         tracker(&project),
         ["01-work.spec.md"],
@@ -67,10 +67,10 @@ fn what_a_person_did_after_the_kill_comes_back_with_the_printed_command() {
     assert_eq!(project.read("src/lib.rs"), b"one\ntwo\nthree\n");
     assert_eq!(project.read("work"), b"work\n");
     let work = tree(&project);
-    run(&project, &printed(&said.err));
+    run(&project, &printed(&output.err));
     assert_same(&tree(&project), &mine);
     // And the way back is as good.
-    let id = printed(&said.err).rsplit(' ').next().unwrap().to_owned();
+    let id = printed(&output.err).rsplit(' ').next().unwrap().to_owned();
     project.decree(["apply", &id]).ok();
     assert_same(&tree(&project), &work);
 }
@@ -100,8 +100,8 @@ fn looking_changes_nothing_before_the_run_is_settled() {
 fn a_run_whose_traces_a_person_removed_is_settled_without_fuss() {
     let project = cut_off();
     project.write("src/main.rs", "fn main() {}\n").write("notes.txt", "notes\n").remove("new");
-    let said = process(&project).ok();
-    assert!(!said.err.contains("is saved"), "{}", said.err);
+    let output = process(&project).ok();
+    assert!(!output.err.contains("is saved"), "{}", output.err);
     assert_eq!(tracker(&project), ["01-work.spec.md"]);
 }
 
@@ -116,8 +116,8 @@ fn a_damaged_note_of_what_was_running_is_an_error_that_says_what_to_do() {
         "{\"version\":1,\"id\":\"../../x\",\"file\":\"x\",\"mark\":\"\",\"started_at\":\"\",\"inbox\":[]}",
     ] {
         project.write(".decree/running.json", damage);
-        let said = process(&project).fails(4);
-        assert!(said.err.contains("running.json"), "{}", said.err);
+        let output = process(&project).fails(4);
+        assert!(output.err.contains("running.json"), "{}", output.err);
         assert_same(&project.snapshot(), &before);
     }
 }

@@ -1,4 +1,4 @@
-//! Where decree works: the store elsewhere, the home directory, and a project that is in use.
+//! Where decree works: `DECREE_STORE`, the home directory, and a project that another decree has locked.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -116,7 +116,7 @@ fn a_second_decree_reports_that_the_project_is_in_use() {
     assert_eq!(project.read("file"), b"x\n");
 }
 
-/// The kernel drops a dead process's lock; what it wrote into the file holds nobody up.
+/// The kernel drops a dead process's lock; what it wrote into the file does not count.
 #[test]
 fn a_lock_file_of_a_dead_process_does_not_block() {
     let project = Project::new();

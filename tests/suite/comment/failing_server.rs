@@ -1,11 +1,11 @@
-//! A server that has trouble: whatever happens, there is one comment in the end.
+//! A server that fails: in the end there is exactly one comment.
 
 use std::process::Stdio;
 
 use rustix::process::{Pid, Signal};
 
+use super::fixture::{FIXTURE, MARKER, Stage};
 use super::server::Trouble;
-use super::stage::{FIXTURE, MARKER, Stage};
 use crate::harness::wait_until;
 
 const AT_ONCE: &[(&str, &str)] = &[("retry-after", "0")];
@@ -23,8 +23,8 @@ fn what_was_created_in_spite_of_an_error_is_not_created_again() {
     for trouble in [Trouble::DoneThenStatus(502), Trouble::DoneThenStatus(504), Trouble::DoneThenCut] {
         let stage = Stage::github();
         stage.server.trouble("POST", trouble);
-        let said = stage.comment(&[]).ok();
-        assert_eq!(said.text(), "https://git.example.org/octo/repo/pull/7#issuecomment-1001\n");
+        let output = stage.comment(&[]).ok();
+        assert_eq!(output.text(), "https://git.example.org/octo/repo/pull/7#issuecomment-1001\n");
         one_comment(&stage);
         assert_eq!(stage.server.count("POST"), 1);
     }

@@ -1,0 +1,107 @@
+//! `status`, `log` and `diff` of earlier runs.
+
+use serde_json::Value;
+
+use super::pipeline_project::{PipelineProject, assert_has};
+
+/// One kept, one dead after two attempts, one pending.
+fn shop_with_history() -> PipelineProject {
+    let project = PipelineProject::with(
+        "echo \"attempt $DECREE_ATTEMPT of ${spec_file##*/}\"; echo \"$DECREE_ATTEMPT\" >>trail.txt; case $spec_file in *bad*) exit 4;; esac",
+    );
+    project.config("max_retries: 1\n").spec("01-a", "# A\n").spec("02-bad", "# B\n").spec("03-c", "# C\n");
+    project.process_with(&["--limit", "2"]).fails(1);
+    project.message("waiting", "x\n");
+    project
+}
+
+/// RUN-27.
+#[test]
+fn status_reports_what_is_done_what_waits_and_what_failed() {
+    let project = shop_with_history();
+    let (good, bad) = (project.run_of("01-a"), project.run_of("02-bad"));
+    let text = project.decree(["status"]).ok().text();
+    assert_has(
+        &text,
+        &[
+            "1 processed · 2 pending: 02-bad, 03-c",
+            "1 message\n",
+            "02-bad (exit 4 (2 attempts))",
+            &format!("decree retry {bad}"),
+            &format!("2 · latest {bad}  failed-reverted"),
+        ],
+    );
+    let json: Value =
+        serde_json::from_slice(&project.decree(["status", "--format", "json"]).ok().out).unwrap();
+    assert_eq!(json["specs"], serde_json::json!({ "processed": 1, "pending": ["02-bad", "03-c"] }));
+    assert_eq!(json["inbox"], serde_json::json!(["waiting.md"]));
+    assert_eq!(
+        json["dead"],
+        serde_json::json!([{ "name": "02-bad", "id": bad, "error": "exit 4 (2 attempts)" }])
+    );
+    assert_eq!(json["runs"], serde_json::json!({ "count": 2, "latest": bad }));
+    assert_eq!(json["unfinished"], Value::Null);
+    assert_ne!(good, bad);
+}
+
+/// RUN-27.
+#[test]
+fn status_of_a_fresh_project_is_all_zeros() {
+    let text = PipelineProject::new().decree(["status"]).ok().text();
+    assert_has(&text, &["0 processed · 0 pending", "0 messages", "dead   0", "runs   0"]);
+}
+
+/// RUN-27.
+#[test]
+fn log_shows_what_the_last_or_any_attempt_said() {
+    let project = shop_with_history();
+    let id = project.run_of("02-bad");
+    assert_eq!(project.decree(["log", &id]).ok().text(), "attempt 2 of 02-bad.spec.md\n");
+    assert_eq!(project.decree(["log", &id, "--attempt", "1"]).ok().text(), "attempt 1 of 02-bad.spec.md\n");
+    let chain = id.trim_end_matches("-0");
+    assert_eq!(project.decree(["log", chain]).ok().text(), "attempt 2 of 02-bad.spec.md\n");
+    project.decree(["log", &id, "--attempt", "7"]).fails(3).mentions(&["attempt 7", "has no log"]);
+    project.decree(["log", "1999"]).fails(3).mentions(&["no run or checkpoint has the id '1999'"]);
+}
+
+/// RUN-27.
+#[test]
+fn diff_shows_the_last_or_any_attempt() {
+    let project = shop_with_history();
+    let (good, bad) = (project.run_of("01-a"), project.run_of("02-bad"));
+    assert_eq!(project.decree(["diff", &good]).ok().text(), project.of_run(&good, "changes.diff"));
+    assert_has(&project.decree(["diff", &bad, "--attempt", "1"]).ok().text(), &["+++ b/trail.txt", "\n+1\n"]);
+    assert_has(&project.decree(["diff", &bad, "--attempt", "2"]).ok().text(), &["\n+2\n"]);
+    assert_has(
+        &project.decree(["diff", &bad, "--attempt", "1", "--stat"]).ok().text(),
+        &["trail.txt  +1  −0", "1 path, +1 −0"],
+    );
+    project.decree(["diff", &bad, "--attempt", "3"]).fails(3).mentions(&["has no attempt 3"]);
+}
+
+/// RUN-27.
+#[test]
+fn looking_changes_nothing_and_needs_no_lock() {
+    let project = shop_with_history();
+    let id = project.run_of("01-a");
+    project.routine("develop", "for what in status \"log $id\" \"diff $id\"; do \"$decree\" $what >/dev/null || exit 1; done; touch looked");
+    let binary = env!("CARGO_BIN_EXE_decree");
+    let routine =
+        project.text(".decree/routines/develop.sh").replace("\"$decree\"", binary).replace("$id", &id);
+    project.routine("develop", &routine);
+    project.run(&["-m", "look", "-p", "x"]).ok();
+    assert!(project.exists("looked"));
+}
+
+/// RUN-27.
+#[test]
+fn a_message_that_was_rejected_leaves_no_run_and_that_is_reported() {
+    let project = PipelineProject::with("true");
+    project.spec("01-a", "---\nroutine: nobody\n---\n").process().fails(1);
+    let letter = project.dead_letter("01-a");
+    let id = letter.lines().find_map(|line| line.strip_prefix("id: ")).unwrap();
+    for command in ["log", "diff", "revert"] {
+        project.decree([command, id]).fails(3).mentions(&["no run or checkpoint has the id"]);
+    }
+    assert!(project.decree(["status"]).ok().text().contains("RoutineNotFound"));
+}
