@@ -9,7 +9,7 @@
 //! - [`ui`]: output: data on stdout, everything else on stderr, progress and questions on a terminal
 //! - [`artifact`]: runs exported to a CI artifact and imported from one
 //! - [`publish`]: kept runs as git commits, a push and a pull request
-//! - [`github`]: workflow commands, step outputs, comments and pull requests; the only module that uses a network
+//! - [`github`]: workflow commands, step outputs, comments and pull requests; the only module that opens connections
 //! - [`report`]: a summary and its runs as text, Markdown, JUnit or HTML
 //! - [`doctor`]: checks that the programs a routine needs are installed
 //! - [`pipeline`]: unattended work: queue, attempts, retries, verdicts, recovery
@@ -36,7 +36,7 @@
 //!
 //! 1. `cli/process.rs` `process` opens the project with `LockedProject::open`. That finds `.decree/`
 //!    ([`project::Project::find`]), takes the lock ([`project::Project::lock`], which also completes a restore that was
-//!    cut off), and settles the run that a killed decree left unfinished ([`pipeline::ActiveRun`]).
+//!    cut off), and settles the run that a killed decree left unfinished (`pipeline/recovery.rs`).
 //! 2. [`doctor::preflight`] fails early if a routine of the selected specs needs a program that is not installed.
 //! 3. [`pipeline::Pipeline::process`] works through the queue: first the messages in the inbox, then each spec that is not
 //!    in the tracker, in the order of file names. For each message
@@ -44,17 +44,17 @@
 //!    - `pipeline/run.rs` creates a checkpoint of the tree; `pipeline/attempts.rs` runs attempts until one succeeds or
 //!      none is left. `pipeline/attempt.rs` is one attempt: [`routine::Invocation`] says what to execute, [`process::Exec::run`]
 //!      executes it, then come the verify command, the diff and the policy;
-//!    - on success the changes stay in the tree; on failure the tree is reverted to the checkpoint
-//!      ([`checkpoint::restore`]) and compared with it;
-//!    - `pipeline/settle.rs` writes the verdict, moves the message to `done/` or `dead/` and updates the tracker. Follow-up
-//!      messages that the routine put into the inbox come next, before the next spec.
+//!    - `pipeline/settle.rs` writes the verdict to `result.json`. Then the changes stay in the tree, or
+//!      `pipeline/revert_tree.rs` reverts it to the checkpoint ([`checkpoint::restore`]) and compares it. Then the message
+//!      goes to `done/` or `dead/`, and a spec into the tracker. Follow-up messages that the routine put into the inbox
+//!      come next, before the next spec.
 //! 4. A signal ends the attempt ([`interrupt`]): the diff so far is written, the tree is reverted, and the message stays in
 //!    the inbox for the next `decree process`.
 //! 5. Each step emits an [`pipeline::events::Event`]; [`ui`] prints them. At the end [`pipeline::Summary`] is written to
 //!    `.decree/summary.json`, printed, and in GitHub Actions also reported by [`github::step_report`].
 //! 6. The exit code is 0 if every message was kept and 1 if not; an error has the code of its [`error::ErrorKind`].
 //!
-//! `docs/architecture.md` maps every file, `docs/format.md` describes everything on disk.
+//! `docs/architecture.md` maps the modules, `docs/format.md` describes everything on disk.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::disallowed_methods))]

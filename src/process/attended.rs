@@ -10,13 +10,14 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
+use super::exec::GracePeriods;
 use super::orphans::{OrphanWatch, become_subreaper};
 use crate::interrupt;
 
 /// How often the program's state is polled.
 const TICK: Duration = Duration::from_millis(10);
 /// How long the program may take to end when decree is asked to stop.
-const GRACE: Duration = Duration::from_secs(2);
+const GRACE: Duration = GracePeriods::DEFAULT.interrupt;
 
 /// Runs the command to its end. Returns its exit code as a shell reports it: 128 plus the signal, if one ended it.
 pub fn attend(command: &mut Command) -> io::Result<u8> {

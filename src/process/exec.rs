@@ -22,10 +22,9 @@ pub struct GracePeriods {
     pub interrupt: Duration,
 }
 
-impl Default for GracePeriods {
-    fn default() -> Self {
-        GracePeriods { timeout: Duration::from_secs(5), interrupt: Duration::from_secs(2) }
-    }
+impl GracePeriods {
+    pub const DEFAULT: GracePeriods =
+        GracePeriods { timeout: Duration::from_secs(5), interrupt: Duration::from_secs(2) };
 }
 
 /// A program with its arguments, environment, input and time limit.
@@ -58,7 +57,7 @@ impl Exec {
             environment: BTreeMap::new(),
             input: Vec::new(),
             timeout: None,
-            grace_periods: GracePeriods::default(),
+            grace_periods: GracePeriods::DEFAULT,
             capture: None,
             // Not the path decree was started by: another version may have been installed there since.
             supervisor: PathBuf::from("/proc/self/exe"),

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Signal, getpid};
 
+use super::exec::GracePeriods;
 use super::table::{self, Process, ProcessIdentity};
 use crate::fs::random_hex;
 
@@ -17,7 +18,7 @@ use crate::fs::random_hex;
 pub const MARK_VARIABLE: &str = "DECREE_RUN_MARK";
 
 /// The time between SIGTERM and SIGKILL.
-const GRACE: Duration = Duration::from_secs(2);
+const GRACE: Duration = GracePeriods::DEFAULT.interrupt;
 /// How long to keep killing processes that do not die.
 const KILL_LIMIT: Duration = Duration::from_secs(5);
 /// Far larger than any usual environment; bounds the memory for reading one.

@@ -2,7 +2,7 @@
 //!
 //! A pack without needed content is removed. A pack that is a quarter or more garbage is rewritten: at most three bytes are
 //! copied to free one, and the store is never more than a third larger than necessary. Every capture adds a pack, and
-//! every command opens all of them; so small packs are merged as soon as there are several.
+//! every command opens all of them; so `gc` merges small packs when there are several.
 //!
 //! Copied content is checked against its hash. A new pack is complete, durable and read back before any pack that it
 //! replaces is removed, so a kill loses nothing: at worst a content is in two packs, which the next compaction finds.
