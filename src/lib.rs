@@ -35,8 +35,9 @@
 //! *attempt*. A message that fails for good is a *dead letter*. The *tracker* lists the specs that are done.
 //!
 //! 1. `cli/process.rs` `process` opens the project with `LockedProject::open`. That finds `.decree/`
-//!    ([`project::Project::find`]), takes the lock ([`project::Project::lock`], which also completes a restore that was
-//!    cut off), and settles the run that a killed decree left unfinished (`pipeline/recovery.rs`).
+//!    ([`project::Project::find`]), takes the lock, and recovers from a killed decree: a move of files that was cut off is
+//!    finished or undone ([`project::Project::lock`]), then a rollback, then a guard (`cli/context.rs`), then the run
+//!    itself (`pipeline/recovery.rs`).
 //! 2. [`doctor::preflight`] fails early if a routine of the selected specs needs a program that is not installed.
 //! 3. [`pipeline::Pipeline::process`] works through the queue: first the messages in the inbox, then each spec that is not
 //!    in the tracker, in the order of file names. For each message

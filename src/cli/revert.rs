@@ -13,14 +13,14 @@ use crate::pipeline::undo::{self, RevertedRun, RunRevert};
 /// Revert a run, a chain of runs, or everything since a checkpoint
 ///
 /// Restores every file that the run changed (or that changed since the checkpoint) and verifies its hash. Touches nothing else,
-/// and nothing at all if a file is not what the run left. A chain is reverted from its last run to its first, all or nothing. The
+/// and nothing at all if a file has changed since the run. A chain is reverted from its last run to its first, all or nothing. The
 /// spec is removed from the tracker, so `process` runs it again. The change stays recorded: `decree apply` applies it again.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  decree revert 2026111603120000-0\n  decree revert 2026111603120000\n  decree revert chk_20261116_0312"
 )]
 pub struct RevertArgs {
-    /// A run, a chain or a checkpoint, or the beginning of an id
+    /// The id of a run, a chain or a checkpoint, or a unique prefix
     id: String,
 }
 
@@ -34,7 +34,6 @@ pub fn revert(context: &Context, args: &RevertArgs) -> Result<()> {
             RunOrCheckpoint::Checkpoint(saved) => return since_checkpoint(context, &locked, &saved),
         }
     }
-    runs.reverse();
     let log = AuditLog::new(layout.audit());
     for RevertedRun { run, how, untracked } in undo::undo(layout, &locked.workspace, &runs, &log)? {
         match how {
@@ -43,7 +42,7 @@ pub fn revert(context: &Context, args: &RevertArgs) -> Result<()> {
             RunRevert::ChangedNothing => context.ui.note(&format!("{}: it changed nothing", run.id())),
         }
         if let Some(spec) = untracked {
-            context.ui.note(&format!("{spec} is off the tracker: the next `decree process` takes it again"));
+            context.ui.note(&format!("removed {spec} from the tracker: `decree process` runs it again"));
         }
     }
     Ok(())
@@ -52,7 +51,7 @@ pub fn revert(context: &Context, args: &RevertArgs) -> Result<()> {
 fn since_checkpoint(context: &Context, locked: &LockedProject<'_>, saved: &CheckpointDir) -> Result<()> {
     match history::revert_since(locked.site(&context.ui.progress()), saved)? {
         RestoreOutcome::AlreadyThere => {
-            context.ui.note(&format!("{}: the tree is as the checkpoint has it", saved.id()));
+            context.ui.note(&format!("{}: the tree already matches the checkpoint", saved.id()));
             Ok(())
         }
         RestoreOutcome::Done(done) => report_done(context, saved, done),
@@ -63,8 +62,8 @@ fn report_done(context: &Context, saved: &CheckpointDir, report: RestoreReport) 
     let ui = &context.ui;
     ui.note(&format!("reverted {}, each verified ({})", count(report.verified, "path"), saved.id()));
     for (path, to) in &report.set_aside {
-        ui.note(&format!("set aside {path}: it is in {} now", to.display()));
+        ui.note(&format!("set aside {path}: moved to {}", to.display()));
     }
-    ui.note(&format!("`decree apply {}` brings the change back", saved.id()));
+    ui.note(&format!("`decree apply {}` applies the change again", saved.id()));
     report.log_failure.map_or(Ok(()), Err)
 }

@@ -2,9 +2,12 @@
 
 use std::time::Duration;
 
+use super::active_run::ActiveRun;
 use super::attempt::Tee;
 use super::context::PipelineContext;
 use super::events::Event;
+use super::prepare::Prepared;
+use super::result::RunResult;
 use crate::error::{Error, Result};
 use crate::interrupt;
 use crate::process::Exec;
@@ -18,7 +21,7 @@ pub(super) fn before_all(context: &mut PipelineContext<'_>) -> Result<()> {
     run_hook(context, "before_all", command, &[]).map_err(|why| {
         Error::failed(format!("hooks.before_all failed: {why}"))
             .detail("nothing was processed")
-            .hint("run the command by hand, or take it out of .decree/config.yml")
+            .hint("run the command by hand, or remove it from .decree/config.yml")
     })?;
     interrupt::check()
 }
@@ -38,8 +41,36 @@ pub(super) fn after_all(context: &mut PipelineContext<'_>) {
     }
 }
 
+/// Runs `before_each`. The error says why it failed; the message is then skipped.
+pub(super) fn before_each(context: &mut PipelineContext<'_>, job: &Prepared) -> Result<(), String> {
+    let variables = [
+        ("message_id", job.message.id.to_string()),
+        ("message_name", job.message.name()),
+        ("routine", job.routine.name.to_string()),
+        ("spec_file", job.message.spec().unwrap_or_default().to_owned()),
+    ];
+    let command = &context.config.hooks.before_each;
+    run_hook(context, "before_each", command, &variables)
+        .map_err(|why| format!("hooks.before_each failed: {why}"))
+}
+
+/// Runs `after_each`. The message is settled, so a failure is only a warning.
+pub(super) fn after_each(context: &mut PipelineContext<'_>, run: &ActiveRun, result: &RunResult) {
+    let variables = [
+        ("message_id", run.dir.id().to_string()),
+        ("message_name", result.run.name.clone()),
+        ("message_dir", run.dir.path().to_string_lossy().into_owned()),
+        ("spec_file", result.run.spec.clone().unwrap_or_default()),
+        ("DECREE_VERDICT", result.verdict.word().to_owned()),
+    ];
+    let command = &context.config.hooks.after_each;
+    if let Err(why) = run_hook(context, "after_each", command, &variables) {
+        context.warn(&format!("hooks.after_each failed: {why}"));
+    }
+}
+
 /// Runs a hook; the error says why it failed.
-pub(super) fn run_hook(
+fn run_hook(
     context: &mut PipelineContext<'_>,
     name: &str,
     command: &str,

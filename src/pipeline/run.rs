@@ -70,21 +70,14 @@ fn refusal(
         let why = format!("it was interrupted {interruptions} times in a row");
         return Ok(Some((Verdict::Interrupted, why)));
     }
-    let variables = [
-        ("message_id", job.message.id.to_string()),
-        ("message_name", job.message.name()),
-        ("routine", job.routine.name.to_string()),
-        ("spec_file", job.message.spec().unwrap_or_default().to_owned()),
-    ];
-    let command = &context.config.hooks.before_each;
-    let Err(why) = hooks::run_hook(context, "before_each", command, &variables) else {
+    let Err(why) = hooks::before_each(context, job) else {
         return Ok(None);
     };
     if interrupt::requested().is_some() {
         ActiveRun::clear(context.layout)?;
         interrupt::check()?;
     }
-    Ok(Some((Verdict::Skipped, format!("hooks.before_each failed: {why}"))))
+    Ok(Some((Verdict::Skipped, why)))
 }
 
 fn attempt_and_settle(
@@ -113,7 +106,7 @@ fn attempt_and_settle(
     for ((path, before), now) in manifest.coverage.sensitive.iter().zip(secrets).zip(secrets_now) {
         if before != now {
             let text = format!(
-                "{path} was changed; as a likely secret it is in no checkpoint, so its content was not kept"
+                "{path} was changed; as a likely secret it is in no checkpoint, so it cannot be reverted"
             );
             context.warn_in(&mut result.run, text);
         }
@@ -188,12 +181,12 @@ fn report_outside_diff(
     let record = &mut result.run;
     for path in settings.added()? {
         let path = context.layout.shown(&path);
-        context.warn_in(record, format!("the routine created {path}; it is in no diff and stays"));
+        context.warn_in(record, format!("the routine created {path}; it is in no diff and is kept"));
     }
     for path in result.changes.iter().flat_map(|changes: &ChangeRecord| &changes.out_of_scope) {
         context.warn_in(
             record,
-            format!("the routine created {path}, which is ignored or left out: it is in no diff and stays"),
+            format!("the routine created {path}, which is ignored or left out: it is in no diff and is kept"),
         );
     }
     Ok(())

@@ -45,7 +45,7 @@ pub(super) fn settle(
         settle_message(context, active, &result)?;
     }
     ActiveRun::clear(context.layout)?;
-    after_each(context, active, &result);
+    hooks::after_each(context, active, &result);
     Ok(MessageSummary::of_run(run, &result))
 }
 
@@ -73,20 +73,6 @@ fn settle_message(context: &PipelineContext<'_>, active: &ActiveRun, result: &Ru
         Tracker::append(&context.layout.tracker(), &name)?;
     }
     Ok(())
-}
-
-fn after_each(context: &mut PipelineContext<'_>, run: &ActiveRun, result: &RunResult) {
-    let variables = [
-        ("message_id", run.dir.id().to_string()),
-        ("message_name", result.run.name.clone()),
-        ("message_dir", run.dir.path().to_string_lossy().into_owned()),
-        ("spec_file", result.run.spec.clone().unwrap_or_default()),
-        ("DECREE_VERDICT", result.verdict.word().to_owned()),
-    ];
-    let command = &context.config.hooks.after_each;
-    if let Err(why) = hooks::run_hook(context, "after_each", command, &variables) {
-        context.warn(&format!("hooks.after_each failed: {why}"));
-    }
 }
 
 impl RunRecord {

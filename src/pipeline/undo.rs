@@ -29,7 +29,7 @@ pub enum RunRevert {
     ChangedNothing,
 }
 
-/// Reverts runs in this order: all of them, or none.
+/// Reverts runs, given in the order in which they ran, from the last to the first: all of them, or none.
 pub fn undo<'r>(
     layout: &Layout,
     workspace: &Workspace,
@@ -37,7 +37,7 @@ pub fn undo<'r>(
     log: &dyn RestoreLog,
 ) -> Result<Vec<RevertedRun<'r>>> {
     let mut reverted: Vec<(&CheckpointDir, Option<RunResult>, RunRevert)> = Vec::new();
-    for run in runs {
+    for run in runs.iter().rev() {
         let result = RunResult::read(run);
         match result.and_then(|result| Ok((revert_one(workspace, run, result.as_ref(), log)?, result))) {
             Ok((how, result)) => reverted.push((run, result, how)),
