@@ -32,7 +32,7 @@ WORKDIR /repo
 ENTRYPOINT ["/usr/bin/tini", "--", "/usr/local/bin/decree-entrypoint"]
 CMD ["--help"]
 LABEL org.opencontainers.image.title="decree" \
-      org.opencontainers.image.description="Carries out specs with AI agents unattended, and reverts every byte when they fail" \
+      org.opencontainers.image.description="Runs AI coding agents unattended: keeps what passes your check, and reverts every byte of what fails" \
       org.opencontainers.image.licenses="MIT"
 
 FROM system AS system-notebook

@@ -113,7 +113,7 @@ fn installed_routines(project: &Project, routines: &Routines) -> Finding {
     Finding::bad(
         "routines",
         Health::Poor,
-        format!("{names}; but not the default, '{default}'"),
+        format!("{names}; the default routine '{default}' is missing"),
         "create it, or set default_routine in .decree/config.yml",
     )
 }

@@ -55,7 +55,7 @@ impl ArtifactSource {
             let archive =
                 ZipArchive::new(BufReader::new(file)).map_err(|error| invalid(error.to_string()))?;
             if archive.len() > MOST {
-                return Err(invalid(format!("it has {}", count(archive.len(), "file"))));
+                return Err(invalid(format!("it has {}, more than {MOST}", count(archive.len(), "file"))));
             }
             ArtifactFormat::Archive(Box::new(archive))
         };

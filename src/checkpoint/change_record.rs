@@ -227,7 +227,7 @@ impl ResultJson {
         if record.version == VERSION && record.check == check {
             return Ok(Some(record));
         }
-        Err(damaged(path, "it is of another version, or was edited"))
+        Err(damaged(path, "it has an unsupported version, or was edited"))
     }
 }
 

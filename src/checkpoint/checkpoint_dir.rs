@@ -263,9 +263,9 @@ impl CheckpointDir {
         if damaged.is_empty() {
             return Ok(entries);
         }
-        let count = crate::humanize::count(damaged.len(), "file");
+        let (n, all) = (damaged.len(), crate::humanize::count(entries, "entry"));
         let (lines, hints): (Vec<String>, Vec<Option<String>>) = damaged.into_iter().unzip();
-        let error = Error::integrity(format!("checkpoint {} does not verify: {count} of {entries}", self.id))
+        let error = Error::integrity(format!("checkpoint {} does not verify: {n} of {all}", self.id))
             .details(lines, 20);
         // Most failures, if not all, come from one damaged pack: its hint is enough.
         Err(match hints.into_iter().flatten().next() {

@@ -42,7 +42,7 @@ impl Coverage {
         /// Further paths are only counted.
         const MAX_LISTED: usize = 5;
         let lists = [
-            ("likely to hold secrets", &self.sensitive),
+            ("likely secrets", &self.sensitive),
             ("sockets, FIFOs, devices or decree's own output", &self.special),
         ];
         let mut warnings = Vec::new();
@@ -52,7 +52,7 @@ impl Coverage {
                 0 => String::new(),
                 more => format!(" and {more} more"),
             };
-            warnings.push(format!("not in the checkpoint, as {what}: {}{more}", shown.join(", ")));
+            warnings.push(format!("left out of the checkpoint as {what}: {}{more}", shown.join(", ")));
         }
         warnings
     }

@@ -265,5 +265,5 @@ fn unreadable(mut failures: Vec<Failure>) -> Error {
     let count = crate::humanize::count(failures.len(), "file");
     Error::integrity(format!("the checkpoint is not complete: {count} cannot be read"))
         .details(lines, 20)
-        .hint("make them readable, or leave them out with a line in .decreeignore")
+        .hint("make them readable, or exclude them with a line in .decreeignore")
 }

@@ -23,7 +23,7 @@ use crate::pipeline::{RunResult, undo};
     after_help = "Examples:\n  decree apply 2026111603120000-0\n  decree apply chk_20261116_0312\n  decree apply --from decree-artifact.zip\n  decree apply 2026111603120000-0 --from decree-artifact.zip\n  decree apply --all --from artifact/"
 )]
 pub struct ApplyArgs {
-    /// The id of a run or a checkpoint, or an unambiguous prefix; with --from also a chain
+    /// The id of a run or a checkpoint, or a unique prefix; with --from also a chain
     #[arg(required_unless_present = "from", conflicts_with = "all")]
     id: Option<String>,
 
@@ -66,7 +66,7 @@ fn apply_from(context: &Context, from: &Path, id: Option<&str>) -> Result<()> {
         });
         outcome.map_err(|error| match applied {
             0 => error,
-            n => error.detail(format!("{} before it stay applied", count(n, "run"))),
+            n => error.detail(format!("still applied: {} before it", count(n, "run"))),
         })?;
     }
     if applied == 0 {

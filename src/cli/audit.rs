@@ -20,7 +20,7 @@ pub struct AuditArgs {
     #[command(subcommand)]
     command: Option<AuditCommand>,
 
-    /// The format of the output
+    /// Output format
     #[arg(long, value_enum, default_value_t)]
     format: ContractFormat,
 }
@@ -60,9 +60,9 @@ fn verify(context: &Context, trail: &Trail, head: Option<&str>, format: Contract
         if hash.len() < 8 || !hash.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')) {
             return Err(Error::new(
                 ErrorKind::Usage,
-                format!("'{}' is not the hash of a line", hash.escape_debug()),
+                format!("'{}' is not the hash of an audit entry", hash.escape_debug()),
             )
-            .detail("at least 8 digits are needed, in lower case"));
+            .detail("give at least 8 hexadecimal digits, in lower case"));
         }
         if !trail.hashes.iter().any(|known| known.starts_with(hash)) {
             return Err(Error::integrity(format!("no line of the audit trail has the hash {hash}"))
@@ -71,9 +71,9 @@ fn verify(context: &Context, trail: &Trail, head: Option<&str>, format: Contract
     }
     match format {
         ContractFormat::Text => {
-            let head = trail.head().unwrap_or("nothing");
-            let lines = crate::humanize::count(trail.records.len(), "record");
-            context.ui.print(&format!("whole: {lines}, the last is {head}\n"))
+            let head = trail.head().unwrap_or("none");
+            let entries = crate::humanize::count(trail.records.len(), "entry");
+            context.ui.print(&format!("intact: {entries}, last hash {head}\n"))
         }
         format => {
             let answer = json!({ "whole": true, "records": trail.records.len(), "head": trail.head() });

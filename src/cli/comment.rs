@@ -27,7 +27,7 @@ use crate::report::{Report, ReportLimits};
     after_help = "Examples:\n  decree comment\n  decree comment --dry-run\n  decree comment --pr 12 --repo octocat/hello-world --key nightly\n  decree comment --summary artifact/summary.json --artifact-name decree-0 --artifact-url \"$URL\""
 )]
 pub struct CommentArgs {
-    /// Read this summary instead; its runs are expected in runs/ beside it
+    /// Read this summary instead of .decree/summary.json; its runs are in runs/ beside it
     #[arg(long, value_name = "FILE")]
     summary: Option<PathBuf>,
 
@@ -67,7 +67,7 @@ pub struct CommentArgs {
     #[arg(long, conflicts_with = "format")]
     dry_run: bool,
 
-    /// The format of the output
+    /// Output format
     #[arg(long, value_enum, default_value_t)]
     format: Format,
 }
@@ -132,7 +132,7 @@ impl Post<'_> {
             (Some(number), _) => CommentTarget::Pull { number, fork: false },
             (None, Some(event)) => event.target()?,
             (None, None) => {
-                return Err(Error::usage("which pull request? there is no CI event")
+                return Err(Error::usage("no pull request: there is no CI event and no --pr")
                     .hint("name it with --pr NUMBER and --repo OWNER/NAME"));
             }
         };
@@ -147,7 +147,7 @@ impl Post<'_> {
         let client = GithubClient::from_environment(self.environment)?;
         match self.deliver(&client, &repo, target) {
             Ok(Some(result)) => self.report_result(&result),
-            Ok(None) => self.skip("no comment: no open pull request ends with this commit"),
+            Ok(None) => self.skip("no comment: no open pull request has this commit as its head"),
             Err(failure) if fork && failure.is_status(&[401, 403, 404]) => {
                 self.fall_back_to_summary("the pull request comes from a fork, whose token is read-only")
             }

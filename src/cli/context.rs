@@ -41,14 +41,14 @@ impl Context {
         let (lock, recovered) = project.lock(workspace, command, &log)?;
         for RecoveredRestore { name, finished, set_aside, log_failure } in recovered {
             let outcome = if finished { "finished" } else { "undone" };
-            self.ui.warn(&format!("`{name}` had been cut off; it was {outcome}"));
+            self.ui.warn(&format!("`{name}` was interrupted; it is {outcome} now"));
             for (path, to) in &set_aside {
-                self.ui.warn(&format!("{path} was in the way; it is in {}", to.display()));
+                self.ui.warn(&format!("{path} was in the way; moved to {}", to.display()));
             }
             log_failure.map_or(Ok(()), Err)?;
         }
         if let Some(id) = history::finish_cut_off(&project.layout)? {
-            self.ui.warn(&format!("`rollback {id}` had been cut off; it was finished"));
+            self.ui.warn(&format!("`rollback {id}` was interrupted; it is finished now"));
         }
         if let Some(guard) = GuardRecord::take_cut_off(&project.layout)? {
             self.ui.warn(&guard.warning());
@@ -60,7 +60,7 @@ impl Context {
     pub fn warn_unfinished(&self, project: &Project) {
         if project.has_unfinished_restore() {
             self.ui.warn(
-                "a revert or apply was cut off; the next command that changes things finishes or undoes it",
+                "a revert, apply or rollback was interrupted; the next command that changes the project finishes or undoes it",
             );
         }
         if let Ok(Some(guard)) = GuardRecord::find(&project.layout)
@@ -72,7 +72,7 @@ impl Context {
             && Lock::is_free(&project.layout.lock())
         {
             let id = run.dir.id();
-            self.ui.warn(&format!("run {id} was cut off; the next `decree process` or `run` settles it"));
+            self.ui.warn(&format!("run {id} was interrupted; the next `decree process` recovers it"));
         }
     }
 
@@ -80,7 +80,7 @@ impl Context {
     pub fn warn_damaged_packs(&self, workspace: &Workspace) {
         for pack in workspace.store().damaged_packs().unwrap_or_default() {
             self.ui.warn(&format!(
-                "the store is damaged: {} cannot be read; what the tree still has of it is stored again, and `decree checkpoint verify --all` lists what is lost",
+                "the store is damaged: {} cannot be read; content that is still in the tree is stored again, and `decree checkpoint verify --all` lists the affected checkpoints",
                 pack.display()
             ));
         }
@@ -89,17 +89,17 @@ impl Context {
     /// Asks on a terminal before an unfinished run is reverted: the user may have edited the tree since.
     pub fn confirm_revert(&self, run: &ActiveRun) -> Result<()> {
         let question = format!(
-            "run {} of {} was cut off. Save the tree as it is and revert it to what it was before the run?",
+            "run {}, started {}, was interrupted. Save the tree as a checkpoint and revert it to the state before the run?",
             run.dir.id(),
             run.started_at()
         );
         if self.ui.confirm(&question)? {
             return Ok(());
         }
-        Err(Error::failed("nothing was done")
-            .detail("the tree is as the run left it; the next command asks again")
+        Err(Error::failed(format!("run {} is not reverted", run.dir.id()))
+            .detail("nothing was changed; the next command asks again")
             .hint(format!(
-                "`decree diff {}` shows nothing before it is settled; `git diff` may",
+                "`git diff` can show what the run changed; `decree diff {}` can only after the revert",
                 run.dir.id()
             )))
     }

@@ -53,7 +53,7 @@ pub fn demo(context: &Context, args: &DemoArgs) -> Result<u8> {
     };
     if dir.symlink_metadata().is_ok() {
         return Err(Error::failed(format!("{} exists already; nothing was written", dir.display()))
-            .hint("give a directory that does not exist yet with --dir"));
+            .hint("name a directory that does not exist yet with --dir"));
     }
     for (path, text, mode) in FILES {
         let path = dir.join(path);
@@ -78,7 +78,7 @@ pub fn demo(context: &Context, args: &DemoArgs) -> Result<u8> {
 }
 
 fn next_commands(dir: &Path, failed: &str) -> String {
-    let mut lines = vec![String::new(), "Look around:".to_owned(), format!("  cd {}", dir.display())];
+    let mut lines = vec![String::new(), "Next:".to_owned(), format!("  cd {}", dir.display())];
     if find_program("decree").is_none()
         && let Ok(binary) = std::env::current_exe()
     {
@@ -87,7 +87,7 @@ fn next_commands(dir: &Path, failed: &str) -> String {
     for (command, what) in [
         ("decree status".to_owned(), "what was processed and what failed"),
         (format!("decree diff {failed}"), "what 04 changed before it was reverted"),
-        ("less .decree/runs/*/failure-context.md".to_owned(), "what 03 and 04 learned from failed attempts"),
+        ("less .decree/runs/*/failure-context.md".to_owned(), "the record of failed attempts for 03 and 04"),
         ("decree report --format html -o report.html".to_owned(), "everything on one page"),
     ] {
         lines.push(format!("  {command:<44} {what}"));

@@ -19,14 +19,14 @@ use crate::ui;
     after_help = "Examples:\n  decree diff 2026111603120000-0\n  decree diff chk_20261116_0312 --stat\n  decree diff chk_20261116_0312 | git apply --check -R"
 )]
 pub struct DiffArgs {
-    /// The id of a run or a checkpoint, or an unambiguous prefix
+    /// The id of a run or a checkpoint, or a unique prefix
     id: String,
 
     /// Print only the paths, with the number of lines added and removed
     #[arg(long)]
     stat: bool,
 
-    /// Show the changes of this attempt of the run instead of the last
+    /// Show the changes of this attempt instead of the last
     #[arg(long, value_name = "N")]
     attempt: Option<u32>,
 }
@@ -74,7 +74,7 @@ fn attempt_of(run: CheckpointDir, attempt: Option<u32>) -> Result<CheckpointDir>
 fn print_recorded(context: &Context, args: &DiffArgs, saved: &CheckpointDir) -> Result<()> {
     if args.stat {
         let Some(record) = saved.result()? else {
-            return Err(Error::project(format!("{} has no result yet", saved.id())));
+            return Err(Error::project(format!("run {} has no result yet", saved.id())));
         };
         let rows = record.changes.into_iter().map(|(path, change)| {
             let mut count = ChangeCount { binary: change.binary, ..ChangeCount::default() };
@@ -85,7 +85,7 @@ fn print_recorded(context: &Context, args: &DiffArgs, saved: &CheckpointDir) -> 
     }
     let path = saved.diff_path();
     if !saved.has_change_record() {
-        return Err(Error::project(format!("run {} has no recorded change", saved.id())));
+        return Err(Error::project(format!("run {} has no recorded changes yet", saved.id())));
     }
     let mut file = File::open(&path).at("read", &path)?;
     context.ui.write(|out| io::copy(&mut file, out).map(drop))

@@ -14,7 +14,7 @@ use crate::report::text::Paint;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  decree doctor\n  decree doctor --format json | jq .ready")]
 pub struct DoctorArgs {
-    /// The format of the output
+    /// Output format
     #[arg(long, value_enum, default_value_t)]
     format: Format,
 }

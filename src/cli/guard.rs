@@ -12,10 +12,10 @@ use crate::history::own_files::RepairReport;
 use crate::history::{Guard, GuardRequest, RollbackReport, Scope};
 use crate::humanize::count;
 
-/// Save the tree, run a command, and roll the tree back if it fails
+/// Checkpoint the tree, run a command, and roll the tree back if it fails
 ///
 /// The command inherits the terminal, stdin, stdout and stderr, and decree exits with its exit code. With --verify, a second
-/// command has to succeed as well. If either fails, or decree is asked to stop, everything that changed is rolled back to the checkpoint and
+/// command has to succeed as well. If either fails, or decree is interrupted, everything that changed is rolled back to the checkpoint and
 /// verified; what the command had done stays saved as another checkpoint. Exit code 4: the tree could not be rolled back.
 /// Both commands find the checkpoint's id in DECREE_CHECKPOINT.
 #[derive(Debug, clap::Args)]
@@ -27,7 +27,7 @@ pub struct GuardArgs {
     #[arg(long, value_name = "COMMAND")]
     verify: Option<String>,
 
-    /// Roll back only this path and what is below it, or what matches this pattern (may be given more than once)
+    /// Roll back only this path and what is below it, or what matches this pattern (repeatable)
     #[arg(long, value_name = "PATH|GLOB")]
     scope: Vec<String>,
 
@@ -73,14 +73,14 @@ pub fn guard(context: &Context, args: &GuardArgs) -> Result<u8> {
     let id = outcome.checkpoint.id();
     let back = context.command_line(&format!("rollback {id}"));
     let Some(rollback) = outcome.rollback else {
-        context.ui.note(&format!("kept; `{back}` is the way back"));
+        context.ui.note(&format!("kept; `{back}` rolls the tree back to before the command"));
         return Ok(0);
     };
     let cause = &outcome.cause;
     let report = rollback.map_err(|error| {
         error
             .detail(format!("{cause}; the tree is not rolled back"))
-            .hint(format!("what was there before it is saved: `{back}`, once the reason is gone"))
+            .hint(format!("fix the cause, then run `{back}`"))
     })?;
     print_rollback(context, &report, cause, id);
     match outcome.interrupted {
@@ -97,7 +97,7 @@ fn print_rollback(context: &Context, report: &RollbackReport, cause: &str, id: &
     context.ui.note(&format!("{cause}; {changed} rolled back, {held} verified against {id}"));
     if let Some(present) = &report.present {
         let back = context.command_line(&format!("rollback {present}"));
-        context.ui.note(&format!("what it had done is saved: `{back}` restores it"));
+        context.ui.note(&format!("the work of the command is saved: `{back}` restores it"));
     }
 }
 
@@ -106,14 +106,14 @@ fn print_repair(context: &Context, report: &RepairReport, checkpoint: &Checkpoin
     let warn = |text: String| context.ui.warn(&text);
     if !report.restored.is_empty() {
         let files = count(report.restored.len(), "file");
-        warn(format!("it removed or replaced {files} of decree's own; they are restored"));
+        warn(format!("the command removed or replaced {files} of decree's own; restored"));
     }
     if report.set_aside > 0 {
         let set_aside = checkpoint.quarantine_dir();
-        warn(format!("what it left in the place of decree's own files is in {}", set_aside.display()));
+        warn(format!("what the command put in place of decree's own files is in {}", set_aside.display()));
     }
     if report.lost_runs > 0 {
         let runs = count(report.lost_runs, "earlier run");
-        warn(format!("it deleted the records of {runs}, which are lost"));
+        warn(format!("the command deleted the records of {runs}, which are lost"));
     }
 }

@@ -11,7 +11,7 @@ use crate::fs::atomic;
 use crate::process::find_program;
 use crate::project::{Layout, refuse_home};
 
-/// Make this directory a decree project
+/// Create a decree project in this directory
 ///
 /// Writes .decree/ (config, routines, and a .gitignore for runtime data), specs/ and an empty list of processed specs. Never
 /// overwrites an existing file.
@@ -24,7 +24,7 @@ pub struct InitArgs {
     #[arg(long, value_enum, default_value_t, value_name = "TOOL")]
     ai: Ai,
 
-    /// Also write the routines as notebooks, and use them (needs Python)
+    /// Also write the routines as notebooks, and enable notebooks (needs Python)
     #[arg(long)]
     notebook: bool,
 }

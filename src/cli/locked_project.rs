@@ -21,11 +21,11 @@ use crate::ui::{LineReporter, LiveReporter};
 /// Limits that override config, messages and specs.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub struct LimitArgs {
-    /// Limit for each attempt (90s, 1h30m, 2d; 0 for none), whatever config and specs say
+    /// Time limit of each attempt (90s, 1h30m, 2d; 0 for none); overrides config and specs
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     timeout: Option<Duration>,
 
-    /// Retries before a message is given up, whatever the config says
+    /// Retries before a message fails; overrides the config
     #[arg(long, value_name = "N")]
     max_retries: Option<u32>,
 }
@@ -53,7 +53,7 @@ impl<'c> LockedProject<'c> {
         let project = context.project()?;
         let workspace = project.workspace()?;
         let lock = context.lock(&project, &workspace, command)?;
-        process::become_subreaper().at("take in orphans in", project.layout.root())?;
+        process::become_subreaper().at("adopt orphaned processes in", project.layout.root())?;
         let mut locked = LockedProject { context, project, workspace, command, lock, settled: Vec::new() };
         locked.settled = locked.settle_unfinished()?;
         Ok(locked)

@@ -20,10 +20,10 @@ use crate::ui;
     after_help = "Examples:\n  decree log\n  decree log 2026111603120000-0\n  decree log 2026111603120000-0 --attempt 2"
 )]
 pub struct LogArgs {
-    /// A run, or the beginning of its id
+    /// The id of a run, or a unique prefix
     id: Option<String>,
 
-    /// The log of this attempt, instead of the last
+    /// Print the log of this attempt instead of the last
     #[arg(long, value_name = "N", requires = "id")]
     attempt: Option<u32>,
 }

@@ -38,12 +38,12 @@ use format::{ContractFormat, Format};
 use crate::error::Result;
 use crate::ui::{Color, Ui};
 
-/// Carries out specs with AI agents unattended, and reverts every byte when they fail.
+/// Runs AI coding agents unattended: keeps what passes your check, and reverts every byte of what fails.
 #[derive(Debug, Parser)]
 #[command(name = "decree", version, max_term_width = 100, disable_help_subcommand = true)]
 pub struct Cli {
     /// Work in this directory instead of the current one
-    #[arg(short = 'C', value_name = "DIR", global = true, help_heading = "Everywhere")]
+    #[arg(short = 'C', value_name = "DIR", global = true, help_heading = "Global options")]
     directory: Option<PathBuf>,
 
     /// When to use colours
@@ -53,16 +53,16 @@ pub struct Cli {
         value_name = "WHEN",
         default_value_t,
         global = true,
-        help_heading = "Everywhere"
+        help_heading = "Global options"
     )]
     color: Color,
 
     /// Print only data, warnings and errors
-    #[arg(short, long, global = true, help_heading = "Everywhere", conflicts_with = "verbose")]
+    #[arg(short, long, global = true, help_heading = "Global options", conflicts_with = "verbose")]
     quiet: bool,
 
-    /// Show everything a routine prints, also on a terminal
-    #[arg(long, global = true, help_heading = "Everywhere")]
+    /// Print the whole output of routines, also on a terminal
+    #[arg(long, global = true, help_heading = "Global options")]
     verbose: bool,
 
     #[command(subcommand)]

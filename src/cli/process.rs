@@ -9,25 +9,25 @@ use crate::pipeline::{RunOverrides, Selection, planned};
 use crate::project::{Project, RoutineName};
 use crate::ui;
 
-/// Run every spec that is not processed yet
+/// Process every spec that is not processed yet
 ///
-/// Messages that wait in the inbox run first, then the specs in alphabetical order, each with its follow-up messages. A
-/// routine that fails is retried; in the end its change is kept, or the tree is reverted to the checkpoint before it, and
-/// the next spec runs. Exit code 0: everything was kept; 1: at least one message failed.
+/// Messages in the inbox run first, then the specs in alphabetical order, each with its follow-up messages. A failed attempt
+/// is retried. If an attempt succeeds, its change is kept; if none does, the tree is reverted to the checkpoint from before the
+/// first, and the next spec runs. Exit code 0: everything was kept; 1: at least one message failed.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  decree process\n  decree process --dry-run\n  decree process --spec '03-*' --timeout 30m\n  decree process --limit 1 --fail-fast\n  decree process --format json > summary.json"
 )]
 pub struct ProcessArgs {
-    /// Only specs whose file name or path matches (may be given more than once)
+    /// Process only specs whose file name or path matches (repeatable)
     #[arg(long, value_name = "GLOB")]
     spec: Vec<String>,
 
-    /// At most this many specs
+    /// Process at most this many specs
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
 
-    /// The routine for specs and messages that name none; the router is not asked
+    /// The routine for specs and messages that name none; the router is not used
     #[arg(long, value_name = "NAME", value_parser = RoutineName::parse)]
     routine: Option<RoutineName>,
 

@@ -19,7 +19,7 @@ use crate::publish::{
 };
 use crate::report::{ReportLimits, markdown};
 
-/// Commit what was processed, one commit per spec; optionally push and open a pull request
+/// Commit the kept changes, one commit per spec; optionally push and open a pull request
 ///
 /// Each commit has exactly the content that the runs of its spec left, whatever the work tree has now, and names the runs in
 /// its trailers. Either all commits are created or none. Runs that are committed already are skipped, so publishing twice is
@@ -73,7 +73,7 @@ pub struct PublishArgs {
     #[arg(long, value_name = "FILE")]
     summary: Option<PathBuf>,
 
-    /// The format of the output
+    /// Output format
     #[arg(long, value_enum, default_value_t)]
     format: Format,
 }
@@ -94,7 +94,7 @@ pub fn publish(context: &Context, args: &PublishArgs) -> Result<()> {
     };
     let summary = Summary::read(&path)?.ok_or_else(|| {
         Error::project(format!("nothing to publish: {} does not exist", project.layout.shown(&path)))
-            .hint("`decree process` carries out the specs and writes .decree/summary.json")
+            .hint("`decree process` processes the specs and writes .decree/summary.json")
     })?;
     let mut variables: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
     // The token's encoding for git is redacted like the token.
@@ -190,7 +190,7 @@ fn deliver(
 fn print_notes(context: &Context, published: &PublishReport, dry_run: bool) {
     let ui = &context.ui;
     if !published.published_before.is_empty() {
-        ui.note(&format!("{} committed before", count(published.published_before.len(), "run")));
+        ui.note(&format!("{} already committed", count(published.published_before.len(), "run")));
     }
     if published.commits.is_empty() {
         ui.note("nothing to commit");
@@ -199,12 +199,12 @@ fn print_notes(context: &Context, published: &PublishReport, dry_run: bool) {
     let place = published.branch.as_deref().unwrap_or("a detached HEAD");
     let commits = count(published.commits.len(), "commit");
     if dry_run {
-        ui.note(&format!("{commits} would be made on {place}; nothing was done"));
+        ui.note(&format!("{commits} would be created on {place}; nothing was done"));
         return;
     }
     ui.note(&format!("{commits} on {place}"));
     if matches!(published.target, BranchTarget::Branch(_)) {
-        ui.note("the checkout is as it was: the changes are still in the work tree");
+        ui.note("the checkout is unchanged: the changes are still in the work tree");
     }
 }
 

@@ -18,7 +18,7 @@ use crate::report::{Report, ReportLimits, html, junit, load, markdown};
     after_help = "Examples:\n  decree report\n  decree report --format html --output report.html\n  decree report --format markdown >> \"$GITHUB_STEP_SUMMARY\"\n  decree report --format junit --output decree.xml\n  decree report --format html --summary artifact/summary.json > report.html"
 )]
 pub struct ReportArgs {
-    /// The format of the output
+    /// Output format
     #[arg(long, value_enum, default_value_t)]
     format: ReportFormat,
 
@@ -26,7 +26,7 @@ pub struct ReportArgs {
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
 
-    /// Read this summary instead; its runs are expected in runs/ beside it
+    /// Read this summary instead of .decree/summary.json; its runs are in runs/ beside it
     #[arg(long, value_name = "FILE")]
     summary: Option<PathBuf>,
 }
@@ -108,6 +108,6 @@ fn missing(path: &Path, named: bool) -> Error {
             .hint("`decree process` writes .decree/summary.json; an artifact has it beside runs/")
     } else {
         Error::project("nothing to report: nothing has been processed here yet")
-            .hint("`decree process` carries out the specs and writes .decree/summary.json")
+            .hint("`decree process` processes the specs and writes .decree/summary.json")
     }
 }

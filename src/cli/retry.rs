@@ -13,7 +13,7 @@ use crate::pipeline::DeadLetter;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  decree retry 2026111603120000-0\n  decree retry --all")]
 pub struct RetryArgs {
-    /// Ids or names of dead letters, or the beginning of one
+    /// Ids or names of dead letters, or unique prefixes
     #[arg(required_unless_present = "all", value_name = "ID")]
     ids: Vec<String>,
 
@@ -65,9 +65,9 @@ fn find<'l>(letters: &'l [DeadLetter], wanted: &str) -> Result<&'l DeadLetter> {
         [] => Err(Error::project(format!("no dead letter has the id or name '{wanted}'"))
             .hint("`decree status` lists them")),
         _ => {
-            let names =
-                found.iter().map(|letter| format!("{}  {}", name(letter), letter.field("id"))).collect();
-            Err(Error::project(format!("'{wanted}' is ambiguous")).details(names, 10))
+            let line = |letter: &&DeadLetter| format!("{}  {}", name(letter), letter.field("id"));
+            let error = Error::project(format!("'{wanted}' is ambiguous")).hint("use a longer prefix");
+            Err(error.details(found.iter().map(line).collect(), 10))
         }
     }
 }

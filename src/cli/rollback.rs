@@ -15,20 +15,20 @@ use crate::history::{
 };
 use crate::humanize::count;
 
-/// Roll back to a checkpoint, or to a part of it
+/// Roll back to a checkpoint, completely or in part
 ///
-/// Changed and deleted files within the scope are restored byte for byte; files created since are removed. The present is saved
-/// as a checkpoint of the same type first, so a rollback can be rolled back.
-/// Then everything is compared with the checkpoint; if its hash is not the same, the exit code is 4.
+/// Changed and deleted files within the scope are restored byte for byte; files created since are removed. The current
+/// state is saved first, as a checkpoint of the same type, so a rollback can be rolled back.
+/// Then everything is compared with the checkpoint; if the hashes differ, the exit code is 4.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  decree rollback chk_20261116_031200_a1b2c3\n  decree rollback chk_20261116 --dry-run\n  decree rollback chk_20261116 --scope src --scope 'docs/*.md' --reason 'the tests failed'\n  decree rollback chk_20261116 --format json"
 )]
 pub struct RollbackArgs {
-    /// The id of a checkpoint, or its beginning; the id of a run rolls back to before the run
+    /// The id of a checkpoint, or a unique prefix; the id of a run rolls back to before the run
     id: String,
 
-    /// Only this part, as for `checkpoint create` (may be given more than once)
+    /// Roll back only this part, as for `checkpoint create` (repeatable)
     #[arg(long, value_name = "SCOPE")]
     scope: Vec<String>,
 
@@ -40,15 +40,15 @@ pub struct RollbackArgs {
     #[arg(long)]
     dry_run: bool,
 
-    /// Do not compare everything again at the end; each restored path is still read again
+    /// Skip the comparison with the checkpoint at the end; each restored path is still verified
     #[arg(long)]
     no_verify: bool,
 
-    /// Print the environment values of a state snapshot as lines for a shell: eval "$(decree rollback ID --export)"
+    /// Print the environment variables of a state snapshot as shell commands: eval "$(decree rollback ID --export)"
     #[arg(long, conflicts_with = "format")]
     export: bool,
 
-    /// The format of the answer
+    /// Output format
     #[arg(long, value_enum, default_value_t)]
     format: ContractFormat,
 }
@@ -63,7 +63,7 @@ pub fn rollback(context: &Context, args: &RollbackArgs) -> Result<()> {
     };
     if args.export && kind != CheckpointKind::StateSnapshot {
         return Err(Error::new(Usage, format!("{} is a {}", found.dir().id(), kind.word()))
-            .detail("only a state_snapshot has values of the environment to export"));
+            .detail("only a state_snapshot has environment variables to export"));
     }
     let mut options = RollbackOptions::because(args.reason.clone());
     if !args.scope.is_empty() {
@@ -105,13 +105,13 @@ fn print(context: &Context, id: &str, report: &RollbackReport, dry_run: bool) ->
     }
     let (what, noun) = match report.kind {
         CheckpointKind::StateSnapshot => ("decree's own state", "value"),
-        CheckpointKind::DatabaseSavepoint => ("everything", "database"),
+        CheckpointKind::DatabaseSavepoint => ("every database", "database"),
         _ => ("the tree", "path"),
     };
     let (changed, held) = (count(report.changes.len(), noun), count(report.held, noun));
     if report.changes.is_empty() && report.set_aside.is_empty() {
-        let but = if report.warnings.is_empty() { "" } else { ", except for that" };
-        ui.note(&format!("{what} is as {id} has it{but} ({held} verified)"));
+        let but = if report.warnings.is_empty() { "" } else { ", except for the warnings" };
+        ui.note(&format!("{what} matches {id}{but} ({held} verified)"));
         return Ok(());
     }
     if dry_run {
@@ -119,7 +119,7 @@ fn print(context: &Context, id: &str, report: &RollbackReport, dry_run: bool) ->
         return Ok(());
     }
     for (path, to) in &report.set_aside {
-        ui.note(&format!("set aside {path}: it is in {} now", to.display()));
+        ui.note(&format!("set aside {path}: moved to {}", to.display()));
     }
     if report.is_proven() {
         ui.note(&format!("rolled back {changed}; {held} verified against {id}"));
@@ -128,7 +128,7 @@ fn print(context: &Context, id: &str, report: &RollbackReport, dry_run: bool) ->
     }
     if let Some(present) = &report.present {
         let back = context.command_line(&format!("rollback {present}"));
-        ui.note(&format!("what was there is saved: `{back}` restores it"));
+        ui.note(&format!("the previous state is saved: `{back}` restores it"));
     }
     Ok(())
 }
@@ -160,12 +160,12 @@ fn contract(
     let mut assumptions: Vec<String> = report
         .left_out
         .iter()
-        .map(|name| format!("{name} is as it should be: the checkpoint does not hold it"))
+        .map(|name| format!("{name} needs no rollback: the checkpoint does not hold it"))
         .collect();
     if dry_run {
-        assumptions.push("nothing was done yet".to_owned());
+        assumptions.push("nothing was changed: this is a dry run".to_owned());
     } else if report.after.is_none() {
-        assumptions.push("everything is as it was: that was not verified".to_owned());
+        assumptions.push("the state matches the checkpoint: this was not verified".to_owned());
     }
     json!({
         "rolled_back": !dry_run && (report.is_proven() || report.after.is_none()),

@@ -16,21 +16,21 @@ const MAX_INPUT: u64 = 16 * 1024 * 1024;
 /// Run one message, and its follow-up messages
 ///
 /// The message is a text (with -p, or on standard input) and fields (-v) that choose the routine, name a spec, or set
-/// parameters of the routine. There are no prompts.
+/// parameters of the routine. It never asks for input.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  decree run -p 'fix the type errors in src/auth.rs'\n  decree run -m pr-review -p 'Review the branch' -v routine=pr-review -v target_branch=main\n  decree run -v input_file=specs/01-add-auth.spec.md\n  echo 'update the changelog' | decree run"
 )]
 pub struct RunArgs {
-    /// The message's name; derived from the text if it is left out
+    /// The message's name [default: derived from the text]
     #[arg(short = 'm', long = "name", value_name = "NAME")]
     name: Option<String>,
 
-    /// What to do
+    /// The text of the message: what to do
     #[arg(short = 'p', long = "prompt", value_name = "TEXT")]
     prompt: Option<String>,
 
-    /// A field of the message: routine, input_file, or a parameter of the routine (may be given more than once)
+    /// A field of the message: routine, input_file, or a parameter of the routine (repeatable)
     #[arg(short = 'v', long = "var", value_name = "KEY=VALUE", value_parser = parse_field)]
     fields: Vec<(String, String)>,
 
@@ -43,10 +43,10 @@ pub struct RunArgs {
 }
 
 fn parse_field(text: &str) -> Result<(String, String), String> {
-    let (key, value) = text.split_once('=').ok_or("it has to be KEY=VALUE")?;
+    let (key, value) = text.split_once('=').ok_or("expected KEY=VALUE")?;
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     if key.is_empty() || !key.chars().all(plain) || key.starts_with(|c: char| c.is_ascii_digit()) {
-        return Err(format!("'{key}' cannot be the name of a field"));
+        return Err(format!("'{key}' is not a field name: use letters, digits, '_' and '-'"));
     }
     if DERIVED.contains(&key) {
         return Err(format!("decree sets {key} itself"));
@@ -60,8 +60,8 @@ pub fn run(context: &Context, args: RunArgs) -> Result<u8> {
         None => read_piped()?,
     };
     if args.name.is_none() && args.fields.is_empty() && body.trim().is_empty() {
-        return Err(Error::usage("there is nothing to run")
-            .hint("give a text with -p or on standard input, or a spec with -v input_file=specs/….spec.md"));
+        return Err(Error::usage("nothing to run: there is no text, name or field")
+            .hint("pass a text with -p or on standard input, or a spec with -v input_file=specs/….spec.md"));
     }
     let given = args.name.as_deref().map(parse_name).transpose()?;
     let mut document = Document::default();
@@ -112,7 +112,7 @@ fn check_input(locked: &LockedProject<'_>, document: &Document) -> Result<()> {
 fn parse_name(given: &str) -> Result<MessageName> {
     // A file named like an id would be read as the message with that id.
     let name = MessageName::kebab(given).filter(|name| MessageId::parse(name.as_str()).is_none());
-    name.ok_or_else(|| Error::usage(format!("'{given}' cannot be a message's name")))
+    name.ok_or_else(|| Error::usage(format!("'{given}' cannot be a message's name: use letters and digits")))
 }
 
 /// A name for a message that was given none.

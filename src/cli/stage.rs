@@ -27,7 +27,7 @@ pub struct StageArgs {
     #[arg(value_name = "DIRECTORY")]
     target: PathBuf,
 
-    /// Read this summary instead; its runs are expected in runs/ beside it
+    /// Read this summary instead of .decree/summary.json; its runs are in runs/ beside it
     #[arg(long, value_name = "FILE")]
     summary: Option<PathBuf>,
 }

@@ -22,8 +22,9 @@ const MAX_NAMED: usize = 5;
 /// that (200 runs in a tree of 5,000 files have 130 MB, which takes more than a second) only expired checkpoints are counted.
 const MAX_MANIFESTS: u64 = 4 << 20;
 
-/// Show what is processed, what waits, what failed and what is stored
+/// Show processed and pending specs, the inbox, dead letters, runs and the store
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  decree status\n  decree status --format json | jq .specs.pending")]
 pub struct StatusArgs {
     /// Output format
     #[arg(long, value_enum, default_value_t)]
@@ -77,10 +78,9 @@ pub fn status(context: &Context, args: &StatusArgs) -> Result<()> {
     ]);
     rows.push(store_row(usage.bytes, checkpoints.len(), expired, reclaimable));
     if let Some(run) = unfinished {
-        rows.push(vec![
-            "cut off".to_owned(),
-            format!("run {} of {}; the next `decree process` settles it", run.dir.id(), run.started_at()),
-        ]);
+        let (id, started) = (run.dir.id(), run.started_at());
+        let text = format!("run {id}, started {started}; the next `decree process` recovers it");
+        rows.push(vec!["unfinished".to_owned(), text]);
     }
     context.ui.print(&ui::table(&rows))
 }

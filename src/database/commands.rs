@@ -72,7 +72,7 @@ impl<'c> DatabaseCommands<'c> {
                 None if names.is_empty() => {
                     "add it below 'databases:', with a 'save' and a 'restore' command".into()
                 }
-                None => format!("the databases there: {}", names.join(", ")),
+                None => format!("it has {}", names.join(", ")),
             }));
         };
         let variables: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
@@ -117,12 +117,12 @@ impl<'c> DatabaseCommands<'c> {
         let key = format!("databases.{}.save", self.name);
         let wrong = |what: &str| {
             Error::failed(format!("{key} succeeded, but {what}"))
-                .hint(format!("the command has to write what is in the database to \"${FILE}\""))
+                .hint(format!("the command has to write the content of the database to \"${FILE}\""))
         };
         match path.symlink_metadata() {
-            Err(_) => return Err(wrong("saved nothing")),
-            Ok(found) if !found.is_file() => return Err(wrong("what it left is not a regular file")),
-            Ok(found) if found.len() == 0 => return Err(wrong("the file that it left is empty")),
+            Err(_) => return Err(wrong("it wrote no file")),
+            Ok(found) if !found.is_file() => return Err(wrong("what it wrote is not a regular file")),
+            Ok(found) if found.len() == 0 => return Err(wrong("the file that it wrote is empty")),
             Ok(_) => {}
         }
         fs::set_permissions(path, Permissions::from_mode(0o600)).at("write", path)?;
@@ -153,14 +153,14 @@ impl<'c> DatabaseCommands<'c> {
         let ended = self.run("fingerprint", &self.database.fingerprint, file, Some(MAX_FINGERPRINT))?;
         let wrong = |what: &str| {
             Error::failed(format!("databases.{}.fingerprint succeeded, but {what}", self.name))
-                .hint("let it print a hash of what is in the database, e.g. by `… | sha256sum`")
+                .hint("it has to print a hash of the content, e.g. with `… | sha256sum`")
         };
         let printed = ended.stdout.trim_ascii();
         if printed.is_empty() {
-            return Err(wrong("printed nothing"));
+            return Err(wrong("it printed nothing"));
         }
         if ended.stdout_truncated {
-            Err(wrong("printed too much"))
+            Err(wrong("it printed too much"))
         } else {
             Ok(Some(ContentHash::of(printed)))
         }
@@ -171,7 +171,7 @@ impl<'c> DatabaseCommands<'c> {
         check(copy, expected)?;
         self.run("restore", &self.database.restore, copy, None)
             .map(drop)
-            .map_err(|error| error.detail("the database may be neither what it was nor what was saved"))
+            .map_err(|error| error.detail("the database may be restored only in part"))
     }
 
     /// Runs one of the commands; an error if it did not succeed.
@@ -219,8 +219,7 @@ impl<'c> DatabaseCommands<'c> {
 
 /// Checks that a dump is what was saved.
 pub fn check(copy: &Path, expected: &Dump) -> Result<()> {
-    let broken =
-        |what: &str| Error::integrity(format!("what was saved of the database, {}, {what}", copy.display()));
+    let broken = |what: &str| Error::integrity(format!("the saved database {} {what}", copy.display()));
     match copy.symlink_metadata() {
         Ok(found) if !found.is_file() => return Err(broken("is not a regular file")),
         Ok(_) => {}

@@ -82,7 +82,7 @@ fn save_within(live: &Path, to: &Path, wait: Duration) -> Result<DatabaseCopy> {
     file.sync_all().at("write", to)?;
     let hashes = content_hash::hashes(file).at("read", to)?;
     let unchecked = integrity::check(to).map_err(|error| match error.kind() {
-        ErrorKind::Integrity => error.detail(format!("so is {} itself; no copy was kept", live.display())),
+        ErrorKind::Integrity => error.detail(format!("{} is damaged, too; no copy was kept", live.display())),
         _ => error,
     })?;
     atomic::sync_parent(to)?;
@@ -117,7 +117,7 @@ fn prove(copy: &Path, expected: &DatabaseCopy) -> Result<()> {
     if hashes.sha256 == expected.sha256 {
         return Ok(());
     }
-    Err(Error::integrity(format!("the copy of the database at {} is not what was saved", copy.display()))
+    Err(Error::integrity(format!("the copy of the database at {} has changed", copy.display()))
         .detail(format!("saved: {} bytes, SHA-256 {}", expected.bytes, expected.sha256))
         .detail(format!("found: {} bytes, SHA-256 {}", hashes.bytes, hashes.sha256)))
 }

@@ -32,7 +32,7 @@ impl WorkTree {
             let bare = git.call(["rev-parse", "--is-bare-repository"]).run()?.line() == "true";
             let advice = if bare { "it is a bare repository: work in a clone of it" } else { advice };
             return Err(Error::project(format!(
-                "{} is in no git repository with a work tree",
+                "{} is not in a git repository with a work tree",
                 root.display()
             ))
             .details(lines, 5)

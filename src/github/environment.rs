@@ -81,8 +81,7 @@ impl RunnerEnvironment {
     /// The repository that an option names, else the one that the workflow runs in.
     pub fn repo(&self, named: Option<&str>) -> Result<RepoName> {
         let repository = named.or(self.repository.as_deref()).ok_or_else(|| {
-            Error::usage("which repository? GITHUB_REPOSITORY is not set")
-                .hint("name it with --repo OWNER/NAME")
+            Error::usage("no repository: GITHUB_REPOSITORY is not set").hint("name it with --repo OWNER/NAME")
         })?;
         RepoName::parse(repository)
     }

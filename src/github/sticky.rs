@@ -140,7 +140,7 @@ impl StickyComment<'_> {
 
     /// The login of the token's user. GitHub does not return one for a runner's own token.
     fn token_login(&self) -> Result<Option<String>, ApiFailure> {
-        match self.client.get("ask who the token belongs to", "user") {
+        match self.client.get("look up the user of the token", "user") {
             Ok(user) => Ok(user["login"].as_str().map(str::to_owned)),
             Err(failure) if failure.is_status(&[401, 403, 404]) => Ok(None),
             Err(failure) => Err(failure),

@@ -116,7 +116,7 @@ impl RestoreLog for AuditLog {
             return Ok(());
         }
         let entry = self.entry.clone().unwrap_or_else(|| AuditEntry {
-            reason: restore.recovered.then(|| "it had been cut off, and was finished".to_owned()),
+            reason: restore.recovered.then(|| "finished after an interruption".to_owned()),
             ..AuditEntry::new(restore.action.into(), restore.subject, restore.paths as u64)
         });
         record_done(&self.path, AuditEntry { restore: Some(restore.id.to_owned()), ..entry })
@@ -173,9 +173,9 @@ pub fn record(path: &Path, mut entry: AuditEntry) -> Result<()> {
 pub fn record_done(path: &Path, entry: AuditEntry) -> Result<()> {
     let saved = entry.saved.clone();
     record(path, entry).map_err(|error| {
-        let error = error.detail("it was done all the same; only its line in the audit trail is missing");
+        let error = error.detail("the operation is done; only its entry in the audit trail is missing");
         match saved {
-            Some(saved) => error.detail(format!("what was there before is saved as {saved}")),
+            Some(saved) => error.detail(format!("the previous state is saved as {saved}")),
             None => error,
         }
     })
@@ -190,7 +190,7 @@ impl Trail {
         for (number, line) in lines(&bytes).enumerate().map(|(number, line)| (number + 1, line)) {
             match serde_json::from_slice::<AuditRecord>(line) {
                 Ok(record) if record.version > VERSION => {
-                    return Err(damaged(path, number, "is of a later version of decree"));
+                    return Err(damaged(path, number, "was written by a newer decree"));
                 }
                 Ok(record) if record.previous != previous => {
                     return Err(damaged(path, number, "does not follow from the one before it"));
@@ -201,7 +201,7 @@ impl Trail {
                 }
                 // Cut off as it was written, by a crash: then it is the beginning of a record.
                 Err(error) if error.is_eof() => trail.cut_off.push(number),
-                Err(_) => return Err(damaged(path, number, "is not a record")),
+                Err(_) => return Err(damaged(path, number, "is not an audit entry")),
             }
             previous = hash(line);
         }

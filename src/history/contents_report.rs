@@ -36,7 +36,7 @@ pub fn confidence(held: usize, missing: usize, verified: bool) -> f64 {
 
 /// The assumptions that follow from what is left out.
 pub(super) fn not_needed(left_out: &[String]) -> Vec<String> {
-    left_out.iter().map(|name| format!("{name} is not needed back: it is left out")).collect()
+    left_out.iter().map(|name| format!("{name} does not have to be restored: it is left out")).collect()
 }
 
 #[cfg(test)]

@@ -108,7 +108,7 @@ fn expired(checkpoints: &Path) -> Result<(Vec<ExpiredCheckpoint>, Vec<Error>)> {
         match CheckpointRecord::read(&dir) {
             Ok(record) if record.id != id => {
                 unknown.push(Error::integrity(format!(
-                    "{}: its record is that of {}",
+                    "{}: its record belongs to {}",
                     dir.display(),
                     record.id
                 )));
@@ -150,9 +150,9 @@ fn needed(found: &Manifests, leaving: &[&Path]) -> Result<HashList> {
     if doubts.is_empty() {
         return Ok(named.finish());
     }
-    Err(Error::integrity("it is not known which content is needed, so no content is dropped")
+    Err(Error::integrity("cannot tell which content is needed, so no content is dropped")
         .details(doubts, 20)
-        .hint("repair or delete what is damaged (`decree checkpoint delete`), then run this again"))
+        .hint("repair or delete what is damaged (`decree checkpoint delete`), then run gc again"))
 }
 
 /// The content of a checkpoint that is nowhere else.

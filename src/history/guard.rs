@@ -245,7 +245,7 @@ impl GuardRecord {
     /// The warning about it, with the way back.
     pub fn warning(&self) -> String {
         format!(
-            "decree was killed while it guarded `{}`; `decree rollback {}` restores what was there before",
+            "decree was killed while it guarded `{}`; `decree rollback {}` restores the state before the command",
             one_line(&self.command),
             self.checkpoint
         )

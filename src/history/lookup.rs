@@ -46,7 +46,7 @@ pub fn find(layout: &Layout, text: &str) -> Result<RunOrCheckpoint> {
             .hint("`decree log` lists the runs, `decree checkpoint list` the checkpoints")),
         _ => Err(Error::project(format!("the id '{text}' is ambiguous"))
             .details(runs.into_iter().chain(checkpoints).collect(), 10)
-            .hint("give more of the id")),
+            .hint("use a longer prefix")),
     }
 }
 

@@ -137,7 +137,7 @@ impl Manifests {
                     let is_known = is_known(inner);
                     self.list.push(ManifestFile { of: of.to_owned(), path, bytes, is_known });
                 } else if is_known(inner) {
-                    return Err(unclear(&path, "it is no file"));
+                    return Err(unclear(&path, "it is not a file"));
                 }
             }
         }
@@ -194,7 +194,7 @@ impl ManifestFile {
 }
 
 fn unclear(path: &Path, why: &str) -> Error {
-    Error::integrity(format!("it is not clear what {} names: {why}", path.display()))
+    Error::integrity(format!("cannot tell which content {} references: {why}", path.display()))
 }
 
 #[cfg(test)]

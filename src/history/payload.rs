@@ -28,9 +28,9 @@ pub enum CheckpointKind {
     /// The tree, in decree's own store
     #[default]
     FileBackup,
-    /// The tree and git's index, with an entry in `git stash list`; nothing is touched to make it
+    /// The tree and git's index, with an entry in `git stash list`; neither is touched
     GitStash,
-    /// decree's inbox, done and dead letters, tracker, config, and environment values that --scope names
+    /// decree's inbox, done and dead messages, tracker, config, and environment variables that --scope names
     StateSnapshot,
     /// SQLite files, copied while they are in use, and databases that the config has commands for
     DatabaseSavepoint,

@@ -72,7 +72,7 @@ impl CheckpointRecord {
         let file: RecordFile = serde_json::from_slice(&text)
             .map_err(|error| Error::integrity(format!("{shown} is damaged")).caused_by(error))?;
         if file.version != VERSION {
-            return Err(Error::integrity(format!("{shown} is of another version")));
+            return Err(Error::integrity(format!("{shown} has an unsupported version")));
         }
         if file.check.as_ref().is_some_and(|check| *check != file.hash()) {
             return Err(Error::integrity(format!("{shown} is damaged: it was edited")));
@@ -103,7 +103,7 @@ impl CheckpointRecord {
             return Ok(());
         }
         let id = &self.id;
-        Err(Error::integrity(format!("checkpoint {id}: its manifest is not the one that was written")))
+        Err(Error::integrity(format!("checkpoint {id}: its manifest has changed since it was written")))
     }
 }
 

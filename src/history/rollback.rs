@@ -93,10 +93,9 @@ fn wrong_type(dir: &CheckpointDir, word: &str) -> Error {
 
 fn expired(record: &CheckpointRecord) -> Error {
     let (id, when) = (&record.id, record.expiry.as_deref().unwrap_or_default());
-    let error =
-        Error::project(format!("checkpoint {id} has expired on {when}")).detail("nothing was touched");
+    let error = Error::project(format!("checkpoint {id} expired on {when}")).detail("nothing was touched");
     if record.kind().holds_tree() {
-        error.hint(format!("to use it all the same: `decree revert {id}`"))
+        error.hint(format!("to use it anyway: `decree revert {id}`"))
     } else {
         error.hint("`decree checkpoint list` shows which have not expired")
     }

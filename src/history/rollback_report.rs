@@ -144,8 +144,8 @@ pub(super) fn present_label(id: &str) -> CheckpointLabel {
 
 /// The error for something that is not what the checkpoint has although it was restored.
 pub fn not_restored(id: &str, what: &str, differ: Vec<String>, present: &str) -> Error {
-    Error::integrity(format!("{what} is not what {id} has, although it was restored"))
+    Error::integrity(format!("{what} does not match {id} after the rollback"))
         .details(differ, 20)
         .detail("another process may be writing to it")
-        .hint(format!("what was there before is in {present}: `decree rollback {present}`"))
+        .hint(format!("the previous state is saved: `decree rollback {present}` restores it"))
 }

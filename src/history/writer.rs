@@ -50,7 +50,7 @@ pub fn write_checkpoint(
     let now = jiff::Timestamp::now();
     let expiry = label.lifetime.map(|lifetime| {
         let expiry = now.checked_add(lifetime);
-        expiry.map_err(|error| Error::usage("that expiry is too far away").caused_by(error))
+        expiry.map_err(|error| Error::usage("the expiry is too far in the future").caused_by(error))
     });
     let expiry = expiry.transpose()?.map(in_text);
     let id = format!("chk_{}_{}", now.strftime("%Y%m%d_%H%M%S"), &random_hex()[..6]);

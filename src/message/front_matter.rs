@@ -134,7 +134,7 @@ fn normalize(node: &mut YamlNode) -> Result<(), Mistake> {
             }
             let mut seen = HashSet::new();
             if let Some((key, _)) = entries.iter().find(|(key, _)| !seen.insert(key)) {
-                return Err(Mistake::new(key.line, format!("{} is there twice", key.describe())));
+                return Err(Mistake::new(key.line, format!("{} is defined twice", key.describe())));
             }
         }
     }
@@ -217,14 +217,14 @@ mod tests {
     fn mistakes_have_the_line_of_the_whole_text() {
         assert_eq!(mistake("---\na: b\n").0, 1);
         assert_eq!(mistake("---").1, "the front matter that begins here is not closed");
-        assert_eq!(mistake("---\na: 1\nb: 2\na: 3\n---\n"), (4, "'a' is there twice".into()));
+        assert_eq!(mistake("---\na: 1\nb: 2\na: 3\n---\n"), (4, "'a' is defined twice".into()));
         assert_eq!(mistake("---\na: 1\n2: b\n---\n"), (3, "a key must be text, not '2'".into()));
         assert_eq!(
             mistake("---\n\n- a\n---\n"),
             (3, "front matter must be a mapping of keys to values, not a list".into())
         );
         assert_eq!(mistake("---\na: 1\nb: [1\nc: 2\n---\n").0, 3);
-        assert_eq!(mistake("---\na: {b: 1, b: 2}\n---\n"), (2, "'b' is there twice".into()));
+        assert_eq!(mistake("---\na: {b: 1, b: 2}\n---\n"), (2, "'b' is defined twice".into()));
         assert_eq!(mistake("---\r\na: 1\r\na: 2\r\n---\r\n").0, 3);
         assert_eq!(mistake("---\n\tx: 1\n---\n").0, 2);
     }
@@ -236,7 +236,7 @@ mod tests {
             assert!(message.contains("nested too deeply"), "{open:?}: {message}");
         }
         let aliases = format!("---\na: &a [{}]\nb: [{}]\n---\n", "x,".repeat(9999), "*a,".repeat(9999));
-        assert_eq!(mistake(&aliases), (3, "not valid YAML: it repeats itself too often".into()));
+        assert_eq!(mistake(&aliases), (3, "not valid YAML: its aliases expand to too much text".into()));
         let long = "x".repeat(1 << 19);
         assert_eq!(parse(&format!("---\na: {long}\n---\n")).get_text("a"), Some(long));
         assert_eq!(
@@ -244,8 +244,8 @@ mod tests {
             "more than 1024 KiB of YAML"
         );
         let many: String = (0..90_000).map(|i| format!("k{i}: v\n")).collect();
-        assert_eq!(mistake(&format!("---\n{many}k0: again\n---\n")), (90_002, "'k0' is there twice".into()));
-        assert_eq!(mistake("---\na: {[1, x]: 1, [1, x]: 2}\n---\n").1, "a list is there twice");
+        assert_eq!(mistake(&format!("---\n{many}k0: x\n---\n")), (90_002, "'k0' is defined twice".into()));
+        assert_eq!(mistake("---\na: {[1, x]: 1, [1, x]: 2}\n---\n").1, "a list is defined twice");
     }
 
     #[test]

@@ -93,13 +93,13 @@ impl Message {
         };
         let input_file = document.get_text("input_file").filter(|path| !path.is_empty());
         if input_file.as_deref().is_some_and(|path| path.contains('\0')) {
-            return Err(Rejection::bad("input_file is no path").into());
+            return Err(Rejection::bad("input_file is not a path").into());
         }
         let is_spec = match document.get_text("type").as_deref() {
             None | Some("") => input_file.as_deref().is_some_and(is_spec),
             Some("task") => false,
             Some("spec") if input_file.is_some() => true,
-            Some("spec") => return Err(Rejection::bad("type is spec, but input_file names none").into()),
+            Some("spec") => return Err(Rejection::bad("type is spec, but input_file names no spec").into()),
             Some(other) => {
                 return Err(Rejection::bad(format!("type is '{other}'; it can be spec or task")).into());
             }

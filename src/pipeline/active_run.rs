@@ -77,10 +77,10 @@ impl ActiveRun {
             Error::integrity(format!("{} is damaged", layout.shown(&path)))
                 .caused_by(error)
                 .detail("it names the run that was active, so it is unknown which run to revert")
-                .hint("look at the newest directory in .decree/runs; `decree revert` undoes that run if it has a changes.diff; then remove running.json")
+                .hint("look at the newest directory in .decree/runs; `decree revert` reverts that run if it has a changes.diff; then remove running.json")
         })?;
         if file.version != VERSION {
-            return Err(Error::integrity(format!("{} is of another version", layout.shown(&path))));
+            return Err(Error::integrity(format!("{} has an unsupported version", layout.shown(&path))));
         }
         let id = MessageId::parse(&file.id).ok_or_else(|| {
             Error::integrity(format!("running.json: '{}' is not the id of a message", file.id))

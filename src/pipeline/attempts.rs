@@ -107,11 +107,11 @@ fn describe_repair(
     let mut warnings = Vec::new();
     if !repair.restored.is_empty() {
         let files = count(repair.restored.len(), "file");
-        warnings.push(format!("the routine removed or replaced {files} of decree's own; they were restored"));
+        warnings.push(format!("the routine removed or replaced {files} of decree's own; restored"));
     }
     if repair.set_aside > 0 {
         let set_aside = context.layout.shown(&checkpoint.quarantine_dir());
-        warnings.push(format!("what the routine put in the place of decree's own files is in {set_aside}"));
+        warnings.push(format!("what the routine put in place of decree's own files is in {set_aside}"));
     }
     if repair.lost_runs > 0 {
         let runs = count(repair.lost_runs, "earlier run");
@@ -130,7 +130,7 @@ fn describe_repair(
     }
     for path in &repair.edited {
         let path = context.layout.shown(path);
-        warnings.push(format!("the routine changed {path}; that is in no diff and stays"));
+        warnings.push(format!("the routine changed {path}; this is in no diff and is kept"));
     }
     Ok(warnings)
 }

@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
+use crate::humanize::{count, duration};
 use crate::project::Budget;
 
 /// What a routine says it used: `usage.json` in its `message_dir`.
@@ -65,16 +66,13 @@ impl BudgetMeter {
     pub fn used_up(&self) -> Option<String> {
         let Budget { usd, time, attempts } = self.budget;
         if usd > 0.0 && self.used.usd >= usd {
-            return Some(format!("${:.2} of ${usd:.2} is spent", self.used.usd));
+            return Some(format!("the budget is used up: ${:.2} of ${usd:.2}", self.used.usd));
         }
         if attempts > 0 && self.attempts >= attempts {
-            return Some(match attempts {
-                1 => "the only attempt is used".to_owned(),
-                _ => format!("all {attempts} attempts are used"),
-            });
+            return Some(format!("the budget is used up: {}", count(attempts as usize, "attempt")));
         }
         if !time.is_zero() && self.began.elapsed() >= time {
-            return Some(format!("the time of {} is over", crate::humanize::duration(time)));
+            return Some(format!("the budget is used up: {}", duration(time)));
         }
         None
     }

@@ -33,7 +33,7 @@ pub fn violations(policy: &Policy, record: &ChangeRecord) -> Vec<String> {
     }
     let files = record.changes.len() as u64;
     if policy.max_files > 0 && files > policy.max_files {
-        found.push(format!("{files} paths changed, {} are allowed", policy.max_files));
+        found.push(format!("{files} paths changed; max_files is {}", policy.max_files));
     }
     let bytes: u64 = record
         .changes
@@ -42,7 +42,7 @@ pub fn violations(policy: &Policy, record: &ChangeRecord) -> Vec<String> {
         .map(|(_, size)| size)
         .sum();
     if policy.max_bytes > 0 && bytes > policy.max_bytes {
-        found.push(format!("{bytes} bytes in changed files, {} are allowed", policy.max_bytes));
+        found.push(format!("{bytes} bytes in changed files; max_bytes is {}", policy.max_bytes));
     }
     found
 }

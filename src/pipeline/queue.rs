@@ -120,9 +120,7 @@ pub fn planned(layout: &Layout, selection: &Selection) -> Result<Plan> {
         let names = found.specs.iter().map(|spec| spec.file_name.clone()).collect();
         return Err(Error::project(format!("no spec matches '{}'", selection.globs.join("', '")))
             .details(names, 10)
-            .hint(
-                "a pattern is matched against the file name and the path, `*` and `?` stand for anything",
-            ));
+            .hint("a pattern is matched against the file name and the path; `*` and `?` are wildcards"));
     }
     let inbox = Inbox::of(layout);
     let mut messages = Vec::new();

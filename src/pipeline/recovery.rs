@@ -39,13 +39,13 @@ pub(super) fn recover(context: &mut PipelineContext<'_>) -> Result<()> {
     let id = run.dir.id();
     let ended = ProcessMark::parse(run.mark_text()).map_or(0, |mark| marked::end(&mark));
     if ended > 0 {
-        context.warn(&format!("run {id} had left {} running; ended", count(ended, "process")));
+        context.warn(&format!("ended {} that run {id} had left running", count(ended, "process")));
     }
     let _shield = interrupt::shield();
     let checkpoint = run.dir.checkpoint();
     let has_manifest = checkpoint.manifest_path().exists();
     if let Some(result) = run.decided() {
-        context.note(&format!("run {id} had been decided and is settled now"));
+        context.note(&format!("run {id} was interrupted after its verdict; it is completed now"));
         let manifest = has_manifest.then(|| checkpoint.manifest()).transpose()?;
         let waits = waits(&result, manifest.as_ref());
         let summary = settle(context, &run, manifest.as_ref(), result)?;
@@ -56,7 +56,7 @@ pub(super) fn recover(context: &mut PipelineContext<'_>) -> Result<()> {
         return Ok(());
     }
     if !has_manifest {
-        context.note(&format!("run {id} was cut off before it began; its message waits in the inbox"));
+        context.note(&format!("run {id} was interrupted before it began; its message waits in the inbox"));
         return ActiveRun::clear(context.layout);
     }
     let manifest = checkpoint.manifest()?;
@@ -87,9 +87,9 @@ fn revert_unfinished(
         !changes.list.is_empty() || !changes.out_of_scope.is_empty()
     };
     if changed {
-        let saved = save_present(context, &format!("as run {} was cut off", run.id()))?;
+        let saved = save_present(context, &format!("when run {} was interrupted", run.id()))?;
         context.warn(&format!(
-            "run {} had been cut off; the tree is reverted, and its state before that is saved: `decree revert {saved}` restores it",
+            "run {} was interrupted; the tree is reverted, and its state before that is saved: `decree revert {saved}` restores it",
             run.id(),
         ));
     }

@@ -45,7 +45,7 @@ fn revert_present(
             .details(error.detail_lines().to_vec(), 20)
             .detail(format!("the first failure: {first}"))
             .detail(format!("what the run changed is in {}", run.shown()))
-            .hint("stop the process that writes here, or free some space; then run the same command again: it continues from here")
+            .hint("stop the process that writes to the tree, or free some space; then run the same command again: it continues from here")
     };
     let present = run.tree_at_revert();
     let saved = std::fs::create_dir_all(present.dir())

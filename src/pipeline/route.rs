@@ -36,7 +36,7 @@ pub(super) fn choose_routine(
     };
     let not_found = |why| Rejection { code: "RoutineNotFound", why };
     let name = RoutineName::parse(&name)
-        .map_err(|_| not_found(format!("'{name}' cannot be the name of a routine")))?;
+        .map_err(|why| not_found(format!("'{name}' is not a routine name: {why}")))?;
     let routine = context.routines.find(&name).map_err(|error| {
         let more = error.detail_lines().iter().map(String::as_str).chain(error.hint_text());
         not_found(more.fold(error.to_string(), |why, line| format!("{why}; {line}")))
@@ -80,7 +80,7 @@ fn routine_by_text(context: &mut PipelineContext<'_>, text: &str) -> Result<Stri
     let answer = ask_router(context, &prompt)?;
     let named = answer.and_then(|answer| router::parse_routine_reply(&answer, &context.routines));
     if named.is_none() {
-        context.warn(&format!("the router named no routine; '{default}' is used"));
+        context.warn(&format!("the router named no routine; using '{default}'"));
     }
     Ok(named.map_or(default.clone(), |name| name.to_string()))
 }

@@ -104,7 +104,7 @@ impl<'p> Pipeline<'p> {
                 QueueItem::Spec(spec) => {
                     interrupt::check()?;
                     if stops {
-                        self.skip(&spec, Verdict::Skipped, "an earlier one failed");
+                        self.skip(&spec, Verdict::Skipped, "an earlier one failed (--fail-fast)");
                     } else if let Some(why) = self.context.meter.used_up() {
                         self.skip(&spec, Verdict::Budget, &why);
                     } else {
@@ -153,7 +153,7 @@ impl<'p> Pipeline<'p> {
             interrupt::check().map_err(|error| {
                 Error::new(error.kind(), "interrupted")
                     .detail(format!("run {id} was reverted; its message waits in the inbox"))
-                    .hint("the next `decree process` takes it first")
+                    .hint("the next `decree process` runs it first")
             })?;
         }
         self.queue.chain.get_or_insert_with(|| id.chain.clone());
@@ -163,7 +163,7 @@ impl<'p> Pipeline<'p> {
     /// Python is installed before the checkpoint: the time it takes is not the message's.
     fn prepare_python(&mut self) -> Result<()> {
         if papermill::find(self.context.layout).is_none() {
-            self.context.note("making a Python environment for notebooks; this happens once");
+            self.context.note("creating a Python environment for notebooks; this happens once");
         }
         let reporter = &mut *self.context.reporter;
         reporter.event(&Event::HookBegins("Python for notebooks"));
@@ -223,8 +223,7 @@ impl<'p> Pipeline<'p> {
         let new = found.specs.iter().filter(|spec| !known(spec)).count();
         if new > 0 {
             let new = count(new, "spec");
-            self.context
-                .note(&format!("{new} appeared during this run; the next `decree process` takes them"));
+            self.context.note(&format!("{new} appeared during this run; left for the next `decree process`"));
         }
         Ok(())
     }

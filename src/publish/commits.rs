@@ -196,7 +196,7 @@ impl CommitBuilder<'_> {
             return Err(Error::failed("a run's changes contain a secret of the environment; they are not committed")
                 .details(secrets, 20)
                 .detail("nothing was done")
-                .hint("`decree revert` reverts the run; if it is no secret, commit it yourself, or unset the variable"));
+                .hint("`decree revert` reverts the run; if it is not a secret, commit it yourself, or unset the variable"));
         }
         index.remove(&self.in_repository(&gone))?;
         index.add(&tree.top, &self.in_repository(&there))?;
@@ -278,7 +278,7 @@ impl CommitBuilder<'_> {
 
 /// The error for edits that a commit of the runs would include.
 fn uncommitted_error(paths: &[String]) -> Error {
-    Error::failed("files that the runs changed already had changes that are not committed")
+    Error::failed("files that the runs changed already had uncommitted changes")
         .details(paths.to_vec(), 20)
         .detail("a commit would include them; nothing was done")
         .hint("commit the earlier changes first: `decree revert`, `git commit`, `decree apply`")

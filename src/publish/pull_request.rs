@@ -36,7 +36,7 @@ impl PullRequestApi {
         let base = base.map(str::to_owned).or_else(|| repository.branch.clone());
         let base = base.or_else(|| named("GITHUB_BASE_REF")).or_else(|| named("GITHUB_REF_NAME"));
         let base = base.ok_or_else(|| {
-            Error::usage("HEAD is detached: which branch is the pull request for?")
+            Error::usage("HEAD is detached: there is no base branch for the pull request")
                 .hint("name it with --base NAME")
         })?;
         repository.check_branch(&base)?;

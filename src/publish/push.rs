@@ -118,7 +118,7 @@ pub fn push(
         (
             format!("{remote} rejected the push: {branch} has commits there that are not here"),
             format!(
-                "`git pull --rebase {remote} {branch}`, then `decree publish --push` again; decree never forces"
+                "`git pull --rebase {remote} {branch}`, then `decree publish --push` again; decree never force-pushes"
             ),
         )
     } else {

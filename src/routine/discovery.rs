@@ -170,7 +170,7 @@ fn candidate(file: &OsStr) -> Result<Option<(RoutineName, RoutineKind)>, String>
     }
     let file = file.to_str().ok_or("its name is not UTF-8")?;
     let stem = file.strip_suffix(kind.extension()).unwrap_or(file);
-    let name = RoutineName::parse(stem).map_err(|why| format!("its name is no routine name: {why}"))?;
+    let name = RoutineName::parse(stem).map_err(|why| format!("its name is not a routine name: {why}"))?;
     Ok(Some((name, kind)))
 }
 

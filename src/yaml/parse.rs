@@ -135,7 +135,7 @@ impl Builder<'_> {
     fn charge(&mut self, bytes: usize, line: usize) -> Result<(), Mistake> {
         self.copied += bytes;
         if self.copied > MAX_COPIED {
-            return Err(invalid(line, "it repeats itself too often"));
+            return Err(invalid(line, "its aliases expand to too much text"));
         }
         Ok(())
     }

@@ -104,11 +104,11 @@ fn aliases_cannot_fill_the_memory() {
     let long = format!("a: &a {}\nb: [{}]\n", "x".repeat(500_000), "*a,".repeat(50_000));
     for text in [billion_laughs(), wide, long] {
         let mistake = parse(&text).unwrap_err();
-        assert!(mistake.message.contains("repeats itself"), "{mistake:?}");
+        assert!(mistake.message.contains("aliases expand"), "{mistake:?}");
     }
     let nested_anchors: String = (0..120).map(|i| format!("&a{i} [")).collect();
     let filler = format!("{}{}{}", nested_anchors, "x,".repeat(100_000), "]".repeat(120));
-    assert!(parse(&filler).unwrap_err().message.contains("repeats itself"));
+    assert!(parse(&filler).unwrap_err().message.contains("aliases expand"));
     assert!(parse("a: &a [*a]\n").unwrap_err().message.contains("own anchor"));
     assert_eq!(parse("a: &a [1, x]\nb: *a\n").unwrap(), parse("a: [1, x]\nb: [1, x]\n").unwrap());
 }

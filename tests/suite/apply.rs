@@ -69,7 +69,7 @@ fn what_is_applied_already_is_said_so() {
 fn a_tree_that_is_as_its_checkpoint_has_it_is_said_so() {
     let Recorded { project, id, original, .. } = sample();
     let recorded = fs::read(project.record(&id, "changes.diff")).unwrap();
-    project.decree(["revert", &id]).ok().mentions(&["as the checkpoint has it"]);
+    project.decree(["revert", &id]).ok().mentions(&["already matches the checkpoint"]);
     assert_same(&project.snapshot(), &original);
     assert_eq!(fs::read(project.record(&id, "changes.diff")).unwrap(), recorded, "the record is gone");
 }

@@ -573,7 +573,7 @@ fn a_staged_file_that_a_power_cut_emptied_means_the_way_back() {
         let (from, to) = scene.states(which);
         scene.cut_off_midway(which);
         empty_a_staged_file(&scene);
-        scene.project.decree(["checkpoint", "create"]).ok().mentions(&["had been cut off", "undone"]);
+        scene.project.decree(["checkpoint", "create"]).ok().mentions(&["was interrupted", "undone"]);
         assert_same(&scene.project.snapshot(), from);
         scene.assert_clean();
         scene.project.decree(scene.args(which)).ok();
@@ -623,7 +623,7 @@ fn a_persons_file_does_not_keep_a_move_from_being_undone() {
         empty_a_staged_file(&scene);
         let path = scene.path_where(wanted);
         scene.project.write(&path, WORDS);
-        scene.project.decree(["checkpoint", "create"]).ok().mentions(&["had been cut off", "undone"]);
+        scene.project.decree(["checkpoint", "create"]).ok().mentions(&["was interrupted", "undone"]);
         assert!(holds(&scene.in_decree("checkpoints"), WORDS), "the words are gone");
         assert_same(&scene.project.snapshot(), &scene.after);
         scene.assert_clean();
@@ -711,7 +711,7 @@ fn what_a_person_writes_after_the_last_check_of_a_revert_stays_and_the_revert_is
     let interrupted = scene.audit_lines(Move::Revert);
     assert!(interrupted > logged);
     scene.project.write("edited", WORDS);
-    scene.project.decree(["checkpoint", "create"]).ok().mentions(&["had been cut off", "finished"]);
+    scene.project.decree(["checkpoint", "create"]).ok().mentions(&["was interrupted", "finished"]);
     assert_eq!(scene.project.snapshot().get(&b"edited"[..]), Some(&file(WORDS)));
     assert_eq!(scene.audit_lines(Move::Revert), interrupted);
     scene.assert_clean();

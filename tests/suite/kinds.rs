@@ -163,7 +163,7 @@ fn an_expired_checkpoint_of_any_type_is_not_rolled_back_to() {
     for (scene, id) in scenes.iter().zip(ids) {
         (scene.spoil)(&scene.project);
         let spoiled = scene.looks();
-        scene.project.decree(["rollback", &id]).fails(3).mentions(&["has expired on", "nothing was touched"]);
+        scene.project.decree(["rollback", &id]).fails(3).mentions(&["expired on", "nothing was touched"]);
         scene.assert_looks(&spoiled, "after what was refused");
     }
 }

@@ -73,6 +73,6 @@ fn whole_checkpoints_verify_and_say_how_much_was_read_back() {
     let (one, two) = (project.checkpoint(), project.checkpoint());
     let output = project.decree(["checkpoint", "verify", "--all"]).ok();
     for id in [one, two] {
-        assert!(output.text().contains(&format!("{id}  whole, 3 entries verified")), "{}", output.text());
+        assert!(output.text().contains(&format!("{id}  intact, 3 entries verified")), "{}", output.text());
     }
 }

@@ -55,7 +55,7 @@ fn ready() {
                 .write(".decree/routines/nb.ipynb", notebook("", "open('made', 'w').write('by a notebook')"));
             let output =
                 run_command(command(&project, &venv()).args(["run", "-p", "x", "-v", "routine=nb"])).ok();
-            assert!(output.err.contains("making a Python environment"), "{}", output.err);
+            assert!(output.err.contains("creating a Python environment"), "{}", output.err);
             assert_eq!(project.read("made"), b"by a notebook");
         }
     });

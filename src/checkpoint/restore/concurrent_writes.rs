@@ -94,7 +94,7 @@ impl Transaction<'_> {
     /// Where something from `path` can go: to a path that is free, and that the journal plans nothing else for. Creates the
     /// directories above it.
     fn free_quarantine_path(&self, path: &TreePath) -> Result<PathBuf> {
-        let full = || Error::failed(format!("the quarantine has no free name for {path}"));
+        let full = || Error::failed(format!("set-aside/ has no free name for {path}"));
         let quarantine = self.journal.quarantine_dir(self.dir.decree_dir()).ok_or_else(full)?;
         let reserved = self.quarantine_moves();
         let mut failure = None;
@@ -162,7 +162,7 @@ impl Transaction<'_> {
     pub(super) fn name_intruders(&self, error: Error) -> Error {
         let intruders = self.intruders.borrow();
         let line =
-            |(path, to): &(TreePath, PathBuf)| format!("{path} was in the way; it is in {}", to.display());
+            |(path, to): &(TreePath, PathBuf)| format!("{path} was in the way; moved to {}", to.display());
         error.details(intruders.iter().map(line).collect(), 20)
     }
 }

@@ -180,7 +180,7 @@ impl Journal {
             VERSION => {}
             1 => journal.upgrade(dir).ok_or_else(damaged)?,
             _ => {
-                return Err(Error::integrity(format!("{} is of another version", path.display()))
+                return Err(Error::integrity(format!("{} has an unsupported version", path.display()))
                     .hint("finish the work with the version of decree that began it"));
             }
         }

@@ -48,7 +48,7 @@ impl Workspace {
     pub fn restore(&self, request: &RestoreRequest<'_>) -> Result<RestoreOutcome> {
         let steps = steps(request.patch, request.direction);
         let paths = steps.iter().map(|step| &step.path).chain(request.out_of_scope);
-        let mut unlocked = UnlockedDirs::above(&self.root, paths).at("look into", self.root.path())?;
+        let mut unlocked = UnlockedDirs::above(&self.root, paths).at("read", self.root.path())?;
         let found: Vec<Option<Node>> = steps
             .par_iter()
             .map(|step| unlocked.present(&step.path).at("read", &step.path))
@@ -68,13 +68,11 @@ impl Workspace {
         let conflicts = self.conflicts(&steps, &found, &out_of_scope)?;
         if !conflicts.is_empty() {
             let RestoreRequest { action, subject, .. } = request;
-            let (n, all) = (conflicts.len(), steps.len());
-            return Err(Error::failed(format!(
-                "cannot {action} {subject}: {n} of {all} paths changed since"
-            ))
-            .because(FailureReason::Conflict)
-            .details(conflicts, 20)
-            .detail("nothing was touched"));
+            let (n, all) = (conflicts.len(), crate::humanize::count(steps.len(), "path"));
+            return Err(Error::failed(format!("cannot {action} {subject}: {n} of {all} changed since"))
+                .because(FailureReason::Conflict)
+                .details(conflicts, 20)
+                .detail("nothing was touched"));
         }
         let dir = TransactionDir::create(&self.scratch)?;
         let path = dir.path().to_owned();
@@ -158,7 +156,7 @@ impl Workspace {
             if is_dir && inhabited(steps, &path) {
                 self.find_unaccounted(steps, out_of_scope, &path, conflicts)?;
             } else {
-                conflicts.push(format!("{path}: not part of this change, and {dir} has to make way"));
+                conflicts.push(format!("{path}: not part of this change, but {dir} has to be removed"));
             }
         }
         Ok(())

@@ -121,7 +121,7 @@ fn check(path: &TreePath, to: &Node, hasher: Hasher) -> Result<()> {
     if Some(found) == to.content() {
         return Ok(());
     }
-    Err(Error::integrity(format!("{path} cannot be rebuilt: the result is not what the checkpoint has")))
+    Err(Error::integrity(format!("{path} cannot be rebuilt: the result does not match the recorded hash")))
 }
 
 fn rebuild_error(path: &TreePath, error: RebuildError) -> Error {

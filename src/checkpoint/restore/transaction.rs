@@ -138,7 +138,7 @@ impl<'r> Transaction<'r> {
                 Error::integrity(format!("{error}; and it could not be undone"))
                     .detail(format!("undo: {worse}"))
                     .detail(self.where_files_are())
-                    .hint("stop other processes that write here, or remove the cause; then run any decree command that changes things: it continues from here"),
+                    .hint("stop other processes that write here, or remove the cause; then run any decree command that changes the project: it continues from here"),
             )),
         }
     }
@@ -211,7 +211,7 @@ impl<'r> Transaction<'r> {
                 Some(found) if found.kind == PathKind::Dir && step.to.is_none() => continue,
                 Some(_) => {}
             }
-            self.root.move_out(path, &self.dir.saved(n)).at("move away", path)?;
+            self.root.move_out(path, &self.dir.saved(n)).at("move", path)?;
             // Only what was expected may be replaced. A check before the move would leave a gap between the two.
             self.quarantine_foreign_save(n, step)?;
         }
@@ -269,7 +269,7 @@ impl<'r> Transaction<'r> {
             let path = &step.path;
             let new = self.dir.staged(n);
             if step.is_staged() && !exists(&new) && self.root.find(path).at("read", path)?.is_some() {
-                self.root.move_out(path, &new).at("move away", path)?;
+                self.root.move_out(path, &new).at("move", path)?;
             }
         }
         let known = self.known_dirs();
@@ -323,7 +323,7 @@ impl<'r> Transaction<'r> {
     fn verify(&self, end: StepEnd) -> Result<Vec<PathMismatch>> {
         let mut wrong = Vec::new();
         let unlocked = UnlockedDirs::above(self.root, self.journal.steps.iter().map(|step| &step.path))
-            .at("look into", self.root.path())?;
+            .at("read", self.root.path())?;
         for step in &self.journal.steps {
             let path = &step.path;
             let expected = end.of(step);
@@ -355,7 +355,7 @@ impl<'r> Transaction<'r> {
         let error =
             Error::integrity(format!("{name} was {how}, except for {count} that another process writes to"))
                 .details(wrong.iter().map(|wrong| wrong.line.clone()).collect(), 20)
-                .detail("every other path is as it should be, and was verified");
+                .detail("every other path is verified");
         self.name_intruders(error).hint("stop the process that writes there, then run the same command again")
     }
 

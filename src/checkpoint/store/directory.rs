@@ -25,7 +25,7 @@ pub(super) const MAX_ATTEMPTS: usize = 10;
 const SHARED: &str = "shared";
 const SHARED_TEXT: &[u8] =
     b"Projects elsewhere keep content here (DECREE_STORE), so `decree checkpoint gc` drops none of it.\n\
-    If that is over, remove this file.\n";
+    Remove this file when no other project uses this store any more.\n";
 
 /// The content of every checkpoint of a project, or of several that share a `DECREE_STORE`.
 pub struct Store {

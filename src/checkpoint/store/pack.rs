@@ -294,7 +294,7 @@ pub(super) fn damaged_pack(pack: &Path, why: impl Into<Box<dyn std::error::Error
 /// What the user can do about a damaged pack.
 pub(super) fn damaged_pack_hint(pack: &Path) -> String {
     format!(
-        "move the damaged pack {} out of the store: then the next checkpoint stores again what the tree still has, and \
+        "move the damaged pack {} out of the store: then the next checkpoint stores again what is still in the tree, and \
          `decree checkpoint verify --all` reports which checkpoints are lost",
         pack.display()
     )

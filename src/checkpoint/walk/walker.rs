@@ -238,5 +238,5 @@ fn unreadable(failures: Vec<WalkFailure>) -> Error {
         .collect();
     Error::integrity(format!("{} cannot be read", count(failures.len(), "path")))
         .details(lines, 20)
-        .hint("make them readable, or leave them out with a line in .decreeignore")
+        .hint("make them readable, or exclude them with a line in .decreeignore")
 }

@@ -13,7 +13,7 @@ use crate::history::{
 use crate::humanize::count;
 use crate::project::{Layout, TIME_EXAMPLES, parse_duration};
 
-/// Save the whole tree as it is now, decree's own state, or databases
+/// Create a checkpoint of the whole tree, of decree's own state, or of databases
 ///
 /// Reads everything back after writing and verifies the hashes. --scope limits only what `rollback` restores; a checkpoint of the
 /// tree always holds the whole tree.
@@ -44,7 +44,7 @@ pub struct CreateArgs {
     #[arg(long)]
     no_verify: bool,
 
-    /// The format of the answer
+    /// Output format
     #[arg(long, value_enum, default_value_t)]
     format: ContractFormat,
 }
@@ -62,7 +62,7 @@ pub fn lifetime(text: &str) -> std::result::Result<Lifetime, String> {
         return Err(format!("expected {TIME_EXAMPLES}, with its unit, not '{text}'"));
     }
     let time = parse_duration(text).map_err(|why| format!("{why}; 'never' for no expiry"))?;
-    if time.is_zero() { Err("it would have expired at once".to_owned()) } else { Ok(Lifetime(Some(time))) }
+    if time.is_zero() { Err("it would expire at once".to_owned()) } else { Ok(Lifetime(Some(time))) }
 }
 
 pub fn create(context: &Context, args: CreateArgs) -> Result<()> {
@@ -83,7 +83,7 @@ pub fn create(context: &Context, args: CreateArgs) -> Result<()> {
         // Read from disk, as a later rollback reads it. A checkpoint that fails is deleted.
         let found = RunOrCheckpoint::Checkpoint(dir.clone());
         history::verify(history_context, &found).inspect_err(|_| {
-            let _ = history::remove(&project.layout, &dir, Some("it was not whole".to_owned()));
+            let _ = history::remove(&project.layout, &dir, Some("it did not verify".to_owned()));
         })?;
     }
     let restore = restore_command(context, record);
@@ -92,7 +92,7 @@ pub fn create(context: &Context, args: CreateArgs) -> Result<()> {
         return context.ui.print(&args.format.render(&answer));
     }
     context.ui.print(&format!("{}\n", record.id))?;
-    let proof = if args.no_verify { "" } else { ", each read back" };
+    let proof = if args.no_verify { "" } else { ", read back and verified" };
     let part = if record.kind().holds_tree() && !record.payload.scope().is_empty() {
         format!(" (of {} in all)", count(record.files as usize, "file"))
     } else {

@@ -16,7 +16,7 @@ use crate::humanize::count;
     after_help = "Examples:\n  decree checkpoint delete chk_20261116_0312\n  decree checkpoint delete --yes chk_20261116_0312 chk_20261117"
 )]
 pub struct DeleteArgs {
-    /// Checkpoints, or the beginnings of their ids
+    /// Ids of checkpoints, or unique prefixes
     #[arg(required = true, value_name = "ID")]
     ids: Vec<String>,
 
@@ -62,7 +62,7 @@ fn is_wanted(context: &Context, names: &[&str]) -> Result<bool> {
     if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
         return Err(Error::new(
             ErrorKind::Usage,
-            format!("{} would be deleted permanently", count(names.len(), "checkpoint")),
+            format!("deleting {} needs a confirmation", count(names.len(), "checkpoint")),
         )
         .detail("there is no terminal to ask on; nothing was deleted")
         .hint("`--yes` deletes without asking"));

@@ -8,10 +8,10 @@ use crate::history::gc::{ContentPlan, ExpiredCheckpoint, GcPlan, GcReport, surve
 use crate::humanize::{self, count};
 use crate::ui;
 
-/// Delete checkpoints that have expired, and drop content that nothing needs any more
+/// Delete expired checkpoints, and stored content that nothing references any more
 ///
 /// Runs, and checkpoints that have not expired, are not touched. Each deleted checkpoint is listed, with what cannot be
-/// restored without it. Content is dropped only if no run and no checkpoint names it; if any manifest cannot be read, or if the
+/// restored without it. Content is dropped only if no run and no checkpoint references it; if any manifest cannot be read, or if the
 /// store is shared (DECREE_STORE), all of it stays. No other command collects garbage.
 #[derive(Debug, clap::Args)]
 #[command(
@@ -22,7 +22,7 @@ pub struct GcArgs {
     #[arg(long)]
     dry_run: bool,
 
-    /// The format of the answer
+    /// Output format
     #[arg(long, value_enum, default_value_t)]
     format: Format,
 }
@@ -39,7 +39,7 @@ pub fn gc(context: &Context, args: &GcArgs) -> Result<()> {
     };
     let survey = survey(&project.layout, workspace.store())?;
     for error in &survey.unknown {
-        context.ui.warn(&format!("{error}; whether it has expired is not known, so it stays"));
+        context.ui.warn(&format!("{error}; it may not have expired, so it is kept"));
     }
     let report = if args.dry_run { survey.expected() } else { survey.carry_out(&project.layout)? };
     if let ContentPlan::Shared(why) = &survey.content {
@@ -90,8 +90,8 @@ fn to_text(survey: &GcPlan<'_>, report: &GcReport, dry_run: bool) -> String {
 fn row(expired: &ExpiredCheckpoint) -> Vec<String> {
     let record = &expired.record;
     let lost = match expired.lost {
-        None => "what only it holds is not known".to_owned(),
-        Some(lost) if lost.files == 0 => "all of it is held elsewhere as well".to_owned(),
+        None => "cannot tell what only it holds".to_owned(),
+        Some(lost) if lost.files == 0 => "everything in it is held elsewhere as well".to_owned(),
         Some(lost) => {
             format!("only it holds {}, {}", count(lost.files as usize, "file"), humanize::bytes(lost.bytes))
         }

@@ -16,7 +16,7 @@ use crate::humanize::{self, count};
 use crate::sanitize::one_line;
 use crate::ui;
 
-/// Make, list, show, verify and delete checkpoints
+/// Create, list, show, verify and delete checkpoints
 #[derive(Debug, clap::Args)]
 pub struct CheckpointArgs {
     #[command(subcommand)]
@@ -36,18 +36,18 @@ enum CheckpointCommand {
 /// List all checkpoints
 #[derive(Debug, clap::Args)]
 struct ListArgs {
-    /// The format of the answer
+    /// Output format
     #[arg(long, value_enum, default_value_t)]
     format: Format,
 }
 
-/// Read back everything a checkpoint names, and check it
+/// Read back everything that a checkpoint holds, and verify its hashes
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  decree checkpoint verify chk_20261116_0312\n  decree checkpoint verify --all"
 )]
 struct VerifyArgs {
-    /// A checkpoint or a run, or the beginning of its id
+    /// The id of a checkpoint or a run, or a unique prefix
     #[arg(required_unless_present = "all")]
     id: Option<String>,
 
@@ -78,7 +78,7 @@ fn list(context: &Context, args: &ListArgs) -> Result<()> {
         return context.ui.print_json(&json!({ "checkpoints": list }));
     }
     if records.is_empty() {
-        context.ui.note("no checkpoints yet; `decree checkpoint create` makes one");
+        context.ui.note("no checkpoints yet; `decree checkpoint create` creates one");
         return Ok(());
     }
     let rows: Vec<Vec<String>> = records
@@ -127,7 +127,7 @@ fn verify(context: &Context, args: &VerifyArgs) -> Result<()> {
     for checkpoint in &found {
         match history::verify(super::context::history_context(&project, &workspace, &progress), checkpoint) {
             Ok(entries) => context.ui.print(&format!(
-                "{}  whole, {} verified\n",
+                "{}  intact, {} verified\n",
                 checkpoint.dir().id(),
                 count(entries, "entry")
             ))?,
@@ -147,7 +147,7 @@ fn verify(context: &Context, args: &VerifyArgs) -> Result<()> {
             }
         }
     }
-    if failed { Err(Error::integrity("not every checkpoint is whole")) } else { Ok(()) }
+    if failed { Err(Error::integrity("not every checkpoint is intact")) } else { Ok(()) }
 }
 
 /// The answer has every key, also those without a value.

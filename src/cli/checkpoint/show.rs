@@ -17,14 +17,14 @@ use crate::ui;
 /// Show what a checkpoint holds, and what it does not
 #[derive(Debug, clap::Args)]
 pub struct ShowArgs {
-    /// A checkpoint or a run, or the beginning of its id
+    /// The id of a checkpoint or a run, or a unique prefix
     id: String,
 
-    /// List every path in it
+    /// Also list every path in it
     #[arg(long)]
     files: bool,
 
-    /// The format of the answer
+    /// Output format
     #[arg(long, value_enum, default_value_t)]
     format: Format,
 }
@@ -74,7 +74,7 @@ pub fn show(context: &Context, args: &ShowArgs) -> Result<()> {
         rows.extend(record.reason.as_ref().map(|reason| vec!["reason".to_owned(), one_line(reason)]));
         let scope = record.payload.scope();
         if !scope.is_empty() {
-            rows.push(vec!["for".to_owned(), scope.join(", ")]);
+            rows.push(vec!["scope".to_owned(), scope.join(", ")]);
         }
         rows.extend(record.expiry.clone().map(|expiry| vec!["expires".to_owned(), expiry]));
     }
@@ -163,8 +163,8 @@ fn coverage_rows(coverage: &Coverage) -> Vec<Vec<String>> {
     }
     [
         row("ignored", ignored),
-        row("sensitive, left out", texts(&coverage.sensitive)),
-        row("special, left out", texts(&coverage.special)),
+        row("likely secrets, left out", texts(&coverage.sensitive)),
+        row("special files, left out", texts(&coverage.special)),
     ]
     .into_iter()
     .flatten()

@@ -118,5 +118,5 @@ fn copy_untouched(live: &Path, to: &Path, why: rusqlite::Error) -> Result<()> {
         }
     }
     Err(open::failure("read", live, Duration::ZERO, why)
-        .hint("SQLite has to be able to write in the directory of a database with a -wal file"))
+        .hint("SQLite needs write access to the directory of a database with a -wal file"))
 }

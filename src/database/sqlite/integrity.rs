@@ -33,7 +33,7 @@ pub(super) fn check(copy: &Path) -> Result<Vec<String>> {
         Ok((problems, _)) => Err(damaged(problems)),
         Err(error) => match open::code(&error) {
             Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
-                Err(damaged(vec![format!("SQLite says: {error}")]))
+                Err(damaged(vec![format!("SQLite: {error}")]))
             }
             _ => Err(open::failure("check", copy, Duration::ZERO, error)),
         },

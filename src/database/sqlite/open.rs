@@ -177,7 +177,7 @@ struct NotADatabase(String);
 
 impl fmt::Display for NotADatabase {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "SQLite says: {}", self.0)
+        write!(f, "SQLite: {}", self.0)
     }
 }
 

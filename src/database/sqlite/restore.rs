@@ -191,7 +191,7 @@ fn set_wal(connection: &Connection, wal: bool) -> rusqlite::Result<bool> {
 
 fn in_use(live: &Path) -> Error {
     let error = Error::failed(format!("the database {} is open in another program", live.display()))
-        .detail("its pages have another size than in the copy, which cannot be changed while it is open; nothing was changed")
+        .detail("its page size differs from that of the copy and cannot be changed while it is open; nothing was changed")
         .hint("stop the programs that use it, then run the same command again");
     sidecars::holders(live).into_iter().fold(error, |error, holder| error.detail(format!("open in {holder}")))
 }
@@ -252,10 +252,8 @@ pub fn set_aside(live: &Path, dir: &Path) -> Result<Vec<PathBuf>> {
 /// Renames a new file; an error if the name is taken.
 fn rename_new(from: &Path, to: &Path) -> Result<()> {
     match transfer::rename_new((CWD, from.as_os_str()), (CWD, to.as_os_str())) {
-        Err(Errno::EXIST) => {
-            Err(Error::failed(format!("another program created {} at this moment", to.display()))
-                .hint("stop that program, then run the same command again"))
-        }
+        Err(Errno::EXIST) => Err(Error::failed(format!("another program has just created {}", to.display()))
+            .hint("stop that program, then run the same command again")),
         result => result.at("write", to),
     }
 }

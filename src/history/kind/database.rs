@@ -136,7 +136,7 @@ fn check(file: &Path, database: &SavedDatabase) -> Result<()> {
         DatabaseState::Nothing => Ok(()),
         DatabaseState::Bytes { sha256, .. } => match hash_of(file) {
             Ok((found, _)) if found == *sha256 => Ok(()),
-            _ => Err(Error::integrity(format!("{} is not what was saved", file.display()))),
+            _ => Err(Error::integrity(format!("{} has changed since it was saved", file.display()))),
         },
     }
 }
@@ -174,7 +174,7 @@ pub fn describe(record: &CheckpointRecord) -> ContentsReport {
         }
     }
     let warning =
-        |table: &String| format!("{table} could not be checked: it relies on functions of its application");
+        |table: &String| format!("{table} could not be checked: it uses functions of its application");
     ContentsReport {
         files,
         state_keys: names,
@@ -182,7 +182,7 @@ pub fn describe(record: &CheckpointRecord) -> ContentsReport {
         summary: format!("{}, {}", count(list.len(), "database"), humanize::bytes(record.bytes)),
         held: list.len(),
         left_out: Vec::new(),
-        assumptions: unchecked.iter().map(|table| format!("{table} is sound")).collect(),
+        assumptions: unchecked.iter().map(|table| format!("{table} is intact")).collect(),
         coverage: json!({}),
         warnings: unchecked.iter().map(warning).collect(),
     }
@@ -260,7 +260,7 @@ fn restore_all(
             finished
                 .fold(error, Error::detail)
                 .detail(format!("{name} is not restored"))
-                .hint(format!("what was there before is in {id}: `decree rollback {id}`"))
+                .hint(format!("the previous state is saved: `decree rollback {id}` restores it"))
         })?;
         finished.push(name.to_owned());
         let name = |to: &Path| to.file_name().unwrap_or_default().to_string_lossy().into_owned();

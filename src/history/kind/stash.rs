@@ -83,7 +83,7 @@ pub fn verify(
 fn check(context: HistoryContext<'_>, dir: &CheckpointDir, stash: &Stash) -> Result<Stashes> {
     let stashes = stashes(context.layout)?;
     stashes.check(stash).map_err(|error| {
-        error.hint(format!("the tree itself is in decree's store: `decree revert {}`", dir.id()))
+        error.hint(format!("decree's store still has the tree: `decree revert {}` restores it", dir.id()))
     })?;
     Ok(stashes)
 }
@@ -92,7 +92,7 @@ fn check(context: HistoryContext<'_>, dir: &CheckpointDir, stash: &Stash) -> Res
 pub fn describe(layout: &Layout, manifest: &Manifest, scope: &Scope) -> Result<ContentsReport> {
     let tracked_only = tracked_only(layout, manifest, scope)?;
     let mut report = tree::describe(layout, manifest, scope);
-    let warning = |path: &String| format!("only git's entry has {path}: it is tracked, and ignored");
+    let warning = |path: &String| format!("only the stash entry has {path}: it is tracked, but ignored");
     report.warnings.extend(tracked_only.iter().map(warning));
     report.assumptions.extend(not_needed(&tracked_only));
     report.left_out.extend(tracked_only);
@@ -140,7 +140,7 @@ pub fn restore(
     }
     if let Some(head) = stashes.head()?.filter(|head| *head != stash.base) {
         report.warnings.push(format!(
-            "HEAD was at {} and is at {}: commits are not undone, and `git status` compares with them",
+            "HEAD moved from {} to {}: commits are not undone, and `git status` compares with the new HEAD",
             short(&stash.base),
             short(&head)
         ));
@@ -168,7 +168,7 @@ fn save_present(
             if !index.differs.is_empty() {
                 index.stashes.save_index(&present.dir.dir().join("index"))?;
             }
-            report.warnings.push(format!("{} is not a stash entry: {error}", present.dir.id()));
+            report.warnings.push(format!("{} has no stash entry: {error}", present.dir.id()));
             present
         }
     };

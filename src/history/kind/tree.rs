@@ -113,7 +113,7 @@ impl<'r> TreeRollback<'r> {
         if held == 0 && changes.list.is_empty() && options.target.is_some() && !scope.is_everything() {
             let id = dir.id();
             return Err(Error::project(format!(
-                "nothing is within the scope: {}",
+                "the scope matches nothing: {}",
                 scope.patterns().join(", ")
             ))
             .detail(format!("neither {id} nor the tree has such a path"))
@@ -265,18 +265,18 @@ pub fn describe(layout: &Layout, manifest: &Manifest, scope: &Scope) -> Contents
             left_out.push(pattern);
         }
     }
-    let ignored: Vec<String> = manifest.coverage.ignored_dirs.iter().map(TreePath::to_string).collect();
-    if !ignored.is_empty() || manifest.coverage.ignored_files > 0 {
-        let files = humanize::grouped(manifest.coverage.ignored_files);
-        assumptions
-            .push(format!("ignored files do not have to be restored: {files} files; {}", ignored.join(", ")));
+    let mut ignored: Vec<String> = manifest.coverage.ignored_dirs.iter().map(TreePath::to_string).collect();
+    let single = manifest.coverage.ignored_files as usize;
+    ignored.extend((single > 0).then(|| humanize::count(single, "single file")));
+    if !ignored.is_empty() {
+        assumptions.push(format!("ignored files do not have to be restored: {}", ignored.join(", ")));
     }
     assumptions.extend(not_needed(&left_out));
     ContentsReport {
         files: within.iter().map(|(path, _)| path.to_string()).collect(),
         state_keys: Vec::new(),
         hash: hash.to_string(),
-        summary: format!("{} files, {}", humanize::grouped(within.len() as u64), humanize::bytes(bytes)),
+        summary: format!("{}, {}", humanize::count(within.len(), "file"), humanize::bytes(bytes)),
         held,
         left_out,
         assumptions,
@@ -298,9 +298,9 @@ pub fn warnings(layout: &Layout, manifest: &Manifest, scope: &Scope) -> Vec<Stri
     warnings.extend(unmatched(layout, manifest, scope).into_iter().map(
         |UnmatchedPattern { pattern, is_there }| {
             if is_there {
-                format!("nothing at '{pattern}' is in the checkpoint: it is ignored, or left out")
+                format!("'{pattern}' is not in the checkpoint: it is ignored or left out")
             } else {
-                format!("nothing is at '{pattern}' now: a rollback only removes what appears there")
+                format!("'{pattern}' matches nothing now: a rollback only removes what is created there")
             }
         },
     ));

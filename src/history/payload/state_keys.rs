@@ -56,13 +56,13 @@ fn variable(name: &str) -> Result<String> {
     if is_name {
         return Ok(name.to_owned());
     }
-    Err(Error::usage(format!("'{}' is not the name of a variable", name.escape_debug())))
+    Err(Error::usage(format!("'{}' is not the name of an environment variable", name.escape_debug())))
 }
 
 fn unknown(word: &str) -> Error {
     let names: Vec<&str> = Area::STATE.iter().map(|area| area.name()).collect();
     let error = Error::usage(format!("a state snapshot has no part '{}'", word.escape_debug())).detail(
-        format!("its parts are {}, and {VARIABLE}NAME for a variable of the environment", names.join(", ")),
+        format!("its parts are {}, and {VARIABLE}NAME for an environment variable", names.join(", ")),
     );
     match closest(word, names.iter().copied()) {
         Some(name) => error.hint(did_you_mean(name)),

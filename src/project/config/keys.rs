@@ -195,7 +195,7 @@ fn pattern(node: &YamlNode) -> ValueResult<String> {
     let pattern = non_empty(node)?;
     // A pattern that can match nothing would silently protect nothing.
     if pattern.contains('\n') || PatternList::parse(pattern.as_bytes()).is_empty() {
-        return reject(format!("has an entry that is no ignore pattern: {}", node.describe()));
+        return reject(format!("has an entry that is not an ignore pattern: {}", node.describe()));
     }
     Ok(pattern)
 }

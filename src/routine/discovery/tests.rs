@@ -133,7 +133,7 @@ fn an_unusable_routine_is_left_out_with_a_reason() {
         ".decree/routines/dir.sh: it is a directory",
         ".decree/routines/gone.sh: it is a link to nothing",
         ".decree/routines/latin.sh: it is not UTF-8",
-        ".decree/routines/my routine.sh: its name is no routine name: it has ' '",
+        ".decree/routines/my routine.sh: its name is not a routine name: it has ' '",
         ".decree/routines/pipe.sh: it is not a regular file",
         ".decree/routines/\u{fffd}.sh: its name is not UTF-8",
     ];

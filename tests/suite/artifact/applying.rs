@@ -64,7 +64,7 @@ fn the_runs_applied_before_one_that_does_not_apply_are_reported() {
         .unwrap();
     let output = there.decree(["apply", "--all", "--from", target.to_str().unwrap()]);
     assert_ne!(output.code, 0);
-    output.mentions(&["1 run before it stay"]);
+    output.mentions(&["still applied: 1 run before it"]);
     assert_eq!(there.tracker(), ["01-change.spec.md"]);
 }
 

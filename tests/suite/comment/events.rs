@@ -69,8 +69,8 @@ fn the_ref_or_a_flag_says_it_too() {
     stage.event("workflow_dispatch", &json!({})).set("GITHUB_REF", "refs/pull/7/merge").comment(&[]).ok();
     assert_eq!(comments(&stage), 1);
     stage.unset("GITHUB_EVENT_NAME").unset("GITHUB_REF").unset("GITHUB_REPOSITORY");
-    stage.comment(&[]).fails(2).mentions(&["which pull request?", "--pr"]);
-    stage.comment(&["--pr", "7"]).fails(2).mentions(&["which repository?", "--repo"]);
+    stage.comment(&[]).fails(2).mentions(&["no pull request", "--pr"]);
+    stage.comment(&["--pr", "7"]).fails(2).mentions(&["no repository", "--repo"]);
     stage.comment(&["--pr", "7", "--repo", "octo/../x"]).fails(2).mentions(&["OWNER/NAME"]);
     stage.comment(&["--pr", "7", "--repo", "octo/repo", "--key", "other"]).ok();
     assert_eq!(comments(&stage), 2);

@@ -148,15 +148,15 @@ fn a_save_that_did_not_save_is_an_error_and_leaves_nothing() {
     for (save, expected) in [
         ("'echo half > \"$DECREE_FILE\"; exit 3'", "databases.main.save failed: exit code 3"),
         ("'false | cat > \"$DECREE_FILE\"'", "databases.main.save failed: exit code 1"),
-        ("'true'", "databases.main.save succeeded, but saved nothing"),
-        ("': > \"$DECREE_FILE\"'", "databases.main.save succeeded, but the file that it left is empty"),
+        ("'true'", "databases.main.save succeeded, but it wrote no file"),
+        ("': > \"$DECREE_FILE\"'", "databases.main.save succeeded, but the file that it wrote is empty"),
         (
             "mkdir -p \"$DECREE_FILE/x\"",
-            "databases.main.save succeeded, but what it left is not a regular file",
+            "databases.main.save succeeded, but what it wrote is not a regular file",
         ),
         (
             "ln -s db \"$DECREE_FILE\"",
-            "databases.main.save succeeded, but what it left is not a regular file",
+            "databases.main.save succeeded, but what it wrote is not a regular file",
         ),
         ("kill -9 $$", "databases.main.save failed: killed by SIGKILL"),
     ] {
@@ -170,8 +170,8 @@ fn a_save_that_did_not_save_is_an_error_and_leaves_nothing() {
     }
     for (fingerprint, expected) in [
         ("cat nowhere | sha256sum", "databases.main.fingerprint failed: exit code 1"),
-        ("'true'", "databases.main.fingerprint succeeded, but printed nothing"),
-        ("head -c 100000 /dev/zero", "databases.main.fingerprint succeeded, but printed too much"),
+        ("'true'", "databases.main.fingerprint succeeded, but it printed nothing"),
+        ("head -c 100000 /dev/zero", "databases.main.fingerprint succeeded, but it printed too much"),
     ] {
         let scene = Scene::new(&format!("{COPY}    fingerprint: {fingerprint}\n"));
         assert_eq!(scene.run(&["save", "main"])["error"], expected, "{fingerprint}");
@@ -222,7 +222,7 @@ fn a_restore_that_fails_says_what_that_may_mean() {
     let result = scene.restore(&dump);
     assert_eq!(result["error"], "databases.main.restore failed: exit code 1");
     assert_eq!(result["details"][0], "no such table");
-    assert_eq!(result["details"][1], "the database may be neither what it was nor what was saved");
+    assert_eq!(result["details"][1], "the database may be restored only in part");
 }
 
 #[test]

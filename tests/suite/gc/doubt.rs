@@ -57,7 +57,7 @@ fn a_manifest_that_is_missing_or_that_of_another_keeps_all_content() {
     fs::remove_file(&manifest).unwrap();
     collects_no_content(&past, &past.kept[0].0);
     fs::copy(past.record(&past.kept[1].0, "manifest.json"), &manifest).unwrap();
-    past.decree(["checkpoint", "gc"]).fails(4).mentions(&[&past.kept[0].0, "not the one that was written"]);
+    past.decree(["checkpoint", "gc"]).fails(4).mentions(&[&past.kept[0].0, "changed since it was written"]);
     fs::write(&manifest, good).unwrap();
     past.decree(["checkpoint", "gc"]).ok();
     past.assert_all_there();
@@ -119,7 +119,7 @@ fn a_checkpoint_that_does_not_say_for_certain_that_it_has_expired_stays() {
     for file in ["checkpoint.json", "manifest.json"] {
         fs::copy(past.record(&past.expired[1], file), copy.join(file)).unwrap();
     }
-    past.decree(["checkpoint", "gc"]).ok().mentions(&["so it stays", "chk_copy", &past.expired[0]]);
+    past.decree(["checkpoint", "gc"]).ok().mentions(&["so it is kept", "chk_copy", &past.expired[0]]);
     let left = past.checkpoints();
     assert!(left.contains(&past.expired[0]) && left.contains(&past.kept[0].0), "{left:?}");
     assert!(left.contains(&"chk_copy".to_owned()) && !left.contains(&past.expired[1]), "{left:?}");

@@ -97,7 +97,7 @@ fn a_result_that_a_routine_wrote_is_not_taken_for_a_verdict() {
         project
             .write(".decree/routines/develop.sh", "exit 1\n")
             .write(".decree/config.yml", "max_retries: 0\n");
-        process(&project).fails(1).mentions(&["had been cut off"]);
+        process(&project).fails(1).mentions(&["was interrupted"]);
         assert_same(&tree(&project), &before);
     }
 }

@@ -156,9 +156,9 @@ fn a_routine_that_kills_decree_is_undone_by_the_next_one() {
         let before = tree(&project);
         let mut child = start(&project);
         assert_eq!(end_of(&mut child).code(), None, "{how}");
-        project.decree(["status"]).ok().mentions(&["was cut off"]);
+        project.decree(["status"]).ok().mentions(&["was interrupted"]);
         let output = process(&project);
-        assert!(output.err.contains("had been cut off; the tree is reverted"), "{how}: {}", output.err);
+        assert!(output.err.contains("was interrupted; the tree is reverted"), "{how}: {}", output.err);
         assert_eq!(output.code, 0, "{how}: {}", output.err);
         let mut now = tree(&project);
         assert!(now.remove(&b"work"[..]).is_some(), "{how}");
@@ -187,7 +187,7 @@ fn a_routine_that_kills_everything_it_can_is_undone_by_the_next_decree() {
     let before = tree(&project);
     assert_ne!(run_command(&mut inside(&project)).code, 0);
     assert_ne!(tree(&project), before, "it had begun");
-    run_command(&mut inside(&project)).ok().mentions(&["had been cut off"]);
+    run_command(&mut inside(&project)).ok().mentions(&["was interrupted"]);
     let mut now = tree(&project);
     assert!(now.remove(&b"work"[..]).is_some());
     assert_same(&now, &before);

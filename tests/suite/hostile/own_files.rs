@@ -288,7 +288,7 @@ fn a_project_that_is_deleted_comes_back_with_the_next_process() {
     let before = project.snapshot();
     process(&project).fails(4).mentions(&["the tree could not be reverted"]);
     project.write(".decree/routines/develop.sh", "exit 7\n");
-    process(&project).fails(1).mentions(&["had been cut off; the tree is reverted"]);
+    process(&project).fails(1).mentions(&["was interrupted; the tree is reverted"]);
     assert_same(&project.snapshot(), &before);
     assert!(only_dead(&project).contains("exit 7"), "{:?}", dead(&project));
     assert_eq!(project.read(".decree/config.yml"), b"max_retries: 0\n");

@@ -114,6 +114,6 @@ fn the_same_signal_twice_ends_decree_at_once_and_the_next_one_puts_back() {
     send(&child, Signal::TERM);
     assert_eq!(end_of(&mut child).code(), Some(143));
     project.write(".decree/routines/develop.sh", "exit 1\n");
-    process(&project).fails(1).mentions(&["had been cut off; the tree is reverted"]);
+    process(&project).fails(1).mentions(&["was interrupted; the tree is reverted"]);
     assert_same(&project.snapshot(), &before);
 }

@@ -80,7 +80,7 @@ fn looking_changes_nothing_before_the_run_is_settled() {
     let project = cut_off();
     project.write("src/lib.rs", "mine\n");
     let mine = project.snapshot();
-    project.decree(["status"]).ok().mentions(&["was cut off"]);
+    project.decree(["status"]).ok().mentions(&["was interrupted"]);
     project.decree(["checkpoint", "list"]).ok();
     assert_same(&project.snapshot(), &mine);
     assert!(project.exists(".decree/running.json"));

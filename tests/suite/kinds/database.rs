@@ -126,7 +126,7 @@ fn the_commands_of_another_database_are_run_and_checked() {
     project.write("rows", "two\n");
     // One that does not do what it says is found out.
     config("cat rows >\"$DECREE_FILE\"", "echo three >rows");
-    project.decree(["rollback", &id]).fails(4).mentions(&["is not what", "decree rollback chk_"]);
+    project.decree(["rollback", &id]).fails(4).mentions(&["does not match", "decree rollback chk_"]);
     config("cat rows >\"$DECREE_FILE\"", "echo broken >&2; exit 9");
     project.decree(["rollback", &id]).fails(1).mentions(&["broken"]);
     config("cat rows >\"$DECREE_FILE\"", "cat \"$DECREE_FILE\" >rows");

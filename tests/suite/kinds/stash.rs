@@ -78,7 +78,7 @@ fn an_index_that_was_changed_alone_comes_back_and_a_moved_head_is_reported() {
     project.decree(["rollback", &present]).ok();
     assert!(git(&project, &["status", "--porcelain"]).contains("A  src/untracked.rs"));
     git(&project, &["commit", "-qm", "second"]);
-    project.decree(["rollback", &id]).ok().mentions(&["HEAD was at", "commits are not undone"]);
+    project.decree(["rollback", &id]).ok().mentions(&["HEAD moved from", "commits are not undone"]);
     assert_same(&project.snapshot(), &before);
 }
 
@@ -86,7 +86,7 @@ fn an_index_that_was_changed_alone_comes_back_and_a_moved_head_is_reported() {
 #[test]
 fn where_there_can_be_no_entry_the_reason_and_another_way_are_reported() {
     let project = PipelineProject::new();
-    project.decree(CREATE).fails(3).mentions(&["no git repository", "file_backup"]);
+    project.decree(CREATE).fails(3).mentions(&["not in a git repository", "file_backup"]);
     git(&project, &["init", "-q"]);
     project.decree(CREATE).fails(1).mentions(&["no commit yet", "file_backup"]);
     assert!(project.names(".decree/checkpoints").is_empty());
@@ -157,7 +157,7 @@ fn what_only_git_holds_is_reported_and_a_conflict_is_no_obstacle() {
     assert_eq!(git(&project, &["status", "--porcelain=v2"]), status);
     assert_same(&project.snapshot(), &before);
     assert!(
-        back["warnings"].to_string().contains("is not a stash entry")
+        back["warnings"].to_string().contains("has no stash entry")
             && back["confidence"].as_f64().unwrap() < 1.0
     );
 }

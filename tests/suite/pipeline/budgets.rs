@@ -58,14 +58,14 @@ fn money_that_is_spent_stops_new_attempts_and_the_tree_is_reverted() {
     assert_eq!(project.verdicts(), ["01-a: budget", "02-b: budget"]);
     let result = project.result(&project.only_run());
     assert_eq!(result["attempts"].as_array().unwrap().len(), 2);
-    assert_eq!(result["reason"], "$0.80 of $0.80 is spent");
+    assert_eq!(result["reason"], "the budget is used up: $0.80 of $0.80");
     assert_has(&project.dead_letter("01-a"), &["verdict: budget", "$0.80 of $0.80"]);
     assert_eq!(
         (project.dead(), project.inbox()),
         (vec!["01-a".to_owned()], vec![]),
         "what was not begun is simply pending"
     );
-    assert_has(&output.text(), &["1 skipped", "02-b: $0.80 of $0.80 is spent"]);
+    assert_has(&output.text(), &["1 skipped", "02-b: the budget is used up: $0.80 of $0.80"]);
 }
 
 /// RUN-19.
@@ -79,12 +79,12 @@ fn attempts_are_counted_over_all_messages() {
         .spec("03-good", "# C\n");
     project.process().fails(1);
     assert_eq!(project.verdicts(), ["01-good: success", "02-b: budget", "03-good: budget"]);
-    assert_eq!(project.result(&project.run_of("02-b"))["reason"], "all 3 attempts are used");
+    assert_eq!(project.result(&project.run_of("02-b"))["reason"], "the budget is used up: 3 attempts");
     assert_eq!(project.tracker(), ["01-good.spec.md"]);
 
     let project = PipelineProject::with("exit 1");
     project.config("budget: { attempts: 1 }\n").run(&["-m", "x", "-p", "y"]).fails(1);
-    assert_eq!(project.result(&project.only_run())["reason"], "the only attempt is used");
+    assert_eq!(project.result(&project.only_run())["reason"], "the budget is used up: 1 attempt");
 }
 
 /// RUN-19.
@@ -96,7 +96,7 @@ fn time_that_is_over_begins_no_attempt() {
         .message("2025010101010100-0", "a\n")
         .message("2025010101010101-0", "b\n");
     project.process().fails(1);
-    assert_eq!(project.result(&project.only_run())["reason"], "the time of 1.0s is over");
+    assert_eq!(project.result(&project.only_run())["reason"], "the budget is used up: 1.0s");
     assert_eq!(project.inbox(), ["2025010101010101-0"], "a message that was not begun waits on");
     assert!(!project.exists("junk"));
 }

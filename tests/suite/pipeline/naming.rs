@@ -151,7 +151,7 @@ fn every_pair_is_a_field_of_the_message() {
     assert_has(&message, &["a: b = ''c''"]);
     for (pair, words) in [
         ("novalue", "KEY=VALUE"),
-        ("=x", "cannot be the name"),
+        ("=x", "is not a field name"),
         ("id=5", "decree sets"),
         ("seq=1", "decree sets"),
     ] {

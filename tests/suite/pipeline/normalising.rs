@@ -106,7 +106,7 @@ fn what_makes_no_sense_is_a_dead_letter_that_says_why_and_the_next_is_taken() {
         ),
         ("e-yaml", b"---\nroutine: [\n---\nbody\n", "not valid YAML"),
         ("f-bytes", b"caf\xe9\n", "it is not UTF-8"),
-        ("g-spec", b"---\ntype: spec\n---\n", "input_file names none"),
+        ("g-spec", b"---\ntype: spec\n---\n", "input_file names no spec"),
     ];
     let project = PipelineProject::with(WORKS);
     for (name, bytes, _) in bad {

@@ -43,7 +43,7 @@ fn a_log_that_is_too_long_keeps_its_end_even_if_decree_was_killed() {
     child.kill().unwrap();
     child.wait().unwrap();
     // It fails, after it has settled the run.
-    project.decree(["revert", "no-such-run"]).fails(3).mentions(&["had been cut off"]);
+    project.decree(["revert", "no-such-run"]).fails(3).mentions(&["was interrupted"]);
     let id = project.only_run();
     for name in ["routine.log", "attempts/1/routine.log"] {
         let log = project.of_run(&id, name);
@@ -180,7 +180,7 @@ fn a_secret_file_that_a_routine_changed_is_warned_of() {
     let project = PipelineProject::with("echo LEAK=1 >>.env; rm deploy/id_rsa; touch work");
     project.write(".env", "A=1\n").write("deploy/id_rsa", "key\n").write(".npmrc", "x\n");
     let output = project.run(&["-m", "x", "-p", "y"]).ok();
-    assert_has(&output.err, &[".env was changed", "deploy/id_rsa was changed", "its content was not kept"]);
+    assert_has(&output.err, &[".env was changed", "deploy/id_rsa was changed", "it cannot be reverted"]);
     assert!(!output.err.contains(".npmrc was changed"), "{}", output.err);
     let id = project.only_run();
     assert!(!project.of_run(&id, "changes.diff").contains(".env"));

@@ -45,7 +45,7 @@ fn a_routine_that_removes_all_of_decrees_own_does_not_take_the_checkpoint_with_i
         project.config("max_retries: 1\n").spec("01-a", "# A\n").message("2030010101010100-0", "waits\n");
         let before = project.snapshot();
         let output = project.process_with(&["--spec", "01*"]).fails(code);
-        assert_has(&output.err, &["of decree's own; they were restored"]);
+        assert_has(&output.err, &["of decree's own; restored"]);
         if code == 1 {
             assert_same(&project.snapshot(), &before);
             assert_has(&project.dead_letter("01-a"), &["error: exit 1"]);
@@ -70,7 +70,7 @@ fn edits_to_settings_and_routines_stay_and_are_named() {
     project.process().ok().mentions(&[
         ".decree/routines/develop.sh",
         ".decree/config.yml",
-        "that is in no diff and stays",
+        "this is in no diff and is kept",
     ]);
     assert_eq!(project.text(".decree/config.yml"), "max_retries: 5\n");
 }

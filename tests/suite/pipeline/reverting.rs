@@ -16,7 +16,7 @@ fn reverting_a_specs_run_puts_the_tree_back_and_takes_the_spec_off_the_tracker()
     project
         .decree(["revert", &project.run_of("02-b")])
         .ok()
-        .mentions(&["reverted 1 path", "02-b.spec.md is off the tracker"]);
+        .mentions(&["reverted 1 path", "removed 02-b.spec.md from the tracker"]);
     assert_eq!(project.tracker(), ["# by hand", "01-a.spec.md"]);
     project.decree(["revert", &project.run_of("01-a")]).ok();
     assert_same(&project.snapshot(), &before);
@@ -24,7 +24,7 @@ fn reverting_a_specs_run_puts_the_tree_back_and_takes_the_spec_off_the_tracker()
     assert_eq!(
         project.tracker(),
         ["# by hand", "01-a.spec.md", "02-b.spec.md"],
-        "what is off the tracker is processed again"
+        "what is removed from the tracker is processed again"
     );
 }
 
@@ -43,7 +43,7 @@ fn a_revert_that_meets_a_changed_tree_leaves_the_tracker_alone() {
 fn a_spec_whose_run_changed_nothing_comes_off_the_tracker_too() {
     let project = PipelineProject::with("true");
     project.spec("01-a", "# A\n").process().ok();
-    project.decree(["revert", &project.only_run()]).ok().mentions(&["changed nothing", "off the tracker"]);
+    project.decree(["revert", &project.only_run()]).ok().mentions(&["changed nothing", "from the tracker"]);
     assert!(project.tracker().is_empty());
 }
 
@@ -192,16 +192,16 @@ fn a_run_that_was_cut_off_is_settled_before_another_is_reverted_or_applied() {
     project.process().ok();
     let (kept, after) = (project.only_run(), project.snapshot());
     killed_at_work(&project);
-    assert_has(&project.decree(["status"]).ok().err, &["was cut off"]);
+    assert_has(&project.decree(["status"]).ok().err, &["was interrupted"]);
     project.decree(["revert", &kept]).ok().mentions(&[
-        "had been cut off",
+        "was interrupted",
         "reverted 1 path",
-        "off the tracker",
+        "from the tracker",
     ]);
     project.remove("specs/processed-spec.md");
     assert_same(&project.snapshot(), &before);
     killed_at_work(&project);
-    project.decree(["apply", &kept]).ok().mentions(&["had been cut off"]);
+    project.decree(["apply", &kept]).ok().mentions(&["was interrupted"]);
     assert_same(&project.snapshot(), &after);
-    assert_eq!(project.inbox(), ["killed", "killed-2"], "what was cut off waits");
+    assert_eq!(project.inbox(), ["killed", "killed-2"], "what was interrupted waits");
 }

@@ -109,7 +109,7 @@ fn an_external_router_has_the_question_in_place_of_the_word_prompt() {
 fn a_router_that_has_no_answer_leaves_it_to_the_default() {
     for (router, output) in [
         ("bash -c 'echo docs; exit 2'", "the router did not answer (exit code 2)"),
-        ("bash -c 'echo I would use docs or review'", "the router named no routine; 'develop' is used"),
+        ("bash -c 'echo I would use docs or review'", "the router named no routine; using 'develop'"),
         ("bash -c 'echo gardening'", "named no routine"),
         ("true", "named no routine"),
         ("no-such-router-anywhere", "the router did not answer"),
@@ -154,7 +154,7 @@ fn a_routine_that_does_not_exist_is_a_dead_letter_and_no_attempt() {
         .message("b", "---\nroutine: ../../bin/sh\n---\nx\n");
     project.process().fails(1);
     assert_has(&project.dead_letter("a"), &["RoutineNotFound", "revieww", "did you mean 'review'?"]);
-    assert_has(&project.dead_letter("b"), &["RoutineNotFound", "cannot be the name of a routine"]);
+    assert_has(&project.dead_letter("b"), &["RoutineNotFound", "is not a routine name"]);
     assert!(!project.exists("who.txt"));
     assert_eq!(project.summary()["messages"][0]["attempts"], serde_json::json!([]));
 }

@@ -63,8 +63,8 @@ fn a_change_outside_the_policy_is_a_failed_attempt_that_names_the_paths() {
         ("deny: ['*.lock', '!ok.lock']", &["a/b.lock is denied"]),
         ("allow: [docs, '*.lock']", &["new.txt is not allowed"]),
         ("allow: ['*'], deny: [new.txt]", &["new.txt is denied"]),
-        ("max_files: 3", &["4 paths changed, 3 are allowed"]),
-        ("max_bytes: 1kB", &["bytes in changed files, 1000 are allowed"]),
+        ("max_files: 3", &["4 paths changed; max_files is 3"]),
+        ("max_bytes: 1kB", &["bytes in changed files; max_bytes is 1000"]),
         (
             "allow: [a/], max_files: 1",
             &["docs/guide.md is not allowed", "new.txt is not allowed", "4 paths changed"],

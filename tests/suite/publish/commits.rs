@@ -127,7 +127,7 @@ fn publishing_twice_is_harmless_and_nothing_to_commit_is_no_error() {
     repo.process_with(&["--limit", "1"]).ok();
     repo.publish(&[]).ok();
     let first = repo.state();
-    repo.publish(&[]).ok().mentions(&["nothing to commit", "1 run committed before"]);
+    repo.publish(&[]).ok().mentions(&["nothing to commit", "1 run already committed"]);
     assert_eq!(repo.state(), first);
     repo.process().ok();
     repo.publish(&[]).ok();
@@ -148,7 +148,8 @@ fn a_dry_run_only_prints() {
     let before = repo.state();
     let objects = || repo.says(["count-objects", "-v"]);
     let had = objects();
-    let output = repo.publish(&["--dry-run"]).ok().mentions(&["2 commits would be made", "nothing was done"]);
+    let output =
+        repo.publish(&["--dry-run"]).ok().mentions(&["2 commits would be created", "nothing was done"]);
     let text = output.text();
     for part in ["01-a: A", "Decree-Run: ", "Decree-Spec: specs/02-b.spec.md", "  list.txt\n"] {
         assert!(text.contains(part), "{part} is not in {text}");

@@ -41,7 +41,7 @@ fn edits_from_before_the_run_are_not_smuggled_in() {
         let repo = Repo::with("echo run >>notes.txt; echo run >other.txt", &[("01-a", "# A\n")]);
         edit(&repo);
         repo.process().ok();
-        refused(&repo, &[], &["not committed", "notes.txt", "nothing was done", "hint:"]);
+        refused(&repo, &[], &["uncommitted changes", "notes.txt", "nothing was done", "hint:"]);
         refused(&repo, &["--dry-run"], &["notes.txt"]);
     }
 }
@@ -253,7 +253,7 @@ fn without_git_or_a_repository_or_a_summary_the_error_says_so() {
     project
         .decree_with_env(&["publish"], &[("GIT_CEILING_DIRECTORIES", &ceiling)])
         .fails(3)
-        .mentions(&["no git repository", "git init"]);
+        .mentions(&["not in a git repository", "git init"]);
     project
         .decree_with_env(&["publish"], &[("PATH", "/nonexistent")])
         .fails(1)

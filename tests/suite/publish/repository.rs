@@ -192,7 +192,7 @@ fn a_repository_with_sha_256_and_settings_of_its_own() {
     repo.commit_all("first");
     repo.process().ok();
     repo.publish(&[]).ok();
-    repo.publish(&[]).ok().mentions(&["1 run committed before"]);
+    repo.publish(&[]).ok().mentions(&["1 run already committed"]);
     assert_eq!(repo.says(["rev-list", "--count", "HEAD"]), "2");
     repo.is_clean();
 }

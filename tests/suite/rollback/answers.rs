@@ -19,9 +19,9 @@ fn a_scope_of_which_nothing_is_held_is_reported_before_anything_happens() {
     project.write(".gitignore", "target/\n").write("target/x", "x\n");
     let create =
         |scope: &str| project.decree(["checkpoint", "create", "--scope", scope, "--format", "json"]).ok();
-    let nothing = create("build").mentions(&["warning:", "nothing is at 'build' now"]);
+    let nothing = create("build").mentions(&["warning:", "'build' matches nothing now"]);
     assert!(json(&nothing.out)["assumptions"].to_string().contains("build"));
-    let ignored = create("target").mentions(&["warning:", "nothing at 'target' is in the checkpoint"]);
+    let ignored = create("target").mentions(&["warning:", "'target' is not in the checkpoint"]);
     assert!(json(&ignored.out)["confidence"].as_f64().unwrap() < 0.5);
     // What was nothing then is nothing again.
     let restore = json(&nothing.out)["checkpoint"]["restore_command"].as_str().unwrap().to_owned();
@@ -32,7 +32,7 @@ fn a_scope_of_which_nothing_is_held_is_reported_before_anything_happens() {
     project
         .decree(["guard", "--scope", "build", "--", "false"])
         .fails(1)
-        .mentions(&["nothing is at 'build'"]);
+        .mentions(&["'build' matches nothing"]);
 }
 
 /// RBK-08.

@@ -49,7 +49,7 @@ fn what_a_command_did_is_reverted_if_it_fails() {
         let args = [&["guard"], &verify[..], &["--", "bash", "-c", &script]].concat();
         let output = project.decree(args).fails(code);
         assert_same(&project.snapshot(), &before);
-        output.mentions(&["rolled back", "verified against", "what it had done is saved"]);
+        output.mentions(&["rolled back", "verified against", "the work of the command is saved"]);
     }
     std::thread::sleep(std::time::Duration::from_millis(500));
     assert_same(&project.snapshot(), &before);

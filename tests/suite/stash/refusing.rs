@@ -28,12 +28,12 @@ fn without_a_repository_or_a_work_tree() {
     let (mut child, file) = repo.start("create", json!({ "message": "x" }));
     child.wait().unwrap();
     let text = fs::read_to_string(file.with_extension("answer")).unwrap();
-    says(&Failure { text, integrity: false }, &["is in no git repository", "file_backup"]);
+    says(&Failure { text, integrity: false }, &["is not in a git repository", "file_backup"]);
     git_in(repo.root(), ["init", "-q", "--bare", "."]).ok();
     let (mut child, file) = repo.start("create", json!({ "message": "x" }));
     child.wait().unwrap();
     let text = fs::read_to_string(file.with_extension("answer")).unwrap();
-    says(&Failure { text, integrity: false }, &["no git repository with a work tree", "bare"]);
+    says(&Failure { text, integrity: false }, &["not in a git repository with a work tree", "bare"]);
 }
 
 #[test]

@@ -114,7 +114,7 @@ fn leave_environment(now: &mut StateSnapshot, wanted: &mut StateSnapshot, id: &s
     wanted.environment.retain(|name, _| !differ.contains(name));
     differ
         .iter()
-        .map(|name| format!("env:{name} is not what it was; `eval \"$(decree rollback {id} --export)\"` sets it in a shell"))
+        .map(|name| format!("env:{name} differs from the checkpoint; `eval \"$(decree rollback {id} --export)\"` sets it in your shell"))
         .collect()
 }
 
@@ -174,7 +174,7 @@ pub fn finish_cut_off(layout: &Layout) -> Result<Option<String>> {
         Error::integrity(format!("{shown} is damaged"))
             .caused_by(error)
             .detail("a rollback of decree's own state was killed, and cannot be finished")
-            .hint(format!("look at .decree/inbox, then remove {shown}"))
+            .hint(format!("check .decree/inbox, then remove {shown}"))
     })?;
     let keys = StateKeys::typed(&pending.keys)?;
     let load = |id: &str| -> Result<StateSnapshot> {
@@ -210,7 +210,7 @@ pub fn finish_cut_off(layout: &Layout) -> Result<Option<String>> {
     finish().map_err(|error| {
         error
             .detail(format!("the rollback to {} was killed, and could not be finished", pending.to))
-            .hint(format!("what was there before is in {}; {shown} says what was begun", pending.saved))
+            .hint(format!("the previous state is in {}; {shown} says what was in progress", pending.saved))
     })?;
     clear_pending(layout)?;
     Ok(Some(pending.to))

@@ -135,12 +135,12 @@ impl StateSnapshot {
             return Err(damaged("is missing"));
         };
         if ContentHash::of(&text).to_string() != sha256 {
-            return Err(damaged("is damaged: it is not what was written"));
+            return Err(damaged("is damaged: its hash does not match"));
         }
         let state: StateSnapshot =
             serde_json::from_slice(&text).map_err(|error| damaged("is damaged").caused_by(error))?;
         if state.version != VERSION {
-            return Err(damaged("is of another version"));
+            return Err(damaged("has an unsupported version"));
         }
         if state.hash().to_string() != record.tree {
             return Err(damaged("is damaged: it does not hold what its record says"));

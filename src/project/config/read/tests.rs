@@ -174,7 +174,7 @@ fn a_bad_value_is_reported_with_the_accepted_ones() {
         ("max_depth: 0", "'max_depth' must be at least 1, not 0"),
         ("budget: {usd: -0.5}", "'budget.usd' must not be negative: -0.5"),
         ("budget: {usd: .inf}", "'budget.usd' must be an amount in US dollars, not '.inf'"),
-        ("policy: {deny: ['[a']}", "'policy.deny' has an entry that is no ignore pattern: '[a'"),
+        ("policy: {deny: ['[a']}", "'policy.deny' has an entry that is not an ignore pattern: '[a'"),
         ("policy: {deny: ['']}", "'policy.deny' must not be an empty text"),
         ("pass_env: [A=B]", "'pass_env' must be names of environment variables, not 'A=B'"),
     ] {
