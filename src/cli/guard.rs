@@ -9,7 +9,7 @@ use super::rollback::lines;
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::error::{Error, ErrorKind, Result};
 use crate::history::own_files::RepairReport;
-use crate::history::{Guard, GuardRequest, RollbackReport, Scope};
+use crate::history::{Guard, GuardRequest, RollbackReport, Scope, ScopeWords};
 use crate::humanize::count;
 
 /// Checkpoint the tree, run a command, and roll the tree back if it fails
@@ -46,8 +46,8 @@ pub struct GuardArgs {
 
 pub fn guard(context: &Context, args: &GuardArgs) -> Result<u8> {
     let locked = LockedProject::open(context, "guard")?;
-    let layout = &locked.project.layout;
-    let scope = Scope::typed(&args.scope, layout.root(), &context.directory, &|_| false)?;
+    let words = ScopeWords { list: args.scope.clone(), directory: context.directory.clone() };
+    let scope = Scope::parse(&words, locked.workspace.root(), &|_| false)?;
     let progress = context.ui.progress();
     let request = GuardRequest {
         command: &args.command,

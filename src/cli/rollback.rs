@@ -6,12 +6,11 @@ use serde_json::{Value, json};
 
 use super::locked_project::LockedProject;
 use super::{Context, ContractFormat};
-use crate::checkpoint::path::TreePath;
 use crate::error::ErrorKind::Usage;
 use crate::error::{Error, Result};
 use crate::history::{
-    self, CheckpointKind, CheckpointRecord, CheckpointTarget, Operation, RollbackOptions, RollbackReport,
-    RunOrCheckpoint,
+    self, CheckpointKind, CheckpointRecord, Operation, RollbackOptions, RollbackReport, RunOrCheckpoint,
+    ScopeWords,
 };
 use crate::humanize::count;
 
@@ -66,12 +65,7 @@ pub fn rollback(context: &Context, args: &RollbackArgs) -> Result<()> {
             .detail("only a state_snapshot has environment variables to export"));
     }
     let mut options = RollbackOptions::because(args.reason.clone());
-    if !args.scope.is_empty() {
-        let held = found.dir().manifest().ok().filter(|_| kind.holds_tree());
-        let known = |path: &TreePath| held.as_ref().is_some_and(|held| held.tree.has(path));
-        let target = CheckpointTarget::typed(kind, &args.scope, &locked.project, &context.directory, &known)?;
-        options.target = Some(target);
-    }
+    options.scope = ScopeWords { list: args.scope.clone(), directory: context.directory.clone() };
     options.dry_run = args.dry_run;
     (options.verify, options.takes_environment) = (!args.no_verify, args.export);
     let report = history::rollback(locked.site(&context.ui.progress()), &found, &options)?;
@@ -106,7 +100,7 @@ fn print(context: &Context, id: &str, report: &RollbackReport, dry_run: bool) ->
     let (what, noun) = match report.kind {
         CheckpointKind::StateSnapshot => ("decree's own state", "value"),
         CheckpointKind::DatabaseSavepoint => ("every database", "database"),
-        _ => ("the tree", "path"),
+        CheckpointKind::FileBackup | CheckpointKind::GitStash => ("the tree", "path"),
     };
     let (changed, held) = (count(report.changes.len(), noun), count(report.held, noun));
     if report.changes.is_empty() && report.set_aside.is_empty() {

@@ -10,7 +10,6 @@
 
 pub mod audit;
 mod contents_report;
-mod create;
 pub mod gc;
 mod guard;
 pub mod kind;
@@ -28,18 +27,18 @@ mod since;
 mod writer;
 
 pub use contents_report::{ContentsReport, confidence};
-pub use create::{create, verify};
 pub use guard::{Guard, GuardRecord, GuardRequest};
 pub use kind::state::finish_cut_off;
 pub use kind::tree::save as save_tree;
+pub use kind::{create, verify};
 pub use lookup::{RunOrCheckpoint, find, find_tree, list, run_ids, runs_of_chain};
-pub use payload::{CheckpointKind, CheckpointPayload, CheckpointTarget, SavedDatabase};
+pub use payload::{CheckpointKind, CheckpointPayload, SavedDatabase};
 pub use record::CheckpointRecord;
 pub use remove::remove;
 pub use rollback::rollback;
 pub use rollback_report::{Operation, RollbackOptions, RollbackReport};
 pub use run_dir::RunDir;
-pub use scope::Scope;
+pub use scope::{Scope, ScopeWords};
 pub use since::{revert_since, write_diff_since};
 pub use writer::{CheckpointLabel, SavedCheckpoint};
 

@@ -6,19 +6,15 @@ mod databases;
 mod state_keys;
 
 pub use databases::{
-    DatabaseState, DatabaseTarget, DatabaseTargets, SavedDatabase, combined_hash, sqlite_path,
+    DatabaseState, DatabaseTarget, DatabaseTargets, SavedDatabase, combined_hash, parse_targets, sqlite_path,
 };
 pub use state_keys::StateKeys;
 
-use std::path::Path;
-
 use serde::{Deserialize, Serialize};
 
-use super::scope::{PathExists, Scope};
+use super::scope::Scope;
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
-use crate::error::Result;
 use crate::git::stash::Stash;
-use crate::project::Project;
 
 /// The type of a checkpoint: `--type`, and `type` in answers and records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
@@ -57,38 +53,6 @@ impl CheckpointKind {
     }
 }
 
-/// What to save, or to restore.
-#[derive(Clone, Debug)]
-pub enum CheckpointTarget {
-    /// A checkpoint of the tree always holds all of it; the scope is what a rollback restores.
-    Tree(Scope),
-    /// The same, and git's index.
-    Stash(Scope),
-    State(StateKeys),
-    Databases(DatabaseTargets),
-}
-
-impl CheckpointTarget {
-    /// Reads the words of `--scope`, typed in `directory`; none means everything. `known` knows paths that no longer exist.
-    pub fn typed(
-        kind: CheckpointKind,
-        words: &[String],
-        project: &Project,
-        directory: &Path,
-        known: &PathExists<'_>,
-    ) -> Result<CheckpointTarget> {
-        let scope = || Scope::typed(words, project.layout.root(), directory, known);
-        Ok(match kind {
-            CheckpointKind::FileBackup => CheckpointTarget::Tree(scope()?),
-            CheckpointKind::GitStash => CheckpointTarget::Stash(scope()?),
-            CheckpointKind::StateSnapshot => CheckpointTarget::State(StateKeys::typed(words)?),
-            CheckpointKind::DatabaseSavepoint => {
-                CheckpointTarget::Databases(databases::typed_targets(words, project, directory)?)
-            }
-        })
-    }
-}
-
 /// What a checkpoint holds: what it was made for, and what its type needs to find and prove it.
 #[derive(Clone, Debug)]
 pub enum CheckpointPayload {
@@ -114,19 +78,7 @@ impl CheckpointPayload {
         }
     }
 
-    /// What the checkpoint was made for.
-    pub fn target(&self) -> CheckpointTarget {
-        match self {
-            CheckpointPayload::Tree(scope) => CheckpointTarget::Tree(scope.clone()),
-            CheckpointPayload::Stash(scope, _) => CheckpointTarget::Stash(scope.clone()),
-            CheckpointPayload::State { keys, .. } => CheckpointTarget::State(keys.clone()),
-            CheckpointPayload::Databases(list) => {
-                CheckpointTarget::Databases(list.iter().map(SavedDatabase::target).collect())
-            }
-        }
-    }
-
-    /// The same as words of `--scope`; none for all of the tree.
+    /// What the checkpoint was made for, as words of `--scope`; none for all of the tree.
     pub fn scope(&self) -> Vec<String> {
         match self {
             CheckpointPayload::Tree(scope) | CheckpointPayload::Stash(scope, _) => scope.patterns().to_vec(),
@@ -138,15 +90,24 @@ impl CheckpointPayload {
     pub fn stash(&self) -> Option<&Stash> {
         match self {
             CheckpointPayload::Stash(_, stash) => Some(stash),
-            _ => None,
+            CheckpointPayload::Tree(_)
+            | CheckpointPayload::State { .. }
+            | CheckpointPayload::Databases(_) => None,
         }
     }
 
     pub fn databases(&self) -> &[SavedDatabase] {
         match self {
             CheckpointPayload::Databases(list) => list,
-            _ => &[],
+            CheckpointPayload::Tree(_) | CheckpointPayload::Stash(..) | CheckpointPayload::State { .. } => {
+                &[]
+            }
         }
+    }
+
+    /// Whether it holds values of the environment, which only the shell that calls decree can restore.
+    pub fn holds_environment(&self) -> bool {
+        matches!(self, CheckpointPayload::State { keys, .. } if !keys.variables.is_empty())
     }
 
     /// The files in the checkpoint's directory that hold it.

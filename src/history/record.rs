@@ -146,7 +146,7 @@ impl RecordFile {
                 CheckpointPayload::Stash(Scope::stored(self.scope), stash)
             }
             CheckpointKind::StateSnapshot => CheckpointPayload::State {
-                keys: StateKeys::typed(&self.scope)?,
+                keys: StateKeys::parse(&self.scope)?,
                 sha256: self.state.ok_or_else(|| missing("the hash of state.json"))?,
             },
             CheckpointKind::DatabaseSavepoint => CheckpointPayload::Databases(self.databases),

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use super::audit::{self, AuditAction, AuditEntry};
-use super::kind::stash;
+use super::kind;
 use super::record::CheckpointRecord;
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::error::{IoContext, Result};
@@ -26,7 +26,7 @@ pub fn remove(layout: &Layout, checkpoint: &CheckpointDir, reason: Option<String
     fs::rename(dir, &deleted).at("delete", dir)?;
     atomic::sync_dir(&layout.checkpoints())?;
     remove_all(&deleted).at("delete", &deleted)?;
-    record.map_or(Ok(()), |record| stash::forget(layout, &record)).map_err(|error| {
+    record.map_or(Ok(()), |record| kind::forget(layout, &record)).map_err(|error| {
         error.detail(format!("{id} is deleted; only its entry in `git stash list` is still there"))
     })
 }

@@ -9,13 +9,10 @@
 
 use super::HistoryContext;
 use super::audit::{self, AuditAction, AuditEntry};
-use super::kind::{database, stash, state, tree};
+use super::kind;
 use super::lookup::RunOrCheckpoint;
-use super::payload::{CheckpointPayload, CheckpointTarget};
 use super::record::CheckpointRecord;
 use super::rollback_report::{RollbackOptions, RollbackReport};
-use super::scope::Scope;
-use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::error::{Error, Result};
 
 /// Rolls back to a checkpoint, or to what was there before a run. The caller holds the project's lock.
@@ -33,7 +30,7 @@ pub fn rollback(
         return Err(expired(record));
     }
     let audit_path = context.layout.audit();
-    let mut report = restore(context, dir, record.as_ref(), options).inspect_err(|error| {
+    let mut report = kind::restore(context, dir, record.as_ref(), options).inspect_err(|error| {
         // Something may have been changed, so the trail has an entry even for a failure.
         if let Some(present) = options.present.take() {
             let entry = AuditEntry {
@@ -53,42 +50,6 @@ pub fn rollback(
         (None, None) => {}
     }
     Ok(report)
-}
-
-fn restore(
-    context: HistoryContext<'_>,
-    dir: &CheckpointDir,
-    record: Option<&CheckpointRecord>,
-    options: &RollbackOptions,
-) -> Result<RollbackReport> {
-    let Some(record) = record else {
-        let scope = match &options.target {
-            Some(CheckpointTarget::Tree(scope)) => scope.clone(),
-            Some(_) => return Err(wrong_type(dir, "run")),
-            None => Scope::default(),
-        };
-        return tree::restore(context, dir, None, &scope, options);
-    };
-    let target = options.target.clone().unwrap_or_else(|| record.payload.target());
-    match (&record.payload, &target) {
-        (CheckpointPayload::Tree(_), CheckpointTarget::Tree(scope)) => {
-            tree::restore(context, dir, Some(record), scope, options)
-        }
-        (CheckpointPayload::Stash(_, stash), CheckpointTarget::Stash(scope)) => {
-            stash::restore(context, dir, record, stash, scope, options)
-        }
-        (CheckpointPayload::State { sha256, .. }, CheckpointTarget::State(keys)) => {
-            state::restore(context, dir, &state::StateSnapshot::load(dir, record, sha256)?, keys, options)
-        }
-        (CheckpointPayload::Databases(list), CheckpointTarget::Databases(targets)) => {
-            database::restore(context, dir, list, targets, options)
-        }
-        (payload, _) => Err(wrong_type(dir, payload.kind().word())),
-    }
-}
-
-fn wrong_type(dir: &CheckpointDir, word: &str) -> Error {
-    Error::project(format!("the scope does not fit {}, which is a {word}", dir.id()))
 }
 
 fn expired(record: &CheckpointRecord) -> Error {

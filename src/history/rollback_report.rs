@@ -4,14 +4,15 @@ use std::cell::RefCell;
 use std::path::PathBuf;
 
 use super::audit::{AuditAction, AuditEntry};
-use super::payload::{CheckpointKind, CheckpointTarget};
+use super::payload::CheckpointKind;
+use super::scope::ScopeWords;
 use super::writer::{CheckpointLabel, SavedCheckpoint};
 use crate::error::{Error, Result};
 
 #[derive(Clone, Debug, Default)]
 pub struct RollbackOptions {
-    /// `None` for what the checkpoint was made for.
-    pub target: Option<CheckpointTarget>,
+    /// No words for what the checkpoint was made for.
+    pub scope: ScopeWords,
     /// The reason, for the audit trail.
     pub reason: Option<String>,
     /// Only report what would be done.

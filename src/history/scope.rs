@@ -1,15 +1,22 @@
 //! A part of the tree, as `--scope` names it: paths, with all that is below them, and patterns.
 
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
 use crate::checkpoint::ignore::PatternList;
 use crate::checkpoint::path::TreePath;
+use crate::checkpoint::root::Root;
 use crate::error::{Error, Result};
 
 /// Whether something is, or was, at a path.
 pub type PathExists<'k> = dyn Fn(&TreePath) -> bool + 'k;
+
+/// The words of `--scope`. What they mean depends on the type of the checkpoint, which reads them.
+#[derive(Clone, Debug, Default)]
+pub struct ScopeWords {
+    pub list: Vec<String>,
+    /// Where the user typed them.
+    pub directory: PathBuf,
+}
 
 /// The whole tree, or what some patterns cover.
 #[derive(Clone, Debug, Default)]
@@ -19,17 +26,14 @@ pub struct Scope {
 }
 
 impl Scope {
-    /// Reads the words of `--scope`, typed in `directory`. A path stands for itself and all that is below it; in a pattern `*`, `?` and
+    /// Reads the words of `--scope`. A path stands for itself and all that is below it; in a pattern `*`, `?` and
     /// `[…]` mean what they mean in `.gitignore`, unless a path of exactly that name exists, now or according to `known`. No words mean
     /// the whole tree.
-    pub fn typed(words: &[String], root: &Path, directory: &Path, known: &PathExists<'_>) -> Result<Scope> {
-        let directory = directory.canonicalize().unwrap_or_else(|_| directory.to_owned());
-        let below = directory.strip_prefix(root).unwrap_or(Path::new(""));
-        let known = |path: &TreePath| {
-            let path_now = root.join(OsStr::from_bytes(path.as_bytes()));
-            path_now.symlink_metadata().is_ok() || known(path)
-        };
-        let patterns = words.iter().map(|word| pattern(word, root, below, &known));
+    pub fn parse(words: &ScopeWords, root: &Root, known: &PathExists<'_>) -> Result<Scope> {
+        let directory = words.directory.canonicalize().unwrap_or_else(|_| words.directory.clone());
+        let below = directory.strip_prefix(root.path()).unwrap_or(Path::new(""));
+        let known = |path: &TreePath| root.find(path).is_ok_and(|found| found.is_some()) || known(path);
+        let patterns = words.list.iter().map(|word| pattern(word, root.path(), below, &known));
         patterns.collect::<Result<Vec<_>>>().map(Scope::stored)
     }
 

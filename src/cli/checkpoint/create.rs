@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use super::super::{Context, ContractFormat};
 use crate::error::Result;
 use crate::history::{
-    self, CheckpointKind, CheckpointLabel, CheckpointPayload, CheckpointRecord, CheckpointTarget,
-    ContentsReport, RunOrCheckpoint, SavedCheckpoint,
+    self, CheckpointKind, CheckpointLabel, CheckpointRecord, ContentsReport, RunOrCheckpoint,
+    SavedCheckpoint, ScopeWords,
 };
 use crate::humanize::count;
 use crate::project::{Layout, TIME_EXAMPLES, parse_duration};
@@ -68,12 +68,13 @@ pub fn lifetime(text: &str) -> std::result::Result<Lifetime, String> {
 pub fn create(context: &Context, args: CreateArgs) -> Result<()> {
     let project = context.project()?;
     let workspace = project.workspace()?;
-    let target = CheckpointTarget::typed(args.kind, &args.scope, &project, &context.directory, &|_| false)?;
     let _lock = context.lock(&project, &workspace, "checkpoint create")?;
     let progress = context.ui.progress();
     let history_context = super::super::context::history_context(&project, &workspace, &progress);
     let label = CheckpointLabel { reason: args.reason, lifetime: args.expiry.0 };
-    let (SavedCheckpoint { record, dir }, report) = history::create(history_context, &target, &label)?;
+    let words = ScopeWords { list: args.scope, directory: context.directory.clone() };
+    let (SavedCheckpoint { record, dir }, report) =
+        history::create(history_context, args.kind, &words, &label)?;
     let (record, report) = (&record, &report);
     context.warn_damaged_packs(&workspace);
     for warning in &report.warnings {
@@ -160,12 +161,7 @@ fn contract(
 /// The command that rolls back to it, from where it was made. Only a shell can take over values of its environment.
 fn restore_command(context: &Context, record: &CheckpointRecord) -> String {
     let command = context.command_line(&format!("rollback {}", record.id));
-    match &record.payload {
-        CheckpointPayload::State { keys, .. } if !keys.variables.is_empty() => {
-            format!("eval \"$({command} --export)\"")
-        }
-        _ => command,
-    }
+    if record.payload.holds_environment() { format!("eval \"$({command} --export)\"") } else { command }
 }
 
 #[cfg(test)]

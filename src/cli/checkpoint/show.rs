@@ -101,7 +101,7 @@ fn look(found: &RunOrCheckpoint) -> Result<Shown> {
             return Ok(of_state(&StateSnapshot::load(dir, record, sha256)?, record.clone()));
         }
         Some((record, CheckpointPayload::Databases(list))) => return Ok(of_databases(list, record.clone())),
-        _ => {}
+        Some((_, CheckpointPayload::Tree(_) | CheckpointPayload::Stash(..))) | None => {}
     }
     let manifest = dir.manifest()?;
     let (files, bytes) = manifest.tree.count();

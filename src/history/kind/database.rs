@@ -18,7 +18,7 @@ use crate::history::HistoryContext;
 use crate::history::contents_report::ContentsReport;
 use crate::history::payload::{
     CheckpointKind, CheckpointPayload, DatabaseState, DatabaseTarget, DatabaseTargets, SavedDatabase,
-    combined_hash, sqlite_path,
+    combined_hash, parse_targets, sqlite_path,
 };
 use crate::history::record::CheckpointRecord;
 use crate::history::rollback_report::{
@@ -207,9 +207,13 @@ pub fn restore(
     context: HistoryContext<'_>,
     dir: &CheckpointDir,
     list: &[SavedDatabase],
-    targets: &DatabaseTargets,
     options: &RollbackOptions,
 ) -> Result<RollbackReport> {
+    let targets = &if options.scope.list.is_empty() {
+        list.iter().map(SavedDatabase::target).collect()
+    } else {
+        parse_targets(&options.scope, context.layout, context.config)?
+    };
     let jobs = jobs(context, dir, list, targets)?;
     let before = combined_hash(jobs.iter().map(|job| (job.saved.name.clone(), job.now))).to_string();
     let wanted = combined_hash(jobs.iter().map(|job| (job.saved.name.clone(), job.saved.content())));

@@ -61,12 +61,9 @@ pub fn save(
     Ok((saved?, manifest))
 }
 
-/// Drops the entry of a checkpoint from git's list, if it has one.
-pub fn forget(layout: &Layout, record: &CheckpointRecord) -> Result<()> {
-    match record.payload.stash() {
-        Some(stash) => stashes(layout)?.drop_entry(stash).map(drop),
-        None => Ok(()),
-    }
+/// Drops the entry of a checkpoint from git's list.
+pub fn forget(layout: &Layout, stash: &Stash) -> Result<()> {
+    stashes(layout)?.drop_entry(stash).map(drop)
 }
 
 /// Reads back all content, and everything that git has of it.
@@ -89,9 +86,9 @@ fn check(context: HistoryContext<'_>, dir: &CheckpointDir, stash: &Stash) -> Res
 }
 
 /// What the checkpoint holds within the scope.
-pub fn describe(layout: &Layout, manifest: &Manifest, scope: &Scope) -> Result<ContentsReport> {
-    let tracked_only = tracked_only(layout, manifest, scope)?;
-    let mut report = tree::describe(layout, manifest, scope);
+pub fn describe(context: HistoryContext<'_>, manifest: &Manifest, scope: &Scope) -> Result<ContentsReport> {
+    let tracked_only = tracked_only(context.layout, manifest, scope)?;
+    let mut report = tree::describe(context, manifest, scope);
     let warning = |path: &String| format!("only the stash entry has {path}: it is tracked, but ignored");
     report.warnings.extend(tracked_only.iter().map(warning));
     report.assumptions.extend(not_needed(&tracked_only));
@@ -112,13 +109,13 @@ pub fn restore(
     context: HistoryContext<'_>,
     dir: &CheckpointDir,
     record: &CheckpointRecord,
-    stash: &Stash,
-    scope: &Scope,
+    (made_for, stash): (&Scope, &Stash),
     options: &RollbackOptions,
 ) -> Result<RollbackReport> {
     let stashes = check(context, dir, stash)?;
     let manifest = dir.manifest()?;
     record.check_manifest(&manifest)?;
+    let scope = &tree::rollback_scope(context, &manifest, made_for, options)?;
     let covers = covers(scope, &manifest.coverage);
     let index = IndexRestore::since(&stashes, stash, &covers)?;
     let mut rollback = TreeRollback::compare(context, dir, &manifest, scope, options)?;

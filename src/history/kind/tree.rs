@@ -28,7 +28,6 @@ use crate::history::rollback_report::{
 use crate::history::scope::Scope;
 use crate::history::writer::{CheckpointLabel, SavedCheckpoint, SavedContents, write_checkpoint};
 use crate::humanize;
-use crate::project::Layout;
 
 /// Saves the whole tree; `scope` is what a rollback restores.
 pub fn save(
@@ -66,14 +65,15 @@ pub fn restore(
     context: HistoryContext<'_>,
     dir: &CheckpointDir,
     record: Option<&CheckpointRecord>,
-    scope: &Scope,
+    made_for: &Scope,
     options: &RollbackOptions,
 ) -> Result<RollbackReport> {
     let manifest = dir.manifest()?;
     if let Some(record) = record {
         record.check_manifest(&manifest)?;
     }
-    let mut rollback = TreeRollback::compare(context, dir, &manifest, scope, options)?;
+    let scope = rollback_scope(context, &manifest, made_for, options)?;
+    let mut rollback = TreeRollback::compare(context, dir, &manifest, &scope, options)?;
     if options.dry_run || rollback.is_same() {
         return Ok(rollback.report);
     }
@@ -81,6 +81,19 @@ pub fn restore(
     options.note_present(&present);
     rollback.restore_tree(&present.dir)?;
     rollback.finish(&present.dir)
+}
+
+/// What the user wants to roll back; by default, what the checkpoint was made for.
+pub(super) fn rollback_scope(
+    context: HistoryContext<'_>,
+    manifest: &Manifest,
+    made_for: &Scope,
+    options: &RollbackOptions,
+) -> Result<Scope> {
+    if options.scope.list.is_empty() {
+        return Ok(made_for.clone());
+    }
+    Scope::parse(&options.scope, context.workspace.root(), &|path| manifest.tree.has(path))
 }
 
 /// A rollback of the tree, from the comparison on.
@@ -110,7 +123,7 @@ impl<'r> TreeRollback<'r> {
         changes.list.retain(|change| scope.covers(&change.path));
         changes.out_of_scope.retain(|path| scope.covers(path));
         // The scope that the checkpoint was made for may have been empty then, and may be empty still.
-        if held == 0 && changes.list.is_empty() && options.target.is_some() && !scope.is_everything() {
+        if held == 0 && changes.list.is_empty() && !options.scope.list.is_empty() && !scope.is_everything() {
             let id = dir.id();
             return Err(Error::project(format!(
                 "the scope matches nothing: {}",
@@ -232,13 +245,13 @@ struct UnmatchedPattern {
     is_there: bool,
 }
 
-fn unmatched(layout: &Layout, manifest: &Manifest, scope: &Scope) -> Vec<UnmatchedPattern> {
+fn unmatched(context: HistoryContext<'_>, manifest: &Manifest, scope: &Scope) -> Vec<UnmatchedPattern> {
     let mut list = Vec::new();
     for pattern in scope.patterns() {
         let alone = Scope::stored(vec![pattern.clone()]);
         if !manifest.tree.iter().any(|entry| alone.covers(&entry.path())) {
             let pattern = pattern.trim_start_matches('/').to_owned();
-            let is_there = layout.root().join(&pattern).symlink_metadata().is_ok();
+            let is_there = context.layout.root().join(&pattern).symlink_metadata().is_ok();
             list.push(UnmatchedPattern { pattern, is_there });
         }
     }
@@ -246,7 +259,7 @@ fn unmatched(layout: &Layout, manifest: &Manifest, scope: &Scope) -> Vec<Unmatch
 }
 
 /// What the checkpoint holds within the scope.
-pub fn describe(layout: &Layout, manifest: &Manifest, scope: &Scope) -> ContentsReport {
+pub fn describe(context: HistoryContext<'_>, manifest: &Manifest, scope: &Scope) -> ContentsReport {
     let within: Vec<_> = manifest
         .tree
         .iter()
@@ -258,7 +271,7 @@ pub fn describe(layout: &Layout, manifest: &Manifest, scope: &Scope) -> Contents
     let (hash, held) = hash_then(manifest, scope);
     let mut left_out = left_out(&manifest.coverage, scope);
     let mut assumptions = Vec::new();
-    for UnmatchedPattern { pattern, is_there } in unmatched(layout, manifest, scope) {
+    for UnmatchedPattern { pattern, is_there } in unmatched(context, manifest, scope) {
         if !is_there {
             assumptions.push(format!("nothing is at {pattern} yet"));
         } else if !left_out.contains(&pattern) {
@@ -281,7 +294,7 @@ pub fn describe(layout: &Layout, manifest: &Manifest, scope: &Scope) -> Contents
         left_out,
         assumptions,
         coverage: serde_json::to_value(&manifest.coverage).expect("a coverage is plain data"),
-        warnings: warnings(layout, manifest, scope),
+        warnings: warnings(context, manifest, scope),
     }
 }
 
@@ -293,9 +306,9 @@ fn left_out(coverage: &Coverage, scope: &Scope) -> Vec<String> {
 }
 
 /// What the user has to know before anything happens to the tree.
-pub fn warnings(layout: &Layout, manifest: &Manifest, scope: &Scope) -> Vec<String> {
+pub fn warnings(context: HistoryContext<'_>, manifest: &Manifest, scope: &Scope) -> Vec<String> {
     let mut warnings = manifest.coverage.warnings();
-    warnings.extend(unmatched(layout, manifest, scope).into_iter().map(
+    warnings.extend(unmatched(context, manifest, scope).into_iter().map(
         |UnmatchedPattern { pattern, is_there }| {
             if is_there {
                 format!("'{pattern}' is not in the checkpoint: it is ignored or left out")

@@ -10,8 +10,8 @@ use crate::checkpoint::hash::ContentHash;
 use crate::database::commands::Dump;
 use crate::database::sqlite;
 use crate::error::{Error, Result};
-use crate::history::scope::inner_path;
-use crate::project::{Config, Layout, Project};
+use crate::history::scope::{ScopeWords, inner_path};
+use crate::project::{Config, Layout};
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DatabaseTarget {
@@ -48,21 +48,20 @@ impl DatabaseTarget {
     }
 }
 
-/// Reads the words of `--scope`, typed in `directory`: names of the config, and paths. None means all of the config.
-pub fn typed_targets(words: &[String], project: &Project, directory: &Path) -> Result<DatabaseTargets> {
-    let Project { layout, config } = project;
-    if words.is_empty() && config.databases.is_empty() {
+/// Reads the words of `--scope`: names of the config, and paths. None means all of the config.
+pub fn parse_targets(words: &ScopeWords, layout: &Layout, config: &Config) -> Result<DatabaseTargets> {
+    if words.list.is_empty() && config.databases.is_empty() {
         return Err(Error::usage("no database is named").hint(
             "`--scope data/app.db` for an SQLite file; `databases:` in .decree/config.yml has commands for others",
         ));
     }
-    if words.is_empty() {
+    if words.list.is_empty() {
         return Ok(config.databases.keys().map(|name| DatabaseTarget::Named(name.clone())).collect());
     }
-    words.iter().map(|word| target(word, layout, config, directory)).collect()
+    words.list.iter().map(|word| parse_target(word, layout, config, &words.directory)).collect()
 }
 
-fn target(word: &str, layout: &Layout, config: &Config, directory: &Path) -> Result<DatabaseTarget> {
+fn parse_target(word: &str, layout: &Layout, config: &Config, directory: &Path) -> Result<DatabaseTarget> {
     if config.databases.contains_key(word) {
         return Ok(DatabaseTarget::Named(word.to_owned()));
     }

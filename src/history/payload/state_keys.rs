@@ -18,7 +18,7 @@ pub struct StateKeys {
 
 impl StateKeys {
     /// Reads the words of `--scope`; none means all files and no variable.
-    pub fn typed(words: &[String]) -> Result<StateKeys> {
+    pub fn parse(words: &[String]) -> Result<StateKeys> {
         let mut keys = StateKeys::default();
         if words.is_empty() {
             keys.areas.extend(Area::STATE);
@@ -36,7 +36,7 @@ impl StateKeys {
         Ok(keys)
     }
 
-    /// The words that [`StateKeys::typed`] reads.
+    /// The words that [`StateKeys::parse`] reads.
     pub fn words(&self) -> Vec<String> {
         let variables = self.variables.iter().map(|name| format!("{VARIABLE}{name}"));
         self.areas.iter().map(|area| area.name().to_owned()).chain(variables).collect()
@@ -74,20 +74,20 @@ fn unknown(word: &str) -> Error {
 mod tests {
     use super::*;
 
-    fn typed(words: &[&str]) -> Result<StateKeys> {
-        StateKeys::typed(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>())
+    fn parse(words: &[&str]) -> Result<StateKeys> {
+        StateKeys::parse(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>())
     }
 
     #[test]
     fn keys_are_read_as_they_are_written() {
-        let all = typed(&[]).unwrap();
+        let all = parse(&[]).unwrap();
         assert_eq!(all.areas.len(), 5);
-        assert_eq!(StateKeys::typed(&all.words()).unwrap(), all);
-        let some = typed(&["dead", "env:MODE", "inbox"]).unwrap();
+        assert_eq!(StateKeys::parse(&all.words()).unwrap(), all);
+        let some = parse(&["dead", "env:MODE", "inbox"]).unwrap();
         assert_eq!(some.words(), ["inbox", "dead", "env:MODE"]);
         assert_eq!(some.beyond(&all), ["env:MODE"]);
         for wrong in ["boxes", "env:", "env:A=B", "env:1", "", "../x"] {
-            assert!(typed(&[wrong]).is_err(), "{wrong}");
+            assert!(parse(&[wrong]).is_err(), "{wrong}");
         }
     }
 }

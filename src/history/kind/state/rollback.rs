@@ -35,9 +35,11 @@ pub fn restore(
     context: HistoryContext<'_>,
     dir: &CheckpointDir,
     snapshot: &StateSnapshot,
-    keys: &StateKeys,
+    made_for: &StateKeys,
     options: &RollbackOptions,
 ) -> Result<RollbackReport> {
+    let words = &options.scope.list;
+    let keys = &if words.is_empty() { made_for.clone() } else { StateKeys::parse(words)? };
     let (layout, held_keys) = (context.layout, snapshot.keys()?);
     check_held(dir, keys, &held_keys)?;
     let mut wanted = snapshot.within(layout, keys);
@@ -176,7 +178,7 @@ pub fn finish_cut_off(layout: &Layout) -> Result<Option<String>> {
             .detail("a rollback of decree's own state was killed, and cannot be finished")
             .hint(format!("check .decree/inbox, then remove {shown}"))
     })?;
-    let keys = StateKeys::typed(&pending.keys)?;
+    let keys = StateKeys::parse(&pending.keys)?;
     let load = |id: &str| -> Result<StateSnapshot> {
         let dir = CheckpointDir::new(id, layout.checkpoints().join(id));
         let record = CheckpointRecord::read(dir.dir())?;

@@ -78,7 +78,7 @@ impl StateSnapshot {
     }
 
     pub fn keys(&self) -> Result<StateKeys> {
-        StateKeys::typed(&self.keys)
+        StateKeys::parse(&self.keys)
     }
 
     /// The size of its files.
