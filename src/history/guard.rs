@@ -16,6 +16,7 @@ use super::HistoryContext;
 use super::kind::tree;
 use super::lookup::RunOrCheckpoint;
 use super::own_files::{OwnFiles, ProtectedDir, RepairReport};
+use super::record::CheckpointRecord;
 use super::rollback::rollback;
 use super::rollback_report::{RollbackOptions, RollbackReport};
 use super::scope::Scope;
@@ -184,7 +185,7 @@ fn shown(command_line: &str) -> String {
 
 fn hold_own_files(layout: &Layout, checkpoint: &CheckpointDir) -> Result<OwnFiles> {
     let (dir, reserved) = (checkpoint.dir(), vec![layout.audit(), layout.guarding()]);
-    let mut records = vec![checkpoint.manifest_path(), dir.join("checkpoint.json")];
+    let mut records = vec![checkpoint.manifest_path(), dir.join(CheckpointRecord::FILE)];
     records.extend(reserved.iter().cloned());
     let protected = ProtectedDir {
         dir,

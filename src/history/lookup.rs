@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use super::record::{self, CheckpointRecord};
+use super::record::CheckpointRecord;
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::error::{Error, IoContext, Result};
 use crate::fs::atomic::TEMPORARY;
@@ -96,7 +96,9 @@ pub fn list(checkpoints: &Path) -> Result<(Vec<CheckpointRecord>, Vec<Error>)> {
     }
     // Within a second, in the order in which they were written.
     let written = |record: &CheckpointRecord| {
-        fs::metadata(checkpoints.join(&record.id).join(record::FILE)).and_then(|found| found.modified()).ok()
+        fs::metadata(checkpoints.join(&record.id).join(CheckpointRecord::FILE))
+            .and_then(|found| found.modified())
+            .ok()
     };
     records.sort_by_cached_key(|record| (record.created_at.clone(), written(record), record.id.clone()));
     Ok((records, damaged))

@@ -149,7 +149,7 @@ impl Manifests {
 fn should_have_one(of: &Path) -> bool {
     match CheckpointRecord::read(of) {
         Ok(record) => record.kind().holds_tree(),
-        Err(_) => of.join("checkpoint.json").exists(),
+        Err(_) => of.join(CheckpointRecord::FILE).exists(),
     }
 }
 

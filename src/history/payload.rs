@@ -62,13 +62,16 @@ pub enum CheckpointPayload {
     Stash(Scope, Stash),
     State {
         keys: StateKeys,
-        /// The hash of `state.json`.
+        /// The hash of [`CheckpointPayload::STATE_FILE`].
         sha256: String,
     },
     Databases(Vec<SavedDatabase>),
 }
 
 impl CheckpointPayload {
+    /// The file of a state snapshot, in a checkpoint's directory.
+    pub const STATE_FILE: &str = "state.json";
+
     pub fn kind(&self) -> CheckpointKind {
         match self {
             CheckpointPayload::Tree(_) => CheckpointKind::FileBackup,
@@ -116,7 +119,7 @@ impl CheckpointPayload {
             CheckpointPayload::Tree(_) | CheckpointPayload::Stash(..) => {
                 vec![CheckpointDir::MANIFEST.to_owned()]
             }
-            CheckpointPayload::State { .. } => vec!["state.json".to_owned()],
+            CheckpointPayload::State { .. } => vec![CheckpointPayload::STATE_FILE.to_owned()],
             CheckpointPayload::Databases(list) => {
                 let held = list.iter().enumerate().filter(|(_, saved)| saved.held != DatabaseState::Nothing);
                 held.map(|(number, _)| SavedDatabase::file(number)).collect()

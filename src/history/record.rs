@@ -13,8 +13,6 @@ use crate::fs::{atomic, untrusted};
 use crate::git::stash::Stash;
 
 const VERSION: u32 = 1;
-/// The record's file in a checkpoint's directory.
-pub(super) const FILE: &str = "checkpoint.json";
 
 /// What is known of a checkpoint without reading what it holds.
 #[derive(Clone, Debug)]
@@ -61,9 +59,12 @@ struct RecordFile {
 }
 
 impl CheckpointRecord {
+    /// Its name in a checkpoint's directory.
+    pub const FILE: &str = "checkpoint.json";
+
     /// Reads the record in a checkpoint's directory.
     pub fn read(dir: &Path) -> Result<CheckpointRecord> {
-        let path = dir.join(FILE);
+        let path = dir.join(CheckpointRecord::FILE);
         let shown = path.display();
         let text = untrusted::read(&path).if_exists().at("read", &path)?.ok_or_else(|| {
             Error::integrity(format!("{shown} is missing"))
@@ -85,7 +86,7 @@ impl CheckpointRecord {
         let mut file = RecordFile::of(self);
         file.check = Some(file.hash());
         let text = serde_json::to_vec_pretty(&file).expect("a record is plain data");
-        atomic::write(&dir.join(FILE), &text)
+        atomic::write(&dir.join(CheckpointRecord::FILE), &text)
     }
 
     pub fn kind(&self) -> CheckpointKind {

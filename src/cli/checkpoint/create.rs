@@ -120,7 +120,7 @@ fn contract(
 ) -> Value {
     let id = &record.id;
     let dir = format!(".decree/checkpoints/{id}");
-    let mut evidence = vec![format!("file:{dir}/checkpoint.json")];
+    let mut evidence = vec![format!("file:{dir}/{}", CheckpointRecord::FILE)];
     evidence.extend(record.payload.files().iter().map(|file| format!("file:{dir}/{file}")));
     evidence.push(format!("tool:bash:{}", context.command_line(&format!("checkpoint verify {id}"))));
     if record.kind() == CheckpointKind::GitStash {

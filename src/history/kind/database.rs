@@ -40,7 +40,7 @@ pub fn save(
     as_it_is: bool,
 ) -> Result<SavedCheckpoint> {
     write_checkpoint(context.layout, label, |dir, _| {
-        let files = dir.dir().join("databases");
+        let files = dir.dir().join(SavedDatabase::DIR);
         fs::create_dir(&files).at("create", &files)?;
         let mut list = Vec::new();
         for (number, target) in targets.iter().enumerate() {
@@ -222,7 +222,7 @@ pub fn restore(
     report.changes = jobs.iter().filter(|job| job.differs()).map(change).collect();
     let held = jobs.iter().filter(|job| job.saved.held != DatabaseState::Nothing);
     report.evidence = held.map(|job| context.layout.shown(&job.file)).collect();
-    report.evidence.push(context.layout.shown(&dir.dir().join("checkpoint.json")));
+    report.evidence.push(context.layout.shown(&dir.dir().join(CheckpointRecord::FILE)));
     if options.dry_run || report.changes.is_empty() {
         return Ok(report);
     }

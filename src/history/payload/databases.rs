@@ -142,9 +142,12 @@ pub enum DatabaseState {
 }
 
 impl SavedDatabase {
+    /// The directory of the files, in a checkpoint's directory.
+    pub const DIR: &str = "databases";
+
     /// The file of a savepoint's database, relative to the checkpoint's directory.
     pub fn file(number: usize) -> String {
-        format!("databases/{number}")
+        format!("{}/{number}", SavedDatabase::DIR)
     }
 
     pub fn target(&self) -> DatabaseTarget {

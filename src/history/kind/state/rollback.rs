@@ -5,7 +5,7 @@ use std::fs;
 
 use serde::{Deserialize, Serialize};
 
-use super::snapshot::{FILE, StateSnapshot, save};
+use super::snapshot::{StateSnapshot, save};
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::checkpoint::hash::ContentHash;
 use crate::error::{Error, IoContext, Result};
@@ -57,7 +57,7 @@ pub fn restore(
     report.changes = differences(&now, &wanted);
     report.warnings = warnings;
     report.exports = exports;
-    report.evidence.push(layout.shown(&dir.dir().join(FILE)));
+    report.evidence.push(layout.shown(&dir.dir().join(CheckpointPayload::STATE_FILE)));
     if options.dry_run || report.changes.is_empty() {
         return Ok(report);
     }
@@ -80,7 +80,7 @@ pub fn restore(
     let entry = AuditEntry { restore, ..report.audit_entry(dir.id(), present.id(), options) };
     report.logged = Some(audit::record_done(&layout.audit(), entry));
     clear_pending(layout)?;
-    report.evidence.push(layout.shown(&present.dir().join(FILE)));
+    report.evidence.push(layout.shown(&present.dir().join(CheckpointPayload::STATE_FILE)));
     report.after = None;
     if options.verify {
         let mut after = StateSnapshot::read(layout, keys)?;

@@ -23,8 +23,6 @@ use crate::process::redact::is_secret_name;
 use crate::project::Layout;
 
 const VERSION: u32 = 1;
-/// Its name in a checkpoint's directory.
-pub(super) const FILE: &str = "state.json";
 
 /// decree's own state at one moment.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -129,7 +127,7 @@ impl StateSnapshot {
 
     /// Reads the `state.json` of a checkpoint, and checks it against its record.
     pub fn load(dir: &CheckpointDir, record: &CheckpointRecord, sha256: &str) -> Result<StateSnapshot> {
-        let path = dir.dir().join(FILE);
+        let path = dir.dir().join(CheckpointPayload::STATE_FILE);
         let damaged = |why: &str| Error::integrity(format!("{} {why}", path.display()));
         let Some(text) = untrusted::read(&path).if_exists().at("read", &path)? else {
             return Err(damaged("is missing"));
@@ -158,7 +156,7 @@ pub fn save(
     let state = StateSnapshot::read(context.layout, keys)?;
     let saved = write_checkpoint(context.layout, label, |dir, _| {
         let text = serde_json::to_vec_pretty(&state).expect("a state is plain data");
-        atomic::write(&dir.dir().join(FILE), &text)?;
+        atomic::write(&dir.dir().join(CheckpointPayload::STATE_FILE), &text)?;
         Ok(SavedContents {
             files: state.files.len() as u64,
             bytes: state.bytes(),
