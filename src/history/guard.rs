@@ -101,7 +101,7 @@ impl<'g> Guard<'g> {
             lifetime: request.lifetime,
         };
         let (saved, manifest) = tree::save(context, &label, &request.scope)?;
-        let warnings = tree::warnings(context, &manifest, &request.scope);
+        let warnings = tree::warnings(context.workspace.root(), &manifest, &request.scope);
         context.workspace.store().hold()?;
         let record = GuardRecord { checkpoint: saved.record.id.clone(), command: shown.clone() };
         let active = record.begin(context.layout)?;

@@ -34,7 +34,7 @@ pub fn create(
         CheckpointKind::FileBackup => {
             let scope = scope()?;
             let (saved, manifest) = tree::save(context, label, &scope)?;
-            (saved, tree::describe(context, &manifest, &scope))
+            (saved, tree::describe(context.workspace.root(), &manifest, &scope))
         }
         CheckpointKind::GitStash => {
             let scope = scope()?;

@@ -88,7 +88,7 @@ fn check(context: HistoryContext<'_>, dir: &CheckpointDir, stash: &Stash) -> Res
 /// What the checkpoint holds within the scope.
 pub fn describe(context: HistoryContext<'_>, manifest: &Manifest, scope: &Scope) -> Result<ContentsReport> {
     let tracked_only = tracked_only(context.layout, manifest, scope)?;
-    let mut report = tree::describe(context, manifest, scope);
+    let mut report = tree::describe(context.workspace.root(), manifest, scope);
     let warning = |path: &String| format!("only the stash entry has {path}: it is tracked, but ignored");
     report.warnings.extend(tracked_only.iter().map(warning));
     report.assumptions.extend(not_needed(&tracked_only));

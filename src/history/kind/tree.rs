@@ -1,8 +1,6 @@
 //! The tree, in decree's own store: the manifest has the paths, the store has the content.
 
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::checkpoint::compare::{Change, Changes};
@@ -12,8 +10,9 @@ use crate::checkpoint::hash::ContentHash;
 use crate::checkpoint::manifest::Manifest;
 use crate::checkpoint::patch::parse::Patch;
 use crate::checkpoint::patch::rebuild::Direction;
-use crate::checkpoint::path::TreePath;
+use crate::checkpoint::path::{BadPath, TreePath};
 use crate::checkpoint::restore::{RestoreAction, RestoreOutcome, RestoreRequest};
+use crate::checkpoint::root::{PathKind, Root};
 use crate::checkpoint::tree::combined_hash;
 use crate::error::{Error, Result};
 use crate::fs::atomic::AtomicFile;
@@ -134,7 +133,7 @@ impl<'r> TreeRollback<'r> {
         }
         let (before, wanted) = (before.to_string(), wanted.to_string());
         let mut report = RollbackReport::new(CheckpointKind::FileBackup, before, wanted, held);
-        let root = context.layout.root();
+        let root = context.workspace.root();
         let came_or_went = changes.list.iter().filter(|change| !is_only_listed(change, manifest, root));
         report.changes = came_or_went.map(reverted_path).collect();
         report.left_out = left_out(&manifest.coverage, scope);
@@ -199,11 +198,10 @@ impl<'r> TreeRollback<'r> {
 
 /// Whether a directory is in the list of changes, but neither came nor went. Only empty directories are listed, so one that was filled
 /// or emptied looks like a change.
-fn is_only_listed(change: &Change, manifest: &Manifest, root: &Path) -> bool {
+fn is_only_listed(change: &Change, manifest: &Manifest, root: &Root) -> bool {
     let is_dir = |node: &Option<Node>| node.as_ref().is_some_and(Node::is_dir);
-    let there_now = || {
-        root.join(OsStr::from_bytes(change.path.as_bytes())).symlink_metadata().is_ok_and(|it| it.is_dir())
-    };
+    let there_now =
+        || root.find(&change.path).is_ok_and(|found| found.is_some_and(|it| it.kind == PathKind::Dir));
     match (&change.before, &change.after) {
         (before, after) if before == after => true,
         (None, after) => is_dir(after) && manifest.tree.has_dir(change.path.as_bytes()),
@@ -245,13 +243,17 @@ struct UnmatchedPattern {
     is_there: bool,
 }
 
-fn unmatched(context: HistoryContext<'_>, manifest: &Manifest, scope: &Scope) -> Vec<UnmatchedPattern> {
+fn unmatched(root: &Root, manifest: &Manifest, scope: &Scope) -> Vec<UnmatchedPattern> {
     let mut list = Vec::new();
     for pattern in scope.patterns() {
         let alone = Scope::stored(vec![pattern.clone()]);
         if !manifest.tree.iter().any(|entry| alone.covers(&entry.path())) {
             let pattern = pattern.trim_start_matches('/').to_owned();
-            let is_there = context.layout.root().join(&pattern).symlink_metadata().is_ok();
+            let is_there = match TreePath::new(pattern.as_bytes()) {
+                Ok(path) => root.find(&path).is_ok_and(|found| found.is_some()),
+                // git's and decree's own data is in no checkpoint.
+                Err(why) => why == BadPath::Reserved,
+            };
             list.push(UnmatchedPattern { pattern, is_there });
         }
     }
@@ -259,7 +261,7 @@ fn unmatched(context: HistoryContext<'_>, manifest: &Manifest, scope: &Scope) ->
 }
 
 /// What the checkpoint holds within the scope.
-pub fn describe(context: HistoryContext<'_>, manifest: &Manifest, scope: &Scope) -> ContentsReport {
+pub fn describe(root: &Root, manifest: &Manifest, scope: &Scope) -> ContentsReport {
     let within: Vec<_> = manifest
         .tree
         .iter()
@@ -271,7 +273,7 @@ pub fn describe(context: HistoryContext<'_>, manifest: &Manifest, scope: &Scope)
     let (hash, held) = hash_then(manifest, scope);
     let mut left_out = left_out(&manifest.coverage, scope);
     let mut assumptions = Vec::new();
-    for UnmatchedPattern { pattern, is_there } in unmatched(context, manifest, scope) {
+    for UnmatchedPattern { pattern, is_there } in unmatched(root, manifest, scope) {
         if !is_there {
             assumptions.push(format!("nothing is at {pattern} yet"));
         } else if !left_out.contains(&pattern) {
@@ -294,7 +296,7 @@ pub fn describe(context: HistoryContext<'_>, manifest: &Manifest, scope: &Scope)
         left_out,
         assumptions,
         coverage: serde_json::to_value(&manifest.coverage).expect("a coverage is plain data"),
-        warnings: warnings(context, manifest, scope),
+        warnings: warnings(root, manifest, scope),
     }
 }
 
@@ -306,9 +308,9 @@ fn left_out(coverage: &Coverage, scope: &Scope) -> Vec<String> {
 }
 
 /// What the user has to know before anything happens to the tree.
-pub fn warnings(context: HistoryContext<'_>, manifest: &Manifest, scope: &Scope) -> Vec<String> {
+pub fn warnings(root: &Root, manifest: &Manifest, scope: &Scope) -> Vec<String> {
     let mut warnings = manifest.coverage.warnings();
-    warnings.extend(unmatched(context, manifest, scope).into_iter().map(
+    warnings.extend(unmatched(root, manifest, scope).into_iter().map(
         |UnmatchedPattern { pattern, is_there }| {
             if is_there {
                 format!("'{pattern}' is not in the checkpoint: it is ignored or left out")

@@ -6,10 +6,13 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::CWD;
+
 use super::area::stage;
 use super::quarantine::Quarantine;
 use crate::checkpoint::entry::FileMode;
 use crate::error::{IoContext, Result};
+use crate::fs::beneath::InodeHandle;
 use crate::fs::is_at;
 
 /// A file as it was.
@@ -242,6 +245,8 @@ impl HeldDir {
     }
 }
 
+/// Changes a mode without following a link that took the name in the meantime.
 fn set_mode(path: &Path, mode: u32) -> Result<()> {
-    fs::set_permissions(path, fs::Permissions::from_mode(mode)).at("change the mode of", path)
+    let inode = InodeHandle::open(CWD, path.as_os_str());
+    inode.and_then(|inode| inode.set_mode(mode)).at("change the mode of", path)
 }
