@@ -2,10 +2,10 @@
 
 use std::borrow::Cow;
 use std::ffi::OsStr;
-use std::fs;
+use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Component, Path, PathBuf};
 
 use base64::Engine;
@@ -49,6 +49,8 @@ type AreaRow = (&'static str, fn(&Layout) -> PathBuf, Shape);
 #[derive(Debug, Default)]
 pub struct AreaListing {
     pub files: Vec<PathBuf>,
+    /// The directories that were searched, parents first.
+    pub dirs: Vec<PathBuf>,
     /// Links, directories and special files, which are never read: a link may lead out of the project.
     pub excluded: Vec<PathBuf>,
 }
@@ -113,32 +115,43 @@ impl Area {
                     return Ok(listing);
                 }
                 let other_areas = [layout.done(), layout.dead()];
-                for path in entries(&path)? {
-                    let is_unfinished = path.file_name().is_some_and(atomic::is_unfinished);
-                    if !is_unfinished && !other_areas.contains(&path) {
-                        listing.add(path)?;
+                for name in untrusted::names_in(&path).at("read", &path)? {
+                    let file = path.join(&name);
+                    if !atomic::is_unfinished(&name) && !other_areas.contains(&file) {
+                        listing.add(file)?;
                     }
                 }
             }
-            Shape::Tree => {
-                let mut todo = vec![path];
-                while let Some(dir) = todo.pop() {
-                    // A directory that cannot be read hides its files; the others count all the same.
-                    for path in entries(&dir).unwrap_or_default() {
-                        match path.symlink_metadata() {
-                            Ok(found) if found.is_dir() => todo.push(path),
-                            Ok(found) if found.is_file() => listing.files.push(path),
-                            _ => listing.excluded.push(path),
-                        }
-                    }
-                }
-            }
+            Shape::Tree => return AreaListing::below(path, None),
         }
         Ok(listing)
     }
 }
 
 impl AreaListing {
+    /// Finds all files below a directory, except in directories that are named `skipped`.
+    pub(super) fn below(dir: PathBuf, skipped: Option<&str>) -> Result<AreaListing> {
+        let (mut listing, mut todo) = (AreaListing::default(), vec![dir]);
+        while let Some(dir) = todo.pop() {
+            let entries = match fs::read_dir(&dir) {
+                // It hides its files; the others count all the same.
+                Err(error) if is_out_of_reach(&error) => continue,
+                entries => entries.at("read", &dir)?,
+            };
+            for entry in entries {
+                let entry = entry.at("read", &dir)?;
+                match entry.file_type().at("read", entry.path())? {
+                    kind if kind.is_file() => listing.files.push(entry.path()),
+                    kind if !kind.is_dir() => listing.excluded.push(entry.path()),
+                    _ if skipped.is_some_and(|name| entry.file_name() == name) => {}
+                    _ => todo.push(entry.path()),
+                }
+            }
+            listing.dirs.push(dir);
+        }
+        Ok(listing)
+    }
+
     fn add(&mut self, path: PathBuf) -> Result<()> {
         match path.symlink_metadata() {
             Err(error) if is_missing(&error) => {}
@@ -150,13 +163,13 @@ impl AreaListing {
     }
 }
 
-fn entries(dir: &Path) -> Result<Vec<PathBuf>> {
-    let entries = fs::read_dir(dir).if_exists().at("read", dir)?.into_iter().flatten();
-    entries.map(|entry| entry.map(|entry| entry.path()).at("read", dir)).collect()
+fn is_missing(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
-pub(super) fn is_missing(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+/// Missing, or not readable for decree. Either way decree cannot hold it.
+pub(super) fn is_out_of_reach(error: &io::Error) -> bool {
+    is_missing(error) || error.kind() == io::ErrorKind::PermissionDenied
 }
 
 /// A regular file that was read whole.
@@ -205,14 +218,18 @@ impl OwnFile {
     /// Reads a regular file; `None` for anything else, and if there is nothing at the path.
     pub fn read(path: &Path) -> io::Result<Option<OwnFile>> {
         let read = || -> io::Result<Option<OwnFile>> {
-            let found = path.symlink_metadata()?;
-            if !found.is_file() {
-                return Ok(None);
+            if path.symlink_metadata()?.is_file() {
+                return untrusted::open(path).and_then(OwnFile::read_open).map(Some);
             }
-            let mode = FileMode::from_bits(found.permissions().mode());
-            Ok(Some(OwnFile { mode, bytes: untrusted::read(path)? }))
+            Ok(None)
         };
         read().or_else(|error| if is_missing(&error) { Ok(None) } else { Err(error) })
+    }
+
+    pub(super) fn read_open(mut file: File) -> io::Result<OwnFile> {
+        let (mode, mut bytes) = (FileMode::from_bits(file.metadata()?.mode()), Vec::new());
+        file.read_to_end(&mut bytes)?;
+        Ok(OwnFile { mode, bytes })
     }
 
     /// Whether the file at `path` is this one, as far as it can be read.

@@ -1,14 +1,14 @@
 //! decree's own files and directories, held while a program runs that may do anything to them.
 
 use std::fs::{self, File};
-use std::io::{Read, Seek};
+use std::io::Seek;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::CWD;
 
-use super::area::stage;
+use super::area::{OwnFile, stage};
 use super::quarantine::Quarantine;
 use crate::checkpoint::entry::FileMode;
 use crate::error::{IoContext, Result};
@@ -19,13 +19,13 @@ use crate::fs::is_at;
 pub(super) struct HeldFile {
     pub path: PathBuf,
     pub protection: Protection,
-    mode: u32,
+    mode: FileMode,
     stamp: Stamp,
     content: HeldContent,
 }
 
 enum HeldContent {
-    Bytes(Vec<u8>),
+    InMemory(OwnFile),
     /// A deleted file can be read for as long as a process has it open.
     Open(File),
 }
@@ -40,8 +40,10 @@ pub(super) enum Protection {
     Presence,
     /// The same, and edits are reported.
     Settings,
-    /// Every byte is restored.
+    /// Every byte is restored, and what was there instead is kept.
     Record,
+    /// Every byte is restored.
+    Tracker,
 }
 
 /// What a program had done to a file.
@@ -57,16 +59,15 @@ pub(super) enum FileDamage {
 
 impl HeldFile {
     /// Holds an open file, in memory or by its descriptor.
-    pub fn new(path: PathBuf, mut file: File, in_memory: bool, protection: Protection) -> Result<Self> {
+    pub fn new(path: PathBuf, file: File, in_memory: bool, protection: Protection) -> Result<Self> {
         let metadata = file.metadata().at("read", &path)?;
+        let (mode, stamp) = (FileMode::from_bits(metadata.mode()), stamp(&metadata));
         let content = if in_memory {
-            let mut bytes = Vec::new();
-            file.read_to_end(&mut bytes).at("read", &path)?;
-            HeldContent::Bytes(bytes)
+            HeldContent::InMemory(OwnFile::read_open(file).at("read", &path)?)
         } else {
             HeldContent::Open(file)
         };
-        Ok(HeldFile { path, protection, mode: metadata.mode() & 0o7777, stamp: stamp(&metadata), content })
+        Ok(HeldFile { path, protection, mode, stamp, content })
     }
 
     /// Restores what its protection covers.
@@ -83,33 +84,33 @@ impl HeldFile {
             quarantine.take(&self.path)?;
             return self.restore();
         }
-        let is_closed = self.mode & 0o400 != 0 && found.mode() & 0o400 == 0;
-        let has_other_mode = self.protection != Protection::Settings && found.mode() & 0o7777 != self.mode;
-        if found.is_file() && (is_closed || has_other_mode) {
-            set_mode(&self.path, self.mode)?;
+        let (mode, mode_now) = (self.mode.bits(), found.mode() & 0o7777);
+        let is_closed = mode & 0o400 != 0 && mode_now & 0o400 == 0;
+        let keeps_mode = matches!(self.protection, Protection::Presence | Protection::Record);
+        if found.is_file() && (is_closed || (keeps_mode && mode_now != mode)) {
+            set_mode(&self.path, mode)?;
         }
         if self.protection == Protection::Presence || !self.is_edited(&found) {
             return Ok(None);
         }
         // A file that is held open and was overwritten in place has lost its old content.
         let is_lost = match &self.content {
-            HeldContent::Bytes(_) => false,
+            HeldContent::InMemory(_) => false,
             HeldContent::Open(file) => file.metadata().is_ok_and(|held| held.ino() == found.ino()),
         };
         match self.protection {
-            Protection::Settings => Ok(Some(FileDamage::Edited)),
-            _ if is_lost => Ok(Some(FileDamage::Spoiled)),
-            _ => {
-                // What is there now may be a message that the user put there.
-                quarantine.keep_copy(&self.path)?;
-                self.restore()
-            }
+            Protection::Settings => return Ok(Some(FileDamage::Edited)),
+            _ if is_lost => return Ok(Some(FileDamage::Spoiled)),
+            Protection::Tracker => {}
+            // What is there now may be a message that the user put there.
+            Protection::Presence | Protection::Record => quarantine.keep_copy(&self.path)?,
         }
+        self.restore()
     }
 
     fn is_edited(&self, found: &fs::Metadata) -> bool {
         match &self.content {
-            HeldContent::Bytes(bytes) => {
+            HeldContent::InMemory(OwnFile { bytes, .. }) => {
                 let length = fs::metadata(&self.path).map_or(0, |found| found.len());
                 length != bytes.len() as u64 || fs::read(&self.path).is_ok_and(|now| now != *bytes)
             }
@@ -118,12 +119,11 @@ impl HeldFile {
     }
 
     fn restore(&mut self) -> Result<Option<FileDamage>> {
-        let mode = FileMode::from_bits(self.mode);
         let staged = match &mut self.content {
-            HeldContent::Bytes(bytes) => stage(&self.path, &mut &bytes[..], mode)?,
+            HeldContent::InMemory(file) => file.stage(&self.path)?,
             HeldContent::Open(file) => {
                 file.rewind().at("read", &self.path)?;
-                stage(&self.path, file, mode)?
+                stage(&self.path, file, self.mode)?
             }
         };
         staged.commit()?;

@@ -4,8 +4,10 @@
 //! - [`Area`] is the one list of them, and how their files are found.
 //! - [`OwnFile`] is one file read, and written again.
 //! - [`OwnFiles`] holds all of them while a program runs, and repairs what the program did to them.
-//! - [`SettingsSnapshot`] restores settings and routines when a run is reverted.
-//! - [`fn@restore`] makes files what a snapshot has, and loses nothing that another process writes at that moment.
+//! - [`SettingsSnapshot`] restores settings and routines when a run is reverted. It is in memory only, so it replaces each file in one
+//!   step: a kill must not leave a project without its config.
+//! - [`fn@restore`] makes files what a state snapshot has. It moves a file away before it compares it, so that nothing is lost which another
+//!   process writes at that moment; a kill in between is repaired from `rolling-back.json`.
 //!
 //! What is found in the way is never deleted: it moves to the `set-aside/` of the run or checkpoint.
 

@@ -7,15 +7,14 @@
 
 use std::collections::HashSet;
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 
-use super::area::{Area, is_missing};
+use super::area::{Area, AreaListing, is_out_of_reach};
 use super::held::{FileDamage, HeldDirs, HeldFile, Protection};
 use super::quarantine::Quarantine;
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::error::{IoContext, Result};
-use crate::fs::{atomic, untrusted};
+use crate::fs::untrusted;
 use crate::project::Layout;
 
 /// Larger files are held open.
@@ -113,22 +112,12 @@ impl OwnFiles {
     }
 
     fn hold_below(&mut self, dir: &Path, protection: &dyn Fn(&Path) -> Protection) -> Result<()> {
-        let entries = match fs::read_dir(dir) {
-            Err(error) if is_out_of_reach(&error) => return Ok(()),
-            result => result.at("read", dir)?,
-        };
-        self.dirs.hold(dir);
-        let mut dirs = Vec::new();
-        for entry in entries {
-            let entry = entry.at("read", dir)?;
-            let kind = entry.file_type().at("read", entry.path())?;
-            if kind.is_dir() && entry.file_name() != CheckpointDir::PREVIOUS {
-                dirs.push(entry.path());
-            } else if kind.is_file() {
-                self.hold_file(entry.path(), protection(&entry.path()))?;
-            }
-        }
-        dirs.iter().try_for_each(|dir| self.hold_below(dir, protection))
+        let listing = AreaListing::below(dir.to_owned(), Some(CheckpointDir::PREVIOUS))?;
+        listing.dirs.iter().for_each(|dir| self.dirs.hold(dir));
+        listing.files.into_iter().try_for_each(|path| {
+            let protection = protection(&path);
+            self.hold_file(path, protection)
+        })
     }
 
     fn hold_file(&mut self, path: PathBuf, protection: Protection) -> Result<()> {
@@ -206,78 +195,52 @@ fn runs(layout: &Layout) -> Vec<PathBuf> {
     fs::read_dir(layout.runs()).into_iter().flatten().flatten().map(|entry| entry.path()).collect()
 }
 
-/// A missing file, or one that decree has no permission to read. Either way decree cannot hold it.
-fn is_out_of_reach(error: &io::Error) -> bool {
-    is_missing(error) || error.kind() == io::ErrorKind::PermissionDenied
-}
-
 /// The tracker, and the directory it is in.
 struct HeldTracker {
     path: PathBuf,
-    content: TrackerContent,
+    /// `None` if there was no file.
+    file: Option<HeldFile>,
+    /// Whether something else was there, which stays.
+    is_other: bool,
     specs: PathBuf,
     /// Where `specs` leads, if the user made it a link.
     specs_link: Option<PathBuf>,
 }
 
-#[derive(PartialEq)]
-enum TrackerContent {
-    Absent,
-    Text(Vec<u8>),
-    NotAFile,
-}
-
 impl HeldTracker {
     fn hold(layout: &Layout) -> Result<HeldTracker> {
-        Ok(HeldTracker {
-            path: layout.tracker(),
-            content: TrackerContent::read(&layout.tracker(), None)?,
-            specs_link: fs::read_link(layout.specs()).ok(),
-            specs: layout.specs(),
-        })
+        let (path, specs) = (layout.tracker(), layout.specs());
+        let (mut file, mut is_other) = (None, false);
+        match path.symlink_metadata() {
+            Ok(found) if found.is_file() => {
+                let open = untrusted::open(&path).at("read", &path)?;
+                file = Some(HeldFile::new(path.clone(), open, true, Protection::Tracker)?);
+            }
+            Ok(_) => is_other = true,
+            Err(error) if is_out_of_reach(&error) => {}
+            Err(error) => return Err(error).at("read", &path),
+        }
+        Ok(HeldTracker { path, file, is_other, specs_link: fs::read_link(&specs).ok(), specs })
     }
 
     /// Restores it; returns whether it had been changed.
-    fn repair(&self, quarantine: &mut Quarantine) -> Result<bool> {
-        let length = match &self.content {
-            TrackerContent::Text(text) => text.len() as u64,
-            _ => 0,
-        };
+    fn repair(&mut self, quarantine: &mut Quarantine) -> Result<bool> {
         // A new link in the place of `specs` would lead the tracker elsewhere once the tree is reverted.
         let is_as_it_was = |found: &fs::Metadata| {
             found.is_dir() || (found.is_symlink() && fs::read_link(&self.specs).ok() == self.specs_link)
         };
         let is_led_away = self.specs.symlink_metadata().is_ok_and(|found| !is_as_it_was(&found));
-        if !is_led_away && TrackerContent::read(&self.path, Some(length))? == self.content {
-            return Ok(false);
-        }
         if is_led_away {
             quarantine.take(&self.specs)?;
         }
-        match &self.content {
-            TrackerContent::Text(text) => {
-                if self.path.symlink_metadata().is_ok_and(|found| !found.is_file()) {
-                    quarantine.take(&self.path)?;
-                }
-                fs::create_dir_all(&self.specs).at("create", &self.specs)?;
-                atomic::write(&self.path, text)?;
-            }
-            TrackerContent::Absent | TrackerContent::NotAFile => quarantine.take(&self.path)?,
+        if let Some(file) = &mut self.file {
+            return Ok(file.repair(quarantine)?.is_some());
         }
-        Ok(true)
-    }
-}
-
-impl TrackerContent {
-    /// Reads the tracker, unless another length than `expected` shows that it was changed.
-    fn read(path: &Path, expected: Option<u64>) -> Result<TrackerContent> {
-        match path.symlink_metadata() {
-            Err(error) if is_out_of_reach(&error) => Ok(TrackerContent::Absent),
-            Err(error) => Err(error).at("read", path),
-            Ok(found) if !found.is_file() => Ok(TrackerContent::NotAFile),
-            Ok(found) if expected.is_some_and(|length| length != found.len()) => Ok(TrackerContent::NotAFile),
-            Ok(_) => fs::read(path).map(TrackerContent::Text).at("read", path),
+        let stays = |found: fs::Metadata| self.is_other && !found.is_file();
+        if self.path.symlink_metadata().ok().is_none_or(stays) {
+            return Ok(is_led_away);
         }
+        quarantine.take(&self.path).map(|()| true)
     }
 }
 
