@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::{Context, ContractFormat};
 use crate::error::{Error, ErrorKind, Result};
-use crate::history::audit::{AuditRecord, Trail};
+use crate::history::audit::{AuditRecord, AuditTrail};
 use crate::ui;
 
 /// Show what was reverted, restored or deleted: by whom, when and why
@@ -37,7 +37,7 @@ enum AuditCommand {
 
 pub fn audit(context: &Context, args: &AuditArgs) -> Result<()> {
     let path = context.project()?.layout.audit();
-    let trail = Trail::read(&path)?;
+    let trail = AuditTrail::read(&path)?;
     for line in &trail.cut_off {
         context.ui.warn(&format!("line {line} of the audit trail is incomplete: its write was interrupted"));
     }
@@ -54,7 +54,7 @@ pub fn audit(context: &Context, args: &AuditArgs) -> Result<()> {
     }
 }
 
-fn verify(context: &Context, trail: &Trail, head: Option<&str>, format: ContractFormat) -> Result<()> {
+fn verify(context: &Context, trail: &AuditTrail, head: Option<&str>, format: ContractFormat) -> Result<()> {
     if let Some(hash) = head {
         let hash = hash.strip_prefix("sha256:").unwrap_or(hash);
         if hash.len() < 8 || !hash.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')) {

@@ -47,10 +47,10 @@ impl Context {
             }
             log_failure.map_or(Ok(()), Err)?;
         }
-        if let Some(id) = history::finish_cut_off(&project.layout)? {
+        if let Some(id) = history::recover_rollback(&project.layout)? {
             self.ui.warn(&format!("`rollback {id}` was interrupted; it is finished now"));
         }
-        if let Some(guard) = GuardRecord::take_cut_off(&project.layout)? {
+        if let Some(guard) = GuardRecord::take_interrupted(&project.layout)? {
             self.ui.warn(&guard.warning());
         }
         Ok(lock)

@@ -64,7 +64,7 @@ pub fn rollback(context: &Context, args: &RollbackArgs) -> Result<()> {
         return Err(Error::new(Usage, format!("{} is a {}", found.dir().id(), kind.word()))
             .detail("only a state_snapshot has environment variables to export"));
     }
-    let mut options = RollbackOptions::because(args.reason.clone());
+    let mut options = RollbackOptions::with_reason(args.reason.clone());
     options.scope = ScopeWords { list: args.scope.clone(), directory: context.directory.clone() };
     options.dry_run = args.dry_run;
     (options.verify, options.takes_environment) = (!args.no_verify, args.export);

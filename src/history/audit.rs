@@ -138,7 +138,7 @@ pub struct AuditRecord {
 
 /// The whole file, with its hashes verified.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Trail {
+pub struct AuditTrail {
     pub records: Vec<AuditRecord>,
     /// The hash of each line.
     pub hashes: Vec<String>,
@@ -181,11 +181,11 @@ pub fn record_done(path: &Path, entry: AuditEntry) -> Result<()> {
     })
 }
 
-impl Trail {
+impl AuditTrail {
     /// Reads the file and verifies its hashes. A missing file is an empty trail.
-    pub fn read(path: &Path) -> Result<Trail> {
+    pub fn read(path: &Path) -> Result<AuditTrail> {
         let bytes = read(path)?;
-        let mut trail = Trail { records: Vec::new(), hashes: Vec::new(), cut_off: Vec::new() };
+        let mut trail = AuditTrail { records: Vec::new(), hashes: Vec::new(), cut_off: Vec::new() };
         let mut previous = hash(b"");
         for (number, line) in lines(&bytes).enumerate().map(|(number, line)| (number + 1, line)) {
             match serde_json::from_slice::<AuditRecord>(line) {
@@ -261,12 +261,12 @@ mod tests {
     #[test]
     fn each_line_proves_the_one_before() {
         let (_dir, path) = trail(3);
-        let found = Trail::read(&path).unwrap();
+        let found = AuditTrail::read(&path).unwrap();
         assert_eq!(found.records.len(), 3);
         assert_eq!(found.records[0].previous, hash(b""));
         assert_eq!(found.records[2].previous, found.hashes[1]);
         assert_eq!(found.head(), Some(found.hashes[2].as_str()));
-        assert_eq!(Trail::read(Path::new("/nowhere/at/all")).unwrap().records, []);
+        assert_eq!(AuditTrail::read(Path::new("/nowhere/at/all")).unwrap().records, []);
     }
 
     #[test]
@@ -276,7 +276,7 @@ mod tests {
         let all: Vec<&str> = text.lines().collect();
         let broken = |lines: Vec<String>| {
             fs::write(&path, lines.join("\n") + "\n").unwrap();
-            let error = Trail::read(&path).unwrap_err();
+            let error = AuditTrail::read(&path).unwrap_err();
             assert_eq!(error.kind(), crate::error::ErrorKind::Integrity, "{error}");
         };
         let owned = |lines: &[&str]| lines.iter().map(|line| (*line).to_owned()).collect::<Vec<_>>();
@@ -304,7 +304,7 @@ mod tests {
         for cut in [1, 20, whole.len() / 4] {
             fs::write(&path, &whole[..whole.len() - cut]).unwrap();
             record(&path, AuditEntry::new(AuditAction::Delete, "chk_9", 0)).unwrap();
-            let found = Trail::read(&path).unwrap();
+            let found = AuditTrail::read(&path).unwrap();
             let lost = usize::from(cut > 1);
             assert_eq!((found.records.len(), found.cut_off.len()), (3 - lost, lost), "{cut}");
         }

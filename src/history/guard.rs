@@ -108,7 +108,7 @@ impl<'g> Guard<'g> {
         let own_files = match hold_own_files(context.layout, &saved.dir) {
             Ok(own_files) => own_files,
             Err(error) => {
-                active.over();
+                active.clear();
                 return Err(error);
             }
         };
@@ -168,12 +168,12 @@ impl<'g> Guard<'g> {
         drop(manifest);
         let rollback = has_failed.then(|| {
             // The scope is the one that the checkpoint was made for.
-            let mut options = RollbackOptions::because(Some(cause.clone()));
+            let mut options = RollbackOptions::with_reason(Some(cause.clone()));
             options.even_expired = true;
             rollback(context, &RunOrCheckpoint::Checkpoint(checkpoint.clone()), &options)
         });
         if !matches!(rollback, Some(Err(_))) {
-            active.over();
+            active.clear();
         }
         GuardOutcome { checkpoint, code: end.code, cause, interrupted, repair, repair_error, rollback }
     }
@@ -217,7 +217,7 @@ pub struct GuardRecord {
     pub command: String,
 }
 
-/// A guarded command that is running. Without a call to [`ActiveGuard::over`] the next decree reports it as killed.
+/// A guarded command that is running. Without a call to [`ActiveGuard::clear`] the next decree reports it as killed.
 #[must_use]
 pub struct ActiveGuard(PathBuf);
 
@@ -237,9 +237,9 @@ impl GuardRecord {
     }
 
     /// The command that was running when decree was killed, reported once. The caller holds the project's lock.
-    pub fn take_cut_off(layout: &Layout) -> Result<Option<GuardRecord>> {
+    pub fn take_interrupted(layout: &Layout) -> Result<Option<GuardRecord>> {
         let found = GuardRecord::find(layout)?;
-        ActiveGuard(layout.guarding()).over();
+        ActiveGuard(layout.guarding()).clear();
         Ok(found)
     }
 
@@ -255,7 +255,7 @@ impl GuardRecord {
 
 impl ActiveGuard {
     /// The command's work is kept or rolled back.
-    pub fn over(self) {
+    pub fn clear(self) {
         let _ = fs::remove_file(&self.0);
     }
 }

@@ -28,7 +28,7 @@ mod writer;
 
 pub use contents_report::{ContentsReport, confidence};
 pub use guard::{Guard, GuardRecord, GuardRequest};
-pub use kind::state::finish_cut_off;
+pub use kind::state::recover_rollback;
 pub use kind::tree::save as save_tree;
 pub use kind::{create, verify};
 pub use lookup::{RunOrCheckpoint, find, find_tree, list, run_ids, runs_of_chain};

@@ -141,10 +141,10 @@ impl RecordFile {
         let id = &self.id;
         let missing = |what: &str| Error::integrity(format!("the record of {id} does not have {what}"));
         let payload = match self.kind {
-            CheckpointKind::FileBackup => CheckpointPayload::Tree(Scope::stored(self.scope)),
+            CheckpointKind::FileBackup => CheckpointPayload::Tree(Scope::from_record(self.scope)),
             CheckpointKind::GitStash => {
                 let stash = self.stash.ok_or_else(|| missing("its entry in git's stash list"))?;
-                CheckpointPayload::Stash(Scope::stored(self.scope), stash)
+                CheckpointPayload::Stash(Scope::from_record(self.scope), stash)
             }
             CheckpointKind::StateSnapshot => CheckpointPayload::State {
                 keys: StateKeys::parse(&self.scope)?,

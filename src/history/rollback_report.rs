@@ -28,7 +28,7 @@ pub struct RollbackOptions {
 }
 
 impl RollbackOptions {
-    pub fn because(reason: Option<String>) -> RollbackOptions {
+    pub fn with_reason(reason: Option<String>) -> RollbackOptions {
         RollbackOptions { reason, verify: true, ..RollbackOptions::default() }
     }
 
@@ -140,7 +140,7 @@ impl RollbackReport {
 
 /// The label of the checkpoint of the present, which a rollback to `id` makes first.
 pub(super) fn present_label(id: &str) -> CheckpointLabel {
-    CheckpointLabel::because(format!("before the rollback to {id}"))
+    CheckpointLabel::with_reason(format!("before the rollback to {id}"))
 }
 
 /// The error for something that is not what the checkpoint has although it was restored.

@@ -34,11 +34,11 @@ impl Scope {
         let below = directory.strip_prefix(root.path()).unwrap_or(Path::new(""));
         let known = |path: &TreePath| root.find(path).is_ok_and(|found| found.is_some()) || known(path);
         let patterns = words.list.iter().map(|word| pattern(word, root.path(), below, &known));
-        patterns.collect::<Result<Vec<_>>>().map(Scope::stored)
+        patterns.collect::<Result<Vec<_>>>().map(Scope::from_record)
     }
 
     /// Patterns as [`Scope::patterns`] gave them.
-    pub fn stored(patterns: Vec<String>) -> Scope {
+    pub fn from_record(patterns: Vec<String>) -> Scope {
         let list = PatternList::parse(patterns.join("\n").as_bytes());
         Scope { patterns, list }
     }
@@ -118,7 +118,7 @@ mod tests {
         let patterns = words
             .iter()
             .map(|word| pattern(word, Path::new("/project"), Path::new(below), &is_known).unwrap());
-        Scope::stored(patterns.collect()).covers(&TreePath::new(path.as_bytes()).unwrap())
+        Scope::from_record(patterns.collect()).covers(&TreePath::new(path.as_bytes()).unwrap())
     }
 
     #[test]

@@ -21,7 +21,7 @@ pub struct CheckpointLabel {
 }
 
 impl CheckpointLabel {
-    pub fn because(reason: impl Into<String>) -> CheckpointLabel {
+    pub fn with_reason(reason: impl Into<String>) -> CheckpointLabel {
         CheckpointLabel { reason: Some(reason.into()), lifetime: None }
     }
 }

@@ -77,7 +77,7 @@ pub(super) fn save_present(context: &PipelineContext<'_>, reason: &str) -> Resul
         workspace: context.workspace,
         progress: context.progress(),
     };
-    let label = CheckpointLabel::because(reason);
+    let label = CheckpointLabel::with_reason(reason);
     Ok(history::save_tree(history, &label, &Scope::default())?.0.record.id)
 }
 

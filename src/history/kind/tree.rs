@@ -246,7 +246,7 @@ struct UnmatchedPattern {
 fn unmatched(root: &Root, manifest: &Manifest, scope: &Scope) -> Vec<UnmatchedPattern> {
     let mut list = Vec::new();
     for pattern in scope.patterns() {
-        let alone = Scope::stored(vec![pattern.clone()]);
+        let alone = Scope::from_record(vec![pattern.clone()]);
         if !manifest.tree.iter().any(|entry| alone.covers(&entry.path())) {
             let pattern = pattern.trim_start_matches('/').to_owned();
             let is_there = match TreePath::new(pattern.as_bytes()) {

@@ -27,15 +27,15 @@ pub fn restore(
     wanted: &BTreeMap<PathBuf, OwnFile>,
     set_aside: &Path,
 ) -> Result<Vec<(String, PathBuf)>> {
-    let mut way = Way { layout, set_aside, moved: Vec::new() };
+    let mut obstacles = Obstacles { layout, set_aside, moved: Vec::new() };
     for (path, file) in wanted.iter().filter(|(path, file)| saved.get(*path) != Some(file)) {
-        way.repair_parents(path)?;
+        obstacles.repair_parents(path)?;
         // A call that was killed may have restored it already.
         if file.is_at(path) {
             continue;
         }
         let mut staged = file.stage(path)?;
-        way.clear(path, saved.get(path))?;
+        obstacles.clear(path, saved.get(path))?;
         let mut tries = 0;
         while !staged.commit_new()? {
             tries += 1;
@@ -44,23 +44,23 @@ pub fn restore(
                 return Err(Error::failed(format!("another process keeps writing {path}"))
                     .hint("stop that process, then run the same command again"));
             }
-            way.clear(path, None)?;
+            obstacles.clear(path, None)?;
         }
     }
     for (path, file) in saved.iter().filter(|(path, _)| !wanted.contains_key(*path)) {
-        way.clear(path, Some(file))?;
+        obstacles.clear(path, Some(file))?;
     }
-    Ok(way.moved)
+    Ok(obstacles.moved)
 }
 
-/// Clears the way for files that are about to be written.
-struct Way<'w> {
-    layout: &'w Layout,
-    set_aside: &'w Path,
+/// What stands in the way of files that are about to be written.
+struct Obstacles<'o> {
+    layout: &'o Layout,
+    set_aside: &'o Path,
     moved: Vec<(String, PathBuf)>,
 }
 
-impl Way<'_> {
+impl Obstacles<'_> {
     /// Moves away what stands in the place of a directory above a file, such as a link to somewhere else.
     fn repair_parents(&mut self, path: &Path) -> Result<()> {
         for dir in [Area::Inbox, Area::Done, Area::Dead].map(|area| area.path(self.layout)) {

@@ -33,7 +33,7 @@ impl DatabaseTarget {
         }
     }
 
-    pub fn stored(word: &str) -> DatabaseTarget {
+    pub fn from_record(word: &str) -> DatabaseTarget {
         match word.strip_prefix("./").or(word.contains('/').then_some(word)) {
             Some(path) => DatabaseTarget::Sqlite(path.to_owned()),
             None => DatabaseTarget::Named(word.to_owned()),
@@ -151,7 +151,7 @@ impl SavedDatabase {
     }
 
     pub fn target(&self) -> DatabaseTarget {
-        DatabaseTarget::stored(&self.name)
+        DatabaseTarget::from_record(&self.name)
     }
 
     /// The size of its file.
@@ -197,7 +197,7 @@ mod tests {
         ];
         let words = targets.clone().map(|target| target.word());
         assert_eq!(words, ["./app.db", "data/app.db", "main"]);
-        assert_eq!(words.map(|word| DatabaseTarget::stored(&word)), targets);
+        assert_eq!(words.map(|word| DatabaseTarget::from_record(&word)), targets);
     }
 
     #[test]

@@ -43,7 +43,7 @@ impl StateKeys {
     }
 
     /// The words of this that `other` does not have.
-    pub fn beyond(&self, other: &StateKeys) -> Vec<String> {
+    pub fn difference(&self, other: &StateKeys) -> Vec<String> {
         let more =
             StateKeys { areas: &self.areas - &other.areas, variables: &self.variables - &other.variables };
         more.words()
@@ -85,7 +85,7 @@ mod tests {
         assert_eq!(StateKeys::parse(&all.words()).unwrap(), all);
         let some = parse(&["dead", "env:MODE", "inbox"]).unwrap();
         assert_eq!(some.words(), ["inbox", "dead", "env:MODE"]);
-        assert_eq!(some.beyond(&all), ["env:MODE"]);
+        assert_eq!(some.difference(&all), ["env:MODE"]);
         for wrong in ["boxes", "env:", "env:A=B", "env:1", "", "../x"] {
             assert!(parse(&[wrong]).is_err(), "{wrong}");
         }

@@ -4,5 +4,5 @@
 mod rollback;
 mod snapshot;
 
-pub use rollback::{finish_cut_off, restore};
+pub use rollback::{recover_rollback, restore};
 pub use snapshot::{StateSnapshot, save};

@@ -30,7 +30,7 @@ struct PendingRollback {
     reason: Option<String>,
 }
 
-/// Restores what differs.
+/// Restores the files of a snapshot, and hands its environment to the caller as shell commands.
 pub fn restore(
     context: HistoryContext<'_>,
     dir: &CheckpointDir,
@@ -96,7 +96,7 @@ pub fn restore(
 }
 
 fn check_held(dir: &CheckpointDir, keys: &StateKeys, held: &StateKeys) -> Result<()> {
-    let unknown = keys.beyond(held);
+    let unknown = keys.difference(held);
     if unknown.is_empty() {
         return Ok(());
     }
@@ -168,7 +168,7 @@ fn clear_pending(layout: &Layout) -> Result<()> {
 }
 
 /// Finishes a rollback that was killed. Returns the checkpoint it rolled back to, if there was one.
-pub fn finish_cut_off(layout: &Layout) -> Result<Option<String>> {
+pub fn recover_rollback(layout: &Layout) -> Result<Option<String>> {
     let path = layout.pending();
     let Some(text) = untrusted::read(&path).if_exists().at("read", &path)? else { return Ok(None) };
     let shown = layout.shown(&path);
