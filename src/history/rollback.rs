@@ -4,7 +4,8 @@
 //! 2. What differs within the scope is found; nothing else is ever touched.
 //! 3. The present is saved as a checkpoint of the same type.
 //! 4. What differs is restored.
-//! 5. An entry is added to the audit trail: where a journal says that the restore has begun, before the journal is removed.
+//! 5. An entry is added to the audit trail: where a journal says that the restore has begun, before the journal is removed; where there
+//!    is none, as for databases and git's index, before step 4.
 //! 6. The scope is compared with the checkpoint again, and has to have its hash.
 
 use super::HistoryContext;

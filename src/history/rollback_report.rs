@@ -1,9 +1,9 @@
 //! What a rollback is asked for, and what came of it.
 
 use std::cell::RefCell;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use super::audit::{AuditAction, AuditEntry};
+use super::audit::{self, AuditAction, AuditEntry};
 use super::payload::CheckpointKind;
 use super::scope::ScopeWords;
 use super::writer::{CheckpointLabel, SavedCheckpoint};
@@ -130,6 +130,12 @@ impl RollbackReport {
             saved: Some(present.to_owned()),
             ..AuditEntry::new(AuditAction::Rollback, id, self.changes.len() as u64)
         }
+    }
+
+    /// Writes the audit entry before anything is changed, where no journal outlives a kill: an entry of a rollback that was not finished
+    /// is better than a rollback without one. If it cannot be written now, it is tried again at the end.
+    pub(super) fn log_first(&mut self, audit_log: &Path, id: &str, present: &str, options: &RollbackOptions) {
+        self.logged = audit::record(audit_log, self.audit_entry(id, present, options)).ok().map(Ok);
     }
 
     /// Whether a comparison showed that everything is as the checkpoint has it.

@@ -228,6 +228,7 @@ pub fn restore(
     }
     let present = save(context, &present_label(dir.id()), targets, true)?;
     options.note_present(&present);
+    report.log_first(&context.layout.audit(), dir.id(), present.dir.id(), options);
     report.set_aside = restore_all(context, &jobs, &present)?;
     report.after = None;
     if options.verify {

@@ -127,6 +127,9 @@ pub fn restore(
     } else {
         let present = save_present(context, dir, &index, &mut rollback.report, options)?;
         rollback.restore_tree(&present.dir)?;
+        if rollback.report.logged.is_none() {
+            rollback.report.log_first(&context.layout.audit(), dir.id(), present.dir.id(), options);
+        }
         index.restore(dir.id(), present.dir.id())?;
         rollback.finish(&present.dir)?
     };
