@@ -216,3 +216,22 @@ fn a_database_with_damaged_pages_comes_back_and_its_bytes_are_kept() {
     let present = parsed("json", &back.out)["saved_present_as"].as_str().unwrap().to_owned();
     assert_eq!(project.read(format!(".decree/checkpoints/{present}/databases/0")), bytes);
 }
+
+/// No journal outlives a kill, so the entry is there before the database is touched.
+#[test]
+fn a_rollback_is_in_the_audit_trail_before_it_restores_a_database() {
+    let project = PipelineProject::new();
+    project.write("rows", "one\n");
+    project.config(
+        "databases:\n  main:\n    save: 'cp rows \"$DECREE_FILE\"'\n    restore: 'cp .decree/audit.jsonl seen; cp \"$DECREE_FILE\" rows'\n",
+    );
+    let create = ["checkpoint", "create", "--type", "database_savepoint"];
+    let id = project.decree(create).ok().line();
+    project.write("rows", "two\n");
+    project.decree(["rollback", &id]).ok();
+    assert_eq!(project.read("rows"), b"one\n");
+    let trail = project.read(".decree/audit.jsonl");
+    assert_eq!(project.read("seen"), trail);
+    assert_eq!(trail.iter().filter(|byte| **byte == b'\n').count(), 1);
+    assert!(String::from_utf8(trail).unwrap().contains(&id));
+}
