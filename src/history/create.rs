@@ -6,11 +6,28 @@ use super::kind::{database, stash, state, tree};
 use super::lookup::RunOrCheckpoint;
 use super::payload::{CheckpointPayload, CheckpointTarget};
 use super::record::CheckpointRecord;
+use super::remove::remove;
 use super::writer::{CheckpointLabel, SavedCheckpoint};
 use crate::error::Result;
 
-/// Makes a checkpoint, and reports what it holds of what it was made for. The caller holds the project's lock.
+/// Makes a checkpoint, and reports what it holds of what it was made for. With `read_back`, it is then read from disk as a later
+/// rollback reads it, and deleted if it does not verify. The caller holds the project's lock.
 pub fn create(
+    context: HistoryContext<'_>,
+    target: &CheckpointTarget,
+    label: &CheckpointLabel,
+    read_back: bool,
+) -> Result<(SavedCheckpoint, ContentsReport)> {
+    let (saved, report) = save(context, target, label)?;
+    if read_back {
+        verify(context, &RunOrCheckpoint::Checkpoint(saved.dir.clone())).inspect_err(|_| {
+            let _ = remove(context.layout, &saved.dir, Some("it did not verify".to_owned()));
+        })?;
+    }
+    Ok((saved, report))
+}
+
+fn save(
     context: HistoryContext<'_>,
     target: &CheckpointTarget,
     label: &CheckpointLabel,

@@ -8,7 +8,7 @@ use super::super::{Context, ContractFormat};
 use crate::error::Result;
 use crate::history::{
     self, CheckpointKind, CheckpointLabel, CheckpointPayload, CheckpointRecord, CheckpointTarget,
-    ContentsReport, RunOrCheckpoint, SavedCheckpoint,
+    ContentsReport, SavedCheckpoint,
 };
 use crate::humanize::count;
 use crate::project::{Layout, TIME_EXAMPLES, parse_duration};
@@ -73,18 +73,11 @@ pub fn create(context: &Context, args: CreateArgs) -> Result<()> {
     let progress = context.ui.progress();
     let history_context = super::super::context::history_context(&project, &workspace, &progress);
     let label = CheckpointLabel { reason: args.reason, lifetime: args.expiry.0 };
-    let (SavedCheckpoint { record, dir }, report) = history::create(history_context, &target, &label)?;
-    let (record, report) = (&record, &report);
+    let created = history::create(history_context, &target, &label, !args.no_verify);
     context.warn_damaged_packs(&workspace);
+    let (SavedCheckpoint { record, .. }, report) = &created?;
     for warning in &report.warnings {
         context.ui.warn(warning);
-    }
-    if !args.no_verify {
-        // Read from disk, as a later rollback reads it. A checkpoint that fails is deleted.
-        let found = RunOrCheckpoint::Checkpoint(dir.clone());
-        history::verify(history_context, &found).inspect_err(|_| {
-            let _ = history::remove(&project.layout, &dir, Some("it did not verify".to_owned()));
-        })?;
     }
     let restore = restore_command(context, record);
     if args.format != ContractFormat::Text {
