@@ -32,7 +32,7 @@ pub use create::{create, verify};
 pub use guard::{Guard, GuardRecord, GuardRequest};
 pub use kind::state::finish_cut_off;
 pub use kind::tree::save as save_tree;
-pub use lookup::{RunOrCheckpoint, find, find_tree, list, run_ids, runs_of_chain};
+pub use lookup::{RunOrCheckpoint, find, find_tree, find_unique, list, run_ids, runs_of_chain};
 pub use payload::{CheckpointKind, CheckpointPayload, CheckpointTarget, SavedDatabase};
 pub use record::CheckpointRecord;
 pub use remove::remove;
