@@ -12,6 +12,7 @@ use super::stage::open;
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::error::{Error, IoContext, Result};
 use crate::fs::atomic;
+use crate::history::find_unique;
 use crate::humanize::count;
 use crate::message::MessageId;
 
@@ -94,6 +95,24 @@ impl ArtifactSource {
             }
         }
         Ok(found.into_values().collect())
+    }
+
+    /// The runs that `id` names, a chain or one run; all without an id.
+    pub fn choose(&mut self, id: Option<&str>) -> Result<Vec<StagedRun>> {
+        let runs = self.runs()?;
+        let Some(id) = id else { return Ok(runs) };
+        let of_chain: Vec<StagedRun> =
+            runs.iter().filter(|run| run.id.chain.to_string() == id).cloned().collect();
+        if !of_chain.is_empty() {
+            return Ok(of_chain);
+        }
+        let name = |run: &StagedRun| run.id.to_string();
+        let found = find_unique(&runs, id, |run| vec![name(run)])?.ok_or_else(|| {
+            Error::project(format!("no run '{id}' in {}", self.path.display()))
+                .details(runs.iter().map(name).collect(), 20)
+                .hint("`decree apply --from …` without an id lists them")
+        })?;
+        Ok(vec![found.clone()])
     }
 
     /// Writes the files of a run into the empty directory `target`.

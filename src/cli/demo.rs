@@ -63,12 +63,12 @@ pub fn demo(context: &Context, args: &DemoArgs) -> Result<u8> {
     }
     context.ui.note(&format!("A sample project is in {}.\n{INTRODUCTION}", dir.display()));
     let inside = Context { directory: dir.clone(), ..*context };
-    let mut shop = LockedProject::open(&inside, "demo")?;
-    let summary = shop.work(RunOverrides::default(), |pipeline| pipeline.process(&Selection::default()))?;
+    let mut locked = LockedProject::open(&inside, "demo")?;
+    let summary = locked.work(RunOverrides::default(), |pipeline| pipeline.process(&Selection::default()))?;
     let as_expected = (summary.kept, summary.reverted) == (4, 1);
     let failed =
         summary.messages.iter().find(|message| !message.run.kept).and_then(|message| message.id.clone());
-    shop.report(Ok(summary), Format::Text)?;
+    locked.report(Ok(summary), Format::Text)?;
     context.ui.note(&next_commands(&dir, &failed.unwrap_or_default()));
     if as_expected {
         return Ok(0);

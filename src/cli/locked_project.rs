@@ -59,7 +59,7 @@ impl<'c> LockedProject<'c> {
         Ok(locked)
     }
 
-    pub fn site<'s>(&'s self, progress: &'s dyn Progress) -> HistoryContext<'s> {
+    pub fn history_context<'s>(&'s self, progress: &'s dyn Progress) -> HistoryContext<'s> {
         super::context::history_context(&self.project, &self.workspace, progress)
     }
 

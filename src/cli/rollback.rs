@@ -74,7 +74,7 @@ pub fn rollback(context: &Context, args: &RollbackArgs) -> Result<()> {
     }
     options.dry_run = args.dry_run;
     (options.verify, options.takes_environment) = (!args.no_verify, args.export);
-    let report = history::rollback(locked.site(&context.ui.progress()), &found, &options)?;
+    let report = history::rollback(locked.history_context(&context.ui.progress()), &found, &options)?;
     match args.format {
         ContractFormat::Text => {
             print(context, found.dir().id(), &report, args.dry_run)?;

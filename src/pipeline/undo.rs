@@ -109,8 +109,32 @@ fn settle<'r>(
     Ok(RevertedRun { run, how, untracked })
 }
 
+/// A recorded change that is in the tree again.
+#[derive(Debug)]
+pub struct AppliedChange {
+    pub outcome: RestoreOutcome,
+    /// The spec that was added to the tracker.
+    pub tracked: Option<String>,
+}
+
+/// Applies the recorded change of a run, or of a revert to a checkpoint, and then records that it is in the tree.
+pub fn apply(
+    layout: &Layout,
+    workspace: &Workspace,
+    dir: &CheckpointDir,
+    log: &dyn RestoreLog,
+) -> Result<AppliedChange> {
+    if !dir.has_change_record() {
+        return Err(Error::project(format!("{} has no recorded change to apply", dir.id()))
+            .hint(format!("`decree diff {}` shows what is different now", dir.id())));
+    }
+    let outcome = dir.apply(workspace, log)?;
+    // Also if it was applied already: an earlier apply may have been interrupted before this step.
+    Ok(AppliedChange { outcome, tracked: record_applied(layout, dir)? })
+}
+
 /// Records that a run's change is in the tree again. Returns the spec that was added to the tracker.
-pub fn record_applied(layout: &Layout, run: &CheckpointDir) -> Result<Option<String>> {
+fn record_applied(layout: &Layout, run: &CheckpointDir) -> Result<Option<String>> {
     let Some(mut result) = RunResult::read(run)? else {
         return Ok(None);
     };
