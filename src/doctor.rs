@@ -1,10 +1,15 @@
 //! Checks that everything a routine needs is installed and configured, with a remedy for each problem.
 
+use std::collections::BTreeSet;
+
 use crate::error::{Error, Result};
 use crate::fs::atomic;
+use crate::message::{Document, read_text};
+use crate::pipeline::{Selection, planned};
 use crate::process::find_program;
 use crate::project::{Layout, Project, RoutineName};
 use crate::routine::{Routine, RoutineKind, Routines, papermill};
+use crate::spec::Spec;
 
 /// Below this, a checkpoint of an ordinary tree may not fit.
 const LITTLE_SPACE: u64 = 1 << 30;
@@ -90,6 +95,22 @@ pub fn preflight(project: &Project, names: &[String]) -> Result<()> {
         .details(missing.iter().skip(1).map(|finding| finding.found.clone()).collect(), 10)
         .detail("nothing was processed")
         .hint(format!("{}; `decree doctor` shows everything", first.remedy)))
+}
+
+/// The same checks for the routines that the selected specs name; `default`, or the config's default, for specs that name none.
+pub fn preflight_specs(
+    project: &Project,
+    selection: &Selection,
+    default: Option<&RoutineName>,
+) -> Result<()> {
+    let default = || default.map_or_else(|| project.config.default_routine.clone(), ToString::to_string);
+    let named = |spec: &Spec| {
+        let text = read_text(&project.layout.root().join(spec.shown())).ok()?;
+        Some(Document::parse(&text).ok()?.get_text("routine").unwrap_or_else(default))
+    };
+    let needed: BTreeSet<String> =
+        planned(&project.layout, selection)?.specs.iter().filter_map(named).collect();
+    preflight(project, &Vec::from_iter(needed))
 }
 
 fn bash() -> Finding {
