@@ -3,13 +3,13 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::init::write_new;
 use super::locked_project::LockedProject;
 use super::{Context, Format};
 use crate::error::{Error, IoContext, Result};
 use crate::fs::random_hex;
 use crate::pipeline::{RunOverrides, Selection};
 use crate::process::find_program;
+use crate::project::templates::write_new;
 
 /// Process a sample project, offline, in a few seconds
 ///
