@@ -15,6 +15,7 @@ use crate::fs::atomic;
 use crate::history::find_unique;
 use crate::humanize::count;
 use crate::message::MessageId;
+use crate::project::Layout;
 
 /// The largest run that is extracted, against archives that are made to fill the disk.
 const LARGEST: u64 = 16 << 30;
@@ -76,12 +77,13 @@ impl ArtifactSource {
         };
         match &mut self.format {
             ArtifactFormat::Directory => {
-                for place in ["runs", ".decree/runs", ""] {
+                let runs = Path::new(Layout::RUNS);
+                for place in [runs, &Path::new(Layout::DECREE).join(runs), Path::new("")] {
                     let Ok(entries) = fs::read_dir(self.path.join(place)) else { continue };
                     for entry in
                         entries.flatten().filter(|entry| entry.path().join(CheckpointDir::RESULT).exists())
                     {
-                        add(Path::new(place).join(entry.file_name()));
+                        add(place.join(entry.file_name()));
                     }
                 }
             }

@@ -13,6 +13,7 @@ use crate::history::RunDir;
 use crate::interrupt;
 use crate::message::MessageId;
 use crate::process::redact::Redactor;
+use crate::project::Layout;
 use crate::report::{Report, html, junit, markdown};
 
 /// The files that decree itself writes into a run; they have no size limit.
@@ -56,13 +57,13 @@ pub fn stage(report: &Report, runs: &Path, target: &Path, secrets: &Redactor) ->
     let mut stage = Stage { target, secrets, report: StageReport::default() };
     let ids = report.summary.messages.iter().filter_map(|message| MessageId::parse(message.id.as_deref()?));
     for id in ids {
-        let (from, name) = (runs.join(id.to_string()), format!("runs/{id}"));
+        let (from, name) = (runs.join(id.to_string()), format!("{}/{id}", Layout::RUNS));
         if is_directory(&from) {
             stage.report.runs += 1;
             stage.directory(&from, &name, 0)?;
         }
     }
-    stage.text("summary.json", &report.summary.to_json())?;
+    stage.text(Layout::SUMMARY, &report.summary.to_json())?;
     stage.text("report.html", &html::render(report))?;
     stage.text("report.md", &markdown::render(report, markdown::BUDGET))?;
     stage.text("junit.xml", &junit::render(report))?;

@@ -15,7 +15,7 @@ use super::repository::Repository;
 use super::scope::shown;
 use crate::error::{Error, IoContext, Result};
 use crate::fs::{atomic, random_hex};
-use crate::git::{Differences, GitIndex, copy_index, lock_index};
+use crate::git::{Differences, GitIndex, INDEX_LOCK, copy_index, lock_index};
 use crate::humanize::count;
 use crate::interrupt;
 
@@ -87,7 +87,7 @@ pub fn update_ref(
 pub fn recover(repository: &Repository) -> Result<()> {
     let note = repository.git_dir.join(NOTE);
     let Some(tip) = fs::read_to_string(&note).if_exists().at("read", &note)? else { return Ok(()) };
-    let (lock, index) = (repository.git_dir.join("index.lock"), repository.git_dir.join("index"));
+    let (lock, index) = (repository.git_dir.join(INDEX_LOCK), repository.git_dir.join("index"));
     let moved = repository.head.as_deref() == Some(tip.trim());
     let recovered = if moved { fs::rename(&lock, &index) } else { fs::remove_file(&lock) };
     // The lock is missing if the publish was killed after its last step, or a concurrent one has recovered it.

@@ -111,7 +111,7 @@ fn contract(
     verified: bool,
 ) -> Value {
     let id = &record.id;
-    let dir = format!(".decree/checkpoints/{id}");
+    let dir = layout.shown(&layout.checkpoints().join(id));
     let mut evidence = vec![format!("file:{dir}/checkpoint.json")];
     evidence.extend(record.payload.files().iter().map(|file| format!("file:{dir}/{file}")));
     evidence.push(format!("tool:bash:{}", context.command_line(&format!("checkpoint verify {id}"))));
