@@ -16,6 +16,7 @@ use crate::history::find_unique;
 use crate::humanize::count;
 use crate::message::MessageId;
 use crate::project::Layout;
+use crate::sanitize::one_line;
 
 /// The largest run that is extracted, against archives that are made to fill the disk.
 const LARGEST: u64 = 16 << 30;
@@ -44,7 +45,7 @@ pub struct StagedRun {
 }
 
 impl ArtifactSource {
-    /// Opens a directory or a ZIP archive.
+    /// Opens a directory or a ZIP archive. An archive with an entry that leads out of it is refused: no CI system writes one.
     pub fn open(path: &Path) -> Result<ArtifactSource> {
         let invalid = |why: String| {
             Error::project(format!("{} is not an artifact: {why}", path.display()))
@@ -58,6 +59,12 @@ impl ArtifactSource {
                 ZipArchive::new(BufReader::new(file)).map_err(|error| invalid(error.to_string()))?;
             if archive.len() > MOST {
                 return Err(invalid(format!("it has {}, more than {MOST}", count(archive.len(), "file"))));
+            }
+            for name in archive.file_names() {
+                let name = name.map_err(|error| invalid(error.to_string()))?;
+                if inner_path(&name).is_none() {
+                    return Err(invalid(format!("its entry '{}' is not a path within it", one_line(&name))));
+                }
             }
             ArtifactFormat::Archive(Box::new(archive))
         };
