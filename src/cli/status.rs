@@ -130,6 +130,10 @@ fn dead_rows(dead: &[[String; 3]]) -> Vec<Vec<String>> {
     if rows.is_empty() {
         rows.push(vec!["dead".to_owned(), "0".to_owned()]);
     }
+    if dead.len() > MAX_NAMED {
+        let more = format!("    and {} more", dead.len() - MAX_NAMED);
+        rows.push(vec![String::new(), more, "decree status --format json".to_owned()]);
+    }
     rows
 }
 

@@ -7,6 +7,7 @@ use super::step_files::StepFiles;
 use crate::error::Result;
 use crate::humanize::count;
 use crate::pipeline::{MessageSummary, Summary, Verdict};
+use crate::report::text::failed_attempts;
 use crate::report::{Report, markdown};
 
 /// GitHub shows this many annotations of one level per step.
@@ -44,7 +45,7 @@ fn failure_annotation(message: &MessageSummary, project: &Path) -> String {
     let title = format!("decree: {}", message.run.name);
     let mut text = match message.run.attempts.len() {
         0 => message.run.reason.clone(),
-        n => format!("failed {n} of {} ({})", count(n, "attempt"), message.run.reason),
+        _ => format!("{} ({})", failed_attempts(message), message.run.reason),
     };
     if let Some(put_back) = &message.run.reverted {
         let files = count(put_back.verified as usize, "file");

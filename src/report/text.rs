@@ -132,9 +132,9 @@ pub fn failure(message: &MessageSummary, paint: Paint) -> String {
     let total = message.run.attempts.len();
     let what = match &message.run.reverted {
         Some(put_back) if total > 0 => format!(
-            "{} failed {total} of {} ({}); the tree is reverted to its checkpoint ({} verified)",
+            "{} {} ({}); the tree is reverted to its checkpoint ({} verified)",
             message.run.name,
-            count(total, "attempt"),
+            failed_attempts(message),
             message.run.reason,
             count(put_back.verified as usize, "file"),
         ),
@@ -159,6 +159,16 @@ pub fn failure(message: &MessageSummary, paint: Paint) -> String {
         }
     }
     out
+}
+
+/// `failed 4 of 4 attempts`. A budget or a signal ends a run before its last attempt, and then the record does not say how many
+/// were allowed; every other verdict is that of the last.
+pub fn failed_attempts(message: &MessageSummary) -> String {
+    let (made, noun) = (message.run.attempts.len(), count(message.run.attempts.len(), "attempt"));
+    match message.verdict {
+        Verdict::Budget | Verdict::Interrupted => format!("failed after {noun}"),
+        _ => format!("failed {made} of {noun}"),
+    }
 }
 
 fn attempt_line(attempt: &AttemptRecord) -> String {

@@ -46,6 +46,18 @@ fn status_reports_what_is_done_what_waits_and_what_failed() {
 
 /// RUN-27.
 #[test]
+fn status_names_five_dead_letters_and_counts_the_rest() {
+    let project = PipelineProject::new();
+    for number in 1..=7 {
+        project.write(format!(".decree/inbox/dead/letter-{number}.md"), "---\nerror: e\n---\n");
+    }
+    let text = project.decree(["status"]).ok().text();
+    assert_has(&text, &["7 · letter-1 (e)", "letter-5 (e)", "and 2 more  decree status --format json"]);
+    assert!(!text.contains("letter-6"), "{text}");
+}
+
+/// RUN-27.
+#[test]
 fn status_of_a_fresh_project_is_all_zeros() {
     let text = PipelineProject::new().decree(["status"]).ok().text();
     assert_has(&text, &["0 processed · 0 pending", "0 messages", "dead   0", "runs   0"]);
