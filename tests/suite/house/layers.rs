@@ -218,6 +218,7 @@ fn a_cycle_through_an_export_or_a_module_alias_is_reported() {
         let planted = Source::read()
             .with("checkpoint/planted/mod.rs", "mod inner;\nmod outer;\npub use outer::Outer;\n")
             .with("checkpoint/planted/outer.rs", "use super::inner;\n")
+            .with("checkpoint/planted/inner/mod.rs", "mod deep;\n")
             .with("checkpoint/planted/inner/deep.rs", uses_outer);
         let cycles = sibling_cycles(&planted);
         assert!(cycles.contains(&"checkpoint/planted: inner, outer".to_owned()), "{uses_outer} {cycles:?}");

@@ -131,7 +131,7 @@ fn a_router_is_not_waited_for_longer_than_an_attempt_may_take() {
     project.config("commands: { router: bash router.sh }\ntimeout: 300ms\n");
     // The routine itself has all the time that a busy machine takes.
     let args = ["-m", "x", "-p", "write documentation", "-v", "timeout=1m"];
-    project.run(&args).ok().mentions(&["the router did not answer (timed out)", "'develop' is used"]);
+    project.run(&args).ok().mentions(&["the router did not answer (timed out)", "using 'develop'"]);
     assert_eq!(chosen(&project), "develop");
 }
 
