@@ -16,7 +16,6 @@ const LITTLE_SPACE: u64 = 1 << 30;
 /// Below this, nothing fits.
 const NO_SPACE: u64 = 16 << 20;
 
-/// The state of one requirement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Health {
@@ -27,7 +26,6 @@ pub enum Health {
     Missing,
 }
 
-/// The result of one check.
 #[derive(Clone, Debug, serde::Serialize)]
 pub struct Finding {
     pub subject: &'static str,
@@ -177,7 +175,6 @@ fn needs(project: &Project, routine: &Routine) -> impl Iterator<Item = Finding> 
     })
 }
 
-/// How to install a command.
 pub fn install_hint(command: &str) -> String {
     let package = match command {
         "claude" => "npm install -g @anthropic-ai/claude-code",

@@ -36,7 +36,6 @@ enum ArtifactFormat {
     Archive(Box<ZipArchive<BufReader<File>>>),
 }
 
-/// A run in an artifact.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StagedRun {
     pub id: MessageId,

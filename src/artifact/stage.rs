@@ -35,7 +35,6 @@ const DEEPEST: usize = 16;
 /// Characters that make `actions/upload-artifact` reject the whole upload.
 const FORBIDDEN: [char; 10] = ['"', ':', '<', '>', '|', '*', '?', '\r', '\n', '\\'];
 
-/// The result of an export.
 #[derive(Debug, Default)]
 pub struct StageReport {
     pub runs: usize,
@@ -99,10 +98,8 @@ impl Stage<'_> {
         for path in entries {
             interrupt::check()?;
             let Some(file_name) = path.file_name().and_then(|name| name.to_str()) else {
-                self.leave_out(
-                    format!("{name}/{}", path.to_string_lossy().escape_debug()),
-                    "its name is not UTF-8",
-                );
+                let shown = format!("{name}/{}", path.to_string_lossy().escape_debug());
+                self.leave_out(shown, "its name is not UTF-8");
                 continue;
             };
             // Not exported: quarantined files may be anything, and earlier runs have their own artifacts.
@@ -136,10 +133,8 @@ impl Stage<'_> {
             return Ok(());
         }
         if self.holds_secret(&mut file, name).at("read", from)? {
-            self.leave_out(
-                name.to_owned(),
-                "it holds a secret of the environment, or text that looks like one",
-            );
+            let why = "it holds a secret of the environment, or text that looks like one";
+            self.leave_out(name.to_owned(), why);
             return Ok(());
         }
         let to = self.place(name)?;

@@ -8,8 +8,8 @@ use super::{Context, Format};
 use crate::error::{Error, Result};
 use crate::github::commands::{Level, annotation};
 use crate::github::event::WebhookEvent;
-use crate::github::sticky::{self, CommentAction, CommentMode, PostedComment};
-use crate::github::{CommentKey, CommentOutcome, CommentRequest, RunnerEnvironment, StepFiles, in_actions};
+use crate::github::sticky::{self, CommentAction, CommentContent, CommentMode, PostedComment};
+use crate::github::{CommentKey, CommentOutcome, RunnerEnvironment, in_actions, post_comment};
 use crate::process::redact::Redactor;
 use crate::report::markdown::{self, Origin, WebAddress};
 use crate::report::{Report, ReportLimits};
@@ -72,10 +72,7 @@ pub struct CommentArgs {
 
 pub fn comment(context: &Context, args: &CommentArgs) -> Result<()> {
     let environment = RunnerEnvironment::here();
-    let key = match &args.key {
-        Some(key) => CommentKey::new(key)?,
-        None => environment.default_key()?,
-    };
+    let key = args.key.as_deref().map_or_else(|| environment.default_key(), CommentKey::new)?;
     let artifact_url = args.artifact_url.as_deref().map(web_address).transpose()?;
     let report = super::report::find(context, args.summary.as_deref(), ReportLimits::EXCERPTS)?;
     let event = WebhookEvent::read(&environment)?;
@@ -95,16 +92,9 @@ pub fn comment(context: &Context, args: &CommentArgs) -> Result<()> {
     if args.dry_run {
         return context.ui.print(&body);
     }
-    let request = CommentRequest {
-        number: args.pr,
-        repo: args.repo.as_deref(),
-        key: &key,
-        body: &body,
-        author: args.author.as_deref(),
-        mode: args.mode,
-        has_content: !report.summary.messages.is_empty(),
-    };
-    match request.post(&environment, event.as_ref())? {
+    let (author, has_content) = (args.author.as_deref(), !report.summary.messages.is_empty());
+    let content = CommentContent { key: &key, body: &body, author, mode: args.mode, has_content };
+    match post_comment(&content, args.pr, args.repo.as_deref(), &environment, event.as_ref())? {
         CommentOutcome::Posted(posted) => print_posted(context, args.format, &posted),
         CommentOutcome::NotPosted { why, warning } => {
             warning.iter().for_each(|warning| context.ui.warn(warning));
@@ -140,10 +130,8 @@ fn print_posted(context: &Context, format: Format, posted: &PostedComment) -> Re
             return print_skipped(context, format, "nothing was processed, and there is none to update");
         }
     };
-    if let Some(url) = &posted.url
-        && let Err(error) = StepFiles::from_environment().set_outputs(&[("url", url.clone())])
-    {
-        context.ui.warn(&format!("cannot set the step's outputs: {error}"));
+    if let Some(url) = &posted.url {
+        context.set_outputs(&[("url", url.clone())]);
     }
     context.ui.note(&format!("comment {action}"));
     match (format, &posted.url) {

@@ -10,7 +10,7 @@ use super::locked_project::LockedProject;
 use super::{Context, Format};
 use crate::checkpoint::quote::{for_people, in_json};
 use crate::error::{Error, Result};
-use crate::github::{RunnerEnvironment, StepFiles};
+use crate::github::RunnerEnvironment;
 use crate::humanize::count;
 use crate::pipeline::Summary;
 use crate::publish::{
@@ -80,10 +80,7 @@ pub struct PublishArgs {
 
 pub fn publish(context: &Context, args: &PublishArgs) -> Result<()> {
     let LockedProject { project, workspace, .. } = &LockedProject::open(context, "publish")?;
-    let path = match &args.summary {
-        Some(path) => context.directory.join(path),
-        None => project.layout.summary(),
-    };
+    let path = context.summary(args.summary.as_deref())?;
     let summary = Summary::read(&path)?.ok_or_else(|| {
         Error::project(format!("nothing to publish: {} does not exist", project.layout.shown(&path)))
             .hint("`decree process` processes the specs and writes .decree/summary.json")
@@ -125,9 +122,7 @@ pub fn publish(context: &Context, args: &PublishArgs) -> Result<()> {
         Ok(())
     };
     // The commits are reported even if their delivery failed.
-    if let Err(error) = StepFiles::from_environment().set_outputs(&outputs(&published, &delivery)) {
-        context.ui.warn(&format!("cannot set the step's outputs: {error}"));
-    }
+    context.set_outputs(&outputs(&published, &delivery));
     match args.format {
         Format::Json => context.ui.print_json(&as_json(&published, &delivery))?,
         Format::Text => context.ui.print(&as_text(&published.commits, args.dry_run, &delivery))?,
@@ -135,7 +130,6 @@ pub fn publish(context: &Context, args: &PublishArgs) -> Result<()> {
     result
 }
 
-/// The outputs for later steps of a workflow.
 fn outputs(published: &PublishReport, delivery: &Delivery) -> Vec<(&'static str, String)> {
     let last = published.commits.iter().rev().find_map(|commit| commit.sha.clone());
     let url = delivery.pull_request.as_ref().map(|pull_request| pull_request.url.clone());
@@ -154,13 +148,12 @@ fn deliver(
     scratch: &Path,
     delivery: &mut Delivery,
 ) -> Result<()> {
-    let mut pull_request = None;
-    if let Some(api) = api {
+    let options = || {
         let report = super::report::find(context, args.summary.as_deref(), ReportLimits::EXCERPTS)?;
         let body = markdown::render(&report, markdown::BUDGET);
-        pull_request = Some((api, PullRequestOptions { title: args.title.clone(), body, draft: args.draft }));
-    }
-    let result = delivery.deliver(published, scratch, &args.remote, pull_request);
+        Ok(PullRequestOptions { title: args.title.clone(), body, draft: args.draft })
+    };
+    let result = delivery.deliver(published, scratch, &args.remote, api, options);
     if let Some(branch) = &delivery.pushed {
         context.ui.note(&format!("pushed {branch} to {}", args.remote));
     }

@@ -5,7 +5,6 @@ use serde_json::{Value, json};
 use super::locked_project::LockedProject;
 use super::{Context, ContractFormat};
 use crate::checkpoint::path::TreePath;
-use crate::error::ErrorKind::Usage;
 use crate::error::{Error, Result};
 use crate::history::{
     self, CheckpointKind, CheckpointRecord, CheckpointTarget, Operation, RollbackOptions, RollbackReport,
@@ -61,7 +60,7 @@ pub fn rollback(context: &Context, args: &RollbackArgs) -> Result<()> {
         RunOrCheckpoint::Run(_) => CheckpointKind::default(),
     };
     if args.export && kind != CheckpointKind::StateSnapshot {
-        return Err(Error::new(Usage, format!("{} is a {}", found.dir().id(), kind.word()))
+        return Err(Error::usage(format!("{} is a {}", found.dir().id(), kind.word()))
             .detail("only a state_snapshot has environment variables to export"));
     }
     let mut options = RollbackOptions::because(args.reason.clone());

@@ -54,10 +54,7 @@ fn parse_field(text: &str) -> Result<(String, String), String> {
 }
 
 pub fn run(context: &Context, args: RunArgs) -> Result<u8> {
-    let body = match &args.prompt {
-        Some(prompt) => prompt.clone(),
-        None => read_piped()?,
-    };
+    let body = args.prompt.clone().map_or_else(read_piped, Ok)?;
     if args.name.is_none() && args.fields.is_empty() && body.trim().is_empty() {
         return Err(Error::usage("nothing to run: there is no text, name or field")
             .hint("pass a text with -p or on standard input, or a spec with -v input_file=specs/….spec.md"));

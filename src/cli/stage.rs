@@ -33,10 +33,7 @@ pub struct StageArgs {
 }
 
 pub fn stage(context: &Context, args: &StageArgs) -> Result<()> {
-    let path = match &args.summary {
-        Some(path) => context.directory.join(path),
-        None => context.project()?.layout.summary(),
-    };
+    let path = context.summary(args.summary.as_deref())?;
     let report = load(&path, ReportLimits::PAGE)?.ok_or_else(|| {
         Error::project(format!("{} does not exist", path.display())).hint("`decree process` writes it")
     })?;
@@ -52,12 +49,8 @@ fn print_result(context: &Context, result: &StageReport) {
     if result.left_out.is_empty() {
         return;
     }
-    let mut lines: Vec<String> = result
-        .left_out
-        .iter()
-        .take(NAMED)
-        .map(|OmittedFile { path, why }| format!("{path}: {why}"))
-        .collect();
+    let line = |OmittedFile { path, why }: &OmittedFile| format!("{path}: {why}");
+    let mut lines: Vec<String> = result.left_out.iter().take(NAMED).map(line).collect();
     if result.left_out.len() > NAMED {
         lines.push(format!("and {} more", result.left_out.len() - NAMED));
     }

@@ -97,7 +97,6 @@ impl RunnerEnvironment {
         }
     }
 
-    /// The web page of this run.
     pub fn run_url(&self) -> Option<String> {
         let (server, repo) = (self.server_url.as_deref()?, self.repo(None).ok()?);
         let server = server.trim_end_matches('/');

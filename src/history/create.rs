@@ -18,22 +18,8 @@ pub fn create(
     label: &CheckpointLabel,
     read_back: bool,
 ) -> Result<(SavedCheckpoint, ContentsReport)> {
-    let (saved, report) = save(context, target, label)?;
-    if read_back {
-        verify(context, &RunOrCheckpoint::Checkpoint(saved.dir.clone())).inspect_err(|_| {
-            let _ = remove(context.layout, &saved.dir, Some("it did not verify".to_owned()));
-        })?;
-    }
-    Ok((saved, report))
-}
-
-fn save(
-    context: HistoryContext<'_>,
-    target: &CheckpointTarget,
-    label: &CheckpointLabel,
-) -> Result<(SavedCheckpoint, ContentsReport)> {
     let layout = context.layout;
-    Ok(match target {
+    let (saved, report) = match target {
         CheckpointTarget::Tree(scope) => {
             let (saved, manifest) = tree::save(context, label, scope)?;
             (saved, tree::describe(layout, &manifest, scope))
@@ -51,7 +37,13 @@ fn save(
             let report = database::describe(&saved.record);
             (saved, report)
         }
-    })
+    };
+    if read_back {
+        verify(context, &RunOrCheckpoint::Checkpoint(saved.dir.clone())).inspect_err(|_| {
+            let _ = remove(layout, &saved.dir, Some("it did not verify".to_owned()));
+        })?;
+    }
+    Ok((saved, report))
 }
 
 /// Reads back everything that a checkpoint, or that of a run, names. Returns the number of entries.

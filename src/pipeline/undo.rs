@@ -128,22 +128,16 @@ pub fn apply(
         return Err(Error::project(format!("{} has no recorded change to apply", dir.id()))
             .hint(format!("`decree diff {}` shows what is different now", dir.id())));
     }
-    let outcome = dir.apply(workspace, log)?;
+    let mut applied = AppliedChange { outcome: dir.apply(workspace, log)?, tracked: None };
     // Also if it was applied already: an earlier apply may have been interrupted before this step.
-    Ok(AppliedChange { outcome, tracked: record_applied(layout, dir)? })
-}
-
-/// Records that a run's change is in the tree again. Returns the spec that was added to the tracker.
-fn record_applied(layout: &Layout, run: &CheckpointDir) -> Result<Option<String>> {
-    let Some(mut result) = RunResult::read(run)? else {
-        return Ok(None);
-    };
-    if result.run.reverted.take().is_none() {
-        return Ok(None);
+    if let Some(mut result) = RunResult::read(dir)?.filter(|result| result.run.reverted.is_some()) {
+        result.run.reverted = None;
+        result.write(dir)?;
+        if let Some(name) = result.run.tracked_name(layout).filter(|_| result.run.kept)
+            && Tracker::append(&layout.tracker(), &name)?
+        {
+            applied.tracked = Some(name);
+        }
     }
-    result.write(run)?;
-    match result.run.tracked_name(layout).filter(|_| result.run.kept) {
-        Some(name) => Ok(Tracker::append(&layout.tracker(), &name)?.then_some(name)),
-        None => Ok(None),
-    }
+    Ok(applied)
 }

@@ -53,6 +53,8 @@ pub fn write_new(path: &Path, text: &str, mode: u32) -> Result<bool> {
     if path.symlink_metadata().is_ok() {
         return Ok(false);
     }
+    let parent = path.parent().expect("every file is in a directory");
+    fs::create_dir_all(parent).at("create", parent)?;
     atomic::write(path, text.as_bytes())?;
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).at("write", path)?;
     Ok(true)

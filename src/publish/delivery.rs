@@ -10,7 +10,6 @@ use crate::error::{Error, Result};
 use crate::github::event::WebhookEvent;
 use crate::github::{OpenPullRequest, RunnerEnvironment};
 
-/// Where the commits were delivered to.
 #[derive(Default)]
 pub struct Delivery {
     /// The branch that was pushed.
@@ -26,15 +25,16 @@ impl Delivery {
         published: &PublishReport,
         scratch: &Path,
         remote: &str,
-        pull_request: Option<(&PullRequestApi, PullRequestOptions)>,
+        pull_request: Option<&PullRequestApi>,
+        options: impl FnOnce() -> Result<PullRequestOptions>,
     ) -> Result<()> {
         let branch = branch_to_push(published.branch.as_deref())?;
         published.repository.check_branch(&branch)?;
         let tip = published.tip.as_deref().expect("a branch with commits has a last one");
         push(&published.repository, &RunnerEnvironment::here(), scratch, remote, tip, &branch)?;
         self.pushed = Some(branch.clone());
-        if let Some((api, options)) = pull_request {
-            self.pull_request = Some(api.open(published, &branch, &options)?);
+        if let Some(api) = pull_request {
+            self.pull_request = Some(api.open(published, &branch, &options()?)?);
         }
         Ok(())
     }

@@ -22,7 +22,6 @@ use crate::interrupt;
 /// The file in the git directory that exists during an update: it names the commit that HEAD moves to.
 const NOTE: &str = "decree-publish";
 
-/// The reference that the commits are published to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BranchTarget {
     /// What is checked out: a branch, or a detached HEAD.

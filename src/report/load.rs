@@ -74,7 +74,6 @@ pub fn load(summary: &Path, mut limits: ReportLimits) -> Result<Option<Report>> 
     Ok(Some(report))
 }
 
-/// The directory with the runs of a summary.
 pub fn runs_beside(summary: &Path) -> PathBuf {
     summary.with_file_name(Layout::RUNS)
 }
