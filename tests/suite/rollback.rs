@@ -116,7 +116,7 @@ fn a_dry_run_does_nothing() {
 fn if_nothing_differs_nothing_is_done() {
     let project = project();
     let id = project.checkpoint();
-    project.decree(["rollback", &id]).ok().mentions(&["the tree is as"]);
+    project.decree(["rollback", &id]).ok().mentions(&["the tree matches"]);
     assert_eq!(project.names(".decree/checkpoints"), [id]);
     assert!(!project.exists(".decree/audit.jsonl"));
 }

@@ -197,7 +197,7 @@ fn a_run_that_edits_its_own_records_is_reverted_by_what_was_recorded() {
 #[test]
 fn settings_that_a_routine_edits_stay_edited_and_are_named() {
     let project = project("echo 'max_retries: 1' > .decree/config.yml; echo work > work\n");
-    process(&project).ok().mentions(&[".decree/config.yml", "stays"]);
+    process(&project).ok().mentions(&[".decree/config.yml", "is kept"]);
     assert_eq!(project.read(".decree/config.yml"), b"max_retries: 1\n");
 }
 
