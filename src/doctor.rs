@@ -1,17 +1,21 @@
 //! Checks that everything a routine needs is installed and configured, with a remedy for each problem.
 
+use std::collections::BTreeSet;
+
 use crate::error::{Error, Result};
 use crate::fs::atomic;
+use crate::message::{Document, read_text};
+use crate::pipeline::{Selection, planned};
 use crate::process::find_program;
 use crate::project::{Layout, Project, RoutineName};
 use crate::routine::{Routine, RoutineKind, Routines, papermill};
+use crate::spec::Spec;
 
 /// Below this, a checkpoint of an ordinary tree may not fit.
 const LITTLE_SPACE: u64 = 1 << 30;
 /// Below this, nothing fits.
 const NO_SPACE: u64 = 16 << 20;
 
-/// The state of one requirement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Health {
@@ -22,7 +26,6 @@ pub enum Health {
     Missing,
 }
 
-/// The result of one check.
 #[derive(Clone, Debug, serde::Serialize)]
 pub struct Finding {
     pub subject: &'static str,
@@ -92,6 +95,22 @@ pub fn preflight(project: &Project, names: &[String]) -> Result<()> {
         .hint(format!("{}; `decree doctor` shows everything", first.remedy)))
 }
 
+/// The same checks for the routines that the selected specs name; `default`, or the config's default, for specs that name none.
+pub fn preflight_specs(
+    project: &Project,
+    selection: &Selection,
+    default: Option<&RoutineName>,
+) -> Result<()> {
+    let default = || default.map_or_else(|| project.config.default_routine.clone(), ToString::to_string);
+    let named = |spec: &Spec| {
+        let text = read_text(&project.layout.root().join(spec.shown())).ok()?;
+        Some(Document::parse(&text).ok()?.get_text("routine").unwrap_or_else(default))
+    };
+    let needed: BTreeSet<String> =
+        planned(&project.layout, selection)?.specs.iter().filter_map(named).collect();
+    preflight(project, &Vec::from_iter(needed))
+}
+
 fn bash() -> Finding {
     match find_program("bash") {
         Some(path) => Finding::good("bash", path.display().to_string()),
@@ -156,7 +175,6 @@ fn needs(project: &Project, routine: &Routine) -> impl Iterator<Item = Finding> 
     })
 }
 
-/// How to install a command.
 pub fn install_hint(command: &str) -> String {
     let package = match command {
         "claude" => "npm install -g @anthropic-ai/claude-code",

@@ -1,5 +1,5 @@
-//! Imports a run of an artifact into this project. Its changes are not in the tree yet; from then on it can be shown, applied
-//! and reverted like a run of this project.
+//! Imports runs of an artifact into this project, and applies them. From then on they can be shown, applied and reverted like
+//! runs of this project.
 
 use std::fs;
 use std::path::Path;
@@ -8,11 +8,45 @@ use super::source::{ArtifactSource, StagedRun};
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::error::{Error, IoContext, Result};
 use crate::fs::atomic::{self, TEMPORARY};
+use crate::history::HistoryContext;
+use crate::history::audit::AuditLog;
+use crate::humanize::count;
+use crate::pipeline::undo::{self, AppliedChange};
 use crate::pipeline::{RevertRecord, RunResult};
 use crate::project::Layout;
 
+/// Imports the runs and applies them one by one, because a run can depend on the changes of the one before. A run that was not
+/// kept is only imported, unless `even_reverted`. Calls `report` after each that was applied, and returns how many were.
+pub fn import_and_apply(
+    context: HistoryContext<'_>,
+    source: &mut ArtifactSource,
+    runs: &[StagedRun],
+    even_reverted: bool,
+    report: impl Fn(&CheckpointDir, AppliedChange) -> Result<()>,
+) -> Result<usize> {
+    let HistoryContext { layout, workspace, progress, .. } = context;
+    let mut applied = 0;
+    for run in runs {
+        let outcome = import(layout, source, run).and_then(|dir| {
+            if !even_reverted && !RunResult::read(&dir)?.is_some_and(|result| result.run.kept) {
+                return Ok(());
+            }
+            // To revert the run later, this project's store needs the content from before it.
+            workspace.capture(progress)?;
+            report(&dir, undo::apply(layout, workspace, &dir, &AuditLog::new(layout.audit()))?)?;
+            applied += 1;
+            Ok(())
+        });
+        outcome.map_err(|error| match applied {
+            0 => error,
+            n => error.detail(format!("still applied: {} before it", count(n, "run"))),
+        })?;
+    }
+    Ok(applied)
+}
+
 /// Imports a run. A run that exists with the same diff stays unchanged; with another diff it is an error.
-pub fn import(layout: &Layout, source: &mut ArtifactSource, run: &StagedRun) -> Result<CheckpointDir> {
+fn import(layout: &Layout, source: &mut ArtifactSource, run: &StagedRun) -> Result<CheckpointDir> {
     let runs = layout.runs();
     let (place, unfinished) = (runs.join(run.id.to_string()), runs.join(format!("{TEMPORARY}{}", run.id)));
     fs::create_dir_all(&runs).at("create", &runs)?;

@@ -12,8 +12,11 @@ use super::stage::open;
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::error::{Error, IoContext, Result};
 use crate::fs::atomic;
+use crate::history::find_unique;
 use crate::humanize::count;
 use crate::message::MessageId;
+use crate::project::Layout;
+use crate::sanitize::one_line;
 
 /// The largest run that is extracted, against archives that are made to fill the disk.
 const LARGEST: u64 = 16 << 30;
@@ -33,7 +36,6 @@ enum ArtifactFormat {
     Archive(Box<ZipArchive<BufReader<File>>>),
 }
 
-/// A run in an artifact.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StagedRun {
     pub id: MessageId,
@@ -42,7 +44,7 @@ pub struct StagedRun {
 }
 
 impl ArtifactSource {
-    /// Opens a directory or a ZIP archive.
+    /// Opens a directory or a ZIP archive. An archive with an entry that leads out of it is refused: no CI system writes one.
     pub fn open(path: &Path) -> Result<ArtifactSource> {
         let invalid = |why: String| {
             Error::project(format!("{} is not an artifact: {why}", path.display()))
@@ -56,6 +58,12 @@ impl ArtifactSource {
                 ZipArchive::new(BufReader::new(file)).map_err(|error| invalid(error.to_string()))?;
             if archive.len() > MOST {
                 return Err(invalid(format!("it has {}, more than {MOST}", count(archive.len(), "file"))));
+            }
+            for name in archive.file_names() {
+                let name = name.map_err(|error| invalid(error.to_string()))?;
+                if inner_path(&name).is_none() {
+                    return Err(invalid(format!("its entry '{}' is not a path within it", one_line(&name))));
+                }
             }
             ArtifactFormat::Archive(Box::new(archive))
         };
@@ -75,12 +83,13 @@ impl ArtifactSource {
         };
         match &mut self.format {
             ArtifactFormat::Directory => {
-                for place in ["runs", ".decree/runs", ""] {
+                let runs = Path::new(Layout::RUNS);
+                for place in [runs, &Path::new(Layout::DECREE).join(runs), Path::new("")] {
                     let Ok(entries) = fs::read_dir(self.path.join(place)) else { continue };
                     for entry in
                         entries.flatten().filter(|entry| entry.path().join(CheckpointDir::RESULT).exists())
                     {
-                        add(Path::new(place).join(entry.file_name()));
+                        add(place.join(entry.file_name()));
                     }
                 }
             }
@@ -94,6 +103,24 @@ impl ArtifactSource {
             }
         }
         Ok(found.into_values().collect())
+    }
+
+    /// The runs that `id` names, a chain or one run; all without an id.
+    pub fn choose(&mut self, id: Option<&str>) -> Result<Vec<StagedRun>> {
+        let runs = self.runs()?;
+        let Some(id) = id else { return Ok(runs) };
+        let of_chain: Vec<StagedRun> =
+            runs.iter().filter(|run| run.id.chain.to_string() == id).cloned().collect();
+        if !of_chain.is_empty() {
+            return Ok(of_chain);
+        }
+        let name = |run: &StagedRun| run.id.to_string();
+        let found = find_unique(&runs, id, |run| vec![name(run)])?.ok_or_else(|| {
+            Error::project(format!("no run '{id}' in {}", self.path.display()))
+                .details(runs.iter().map(name).collect(), 20)
+                .hint("`decree apply --from …` without an id lists them")
+        })?;
+        Ok(vec![found.clone()])
     }
 
     /// Writes the files of a run into the empty directory `target`.

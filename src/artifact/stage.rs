@@ -13,6 +13,7 @@ use crate::history::RunDir;
 use crate::interrupt;
 use crate::message::MessageId;
 use crate::process::redact::Redactor;
+use crate::project::Layout;
 use crate::report::{Report, html, junit, markdown};
 
 /// The files that decree itself writes into a run; they have no size limit.
@@ -34,7 +35,6 @@ const DEEPEST: usize = 16;
 /// Characters that make `actions/upload-artifact` reject the whole upload.
 const FORBIDDEN: [char; 10] = ['"', ':', '<', '>', '|', '*', '?', '\r', '\n', '\\'];
 
-/// The result of an export.
 #[derive(Debug, Default)]
 pub struct StageReport {
     pub runs: usize,
@@ -56,13 +56,13 @@ pub fn stage(report: &Report, runs: &Path, target: &Path, secrets: &Redactor) ->
     let mut stage = Stage { target, secrets, report: StageReport::default() };
     let ids = report.summary.messages.iter().filter_map(|message| MessageId::parse(message.id.as_deref()?));
     for id in ids {
-        let (from, name) = (runs.join(id.to_string()), format!("runs/{id}"));
+        let (from, name) = (runs.join(id.to_string()), format!("{}/{id}", Layout::RUNS));
         if is_directory(&from) {
             stage.report.runs += 1;
             stage.directory(&from, &name, 0)?;
         }
     }
-    stage.text("summary.json", &report.summary.to_json())?;
+    stage.text(Layout::SUMMARY, &report.summary.to_json())?;
     stage.text("report.html", &html::render(report))?;
     stage.text("report.md", &markdown::render(report, markdown::BUDGET))?;
     stage.text("junit.xml", &junit::render(report))?;
@@ -98,10 +98,8 @@ impl Stage<'_> {
         for path in entries {
             interrupt::check()?;
             let Some(file_name) = path.file_name().and_then(|name| name.to_str()) else {
-                self.leave_out(
-                    format!("{name}/{}", path.to_string_lossy().escape_debug()),
-                    "its name is not UTF-8",
-                );
+                let shown = format!("{name}/{}", path.to_string_lossy().escape_debug());
+                self.leave_out(shown, "its name is not UTF-8");
                 continue;
             };
             // Not exported: quarantined files may be anything, and earlier runs have their own artifacts.
@@ -135,10 +133,8 @@ impl Stage<'_> {
             return Ok(());
         }
         if self.holds_secret(&mut file, name).at("read", from)? {
-            self.leave_out(
-                name.to_owned(),
-                "it holds a secret of the environment, or text that looks like one",
-            );
+            let why = "it holds a secret of the environment, or text that looks like one";
+            self.leave_out(name.to_owned(), why);
             return Ok(());
         }
         let to = self.place(name)?;

@@ -4,14 +4,15 @@ use std::path::{Path, PathBuf};
 
 use super::Context;
 use super::locked_project::LockedProject;
-use crate::artifact::{ArtifactSource, StagedRun, import};
+use crate::artifact::{ArtifactSource, import_and_apply};
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::checkpoint::restore::RestoreOutcome;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::history;
 use crate::history::audit::AuditLog;
 use crate::humanize::count;
-use crate::pipeline::{RunResult, undo};
+use crate::pipeline::undo::{self, AppliedChange};
+use crate::project::Layout;
 
 /// Apply the recorded changes of a run again
 ///
@@ -41,61 +42,27 @@ pub fn apply(context: &Context, args: &ApplyArgs) -> Result<()> {
         (Some(from), None) if !args.all => list(context, &context.directory.join(from)),
         (Some(from), id) => apply_from(context, &context.directory.join(from), id.as_deref()),
         (None, id) => {
-            let shop = LockedProject::open(context, "apply")?;
-            let found = history::find_tree(&shop.project.layout, id.as_deref().unwrap_or_default())?;
-            apply_one(context, &shop, found.dir())
+            let locked = LockedProject::open(context, "apply")?;
+            let layout = &locked.project.layout;
+            let found = history::find_tree(layout, id.as_deref().unwrap_or_default())?;
+            let log = AuditLog::new(layout.audit());
+            let applied = undo::apply(layout, &locked.workspace, found.dir(), &log)?;
+            report(context, layout, found.dir(), applied)
         }
     }
 }
 
-/// Imports and applies the runs one by one, because a run can depend on the changes of the one before.
 fn apply_from(context: &Context, from: &Path, id: Option<&str>) -> Result<()> {
     let mut source = ArtifactSource::open(from)?;
-    let chosen = choose(source.runs()?, id, from)?;
-    let shop = LockedProject::open(context, "apply")?;
-    let mut applied = 0;
-    for run in &chosen {
-        let outcome = import(&shop.project.layout, &mut source, run).and_then(|saved| {
-            let kept = RunResult::read(&saved)?.is_some_and(|result| result.run.kept);
-            if !kept && id.is_none() {
-                return Ok(());
-            }
-            // To revert the run later, this project's store needs the content from before it.
-            shop.workspace.capture(&context.ui.progress())?;
-            apply_one(context, &shop, &saved).map(|()| applied += 1)
-        });
-        outcome.map_err(|error| match applied {
-            0 => error,
-            n => error.detail(format!("still applied: {} before it", count(n, "run"))),
-        })?;
-    }
-    if applied == 0 {
+    let runs = source.choose(id)?;
+    let locked = LockedProject::open(context, "apply")?;
+    let progress = context.ui.progress();
+    let report = |run: &CheckpointDir, applied| report(context, &locked.project.layout, run, applied);
+    let history_context = locked.history_context(&progress);
+    if import_and_apply(history_context, &mut source, &runs, id.is_some(), report)? == 0 {
         context.ui.note("nothing to apply: no run in the artifact was kept");
     }
     Ok(())
-}
-
-/// The runs that `id` names, or all.
-fn choose(runs: Vec<StagedRun>, id: Option<&str>, from: &Path) -> Result<Vec<StagedRun>> {
-    let Some(id) = id else { return Ok(runs) };
-    let of_chain: Vec<StagedRun> =
-        runs.iter().filter(|run| run.id.chain.to_string() == id).cloned().collect();
-    if !of_chain.is_empty() {
-        return Ok(of_chain);
-    }
-    let text = |run: &StagedRun| run.id.to_string();
-    let exact = runs.iter().find(|run| text(run) == id).cloned();
-    let begins = runs.iter().filter(|run| !id.is_empty() && text(run).starts_with(id));
-    match (exact, &begins.cloned().collect::<Vec<_>>()[..]) {
-        (Some(run), _) => Ok(vec![run]),
-        (None, [run]) => Ok(vec![run.clone()]),
-        (None, []) => Err(Error::project(format!("no run '{id}' in {}", from.display()))
-            .details(runs.iter().map(text).collect(), 20)
-            .hint("`decree apply --from …` without an id lists them")),
-        (None, several) => Err(Error::project(format!("the id '{id}' is ambiguous"))
-            .details(several.iter().map(text).collect(), 10)
-            .hint("use a longer prefix")),
-    }
 }
 
 fn list(context: &Context, from: &Path) -> Result<()> {
@@ -107,27 +74,21 @@ fn list(context: &Context, from: &Path) -> Result<()> {
     context.ui.print(&lines)
 }
 
-fn apply_one(context: &Context, shop: &LockedProject<'_>, saved: &CheckpointDir) -> Result<()> {
-    let layout = &shop.project.layout;
-    if !saved.has_change_record() {
-        return Err(Error::project(format!("{} has no recorded change to apply", saved.id()))
-            .hint(format!("`decree diff {}` shows what is different now", saved.id())));
-    }
-    // A missing audit entry is an error, but the change is in the tree: it has to be recorded before the error is returned.
+fn report(context: &Context, layout: &Layout, dir: &CheckpointDir, applied: AppliedChange) -> Result<()> {
+    // A missing audit entry is an error, but the change is in the tree.
     let mut log_failure = None;
-    match saved.apply(&shop.workspace, &AuditLog::new(layout.audit()))? {
-        RestoreOutcome::AlreadyThere => context.ui.note(&format!("{}: already applied", saved.id())),
+    match applied.outcome {
+        RestoreOutcome::AlreadyThere => context.ui.note(&format!("{}: already applied", dir.id())),
         RestoreOutcome::Done(done) => {
             log_failure = done.log_failure;
             let paths = count(done.verified, "path");
-            context.ui.note(&format!("applied {paths}, each verified ({})", saved.id()));
+            context.ui.note(&format!("applied {paths}, each verified ({})", dir.id()));
         }
     }
-    // Also if it was applied already: an earlier apply may have been interrupted before this step.
-    if let Some(spec) = undo::record_applied(layout, saved)? {
+    if let Some(spec) = applied.tracked {
         context.ui.note(&format!("{spec} is on the tracker again"));
     }
-    let quarantine = saved.quarantine_dir();
+    let quarantine = dir.quarantine_dir();
     if quarantine.is_dir() {
         // These files are in no diff, so decree cannot decide where in the present tree they belong.
         let quarantine = layout.shown(&quarantine);

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::{Context, ContractFormat};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::history::audit::{AuditRecord, AuditTrail};
 use crate::ui;
 
@@ -58,11 +58,8 @@ fn verify(context: &Context, trail: &AuditTrail, head: Option<&str>, format: Con
     if let Some(hash) = head {
         let hash = hash.strip_prefix("sha256:").unwrap_or(hash);
         if hash.len() < 8 || !hash.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')) {
-            return Err(Error::new(
-                ErrorKind::Usage,
-                format!("'{}' is not the hash of an audit entry", hash.escape_debug()),
-            )
-            .detail("give at least 8 hexadecimal digits, in lower case"));
+            return Err(Error::usage(format!("'{}' is not the hash of an audit entry", hash.escape_debug()))
+                .detail("give at least 8 hexadecimal digits, in lower case"));
         }
         if !trail.hashes.iter().any(|known| known.starts_with(hash)) {
             return Err(Error::integrity(format!("no line of the audit trail has the hash {hash}"))

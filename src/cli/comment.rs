@@ -7,11 +7,9 @@ use serde_json::json;
 use super::{Context, Format};
 use crate::error::{Error, Result};
 use crate::github::commands::{Level, annotation};
-use crate::github::event::{CommentTarget, WebhookEvent};
-use crate::github::sticky::{self, CommentAction, CommentMode, PostedComment, StickyComment};
-use crate::github::{
-    ApiFailure, CommentKey, GithubClient, RepoName, RunnerEnvironment, StepFiles, in_actions, pulls,
-};
+use crate::github::event::WebhookEvent;
+use crate::github::sticky::{self, CommentAction, CommentContent, CommentMode, PostedComment};
+use crate::github::{CommentKey, CommentOutcome, RunnerEnvironment, in_actions, post_comment};
 use crate::process::redact::Redactor;
 use crate::report::markdown::{self, Origin, WebAddress};
 use crate::report::{Report, ReportLimits};
@@ -74,10 +72,7 @@ pub struct CommentArgs {
 
 pub fn comment(context: &Context, args: &CommentArgs) -> Result<()> {
     let environment = RunnerEnvironment::here();
-    let key = match &args.key {
-        Some(key) => CommentKey::new(key)?,
-        None => environment.default_key()?,
-    };
+    let key = args.key.as_deref().map_or_else(|| environment.default_key(), CommentKey::new)?;
     let artifact_url = args.artifact_url.as_deref().map(web_address).transpose()?;
     let report = super::report::find(context, args.summary.as_deref(), ReportLimits::EXCERPTS)?;
     let event = WebhookEvent::read(&environment)?;
@@ -97,8 +92,15 @@ pub fn comment(context: &Context, args: &CommentArgs) -> Result<()> {
     if args.dry_run {
         return context.ui.print(&body);
     }
-    let post = Post { context, args, environment: &environment, key: &key, report: &report, body: &body };
-    post.post(event.as_ref())
+    let (author, has_content) = (args.author.as_deref(), !report.summary.messages.is_empty());
+    let content = CommentContent { key: &key, body: &body, author, mode: args.mode, has_content };
+    match post_comment(&content, args.pr, args.repo.as_deref(), &environment, event.as_ref())? {
+        CommentOutcome::Posted(posted) => print_posted(context, args.format, &posted),
+        CommentOutcome::NotPosted { why, warning } => {
+            warning.iter().for_each(|warning| context.ui.warn(warning));
+            print_skipped(context, args.format, &why)
+        }
+    }
 }
 
 fn web_address(text: &str) -> Result<WebAddress> {
@@ -116,130 +118,43 @@ fn body(report: &Report, key: &CommentKey, origin: &Origin, budget: usize) -> St
     })
 }
 
-/// One invocation of the command.
-struct Post<'p> {
-    context: &'p Context,
-    args: &'p CommentArgs,
-    environment: &'p RunnerEnvironment,
-    key: &'p CommentKey,
-    report: &'p Report,
-    body: &'p str,
+fn print_posted(context: &Context, format: Format, posted: &PostedComment) -> Result<()> {
+    for warning in &posted.warnings {
+        context.ui.warn(warning);
+    }
+    let action = match posted.action {
+        CommentAction::Created => "created",
+        CommentAction::Updated => "updated",
+        CommentAction::Unchanged => "unchanged",
+        CommentAction::Skipped => {
+            return print_skipped(context, format, "nothing was processed, and there is none to update");
+        }
+    };
+    if let Some(url) = &posted.url {
+        context.set_outputs(&[("url", url.clone())]);
+    }
+    context.ui.note(&format!("comment {action}"));
+    match (format, &posted.url) {
+        (Format::Json, url) => {
+            context.ui.print(&format!("{}\n", json!({"action": action, "url": url, "id": posted.id})))
+        }
+        (Format::Text, Some(url)) => context.ui.print(&format!("{url}\n")),
+        (Format::Text, None) => Ok(()),
+    }
 }
 
-impl Post<'_> {
-    fn post(&self, event: Option<&WebhookEvent>) -> Result<()> {
-        let target = match (self.args.pr, event) {
-            (Some(number), _) => CommentTarget::Pull { number, fork: false },
-            (None, Some(event)) => event.target()?,
-            (None, None) => {
-                return Err(Error::usage("no pull request: there is no CI event and no --pr")
-                    .hint("name it with --pr NUMBER and --repo OWNER/NAME"));
-            }
-        };
-        let fork = matches!(target, CommentTarget::Pull { fork: true, .. });
-        if target == CommentTarget::None {
-            return self.skip("no comment: this event has no pull request");
-        }
-        if fork && self.environment.token.is_none() {
-            return self.fall_back_to_summary("the pull request comes from a fork, and there is no token");
-        }
-        let repo = self.environment.repo(self.args.repo.as_deref())?;
-        let client = GithubClient::from_environment(self.environment)?;
-        match self.deliver(&client, &repo, target) {
-            Ok(Some(result)) => self.report_result(&result),
-            Ok(None) => self.skip("no comment: no open pull request has this commit as its head"),
-            Err(failure) if fork && failure.is_status(&[401, 403, 404]) => {
-                self.fall_back_to_summary("the pull request comes from a fork, whose token is read-only")
-            }
-            Err(failure) if failure.is_read_only() => self.fall_back_to_summary(
-                "the token is read-only; the job needs `permissions: pull-requests: write`",
-            ),
-            Err(failure) => Err(failure.into()),
-        }
+fn print_skipped(context: &Context, format: Format, why: &str) -> Result<()> {
+    let why = format!("no comment: {why}");
+    if in_actions() {
+        context.ui.command(&annotation(Level::Notice, "decree", None, &why));
+    } else {
+        context.ui.note(&why);
     }
-
-    /// `None` if the pull request cannot be found.
-    fn deliver(
-        &self,
-        client: &GithubClient,
-        repo: &RepoName,
-        target: CommentTarget,
-    ) -> Result<Option<PostedComment>, ApiFailure> {
-        let number = match target {
-            CommentTarget::Pull { number, .. } => Some(number),
-            CommentTarget::Commit { sha, head } => {
-                let head = head.as_ref().map(|(owner, branch)| (owner.as_str(), branch.as_str()));
-                pulls::of_commit(client, repo, &sha, head)?
-            }
-            CommentTarget::None => None,
-        };
-        let Some(number) = number else {
-            return Ok(None);
-        };
-        let comment = StickyComment {
-            client,
-            repo,
-            number,
-            key: self.key,
-            body: self.body,
-            author: self.args.author.as_deref(),
-            mode: self.args.mode,
-            has_content: !self.report.summary.messages.is_empty(),
-        };
-        comment.post().map(Some)
-    }
-
-    fn report_result(&self, result: &PostedComment) -> Result<()> {
-        for warning in &result.warnings {
-            self.context.ui.warn(warning);
+    match format {
+        Format::Json => {
+            let answer = json!({"action": "skipped", "url": null, "id": null, "reason": why});
+            context.ui.print(&format!("{answer}\n"))
         }
-        let action = match result.action {
-            CommentAction::Created => "created",
-            CommentAction::Updated => "updated",
-            CommentAction::Unchanged => "unchanged",
-            CommentAction::Skipped => {
-                return self.skip("no comment: nothing was processed, and there is none to update");
-            }
-        };
-        if let Some(url) = &result.url
-            && let Err(error) = StepFiles::from_environment().set_outputs(&[("url", url.clone())])
-        {
-            self.context.ui.warn(&format!("cannot set the step's outputs: {error}"));
-        }
-        self.context.ui.note(&format!("comment {action}"));
-        match (self.args.format, &result.url) {
-            (Format::Json, url) => self.print_json(json!({"action": action, "url": url, "id": result.id})),
-            (Format::Text, Some(url)) => self.context.ui.print(&format!("{url}\n")),
-            (Format::Text, None) => Ok(()),
-        }
-    }
-
-    fn skip(&self, why: &str) -> Result<()> {
-        if in_actions() {
-            self.context.ui.command(&annotation(Level::Notice, "decree", None, why));
-        } else {
-            self.context.ui.note(why);
-        }
-        match self.args.format {
-            Format::Json => {
-                self.print_json(json!({"action": "skipped", "url": null, "id": null, "reason": why}))
-            }
-            Format::Text => Ok(()),
-        }
-    }
-
-    /// Writes the text to the step summary, because the token cannot comment.
-    fn fall_back_to_summary(&self, why: &str) -> Result<()> {
-        let written = StepFiles::from_environment().add_to_summary(self.body).unwrap_or_else(|error| {
-            self.context.ui.warn(&error.to_string());
-            false
-        });
-        let rest =
-            if written { "its text is in the step summary" } else { "`decree report` prints its text" };
-        self.skip(&format!("no comment: {why}; {rest}"))
-    }
-
-    fn print_json(&self, value: serde_json::Value) -> Result<()> {
-        self.context.ui.print(&format!("{value}\n"))
+        Format::Text => Ok(()),
     }
 }

@@ -1,18 +1,18 @@
 //! What every command starts from: where to print, which directory, and how to lock the project.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::checkpoint::progress::Progress;
 use crate::checkpoint::restore::RecoveredRestore;
 use crate::checkpoint::workspace::Workspace;
 use crate::error::{Error, Result};
+use crate::github::StepFiles;
 use crate::history::audit::AuditLog;
 use crate::history::{self, GuardRecord, HistoryContext};
 use crate::pipeline::ActiveRun;
 use crate::project::{Lock, Project};
 use crate::ui::Ui;
 
-/// The global options of one invocation.
 pub struct Context {
     pub ui: Ui,
     pub directory: PathBuf,
@@ -32,6 +32,18 @@ impl Context {
 
     pub fn project(&self) -> Result<Project> {
         Project::find(&self.directory)
+    }
+
+    /// The summary that an option names, else the project's last one.
+    pub fn summary(&self, named: Option<&Path>) -> Result<PathBuf> {
+        named.map_or_else(|| Ok(self.project()?.layout.summary()), |path| Ok(self.directory.join(path)))
+    }
+
+    /// Sets outputs for later steps of a workflow. The work is done, so a failure is only a warning.
+    pub fn set_outputs(&self, outputs: &[(&str, String)]) {
+        if let Err(error) = StepFiles::from_environment().set_outputs(outputs) {
+            self.ui.warn(&format!("cannot set the step's outputs: {error}"));
+        }
     }
 
     /// Locks the project for a command that changes it, completes what a killed decree left half done, and warns about

@@ -1,15 +1,14 @@
 //! `decree demo`: processes a sample project.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::init::write_new;
 use super::locked_project::LockedProject;
 use super::{Context, Format};
-use crate::error::{Error, IoContext, Result};
+use crate::error::{Error, Result};
 use crate::fs::random_hex;
 use crate::pipeline::{RunOverrides, Selection};
 use crate::process::find_program;
+use crate::project::templates::write_new;
 
 /// Process a sample project, offline, in a few seconds
 ///
@@ -47,28 +46,23 @@ Four specs, processed by a script in place of an AI coding tool:
 ";
 
 pub fn demo(context: &Context, args: &DemoArgs) -> Result<u8> {
-    let dir = match &args.dir {
-        Some(dir) => dir.clone(),
-        None => std::env::temp_dir().join(format!("decree-demo-{}", &random_hex()[..8])),
-    };
+    let temporary = || std::env::temp_dir().join(format!("decree-demo-{}", &random_hex()[..8]));
+    let dir = args.dir.clone().unwrap_or_else(temporary);
     if dir.symlink_metadata().is_ok() {
         return Err(Error::failed(format!("{} exists already; nothing was written", dir.display()))
             .hint("name a directory that does not exist yet with --dir"));
     }
     for (path, text, mode) in FILES {
-        let path = dir.join(path);
-        let parent = path.parent().expect("every file is in a directory");
-        fs::create_dir_all(parent).at("create", parent)?;
-        write_new(&path, text, mode)?;
+        write_new(&dir.join(path), text, mode)?;
     }
     context.ui.note(&format!("A sample project is in {}.\n{INTRODUCTION}", dir.display()));
     let inside = Context { directory: dir.clone(), ..*context };
-    let mut shop = LockedProject::open(&inside, "demo")?;
-    let summary = shop.work(RunOverrides::default(), |pipeline| pipeline.process(&Selection::default()))?;
+    let mut locked = LockedProject::open(&inside, "demo")?;
+    let summary = locked.work(RunOverrides::default(), |pipeline| pipeline.process(&Selection::default()))?;
     let as_expected = (summary.kept, summary.reverted) == (4, 1);
     let failed =
         summary.messages.iter().find(|message| !message.run.kept).and_then(|message| message.id.clone());
-    shop.report(Ok(summary), Format::Text)?;
+    locked.report(Ok(summary), Format::Text)?;
     context.ui.note(&next_commands(&dir, &failed.unwrap_or_default()));
     if as_expected {
         return Ok(0);

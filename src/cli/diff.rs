@@ -41,14 +41,14 @@ pub fn diff(context: &Context, args: &DiffArgs) -> Result<()> {
         }
         RunOrCheckpoint::Checkpoint(saved) => {
             let (workspace, progress) = (project.workspace()?, context.ui.progress());
-            let site = super::context::history_context(&project, &workspace, &progress);
+            let history_context = super::context::history_context(&project, &workspace, &progress);
             if args.stat {
-                let counts = history::write_diff_since(site, &saved, &mut io::sink())?;
+                let counts = history::write_diff_since(history_context, &saved, &mut io::sink())?;
                 return stat(context, counts.into_iter());
             }
             let mut result = Ok(Vec::new());
             context.ui.write(|mut out| {
-                result = history::write_diff_since(site, &saved, &mut out);
+                result = history::write_diff_since(history_context, &saved, &mut out);
                 Ok(())
             })?;
             match result {
@@ -59,7 +59,6 @@ pub fn diff(context: &Context, args: &DiffArgs) -> Result<()> {
     }
 }
 
-/// The record of a run, or of one of its attempts.
 fn attempt_of(run: CheckpointDir, attempt: Option<u32>) -> Result<CheckpointDir> {
     let Some(number) = attempt else {
         return Ok(run);

@@ -57,7 +57,7 @@ pub fn guard(context: &Context, args: &GuardArgs) -> Result<u8> {
         reason: args.reason.clone(),
         lifetime: args.expiry.0,
     };
-    let guard = Guard::begin(locked.site(&progress), request)?;
+    let guard = Guard::begin(locked.history_context(&progress), request)?;
     for warning in &guard.warnings {
         context.ui.warn(warning);
     }

@@ -36,7 +36,6 @@ impl LimitArgs {
     }
 }
 
-/// A project that is locked for this command.
 pub struct LockedProject<'c> {
     context: &'c Context,
     pub project: Project,
@@ -59,7 +58,7 @@ impl<'c> LockedProject<'c> {
         Ok(locked)
     }
 
-    pub fn site<'s>(&'s self, progress: &'s dyn Progress) -> HistoryContext<'s> {
+    pub fn history_context<'s>(&'s self, progress: &'s dyn Progress) -> HistoryContext<'s> {
         super::context::history_context(&self.project, &self.workspace, progress)
     }
 
@@ -140,10 +139,7 @@ impl<'c> LockedProject<'c> {
             summary => summary?,
         };
         match format {
-            Format::Json => {
-                let text = serde_json::to_string_pretty(&summary).expect("a summary is plain data");
-                ui.print(&format!("{text}\n"))?;
-            }
+            Format::Json => ui.print(&summary.to_json())?,
             Format::Text => ui.print(&text::closing(&summary, Paint(ui.color_out)))?,
         }
         Ok(if summary.all_kept() { 0 } else { 1 })

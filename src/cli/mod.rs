@@ -99,7 +99,6 @@ impl Cli {
     pub fn is_interruptible(&self) -> bool {
         !matches!(self.command, Command::Supervise(_))
     }
-    /// The output streams as the global options set them.
     pub fn ui(&self) -> Ui {
         Ui::new(self.color, self.quiet)
     }

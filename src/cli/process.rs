@@ -4,9 +4,8 @@ use super::locked_project::{LimitArgs, LockedProject};
 use super::{Context, Format};
 use crate::doctor;
 use crate::error::Result;
-use crate::message::Document;
 use crate::pipeline::{RunOverrides, Selection, planned};
-use crate::project::{Project, RoutineName};
+use crate::project::RoutineName;
 use crate::ui;
 
 /// Process every spec that is not processed yet
@@ -54,32 +53,9 @@ pub fn process(context: &Context, args: ProcessArgs) -> Result<u8> {
     }
     let mut project = LockedProject::open(context, "process")?;
     let overrides = RunOverrides { routine: args.routine, ..args.limits.overrides() };
-    let needed = routines_needed(&project.project, &selection, overrides.routine.as_ref())?;
-    doctor::preflight(&project.project, &needed)?;
+    doctor::preflight_specs(&project.project, &selection, overrides.routine.as_ref())?;
     let summary = project.work(overrides, |pipeline| pipeline.process(&selection));
     project.report(summary, args.format)
-}
-
-/// The routines that the specs name; `default`, or the config's default, for specs that name none.
-fn routines_needed(
-    project: &Project,
-    selection: &Selection,
-    default: Option<&RoutineName>,
-) -> Result<Vec<String>> {
-    let default = || default.map_or_else(|| project.config.default_routine.clone(), ToString::to_string);
-    let plan = planned(&project.layout, selection)?;
-    let mut needed: Vec<String> = plan
-        .specs
-        .iter()
-        .filter_map(|spec| {
-            let text = crate::message::read_text(&project.layout.root().join(spec.shown())).ok()?;
-            let document = Document::parse(&text).ok()?;
-            Some(document.get_text("routine").unwrap_or_else(default))
-        })
-        .collect();
-    needed.sort();
-    needed.dedup();
-    Ok(needed)
 }
 
 fn dry_run(context: &Context, selection: &Selection, format: Format) -> Result<()> {

@@ -10,12 +10,12 @@ use super::locked_project::LockedProject;
 use super::{Context, Format};
 use crate::checkpoint::quote::{for_people, in_json};
 use crate::error::{Error, Result};
-use crate::github::event::WebhookEvent;
-use crate::github::{OpenPullRequest, RunnerEnvironment, StepFiles};
+use crate::github::RunnerEnvironment;
 use crate::humanize::count;
 use crate::pipeline::Summary;
 use crate::publish::{
-    self, BranchTarget, Commit, PublishOptions, PublishReport, PullRequestApi, PullRequestOptions, Repository,
+    self, BranchTarget, Commit, Delivery, PublishOptions, PublishReport, PullRequestApi, PullRequestOptions,
+    Repository,
 };
 use crate::report::{ReportLimits, markdown};
 
@@ -78,20 +78,9 @@ pub struct PublishArgs {
     format: Format,
 }
 
-/// Where the commits were delivered to.
-#[derive(Default)]
-struct Delivery {
-    /// The branch that was pushed.
-    pushed: Option<String>,
-    pull_request: Option<OpenPullRequest>,
-}
-
 pub fn publish(context: &Context, args: &PublishArgs) -> Result<()> {
     let LockedProject { project, workspace, .. } = &LockedProject::open(context, "publish")?;
-    let path = match &args.summary {
-        Some(path) => context.directory.join(path),
-        None => project.layout.summary(),
-    };
+    let path = context.summary(args.summary.as_deref())?;
     let summary = Summary::read(&path)?.ok_or_else(|| {
         Error::project(format!("nothing to publish: {} does not exist", project.layout.shown(&path)))
             .hint("`decree process` processes the specs and writes .decree/summary.json")
@@ -108,9 +97,8 @@ pub fn publish(context: &Context, args: &PublishArgs) -> Result<()> {
     } else {
         None
     };
-    let no_branch = repository.branch.is_none() && args.branch.is_none() && !args.pull_request;
-    if args.push && no_branch && head_ref()?.is_none() {
-        return Err(detached());
+    if args.push && !args.pull_request {
+        publish::check_push(&repository, args.branch.as_deref())?;
     }
     if let Some(api) = &api {
         api.check(args.branch.as_deref())?;
@@ -127,15 +115,14 @@ pub fn publish(context: &Context, args: &PublishArgs) -> Result<()> {
     }
     print_notes(context, &published, args.dry_run);
     let mut delivery = Delivery::default();
-    let result = if !args.dry_run && published.has_commits() {
+    let wanted = args.push || api.is_some();
+    let result = if wanted && !args.dry_run && published.has_commits() {
         deliver(context, args, &published, api.as_ref(), &project.layout.scratch(), &mut delivery)
     } else {
         Ok(())
     };
     // The commits are reported even if their delivery failed.
-    if let Err(error) = StepFiles::from_environment().set_outputs(&outputs(&published, &delivery)) {
-        context.ui.warn(&format!("cannot set the step's outputs: {error}"));
-    }
+    context.set_outputs(&outputs(&published, &delivery));
     match args.format {
         Format::Json => context.ui.print_json(&as_json(&published, &delivery))?,
         Format::Text => context.ui.print(&as_text(&published.commits, args.dry_run, &delivery))?,
@@ -143,7 +130,6 @@ pub fn publish(context: &Context, args: &PublishArgs) -> Result<()> {
     result
 }
 
-/// The outputs for later steps of a workflow.
 fn outputs(published: &PublishReport, delivery: &Delivery) -> Vec<(&'static str, String)> {
     let last = published.commits.iter().rev().find_map(|commit| commit.sha.clone());
     let url = delivery.pull_request.as_ref().map(|pull_request| pull_request.url.clone());
@@ -154,7 +140,6 @@ fn outputs(published: &PublishReport, delivery: &Delivery) -> Vec<(&'static str,
     ]
 }
 
-/// Pushes the commits and opens the pull request, as far as the options ask for it.
 fn deliver(
     context: &Context,
     args: &PublishArgs,
@@ -163,28 +148,20 @@ fn deliver(
     scratch: &Path,
     delivery: &mut Delivery,
 ) -> Result<()> {
-    if !args.push && api.is_none() {
-        return Ok(());
-    }
-    let branch = match &published.branch {
-        Some(branch) => Some(branch.clone()),
-        None => head_ref()?,
+    let options = || {
+        let report = super::report::find(context, args.summary.as_deref(), ReportLimits::EXCERPTS)?;
+        let body = markdown::render(&report, markdown::BUDGET);
+        Ok(PullRequestOptions { title: args.title.clone(), body, draft: args.draft })
     };
-    let branch = branch.ok_or_else(detached)?;
-    published.repository.check_branch(&branch)?;
-    let tip = published.tip.as_deref().expect("a branch with commits has a last one");
-    publish::push(&published.repository, &RunnerEnvironment::here(), scratch, &args.remote, tip, &branch)?;
-    context.ui.note(&format!("pushed {branch} to {}", args.remote));
-    delivery.pushed = Some(branch.clone());
-    let Some(api) = api else { return Ok(()) };
-    let report = super::report::find(context, args.summary.as_deref(), ReportLimits::EXCERPTS)?;
-    let body = markdown::render(&report, markdown::BUDGET);
-    let options = PullRequestOptions { title: args.title.clone(), body, draft: args.draft };
-    let pull_request = api.open(published, &branch, &options)?;
-    let action = if pull_request.created { "opened" } else { "updated" };
-    context.ui.note(&format!("{action} pull request {}", pull_request.number));
-    delivery.pull_request = Some(pull_request);
-    Ok(())
+    let result = delivery.deliver(published, scratch, &args.remote, api, options);
+    if let Some(branch) = &delivery.pushed {
+        context.ui.note(&format!("pushed {branch} to {}", args.remote));
+    }
+    if let Some(pull_request) = &delivery.pull_request {
+        let action = if pull_request.created { "opened" } else { "updated" };
+        context.ui.note(&format!("{action} pull request {}", pull_request.number));
+    }
+    result
 }
 
 fn print_notes(context: &Context, published: &PublishReport, dry_run: bool) {
@@ -206,22 +183,6 @@ fn print_notes(context: &Context, published: &PublishReport, dry_run: bool) {
     if matches!(published.target, BranchTarget::Branch(_)) {
         ui.note("the checkout is unchanged: the changes are still in the work tree");
     }
-}
-
-/// The head branch of the checked-out pull request. Not for a fork: a branch of the same name in this repository is another
-/// branch, and a push would add unreviewed commits to it.
-fn head_ref() -> Result<Option<String>> {
-    let branch = std::env::var("GITHUB_HEAD_REF").ok().filter(|branch| !branch.is_empty());
-    let Some(branch) = branch else { return Ok(None) };
-    let event = WebhookEvent::read(&RunnerEnvironment::here())?;
-    Ok((!event.is_some_and(|event| event.is_from_fork())).then_some(branch))
-}
-
-/// The error for a push without a branch.
-fn detached() -> Error {
-    Error::usage("HEAD is detached: there is no branch to push to")
-        .detail("nothing was done")
-        .hint("name one: `decree publish --push --branch NAME`")
 }
 
 /// One line per commit; in a dry run the whole message and the paths.

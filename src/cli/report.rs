@@ -75,14 +75,10 @@ pub fn report(context: &Context, args: &ReportArgs) -> Result<()> {
 
 /// Loads the named summary, or the project's last one.
 pub(super) fn find(context: &Context, summary: Option<&Path>, limits: ReportLimits) -> Result<Report> {
-    let path = match summary {
-        Some(path) => context.directory.join(path),
-        None => {
-            let project = context.project()?;
-            context.warn_unfinished(&project);
-            project.layout.summary()
-        }
-    };
+    if summary.is_none() {
+        context.warn_unfinished(&context.project()?);
+    }
+    let path = context.summary(summary)?;
     load(&path, limits)?.ok_or_else(|| missing(&path, summary.is_some()))
 }
 

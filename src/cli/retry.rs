@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::Context;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::message::Inbox;
 use crate::pipeline::DeadLetter;
 
@@ -31,7 +31,7 @@ pub fn retry(context: &Context, args: &RetryArgs) -> Result<()> {
     let mut chosen: Vec<&DeadLetter> = if args.all {
         letters.iter().collect()
     } else {
-        args.ids.iter().map(|wanted| find(&letters, wanted)).collect::<Result<_>>()?
+        args.ids.iter().map(|text| DeadLetter::find(&letters, text)).collect::<Result<_>>()?
     };
     let mut files = BTreeSet::new();
     chosen.retain(|letter| files.insert(&letter.file));
@@ -41,33 +41,8 @@ pub fn retry(context: &Context, args: &RetryArgs) -> Result<()> {
     }
     for letter in &chosen {
         let target = inbox.requeue(&letter.file)?;
-        context.ui.note(&format!("{} waits in the inbox as {}", name(letter), target.to_string_lossy()));
+        context.ui.note(&format!("{} waits in the inbox as {}", letter.name(), target.to_string_lossy()));
     }
     context.ui.note("next: `decree process`");
     Ok(())
-}
-
-fn name(letter: &DeadLetter) -> String {
-    letter.file.to_string_lossy().trim_end_matches(".md").to_owned()
-}
-
-/// The dead letter with this id or name, or the only one whose id or name begins like this.
-fn find<'l>(letters: &'l [DeadLetter], wanted: &str) -> Result<&'l DeadLetter> {
-    let select = |matches: &dyn Fn(&str) -> bool| -> Vec<&'l DeadLetter> {
-        letters.iter().filter(|letter| matches(&name(letter)) || matches(&letter.field("id"))).collect()
-    };
-    let mut found = select(&|text| text == wanted);
-    if found.is_empty() {
-        found = select(&|text| text.starts_with(wanted));
-    }
-    match found[..] {
-        [letter] => Ok(letter),
-        [] => Err(Error::project(format!("no dead letter has the id or name '{wanted}'"))
-            .hint("`decree status` lists them")),
-        _ => {
-            let line = |letter: &&DeadLetter| format!("{}  {}", name(letter), letter.field("id"));
-            let error = Error::project(format!("'{wanted}' is ambiguous")).hint("use a longer prefix");
-            Err(error.details(found.iter().map(line).collect(), 10))
-        }
-    }
 }

@@ -49,7 +49,7 @@ pub fn revert(context: &Context, args: &RevertArgs) -> Result<()> {
 }
 
 fn since_checkpoint(context: &Context, locked: &LockedProject<'_>, saved: &CheckpointDir) -> Result<()> {
-    match history::revert_since(locked.site(&context.ui.progress()), saved)? {
+    match history::revert_since(locked.history_context(&context.ui.progress()), saved)? {
         RestoreOutcome::AlreadyThere => {
             context.ui.note(&format!("{}: the tree already matches the checkpoint", saved.id()));
             Ok(())

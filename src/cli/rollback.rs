@@ -1,18 +1,16 @@
 //! `decree rollback`
 
-use std::path::Path;
-
 use serde_json::{Value, json};
 
 use super::locked_project::LockedProject;
 use super::{Context, ContractFormat};
-use crate::error::ErrorKind::Usage;
 use crate::error::{Error, Result};
 use crate::history::{
     self, CheckpointKind, CheckpointRecord, Operation, RollbackOptions, RollbackReport, RunOrCheckpoint,
     ScopeWords,
 };
 use crate::humanize::count;
+use crate::project::Layout;
 
 /// Roll back to a checkpoint, completely or in part
 ///
@@ -61,21 +59,21 @@ pub fn rollback(context: &Context, args: &RollbackArgs) -> Result<()> {
         RunOrCheckpoint::Run(_) => CheckpointKind::default(),
     };
     if args.export && kind != CheckpointKind::StateSnapshot {
-        return Err(Error::new(Usage, format!("{} is a {}", found.dir().id(), kind.word()))
+        return Err(Error::usage(format!("{} is a {}", found.dir().id(), kind.word()))
             .detail("only a state_snapshot has environment variables to export"));
     }
     let mut options = RollbackOptions::with_reason(args.reason.clone());
     options.scope = ScopeWords { list: args.scope.clone(), directory: context.directory.clone() };
     options.dry_run = args.dry_run;
     (options.verify, options.takes_environment) = (!args.no_verify, args.export);
-    let report = history::rollback(locked.site(&context.ui.progress()), &found, &options)?;
+    let report = history::rollback(locked.history_context(&context.ui.progress()), &found, &options)?;
     match args.format {
         ContractFormat::Text => {
             print(context, found.dir().id(), &report, args.dry_run)?;
             if args.export && !args.dry_run { context.ui.print(&report.exports) } else { Ok(()) }
         }
         format => {
-            let answer = contract(context, args, layout.root(), &found, &report);
+            let answer = contract(context, args, layout, &found, &report);
             context.ui.print(&format.render(&answer))
         }
     }
@@ -131,7 +129,7 @@ fn print(context: &Context, id: &str, report: &RollbackReport, dry_run: bool) ->
 fn contract(
     context: &Context,
     args: &RollbackArgs,
-    root: &Path,
+    layout: &Layout,
     found: &RunOrCheckpoint,
     report: &RollbackReport,
 ) -> Value {
@@ -150,7 +148,7 @@ fn contract(
     warnings
         .extend(report.set_aside.iter().map(|(path, to)| format!("{path} was moved to {}", to.display())));
     warnings.extend(report.warnings.iter().cloned());
-    let (evidence, next) = evidence_and_next(context, args, id, report);
+    let (evidence, next) = evidence_and_next(context, args, layout, id, report);
     let mut assumptions: Vec<String> = report
         .left_out
         .iter()
@@ -163,7 +161,7 @@ fn contract(
     }
     json!({
         "rolled_back": !dry_run && (report.is_proven() || report.after.is_none()),
-        "project": root.to_string_lossy(),
+        "project": layout.root().to_string_lossy(),
         "restored_to": {
             "checkpoint_id": id,
             "checkpoint_type": report.kind.word(),
@@ -179,7 +177,7 @@ fn contract(
         "saved_present_as": report.present,
         "warnings": warnings,
         "next_actions": next,
-        "confidence": confidence(report),
+        "confidence": report.confidence(),
         "evidence_anchors": evidence,
         "assumptions": assumptions,
     })
@@ -189,13 +187,14 @@ fn contract(
 fn evidence_and_next(
     context: &Context,
     args: &RollbackArgs,
+    layout: &Layout,
     id: &str,
     report: &RollbackReport,
 ) -> (Vec<String>, Vec<String>) {
     let mut evidence: Vec<String> = report.evidence.iter().map(|file| format!("file:{file}")).collect();
     let mut next = Vec::new();
     if let Some(present) = &report.present {
-        evidence.push("file:.decree/audit.jsonl".to_owned());
+        evidence.push(format!("file:{}", layout.shown(&layout.audit())));
         evidence.push(format!("tool:bash:{}", context.command_line("audit verify")));
         next.push(context.command_line(&format!("rollback {present}")));
         if report.kind.holds_tree() {
@@ -209,13 +208,4 @@ fn evidence_and_next(
         next.push(context.command_line(&format!("rollback {id}{scope}")));
     }
     (evidence, next)
-}
-
-/// 1 only if everything was verified, and nothing was left out or left to the user.
-fn confidence(report: &RollbackReport) -> f64 {
-    if !report.is_proven() && report.after.is_some() {
-        return 0.0;
-    }
-    let seen = history::confidence(report.held, report.left_out.len(), report.is_proven());
-    if report.warnings.is_empty() { seen } else { seen.min(0.9) }
 }

@@ -4,8 +4,7 @@ use super::locked_project::{LimitArgs, LockedProject};
 use super::{Context, Format};
 use crate::doctor;
 use crate::error::{Error, IoContext, Result};
-use crate::message::{ChainId, Document, Inbox, MessageId, MessageName, is_spec};
-use crate::pipeline::Pipeline;
+use crate::message::{Document, MessageId, MessageName};
 use std::io::{self, IsTerminal, Read};
 
 /// Fields that decree sets itself.
@@ -55,10 +54,7 @@ fn parse_field(text: &str) -> Result<(String, String), String> {
 }
 
 pub fn run(context: &Context, args: RunArgs) -> Result<u8> {
-    let body = match &args.prompt {
-        Some(prompt) => prompt.clone(),
-        None => read_piped()?,
-    };
+    let body = args.prompt.clone().map_or_else(read_piped, Ok)?;
     if args.name.is_none() && args.fields.is_empty() && body.trim().is_empty() {
         return Err(Error::usage("nothing to run: there is no text, name or field")
             .hint("pass a text with -p or on standard input, or a spec with -v input_file=specs/….spec.md"));
@@ -76,23 +72,7 @@ pub fn run(context: &Context, args: RunArgs) -> Result<u8> {
     check_input(&project, &document)?;
     let routine = document.get_text("routine");
     doctor::preflight(&project.project, routine.as_slice())?;
-    let inbox = Inbox::of(&project.project.layout);
-    let runs = project.project.layout.runs();
-    let summary = project.work(args.limits.overrides(), |mut pipeline| {
-        let (chain, dir) = ChainId::begin(&runs)?;
-        let named = match given {
-            Some(name) => Ok(name),
-            None => name_of(&mut pipeline, &document, &chain),
-        };
-        document.set("id", MessageId::root(chain).to_string());
-        let done =
-            named.and_then(|name| pipeline.run_message(name.unique(|name| inbox.contains(name)), document));
-        if done.is_err() {
-            // The directory that reserved the id. It is empty if the message was not run.
-            let _ = std::fs::remove_dir(dir);
-        }
-        done
-    });
+    let summary = project.work(args.limits.overrides(), |pipeline| pipeline.run_message(given, document));
     project.report(summary, args.format)
 }
 
@@ -113,16 +93,6 @@ fn parse_name(given: &str) -> Result<MessageName> {
     // A file named like an id would be read as the message with that id.
     let name = MessageName::kebab(given).filter(|name| MessageId::parse(name.as_str()).is_none());
     name.ok_or_else(|| Error::usage(format!("'{given}' cannot be a message's name: use letters and digits")))
-}
-
-/// A name for a message that was given none.
-fn name_of(pipeline: &mut Pipeline<'_>, document: &Document, chain: &ChainId) -> Result<MessageName> {
-    if let Some(spec) = document.get_text("input_file").filter(|path| is_spec(path))
-        && let Some(name) = MessageName::from_spec_file(&spec)
-    {
-        return Ok(name);
-    }
-    Ok(pipeline.name_for(&document.body)?.unwrap_or_else(|| MessageName::fallback(chain)))
 }
 
 /// The text on standard input, up to a limit; none if that is a terminal.

@@ -1,6 +1,6 @@
 //! `decree stage`: exports runs and reports as an artifact.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::Context;
 use crate::artifact::{self, OmittedFile, StageReport};
@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::github::{self, commands};
 use crate::humanize::count;
 use crate::process::redact::Redactor;
-use crate::report::{ReportLimits, load};
+use crate::report::{ReportLimits, load, runs_beside};
 
 /// How many omitted files are listed by name.
 const NAMED: usize = 10;
@@ -33,16 +33,12 @@ pub struct StageArgs {
 }
 
 pub fn stage(context: &Context, args: &StageArgs) -> Result<()> {
-    let path = match &args.summary {
-        Some(path) => context.directory.join(path),
-        None => context.project()?.layout.summary(),
-    };
+    let path = context.summary(args.summary.as_deref())?;
     let report = load(&path, ReportLimits::PAGE)?.ok_or_else(|| {
         Error::project(format!("{} does not exist", path.display())).hint("`decree process` writes it")
     })?;
-    let runs = path.parent().unwrap_or(Path::new("")).join("runs");
     let target = context.directory.join(&args.target);
-    let result = artifact::stage(&report, &runs, &target, &Redactor::of_this_process())?;
+    let result = artifact::stage(&report, &runs_beside(&path), &target, &Redactor::of_this_process())?;
     print_result(context, &result);
     Ok(())
 }
@@ -53,12 +49,8 @@ fn print_result(context: &Context, result: &StageReport) {
     if result.left_out.is_empty() {
         return;
     }
-    let mut lines: Vec<String> = result
-        .left_out
-        .iter()
-        .take(NAMED)
-        .map(|OmittedFile { path, why }| format!("{path}: {why}"))
-        .collect();
+    let line = |OmittedFile { path, why }: &OmittedFile| format!("{path}: {why}");
+    let mut lines: Vec<String> = result.left_out.iter().take(NAMED).map(line).collect();
     if result.left_out.len() > NAMED {
         lines.push(format!("and {} more", result.left_out.len() - NAMED));
     }

@@ -1,6 +1,6 @@
 //! `decree status`
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{Context, Format};
 use crate::checkpoint::store::Store;
@@ -42,7 +42,7 @@ pub fn status(context: &Context, args: &StatusArgs) -> Result<()> {
     let processed = Tracker::read(&layout.tracker())?.names().count();
     let pending: Vec<String> =
         plan.specs.iter().map(|spec| spec.file_name.trim_end_matches(".spec.md").to_owned()).collect();
-    let dead = dead_letters(&project)?;
+    let dead = DeadLetter::all(&Inbox::of(layout))?;
     let runs = history::run_ids(layout)?;
     let latest = runs.last().and_then(|id| latest(&project, id));
     let workspace = project.workspace()?;
@@ -56,7 +56,7 @@ pub fn status(context: &Context, args: &StatusArgs) -> Result<()> {
         let answer = json!({
             "specs": { "processed": processed, "pending": pending },
             "inbox": plan.messages.iter().map(|file| file.to_string_lossy()).collect::<Vec<_>>(),
-            "dead": dead.iter().map(|[name, id, error]| json!({ "name": name, "id": id, "error": error })).collect::<Vec<_>>(),
+            "dead": dead.iter().map(dead_json).collect::<Vec<_>>(),
             "runs": { "count": runs.len(), "latest": runs.last() },
             "store": { "bytes": usage.bytes, "contents": usage.contents },
             "checkpoints": checkpoints.len(),
@@ -118,28 +118,29 @@ fn store_row(bytes: u64, checkpoints: usize, expired: usize, reclaimable: Option
     row
 }
 
-fn dead_rows(dead: &[[String; 3]]) -> Vec<Vec<String>> {
+fn dead_rows(dead: &[DeadLetter]) -> Vec<Vec<String>> {
     let mut rows = Vec::new();
-    for (number, [name, id, error]) in dead.iter().take(MAX_NAMED).enumerate() {
+    for (number, letter) in dead.iter().take(MAX_NAMED).enumerate() {
         let head = if number == 0 { "dead".to_owned() } else { String::new() };
         let lead = if number == 0 { format!("{} · ", dead.len()) } else { "    ".to_owned() };
-        let what = if id.is_empty() { name } else { id };
-        let error: String = error.chars().take(60).collect();
+        let name = display_name(&letter.file, "");
+        let error: String = one_line(&letter.field("error")).chars().take(60).collect();
+        let what = Some(letter.field("id")).filter(|id| !id.is_empty()).unwrap_or_else(|| name.clone());
         rows.push(vec![head, format!("{lead}{name} ({error})"), format!("decree retry {what}")]);
     }
     if rows.is_empty() {
         rows.push(vec!["dead".to_owned(), "0".to_owned()]);
     }
+    if dead.len() > MAX_NAMED {
+        let more = format!("    and {} more", dead.len() - MAX_NAMED);
+        rows.push(vec![String::new(), more, "decree status --format json".to_owned()]);
+    }
     rows
 }
 
-/// The name, the id and the error of every dead letter.
-fn dead_letters(project: &Project) -> Result<Vec<[String; 3]>> {
-    let letters = DeadLetter::all(&Inbox::of(&project.layout))?;
-    let describe = |letter: &DeadLetter| {
-        [display_name(&letter.file, ""), letter.field("id"), one_line(&letter.field("error"))]
-    };
-    Ok(letters.iter().map(describe).collect())
+fn dead_json(letter: &DeadLetter) -> Value {
+    let error = one_line(&letter.field("error"));
+    json!({ "name": display_name(&letter.file, ""), "id": letter.field("id"), "error": error })
 }
 
 /// The verdict, time and size of the latest run; `None` if it has no verdict.

@@ -237,10 +237,13 @@ pub fn copy_index(from: &Path, to: &Path) -> io::Result<File> {
     Ok(source)
 }
 
+/// The file in a git directory that is git's lock on the index.
+pub const INDEX_LOCK: &str = "index.lock";
+
 /// Takes git's lock on the index in `git_dir` and returns the lock file, which the caller renames or removes. If another process
 /// holds it, the error says `taken`, and with `unchanged` what was not touched.
 pub fn lock_index(git_dir: &Path, taken: &str, unchanged: &str) -> Result<PathBuf> {
-    let lock = git_dir.join("index.lock");
+    let lock = git_dir.join(INDEX_LOCK);
     match OpenOptions::new().write(true).create_new(true).open(&lock) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             Err(Error::failed(format!("{taken}: {} exists", lock.display()))

@@ -14,7 +14,8 @@ pub mod stash;
 mod work_tree;
 
 pub use index::{
-    Differences, GitIndex, IndexChange, IndexEntry, copy_index, lock_index, nul_separated, parse_changes,
+    Differences, GitIndex, INDEX_LOCK, IndexChange, IndexEntry, copy_index, lock_index, nul_separated,
+    parse_changes,
 };
 pub use run::{Git, GitCall, GitOutput};
 pub use work_tree::WorkTree;

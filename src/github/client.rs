@@ -40,7 +40,6 @@ const MOVES: usize = 3;
 
 const RETRY_AFTER: &str = "retry-after";
 
-/// A connection to one server, with one token.
 pub struct GithubClient {
     transport: Transport,
     runtime: Runtime,
@@ -73,7 +72,6 @@ enum Disposition {
 }
 
 impl GithubClient {
-    /// Connects to the runner's API with the runner's token.
     pub fn from_environment(environment: &RunnerEnvironment) -> Result<Self> {
         let authorization = environment.authorization()?;
         let base = base(&environment.api_url)?;

@@ -6,7 +6,6 @@ use crate::sanitize::{strip_controls, truncate};
 /// The longest annotation; the runner truncates the rest.
 const LONGEST: usize = 4_000;
 
-/// The severity of an annotation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
     Error,
@@ -30,22 +29,14 @@ pub fn annotation(level: Level, title: &str, file: Option<&str>, message: &str) 
     )
 }
 
-/// Starts a group of lines that the log folds under a title.
-pub fn group(title: &str) -> String {
-    format!("::group::{}\n", data(&strip_controls(title)))
+/// Starts a group of lines that the log folds under a title, in which the runner ignores commands until [`end_group`] names the
+/// same token.
+pub fn group(title: &str, token: &str) -> String {
+    format!("::group::{}\n::stop-commands::{token}\n", data(&strip_controls(title)))
 }
 
-/// Ends the group that [`group`] started.
-pub const END_GROUP: &str = "::endgroup::\n";
-
-/// Makes the runner ignore commands until [`resume`] names the same token.
-pub fn stop(token: &str) -> String {
-    format!("::stop-commands::{token}\n")
-}
-
-/// Makes the runner execute commands again.
-pub fn resume(token: &str) -> String {
-    format!("::{token}::\n")
+pub fn end_group(token: &str) -> String {
+    format!("::{token}::\n::endgroup::\n")
 }
 
 fn data(text: &str) -> String {
@@ -72,7 +63,7 @@ mod tests {
             line,
             "::error file=specs/a%2Cline=1%3Ax.spec.md,title=a%3A b%2C c%25%0A%3A%3Aset-output::50%25%0A::error::forged\n"
         );
-        assert_eq!(group("x\n::error::y"), "::group::x%0A::error::y\n");
+        assert_eq!(group("x\n::error::y", "t"), "::group::x%0A::error::y\n::stop-commands::t\n");
     }
 
     #[test]

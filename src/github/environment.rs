@@ -22,6 +22,8 @@ pub struct RunnerEnvironment {
     pub repository: Option<String>,
     /// The ref that is checked out, such as `refs/pull/12/merge`.
     pub git_ref: Option<String>,
+    /// The head branch of the pull request that started the workflow.
+    pub head_ref: Option<String>,
     /// The hash of the commit that is checked out.
     pub sha: Option<String>,
     pub api_url: String,
@@ -50,6 +52,7 @@ impl RunnerEnvironment {
             event_path: text("GITHUB_EVENT_PATH").map(PathBuf::from),
             repository: text("GITHUB_REPOSITORY"),
             git_ref: text("GITHUB_REF"),
+            head_ref: text("GITHUB_HEAD_REF"),
             sha: text("GITHUB_SHA"),
             api_url: text("GITHUB_API_URL").unwrap_or_else(|| PUBLIC_API.to_owned()),
             server_url: text("GITHUB_SERVER_URL"),
@@ -94,7 +97,6 @@ impl RunnerEnvironment {
         }
     }
 
-    /// The web page of this run.
     pub fn run_url(&self) -> Option<String> {
         let (server, repo) = (self.server_url.as_deref()?, self.repo(None).ok()?);
         let server = server.trim_end_matches('/');

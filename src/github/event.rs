@@ -22,7 +22,6 @@ pub enum CommentTarget {
         /// The owner and the name of the branch, if the event names them.
         head: Option<(String, String)>,
     },
-    /// The event belongs to no pull request.
     None,
 }
 
@@ -55,15 +54,13 @@ impl WebhookEvent {
         Ok(Some(WebhookEvent { name, payload, git_ref: environment.git_ref.clone().unwrap_or_default() }))
     }
 
-    /// Returns where a comment for this event belongs.
     pub fn target(&self) -> Result<CommentTarget> {
         match self.name.as_str() {
             "issue_comment" => self.issue(),
             "workflow_run" => self.workflow_run(),
-            name if name.starts_with("pull_request") => match self.pull_request() {
-                Some(target) => Ok(target),
-                None => Ok(self.by_ref()),
-            },
+            name if name.starts_with("pull_request") => {
+                Ok(self.pull_request().unwrap_or_else(|| self.by_ref()))
+            }
             _ => Ok(self.by_ref()),
         }
     }

@@ -8,10 +8,8 @@ use crate::sanitize::one_line;
 /// How many characters of the server's message are shown.
 const LONGEST: usize = 300;
 
-/// Why a request failed.
 #[derive(Debug)]
 pub enum ApiFailure {
-    /// The server refused the request.
     Refused {
         /// The operation in words, such as `list the comments of octo/repo#1`.
         operation: String,
@@ -25,7 +23,6 @@ pub enum ApiFailure {
 }
 
 impl ApiFailure {
-    /// Whether the server answered with one of these.
     pub fn is_status(&self, expected: &[u16]) -> bool {
         matches!(self, ApiFailure::Refused { status, .. } if expected.contains(status))
     }

@@ -2,10 +2,11 @@
 //!
 //! [`environment`] and [`event`] read what the CI runner provides. [`commands`] and [`StepFiles`] write what the runner reads,
 //! and [`step_report`] decides what `process` writes there. [`client`] sends requests with retries and creates nothing twice;
-//! [`sticky`] maintains one comment, [`pulls`] one pull request.
+//! [`post_comment`] decides where a comment belongs; [`sticky`] maintains one comment, [`pulls`] one pull request.
 
 pub mod client;
 pub mod commands;
+mod comment;
 pub mod environment;
 pub mod event;
 mod failure;
@@ -17,6 +18,7 @@ pub mod sticky;
 mod transport;
 
 pub use client::GithubClient;
+pub use comment::{CommentOutcome, post_comment};
 pub use environment::RunnerEnvironment;
 pub use failure::ApiFailure;
 pub use names::{CommentKey, RepoName};

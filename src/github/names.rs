@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write};
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 
 /// A repository as `OWNER/NAME`, safe to use in a URL without encoding.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,10 +47,7 @@ impl CommentKey {
         match text.len() {
             1..=LONGEST_KEY => Ok(CommentKey(text.to_owned())),
             0 => Err(Error::usage("a comment's key cannot be empty")),
-            _ => Err(Error::new(
-                ErrorKind::Usage,
-                format!("a comment's key cannot be longer than {LONGEST_KEY} bytes"),
-            )),
+            _ => Err(Error::usage(format!("a comment's key cannot be longer than {LONGEST_KEY} bytes"))),
         }
     }
 

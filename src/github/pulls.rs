@@ -7,7 +7,6 @@ use super::failure::ApiFailure;
 use super::names::{RepoName, url_component};
 use crate::error::{Error, Result};
 
-/// The desired state of a pull request.
 #[derive(Clone, Debug)]
 pub struct PullRequest {
     /// The branch with the change; `owner:branch` if it is in a fork.
@@ -105,7 +104,7 @@ pub fn of_commit(
     client: &GithubClient,
     repo: &RepoName,
     sha: &str,
-    head: Option<(&str, &str)>,
+    head: Option<&(String, String)>,
 ) -> Result<Option<u64>, ApiFailure> {
     let operation = format!("find the pull request of commit {sha} in {repo}");
     let with_this_head = |pulls: Vec<Value>| {

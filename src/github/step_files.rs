@@ -33,7 +33,6 @@ pub fn in_workspace(directory: &Path) -> PathBuf {
 }
 
 impl StepFiles {
-    /// Reads the paths from the runner's variables.
     pub fn from_environment() -> StepFiles {
         let path = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         StepFiles { outputs: path("GITHUB_OUTPUT"), summary: path("GITHUB_STEP_SUMMARY") }

@@ -5,8 +5,8 @@ use std::path::Path;
 use super::commands::{Level, annotation};
 use super::step_files::StepFiles;
 use crate::error::Result;
-use crate::humanize::count;
 use crate::pipeline::{MessageSummary, Summary, Verdict};
+use crate::report::text::failure_sentence;
 use crate::report::{Report, markdown};
 
 /// GitHub shows this many annotations of one level per step.
@@ -42,16 +42,8 @@ fn is_failure(verdict: Verdict) -> bool {
 
 fn failure_annotation(message: &MessageSummary, project: &Path) -> String {
     let title = format!("decree: {}", message.run.name);
-    let mut text = match message.run.attempts.len() {
-        0 => message.run.reason.clone(),
-        n => format!("failed {n} of {} ({})", count(n, "attempt"), message.run.reason),
-    };
-    if let Some(put_back) = &message.run.reverted {
-        let files = count(put_back.verified as usize, "file");
-        text.push_str(&format!("; the tree is reverted to its checkpoint ({files} verified)"));
-    }
     let file = message.run.spec.as_ref().map(|spec| project.join(spec).display().to_string());
-    annotation(Level::Error, &title, file.as_deref(), &text)
+    annotation(Level::Error, &title, file.as_deref(), &failure_sentence(message))
 }
 
 /// The `verdict` output: one word for the whole summary.

@@ -31,12 +31,8 @@ pub enum CommentMode {
     DeleteOld,
 }
 
-/// The desired state of a comment.
-pub struct StickyComment<'c> {
-    pub client: &'c GithubClient,
-    pub repo: &'c RepoName,
-    /// The number of the pull request.
-    pub number: u64,
+/// What a comment is to say.
+pub struct CommentContent<'c> {
     pub key: &'c CommentKey,
     /// The whole text, beginning with the marker.
     pub body: &'c str,
@@ -45,6 +41,14 @@ pub struct StickyComment<'c> {
     pub mode: CommentMode,
     /// Whether there is anything to report. If not, an existing comment is updated, but none is created.
     pub has_content: bool,
+}
+
+pub struct StickyComment<'c> {
+    pub client: &'c GithubClient,
+    pub repo: &'c RepoName,
+    /// The number of the pull request.
+    pub number: u64,
+    pub content: &'c CommentContent<'c>,
 }
 
 /// What [`StickyComment::post`] did with the comment.
@@ -80,13 +84,16 @@ impl PostedComment {
 }
 
 impl StickyComment<'_> {
-    /// Creates or updates the comment.
     pub fn post(&self) -> Result<PostedComment, ApiFailure> {
         let marked = self.marked()?;
         let ours = self.ours(&marked)?;
-        match (self.mode, ours.first()) {
-            (_, None) if !self.has_content => Ok(PostedComment::of(CommentAction::Skipped, &Value::Null)),
-            (mode, Some(oldest)) if mode == CommentMode::Update || !self.has_content => self.update(oldest),
+        match (self.content.mode, ours.first()) {
+            (_, None) if !self.content.has_content => {
+                Ok(PostedComment::of(CommentAction::Skipped, &Value::Null))
+            }
+            (mode, Some(oldest)) if mode == CommentMode::Update || !self.content.has_content => {
+                self.update(oldest)
+            }
             (mode, _) => {
                 let created = self.create()?;
                 let mut result = PostedComment::of(CommentAction::Created, &created);
@@ -115,7 +122,7 @@ impl StickyComment<'_> {
 
     /// All comments that begin with the marker, oldest first.
     fn marked(&self) -> Result<Vec<Value>, ApiFailure> {
-        let marker = self.key.marker();
+        let marker = self.content.key.marker();
         let mut comments = self.list()?;
         comments.retain(|comment| body(comment).starts_with(&marker));
         comments.sort_by_key(|comment| comment["id"].as_u64());
@@ -127,7 +134,7 @@ impl StickyComment<'_> {
         if marked.is_empty() {
             return Ok(Vec::new());
         }
-        let author = match self.author {
+        let author = match self.content.author {
             Some(author) => Some(author.to_owned()),
             None => self.token_login()?,
         };
@@ -148,14 +155,14 @@ impl StickyComment<'_> {
     }
 
     fn update(&self, old: &Value) -> Result<PostedComment, ApiFailure> {
-        if normalized(body(old)) == normalized(self.body) {
+        if normalized(body(old)) == normalized(self.content.body) {
             return Ok(PostedComment::of(CommentAction::Unchanged, old));
         }
         let operation = format!("change the comment on {}#{}", self.repo, self.number);
-        match self.client.patch(&operation, &self.comment(&old["id"]), &json!({"body": self.body})) {
+        match self.client.patch(&operation, &self.comment(&old["id"]), &json!({"body": self.content.body})) {
             Ok(new) => Ok(PostedComment::of(CommentAction::Updated, &new)),
             // A concurrent process or a user has just deleted it.
-            Err(failure) if failure.is_status(&[404]) && self.has_content => {
+            Err(failure) if failure.is_status(&[404]) && self.content.has_content => {
                 Ok(PostedComment::of(CommentAction::Created, &self.create()?))
             }
             Err(failure) => Err(failure),
@@ -165,7 +172,7 @@ impl StickyComment<'_> {
     fn create(&self) -> Result<Value, ApiFailure> {
         let post_id = format!("{POST_ID}{} -->\n", random_hex());
         debug_assert!(post_id.len() <= POST_ID_ROOM, "{post_id:?}");
-        let text = format!("{}{post_id}", self.body.trim_end());
+        let text = format!("{}{post_id}", self.content.body.trim_end());
         let operation = format!("comment on {}#{}", self.repo, self.number);
         self.client.create(&operation, &self.comments(), &json!({"body": text}), || {
             Ok(self.list()?.into_iter().find(|comment| body(comment).contains(post_id.trim())))

@@ -23,7 +23,7 @@ use crate::error::Result;
 use crate::project::Layout;
 
 /// Makes a checkpoint, and reports what it holds of what it was made for. The caller holds the project's lock.
-pub fn create(
+pub(super) fn create(
     context: HistoryContext<'_>,
     kind: CheckpointKind,
     words: &ScopeWords,

@@ -30,24 +30,37 @@ impl RunOrCheckpoint {
 
 /// Finds the run or checkpoint that `text` names.
 pub fn find(layout: &Layout, text: &str) -> Result<RunOrCheckpoint> {
-    let runs = run_ids(layout)?;
-    let checkpoints = dirs_in(&layout.checkpoints())?;
-    let matching = |names: &[String]| -> Vec<String> {
-        match names.iter().find(|name| *name == text) {
-            Some(exact) => vec![exact.clone()],
-            None => names.iter().filter(|name| !text.is_empty() && name.starts_with(text)).cloned().collect(),
-        }
+    let (runs, checkpoints) = (layout.runs(), layout.checkpoints());
+    let dir = |parent: &Path, id: &String| CheckpointDir::new(id, parent.join(id));
+    let mut all: Vec<RunOrCheckpoint> =
+        run_ids(layout)?.iter().map(|id| RunOrCheckpoint::Run(dir(&runs, id))).collect();
+    all.extend(dirs_in(&checkpoints)?.iter().map(|id| RunOrCheckpoint::Checkpoint(dir(&checkpoints, id))));
+    find_unique(&all, text, |found| vec![found.dir().id().to_owned()])?.cloned().ok_or_else(|| {
+        Error::project(format!("no run or checkpoint has the id '{text}'"))
+            .hint("`decree log` lists the runs, `decree checkpoint list` the checkpoints")
+    })
+}
+
+/// The item that has `text` as one of its names, else the only one with a name that begins with it. `None` if there is none; an
+/// error that lists the names if there are several.
+pub fn find_unique<'i, T>(
+    items: &'i [T],
+    text: &str,
+    names: impl Fn(&T) -> Vec<String>,
+) -> Result<Option<&'i T>> {
+    let having = |matches: &dyn Fn(&String) -> bool| -> Vec<&'i T> {
+        items.iter().filter(|item| !text.is_empty() && names(item).iter().any(matches)).collect()
     };
-    let (runs, checkpoints) = (matching(&runs), matching(&checkpoints));
-    match (&runs[..], &checkpoints[..]) {
-        ([run], []) => Ok(RunOrCheckpoint::Run(CheckpointDir::new(run, layout.runs().join(run)))),
-        ([], [id]) => Ok(RunOrCheckpoint::Checkpoint(CheckpointDir::new(id, layout.checkpoints().join(id)))),
-        ([], []) => Err(Error::project(format!("no run or checkpoint has the id '{text}'"))
-            .hint("`decree log` lists the runs, `decree checkpoint list` the checkpoints")),
-        _ => Err(Error::project(format!("the id '{text}' is ambiguous"))
-            .details(runs.into_iter().chain(checkpoints).collect(), 10)
-            .hint("use a longer prefix")),
+    let mut found = having(&|name| name == text);
+    if found.is_empty() {
+        found = having(&|name| name.starts_with(text));
     }
+    if found.len() > 1 {
+        return Err(Error::project(format!("'{text}' is ambiguous"))
+            .details(found.iter().map(|item| names(item).join("  ")).collect(), 10)
+            .hint("use a longer prefix"));
+    }
+    Ok(found.pop())
 }
 
 /// Like [`find`], but refuses a checkpoint that does not hold the tree.

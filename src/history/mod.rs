@@ -10,6 +10,7 @@
 
 pub mod audit;
 mod contents_report;
+mod create;
 pub mod gc;
 mod guard;
 pub mod kind;
@@ -27,11 +28,12 @@ mod since;
 mod writer;
 
 pub use contents_report::{ContentsReport, confidence};
+pub use create::create;
 pub use guard::{Guard, GuardRecord, GuardRequest};
 pub use kind::state::recover_rollback;
 pub use kind::tree::save as save_tree;
-pub use kind::{create, verify};
-pub use lookup::{RunOrCheckpoint, find, find_tree, list, run_ids, runs_of_chain};
+pub use kind::verify;
+pub use lookup::{RunOrCheckpoint, find, find_tree, find_unique, list, run_ids, runs_of_chain};
 pub use payload::{CheckpointKind, CheckpointPayload, SavedDatabase};
 pub use record::CheckpointRecord;
 pub use remove::remove;

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 
 use super::audit::{self, AuditAction, AuditEntry};
+use super::contents_report::confidence;
 use super::payload::CheckpointKind;
 use super::scope::ScopeWords;
 use super::writer::{CheckpointLabel, SavedCheckpoint};
@@ -141,6 +142,15 @@ impl RollbackReport {
     /// Whether a comparison showed that everything is as the checkpoint has it.
     pub fn is_proven(&self) -> bool {
         self.after.as_ref() == Some(&self.wanted)
+    }
+
+    /// 1 only if everything was verified, and nothing was left out or left to the user.
+    pub fn confidence(&self) -> f64 {
+        if !self.is_proven() && self.after.is_some() {
+            return 0.0;
+        }
+        let seen = confidence(self.held, self.left_out.len(), self.is_proven());
+        if self.warnings.is_empty() { seen } else { seen.min(0.9) }
     }
 }
 

@@ -110,7 +110,7 @@ impl RunDir {
 
     /// The path relative to the project, for messages.
     pub fn shown(&self) -> String {
-        format!(".decree/runs/{}", self.id)
+        format!("{}/{}/{}", Layout::DECREE, Layout::RUNS, self.id)
     }
 
     /// The run as the engine sees it: a checkpoint, and what changed since.

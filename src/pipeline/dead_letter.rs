@@ -3,7 +3,8 @@
 use std::ffi::OsString;
 
 use super::verdict::Verdict;
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::history::find_unique;
 use crate::message::{Document, Inbox, read_text};
 use crate::yaml::Mistake;
 
@@ -24,6 +25,20 @@ impl DeadLetter {
             DeadLetter { file, document: Document::parse(&text).unwrap_or_default() }
         };
         Ok(inbox.dead()?.into_iter().map(read).collect())
+    }
+
+    /// The dead letter with this id or name, or the only one whose id or name begins like this.
+    pub fn find<'l>(letters: &'l [DeadLetter], text: &str) -> Result<&'l DeadLetter> {
+        let names = |letter: &DeadLetter| vec![letter.name(), letter.field("id")];
+        find_unique(letters, text, names)?.ok_or_else(|| {
+            Error::project(format!("no dead letter has the id or name '{text}'"))
+                .hint("`decree status` lists them")
+        })
+    }
+
+    /// The file's name without its extension.
+    pub fn name(&self) -> String {
+        self.file.to_string_lossy().trim_end_matches(".md").to_owned()
     }
 
     /// The text of a field; empty if there is none.

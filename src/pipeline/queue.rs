@@ -76,14 +76,17 @@ fn next_in_chain(inbox: &Inbox, chain: &ChainId) -> Result<Option<OsString>> {
 pub(super) fn enqueue(layout: &Layout, inbox: &Inbox, spec: &Spec) -> Result<OsString> {
     withdraw_dead_letters(layout, inbox, &spec.shown())?;
     let (chain, _) = ChainId::begin(&layout.runs())?;
-    let name = MessageName::from_spec_file(&spec.file_name)
-        .unwrap_or_else(|| MessageName::fallback(&chain))
-        .unique(|name| inbox.contains(name));
+    let name = MessageName::from_spec_file(&spec.file_name).unwrap_or_else(|| MessageName::fallback(&chain));
     let mut document = Document::default();
     document.set("id", MessageId::root(chain).to_string());
     document.set("type", "spec");
     document.set("input_file", spec.shown());
-    let file = OsString::from(format!("{name}.md"));
+    add_message(inbox, name, &document)
+}
+
+/// Adds a message to the inbox under a name that no other message has, and returns its file name.
+pub(super) fn add_message(inbox: &Inbox, name: MessageName, document: &Document) -> Result<OsString> {
+    let file = OsString::from(format!("{}.md", name.unique(|name| inbox.contains(name))));
     inbox.add(&file, &document.render())?;
     Ok(file)
 }

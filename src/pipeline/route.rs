@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::context::PipelineContext;
 use crate::error::Result;
 use crate::interrupt;
-use crate::message::{Document, Message, MessageError, MessageName, Rejection};
+use crate::message::{ChainId, Document, Message, MessageError, MessageName, Rejection, is_spec};
 use crate::process::Exec;
 use crate::project::RoutineName;
 use crate::routine::{Routine, RoutineKind, router};
@@ -85,16 +85,21 @@ fn routine_by_text(context: &mut PipelineContext<'_>, text: &str) -> Result<Stri
     Ok(named.map_or(default.clone(), |name| name.to_string()))
 }
 
-/// A name for a message that was given none: what the router answers, or words of the message.
-pub(super) fn name_for(context: &mut PipelineContext<'_>, body: &str) -> Result<Option<MessageName>> {
-    if body.trim().is_empty() {
-        return Ok(None);
-    }
-    if context.config.commands.router.is_empty() {
-        return Ok(MessageName::from_prompt(body));
-    }
-    let answer = ask_router(context, &router::prompt_for_name(body))?;
-    Ok(answer.and_then(|answer| router::parse_name_reply(&answer)))
+/// A name for a message that was given none: that of its spec, else what the router answers, else words of the message.
+pub(super) fn name_for(
+    context: &mut PipelineContext<'_>,
+    document: &Document,
+    chain: &ChainId,
+) -> Result<MessageName> {
+    let (spec, body) = (document.get_text("input_file").filter(|path| is_spec(path)), &document.body);
+    let name = match spec.and_then(|spec| MessageName::from_spec_file(&spec)) {
+        Some(name) => Some(name),
+        None if body.trim().is_empty() => None,
+        None if context.config.commands.router.is_empty() => MessageName::from_prompt(body),
+        None => ask_router(context, &router::prompt_for_name(body))?
+            .and_then(|answer| router::parse_name_reply(&answer)),
+    };
+    Ok(name.unwrap_or_else(|| MessageName::fallback(chain)))
 }
 
 /// Asks the configured command; `None`, with a warning, if it fails.

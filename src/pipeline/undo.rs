@@ -109,17 +109,35 @@ fn settle<'r>(
     Ok(RevertedRun { run, how, untracked })
 }
 
-/// Records that a run's change is in the tree again. Returns the spec that was added to the tracker.
-pub fn record_applied(layout: &Layout, run: &CheckpointDir) -> Result<Option<String>> {
-    let Some(mut result) = RunResult::read(run)? else {
-        return Ok(None);
-    };
-    if result.run.reverted.take().is_none() {
-        return Ok(None);
+/// A recorded change that is in the tree again.
+#[derive(Debug)]
+pub struct AppliedChange {
+    pub outcome: RestoreOutcome,
+    /// The spec that was added to the tracker.
+    pub tracked: Option<String>,
+}
+
+/// Applies the recorded change of a run, or of a revert to a checkpoint, and then records that it is in the tree.
+pub fn apply(
+    layout: &Layout,
+    workspace: &Workspace,
+    dir: &CheckpointDir,
+    log: &dyn RestoreLog,
+) -> Result<AppliedChange> {
+    if !dir.has_change_record() {
+        return Err(Error::project(format!("{} has no recorded change to apply", dir.id()))
+            .hint(format!("`decree diff {}` shows what is different now", dir.id())));
     }
-    result.write(run)?;
-    match result.run.tracked_name(layout).filter(|_| result.run.kept) {
-        Some(name) => Ok(Tracker::append(&layout.tracker(), &name)?.then_some(name)),
-        None => Ok(None),
+    let mut applied = AppliedChange { outcome: dir.apply(workspace, log)?, tracked: None };
+    // Also if it was applied already: an earlier apply may have been interrupted before this step.
+    if let Some(mut result) = RunResult::read(dir)?.filter(|result| result.run.reverted.is_some()) {
+        result.run.reverted = None;
+        result.write(dir)?;
+        if let Some(name) = result.run.tracked_name(layout).filter(|_| result.run.kept)
+            && Tracker::append(&layout.tracker(), &name)?
+        {
+            applied.tracked = Some(name);
+        }
     }
+    Ok(applied)
 }

@@ -1,12 +1,12 @@
 //! The loop that `run` and `process` share: take what the queue chooses, prepare it, run it, record the outcome.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::fs;
 
 use super::context::{PipelineContext, RunOverrides};
 use super::events::{Event, Reporter};
 use super::prepare::{Preparation, Prepared, RejectedMessage, prepare};
-use super::queue::{Plan, Queue, QueueItem, Selection, enqueue, planned};
+use super::queue::{Plan, Queue, QueueItem, Selection, add_message, enqueue, planned};
 use super::summary::{MessageSummary, Summary};
 use super::verdict::Verdict;
 use super::{dead_letter, hooks, recovery, route, run};
@@ -15,7 +15,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::history::RunDir;
 use crate::humanize::count;
 use crate::interrupt;
-use crate::message::{Document, Message, MessageName, Rejection, display_name};
+use crate::message::{ChainId, Document, Message, MessageId, MessageName, Rejection, display_name};
 use crate::project::{Lock, Project};
 use crate::routine::{RoutineKind, papermill};
 use crate::spec::Spec;
@@ -53,20 +53,24 @@ impl<'p> Pipeline<'p> {
         }
     }
 
-    /// A name for a message that was given none: what the router answers, or words of the message.
-    pub fn name_for(&mut self, body: &str) -> Result<Option<MessageName>> {
-        route::name_for(&mut self.context, body)
-    }
-
-    /// Runs one new message and its follow-ups.
-    pub fn run_message(self, name: MessageName, document: Document) -> Result<Summary> {
-        self.with_hooks(|pipeline| {
-            let file = OsString::from(format!("{name}.md"));
-            pipeline.context.inbox.add(&file, &document.render())?;
-            pipeline.context.event(&Event::Begin { messages: 1, specs: 0 });
-            pipeline.queue.messages.push_back(file);
-            pipeline.work(false)
-        })
+    /// Runs one new message and its follow-ups. A message that was given no name gets one.
+    pub fn run_message(mut self, name: Option<MessageName>, mut document: Document) -> Result<Summary> {
+        let (chain, dir) = ChainId::begin(&self.context.layout.runs())?;
+        document.set("id", MessageId::root(chain.clone()).to_string());
+        let name = name.map_or_else(|| route::name_for(&mut self.context, &document, &chain), Ok);
+        let done = name.and_then(|name| {
+            self.with_hooks(|pipeline| {
+                let file = add_message(&pipeline.context.inbox, name, &document)?;
+                pipeline.context.event(&Event::Begin { messages: 1, specs: 0 });
+                pipeline.queue.messages.push_back(file);
+                pipeline.work(false)
+            })
+        });
+        if done.is_err() {
+            // The directory that reserved the id. It is empty if the message was not run.
+            let _ = fs::remove_dir(dir);
+        }
+        done
     }
 
     /// Runs the messages that wait in the inbox, then every spec that is selected.

@@ -8,6 +8,12 @@ pub struct Layout {
 }
 
 impl Layout {
+    /// The name of decree's own directory in a project.
+    pub const DECREE: &str = ".decree";
+    /// The names of the runs' directory and of the summary, in decree's directory and in an artifact.
+    pub const RUNS: &str = "runs";
+    pub const SUMMARY: &str = "summary.json";
+
     pub fn new(root: PathBuf) -> Self {
         Layout { root }
     }
@@ -18,7 +24,7 @@ impl Layout {
 
     /// The directory of decree's own files.
     pub fn decree(&self) -> PathBuf {
-        self.root.join(".decree")
+        self.root.join(Self::DECREE)
     }
 
     pub fn config(&self) -> PathBuf {
@@ -37,7 +43,7 @@ impl Layout {
 
     /// Contains one directory per run.
     pub fn runs(&self) -> PathBuf {
-        self.decree().join("runs")
+        self.decree().join(Self::RUNS)
     }
 
     /// Contains one directory per checkpoint.
@@ -125,7 +131,7 @@ impl Layout {
 
     /// The summary of the last `process` or `run`.
     pub fn summary(&self) -> PathBuf {
-        self.decree().join("summary.json")
+        self.decree().join(Self::SUMMARY)
     }
 
     /// One audit entry per revert, rollback, apply or deletion.

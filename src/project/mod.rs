@@ -4,6 +4,7 @@ mod config;
 mod layout;
 mod lock;
 mod routine_name;
+pub mod templates;
 mod units;
 
 use std::path::{Path, PathBuf};

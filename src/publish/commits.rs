@@ -28,7 +28,6 @@ pub struct Commit {
     pub subject: String,
     /// The whole message, including the subject.
     pub message: String,
-    /// The ids of its runs.
     pub runs: Vec<String>,
     pub spec: Option<String>,
     /// The paths that it changes, relative to the repository.
@@ -44,7 +43,6 @@ pub struct BuiltCommits {
     pub warnings: Vec<String>,
 }
 
-/// The inputs of the commits.
 pub struct CommitBuilder<'b> {
     pub repository: &'b Repository,
     pub workspace: &'b Workspace,
@@ -276,7 +274,6 @@ impl CommitBuilder<'_> {
     }
 }
 
-/// The error for edits that a commit of the runs would include.
 fn uncommitted_error(paths: &[String]) -> Error {
     Error::failed("files that the runs changed already had uncommitted changes")
         .details(paths.to_vec(), 20)

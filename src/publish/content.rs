@@ -38,7 +38,6 @@ impl AddTree {
         Ok(AddTree { top, root })
     }
 
-    /// Writes the content before the runs.
     pub fn write_before(&self, store: &Store, paths: &[(&TreePath, Node)]) -> Result<()> {
         self.make_dirs(paths.iter().map(|(path, _)| *path))?;
         paths.par_iter().try_for_each(|(path, node)| {
@@ -49,7 +48,6 @@ impl AddTree {
         })
     }
 
-    /// Writes the content after a chain.
     pub fn write_after(&self, store: &Store, paths: &[(&TreePath, &NetChange<'_>)]) -> Result<()> {
         self.make_dirs(paths.iter().map(|(path, _)| *path))?;
         paths.par_iter().try_for_each(|(path, net)| {
@@ -86,7 +84,6 @@ impl AddTree {
         paths.par_iter().filter_map(secret_path).collect()
     }
 
-    /// Removes the work tree once git has added its files.
     pub fn remove(self) {
         let _ = fs::remove_dir_all(&self.top);
     }

@@ -13,7 +13,6 @@ use super::plan::{Chain, PlannedRun};
 
 /// The trailer that names a run; later publishes find it and skip the run.
 pub const RUN_TRAILER: &str = "Decree-Run";
-/// The trailer that names the spec.
 const SPEC_TRAILER: &str = "Decree-Spec";
 /// The longest subject, in characters.
 const SUBJECT: usize = 72;
@@ -30,7 +29,6 @@ pub fn subject(chain: &Chain, layout: &Layout, prefix: &str, redact: impl Fn(&st
     shortened(&redact(&one_line(&text)), SUBJECT)
 }
 
-/// Renders subject, body and trailers.
 pub fn message(chain: &Chain, subject: &str, redact: impl Fn(&str) -> String) -> String {
     let mut text = format!("{subject}\n\n");
     match &chain.runs[..] {

@@ -6,7 +6,8 @@
 //! repository   the repository, its branch, its author           scope      ignored paths and nested repositories
 //! commits      builds the commit objects                        content    writes the files that git adds
 //! message      subject, body and trailers                       update_ref moves the branch and the index atomically
-//! push         never forces                                     pull_request  opens one, or updates the open one
+//! delivery     to which branch the commits are pushed           push       never forces
+//! pull_request opens one, or updates the open one
 //! ```
 //!
 //! No content comes from the work tree: it is rebuilt from the store and the diffs, and has to match the recorded hashes. So a
@@ -17,6 +18,7 @@
 
 mod commits;
 mod content;
+mod delivery;
 mod message;
 mod plan;
 mod publisher;
@@ -27,8 +29,9 @@ mod scope;
 mod update_ref;
 
 pub use commits::Commit;
+pub use delivery::{Delivery, check_push};
 pub use publisher::{PublishOptions, PublishReport, publish};
 pub use pull_request::{PullRequestApi, PullRequestOptions};
-pub use push::{basic_token, push};
+pub use push::basic_token;
 pub use repository::Repository;
 pub use update_ref::BranchTarget;

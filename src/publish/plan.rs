@@ -73,7 +73,6 @@ impl Chain {
         self.runs.first().expect("a chain has a run")
     }
 
-    /// The spec that the chain implements, if any.
     pub fn spec(&self) -> Option<&str> {
         self.runs.iter().find_map(|run| run.result.run.spec.as_deref())
     }

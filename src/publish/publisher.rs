@@ -13,7 +13,6 @@ use crate::fs::ScratchDir;
 use crate::pipeline::Summary;
 use crate::project::Layout;
 
-/// How [`publish`] commits the runs.
 #[derive(Clone, Debug, Default)]
 pub struct PublishOptions {
     /// The branch to commit to; the checked-out one by default.
@@ -22,7 +21,6 @@ pub struct PublishOptions {
     pub own_branch: bool,
     /// The prefix of every subject.
     pub prefix: String,
-    /// Whether to build the commits without publishing them.
     pub dry_run: bool,
 }
 
@@ -35,7 +33,6 @@ pub struct PublishReport {
     pub branch: Option<String>,
     /// The last commit of the branch; `None` in a repository without commits.
     pub tip: Option<String>,
-    /// The runs that had been published before.
     pub published_before: Vec<String>,
     pub warnings: Vec<String>,
 }

@@ -60,10 +60,8 @@ impl PullRequestApi {
         options: &PullRequestOptions,
     ) -> Result<OpenPullRequest> {
         self.check(Some(branch))?;
-        let title = match &options.title {
-            Some(title) => one_line(title),
-            None => published.title(branch)?,
-        };
+        let named = options.title.as_deref().map(one_line);
+        let title = named.map_or_else(|| published.title(branch), Ok)?;
         let request = PullRequest {
             head: branch.to_owned(),
             base: self.base.clone(),

@@ -114,20 +114,14 @@ pub fn push(
     let lines: Vec<String> =
         answer.err.lines().map(str::trim_end).filter(|l| !l.is_empty()).map(str::to_owned).collect();
     let remote = repository.git.printable(remote);
-    let (what, hint) = if is_behind {
-        (
-            format!("{remote} rejected the push: {branch} has commits there that are not here"),
-            format!(
-                "`git pull --rebase {remote} {branch}`, then `decree publish --push` again; decree never force-pushes"
-            ),
-        )
+    let error = if is_behind {
+        Error::failed(format!("{remote} rejected the push: {branch} has commits there that are not here"))
+            .hint(format!("`git pull --rebase {remote} {branch}`, then `decree publish --push` again; decree never force-pushes"))
     } else {
-        (
-            format!("cannot push to {branch} of {remote}"),
-            "check the remote and the permission to write to it (in GitHub Actions: `permissions: contents: write`), then `decree publish --push` again".to_owned(),
-        )
+        Error::failed(format!("cannot push to {branch} of {remote}"))
+            .hint("check the remote and the permission to write to it (in GitHub Actions: `permissions: contents: write`), then `decree publish --push` again")
     };
-    Err(Error::failed(what).details(lines, 20).detail("the local commits stay").hint(hint))
+    Err(error.details(lines, 20).detail("the local commits stay"))
 }
 
 #[cfg(test)]

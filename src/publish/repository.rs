@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use crate::error::{Error, ErrorKind, IoContext, Result};
+use crate::error::{Error, IoContext, Result};
 use crate::git::{Git, WorkTree};
 use crate::github::in_actions;
 
@@ -81,10 +81,7 @@ impl Repository {
         if good {
             return Ok(());
         }
-        Err(Error::new(
-            ErrorKind::Usage,
-            format!("'{}' is not a valid branch name", self.git.printable(name)),
-        ))
+        Err(Error::usage(format!("'{}' is not a valid branch name", self.git.printable(name))))
     }
 
     /// Refuses a branch that is checked out in another work tree, whose HEAD would move.

@@ -87,7 +87,6 @@ fn check_ignore(git: &Git, index_file: &Path, names: &[&[u8]]) -> Result<Vec<(Ve
     Ok(entries.map(|entry| (entry[3][2..].to_vec(), entry[0].to_vec())).collect())
 }
 
-/// Paths of the repository in readable form.
 pub fn shown(paths: impl IntoIterator<Item = impl AsRef<[u8]>>) -> Vec<String> {
     paths.into_iter().map(|path| for_people(path.as_ref()).into_owned()).collect()
 }

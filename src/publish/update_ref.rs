@@ -15,14 +15,13 @@ use super::repository::Repository;
 use super::scope::shown;
 use crate::error::{Error, IoContext, Result};
 use crate::fs::{atomic, random_hex};
-use crate::git::{Differences, GitIndex, copy_index, lock_index};
+use crate::git::{Differences, GitIndex, INDEX_LOCK, copy_index, lock_index};
 use crate::humanize::count;
 use crate::interrupt;
 
 /// The file in the git directory that exists during an update: it names the commit that HEAD moves to.
 const NOTE: &str = "decree-publish";
 
-/// The reference that the commits are published to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BranchTarget {
     /// What is checked out: a branch, or a detached HEAD.
@@ -87,7 +86,7 @@ pub fn update_ref(
 pub fn recover(repository: &Repository) -> Result<()> {
     let note = repository.git_dir.join(NOTE);
     let Some(tip) = fs::read_to_string(&note).if_exists().at("read", &note)? else { return Ok(()) };
-    let (lock, index) = (repository.git_dir.join("index.lock"), repository.git_dir.join("index"));
+    let (lock, index) = (repository.git_dir.join(INDEX_LOCK), repository.git_dir.join("index"));
     let moved = repository.head.as_deref() == Some(tip.trim());
     let recovered = if moved { fs::rename(&lock, &index) } else { fs::remove_file(&lock) };
     // The lock is missing if the publish was killed after its last step, or a concurrent one has recovered it.

@@ -12,7 +12,6 @@ use crate::sanitize::{last_lines, strip_controls};
 /// How many lines of the log a failure contains.
 const LINES: usize = 100;
 
-/// Renders the XML document.
 pub fn render(report: &Report) -> String {
     let summary = &report.summary;
     let counts = format!(

@@ -6,7 +6,7 @@
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, Mode, OFlags};
 
@@ -19,6 +19,7 @@ use crate::history::RunDir;
 use crate::message::MessageId;
 use crate::pipeline::{MessageSummary, Summary, redact_text};
 use crate::process::redact::Redactor;
+use crate::project::Layout;
 
 /// How many bytes are loaded.
 #[derive(Clone, Copy, Debug)]
@@ -58,7 +59,7 @@ pub fn load(summary: &Path, mut limits: ReportLimits) -> Result<Option<Report>> 
         return Ok(None);
     };
     let mut report = Report::new(found);
-    let runs = summary.parent().unwrap_or(Path::new("")).join("runs");
+    let runs = runs_beside(summary);
     for (message, files) in report.summary.messages.iter().zip(&mut report.runs) {
         let id = message.id.as_deref().and_then(MessageId::parse);
         let dir = id
@@ -71,6 +72,10 @@ pub fn load(summary: &Path, mut limits: ReportLimits) -> Result<Option<Report>> 
     report.summary.redact(&redactor);
     report.runs.iter_mut().for_each(|files| redact_files(files, &redactor));
     Ok(Some(report))
+}
+
+pub fn runs_beside(summary: &Path) -> PathBuf {
+    summary.with_file_name(Layout::RUNS)
 }
 
 fn load_run(dir: &OwnedFd, message: &MessageSummary, limits: &mut ReportLimits) -> RunFiles {

@@ -9,5 +9,5 @@ pub mod markdown;
 mod model;
 pub mod text;
 
-pub use load::{ReportLimits, load};
+pub use load::{ReportLimits, load, runs_beside};
 pub use model::Report;

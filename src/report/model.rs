@@ -19,7 +19,6 @@ pub struct Report {
 pub struct RunFiles {
     /// The changes of the last attempt.
     pub diff: Option<Diff>,
-    /// The logs of the attempts, in order.
     pub logs: Vec<AttemptLog>,
     pub failure_context: Option<Excerpt>,
 }
@@ -27,7 +26,6 @@ pub struct RunFiles {
 /// The end of one attempt's log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct AttemptLog {
-    /// The attempt's number, counted from 1.
     pub attempt: u32,
     pub end: Excerpt,
 }
@@ -47,7 +45,6 @@ impl Report {
         Report { summary, runs }
     }
 
-    /// Each message with the files of its run.
     pub fn messages(&self) -> impl Iterator<Item = (&MessageSummary, &RunFiles)> {
         self.summary.messages.iter().zip(&self.runs)
     }
@@ -80,7 +77,6 @@ impl Report {
 }
 
 impl RunFiles {
-    /// The log of the last attempt that has one.
     pub fn last_log(&self) -> Option<&str> {
         self.logs.last().map(|log| log.end.text.as_str())
     }

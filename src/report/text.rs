@@ -35,10 +35,7 @@ impl Paint {
 
 /// The first two columns of a message's row: its name and its routine.
 pub fn row_head(seq: u32, name: &str, routine: &str) -> String {
-    let name = match seq {
-        0 => name.to_owned(),
-        _ => format!("  └ {name}"),
-    };
+    let name = if seq == 0 { name.to_owned() } else { format!("  └ {name}") };
     let column = |text: &str, width| pad_str(text, width, console::Alignment::Left, None).into_owned();
     format!("{}  {}", column(&name, 28), column(if routine.is_empty() { "–" } else { routine }, 14))
 }
@@ -131,13 +128,7 @@ pub fn closing(summary: &Summary, paint: Paint) -> String {
 pub fn failure(message: &MessageSummary, paint: Paint) -> String {
     let total = message.run.attempts.len();
     let what = match &message.run.reverted {
-        Some(put_back) if total > 0 => format!(
-            "{} failed {total} of {} ({}); the tree is reverted to its checkpoint ({} verified)",
-            message.run.name,
-            count(total, "attempt"),
-            message.run.reason,
-            count(put_back.verified as usize, "file"),
-        ),
+        Some(_) if total > 0 => format!("{} {}", message.run.name, failure_sentence(message)),
         _ => format!("{}: {}", message.run.name, message.run.reason),
     };
     let mut out = format!("{} {}\n", paint.bad("✗"), paint.strong(&what));
@@ -159,6 +150,23 @@ pub fn failure(message: &MessageSummary, paint: Paint) -> String {
         }
     }
     out
+}
+
+/// `failed 4 of 4 attempts (exit 1); the tree is reverted to its checkpoint (8 files verified)`. A budget or a signal ends a run
+/// before its last attempt, and the record does not say how many were allowed then; every other verdict is that of the last.
+pub fn failure_sentence(message: &MessageSummary) -> String {
+    let (made, reason) = (message.run.attempts.len(), &message.run.reason);
+    let attempts = count(made, "attempt");
+    let mut text = match message.verdict {
+        _ if made == 0 => reason.clone(),
+        Verdict::Budget | Verdict::Interrupted => format!("failed after {attempts} ({reason})"),
+        _ => format!("failed {made} of {attempts} ({reason})"),
+    };
+    if let Some(record) = &message.run.reverted {
+        let files = count(record.verified as usize, "file");
+        text.push_str(&format!("; the tree is reverted to its checkpoint ({files} verified)"));
+    }
+    text
 }
 
 fn attempt_line(attempt: &AttemptRecord) -> String {

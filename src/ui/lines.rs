@@ -13,7 +13,6 @@ use crate::pipeline::AttemptRecord;
 use crate::pipeline::events::{AttemptNumber, Event, Reporter};
 use crate::report::text::{self, Paint};
 
-/// Writes one line per event to standard error.
 pub struct LineReporter {
     ui: Ui,
     bar: Bar,
@@ -78,7 +77,7 @@ impl LineReporter {
     fn open_fence(&mut self, title: &str) {
         if self.github && !self.ui.quiet {
             let token = random_hex();
-            write(format!("{}{}", commands::group(title), commands::stop(&token)).as_bytes());
+            write(commands::group(title, &token).as_bytes());
             self.fence = Some(token);
         }
     }
@@ -86,7 +85,7 @@ impl LineReporter {
     fn close_fence(&mut self) {
         self.end_line();
         if let Some(token) = self.fence.take() {
-            write(format!("{}{}", commands::resume(&token), commands::END_GROUP).as_bytes());
+            write(commands::end_group(&token).as_bytes());
         }
     }
 }
@@ -100,11 +99,8 @@ impl Reporter for LineReporter {
                 self.line(&self.paint.strong(&format!("{name} · {routine} · {id}")));
             }
             Event::Checkpointed { files, took } => {
-                self.line(&format!(
-                    "  checkpoint: {} in {}",
-                    count(*files as usize, "file"),
-                    duration(*took)
-                ));
+                let (files, took) = (count(*files as usize, "file"), duration(*took));
+                self.line(&format!("  checkpoint: {files} in {took}"));
             }
             Event::AttemptBegins(AttemptNumber { number, of, clean_slate }) => {
                 self.echoed = 0;

@@ -21,7 +21,6 @@ const TAIL: usize = 2;
 /// Longer lines are truncated.
 const LONGEST_LINE: usize = 4096;
 
-/// Draws the live rows on standard error.
 pub struct LiveReporter {
     ui: Ui,
     bar: Bar,

@@ -26,9 +26,7 @@ pub enum Color {
 /// Writes to the two standard streams as the global flags ask for.
 #[derive(Clone, Copy, Debug)]
 pub struct Ui {
-    /// Whether standard output is coloured.
     pub color_out: bool,
-    /// Whether standard error is coloured.
     pub color_err: bool,
     pub quiet: bool,
 }
@@ -53,7 +51,6 @@ impl Ui {
         self.write(|out| out.write_all(text.as_bytes()))
     }
 
-    /// Prints a JSON document to standard output.
     pub fn print_json(&self, value: &serde_json::Value) -> Result<()> {
         self.print(&format!("{value:#}\n"))
     }
@@ -86,7 +83,6 @@ impl Ui {
         self.print_message(&format!("{label} {text}"));
     }
 
-    /// Prints an error with its details and its hint.
     pub fn error(&self, error: &Error) {
         let label = self.styled("error:", Style::new().red().bold());
         let mut text = format!("{label} {error}");

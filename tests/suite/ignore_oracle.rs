@@ -361,7 +361,7 @@ impl Line {
         let mut names = names[..=near.depth.index(names.len())].to_vec();
         for (at, edit) in &near.edits {
             let at = at.index(names.len());
-            names[at] = blurred(&names[at], edit);
+            names[at] = with_wildcards(&names[at], edit);
         }
         if let Some(at) = near.skipped
             && names.len() > 2
@@ -373,7 +373,7 @@ impl Line {
 }
 
 /// A name with wildcards in it: `^` stands for its first byte, `~` for the others.
-fn blurred(name: &[u8], edit: &str) -> Vec<u8> {
+fn with_wildcards(name: &[u8], edit: &str) -> Vec<u8> {
     let (first, rest) = name.split_at(1);
     let parts = edit.bytes().map(|byte| match byte {
         b'^' => first.to_vec(),

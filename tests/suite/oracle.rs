@@ -81,8 +81,8 @@ fn assert_takes(tool: Tool, diff: &Path, way: Way, from: &TreeSnapshot, to: &Tre
     let output = tool.take(dir.path(), diff, way);
     let text = String::from_utf8_lossy(&fs::read(diff).unwrap()).into_owned();
     assert_eq!(output.code, 0, "{tool:?} {way:?}: {}{}\n{text}", output.text(), output.err);
-    let blurred = |picture: &TreeSnapshot| as_tool_sees(tool, way, picture, from);
-    assert_same(&blurred(&snapshot(dir.path())), &blurred(to));
+    let as_seen = |picture: &TreeSnapshot| as_tool_sees(tool, way, picture, from);
+    assert_same(&as_seen(&snapshot(dir.path())), &as_seen(to));
 }
 
 /// A snapshot without what the tool does not distinguish.

@@ -4,7 +4,7 @@
 //! a fixed time: what has to happen is waited for as long as a loaded machine may take.
 
 mod exec;
-mod leftovers;
+mod marked;
 mod supervise;
 
 use crate::harness::{wait_for, wait_until};

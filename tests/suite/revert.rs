@@ -29,7 +29,7 @@ const NOBODY: u32 = 65534;
 
 /// The ordinary case: everything comes back, and `apply` brings all of the change again.
 #[track_caller]
-pub fn round_trip(setup: impl FnOnce(&Project), mutate: impl FnOnce(&Project)) -> Travelled {
+pub fn round_trip(setup: impl FnOnce(&Project), mutate: impl FnOnce(&Project)) -> CompletedRoundTrip {
     RoundTrip::default().run(setup, mutate)
 }
 
@@ -42,7 +42,7 @@ pub struct RoundTrip {
 }
 
 /// A round trip that went well.
-pub struct Travelled {
+pub struct CompletedRoundTrip {
     pub project: Project,
     pub id: String,
     /// What `decree diff` said of the change.
@@ -53,14 +53,14 @@ pub struct Travelled {
     pub reverted: CommandOutput,
 }
 
-impl Travelled {
+impl CompletedRoundTrip {
     /// The diff as text.
     pub fn diff_text(&self) -> String {
         String::from_utf8_lossy(&self.diff).into_owned()
     }
 
     /// Whether the diff has a section of this path, or of something in it.
-    pub fn diff_tells_of(&self, path: &str) -> bool {
+    pub fn diff_mentions(&self, path: &str) -> bool {
         let (itself, inside) = (format!(" \"{path}\" "), format!(" \"{path}/"));
         let text = self.diff_text();
         let mut notes = text.lines().filter(|line| line.starts_with("# decree-"));
@@ -69,7 +69,7 @@ impl Travelled {
 }
 
 /// An ordinary user cannot remove a temporary directory with read-only directories in it.
-impl Drop for Travelled {
+impl Drop for CompletedRoundTrip {
     fn drop(&mut self) {
         if !is_root() {
             make_removable(self.project.root());
@@ -106,7 +106,7 @@ impl RoundTrip {
     }
 
     #[track_caller]
-    pub fn run(self, setup: impl FnOnce(&Project), mutate: impl FnOnce(&Project)) -> Travelled {
+    pub fn run(self, setup: impl FnOnce(&Project), mutate: impl FnOnce(&Project)) -> CompletedRoundTrip {
         let project = Project::new();
         setup(&project);
         self.hand_over(&project);
@@ -139,7 +139,7 @@ impl RoundTrip {
         self.decree(&project, &["revert", &id]).ok();
         assert_same(&look(&project), &restored);
         self.decree(&project, &["checkpoint", "verify", &id]).ok();
-        Travelled { project, id, diff, created, reverted }
+        CompletedRoundTrip { project, id, diff, created, reverted }
     }
 
     fn decree(&self, project: &Project, args: &[&str]) -> CommandOutput {

@@ -20,7 +20,7 @@ pub fn project() -> PipelineProject {
 }
 
 /// Changes it in every way.
-pub fn wreck(project: &Project) {
+pub fn change_everything(project: &Project) {
     project
         .write("src/main.rs", "fn main() { panic!() }\n")
         .remove("src/gone.rs")
@@ -42,7 +42,7 @@ fn everything_is_as_it_was() {
     let project = project();
     let before = project.snapshot();
     let id = project.checkpoint();
-    wreck(&project);
+    change_everything(&project);
     let output = project.decree(["rollback", &id]).ok();
     assert_same(&project.snapshot(), &before);
     output.mentions(&[
@@ -59,13 +59,13 @@ fn a_rollback_can_be_rolled_back() {
     let project = project();
     let before = project.snapshot();
     let id = project.checkpoint();
-    wreck(&project);
-    let wrecked = project.snapshot();
+    change_everything(&project);
+    let changed = project.snapshot();
     let output = project.decree(["rollback", &id]).ok();
     let saved =
         output.err.split('`').find_map(|word| word.strip_prefix("decree rollback ")).unwrap().to_owned();
     project.decree(["rollback", &saved]).ok();
-    assert_same(&project.snapshot(), &wrecked);
+    assert_same(&project.snapshot(), &changed);
     project.decree(["rollback", &id]).ok();
     assert_same(&project.snapshot(), &before);
 }
@@ -76,14 +76,14 @@ fn outside_of_its_scope_nothing_is_touched() {
     let project = project();
     let before = project.snapshot();
     let id = project.checkpoint();
-    wreck(&project);
-    let wrecked = project.snapshot();
+    change_everything(&project);
+    let changed = project.snapshot();
     project.decree(["rollback", &id, "--scope", "src", "--scope", "*.bin"]).ok();
     let now = project.snapshot();
     let within = |path: &str| path.starts_with("src") || path == "image.bin";
     for (path, entry) in &now {
         let path_text = String::from_utf8_lossy(path);
-        let expected = if within(&path_text) { before.get(path) } else { wrecked.get(path) };
+        let expected = if within(&path_text) { before.get(path) } else { changed.get(path) };
         assert_eq!(Some(entry), expected, "{path_text}");
     }
     assert!(project.exists("src/gone.rs") && !project.exists("src/new") && project.exists("made"));
@@ -102,11 +102,11 @@ fn outside_of_its_scope_nothing_is_touched() {
 fn a_dry_run_does_nothing() {
     let project = project();
     let id = project.checkpoint();
-    wreck(&project);
-    let wrecked = project.snapshot();
+    change_everything(&project);
+    let changed = project.snapshot();
     let dry = project.decree(["rollback", &id, "--dry-run"]).ok().mentions(&["would be rolled back"]);
     assert!(dry.text().contains("restore   src/gone.rs"), "{}", dry.text());
-    assert_same(&project.snapshot(), &wrecked);
+    assert_same(&project.snapshot(), &changed);
     assert_eq!(project.names(".decree/checkpoints"), [id]);
     assert!(!project.exists(".decree/audit.jsonl"));
 }

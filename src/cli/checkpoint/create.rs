@@ -7,8 +7,7 @@ use serde_json::{Value, json};
 use super::super::{Context, ContractFormat};
 use crate::error::Result;
 use crate::history::{
-    self, CheckpointKind, CheckpointLabel, CheckpointRecord, ContentsReport, RunOrCheckpoint,
-    SavedCheckpoint, ScopeWords,
+    self, CheckpointKind, CheckpointLabel, CheckpointRecord, ContentsReport, SavedCheckpoint, ScopeWords,
 };
 use crate::humanize::count;
 use crate::project::{Layout, TIME_EXAMPLES, parse_duration};
@@ -73,19 +72,11 @@ pub fn create(context: &Context, args: CreateArgs) -> Result<()> {
     let history_context = super::super::context::history_context(&project, &workspace, &progress);
     let label = CheckpointLabel { reason: args.reason, lifetime: args.expiry.0 };
     let words = ScopeWords { list: args.scope, directory: context.directory.clone() };
-    let (SavedCheckpoint { record, dir }, report) =
-        history::create(history_context, args.kind, &words, &label)?;
-    let (record, report) = (&record, &report);
+    let created = history::create(history_context, args.kind, &words, &label, !args.no_verify);
     context.warn_damaged_packs(&workspace);
+    let (SavedCheckpoint { record, .. }, report) = &created?;
     for warning in &report.warnings {
         context.ui.warn(warning);
-    }
-    if !args.no_verify {
-        // Read from disk, as a later rollback reads it. A checkpoint that fails is deleted.
-        let found = RunOrCheckpoint::Checkpoint(dir.clone());
-        history::verify(history_context, &found).inspect_err(|_| {
-            let _ = history::remove(&project.layout, &dir, Some("it did not verify".to_owned()));
-        })?;
     }
     let restore = restore_command(context, record);
     if args.format != ContractFormat::Text {
@@ -119,7 +110,7 @@ fn contract(
     verified: bool,
 ) -> Value {
     let id = &record.id;
-    let dir = format!(".decree/checkpoints/{id}");
+    let dir = layout.shown(&layout.checkpoints().join(id));
     let mut evidence = vec![format!("file:{dir}/{}", CheckpointRecord::FILE)];
     evidence.extend(record.payload.files().iter().map(|file| format!("file:{dir}/{file}")));
     evidence.push(format!("tool:bash:{}", context.command_line(&format!("checkpoint verify {id}"))));

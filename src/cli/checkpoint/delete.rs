@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal};
 
 use super::super::Context;
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::history::{self, RunOrCheckpoint};
 use crate::humanize::count;
 
@@ -60,10 +60,10 @@ pub fn delete(context: &Context, args: &DeleteArgs) -> Result<()> {
 
 fn is_wanted(context: &Context, names: &[&str]) -> Result<bool> {
     if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
-        return Err(Error::new(
-            ErrorKind::Usage,
-            format!("deleting {} needs a confirmation", count(names.len(), "checkpoint")),
-        )
+        return Err(Error::usage(format!(
+            "deleting {} needs a confirmation",
+            count(names.len(), "checkpoint")
+        ))
         .detail("there is no terminal to ask on; nothing was deleted")
         .hint("`--yes` deletes without asking"));
     }

@@ -18,6 +18,9 @@ use crate::ui;
 
 /// Create, list, show, verify and delete checkpoints
 #[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  decree checkpoint create --reason 'before the migration'\n  decree checkpoint list\n  decree checkpoint show chk_20261116_0312\n  decree checkpoint gc --dry-run"
+)]
 pub struct CheckpointArgs {
     #[command(subcommand)]
     command: CheckpointCommand,
@@ -35,6 +38,9 @@ enum CheckpointCommand {
 
 /// List all checkpoints
 #[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  decree checkpoint list\n  decree checkpoint list --format json | jq -r '.checkpoints[].id'"
+)]
 struct ListArgs {
     /// Output format
     #[arg(long, value_enum, default_value_t)]

@@ -16,6 +16,9 @@ use crate::ui;
 
 /// Show what a checkpoint holds, and what it does not
 #[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  decree checkpoint show chk_20261116_0312\n  decree checkpoint show 2026111603120000-0 --files\n  decree checkpoint show chk_20261116_0312 --format json | jq .coverage"
+)]
 pub struct ShowArgs {
     /// The id of a checkpoint or a run, or a unique prefix
     id: String,
@@ -29,8 +32,8 @@ pub struct ShowArgs {
     format: Format,
 }
 
-/// What is shown of a checkpoint.
-struct Shown {
+/// What the command prints about a checkpoint.
+struct CheckpointDetails {
     record: Option<CheckpointRecord>,
     files: u64,
     /// What is counted: files or databases.
@@ -46,8 +49,8 @@ struct Shown {
 pub fn show(context: &Context, args: &ShowArgs) -> Result<()> {
     let project = context.project()?;
     let found = history::find(&project.layout, &args.id)?;
-    let shown = look(&found)?;
-    let (id, record) = (found.dir().id(), shown.record.as_ref());
+    let details = load_details(&found)?;
+    let (id, record) = (found.dir().id(), details.record.as_ref());
     if args.format == Format::Json {
         let mut answer = json!({
             "id": id,
@@ -57,13 +60,13 @@ pub fn show(context: &Context, args: &ShowArgs) -> Result<()> {
             "scope": record.map_or(Vec::new(), |record| record.payload.scope()),
             "expiry": record.and_then(|record| record.expiry.as_ref()),
             "stash": record.and_then(|record| record.payload.stash()),
-            "files": shown.files,
-            "bytes": shown.bytes,
-            "tree": shown.hash,
-            "coverage": shown.coverage,
+            "files": details.files,
+            "bytes": details.bytes,
+            "tree": details.hash,
+            "coverage": details.coverage,
         });
         if args.files {
-            answer["paths"] = json!(shown.paths);
+            answer["paths"] = json!(details.paths);
         }
         return context.ui.print_json(&answer);
     }
@@ -78,19 +81,20 @@ pub fn show(context: &Context, args: &ShowArgs) -> Result<()> {
         }
         rows.extend(record.expiry.clone().map(|expiry| vec!["expires".to_owned(), expiry]));
     }
-    let holds = format!("{}, {}", count(shown.files as usize, shown.noun), humanize::bytes(shown.bytes));
+    let holds =
+        format!("{}, {}", count(details.files as usize, details.noun), humanize::bytes(details.bytes));
     rows.push(vec!["holds".to_owned(), holds]);
-    rows.push(vec!["hash".to_owned(), shown.hash]);
-    rows.extend(shown.rows);
+    rows.push(vec!["hash".to_owned(), details.hash]);
+    rows.extend(details.rows);
     context.ui.print(&ui::table(&rows))?;
     if args.files {
-        let lines: String = shown.paths.iter().map(|path| format!("{path}\n")).collect();
+        let lines: String = details.paths.iter().map(|path| format!("{path}\n")).collect();
         context.ui.print(&lines)?;
     }
     Ok(())
 }
 
-fn look(found: &RunOrCheckpoint) -> Result<Shown> {
+fn load_details(found: &RunOrCheckpoint) -> Result<CheckpointDetails> {
     let dir = found.dir();
     let record = match found {
         RunOrCheckpoint::Checkpoint(dir) => Some(CheckpointRecord::read(dir.dir())?),
@@ -105,7 +109,7 @@ fn look(found: &RunOrCheckpoint) -> Result<Shown> {
     }
     let manifest = dir.manifest()?;
     let (files, bytes) = manifest.tree.count();
-    Ok(Shown {
+    Ok(CheckpointDetails {
         record,
         files: files as u64,
         noun: "file",
@@ -117,7 +121,7 @@ fn look(found: &RunOrCheckpoint) -> Result<Shown> {
     })
 }
 
-fn of_state(state: &StateSnapshot, record: CheckpointRecord) -> Shown {
+fn of_state(state: &StateSnapshot, record: CheckpointRecord) -> CheckpointDetails {
     let mut rows = Vec::new();
     for (name, value) in &state.environment {
         let value = value.as_ref().map_or("not set".to_owned(), |value| one_line(value));
@@ -126,7 +130,7 @@ fn of_state(state: &StateSnapshot, record: CheckpointRecord) -> Shown {
     if !state.left_out.is_empty() {
         rows.push(vec!["left out".to_owned(), state.left_out.join(", ")]);
     }
-    Shown {
+    CheckpointDetails {
         files: record.files,
         noun: "file",
         bytes: record.bytes,
@@ -138,10 +142,10 @@ fn of_state(state: &StateSnapshot, record: CheckpointRecord) -> Shown {
     }
 }
 
-fn of_databases(list: &[SavedDatabase], record: CheckpointRecord) -> Shown {
+fn of_databases(list: &[SavedDatabase], record: CheckpointRecord) -> CheckpointDetails {
     let name = |saved: &SavedDatabase| saved.target().name().to_owned();
     let row = |saved: &SavedDatabase| vec![name(saved), humanize::bytes(saved.bytes())];
-    Shown {
+    CheckpointDetails {
         files: record.files,
         noun: "database",
         bytes: record.bytes,

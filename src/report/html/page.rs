@@ -26,7 +26,6 @@ const SCRIPTS: [&str; 5] = [
     include_str!("search.js"),
 ];
 
-/// Renders the whole HTML document.
 pub fn render(report: &Report) -> String {
     let script = format!("\"use strict\";\n{{\n{}}}\n", SCRIPTS.concat());
     let title = escape(&format!("decree: {}", report.headline()));
@@ -45,8 +44,7 @@ pub fn render(report: &Report) -> String {
 
 /// Replaces the placeholders, in order. Only the template is searched, never an inserted value.
 fn fill(values: &[(&str, &str)]) -> String {
-    let mut out =
-        String::with_capacity(TEMPLATE.len() + values.iter().map(|(_, value)| value.len()).sum::<usize>());
+    let mut out = String::new();
     let mut rest = TEMPLATE;
     for (placeholder, value) in values {
         let (before, after) = rest.split_once(placeholder).expect("the template has it, in this order");
@@ -84,7 +82,6 @@ fn in_script(json: &str) -> String {
     out
 }
 
-/// Extracts from a report what the page shows.
 fn page_data(report: &Report) -> Value {
     let summary = &report.summary;
     let mut facts = vec![

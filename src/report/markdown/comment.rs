@@ -16,7 +16,6 @@ pub struct WebAddress(String);
 /// The CI run that a report comes from; each part is optional.
 #[derive(Clone, Debug, Default)]
 pub struct Origin {
-    /// The number of the workflow run.
     pub run: Option<u64>,
     pub attempt: Option<u64>,
     pub run_url: Option<WebAddress>,
@@ -80,10 +79,7 @@ fn artifact_hint(report: &Report, origin: &Origin) -> String {
 }
 
 fn link(text: &str, url: Option<&WebAddress>) -> String {
-    match url {
-        Some(url) => format!("[{text}]({})", url.0),
-        None => text.to_owned(),
-    }
+    url.map_or_else(|| text.to_owned(), |url| format!("[{text}]({})", url.0))
 }
 
 /// A command as inline code that nothing in it can close.

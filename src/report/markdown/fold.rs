@@ -25,7 +25,6 @@ const SENTENCE: usize = 300;
 /// A hunk is shown in part only if this many lines of it fit.
 const WORTH_IT: usize = 5;
 
-/// The content of one folded section.
 pub enum Fold<'r> {
     /// The changes of a message that was kept.
     Change(&'r MessageSummary, &'r Diff),
@@ -34,7 +33,6 @@ pub enum Fold<'r> {
 }
 
 impl Fold<'_> {
-    /// Estimates the size of the whole section in bytes.
     pub fn size_hint(&self) -> usize {
         match self {
             Fold::Change(_, diff) => 500 + diff.files.iter().map(size).sum::<usize>(),

@@ -77,10 +77,8 @@ fn row(message: &MessageSummary) -> String {
         MessageOutcome::Reverted => "❌",
         MessageOutcome::Skipped => "⚪",
     };
-    let proof = match &message.run.reverted {
-        Some(put_back) => format!(", {} verified", count(put_back.verified as usize, "file")),
-        None => String::new(),
-    };
+    let verified = message.run.reverted.as_ref().map(|record| count(record.verified as usize, "file"));
+    let proof = verified.map_or_else(String::new, |files| format!(", {files} verified"));
     let (attempts, time) = match message.run.attempts.len() {
         0 => ("–".to_owned(), "–".to_owned()),
         n => (n.to_string(), duration(Duration::from_millis(message.run.duration_ms))),
@@ -144,7 +142,6 @@ fn folds(report: &Report, room: usize) -> String {
     text
 }
 
-/// Where to find what the page omits.
 pub fn run_directory_hint(report: &Report) -> &'static str {
     if report.summary.messages.iter().all(|message| message.run_dir.is_none()) {
         return "";

@@ -3,11 +3,11 @@ use std::os::unix::fs::symlink;
 
 use super::*;
 
-struct Place(tempfile::TempDir);
+struct RoutineDirs(tempfile::TempDir);
 
-impl Place {
+impl RoutineDirs {
     fn new() -> Self {
-        let place = Place(tempfile::tempdir().unwrap());
+        let place = RoutineDirs(tempfile::tempdir().unwrap());
         fs::create_dir_all(place.own()).unwrap();
         fs::create_dir_all(place.shared()).unwrap();
         place
@@ -40,7 +40,7 @@ const NOTEBOOK: &str = r#"{"cells": [
 
 #[test]
 fn a_script_declares_description_and_parameters() {
-    let place = Place::new();
+    let place = RoutineDirs::new();
     let script = "#!/bin/bash\n# Develops.\n# needs: git\nbranch=\"${branch:-main}\"\ngo\n";
     fs::write(place.own().join("develop.sh"), script).unwrap();
     fs::write(place.own().join("README.md"), "").unwrap();
@@ -58,7 +58,7 @@ fn a_script_declares_description_and_parameters() {
 
 #[test]
 fn a_notebook_has_priority_when_notebooks_are_on() {
-    let place = Place::new();
+    let place = RoutineDirs::new();
     fs::write(place.own().join("a.sh"), "# script\n").unwrap();
     fs::write(place.own().join("a.ipynb"), NOTEBOOK).unwrap();
     fs::write(place.own().join("b.ipynb"), NOTEBOOK).unwrap();
@@ -76,7 +76,7 @@ fn a_notebook_has_priority_when_notebooks_are_on() {
 
 #[test]
 fn the_projects_own_routines_come_first() {
-    let place = Place::new();
+    let place = RoutineDirs::new();
     fs::write(place.own().join("a.sh"), "# own\n").unwrap();
     fs::write(place.shared().join("a.ipynb"), NOTEBOOK).unwrap();
     fs::write(place.shared().join("b.sh"), "# shared\n").unwrap();
@@ -87,7 +87,7 @@ fn the_projects_own_routines_come_first() {
 
 #[test]
 fn an_unknown_name_is_reported_with_the_known_ones() {
-    let place = Place::new();
+    let place = RoutineDirs::new();
     for file in ["develop.sh", "rust-develop.sh"] {
         fs::write(place.own().join(file), "").unwrap();
     }
@@ -112,7 +112,7 @@ fn a_missing_directory_has_no_routines() {
 
 #[test]
 fn an_unusable_routine_is_left_out_with_a_reason() {
-    let place = Place::new();
+    let place = RoutineDirs::new();
     let own = place.own();
     fs::create_dir(own.join("dir.sh")).unwrap();
     symlink("nowhere", own.join("gone.sh")).unwrap();
@@ -145,7 +145,7 @@ fn an_unusable_routine_is_left_out_with_a_reason() {
 
 #[test]
 fn a_broken_routine_is_not_replaced_by_a_shared_one() {
-    let place = Place::new();
+    let place = RoutineDirs::new();
     fs::write(place.own().join("develop.sh"), b"\xff").unwrap();
     fs::write(place.shared().join("develop.sh"), "# shared\n").unwrap();
     let error = place.discover(false).find(&name("develop")).unwrap_err();

@@ -10,32 +10,63 @@ use crate::harness::{assert_same, temp_dir};
 
 /// ART-06.
 #[test]
-fn an_archive_that_leads_elsewhere_leads_nowhere() {
+fn an_archive_with_an_entry_that_leads_out_of_it_is_refused() {
     let (here, there) = worked();
     let (_dir, target) = staged(&here);
     let id = here.runs()[0].clone();
-    let dir = temp_dir();
-    let evil = dir.path().join("evil.zip");
-    let mut zip = zip::ZipWriter::new(File::create(&evil).unwrap());
-    let options = SimpleFileOptions::default();
-    for name in ["../evil", "/evil", "runs/../../evil", "runs/x/../../../evil", "runs\\evil"] {
-        zip.start_file(format!("{name}/{id}/result.json"), options).unwrap();
-        zip.start_file(format!("runs/{id}/../../../../{name}"), options).unwrap();
-        zip.write_all(b"evil").unwrap();
+    let before = there.snapshot();
+    let deep = format!("runs/{id}/{}evil", "x/".repeat(20));
+    let inside = format!("runs/{id}/../../../../evil");
+    for name in ["../evil", "/evil", "runs/../../evil", "runs/x/../../../evil", "runs\\evil", &inside, &deep]
+    {
+        for entry in [name.to_owned(), format!("{name}/{id}/result.json")] {
+            let (_dir, evil) = archive_with(&target, &id, |zip| {
+                zip.start_file(&entry, SimpleFileOptions::default()).unwrap();
+                zip.write_all(b"evil").unwrap();
+            });
+            for arguments in [&["apply", "--from", &evil][..], &["apply", &id, "--from", &evil]] {
+                there.decree(arguments).fails(3).mentions(&["is not an artifact", &format!("'{entry}'")]);
+            }
+        }
     }
-    zip.add_symlink(format!("runs/{id}/attempts"), "/tmp", options).unwrap();
-    for name in ["changes.diff", "result.json", "manifest.json"] {
-        zip.start_file(format!("runs/{id}/{name}"), options).unwrap();
-        zip.write_all(&fs::read(target.join(format!("runs/{id}/{name}"))).unwrap()).unwrap();
-    }
-    zip.finish().unwrap();
-    let output = there.decree(["apply", "--from", evil.to_str().unwrap()]).ok();
+    assert_same(&there.snapshot(), &before);
+    assert!(!there.exists(".decree/runs"));
+    assert!(!Path::new("/evil").exists() && !there.exists("../evil") && !there.exists("evil"));
+}
+
+/// ART-06.
+#[test]
+fn links_in_an_archive_are_not_followed() {
+    let (here, there) = worked();
+    let (_dir, target) = staged(&here);
+    let id = here.runs()[0].clone();
+    let (_dir, from) = archive_with(&target, &id, |zip| {
+        zip.add_symlink(format!("runs/{id}/attempts"), "/tmp", SimpleFileOptions::default()).unwrap();
+    });
+    let output = there.decree(["apply", "--from", &from]).ok();
     assert_eq!(output.text().lines().collect::<Vec<_>>(), [&id]);
-    there.decree(["apply", &id, "--from", evil.to_str().unwrap()]).ok();
+    there.decree(["apply", &id, "--from", &from]).ok();
     let mut names = there.names(&format!(".decree/runs/{id}"));
     names.sort();
     assert_eq!(names, ["changes.diff", "manifest.json", "result.json"]);
-    assert!(!Path::new("/evil").exists() && !there.exists("../evil") && !there.exists("evil"));
+}
+
+/// An archive of a run, with the entries that `add` adds before it, and the directory that holds it.
+fn archive_with(
+    artifact: &Path,
+    id: &str,
+    add: impl FnOnce(&mut zip::ZipWriter<File>),
+) -> (tempfile::TempDir, String) {
+    let dir = temp_dir();
+    let path = dir.path().join("artifact.zip");
+    let mut zip = zip::ZipWriter::new(File::create(&path).unwrap());
+    add(&mut zip);
+    for name in ["changes.diff", "result.json", "manifest.json"] {
+        zip.start_file(format!("runs/{id}/{name}"), SimpleFileOptions::default()).unwrap();
+        zip.write_all(&fs::read(artifact.join(format!("runs/{id}/{name}"))).unwrap()).unwrap();
+    }
+    zip.finish().unwrap();
+    (dir, path.to_str().unwrap().to_owned())
 }
 
 /// ART-06.

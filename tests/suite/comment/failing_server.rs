@@ -5,7 +5,7 @@ use std::process::Stdio;
 use rustix::process::{Pid, Signal};
 
 use super::fixture::{FIXTURE, MARKER, Stage};
-use super::server::Trouble;
+use super::server::ServerFault;
 use crate::harness::wait_until;
 
 const AT_ONCE: &[(&str, &str)] = &[("retry-after", "0")];
@@ -20,9 +20,11 @@ fn one_comment(stage: &Stage) {
 /// CMT-11.
 #[test]
 fn what_was_created_in_spite_of_an_error_is_not_created_again() {
-    for trouble in [Trouble::DoneThenStatus(502), Trouble::DoneThenStatus(504), Trouble::DoneThenCut] {
+    for fault in
+        [ServerFault::DoneThenStatus(502), ServerFault::DoneThenStatus(504), ServerFault::DoneThenCut]
+    {
         let stage = Stage::github();
-        stage.server.trouble("POST", trouble);
+        stage.server.fault("POST", fault);
         let output = stage.comment(&[]).ok();
         assert_eq!(output.text(), "https://git.example.org/octo/repo/pull/7#issuecomment-1001\n");
         one_comment(&stage);
@@ -33,15 +35,15 @@ fn what_was_created_in_spite_of_an_error_is_not_created_again() {
 /// CMT-11.
 #[test]
 fn what_was_not_created_is_looked_for_and_then_created() {
-    for trouble in [
-        Trouble::Status(502, &[], "Bad gateway"),
-        Trouble::Status(500, &[], "Server Error"),
-        Trouble::Cut,
-        Trouble::Status(429, AT_ONCE, "Too many requests"),
-        Trouble::Status(403, AT_ONCE, "You have exceeded a secondary rate limit."),
+    for fault in [
+        ServerFault::Status(502, &[], "Bad gateway"),
+        ServerFault::Status(500, &[], "Server Error"),
+        ServerFault::Cut,
+        ServerFault::Status(429, AT_ONCE, "Too many requests"),
+        ServerFault::Status(403, AT_ONCE, "You have exceeded a secondary rate limit."),
     ] {
         let stage = Stage::github();
-        stage.server.trouble("POST", trouble.clone()).trouble("POST", trouble);
+        stage.server.fault("POST", fault.clone()).fault("POST", fault);
         stage.comment(&[]).ok();
         one_comment(&stage);
         let requests = stage.server.state().requests.clone();
@@ -55,7 +57,7 @@ fn what_was_not_created_is_looked_for_and_then_created() {
 fn it_is_found_although_older_ones_are_there() {
     let stage = Stage::github();
     stage.comment_on_spec("one", &[]).ok();
-    stage.server.trouble("POST", Trouble::DoneThenCut);
+    stage.server.fault("POST", ServerFault::DoneThenCut);
     stage.comment_on_spec("two", &["--mode", "delete-old"]).ok();
     one_comment(&stage);
     assert!(stage.server.bodies()[0].contains("| two |"));
@@ -66,7 +68,7 @@ fn it_is_found_although_older_ones_are_there() {
 fn a_server_that_stays_in_trouble_is_given_up() {
     let stage = Stage::github();
     for _ in 0..20 {
-        stage.server.trouble("POST", Trouble::Status(503, &[], "Unavailable"));
+        stage.server.fault("POST", ServerFault::Status(503, &[], "Unavailable"));
     }
     stage.comment(&[]).fails(1).mentions(&["cannot comment on octo/repo#7", "503", "later"]);
     assert_eq!((stage.server.count("POST"), stage.server.bodies().len()), (5, 0));
@@ -75,13 +77,13 @@ fn a_server_that_stays_in_trouble_is_given_up() {
 /// CMT-10.
 #[test]
 fn reading_changing_and_deleting_are_tried_again() {
-    for trouble in [
-        Trouble::Status(502, &[], "Bad gateway"),
-        Trouble::DoneThenStatus(502),
-        Trouble::Cut,
-        Trouble::DoneThenCut,
-        Trouble::Status(429, AT_ONCE, "Too many requests"),
-        Trouble::Status(
+    for fault in [
+        ServerFault::Status(502, &[], "Bad gateway"),
+        ServerFault::DoneThenStatus(502),
+        ServerFault::Cut,
+        ServerFault::DoneThenCut,
+        ServerFault::Status(429, AT_ONCE, "Too many requests"),
+        ServerFault::Status(
             403,
             &[("x-ratelimit-remaining", "0"), ("x-ratelimit-reset", "1")],
             "API rate limit exceeded",
@@ -89,11 +91,11 @@ fn reading_changing_and_deleting_are_tried_again() {
     ] {
         let stage = Stage::github();
         stage.comment_on_spec("one", &[]).ok();
-        stage.server.trouble("GET", trouble.clone()).trouble("PATCH", trouble.clone());
+        stage.server.fault("GET", fault.clone()).fault("PATCH", fault.clone());
         stage.comment_on_spec("two", &[]).ok();
         one_comment(&stage);
         assert!(stage.server.bodies()[0].contains("| two |"));
-        stage.server.trouble("DELETE", trouble);
+        stage.server.fault("DELETE", fault);
         stage.comment_on_spec("three", &["--mode", "delete-old"]).ok();
         one_comment(&stage);
         assert!(stage.server.bodies()[0].contains("| three |"));
@@ -104,13 +106,13 @@ fn reading_changing_and_deleting_are_tried_again() {
 #[test]
 fn it_waits_as_long_as_it_is_asked_to_but_not_for_hours() {
     let stage = Stage::github();
-    stage.server.trouble("GET", Trouble::Status(429, &[("retry-after", "1")], "Too many requests"));
+    stage.server.fault("GET", ServerFault::Status(429, &[("retry-after", "1")], "Too many requests"));
     let start = std::time::Instant::now();
     stage.comment(&[]).ok();
     assert!(start.elapsed().as_millis() >= 1000);
-    stage.server.trouble(
+    stage.server.fault(
         "GET",
-        Trouble::Status(403, &[("retry-after", "3600")], "You have exceeded a secondary rate limit"),
+        ServerFault::Status(403, &[("retry-after", "3600")], "You have exceeded a secondary rate limit"),
     );
     let start = std::time::Instant::now();
     stage.comment(&[]).fails(1).mentions(&["rate limit", "works later"]);
@@ -120,10 +122,10 @@ fn it_waits_as_long_as_it_is_asked_to_but_not_for_hours() {
 /// CMT-10.
 #[test]
 fn who_asks_it_to_stop_does_not_wait_with_it() {
-    let slow = Trouble::Status(429, &[("retry-after", "60")], "Too many requests");
-    for trouble in [slow, Trouble::Silence] {
+    let slow = ServerFault::Status(429, &[("retry-after", "60")], "Too many requests");
+    for fault in [slow, ServerFault::Silence] {
         let stage = Stage::github();
-        stage.server.trouble("GET", trouble);
+        stage.server.fault("GET", fault);
         let start = std::time::Instant::now();
         let child = stage
             .command(&["--summary", FIXTURE])

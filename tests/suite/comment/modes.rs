@@ -1,7 +1,7 @@
 //! How existing comments are treated, also when there is nothing to report.
 
 use super::fixture::{MARKER, Stage};
-use super::server::Trouble;
+use super::server::ServerFault;
 
 /// CMT-05.
 #[test]
@@ -39,10 +39,10 @@ fn older_ones_are_deleted_once_the_new_one_is_there() {
 fn if_the_new_one_cannot_be_made_the_old_one_stays() {
     let stage = Stage::github();
     stage.comment_on_spec("one", &[]).ok();
-    stage.server.trouble("POST", Trouble::Status(422, &[], "Validation Failed"));
+    stage.server.fault("POST", ServerFault::Status(422, &[], "Validation Failed"));
     stage.comment_on_spec("two", &["--mode", "delete-old"]).fails(1);
     assert_eq!(stage.server.bodies().len(), 1);
-    stage.server.trouble("DELETE", Trouble::Status(403, &[], "Must have admin rights"));
+    stage.server.fault("DELETE", ServerFault::Status(403, &[], "Must have admin rights"));
     let output = stage.comment_on_spec("two", &["--mode", "delete-old"]).ok();
     output.mentions(&["warning: cannot delete an older comment on octo/repo#7", "admin rights"]);
     assert_eq!(stage.server.bodies().len(), 2);
@@ -53,7 +53,7 @@ fn if_the_new_one_cannot_be_made_the_old_one_stays() {
 fn a_comment_that_is_deleted_during_an_update_is_created_again() {
     let stage = Stage::github();
     stage.comment_on_spec("one", &[]).ok();
-    stage.server.trouble("PATCH", Trouble::Status(404, &[], "Not Found"));
+    stage.server.fault("PATCH", ServerFault::Status(404, &[], "Not Found"));
     stage.server.state().comments[0].body.push_str("\nedited");
     let output = stage.comment_on_spec("two", &["--format", "json"]).ok();
     assert!(output.text().contains(r#""action":"created""#), "{}", output.text());

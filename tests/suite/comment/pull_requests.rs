@@ -4,7 +4,7 @@ use decree::github::{
     GithubClient, OpenPullRequest, PullRequest, RepoName, RunnerEnvironment, open_or_update,
 };
 
-use super::server::{RUNNER, Server, Trouble, pull};
+use super::server::{RUNNER, Server, ServerFault, pull};
 
 fn open(server: &Server, title: &str) -> decree::error::Result<OpenPullRequest> {
     let environment = RunnerEnvironment::new(|name| match name {
@@ -52,15 +52,15 @@ fn it_is_opened_once_and_then_brought_up_to_date() {
 /// CMT-16.
 #[test]
 fn whatever_happens_it_is_opened_once() {
-    for trouble in [
-        Trouble::DoneThenStatus(502),
-        Trouble::DoneThenCut,
-        Trouble::Cut,
-        Trouble::Status(503, &[], "Unavailable"),
-        Trouble::Status(429, &[("retry-after", "0")], "Too many requests"),
+    for fault in [
+        ServerFault::DoneThenStatus(502),
+        ServerFault::DoneThenCut,
+        ServerFault::Cut,
+        ServerFault::Status(503, &[], "Unavailable"),
+        ServerFault::Status(429, &[("retry-after", "0")], "Too many requests"),
     ] {
         let server = Server::github();
-        server.trouble("POST", trouble);
+        server.fault("POST", fault);
         let opened = open(&server, "one").unwrap();
         assert_eq!((server.state().pulls.len(), opened.number), (1, 20));
     }
@@ -70,9 +70,9 @@ fn whatever_happens_it_is_opened_once() {
 #[test]
 fn a_refusal_has_the_servers_words() {
     let server = Server::github();
-    server.trouble(
+    server.fault(
         "POST",
-        Trouble::Status(403, &[], "GitHub Actions is not permitted to create pull requests"),
+        ServerFault::Status(403, &[], "GitHub Actions is not permitted to create pull requests"),
     );
     let error = open(&server, "one").unwrap_err();
     assert!(error.to_string().contains("open a pull request in octo/repo"), "{error}");

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::fixture::{Stage, pull_request};
-use super::server::{READER, RUNNER, Trouble};
+use super::server::{READER, RUNNER, ServerFault};
 
 fn summary(stage: &mut Stage, content: &str) {
     stage.place.write("step-summary.md", content);
@@ -121,7 +121,7 @@ fn other_refusals_carry_the_servers_message() {
     for (status, words) in
         [(403, "issue is locked"), (422, "Validation Failed"), (410, "Issues are disabled")]
     {
-        stage.server.trouble("POST", Trouble::Status(status, &[], words));
+        stage.server.fault("POST", ServerFault::Status(status, &[], words));
         let output = stage.comment(&[]).fails(1);
         output.mentions(&["cannot comment on octo/repo#7", &status.to_string(), words]);
     }

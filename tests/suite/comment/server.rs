@@ -25,7 +25,7 @@ const AWAY: &str = "/repos/octo/away";
 
 /// What can go wrong with a request.
 #[derive(Clone)]
-pub enum Trouble {
+pub enum ServerFault {
     /// Refused, with these headers and words; nothing was done.
     Status(u16, &'static [(&'static str, &'static str)], &'static str),
     /// It was done, but a gateway says that it was not.
@@ -64,7 +64,7 @@ pub struct State {
     /// Whether lists come whole, whatever page is asked for.
     pub whole: bool,
     url: String,
-    trouble: Vec<(&'static str, Trouble)>,
+    faults: Vec<(&'static str, ServerFault)>,
     next: u64,
 }
 
@@ -125,9 +125,9 @@ impl Server {
         self.state.lock().unwrap()
     }
 
-    /// The next request with this method has this trouble.
-    pub fn trouble(&self, method: &'static str, trouble: Trouble) -> &Server {
-        self.state().trouble.push((method, trouble));
+    /// The next request with this method has this fault.
+    pub fn fault(&self, method: &'static str, fault: ServerFault) -> &Server {
+        self.state().faults.push((method, fault));
         self
     }
 
@@ -163,29 +163,29 @@ fn serve(stream: TcpStream, prefix: &str, flavour: Flavour, state: &Mutex<State>
         let request = read(&mut reader, prefix, state)?;
         let mut state = state.lock().unwrap();
         state.requests.push(format!("{} {}", request.method, request.path));
-        let at = state.trouble.iter().position(|(method, _)| *method == request.method);
-        let trouble = at.map(|at| state.trouble.remove(at).1);
-        let answer = match trouble {
+        let at = state.faults.iter().position(|(method, _)| *method == request.method);
+        let fault = at.map(|at| state.faults.remove(at).1);
+        let answer = match fault {
             None => answer(&request, flavour, &mut state),
-            Some(Trouble::Status(status, headers, words)) => {
+            Some(ServerFault::Status(status, headers, words)) => {
                 let own = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
                 Answer { headers: headers.iter().map(own).collect(), ..refusal(status, words) }
             }
-            Some(Trouble::DoneThenStatus(status)) => {
+            Some(ServerFault::DoneThenStatus(status)) => {
                 answer(&request, flavour, &mut state);
                 refusal(status, "Bad gateway")
             }
-            Some(Trouble::DoneThenCut) => {
+            Some(ServerFault::DoneThenCut) => {
                 answer(&request, flavour, &mut state);
                 let _ = stream.shutdown(Shutdown::Both);
                 return None;
             }
-            Some(Trouble::Truncated) => {
+            Some(ServerFault::Truncated) => {
                 let _ = stream.write_all(b"HTTP/1.1 200 X\r\ncontent-length: 1000\r\n\r\n[{");
                 let _ = stream.shutdown(Shutdown::Both);
                 return None;
             }
-            Some(Trouble::Large(size)) => {
+            Some(ServerFault::Large(size)) => {
                 drop(state);
                 stream
                     .write_all(format!("HTTP/1.1 200 X\r\ncontent-length: {size}\r\n\r\n").as_bytes())
@@ -196,12 +196,12 @@ fn serve(stream: TcpStream, prefix: &str, flavour: Flavour, state: &Mutex<State>
                 }
                 return None;
             }
-            Some(Trouble::Silence) => {
+            Some(ServerFault::Silence) => {
                 drop(state);
                 thread::sleep(crate::harness::LONG);
                 return None;
             }
-            Some(Trouble::Cut) => {
+            Some(ServerFault::Cut) => {
                 let _ = stream.shutdown(Shutdown::Both);
                 return None;
             }

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use super::fixture::{MARKER, Stage};
-use super::server::{Server, Trouble};
+use super::server::{Server, ServerFault};
 use crate::harness::skip::works;
 use crate::harness::temp_dir;
 
@@ -193,10 +193,12 @@ fn a_redirect_to_another_host_is_not_followed() {
 #[test]
 fn a_response_that_ends_early_or_never_is_an_error() {
     let Some(certificates) = Certificates::new() else { return };
-    for (trouble, words) in [(Trouble::Truncated, ""), (Trouble::Large(TOO_LARGE), "length limit exceeded")] {
+    for (fault, words) in
+        [(ServerFault::Truncated, ""), (ServerFault::Large(TOO_LARGE), "length limit exceeded")]
+    {
         let (stage, _proxy) = stage(&certificates, "ca.pem");
         for _ in 0..EVERY_ATTEMPT {
-            stage.server.trouble("GET", trouble.clone());
+            stage.server.fault("GET", fault.clone());
         }
         let start = Instant::now();
         let output = stage.comment(&[]).fails(1);
@@ -211,7 +213,7 @@ fn a_response_that_ends_early_or_never_is_an_error() {
 fn after_one_response_that_ends_early_the_request_is_sent_again() {
     let Some(certificates) = Certificates::new() else { return };
     let (stage, _proxy) = stage(&certificates, "ca.pem");
-    stage.server.trouble("GET", Trouble::Truncated);
+    stage.server.fault("GET", ServerFault::Truncated);
     stage.comment(&[]).ok();
     assert_eq!((stage.server.bodies().len(), stage.server.count("GET")), (1, 2));
 }

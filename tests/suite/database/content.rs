@@ -4,7 +4,7 @@ use std::fs;
 
 use decree::database::sqlite;
 
-use super::other::{Other, Place, TABLE, rows};
+use super::other::{DatabaseFixture, Other, TABLE, rows};
 
 /// What a database may be like: statements that make it so, before and after there is a journal mode.
 const SHAPES: &[(&str, &[&str], &[&str])] = &[
@@ -62,7 +62,7 @@ const CHANGES: &[(&str, &[&str])] = &[
     ("counted on", &["CREATE TABLE a(x)", "DROP TABLE a", "CREATE TABLE a(x)", "DROP TABLE a"]),
 ];
 
-fn make(place: &Place, before: &[&str], mode: &str, after: &[&str]) {
+fn make(place: &DatabaseFixture, before: &[&str], mode: &str, after: &[&str]) {
     let mode = format!("PRAGMA journal_mode = {mode}");
     place.run(&[before, &[TABLE, mode.as_str(), "INSERT INTO t VALUES (50, 'fifty')"], after].concat());
 }
@@ -71,7 +71,7 @@ fn make(place: &Place, before: &[&str], mode: &str, after: &[&str]) {
 fn what_is_restored_has_the_hash_that_was_saved_whatever_it_was_and_became() {
     for (number, mode) in ["DELETE", "WAL"].into_iter().enumerate() {
         for (at, (shape, before, after)) in SHAPES.iter().enumerate() {
-            let place = Place::new();
+            let place = DatabaseFixture::new();
             make(&place, before, mode, after);
             let dump = place.dump();
             let saved = place.save("copy");
@@ -101,7 +101,7 @@ fn what_is_restored_has_the_hash_that_was_saved_whatever_it_was_and_became() {
 #[test]
 fn a_database_of_several_megabytes_comes_back() {
     for mode in ["DELETE", "WAL"] {
-        let place = Place::new();
+        let place = DatabaseFixture::new();
         make(&place, &[], mode, &[&rows(8000)]);
         let (saved, dump) = (place.save("copy"), place.dump());
         place.run(&["DELETE FROM t WHERE id % 3 = 0", "VACUUM", "UPDATE t SET what = randomblob(2000)"]);
@@ -113,7 +113,7 @@ fn a_database_of_several_megabytes_comes_back() {
 /// Only SQLite's own counters are left out: everything that can be asked for changes the hash.
 #[test]
 fn any_change_of_content_changes_the_hash() {
-    let place = Place::new();
+    let place = DatabaseFixture::new();
     place.run(&[TABLE, "INSERT INTO t VALUES (1, 'one')"]);
     let mut seen = vec![place.content()];
     for change in [
@@ -135,7 +135,7 @@ fn any_change_of_content_changes_the_hash() {
 /// Computes the hash as `docs/format.md` describes it.
 #[test]
 fn the_hash_can_be_worked_out_by_hand() {
-    let place = Place::new();
+    let place = DatabaseFixture::new();
     place.run(&["PRAGMA journal_mode = WAL", TABLE, "INSERT INTO t VALUES (1, 'one')"]);
     let saved = place.save("copy");
     let mut bytes = fs::read(place.path("copy")).unwrap();
@@ -153,7 +153,7 @@ fn a_database_whose_pages_got_another_size_comes_back() {
     for (mode, sizes) in
         [("DELETE", [1024, 8192]), ("DELETE", [8192, 1024]), ("WAL", [1024, 8192]), ("WAL", [8192, 512])]
     {
-        let place = Place::new();
+        let place = DatabaseFixture::new();
         make(&place, &[&format!("PRAGMA page_size = {}", sizes[0])], mode, &[&rows(100)]);
         let (saved, dump) = (place.save("copy"), place.dump());
         place.run(&[
@@ -189,7 +189,7 @@ fn a_database_whose_pages_got_another_size_comes_back() {
 #[test]
 fn the_journal_mode_is_restored_if_no_other_process_has_the_database_open() {
     for (was, is) in [("DELETE", "WAL"), ("WAL", "DELETE")] {
-        let place = Place::new();
+        let place = DatabaseFixture::new();
         make(&place, &[], was, &["INSERT INTO t VALUES (1, 'one')"]);
         let saved = place.save("copy");
         let change = format!("PRAGMA journal_mode = {is}");
@@ -211,7 +211,7 @@ fn the_journal_mode_is_restored_if_no_other_process_has_the_database_open() {
 
 #[test]
 fn a_database_with_nothing_in_it_is_one_too() {
-    let place = Place::new();
+    let place = DatabaseFixture::new();
     fs::write(&place.live, "").unwrap();
     let saved = place.save("copy");
     place.run(&[TABLE, &rows(10)]);

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 
 use decree::database::sqlite;
 
-use super::other::{Other, Place, TABLE, rows};
+use super::other::{DatabaseFixture, Other, TABLE, rows};
 
 /// Moves amounts from one table to the other until its input ends; in each transaction the sum stays the same.
 const MOVER: &str = r#"
@@ -57,8 +57,8 @@ impl Mover {
     }
 }
 
-fn accounts(mode: &str, megabytes: usize) -> Place {
-    let place = Place::new();
+fn accounts(mode: &str, megabytes: usize) -> DatabaseFixture {
+    let place = DatabaseFixture::new();
     let numbers = "WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 49)";
     place.run(&[
         &format!("PRAGMA journal_mode = {mode}"),
@@ -118,13 +118,13 @@ fn a_database_is_restored_between_two_transactions_of_another() {
 /// What is only in the `-wal` file yet is saved too, and stays there.
 #[test]
 fn saving_leaves_the_database_and_what_is_beside_it_as_they_were() {
-    let bytes = |place: &Place| -> Vec<(String, Vec<u8>)> {
+    let bytes = |place: &DatabaseFixture| -> Vec<(String, Vec<u8>)> {
         let names = place.names().into_iter().filter(|name| !name.ends_with("-shm"));
         names.map(|name| (name.clone(), fs::read(place.path(&name)).unwrap())).collect()
     };
     // No program has it open.
     for mode in ["DELETE", "WAL"] {
-        let place = Place::new();
+        let place = DatabaseFixture::new();
         place.run(&[&format!("PRAGMA journal_mode = {mode}"), TABLE, &rows(50)]);
         let before = (place.names(), bytes(&place));
         assert_eq!(before.0, ["app.db"]);
@@ -133,7 +133,7 @@ fn saving_leaves_the_database_and_what_is_beside_it_as_they_were() {
         assert_eq!((place.names(), bytes(&place)), before, "{mode}");
     }
     // A program has it open, and part of it is in the `-wal` file.
-    let place = Place::new();
+    let place = DatabaseFixture::new();
     place.run(&["PRAGMA journal_mode = WAL", TABLE, &rows(50)]);
     let mut other = Other::open(&place.live);
     other.run(&["PRAGMA wal_autocheckpoint = 0", "INSERT INTO t VALUES (1000, 'only in the wal')"]);
@@ -160,7 +160,7 @@ fn saving_leaves_the_database_and_what_is_beside_it_as_they_were() {
 /// The other was killed with half of a transaction in the file, and the other half in the journal.
 #[test]
 fn what_a_crash_left_half_done_is_not_in_the_copy() {
-    let place = Place::new();
+    let place = DatabaseFixture::new();
     place.run(&[TABLE, &rows(500)]);
     let (saved, dump) = (place.save("copy"), place.dump());
     let mut other = Other::open(&place.live);
@@ -182,7 +182,7 @@ fn what_a_crash_left_half_done_is_not_in_the_copy() {
 
 #[test]
 fn a_reader_goes_on_seeing_what_it_saw_until_its_transaction_ends() {
-    let place = Place::new();
+    let place = DatabaseFixture::new();
     place.run(&["PRAGMA journal_mode = WAL", TABLE, "INSERT INTO t VALUES (1, 'then')"]);
     let saved = place.save("copy");
     let mut other = Other::open(&place.live);
@@ -211,7 +211,7 @@ fn saves_read_only() {
 #[test]
 fn a_database_is_saved_from_a_directory_that_we_may_not_write_in() {
     for (mode, crashed) in [("DELETE", false), ("WAL", false), ("WAL", true)] {
-        let mut place = Place::new();
+        let mut place = DatabaseFixture::new();
         let closed = place.path("closed");
         fs::create_dir(&closed).unwrap();
         place.live = closed.join("app.db");
@@ -251,7 +251,7 @@ fn a_database_is_saved_from_a_directory_that_we_may_not_write_in() {
 /// An application may bring functions, collations and kinds of tables along, which SQLite does not have here.
 #[test]
 fn a_database_that_relies_on_its_application_is_saved_and_what_could_not_be_checked_is_reported() {
-    let place = Place::new();
+    let place = DatabaseFixture::new();
     let script = r#"
 import sqlite3, sys
 db = sqlite3.connect(sys.argv[1], isolation_level=None)

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use decree::database::sqlite::{self, DatabaseCopy};
 
-use super::other::{Place, TABLE, rows};
+use super::other::{DatabaseFixture, TABLE, rows};
 
 /// Set for the process that is killed: where.
 const SCENE: &str = "DECREE_TEST_RESTORES";
@@ -32,7 +32,7 @@ fn restores_without_end() {
 #[test]
 fn a_restore_that_is_killed_leaves_the_one_content_or_the_other() {
     for mode in ["DELETE", "WAL"] {
-        let place = Place::new();
+        let place = DatabaseFixture::new();
         place.run(&[&format!("PRAGMA journal_mode = {mode}"), TABLE, &rows(6000)]);
         let one = place.save("one");
         place.run(&[

@@ -5,16 +5,16 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 
 use decree::database::sqlite::{self, is_not_a_database};
 
-use super::other::{Other, Place, TABLE, rows};
+use super::other::{DatabaseFixture, Other, TABLE, rows};
 
-fn mode_of(place: &Place) -> u32 {
+fn mode_of(place: &DatabaseFixture) -> u32 {
     fs::metadata(&place.live).unwrap().permissions().mode() & 0o7777
 }
 
 #[test]
 fn a_missing_database_is_created_with_its_directories_and_its_mode() {
     for mode in ["DELETE", "WAL"] {
-        let mut place = Place::new();
+        let mut place = DatabaseFixture::new();
         place.live = place.path("var/data/app.db");
         fs::create_dir_all(place.path("var/data")).unwrap();
         place.run(&[&format!("PRAGMA journal_mode = {mode}"), TABLE, &rows(20)]);
@@ -37,7 +37,7 @@ fn a_missing_database_is_created_with_its_directories_and_its_mode() {
 #[test]
 fn a_journal_without_its_database_is_moved_away_first() {
     for mode in ["DELETE", "WAL"] {
-        let place = Place::new();
+        let place = DatabaseFixture::new();
         place.run(&[&format!("PRAGMA journal_mode = {mode}"), TABLE, &rows(500)]);
         let (saved, dump) = (place.save("copy"), place.dump());
         let mut other = Other::open(&place.live);
@@ -64,7 +64,7 @@ fn a_journal_without_its_database_is_moved_away_first() {
 
 #[test]
 fn what_is_no_database_is_moved_away_and_kept() {
-    let place = Place::new();
+    let place = DatabaseFixture::new();
     place.run(&[TABLE, &rows(200)]);
     let (saved, dump) = (place.save("copy"), place.dump());
     let whole = fs::read(&place.live).unwrap();
@@ -93,7 +93,7 @@ fn what_is_no_database_is_moved_away_and_kept() {
 
 #[test]
 fn links_and_directories_are_refused() {
-    let place = Place::new();
+    let place = DatabaseFixture::new();
     place.run(&[TABLE]);
     let saved = place.save("copy");
     let link = place.path("link.db");
@@ -124,7 +124,7 @@ fn links_and_directories_are_refused() {
 
 #[test]
 fn nothing_is_overwritten_and_nothing_damaged_is_restored() {
-    let place = Place::new();
+    let place = DatabaseFixture::new();
     place.run(&[TABLE, &rows(50)]);
     let saved = place.save("copy");
     let error = sqlite::save(&place.live, &place.path("copy")).unwrap_err();
@@ -148,7 +148,7 @@ fn nothing_is_overwritten_and_nothing_damaged_is_restored() {
 /// A copy that SQLite finds fault with is none.
 #[test]
 fn a_database_with_damage_inside_is_not_saved() {
-    let place = Place::new();
+    let place = DatabaseFixture::new();
     place.run(&[
         "CREATE TABLE t(a, b)",
         "CREATE INDEX i ON t(a)",

@@ -85,16 +85,16 @@ pub struct Restored {
 }
 
 /// A directory with a database, copies, and what is set aside.
-pub struct Place {
+pub struct DatabaseFixture {
     pub dir: tempfile::TempDir,
     pub live: PathBuf,
 }
 
-impl Place {
-    pub fn new() -> Place {
+impl DatabaseFixture {
+    pub fn new() -> DatabaseFixture {
         let dir = tempfile::tempdir().unwrap();
         let live = dir.path().join("app.db");
-        Place { dir, live }
+        DatabaseFixture { dir, live }
     }
 
     pub fn path(&self, name: &str) -> PathBuf {

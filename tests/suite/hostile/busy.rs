@@ -79,7 +79,7 @@ fn once(path: &Path) -> bool {
 
 /// Rolls back while something turns up once where a path was.
 #[track_caller]
-fn makes_way(scene: &Scene, gone: &str, turned_up: &str, act: impl Fn(&Path) -> bool + Sync) {
+fn assert_quarantined_once(scene: &Scene, gone: &str, turned_up: &str, act: impl Fn(&Path) -> bool + Sync) {
     scene.roll_back_while(gone, act).ok().mentions(&[turned_up, "set-aside"]);
     assert_same(&scene.project.snapshot(), &scene.before);
     assert_eq!(scene.kept().len(), 1, "the words are kept, once");
@@ -89,19 +89,19 @@ fn makes_way(scene: &Scene, gone: &str, turned_up: &str, act: impl Fn(&Path) -> 
 #[test]
 fn a_file_that_turns_up_where_one_is_to_be_put_is_set_aside() {
     let scene = Scene::new(|it| it.write("z", "before\n"), |it| it.write("z", "after\n"));
-    makes_way(&scene, "z", "z", once);
+    assert_quarantined_once(&scene, "z", "z", once);
 }
 
 #[test]
 fn a_file_that_turns_up_where_none_shall_be_is_set_aside() {
     let scene = Scene::new(|it| it, |it| it.write("z", "new\n"));
-    makes_way(&scene, "z", "z", once);
+    assert_quarantined_once(&scene, "z", "z", once);
 }
 
 #[test]
 fn a_directory_that_turns_up_where_a_file_is_to_be_put_is_set_aside() {
     let scene = Scene::new(|it| it.write("z", "before\n"), |it| it.write("z", "after\n"));
-    makes_way(&scene, "z", "z", |path| {
+    assert_quarantined_once(&scene, "z", "z", |path| {
         fs::create_dir(path).unwrap();
         once(&path.join("inside"))
     });
@@ -123,7 +123,7 @@ fn what_turns_up_in_a_directory_that_becomes_a_file_is_set_aside_with_it() {
 #[test]
 fn a_file_where_a_directory_shall_be_is_set_aside() {
     let scene = Scene::new(|it| it.write("z/one", "before\n"), |it| it.remove("z").write("z", "after\n"));
-    makes_way(&scene, "z", "z", once);
+    assert_quarantined_once(&scene, "z", "z", once);
 }
 
 #[test]

@@ -133,9 +133,9 @@ fn a_routine_that_kills_what_watches_over_it_has_failed() {
 }
 
 /// Kills the decree above it the first time; the second time it works.
-fn regicide(how: &str, flag: &std::path::Path) -> String {
+fn kill_decree_once(how: &str, flag: &std::path::Path) -> String {
     format!(
-        "if [ ! -e {0} ]; then echo x > {0}; {VANDALISM}king=$(awk '/^PPid/ {{ print $2 }}' /proc/$PPID/status); {how}; sleep 600; fi\necho work > work\n",
+        "if [ ! -e {0} ]; then echo x > {0}; {VANDALISM}decree=$(awk '/^PPid/ {{ print $2 }}' /proc/$PPID/status); {how}; sleep 600; fi\necho work > work\n",
         flag.display()
     )
 }
@@ -144,15 +144,15 @@ fn regicide(how: &str, flag: &std::path::Path) -> String {
 fn a_routine_that_kills_decree_is_undone_by_the_next_one() {
     let place = crate::harness::temp_dir();
     for (number, how) in [
-        "kill -9 $king",
-        "kill -9 $king $PPID",
-        "setsid sleep 600 & kill -9 $king $PPID",
-        "rm -rf .decree/inbox; kill -9 $king",
+        "kill -9 $decree",
+        "kill -9 $decree $PPID",
+        "setsid sleep 600 & kill -9 $decree $PPID",
+        "rm -rf .decree/inbox; kill -9 $decree",
     ]
     .iter()
     .enumerate()
     {
-        let project = project(&regicide(how, &place.path().join(number.to_string())));
+        let project = project(&kill_decree_once(how, &place.path().join(number.to_string())));
         let before = tree(&project);
         let mut child = start(&project);
         assert_eq!(end_of(&mut child).code(), None, "{how}");
@@ -178,7 +178,7 @@ fn a_routine_that_kills_everything_it_can_is_undone_by_the_next_decree() {
         command
     };
     let place = crate::harness::temp_dir();
-    let project = project(&regicide("kill -9 -1", &place.path().join("flag")));
+    let project = project(&kill_decree_once("kill -9 -1", &place.path().join("flag")));
     let mut unshare = Command::new("unshare");
     unshare.args(["--pid", "--fork", "--mount-proc", "true"]);
     if !skip::works(&mut unshare, skip::NO_NAMESPACE) {

@@ -10,7 +10,7 @@ const WORK: &str = "echo work >> work\n";
 
 /// Only good specs are carried out; the others are dead letters with these words, and the tree is what the good ones make of it.
 #[track_caller]
-fn turned_away(project: &Project, name: &str, words: &[&str]) {
+fn assert_rejected(project: &Project, name: &str, words: &[&str]) {
     project.write("specs/99-good.spec.md", "---\nroutine: good\n---\nGood.\n");
     project.write(".decree/routines/good.sh", "echo good > good\n");
     let mut expected = tree(project);
@@ -37,7 +37,7 @@ fn turned_away(project: &Project, name: &str, words: &[&str]) {
 fn a_spec_that_is_not_text_is_a_dead_letter() {
     let project = project(WORK);
     project.write("specs/01-work.spec.md", b"Do it, \xff\xfe\n");
-    turned_away(&project, "01-work.md", &["BadSpec", "specs/01-work.spec.md is not UTF-8"]);
+    assert_rejected(&project, "01-work.md", &["BadSpec", "specs/01-work.spec.md is not UTF-8"]);
 }
 
 #[test]
@@ -50,7 +50,7 @@ fn a_spec_with_broken_front_matter_is_a_dead_letter_that_names_the_line() {
     ] {
         let project = project(WORK);
         project.write("specs/01-work.spec.md", text);
-        turned_away(&project, "01-work.md", &["BadSpec", line]);
+        assert_rejected(&project, "01-work.md", &["BadSpec", line]);
     }
 }
 
@@ -73,7 +73,7 @@ fn a_routines_name_cannot_lead_out_of_its_directory() {
         project.write("specs/01-work.spec.md", format!("---\nroutine: '{name}'\n---\nx\n"));
         fs::create_dir_all(project.path("etc")).unwrap();
         project.write("etc/x.sh", "touch pwned\n");
-        turned_away(&project, "01-work.md", &["RoutineNotFound"]);
+        assert_rejected(&project, "01-work.md", &["RoutineNotFound"]);
         assert!(!project.exists("pwned"));
     }
 }
@@ -116,7 +116,7 @@ fn a_routine_need_not_be_executable() {
 #[test]
 fn a_routine_with_a_syntax_error_costs_no_attempt() {
     let project = project("echo work > work\nif true; then\n");
-    turned_away(&project, "01-work.md", &["RoutineInvalid", ".decree/routines/develop.sh: line"]);
+    assert_rejected(&project, "01-work.md", &["RoutineInvalid", ".decree/routines/develop.sh: line"]);
 }
 
 #[test]
@@ -129,7 +129,7 @@ fn a_routine_that_is_no_file_is_not_found_and_it_is_said_why() {
     let with = |make: &dyn Fn(&Project), why: &str| {
         let project = project(WORK);
         make(&project);
-        turned_away(&project, "01-work.md", &["RoutineNotFound", "develop", why]);
+        assert_rejected(&project, "01-work.md", &["RoutineNotFound", "develop", why]);
     };
     with(&|p| _ = p.remove(path).mkdir(path), "it is a directory");
     with(&|p| _ = p.remove(path).link(path, "nowhere"), "a link to nothing");

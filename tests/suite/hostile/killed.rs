@@ -48,14 +48,14 @@ fn end_of(project: &Project) -> End {
     End {
         tree: tree(project),
         tracker: tracker(project),
-        done: timeless(done(project)),
-        dead: timeless(dead(project)),
+        done: without_ids(done(project)),
+        dead: without_ids(dead(project)),
         inbox: inbox(project).len(),
     }
 }
 
 /// Without the ids, which are times.
-fn timeless(letters: BTreeMap<String, String>) -> BTreeMap<String, String> {
+fn without_ids(letters: BTreeMap<String, String>) -> BTreeMap<String, String> {
     let blur = |text: &str| {
         let words = text.split_inclusive(|c: char| !c.is_ascii_digit());
         words.map(|word| if word.len() >= 16 { "T-".to_owned() } else { word.to_owned() }).collect::<String>()

@@ -38,8 +38,8 @@ const ASSAULTS: [(&str, &str); 16] = [
     ),
 ];
 
-/// A project whose queue and settings are worth something.
-fn precious(routine: &str) -> Project {
+/// A project with a file in every part of its queue and settings.
+fn project_with_own_files(routine: &str) -> Project {
     let project = project(routine);
     project
         .write("specs/processed-spec.md", "00-old.spec.md\n")
@@ -85,7 +85,7 @@ fn assert_whole(project: &Project, what: &str) {
 #[test]
 fn a_failing_routine_that_takes_decrees_own_files_away_is_reverted_anyway() {
     for (what, assault) in ASSAULTS {
-        let project = precious(&format!("{VANDALISM}echo said; {assault}\nexit 3\n"));
+        let project = project_with_own_files(&format!("{VANDALISM}echo said; {assault}\nexit 3\n"));
         let before = project.snapshot();
         let output = work(&project);
         assert_eq!(output.code, 1, "{what}: {}", output.err);
@@ -102,7 +102,7 @@ fn a_failing_routine_that_takes_decrees_own_files_away_is_reverted_anyway() {
 #[test]
 fn a_content_routine_that_takes_decrees_own_files_away_keeps_its_work() {
     for (what, assault) in ASSAULTS {
-        let project = precious(&format!("echo work > src/lib.rs\n{assault}\nexit 0\n"));
+        let project = project_with_own_files(&format!("echo work > src/lib.rs\n{assault}\nexit 0\n"));
         let mut expected = tree(&project);
         let output = work(&project);
         assert_eq!(output.code, 0, "{what}: {}", output.err);
@@ -123,7 +123,7 @@ fn a_content_routine_that_takes_decrees_own_files_away_keeps_its_work() {
 
 #[test]
 fn every_attempt_may_delete_everything_and_the_next_one_still_learns() {
-    let project = precious(
+    let project = project_with_own_files(
         "echo $DECREE_ATTEMPT >> tried; [ -e \"$message_dir/failure-context.md\" ] && cp \"$message_dir/failure-context.md\" context\n\
          rm -rf .decree; [ $DECREE_ATTEMPT = 3 ]\n",
     );
@@ -225,7 +225,8 @@ fn an_ordinary_user_cannot_be_locked_out_of_their_own_decree() {
         ("the queue closed", "chmod 000 .decree/inbox"),
     ] {
         for end in [0, 1] {
-            let project = precious(&format!("echo broken > src/main.rs; {assault}; exit {end}\n"));
+            let project =
+                project_with_own_files(&format!("echo broken > src/main.rs; {assault}; exit {end}\n"));
             let before = project.snapshot();
             hand_over(project.root());
             let output = as_nobody(&project, &["process", "--spec", "01-*"]);
@@ -247,7 +248,7 @@ fn an_ordinary_user_cannot_be_locked_out_of_their_own_decree() {
 #[test]
 fn older_checkpoints_outlive_a_routine_that_deletes_everything() {
     for assault in ["rm -rf .decree", "rm -rf .decree/store", "sed -i s/./x/ .decree/store/*.pack"] {
-        let project = precious(&format!("echo broken > src/main.rs; {assault}; exit 1\n"));
+        let project = project_with_own_files(&format!("echo broken > src/main.rs; {assault}; exit 1\n"));
         let before = project.snapshot();
         let id = project.checkpoint();
         project.write("src/lib.rs", "later\n");
@@ -309,7 +310,7 @@ fn more_packs_than_files_that_may_be_open_are_no_obstacle() {
 
 #[test]
 fn what_a_routine_puts_where_the_queue_was_is_kept() {
-    let project = precious("rm -rf .decree; echo mine > .decree; exit 1\n");
+    let project = project_with_own_files("rm -rf .decree; echo mine > .decree; exit 1\n");
     work(&project).fails(1);
     let kept = project.path(format!("{}/set-aside", only_run(&project)));
     let kept = fs::read_dir(&kept).unwrap().map(|entry| fs::read(entry.unwrap().path()).unwrap());

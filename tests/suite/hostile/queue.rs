@@ -147,13 +147,14 @@ fn an_input_file_cannot_lead_out_of_the_project() {
 }
 
 /// Writes follow-ups of its own chain.
-fn prolific(each: &str) -> String {
+fn write_follow_ups(each: &str) -> String {
     format!("if [ $seq = 0 ]; then {each}; fi\necho $seq >> seen\n")
 }
 
 #[test]
 fn a_thousand_follow_ups_end_at_the_depth_that_is_allowed() {
-    let project = project(&prolific("for i in {1..1000}; do echo more > .decree/inbox/$chain-$i.md; done"));
+    let project =
+        project(&write_follow_ups("for i in {1..1000}; do echo more > .decree/inbox/$chain-$i.md; done"));
     process(&project).fails(1).mentions(&["MaxDepthExceeded"]);
     let seen = String::from_utf8(project.read("seen")).unwrap();
     assert_eq!(seen.lines().collect::<Vec<_>>(), ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"]);
@@ -186,7 +187,7 @@ fn a_chain_that_never_ends_does() {
 #[test]
 fn a_follow_up_with_a_huge_number_is_too_deep() {
     for seq in ["10", "4294967295", "4294967296", "99999999999999999999999"] {
-        let project = project(&prolific(&format!("echo x > .decree/inbox/$chain-{seq}.md")));
+        let project = project(&write_follow_ups(&format!("echo x > .decree/inbox/$chain-{seq}.md")));
         process(&project).fails(1).mentions(&["MaxDepthExceeded"]);
         assert_eq!((project.read("seen"), dead(&project).len()), (b"0\n".to_vec(), 1), "{seq}");
         assert_eq!(tracker(&project), ["01-work.spec.md"]);

@@ -84,7 +84,7 @@ fn file_backup() -> Scene {
         kind: "file_backup",
         project: crate::rollback::project(),
         scope: &[],
-        spoil: |project| crate::rollback::wreck(project),
+        spoil: |project| crate::rollback::change_everything(project),
         look: tree,
         part: ("src", |path| path.starts_with("src")),
     }
@@ -113,7 +113,7 @@ pub fn git_stash() -> Scene {
         spoil: |project| {
             project.write("src/gone.rs", "back\n");
             git(project, &["add", "-A"]);
-            crate::rollback::wreck(project);
+            crate::rollback::change_everything(project);
             git(project, &["rm", "-q", "--cached", "src/lib.rs"]);
             project.remove("src/untracked.rs");
         },

@@ -83,7 +83,8 @@ fn attempts_are_counted_over_all_messages() {
     assert_eq!(project.tracker(), ["01-good.spec.md"]);
 
     let project = PipelineProject::with("exit 1");
-    project.config("budget: { attempts: 1 }\n").run(&["-m", "x", "-p", "y"]).fails(1);
+    let output = project.config("budget: { attempts: 1 }\n").run(&["-m", "x", "-p", "y"]).fails(1);
+    assert_has(&output.text(), &["x failed after 1 attempt (the budget is used up: 1 attempt)"]);
     assert_eq!(project.result(&project.only_run())["reason"], "the budget is used up: 1 attempt");
 }
 

@@ -6,7 +6,7 @@ use super::pipeline_project::{PipelineProject, WORKS, WRECKS, assert_has, field}
 use crate::harness::assert_same;
 
 /// A project with two dead letters; the routine would succeed now.
-fn shop_of_two() -> PipelineProject {
+fn project_with_two_dead_letters() -> PipelineProject {
     let project = PipelineProject::with("exit 2");
     project
         .config("max_retries: 0\n")
@@ -62,7 +62,7 @@ fn retry_puts_a_dead_letter_back_by_its_id_its_name_or_the_beginning_of_one() {
         ("2025010101010101", "two"),
         ("2025010101010100-0", "2025010101010100-0"),
     ] {
-        let project = shop_of_two();
+        let project = project_with_two_dead_letters();
         project.decree(["retry", wanted]).ok().mentions(&["waits in the inbox", "decree process"]);
         assert_eq!((project.inbox(), project.dead().len()), (vec![name.to_owned()], 1), "{wanted}");
     }
@@ -71,7 +71,7 @@ fn retry_puts_a_dead_letter_back_by_its_id_its_name_or_the_beginning_of_one() {
 /// TRY-08.
 #[test]
 fn retry_puts_all_of_them_back_and_the_next_process_takes_them_first() {
-    let project = shop_of_two();
+    let project = project_with_two_dead_letters();
     project.spec("01-a", "# A\n").decree(["retry", "--all"]).ok();
     assert_eq!((project.inbox().len(), project.dead().len()), (2, 0));
     project.process().ok();
@@ -86,7 +86,7 @@ fn retry_puts_all_of_them_back_and_the_next_process_takes_them_first() {
 /// TRY-11.
 #[test]
 fn retry_of_what_is_ambiguous_or_not_there_moves_nothing() {
-    let project = shop_of_two();
+    let project = project_with_two_dead_letters();
     project.decree(["retry", "2025"]).fails(3).mentions(&["'2025' is ambiguous", "two  2025010101010101-0"]);
     project
         .decree(["retry", "nope"])
@@ -100,7 +100,7 @@ fn retry_of_what_is_ambiguous_or_not_there_moves_nothing() {
 /// TRY-08.
 #[test]
 fn naming_a_dead_letter_twice_moves_it_once() {
-    let project = shop_of_two();
+    let project = project_with_two_dead_letters();
     project.decree(["retry", "two", "tw"]).ok();
     assert_eq!((project.inbox(), project.dead().len()), (vec!["two".to_owned()], 1));
 }

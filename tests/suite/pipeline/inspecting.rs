@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::pipeline_project::{PipelineProject, assert_has};
 
 /// One kept, one dead after two attempts, one pending.
-fn shop_with_history() -> PipelineProject {
+fn project_with_history() -> PipelineProject {
     let project = PipelineProject::with(
         "echo \"attempt $DECREE_ATTEMPT of ${spec_file##*/}\"; echo \"$DECREE_ATTEMPT\" >>trail.txt; case $spec_file in *bad*) exit 4;; esac",
     );
@@ -18,7 +18,7 @@ fn shop_with_history() -> PipelineProject {
 /// RUN-27.
 #[test]
 fn status_reports_what_is_done_what_waits_and_what_failed() {
-    let project = shop_with_history();
+    let project = project_with_history();
     let (good, bad) = (project.run_of("01-a"), project.run_of("02-bad"));
     let text = project.decree(["status"]).ok().text();
     assert_has(
@@ -46,6 +46,18 @@ fn status_reports_what_is_done_what_waits_and_what_failed() {
 
 /// RUN-27.
 #[test]
+fn status_names_five_dead_letters_and_counts_the_rest() {
+    let project = PipelineProject::new();
+    for number in 1..=7 {
+        project.write(format!(".decree/inbox/dead/letter-{number}.md"), "---\nerror: e\n---\n");
+    }
+    let text = project.decree(["status"]).ok().text();
+    assert_has(&text, &["7 · letter-1 (e)", "letter-5 (e)", "and 2 more  ", "decree status --format json"]);
+    assert!(!text.contains("letter-6"), "{text}");
+}
+
+/// RUN-27.
+#[test]
 fn status_of_a_fresh_project_is_all_zeros() {
     let text = PipelineProject::new().decree(["status"]).ok().text();
     assert_has(&text, &["0 processed · 0 pending", "0 messages", "dead   0", "runs   0"]);
@@ -54,7 +66,7 @@ fn status_of_a_fresh_project_is_all_zeros() {
 /// RUN-27.
 #[test]
 fn log_shows_what_the_last_or_any_attempt_said() {
-    let project = shop_with_history();
+    let project = project_with_history();
     let id = project.run_of("02-bad");
     assert_eq!(project.decree(["log", &id]).ok().text(), "attempt 2 of 02-bad.spec.md\n");
     assert_eq!(project.decree(["log", &id, "--attempt", "1"]).ok().text(), "attempt 1 of 02-bad.spec.md\n");
@@ -67,7 +79,7 @@ fn log_shows_what_the_last_or_any_attempt_said() {
 /// RUN-27.
 #[test]
 fn diff_shows_the_last_or_any_attempt() {
-    let project = shop_with_history();
+    let project = project_with_history();
     let (good, bad) = (project.run_of("01-a"), project.run_of("02-bad"));
     assert_eq!(project.decree(["diff", &good]).ok().text(), project.of_run(&good, "changes.diff"));
     assert_has(&project.decree(["diff", &bad, "--attempt", "1"]).ok().text(), &["+++ b/trail.txt", "\n+1\n"]);
@@ -82,7 +94,7 @@ fn diff_shows_the_last_or_any_attempt() {
 /// RUN-27.
 #[test]
 fn looking_changes_nothing_and_needs_no_lock() {
-    let project = shop_with_history();
+    let project = project_with_history();
     let id = project.run_of("01-a");
     project.routine("develop", "for what in status \"log $id\" \"diff $id\"; do \"$decree\" $what >/dev/null || exit 1; done; touch looked");
     let binary = env!("CARGO_BIN_EXE_decree");

@@ -3,7 +3,7 @@
 use super::pipeline_project::{PipelineProject, assert_has, field};
 
 /// Routines that write their own names.
-fn shop_with(routines: &[(&str, &str)]) -> PipelineProject {
+fn project_with_routines(routines: &[(&str, &str)]) -> PipelineProject {
     let project = PipelineProject::new();
     for (name, description) in routines {
         project.routine(name, &format!("# {description}\necho {name} >>who.txt\n"));
@@ -12,7 +12,7 @@ fn shop_with(routines: &[(&str, &str)]) -> PipelineProject {
 }
 
 fn usual() -> PipelineProject {
-    shop_with(&[
+    project_with_routines(&[
         ("develop", "Implements a change in the code."),
         ("review", "Reviews a branch and writes comments."),
         ("docs", "Writes documentation."),

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::pipeline_project::{PipelineProject, WORKS, assert_has};
 
-fn shop_of(names: &[&str]) -> PipelineProject {
+fn project_with_specs(names: &[&str]) -> PipelineProject {
     let project = PipelineProject::with(
         "echo \"${spec_file##*/}\" >>order.txt; case $spec_file in *bad*) exit 4;; esac",
     );
@@ -36,7 +36,7 @@ fn everything(dir: &Path, found: &mut BTreeMap<String, (SystemTime, Vec<u8>)>) {
 /// RUN-08.
 #[test]
 fn a_dry_run_reports_what_would_be_done_and_changes_nothing_at_all() {
-    let project = shop_of(&["01-a", "02-b", "03-c"]);
+    let project = project_with_specs(&["01-a", "02-b", "03-c"]);
     project.message("waiting", "x\n").write("specs/processed-spec.md", "02-b.spec.md\n");
     let look = || {
         let mut found = BTreeMap::new();
@@ -63,7 +63,7 @@ fn only_the_specs_that_match_are_processed() {
         (&["specs/01-a.spec.md", "03-c"], "01-a.spec.md\n03-c.spec.md\n"),
         (&["0?-[bc]*"], "02-b.spec.md\n03-c.spec.md\n"),
     ] {
-        let project = shop_of(&["01-a", "02-b", "03-c"]);
+        let project = project_with_specs(&["01-a", "02-b", "03-c"]);
         let args: Vec<&str> = globs.iter().flat_map(|glob| ["--spec", glob]).collect();
         project.process_with(&args).ok();
         assert_eq!(project.text("order.txt"), expected, "{globs:?}");
@@ -73,7 +73,7 @@ fn only_the_specs_that_match_are_processed() {
 /// RUN-09.
 #[test]
 fn a_pattern_that_matches_no_spec_is_an_error_that_lists_them() {
-    let project = shop_of(&["01-a", "02-b"]);
+    let project = project_with_specs(&["01-a", "02-b"]);
     project.process_with(&["--spec", "9-*"]).fails(3).mentions(&[
         "no spec matches '9-*'",
         "01-a.spec.md",
@@ -85,7 +85,7 @@ fn a_pattern_that_matches_no_spec_is_an_error_that_lists_them() {
 /// RUN-09, RUN-03.
 #[test]
 fn a_selection_leaves_other_messages_where_they_are() {
-    let project = shop_of(&["01-a", "02-b"]);
+    let project = project_with_specs(&["01-a", "02-b"]);
     project.message("task", "x\n").message("queued", "---\ninput_file: specs/02-b.spec.md\n---\n");
     project.process_with(&["--spec", "01*"]).ok();
     assert_eq!(
@@ -99,7 +99,7 @@ fn a_selection_leaves_other_messages_where_they_are() {
 /// RUN-09.
 #[test]
 fn a_selected_spec_that_is_processed_already_is_nothing_to_do() {
-    let project = shop_of(&["01-a"]);
+    let project = project_with_specs(&["01-a"]);
     project.process().ok();
     assert_eq!(project.process_with(&["--spec", "01*"]).ok().text(), "nothing to do\n");
 }
@@ -107,7 +107,7 @@ fn a_selected_spec_that_is_processed_already_is_nothing_to_do() {
 /// RUN-10.
 #[test]
 fn a_limit_is_kept_and_the_rest_is_for_the_next_time() {
-    let project = shop_of(&["01-a", "02-bad", "03-c"]);
+    let project = project_with_specs(&["01-a", "02-bad", "03-c"]);
     project.process_with(&["--limit", "2"]).fails(1);
     assert_eq!(project.verdicts(), ["01-a: success", "02-bad: failed-reverted"]);
     project.process_with(&["--limit", "0"]).ok();
@@ -118,7 +118,7 @@ fn a_limit_is_kept_and_the_rest_is_for_the_next_time() {
 /// RUN-10.
 #[test]
 fn fail_fast_skips_everything_after_the_first_failure() {
-    let project = shop_of(&["01-a", "02-bad", "03-c", "04-d"]);
+    let project = project_with_specs(&["01-a", "02-bad", "03-c", "04-d"]);
     let text = project.process_with(&["--fail-fast"]).fails(1).text();
     assert_eq!(
         project.verdicts(),
@@ -135,7 +135,7 @@ fn fail_fast_skips_everything_after_the_first_failure() {
 /// RUN-11.
 #[test]
 fn the_answer_in_json_is_the_summary_and_nothing_else() {
-    let project = shop_of(&["01-a", "02-bad"]);
+    let project = project_with_specs(&["01-a", "02-bad"]);
     let output = project.process_with(&["--format", "json"]).fails(1);
     let answer: Value = serde_json::from_slice(&output.out).unwrap();
     assert_eq!(answer, project.summary());

@@ -120,7 +120,9 @@ fn another_branch_gets_the_commits_and_the_checkout_stays() {
     let repo = Repo::with("echo $spec_file >>notes.txt", &[("01-a", "# A\n"), ("02-b", "# B\n")]);
     repo.process_with(&["--limit", "1"]).ok();
     let before = repo.state();
-    repo.publish(&["--branch", "decree/work"]).ok().mentions(&["1 commit on decree/work", "is unchanged"]);
+    repo.publish(&["--branch", "decree/work"])
+        .ok()
+        .mentions(&["1 commit on decree/work", "the checkout is unchanged"]);
     let after = repo.state();
     assert_eq!((&after.head, &after.index, &after.status), (&before.head, &before.index, &before.status));
     assert_eq!(repo.says(["rev-parse", "decree/work~1"]), before.head);

@@ -152,8 +152,8 @@ fn decrees_own_files_are_no_part_of_it() {
             p.write(".decree/routines/develop.sh", "false\n").write(".decree/inbox/new.md", "x\n");
         },
     );
-    assert!(!trip.diff_tells_of("specs/processed-spec.md"), "{}", trip.diff_text());
-    assert!(!trip.diff_tells_of(".decree"), "{}", trip.diff_text());
+    assert!(!trip.diff_mentions("specs/processed-spec.md"), "{}", trip.diff_text());
+    assert!(!trip.diff_mentions(".decree"), "{}", trip.diff_text());
     assert_eq!(trip.project.read(".decree/routines/develop.sh"), b"false\n");
     let manifest = std::fs::read_to_string(trip.project.record(&trip.id, "manifest.json")).unwrap();
     assert!(!manifest.contains("processed-spec") && !manifest.contains(".decree/"), "{manifest}");
@@ -181,7 +181,7 @@ fn fifos_and_sockets_are_skipped_with_a_warning() {
 }
 
 #[test]
-fn a_fifo_that_the_change_made_makes_way() {
+fn a_fifo_that_the_change_made_is_set_aside() {
     RoundTrip::default().setting_aside(&["file", "new/pipe"]).run(
         |p| {
             p.write("file", "x\n");

@@ -1,12 +1,12 @@
 //! Text: bytes are kept as they are, with any line ending or none.
 
-use super::{Travelled, round_trip};
+use super::{CompletedRoundTrip, round_trip};
 
 /// `(name, before, after)`; nothing means that there is no such file.
 type Case<'c> = (&'c str, Option<&'c [u8]>, Option<&'c [u8]>);
 
 #[track_caller]
-fn changed(cases: &[Case<'_>]) -> Travelled {
+fn changed(cases: &[Case<'_>]) -> CompletedRoundTrip {
     round_trip(
         |p| {
             for (name, before, _) in cases {
@@ -25,7 +25,7 @@ fn changed(cases: &[Case<'_>]) -> Travelled {
 }
 
 #[track_caller]
-fn rewritten(cases: &[(&str, &[u8], &[u8])]) -> Travelled {
+fn rewritten(cases: &[(&str, &[u8], &[u8])]) -> CompletedRoundTrip {
     let cases: Vec<Case<'_>> = cases.iter().map(|(name, a, b)| (*name, Some(*a), Some(*b))).collect();
     changed(&cases)
 }

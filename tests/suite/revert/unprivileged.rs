@@ -11,7 +11,7 @@ fn nobody() -> RoundTrip {
 }
 
 /// Does something in a directory that forbids it, and forbids it again.
-fn in_spite(project: &Project, dir: &str, mode: u32, act: impl FnOnce()) {
+fn while_writable(project: &Project, dir: &str, mode: u32, act: impl FnOnce()) {
     project.chmod(dir, 0o755);
     act();
     project.chmod(dir, mode);
@@ -49,9 +49,9 @@ fn files_in_read_only_directories_come_back() {
             p.chmod("ro/sub", 0o555).chmod("ro", 0o555);
         },
         |p| {
-            in_spite(p, "ro", 0o555, || {
+            while_writable(p, "ro", 0o555, || {
                 p.write("ro/changed", "A\n").remove("ro/deleted").write("ro/made", "new\n");
-                in_spite(p, "ro/sub", 0o555, || {
+                while_writable(p, "ro/sub", 0o555, || {
                     p.write("ro/sub/file", "C\n").write("ro/sub/new/x", "x\n");
                 });
             });
@@ -274,7 +274,7 @@ fn hidden_files_in_read_only_directories_are_set_aside() {
         },
         |p| {
             p.write(".gitignore", "*.log\ncache/\n");
-            in_spite(p, "old", 0o555, || {
+            while_writable(p, "old", 0o555, || {
                 p.write("old/x.log", "log\n").write("old/cache/deep/c", "c\n").chmod("old/cache/deep", 0o555);
                 p.chmod("old/cache", 0o500);
             });

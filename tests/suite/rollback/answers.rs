@@ -5,7 +5,7 @@ use std::process::Command;
 use serde_json::Value;
 
 use super::contract::{assert_valid, run_as_printed};
-use super::{project, wreck};
+use super::{change_everything, project};
 use crate::harness::{assert_same, run_command};
 
 fn json(out: &[u8]) -> Value {
@@ -56,7 +56,7 @@ fn what_was_never_held_lowers_the_confidence_of_a_rollback() {
     let project = project();
     project.write(".env", "A=1\n");
     let id = project.checkpoint();
-    wreck(&project);
+    change_everything(&project);
     project.write(".env", "A=2\n");
     let back = json(&project.decree(["rollback", &id, "--format", "json"]).ok().out);
     assert_valid(&back, "rollback");
@@ -164,7 +164,7 @@ fn what_people_type_is_taken_as_they_mean_it_or_refused_with_a_word() {
         assert!(!project.decree(command).ok().text().contains('\x1b'));
     }
     assert_eq!(project.decree(["checkpoint", "list"]).ok().text().lines().count(), 2);
-    wreck(&project);
+    change_everything(&project);
     project.decree(["rollback", &id]).ok();
     let head = project.decree(["audit", "--format", "json", "verify"]);
     let head = json(&head.ok().out)["head"].as_str().unwrap().to_owned();

@@ -2,7 +2,7 @@ use std::fs;
 
 use serde_json::Value;
 
-use super::{project, wreck};
+use super::{change_everything, project};
 use crate::pipeline::pipeline_project::PipelineProject;
 
 /// AUD-01.
@@ -42,7 +42,7 @@ fn a_trail_that_was_tampered_with_is_reported() {
     let project = project();
     let id = project.checkpoint();
     for _ in 0..3 {
-        wreck(&project);
+        change_everything(&project);
         project.decree(["rollback", &id]).ok();
     }
     let path = project.path(".decree/audit.jsonl");
@@ -65,7 +65,7 @@ fn a_line_that_was_cut_off_does_not_end_the_trail() {
     let project = project();
     let id = project.checkpoint();
     for cut in [false, true] {
-        wreck(&project);
+        change_everything(&project);
         project.decree(["rollback", &id]).ok();
         if !cut {
             let path = project.path(".decree/audit.jsonl");

@@ -2,7 +2,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use super::{project, wreck};
+use super::{change_everything, project};
 use crate::harness::{assert_same, run_command};
 
 /// Checks an answer against its schema in `docs/schemas/`.
@@ -49,7 +49,7 @@ fn a_checkpoints_answer_has_every_field_and_every_value_is_true() {
                 (_, command) => drop(run_as_printed(&project, command.strip_prefix("bash:").unwrap()).ok()),
             }
         }
-        wreck(&project);
+        change_everything(&project);
         let restore = checkpoint["restore_command"].as_str().unwrap();
         run_as_printed(&project, restore).ok();
         assert_same(&project.snapshot(), &before);
@@ -72,7 +72,7 @@ fn a_scope_is_what_is_listed_hashed_and_reverted() {
     assert_valid(&answer, "checkpoint");
     let files = &answer["checkpoint"]["scope"]["files"];
     assert_eq!(*files, serde_json::json!(["src/gone.rs", "src/lib.rs", "src/main.rs"]));
-    wreck(&project);
+    change_everything(&project);
     let id = answer["checkpoint"]["id"].as_str().unwrap();
     let back = parsed("json", &project.decree(["rollback", id, "--format", "json"]).ok().out);
     assert_valid(&back, "rollback");
@@ -114,7 +114,7 @@ fn a_checkpoint_is_deleted_only_when_confirmed() {
         .mentions(&["deleted"]);
     assert_eq!(project.names(".decree/checkpoints"), [second.as_str()]);
     project.decree(["rollback", &first]).fails(3);
-    wreck(&project);
+    change_everything(&project);
     project.decree(["rollback", &second]).ok();
     assert!(project.decree(["audit"]).ok().text().contains("delete"));
 }
@@ -125,7 +125,7 @@ fn the_answer_has_every_field_and_every_value_is_true() {
     for format in ["json", "yaml"] {
         let project = project();
         let id = project.checkpoint();
-        wreck(&project);
+        change_everything(&project);
         let dry = project.decree(["rollback", &id, "--dry-run", "--format", format]).ok();
         assert_valid(&parsed(format, &dry.out), "rollback");
         let output = project.decree(["rollback", &id, "--reason", "a test", "--format", format]).ok();

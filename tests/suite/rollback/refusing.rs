@@ -1,6 +1,6 @@
 use std::fs;
 
-use super::{project, wreck};
+use super::{change_everything, project};
 use crate::harness::assert_same;
 
 /// RBK-05.
@@ -8,8 +8,8 @@ use crate::harness::assert_same;
 fn what_cannot_be_rolled_back_to_is_reported_and_nothing_is_touched() {
     let project = project();
     let id = project.checkpoint();
-    wreck(&project);
-    let wrecked = project.snapshot();
+    change_everything(&project);
+    let changed = project.snapshot();
     project.decree(["rollback", "chk_1999"]).fails(3).mentions(&["no run or checkpoint"]);
     project.decree(["rollback"]).fails(2);
     let flip = |file: &str| {
@@ -21,13 +21,13 @@ fn what_cannot_be_rolled_back_to_is_reported_and_nothing_is_touched() {
             fs::write(&path, bytes).unwrap();
             let output = project.decree(["rollback", &id]);
             assert_eq!(output.code, 4, "{file} at {at}: {}", output.err);
-            assert_same(&project.snapshot(), &wrecked);
+            assert_same(&project.snapshot(), &changed);
         }
         fs::write(&path, &whole[..whole.len() / 2]).unwrap();
         project.decree(["rollback", &id]).fails(4);
         fs::remove_file(&path).unwrap();
         assert_ne!(project.decree(["rollback", &id]).code, 0);
-        assert_same(&project.snapshot(), &wrecked);
+        assert_same(&project.snapshot(), &changed);
         fs::write(&path, whole).unwrap();
     };
     flip("manifest.json");
@@ -41,11 +41,11 @@ fn an_expired_checkpoint_is_not_rolled_back_to() {
     let project = project();
     let output = project.decree(["checkpoint", "create", "--expiry", "1s"]).ok();
     let id = output.line();
-    wreck(&project);
-    let wrecked = project.snapshot();
+    change_everything(&project);
+    let changed = project.snapshot();
     std::thread::sleep(std::time::Duration::from_millis(2100));
     project.decree(["rollback", &id]).fails(3).mentions(&["expired on", "nothing was touched"]);
-    assert_same(&project.snapshot(), &wrecked);
+    assert_same(&project.snapshot(), &changed);
     project.decree(["checkpoint", "list"]).ok();
     for bad in ["soon", "-1d", "1x"] {
         project.decree(["checkpoint", "create", "--expiry", bad]).fails(2);
@@ -57,7 +57,7 @@ fn an_expired_checkpoint_is_not_rolled_back_to() {
 fn a_scope_has_to_cover_something_and_stay_inside() {
     let project = project();
     let id = project.checkpoint();
-    wreck(&project);
+    change_everything(&project);
     project.decree(["rollback", &id, "--scope", "nowhere"]).fails(3).mentions(&["the scope matches nothing"]);
     for outside in ["..", "../x", "/etc"] {
         project

@@ -1,0 +1,29 @@
+//! Creates a checkpoint, and deletes one that does not verify.
+
+use super::HistoryContext;
+use super::contents_report::ContentsReport;
+use super::kind;
+use super::lookup::RunOrCheckpoint;
+use super::payload::CheckpointKind;
+use super::remove::remove;
+use super::scope::ScopeWords;
+use super::writer::{CheckpointLabel, SavedCheckpoint};
+use crate::error::Result;
+
+/// Makes a checkpoint, and reports what it holds of what it was made for. With `read_back`, it is then read from disk as a later
+/// rollback reads it, and deleted if it does not verify. The caller holds the project's lock.
+pub fn create(
+    context: HistoryContext<'_>,
+    kind: CheckpointKind,
+    words: &ScopeWords,
+    label: &CheckpointLabel,
+    read_back: bool,
+) -> Result<(SavedCheckpoint, ContentsReport)> {
+    let (saved, report) = kind::create(context, kind, words, label)?;
+    if read_back {
+        kind::verify(context, &RunOrCheckpoint::Checkpoint(saved.dir.clone())).inspect_err(|_| {
+            let _ = remove(context.layout, &saved.dir, Some("it did not verify".to_owned()));
+        })?;
+    }
+    Ok((saved, report))
+}
