@@ -184,6 +184,9 @@ pub trait IoContext<T> {
 
     /// A missing file or directory as `None`.
     fn if_exists(self) -> io::Result<Option<T>>;
+
+    /// Whether it was done; `false` if something has the name already.
+    fn unless_exists(self) -> io::Result<bool>;
 }
 
 impl<T, E: Into<io::Error>> IoContext<T> for std::result::Result<T, E> {
@@ -205,6 +208,13 @@ impl<T, E: Into<io::Error>> IoContext<T> for std::result::Result<T, E> {
         match self.map_err(Into::into) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             result => result.map(Some),
+        }
+    }
+
+    fn unless_exists(self) -> io::Result<bool> {
+        match self.map_err(Into::into) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+            result => result.map(|_| true),
         }
     }
 }

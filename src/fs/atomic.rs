@@ -130,6 +130,13 @@ pub fn write(target: &Path, bytes: &[u8]) -> Result<()> {
     file.commit()
 }
 
+/// Writes a file that is complete or absent, unless something has its name already; returns whether it did.
+pub fn write_new(target: &Path, bytes: &[u8]) -> Result<bool> {
+    let mut file = AtomicFile::create(target)?;
+    file.write_all(bytes).at("write", target)?;
+    file.commit_new()
+}
+
 /// Creates a file for writing, replacing one that an earlier process with the same pid left unfinished.
 pub fn create_new(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();

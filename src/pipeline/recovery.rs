@@ -12,6 +12,7 @@ use super::settle::{settle, waits};
 use super::verdict::Verdict;
 use crate::checkpoint::manifest::Manifest;
 use crate::error::{Error, IoContext, Result};
+use crate::fs::quarantine::{move_to_free_name, numbered};
 use crate::history::RunDir;
 use crate::humanize::count;
 use crate::interrupt;
@@ -66,11 +67,8 @@ pub(super) fn recover(context: &mut PipelineContext<'_>) -> Result<()> {
 
 /// Moves a `result.json` that the routine wrote out of the way, or it would be read as the verdict later.
 fn quarantine_routine_result(run: &RunDir) -> Result<()> {
-    let path = run.checkpoint().result_path();
-    if path.symlink_metadata().is_err() {
-        return Ok(());
-    }
-    std::fs::rename(&path, run.routine_result()).at("move", &path)
+    let to = run.routine_result();
+    move_to_free_name(&run.checkpoint().result_path(), |number| numbered(&to, ".", number)).map(drop)
 }
 
 /// Saves the whole tree as a checkpoint, then reverts it and settles the run as interrupted.
