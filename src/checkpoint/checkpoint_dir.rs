@@ -22,7 +22,7 @@ use super::workspace::Workspace;
 use crate::error::{Error, FailureReason, IoContext, Result};
 use crate::fs::atomic::AtomicFile;
 use crate::fs::quarantine::take_free_name;
-use crate::fs::{json, untrusted};
+use crate::fs::untrusted;
 
 /// How many times a diff is written before a tree that keeps changing is an error.
 const MAX_TRIES: u32 = 3;
@@ -114,7 +114,7 @@ impl CheckpointDir {
                         file.commit()?;
                     }
                     let record = ChangeRecord::new(&self.id, manifest, &changes, &counts);
-                    json::write_pretty(&self.result_path(), &record)?;
+                    ResultFile::write(&self.result_path(), Some(&record), &serde_json::Map::new())?;
                     return Ok(Some(record));
                 }
                 // Another process changed the tree after it was compared.

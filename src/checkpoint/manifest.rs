@@ -83,8 +83,7 @@ impl Manifest {
             Error::integrity(format!("{} is missing", path.display()))
                 .detail("without it nothing can be verified, so nothing was touched")
         })?;
-        let raw: ManifestJson =
-            json::parse(file).at("read", path)?.map_err(|error| damaged(path, error.to_string()))?;
+        let raw: ManifestJson = json::parse(file, path, |error| damaged(path, error.to_string()))?;
         if raw.version != VERSION {
             return Err(damaged(path, format!("its version is {}, not {VERSION}", raw.version))
                 .hint("it was written by another version of decree; use that one"));

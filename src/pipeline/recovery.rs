@@ -19,19 +19,6 @@ use crate::interrupt;
 use crate::message::{display_name, is_spec};
 use crate::process::{ProcessMark, log, marked};
 
-impl ActiveRun {
-    /// Whether an attempt was active, so that the tree has to be reverted.
-    pub fn is_in_attempt(&self) -> bool {
-        self.decided().is_none() && self.dir.checkpoint().manifest_path().exists()
-    }
-
-    /// The verdict, if decree wrote one in this very run. decree replaces `result.json` in one step, so one that is damaged,
-    /// cannot be read, or has another mark was made by the routine. It is kept, as [`RunDir::routine_result`], and not believed.
-    fn decided(&self) -> Option<RunResult> {
-        RunResult::read(&self.dir.checkpoint()).ok()?.filter(|result| result.mark == self.mark_text())
-    }
-}
-
 /// Settles the run that an earlier process left unfinished, if there is one.
 pub(super) fn recover(context: &mut PipelineContext<'_>) -> Result<()> {
     let Some(run) = ActiveRun::read(context.layout)? else {
@@ -45,7 +32,7 @@ pub(super) fn recover(context: &mut PipelineContext<'_>) -> Result<()> {
     let _shield = interrupt::shield();
     let checkpoint = run.dir.checkpoint();
     let has_manifest = checkpoint.manifest_path().exists();
-    if let Some(result) = run.decided() {
+    if let Some(result) = run.read_own_result()? {
         context.note(&format!("run {id} was interrupted after its verdict; it is completed now"));
         let manifest = has_manifest.then(|| checkpoint.manifest()).transpose()?;
         let waits = waits(&result, manifest.as_ref());

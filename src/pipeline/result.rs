@@ -1,12 +1,14 @@
 //! `result.json` of a run: what changed, which the engine writes, and the run's record beside it.
 
+use std::io::ErrorKind::{InvalidInput, IsADirectory};
+
 use serde::{Deserialize, Serialize};
 
 use super::budget::Usage;
 use super::verdict::{Ending, Verdict};
 use crate::checkpoint::change_record::{ChangeRecord, ResultFile};
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
-use crate::error::Result;
+use crate::error::{ErrorKind, Result};
 use crate::history::RunDir;
 use crate::message::IdStatus;
 
@@ -101,6 +103,16 @@ impl RunResult {
         Ok(result.map(|result| RunResult { changes: file.changes, ..result }))
     }
 
+    /// The same; also `None` if the file is damaged, or is no file. decree replaces it in one step, so a routine made that. A file
+    /// that cannot be read is an error here, too.
+    pub(super) fn read_if_valid(dir: &CheckpointDir) -> Result<Option<RunResult>> {
+        match Self::read(dir) {
+            Err(error) if error.kind() == ErrorKind::Integrity => Ok(None),
+            Err(error) if matches!(error.io_kind(), Some(IsADirectory | InvalidInput)) => Ok(None),
+            result => result,
+        }
+    }
+
     pub fn write(&self, dir: &CheckpointDir) -> Result<()> {
         ResultFile::write(&dir.result_path(), self.changes.as_ref(), self)
     }
@@ -119,11 +131,13 @@ pub(super) fn id_status(run: &RunDir) -> IdStatus {
 
 /// How many of the last runs of a message were interrupted, one after the other.
 pub(super) fn interruptions_in_a_row(run: &RunDir) -> Result<usize> {
-    let was_interrupted = |previous: &&CheckpointDir| {
-        // A run without a checkpoint was given up for this very reason, and then requeued by the user.
-        previous.manifest_path().exists()
-            && RunResult::read(previous)
-                .is_ok_and(|result| result.is_some_and(|result| result.verdict == Verdict::Interrupted))
-    };
-    Ok(run.previous()?.iter().take_while(was_interrupted).count())
+    let mut interrupted = 0;
+    // A run without a checkpoint was given up for this very reason, and then requeued by the user.
+    for previous in run.previous()?.iter().take_while(|previous| previous.manifest_path().exists()) {
+        match RunResult::read_if_valid(previous)? {
+            Some(result) if result.verdict == Verdict::Interrupted => interrupted += 1,
+            _ => break,
+        }
+    }
+    Ok(interrupted)
 }
