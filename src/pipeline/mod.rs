@@ -13,7 +13,7 @@
 //! ├ recovery       the same for a run that was killed or failed halfway
 //! └ hooks          the user's commands around all of it
 //!
-//! context          what every step reads and reports to: the project; events, budget, summary
+//! context          the project, which every step only reads; the active batch, which steps report to: events, budget, summary
 //! revert_tree      takes the tree back to a run's checkpoint and proves it; for attempts, settle and recovery
 //! undo             reverts runs that were kept, for the commands that do so
 //! ```

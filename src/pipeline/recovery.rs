@@ -5,7 +5,7 @@
 //! (the user may have edited it since), the difference becomes that attempt's diff, and the tree is reverted.
 
 use super::active_run::ActiveRun;
-use super::context::PipelineContext;
+use super::context::ActiveBatch;
 use super::result::{RunRecord, RunResult};
 use super::revert_tree::save_present;
 use super::settle::{settle, waits};
@@ -20,36 +20,36 @@ use crate::message::{display_name, is_spec};
 use crate::process::{ProcessMark, log, marked};
 
 /// Settles the run that an earlier process left unfinished, if there is one.
-pub(super) fn recover(context: &mut PipelineContext<'_>) -> Result<()> {
-    let Some(run) = ActiveRun::read(context.layout)? else {
+pub(super) fn recover(batch: &mut ActiveBatch<'_>) -> Result<()> {
+    let Some(run) = ActiveRun::read(batch.context.layout)? else {
         return Ok(());
     };
     let id = run.dir.id();
     let ended = ProcessMark::parse(run.mark_text()).map_or(0, |mark| marked::end(&mark));
     if ended > 0 {
-        context.warn(&format!("ended {} that run {id} had left running", count(ended, "process")));
+        batch.warn(&format!("ended {} that run {id} had left running", count(ended, "process")));
     }
     let _shield = interrupt::shield();
     let checkpoint = run.dir.checkpoint();
     let has_manifest = checkpoint.manifest_path().exists();
     if let Some(result) = run.read_own_result()? {
-        context.note(&format!("run {id} was interrupted after its verdict; it is completed now"));
+        batch.note(&format!("run {id} was interrupted after its verdict; it is completed now"));
         let manifest = has_manifest.then(|| checkpoint.manifest()).transpose()?;
         let waits = waits(&result, manifest.as_ref());
-        let summary = settle(context, &run, manifest.as_ref(), result)?;
+        let summary = settle(batch, &run, manifest.as_ref(), result)?;
         // A message that waits is recorded when it is decided.
         if !waits {
-            context.record(summary);
+            batch.record(summary);
         }
         return Ok(());
     }
     if !has_manifest {
-        context.note(&format!("run {id} was interrupted before it began; its message waits in the inbox"));
-        return ActiveRun::clear(context.layout);
+        batch.note(&format!("run {id} was interrupted before it began; its message waits in the inbox"));
+        return ActiveRun::clear(batch.context.layout);
     }
     let manifest = checkpoint.manifest()?;
     quarantine_routine_result(&run.dir)?;
-    revert_unfinished(context, &run, &manifest)
+    revert_unfinished(batch, &run, &manifest)
 }
 
 /// Moves a `result.json` that the routine wrote out of the way, or it would be read as the verdict later.
@@ -59,21 +59,17 @@ fn quarantine_routine_result(run: &RunDir) -> Result<()> {
 }
 
 /// Saves the whole tree as a checkpoint, then reverts it and settles the run as interrupted.
-fn revert_unfinished(
-    context: &mut PipelineContext<'_>,
-    active: &ActiveRun,
-    manifest: &Manifest,
-) -> Result<()> {
+fn revert_unfinished(batch: &mut ActiveBatch<'_>, active: &ActiveRun, manifest: &Manifest) -> Result<()> {
     let run = &active.dir;
     let number = run.last_attempt().unwrap_or(1);
     let attempt = run.attempt(number);
     let changed = {
-        let changes = context.workspace.compare(manifest, context.progress())?;
+        let changes = batch.context.workspace.compare(manifest, batch.progress())?;
         !changes.list.is_empty() || !changes.out_of_scope.is_empty()
     };
     if changed {
-        let saved = save_present(context, &format!("when run {} was interrupted", run.id()))?;
-        context.warn(&format!(
+        let saved = save_present(batch, &format!("when run {} was interrupted", run.id()))?;
+        batch.warn(&format!(
             "run {} was interrupted; the tree is reverted, and its state before that is saved: `decree revert {saved}` restores it",
             run.id(),
         ));
@@ -81,12 +77,12 @@ fn revert_unfinished(
     // If nothing differs, an existing diff was written by a recovery that was cut off itself after it reverted the tree.
     if changed || !attempt.has_change_record() {
         std::fs::create_dir_all(attempt.dir()).at("create", attempt.dir())?;
-        attempt.record_changes(context.workspace, manifest, true, context.progress())?;
+        attempt.record_changes(batch.context.workspace, manifest, true, batch.progress())?;
     }
     for name in RunDir::LOGS {
         // The tree is reverted whatever became of the log.
         if let Err(error) = log::recover(&attempt.dir().join(name)) {
-            context.warn(&format!("the log of attempt {number} is not complete: {error}"));
+            batch.warn(&format!("the log of attempt {number} is not complete: {error}"));
         }
     }
     run.publish(number, &RunDir::PUBLISHED)?;
@@ -104,18 +100,18 @@ fn revert_unfinished(
         started_at: active.started_at().to_owned(),
         mark: String::new(),
     };
-    settle(context, active, Some(manifest), result).map(drop)
+    settle(batch, active, Some(manifest), result).map(drop)
 }
 
 /// Reverts the tree at once after an error inside decree in the middle of a run. Returns that error, with what came of it.
 pub(super) fn revert_after_error(
-    context: &mut PipelineContext<'_>,
+    batch: &mut ActiveBatch<'_>,
     run: &ActiveRun,
     manifest: &Manifest,
     error: Error,
 ) -> Error {
     let _shield = interrupt::shield();
-    match revert_unfinished(context, run, manifest) {
+    match revert_unfinished(batch, run, manifest) {
         Ok(()) => error.detail("the tree was reverted; the message waits in the inbox"),
         Err(worse) => error
             .detail(format!("the tree could not be reverted: {worse}"))

@@ -4,7 +4,7 @@
 use std::fs;
 
 use super::active_run::ActiveRun;
-use super::context::PipelineContext;
+use super::context::{ActiveBatch, PipelineContext};
 use super::result::{RunRecord, RunResult};
 use super::revert_tree::{revert_tree, withdraw_follow_ups};
 use super::summary::MessageSummary;
@@ -19,7 +19,7 @@ use crate::spec::Tracker;
 /// Writes the verdict of a run and does what follows from it. `manifest` is the checkpoint to revert to; a run in which no attempt
 /// began has none.
 pub(super) fn settle(
-    context: &mut PipelineContext<'_>,
+    batch: &mut ActiveBatch<'_>,
     active: &ActiveRun,
     manifest: Option<&Manifest>,
     mut result: RunResult,
@@ -28,24 +28,24 @@ pub(super) fn settle(
     active.mark_text().clone_into(&mut result.mark);
     if result.run.kept {
         // A change that the result calls kept has to survive a power failure.
-        context.workspace.root().sync().at("sync", context.layout.root())?;
+        batch.context.workspace.root().sync().at("sync", batch.context.layout.root())?;
     }
     result.write(&checkpoint)?;
     if let Some(manifest) = manifest
         && !result.run.kept
         && result.run.reverted.is_none()
     {
-        result.run.reverted = Some(revert_tree(context, run, &checkpoint, manifest)?);
+        result.run.reverted = Some(revert_tree(batch, run, &checkpoint, manifest)?);
         result.write(&checkpoint)?;
     }
     if !result.run.kept {
-        withdraw_follow_ups(context, active, run.last_attempt())?;
+        withdraw_follow_ups(&batch.context, active, run.last_attempt())?;
     }
     if !waits(&result, manifest) {
-        settle_message(context, active, &result)?;
+        settle_message(&batch.context, active, &result)?;
     }
-    ActiveRun::clear(context.layout)?;
-    hooks::after_each(context, active, &result);
+    ActiveRun::clear(batch.context.layout)?;
+    hooks::after_each(batch, active, &result);
     Ok(MessageSummary::of_run(run, &result))
 }
 
