@@ -11,6 +11,7 @@ use super::revert_tree::{restore_settings, revert_tree, withdraw_follow_ups};
 use super::verdict::{Ending, Verdict};
 use crate::checkpoint::change_record::{ChangeRecord, PathChange};
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
+use crate::checkpoint::path::TRACKER;
 use crate::error::Result;
 use crate::fs::atomic;
 use crate::history::RunDir;
@@ -118,7 +119,7 @@ fn describe_repair(
         warnings.push(format!("the routine deleted the directories of {runs}; they are lost"));
     }
     if repair.tracker {
-        warnings.push("the routine changed specs/processed-spec.md; it was restored".to_owned());
+        warnings.push(format!("the routine changed {TRACKER}; it was restored"));
     }
     for path in &repair.spoiled {
         if *path == checkpoint.manifest_path() {
@@ -143,7 +144,7 @@ fn revert_for_clean_slate(
     tails: &[Vec<String>],
 ) -> Result<()> {
     let _shield = interrupt::shield();
-    let (run, last) = (&inputs.run.dir, records.len() as u32);
+    let (run, last, layout) = (&inputs.run.dir, records.len() as u32, batch.context.layout);
     revert_tree(batch, run, &run.attempt(last), inputs.manifest)?;
     withdraw_follow_ups(&batch.context, inputs.run, Some(last))?;
     let mut failed = Vec::new();
@@ -156,10 +157,7 @@ fn revert_for_clean_slate(
             tail: tail.clone(),
             changed: changes.map_or_else(Vec::new, |changes| changed_paths(&changes)),
             diff: format!("{dir}/{}", CheckpointDir::DIFF),
-            log: log.map_or_else(
-                || format!("{dir}/{}", RunDir::ROUTINE_LOG),
-                |log| batch.context.layout.shown(&log),
-            ),
+            log: log.map_or_else(|| format!("{dir}/{}", RunDir::ROUTINE_LOG), |log| layout.shown(&log)),
         });
     }
     let name = display_name(&inputs.run.file(), &run.read_message().body);
