@@ -1,4 +1,5 @@
-//! From a file in the inbox to a message that is ready to run, or to the reason why it cannot be. Nothing is run here and no
+//! From a file in the inbox to a message that is ready to run, or to the reason why it cannot be. The router and bash's check of
+//! the routine's syntax run here, and keys that are missing are written to the inbox. The routine itself does not run, and no
 //! message becomes a dead letter: the loop does that.
 
 use std::ffi::{OsStr, OsString};
@@ -9,8 +10,9 @@ use std::time::Duration;
 use super::context::{ActiveBatch, PipelineContext};
 use super::{dead_letter, result, route};
 use crate::error::Result;
+use crate::fs::untrusted;
 use crate::history::RunDir;
-use crate::message::{ChainId, Document, Message, MessageError, MessageId, Rejection};
+use crate::message::{ChainId, Document, Message, MessageError, MessageId, Rejection, read_limited};
 use crate::project::{Layout, parse_duration};
 use crate::routine::Routine;
 
@@ -136,19 +138,17 @@ fn timeout_for(
     message: &Message,
     spec: &Document,
 ) -> Result<Duration, Rejection> {
-    if context.overrides.timeout.is_some() {
-        return Ok(context.timeout());
+    let texts = (message.document.get_text("timeout"), spec.get_text("timeout"));
+    match (context.overrides.timeout, texts) {
+        (None, (Some(text), _)) => {
+            parse_duration(&text).map_err(|why| Rejection::bad(format!("timeout: {why}")))
+        }
+        (None, (None, Some(text))) => parse_duration(&text).map_err(|why| {
+            let path = message.spec().unwrap_or_default();
+            Rejection { code: "BadSpec", why: format!("{path}: timeout: {why}") }
+        }),
+        _ => Ok(context.timeout()),
     }
-    if let Some(text) = message.document.get_text("timeout") {
-        return parse_duration(&text).map_err(|why| Rejection::bad(format!("timeout: {why}")));
-    }
-    let Some(text) = spec.get_text("timeout") else {
-        return Ok(context.timeout());
-    };
-    parse_duration(&text).map_err(|why| {
-        let path = message.spec().unwrap_or_default();
-        Rejection { code: "BadSpec", why: format!("{path}: timeout: {why}") }
-    })
 }
 
 /// Whether a path stays in the project, both as it is written and with its links resolved.
@@ -169,10 +169,8 @@ fn is_inside(layout: &Layout, path: &str) -> bool {
 
 fn read_spec(layout: &Layout, path: &str) -> Result<Document, Rejection> {
     let bad = |why: String| Rejection { code: "BadSpec", why };
-    match crate::message::read_text(&layout.root().join(path)) {
-        Ok(text) => Document::parse(&text)
-            .map_err(|mistake| bad(format!("{path}:{}: {}", mistake.line, mistake.message))),
-        Err(error) if error.kind() == io::ErrorKind::InvalidData => Err(bad(format!("{path} is not UTF-8"))),
-        Err(error) => Err(bad(format!("{path} cannot be read: {error}"))),
-    }
+    let read = untrusted::open_inside(layout.root(), path).and_then(read_limited);
+    let bytes = read.map_err(|error| bad(format!("{path} cannot be read: {error}")))?;
+    let text = std::str::from_utf8(&bytes).map_err(|_| bad(format!("{path} is not UTF-8")))?;
+    Document::parse(text).map_err(|mistake| bad(format!("{path}:{}: {}", mistake.line, mistake.message)))
 }
