@@ -11,7 +11,8 @@ use crate::error::{Error, Result};
 use crate::history;
 use crate::history::audit::AuditLog;
 use crate::humanize::count;
-use crate::pipeline::{RunResult, undo};
+use crate::pipeline::RunResult;
+use crate::pipeline::revert_runs::record_applied;
 
 /// Apply the recorded changes of a run again
 ///
@@ -124,7 +125,7 @@ fn apply_one(context: &Context, shop: &LockedProject<'_>, saved: &CheckpointDir)
         }
     }
     // Also if it was applied already: an earlier apply may have been interrupted before this step.
-    if let Some(spec) = undo::record_applied(layout, saved)? {
+    if let Some(spec) = record_applied(layout, saved)? {
         context.ui.note(&format!("{spec} is on the tracker again"));
     }
     let quarantine = saved.quarantine_dir();

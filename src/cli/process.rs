@@ -5,7 +5,7 @@ use super::{Context, Format};
 use crate::doctor;
 use crate::error::Result;
 use crate::message::Document;
-use crate::pipeline::{RunOverrides, Selection, planned};
+use crate::pipeline::{RunOverrides, Selection, plan};
 use crate::project::{Project, RoutineName};
 use crate::ui;
 
@@ -67,7 +67,7 @@ fn routines_needed(
     default: Option<&RoutineName>,
 ) -> Result<Vec<String>> {
     let default = || default.map_or_else(|| project.config.default_routine.clone(), ToString::to_string);
-    let plan = planned(&project.layout, selection)?;
+    let plan = plan(&project.layout, selection)?;
     let mut needed: Vec<String> = plan
         .specs
         .iter()
@@ -84,7 +84,7 @@ fn routines_needed(
 
 fn dry_run(context: &Context, selection: &Selection, format: Format) -> Result<()> {
     let project = context.project()?;
-    let plan = planned(&project.layout, selection)?;
+    let plan = plan(&project.layout, selection)?;
     for problem in &plan.problems {
         context.ui.warn(problem);
     }

@@ -53,26 +53,7 @@ pub(super) struct ActiveBatch<'p> {
     began: Instant,
 }
 
-impl<'p> PipelineContext<'p> {
-    pub fn new(
-        project: &'p Project,
-        workspace: &'p Workspace,
-        lock: &'p Lock,
-        overrides: RunOverrides,
-    ) -> Result<Self> {
-        let (layout, config) = (&project.layout, &project.config);
-        Ok(PipelineContext {
-            layout,
-            config,
-            workspace,
-            lock,
-            overrides,
-            routines: Routines::of(project)?,
-            inbox: Inbox::of(layout),
-            environment: child_environment(std::env::vars_os(), &config.pass_env),
-        })
-    }
-
+impl PipelineContext<'_> {
     /// The limit of an attempt that neither message nor spec limits; zero means none.
     pub fn timeout(&self) -> Duration {
         self.overrides.timeout.unwrap_or(self.config.timeout)
@@ -80,15 +61,34 @@ impl<'p> PipelineContext<'p> {
 }
 
 impl<'p> ActiveBatch<'p> {
-    pub fn new(context: PipelineContext<'p>, command: &str, reporter: &'p mut dyn Reporter) -> Self {
-        ActiveBatch {
+    pub fn new(
+        project: &'p Project,
+        workspace: &'p Workspace,
+        lock: &'p Lock,
+        overrides: RunOverrides,
+        command: &str,
+        reporter: &'p mut dyn Reporter,
+    ) -> Result<Self> {
+        let (layout, config) = (&project.layout, &project.config);
+        let (routines, inbox) = (Routines::of(project)?, Inbox::of(layout));
+        let environment = child_environment(std::env::vars_os(), &config.pass_env);
+        Ok(ActiveBatch {
+            context: PipelineContext {
+                layout,
+                config,
+                workspace,
+                lock,
+                overrides,
+                routines,
+                inbox,
+                environment,
+            },
             reporter,
             redactor: Redactor::of_this_process(),
-            meter: BudgetMeter::new(context.config.budget.clone()),
+            meter: BudgetMeter::new(config.budget.clone()),
             summary: Summary::new(command),
             began: Instant::now(),
-            context,
-        }
+        })
     }
 
     pub fn progress(&self) -> &dyn Progress {

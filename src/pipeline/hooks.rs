@@ -19,7 +19,7 @@ const TIME_WHEN_STOPPING: Duration = Duration::from_secs(1);
 pub(super) fn before_all(batch: &mut ActiveBatch<'_>) -> Result<()> {
     let command = &batch.context.config.hooks.before_all;
     run_hook(batch, "before_all", command, &[]).map_err(|why| {
-        Error::failed(format!("hooks.before_all failed: {why}"))
+        Error::failed(why)
             .detail("nothing was processed")
             .hint("run the command by hand, or remove it from .decree/config.yml")
     })?;
@@ -37,7 +37,7 @@ pub(super) fn after_all(batch: &mut ActiveBatch<'_>) {
     let _shield = interrupt::shield();
     let command = &batch.context.config.hooks.after_all;
     if let Err(why) = run_hook(batch, "after_all", command, &variables) {
-        batch.warn(&format!("hooks.after_all failed: {why}"));
+        batch.warn(&why);
     }
 }
 
@@ -51,7 +51,6 @@ pub(super) fn before_each(batch: &mut ActiveBatch<'_>, job: &Prepared) -> Result
     ];
     let command = &batch.context.config.hooks.before_each;
     run_hook(batch, "before_each", command, &variables)
-        .map_err(|why| format!("hooks.before_each failed: {why}"))
 }
 
 /// Runs `after_each`. The message is settled, so a failure is only a warning.
@@ -65,7 +64,7 @@ pub(super) fn after_each(batch: &mut ActiveBatch<'_>, run: &ActiveRun, result: &
     ];
     let command = &batch.context.config.hooks.after_each;
     if let Err(why) = run_hook(batch, "after_each", command, &variables) {
-        batch.warn(&format!("hooks.after_each failed: {why}"));
+        batch.warn(&why);
     }
 }
 
@@ -96,7 +95,7 @@ fn run_hook(
     batch.event(&Event::HookEnds);
     match ended {
         Ok(ended) if ended.is_success() => Ok(()),
-        Ok(ended) => Err(format!("`{command}`: {}", ended.end)),
-        Err(error) => Err(error.to_string()),
+        Ok(ended) => Err(format!("hooks.{name} failed: `{command}`: {}", ended.end)),
+        Err(error) => Err(format!("hooks.{name} failed: {error}")),
     }
 }

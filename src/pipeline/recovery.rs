@@ -87,19 +87,12 @@ fn revert_unfinished(batch: &mut ActiveBatch<'_>, active: &ActiveRun, manifest: 
     }
     run.publish(number, &RunDir::PUBLISHED)?;
     let document = run.read_message();
-    let result = RunResult {
-        changes: attempt.result()?,
-        verdict: Verdict::Interrupted,
-        run: RunRecord {
-            name: display_name(&active.file(), &document.body),
-            routine: document.get_text("routine"),
-            spec: document.get_text("input_file").filter(|path| is_spec(path)),
-            reason: "decree was killed".to_owned(),
-            ..RunRecord::default()
-        },
-        started_at: active.started_at().to_owned(),
-        mark: String::new(),
-    };
+    let name = display_name(&active.file(), &document.body);
+    let spec = document.get_text("input_file").filter(|path| is_spec(path));
+    let (routine, reason) = (document.get_text("routine"), "decree was killed".to_owned());
+    let record = RunRecord { name, routine, spec, reason, ..RunRecord::default() };
+    let mut result = RunResult::undecided(record, active.started_at().to_owned());
+    (result.changes, result.verdict) = (attempt.result()?, Verdict::Interrupted);
     settle(batch, active, Some(manifest), result).map(drop)
 }
 

@@ -71,12 +71,8 @@ fn revert_present(
 
 /// Saves the whole tree as a checkpoint, with everything that the run and the user changed. Returns its id.
 pub(super) fn save_present(batch: &ActiveBatch<'_>, reason: &str) -> Result<String> {
-    let history = HistoryContext {
-        layout: batch.context.layout,
-        config: batch.context.config,
-        workspace: batch.context.workspace,
-        progress: batch.progress(),
-    };
+    let PipelineContext { layout, config, workspace, .. } = &batch.context;
+    let history = HistoryContext { layout, config, workspace, progress: batch.progress() };
     let label = CheckpointLabel::because(reason);
     Ok(history::save_tree(history, &label, &Scope::default())?.0.record.id)
 }
@@ -92,7 +88,7 @@ fn revert_recorded(
         RestoreOutcome::AlreadyThere => RestoreReport::default(),
         RestoreOutcome::Done(report) => report,
     };
-    if let Some(error) = report.log_failure {
+    if let Some(error) = &report.log_failure {
         batch.warn(&format!("the audit trail has no entry for this revert: {error}"));
     }
     let changes = batch.context.workspace.compare(manifest, batch.progress())?;
@@ -102,11 +98,7 @@ fn revert_recorded(
         return Err(Error::integrity(what).details(paths, 20));
     }
     let (files, _) = manifest.tree.count();
-    Ok(RevertRecord {
-        paths: report.verified as u64,
-        verified: files as u64,
-        set_aside: report.set_aside.iter().map(|(path, _)| path.to_string()).collect(),
-    })
+    Ok(RevertRecord::new(&report, files))
 }
 
 /// Reverts settings and routines: no checkpoint holds them.

@@ -24,15 +24,13 @@ pub(super) fn choose_routine(
     spec: &Document,
 ) -> Result<Routine, MessageError> {
     let named_in = |document: &Document| document.get_text("routine").filter(|name| !name.is_empty());
-    let name = match named_in(&message.document).or_else(|| named_in(spec)) {
+    let by_option = || batch.context.overrides.routine.as_ref().map(ToString::to_string);
+    let name = match named_in(&message.document).or_else(|| named_in(spec)).or_else(by_option) {
         Some(name) => name,
-        None => match &batch.context.overrides.routine {
-            Some(routine) => routine.to_string(),
-            None => {
-                let text = format!("{}\n{}\n{}", message.name(), message.document.body, spec.body);
-                routine_by_text(batch, &text)?
-            }
-        },
+        None => {
+            let text = format!("{}\n{}\n{}", message.name(), message.document.body, spec.body);
+            routine_by_text(batch, &text)?
+        }
     };
     let not_found = |why| Rejection { code: "RoutineNotFound", why };
     let name = RoutineName::parse(&name)
@@ -74,9 +72,8 @@ fn syntax_error(context: &PipelineContext<'_>, routine: &Routine) -> Result<Opti
 fn routine_by_text(batch: &mut ActiveBatch<'_>, text: &str) -> Result<String> {
     let default = &batch.context.config.default_routine;
     if batch.context.config.commands.router.is_empty() {
-        return Ok(
-            router::rank(text, &batch.context.routines).map_or(default.clone(), |name| name.to_string())
-        );
+        let ranked = router::rank(text, &batch.context.routines);
+        return Ok(ranked.map_or(default.clone(), |name| name.to_string()));
     }
     let prompt = router::prompt_for_routine(&batch.context.routines, text);
     let answer = ask_router(batch, &prompt)?;

@@ -41,18 +41,9 @@ pub(super) fn run(batch: &mut ActiveBatch<'_>, job: &Prepared) -> Result<Message
     let shown = batch.redactor.redact(&name).into_owned();
     let routine = job.routine.name.as_str();
     batch.event(&Event::MessageBegins { id: &message.id, name: &shown, routine });
-    let mut result = RunResult {
-        changes: None,
-        verdict: Verdict::Skipped,
-        run: RunRecord {
-            name,
-            routine: Some(routine.to_owned()),
-            spec: message.spec().map(str::to_owned),
-            ..RunRecord::default()
-        },
-        started_at: super::now_text(),
-        mark: String::new(),
-    };
+    let spec = message.spec().map(str::to_owned);
+    let run = RunRecord { name, routine: Some(routine.to_owned()), spec, ..RunRecord::default() };
+    let mut result = RunResult::undecided(run, super::now_text());
     if let Some((verdict, why)) = refusal(batch, job, &active.dir)? {
         (result.verdict, result.run.reason) = (verdict, why);
         return settle(batch, &active, None, result);

@@ -5,7 +5,7 @@ use std::fs;
 
 use super::active_run::ActiveRun;
 use super::context::{ActiveBatch, PipelineContext};
-use super::result::{RunRecord, RunResult};
+use super::result::RunResult;
 use super::revert_tree::{revert_tree, withdraw_follow_ups};
 use super::summary::MessageSummary;
 use super::verdict::Verdict;
@@ -13,7 +13,6 @@ use super::{dead_letter, hooks};
 use crate::checkpoint::manifest::Manifest;
 use crate::error::{IoContext, Result};
 use crate::humanize::count;
-use crate::project::Layout;
 use crate::spec::Tracker;
 
 /// Writes the verdict of a run and does what follows from it. `manifest` is the checkpoint to revert to; a run in which no attempt
@@ -73,18 +72,4 @@ fn settle_message(context: &PipelineContext<'_>, active: &ActiveRun, result: &Ru
         Tracker::append(&context.layout.tracker(), &name)?;
     }
     Ok(())
-}
-
-impl RunRecord {
-    /// The name of the run's spec in the tracker, if it has a spec that is tracked.
-    pub(super) fn tracked_name(&self, layout: &Layout) -> Option<String> {
-        self.spec.as_deref().and_then(|spec| tracked_name(layout, spec))
-    }
-}
-
-/// The name of a spec in the tracker: only specs directly in `specs/` are tracked.
-pub fn tracked_name(layout: &Layout, spec: &str) -> Option<String> {
-    let path = layout.root().join(spec);
-    let inside = path.canonicalize().ok()?.parent()? == layout.specs().canonicalize().ok()?;
-    inside.then(|| path.file_name()?.to_str().map(str::to_owned)).flatten()
 }

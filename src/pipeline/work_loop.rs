@@ -3,10 +3,10 @@
 use std::ffi::{OsStr, OsString};
 use std::fs;
 
-use super::context::{ActiveBatch, PipelineContext, RunOverrides};
+use super::context::{ActiveBatch, RunOverrides};
 use super::events::{Event, Reporter};
 use super::prepare::{Preparation, Prepared, RejectedMessage, prepare};
-use super::queue::{Plan, Queue, QueueItem, Selection, enqueue, planned};
+use super::queue::{Plan, Queue, QueueItem, Selection, enqueue, plan};
 use super::summary::{MessageSummary, Summary};
 use super::verdict::Verdict;
 use super::{dead_letter, hooks, recovery, route, run};
@@ -35,8 +35,8 @@ impl<'p> Pipeline<'p> {
         command: &str,
         reporter: &'p mut dyn Reporter,
     ) -> Result<Self> {
-        let context = PipelineContext::new(project, workspace, lock, overrides)?;
-        Ok(Pipeline { batch: ActiveBatch::new(context, command, reporter), queue: Queue::default() })
+        let batch = ActiveBatch::new(project, workspace, lock, overrides, command, reporter)?;
+        Ok(Pipeline { batch, queue: Queue::default() })
     }
 
     /// Settles the run that an earlier process left unfinished, if there is one. Returns what was decided by that.
@@ -72,7 +72,7 @@ impl<'p> Pipeline<'p> {
     /// Runs the messages that wait in the inbox, then every spec that is selected.
     pub fn process(self, selection: &Selection) -> Result<Summary> {
         self.with_hooks(|pipeline| {
-            let plan = planned(pipeline.batch.context.layout, selection)?;
+            let plan = plan(pipeline.batch.context.layout, selection)?;
             pipeline.batch.event(&Event::Begin { messages: plan.messages.len(), specs: plan.specs.len() });
             for problem in &plan.problems {
                 pipeline.batch.warn(problem);
@@ -127,7 +127,9 @@ impl<'p> Pipeline<'p> {
 
     fn run_prepared(&mut self, mut job: Prepared) -> Result<()> {
         if let Some(why) = self.batch.meter.used_up() {
-            self.record(summary_of(&job.message, Verdict::Budget, why));
+            let mut summary = summary_of(&job.message, Verdict::Budget);
+            summary.run.reason = why;
+            self.record(summary);
             // What is left of its chain waits for the next command.
             self.queue.chain = None;
             return Ok(());
@@ -165,16 +167,12 @@ impl<'p> Pipeline<'p> {
         if papermill::find(self.batch.context.layout).is_none() {
             self.batch.note("creating a Python environment for notebooks; this happens once");
         }
-        let reporter = &mut *self.batch.reporter;
+        let ActiveBatch { context, reporter, .. } = &mut self.batch;
         reporter.event(&Event::HookBegins("Python for notebooks"));
-        let prepared = papermill::prepare(
-            self.batch.context.layout,
-            &self.batch.context.environment,
-            &mut |bytes: &[u8]| {
-                reporter.event(&Event::Output(bytes));
-                Ok(())
-            },
-        );
+        let prepared = papermill::prepare(context.layout, &context.environment, &mut |bytes: &[u8]| {
+            reporter.event(&Event::Output(bytes));
+            Ok(())
+        });
         reporter.event(&Event::HookEnds);
         prepared
     }
@@ -189,19 +187,15 @@ impl<'p> Pipeline<'p> {
                 inbox.dead_letter(&rejected.file, text, &letter)?;
             }
         }
-        let summary = match &rejected.message {
+        let mut summary = match &rejected.message {
             Some(message) => {
                 // The directory that reserved its id. One that is not empty stays.
                 let _ = fs::remove_dir(RunDir::of(self.batch.context.layout, &message.id).path());
-                summary_of(message, Verdict::FailedReverted, reason)
+                summary_of(message, Verdict::FailedReverted)
             }
-            None => {
-                let name = display_name(&rejected.file, "");
-                let mut summary = MessageSummary::without_run(name, Verdict::FailedReverted);
-                summary.run.reason = reason;
-                summary
-            }
+            None => MessageSummary::without_run(display_name(&rejected.file, ""), Verdict::FailedReverted),
         };
+        summary.run.reason = reason;
         self.record(summary);
         Ok(())
     }
@@ -222,7 +216,7 @@ impl<'p> Pipeline<'p> {
     /// Specs that routines wrote wait for the next `process`: otherwise a routine could keep decree busy without end.
     fn report_new_specs(&mut self, selection: &Selection, plan: &Plan) -> Result<()> {
         let known = |spec: &Spec| plan.specs.contains(spec) || self.queue.handled.contains(&spec.shown());
-        let found = planned(self.batch.context.layout, selection)?;
+        let found = super::queue::plan(self.batch.context.layout, selection)?;
         let new = found.specs.iter().filter(|spec| !known(spec)).count();
         if new > 0 {
             let new = count(new, "spec");
@@ -232,9 +226,8 @@ impl<'p> Pipeline<'p> {
     }
 }
 
-fn summary_of(message: &Message, verdict: Verdict, reason: String) -> MessageSummary {
+fn summary_of(message: &Message, verdict: Verdict) -> MessageSummary {
     let mut summary = MessageSummary::without_run(message.name(), verdict);
-    summary.run.reason = reason;
     summary.id = Some(message.id.to_string());
     summary.seq = message.id.seq;
     summary.run.spec = message.spec().map(str::to_owned);
