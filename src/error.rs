@@ -94,6 +94,11 @@ impl Error {
         Self::new(ErrorKind::Integrity, message)
     }
 
+    /// A file of decree's own that is not what decree wrote.
+    pub fn damaged(path: &Path, why: impl fmt::Display) -> Self {
+        Self::integrity(format!("{} is damaged: {why}", path.display())).detail("nothing was touched")
+    }
+
     /// Adds a line below the message.
     pub fn detail(mut self, line: impl Into<String>) -> Self {
         self.0.details.push(line.into());

@@ -158,14 +158,14 @@ impl ResultFile {
     pub fn read(path: &Path) -> Result<Option<ResultFile>> {
         let Some(file) = untrusted::open(path).if_exists().at("read", path)? else { return Ok(None) };
         let mut found: ResultJson =
-            json::parse(file, path, |error| damaged(path, "it is not valid").caused_by(error))?;
+            json::parse(file, path, |error| Error::damaged(path, "it is not valid").caused_by(error))?;
         if found.record_check != Some(hash_of(&(&found.check, &found.extra))) {
-            return Err(damaged(path, "its hash is missing or wrong: it was edited"));
+            return Err(Error::damaged(path, "its hash is missing or wrong: it was edited"));
         }
         let extra = std::mem::take(&mut found.extra);
         let changes = found.into_changes(path)?;
         if changes.is_none() && extra.is_empty() {
-            return Err(damaged(path, "it is empty"));
+            return Err(Error::damaged(path, "it is empty"));
         }
         Ok(Some(ResultFile { changes, extra }))
     }
@@ -195,7 +195,7 @@ impl ResultFile {
         let extra = std::mem::take(&mut self.extra).into_iter().collect();
         serde_json::from_value(Value::Object(extra))
             .map(Some)
-            .map_err(|error| damaged(path, "it is not valid").caused_by(error))
+            .map_err(|error| Error::damaged(path, "it is not valid").caused_by(error))
     }
 }
 
@@ -216,13 +216,13 @@ impl ResultJson {
                 let (out_of_scope, check) = (self.out_of_scope, self.check);
                 ChangeRecord { version, id, tree, added, removed, changes, out_of_scope, coverage, check }
             }
-            _ => return Err(damaged(path, "a part of it is missing")),
+            _ => return Err(Error::damaged(path, "a part of it is missing")),
         };
         let check = Some(record.compute_check());
         if record.version == VERSION && record.check == check {
             return Ok(Some(record));
         }
-        Err(damaged(path, "it has an unsupported version, or was edited"))
+        Err(Error::damaged(path, "it has an unsupported version, or was edited"))
     }
 }
 
@@ -231,10 +231,6 @@ fn hash_of(value: &impl Serialize) -> String {
     serde_json::to_writer(&mut text, value).expect("a result is plain data");
     let hasher = text.into_inner().map_err(|_| ()).expect("a hash takes everything");
     hasher.finish().0.to_string()
-}
-
-pub(super) fn damaged(path: &Path, why: &str) -> Error {
-    Error::integrity(format!("{} is damaged: {why}", path.display())).detail("nothing was touched")
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
 
-use super::change_record::{ChangeRecord, ResultFile, damaged};
+use super::change_record::{ChangeRecord, ResultFile};
 use super::compare::Changes;
 use super::entry::describe;
 use super::manifest::Manifest;
@@ -229,7 +229,7 @@ impl CheckpointDir {
         match ResultFile::read(&path)? {
             None => Ok(None),
             Some(ResultFile { changes: Some(changes), .. }) => Ok(Some(changes)),
-            Some(_) => Err(damaged(&path, "it does not say what changed")),
+            Some(_) => Err(Error::damaged(&path, "it does not say what changed")),
         }
     }
 

@@ -240,6 +240,7 @@ mod tests {
     fn no_move_out_of_the_inbox_replaces_a_file() {
         let (dir, inbox) = inbox();
         let (file, to) = (OsStr::new("a.md"), dir.path().join("run"));
+        let read = |name: &str| fs::read_to_string(to.join(name)).unwrap();
         for text in ["first", "second"] {
             inbox.add(file, text).unwrap();
             inbox.withdraw(file, &to).unwrap();
@@ -247,12 +248,7 @@ mod tests {
             inbox.dead_letter_unread(file).unwrap();
             inbox.withdraw_dead(file, &to.join("dead-letter.md")).unwrap();
         }
-        for name in ["a", "dead-letter"] {
-            let read = |file: String| fs::read_to_string(to.join(file)).unwrap();
-            assert_eq!(
-                (read(format!("{name}.md")), read(format!("{name}-2.md"))),
-                ("first".into(), "second".into())
-            );
-        }
+        assert_eq!([read("a.md"), read("a-2.md")], ["first", "second"]);
+        assert_eq!([read("dead-letter.md"), read("dead-letter-2.md")], ["first", "second"]);
     }
 }
