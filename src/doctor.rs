@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::error::{Error, Result};
 use crate::fs::atomic;
 use crate::message::{Document, read_text};
-use crate::pipeline::{Selection, planned};
+use crate::pipeline::{Selection, plan};
 use crate::process::find_program;
 use crate::project::{Layout, Project, RoutineName};
 use crate::routine::{Routine, RoutineKind, Routines, papermill};
@@ -106,8 +106,7 @@ pub fn preflight_specs(
         let text = read_text(&project.layout.root().join(spec.shown())).ok()?;
         Some(Document::parse(&text).ok()?.get_text("routine").unwrap_or_else(default))
     };
-    let needed: BTreeSet<String> =
-        planned(&project.layout, selection)?.specs.iter().filter_map(named).collect();
+    let needed: BTreeSet<String> = plan(&project.layout, selection)?.specs.iter().filter_map(named).collect();
     preflight(project, &Vec::from_iter(needed))
 }
 

@@ -94,6 +94,11 @@ impl Error {
         Self::new(ErrorKind::Integrity, message)
     }
 
+    /// A file of decree's own that is not what decree wrote.
+    pub fn damaged(path: &Path, why: impl fmt::Display) -> Self {
+        Self::integrity(format!("{} is damaged: {why}", path.display())).detail("nothing was touched")
+    }
+
     /// Adds a line below the message.
     pub fn detail(mut self, line: impl Into<String>) -> Self {
         self.0.details.push(line.into());
@@ -184,6 +189,9 @@ pub trait IoContext<T> {
 
     /// A missing file or directory as `None`.
     fn if_exists(self) -> io::Result<Option<T>>;
+
+    /// Whether it was done; `false` if something has the name already.
+    fn unless_exists(self) -> io::Result<bool>;
 }
 
 impl<T, E: Into<io::Error>> IoContext<T> for std::result::Result<T, E> {
@@ -205,6 +213,13 @@ impl<T, E: Into<io::Error>> IoContext<T> for std::result::Result<T, E> {
         match self.map_err(Into::into) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             result => result.map(Some),
+        }
+    }
+
+    fn unless_exists(self) -> io::Result<bool> {
+        match self.map_err(Into::into) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+            result => result.map(|_| true),
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::fs::atomic::{self, TEMPORARY};
 use crate::history::HistoryContext;
 use crate::history::audit::AuditLog;
 use crate::humanize::count;
-use crate::pipeline::undo::{self, AppliedChange};
+use crate::pipeline::revert_runs::{self, AppliedChange};
 use crate::pipeline::{RevertRecord, RunResult};
 use crate::project::Layout;
 
@@ -33,7 +33,7 @@ pub fn import_and_apply(
             }
             // To revert the run later, this project's store needs the content from before it.
             workspace.capture(progress)?;
-            report(&dir, undo::apply(layout, workspace, &dir, &AuditLog::new(layout.audit()))?)?;
+            report(&dir, revert_runs::apply(layout, workspace, &dir, &AuditLog::new(layout.audit()))?)?;
             applied += 1;
             Ok(())
         });

@@ -10,6 +10,7 @@ use zip::ZipArchive;
 
 use super::stage::open;
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
+use crate::checkpoint::path::DECREE_DIR;
 use crate::error::{Error, IoContext, Result};
 use crate::fs::atomic;
 use crate::history::find_unique;
@@ -84,7 +85,7 @@ impl ArtifactSource {
         match &mut self.format {
             ArtifactFormat::Directory => {
                 let runs = Path::new(Layout::RUNS);
-                for place in [runs, &Path::new(Layout::DECREE).join(runs), Path::new("")] {
+                for place in [runs, &Path::new(DECREE_DIR).join(runs), Path::new("")] {
                     let Ok(entries) = fs::read_dir(self.path.join(place)) else { continue };
                     for entry in
                         entries.flatten().filter(|entry| entry.path().join(CheckpointDir::RESULT).exists())

@@ -1,6 +1,6 @@
 //! `result.json`: what changed since a checkpoint, in numbers and hashes, and what the owner of the directory adds to it.
 //!
-//! [`ResultFile::read`] is the only reader of that file. It checks every hash in it, and it returns `None` for a file that
+//! [`ResultFile`] is the only reader and writer of that file. It checks every hash in it, and it returns `None` for a file that
 //! does not exist and for nothing else: a damaged file is an error.
 
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ use super::patch::write::ChangeCount;
 use super::path::TreePath;
 use super::quote;
 use crate::error::{Error, IoContext, Result};
-use crate::fs::{atomic, json, untrusted};
+use crate::fs::{json, untrusted};
 
 /// The version of `result.json`.
 const VERSION: u32 = 1;
@@ -147,7 +147,7 @@ struct ResultJson {
     out_of_scope: Vec<String>,
     coverage: Option<Coverage>,
     check: Option<String>,
-    /// The hash of `check` and `extra`. Files of decree 0.1.0 have none.
+    /// The hash of `check` and `extra`.
     record_check: Option<String>,
     #[serde(flatten)]
     extra: BTreeMap<String, Value>,
@@ -157,17 +157,15 @@ impl ResultFile {
     /// Reads the file; `None` if there is none.
     pub fn read(path: &Path) -> Result<Option<ResultFile>> {
         let Some(file) = untrusted::open(path).if_exists().at("read", path)? else { return Ok(None) };
-        let mut found: ResultJson = json::parse(file)
-            .at("read", path)?
-            .map_err(|error| damaged(path, "it is not valid").caused_by(error))?;
-        let expected = found.record_check.take();
-        if expected.is_some_and(|expected| expected != hash_of(&(&found.check, &found.extra))) {
-            return Err(damaged(path, "its hash is wrong: it was edited"));
+        let mut found: ResultJson =
+            json::parse(file, path, |error| Error::damaged(path, "it is not valid").caused_by(error))?;
+        if found.record_check != Some(hash_of(&(&found.check, &found.extra))) {
+            return Err(Error::damaged(path, "its hash is missing or wrong: it was edited"));
         }
         let extra = std::mem::take(&mut found.extra);
         let changes = found.into_changes(path)?;
         if changes.is_none() && extra.is_empty() {
-            return Err(damaged(path, "it is empty"));
+            return Err(Error::damaged(path, "it is empty"));
         }
         Ok(Some(ResultFile { changes, extra }))
     }
@@ -186,10 +184,7 @@ impl ResultFile {
         let text = serde_json::to_vec(extra).expect("a result is plain data");
         let parsed: BTreeMap<String, Value> = serde_json::from_slice(&text).expect("it was just written");
         let record_check = hash_of(&(changes.and_then(|changes| changes.check.as_ref()), parsed));
-        let mut text = serde_json::to_vec_pretty(&Written { changes, extra, record_check })
-            .expect("a result is plain data");
-        text.push(b'\n');
-        atomic::write(path, &text)
+        json::write_pretty(path, &Written { changes, extra, record_check })
     }
 
     /// What the owner of the directory wrote beside the change record; `None` if it wrote nothing.
@@ -200,7 +195,7 @@ impl ResultFile {
         let extra = std::mem::take(&mut self.extra).into_iter().collect();
         serde_json::from_value(Value::Object(extra))
             .map(Some)
-            .map_err(|error| damaged(path, "it is not valid").caused_by(error))
+            .map_err(|error| Error::damaged(path, "it is not valid").caused_by(error))
     }
 }
 
@@ -221,13 +216,13 @@ impl ResultJson {
                 let (out_of_scope, check) = (self.out_of_scope, self.check);
                 ChangeRecord { version, id, tree, added, removed, changes, out_of_scope, coverage, check }
             }
-            _ => return Err(damaged(path, "a part of it is missing")),
+            _ => return Err(Error::damaged(path, "a part of it is missing")),
         };
         let check = Some(record.compute_check());
         if record.version == VERSION && record.check == check {
             return Ok(Some(record));
         }
-        Err(damaged(path, "it has an unsupported version, or was edited"))
+        Err(Error::damaged(path, "it has an unsupported version, or was edited"))
     }
 }
 
@@ -236,10 +231,6 @@ fn hash_of(value: &impl Serialize) -> String {
     serde_json::to_writer(&mut text, value).expect("a result is plain data");
     let hasher = text.into_inner().map_err(|_| ()).expect("a hash takes everything");
     hasher.finish().0.to_string()
-}
-
-pub(super) fn damaged(path: &Path, why: &str) -> Error {
-    Error::integrity(format!("{} is damaged: {why}", path.display())).detail("nothing was touched")
 }
 
 #[cfg(test)]
@@ -253,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn every_edit_is_noticed_and_an_older_file_is_read() {
+    fn every_edit_is_noticed() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("result.json");
         assert!(ResultFile::read(&path).unwrap().is_none());
@@ -263,15 +254,16 @@ mod tests {
         assert!(found.changes.is_none());
         assert_eq!(found.extra::<Extra>(&path).unwrap().expect("it was written").status, "success");
         let text = std::fs::read_to_string(&path).unwrap();
-        for (from, to) in
-            [("success", "skipped"), ("0.3", "0.4"), ("status", "statue"), ("{", "{\"id\":\"x\",")]
-        {
+        for (from, to) in [
+            ("success", "skipped"),
+            ("0.3", "0.4"),
+            ("status", "statue"),
+            ("record_check", "record"),
+            ("{", "{\"id\":\"x\","),
+        ] {
             std::fs::write(&path, text.replacen(from, to, 1)).unwrap();
             let error = ResultFile::read(&path).err().expect("it was edited");
             assert_eq!(error.kind().exit_code(), 4, "{from}");
         }
-        std::fs::write(&path, r#"{"status": "success", "usd": 0.5}"#).unwrap();
-        let mut older = ResultFile::read(&path).unwrap().expect("it is there");
-        assert_eq!(older.extra::<Extra>(&path).unwrap().expect("it is there").usd, 0.5);
     }
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
 
-use super::change_record::{ChangeRecord, ResultFile, damaged};
+use super::change_record::{ChangeRecord, ResultFile};
 use super::compare::Changes;
 use super::entry::describe;
 use super::manifest::Manifest;
@@ -21,8 +21,8 @@ use super::tree::Part;
 use super::workspace::Workspace;
 use crate::error::{Error, FailureReason, IoContext, Result};
 use crate::fs::atomic::AtomicFile;
-use crate::fs::json;
-use crate::fs::quarantine::free_name;
+use crate::fs::quarantine::take_free_name;
+use crate::fs::untrusted;
 
 /// How many times a diff is written before a tree that keeps changing is an error.
 const MAX_TRIES: u32 = 3;
@@ -114,7 +114,7 @@ impl CheckpointDir {
                         file.commit()?;
                     }
                     let record = ChangeRecord::new(&self.id, manifest, &changes, &counts);
-                    json::write_pretty(&self.result_path(), &record)?;
+                    ResultFile::write(&self.result_path(), Some(&record), &serde_json::Map::new())?;
                     return Ok(Some(record));
                 }
                 // Another process changed the tree after it was compared.
@@ -129,15 +129,33 @@ impl CheckpointDir {
         if !self.has_change_record() {
             return Ok(());
         }
-        let previous = self.dir.join(Self::PREVIOUS);
-        let dir = free_name(|number| previous.join(number.to_string()));
-        fs::create_dir_all(&dir).at("create", &dir)?;
+        let dir = self.create_previous()?;
         // The result first: a diff without a result is still complete.
         for name in [Self::RESULT, Self::DIFF] {
             let path = self.dir.join(name);
             fs::rename(&path, dir.join(name)).if_exists().at("move", &path)?;
         }
         Ok(())
+    }
+
+    /// Creates the next `previous/<k>/`.
+    pub fn create_previous(&self) -> Result<PathBuf> {
+        let dir = self.dir.join(Self::PREVIOUS);
+        fs::create_dir_all(&dir).at("create", &dir)?;
+        let last = self.previous_numbers()?.last().copied().unwrap_or(0);
+        take_free_name(
+            |number| dir.join((last + number).to_string()),
+            |path| fs::create_dir(path).unless_exists().at("create", path),
+        )
+    }
+
+    /// The numbers of the directories in `previous/`, the latest last.
+    pub fn previous_numbers(&self) -> Result<Vec<u64>> {
+        let dir = self.dir.join(Self::PREVIOUS);
+        let names = untrusted::names_in(&dir).at("read", &dir)?;
+        let mut numbers: Vec<u64> = names.iter().filter_map(|name| name.to_str()?.parse().ok()).collect();
+        numbers.sort_unstable();
+        Ok(numbers)
     }
 
     /// Reverts what the recorded diff changed.
@@ -211,7 +229,7 @@ impl CheckpointDir {
         match ResultFile::read(&path)? {
             None => Ok(None),
             Some(ResultFile { changes: Some(changes), .. }) => Ok(Some(changes)),
-            Some(_) => Err(damaged(&path, "it does not say what changed")),
+            Some(_) => Err(Error::damaged(&path, "it does not say what changed")),
         }
     }
 

@@ -38,15 +38,9 @@ impl Workspace {
     /// Walks the tree and returns where it differs from `manifest`.
     pub fn compare(&self, manifest: &Manifest, progress: &dyn Progress) -> Result<Changes<'_>> {
         let cache = StatCache::load(&self.cache_path);
-        let input = WalkInput {
-            baseline: Some(Baseline {
-                tree: &manifest.tree,
-                rules: manifest.rules.by_dir(),
-                coverage: &manifest.coverage,
-            }),
-            ..self.walk_input(&cache)
-        };
-        let mut walk = input.walk()?;
+        let Manifest { tree, rules, coverage } = manifest;
+        let baseline = Some(Baseline { tree, rules: rules.by_dir(), coverage });
+        let mut walk = WalkInput { baseline, ..self.walk_input(&cache) }.walk()?;
         let unlocked = UnlockedDirs::new(&self.root, std::mem::take(&mut walk.unlocked));
         hash_missing(&self.root, &mut walk, None, true, progress)?;
         let out_of_scope = std::mem::take(&mut walk.out_of_scope);

@@ -83,21 +83,20 @@ impl Manifest {
             Error::integrity(format!("{} is missing", path.display()))
                 .detail("without it nothing can be verified, so nothing was touched")
         })?;
-        let raw: ManifestJson =
-            json::parse(file).at("read", path)?.map_err(|error| damaged(path, error.to_string()))?;
+        let raw: ManifestJson = json::parse(file, path, |error| Error::damaged(path, error))?;
         if raw.version != VERSION {
-            return Err(damaged(path, format!("its version is {}, not {VERSION}", raw.version))
+            return Err(Error::damaged(path, format!("its version is {}, not {VERSION}", raw.version))
                 .hint("it was written by another version of decree; use that one"));
         }
         let manifest = Manifest {
             tree: raw.files.0,
-            rules: rules_from_json(raw.rules).map_err(|why| damaged(path, why))?,
+            rules: rules_from_json(raw.rules).map_err(|why| Error::damaged(path, why))?,
             coverage: raw.coverage,
         };
         let tree = manifest.tree.hash();
         let (_, _, check) = manifest.rules_coverage_check(tree);
         if raw.tree != tree.to_string() || raw.check != check.to_string() {
-            return Err(damaged(path, "its hashes do not match".to_owned()));
+            return Err(Error::damaged(path, "its hashes do not match"));
         }
         Ok(manifest)
     }
@@ -125,10 +124,6 @@ fn entries_to_json(entries: &Part<'_>) -> io::Result<Vec<u8>> {
         }
     }
     Ok(out)
-}
-
-fn damaged(path: &Path, why: String) -> Error {
-    Error::integrity(format!("{} is damaged: {why}", path.display())).detail("nothing was touched")
 }
 
 #[derive(Deserialize)]

@@ -11,10 +11,10 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use super::quote;
 
 /// The directory of decree's own data; never part of a checkpoint.
-pub const DECREE_DIR: &[u8] = b".decree";
+pub const DECREE_DIR: &str = ".decree";
 
 /// The tracker of processed specs; decree's own data, so never part of a checkpoint.
-pub const TRACKER: &[u8] = b"specs/processed-spec.md";
+pub const TRACKER: &str = "specs/processed-spec.md";
 
 /// A path that a checkpoint may hold: relative to the root, `/`-separated, any bytes.
 ///
@@ -76,9 +76,7 @@ impl TreePath {
         match check(bytes) {
             Ok(()) => {}
             Err(BadPath::Reserved)
-                if bytes.contains(&b'/')
-                    && !bytes.starts_with(b".git/")
-                    && !bytes.starts_with(b".decree/") => {}
+                if bytes.contains(&b'/') && !bytes.starts_with(b".git/") && !is_in_decree_dir(bytes) => {}
             Err(_) => return None,
         }
         Some(TreePath(bytes.into()))
@@ -159,10 +157,14 @@ fn check(bytes: &[u8]) -> Result<(), BadPath> {
             _ => {}
         }
     }
-    if is_git || bytes.starts_with(b".decree/") || bytes == DECREE_DIR || bytes == TRACKER {
+    if is_git || is_in_decree_dir(bytes) || bytes == TRACKER.as_bytes() {
         return Err(BadPath::Reserved);
     }
     Ok(())
+}
+
+fn is_in_decree_dir(bytes: &[u8]) -> bool {
+    bytes.strip_prefix(DECREE_DIR.as_bytes()).is_some_and(|rest| rest.first().is_none_or(|&b| b == b'/'))
 }
 
 impl AsRef<Path> for TreePath {

@@ -168,24 +168,24 @@ impl Root {
         Ok(rustix::fs::readlinkat(&dir, name, Vec::new())?.into_bytes())
     }
 
-    /// Moves `path` out of the tree to `to`, replacing what is there.
+    /// Moves `path` out of the tree to `to`, where nothing may exist.
     pub fn move_out(&self, path: &TreePath, to: &Path) -> io::Result<()> {
         let (dir, name) = self.parent(path)?;
-        match rustix::fs::renameat(&dir, name, CWD, to) {
+        let rename = || transfer::move_new((dir.as_fd(), name), (CWD, to.as_os_str()));
+        match rename() {
             // A directory can only move if it is writable: its `..` changes.
-            Err(Errno::ACCESS | Errno::PERM) => {
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 let inode = InodeHandle::open(dir.as_fd(), name)?;
                 let mode = inode.stat()?.st_mode;
                 if PathKind::of(mode) != PathKind::Dir {
                     return Err(io::ErrorKind::PermissionDenied.into());
                 }
                 inode.set_mode(mode | 0o700)?;
-                let moved = rustix::fs::renameat(&dir, name, CWD, to);
+                let moved = rename();
                 inode.set_mode(mode)?;
-                Ok(moved?)
+                moved
             }
-            Err(Errno::XDEV) => transfer::move_across((dir.as_fd(), name), to),
-            result => Ok(result?),
+            result => result,
         }
     }
 
@@ -315,13 +315,17 @@ mod tests {
     }
 
     #[test]
-    fn moving_in_never_replaces_what_is_there() {
+    fn no_move_replaces_what_is_there() {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("mine"), "mine").unwrap();
         fs::write(dir.path().join("staged"), "theirs").unwrap();
         let root = Root::open(dir.path()).unwrap();
-        let error = root.move_in(&dir.path().join("staged"), &path("mine")).unwrap_err();
+        let staged = dir.path().join("staged");
+        let error = root.move_in(&staged, &path("mine")).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
+        let error = root.move_out(&path("mine"), &staged).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
         assert_eq!(fs::read(dir.path().join("mine")).unwrap(), b"mine");
+        assert_eq!(fs::read(staged).unwrap(), b"theirs");
     }
 }

@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::history;
 use crate::history::audit::AuditLog;
 use crate::humanize::count;
-use crate::pipeline::undo::{self, AppliedChange};
+use crate::pipeline::revert_runs::{self, AppliedChange};
 use crate::project::Layout;
 
 /// Apply the recorded changes of a run again
@@ -46,7 +46,7 @@ pub fn apply(context: &Context, args: &ApplyArgs) -> Result<()> {
             let layout = &locked.project.layout;
             let found = history::find_tree(layout, id.as_deref().unwrap_or_default())?;
             let log = AuditLog::new(layout.audit());
-            let applied = undo::apply(layout, &locked.workspace, found.dir(), &log)?;
+            let applied = revert_runs::apply(layout, &locked.workspace, found.dir(), &log)?;
             report(context, layout, found.dir(), applied)
         }
     }

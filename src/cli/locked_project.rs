@@ -67,7 +67,7 @@ impl<'c> LockedProject<'c> {
         let Some(unfinished) = ActiveRun::read(&self.project.layout)? else {
             return Ok(Vec::new());
         };
-        if unfinished.is_in_attempt() {
+        if unfinished.is_in_attempt()? {
             self.context.confirm_revert(&unfinished)?;
         }
         self.with_reporter(|reporter| self.pipeline(RunOverrides::default(), reporter)?.recover())

@@ -4,7 +4,7 @@ use super::locked_project::{LimitArgs, LockedProject};
 use super::{Context, Format};
 use crate::doctor;
 use crate::error::Result;
-use crate::pipeline::{RunOverrides, Selection, planned};
+use crate::pipeline::{RunOverrides, Selection, plan};
 use crate::project::RoutineName;
 use crate::ui;
 
@@ -60,7 +60,7 @@ pub fn process(context: &Context, args: ProcessArgs) -> Result<u8> {
 
 fn dry_run(context: &Context, selection: &Selection, format: Format) -> Result<()> {
     let project = context.project()?;
-    let plan = planned(&project.layout, selection)?;
+    let plan = plan(&project.layout, selection)?;
     for problem in &plan.problems {
         context.ui.warn(problem);
     }

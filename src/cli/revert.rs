@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::history::audit::AuditLog;
 use crate::history::{self, RunOrCheckpoint};
 use crate::humanize::count;
-use crate::pipeline::undo::{self, RevertedRun, RunRevert};
+use crate::pipeline::revert_runs::{RevertedRun, RunRevert, revert_runs};
 
 /// Revert a run, a chain of runs, or everything since a checkpoint
 ///
@@ -35,7 +35,7 @@ pub fn revert(context: &Context, args: &RevertArgs) -> Result<()> {
         }
     }
     let log = AuditLog::new(layout.audit());
-    for RevertedRun { run, how, untracked } in undo::undo(layout, &locked.workspace, &runs, &log)? {
+    for RevertedRun { run, how, untracked } in revert_runs(layout, &locked.workspace, &runs, &log)? {
         match how {
             RunRevert::Done(done) => report_done(context, run, done)?,
             RunRevert::Already => context.ui.note(&format!("{}: already reverted", run.id())),

@@ -9,7 +9,7 @@ use crate::history::gc::ContentPlan;
 use crate::history::{self, RunDir};
 use crate::humanize::{self, count};
 use crate::message::{Inbox, MessageId, display_name};
-use crate::pipeline::{ActiveRun, DeadLetter, RunResult, Selection, planned};
+use crate::pipeline::{ActiveRun, DeadLetter, RunResult, Selection, plan};
 use crate::project::Project;
 use crate::sanitize::one_line;
 use crate::spec::Tracker;
@@ -35,7 +35,7 @@ pub fn status(context: &Context, args: &StatusArgs) -> Result<()> {
     let project = context.project()?;
     context.warn_unfinished(&project);
     let layout = &project.layout;
-    let plan = planned(layout, &Selection::default())?;
+    let plan = plan(layout, &Selection::default())?;
     for problem in &plan.problems {
         context.ui.warn(problem);
     }

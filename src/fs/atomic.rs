@@ -25,8 +25,7 @@ impl AtomicFile {
     pub fn create(target: impl Into<PathBuf>) -> Result<Self> {
         let target = target.into();
         let name = target.file_name().expect("the target is a file's path");
-        let mut temporary = std::ffi::OsString::from(TEMPORARY);
-        temporary.push(format!("{}-", std::process::id()));
+        let mut temporary = std::ffi::OsString::from(format!("{TEMPORARY}{}-", std::process::id()));
         temporary.push(name);
         let temporary = target.with_file_name(temporary);
         let file = create_new(&temporary).at("create", &temporary)?;
@@ -47,13 +46,10 @@ impl AtomicFile {
         let mut new = File::open(&self.temporary).at("read", &self.temporary)?;
         let (mut a, mut b) = (vec![0; 1 << 16], vec![0; 1 << 16]);
         loop {
-            let n = old.read(&mut a).at("read", &self.target)?;
-            let m = fill(&mut new, &mut b[..n.max(1)]).at("read", &self.temporary)?;
-            if n != m || a[..n] != b[..m] {
-                return Ok(false);
-            }
-            if n == 0 {
-                return Ok(true);
+            let n = fill(&mut old, &mut a).at("read", &self.target)?;
+            let m = fill(&mut new, &mut b).at("read", &self.temporary)?;
+            if n == 0 || a[..n] != b[..m] {
+                return Ok(a[..n] == b[..m]);
             }
         }
     }
@@ -125,9 +121,18 @@ pub fn fill(reader: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
 
 /// Writes a file that is complete or absent.
 pub fn write(target: &Path, bytes: &[u8]) -> Result<()> {
+    filled(target, bytes)?.commit()
+}
+
+/// Writes a file that is complete or absent, unless something has its name already; returns whether it did.
+pub fn write_new(target: &Path, bytes: &[u8]) -> Result<bool> {
+    filled(target, bytes)?.commit_new()
+}
+
+fn filled(target: &Path, bytes: &[u8]) -> Result<AtomicFile> {
     let mut file = AtomicFile::create(target)?;
     file.write_all(bytes).at("write", target)?;
-    file.commit()
+    Ok(file)
 }
 
 /// Creates a file for writing, replacing one that an earlier process with the same pid left unfinished.
@@ -156,33 +161,30 @@ pub fn sync_dir(dir: &Path) -> Result<()> {
 
 /// Removes unfinished files and directories that a killed process left in `dir`. The caller holds the lock.
 pub fn sweep(dir: &Path) {
-    let Ok(entries) = fs::read_dir(dir) else { return };
-    for entry in entries.flatten() {
-        if entry.file_name().to_string_lossy().starts_with(TEMPORARY) {
-            let path = entry.path();
-            let _ = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
-        }
+    for path in leftovers(dir, |name| name.as_encoded_bytes().starts_with(TEMPORARY.as_bytes())) {
+        let _ = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
     }
 }
 
 /// Removes unfinished files in a directory in which users have files, too: only those with a name that [`AtomicFile`] gives.
 pub fn sweep_among_others(dir: &Path) {
-    let Ok(entries) = fs::read_dir(dir) else { return };
-    for entry in entries.flatten().filter(|entry| is_unfinished(&entry.file_name())) {
-        let _ = fs::remove_file(entry.path());
+    for path in leftovers(dir, is_unfinished) {
+        let _ = fs::remove_file(path);
     }
 }
 
 /// Removes unfinished versions of one file. The caller holds the lock.
 pub fn sweep_target(target: &Path) {
     let (Some(dir), Some(name)) = (target.parent(), target.file_name()) else { return };
-    let Ok(entries) = fs::read_dir(dir) else { return };
-    for entry in entries.flatten() {
-        let found = entry.file_name();
-        if is_unfinished(&found) && found.as_encoded_bytes().ends_with(name.as_encoded_bytes()) {
-            let _ = fs::remove_file(entry.path());
-        }
+    let is_version = |found: &OsStr| found.as_encoded_bytes().ends_with(name.as_encoded_bytes());
+    for path in leftovers(dir, |found| is_unfinished(found) && is_version(found)) {
+        let _ = fs::remove_file(path);
     }
+}
+
+fn leftovers(dir: &Path, is_leftover: impl Fn(&OsStr) -> bool) -> impl Iterator<Item = PathBuf> {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    entries.filter(move |entry| is_leftover(&entry.file_name())).map(|entry| entry.path())
 }
 
 /// Whether this is the name of a file that [`AtomicFile`] has not finished: `tmp-<pid>-<name>`.

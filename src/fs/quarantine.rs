@@ -11,11 +11,25 @@ use super::transfer;
 use crate::error::{IoContext, Result};
 
 /// The first of `candidate(1)`, `candidate(2)`, … that nothing has yet.
-///
-/// Another process may take the name before the caller does. A caller that moves something there uses
-/// [`move_to_free_name`] instead, which has no such gap.
+/// Another process may take the name before the caller does: [`take_free_name`] has no such gap.
 pub fn free_name(candidate: impl Fn(u64) -> PathBuf) -> PathBuf {
     (1..).map(candidate).find(|path| path.symlink_metadata().is_err()).expect("u64 has a number left")
+}
+
+/// Calls `take` with each of `candidate(1)`, `candidate(2)`, … that nothing has yet, until it returns true, and returns that
+/// path. `take` puts something there, or returns false if another process was faster; it never replaces anything.
+pub fn take_free_name(
+    candidate: impl Fn(u64) -> PathBuf,
+    mut take: impl FnMut(&Path) -> Result<bool>,
+) -> Result<PathBuf> {
+    let mut number = 1;
+    loop {
+        let path = candidate(number);
+        if path.symlink_metadata().is_err() && take(&path)? {
+            return Ok(path);
+        }
+        number += 1;
+    }
 }
 
 /// Moves `from`, to another file system too, to the first of `candidate(1)`, `candidate(2)`, … that nothing has yet,
@@ -24,18 +38,16 @@ pub fn move_to_free_name(from: &Path, candidate: impl Fn(u64) -> PathBuf) -> Res
     if !exists(from)? {
         return Ok(None);
     }
-    for to in (1..).map(candidate) {
+    let moved = take_free_name(candidate, |to| {
         let parent = to.parent().unwrap_or(Path::new("."));
         fs::create_dir_all(parent).at("create", parent)?;
-        match transfer::move_new((CWD, from.as_os_str()), (CWD, to.as_os_str())) {
-            Ok(()) => return Ok(Some(to)),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            // Another process moved or removed it first.
-            Err(error) if error.kind() == io::ErrorKind::NotFound && !exists(from)? => return Ok(None),
-            Err(error) => return Err(error).at("move", from),
-        }
+        transfer::move_new((CWD, from.as_os_str()), (CWD, to.as_os_str())).unless_exists().at("move", from)
+    });
+    match moved {
+        // Another process moved or removed it first.
+        Err(error) if error.io_kind() == Some(io::ErrorKind::NotFound) && !exists(from)? => Ok(None),
+        moved => moved.map(Some),
     }
-    Ok(None)
 }
 
 /// `path` for the number 1, then `path`, the separator and the number: `x`, `x.2`, `x.3`, …

@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use rustix::fs::{AtFlags, CWD, Dir, FileType, Gid, Mode as RawMode, OFlags, Stat, Uid};
+use rustix::fs::{AtFlags, Dir, FileType, Gid, Mode as RawMode, OFlags, Stat, Uid};
 use rustix::io::Errno;
 
 use super::atomic::TEMPORARY;
@@ -47,19 +47,6 @@ pub fn move_new(from: NameAt<'_>, to: NameAt<'_>) -> io::Result<()> {
         Ok(()) => remove(from),
         Err(error) => {
             let _ = remove(copied);
-            Err(error)
-        }
-    }
-}
-
-/// Moves to another file system, replacing what is there.
-pub fn move_across(from: NameAt<'_>, to: &Path) -> io::Result<()> {
-    let mut part = to.as_os_str().to_owned();
-    part.push(".part");
-    match copy(from, (CWD, &part)).and_then(|()| Ok(rustix::fs::renameat(CWD, &part, CWD, to)?)) {
-        Ok(()) => remove(from),
-        Err(error) => {
-            let _ = remove((CWD, &part));
             Err(error)
         }
     }

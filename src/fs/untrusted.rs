@@ -3,11 +3,11 @@
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use crate::error::IoContext;
-
 use crate::sanitize::one_line;
 
 /// A file with the right name that cannot be used, and why.
@@ -48,6 +48,18 @@ pub fn open(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
+/// Opens a file below `root`, whose path is canonical, unless a link leads out of it. This checks the file that was opened:
+/// between a check of its name and the opening, another process could replace a link.
+pub fn open_inside(root: &Path, path: &str) -> io::Result<File> {
+    let file = open(&root.join(path))?;
+    match fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())) {
+        Ok(real) if !real.starts_with(root) => {
+            Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not in the project"))
+        }
+        _ => Ok(file),
+    }
+}
+
 /// The names in a directory, sorted; a missing directory has none.
 pub fn names_in(dir: &Path) -> io::Result<Vec<OsString>> {
     let entries = fs::read_dir(dir).if_exists()?.into_iter().flatten();
@@ -61,13 +73,4 @@ pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     open(path)?.read_to_end(&mut bytes)?;
     Ok(bytes)
-}
-
-/// A path as messages show it: from `.decree` on, without the directories above.
-pub fn shown_in_project(path: &Path) -> PathBuf {
-    let parts: Vec<_> = path.components().collect();
-    match parts.iter().rposition(|part| part.as_os_str() == ".decree") {
-        Some(start) => parts[start..].iter().collect(),
-        None => path.to_owned(),
-    }
 }

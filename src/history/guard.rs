@@ -26,7 +26,7 @@ use crate::checkpoint::manifest::Manifest;
 use crate::error::{Error, IoContext, Result};
 use crate::fs::{json, untrusted};
 use crate::interrupt;
-use crate::process::attended::attend;
+use crate::process::foreground::run_in_foreground;
 use crate::process::redact::Redactor;
 use crate::project::Layout;
 use crate::sanitize::{one_line, truncate};
@@ -118,7 +118,9 @@ impl<'g> Guard<'g> {
     /// Runs the command, then the one that verifies it.
     pub fn run(&self) -> CommandEnd {
         let attend_in = |command: &mut Command| {
-            attend(command.current_dir(self.request.directory).env(CHECKPOINT, &self.saved.record.id))
+            run_in_foreground(
+                command.current_dir(self.request.directory).env(CHECKPOINT, &self.saved.record.id),
+            )
         };
         let (shown_command, words) = (&self.shown, self.request.command);
         let code = match attend_in(Command::new(&words[0]).args(&words[1..])) {

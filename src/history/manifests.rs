@@ -188,8 +188,9 @@ impl ManifestFile {
             tree: Option<IgnoredAny>,
             check: Option<IgnoredAny>,
         }
-        let looks = File::open(&self.path).and_then(json::parse::<Looks>);
-        matches!(looks, Ok(Ok(Looks { tree, check })) if tree.is_none() && check.is_none())
+        let Ok(file) = File::open(&self.path) else { return false };
+        let looks = json::parse::<Looks>(file, &self.path, |error| unclear(&self.path, "").caused_by(error));
+        looks.is_ok_and(|looks| looks.tree.is_none() && looks.check.is_none())
     }
 }
 

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::own_files::{OwnFiles, ProtectedDir};
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
+use crate::checkpoint::path::DECREE_DIR;
 use crate::error::{IoContext, Result};
 use crate::fs::{atomic, untrusted};
 use crate::message::{Document, MessageId};
@@ -45,9 +46,7 @@ impl RunDir {
         if left.iter().all(|name| name == Self::MESSAGE) {
             return Ok(());
         }
-        let number = self.previous_numbers()?.last().copied().unwrap_or(0) + 1;
-        let target = self.path.join(CheckpointDir::PREVIOUS).join(number.to_string());
-        fs::create_dir_all(&target).at("create", &target)?;
+        let target = self.checkpoint().create_previous()?;
         for name in left {
             let from = self.path.join(&name);
             fs::rename(&from, target.join(&name)).at("move", &from)?;
@@ -63,18 +62,10 @@ impl RunDir {
         Ok(names)
     }
 
-    fn previous_numbers(&self) -> Result<Vec<u32>> {
-        let dir = self.path.join(CheckpointDir::PREVIOUS);
-        let names = untrusted::names_in(&dir).at("read", &dir)?;
-        let mut numbers: Vec<u32> = names.iter().filter_map(|name| name.to_str()?.parse().ok()).collect();
-        numbers.sort_unstable();
-        Ok(numbers)
-    }
-
     /// The earlier runs of this message, the latest first.
     pub fn previous(&self) -> Result<Vec<CheckpointDir>> {
         let dir = self.path.join(CheckpointDir::PREVIOUS);
-        let numbers = self.previous_numbers()?;
+        let numbers = self.checkpoint().previous_numbers()?;
         Ok(numbers.iter().rev().map(|number| CheckpointDir::new("", dir.join(number.to_string()))).collect())
     }
 
@@ -110,7 +101,7 @@ impl RunDir {
 
     /// The path relative to the project, for messages.
     pub fn shown(&self) -> String {
-        format!("{}/{}/{}", Layout::DECREE, Layout::RUNS, self.id)
+        format!("{}/{}/{}", DECREE_DIR, Layout::RUNS, self.id)
     }
 
     /// The run as the engine sees it: a checkpoint, and what changed since.
@@ -238,6 +229,8 @@ mod tests {
         }
         run.begin().unwrap();
         assert!(!run.path().join("previous/4").exists(), "nothing to keep, nothing kept");
+        fs::remove_dir_all(run.path().join("previous/1")).unwrap();
+        assert!(run.checkpoint().create_previous().unwrap().ends_with("previous/4"), "after the latest");
     }
 
     #[test]

@@ -2,12 +2,14 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::front_matter::Document;
 use super::id::MessageId;
 use crate::error::{IoContext, Result};
+use crate::fs::quarantine::{move_to_free_name, take_free_name};
 use crate::fs::{atomic, untrusted};
 use crate::project::Layout;
 
@@ -95,34 +97,29 @@ impl Inbox {
 
     /// Moves a message that cannot be read to `dead/`, unchanged.
     pub fn dead_letter_unread(&self, file: &OsStr) -> Result<()> {
+        move_to_free_name(&self.path(file), |number| numbered(&self.dead, file, number))?;
         fs::create_dir_all(&self.dead).at("create", &self.dead)?;
-        let from = self.path(file);
-        fs::rename(&from, self.dead.join(free_name(&self.dead, file, None))).at("move", &from)?;
         atomic::sync_dir(&self.dead)
     }
 
     /// Moves a dead letter back to the inbox. Returns its file name there.
     pub fn requeue(&self, file: &OsStr) -> Result<OsString> {
         let from = self.dead.join(file);
-        let target = free_name(&self.dir, file, None);
-        fs::rename(&from, self.dir.join(&target)).at("move", &from)?;
+        let moved = move_to_free_name(&from, |number| numbered(&self.dir, file, number))?;
+        let target = moved.ok_or(io::ErrorKind::NotFound).at("move", &from)?;
         atomic::sync_dir(&self.dir)?;
-        Ok(target)
+        Ok(target.file_name().unwrap_or(file).to_owned())
     }
 
     /// Moves a waiting message out of the queue into the directory `to`.
     pub fn withdraw(&self, file: &OsStr, to: &Path) -> Result<()> {
-        fs::create_dir_all(to).at("create", to)?;
-        let from = self.path(file);
-        fs::rename(&from, to.join(file)).at("move", &from)
+        move_to_free_name(&self.path(file), |number| numbered(to, file, number)).map(drop)
     }
 
     /// Moves a dead letter out of the queue, to the path `to`.
     pub fn withdraw_dead(&self, file: &OsStr, to: &Path) -> Result<()> {
-        let dir = to.parent().unwrap_or(Path::new("."));
-        fs::create_dir_all(dir).at("create", dir)?;
-        let from = self.dead.join(file);
-        fs::rename(&from, to).at("move", &from)
+        let (dir, name) = (to.parent().unwrap_or(to), to.file_name().unwrap_or(file));
+        move_to_free_name(&self.dead.join(file), |number| numbered(dir, name, number)).map(drop)
     }
 
     /// Writes the target first and removes the source then, so that a kill in between loses no message. Repeating it is
@@ -130,7 +127,13 @@ impl Inbox {
     fn settle(&self, dir: &Path, file: &OsStr, original: &[u8], text: &[u8]) -> Result<()> {
         fs::create_dir_all(dir).at("create", dir)?;
         let id = std::str::from_utf8(text).ok().and_then(|text| Document::parse(text).ok()?.get_text("id"));
-        atomic::write(&dir.join(free_name(dir, file, id.as_deref())), text)?;
+        let names = |number| numbered(dir, file, number);
+        let mut taken = (1..).map(names).take_while(|path| path.symlink_metadata().is_ok());
+        // A process that was killed may have written it already.
+        match taken.find(|path| id.is_some() && id_text(path) == id) {
+            Some(path) => atomic::write(&path, text)?,
+            None => drop(take_free_name(names, |path| atomic::write_new(path, text))?),
+        }
         let from = self.path(file);
         // Another process may have written a new message under this name; that one stays in the queue.
         let is_same = |now: Vec<u8>| now == original || (id.is_some() && id_text(&from) == id);
@@ -154,22 +157,14 @@ fn message_files(dir: &Path) -> Result<Vec<OsString>> {
     Ok(names)
 }
 
-/// The first of `a.md`, `a-2.md`, … that is free in `dir`, or belongs to the same message.
-fn free_name(dir: &Path, file: &OsStr, id: Option<&str>) -> OsString {
-    let is_free = |name: &OsStr| {
-        let path = dir.join(name);
-        path.symlink_metadata().is_err() || (id.is_some() && id_text(&path).as_deref() == id)
-    };
-    let stem = Path::new(file).file_stem().unwrap_or(file);
-    let numbered = (2..).map(|number| {
-        let mut name = stem.to_owned();
-        name.push(format!("-{number}.md"));
-        name
-    });
-    std::iter::once(file.to_owned())
-        .chain(numbered)
-        .find(|name| is_free(name))
-        .expect("there is always another number")
+/// `a.md` in `dir` for the number 1, then `a-2.md`, `a-3.md`, …
+fn numbered(dir: &Path, file: &OsStr, number: u64) -> PathBuf {
+    if number == 1 {
+        return dir.join(file);
+    }
+    let mut name = Path::new(file).file_stem().unwrap_or(file).to_owned();
+    name.push(format!("-{number}.md"));
+    dir.join(name)
 }
 
 fn id_text(path: &Path) -> Option<String> {
@@ -239,5 +234,21 @@ mod tests {
         inbox.add(file, "a new one\n").unwrap();
         inbox.finish(file, text.as_bytes()).unwrap();
         assert_eq!(inbox.files().unwrap(), ["a.md"], "a new message under the same name stays");
+    }
+
+    #[test]
+    fn no_move_out_of_the_inbox_replaces_a_file() {
+        let (dir, inbox) = inbox();
+        let (file, to) = (OsStr::new("a.md"), dir.path().join("run"));
+        let read = |name: &str| fs::read_to_string(to.join(name)).unwrap();
+        for text in ["first", "second"] {
+            inbox.add(file, text).unwrap();
+            inbox.withdraw(file, &to).unwrap();
+            inbox.add(file, text).unwrap();
+            inbox.dead_letter_unread(file).unwrap();
+            inbox.withdraw_dead(file, &to.join("dead-letter.md")).unwrap();
+        }
+        assert_eq!([read("a.md"), read("a-2.md")], ["first", "second"]);
+        assert_eq!([read("dead-letter.md"), read("dead-letter-2.md")], ["first", "second"]);
     }
 }

@@ -12,8 +12,11 @@ pub use inbox::Inbox;
 pub use name::MessageName;
 pub use normalise::{IdStatus, Message, MessageError, Rejection, display_name, is_spec};
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::Path;
+
+use crate::fs::untrusted;
 
 /// No honest message or spec is larger; one that a routine wrote may be.
 const MAX_BYTES: u64 = 16 * 1024 * 1024;
@@ -25,12 +28,14 @@ pub fn read_text(path: &Path) -> io::Result<String> {
 
 /// Reads a message or a spec that may not be UTF-8.
 pub fn read_bytes(path: &Path) -> io::Result<Vec<u8>> {
-    let metadata = std::fs::metadata(path)?;
-    if metadata.len() > MAX_BYTES {
-        return Err(io::Error::new(io::ErrorKind::FileTooLarge, "longer than 16 MiB"));
+    read_limited(untrusted::open(path)?)
+}
+
+/// Reads an open message or spec.
+pub fn read_limited(file: File) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    match file.take(MAX_BYTES + 1).read_to_end(&mut bytes)? as u64 {
+        0..=MAX_BYTES => Ok(bytes),
+        _ => Err(io::Error::new(io::ErrorKind::FileTooLarge, "longer than 16 MiB")),
     }
-    if !metadata.is_file() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
-    }
-    std::fs::read(path)
 }

@@ -6,6 +6,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 use serde::{Deserialize, Serialize};
 
+use super::result::RunResult;
 use crate::checkpoint::quote;
 use crate::error::{Error, IoContext, Result};
 use crate::fs::{atomic, untrusted};
@@ -86,6 +87,18 @@ impl ActiveRun {
             Error::integrity(format!("running.json: '{}' is not the id of a message", file.id))
         })?;
         Ok(Some(ActiveRun { dir: RunDir::of(layout, &id), file }))
+    }
+
+    /// Whether an attempt was active, so that the tree has to be reverted.
+    pub fn is_in_attempt(&self) -> Result<bool> {
+        Ok(self.dir.checkpoint().manifest_path().exists() && self.read_own_result()?.is_none())
+    }
+
+    /// The result, if decree wrote one in this very run. One that is damaged or has another mark was made by the routine: it is
+    /// kept, as [`RunDir::routine_result`], and not believed.
+    pub(super) fn read_own_result(&self) -> Result<Option<RunResult>> {
+        let result = RunResult::read_if_valid(&self.dir.checkpoint())?;
+        Ok(result.filter(|result| result.mark == self.mark_text()))
     }
 
     pub fn write(&self, layout: &Layout) -> Result<()> {

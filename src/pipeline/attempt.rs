@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::active_run::ActiveRun;
 use super::budget::Usage;
-use super::context::PipelineContext;
+use super::context::{ActiveBatch, PipelineContext};
 use super::events::{AttemptNumber, Event, Reporter};
 use super::policy;
 use super::prepare::Prepared;
@@ -53,21 +53,21 @@ pub(super) struct Execution {
 
 /// Executes the routine and the verification.
 pub(super) fn execute(
-    context: &mut PipelineContext<'_>,
+    batch: &mut ActiveBatch<'_>,
     inputs: AttemptInputs<'_>,
     attempt: AttemptNumber,
 ) -> Result<Execution> {
     let AttemptInputs { job, run: active, .. } = inputs;
-    let (run, layout) = (&active.dir, context.layout);
+    let (run, layout) = (&active.dir, batch.context.layout);
     let dir = run.attempt_dir(attempt.number);
     fs::create_dir_all(&dir).at("create", &dir)?;
     let mut own = run.hold_own_files(layout, attempt.number, &active.file())?;
     let began = Instant::now();
-    let parameters = parameters(context, job, run);
+    let parameters = parameters(batch, job, run);
     let output = dir.join(RunDir::OUTPUT_NOTEBOOK);
     let invocation = Invocation::new(&job.routine, parameters, layout, &output)?;
-    let mut environment = context.environment.clone();
-    environment.extend(variables(context, active, attempt));
+    let mut environment = batch.context.environment.clone();
+    environment.extend(variables(&batch.context, active, attempt));
     environment.extend(invocation.environment);
     let deadline = (!job.timeout.is_zero()).then(|| began + job.timeout);
 
@@ -75,8 +75,8 @@ pub(super) fn execute(
         RoutineKind::Shell => RunDir::ROUTINE_LOG,
         RoutineKind::Notebook => RunDir::PAPERMILL_LOG,
     };
-    let capped = CappedLog::create(dir.join(log), context.config.log_limit)?;
-    let mut tee = Tee::new(context, Some(capped));
+    let capped = CappedLog::create(dir.join(log), batch.context.config.log_limit)?;
+    let mut tee = Tee::new(batch, Some(capped));
     run.publish(attempt.number, &[log])?;
     let exec = |program: &OsString, arguments: &[OsString]| {
         Exec::new(program)
@@ -105,16 +105,16 @@ pub(super) fn execute(
     let (tail, log_error) = tee.finish();
     if survivors > 0 {
         let processes = count(survivors, "process");
-        context.warn(&format!("{processes} of the routine could not be ended and may go on changing files"));
+        batch.warn(&format!("{processes} of the routine could not be ended and may go on changing files"));
     }
     if let Some(error) = log_error {
-        context.warn(&format!("the log of attempt {} is not complete: {error}", attempt.number));
+        batch.warn(&format!("the log of attempt {} is not complete: {error}", attempt.number));
     }
     Ok(Execution { ending, duration: began.elapsed(), tail, repairs })
 }
 
 /// The parameters of a routine: what decree sets, and those of its own that the message sets.
-fn parameters(context: &mut PipelineContext<'_>, job: &Prepared, run: &RunDir) -> BTreeMap<String, String> {
+fn parameters(batch: &mut ActiveBatch<'_>, job: &Prepared, run: &RunDir) -> BTreeMap<String, String> {
     let message = &job.message;
     let path = |path: &Path| path.to_string_lossy().into_owned();
     let mut parameters: BTreeMap<String, String> = [
@@ -135,7 +135,7 @@ fn parameters(context: &mut PipelineContext<'_>, job: &Prepared, run: &RunDir) -
         }
         let Some(value) = message.document.get_text(&parameter.name) else { continue };
         if is_reserved(&parameter.name) || value.contains('\0') {
-            context.warn(&format!("a message cannot set {} to this value; it is ignored", parameter.name));
+            batch.warn(&format!("a message cannot set {} to this value; it is ignored", parameter.name));
         } else {
             parameters.insert(parameter.name.clone(), value);
         }
@@ -159,7 +159,7 @@ fn variables(
 
 /// Records what an attempt changed, and decides how it ended.
 pub(super) fn judge(
-    context: &mut PipelineContext<'_>,
+    batch: &mut ActiveBatch<'_>,
     inputs: AttemptInputs<'_>,
     executed: Execution,
     attempt: AttemptNumber,
@@ -169,13 +169,13 @@ pub(super) fn judge(
     let checkpoint = inputs.run.dir.attempt(attempt.number);
     fs::create_dir_all(checkpoint.dir()).at("create", checkpoint.dir())?;
     let changes = checkpoint
-        .record_changes(context.workspace, inputs.manifest, true, context.progress())?
+        .record_changes(batch.context.workspace, inputs.manifest, true, batch.progress())?
         .expect("an empty change is recorded, too");
     let ending = match executed.ending {
-        Ending::Succeeded => check_policy(context, &changes),
+        Ending::Succeeded => check_policy(&batch.context, &changes),
         ending => ending,
     };
-    let ending = ending.map_text(|text| context.redactor.redact(text).into_owned());
+    let ending = ending.map_text(|text| batch.redactor.redact(text).into_owned());
     let record = AttemptRecord {
         number: attempt.number,
         clean_slate: attempt.clean_slate,
@@ -186,8 +186,8 @@ pub(super) fn judge(
         files: changes.changes.len() as u64,
         added: changes.added,
         removed: changes.removed,
-        headline: one_line(&context.redactor.redact(headline(&executed.tail))),
-        usage: usage(context, &inputs.run.dir, attempt.number)?,
+        headline: one_line(&batch.redactor.redact(headline(&executed.tail))),
+        usage: usage(batch, &inputs.run.dir, attempt.number)?,
     };
     Ok((record, changes))
 }
@@ -205,18 +205,18 @@ fn check_policy(context: &PipelineContext<'_>, changes: &ChangeRecord) -> Ending
 }
 
 /// What the attempt says it used. The file moves to the attempt, so that the next attempt writes its own.
-fn usage(context: &mut PipelineContext<'_>, run: &RunDir, number: u32) -> Result<Option<Usage>> {
+fn usage(batch: &mut ActiveBatch<'_>, run: &RunDir, number: u32) -> Result<Option<Usage>> {
     let path = run.usage();
     let usage = match Usage::read(&path) {
         Ok(None) => return Ok(None),
         Ok(Some(usage)) => usage,
         Err(why) => {
-            context.warn(&format!("{} is ignored: {why}", RunDir::USAGE));
+            batch.warn(&format!("{} is ignored: {why}", RunDir::USAGE));
             Usage::default()
         }
     };
     fs::rename(&path, run.attempt_usage(number)).at("move", &path)?;
-    context.meter.used.add(&usage);
+    batch.meter.used.add(&usage);
     Ok((!usage.is_nothing()).then_some(usage))
 }
 
@@ -231,8 +231,8 @@ pub(super) struct Tee<'t> {
 }
 
 impl<'t> Tee<'t> {
-    pub fn new(context: &'t mut PipelineContext<'_>, log: Option<CappedLog>) -> Self {
-        let PipelineContext { redactor, reporter, .. } = context;
+    pub fn new(batch: &'t mut ActiveBatch<'_>, log: Option<CappedLog>) -> Self {
+        let ActiveBatch { redactor, reporter, .. } = batch;
         Tee { redactor, log, reporter: &mut **reporter, clean: Vec::new(), log_error: None }
     }
 

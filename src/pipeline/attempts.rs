@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::attempt::{self, AttemptInputs, Execution};
-use super::context::PipelineContext;
+use super::context::{ActiveBatch, PipelineContext};
 use super::events::{AttemptNumber, Event};
 use super::failure_context::{self, FailedAttempt};
 use super::result::{AttemptRecord, RunRecord};
@@ -11,6 +11,7 @@ use super::revert_tree::{restore_settings, revert_tree, withdraw_follow_ups};
 use super::verdict::{Ending, Verdict};
 use crate::checkpoint::change_record::{ChangeRecord, PathChange};
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
+use crate::checkpoint::path::TRACKER;
 use crate::error::Result;
 use crate::fs::atomic;
 use crate::history::RunDir;
@@ -30,19 +31,19 @@ pub(super) struct Attempts {
 
 /// Makes attempts until one succeeds, none is left, or something stops them.
 pub(super) fn run_attempts(
-    context: &mut PipelineContext<'_>,
+    batch: &mut ActiveBatch<'_>,
     inputs: AttemptInputs<'_>,
     settings: &SettingsSnapshot<'_>,
     record: &mut RunRecord,
 ) -> Result<Attempts> {
-    let max_retries = context.overrides.max_retries.unwrap_or(context.config.max_retries);
+    let max_retries = batch.context.overrides.max_retries.unwrap_or(batch.context.config.max_retries);
     let mut current = AttemptNumber { number: 1, of: max_retries.saturating_add(1), clean_slate: false };
     let (mut records, mut tails) = (Vec::new(), Vec::new());
     loop {
-        let executed = execute(context, inputs, current, record)?;
+        let executed = execute(batch, inputs, current, record)?;
         tails.push(executed.tail.clone());
-        let (attempt, changes) = attempt::judge(context, inputs, executed, current)?;
-        context.event(&Event::AttemptEnds { record: &attempt, of: current.of });
+        let (attempt, changes) = attempt::judge(batch, inputs, executed, current)?;
+        batch.event(&Event::AttemptEnds { record: &attempt, of: current.of });
         let ending = attempt.ending.clone();
         records.push(attempt);
         let interrupted = |signal: u8| Some((Verdict::Interrupted, format!("signal {signal}")));
@@ -56,17 +57,17 @@ pub(super) fn run_attempts(
         if current.number == current.of {
             return stop(records, None);
         }
-        if let Some(why) = context.meter.used_up() {
+        if let Some(why) = batch.meter.used_up() {
             return stop(records, Some((Verdict::Budget, why)));
         }
         let number = current.number + 1;
         // What a failed attempt left may be almost right, so only the last one starts on the reverted tree.
         current = AttemptNumber { number, clean_slate: number == current.of, ..current };
         if current.clean_slate {
-            revert_for_clean_slate(context, inputs, &records, &tails)?;
-            restore_settings(context, settings, &inputs.run.dir, record)?;
+            revert_for_clean_slate(batch, inputs, &records, &tails)?;
+            restore_settings(batch, settings, &inputs.run.dir, record)?;
         }
-        if let Some(signal) = wait(context, current.number) {
+        if let Some(signal) = wait(batch, current.number) {
             return stop(records, interrupted(signal));
         }
     }
@@ -74,24 +75,24 @@ pub(super) fn run_attempts(
 
 /// Executes one attempt, then repairs what the routine did to decree's own files.
 fn execute(
-    context: &mut PipelineContext<'_>,
+    batch: &mut ActiveBatch<'_>,
     inputs: AttemptInputs<'_>,
     attempt: AttemptNumber,
     record: &mut RunRecord,
 ) -> Result<Execution> {
-    context.meter.attempts += 1;
-    context.event(&Event::AttemptBegins(attempt));
-    let executed = attempt::execute(context, inputs, attempt)?;
-    context.lock.renew()?;
-    if let Err(error) = context.workspace.store().repair() {
+    batch.meter.attempts += 1;
+    batch.event(&Event::AttemptBegins(attempt));
+    let executed = attempt::execute(batch, inputs, attempt)?;
+    batch.context.lock.renew()?;
+    if let Err(error) = batch.context.workspace.store().repair() {
         // The content that this run needs is held open.
-        context.warn(&format!(
+        batch.warn(&format!(
             "the routine removed files of the store, and they could not be written again: {error}"
         ));
     }
     for repair in &executed.repairs {
-        for text in describe_repair(context, inputs, repair)? {
-            context.warn_in(record, text);
+        for text in describe_repair(&batch.context, inputs, repair)? {
+            batch.warn_in(record, text);
         }
     }
     Ok(executed)
@@ -118,7 +119,7 @@ fn describe_repair(
         warnings.push(format!("the routine deleted the directories of {runs}; they are lost"));
     }
     if repair.tracker {
-        warnings.push("the routine changed specs/processed-spec.md; it was restored".to_owned());
+        warnings.push(format!("the routine changed {TRACKER}; it was restored"));
     }
     for path in &repair.spoiled {
         if *path == checkpoint.manifest_path() {
@@ -137,15 +138,15 @@ fn describe_repair(
 
 /// Reverts the tree and writes what the attempts showed to `failure-context.md`, for the last attempt.
 fn revert_for_clean_slate(
-    context: &mut PipelineContext<'_>,
+    batch: &mut ActiveBatch<'_>,
     inputs: AttemptInputs<'_>,
     records: &[AttemptRecord],
     tails: &[Vec<String>],
 ) -> Result<()> {
     let _shield = interrupt::shield();
-    let (run, last) = (&inputs.run.dir, records.len() as u32);
-    revert_tree(context, run, &run.attempt(last), inputs.manifest)?;
-    withdraw_follow_ups(context, inputs.run, Some(last))?;
+    let (run, last, layout) = (&inputs.run.dir, records.len() as u32, batch.context.layout);
+    revert_tree(batch, run, &run.attempt(last), inputs.manifest)?;
+    withdraw_follow_ups(&batch.context, inputs.run, Some(last))?;
     let mut failed = Vec::new();
     for (record, tail) in records.iter().zip(tails) {
         let changes = run.attempt(record.number).result()?;
@@ -156,8 +157,7 @@ fn revert_for_clean_slate(
             tail: tail.clone(),
             changed: changes.map_or_else(Vec::new, |changes| changed_paths(&changes)),
             diff: format!("{dir}/{}", CheckpointDir::DIFF),
-            log: log
-                .map_or_else(|| format!("{dir}/{}", RunDir::ROUTINE_LOG), |log| context.layout.shown(&log)),
+            log: log.map_or_else(|| format!("{dir}/{}", RunDir::ROUTINE_LOG), |log| layout.shown(&log)),
         });
     }
     let name = display_name(&inputs.run.file(), &run.read_message().body);
@@ -177,14 +177,14 @@ fn changed_paths(changes: &ChangeRecord) -> Vec<String> {
 }
 
 /// Waits before an attempt; returns the signal that ended the wait, if one did.
-fn wait(context: &mut PipelineContext<'_>, number: u32) -> Option<u8> {
+fn wait(batch: &mut ActiveBatch<'_>, number: u32) -> Option<u8> {
     let jitter =
         u8::from_str_radix(&crate::fs::random_hex()[..2], 16).map_or(0.0, |byte| f64::from(byte) / 255.0);
-    let delay = delay(context.config.retry_delay, number, jitter);
+    let delay = delay(batch.context.config.retry_delay, number, jitter);
     if delay.is_zero() {
         return interrupt::requested();
     }
-    context.event(&Event::Waiting(delay));
+    batch.event(&Event::Waiting(delay));
     let until = Instant::now() + delay;
     while interrupt::requested().is_none() {
         let left = until.saturating_duration_since(Instant::now());

@@ -1,5 +1,5 @@
-//! What every step of the pipeline works with: the project, which none changes, and what a command reports while it works and
-//! in the summary at its end. No secret passes through.
+//! What the steps of the pipeline work with: the project, which none of them changes, and the batch of messages that a command
+//! works on, with everything that the steps report and count. No secret passes through.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -30,7 +30,7 @@ pub struct RunOverrides {
     pub routine: Option<RoutineName>,
 }
 
-/// The project as one command of decree sees it, and what the command has done.
+/// The project as one command of decree sees it.
 pub(super) struct PipelineContext<'p> {
     pub layout: &'p Layout,
     pub config: &'p Config,
@@ -41,6 +41,11 @@ pub(super) struct PipelineContext<'p> {
     pub inbox: Inbox,
     /// What routines, hooks and the router inherit.
     pub environment: BTreeMap<OsString, OsString>,
+}
+
+/// What one command is doing: what it reports, what it has used of the budget, and what it has done.
+pub(super) struct ActiveBatch<'p> {
+    pub context: PipelineContext<'p>,
     pub reporter: &'p mut dyn Reporter,
     pub redactor: Redactor,
     pub meter: BudgetMeter,
@@ -48,7 +53,14 @@ pub(super) struct PipelineContext<'p> {
     began: Instant,
 }
 
-impl<'p> PipelineContext<'p> {
+impl PipelineContext<'_> {
+    /// The limit of an attempt that neither message nor spec limits; zero means none.
+    pub fn timeout(&self) -> Duration {
+        self.overrides.timeout.unwrap_or(self.config.timeout)
+    }
+}
+
+impl<'p> ActiveBatch<'p> {
     pub fn new(
         project: &'p Project,
         workspace: &'p Workspace,
@@ -58,26 +70,25 @@ impl<'p> PipelineContext<'p> {
         reporter: &'p mut dyn Reporter,
     ) -> Result<Self> {
         let (layout, config) = (&project.layout, &project.config);
-        Ok(PipelineContext {
-            layout,
-            config,
-            workspace,
-            lock,
-            overrides,
-            routines: Routines::of(project)?,
-            inbox: Inbox::of(layout),
-            environment: child_environment(std::env::vars_os(), &config.pass_env),
+        let (routines, inbox) = (Routines::of(project)?, Inbox::of(layout));
+        let environment = child_environment(std::env::vars_os(), &config.pass_env);
+        Ok(ActiveBatch {
+            context: PipelineContext {
+                layout,
+                config,
+                workspace,
+                lock,
+                overrides,
+                routines,
+                inbox,
+                environment,
+            },
             reporter,
             redactor: Redactor::of_this_process(),
             meter: BudgetMeter::new(config.budget.clone()),
             summary: Summary::new(command),
             began: Instant::now(),
         })
-    }
-
-    /// The limit of an attempt that neither message nor spec limits; zero means none.
-    pub fn timeout(&self) -> Duration {
-        self.overrides.timeout.unwrap_or(self.config.timeout)
     }
 
     pub fn progress(&self) -> &dyn Progress {
@@ -119,7 +130,7 @@ impl<'p> PipelineContext<'p> {
             self.summary.interrupted = Some(signal);
         }
         self.summary.duration_ms = self.began.elapsed().as_millis() as u64;
-        let written = self.summary.write(&self.layout.summary());
+        let written = self.summary.write(&self.context.layout.summary());
         self.event(&Event::End);
         done.and(written)?;
         Ok(self.summary)

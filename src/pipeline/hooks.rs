@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::active_run::ActiveRun;
 use super::attempt::Tee;
-use super::context::PipelineContext;
+use super::context::ActiveBatch;
 use super::events::Event;
 use super::prepare::Prepared;
 use super::result::RunResult;
@@ -16,10 +16,10 @@ use crate::process::Exec;
 const TIME_WHEN_STOPPING: Duration = Duration::from_secs(1);
 
 /// Runs `before_all`. If it fails, nothing is processed.
-pub(super) fn before_all(context: &mut PipelineContext<'_>) -> Result<()> {
-    let command = &context.config.hooks.before_all;
-    run_hook(context, "before_all", command, &[]).map_err(|why| {
-        Error::failed(format!("hooks.before_all failed: {why}"))
+pub(super) fn before_all(batch: &mut ActiveBatch<'_>) -> Result<()> {
+    let command = &batch.context.config.hooks.before_all;
+    run_hook(batch, "before_all", command, &[]).map_err(|why| {
+        Error::failed(why)
             .detail("nothing was processed")
             .hint("run the command by hand, or remove it from .decree/config.yml")
     })?;
@@ -27,35 +27,34 @@ pub(super) fn before_all(context: &mut PipelineContext<'_>) -> Result<()> {
 }
 
 /// Runs `after_all`. The work is done, so a failure is only a warning.
-pub(super) fn after_all(context: &mut PipelineContext<'_>) {
+pub(super) fn after_all(batch: &mut ActiveBatch<'_>) {
     let variables = [
-        ("DECREE_KEPT", context.summary.kept.to_string()),
-        ("DECREE_PUT_BACK", context.summary.reverted.to_string()),
-        ("DECREE_SKIPPED", context.summary.skipped.to_string()),
+        ("DECREE_KEPT", batch.summary.kept.to_string()),
+        ("DECREE_PUT_BACK", batch.summary.reverted.to_string()),
+        ("DECREE_SKIPPED", batch.summary.skipped.to_string()),
     ];
     // The signal that ended the work must not keep the hook from running.
     let _shield = interrupt::shield();
-    let command = &context.config.hooks.after_all;
-    if let Err(why) = run_hook(context, "after_all", command, &variables) {
-        context.warn(&format!("hooks.after_all failed: {why}"));
+    let command = &batch.context.config.hooks.after_all;
+    if let Err(why) = run_hook(batch, "after_all", command, &variables) {
+        batch.warn(&why);
     }
 }
 
 /// Runs `before_each`. The error says why it failed; the message is then skipped.
-pub(super) fn before_each(context: &mut PipelineContext<'_>, job: &Prepared) -> Result<(), String> {
+pub(super) fn before_each(batch: &mut ActiveBatch<'_>, job: &Prepared) -> Result<(), String> {
     let variables = [
         ("message_id", job.message.id.to_string()),
         ("message_name", job.message.name()),
         ("routine", job.routine.name.to_string()),
         ("spec_file", job.message.spec().unwrap_or_default().to_owned()),
     ];
-    let command = &context.config.hooks.before_each;
-    run_hook(context, "before_each", command, &variables)
-        .map_err(|why| format!("hooks.before_each failed: {why}"))
+    let command = &batch.context.config.hooks.before_each;
+    run_hook(batch, "before_each", command, &variables)
 }
 
 /// Runs `after_each`. The message is settled, so a failure is only a warning.
-pub(super) fn after_each(context: &mut PipelineContext<'_>, run: &ActiveRun, result: &RunResult) {
+pub(super) fn after_each(batch: &mut ActiveBatch<'_>, run: &ActiveRun, result: &RunResult) {
     let variables = [
         ("message_id", run.dir.id().to_string()),
         ("message_name", result.run.name.clone()),
@@ -63,15 +62,15 @@ pub(super) fn after_each(context: &mut PipelineContext<'_>, run: &ActiveRun, res
         ("spec_file", result.run.spec.clone().unwrap_or_default()),
         ("DECREE_VERDICT", result.verdict.word().to_owned()),
     ];
-    let command = &context.config.hooks.after_each;
-    if let Err(why) = run_hook(context, "after_each", command, &variables) {
-        context.warn(&format!("hooks.after_each failed: {why}"));
+    let command = &batch.context.config.hooks.after_each;
+    if let Err(why) = run_hook(batch, "after_each", command, &variables) {
+        batch.warn(&why);
     }
 }
 
 /// Runs a hook; the error says why it failed.
 fn run_hook(
-    context: &mut PipelineContext<'_>,
+    batch: &mut ActiveBatch<'_>,
     name: &str,
     command: &str,
     variables: &[(&str, String)],
@@ -79,24 +78,24 @@ fn run_hook(
     if command.is_empty() {
         return Ok(());
     }
-    let mut environment = context.environment.clone();
+    let mut environment = batch.context.environment.clone();
     environment.extend(variables.iter().map(|(key, value)| (key.into(), value.into())));
     environment.insert("DECREE_HOOK".into(), name.into());
-    let limit = context.config.timeout;
+    let limit = batch.context.config.timeout;
     let limit = if interrupt::requested().is_some() { TIME_WHEN_STOPPING } else { limit };
     let exec = Exec::new("bash")
         .args(["-c", command])
-        .directory(context.layout.root())
+        .directory(batch.context.layout.root())
         .environment(environment)
         .timeout((!limit.is_zero()).then_some(limit));
-    context.event(&Event::HookBegins(&format!("hooks.{name}")));
-    let mut tee = Tee::new(context, None);
+    batch.event(&Event::HookBegins(&format!("hooks.{name}")));
+    let mut tee = Tee::new(batch, None);
     let ended = exec.run(&mut |bytes: &[u8]| tee.take(bytes));
     tee.finish();
-    context.event(&Event::HookEnds);
+    batch.event(&Event::HookEnds);
     match ended {
         Ok(ended) if ended.is_success() => Ok(()),
-        Ok(ended) => Err(format!("`{command}`: {}", ended.end)),
-        Err(error) => Err(error.to_string()),
+        Ok(ended) => Err(format!("hooks.{name} failed: `{command}`: {}", ended.end)),
+        Err(error) => Err(format!("hooks.{name} failed: {error}")),
     }
 }

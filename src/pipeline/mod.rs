@@ -4,7 +4,7 @@
 //! ```text
 //! work_loop        Pipeline: takes what the queue chooses, prepares it, runs it, records the outcome
 //! ├ queue          which message or spec is next; what `process` would do
-//! ├ prepare        from a file in the inbox to a message ready to run, or a rejection; runs nothing
+//! ├ prepare        from a file in the inbox to a message ready to run, or a rejection; does not run it
 //! │ └ route        which routine, by name or through the router
 //! ├ run            one run: checkpoint, attempts, verdict
 //! │ ├ attempts     all attempts of a run: retry, revert for a clean slate, stop
@@ -13,9 +13,9 @@
 //! ├ recovery       the same for a run that was killed or failed halfway
 //! └ hooks          the user's commands around all of it
 //!
-//! context          what every step reads and reports to: the project; events, budget, summary
+//! context          the project, which every step only reads; the active batch, which steps report to: events, budget, summary
 //! revert_tree      takes the tree back to a run's checkpoint and proves it; for attempts, settle and recovery
-//! undo             reverts runs that were kept, for the commands that do so
+//! revert_runs      reverts runs that were kept, for the commands that do so
 //! ```
 //!
 //! On disk: [`active_run`](ActiveRun) is `running.json`, `result` a run's `result.json`, `summary` is `summary.json`.
@@ -37,12 +37,12 @@ mod prepare;
 mod queue;
 mod recovery;
 mod result;
+pub mod revert_runs;
 mod revert_tree;
 mod route;
 mod run;
 mod settle;
 mod summary;
-pub mod undo;
 mod verdict;
 mod work_loop;
 
@@ -50,9 +50,8 @@ pub use active_run::ActiveRun;
 pub use budget::Usage;
 pub use context::RunOverrides;
 pub use dead_letter::DeadLetter;
-pub use queue::{Selection, planned};
-pub use result::{AttemptRecord, RevertRecord, RunRecord, RunResult};
-pub use settle::tracked_name;
+pub use queue::{Selection, plan};
+pub use result::{AttemptRecord, RevertRecord, RunRecord, RunResult, tracked_name};
 pub use summary::{FileChange, MessageOutcome, MessageSummary, Summary, redact_text};
 pub use verdict::{Ending, Verdict};
 pub use work_loop::Pipeline;

@@ -1,4 +1,5 @@
-//! From a file in the inbox to a message that is ready to run, or to the reason why it cannot be. Nothing is run here and no
+//! From a file in the inbox to a message that is ready to run, or to the reason why it cannot be. The router and bash's check of
+//! the routine's syntax run here, and keys that are missing are written to the inbox. The routine itself does not run, and no
 //! message becomes a dead letter: the loop does that.
 
 use std::ffi::{OsStr, OsString};
@@ -6,11 +7,12 @@ use std::io;
 use std::path::Component;
 use std::time::Duration;
 
-use super::context::PipelineContext;
+use super::context::{ActiveBatch, PipelineContext};
 use super::{dead_letter, result, route};
 use crate::error::Result;
+use crate::fs::untrusted;
 use crate::history::RunDir;
-use crate::message::{ChainId, Document, Message, MessageError, MessageId, Rejection};
+use crate::message::{ChainId, Document, Message, MessageError, MessageId, Rejection, read_limited};
 use crate::project::{Layout, parse_duration};
 use crate::routine::Routine;
 
@@ -64,25 +66,25 @@ impl Prepared {
 
 /// Decides what can be done with a file in the inbox. Fills in what its front matter leaves out and writes that to the inbox
 /// first: a command that is interrupted while the router is asked leaves a message that keeps its id.
-pub(super) fn prepare(context: &mut PipelineContext<'_>, file: &OsStr) -> Result<Preparation> {
+pub(super) fn prepare(batch: &mut ActiveBatch<'_>, file: &OsStr) -> Result<Preparation> {
     let rejected = |text, rejection| {
         Ok(Preparation::Rejected(RejectedMessage { file: file.to_owned(), text, message: None, rejection }))
     };
-    let raw = match crate::message::read_bytes(&context.inbox.path(file)) {
+    let raw = match crate::message::read_bytes(&batch.context.inbox.path(file)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Preparation::Gone),
         // A file that cannot be read must not block the others.
         Err(error) => return rejected(None, Rejection::bad(format!("it cannot be read: {error}"))),
         Ok(raw) => raw,
     };
-    let message = match normalise(context, file, &raw) {
+    let message = match normalise(&batch.context, file, &raw) {
         Ok(message) => message,
         Err(MessageError::Rejected(rejection)) => return rejected(Some(raw), rejection),
         Err(MessageError::Failed(error)) => return Err(error),
     };
     if message.text.as_bytes() != raw {
-        context.inbox.add(file, &message.text)?;
+        batch.context.inbox.add(file, &message.text)?;
     }
-    match plan_run(context, &message) {
+    match plan_run(batch, &message) {
         Ok((routine, verify, timeout)) => {
             Ok(Preparation::Ready(Prepared { message, routine, verify, timeout }))
         }
@@ -111,21 +113,22 @@ fn normalise(context: &PipelineContext<'_>, file: &OsStr, raw: &[u8]) -> Result<
 
 /// Finds the routine, the verification and the time limit of a message.
 fn plan_run(
-    context: &mut PipelineContext<'_>,
+    batch: &mut ActiveBatch<'_>,
     message: &Message,
 ) -> Result<(Routine, String, Duration), MessageError> {
-    let (seq, max_depth) = (message.id.seq, context.config.max_depth);
+    let (seq, max_depth) = (message.id.seq, batch.context.config.max_depth);
     if seq >= max_depth {
         let why = format!("seq {seq} is not below max_depth, which is {max_depth}");
         return Err(Rejection { code: "MaxDepthExceeded", why }.into());
     }
-    if let Some(path) = message.input_file.as_deref().filter(|path| !is_inside(context.layout, path)) {
+    if let Some(path) = message.input_file.as_deref().filter(|path| !is_inside(batch.context.layout, path)) {
         return Err(Rejection::bad(format!("input_file {path} is not in the project")).into());
     }
-    let spec = message.spec().map(|path| read_spec(context.layout, path)).transpose()?.unwrap_or_default();
-    let routine = route::choose_routine(context, message, &spec)?;
-    let timeout = timeout_for(context, message, &spec)?;
-    let verify = spec.get_text("verify").unwrap_or_else(|| context.config.verify.clone());
+    let spec =
+        message.spec().map(|path| read_spec(batch.context.layout, path)).transpose()?.unwrap_or_default();
+    let routine = route::choose_routine(batch, message, &spec)?;
+    let timeout = timeout_for(&batch.context, message, &spec)?;
+    let verify = spec.get_text("verify").unwrap_or_else(|| batch.context.config.verify.clone());
     Ok((routine, verify, timeout))
 }
 
@@ -135,19 +138,17 @@ fn timeout_for(
     message: &Message,
     spec: &Document,
 ) -> Result<Duration, Rejection> {
-    if context.overrides.timeout.is_some() {
-        return Ok(context.timeout());
+    let texts = (message.document.get_text("timeout"), spec.get_text("timeout"));
+    match (context.overrides.timeout, texts) {
+        (None, (Some(text), _)) => {
+            parse_duration(&text).map_err(|why| Rejection::bad(format!("timeout: {why}")))
+        }
+        (None, (None, Some(text))) => parse_duration(&text).map_err(|why| {
+            let path = message.spec().unwrap_or_default();
+            Rejection { code: "BadSpec", why: format!("{path}: timeout: {why}") }
+        }),
+        _ => Ok(context.timeout()),
     }
-    if let Some(text) = message.document.get_text("timeout") {
-        return parse_duration(&text).map_err(|why| Rejection::bad(format!("timeout: {why}")));
-    }
-    let Some(text) = spec.get_text("timeout") else {
-        return Ok(context.timeout());
-    };
-    parse_duration(&text).map_err(|why| {
-        let path = message.spec().unwrap_or_default();
-        Rejection { code: "BadSpec", why: format!("{path}: timeout: {why}") }
-    })
 }
 
 /// Whether a path stays in the project, both as it is written and with its links resolved.
@@ -168,10 +169,8 @@ fn is_inside(layout: &Layout, path: &str) -> bool {
 
 fn read_spec(layout: &Layout, path: &str) -> Result<Document, Rejection> {
     let bad = |why: String| Rejection { code: "BadSpec", why };
-    match crate::message::read_text(&layout.root().join(path)) {
-        Ok(text) => Document::parse(&text)
-            .map_err(|mistake| bad(format!("{path}:{}: {}", mistake.line, mistake.message))),
-        Err(error) if error.kind() == io::ErrorKind::InvalidData => Err(bad(format!("{path} is not UTF-8"))),
-        Err(error) => Err(bad(format!("{path} cannot be read: {error}"))),
-    }
+    let read = untrusted::open_inside(layout.root(), path).and_then(read_limited);
+    let bytes = read.map_err(|error| bad(format!("{path} cannot be read: {error}")))?;
+    let text = std::str::from_utf8(&bytes).map_err(|_| bad(format!("{path} is not UTF-8")))?;
+    Document::parse(text).map_err(|mistake| bad(format!("{path}:{}: {}", mistake.line, mistake.message)))
 }

@@ -114,7 +114,7 @@ pub struct Plan {
 }
 
 /// Finds the messages and specs that are to be processed.
-pub fn planned(layout: &Layout, selection: &Selection) -> Result<Plan> {
+pub fn plan(layout: &Layout, selection: &Selection) -> Result<Plan> {
     let tracker = Tracker::read(&layout.tracker())?;
     let found = Specs::discover(&layout.specs())?;
     let selected = |shown: &str| selection.globs.is_empty() || matches_any(&selection.globs, shown);

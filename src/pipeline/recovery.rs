@@ -5,90 +5,71 @@
 //! (the user may have edited it since), the difference becomes that attempt's diff, and the tree is reverted.
 
 use super::active_run::ActiveRun;
-use super::context::PipelineContext;
+use super::context::ActiveBatch;
 use super::result::{RunRecord, RunResult};
 use super::revert_tree::save_present;
 use super::settle::{settle, waits};
 use super::verdict::Verdict;
 use crate::checkpoint::manifest::Manifest;
 use crate::error::{Error, IoContext, Result};
+use crate::fs::quarantine::{move_to_free_name, numbered};
 use crate::history::RunDir;
 use crate::humanize::count;
 use crate::interrupt;
 use crate::message::{display_name, is_spec};
 use crate::process::{ProcessMark, log, marked};
 
-impl ActiveRun {
-    /// Whether an attempt was active, so that the tree has to be reverted.
-    pub fn is_in_attempt(&self) -> bool {
-        self.decided().is_none() && self.dir.checkpoint().manifest_path().exists()
-    }
-
-    /// The verdict, if decree wrote one in this very run. decree replaces `result.json` in one step, so one that is damaged,
-    /// cannot be read, or has another mark was made by the routine. It is kept, as [`RunDir::routine_result`], and not believed.
-    fn decided(&self) -> Option<RunResult> {
-        RunResult::read(&self.dir.checkpoint()).ok()?.filter(|result| result.mark == self.mark_text())
-    }
-}
-
 /// Settles the run that an earlier process left unfinished, if there is one.
-pub(super) fn recover(context: &mut PipelineContext<'_>) -> Result<()> {
-    let Some(run) = ActiveRun::read(context.layout)? else {
+pub(super) fn recover(batch: &mut ActiveBatch<'_>) -> Result<()> {
+    let Some(run) = ActiveRun::read(batch.context.layout)? else {
         return Ok(());
     };
     let id = run.dir.id();
     let ended = ProcessMark::parse(run.mark_text()).map_or(0, |mark| marked::end(&mark));
     if ended > 0 {
-        context.warn(&format!("ended {} that run {id} had left running", count(ended, "process")));
+        batch.warn(&format!("ended {} that run {id} had left running", count(ended, "process")));
     }
     let _shield = interrupt::shield();
     let checkpoint = run.dir.checkpoint();
     let has_manifest = checkpoint.manifest_path().exists();
-    if let Some(result) = run.decided() {
-        context.note(&format!("run {id} was interrupted after its verdict; it is completed now"));
+    if let Some(result) = run.read_own_result()? {
+        batch.note(&format!("run {id} was interrupted after its verdict; it is completed now"));
         let manifest = has_manifest.then(|| checkpoint.manifest()).transpose()?;
         let waits = waits(&result, manifest.as_ref());
-        let summary = settle(context, &run, manifest.as_ref(), result)?;
+        let summary = settle(batch, &run, manifest.as_ref(), result)?;
         // A message that waits is recorded when it is decided.
         if !waits {
-            context.record(summary);
+            batch.record(summary);
         }
         return Ok(());
     }
     if !has_manifest {
-        context.note(&format!("run {id} was interrupted before it began; its message waits in the inbox"));
-        return ActiveRun::clear(context.layout);
+        batch.note(&format!("run {id} was interrupted before it began; its message waits in the inbox"));
+        return ActiveRun::clear(batch.context.layout);
     }
     let manifest = checkpoint.manifest()?;
     quarantine_routine_result(&run.dir)?;
-    revert_unfinished(context, &run, &manifest)
+    revert_unfinished(batch, &run, &manifest)
 }
 
 /// Moves a `result.json` that the routine wrote out of the way, or it would be read as the verdict later.
 fn quarantine_routine_result(run: &RunDir) -> Result<()> {
-    let path = run.checkpoint().result_path();
-    if path.symlink_metadata().is_err() {
-        return Ok(());
-    }
-    std::fs::rename(&path, run.routine_result()).at("move", &path)
+    let to = run.routine_result();
+    move_to_free_name(&run.checkpoint().result_path(), |number| numbered(&to, ".", number)).map(drop)
 }
 
 /// Saves the whole tree as a checkpoint, then reverts it and settles the run as interrupted.
-fn revert_unfinished(
-    context: &mut PipelineContext<'_>,
-    active: &ActiveRun,
-    manifest: &Manifest,
-) -> Result<()> {
+fn revert_unfinished(batch: &mut ActiveBatch<'_>, active: &ActiveRun, manifest: &Manifest) -> Result<()> {
     let run = &active.dir;
     let number = run.last_attempt().unwrap_or(1);
     let attempt = run.attempt(number);
     let changed = {
-        let changes = context.workspace.compare(manifest, context.progress())?;
+        let changes = batch.context.workspace.compare(manifest, batch.progress())?;
         !changes.list.is_empty() || !changes.out_of_scope.is_empty()
     };
     if changed {
-        let saved = save_present(context, &format!("when run {} was interrupted", run.id()))?;
-        context.warn(&format!(
+        let saved = save_present(batch, &format!("when run {} was interrupted", run.id()))?;
+        batch.warn(&format!(
             "run {} was interrupted; the tree is reverted, and its state before that is saved: `decree revert {saved}` restores it",
             run.id(),
         ));
@@ -96,41 +77,34 @@ fn revert_unfinished(
     // If nothing differs, an existing diff was written by a recovery that was cut off itself after it reverted the tree.
     if changed || !attempt.has_change_record() {
         std::fs::create_dir_all(attempt.dir()).at("create", attempt.dir())?;
-        attempt.record_changes(context.workspace, manifest, true, context.progress())?;
+        attempt.record_changes(batch.context.workspace, manifest, true, batch.progress())?;
     }
     for name in RunDir::LOGS {
         // The tree is reverted whatever became of the log.
         if let Err(error) = log::recover(&attempt.dir().join(name)) {
-            context.warn(&format!("the log of attempt {number} is not complete: {error}"));
+            batch.warn(&format!("the log of attempt {number} is not complete: {error}"));
         }
     }
     run.publish(number, &RunDir::PUBLISHED)?;
     let document = run.read_message();
-    let result = RunResult {
-        changes: attempt.result()?,
-        verdict: Verdict::Interrupted,
-        run: RunRecord {
-            name: display_name(&active.file(), &document.body),
-            routine: document.get_text("routine"),
-            spec: document.get_text("input_file").filter(|path| is_spec(path)),
-            reason: "decree was killed".to_owned(),
-            ..RunRecord::default()
-        },
-        started_at: active.started_at().to_owned(),
-        mark: String::new(),
-    };
-    settle(context, active, Some(manifest), result).map(drop)
+    let name = display_name(&active.file(), &document.body);
+    let spec = document.get_text("input_file").filter(|path| is_spec(path));
+    let (routine, reason) = (document.get_text("routine"), "decree was killed".to_owned());
+    let record = RunRecord { name, routine, spec, reason, ..RunRecord::default() };
+    let mut result = RunResult::undecided(record, active.started_at().to_owned());
+    (result.changes, result.verdict) = (attempt.result()?, Verdict::Interrupted);
+    settle(batch, active, Some(manifest), result).map(drop)
 }
 
 /// Reverts the tree at once after an error inside decree in the middle of a run. Returns that error, with what came of it.
 pub(super) fn revert_after_error(
-    context: &mut PipelineContext<'_>,
+    batch: &mut ActiveBatch<'_>,
     run: &ActiveRun,
     manifest: &Manifest,
     error: Error,
 ) -> Error {
     let _shield = interrupt::shield();
-    match revert_unfinished(context, run, manifest) {
+    match revert_unfinished(batch, run, manifest) {
         Ok(()) => error.detail("the tree was reverted; the message waits in the inbox"),
         Err(worse) => error
             .detail(format!("the tree could not be reverted: {worse}"))

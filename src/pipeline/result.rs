@@ -1,14 +1,18 @@
 //! `result.json` of a run: what changed, which the engine writes, and the run's record beside it.
 
+use std::io::ErrorKind::{InvalidInput, IsADirectory};
+
 use serde::{Deserialize, Serialize};
 
 use super::budget::Usage;
 use super::verdict::{Ending, Verdict};
 use crate::checkpoint::change_record::{ChangeRecord, ResultFile};
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
-use crate::error::Result;
+use crate::checkpoint::restore::RestoreReport;
+use crate::error::{ErrorKind, Result};
 use crate::history::RunDir;
 use crate::message::IdStatus;
+use crate::project::Layout;
 
 /// One execution of a routine within a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -47,6 +51,14 @@ pub struct RevertRecord {
     pub set_aside: Vec<String>,
 }
 
+impl RevertRecord {
+    /// What a restore did, after which `verified` files were compared.
+    pub(super) fn new(report: &RestoreReport, verified: usize) -> Self {
+        let set_aside = report.set_aside.iter().map(|(path, _)| path.to_string()).collect();
+        RevertRecord { paths: report.verified as u64, verified: verified as u64, set_aside }
+    }
+}
+
 /// What `result.json` and `summary.json` both say of a run.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct RunRecord {
@@ -74,6 +86,13 @@ pub struct RunRecord {
     pub warnings: Vec<String>,
 }
 
+impl RunRecord {
+    /// The name of the run's spec in the tracker, if it has a spec that is tracked.
+    pub(super) fn tracked_name(&self, layout: &Layout) -> Option<String> {
+        self.spec.as_deref().and_then(|spec| tracked_name(layout, spec))
+    }
+}
+
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RunResult {
     /// What changed. A run that never came to an attempt has none.
@@ -91,6 +110,11 @@ pub struct RunResult {
 }
 
 impl RunResult {
+    /// The result of a run that began and has no verdict yet.
+    pub(super) fn undecided(run: RunRecord, started_at: String) -> Self {
+        RunResult { changes: None, verdict: Verdict::Skipped, run, started_at, mark: String::new() }
+    }
+
     /// Reads a run's result. `None` if there is none, or only the engine's part of one.
     pub fn read(dir: &CheckpointDir) -> Result<Option<RunResult>> {
         let path = dir.result_path();
@@ -101,9 +125,26 @@ impl RunResult {
         Ok(result.map(|result| RunResult { changes: file.changes, ..result }))
     }
 
+    /// The same; also `None` if the file is damaged, or is no file. decree replaces it in one step, so a routine made that. A file
+    /// that cannot be read is an error here, too.
+    pub(super) fn read_if_valid(dir: &CheckpointDir) -> Result<Option<RunResult>> {
+        match Self::read(dir) {
+            Err(error) if error.kind() == ErrorKind::Integrity => Ok(None),
+            Err(error) if matches!(error.io_kind(), Some(IsADirectory | InvalidInput)) => Ok(None),
+            result => result,
+        }
+    }
+
     pub fn write(&self, dir: &CheckpointDir) -> Result<()> {
         ResultFile::write(&dir.result_path(), self.changes.as_ref(), self)
     }
+}
+
+/// The name of a spec in the tracker: only specs directly in `specs/` are tracked.
+pub fn tracked_name(layout: &Layout, spec: &str) -> Option<String> {
+    let path = layout.root().join(spec);
+    let inside = path.canonicalize().ok()?.parent()? == layout.specs().canonicalize().ok()?;
+    inside.then(|| path.file_name()?.to_str().map(str::to_owned)).flatten()
 }
 
 /// Whether the id of a run is in use.
@@ -119,11 +160,13 @@ pub(super) fn id_status(run: &RunDir) -> IdStatus {
 
 /// How many of the last runs of a message were interrupted, one after the other.
 pub(super) fn interruptions_in_a_row(run: &RunDir) -> Result<usize> {
-    let was_interrupted = |previous: &&CheckpointDir| {
-        // A run without a checkpoint was given up for this very reason, and then requeued by the user.
-        previous.manifest_path().exists()
-            && RunResult::read(previous)
-                .is_ok_and(|result| result.is_some_and(|result| result.verdict == Verdict::Interrupted))
-    };
-    Ok(run.previous()?.iter().take_while(was_interrupted).count())
+    let mut interrupted = 0;
+    // A run without a checkpoint was given up for this very reason, and then requeued by the user.
+    for previous in run.previous()?.iter().take_while(|previous| previous.manifest_path().exists()) {
+        match RunResult::read_if_valid(previous)? {
+            Some(result) if result.verdict == Verdict::Interrupted => interrupted += 1,
+            _ => break,
+        }
+    }
+    Ok(interrupted)
 }

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::active_run::ActiveRun;
-use super::context::PipelineContext;
+use super::context::{ActiveBatch, PipelineContext};
 use super::events::Event;
 use super::result::{RevertRecord, RunRecord};
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
@@ -22,19 +22,19 @@ const MAX_RETRIES: u32 = 6;
 /// another process has changed the tree since that was recorded, everything is saved as a checkpoint first, and then the tree is
 /// reverted from what it is now.
 pub(super) fn revert_tree(
-    context: &mut PipelineContext<'_>,
+    batch: &mut ActiveBatch<'_>,
     run: &RunDir,
     changed: &CheckpointDir,
     manifest: &Manifest,
 ) -> Result<RevertRecord> {
-    let reverted = revert_recorded(context, changed, manifest)
-        .or_else(|error| revert_present(context, run, manifest, &error))?;
-    context.event(&Event::Reverted(&reverted));
+    let reverted = revert_recorded(batch, changed, manifest)
+        .or_else(|error| revert_present(batch, run, manifest, &error))?;
+    batch.event(&Event::Reverted(&reverted));
     Ok(reverted)
 }
 
 fn revert_present(
-    context: &mut PipelineContext<'_>,
+    batch: &mut ActiveBatch<'_>,
     run: &RunDir,
     manifest: &Manifest,
     first: &Error,
@@ -50,12 +50,12 @@ fn revert_present(
     let present = run.tree_at_revert();
     let saved = std::fs::create_dir_all(present.dir())
         .at("create", present.dir())
-        .and_then(|()| save_present(context, &format!("before run {id} was reverted")))
+        .and_then(|()| save_present(batch, &format!("before run {id} was reverted")))
         .map_err(failed)?;
     let mut retries = 0;
     let reverted = loop {
-        present.record_changes(context.workspace, manifest, true, context.progress()).map_err(failed)?;
-        match revert_recorded(context, &present, manifest) {
+        present.record_changes(batch.context.workspace, manifest, true, batch.progress()).map_err(failed)?;
+        match revert_recorded(batch, &present, manifest) {
             Ok(reverted) => break reverted,
             // Nothing is reported here: the output of decree may be the very file that keeps changing.
             Err(_) if retries < MAX_RETRIES => std::thread::sleep(Duration::from_millis(20 << retries)),
@@ -63,63 +63,55 @@ fn revert_present(
         }
         retries += 1;
     };
-    context.warn(&format!(
+    batch.warn(&format!(
         "another process changed the tree while run {id} was reverted; the tree before that is saved: `decree revert {saved}` restores it",
     ));
     Ok(reverted)
 }
 
 /// Saves the whole tree as a checkpoint, with everything that the run and the user changed. Returns its id.
-pub(super) fn save_present(context: &PipelineContext<'_>, reason: &str) -> Result<String> {
-    let history = HistoryContext {
-        layout: context.layout,
-        config: context.config,
-        workspace: context.workspace,
-        progress: context.progress(),
-    };
+pub(super) fn save_present(batch: &ActiveBatch<'_>, reason: &str) -> Result<String> {
+    let PipelineContext { layout, config, workspace, .. } = &batch.context;
+    let history = HistoryContext { layout, config, workspace, progress: batch.progress() };
     let label = CheckpointLabel::with_reason(reason);
     Ok(history::save_tree(history, &label, &Scope::default())?.0.record.id)
 }
 
 /// Reverts the paths of a recorded diff, then compares the whole tree.
 fn revert_recorded(
-    context: &mut PipelineContext<'_>,
+    batch: &mut ActiveBatch<'_>,
     changed: &CheckpointDir,
     manifest: &Manifest,
 ) -> Result<RevertRecord> {
-    let log = AuditLog::new(context.layout.audit());
-    let report = match changed.revert(context.workspace, manifest, RestoreAction::PutBack, &log)? {
+    let log = AuditLog::new(batch.context.layout.audit());
+    let report = match changed.revert(batch.context.workspace, manifest, RestoreAction::PutBack, &log)? {
         RestoreOutcome::AlreadyThere => RestoreReport::default(),
         RestoreOutcome::Done(report) => report,
     };
-    if let Some(error) = report.log_failure {
-        context.warn(&format!("the audit trail has no entry for this revert: {error}"));
+    if let Some(error) = &report.log_failure {
+        batch.warn(&format!("the audit trail has no entry for this revert: {error}"));
     }
-    let changes = context.workspace.compare(manifest, context.progress())?;
+    let changes = batch.context.workspace.compare(manifest, batch.progress())?;
     if !changes.list.is_empty() {
         let paths = changes.list.iter().map(|change| change.path.to_string()).collect();
         let what = format!("{} was reverted, but the tree differs from its checkpoint", changed.id());
         return Err(Error::integrity(what).details(paths, 20));
     }
     let (files, _) = manifest.tree.count();
-    Ok(RevertRecord {
-        paths: report.verified as u64,
-        verified: files as u64,
-        set_aside: report.set_aside.iter().map(|(path, _)| path.to_string()).collect(),
-    })
+    Ok(RevertRecord::new(&report, files))
 }
 
 /// Reverts settings and routines: no checkpoint holds them.
 pub(super) fn restore_settings(
-    context: &mut PipelineContext<'_>,
+    batch: &mut ActiveBatch<'_>,
     settings: &SettingsSnapshot<'_>,
     run: &RunDir,
     record: &mut RunRecord,
 ) -> Result<()> {
     let set_aside = run.checkpoint().quarantine_dir();
     for path in settings.restore(&set_aside)? {
-        let (path, set_aside) = (context.layout.shown(&path), context.layout.shown(&set_aside));
-        context.warn_in(record, format!("{path} was restored; the routine's version is in {set_aside}"));
+        let (path, set_aside) = (batch.context.layout.shown(&path), batch.context.layout.shown(&set_aside));
+        batch.warn_in(record, format!("{path} was restored; the routine's version is in {set_aside}"));
     }
     Ok(())
 }

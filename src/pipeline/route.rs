@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::context::PipelineContext;
+use super::context::{ActiveBatch, PipelineContext};
 use crate::error::Result;
 use crate::interrupt;
 use crate::message::{ChainId, Document, Message, MessageError, MessageName, Rejection, is_spec};
@@ -19,29 +19,27 @@ const MAX_ANSWER: usize = 64 * 1024;
 
 /// The routine that the message names, else the spec, else the command line, else the router, else the config.
 pub(super) fn choose_routine(
-    context: &mut PipelineContext<'_>,
+    batch: &mut ActiveBatch<'_>,
     message: &Message,
     spec: &Document,
 ) -> Result<Routine, MessageError> {
     let named_in = |document: &Document| document.get_text("routine").filter(|name| !name.is_empty());
-    let name = match named_in(&message.document).or_else(|| named_in(spec)) {
+    let by_option = || batch.context.overrides.routine.as_ref().map(ToString::to_string);
+    let name = match named_in(&message.document).or_else(|| named_in(spec)).or_else(by_option) {
         Some(name) => name,
-        None => match &context.overrides.routine {
-            Some(routine) => routine.to_string(),
-            None => {
-                let text = format!("{}\n{}\n{}", message.name(), message.document.body, spec.body);
-                routine_by_text(context, &text)?
-            }
-        },
+        None => {
+            let text = format!("{}\n{}\n{}", message.name(), message.document.body, spec.body);
+            routine_by_text(batch, &text)?
+        }
     };
     let not_found = |why| Rejection { code: "RoutineNotFound", why };
     let name = RoutineName::parse(&name)
         .map_err(|why| not_found(format!("'{name}' is not a routine name: {why}")))?;
-    let routine = context.routines.find(&name).map_err(|error| {
+    let routine = batch.context.routines.find(&name).map_err(|error| {
         let more = error.detail_lines().iter().map(String::as_str).chain(error.hint_text());
         not_found(more.fold(error.to_string(), |why, line| format!("{why}; {line}")))
     })?;
-    match syntax_error(context, routine)? {
+    match syntax_error(&batch.context, routine)? {
         Some(why) => Err(Rejection { code: "RoutineInvalid", why }.into()),
         None => Ok(routine.clone()),
     }
@@ -71,23 +69,24 @@ fn syntax_error(context: &PipelineContext<'_>, routine: &Routine) -> Result<Opti
     }))
 }
 
-fn routine_by_text(context: &mut PipelineContext<'_>, text: &str) -> Result<String> {
-    let default = &context.config.default_routine;
-    if context.config.commands.router.is_empty() {
-        return Ok(router::rank(text, &context.routines).map_or(default.clone(), |name| name.to_string()));
+fn routine_by_text(batch: &mut ActiveBatch<'_>, text: &str) -> Result<String> {
+    let default = &batch.context.config.default_routine;
+    if batch.context.config.commands.router.is_empty() {
+        let ranked = router::rank(text, &batch.context.routines);
+        return Ok(ranked.map_or(default.clone(), |name| name.to_string()));
     }
-    let prompt = router::prompt_for_routine(&context.routines, text);
-    let answer = ask_router(context, &prompt)?;
-    let named = answer.and_then(|answer| router::parse_routine_reply(&answer, &context.routines));
+    let prompt = router::prompt_for_routine(&batch.context.routines, text);
+    let answer = ask_router(batch, &prompt)?;
+    let named = answer.and_then(|answer| router::parse_routine_reply(&answer, &batch.context.routines));
     if named.is_none() {
-        context.warn(&format!("the router named no routine; using '{default}'"));
+        batch.warn(&format!("the router named no routine; using '{default}'"));
     }
     Ok(named.map_or(default.clone(), |name| name.to_string()))
 }
 
 /// A name for a message that was given none: that of its spec, else what the router answers, else words of the message.
 pub(super) fn name_for(
-    context: &mut PipelineContext<'_>,
+    batch: &mut ActiveBatch<'_>,
     document: &Document,
     chain: &ChainId,
 ) -> Result<MessageName> {
@@ -95,30 +94,30 @@ pub(super) fn name_for(
     let name = match spec.and_then(|spec| MessageName::from_spec_file(&spec)) {
         Some(name) => Some(name),
         None if body.trim().is_empty() => None,
-        None if context.config.commands.router.is_empty() => MessageName::from_prompt(body),
-        None => ask_router(context, &router::prompt_for_name(body))?
+        None if batch.context.config.commands.router.is_empty() => MessageName::from_prompt(body),
+        None => ask_router(batch, &router::prompt_for_name(body))?
             .and_then(|answer| router::parse_name_reply(&answer)),
     };
     Ok(name.unwrap_or_else(|| MessageName::fallback(chain)))
 }
 
 /// Asks the configured command; `None`, with a warning, if it fails.
-fn ask_router(context: &mut PipelineContext<'_>, prompt: &str) -> Result<Option<String>> {
-    let command = &context.config.commands.router;
+fn ask_router(batch: &mut ActiveBatch<'_>, prompt: &str) -> Result<Option<String>> {
+    let command = &batch.context.config.commands.router;
     let Some(mut words) = shell_words::split(command).ok().filter(|words| !words.is_empty()) else {
-        context.warn(&format!("commands.router is not a command: {command}"));
+        batch.warn(&format!("commands.router is not a command: {command}"));
         return Ok(None);
     };
     let is_argument = words.iter().any(|word| word.contains("{prompt}"));
     for word in &mut words {
         *word = word.replace("{prompt}", prompt);
     }
-    let limit = context.timeout();
+    let limit = batch.context.timeout();
     let limit = if limit.is_zero() { ROUTER_TIMEOUT } else { limit.min(ROUTER_TIMEOUT) };
     let mut exec = Exec::new(&words[0])
         .args(&words[1..])
-        .directory(context.layout.root())
-        .environment(context.environment.clone())
+        .directory(batch.context.layout.root())
+        .environment(batch.context.environment.clone())
         .timeout(Some(limit));
     exec.capture = Some(MAX_ANSWER);
     if !is_argument {
@@ -133,6 +132,6 @@ fn ask_router(context: &mut PipelineContext<'_>, prompt: &str) -> Result<Option<
         Ok(ended) => ended.end.to_string(),
         Err(error) => error.to_string(),
     };
-    context.warn(&format!("the router did not answer ({why})"));
+    batch.warn(&format!("the router did not answer ({why})"));
     Ok(None)
 }

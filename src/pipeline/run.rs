@@ -6,7 +6,7 @@ use std::time::Instant;
 use super::active_run::ActiveRun;
 use super::attempt::AttemptInputs;
 use super::attempts::{Attempts, run_attempts};
-use super::context::PipelineContext;
+use super::context::ActiveBatch;
 use super::events::Event;
 use super::prepare::Prepared;
 use super::result::{RunRecord, RunResult, interruptions_in_a_row};
@@ -31,84 +31,72 @@ use crate::interrupt;
 const MAX_INTERRUPTIONS: usize = 5;
 
 /// Runs a message and settles it: afterwards its change is kept, or the tree is what it was before.
-pub(super) fn run(context: &mut PipelineContext<'_>, job: &Prepared) -> Result<MessageSummary> {
+pub(super) fn run(batch: &mut ActiveBatch<'_>, job: &Prepared) -> Result<MessageSummary> {
     let (message, name) = (&job.message, job.message.name());
-    let active = ActiveRun::new(context.layout, &message.id, &message.file, &context.inbox.files()?);
+    let active =
+        ActiveRun::new(batch.context.layout, &message.id, &message.file, &batch.context.inbox.files()?);
     active.dir.begin()?;
-    active.write(context.layout)?;
+    active.write(batch.context.layout)?;
     atomic::write(&active.dir.message(), message.text.as_bytes())?;
-    let shown = context.redactor.redact(&name).into_owned();
+    let shown = batch.redactor.redact(&name).into_owned();
     let routine = job.routine.name.as_str();
-    context.event(&Event::MessageBegins { id: &message.id, name: &shown, routine });
-    let mut result = RunResult {
-        changes: None,
-        verdict: Verdict::Skipped,
-        run: RunRecord {
-            name,
-            routine: Some(routine.to_owned()),
-            spec: message.spec().map(str::to_owned),
-            ..RunRecord::default()
-        },
-        started_at: super::now_text(),
-        mark: String::new(),
-    };
-    if let Some((verdict, why)) = refusal(context, job, &active.dir)? {
+    batch.event(&Event::MessageBegins { id: &message.id, name: &shown, routine });
+    let spec = message.spec().map(str::to_owned);
+    let run = RunRecord { name, routine: Some(routine.to_owned()), spec, ..RunRecord::default() };
+    let mut result = RunResult::undecided(run, super::now_text());
+    if let Some((verdict, why)) = refusal(batch, job, &active.dir)? {
         (result.verdict, result.run.reason) = (verdict, why);
-        return settle(context, &active, None, result);
+        return settle(batch, &active, None, result);
     }
-    attempt_and_settle(context, job, &active, result)
+    attempt_and_settle(batch, job, &active, result)
 }
 
 /// Why the message is given up before its first attempt, if it is.
-fn refusal(
-    context: &mut PipelineContext<'_>,
-    job: &Prepared,
-    run: &RunDir,
-) -> Result<Option<(Verdict, String)>> {
+fn refusal(batch: &mut ActiveBatch<'_>, job: &Prepared, run: &RunDir) -> Result<Option<(Verdict, String)>> {
     let interruptions = interruptions_in_a_row(run)?;
     if interruptions >= MAX_INTERRUPTIONS {
         let why = format!("it was interrupted {interruptions} times in a row");
         return Ok(Some((Verdict::Interrupted, why)));
     }
-    let Err(why) = hooks::before_each(context, job) else {
+    let Err(why) = hooks::before_each(batch, job) else {
         return Ok(None);
     };
     if interrupt::requested().is_some() {
-        ActiveRun::clear(context.layout)?;
+        ActiveRun::clear(batch.context.layout)?;
         interrupt::check()?;
     }
     Ok(Some((Verdict::Skipped, why)))
 }
 
 fn attempt_and_settle(
-    context: &mut PipelineContext<'_>,
+    batch: &mut ActiveBatch<'_>,
     job: &Prepared,
     run: &ActiveRun,
     mut result: RunResult,
 ) -> Result<MessageSummary> {
     let began = Instant::now();
-    let manifest = match create_checkpoint(context, &run.dir, &mut result.run) {
+    let manifest = match create_checkpoint(batch, &run.dir, &mut result.run) {
         Ok(manifest) => manifest,
         Err(error) => {
             // The tree is untouched: the message waits.
-            ActiveRun::clear(context.layout)?;
+            ActiveRun::clear(batch.context.layout)?;
             return Err(error);
         }
     };
-    let secrets = secret_hashes(context.workspace.root(), &manifest.coverage);
-    let settings = SettingsSnapshot::read(context.layout)?;
+    let secrets = secret_hashes(batch.context.workspace.root(), &manifest.coverage);
+    let settings = SettingsSnapshot::read(batch.context.layout)?;
     let inputs = AttemptInputs { job, run, manifest: &manifest };
-    let attempts = match run_attempts(context, inputs, &settings, &mut result.run) {
+    let attempts = match run_attempts(batch, inputs, &settings, &mut result.run) {
         Ok(attempts) => attempts,
-        Err(error) => return Err(recovery::revert_after_error(context, run, &manifest, error)),
+        Err(error) => return Err(recovery::revert_after_error(batch, run, &manifest, error)),
     };
-    let secrets_now = secret_hashes(context.workspace.root(), &manifest.coverage);
+    let secrets_now = secret_hashes(batch.context.workspace.root(), &manifest.coverage);
     for ((path, before), now) in manifest.coverage.sensitive.iter().zip(secrets).zip(secrets_now) {
         if before != now {
             let text = format!(
                 "{path} was changed; as a likely secret it is in no checkpoint, so it cannot be reverted"
             );
-            context.warn_in(&mut result.run, text);
+            batch.warn_in(&mut result.run, text);
         }
     }
     let number = attempts.records.len() as u32;
@@ -116,12 +104,12 @@ fn attempt_and_settle(
     result.run.duration_ms = began.elapsed().as_millis() as u64;
     let _shield = interrupt::shield();
     if result.run.kept {
-        report_outside_diff(context, &settings, &mut result)?;
+        report_outside_diff(batch, &settings, &mut result)?;
     } else {
-        restore_settings(context, &settings, &run.dir, &mut result.run)?;
+        restore_settings(batch, &settings, &run.dir, &mut result.run)?;
     }
     run.dir.publish(number, &RunDir::PUBLISHED)?;
-    settle(context, run, Some(&manifest), result)
+    settle(batch, run, Some(&manifest), result)
 }
 
 /// The hash of every likely secret, in memory only: they are in no checkpoint, and a routine that changes one is reported all
@@ -136,19 +124,15 @@ fn secret_hashes(root: &Root, coverage: &Coverage) -> Vec<Option<ContentHash>> {
 }
 
 /// Writes the content, then the manifest: from then on the tree can be reverted.
-fn create_checkpoint(
-    context: &mut PipelineContext<'_>,
-    run: &RunDir,
-    record: &mut RunRecord,
-) -> Result<Manifest> {
+fn create_checkpoint(batch: &mut ActiveBatch<'_>, run: &RunDir, record: &mut RunRecord) -> Result<Manifest> {
     let began = Instant::now();
-    let manifest = context.workspace.capture(context.progress())?;
+    let manifest = batch.context.workspace.capture(batch.progress())?;
     manifest.write(&run.checkpoint().manifest_path())?;
-    context.workspace.store().hold()?;
+    batch.context.workspace.store().hold()?;
     let (files, _) = manifest.tree.count();
-    context.event(&Event::Checkpointed { files: files as u64, took: began.elapsed() });
+    batch.event(&Event::Checkpointed { files: files as u64, took: began.elapsed() });
     for text in manifest.coverage.warnings() {
-        context.warn_in(record, text);
+        batch.warn_in(record, text);
     }
     Ok(manifest)
 }
@@ -174,17 +158,17 @@ fn decide(result: &mut RunResult, attempts: Attempts) {
 
 /// Warns of files that a kept run made and that no diff shows.
 fn report_outside_diff(
-    context: &mut PipelineContext<'_>,
+    batch: &mut ActiveBatch<'_>,
     settings: &SettingsSnapshot<'_>,
     result: &mut RunResult,
 ) -> Result<()> {
     let record = &mut result.run;
     for path in settings.added()? {
-        let path = context.layout.shown(&path);
-        context.warn_in(record, format!("the routine created {path}; it is in no diff and is kept"));
+        let path = batch.context.layout.shown(&path);
+        batch.warn_in(record, format!("the routine created {path}; it is in no diff and is kept"));
     }
     for path in result.changes.iter().flat_map(|changes: &ChangeRecord| &changes.out_of_scope) {
-        context.warn_in(
+        batch.warn_in(
             record,
             format!("the routine created {path}, which is ignored or left out: it is in no diff and is kept"),
         );

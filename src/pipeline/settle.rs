@@ -4,8 +4,8 @@
 use std::fs;
 
 use super::active_run::ActiveRun;
-use super::context::PipelineContext;
-use super::result::{RunRecord, RunResult};
+use super::context::{ActiveBatch, PipelineContext};
+use super::result::RunResult;
 use super::revert_tree::{revert_tree, withdraw_follow_ups};
 use super::summary::MessageSummary;
 use super::verdict::Verdict;
@@ -13,13 +13,12 @@ use super::{dead_letter, hooks};
 use crate::checkpoint::manifest::Manifest;
 use crate::error::{IoContext, Result};
 use crate::humanize::count;
-use crate::project::Layout;
 use crate::spec::Tracker;
 
 /// Writes the verdict of a run and does what follows from it. `manifest` is the checkpoint to revert to; a run in which no attempt
 /// began has none.
 pub(super) fn settle(
-    context: &mut PipelineContext<'_>,
+    batch: &mut ActiveBatch<'_>,
     active: &ActiveRun,
     manifest: Option<&Manifest>,
     mut result: RunResult,
@@ -28,24 +27,24 @@ pub(super) fn settle(
     active.mark_text().clone_into(&mut result.mark);
     if result.run.kept {
         // A change that the result calls kept has to survive a power failure.
-        context.workspace.root().sync().at("sync", context.layout.root())?;
+        batch.context.workspace.root().sync().at("sync", batch.context.layout.root())?;
     }
     result.write(&checkpoint)?;
     if let Some(manifest) = manifest
         && !result.run.kept
         && result.run.reverted.is_none()
     {
-        result.run.reverted = Some(revert_tree(context, run, &checkpoint, manifest)?);
+        result.run.reverted = Some(revert_tree(batch, run, &checkpoint, manifest)?);
         result.write(&checkpoint)?;
     }
     if !result.run.kept {
-        withdraw_follow_ups(context, active, run.last_attempt())?;
+        withdraw_follow_ups(&batch.context, active, run.last_attempt())?;
     }
     if !waits(&result, manifest) {
-        settle_message(context, active, &result)?;
+        settle_message(&batch.context, active, &result)?;
     }
-    ActiveRun::clear(context.layout)?;
-    hooks::after_each(context, active, &result);
+    ActiveRun::clear(batch.context.layout)?;
+    hooks::after_each(batch, active, &result);
     Ok(MessageSummary::of_run(run, &result))
 }
 
@@ -73,18 +72,4 @@ fn settle_message(context: &PipelineContext<'_>, active: &ActiveRun, result: &Ru
         Tracker::append(&context.layout.tracker(), &name)?;
     }
     Ok(())
-}
-
-impl RunRecord {
-    /// The name of the run's spec in the tracker, if it has a spec that is tracked.
-    pub(super) fn tracked_name(&self, layout: &Layout) -> Option<String> {
-        self.spec.as_deref().and_then(|spec| tracked_name(layout, spec))
-    }
-}
-
-/// The name of a spec in the tracker: only specs directly in `specs/` are tracked.
-pub fn tracked_name(layout: &Layout, spec: &str) -> Option<String> {
-    let path = layout.root().join(spec);
-    let inside = path.canonicalize().ok()?.parent()? == layout.specs().canonicalize().ok()?;
-    inside.then(|| path.file_name()?.to_str().map(str::to_owned)).flatten()
 }

@@ -50,32 +50,15 @@ pub struct Summary {
 }
 
 /// The keys of a message in the order in which they are written: a summary is also read by people.
-const MESSAGE_KEYS: [&str; 17] = [
-    "id",
-    "seq",
-    "name",
-    "spec",
-    "routine",
-    "verdict",
-    "kept",
-    "reason",
-    "duration_ms",
-    "attempts",
-    "added",
-    "removed",
-    "files",
-    "put_back",
-    "usage",
-    "run_dir",
-    "warnings",
-];
+const MESSAGE_KEYS: &str = "id seq name spec routine verdict kept reason duration_ms attempts added removed files put_back \
+    usage run_dir warnings";
 
 fn in_order<S: Serializer>(messages: &[MessageSummary], serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_seq(messages.iter().map(|message| {
         let mut keys = serde_json::to_value(message).expect("a summary is plain data");
         let keys = keys.as_object_mut().expect("a struct is an object");
         let mut ordered: Map<String, Value> =
-            MESSAGE_KEYS.iter().filter_map(|key| keys.remove_entry(*key)).collect();
+            MESSAGE_KEYS.split(' ').filter_map(|key| keys.remove_entry(key)).collect();
         ordered.append(keys);
         ordered
     }))

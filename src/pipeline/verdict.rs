@@ -61,9 +61,8 @@ pub enum Ending {
     TimedOut {
         after_ms: u64,
     },
-    /// The routine succeeded, but the verification failed.
+    /// The routine succeeded, but the verification failed, with this exit code unless a signal ended it.
     Verify {
-        /// The exit code; `None` if a signal ended it.
         code: Option<i32>,
         command: String,
     },

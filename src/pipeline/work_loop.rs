@@ -3,10 +3,10 @@
 use std::ffi::OsStr;
 use std::fs;
 
-use super::context::{PipelineContext, RunOverrides};
+use super::context::{ActiveBatch, RunOverrides};
 use super::events::{Event, Reporter};
 use super::prepare::{Preparation, Prepared, RejectedMessage, prepare};
-use super::queue::{Plan, Queue, QueueItem, Selection, add_message, enqueue, planned};
+use super::queue::{Plan, Queue, QueueItem, Selection, add_message, enqueue, plan};
 use super::summary::{MessageSummary, Summary};
 use super::verdict::Verdict;
 use super::{dead_letter, hooks, recovery, route, run};
@@ -22,7 +22,7 @@ use crate::spec::Spec;
 
 /// Runs messages for one command.
 pub struct Pipeline<'p> {
-    context: PipelineContext<'p>,
+    batch: ActiveBatch<'p>,
     queue: Queue,
 }
 
@@ -35,33 +35,33 @@ impl<'p> Pipeline<'p> {
         command: &str,
         reporter: &'p mut dyn Reporter,
     ) -> Result<Self> {
-        let context = PipelineContext::new(project, workspace, lock, overrides, command, reporter)?;
-        Ok(Pipeline { context, queue: Queue::default() })
+        let batch = ActiveBatch::new(project, workspace, lock, overrides, command, reporter)?;
+        Ok(Pipeline { batch, queue: Queue::default() })
     }
 
     /// Settles the run that an earlier process left unfinished, if there is one. Returns what was decided by that.
     pub fn recover(mut self) -> Result<Vec<MessageSummary>> {
-        recovery::recover(&mut self.context)?;
-        Ok(self.context.summary.messages)
+        recovery::recover(&mut self.batch)?;
+        Ok(self.batch.summary.messages)
     }
 
     /// Adds what [`recover`](Self::recover) decided to the summary, so that it is not done again.
     pub fn adopt_recovered(&mut self, settled: &[MessageSummary]) {
         for message in settled {
             self.queue.handled.extend(message.run.spec.clone());
-            self.context.summary.add(message.clone());
+            self.batch.summary.add(message.clone());
         }
     }
 
     /// Runs one new message and its follow-ups. A message that was given no name gets one.
     pub fn run_message(mut self, name: Option<MessageName>, mut document: Document) -> Result<Summary> {
-        let (chain, dir) = ChainId::begin(&self.context.layout.runs())?;
+        let (chain, dir) = ChainId::begin(&self.batch.context.layout.runs())?;
         document.set("id", MessageId::root(chain.clone()).to_string());
-        let name = name.map_or_else(|| route::name_for(&mut self.context, &document, &chain), Ok);
+        let name = name.map_or_else(|| route::name_for(&mut self.batch, &document, &chain), Ok);
         let done = name.and_then(|name| {
             self.with_hooks(|pipeline| {
-                let file = add_message(&pipeline.context.inbox, name, &document)?;
-                pipeline.context.event(&Event::Begin { messages: 1, specs: 0 });
+                let file = add_message(&pipeline.batch.context.inbox, name, &document)?;
+                pipeline.batch.event(&Event::Begin { messages: 1, specs: 0 });
                 pipeline.queue.messages.push_back(file);
                 pipeline.work(false)
             })
@@ -76,10 +76,10 @@ impl<'p> Pipeline<'p> {
     /// Runs the messages that wait in the inbox, then every spec that is selected.
     pub fn process(self, selection: &Selection) -> Result<Summary> {
         self.with_hooks(|pipeline| {
-            let plan = planned(pipeline.context.layout, selection)?;
-            pipeline.context.event(&Event::Begin { messages: plan.messages.len(), specs: plan.specs.len() });
+            let plan = plan(pipeline.batch.context.layout, selection)?;
+            pipeline.batch.event(&Event::Begin { messages: plan.messages.len(), specs: plan.specs.len() });
             for problem in &plan.problems {
-                pipeline.context.warn(problem);
+                pipeline.batch.warn(problem);
             }
             let limit = selection.limit.unwrap_or(usize::MAX);
             pipeline.queue.messages.extend(plan.messages.iter().cloned());
@@ -90,18 +90,18 @@ impl<'p> Pipeline<'p> {
     }
 
     fn with_hooks(mut self, work: impl FnOnce(&mut Self) -> Result<()>) -> Result<Summary> {
-        let done = hooks::before_all(&mut self.context).and_then(|()| {
+        let done = hooks::before_all(&mut self.batch).and_then(|()| {
             let done = work(&mut self);
-            hooks::after_all(&mut self.context);
+            hooks::after_all(&mut self.batch);
             done
         });
-        self.context.finish(done)
+        self.batch.finish(done)
     }
 
     fn work(&mut self, fail_fast: bool) -> Result<()> {
-        while let Some(item) = self.queue.next(&self.context.inbox)? {
+        while let Some(item) = self.queue.next(&self.batch.context.inbox)? {
             // A chain is worked on to its end.
-            let stops = fail_fast && self.context.summary.reverted > 0 && self.queue.chain.is_none();
+            let stops = fail_fast && self.batch.summary.reverted > 0 && self.queue.chain.is_none();
             match item {
                 QueueItem::Message(_) if stops => {}
                 QueueItem::Message(file) => self.work_on(&file)?,
@@ -109,10 +109,10 @@ impl<'p> Pipeline<'p> {
                     interrupt::check()?;
                     if stops {
                         self.skip(&spec, Verdict::Skipped, "an earlier one failed (--fail-fast)");
-                    } else if let Some(why) = self.context.meter.used_up() {
+                    } else if let Some(why) = self.batch.meter.used_up() {
                         self.skip(&spec, Verdict::Budget, &why);
                     } else {
-                        let file = enqueue(self.context.layout, &self.context.inbox, &spec)?;
+                        let file = enqueue(self.batch.context.layout, &self.batch.context.inbox, &spec)?;
                         self.work_on(&file)?;
                     }
                 }
@@ -122,7 +122,7 @@ impl<'p> Pipeline<'p> {
     }
 
     fn work_on(&mut self, file: &OsStr) -> Result<()> {
-        match prepare(&mut self.context, file)? {
+        match prepare(&mut self.batch, file)? {
             Preparation::Gone => Ok(()),
             Preparation::Rejected(rejected) => self.reject(&rejected),
             Preparation::Ready(prepared) => self.run_prepared(prepared),
@@ -130,8 +130,10 @@ impl<'p> Pipeline<'p> {
     }
 
     fn run_prepared(&mut self, mut job: Prepared) -> Result<()> {
-        if let Some(why) = self.context.meter.used_up() {
-            self.record(summary_of(&job.message, Verdict::Budget, why));
+        if let Some(why) = self.batch.meter.used_up() {
+            let mut summary = summary_of(&job.message, Verdict::Budget);
+            summary.run.reason = why;
+            self.record(summary);
             // What is left of its chain waits for the next command.
             self.queue.chain = None;
             return Ok(());
@@ -147,10 +149,10 @@ impl<'p> Pipeline<'p> {
             return self.reject(&RejectedMessage::of(job.message, rejection));
         }
         if job.name_routine() {
-            self.context.inbox.add(&job.message.file, &job.message.text)?;
+            self.batch.context.inbox.add(&job.message.file, &job.message.text)?;
         }
         let id = &job.message.id;
-        let summary = run::run(&mut self.context, &job)?;
+        let summary = run::run(&mut self.batch, &job)?;
         let interrupted = summary.verdict == Verdict::Interrupted && !summary.run.attempts.is_empty();
         self.record(summary);
         if interrupted {
@@ -166,23 +168,22 @@ impl<'p> Pipeline<'p> {
 
     /// Python is installed before the checkpoint: the time it takes is not the message's.
     fn prepare_python(&mut self) -> Result<()> {
-        if papermill::find(self.context.layout).is_none() {
-            self.context.note("creating a Python environment for notebooks; this happens once");
+        if papermill::find(self.batch.context.layout).is_none() {
+            self.batch.note("creating a Python environment for notebooks; this happens once");
         }
-        let reporter = &mut *self.context.reporter;
+        let ActiveBatch { context, reporter, .. } = &mut self.batch;
         reporter.event(&Event::HookBegins("Python for notebooks"));
-        let prepared =
-            papermill::prepare(self.context.layout, &self.context.environment, &mut |bytes: &[u8]| {
-                reporter.event(&Event::Output(bytes));
-                Ok(())
-            });
+        let prepared = papermill::prepare(context.layout, &context.environment, &mut |bytes: &[u8]| {
+            reporter.event(&Event::Output(bytes));
+            Ok(())
+        });
         reporter.event(&Event::HookEnds);
         prepared
     }
 
     /// Makes a message that cannot be run a dead letter.
     fn reject(&mut self, rejected: &RejectedMessage) -> Result<()> {
-        let (inbox, reason) = (&self.context.inbox, rejected.rejection.to_string());
+        let (inbox, reason) = (&self.batch.context.inbox, rejected.rejection.to_string());
         match &rejected.text {
             None => inbox.dead_letter_unread(&rejected.file)?,
             Some(text) => {
@@ -190,19 +191,15 @@ impl<'p> Pipeline<'p> {
                 inbox.dead_letter(&rejected.file, text, &letter)?;
             }
         }
-        let summary = match &rejected.message {
+        let mut summary = match &rejected.message {
             Some(message) => {
                 // The directory that reserved its id. One that is not empty stays.
-                let _ = fs::remove_dir(RunDir::of(self.context.layout, &message.id).path());
-                summary_of(message, Verdict::FailedReverted, reason)
+                let _ = fs::remove_dir(RunDir::of(self.batch.context.layout, &message.id).path());
+                summary_of(message, Verdict::FailedReverted)
             }
-            None => {
-                let name = display_name(&rejected.file, "");
-                let mut summary = MessageSummary::without_run(name, Verdict::FailedReverted);
-                summary.run.reason = reason;
-                summary
-            }
+            None => MessageSummary::without_run(display_name(&rejected.file, ""), Verdict::FailedReverted),
         };
+        summary.run.reason = reason;
         self.record(summary);
         Ok(())
     }
@@ -217,25 +214,24 @@ impl<'p> Pipeline<'p> {
 
     fn record(&mut self, message: MessageSummary) {
         self.queue.handled.extend(message.run.spec.clone());
-        self.context.record(message);
+        self.batch.record(message);
     }
 
     /// Specs that routines wrote wait for the next `process`: otherwise a routine could keep decree busy without end.
     fn report_new_specs(&mut self, selection: &Selection, plan: &Plan) -> Result<()> {
         let known = |spec: &Spec| plan.specs.contains(spec) || self.queue.handled.contains(&spec.shown());
-        let found = planned(self.context.layout, selection)?;
+        let found = super::queue::plan(self.batch.context.layout, selection)?;
         let new = found.specs.iter().filter(|spec| !known(spec)).count();
         if new > 0 {
             let new = count(new, "spec");
-            self.context.note(&format!("{new} appeared during this run; left for the next `decree process`"));
+            self.batch.note(&format!("{new} appeared during this run; left for the next `decree process`"));
         }
         Ok(())
     }
 }
 
-fn summary_of(message: &Message, verdict: Verdict, reason: String) -> MessageSummary {
+fn summary_of(message: &Message, verdict: Verdict) -> MessageSummary {
     let mut summary = MessageSummary::without_run(message.name(), verdict);
-    summary.run.reason = reason;
     summary.id = Some(message.id.to_string());
     summary.seq = message.id.seq;
     summary.run.spec = message.spec().map(str::to_owned);

@@ -11,7 +11,7 @@
 //!
 //! - [`Exec`]: a program to run; [`Exec::run`] streams its output and returns an [`ExecResult`]
 //! - [`find_program`]: looks a program up on `PATH`
-//! - [`attended`]: a program that uses decree's own terminal
+//! - [`foreground`]: a program that uses decree's own terminal
 //! - [`supervisor`]: the small process between decree and the program
 //! - [`table`]: the process table, read from `/proc`
 //! - [`orphans`]: processes that decree inherits when a supervisor was killed
@@ -24,9 +24,9 @@
 //! [`ExecResult::survivors`]; a process that a daemon starts on the program's behalf (`docker run -d`, `systemd-run`, `at`)
 //! is no descendant of the program and is not found.
 
-pub mod attended;
 pub mod environment;
 mod exec;
+pub mod foreground;
 pub mod log;
 pub mod marked;
 pub mod orphans;

@@ -2,14 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::checkpoint::path::{DECREE_DIR, TRACKER};
+
 #[derive(Clone, Debug)]
 pub struct Layout {
     root: PathBuf,
 }
 
 impl Layout {
-    /// The name of decree's own directory in a project.
-    pub const DECREE: &str = ".decree";
     /// The names of the runs' directory and of the summary, in decree's directory and in an artifact.
     pub const RUNS: &str = "runs";
     pub const SUMMARY: &str = "summary.json";
@@ -24,7 +24,7 @@ impl Layout {
 
     /// The directory of decree's own files.
     pub fn decree(&self) -> PathBuf {
-        self.root.join(Self::DECREE)
+        self.root.join(DECREE_DIR)
     }
 
     pub fn config(&self) -> PathBuf {
@@ -86,7 +86,7 @@ impl Layout {
 
     /// The list of processed specs, one file name per line.
     pub fn tracker(&self) -> PathBuf {
-        self.specs().join("processed-spec.md")
+        self.root.join(TRACKER)
     }
 
     /// The project's own routines, which have priority over shared ones.
@@ -156,4 +156,11 @@ impl Layout {
     pub fn shown(&self, path: &Path) -> String {
         path.strip_prefix(&self.root).unwrap_or(path).display().to_string()
     }
+}
+
+/// A path as messages show it: from `.decree` on, without the directories above.
+pub fn shown_in_project(path: &Path) -> PathBuf {
+    let decree = path.ancestors().find(|dir| dir.ends_with(DECREE_DIR));
+    let above = decree.and_then(Path::parent).unwrap_or(Path::new(""));
+    path.strip_prefix(above).unwrap_or(path).to_owned()
 }

@@ -10,11 +10,12 @@ mod units;
 use std::path::{Path, PathBuf};
 
 pub use config::{Budget, Commands, Config, Database, Hooks, OnNoChange, Policy, SensitiveConfig};
-pub use layout::Layout;
+pub use layout::{Layout, shown_in_project};
 pub use lock::Lock;
 pub use routine_name::RoutineName;
 pub use units::{TIME_EXAMPLES, parse_duration, parse_size};
 
+use crate::checkpoint::path::DECREE_DIR;
 use crate::checkpoint::restore::{self, RecoveredRestore, RestoreLog};
 use crate::checkpoint::sensitive::Sensitive;
 use crate::checkpoint::workspace::Workspace;
@@ -31,7 +32,7 @@ impl Project {
     /// The project that contains `start`: the nearest directory upwards that has a `.decree/`.
     pub fn find(start: &Path) -> Result<Project> {
         let start = start.canonicalize().at("open", start)?;
-        let root = start.ancestors().find(|dir| dir.join(".decree").is_dir()).ok_or_else(|| {
+        let root = start.ancestors().find(|dir| dir.join(DECREE_DIR).is_dir()).ok_or_else(|| {
             Error::project(format!(
                 "{} is not in a decree project: no .decree/ here or above",
                 start.display()

@@ -213,7 +213,7 @@ impl CommitBuilder<'_> {
             return Ok(None);
         }
         let present = Tracker::read(&self.layout.tracker())?;
-        let path = self.repository.inside(TRACKER);
+        let path = self.repository.inside(TRACKER.as_bytes());
         let Some(entry) = index.get(&path)? else {
             if is_ignored(self.repository, &self.index_file(), &path)? {
                 warnings.push(format!("{} is left out: git ignores it", shown([&path]).join("")));

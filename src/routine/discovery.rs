@@ -9,8 +9,8 @@ use super::header::RoutineHeader;
 use super::notebook::Notebook;
 use super::parameters::{self, Parameter};
 use crate::error::{Error, IoContext, Result};
-use crate::fs::untrusted::{Problem, names_in, regular_file, shown_in_project};
-use crate::project::{Project, RoutineName};
+use crate::fs::untrusted::{Problem, names_in, regular_file};
+use crate::project::{Project, RoutineName, shown_in_project};
 use crate::suggest::{closest, did_you_mean};
 
 /// A script or a notebook that carries out messages.

@@ -27,19 +27,12 @@ impl Invocation {
         layout: &Layout,
         output: &Path,
     ) -> Result<Invocation> {
-        match routine.kind {
-            RoutineKind::Shell => Ok(shell(routine, parameters)),
-            RoutineKind::Notebook => notebook(routine, parameters, layout, output),
+        if routine.kind == RoutineKind::Notebook {
+            return notebook(routine, parameters, layout, output);
         }
-    }
-}
-
-/// Runs `bash <routine>`, so that the file need not be executable.
-fn shell(routine: &Routine, parameters: BTreeMap<String, String>) -> Invocation {
-    Invocation {
-        program: "bash".into(),
-        arguments: vec![routine.path.clone().into()],
-        environment: parameters.into_iter().map(|(key, value)| (key.into(), value.into())).collect(),
+        let environment = parameters.into_iter().map(|(key, value)| (key.into(), value.into())).collect();
+        // Through bash, so that the file need not be executable.
+        Ok(Invocation { program: "bash".into(), arguments: vec![routine.path.clone().into()], environment })
     }
 }
 

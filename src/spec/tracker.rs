@@ -2,8 +2,9 @@
 //!
 //! Users edit it too: comments, bullets and blank lines are allowed, and decree preserves all other lines byte for byte.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use crate::checkpoint::path::TRACKER;
 use crate::error::{Error, IoContext, Result};
 use crate::fs::{atomic, untrusted};
 use crate::yaml::Mistake;
@@ -22,7 +23,7 @@ impl Tracker {
         };
         String::from_utf8(bytes).map(|text| Tracker { text }).map_err(|error| {
             let utf8 = error.utf8_error();
-            Mistake::not_utf8(error.as_bytes(), utf8).in_file(shown(path).display())
+            Mistake::not_utf8(error.as_bytes(), utf8).in_file(TRACKER)
         })
     }
 
@@ -39,7 +40,7 @@ impl Tracker {
     /// Adds a spec to the file. Returns `false` if it was already listed.
     pub fn append(path: &Path, name: &str) -> Result<bool> {
         if name.is_empty() || name.contains(['\n', '\r']) {
-            return Err(Error::project(format!("{name:?} cannot be a line of {}", shown(path).display())));
+            return Err(Error::project(format!("{name:?} cannot be a line of {TRACKER}")));
         }
         let mut tracker = Tracker::read(path)?;
         let added = tracker.add(name);
@@ -89,19 +90,13 @@ fn entry(line: &str) -> &str {
     line.strip_prefix("- ").or_else(|| line.strip_prefix("* ")).map_or(line, str::trim)
 }
 
-/// The last two components of the path: `specs/processed-spec.md`.
-fn shown(path: &Path) -> PathBuf {
-    let dir = path.parent().and_then(Path::file_name).map(PathBuf::from).unwrap_or_default();
-    dir.join(path.file_name().unwrap_or_default())
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs;
 
     use super::*;
 
-    fn tracker_file(text: &str) -> (tempfile::TempDir, PathBuf) {
+    fn tracker_file(text: &str) -> (tempfile::TempDir, std::path::PathBuf) {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("processed-spec.md");
         fs::write(&path, text).unwrap();

@@ -514,7 +514,8 @@ fn a_recovery_killed_before_any_system_call_is_all_or_nothing() {
     for (way_back, intruder) in [(false, false), (true, false), (false, true), (true, true)] {
         let prepare = |what: &str| {
             become_like(scene.project.root(), from);
-            assert!(kill_before(&scene.project, &scene.args(Move::Revert), "renameat2", 5));
+            // Nine files move out of the tree, then nine move into it.
+            assert!(kill_before(&scene.project, &scene.args(Move::Revert), "renameat2", 14));
             if way_back {
                 empty_a_staged_file(&scene);
             }

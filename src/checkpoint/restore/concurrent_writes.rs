@@ -18,14 +18,13 @@ use super::journal::RestoreStep;
 use super::transaction::{StepEnd, Transaction};
 use super::transaction_dir::{content_of, exists};
 use crate::checkpoint::path::TreePath;
-use crate::checkpoint::root::{PathKind, is_absent};
+use crate::checkpoint::root::PathKind;
 use crate::error::{Error, IoContext, Result};
-use crate::fs::transfer;
+use crate::fs::quarantine::take_free_name;
+use crate::fs::transfer::move_new;
 
 /// How many times an intruder at one path is moved away before the restore gives up.
 const MAX_TRIES: u32 = 50;
-/// How many intruders from one path the quarantine holds.
-const MAX_SAME_PATH: u32 = 10_000;
 
 impl Transaction<'_> {
     /// Moves a staged, saved or quarantined file into the tree; what is at the path moves to quarantine.
@@ -73,52 +72,37 @@ impl Transaction<'_> {
 
     /// Moves what is at a path of the tree to quarantine.
     fn quarantine_intruder(&self, path: &TreePath) -> Result<()> {
-        let to = self.free_quarantine_path(path)?;
-        match self.root.move_out(path, &to) {
+        match self.quarantine(path, |to| self.root.move_out(path, to)) {
             // The process that made it has removed it.
-            Err(error) if is_absent(&error) => return Ok(()),
-            result => result.at("set aside", path)?,
+            Err(_) if self.root.find(path).at("read", path)?.is_none() => Ok(()),
+            result => result,
         }
-        self.intruders.borrow_mut().push((path.clone(), to));
-        Ok(())
     }
 
-    /// Moves what came from a path of the tree, and is in the transaction's directory now, to quarantine.
-    fn quarantine_moved(&self, from: &Path, path: &TreePath) -> Result<()> {
-        let to = self.free_quarantine_path(path)?;
-        transfer::move_new((CWD, from.as_os_str()), (CWD, to.as_os_str())).at("set aside", from)?;
-        self.intruders.borrow_mut().push((path.clone(), to));
-        Ok(())
-    }
-
-    /// Where something from `path` can go: to a path that is free, and that the journal plans nothing else for. Creates the
-    /// directories above it.
-    fn free_quarantine_path(&self, path: &TreePath) -> Result<PathBuf> {
-        let full = || Error::failed(format!("set-aside/ has no free name for {path}"));
-        let quarantine = self.journal.quarantine_dir(self.dir.decree_dir()).ok_or_else(full)?;
+    /// Moves what came from `path`, by `act`, to a path in quarantine that is free, and that the journal plans nothing else for.
+    fn quarantine(&self, path: &TreePath, act: impl Fn(&Path) -> io::Result<()>) -> Result<()> {
+        let dir = self.journal.quarantine_dir(self.dir.decree_dir());
+        let dir = dir.ok_or_else(|| Error::failed(format!("set-aside/ has no free name for {path}")))?;
+        fs::create_dir_all(&dir).at("create", &dir)?;
         let reserved = self.quarantine_moves();
-        let mut failure = None;
-        for number in 1..MAX_SAME_PATH {
-            let to = match number {
-                1 => quarantine.join(path.as_path()),
-                _ => quarantine.join(format!("~{number}")).join(path.as_path()),
-            };
+        let candidate = |number| match number {
+            1 => dir.join(path.as_path()),
+            _ => dir.join(format!("~{number}")).join(path.as_path()),
+        };
+        let to = take_free_name(candidate, |to| {
             let is_reserved =
-                reserved.iter().any(|(_, planned)| to.starts_with(planned) || planned.starts_with(&to));
-            if exists(&to) || is_reserved {
-                continue;
+                reserved.iter().any(|(_, planned)| to.starts_with(planned) || planned.starts_with(to));
+            // An earlier intruder is a file where a directory would have to be: the next number has another one.
+            let mut above = to.ancestors().skip(1).take_while(|above| *above != dir);
+            if is_reserved || above.any(|above| exists(above) && !above.is_dir()) {
+                return Ok(false);
             }
-            let parent = to.parent().unwrap_or(&quarantine);
-            match fs::create_dir_all(parent).at("create", parent) {
-                Ok(()) => return Ok(to),
-                // An earlier intruder is a file where a directory would have to be: the next number has another one.
-                Err(error) if parent.ancestors().any(|dir| exists(dir) && !dir.is_dir()) => {
-                    failure = Some(error)
-                }
-                Err(error) => return Err(error),
-            }
-        }
-        Err(failure.unwrap_or_else(full))
+            let parent = to.parent().unwrap_or(&dir);
+            fs::create_dir_all(parent).at("create", parent)?;
+            act(to).unless_exists().at("set aside", path)
+        })?;
+        self.intruders.borrow_mut().push((path.clone(), to));
+        Ok(())
     }
 
     /// Moves what step `n` took out of the tree to quarantine, if it is not what the journal says: another process changed it.
@@ -128,7 +112,7 @@ impl Transaction<'_> {
             return Ok(());
         }
         self.dir.mark_lost(n)?;
-        self.quarantine_moved(&saved, &step.path)
+        self.quarantine(&step.path, |to| move_new((CWD, saved.as_os_str()), (CWD, to.as_os_str())))
     }
 
     /// Checks every saved file: a killed process may have moved one out and not checked it.
@@ -152,7 +136,7 @@ impl Transaction<'_> {
             // A power cut leaves a file that was just written empty. Nothing is lost with it.
             let is_empty = found.is_some_and(|(_, size)| size == 0);
             if !is_empty && found != step.to.and_then(|to| to.content()) {
-                self.quarantine_moved(&staged, &step.path)?;
+                self.quarantine(&step.path, |to| move_new((CWD, staged.as_os_str()), (CWD, to.as_os_str())))?;
             }
         }
         Ok(())

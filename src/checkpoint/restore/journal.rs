@@ -174,8 +174,7 @@ impl Journal {
                 .detail("an interrupted revert or apply cannot be finished; its files are beside the journal")
         };
         let file = untrusted::open(&path).at("read", &path)?;
-        let mut journal: Journal =
-            json::parse(file).at("read", &path)?.map_err(|error| damaged().caused_by(error))?;
+        let mut journal: Journal = json::parse(file, &path, |error| damaged().caused_by(error))?;
         match journal.version {
             VERSION => {}
             1 => journal.upgrade(dir).ok_or_else(damaged)?,

@@ -331,11 +331,9 @@ impl<'r> Transaction<'r> {
             if !agrees(self.root, path, found.as_ref(), expected)? {
                 let content = |node: &Node| (node.type_name(), node.content());
                 let foreign = found.as_ref().map(content) != expected.map(content);
-                let (expected, found) = (describe(expected), describe(found.as_ref()));
-                wrong.push(PathMismatch {
-                    line: format!("{path}: expected {expected}, found {found}"),
-                    foreign,
-                });
+                let line =
+                    format!("{path}: expected {}, found {}", describe(expected), describe(found.as_ref()));
+                wrong.push(PathMismatch { line, foreign });
             }
         }
         Ok(wrong)

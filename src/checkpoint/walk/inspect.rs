@@ -243,8 +243,8 @@ impl DirContext<'_> {
 
     fn is_own(&self, name: &[u8]) -> bool {
         let dir = &*self.task.path;
-        (dir.is_empty() && name == DECREE_DIR)
-            || is_joined(TRACKER, dir, name)
+        (dir.is_empty() && name == DECREE_DIR.as_bytes())
+            || is_joined(TRACKER.as_bytes(), dir, name)
             || self.input.own_dir.is_some_and(|own| is_joined(own.as_bytes(), dir, name))
     }
 

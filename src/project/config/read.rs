@@ -7,7 +7,8 @@ use super::databases;
 use super::keys::{KEYS, set_key};
 use super::settings::Config;
 use crate::error::{IoContext, Result};
-use crate::fs::untrusted::{self, shown_in_project};
+use crate::fs::untrusted;
+use crate::project::layout::shown_in_project;
 use crate::suggest::{closest, did_you_mean};
 use crate::yaml::{self, Mistake, ScalarKind, YamlNode, YamlValue};
 

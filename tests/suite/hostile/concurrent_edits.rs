@@ -3,6 +3,9 @@
 use std::fs;
 use std::process::Command;
 
+use decree::error::IoContext;
+use decree::fs::quarantine::{numbered, take_free_name};
+
 use super::{dead, end_of, process, project, tracker, tree, wait_for};
 use crate::harness::{Project, assert_same};
 
@@ -100,4 +103,21 @@ fn a_result_that_a_routine_wrote_is_not_taken_for_a_verdict() {
         process(&project).fails(1).mentions(&["was interrupted"]);
         assert_same(&tree(&project), &before);
     }
+}
+
+#[test]
+fn a_name_that_another_process_takes_at_the_last_moment_is_not_replaced() {
+    let dir = tempfile::tempdir().unwrap();
+    let name = dir.path().join("name");
+    let taken = take_free_name(
+        |number| numbered(&name, ".", number),
+        |path| {
+            if path == name {
+                fs::write(path, "of another process").unwrap();
+            }
+            fs::File::create_new(path).unless_exists().at("create", path)
+        },
+    );
+    assert_eq!(taken.unwrap(), numbered(&name, ".", 2));
+    assert_eq!(fs::read_to_string(name).unwrap(), "of another process");
 }

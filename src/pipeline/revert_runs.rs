@@ -30,7 +30,7 @@ pub enum RunRevert {
 }
 
 /// Reverts runs, given in the order in which they ran, from the last to the first: all of them, or none.
-pub fn undo<'r>(
+pub fn revert_runs<'r>(
     layout: &Layout,
     workspace: &Workspace,
     runs: &'r [CheckpointDir],
@@ -98,12 +98,10 @@ fn settle<'r>(
         {
             untracked = Some(name);
         }
-        let (paths, set_aside) = match &how {
-            RunRevert::Done(done) => (done.verified as u64, done.set_aside.as_slice()),
-            RunRevert::Already | RunRevert::ChangedNothing => (0, [].as_slice()),
-        };
-        let set_aside = set_aside.iter().map(|(path, _)| path.to_string()).collect();
-        result.run.reverted = Some(RevertRecord { paths, verified: paths, set_aside });
+        result.run.reverted = Some(match &how {
+            RunRevert::Done(done) => RevertRecord::new(done, done.verified),
+            RunRevert::Already | RunRevert::ChangedNothing => RevertRecord::default(),
+        });
         result.write(run)?;
     }
     Ok(RevertedRun { run, how, untracked })

@@ -20,7 +20,7 @@ const TICK: Duration = Duration::from_millis(10);
 const GRACE: Duration = GracePeriods::DEFAULT.interrupt;
 
 /// Runs the command to its end. Returns its exit code as a shell reports it: 128 plus the signal, if one ended it.
-pub fn attend(command: &mut Command) -> io::Result<u8> {
+pub fn run_in_foreground(command: &mut Command) -> io::Result<u8> {
     become_subreaper()?;
     let (mut child, watch) = OrphanWatch::start(|| command.spawn())?;
     let status = wait(&mut child);
