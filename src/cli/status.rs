@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::history::gc::ContentPlan;
 use crate::history::{self, RunDir};
 use crate::humanize::{self, count};
-use crate::message::{Inbox, MessageId, display_name};
+use crate::message::{Inbox, MessageId, SPEC_EXTENSION, display_name};
 use crate::pipeline::{ActiveRun, DeadLetter, RunResult, Selection, plan};
 use crate::project::Project;
 use crate::sanitize::one_line;
@@ -41,7 +41,7 @@ pub fn status(context: &Context, args: &StatusArgs) -> Result<()> {
     }
     let processed = Tracker::read(&layout.tracker())?.names().count();
     let pending: Vec<String> =
-        plan.specs.iter().map(|spec| spec.file_name.trim_end_matches(".spec.md").to_owned()).collect();
+        plan.specs.iter().map(|spec| spec.file_name.trim_end_matches(SPEC_EXTENSION).to_owned()).collect();
     let dead = DeadLetter::all(&Inbox::of(layout))?;
     let runs = history::run_ids(layout)?;
     let latest = runs.last().and_then(|id| latest(&project, id));

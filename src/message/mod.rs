@@ -9,7 +9,7 @@ mod normalise;
 pub use front_matter::Document;
 pub use id::{ChainId, MessageId};
 pub use inbox::Inbox;
-pub use name::MessageName;
+pub use name::{MessageName, SPEC_EXTENSION};
 pub use normalise::{IdStatus, Message, MessageError, Rejection, display_name, is_spec};
 
 use std::fs::File;

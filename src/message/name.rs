@@ -5,6 +5,9 @@ use std::fmt;
 use super::ChainId;
 use crate::stemming::{is_stop_word, words};
 
+/// How the file name of a spec ends.
+pub const SPEC_EXTENSION: &str = ".spec.md";
+
 /// In characters, not bytes.
 const MAX_CHARS: usize = 50;
 
@@ -60,7 +63,7 @@ impl MessageName {
     /// The name of a spec file: `specs/01-add-auth.spec.md` becomes `01-add-auth`.
     pub fn from_spec_file(path: &str) -> Option<Self> {
         let file = path.rsplit('/').next().unwrap_or(path);
-        Self::kebab(file.strip_suffix(".spec.md").or_else(|| file.strip_suffix(".md")).unwrap_or(file))
+        Self::kebab(file.strip_suffix(SPEC_EXTENSION).or_else(|| file.strip_suffix(".md")).unwrap_or(file))
     }
 
     /// The first words of a prompt without stop words: `fix the auth type errors` becomes `fix-auth-type-errors`.

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::front_matter::Document;
 use super::id::{ChainId, MessageId, parse_seq};
-use super::name::MessageName;
+use super::name::{MessageName, SPEC_EXTENSION};
 use crate::error::{Error, Result};
 
 /// A message whose front matter is complete.
@@ -135,7 +135,7 @@ pub fn display_name(file: &OsStr, body: &str) -> String {
 
 /// Whether a path names a spec.
 pub fn is_spec(path: &str) -> bool {
-    path.ends_with(".spec.md")
+    path.ends_with(SPEC_EXTENSION)
 }
 
 /// Rejects ids in the front matter that are malformed.

@@ -7,7 +7,7 @@ use super::dead_letter::DeadLetter;
 use crate::checkpoint::ignore::matches_glob;
 use crate::error::{Error, Result};
 use crate::history::RunDir;
-use crate::message::{ChainId, Document, Inbox, MessageId, MessageName, is_spec, read_text};
+use crate::message::{ChainId, Document, Inbox, MessageId, MessageName, SPEC_EXTENSION, is_spec, read_text};
 use crate::project::Layout;
 use crate::spec::{Spec, Specs, Tracker};
 
@@ -151,7 +151,7 @@ pub fn plan(layout: &Layout, selection: &Selection) -> Result<Plan> {
 /// Whether a spec's file name, its name or its path matches one of the patterns.
 fn matches_any(globs: &[String], shown: &str) -> bool {
     let name = shown.rsplit('/').next().unwrap_or(shown);
-    let bare = name.trim_end_matches(".spec.md");
+    let bare = name.trim_end_matches(SPEC_EXTENSION);
     let matches = |pattern: &str, text: &str| matches_glob(pattern.as_bytes(), text.as_bytes());
     globs.iter().any(|pattern| [shown, name, bare].iter().any(|text| matches(pattern, text)))
 }

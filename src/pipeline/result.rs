@@ -1,6 +1,6 @@
 //! `result.json` of a run: what changed, which the engine writes, and the run's record beside it.
 
-use std::io::ErrorKind::{InvalidInput, IsADirectory};
+use std::io::ErrorKind::{InvalidInput, IsADirectory, PermissionDenied};
 
 use serde::{Deserialize, Serialize};
 
@@ -125,12 +125,14 @@ impl RunResult {
         Ok(result.map(|result| RunResult { changes: file.changes, ..result }))
     }
 
-    /// The same; also `None` if the file is damaged, or is no file. decree replaces it in one step, so a routine made that. A file
-    /// that cannot be read is an error here, too.
+    /// The same; also `None` if the file is damaged, is no file, or may not be read. decree replaces it in one step, so a routine
+    /// made that. Any other failure to read it is an error here, too.
     pub(super) fn read_if_valid(dir: &CheckpointDir) -> Result<Option<RunResult>> {
         match Self::read(dir) {
             Err(error) if error.kind() == ErrorKind::Integrity => Ok(None),
-            Err(error) if matches!(error.io_kind(), Some(IsADirectory | InvalidInput)) => Ok(None),
+            Err(error) if matches!(error.io_kind(), Some(IsADirectory | InvalidInput | PermissionDenied)) => {
+                Ok(None)
+            }
             result => result,
         }
     }

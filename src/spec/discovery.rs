@@ -4,9 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{IoContext, Result};
 use crate::fs::untrusted::{Problem, names_in, regular_file};
-
-/// The extension of a spec's file name.
-const EXTENSION: &str = ".spec.md";
+use crate::message::SPEC_EXTENSION;
 
 /// A file that describes work.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,7 +31,7 @@ impl Specs {
         let mut found = Specs::default();
         for name in names_in(dir).at("read", dir)? {
             let bytes = name.as_encoded_bytes();
-            if !bytes.ends_with(EXTENSION.as_bytes()) || bytes.starts_with(b".") {
+            if !bytes.ends_with(SPEC_EXTENSION.as_bytes()) || bytes.starts_with(b".") {
                 continue;
             }
             let path = shown.join(&name);

@@ -1,8 +1,9 @@
-//! The rules of the source tree, enforced: unique type names, layers without cycles, a complete map.
+//! The rules of the source tree, enforced: unique type names, layers without cycles, a complete map, file names in one place.
 //!
 //! Each rule is a pure function over [`Source`], so that a second test plants a violation and sees it reported.
 
 mod contributing;
+mod disk_names;
 mod layers;
 mod map;
 mod names;

@@ -7,6 +7,7 @@ use std::path::{Component, Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::checkpoint::hash::ContentHash;
+use crate::checkpoint::path::DECREE_DIR;
 use crate::database::commands::Dump;
 use crate::database::sqlite;
 use crate::error::{Error, Result};
@@ -85,7 +86,7 @@ fn parse_target(word: &str, layout: &Layout, config: &Config, directory: &Path) 
         .to_str()
         .filter(|text| !text.is_empty())
         .ok_or_else(|| wrong("it is not the path of a file, in UTF-8"))?;
-    if text == ".decree" || text.starts_with(".decree/") {
+    if Path::new(text).starts_with(DECREE_DIR) {
         return Err(wrong("it is one of decree's own files"));
     }
     Ok(DatabaseTarget::Sqlite(text.to_owned()))
