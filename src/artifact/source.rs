@@ -62,7 +62,7 @@ impl ArtifactSource {
             }
             for name in archive.file_names() {
                 let name = name.map_err(|error| invalid(error.to_string()))?;
-                if inner_path(&name).is_none() {
+                if leads_out(&name) {
                     return Err(invalid(format!("its entry '{}' is not a path within it", one_line(&name))));
                 }
             }
@@ -147,7 +147,13 @@ impl ArtifactSource {
     }
 }
 
-/// The path of an entry, if it stays within the archive.
+/// Whether an entry names something outside of the archive. GitHub does not make such archives.
+fn leads_out(name: &str) -> bool {
+    let is_out = |part| matches!(part, Component::ParentDir | Component::RootDir | Component::Prefix(_));
+    name.contains('\0') || Path::new(name).components().any(is_out)
+}
+
+/// The path of an entry, unless it is not plain or too deep to belong to a run.
 fn inner_path(name: &str) -> Option<PathBuf> {
     let path = Path::new(name);
     let plain = path.components().all(|part| matches!(part, Component::Normal(_)));

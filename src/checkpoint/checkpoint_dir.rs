@@ -1,6 +1,7 @@
 //! A checkpoint on disk: `manifest.json`, and, once it is recorded what changed since, `changes.diff` and
 //! `result.json`. Runs and users' checkpoints are both such directories.
 
+use std::ffi::OsString;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -153,7 +154,9 @@ impl CheckpointDir {
     pub fn previous_numbers(&self) -> Result<Vec<u64>> {
         let dir = self.dir.join(Self::PREVIOUS);
         let names = untrusted::names_in(&dir).at("read", &dir)?;
-        let mut numbers: Vec<u64> = names.iter().filter_map(|name| name.to_str()?.parse().ok()).collect();
+        // A routine may have made others; a number that has 32 bits leaves room for the next ones.
+        let number = |name: &OsString| name.to_str()?.parse::<u32>().ok().map(u64::from);
+        let mut numbers: Vec<u64> = names.iter().filter_map(number).collect();
         numbers.sort_unstable();
         Ok(numbers)
     }

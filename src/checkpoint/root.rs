@@ -173,8 +173,11 @@ impl Root {
         let (dir, name) = self.parent(path)?;
         let rename = || transfer::move_new((dir.as_fd(), name), (CWD, to.as_os_str()));
         match rename() {
-            // A directory can only move if it is writable: its `..` changes.
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            // A directory can only move if it is writable: its `..` changes. Something at `to` is a whole copy on another file system,
+            // whose original could not be removed.
+            Err(error)
+                if error.kind() == io::ErrorKind::PermissionDenied && to.symlink_metadata().is_err() =>
+            {
                 let inode = InodeHandle::open(dir.as_fd(), name)?;
                 let mode = inode.stat()?.st_mode;
                 if PathKind::of(mode) != PathKind::Dir {

@@ -68,8 +68,11 @@ impl AtomicFile {
             Err(Errno::EXIST) => return Ok(false),
             // Not every file system supports the flag; a hard link replaces nothing, either.
             Err(Errno::INVAL | Errno::NOSYS) => match fs::hard_link(&self.temporary, &self.target) {
+                Ok(()) => fs::remove_file(&self.temporary).at("write", &self.target)?,
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(false),
-                linked => linked.and_then(|()| fs::remove_file(&self.temporary)).at("write", &self.target)?,
+                // Nor hard links. Then only a check before the rename is left.
+                Err(_) if self.target.symlink_metadata().is_ok() => return Ok(false),
+                Err(_) => fs::rename(&self.temporary, &self.target).at("write", &self.target)?,
             },
             renamed => renamed.at("write", &self.target)?,
         }

@@ -8,7 +8,10 @@ use std::path::{Path, PathBuf};
 use rustix::fs::CWD;
 
 use super::transfer;
-use crate::error::{IoContext, Result};
+use crate::error::{Error, IoContext, Result};
+
+/// How many names are tried. More are a mistake, which must not fill the disk.
+const MAX_NAMES: u64 = 100_000;
 
 /// The first of `candidate(1)`, `candidate(2)`, … that nothing has yet.
 /// Another process may take the name before the caller does: [`take_free_name`] has no such gap.
@@ -22,14 +25,15 @@ pub fn take_free_name(
     candidate: impl Fn(u64) -> PathBuf,
     mut take: impl FnMut(&Path) -> Result<bool>,
 ) -> Result<PathBuf> {
-    let mut number = 1;
-    loop {
-        let path = candidate(number);
+    for path in (1..=MAX_NAMES).map(&candidate) {
         if path.symlink_metadata().is_err() && take(&path)? {
             return Ok(path);
         }
-        number += 1;
     }
+    Err(Error::failed(format!(
+        "no name is free: {} and {MAX_NAMES} others are taken",
+        candidate(1).display()
+    )))
 }
 
 /// Moves `from`, to another file system too, to the first of `candidate(1)`, `candidate(2)`, … that nothing has yet,

@@ -93,11 +93,14 @@ fn give_owner(stat: &Stat, to: NameAt<'_>) -> io::Result<()> {
     Ok(rustix::fs::chownat(to.0, to.1, Some(owner), Some(group), AtFlags::SYMLINK_NOFOLLOW)?)
 }
 
-/// Removes a file, a link, or a directory with everything in it.
+/// Removes a file, a link, or a directory with everything in it, also in directories that are not writable for their owner.
 pub fn remove(place: NameAt<'_>) -> io::Result<()> {
     let stat = rustix::fs::statat(place.0, place.1, AtFlags::SYMLINK_NOFOLLOW)?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
         return Ok(rustix::fs::unlinkat(place.0, place.1, AtFlags::empty())?);
+    }
+    if stat.st_mode & 0o700 != 0o700 {
+        InodeHandle::open(place.0, place.1)?.set_mode(stat.st_mode | 0o700)?;
     }
     each(place, |dir, name| remove((dir.as_fd(), name)))?;
     Ok(rustix::fs::unlinkat(place.0, place.1, AtFlags::REMOVEDIR)?)

@@ -3,12 +3,15 @@
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::Path;
 
+use rustix::fs::{CWD, FileType};
 use serde::{Deserialize, Serialize};
 
 use super::result::RunResult;
 use crate::checkpoint::quote;
 use crate::error::{Error, IoContext, Result};
+use crate::fs::beneath::InodeHandle;
 use crate::fs::{atomic, untrusted};
 use crate::history::RunDir;
 use crate::message::MessageId;
@@ -91,7 +94,23 @@ impl ActiveRun {
 
     /// Whether an attempt was active, so that the tree has to be reverted.
     pub fn is_in_attempt(&self) -> Result<bool> {
-        Ok(self.dir.checkpoint().manifest_path().exists() && self.read_own_result()?.is_none())
+        Ok(self.has_manifest()? && self.read_own_result()?.is_none())
+    }
+
+    pub(super) fn has_manifest(&self) -> Result<bool> {
+        let path = self.dir.checkpoint().manifest_path();
+        path.try_exists().at("read", &path)
+    }
+
+    /// Makes the run's directory and what is in it accessible again: a routine that is to be reverted may have closed them.
+    pub fn unlock_dir(&self) -> Result<()> {
+        let dir = self.dir.path();
+        if dir.symlink_metadata().if_exists().at("read", dir)?.is_none() {
+            return Ok(());
+        }
+        unlock(dir)?;
+        let paths = untrusted::names_in(dir).at("read", dir)?.into_iter().map(|name| dir.join(name));
+        paths.filter(|path| !path.is_symlink()).try_for_each(|path| unlock(&path))
     }
 
     /// The result, if decree wrote one in this very run. One that is damaged or has another mark was made by the routine: it is
@@ -114,6 +133,14 @@ impl ActiveRun {
             None => Ok(()),
         }
     }
+}
+
+/// Gives the owner the permissions to read a file, or to work in a directory.
+fn unlock(path: &Path) -> Result<()> {
+    let inode = InodeHandle::open(CWD, path.as_os_str()).at("open", path)?;
+    let mode = inode.stat().at("read", path)?.st_mode;
+    let needed = if FileType::from_raw_mode(mode) == FileType::Directory { 0o700 } else { 0o400 };
+    if mode & needed == needed { Ok(()) } else { inode.set_mode(mode | needed).at("set the mode of", path) }
 }
 
 fn text(name: &OsString) -> String {

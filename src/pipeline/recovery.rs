@@ -31,7 +31,7 @@ pub(super) fn recover(batch: &mut ActiveBatch<'_>) -> Result<()> {
     }
     let _shield = interrupt::shield();
     let checkpoint = run.dir.checkpoint();
-    let has_manifest = checkpoint.manifest_path().exists();
+    let has_manifest = run.has_manifest()?;
     if let Some(result) = run.read_own_result()? {
         batch.note(&format!("run {id} was interrupted after its verdict; it is completed now"));
         let manifest = has_manifest.then(|| checkpoint.manifest()).transpose()?;
@@ -74,8 +74,10 @@ fn revert_unfinished(batch: &mut ActiveBatch<'_>, active: &ActiveRun, manifest: 
             run.id(),
         ));
     }
-    // If nothing differs, an existing diff was written by a recovery that was cut off itself after it reverted the tree.
-    if changed || !attempt.has_change_record() {
+    // If nothing differs, an existing record was written by a recovery that was cut off itself after it reverted the tree, or by the
+    // routine; that one does not prove itself.
+    let is_recorded = attempt.has_change_record() && attempt.result().is_ok();
+    if changed || !is_recorded {
         std::fs::create_dir_all(attempt.dir()).at("create", attempt.dir())?;
         attempt.record_changes(batch.context.workspace, manifest, true, batch.progress())?;
     }

@@ -1,6 +1,6 @@
 //! `result.json` of a run: what changed, which the engine writes, and the run's record beside it.
 
-use std::io::ErrorKind::{InvalidInput, IsADirectory, PermissionDenied};
+use std::io;
 
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +9,7 @@ use super::verdict::{Ending, Verdict};
 use crate::checkpoint::change_record::{ChangeRecord, ResultFile};
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::checkpoint::restore::RestoreReport;
-use crate::error::{ErrorKind, Result};
+use crate::error::{ErrorKind, IoContext, Result};
 use crate::history::RunDir;
 use crate::message::IdStatus;
 use crate::project::Layout;
@@ -125,14 +125,17 @@ impl RunResult {
         Ok(result.map(|result| RunResult { changes: file.changes, ..result }))
     }
 
-    /// The same; also `None` if the file is damaged, is no file, or may not be read. decree replaces it in one step, so a routine
-    /// made that. Any other failure to read it is an error here, too.
+    /// The same; also `None` if a routine made what is there. decree writes a regular file that it can read, in one step. An I/O
+    /// error is an error here, too.
     pub(super) fn read_if_valid(dir: &CheckpointDir) -> Result<Option<RunResult>> {
+        let path = dir.result_path();
+        let found = path.symlink_metadata().if_exists().at("read", &path)?;
+        if !found.is_some_and(|found| found.is_file()) {
+            return Ok(None);
+        }
         match Self::read(dir) {
             Err(error) if error.kind() == ErrorKind::Integrity => Ok(None),
-            Err(error) if matches!(error.io_kind(), Some(IsADirectory | InvalidInput | PermissionDenied)) => {
-                Ok(None)
-            }
+            Err(error) if error.io_kind() == Some(io::ErrorKind::PermissionDenied) => Ok(None),
             result => result,
         }
     }
@@ -165,9 +168,10 @@ pub(super) fn interruptions_in_a_row(run: &RunDir) -> Result<usize> {
     let mut interrupted = 0;
     // A run without a checkpoint was given up for this very reason, and then requeued by the user.
     for previous in run.previous()?.iter().take_while(|previous| previous.manifest_path().exists()) {
-        match RunResult::read_if_valid(previous)? {
-            Some(result) if result.verdict == Verdict::Interrupted => interrupted += 1,
-            _ => break,
+        match RunResult::read(previous) {
+            Ok(Some(result)) if result.verdict == Verdict::Interrupted => interrupted += 1,
+            // One that cannot be read ends the row. A routine may have made it, and must not block the queue with it.
+            Ok(_) | Err(_) => break,
         }
     }
     Ok(interrupted)

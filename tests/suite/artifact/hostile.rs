@@ -15,10 +15,8 @@ fn an_archive_with_an_entry_that_leads_out_of_it_is_refused() {
     let (_dir, target) = staged(&here);
     let id = here.runs()[0].clone();
     let before = there.snapshot();
-    let deep = format!("runs/{id}/{}evil", "x/".repeat(20));
     let inside = format!("runs/{id}/../../../../evil");
-    for name in ["../evil", "/evil", "runs/../../evil", "runs/x/../../../evil", "runs\\evil", &inside, &deep]
-    {
+    for name in ["../evil", "/evil", "runs/../../evil", "runs/x/../../../evil", &inside] {
         for entry in [name.to_owned(), format!("{name}/{id}/result.json")] {
             let (_dir, evil) = archive_with(&target, &id, |zip| {
                 zip.start_file(&entry, SimpleFileOptions::default()).unwrap();
@@ -32,6 +30,25 @@ fn an_archive_with_an_entry_that_leads_out_of_it_is_refused() {
     assert_same(&there.snapshot(), &before);
     assert!(!there.exists(".decree/runs"));
     assert!(!Path::new("/evil").exists() && !there.exists("../evil") && !there.exists("evil"));
+}
+
+/// ART-06.
+#[test]
+fn entries_that_no_run_has_are_ignored() {
+    let (here, there) = worked();
+    let (_dir, target) = staged(&here);
+    let id = here.runs()[0].clone();
+    let (_dir, from) = archive_with(&target, &id, |zip| {
+        let deep = format!("runs/{id}/set-aside/{}x", "x/".repeat(20));
+        for name in [deep, format!("runs/{id}/..\\x"), format!("./runs/{id}/x")] {
+            zip.start_file(name, SimpleFileOptions::default()).unwrap();
+            zip.write_all(b"ignored").unwrap();
+        }
+    });
+    there.decree(["apply", &id, "--from", &from]).ok();
+    let mut names = there.names(&format!(".decree/runs/{id}"));
+    names.sort();
+    assert_eq!(names, ["changes.diff", "manifest.json", "result.json"]);
 }
 
 /// ART-06.

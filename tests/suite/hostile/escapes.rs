@@ -9,6 +9,7 @@ use super::{
     wait_until,
 };
 use crate::harness::{Project, assert_same, run_command, skip};
+use crate::revert::{as_nobody, hand_over};
 
 /// A word in the arguments of one test's processes only.
 fn token(project: &Project) -> String {
@@ -148,6 +149,12 @@ fn a_routine_that_kills_decree_is_undone_by_the_next_one() {
         "kill -9 $decree $PPID",
         "setsid sleep 600 & kill -9 $decree $PPID",
         "rm -rf .decree/inbox; kill -9 $decree",
+        // Nothing that the routine leaves in the place of the run's records keeps it from being reverted.
+        "ln -s result.json \"$message_dir/result.json\"; kill -9 $decree",
+        "ln -s /proc/self/mem \"$message_dir/result.json\"; kill -9 $decree",
+        "mkdir -p \"$message_dir/previous/99\"; cp \"$message_dir/manifest.json\" \"$message_dir/previous/99\"; \
+         ln -s result.json \"$message_dir/previous/99/result.json\"; kill -9 $decree",
+        "mkdir \"$message_dir/previous\"; mkdir \"$message_dir\"/previous/{4294967295,18446744073709551615}; kill -9 $decree",
     ]
     .iter()
     .enumerate()
@@ -165,6 +172,46 @@ fn a_routine_that_kills_decree_is_undone_by_the_next_one() {
         assert_same(&now, &before);
         assert_eq!(tracker(&project), ["01-work.spec.md"], "{how}");
         assert_eq!((dead(&project).len(), inbox(&project).len()), (0, 0), "{how}");
+    }
+}
+
+#[test]
+fn a_record_that_a_routine_planted_for_its_attempt_does_not_stop_recovery() {
+    let place = crate::harness::temp_dir();
+    let plant = "a=$message_dir/attempts/1; mkdir -p $a; : >$a/changes.diff; echo '{}' >$a/result.json";
+    let project = project(&format!(
+        "if [ ! -e {0} ]; then echo x >{0}; {plant}; kill -9 $(awk '/^PPid/ {{ print $2 }}' /proc/$PPID/status); sleep 600; fi\necho work >work\n",
+        place.path().join("flag").display(),
+    ));
+    let mut child = start(&project);
+    assert_eq!(end_of(&mut child).code(), None);
+    process(&project).ok();
+    assert_eq!(tracker(&project), ["01-work.spec.md"]);
+}
+
+#[test]
+fn a_routine_that_closes_its_records_and_kills_decree_is_undone_by_the_next_one() {
+    if !skip::as_root() {
+        return;
+    }
+    let place = crate::harness::temp_dir();
+    let closings = [
+        "chmod 000 \"$message_dir\"",
+        "chmod 000 \"$message_dir/manifest.json\"",
+        "chmod 000 \"$message_dir\"/attempts \"$message_dir\"",
+    ];
+    for (number, closing) in closings.iter().enumerate() {
+        let how = format!("{closing}; kill -9 $decree");
+        let project = project(&kill_decree_once(&how, &place.path().join(number.to_string())));
+        hand_over(project.root());
+        hand_over(place.path());
+        let before = tree(&project);
+        let killed = as_nobody(&project, &["process"]);
+        assert_ne!(killed.code, 0, "{how}: {}", killed.err);
+        as_nobody(&project, &["process"]).ok().mentions(&["was interrupted; the tree is reverted"]);
+        let mut now = tree(&project);
+        assert!(now.remove(&b"work"[..]).is_some(), "{how}");
+        assert_same(&now, &before);
     }
 }
 

@@ -23,7 +23,8 @@ fn repeated_names(source: &Source) -> Vec<String> {
 
 fn is_disk_name(text: &str) -> bool {
     let is_plain = text.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c));
-    DIRECTORIES.contains(&text) || is_plain && ENDINGS.iter().any(|ending| text.ends_with(ending))
+    DIRECTORIES.contains(&text)
+        || is_plain && ENDINGS.iter().any(|ending| text.ends_with(ending) && text != *ending)
 }
 
 #[test]
