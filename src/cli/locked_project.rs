@@ -11,7 +11,7 @@ use crate::error::{ErrorKind, IoContext, Result};
 use crate::github;
 use crate::history::HistoryContext;
 use crate::pipeline::events::Reporter;
-use crate::pipeline::{ActiveRun, MessageSummary, Pipeline, RunOverrides, Summary};
+use crate::pipeline::{ActiveBatch, ActiveRun, MessageSummary, Pipeline, RunOverrides, Summary};
 use crate::process;
 use crate::project::{Lock, Project, parse_duration};
 use crate::report::text::{self, Paint};
@@ -92,7 +92,8 @@ impl<'c> LockedProject<'c> {
         overrides: RunOverrides,
         reporter: &'w mut dyn Reporter,
     ) -> Result<Pipeline<'w>> {
-        Pipeline::new(&self.project, &self.workspace, &self.lock, overrides, self.command, reporter)
+        ActiveBatch::new(&self.project, &self.workspace, &self.lock, overrides, self.command, reporter)
+            .map(Pipeline::new)
     }
 
     fn with_reporter<T>(&self, work: impl FnOnce(&mut dyn Reporter) -> Result<T>) -> Result<T> {

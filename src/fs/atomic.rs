@@ -138,6 +138,11 @@ fn filled(target: &Path, bytes: &[u8]) -> Result<AtomicFile> {
     Ok(file)
 }
 
+/// Removes a file, if it is there, so that it does not come back after a power failure.
+pub fn remove(path: &Path) -> Result<()> {
+    fs::remove_file(path).if_exists().at("remove", path)?.map_or(Ok(()), |()| sync_parent(path))
+}
+
 /// Creates a file for writing, replacing one that an earlier process with the same pid left unfinished.
 pub fn create_new(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();

@@ -1,7 +1,6 @@
 //! `running.json`: the active run. While the file exists, that run is not settled; the next command settles it.
 
 use std::ffi::OsString;
-use std::fs;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 
@@ -127,11 +126,7 @@ impl ActiveRun {
 
     /// Removes the file: the run is settled.
     pub fn clear(layout: &Layout) -> Result<()> {
-        let path = layout.running();
-        match fs::remove_file(&path).if_exists().at("remove", &path)? {
-            Some(()) => atomic::sync_parent(&path),
-            None => Ok(()),
-        }
+        atomic::remove(&layout.running())
     }
 }
 
@@ -154,6 +149,8 @@ fn name(text: &str) -> OsString {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

@@ -44,12 +44,12 @@ pub(super) struct PipelineContext<'p> {
 }
 
 /// What one command is doing: what it reports, what it has used of the budget, and what it has done.
-pub(super) struct ActiveBatch<'p> {
-    pub context: PipelineContext<'p>,
-    pub reporter: &'p mut dyn Reporter,
-    pub redactor: Redactor,
-    pub meter: BudgetMeter,
-    pub summary: Summary,
+pub struct ActiveBatch<'p> {
+    pub(super) context: PipelineContext<'p>,
+    pub(super) reporter: &'p mut dyn Reporter,
+    pub(super) redactor: Redactor,
+    pub(super) meter: BudgetMeter,
+    pub(super) summary: Summary,
     began: Instant,
 }
 
@@ -72,17 +72,10 @@ impl<'p> ActiveBatch<'p> {
         let (layout, config) = (&project.layout, &project.config);
         let (routines, inbox) = (Routines::of(project)?, Inbox::of(layout));
         let environment = child_environment(std::env::vars_os(), &config.pass_env);
+        let context =
+            PipelineContext { layout, config, workspace, lock, overrides, routines, inbox, environment };
         Ok(ActiveBatch {
-            context: PipelineContext {
-                layout,
-                config,
-                workspace,
-                lock,
-                overrides,
-                routines,
-                inbox,
-                environment,
-            },
+            context,
             reporter,
             redactor: Redactor::of_this_process(),
             meter: BudgetMeter::new(config.budget.clone()),

@@ -48,7 +48,7 @@ mod work_loop;
 
 pub use active_run::ActiveRun;
 pub use budget::Usage;
-pub use context::RunOverrides;
+pub use context::{ActiveBatch, RunOverrides};
 pub use dead_letter::DeadLetter;
 pub use queue::{Selection, plan};
 pub use result::{AttemptRecord, RevertRecord, RunRecord, RunResult, tracked_name};

@@ -187,13 +187,9 @@ impl MessageSummary {
             _ if self.run.kept => MessageOutcome::Kept,
             Verdict::Skipped => MessageOutcome::Skipped,
             Verdict::Budget if self.run.attempts.is_empty() => MessageOutcome::Skipped,
-            Verdict::Success
-            | Verdict::NoChange
-            | Verdict::FailedReverted
-            | Verdict::TimedOut
-            | Verdict::Policy
-            | Verdict::Budget
-            | Verdict::Interrupted => MessageOutcome::Reverted,
+            Verdict::Success | Verdict::NoChange | Verdict::FailedReverted => MessageOutcome::Reverted,
+            Verdict::TimedOut | Verdict::Policy | Verdict::Budget => MessageOutcome::Reverted,
+            Verdict::Interrupted => MessageOutcome::Reverted,
         }
     }
 

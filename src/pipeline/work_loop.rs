@@ -3,20 +3,18 @@
 use std::ffi::OsStr;
 use std::fs;
 
-use super::context::{ActiveBatch, RunOverrides};
-use super::events::{Event, Reporter};
+use super::context::ActiveBatch;
+use super::events::Event;
 use super::prepare::{Preparation, Prepared, RejectedMessage, prepare};
 use super::queue::{Plan, Queue, QueueItem, Selection, add_message, enqueue, plan};
 use super::summary::{MessageSummary, Summary};
 use super::verdict::Verdict;
 use super::{dead_letter, hooks, recovery, route, run};
-use crate::checkpoint::workspace::Workspace;
 use crate::error::{Error, ErrorKind, Result};
 use crate::history::RunDir;
 use crate::humanize::count;
 use crate::interrupt;
 use crate::message::{ChainId, Document, Message, MessageId, MessageName, Rejection, display_name};
-use crate::project::{Lock, Project};
 use crate::routine::{RoutineKind, papermill};
 use crate::spec::Spec;
 
@@ -27,16 +25,8 @@ pub struct Pipeline<'p> {
 }
 
 impl<'p> Pipeline<'p> {
-    pub fn new(
-        project: &'p Project,
-        workspace: &'p Workspace,
-        lock: &'p Lock,
-        overrides: RunOverrides,
-        command: &str,
-        reporter: &'p mut dyn Reporter,
-    ) -> Result<Self> {
-        let batch = ActiveBatch::new(project, workspace, lock, overrides, command, reporter)?;
-        Ok(Pipeline { batch, queue: Queue::default() })
+    pub fn new(batch: ActiveBatch<'p>) -> Self {
+        Pipeline { batch, queue: Queue::default() }
     }
 
     /// Settles the run that an earlier process left unfinished, if there is one. Returns what was decided by that.

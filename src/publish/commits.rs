@@ -9,7 +9,7 @@ use super::content::AddTree;
 use super::message::{message, subject};
 use super::plan::{Chain, NetChange, refuse_edits_between_runs};
 use super::repository::Repository;
-use super::scope::{ignored, is_ignored, refuse_other_repositories, shown};
+use super::scope::{ignored, is_ignored, refuse, refuse_other_repositories, shown};
 use crate::checkpoint::entry::Node;
 use crate::checkpoint::path::{TRACKER, TreePath};
 use crate::checkpoint::workspace::Workspace;
@@ -190,12 +190,9 @@ impl CommitBuilder<'_> {
             net.iter().map(|(path, net)| (*path, net)).partition(|(_, net)| net.after.is_some());
         tree.write_after(self.workspace.store(), &there)?;
         let secrets = tree.secrets(&self.repository.git.redactor, &there)?;
-        if !secrets.is_empty() {
-            return Err(Error::failed("a run's changes contain a secret of the environment; they are not committed")
-                .details(secrets, 20)
-                .detail("nothing was done")
-                .hint("`decree revert` reverts the run; if it is not a secret, commit it yourself, or unset the variable"));
-        }
+        let why = "a run's changes contain a secret of the environment; they are not committed";
+        let hint = "`decree revert` reverts the run; if it is not a secret, commit it yourself, or unset the variable";
+        refuse(secrets, why, hint)?;
         index.remove(&self.in_repository(&gone))?;
         index.add(&tree.top, &self.in_repository(&there))?;
         tree.remove();

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::scope::refuse;
 use crate::checkpoint::entry::{FileMode, Node};
 use crate::checkpoint::patch::parse::{Patch, PatchRecord};
 use crate::checkpoint::path::TreePath;
@@ -112,13 +113,8 @@ impl Chain {
 
 /// Refuses paths that another program edited between two runs: that edit belongs to neither commit.
 pub fn refuse_edits_between_runs(edited: Vec<String>) -> Result<()> {
-    if edited.is_empty() {
-        return Ok(());
-    }
-    Err(Error::failed("files were edited between two runs; the edits belong to neither commit")
-        .details(edited, 20)
-        .detail("nothing was done")
-        .hint("commit these files yourself; `git add -p` and `decree diff` help"))
+    let why = "files were edited between two runs; the edits belong to neither commit";
+    refuse(edited, why, "commit these files yourself; `git add -p` and `decree diff` help")
 }
 
 /// A node as git stores it: no directories, and of the mode only the owner's execute bit.

@@ -31,13 +31,16 @@ pub fn refuse_other_repositories(
     let is_nested = |path: &TreePath| nested.iter().any(|dir| path.is_in(dir));
     let inside: Vec<String> =
         paths.iter().filter(|path| in_submodule(path) || is_nested(path)).map(ToString::to_string).collect();
-    if inside.is_empty() {
+    let why = "some files belong to another repository: a submodule, or one nested in this one";
+    refuse(inside, why, "commit them there first, then the submodule here")
+}
+
+/// Refuses to publish these paths, if there are any.
+pub fn refuse(paths: Vec<String>, why: &str, hint: &str) -> Result<()> {
+    if paths.is_empty() {
         return Ok(());
     }
-    Err(Error::failed("some files belong to another repository: a submodule, or one nested in this one")
-        .details(inside, 20)
-        .detail("nothing was done")
-        .hint("commit them there first, then the submodule here"))
+    Err(Error::failed(why).details(paths, 20).detail("nothing was done").hint(hint))
 }
 
 /// The paths that git ignores and does not track: they stay out of commits, as with `git add`. Rules that a published run

@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 
 use super::commits::BuiltCommits;
 use super::repository::Repository;
-use super::scope::shown;
-use crate::error::{Error, IoContext, Result};
+use super::scope::{refuse, shown};
+use crate::error::{IoContext, Result};
 use crate::fs::{atomic, random_hex};
 use crate::git::{Differences, GitIndex, INDEX_LOCK, copy_index, lock_index};
 use crate::humanize::count;
@@ -33,18 +33,12 @@ pub enum BranchTarget {
 /// Refuses to commit a path for which other content is staged: that content would be lost.
 pub fn refuse_staged(repository: &Repository, base: Option<&str>, entries: &Differences) -> Result<()> {
     let staged = GitIndex::of_user(&repository.git).differences(base.unwrap_or(&repository.empty_tree))?;
-    let lost: Vec<&Vec<u8>> = staged
+    let lost = staged
         .iter()
         .filter(|(path, staged)| entries.get(*path).is_some_and(|entry| entry != *staged))
-        .map(|(path, _)| path)
-        .collect();
-    if lost.is_empty() {
-        return Ok(());
-    }
-    Err(Error::failed("files to be committed have other changes staged")
-        .details(shown(lost), 20)
-        .detail("nothing was done")
-        .hint("`git restore --staged PATH` unstages them and leaves the work tree unchanged"))
+        .map(|(path, _)| path);
+    let hint = "`git restore --staged PATH` unstages them and leaves the work tree unchanged";
+    refuse(shown(lost), "files to be committed have other changes staged", hint)
 }
 
 /// Moves the target from `current` to `tip`, the last of the commits, and the user's index with it if the target is HEAD. The

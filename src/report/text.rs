@@ -5,7 +5,7 @@ use std::time::Duration;
 use console::{Style, pad_str};
 
 use crate::humanize::{count, duration};
-use crate::pipeline::{AttemptRecord, MessageSummary, Summary, Verdict};
+use crate::pipeline::{AttemptRecord, MessageOutcome, MessageSummary, Summary, Verdict};
 
 /// Styles text, or leaves it plain if colours are off.
 #[derive(Clone, Copy, Debug)]
@@ -44,16 +44,10 @@ pub fn row_head(seq: u32, name: &str, routine: &str) -> String {
 pub fn row(message: &MessageSummary, paint: Paint) -> String {
     let head = row_head(message.seq, &message.run.name, message.run.routine.as_deref().unwrap_or(""));
     let words = verdict_words(message);
-    let mark = match message.verdict {
-        _ if message.run.kept => paint.good(&format!("✓ {words:<12}")),
-        Verdict::Skipped => paint.dim(&format!("· {words:<12}")),
-        Verdict::Success
-        | Verdict::NoChange
-        | Verdict::FailedReverted
-        | Verdict::TimedOut
-        | Verdict::Policy
-        | Verdict::Budget
-        | Verdict::Interrupted => paint.bad(&format!("✗ {words:<12}")),
+    let mark = match message.outcome() {
+        MessageOutcome::Kept => paint.good(&format!("✓ {words:<12}")),
+        MessageOutcome::Skipped => paint.dim(&format!("· {words:<12}")),
+        MessageOutcome::Reverted => paint.bad(&format!("✗ {words:<12}")),
     };
     if message.run.attempts.is_empty() {
         return format!("{head}  {mark}  {}", message.run.reason).trim_end().to_owned();
@@ -70,23 +64,15 @@ pub fn row(message: &MessageSummary, paint: Paint) -> String {
 
 /// The outcome of a message in one or two words.
 pub fn verdict_words(message: &MessageSummary) -> &'static str {
+    let reverted = if message.run.attempts.is_empty() { "dead letter" } else { "reverted" };
     match message.verdict {
         Verdict::Success => "kept",
         Verdict::NoChange if message.run.kept => "no change",
         Verdict::Skipped => "skipped",
         Verdict::Budget if message.run.attempts.is_empty() => "no budget",
         Verdict::Interrupted => "interrupted",
-        Verdict::NoChange
-        | Verdict::FailedReverted
-        | Verdict::TimedOut
-        | Verdict::Policy
-        | Verdict::Budget => {
-            if message.run.attempts.is_empty() {
-                "dead letter"
-            } else {
-                "reverted"
-            }
-        }
+        Verdict::NoChange | Verdict::FailedReverted | Verdict::TimedOut => reverted,
+        Verdict::Policy | Verdict::Budget => reverted,
     }
 }
 

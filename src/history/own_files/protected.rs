@@ -248,6 +248,15 @@ impl HeldTracker {
 mod tests {
     use super::*;
 
+    fn layout_with_run() -> (tempfile::TempDir, Layout, PathBuf, PathBuf) {
+        let dir = tempfile::tempdir().unwrap();
+        let layout = Layout::new(dir.path().to_owned());
+        let run = layout.runs().join("2025022514320000-0");
+        fs::create_dir_all(&run).unwrap();
+        let manifest = run.join("manifest.json");
+        (dir, layout, run, manifest)
+    }
+
     fn hold(layout: &Layout, run: &Path) -> OwnFiles {
         let protected = ProtectedDir {
             dir: run,
@@ -262,13 +271,9 @@ mod tests {
 
     #[test]
     fn what_a_routine_removes_of_decrees_own_comes_back() {
-        let dir = tempfile::tempdir().unwrap();
-        let layout = Layout::new(dir.path().to_owned());
-        let run = layout.runs().join("2025022514320000-0");
-        fs::create_dir_all(&run).unwrap();
+        let (_dir, layout, run, manifest) = layout_with_run();
         fs::create_dir_all(layout.routines()).unwrap();
         fs::create_dir_all(layout.specs()).unwrap();
-        let manifest = run.join("manifest.json");
         let large = vec![7; MAX_IN_MEMORY as usize + 1];
         fs::write(layout.config(), "max_retries: 1\n").unwrap();
         fs::write(layout.routines().join("develop.sh"), "true\n").unwrap();
@@ -290,11 +295,7 @@ mod tests {
 
     #[test]
     fn a_large_record_that_was_overwritten_is_named() {
-        let dir = tempfile::tempdir().unwrap();
-        let layout = Layout::new(dir.path().to_owned());
-        let run = layout.runs().join("2025022514320000-0");
-        fs::create_dir_all(&run).unwrap();
-        let manifest = run.join("manifest.json");
+        let (_dir, layout, run, manifest) = layout_with_run();
         fs::write(&manifest, vec![7; MAX_IN_MEMORY as usize + 1]).unwrap();
         let mut own = hold(&layout, &run);
         fs::write(&manifest, "x").unwrap();

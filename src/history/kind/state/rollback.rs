@@ -1,8 +1,6 @@
 //! Rolling back decree's own state. `rolling-back.json` says that a rollback has begun: if it is killed, the next command that takes the
 //! project's lock finishes it.
 
-use std::fs;
-
 use serde::{Deserialize, Serialize};
 
 use super::snapshot::{StateSnapshot, save};
@@ -79,7 +77,7 @@ pub fn restore(
     let restore = Some(present.id().to_owned());
     let entry = AuditEntry { restore, ..report.audit_entry(dir.id(), present.id(), options) };
     report.logged = Some(audit::record_done(&layout.audit(), entry));
-    clear_pending(layout)?;
+    atomic::remove(&layout.pending())?;
     report.evidence.push(layout.shown(&present.dir().join(CheckpointPayload::STATE_FILE)));
     report.after = None;
     if options.verify {
@@ -161,12 +159,6 @@ fn differences(now: &StateSnapshot, wanted: &StateSnapshot) -> Vec<RolledBackPat
     list
 }
 
-fn clear_pending(layout: &Layout) -> Result<()> {
-    let path = layout.pending();
-    fs::remove_file(&path).at("remove", &path)?;
-    atomic::sync_parent(&path)
-}
-
 /// Finishes a rollback that was killed. Returns the checkpoint it rolled back to, if there was one.
 pub fn recover_rollback(layout: &Layout) -> Result<Option<String>> {
     let path = layout.pending();
@@ -214,6 +206,6 @@ pub fn recover_rollback(layout: &Layout) -> Result<Option<String>> {
             .detail(format!("the rollback to {} was killed, and could not be finished", pending.to))
             .hint(format!("the previous state is in {}; {shown} says what was in progress", pending.saved))
     })?;
-    clear_pending(layout)?;
+    atomic::remove(&layout.pending())?;
     Ok(Some(pending.to))
 }
