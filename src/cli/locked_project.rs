@@ -67,7 +67,7 @@ impl<'c> LockedProject<'c> {
         let Some(unfinished) = ActiveRun::read(&self.project.layout)? else {
             return Ok(Vec::new());
         };
-        unfinished.unlock_dir()?;
+        unfinished.unlock_dir();
         if unfinished.is_in_attempt()? {
             self.context.confirm_revert(&unfinished)?;
         }

@@ -1,6 +1,7 @@
 //! `running.json`: the active run. While the file exists, that run is not settled; the next command settles it.
 
 use std::ffi::OsString;
+use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 
@@ -101,15 +102,15 @@ impl ActiveRun {
         path.try_exists().at("read", &path)
     }
 
-    /// Makes the run's directory and what is in it accessible again: a routine that is to be reverted may have closed them.
-    pub fn unlock_dir(&self) -> Result<()> {
+    /// Makes the run's directory and what is in it accessible again, as far as decree may: a routine that is to be reverted can have
+    /// closed them. What stays closed is an error of the one who reads it.
+    pub fn unlock_dir(&self) {
         let dir = self.dir.path();
-        if dir.symlink_metadata().if_exists().at("read", dir)?.is_none() {
-            return Ok(());
+        let _ = unlock(dir);
+        let paths = untrusted::names_in(dir).unwrap_or_default().into_iter().map(|name| dir.join(name));
+        for path in paths.filter(|path| !path.is_symlink()) {
+            let _ = unlock(&path);
         }
-        unlock(dir)?;
-        let paths = untrusted::names_in(dir).at("read", dir)?.into_iter().map(|name| dir.join(name));
-        paths.filter(|path| !path.is_symlink()).try_for_each(|path| unlock(&path))
     }
 
     /// The result, if decree wrote one in this very run. One that is damaged or has another mark was made by the routine: it is
@@ -131,11 +132,11 @@ impl ActiveRun {
 }
 
 /// Gives the owner the permissions to read a file, or to work in a directory.
-fn unlock(path: &Path) -> Result<()> {
-    let inode = InodeHandle::open(CWD, path.as_os_str()).at("open", path)?;
-    let mode = inode.stat().at("read", path)?.st_mode;
+fn unlock(path: &Path) -> io::Result<()> {
+    let inode = InodeHandle::open(CWD, path.as_os_str())?;
+    let mode = inode.stat()?.st_mode;
     let needed = if FileType::from_raw_mode(mode) == FileType::Directory { 0o700 } else { 0o400 };
-    if mode & needed == needed { Ok(()) } else { inode.set_mode(mode | needed).at("set the mode of", path) }
+    if mode & needed == needed { Ok(()) } else { inode.set_mode(mode | needed) }
 }
 
 fn text(name: &OsString) -> String {
