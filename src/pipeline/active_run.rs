@@ -103,7 +103,7 @@ impl ActiveRun {
     }
 
     /// Makes the run's directory and what is in it accessible again, as far as decree may: a routine that is to be reverted can have
-    /// closed them. What stays closed is an error of the one who reads it.
+    /// closed them. What stays closed fails when it is read.
     pub fn unlock_dir(&self) {
         let dir = self.dir.path();
         let _ = unlock(dir);
