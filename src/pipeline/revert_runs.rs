@@ -1,4 +1,4 @@
-//! Reverts runs that were kept, and records that a run was applied again: in the tree, its result and the tracker.
+//! Reverts runs that were kept, or applies one again: in the tree, its result and the tracker.
 
 use super::result::{RevertRecord, RunResult};
 use crate::checkpoint::change_record::ChangeRecord;
@@ -129,13 +129,14 @@ pub fn apply(
     let mut applied = AppliedChange { outcome: dir.apply(workspace, log)?, tracked: None };
     // Also if it was applied already: an earlier apply may have been interrupted before this step.
     if let Some(mut result) = RunResult::read(dir)?.filter(|result| result.run.reverted.is_some()) {
-        result.run.reverted = None;
-        result.write(dir)?;
+        // The tracker first, as in `settle`.
         if let Some(name) = result.run.tracked_name(layout).filter(|_| result.run.kept)
             && Tracker::append(&layout.tracker(), &name)?
         {
             applied.tracked = Some(name);
         }
+        result.run.reverted = None;
+        result.write(dir)?;
     }
     Ok(applied)
 }

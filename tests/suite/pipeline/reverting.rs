@@ -1,10 +1,11 @@
 //! Reverting kept runs: the tree, and the tracker with it.
 
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use super::pipeline_project::{PipelineProject, WORKS, WRECKS, assert_has};
 use crate::harness::assert_same;
+use crate::killed::has_strace;
 
 /// RUN-28.
 #[test]
@@ -204,4 +205,32 @@ fn a_run_that_was_cut_off_is_settled_before_another_is_reverted_or_applied() {
     project.decree(["apply", &kept]).ok().mentions(&["was interrupted"]);
     assert_same(&project.snapshot(), &after);
     assert_eq!(project.inbox(), ["killed", "killed-2"], "what was interrupted waits");
+}
+
+/// RUN-28.
+#[test]
+fn an_apply_that_is_killed_puts_the_spec_on_the_tracker_when_it_is_repeated() {
+    if !has_strace() {
+        return;
+    }
+    let mut kills = 0;
+    for number in 1.. {
+        let project = PipelineProject::with(WORKS);
+        project.spec("01-a", "# A\n").process().ok();
+        let id = project.only_run();
+        project.decree(["revert", &id]).ok();
+        let inject = format!("inject=rename:signal=KILL:when={number}");
+        let mut killed = Command::new("strace");
+        killed.args(["-qq", "-o", "/dev/null", "-e", "trace=rename", "-e", &inject]);
+        killed.arg(project.command().get_program()).args(["apply", &id]).current_dir(project.root());
+        let ended = killed.stdin(Stdio::null()).output().unwrap();
+        project.decree(["apply", &id]).ok();
+        assert_eq!(project.tracker(), ["01-a.spec.md"], "killed before rename {number}");
+        assert!(project.exists("work.txt"));
+        if ended.status.success() {
+            break;
+        }
+        kills += 1;
+    }
+    assert!(kills >= 2, "killed only {kills} times: the tracker and the result are renamed into place");
 }
