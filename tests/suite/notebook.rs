@@ -9,9 +9,21 @@ use serde_json::{Value, json};
 
 use crate::harness::{CommandOutput, Project, run_command, skip};
 
-/// Where the tests' Python environment is: made by the first test that needs it, kept between runs.
+/// Where the tests' Python environment is: made by the first test that needs it, kept between runs. Another user, or a container
+/// in which the environment's Python does not exist, makes its own.
 fn venv() -> PathBuf {
-    Path::new(env!("CARGO_TARGET_TMPDIR")).join("notebook-venv")
+    static VENV: OnceLock<PathBuf> = OnceLock::new();
+    VENV.get_or_init(|| {
+        let target = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        let shared = target.join("notebook-venv");
+        let works = Command::new(shared.join("bin/python")).arg("--version").output().is_ok();
+        if works || tempfile::tempfile_in(target).is_ok() {
+            shared
+        } else {
+            std::env::temp_dir().join("decree-notebook-venv")
+        }
+    })
+    .clone()
 }
 
 /// decree with what it takes to reach a package index, and the shared environment.

@@ -47,7 +47,10 @@ fn a_restore_that_is_killed_leaves_the_one_content_or_the_other() {
         }
         let inode = || place.live.metadata().unwrap().ino();
         let (mut cut_off, first) = (0, inode());
-        for round in 0..16u64 {
+        let mut round = 0u64;
+        // On a loaded machine none of the first may be killed in the middle.
+        while round < 16 || (cut_off == 0 && round < 300) {
+            round += 1;
             let _ = fs::remove_file(place.path("begun"));
             let mut child = Command::new(std::env::current_exe().unwrap())
                 .args(["--exact", "database::killed::restores_without_end", "--test-threads=1"])

@@ -133,11 +133,14 @@ fn a_file_that_keeps_being_written_leaves_every_other_path_right() {
         fs::write(path, WORDS).unwrap();
         true
     });
-    output.fails(4).mentions(&[
-        "z: expected",
-        "another process writes to",
-        "stop the process that writes there",
-    ]);
+    // Which of two checks finds it depends on how often the writer gets to run.
+    let output = output.fails(4);
+    let found_while_moving = output.err.contains("another process writes to");
+    if found_while_moving {
+        output.mentions(&["z: expected", "stop the process that writes there"]);
+    } else {
+        output.mentions(&["the tree does not match", "\n  z\n", "another process may be writing to it"]);
+    }
     let mut tree = scene.project.snapshot();
     let mut wanted = scene.before.clone();
     tree.remove(&b"z"[..]);
