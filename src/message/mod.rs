@@ -4,12 +4,14 @@ mod front_matter;
 mod id;
 mod inbox;
 mod name;
+mod new_chain;
 mod normalise;
 
 pub use front_matter::Document;
 pub use id::{ChainId, MessageId};
 pub use inbox::Inbox;
 pub use name::{MessageName, SPEC_EXTENSION};
+pub use new_chain::begin_chain;
 pub use normalise::{IdStatus, Message, MessageError, Rejection, display_name, is_spec};
 
 use std::fs::File;

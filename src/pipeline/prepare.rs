@@ -8,11 +8,14 @@ use std::path::Component;
 use std::time::Duration;
 
 use super::context::{ActiveBatch, PipelineContext};
-use super::{dead_letter, result, route};
+use super::dead_letter::{self, DeadLetter};
+use super::{result, route};
 use crate::error::Result;
 use crate::fs::untrusted;
 use crate::history::RunDir;
-use crate::message::{ChainId, Document, Message, MessageError, MessageId, Rejection, read_limited};
+use crate::message::{
+    Document, IdStatus, Message, MessageError, MessageId, Rejection, begin_chain, read_limited,
+};
 use crate::project::{Layout, parse_duration};
 use crate::routine::Routine;
 
@@ -101,10 +104,15 @@ fn normalise(context: &PipelineContext<'_>, file: &OsStr, raw: &[u8]) -> Result<
     let original = written.clone().and_then(dead_letter::original);
     let document =
         original.map_err(|mistake| Rejection::bad(format!("line {}: {}", mistake.line, mistake.message)))?;
-    let runs = context.layout.runs();
-    let begin = || ChainId::begin(&runs).map(|(chain, _)| chain);
-    let status = |id: &MessageId| result::id_status(&RunDir::of(context.layout, id));
-    let mut message = Message::normalise(file, document, begin, status)?;
+    let begin = || begin_chain(context.layout).map(|(chain, _)| chain);
+    let letters = DeadLetter::all(&context.inbox)?;
+    let of_another =
+        |id: &MessageId| letters.iter().any(|letter| letter.has_id(id) && !letter.is_of(file, &document));
+    let status = |id: &MessageId| match result::id_status(&RunDir::of(context.layout, id)) {
+        _ if of_another(id) => IdStatus::Taken,
+        status => status,
+    };
+    let mut message = Message::normalise(file, document.clone(), begin, status)?;
     if written.is_ok_and(|written| message.document == written) {
         text.clone_into(&mut message.text);
     }

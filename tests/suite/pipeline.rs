@@ -6,6 +6,7 @@ mod chains;
 mod dead_letters;
 mod environment;
 mod hooks;
+mod ids;
 mod inspecting;
 mod naming;
 mod normalising;
