@@ -5,6 +5,7 @@ mod budgets;
 mod chains;
 mod dead_letters;
 mod environment;
+mod front_matter;
 mod hooks;
 mod ids;
 mod inspecting;
