@@ -28,6 +28,15 @@ pub fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
     Some(candidate)
 }
 
+/// The candidate that `word` is a typing mistake of: it differs in case only, or by one edit.
+pub fn one_edit_away<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let word = word.to_lowercase();
+    if word.chars().count() > LONGEST {
+        return None;
+    }
+    candidates.into_iter().find(|candidate| strsim::osa_distance(&word, candidate) <= 1)
+}
+
 /// The text of a hint for [`closest`].
 pub fn did_you_mean(word: &str) -> String {
     format!("did you mean '{word}'?")

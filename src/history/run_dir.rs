@@ -54,6 +54,11 @@ impl RunDir {
         atomic::sync_dir(&self.path)
     }
 
+    /// Whether nothing is there: no directory, or one that only reserves the id.
+    pub fn is_empty(&self) -> bool {
+        untrusted::names_in(&self.path).is_ok_and(|names| names.is_empty())
+    }
+
     /// Everything in the directory but the earlier runs. The manifest is last: a run without one never began.
     fn contents(&self) -> Result<Vec<OsString>> {
         let mut names = untrusted::names_in(&self.path).at("read", &self.path)?;

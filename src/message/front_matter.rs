@@ -18,8 +18,8 @@ use crate::yaml::{self, Mistake, ScalarKind, YamlNode, YamlValue};
 /// Front matter and body of a message or a spec.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Document {
-    /// The front matter in its order; no key occurs twice.
-    pub fields: Vec<(String, YamlValue)>,
+    /// The front matter in its order; no key occurs twice. The line of a field that was parsed is that of its key in the text.
+    pub fields: Vec<(String, YamlNode)>,
     /// Everything after the front matter.
     pub body: String,
 }
@@ -52,12 +52,12 @@ impl Document {
             let opening = if after_opening(&self.body).is_some() { "---\n---\n" } else { "" };
             return format!("{opening}{}", self.body);
         }
-        let yaml = yaml::render(self.fields.iter().map(|(key, value)| (key.as_str(), value)));
+        let yaml = yaml::render(self.fields.iter().map(|(key, node)| (key.as_str(), &node.value)));
         format!("---\n{yaml}---\n{}", self.body)
     }
 
     pub fn get(&self, key: &str) -> Option<&YamlValue> {
-        self.fields.iter().find(|(name, _)| name == key).map(|(_, value)| value)
+        self.fields.iter().find(|(name, _)| name == key).map(|(_, node)| &node.value)
     }
 
     /// A field as text; `None` if it is missing, empty, a list or a mapping.
@@ -85,8 +85,8 @@ impl Document {
 
     fn insert(&mut self, key: &str, value: YamlValue) {
         match self.fields.iter_mut().find(|(name, _)| name == key) {
-            Some((_, old)) => *old = value,
-            None => self.fields.push((key.to_owned(), value)),
+            Some((_, old)) => old.value = value,
+            None => self.fields.push((key.to_owned(), YamlNode { line: 0, value })),
         }
     }
 }
@@ -98,7 +98,7 @@ fn after_opening(text: &str) -> Option<&str> {
     (first.trim_end() == "---").then_some(rest)
 }
 
-fn parse_fields(text: &str) -> Result<Vec<(String, YamlValue)>, Mistake> {
+fn parse_fields(text: &str) -> Result<Vec<(String, YamlNode)>, Mistake> {
     let mut root = yaml::parse(text)?;
     normalize(&mut root)?;
     let entries = match root.value {
@@ -111,7 +111,8 @@ fn parse_fields(text: &str) -> Result<Vec<(String, YamlValue)>, Mistake> {
         }
     };
     let field = |(key, value): (YamlNode, YamlNode)| match key.value {
-        YamlValue::Scalar(ScalarKind::Text, name) => Ok((name, value.value)),
+        // The opening line of the front matter is the first of the text.
+        YamlValue::Scalar(ScalarKind::Text, name) => Ok((name, YamlNode { line: key.line + 1, ..value })),
         _ => Err(Mistake::new(key.line, format!("a key must be text, not {}", key.describe()))),
     };
     entries.into_iter().map(field).collect()

@@ -1,5 +1,6 @@
 //! The queue: `.decree/inbox/`, with `done/` for finished messages and `dead/` for dead letters.
 
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
@@ -7,7 +8,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::front_matter::Document;
-use super::id::MessageId;
+use super::id::{ChainId, MessageId};
 use crate::error::{IoContext, Result};
 use crate::fs::quarantine::{move_to_free_name, take_free_name};
 use crate::fs::{atomic, untrusted};
@@ -70,6 +71,28 @@ impl Inbox {
     /// The path of a dead letter.
     pub fn dead_path(&self, file: &OsStr) -> PathBuf {
         self.dead.join(file)
+    }
+
+    /// The chains of all messages, waiting, done or dead, whose files were written in this second or later. An older file cannot
+    /// have an id that was given out since.
+    pub fn chains_since(&self, second: i64) -> Result<BTreeSet<ChainId>> {
+        let mut chains = BTreeSet::new();
+        for dir in [&self.dir, &self.done, &self.dead] {
+            let paths = message_files(dir)?.into_iter().map(|file| dir.join(file));
+            // A file system's clock may be a little behind.
+            let is_recent =
+                |path: &PathBuf| path.symlink_metadata().is_ok_and(|file| file.mtime() >= second - 1);
+            chains.extend(paths.filter(is_recent).filter_map(|path| Some(id_of(&path)?.chain)));
+        }
+        Ok(chains)
+    }
+
+    /// Whether `other` is this file's name, or one that it gets where this name is taken: `a.md` and `a-2.md`.
+    pub fn is_name_for(file: &OsStr, other: &OsStr) -> bool {
+        let stem = |name: &OsStr| Path::new(name).file_stem().unwrap_or(name).as_encoded_bytes().to_vec();
+        let (stem, other) = (stem(file), stem(other));
+        let number = other.strip_prefix(stem.as_slice()).map(|rest| rest.strip_prefix(b"-").unwrap_or(rest));
+        number.is_some_and(|number| number.iter().all(u8::is_ascii_digit))
     }
 
     /// Whether a message of this name waits, is done, or is a dead letter.

@@ -3,13 +3,17 @@
 mod front_matter;
 mod id;
 mod inbox;
+mod keys;
 mod name;
+mod new_chain;
 mod normalise;
 
 pub use front_matter::Document;
 pub use id::{ChainId, MessageId};
 pub use inbox::Inbox;
+pub use keys::{DocumentKind, UnknownKey, check_parameters, check_values, unknown_keys};
 pub use name::{MessageName, SPEC_EXTENSION};
+pub use new_chain::begin_chain;
 pub use normalise::{IdStatus, Message, MessageError, Rejection, display_name, is_spec};
 
 use std::fs::File;

@@ -26,12 +26,12 @@ pub struct Message {
 /// Whether an id is in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IdStatus {
-    /// No run has it.
+    /// No message has it.
     Free,
     /// A run that failed or was interrupted has it: the same message may run again.
     Begun,
-    /// A run that was kept has it. No other message may take it.
-    Kept,
+    /// A run that was kept, or another message, has it. No message may take it.
+    Taken,
 }
 
 /// Why a message cannot be run as it is: a mistake of its author.
@@ -87,7 +87,9 @@ impl Message {
     ) -> Result<Message, MessageError> {
         check_ids(&document)?;
         let id = match stated_id(file, &document) {
-            Some(id) if document.get_text("id").is_some() => next_free(id, |id| status(id) == IdStatus::Kept),
+            Some(id) if document.get_text("id").is_some() => {
+                next_free(id, |id| status(id) == IdStatus::Taken)
+            }
             Some(id) => next_free(id, |id| status(id) != IdStatus::Free),
             None => MessageId::root(new_chain()?),
         };
@@ -193,10 +195,8 @@ mod tests {
     }
 
     #[test]
-    fn a_seq_beyond_all_numbers_is_only_very_deep() {
+    fn a_seq_beyond_all_numbers_in_a_file_name_is_only_very_deep() {
         let message = normalise("2024022514320000-99999999999999999999.md", "x\n").unwrap();
-        assert_eq!(message.id.seq, u32::MAX);
-        let message = normalise("a.md", "---\nchain: 2024022514320000\nseq: 99999999999\n---\n").unwrap();
         assert_eq!(message.id.seq, u32::MAX);
     }
 
@@ -228,7 +228,7 @@ mod tests {
 
     #[test]
     fn a_message_that_comes_again_keeps_its_id_but_takes_no_others_place() {
-        for (standing, seq) in [(IdStatus::Free, 1), (IdStatus::Begun, 1), (IdStatus::Kept, 2)] {
+        for (standing, seq) in [(IdStatus::Free, 1), (IdStatus::Begun, 1), (IdStatus::Taken, 2)] {
             let document = Document::parse("---\nid: 2024022514320000-1\n---\n").unwrap();
             let of = |id: &MessageId| if id.seq == 1 { standing } else { IdStatus::Free };
             let chain = || unreachable!("it has one");

@@ -21,6 +21,7 @@ use crate::history::RunDir;
 use crate::history::own_files::RepairReport;
 use crate::humanize::count;
 use crate::interrupt;
+use crate::message::Document;
 use crate::process::environment::is_reserved;
 use crate::process::log::CappedLog;
 use crate::process::marked::MARK_VARIABLE;
@@ -113,7 +114,7 @@ pub(super) fn execute(
     Ok(Execution { ending, duration: began.elapsed(), tail, repairs })
 }
 
-/// The parameters of a routine: what decree sets, and those of its own that the message sets.
+/// The parameters of a routine: what decree sets, and those of its own that the message sets, or else the spec.
 fn parameters(batch: &mut ActiveBatch<'_>, job: &Prepared, run: &RunDir) -> BTreeMap<String, String> {
     let message = &job.message;
     let path = |path: &Path| path.to_string_lossy().into_owned();
@@ -133,7 +134,8 @@ fn parameters(batch: &mut ActiveBatch<'_>, job: &Prepared, run: &RunDir) -> BTre
         if parameters.contains_key(&parameter.name) {
             continue;
         }
-        let Some(value) = message.document.get_text(&parameter.name) else { continue };
+        let set_by = |document: &Document| document.get_text(&parameter.name);
+        let Some(value) = set_by(&message.document).or_else(|| set_by(&job.spec)) else { continue };
         if is_reserved(&parameter.name) || value.contains('\0') {
             batch.warn(&format!("a message cannot set {} to this value; it is ignored", parameter.name));
         } else {

@@ -1,11 +1,11 @@
 //! Dead letters: a message, with the reason on top.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 
 use super::verdict::Verdict;
 use crate::error::{Error, Result};
 use crate::history::find_unique;
-use crate::message::{Document, Inbox, read_text};
+use crate::message::{Document, Inbox, MessageId, read_text};
 use crate::yaml::Mistake;
 
 /// The keys that a dead letter has and a message has not; a message that is requeued loses them.
@@ -39,6 +39,16 @@ impl DeadLetter {
     /// The file's name without its extension.
     pub fn name(&self) -> String {
         self.file.to_string_lossy().trim_end_matches(".md").to_owned()
+    }
+
+    /// Whether it has this id.
+    pub fn has_id(&self, id: &MessageId) -> bool {
+        MessageId::parse(&self.field("id")).is_some_and(|own| own == *id)
+    }
+
+    /// Whether it was made of this message, in a file of this name: a process that was killed can leave both.
+    pub fn is_of(&self, file: &OsStr, message: &Document) -> bool {
+        Inbox::is_name_for(file, &self.file) && original(self.document.clone()).as_ref() == Ok(message)
     }
 
     /// The text of a field; empty if there is none.

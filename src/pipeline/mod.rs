@@ -5,7 +5,8 @@
 //! work_loop        Pipeline: takes what the queue chooses, prepares it, runs it, records the outcome
 //! ├ queue          which message or spec is next; what `process` would do
 //! ├ prepare        from a file in the inbox to a message ready to run, or a rejection; does not run it
-//! │ └ route        which routine, by name or through the router
+//! │ ├ route        which routine, by name or through the router
+//! │ └ front_matter_check  whether decree and the routine understand the keys of a spec or a message
 //! ├ run            one run: checkpoint, attempts, verdict
 //! │ ├ attempts     all attempts of a run: retry, revert for a clean slate, stop
 //! │ ├ attempt      one execution: routine, verification, change record, policy
@@ -31,6 +32,7 @@ mod context;
 mod dead_letter;
 pub mod events;
 mod failure_context;
+mod front_matter_check;
 mod hooks;
 mod policy;
 mod prepare;
@@ -50,6 +52,7 @@ pub use active_run::ActiveRun;
 pub use budget::Usage;
 pub use context::{ActiveBatch, RunOverrides};
 pub use dead_letter::DeadLetter;
+pub use front_matter_check::check_spec;
 pub use queue::{Selection, plan};
 pub use result::{AttemptRecord, RevertRecord, RunRecord, RunResult, tracked_name};
 pub use summary::{FileChange, MessageOutcome, MessageSummary, Summary, redact_text};

@@ -8,12 +8,15 @@ use std::path::Component;
 use std::time::Duration;
 
 use super::context::{ActiveBatch, PipelineContext};
-use super::{dead_letter, result, route};
+use super::dead_letter::{self, DeadLetter};
+use super::front_matter_check::{self, CheckedDocument, read_spec};
+use super::{result, route};
 use crate::error::Result;
-use crate::fs::untrusted;
 use crate::history::RunDir;
-use crate::message::{ChainId, Document, Message, MessageError, MessageId, Rejection, read_limited};
-use crate::project::{Layout, parse_duration};
+use crate::message::{
+    Document, DocumentKind, IdStatus, Message, MessageError, MessageId, Rejection, begin_chain,
+};
+use crate::project::Layout;
 use crate::routine::Routine;
 
 /// What can be done with a file in the inbox.
@@ -32,6 +35,10 @@ pub(super) struct Prepared {
     pub verify: String,
     /// The limit of one attempt; zero for none.
     pub timeout: Duration,
+    /// The front matter of the spec, which can set parameters of the routine as the message can.
+    pub spec: Document,
+    /// What the user should know of the message before it runs.
+    pub warnings: Vec<String>,
 }
 
 /// A message that cannot be run.
@@ -85,9 +92,7 @@ pub(super) fn prepare(batch: &mut ActiveBatch<'_>, file: &OsStr) -> Result<Prepa
         batch.context.inbox.add(file, &message.text)?;
     }
     match plan_run(batch, &message) {
-        Ok((routine, verify, timeout)) => {
-            Ok(Preparation::Ready(Prepared { message, routine, verify, timeout }))
-        }
+        Ok(plan) => Ok(Preparation::Ready(plan.prepared(message))),
         Err(MessageError::Rejected(rejection)) => {
             Ok(Preparation::Rejected(RejectedMessage::of(message, rejection)))
         }
@@ -97,25 +102,45 @@ pub(super) fn prepare(batch: &mut ActiveBatch<'_>, file: &OsStr) -> Result<Prepa
 
 fn normalise(context: &PipelineContext<'_>, file: &OsStr, raw: &[u8]) -> Result<Message, MessageError> {
     let text = std::str::from_utf8(raw).map_err(|_| Rejection::bad("it is not UTF-8"))?;
-    let written = Document::parse(text);
-    let original = written.clone().and_then(dead_letter::original);
-    let document =
-        original.map_err(|mistake| Rejection::bad(format!("line {}: {}", mistake.line, mistake.message)))?;
-    let runs = context.layout.runs();
-    let begin = || ChainId::begin(&runs).map(|(chain, _)| chain);
-    let status = |id: &MessageId| result::id_status(&RunDir::of(context.layout, id));
-    let mut message = Message::normalise(file, document, begin, status)?;
-    if written.is_ok_and(|written| message.document == written) {
+    let (kind, name) = (DocumentKind::Message, file.to_string_lossy());
+    let written = front_matter_check::parse(kind, &name, text)?;
+    let original = dead_letter::original(written.clone());
+    let document = original
+        .map_err(|mistake| Rejection::bad(format!("{name}:{}: {}", mistake.line, mistake.message)))?;
+    CheckedDocument { kind, file: &name, document: &document }.check_values()?;
+    let begin = || begin_chain(context.layout).map(|(chain, _)| chain);
+    let letters = DeadLetter::all(&context.inbox)?;
+    let of_another =
+        |id: &MessageId| letters.iter().any(|letter| letter.has_id(id) && !letter.is_of(file, &document));
+    let status = |id: &MessageId| match result::id_status(&RunDir::of(context.layout, id)) {
+        _ if of_another(id) => IdStatus::Taken,
+        status => status,
+    };
+    let mut message = Message::normalise(file, document.clone(), begin, status)?;
+    if message.document == written {
         text.clone_into(&mut message.text);
     }
     Ok(message)
 }
 
+/// How a message is run.
+struct RunPlan {
+    routine: Routine,
+    verify: String,
+    timeout: Duration,
+    spec: Document,
+    warnings: Vec<String>,
+}
+
+impl RunPlan {
+    fn prepared(self, message: Message) -> Prepared {
+        let RunPlan { routine, verify, timeout, spec, warnings } = self;
+        Prepared { message, routine, verify, timeout, spec, warnings }
+    }
+}
+
 /// Finds the routine, the verification and the time limit of a message.
-fn plan_run(
-    batch: &mut ActiveBatch<'_>,
-    message: &Message,
-) -> Result<(Routine, String, Duration), MessageError> {
+fn plan_run(batch: &mut ActiveBatch<'_>, message: &Message) -> Result<RunPlan, MessageError> {
     let (seq, max_depth) = (message.id.seq, batch.context.config.max_depth);
     if seq >= max_depth {
         let why = format!("seq {seq} is not below max_depth, which is {max_depth}");
@@ -124,31 +149,37 @@ fn plan_run(
     if let Some(path) = message.input_file.as_deref().filter(|path| !is_inside(batch.context.layout, path)) {
         return Err(Rejection::bad(format!("input_file {path} is not in the project")).into());
     }
-    let spec =
-        message.spec().map(|path| read_spec(batch.context.layout, path)).transpose()?.unwrap_or_default();
+    let spec = message.spec().map(|path| read_spec(batch.context.layout, path)).transpose()?;
+    let path = message.spec().unwrap_or_default();
+    let spec = spec.unwrap_or_default();
     let routine = route::choose_routine(batch, message, &spec)?;
-    let timeout = timeout_for(&batch.context, message, &spec)?;
+    let file = message.file.to_string_lossy();
+    let documents = [
+        CheckedDocument { kind: DocumentKind::Message, file: &file, document: &message.document },
+        CheckedDocument { kind: DocumentKind::Spec, file: path, document: &spec },
+    ];
+    let mut warnings = Vec::new();
+    for document in documents {
+        warnings.extend(document.check_keys(&routine)?);
+    }
+    let timeout = timeout_for(&batch.context, documents)?;
     let verify = spec.get_text("verify").unwrap_or_else(|| batch.context.config.verify.clone());
-    Ok((routine, verify, timeout))
+    Ok(RunPlan { routine, verify, timeout, spec, warnings })
 }
 
 /// The limit of the command line, else of the message, else of the spec, else of the config.
 fn timeout_for(
     context: &PipelineContext<'_>,
-    message: &Message,
-    spec: &Document,
+    documents: [CheckedDocument<'_>; 2],
 ) -> Result<Duration, Rejection> {
-    let texts = (message.document.get_text("timeout"), spec.get_text("timeout"));
-    match (context.overrides.timeout, texts) {
-        (None, (Some(text), _)) => {
-            parse_duration(&text).map_err(|why| Rejection::bad(format!("timeout: {why}")))
+    if context.overrides.timeout.is_none() {
+        for document in documents {
+            if let Some(limit) = document.timeout()? {
+                return Ok(limit);
+            }
         }
-        (None, (None, Some(text))) => parse_duration(&text).map_err(|why| {
-            let path = message.spec().unwrap_or_default();
-            Rejection { code: "BadSpec", why: format!("{path}: timeout: {why}") }
-        }),
-        _ => Ok(context.timeout()),
     }
+    Ok(context.timeout())
 }
 
 /// Whether a path stays in the project, both as it is written and with its links resolved.
@@ -165,12 +196,4 @@ fn is_inside(layout: &Layout, path: &str) -> bool {
         }
     }
     whole.canonicalize().map_or(true, |real| real.starts_with(root))
-}
-
-fn read_spec(layout: &Layout, path: &str) -> Result<Document, Rejection> {
-    let bad = |why: String| Rejection { code: "BadSpec", why };
-    let read = untrusted::open_inside(layout.root(), path).and_then(read_limited);
-    let bytes = read.map_err(|error| bad(format!("{path} cannot be read: {error}")))?;
-    let text = std::str::from_utf8(&bytes).map_err(|_| bad(format!("{path} is not UTF-8")))?;
-    Document::parse(text).map_err(|mistake| bad(format!("{path}:{}: {}", mistake.line, mistake.message)))
 }

@@ -7,7 +7,9 @@ use super::dead_letter::DeadLetter;
 use crate::checkpoint::ignore::matches_glob;
 use crate::error::{Error, Result};
 use crate::history::RunDir;
-use crate::message::{ChainId, Document, Inbox, MessageId, MessageName, SPEC_EXTENSION, is_spec, read_text};
+use crate::message::{
+    ChainId, Document, Inbox, MessageId, MessageName, SPEC_EXTENSION, begin_chain, is_spec, read_text,
+};
 use crate::project::Layout;
 use crate::spec::{Spec, Specs, Tracker};
 
@@ -75,7 +77,7 @@ fn next_in_chain(inbox: &Inbox, chain: &ChainId) -> Result<Option<OsString>> {
 /// runs.
 pub(super) fn enqueue(layout: &Layout, inbox: &Inbox, spec: &Spec) -> Result<OsString> {
     withdraw_dead_letters(layout, inbox, &spec.shown())?;
-    let (chain, _) = ChainId::begin(&layout.runs())?;
+    let (chain, _) = begin_chain(layout)?;
     let name = MessageName::from_spec_file(&spec.file_name).unwrap_or_else(|| MessageName::fallback(&chain));
     let mut document = Document::default();
     document.set("id", MessageId::root(chain).to_string());

@@ -156,8 +156,9 @@ pub fn tracked_name(layout: &Layout, spec: &str) -> Option<String> {
 pub(super) fn id_status(run: &RunDir) -> IdStatus {
     let checkpoint = run.checkpoint();
     match RunResult::read(&checkpoint) {
-        Ok(Some(result)) if result.run.kept => IdStatus::Kept,
-        Ok(None) if !checkpoint.manifest_path().exists() && !run.message().exists() => IdStatus::Free,
+        Ok(Some(result)) if result.run.kept => IdStatus::Taken,
+        // The directory of a message that never ran has at most its dead letter, and that has the id.
+        Ok(None) if run.is_empty() => IdStatus::Free,
         // A run whose result is damaged is not overwritten either: it moves to `previous/`.
         Ok(_) | Err(_) => IdStatus::Begun,
     }

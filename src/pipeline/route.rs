@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use super::context::{ActiveBatch, PipelineContext};
+use super::context::{ActiveBatch, PipelineContext, RunOverrides};
 use crate::error::Result;
 use crate::interrupt;
 use crate::message::{ChainId, Document, Message, MessageError, MessageName, Rejection, is_spec};
 use crate::process::Exec;
-use crate::project::RoutineName;
-use crate::routine::{Routine, RoutineKind, router};
+use crate::project::{Config, RoutineName};
+use crate::routine::{Routine, RoutineKind, Routines, router};
 
 /// The most time a router gets; less if an attempt gets less.
 const ROUTER_TIMEOUT: Duration = Duration::from_secs(120);
@@ -23,26 +23,41 @@ pub(super) fn choose_routine(
     message: &Message,
     spec: &Document,
 ) -> Result<Routine, MessageError> {
-    let named_in = |document: &Document| document.get_text("routine").filter(|name| !name.is_empty());
-    let by_option = || batch.context.overrides.routine.as_ref().map(ToString::to_string);
-    let name = match named_in(&message.document).or_else(|| named_in(spec)).or_else(by_option) {
+    let known = known_routine(batch.context.config, &batch.context.overrides, &[&message.document, spec]);
+    let name = match known {
         Some(name) => name,
         None => {
             let text = format!("{}\n{}\n{}", message.name(), message.document.body, spec.body);
             routine_by_text(batch, &text)?
         }
     };
-    let not_found = |why| Rejection { code: "RoutineNotFound", why };
-    let name = RoutineName::parse(&name)
-        .map_err(|why| not_found(format!("'{name}' is not a routine name: {why}")))?;
-    let routine = batch.context.routines.find(&name).map_err(|error| {
-        let more = error.detail_lines().iter().map(String::as_str).chain(error.hint_text());
-        not_found(more.fold(error.to_string(), |why, line| format!("{why}; {line}")))
-    })?;
+    let routine = find_routine(&batch.context.routines, &name)?;
     match syntax_error(&batch.context, routine)? {
         Some(why) => Err(Rejection { code: "RoutineInvalid", why }.into()),
         None => Ok(routine.clone()),
     }
+}
+
+/// The name of the routine if that is known without a router: the first that a document names, else that of the command line.
+pub(super) fn known_routine(
+    _config: &Config,
+    overrides: &RunOverrides,
+    documents: &[&Document],
+) -> Option<String> {
+    let named_in = |document: &&Document| document.get_text("routine").filter(|name| !name.is_empty());
+    let by_option = || overrides.routine.as_ref().map(ToString::to_string);
+    documents.iter().find_map(named_in).or_else(by_option)
+}
+
+/// The routine of this name, if it can be used.
+pub(super) fn find_routine<'r>(routines: &'r Routines, name: &str) -> Result<&'r Routine, Rejection> {
+    let not_found = |why| Rejection { code: "RoutineNotFound", why };
+    let parsed = RoutineName::parse(name)
+        .map_err(|why| not_found(format!("'{name}' is not a routine name: {why}")))?;
+    routines.find(&parsed).map_err(|error| {
+        let more = error.detail_lines().iter().map(String::as_str).chain(error.hint_text());
+        not_found(more.fold(error.to_string(), |why, line| format!("{why}; {line}")))
+    })
 }
 
 /// bash parses a script while it runs it: a syntax error at the end would show only after everything before it ran.

@@ -42,7 +42,10 @@ pub(super) fn run(batch: &mut ActiveBatch<'_>, job: &Prepared) -> Result<Message
     let routine = job.routine.name.as_str();
     batch.event(&Event::MessageBegins { id: &message.id, name: &shown, routine });
     let spec = message.spec().map(str::to_owned);
-    let run = RunRecord { name, routine: Some(routine.to_owned()), spec, ..RunRecord::default() };
+    let mut run = RunRecord { name, routine: Some(routine.to_owned()), spec, ..RunRecord::default() };
+    for warning in &job.warnings {
+        batch.warn_in(&mut run, warning.clone());
+    }
     let mut result = RunResult::undecided(run, super::now_text());
     if let Some((verdict, why)) = refusal(batch, job, &active.dir)? {
         (result.verdict, result.run.reason) = (verdict, why);

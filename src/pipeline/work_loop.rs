@@ -14,7 +14,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::history::RunDir;
 use crate::humanize::count;
 use crate::interrupt;
-use crate::message::{ChainId, Document, Message, MessageId, MessageName, Rejection, display_name};
+use crate::message::{Document, Message, MessageId, MessageName, Rejection, begin_chain, display_name};
 use crate::routine::{RoutineKind, papermill};
 use crate::spec::Spec;
 
@@ -45,7 +45,7 @@ impl<'p> Pipeline<'p> {
 
     /// Runs one new message and its follow-ups. A message that was given no name gets one.
     pub fn run_message(mut self, name: Option<MessageName>, mut document: Document) -> Result<Summary> {
-        let (chain, dir) = ChainId::begin(&self.batch.context.layout.runs())?;
+        let (chain, dir) = begin_chain(self.batch.context.layout)?;
         document.set("id", MessageId::root(chain.clone()).to_string());
         let name = name.map_or_else(|| route::name_for(&mut self.batch, &document, &chain), Ok);
         let done = name.and_then(|name| {

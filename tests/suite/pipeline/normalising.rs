@@ -102,7 +102,7 @@ fn what_makes_no_sense_is_a_dead_letter_that_says_why_and_the_next_is_taken() {
         (
             "d-open",
             b"---\nroutine: develop\nno end\n",
-            "line 1: the front matter that begins here is not closed",
+            "d-open.md:1: the front matter that begins here is not closed",
         ),
         ("e-yaml", b"---\nroutine: [\n---\nbody\n", "not valid YAML"),
         ("f-bytes", b"caf\xe9\n", "it is not UTF-8"),

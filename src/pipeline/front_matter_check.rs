@@ -1,0 +1,102 @@
+//! Whether decree and the routine understand the front matter of a spec or a message.
+
+use super::context::RunOverrides;
+use super::route;
+use crate::fs::untrusted;
+use crate::message::{
+    Document, DocumentKind, Rejection, UnknownKey, check_parameters, check_values, read_limited, unknown_keys,
+};
+use crate::project::{Config, Layout, parse_duration};
+use crate::routine::{Routine, Routines};
+use crate::yaml::Mistake;
+
+/// A spec or a message with the name that errors have for it.
+#[derive(Clone, Copy)]
+pub(super) struct CheckedDocument<'d> {
+    pub kind: DocumentKind,
+    /// The path of the spec, or the file name of the message.
+    pub file: &'d str,
+    pub document: &'d Document,
+}
+
+impl CheckedDocument<'_> {
+    /// Rejects values of the wrong type. What is a parameter is known only once the routine is chosen.
+    pub fn check_values(&self) -> Result<(), Rejection> {
+        check_values(self.document, self.kind).map_err(|mistake| self.rejection(&mistake))
+    }
+
+    /// Rejects a parameter that is not text, and a spec's key that is a typing mistake of a key of decree's: it would switch off
+    /// what it stands for. Returns a warning for every other key that neither decree nor the routine reads.
+    pub fn check_keys(&self, routine: &Routine) -> Result<Vec<String>, Rejection> {
+        let is_parameter = |name: &str| routine.parameters.iter().any(|parameter| parameter.name == name);
+        check_parameters(self.document, is_parameter).map_err(|mistake| self.rejection(&mistake))?;
+        let mut warnings = Vec::new();
+        for key in unknown_keys(self.document, self.kind, is_parameter) {
+            if self.kind == DocumentKind::Spec && key.meant.is_some() {
+                return Err(self.rejection(&Mistake::new(key.line, key.describe())));
+            }
+            warnings.push(self.warning(&key, routine));
+        }
+        Ok(warnings)
+    }
+
+    /// The limit of an attempt in its front matter.
+    pub fn timeout(&self) -> Result<Option<std::time::Duration>, Rejection> {
+        let text = self.document.get_text("timeout");
+        let parsed = text.map(|text| parse_duration(&text)).transpose();
+        parsed.map_err(|why| self.reject(format!("{}: timeout: {why}", self.file)))
+    }
+
+    fn warning(&self, key: &UnknownKey, routine: &Routine) -> String {
+        let (file, line, name) = (self.file, key.line, &routine.name);
+        format!("{file}:{line}: {} (neither decree nor the routine '{name}' reads it)", key.describe())
+    }
+
+    fn rejection(&self, mistake: &Mistake) -> Rejection {
+        let hint = mistake.hint.as_ref().map_or(String::new(), |hint| format!("; {hint}"));
+        self.reject(format!("{}:{}: {}{hint}", self.file, mistake.line, mistake.message))
+    }
+
+    fn reject(&self, why: String) -> Rejection {
+        match self.kind {
+            DocumentKind::Spec => Rejection { code: "BadSpec", why },
+            DocumentKind::Message => Rejection::bad(why),
+        }
+    }
+}
+
+/// Parses the text of a spec or a message; the error names file and line.
+pub(super) fn parse(kind: DocumentKind, file: &str, text: &str) -> Result<Document, Rejection> {
+    let nothing = Document::default();
+    let checked = CheckedDocument { kind, file, document: &nothing };
+    Document::parse(text).map_err(|mistake| checked.rejection(&mistake))
+}
+
+/// Reads a spec whose values are of the right types.
+pub(super) fn read_spec(layout: &Layout, path: &str) -> Result<Document, Rejection> {
+    let bad = |why: String| Rejection { code: "BadSpec", why };
+    let read = untrusted::open_inside(layout.root(), path).and_then(read_limited);
+    let bytes = read.map_err(|error| bad(format!("{path} cannot be read: {error}")))?;
+    let text = std::str::from_utf8(&bytes).map_err(|_| bad(format!("{path} is not UTF-8")))?;
+    let document = parse(DocumentKind::Spec, path, text)?;
+    CheckedDocument { kind: DocumentKind::Spec, file: path, document: &document }.check_values()?;
+    Ok(document)
+}
+
+/// Why a spec cannot be processed, as far as that is known without running anything; warnings if it can. With a router its
+/// routine is known only if it names one.
+pub fn check_spec(
+    layout: &Layout,
+    config: &Config,
+    routines: &Routines,
+    overrides: &RunOverrides,
+    path: &str,
+) -> Result<Vec<String>, Rejection> {
+    let document = read_spec(layout, path)?;
+    let checked = CheckedDocument { kind: DocumentKind::Spec, file: path, document: &document };
+    checked.timeout()?;
+    match route::known_routine(config, overrides, &[&document]) {
+        Some(name) => checked.check_keys(route::find_routine(routines, &name)?),
+        None => Ok(Vec::new()),
+    }
+}
