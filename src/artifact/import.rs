@@ -9,7 +9,6 @@ use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::error::{Error, IoContext, Result};
 use crate::fs::atomic::{self, TEMPORARY};
 use crate::history::HistoryContext;
-use crate::history::audit::AuditLog;
 use crate::humanize::count;
 use crate::pipeline::revert_runs::{self, AppliedChange};
 use crate::pipeline::{RevertRecord, RunResult};
@@ -33,7 +32,7 @@ pub fn import_and_apply(
             }
             // To revert the run later, this project's store needs the content from before it.
             workspace.capture(progress)?;
-            report(&dir, revert_runs::apply(layout, workspace, &dir, &AuditLog::new(layout.audit()))?)?;
+            report(&dir, revert_runs::apply(layout, workspace, &dir)?)?;
             applied += 1;
             Ok(())
         });

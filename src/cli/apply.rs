@@ -8,8 +8,7 @@ use crate::artifact::{ArtifactSource, import_and_apply};
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::checkpoint::restore::RestoreOutcome;
 use crate::error::Result;
-use crate::history;
-use crate::history::audit::AuditLog;
+use crate::history::{self, RunOrCheckpoint};
 use crate::humanize::count;
 use crate::pipeline::revert_runs::{self, AppliedChange};
 use crate::project::Layout;
@@ -44,10 +43,12 @@ pub fn apply(context: &Context, args: &ApplyArgs) -> Result<()> {
         (None, id) => {
             let locked = LockedProject::open(context, "apply")?;
             let layout = &locked.project.layout;
-            let found = history::find_tree(layout, id.as_deref().unwrap_or_default())?;
-            let log = AuditLog::new(layout.audit());
-            let applied = revert_runs::apply(layout, &locked.workspace, found.dir(), &log)?;
-            report(context, layout, found.dir(), applied)
+            let dir = match history::find_tree(layout, id.as_deref().unwrap_or_default())? {
+                RunOrCheckpoint::Run(run) => run,
+                RunOrCheckpoint::Checkpoint(dir) => history::find_recorded_change(layout, &dir)?,
+            };
+            let applied = revert_runs::apply(layout, &locked.workspace, &dir)?;
+            report(context, layout, &dir, applied)
         }
     }
 }

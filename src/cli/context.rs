@@ -7,9 +7,8 @@ use crate::checkpoint::restore::RecoveredRestore;
 use crate::checkpoint::workspace::Workspace;
 use crate::error::{Error, Result};
 use crate::github::StepFiles;
-use crate::history::audit::AuditLog;
 use crate::history::{self, GuardRecord, HistoryContext};
-use crate::pipeline::ActiveRun;
+use crate::pipeline::{ActiveRun, RunLog};
 use crate::project::{Lock, Project};
 use crate::ui::Ui;
 
@@ -49,7 +48,7 @@ impl Context {
     /// Locks the project for a command that changes it, completes what a killed decree left half done, and warns about
     /// each.
     pub fn lock(&self, project: &Project, workspace: &Workspace, command: &str) -> Result<Lock> {
-        let log = AuditLog::new(project.layout.audit());
+        let log = RunLog::new(&project.layout);
         let (lock, recovered) = project.lock(workspace, command, &log)?;
         for RecoveredRestore { name, finished, set_aside, log_failure } in recovered {
             let outcome = if finished { "finished" } else { "undone" };

@@ -52,9 +52,9 @@ fn list(context: &Context, project: &Project) -> Result<()> {
     for id in history::run_ids(&project.layout)? {
         let dir = CheckpointDir::new(&id, project.layout.runs().join(&id));
         rows.push(match RunResult::read(&dir) {
-            Ok(Some(RunResult { verdict, run, .. })) => {
-                let attempts = count(run.attempts.len(), "attempt");
-                vec![id, verdict.word().to_owned(), attempts, one_line(&run.name)]
+            Ok(Some(result)) => {
+                let attempts = count(result.run.attempts.len(), "attempt");
+                vec![id, result.state().to_owned(), attempts, one_line(&result.run.name)]
             }
             Ok(None) => vec![id, "no verdict".to_owned()],
             Err(error) => vec![id, "damaged".to_owned(), String::new(), error.to_string()],

@@ -3,17 +3,17 @@
 use super::Context;
 use super::locked_project::LockedProject;
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
-use crate::checkpoint::restore::{RestoreOutcome, RestoreReport};
+use crate::checkpoint::restore::RestoreReport;
 use crate::error::Result;
-use crate::history::audit::AuditLog;
-use crate::history::{self, RunOrCheckpoint};
+use crate::history::{self, RevertSince, RunOrCheckpoint};
 use crate::humanize::count;
 use crate::pipeline::revert_runs::{RevertedRun, RunRevert, revert_runs};
 
 /// Revert a run, a chain of runs, or everything since a checkpoint
 ///
 /// Restores every file that the run changed (or that changed since the checkpoint) and verifies its hash. Touches nothing else,
-/// and nothing at all if a file has changed since the run. A chain is reverted from its last run to its first, all or nothing. The
+/// and nothing at all if a file has changed since the run, or if the run was reverted before. A revert to a checkpoint saves the
+/// present state first, as a checkpoint of its own. A chain is reverted from its last run to its first, all or nothing. The
 /// spec is removed from the tracker, so `process` runs it again. The change stays recorded: `decree apply` applies it again.
 #[derive(Debug, clap::Args)]
 #[command(
@@ -34,11 +34,12 @@ pub fn revert(context: &Context, args: &RevertArgs) -> Result<()> {
             RunOrCheckpoint::Checkpoint(saved) => return since_checkpoint(context, &locked, &saved),
         }
     }
-    let log = AuditLog::new(layout.audit());
-    for RevertedRun { run, how, untracked } in revert_runs(layout, &locked.workspace, &runs, &log)? {
+    for RevertedRun { run, how, untracked } in revert_runs(layout, &locked.workspace, &runs)? {
         match how {
-            RunRevert::Done(done) => report_done(context, run, done)?,
-            RunRevert::Already => context.ui.note(&format!("{}: already reverted", run.id())),
+            RunRevert::Done(done) => report_done(context, run.id(), run.id(), done)?,
+            RunRevert::Already | RunRevert::NotThere => {
+                context.ui.note(&format!("{}: already reverted", run.id()));
+            }
             RunRevert::ChangedNothing => context.ui.note(&format!("{}: it changed nothing", run.id())),
         }
         if let Some(spec) = untracked {
@@ -49,21 +50,25 @@ pub fn revert(context: &Context, args: &RevertArgs) -> Result<()> {
 }
 
 fn since_checkpoint(context: &Context, locked: &LockedProject<'_>, saved: &CheckpointDir) -> Result<()> {
-    match history::revert_since(locked.history_context(&context.ui.progress()), saved)? {
-        RestoreOutcome::AlreadyThere => {
-            context.ui.note(&format!("{}: the tree already matches the checkpoint", saved.id()));
-            Ok(())
-        }
-        RestoreOutcome::Done(done) => report_done(context, saved, done),
-    }
+    let progress = context.ui.progress();
+    let reverted = history::revert_since(locked.history_context(&progress), saved)?;
+    let Some(RevertSince { outcome, present }) = reverted else {
+        context.ui.note(&format!("{}: the tree already matches the checkpoint", saved.id()));
+        return Ok(());
+    };
+    report_done(context, saved.id(), present.id(), outcome)?;
+    let back = context.command_line(&format!("rollback {}", present.id()));
+    context.ui.note(&format!("the previous state is saved: `{back}` restores it"));
+    Ok(())
 }
 
-fn report_done(context: &Context, saved: &CheckpointDir, report: RestoreReport) -> Result<()> {
+/// `record` is the run or checkpoint that has the diff.
+fn report_done(context: &Context, id: &str, record: &str, report: RestoreReport) -> Result<()> {
     let ui = &context.ui;
-    ui.note(&format!("reverted {}, each verified ({})", count(report.verified, "path"), saved.id()));
+    ui.note(&format!("reverted {}, each verified ({id})", count(report.verified, "path")));
     for (path, to) in &report.set_aside {
         ui.note(&format!("set aside {path}: moved to {}", to.display()));
     }
-    ui.note(&format!("`decree apply {}` applies the change again", saved.id()));
+    ui.note(&format!("`{}` applies the change again", context.command_line(&format!("apply {record}"))));
     report.log_failure.map_or(Ok(()), Err)
 }

@@ -151,6 +151,7 @@ fn latest(project: &Project, id: &str) -> Option<String> {
         Err(_) => return Some("result.json is damaged".to_owned()),
     };
     let took = humanize::duration(std::time::Duration::from_millis(result.run.duration_ms));
+    let state = result.state();
     let lines = result.changes.map_or(String::new(), |it| format!("  +{} −{}", it.added, it.removed));
-    Some(format!("{}  {took}{lines}", result.verdict.word()))
+    Some(format!("{state}  {took}{lines}"))
 }

@@ -113,6 +113,12 @@ fn expired(checkpoints: &Path) -> Result<(Vec<ExpiredCheckpoint>, Vec<Error>)> {
                     record.id
                 )));
             }
+            // An earlier version of decree recorded a revert to a checkpoint in the checkpoint itself.
+            Ok(record) if record.is_expired() && CheckpointDir::new(&id, &dir).has_change_record() => {
+                unknown.push(Error::integrity(format!(
+                    "{id} has expired, but has the only record of the change that a revert to it undid"
+                )));
+            }
             Ok(record) if record.is_expired() && !dir.is_symlink() => {
                 let bytes = bytes_below(&dir);
                 expired.push(ExpiredCheckpoint {

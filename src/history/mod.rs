@@ -41,7 +41,7 @@ pub use rollback::rollback;
 pub use rollback_report::{Operation, RollbackOptions, RollbackReport};
 pub use run_dir::RunDir;
 pub use scope::{Scope, ScopeWords};
-pub use since::{revert_since, write_diff_since};
+pub use since::{RevertSince, find_recorded_change, revert_since, write_diff_since};
 pub use writer::{CheckpointLabel, SavedCheckpoint};
 
 use crate::checkpoint::progress::Progress;

@@ -25,7 +25,7 @@ pub struct CheckpointRecord {
     pub bytes: u64,
     /// The combined hash of all that it holds.
     pub tree: String,
-    /// From when on it may be deleted by `gc` and is not rolled back to; `None` for never. UTC.
+    /// From when on it may be deleted by `gc` and is not restored; `None` for never. UTC.
     pub expiry: Option<String>,
     pub payload: CheckpointPayload,
 }
@@ -93,9 +93,20 @@ impl CheckpointRecord {
         self.payload.kind()
     }
 
-    /// Whether `gc` may delete it, and a rollback refuses it.
+    /// Whether `gc` may delete it, and a rollback or a revert to it is refused.
     pub fn is_expired(&self) -> bool {
         self.expiry.as_ref().is_some_and(|expiry| *expiry <= in_text(jiff::Timestamp::now()))
+    }
+
+    /// Refuses a checkpoint that has expired as a state to go back to.
+    pub(super) fn refuse_expired(&self) -> Result<()> {
+        if !self.is_expired() {
+            return Ok(());
+        }
+        let (id, when) = (&self.id, self.expiry.as_deref().unwrap_or_default());
+        Err(Error::project(format!("checkpoint {id} expired on {when}"))
+            .detail("nothing was touched")
+            .hint("`decree checkpoint list` shows which have not expired"))
     }
 
     /// Checks that this is the manifest that was written with the record.

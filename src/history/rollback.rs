@@ -14,7 +14,7 @@ use super::kind;
 use super::lookup::RunOrCheckpoint;
 use super::record::CheckpointRecord;
 use super::rollback_report::{RollbackOptions, RollbackReport};
-use crate::error::{Error, Result};
+use crate::error::Result;
 
 /// Rolls back to a checkpoint, or to what was there before a run. The caller holds the project's lock.
 pub fn rollback(
@@ -27,8 +27,8 @@ pub fn rollback(
         RunOrCheckpoint::Checkpoint(dir) => Some(CheckpointRecord::read(dir.dir())?),
         RunOrCheckpoint::Run(_) => None,
     };
-    if let Some(record) = record.as_ref().filter(|record| record.is_expired() && !options.even_expired) {
-        return Err(expired(record));
+    if let Some(record) = record.as_ref().filter(|_| !options.even_expired) {
+        record.refuse_expired()?;
     }
     let audit_path = context.layout.audit();
     let mut report = kind::restore(context, dir, record.as_ref(), options).inspect_err(|error| {
@@ -51,14 +51,4 @@ pub fn rollback(
         (None, None) => {}
     }
     Ok(report)
-}
-
-fn expired(record: &CheckpointRecord) -> Error {
-    let (id, when) = (&record.id, record.expiry.as_deref().unwrap_or_default());
-    let error = Error::project(format!("checkpoint {id} expired on {when}")).detail("nothing was touched");
-    if record.kind().holds_tree() {
-        error.hint(format!("to use it anyway: `decree revert {id}`"))
-    } else {
-        error.hint("`decree checkpoint list` shows which have not expired")
-    }
 }

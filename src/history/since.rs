@@ -3,11 +3,17 @@
 use std::io::Write;
 
 use super::HistoryContext;
-use super::audit::AuditLog;
+use super::audit::{AuditAction, AuditEntry, AuditLog};
+use super::kind::tree;
+use super::lookup::list;
+use super::record::CheckpointRecord;
+use super::scope::Scope;
+use super::writer::CheckpointLabel;
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::checkpoint::patch::write::ChangeCount;
-use crate::checkpoint::restore::{RestoreAction, RestoreOutcome};
+use crate::checkpoint::restore::{RestoreAction, RestoreOutcome, RestoreReport};
 use crate::error::Result;
+use crate::project::Layout;
 
 /// Writes the diff. Returns the paths in it with the lines added and removed.
 pub fn write_diff_since(
@@ -21,12 +27,55 @@ pub fn write_diff_since(
     Ok(changes.list.iter().map(|change| change.path.to_string()).zip(counts).collect())
 }
 
-/// Records what changed and reverts it, so that `apply` can apply it again. The caller holds the project's lock.
-pub fn revert_since(context: HistoryContext<'_>, checkpoint: &CheckpointDir) -> Result<RestoreOutcome> {
-    let manifest = checkpoint.manifest()?;
-    if checkpoint.record_changes(context.workspace, &manifest, false, context.progress)?.is_none() {
-        return Ok(RestoreOutcome::AlreadyThere);
+/// What a revert to a checkpoint did.
+#[derive(Debug)]
+pub struct RevertSince {
+    pub outcome: RestoreReport,
+    /// The checkpoint of what was there before, which also has the diff that was reverted.
+    pub present: CheckpointDir,
+}
+
+/// Saves the present as a checkpoint of its own, records in it what changed since `checkpoint`, and reverts that. `None` if nothing
+/// changed. The caller holds the project's lock.
+pub fn revert_since(context: HistoryContext<'_>, checkpoint: &CheckpointDir) -> Result<Option<RevertSince>> {
+    // A checkpoint whose record is damaged may still have its manifest.
+    if let Ok(record) = CheckpointRecord::read(checkpoint.dir()) {
+        record.refuse_expired()?;
     }
-    let log = AuditLog::new(context.layout.audit());
-    checkpoint.revert(context.workspace, &manifest, RestoreAction::Revert, &log)
+    let manifest = checkpoint.manifest()?;
+    let changes = context.workspace.compare(&manifest, context.progress)?;
+    if changes.list.is_empty() && changes.out_of_scope.is_empty() {
+        return Ok(None);
+    }
+    let id = checkpoint.id();
+    let label = CheckpointLabel::with_reason(format!("before the revert to {id}"));
+    let present = tree::save(context, &label, &Scope::default())?.0.dir;
+    // In the directory of the present, where no expiry ends it. Its id is that of the checkpoint, to which it belongs.
+    let record = CheckpointDir::new(id, present.dir());
+    record.record_changes(context.workspace, &manifest, true, context.progress)?;
+    let entry = AuditEntry {
+        saved: Some(present.id().to_owned()),
+        ..AuditEntry::new(AuditAction::Revert, id, changes.list.len() as u64)
+    };
+    let log = AuditLog::with_entry(context.layout.audit(), entry);
+    let outcome = match record.revert(context.workspace, &manifest, RestoreAction::Revert, &log)? {
+        RestoreOutcome::Done(done) => done,
+        RestoreOutcome::AlreadyThere => RestoreReport::default(),
+    };
+    Ok(Some(RevertSince { outcome, present }))
+}
+
+/// The directory with the change that `apply` applies: that of the checkpoint itself, else of the last revert to it.
+pub fn find_recorded_change(layout: &Layout, checkpoint: &CheckpointDir) -> Result<CheckpointDir> {
+    let belongs_to = |dir: &CheckpointDir| dir.result().ok().flatten().map(|record| record.id);
+    let id = checkpoint.id();
+    // An earlier version of decree recorded a revert to a checkpoint in the checkpoint itself.
+    if checkpoint.has_change_record() && belongs_to(checkpoint).is_none_or(|owner| owner != id) {
+        return Ok(checkpoint.clone());
+    }
+    let checkpoints = layout.checkpoints();
+    let dirs = list(&checkpoints)?.0.into_iter().rev().map(|record| checkpoints.join(&record.id));
+    let mut reverts = dirs.map(|dir| CheckpointDir::new(id, dir)).filter(CheckpointDir::has_change_record);
+    let found = reverts.find(|dir| belongs_to(dir).is_some_and(|owner| owner == id));
+    Ok(found.unwrap_or_else(|| checkpoint.clone()))
 }

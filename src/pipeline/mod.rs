@@ -16,7 +16,7 @@
 //!
 //! context          the project, which every step only reads; the active batch, which steps report to: events, budget, summary
 //! revert_tree      takes the tree back to a run's checkpoint and proves it; for attempts, settle and recovery
-//! revert_runs      reverts runs that were kept, for the commands that do so
+//! revert_runs      reverts runs that were kept, for the commands that do so; run_log records it, later_work refuses what would undo a later run
 //! ```
 //!
 //! On disk: [`active_run`](ActiveRun) is `running.json`, `result` a run's `result.json`, `summary` is `summary.json`.
@@ -34,6 +34,7 @@ pub mod events;
 mod failure_context;
 mod front_matter_check;
 mod hooks;
+mod later_work;
 mod policy;
 mod prepare;
 mod queue;
@@ -43,6 +44,7 @@ pub mod revert_runs;
 mod revert_tree;
 mod route;
 mod run;
+mod run_log;
 mod settle;
 mod summary;
 mod verdict;
@@ -55,6 +57,7 @@ pub use dead_letter::DeadLetter;
 pub use front_matter_check::check_spec;
 pub use queue::{Selection, plan};
 pub use result::{AttemptRecord, RevertRecord, RunRecord, RunResult, tracked_name};
+pub use run_log::RunLog;
 pub use summary::{FileChange, MessageOutcome, MessageSummary, Summary, redact_text};
 pub use verdict::{Ending, Verdict};
 pub use work_loop::Pipeline;

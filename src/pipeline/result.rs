@@ -1,6 +1,7 @@
 //! `result.json` of a run: what changed, which the engine writes, and the run's record beside it.
 
 use std::io;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
@@ -8,7 +9,7 @@ use super::budget::Usage;
 use super::verdict::{Ending, Verdict};
 use crate::checkpoint::change_record::{ChangeRecord, ResultFile};
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
-use crate::checkpoint::restore::RestoreReport;
+use crate::checkpoint::restore::{FinishedRestore, RestoreReport};
 use crate::error::{ErrorKind, IoContext, Result};
 use crate::history::RunDir;
 use crate::message::IdStatus;
@@ -56,6 +57,12 @@ impl RevertRecord {
     pub(super) fn new(report: &RestoreReport, verified: usize) -> Self {
         let set_aside = report.set_aside.iter().map(|(path, _)| path.to_string()).collect();
         RevertRecord { paths: report.verified as u64, verified: verified as u64, set_aside }
+    }
+
+    /// What a restore did whose paths were read back, and nothing else.
+    pub(super) fn of(restore: &FinishedRestore<'_>) -> Self {
+        let set_aside = restore.set_aside.iter().map(|(path, _)| path.to_string()).collect();
+        RevertRecord { paths: restore.paths as u64, verified: restore.paths as u64, set_aside }
     }
 }
 
@@ -140,16 +147,35 @@ impl RunResult {
         }
     }
 
+    /// The run's state in a word: its verdict, unless a user has reverted a kept run or applied a failed one since.
+    pub fn state(&self) -> &'static str {
+        let changed = self.changes.as_ref().is_some_and(|changes| !changes.is_empty());
+        match (self.run.kept, &self.run.reverted) {
+            (true, Some(_)) => "reverted",
+            (false, None) if changed => "applied",
+            _ => self.verdict.word(),
+        }
+    }
+
     pub fn write(&self, dir: &CheckpointDir) -> Result<()> {
         ResultFile::write(&dir.result_path(), self.changes.as_ref(), self)
     }
 }
 
-/// The name of a spec in the tracker: only specs directly in `specs/` are tracked.
+/// The name of a spec in the tracker: only specs directly in `specs/` are tracked. A routine may have deleted the spec, or all of them:
+/// it is processed all the same.
 pub fn tracked_name(layout: &Layout, spec: &str) -> Option<String> {
     let path = layout.root().join(spec);
-    let inside = path.canonicalize().ok()?.parent()? == layout.specs().canonicalize().ok()?;
+    let dir = match path.canonicalize() {
+        Ok(found) => found.parent()?.to_owned(),
+        Err(_) => canonical_or_same(path.parent()?),
+    };
+    let inside = dir == canonical_or_same(&layout.specs());
     inside.then(|| path.file_name()?.to_str().map(str::to_owned)).flatten()
+}
+
+fn canonical_or_same(dir: &Path) -> PathBuf {
+    dir.canonicalize().unwrap_or_else(|_| dir.to_owned())
 }
 
 /// Whether the id of a run is in use.

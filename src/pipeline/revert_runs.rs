@@ -1,13 +1,16 @@
 //! Reverts runs that were kept, or applies one again: in the tree, its result and the tracker.
 
+use super::later_work::refuse_later_work;
 use super::result::{RevertRecord, RunResult};
-use crate::checkpoint::change_record::ChangeRecord;
+use super::run_log::{RunLog, record_state};
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
-use crate::checkpoint::restore::{RestoreAction, RestoreLog, RestoreOutcome, RestoreReport};
+use crate::checkpoint::restore::{RestoreAction, RestoreOutcome, RestoreReport};
 use crate::checkpoint::workspace::Workspace;
-use crate::error::{Error, FailureReason, Result};
+use crate::error::{Error, IoContext, Result};
+use crate::fs::untrusted;
+use crate::history::RunDir;
+use crate::message::{Inbox, MessageId};
 use crate::project::Layout;
-use crate::spec::Tracker;
 
 /// One run that was reverted.
 #[derive(Debug)]
@@ -23,88 +26,100 @@ pub struct RevertedRun<'r> {
 pub enum RunRevert {
     /// Its paths were reverted.
     Done(RestoreReport),
-    /// It had been reverted before.
+    /// Its record says that it was reverted before. Nothing was touched.
     Already,
+    /// Its change was no longer in the tree. Nothing was touched, and its record says now that it is reverted.
+    NotThere,
     /// It had not changed anything.
     ChangedNothing,
 }
 
-/// Reverts runs, given in the order in which they ran, from the last to the first: all of them, or none.
+/// Reverts runs, given in the order in which they ran, from the last to the first: all of them, or none. A run that was reverted
+/// before is left alone, whatever the tree has now: its work may be another run's by now.
 pub fn revert_runs<'r>(
     layout: &Layout,
     workspace: &Workspace,
     runs: &'r [CheckpointDir],
-    log: &dyn RestoreLog,
 ) -> Result<Vec<RevertedRun<'r>>> {
-    let mut reverted: Vec<(&CheckpointDir, Option<RunResult>, RunRevert)> = Vec::new();
+    let log = RunLog::new(layout);
+    let mut reverted: Vec<RevertedRun<'_>> = Vec::new();
     for run in runs.iter().rev() {
-        let result = RunResult::read(run);
-        match result.and_then(|result| Ok((revert_one(workspace, run, result.as_ref(), log)?, result))) {
-            Ok((how, result)) => reverted.push((run, result, how)),
-            Err(error) => return Err(apply_again(workspace, &reverted, error, log)),
+        match revert_one(layout, workspace, run, &log) {
+            Ok(how) => reverted.push(RevertedRun { run, how, untracked: log.take_spec() }),
+            Err(error) => return Err(apply_again(workspace, &reverted, error, &log)),
         }
     }
-    reverted.into_iter().map(|(run, result, how)| settle(layout, run, result, how)).collect()
+    // A restore is recorded when it is done. A run without one is recorded when all are reverted.
+    for RevertedRun { run, how, untracked } in &mut reverted {
+        if matches!(how, RunRevert::NotThere | RunRevert::ChangedNothing) {
+            *untracked = record_state(layout, run, Some(RevertRecord::default()))?;
+        }
+    }
+    Ok(reverted)
 }
 
 fn revert_one(
+    layout: &Layout,
     workspace: &Workspace,
     run: &CheckpointDir,
-    result: Option<&RunResult>,
-    log: &dyn RestoreLog,
+    log: &RunLog<'_>,
 ) -> Result<RunRevert> {
-    let was_reverted = result.is_some_and(|result| result.run.reverted.is_some());
-    let changes = result.and_then(|result| result.changes.as_ref());
-    let never_began = !run.manifest_path().exists() && !run.has_change_record() && changes.is_none();
-    if never_began || changes.is_some_and(ChangeRecord::is_empty) {
-        return Ok(if was_reverted { RunRevert::Already } else { RunRevert::ChangedNothing });
+    let Some(result) = RunResult::read(run)? else {
+        return if never_began(layout, run)? { Ok(RunRevert::ChangedNothing) } else { Err(no_result(run)) };
+    };
+    if result.run.reverted.is_some() {
+        return Ok(RunRevert::Already);
     }
+    // A run that was given up before its first attempt has no changes.
+    let Some(changes) = result.changes.filter(|changes| !changes.is_empty()) else {
+        return Ok(RunRevert::ChangedNothing);
+    };
+    refuse_later_work(layout, run, &changes, RestoreAction::Revert)?;
     match run.revert(workspace, &run.manifest()?, RestoreAction::Revert, log) {
         Ok(RestoreOutcome::Done(done)) => Ok(RunRevert::Done(done)),
-        Ok(RestoreOutcome::AlreadyThere) => Ok(RunRevert::Already),
-        // The tree was edited after the run had been reverted; there is nothing left to revert.
-        Err(error) if was_reverted && error.is(FailureReason::Conflict) => Ok(RunRevert::Already),
+        Ok(RestoreOutcome::AlreadyThere) => Ok(RunRevert::NotThere),
         Err(error) => Err(error.hint(format!("`decree diff {}` shows the run", run.id()))),
+    }
+}
+
+/// Whether a run has nothing but its message, which still waits: decree was interrupted before the checkpoint.
+fn never_began(layout: &Layout, run: &CheckpointDir) -> Result<bool> {
+    let names = untrusted::names_in(run.dir()).at("read", run.dir())?;
+    if names.iter().any(|name| name != RunDir::MESSAGE && name != CheckpointDir::PREVIOUS) {
+        return Ok(false);
+    }
+    let id = MessageId::parse(run.id());
+    Ok(Inbox::of(layout).pending()?.iter().any(|pending| pending.id == id))
+}
+
+/// Without its result it is unknown what the run left, and whether it was reverted before.
+fn no_result(run: &CheckpointDir) -> Error {
+    let (id, path) = (run.id(), run.result_path());
+    let why = if path.exists() { "does not say how the run ended" } else { "is missing" };
+    let error = Error::integrity(format!("cannot revert {id}: {} {why}", path.display()))
+        .detail("it is unknown what the run changed, and whether it was reverted before")
+        .detail("nothing was touched");
+    if run.manifest_path().exists() {
+        error.hint(format!("`decree rollback {id}` restores the tree to the state before the run, and saves the present state first"))
+    } else {
+        error.hint("restore the run's directory from a backup; `decree checkpoint list` shows the checkpoints to roll back to")
     }
 }
 
 /// Applies the runs again that were reverted before one that could not be.
 fn apply_again(
     workspace: &Workspace,
-    reverted: &[(&CheckpointDir, Option<RunResult>, RunRevert)],
+    reverted: &[RevertedRun<'_>],
     mut error: Error,
-    log: &dyn RestoreLog,
+    log: &RunLog<'_>,
 ) -> Error {
-    for (run, ..) in reverted.iter().rev().filter(|(.., how)| matches!(how, RunRevert::Done(_))) {
+    for RevertedRun { run, .. } in reverted.iter().rev().filter(|it| matches!(it.how, RunRevert::Done(_))) {
         if let Err(worse) = run.apply(workspace, log) {
             return error.detail(format!("and {} could not be applied again: {worse}", run.id()));
         }
         error = error.detail(format!("{} was reverted and is applied again", run.id()));
     }
     error
-}
-
-/// Tracker before result: after a kill in between, the same command does both again.
-fn settle<'r>(
-    layout: &Layout,
-    run: &'r CheckpointDir,
-    result: Option<RunResult>,
-    how: RunRevert,
-) -> Result<RevertedRun<'r>> {
-    let mut untracked = None;
-    if let Some(mut result) = result.filter(|result| result.run.reverted.is_none()) {
-        if let Some(name) = result.run.tracked_name(layout).filter(|_| result.run.kept)
-            && Tracker::remove(&layout.tracker(), &name)?
-        {
-            untracked = Some(name);
-        }
-        result.run.reverted = Some(match &how {
-            RunRevert::Done(done) => RevertRecord::new(done, done.verified),
-            RunRevert::Already | RunRevert::ChangedNothing => RevertRecord::default(),
-        });
-        result.write(run)?;
-    }
-    Ok(RevertedRun { run, how, untracked })
 }
 
 /// A recorded change that is in the tree again.
@@ -115,28 +130,32 @@ pub struct AppliedChange {
     pub tracked: Option<String>,
 }
 
-/// Applies the recorded change of a run, or of a revert to a checkpoint, and then records that it is in the tree.
-pub fn apply(
-    layout: &Layout,
-    workspace: &Workspace,
-    dir: &CheckpointDir,
-    log: &dyn RestoreLog,
-) -> Result<AppliedChange> {
+/// Applies the recorded change of a run, or of a revert to a checkpoint, and records that it is in the tree.
+pub fn apply(layout: &Layout, workspace: &Workspace, dir: &CheckpointDir) -> Result<AppliedChange> {
+    let changes = RunResult::read(dir)?.and_then(|result| result.changes);
+    if let Some(changes) = &changes {
+        refuse_later_work(layout, dir, changes, RestoreAction::Apply)?;
+    }
     if !dir.has_change_record() {
+        if changes.is_some_and(|changes| !changes.is_empty()) {
+            let path = dir.diff_path();
+            return Err(Error::integrity(format!(
+                "cannot apply {}: {} is missing",
+                dir.id(),
+                path.display()
+            ))
+            .detail("nothing was touched")
+            .hint("restore the run's directory from a backup, or from an artifact (`decree apply --from`)"));
+        }
         return Err(Error::project(format!("{} has no recorded change to apply", dir.id()))
             .hint(format!("`decree diff {}` shows what is different now", dir.id())));
     }
-    let mut applied = AppliedChange { outcome: dir.apply(workspace, log)?, tracked: None };
-    // Also if it was applied already: an earlier apply may have been interrupted before this step.
-    if let Some(mut result) = RunResult::read(dir)?.filter(|result| result.run.reverted.is_some()) {
-        // The tracker first, as in `settle`.
-        if let Some(name) = result.run.tracked_name(layout).filter(|_| result.run.kept)
-            && Tracker::append(&layout.tracker(), &name)?
-        {
-            applied.tracked = Some(name);
-        }
-        result.run.reverted = None;
-        result.write(dir)?;
-    }
-    Ok(applied)
+    let log = RunLog::new(layout);
+    let outcome = dir.apply(workspace, &log)?;
+    let tracked = match &outcome {
+        RestoreOutcome::Done(_) => log.take_spec(),
+        // It may have come back by other means.
+        RestoreOutcome::AlreadyThere => record_state(layout, dir, None)?,
+    };
+    Ok(AppliedChange { outcome, tracked })
 }

@@ -128,6 +128,13 @@ impl Summary {
         self.messages.push(message);
     }
 
+    /// Counts all messages again, after the outcome of one changed.
+    pub fn count_again(&mut self) {
+        let of = |outcome| self.messages.iter().filter(|message| message.outcome() == outcome).count();
+        (self.kept, self.reverted, self.skipped) =
+            (of(MessageOutcome::Kept), of(MessageOutcome::Reverted), of(MessageOutcome::Skipped));
+    }
+
     /// Whether every message was kept.
     pub fn all_kept(&self) -> bool {
         self.reverted == 0 && self.skipped == 0

@@ -17,7 +17,7 @@ use crate::error::Result;
 use crate::fs::beneath::{DIRECTORY, Resolver};
 use crate::history::RunDir;
 use crate::message::MessageId;
-use crate::pipeline::{MessageSummary, Summary, redact_text};
+use crate::pipeline::{MessageSummary, RunResult, Summary, redact_text};
 use crate::process::redact::Redactor;
 use crate::project::Layout;
 
@@ -53,6 +53,9 @@ impl ReportLimits {
 /// How many bytes of `failure-context.md` are loaded.
 const CONTEXT: u64 = 128 << 10;
 
+/// A result.json that is larger is not read.
+const RESULT: u64 = 64 << 20;
+
 /// Loads a summary and the runs beside it. A run that is missing or unreadable makes the report shorter, not an error.
 pub fn load(summary: &Path, mut limits: ReportLimits) -> Result<Option<Report>> {
     let Some(found) = Summary::read(summary)? else {
@@ -60,13 +63,18 @@ pub fn load(summary: &Path, mut limits: ReportLimits) -> Result<Option<Report>> 
     };
     let mut report = Report::new(found);
     let runs = runs_beside(summary);
-    for (message, files) in report.summary.messages.iter().zip(&mut report.runs) {
+    let mut reverted_later = false;
+    for (message, files) in report.summary.messages.iter_mut().zip(&mut report.runs) {
         let id = message.id.as_deref().and_then(MessageId::parse);
         let dir = id
             .and_then(|id| rustix::fs::openat(CWD, runs.join(id.to_string()), DIRECTORY, Mode::empty()).ok());
         if let Some(dir) = dir {
             *files = load_run(&dir, message, &mut limits);
+            reverted_later |= note_later_revert(&runs, message);
         }
+    }
+    if reverted_later {
+        report.summary.count_again();
     }
     let redactor = Redactor::of_this_process();
     report.summary.redact(&redactor);
@@ -76,6 +84,18 @@ pub fn load(summary: &Path, mut limits: ReportLimits) -> Result<Option<Report>> 
 
 pub fn runs_beside(summary: &Path) -> PathBuf {
     summary.with_file_name(Layout::RUNS)
+}
+
+/// A kept run that a user reverted after the summary was written is reverted in every report. Returns whether it was.
+fn note_later_revert(runs: &Path, message: &mut MessageSummary) -> bool {
+    let Some(id) = message.id.as_ref().filter(|_| message.run.kept) else { return false };
+    let dir = CheckpointDir::new(id, runs.join(id));
+    let size = dir.result_path().symlink_metadata().map_or(u64::MAX, |found| found.len());
+    let result = if size <= RESULT { RunResult::read(&dir).ok().flatten() } else { None };
+    let Some(reverted) = result.and_then(|result| result.run.reverted) else { return false };
+    (message.run.kept, message.run.reverted) = (false, Some(reverted));
+    message.run.reason = "it was kept, and reverted later".to_owned();
+    true
 }
 
 fn load_run(dir: &OwnedFd, message: &MessageSummary, limits: &mut ReportLimits) -> RunFiles {

@@ -66,12 +66,12 @@ pub fn row(message: &MessageSummary, paint: Paint) -> String {
 pub fn verdict_words(message: &MessageSummary) -> &'static str {
     let reverted = if message.run.attempts.is_empty() { "dead letter" } else { "reverted" };
     match message.verdict {
-        Verdict::Success => "kept",
+        Verdict::Success if message.run.kept => "kept",
         Verdict::NoChange if message.run.kept => "no change",
         Verdict::Skipped => "skipped",
         Verdict::Budget if message.run.attempts.is_empty() => "no budget",
         Verdict::Interrupted => "interrupted",
-        Verdict::NoChange | Verdict::FailedReverted | Verdict::TimedOut => reverted,
+        Verdict::Success | Verdict::NoChange | Verdict::FailedReverted | Verdict::TimedOut => reverted,
         Verdict::Policy | Verdict::Budget => reverted,
     }
 }
@@ -131,7 +131,9 @@ pub fn failure(message: &MessageSummary, paint: Paint) -> String {
         if let Some(best) = message.run.attempts.iter().rev().find(|attempt| attempt.files > 0) {
             next("work", format!("decree diff {id} --attempt {}", best.number));
         }
-        if message.verdict != Verdict::Interrupted {
+        if message.verdict == Verdict::Success {
+            next("again", format!("decree apply {id}"));
+        } else if message.verdict != Verdict::Interrupted {
             next("again", format!("decree retry {id}"));
         }
     }
@@ -145,6 +147,8 @@ pub fn failure_sentence(message: &MessageSummary) -> String {
     let attempts = count(made, "attempt");
     let mut text = match message.verdict {
         _ if made == 0 => reason.clone(),
+        // It was kept at first, so nothing failed.
+        Verdict::Success => return reason.clone(),
         Verdict::Budget | Verdict::Interrupted => format!("failed after {attempts} ({reason})"),
         _ => format!("failed {made} of {attempts} ({reason})"),
     };

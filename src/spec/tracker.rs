@@ -45,6 +45,10 @@ impl Tracker {
         let mut tracker = Tracker::read(path)?;
         let added = tracker.add(name);
         if added {
+            // A routine may have deleted every spec, and the directory with them.
+            if let Some(dir) = path.parent() {
+                std::fs::create_dir_all(dir).at("create", dir)?;
+            }
             atomic::write(path, tracker.text.as_bytes())?;
         }
         Ok(added)

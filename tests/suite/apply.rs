@@ -184,11 +184,44 @@ fn a_second_revert_keeps_the_record_of_the_first() {
     let first = fs::read(project.record(&id, "changes.diff")).unwrap();
     project.write("other", "another change\n");
     project.decree(["revert", &id]).ok();
-    let kept = crate::harness::snapshot(&project.record(&id, ""));
+    let kept = crate::harness::snapshot(&project.path(".decree/checkpoints"));
     let kept = kept
         .values()
         .any(|thing| matches!(thing, crate::harness::TreeEntry::File { bytes, .. } if *bytes == first));
     assert!(kept, "the first change is nowhere any more");
+}
+
+/// RBK-15. What a revert undid is in a checkpoint of its own: the other one may expire, and be collected.
+#[test]
+fn what_a_revert_to_a_checkpoint_undid_outlives_that_checkpoint() {
+    let project = Project::new();
+    project.write("file", "before\n");
+    let id = project.decree(["checkpoint", "create", "--expiry", "2s"]).ok().line();
+    project.write("file", "after\n").chmod("file", 0o640).write("new", b"\0work");
+    let changed = project.snapshot();
+    let output = project.decree(["revert", &id]).ok();
+    let saved = project.saved_by_revert(&id).expect("the present is saved");
+    let output = output.mentions(&[&format!("decree rollback {saved}"), &format!("decree apply {saved}")]);
+    assert!(output.err.contains("2 paths"), "{}", output.err);
+    assert_eq!(project.read("file"), b"before\n");
+    let shown = project.decree(["checkpoint", "show", &saved]).ok().text();
+    assert!(shown.contains(&format!("before the revert to {id}")), "{shown}");
+    let own = fs::read_dir(project.path(format!(".decree/checkpoints/{id}"))).unwrap().flatten();
+    let mut own: Vec<_> = own.map(|entry| entry.file_name().into_string().unwrap()).collect();
+    own.sort();
+    assert_eq!(own, ["checkpoint.json", "manifest.json"], "nothing is saved inside what may expire");
+    std::thread::sleep(std::time::Duration::from_millis(2600));
+    project.decree(["checkpoint", "gc"]).ok();
+    assert!(!project.exists(format!(".decree/checkpoints/{id}")) && project.record(&saved, "").exists());
+    project.decree(["apply", &saved]).ok().mentions(&["applied 2 paths"]);
+    assert_same(&project.snapshot(), &changed);
+    project.decree(["apply", &saved]).ok().mentions(&["already applied"]);
+    project.write("file", "other\n");
+    project.decree(["rollback", &saved]).ok();
+    assert_same(&project.snapshot(), &changed);
+    let audit = project.decree(["audit", "--format", "json"]).ok().text();
+    let audit: serde_json::Value = serde_json::from_str(&audit).unwrap();
+    assert_eq!((&audit["records"][0]["subject"], &audit["records"][0]["saved"]), (&id.into(), &saved.into()));
 }
 
 #[test]

@@ -178,9 +178,27 @@ impl Project {
         snapshot(self.root())
     }
 
-    /// A checkpoint's own file.
+    /// A file of a checkpoint. What a revert to it recorded is in the checkpoint in which the last such revert saved the present.
     pub fn record(&self, id: &str, file: &str) -> PathBuf {
-        self.path(format!(".decree/checkpoints/{id}/{file}"))
+        let own = self.path(format!(".decree/checkpoints/{id}/{file}"));
+        let of_revert = ["changes.diff", "result.json", "set-aside"].contains(&file) && !own.exists();
+        match self.saved_by_revert(id).filter(|_| of_revert) {
+            Some(saved) => self.path(format!(".decree/checkpoints/{saved}/{file}")),
+            None => own,
+        }
+    }
+
+    /// The id of the checkpoint in which the last revert to a checkpoint saved the present.
+    pub fn saved_by_revert(&self, id: &str) -> Option<String> {
+        let dirs = fs::read_dir(self.path(".decree/checkpoints")).ok()?.flatten().map(|entry| entry.path());
+        let of_id = |dir: &PathBuf| {
+            let text = fs::read(dir.join("result.json")).ok()?;
+            let result: serde_json::Value = serde_json::from_slice(&text).ok()?;
+            (result["id"] == id && !dir.ends_with(id)).then_some(())?;
+            dir.join("checkpoint.json").metadata().ok()?.modified().ok()
+        };
+        let last = dirs.filter_map(|dir| Some((of_id(&dir)?, dir))).max()?.1;
+        Some(last.file_name()?.to_str()?.to_owned())
     }
 }
 

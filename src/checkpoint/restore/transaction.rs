@@ -34,12 +34,20 @@ pub struct FinishedRestore<'j> {
     /// The run or checkpoint.
     pub subject: &'j str,
     pub paths: usize,
+    /// What moved to the quarantine, and where it is now.
+    pub set_aside: &'j [(TreePath, PathBuf)],
     /// Whether another process began it.
     pub recovered: bool,
 }
 
 /// Writes down finished restores.
 pub trait RestoreLog {
+    /// Writes the new state of the run or checkpoint into its own record, before [`RestoreLog::record`]. If it fails, the
+    /// journal stays, and recovery calls it again with the same id; so it must accept that the state is there already.
+    fn settle(&self, _restore: &FinishedRestore<'_>) -> Result<()> {
+        Ok(())
+    }
+
     /// Called before the journal is removed. If the process dies in between, recovery calls it again with the same id, so it
     /// must ignore a restore that it has recorded before.
     fn record(&self, restore: &FinishedRestore<'_>) -> Result<()>;
@@ -313,7 +321,15 @@ impl<'r> Transaction<'r> {
         self.root.sync().at("sync", self.root.path())?;
         self.dir.mark_done()?;
         let Journal { id, action, subject, steps, .. } = &self.journal;
-        let restore = FinishedRestore { id, action: *action, subject, paths: steps.len(), recovered };
+        let mut set_aside = self.quarantine_moves();
+        set_aside.extend(self.intruders.borrow().iter().cloned());
+        let (action, paths, set_aside) = (*action, steps.len(), &set_aside[..]);
+        let restore = FinishedRestore { id, action, subject, paths, set_aside, recovered };
+        log.settle(&restore).map_err(|error| {
+            error
+                .detail(format!("{} is done and verified, but not recorded yet", self.journal.name()))
+                .hint("remove the cause; the next decree command that changes the project records it")
+        })?;
         let log_failure = log.record(&restore).err();
         self.dir.remove()?;
         Ok(log_failure)

@@ -1,7 +1,11 @@
 //! Reverting and applying runs: a revert touches only what the run changed.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
+
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 
 use super::{Edit, Recorded, recorded, sample};
 use crate::harness::{Project, assert_same};
@@ -13,10 +17,26 @@ pub fn as_run(recorded: Recorded) -> Recorded {
     let Recorded { project, id, .. } = &recorded;
     project.decree(["apply", id]).ok();
     fs::create_dir_all(run_file(project, "")).unwrap();
-    for file in ["manifest.json", "changes.diff", "result.json"] {
+    for file in ["manifest.json", "changes.diff"] {
         fs::copy(project.record(id, file), run_file(project, file)).unwrap();
     }
+    let result = with_run_record(&fs::read(project.record(id, "result.json")).unwrap());
+    fs::write(run_file(project, "result.json"), result).unwrap();
     recorded
+}
+
+/// Adds to a `result.json` what the pipeline would write of a kept run, as docs/format.md has it.
+fn with_run_record(result: &[u8]) -> Vec<u8> {
+    let mut result: serde_json::Map<String, Value> = serde_json::from_slice(result).unwrap();
+    let record = json!({
+        "status": "success", "kept": true, "name": "x", "duration_ms": 1, "started_at": "2026-11-16T03:12:00Z",
+    });
+    let record: BTreeMap<String, Value> = serde_json::from_value(record).unwrap();
+    let text = serde_json::to_vec(&(&result["check"], &record)).unwrap();
+    let hash: String = Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect();
+    result.insert("record_check".to_owned(), hash.into());
+    result.extend(record);
+    serde_json::to_vec_pretty(&result).unwrap()
 }
 
 /// A file of the run's own.

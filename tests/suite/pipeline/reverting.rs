@@ -104,6 +104,152 @@ fn a_reverted_run_that_was_applied_can_be_reverted_unless_edited_since() {
     assert_same(&project.snapshot(), &before);
 }
 
+/// RUN-32. What a revert undid may be made again by another run, to the byte. It is that run's work then.
+#[test]
+fn reverting_a_reverted_run_again_leaves_the_same_work_of_a_later_run_alone() {
+    let project = PipelineProject::with("echo same >work.txt; chmod 640 work.txt");
+    project.spec("01-a", "# A\n").process().ok();
+    let first = project.only_run();
+    project.decree(["revert", &first]).ok().mentions(&["reverted 1 path", "from the tracker"]);
+    project.process().ok();
+    let (second, done) = (project.runs()[1].clone(), project.snapshot());
+    for _ in 0..2 {
+        project.decree(["revert", &first]).ok().mentions(&[&format!("{first}: already reverted")]);
+        assert_same(&project.snapshot(), &done);
+        assert_eq!(project.tracker(), ["01-a.spec.md"]);
+    }
+    let log = project.decree(["log"]).ok().text();
+    let state = |id: &str| log.lines().find(|line| line.starts_with(id)).unwrap().to_owned();
+    assert!(state(&first).contains("  reverted  "), "{log}");
+    assert!(state(&second).contains("  success  "), "{log}");
+    project.decree(["revert", &second]).ok().mentions(&["reverted 1 path", "from the tracker"]);
+    assert!(!project.exists("work.txt") && project.tracker().is_empty());
+}
+
+/// RUN-32. The same, if the first run's work was removed by hand: its record does not say that it is reverted.
+#[test]
+fn a_run_is_neither_reverted_nor_applied_over_the_same_work_of_a_later_run() {
+    let project = PipelineProject::with("echo same >work.txt");
+    project.spec("01-a", "# A\n").process().ok();
+    let first = project.only_run();
+    project.spec("02-b", "# B\n").remove("work.txt");
+    project.process().ok();
+    let (second, done) = (project.run_of("02-b"), project.snapshot());
+    for verb in ["revert", "apply"] {
+        let why = format!("work.txt: run {second} left it as it is");
+        let hint = format!("decree revert {second}");
+        project.decree([verb, &first]).fails(1).mentions(&[&why, "nothing was touched", &hint]);
+        assert_same(&project.snapshot(), &done);
+        assert_eq!(project.tracker(), ["01-a.spec.md", "02-b.spec.md"]);
+    }
+    project.decree(["revert", &second]).ok();
+    project.decree(["apply", &first]).ok();
+    assert_eq!(project.text("work.txt"), "same\n");
+    project.decree(["revert", &first]).ok().mentions(&["reverted 1 path"]);
+    assert!(!project.exists("work.txt"));
+}
+
+/// RUN-32.
+#[test]
+fn a_reverted_run_is_reverted_wherever_it_is_shown() {
+    let project = PipelineProject::with(WORKS);
+    project.spec("01-a", "# A\n").process().ok();
+    let id = project.only_run();
+    project.decree(["revert", &id]).ok();
+    assert_has(&project.decree(["status"]).ok().text(), &[&format!("latest {id}  reverted")]);
+    assert_has(&project.decree(["log"]).ok().text(), &[&format!("{id}  reverted")]);
+    let report = |format: &str| project.decree(["report", "--format", format]).ok().text();
+    assert_has(&report("text"), &["0 kept", "1 reverted", "01-a it was kept, and reverted later"]);
+    let json: serde_json::Value = serde_json::from_str(&report("json")).unwrap();
+    assert_eq!((&json["kept"], &json["put_back"]), (&0.into(), &1.into()));
+    assert_eq!(json["messages"][0]["kept"], false);
+    assert_has(&report("markdown"), &["0 of 1 spec kept, 1 reverted"]);
+    assert_has(&report("junit"), &["failures=\"1\"", "reverted later"]);
+    project.decree(["apply", &id]).ok();
+    assert_has(&project.decree(["log"]).ok().text(), &[&format!("{id}  success")]);
+    assert_has(&report("text"), &["1 kept", "0 reverted"]);
+}
+
+/// RUN-32. A kill between the restore and the record of it must not make the run revertable again.
+#[test]
+fn a_revert_that_is_killed_is_recorded_by_the_next_command() {
+    if !has_strace() {
+        return;
+    }
+    let mut kills = 0;
+    for number in 1.. {
+        let project = PipelineProject::with("echo same >work.txt");
+        project.spec("01-a", "# A\n").process().ok();
+        let id = project.only_run();
+        let inject = format!("inject=rename,unlink,unlinkat,rmdir,fsync,syncfs:signal=KILL:when={number}");
+        let mut killed = Command::new("strace");
+        killed.args(["-f", "-qq", "-o", "/dev/null", "-e"]);
+        killed.args(["trace=rename,unlink,unlinkat,rmdir,fsync,syncfs", "-e", &inject]);
+        killed.arg(project.command().get_program()).args(["revert", &id]).current_dir(project.root());
+        let ended = killed.stdin(Stdio::null()).output().unwrap();
+        // The next command that takes the lock; the one after it would see the same bytes again.
+        project.checkpoint();
+        let is_reverted = !project.exists("work.txt");
+        assert_eq!(project.result(&id)["put_back"].is_object(), is_reverted, "killed before call {number}");
+        assert_eq!(project.tracker().is_empty(), is_reverted, "killed before call {number}");
+        project.write("work.txt", "same\n").decree(["revert", &id]).ok();
+        assert_eq!(project.exists("work.txt"), is_reverted, "killed before call {number}");
+        if ended.status.success() {
+            break;
+        }
+        kills += 1;
+    }
+    assert!(kills >= 5, "killed only {kills} times");
+}
+
+/// REV-09. Without its records nothing says what a run changed.
+#[test]
+fn a_run_whose_records_are_missing_is_not_said_to_have_changed_nothing() {
+    let project = PipelineProject::with(WORKS);
+    project.spec("01-a", "# A\n").process().ok();
+    let (id, after) = (project.only_run(), project.snapshot());
+    let result = format!(".decree/runs/{id}/result.json");
+    project.remove(&result);
+    project.decree(["revert", &id]).fails(4).mentions(&[
+        &result,
+        "is missing",
+        "nothing was touched",
+        &format!("`decree rollback {id}`"),
+    ]);
+    for file in ["manifest.json", "changes.diff"] {
+        project.remove(format!(".decree/runs/{id}/{file}"));
+    }
+    for left in ["attempts", "routine.log", "message.md"] {
+        project.decree(["revert", &id]).fails(4).mentions(&["result.json is missing", "backup"]);
+        project.remove(format!(".decree/runs/{id}/{left}"));
+    }
+    project.decree(["revert", &id]).fails(4).mentions(&["result.json is missing"]);
+    assert_same(&project.snapshot(), &after);
+    assert_eq!(project.tracker(), ["01-a.spec.md"]);
+}
+
+/// RUN-33.
+#[test]
+fn a_routine_that_deletes_its_own_spec_and_succeeds_has_processed_it() {
+    for script in ["echo x >done.txt; rm \"$spec_file\"", "echo x >done.txt; rm -r specs"] {
+        let project = PipelineProject::with(script);
+        project.spec("01-a", "# A\n").process().ok();
+        assert_eq!(project.tracker(), ["01-a.spec.md"], "{script}");
+        project.spec("01-a", "# A again\n").remove("done.txt");
+        assert_has(&project.process().ok().text(), &["nothing to do"]);
+        assert!(!project.exists("done.txt"), "it ran again");
+        project.remove("specs/01-a.spec.md").write("done.txt", "x\n");
+        project.decree(["revert", &project.only_run()]).ok();
+        assert_eq!(project.text("specs/01-a.spec.md"), "# A\n");
+        assert!(project.tracker().is_empty());
+        project
+            .decree(["apply", &project.only_run()])
+            .ok()
+            .mentions(&["01-a.spec.md is on the tracker again"]);
+        assert!(!project.exists("specs/01-a.spec.md"));
+    }
+}
+
 /// A chain of three: each adds a line to the same file, and a file of its own.
 fn chain_of_three() -> PipelineProject {
     let project = PipelineProject::with(

@@ -21,10 +21,10 @@ fn a_build_that_a_new_ignore_rule_hides_is_set_aside() {
     assert!(trip.reverted.err.contains("set-aside/target"), "{}", trip.reverted.err);
 }
 
-/// Every file that reverts to this checkpoint have set aside.
-fn all_set_aside(project: &Project, id: &str) -> Vec<Vec<u8>> {
-    let kept = crate::harness::snapshot(&project.record(id, ""));
-    let aside = kept.into_iter().filter(|(path, _)| path.starts_with(b"set-aside"));
+/// Every file that reverts to checkpoints have set aside.
+fn all_set_aside(project: &Project) -> Vec<Vec<u8>> {
+    let kept = crate::harness::snapshot(&project.path(".decree/checkpoints"));
+    let aside = kept.into_iter().filter(|(path, _)| String::from_utf8_lossy(path).contains("/set-aside"));
     let mut contents: Vec<Vec<u8>> = aside
         .filter_map(|(_, thing)| match thing {
             TreeEntry::File { bytes, .. } => Some(bytes),
@@ -48,7 +48,7 @@ fn what_is_set_aside_never_replaces_what_was_set_aside_before() {
             project.decree(["revert", &id]).ok().mentions(&["set aside"]);
             assert_same(&project.snapshot(), &original);
         }
-        assert_eq!(all_set_aside(&project, &id), [b"1", b"2", b"3"]);
+        assert_eq!(all_set_aside(&project), [b"1", b"2", b"3"]);
     }
 }
 
