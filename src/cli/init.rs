@@ -8,8 +8,8 @@ use crate::project::{Layout, refuse_home, templates};
 
 /// Create a decree project in this directory
 ///
-/// Writes .decree/ (config, routines, and a .gitignore for runtime data), specs/ and an empty list of processed specs. Never
-/// overwrites an existing file.
+/// Writes .decree/ (config, routines, and a .gitignore for runtime data), specs/ and an empty list of processed specs. A routine
+/// for Rust is written only where there is a Cargo.toml. Never overwrites an existing file.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  decree init\n  decree init --ai codex\n  decree init --ai none --notebook\n  decree -C path/to/repository init"

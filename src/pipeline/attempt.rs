@@ -174,7 +174,7 @@ pub(super) fn judge(
         .record_changes(batch.context.workspace, inputs.manifest, true, batch.progress())?
         .expect("an empty change is recorded, too");
     let ending = match executed.ending {
-        Ending::Succeeded => check_policy(&batch.context, &changes),
+        Ending::Succeeded => check_policy(&batch.context, inputs.job, &changes),
         ending => ending,
     };
     let ending = ending.map_text(|text| batch.redactor.redact(text).into_owned());
@@ -195,11 +195,17 @@ pub(super) fn judge(
 }
 
 /// How an attempt ends whose routine and verification succeeded.
-fn check_policy(context: &PipelineContext<'_>, changes: &ChangeRecord) -> Ending {
+fn check_policy(context: &PipelineContext<'_>, job: &Prepared, changes: &ChangeRecord) -> Ending {
+    let needs_change = match context.config.on_no_change {
+        OnNoChange::Accept => false,
+        OnNoChange::Retry => true,
+        // A spec describes a change. An agent that makes none has declined or failed, whatever its exit code.
+        OnNoChange::Auto => job.message.is_spec && job.routine.is_agent,
+    };
     let violations = policy::violations(&context.config.policy, changes);
     if !violations.is_empty() {
         Ending::Policy { violations }
-    } else if changes.is_empty() && context.config.on_no_change == OnNoChange::Retry {
+    } else if changes.is_empty() && needs_change {
         Ending::NothingChanged
     } else {
         Ending::Succeeded

@@ -55,6 +55,7 @@ pub use dead_letter::DeadLetter;
 pub use front_matter_check::check_spec;
 pub use queue::{Selection, plan};
 pub use result::{AttemptRecord, RevertRecord, RunRecord, RunResult, tracked_name};
+pub use route::known_routine;
 pub use summary::{FileChange, MessageOutcome, MessageSummary, Summary, redact_text};
 pub use verdict::{Ending, Verdict};
 pub use work_loop::Pipeline;
