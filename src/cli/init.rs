@@ -38,13 +38,13 @@ enum Ai {
 }
 
 impl Ai {
-    /// The command, to which the prompt is appended. Its flags allow edits without confirmation, because no user is there.
+    /// The command, which reads the prompt from standard input. Its flags allow edits without confirmation, because no user is there.
     fn command(self) -> &'static str {
         match self {
             Ai::Claude => "claude --permission-mode acceptEdits -p",
-            Ai::Codex => "codex exec --full-auto",
-            Ai::Gemini => "gemini --approval-mode auto_edit -p",
-            Ai::Copilot => "copilot --allow-all-tools -p",
+            Ai::Codex => "codex exec --sandbox workspace-write --skip-git-repo-check -",
+            Ai::Gemini => "gemini --approval-mode auto_edit --skip-trust",
+            Ai::Copilot => "copilot --allow-all-tools --no-ask-user",
             Ai::Opencode => "opencode run",
             Ai::None => "",
         }

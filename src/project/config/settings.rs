@@ -49,7 +49,7 @@ pub struct Config {
 pub struct Commands {
     /// Chooses a routine and a name for a message: a command, `builtin`, or empty for the default routine. See [`Router`].
     pub router: String,
-    /// The AI coding tool that the default routines call.
+    /// The AI coding tool that the default routines call. It reads the prompt from standard input.
     pub ai: String,
 }
 
