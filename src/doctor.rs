@@ -1,11 +1,13 @@
 //! Checks that everything a routine needs is installed and configured, with a remedy for each problem.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 use crate::error::{Error, Result};
 use crate::fs::atomic;
-use crate::message::{Document, read_text};
-use crate::pipeline::{Selection, plan};
+use crate::humanize::count;
+use crate::message::{Document, Inbox, read_text};
+use crate::pipeline::{RunOverrides, Selection, check_spec, known_routine, plan};
 use crate::process::find_program;
 use crate::project::{Layout, Project, RoutineName};
 use crate::routine::{Routine, RoutineKind, Routines, papermill};
@@ -67,47 +69,136 @@ pub fn examine(project: &Project) -> Result<Vec<Finding>> {
     }
     findings.push(writable(&project.layout));
     findings.push(space(&project.layout));
+    findings.extend(pending_specs(project, &routines)?);
     Ok(findings)
 }
 
-/// The fast checks before the first message, so that a missing tool costs a second and no attempts. `names` are the routines
-/// that are known to be needed.
-pub fn preflight(project: &Project, names: &[String]) -> Result<()> {
-    let routines = Routines::of(project)?;
-    let needed: Vec<&Routine> = names
-        .iter()
-        .filter_map(|name| RoutineName::parse(name).ok())
-        .filter_map(|name| routines.find(&name).ok())
-        .collect();
-    let mut findings = vec![bash(), writable(&project.layout), space(&project.layout)];
-    findings.extend(needed.iter().flat_map(|routine| needs(project, routine)));
-    if needed.iter().any(|routine| routine.kind == RoutineKind::Notebook) {
-        findings.push(python(project));
-    }
-    let missing: Vec<&Finding> =
-        findings.iter().filter(|finding| finding.health == Health::Missing).collect();
-    let Some(first) = missing.first() else {
-        return Ok(());
-    };
-    Err(Error::project(format!("no routine can run here: {}", first.found))
-        .details(missing.iter().skip(1).map(|finding| finding.found.clone()).collect(), 10)
-        .detail("nothing was processed")
-        .hint(format!("{}; `decree doctor` shows everything", first.remedy)))
+/// What is known of a pending spec without running it.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct SpecCheck {
+    pub spec: String,
+    /// Why it cannot be processed.
+    pub error: Option<String>,
+    pub warnings: Vec<String>,
 }
 
-/// The same checks for the routines that the selected specs name; `default`, or the config's default, for specs that name none.
-pub fn preflight_specs(
+/// Reads specs and judges whether they can be processed here.
+pub fn check_specs(
     project: &Project,
-    selection: &Selection,
-    default: Option<&RoutineName>,
-) -> Result<()> {
-    let default = || default.map_or_else(|| project.config.default_routine.clone(), ToString::to_string);
-    let named = |spec: &Spec| {
-        let text = read_text(&project.layout.root().join(spec.shown())).ok()?;
-        Some(Document::parse(&text).ok()?.get_text("routine").unwrap_or_else(default))
+    routines: &Routines,
+    overrides: &RunOverrides,
+    specs: &[Spec],
+) -> Vec<SpecCheck> {
+    let check = |spec: &Spec| {
+        let spec = spec.shown();
+        match check_spec(&project.layout, &project.config, routines, overrides, &spec) {
+            Ok(warnings) => SpecCheck { spec, error: None, warnings },
+            Err(rejection) => SpecCheck { spec, error: Some(rejection.to_string()), warnings: Vec::new() },
+        }
     };
-    let needed: BTreeSet<String> = plan(&project.layout, selection)?.specs.iter().filter_map(named).collect();
-    preflight(project, &Vec::from_iter(needed))
+    specs.iter().map(check).collect()
+}
+
+/// The specs that `process` would take: those that cannot run, those with warnings, and how many can.
+fn pending_specs(project: &Project, routines: &Routines) -> Result<Vec<Finding>> {
+    let plan = plan(&project.layout, &Selection::default())?;
+    let checks = check_specs(project, routines, &RunOverrides::default(), &plan.specs);
+    let mut findings: Vec<Finding> = plan
+        .problems
+        .iter()
+        .map(|problem| Finding::bad("specs", Health::Poor, problem, "it is ignored; fix or remove it"))
+        .collect();
+    let good = checks.iter().filter(|check| check.error.is_none()).count();
+    if good > 0 || checks.is_empty() {
+        findings.push(Finding::good("specs", format!("{} pending that can run", count(good, "spec"))));
+    }
+    // Specs that fail for the same reason share one finding.
+    let mut by_error: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for check in &checks {
+        if let Some(error) = &check.error {
+            by_error.entry(error).or_default().push(&check.spec);
+        }
+        let warn = |warning| Finding::bad("specs", Health::Poor, warning, "fix or remove it");
+        findings.extend(check.warnings.iter().map(warn));
+    }
+    for (error, specs) in by_error {
+        let more = if specs.len() > 1 { format!(" and {} more", specs.len() - 1) } else { String::new() };
+        let found = format!("{}{more}: {error}", specs[0]);
+        findings.push(Finding::bad("specs", Health::Missing, found, "`decree process` would not run it"));
+    }
+    Ok(findings)
+}
+
+/// The routines that a batch is known to need.
+#[derive(Clone, Debug, Default)]
+pub struct NeededRoutines {
+    names: BTreeSet<String>,
+    /// Whether a router will choose more.
+    and_more: bool,
+}
+
+impl NeededRoutines {
+    /// The routine of one message.
+    pub fn of_message(project: &Project, document: &Document) -> Self {
+        let mut needed = NeededRoutines::default();
+        needed.add(known_routine(&project.config, &RunOverrides::default(), &[document]));
+        needed
+    }
+
+    /// The routines of the specs and messages that `process` takes.
+    pub fn of_batch(project: &Project, selection: &Selection, overrides: &RunOverrides) -> Result<Self> {
+        let plan = plan(&project.layout, selection)?;
+        let inbox = Inbox::of(&project.layout);
+        let messages = plan.messages.iter().map(|file| inbox.path(file));
+        let limit = selection.limit.unwrap_or(usize::MAX);
+        let specs = plan.specs.iter().take(limit).map(|spec| project.layout.root().join(spec.shown()));
+        let mut needed = NeededRoutines::default();
+        // What cannot be read becomes a dead letter.
+        let read = |path: &Path| Document::parse(&read_text(path).ok()?).ok();
+        for document in messages.chain(specs).filter_map(|path| read(&path)) {
+            needed.add(known_routine(&project.config, overrides, &[&document]));
+        }
+        Ok(needed)
+    }
+
+    fn add(&mut self, name: Option<String>) {
+        match name {
+            Some(name) => drop(self.names.insert(name)),
+            None => self.and_more = true,
+        }
+    }
+}
+
+/// The fast checks before the first message, so that a missing tool costs a second and no attempts. If no routine of the batch
+/// can run here, that is an error. If only some cannot, their messages become dead letters; this returns a warning for each.
+pub fn preflight(project: &Project, needed: &NeededRoutines) -> Result<Vec<String>> {
+    let routines = Routines::of(project)?;
+    let missing = |finding: &Finding| finding.health == Health::Missing;
+    let surroundings = [bash(), writable(&project.layout), space(&project.layout)];
+    let mut blocking: Vec<Finding> = surroundings.into_iter().filter(missing).collect();
+    let found: Vec<&Routine> =
+        needed.names.iter().filter_map(|name| routines.find(&RoutineName::parse(name).ok()?).ok()).collect();
+    let mut warnings = Vec::new();
+    let mut unusable = 0;
+    for routine in &found {
+        let python = (routine.kind == RoutineKind::Notebook).then(|| python(project));
+        let problems: Vec<Finding> = needs(project, routine).chain(python).filter(missing).collect();
+        unusable += usize::from(!problems.is_empty());
+        warnings.extend(problems);
+    }
+    if !found.is_empty() && unusable == found.len() && !needed.and_more {
+        blocking.append(&mut warnings);
+    }
+    let Some(first) = blocking.first() else {
+        return Ok(warnings
+            .into_iter()
+            .map(|finding| format!("{}; {}", finding.found, finding.remedy))
+            .collect());
+    };
+    Err(Error::project(format!("nothing can run here: {}", first.found))
+        .details(blocking.iter().skip(1).map(|finding| finding.found.clone()).collect(), 10)
+        .detail("nothing was processed")
+        .hint(format!("{}; `decree doctor` shows everything", first.remedy)))
 }
 
 fn bash() -> Finding {
@@ -122,7 +213,7 @@ fn installed_routines(project: &Project, routines: &Routines) -> Finding {
     let names = routines.names().map(RoutineName::as_str).collect::<Vec<_>>().join(", ");
     let has_default = RoutineName::parse(default).is_ok_and(|name| routines.find(&name).is_ok());
     if names.is_empty() {
-        let remedy = "`decree init` writes two";
+        let remedy = "`decree init` writes one";
         return Finding::bad("routines", Health::Missing, "there are none in .decree/routines", remedy);
     }
     if has_default {
@@ -154,23 +245,17 @@ fn needs_of_all(project: &Project, routines: &Routines) -> Vec<Finding> {
 }
 
 /// Checks the commands that a routine declares in `needs`.
-fn needs(project: &Project, routine: &Routine) -> impl Iterator<Item = Finding> {
-    let name = &routine.name;
-    routine.needs.iter().map(move |need| {
-        let (subject, command) = match need.as_str() {
-            "ai" => ("ai", project.config.commands.ai.split_whitespace().next().unwrap_or("")),
-            command => ("needs", command),
+fn needs<'p>(project: &'p Project, routine: &'p Routine) -> impl Iterator<Item = Finding> {
+    routine.needs_here(&project.config.commands.ai).map(move |need| {
+        let subject = if need.is_ai { "ai" } else { "needs" };
+        if need.is_met() {
+            return Finding::good(subject, format!("{} (for '{}')", need.command, routine.name));
+        }
+        let remedy = match need.command {
+            "" => "set commands.ai in .decree/config.yml, for example to: claude -p".to_owned(),
+            command => install_hint(command),
         };
-        if command.is_empty() {
-            let found = format!("routine '{name}' needs an AI command, and commands.ai is empty");
-            let remedy = "set commands.ai in .decree/config.yml, for example to: claude -p";
-            return Finding::bad("ai", Health::Missing, found, remedy);
-        }
-        if find_program(command).is_none() {
-            let found = format!("routine '{name}' needs '{command}', which is not on the PATH");
-            return Finding::bad(subject, Health::Missing, found, install_hint(command));
-        }
-        Finding::good(subject, format!("{command} (for '{name}')"))
+        Finding::bad(subject, Health::Missing, routine.describe_missing(&need), remedy)
     })
 }
 

@@ -90,6 +90,34 @@ pub fn truncate(text: &str, limit: usize) -> &str {
     &text[..end.unwrap_or(0)]
 }
 
+/// The longest suffix of at most `limit` bytes that begins between two characters.
+pub fn suffix(text: &str, limit: usize) -> &str {
+    let start = (text.len().saturating_sub(limit)..=text.len()).find(|at| text.is_char_boundary(*at));
+    &text[start.unwrap_or(text.len())..]
+}
+
+/// The last of these lines that have at most `limit` bytes together, with their line breaks. Of a line that is longer than that
+/// only the end is kept, after an ellipsis.
+pub fn limit_lines(mut lines: Vec<String>, limit: usize) -> Vec<String> {
+    let mut left = limit;
+    let mut kept = 0;
+    for line in lines.iter().rev() {
+        if line.len() >= left {
+            break;
+        }
+        left -= line.len() + 1;
+        kept += 1;
+    }
+    let first = lines.len() - kept;
+    let mut kept = lines.split_off(first);
+    if kept.is_empty()
+        && let Some(last) = lines.last()
+    {
+        kept.push(format!("…{}", suffix(last, limit.saturating_sub('…'.len_utf8() + 1))));
+    }
+    kept
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -123,7 +151,25 @@ mod tests {
     }
 
     #[test]
+    fn lines_are_limited_by_their_bytes_from_the_end() {
+        let lines = |text: &str| text.lines().map(str::to_owned).collect::<Vec<_>>();
+        assert_eq!(limit_lines(lines("one\ntwo\nthree"), 100), ["one", "two", "three"]);
+        assert_eq!(limit_lines(lines("one\ntwo\nthree"), 10), ["two", "three"]);
+        assert_eq!(limit_lines(lines("one\ntwo\nthree"), 9), ["three"]);
+        assert_eq!(limit_lines(lines("one\nééééé"), 9), ["…éé"]);
+        assert!(limit_lines(Vec::new(), 9).is_empty());
+        for limit in 4..40 {
+            let limited = limit_lines(lines(&"é€x\n".repeat(20)), limit);
+            assert!(
+                limited.iter().map(|line| line.len() + 1).sum::<usize>() <= limit,
+                "{limit}: {limited:?}"
+            );
+        }
+    }
+
+    #[test]
     fn text_is_truncated_between_characters() {
+        assert_eq!((suffix("éa", 2), suffix("éa", 3), suffix("", 9)), ("a", "éa", ""));
         assert_eq!((truncate("aé", 2), truncate("aé", 3), truncate("", 9)), ("a", "aé", ""));
     }
 }

@@ -28,8 +28,8 @@ The message with the task:
 $(cat "$message_file")"
 fi
 
-# On a clean slate, pass on the context of all failed attempts; otherwise the end of the last attempt's log.
-last="$message_dir/attempts/$((${DECREE_ATTEMPT:-1} - 1))/routine.log"
+# On a clean slate, pass on the context of all failed attempts; otherwise the end of the last attempt's log. decree keeps both short.
+last="$message_dir/attempts/$((${DECREE_ATTEMPT:-1} - 1))/log-tail.txt"
 if [ -s "$message_dir/failure-context.md" ]; then
   prompt+="
 
@@ -39,11 +39,25 @@ elif [ -s "$last" ]; then
   prompt+="
 
 An earlier attempt failed; its changes are still in the tree. The end of its log:
-$(tail -n 60 "$last")"
+$(cat "$last")"
 fi
 
-"${ai[@]}" "$prompt"
+# The AI command reads the prompt from standard input, or from the file that replaces {prompt_file} in it. The prompt is never an
+# argument: the system limits one to 128 KiB.
+prompt_file="${message_dir:-$(mktemp -d)}/prompt.md"
+printf '%s\n' "$prompt" >"$prompt_file"
+input="$prompt_file"
+for at in "${!ai[@]}"; do
+  word="${ai[at]}"
+  if [[ "$word" == *'{prompt_file}'* ]]; then
+    ai[at]="${word%%'{prompt_file}'*}$prompt_file${word#*'{prompt_file}'}"
+    input=/dev/null
+  fi
+done
+"${ai[@]}" <"$input"
 
-if [ -n "$check" ]; then
-  bash -c "$check"
+# Another exit code than 1 could mean that the routine itself cannot run, which is not retried.
+if [ -n "$check" ] && ! bash -c "$check"; then
+  echo "develop: the check failed: $check" >&2
+  exit 1
 fi

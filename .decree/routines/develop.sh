@@ -15,7 +15,7 @@ Keep CHANGELOG.md. Do not edit specs/ or .decree/. When you are done, \`.ci/run\
 
 $(cat "$message_file")"
 
-last="$message_dir/attempts/$((DECREE_ATTEMPT - 1))/routine.log"
+last="$message_dir/attempts/$((DECREE_ATTEMPT - 1))/log-tail.txt"
 if [ -s "$message_dir/failure-context.md" ]; then
   prompt+="
 
@@ -25,7 +25,8 @@ elif [ -s "$last" ]; then
   prompt+="
 
 An earlier attempt failed; its changes are still in the tree. The end of its log:
-$(tail -n 60 "$last")"
+$(cat "$last")"
 fi
 
-"${ai[@]}" "$prompt"
+printf '%s\n' "$prompt" >"$message_dir/prompt.md"
+"${ai[@]}" <"$message_dir/prompt.md"

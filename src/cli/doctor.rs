@@ -9,8 +9,8 @@ use crate::report::text::Paint;
 
 /// Check that everything a routine needs is installed and configured
 ///
-/// Checks bash, the routines and the commands they need, the config, permissions and disk space. Exit code 0: routines can
-/// run; 1: something is missing, and the output says how to install it.
+/// Checks bash, the routines and the commands they need, the config, permissions, disk space, and every pending spec. Exit code
+/// 0: routines can run; 1: something is missing or a spec cannot run, and the output says how to fix it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  decree doctor\n  decree doctor --format json | jq .ready")]
 pub struct DoctorArgs {
@@ -28,8 +28,12 @@ pub fn doctor(context: &Context, args: &DoctorArgs) -> Result<u8> {
         Format::Text => {
             let paint = Paint(context.ui.color_out);
             let lines: String = findings.iter().map(|finding| line(finding, paint)).collect();
-            let end =
-                if missing { "routines cannot run until this is fixed" } else { "routines can run here" };
+            let blocks = |finding: &&Finding| finding.health == Health::Missing && finding.subject != "specs";
+            let end = match missing {
+                false => "routines can run here",
+                true if findings.iter().find(blocks).is_some() => "routines cannot run until this is fixed",
+                true => "routines can run here; the specs marked ✗ cannot until they are fixed",
+            };
             format!("{lines}{end}\n")
         }
     };

@@ -8,8 +8,8 @@ use crate::project::{Layout, refuse_home, templates};
 
 /// Create a decree project in this directory
 ///
-/// Writes .decree/ (config, routines, and a .gitignore for runtime data), specs/ and an empty list of processed specs. Never
-/// overwrites an existing file.
+/// Writes .decree/ (config, routines, and a .gitignore for runtime data), specs/ and an empty list of processed specs. A routine
+/// for Rust is written only where there is a Cargo.toml. Never overwrites an existing file.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  decree init\n  decree init --ai codex\n  decree init --ai none --notebook\n  decree -C path/to/repository init"
@@ -38,13 +38,13 @@ enum Ai {
 }
 
 impl Ai {
-    /// The command, to which the prompt is appended. Its flags allow edits without confirmation, because no user is there.
+    /// The command, which reads the prompt from standard input. Its flags allow edits without confirmation, because no user is there.
     fn command(self) -> &'static str {
         match self {
             Ai::Claude => "claude --permission-mode acceptEdits -p",
-            Ai::Codex => "codex exec --full-auto",
-            Ai::Gemini => "gemini --approval-mode auto_edit -p",
-            Ai::Copilot => "copilot --allow-all-tools -p",
+            Ai::Codex => "codex exec --sandbox workspace-write --skip-git-repo-check -",
+            Ai::Gemini => "gemini --approval-mode auto_edit --skip-trust",
+            Ai::Copilot => "copilot --allow-all-tools --no-ask-user",
             Ai::Opencode => "opencode run",
             Ai::None => "",
         }

@@ -2,10 +2,11 @@
 
 use super::locked_project::{LimitArgs, LockedProject};
 use super::{Context, Format};
-use crate::doctor;
+use crate::doctor::{self, NeededRoutines, SpecCheck};
 use crate::error::Result;
 use crate::pipeline::{RunOverrides, Selection, plan};
 use crate::project::RoutineName;
+use crate::routine::Routines;
 use crate::ui;
 
 /// Process every spec that is not processed yet
@@ -34,7 +35,7 @@ pub struct ProcessArgs {
     #[arg(long)]
     fail_fast: bool,
 
-    /// List what would run, and run nothing
+    /// List what would run, and run nothing; exit code 1 if a spec cannot run
     #[arg(long)]
     dry_run: bool,
 
@@ -48,37 +49,52 @@ pub struct ProcessArgs {
 
 pub fn process(context: &Context, args: ProcessArgs) -> Result<u8> {
     let selection = Selection { globs: args.spec, limit: args.limit, fail_fast: args.fail_fast };
+    let overrides = RunOverrides { routine: args.routine, ..args.limits.overrides() };
     if args.dry_run {
-        return dry_run(context, &selection, args.format).map(|()| 0);
+        return dry_run(context, &selection, &overrides, args.format);
     }
     let mut project = LockedProject::open(context, "process")?;
-    let overrides = RunOverrides { routine: args.routine, ..args.limits.overrides() };
-    doctor::preflight_specs(&project.project, &selection, overrides.routine.as_ref())?;
+    let needed = NeededRoutines::of_batch(&project.project, &selection, &overrides)?;
+    for warning in doctor::preflight(&project.project, &needed)? {
+        context.ui.warn(&warning);
+    }
     let summary = project.work(overrides, |pipeline| pipeline.process(&selection));
     project.report(summary, args.format)
 }
 
-fn dry_run(context: &Context, selection: &Selection, format: Format) -> Result<()> {
+/// Lists what would run. Returns 1 if a spec among it cannot run.
+fn dry_run(context: &Context, selection: &Selection, overrides: &RunOverrides, format: Format) -> Result<u8> {
     let project = context.project()?;
-    let plan = plan(&project.layout, selection)?;
+    let mut plan = plan(&project.layout, selection)?;
     for problem in &plan.problems {
         context.ui.warn(problem);
     }
-    let limit = selection.limit.unwrap_or(usize::MAX);
-    let specs: Vec<String> = plan.specs.iter().take(limit).map(|spec| spec.shown()).collect();
+    plan.specs.truncate(selection.limit.unwrap_or(usize::MAX));
+    let checks = doctor::check_specs(&project, &Routines::of(&project)?, overrides, &plan.specs);
     let messages: Vec<String> =
         plan.messages.iter().map(|file| file.to_string_lossy().into_owned()).collect();
+    let broken = checks.iter().any(|check| check.error.is_some());
     if format == Format::Json {
-        let answer = serde_json::json!({ "messages": messages, "specs": specs });
-        return context.ui.print_json(&answer);
+        let specs: Vec<&String> = checks.iter().map(|check| &check.spec).collect();
+        let problems: Vec<&SpecCheck> =
+            checks.iter().filter(|check| check.error.is_some() || !check.warnings.is_empty()).collect();
+        let answer = serde_json::json!({ "messages": messages, "specs": specs, "problems": problems });
+        return context.ui.print_json(&answer).map(|()| u8::from(broken));
     }
+    for warning in checks.iter().flat_map(|check| &check.warnings) {
+        context.ui.warn(warning);
+    }
+    let row = |check: &SpecCheck| {
+        let error = check.error.as_ref().map(|error| format!("error: {error}"));
+        [Some("spec".to_owned()), Some(check.spec.clone()), error].into_iter().flatten().collect()
+    };
     let rows: Vec<Vec<String>> = messages
         .iter()
         .map(|file| vec!["message".to_owned(), file.clone()])
-        .chain(specs.iter().map(|spec| vec!["spec".to_owned(), spec.clone()]))
+        .chain(checks.iter().map(row))
         .collect();
     if rows.is_empty() {
         context.ui.note("nothing to do: every spec is processed and the inbox is empty");
     }
-    context.ui.print(&ui::table(&rows))
+    context.ui.print(&ui::table(&rows)).map(|()| u8::from(broken))
 }

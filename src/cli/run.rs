@@ -2,7 +2,7 @@
 
 use super::locked_project::{LimitArgs, LockedProject};
 use super::{Context, Format};
-use crate::doctor;
+use crate::doctor::{self, NeededRoutines};
 use crate::error::{Error, IoContext, Result};
 use crate::message::{Document, MessageId, MessageName};
 use std::io::{self, IsTerminal, Read};
@@ -70,8 +70,7 @@ pub fn run(context: &Context, args: RunArgs) -> Result<u8> {
     }
     let mut project = LockedProject::open(context, "run")?;
     check_input(&project, &document)?;
-    let routine = document.get_text("routine");
-    doctor::preflight(&project.project, routine.as_slice())?;
+    doctor::preflight(&project.project, &NeededRoutines::of_message(&project.project, &document))?;
     let summary = project.work(args.limits.overrides(), |pipeline| pipeline.run_message(given, document));
     project.report(summary, args.format)
 }

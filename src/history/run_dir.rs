@@ -156,6 +156,11 @@ impl RunDir {
         self.path.join(Self::FAILURE_CONTEXT)
     }
 
+    /// The end of a failed attempt's log, as plain text and short enough for a prompt.
+    pub fn log_tail(&self, number: u32) -> PathBuf {
+        self.attempt_dir(number).join("log-tail.txt")
+    }
+
     /// What the routine says it used.
     pub fn usage(&self) -> PathBuf {
         self.path.join(Self::USAGE)

@@ -17,6 +17,7 @@ use super::verdict::Ending;
 use crate::checkpoint::change_record::ChangeRecord;
 use crate::checkpoint::manifest::Manifest;
 use crate::error::{Error, IoContext, Result};
+use crate::fs::atomic;
 use crate::history::RunDir;
 use crate::history::own_files::RepairReport;
 use crate::humanize::count;
@@ -31,8 +32,10 @@ use crate::project::OnNoChange;
 use crate::routine::{Invocation, RoutineKind};
 use crate::sanitize::one_line;
 
-/// How many lines of a log `failure-context.md` has.
+/// How many lines of a log the next attempt gets.
 const TAIL_LINES: usize = 40;
+/// How many bytes these lines have at most: a line can be as long as the whole log.
+const TAIL_BYTES: usize = 16 * 1024;
 
 /// What all attempts of a run share.
 #[derive(Clone, Copy)]
@@ -174,10 +177,13 @@ pub(super) fn judge(
         .record_changes(batch.context.workspace, inputs.manifest, true, batch.progress())?
         .expect("an empty change is recorded, too");
     let ending = match executed.ending {
-        Ending::Succeeded => check_policy(&batch.context, &changes),
+        Ending::Succeeded => check_policy(&batch.context, inputs.job, &changes),
         ending => ending,
     };
     let ending = ending.map_text(|text| batch.redactor.redact(text).into_owned());
+    if ending != Ending::Succeeded {
+        write_log_tail(batch, &inputs.run.dir, attempt.number, &executed.tail);
+    }
     let record = AttemptRecord {
         number: attempt.number,
         clean_slate: attempt.clean_slate,
@@ -194,12 +200,26 @@ pub(super) fn judge(
     Ok((record, changes))
 }
 
+/// Writes the end of a failed attempt's log for the next attempt. It only helps, so a failure is a warning.
+fn write_log_tail(batch: &mut ActiveBatch<'_>, run: &RunDir, number: u32, tail: &[String]) {
+    let text: String = tail.iter().map(|line| format!("{line}\n")).collect();
+    if let Err(error) = atomic::write(&run.log_tail(number), text.as_bytes()) {
+        batch.warn(&format!("the end of the log of attempt {number} is not passed on: {error}"));
+    }
+}
+
 /// How an attempt ends whose routine and verification succeeded.
-fn check_policy(context: &PipelineContext<'_>, changes: &ChangeRecord) -> Ending {
+fn check_policy(context: &PipelineContext<'_>, job: &Prepared, changes: &ChangeRecord) -> Ending {
+    let needs_change = match context.config.on_no_change {
+        OnNoChange::Accept => false,
+        OnNoChange::Retry => true,
+        // A spec describes a change. An agent that makes none has declined or failed, whatever its exit code.
+        OnNoChange::Auto => job.message.is_spec && job.routine.is_agent,
+    };
     let violations = policy::violations(&context.config.policy, changes);
     if !violations.is_empty() {
         Ending::Policy { violations }
-    } else if changes.is_empty() && context.config.on_no_change == OnNoChange::Retry {
+    } else if changes.is_empty() && needs_change {
         Ending::NothingChanged
     } else {
         Ending::Succeeded
@@ -251,7 +271,7 @@ impl<'t> Tee<'t> {
         self.redactor.flush(&mut self.clean);
         self.pass_on();
         let Some(log) = self.log else { return (Vec::new(), None) };
-        let tail = log.tail_lines(TAIL_LINES);
+        let tail = log.tail_lines(TAIL_LINES, TAIL_BYTES);
         (tail, log.finish().err().or(self.log_error))
     }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::result::AttemptRecord;
 use crate::humanize::{count, duration};
+use crate::sanitize::{limit_lines, truncate};
 
 /// One failed attempt, with what its record does not have.
 pub struct FailedAttempt<'l> {
@@ -19,8 +20,15 @@ pub struct FailedAttempt<'l> {
     pub log: String,
 }
 
-/// How many changed paths are listed per attempt.
+/// How many changed paths are listed per attempt, and how many bytes they have together.
 const MAX_PATHS: usize = 40;
+const MAX_PATHS_BYTES: usize = 4 * 1024;
+/// The longest reason of an attempt: it can have a whole command or the names of files.
+const MAX_REASON: usize = 500;
+/// How many attempts are described: the last ones.
+const MAX_ATTEMPTS: usize = 20;
+/// How many bytes the ends of all logs have together: the text becomes part of a prompt.
+const MAX_TAILS: usize = 64 * 1024;
 
 /// The text of the file, for the message `name`.
 pub fn render(name: &str, failed: &[FailedAttempt<'_>]) -> String {
@@ -30,20 +38,25 @@ pub fn render(name: &str, failed: &[FailedAttempt<'_>]) -> String {
          Each failed attempt is described below.\n",
         count(failed.len(), "attempt"),
     );
-    for attempt in failed {
-        describe(&mut out, attempt);
+    let first = failed.len().saturating_sub(MAX_ATTEMPTS);
+    if first > 0 {
+        out.push_str(&format!("The first {first} are left out.\n"));
+    }
+    let tail_limit = MAX_TAILS / (failed.len() - first).max(1);
+    for attempt in &failed[first..] {
+        describe(&mut out, attempt, tail_limit);
     }
     out
 }
 
-fn describe(out: &mut String, attempt: &FailedAttempt<'_>) {
+fn describe(out: &mut String, attempt: &FailedAttempt<'_>, tail_limit: usize) {
     let record = attempt.record;
     let took = duration(Duration::from_millis(record.duration_ms));
     let mut line = |text: String| {
         out.push_str(&text);
         out.push('\n');
     };
-    line(format!("\n## Attempt {}: {}\n", record.number, record.reason));
+    line(format!("\n## Attempt {}: {}\n", record.number, truncate(&record.reason, MAX_REASON)));
     if let Some(code) = record.exit_code {
         line(format!("- exit code {code}"));
     }
@@ -54,17 +67,24 @@ fn describe(out: &mut String, attempt: &FailedAttempt<'_>) {
         0 => "- changed nothing".to_owned(),
         n => format!("- changed {} (+{} −{}):", count(n, "file"), record.added, record.removed),
     });
-    for path in attempt.changed.iter().take(MAX_PATHS) {
+    let mut bytes = 0;
+    let fits = |path: &&String| {
+        bytes += path.len();
+        bytes <= MAX_PATHS_BYTES
+    };
+    let listed: Vec<&String> = attempt.changed.iter().take(MAX_PATHS).take_while(fits).collect();
+    for path in &listed {
         line(format!("  - {path}"));
     }
-    if attempt.changed.len() > MAX_PATHS {
-        line(format!("  - and {} more", attempt.changed.len() - MAX_PATHS));
+    if attempt.changed.len() > listed.len() {
+        line(format!("  - and {} more", attempt.changed.len() - listed.len()));
     }
-    if attempt.tail.is_empty() {
+    let tail = limit_lines(attempt.tail.clone(), tail_limit);
+    if tail.is_empty() {
         return;
     }
-    let fence = "`".repeat(longest_backticks(&attempt.tail).max(2) + 1);
-    let _ = write!(out, "\nThe end of the log:\n\n{fence}text\n{}\n{fence}\n", attempt.tail.join("\n"));
+    let fence = "`".repeat(longest_backticks(&tail).max(2) + 1);
+    let _ = write!(out, "\nThe end of the log:\n\n{fence}text\n{}\n{fence}\n", tail.join("\n"));
 }
 
 fn longest_backticks(lines: &[String]) -> usize {

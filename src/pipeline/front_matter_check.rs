@@ -96,7 +96,7 @@ pub fn check_spec(
     let checked = CheckedDocument { kind: DocumentKind::Spec, file: path, document: &document };
     checked.timeout()?;
     match route::known_routine(config, overrides, &[&document]) {
-        Some(name) => checked.check_keys(route::find_routine(routines, &name)?),
+        Some(name) => checked.check_keys(route::find_routine(routines, config, &name)?),
         None => Ok(Vec::new()),
     }
 }

@@ -58,6 +58,7 @@ pub use front_matter_check::check_spec;
 pub use queue::{Selection, plan};
 pub use result::{AttemptRecord, RevertRecord, RunRecord, RunResult, tracked_name};
 pub use run_log::RunLog;
+pub use route::known_routine;
 pub use summary::{FileChange, MessageOutcome, MessageSummary, Summary, redact_text};
 pub use verdict::{Ending, Verdict};
 pub use work_loop::Pipeline;

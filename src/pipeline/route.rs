@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::interrupt;
 use crate::message::{ChainId, Document, Message, MessageError, MessageName, Rejection, is_spec};
 use crate::process::Exec;
-use crate::project::{Config, RoutineName};
+use crate::project::{Config, Router, RoutineName};
 use crate::routine::{Routine, RoutineKind, Routines, router};
 
 /// The most time a router gets; less if an attempt gets less.
@@ -31,33 +31,39 @@ pub(super) fn choose_routine(
             routine_by_text(batch, &text)?
         }
     };
-    let routine = find_routine(&batch.context.routines, &name)?;
+    let routine = find_routine(&batch.context.routines, batch.context.config, &name)?;
     match syntax_error(&batch.context, routine)? {
         Some(why) => Err(Rejection { code: "RoutineInvalid", why }.into()),
         None => Ok(routine.clone()),
     }
 }
 
-/// The name of the routine if that is known without a router: the first that a document names, else that of the command line.
-pub(super) fn known_routine(
-    _config: &Config,
-    overrides: &RunOverrides,
-    documents: &[&Document],
-) -> Option<String> {
+/// The name of the routine if that is known without a router: the first that a document names, else that of the command line,
+/// else the default if there is no router.
+pub fn known_routine(config: &Config, overrides: &RunOverrides, documents: &[&Document]) -> Option<String> {
     let named_in = |document: &&Document| document.get_text("routine").filter(|name| !name.is_empty());
     let by_option = || overrides.routine.as_ref().map(ToString::to_string);
-    documents.iter().find_map(named_in).or_else(by_option)
+    let by_default = || (config.router() == Router::None).then(|| config.default_routine.clone());
+    documents.iter().find_map(named_in).or_else(by_option).or_else(by_default)
 }
 
-/// The routine of this name, if it can be used.
-pub(super) fn find_routine<'r>(routines: &'r Routines, name: &str) -> Result<&'r Routine, Rejection> {
+/// The routine of this name, if it can run here.
+pub(super) fn find_routine<'r>(
+    routines: &'r Routines,
+    config: &Config,
+    name: &str,
+) -> Result<&'r Routine, Rejection> {
     let not_found = |why| Rejection { code: "RoutineNotFound", why };
     let parsed = RoutineName::parse(name)
         .map_err(|why| not_found(format!("'{name}' is not a routine name: {why}")))?;
-    routines.find(&parsed).map_err(|error| {
+    let routine = routines.find(&parsed).map_err(|error| {
         let more = error.detail_lines().iter().map(String::as_str).chain(error.hint_text());
         not_found(more.fold(error.to_string(), |why, line| format!("{why}; {line}")))
-    })
+    })?;
+    match routine.missing_need(&config.commands.ai) {
+        Some(why) => Err(Rejection { code: "NeedsMissing", why }),
+        None => Ok(routine),
+    }
 }
 
 /// bash parses a script while it runs it: a syntax error at the end would show only after everything before it ran.
@@ -84,19 +90,23 @@ fn syntax_error(context: &PipelineContext<'_>, routine: &Routine) -> Result<Opti
     }))
 }
 
+/// The routine that the router chooses among those that can run here, or the default.
 fn routine_by_text(batch: &mut ActiveBatch<'_>, text: &str) -> Result<String> {
-    let default = &batch.context.config.default_routine;
-    if batch.context.config.commands.router.is_empty() {
-        let ranked = router::rank(text, &batch.context.routines);
-        return Ok(ranked.map_or(default.clone(), |name| name.to_string()));
-    }
-    let prompt = router::prompt_for_routine(&batch.context.routines, text);
-    let answer = ask_router(batch, &prompt)?;
-    let named = answer.and_then(|answer| router::parse_routine_reply(&answer, &batch.context.routines));
-    if named.is_none() {
-        batch.warn(&format!("the router named no routine; using '{default}'"));
-    }
-    Ok(named.map_or(default.clone(), |name| name.to_string()))
+    let (default, config) = (batch.context.config.default_routine.clone(), batch.context.config);
+    let candidates = batch.context.routines.runnable(&config.commands.ai);
+    let chosen = match config.router() {
+        Router::None => None,
+        Router::Builtin => router::rank(text, &candidates),
+        Router::Command(command) => {
+            let answer = ask_router(batch, command, &router::prompt_for_routine(&candidates, text))?;
+            let named = answer.and_then(|answer| router::parse_routine_reply(&answer, &candidates));
+            if named.is_none() {
+                batch.warn(&format!("the router named no routine; using '{default}'"));
+            }
+            named
+        }
+    };
+    Ok(chosen.map_or(default, |name| name.to_string()))
 }
 
 /// A name for a message that was given none: that of its spec, else what the router answers, else words of the message.
@@ -106,19 +116,19 @@ pub(super) fn name_for(
     chain: &ChainId,
 ) -> Result<MessageName> {
     let (spec, body) = (document.get_text("input_file").filter(|path| is_spec(path)), &document.body);
-    let name = match spec.and_then(|spec| MessageName::from_spec_file(&spec)) {
-        Some(name) => Some(name),
-        None if body.trim().is_empty() => None,
-        None if batch.context.config.commands.router.is_empty() => MessageName::from_prompt(body),
-        None => ask_router(batch, &router::prompt_for_name(body))?
+    let of_spec = spec.and_then(|spec| MessageName::from_spec_file(&spec));
+    let name = match (of_spec, batch.context.config.router()) {
+        (Some(name), _) => Some(name),
+        (None, _) if body.trim().is_empty() => None,
+        (None, Router::None | Router::Builtin) => MessageName::from_prompt(body),
+        (None, Router::Command(command)) => ask_router(batch, command, &router::prompt_for_name(body))?
             .and_then(|answer| router::parse_name_reply(&answer)),
     };
     Ok(name.unwrap_or_else(|| MessageName::fallback(chain)))
 }
 
 /// Asks the configured command; `None`, with a warning, if it fails.
-fn ask_router(batch: &mut ActiveBatch<'_>, prompt: &str) -> Result<Option<String>> {
-    let command = &batch.context.config.commands.router;
+fn ask_router(batch: &mut ActiveBatch<'_>, command: &str, prompt: &str) -> Result<Option<String>> {
     let Some(mut words) = shell_words::split(command).ok().filter(|words| !words.is_empty()) else {
         batch.warn(&format!("commands.router is not a command: {command}"));
         return Ok(None);

@@ -16,7 +16,7 @@ use crate::error::{IoContext, Result};
 use crate::fs::atomic::{self, AtomicFile};
 use crate::fs::is_at;
 use crate::humanize::grouped;
-use crate::sanitize::last_lines;
+use crate::sanitize::{last_lines, limit_lines};
 
 /// Smaller limits are raised to this.
 const MIN_LIMIT: u64 = 1 << 10;
@@ -63,9 +63,10 @@ impl CappedLog {
     }
 
     /// The last lines of the output as a terminal shows them: without colours, and with only the final state of a line that was
-    /// overwritten. Very long lines are truncated at their beginning.
-    pub fn tail_lines(&self, count: usize) -> Vec<String> {
-        last_lines(&console::strip_ansi_codes(&String::from_utf8_lossy(&self.recent)), count)
+    /// overwritten. They have at most `limit` bytes together; of a longer line only the end is kept.
+    pub fn tail_lines(&self, count: usize, limit: usize) -> Vec<String> {
+        let text = String::from_utf8_lossy(&self.recent);
+        limit_lines(last_lines(&console::strip_ansi_codes(&text), count), limit)
     }
 
     /// Joins head and tail. If a routine deleted or replaced the file, it is written again from the open one.
@@ -311,12 +312,12 @@ mod tests {
     #[test]
     fn the_last_lines_are_what_a_terminal_shows() {
         let (_dir, _, mut log) = new_log();
-        assert!(log.tail_lines(3).is_empty());
+        assert!(log.tail_lines(3, 1000).is_empty());
         log.write(b"one\ntwo\r\n\x1b[31mred\x1b[0m\n10%\r50%\rdone\n\n").unwrap();
-        assert_eq!(log.tail_lines(3), ["two", "red", "done"]);
-        assert_eq!(log.tail_lines(9).len(), 4);
+        assert_eq!(log.tail_lines(3, 1000), ["two", "red", "done"]);
+        assert_eq!(log.tail_lines(9, 1000).len(), 4);
         log.write(&lines(90_000)).unwrap();
-        assert_eq!(log.tail_lines(2), ["line 089998", "line 089999"]);
+        assert_eq!(log.tail_lines(2, 1000), ["line 089998", "line 089999"]);
         assert!(log.recent.capacity() < 1 << 19);
     }
 }

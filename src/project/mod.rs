@@ -9,7 +9,7 @@ mod units;
 
 use std::path::{Path, PathBuf};
 
-pub use config::{Budget, Commands, Config, Database, Hooks, OnNoChange, Policy, SensitiveConfig};
+pub use config::{Budget, Commands, Config, Database, Hooks, OnNoChange, Policy, Router, SensitiveConfig};
 pub use layout::{Layout, shown_in_project};
 pub use lock::Lock;
 pub use routine_name::RoutineName;

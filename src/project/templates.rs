@@ -11,16 +11,38 @@ use crate::fs::atomic;
 const CONFIG: &str = include_str!("../../templates/config.yml");
 /// Only settings, routines and cron entries are committed; everything else in .decree/ is runtime data.
 const GITIGNORE: &str = include_str!("../../templates/gitignore");
-const ROUTINES: [(&str, &str); 2] = [
-    ("develop.sh", include_str!("../../templates/develop.sh")),
-    ("rust-develop.sh", include_str!("../../templates/rust-develop.sh")),
-];
-const NOTEBOOKS: [(&str, &str); 2] = [
-    ("develop.ipynb", include_str!("../../templates/develop.ipynb")),
-    ("rust-develop.ipynb", include_str!("../../templates/rust-develop.ipynb")),
+/// A routine that `init` writes.
+struct RoutineTemplate {
+    name: &'static str,
+    text: &'static str,
+    mode: u32,
+    is_notebook: bool,
+    /// The file in the project's root without which the routine is of no use.
+    only_with: Option<&'static str>,
+}
+
+const CARGO: Option<&str> = Some("Cargo.toml");
+
+const ROUTINES: [RoutineTemplate; 4] = [
+    script("develop.sh", include_str!("../../templates/develop.sh"), None),
+    script("rust-develop.sh", include_str!("../../templates/rust-develop.sh"), CARGO),
+    notebook("develop.ipynb", include_str!("../../templates/develop.ipynb"), None),
+    notebook("rust-develop.ipynb", include_str!("../../templates/rust-develop.ipynb"), CARGO),
 ];
 
-/// Writes the files of a new project that do not exist yet, and returns their paths relative to it. `ai` is the command that
+const fn script(name: &'static str, text: &'static str, only_with: Option<&'static str>) -> RoutineTemplate {
+    RoutineTemplate { name, text, mode: 0o755, is_notebook: false, only_with }
+}
+
+const fn notebook(
+    name: &'static str,
+    text: &'static str,
+    only_with: Option<&'static str>,
+) -> RoutineTemplate {
+    RoutineTemplate { name, text, mode: 0o644, is_notebook: true, only_with }
+}
+
+/// Writes the files of a new project that do not exist yet and fit it, and returns their paths relative to it. `ai` is the command that
 /// the routines call.
 pub fn write_project(layout: &Layout, ai: &str, notebook: bool) -> Result<Vec<String>> {
     let mut written = Vec::new();
@@ -36,10 +58,12 @@ pub fn write_project(layout: &Layout, ai: &str, notebook: bool) -> Result<Vec<St
         (layout.gitignore(), GITIGNORE, 0o644),
         (layout.tracker(), "", 0o644),
     ];
-    files.extend(ROUTINES.map(|(name, text)| (layout.routines().join(name), text, 0o755)));
-    if notebook {
-        files.extend(NOTEBOOKS.map(|(name, text)| (layout.routines().join(name), text, 0o644)));
-    }
+    let fits = |routine: &&RoutineTemplate| {
+        (notebook || !routine.is_notebook)
+            && routine.only_with.is_none_or(|file| layout.root().join(file).is_file())
+    };
+    let path = |routine: &RoutineTemplate| layout.routines().join(routine.name);
+    files.extend(ROUTINES.iter().filter(fits).map(|routine| (path(routine), routine.text, routine.mode)));
     for (path, text, mode) in files {
         if write_new(&path, text, mode)? {
             written.push(layout.shown(&path));

@@ -26,6 +26,8 @@ pub struct Routine {
     pub parameters: Vec<Parameter>,
     /// Commands that its header says it needs.
     pub needs: Vec<String>,
+    /// Whether it lets an AI agent do the work.
+    pub is_agent: bool,
 }
 
 /// How a routine is run. Of two with the same name, the notebook has priority.
@@ -148,6 +150,10 @@ impl Routines {
         }
     }
 
+    pub(super) fn retain(&mut self, keep: impl Fn(&Routine) -> bool) {
+        self.routines.retain(|_, routine| keep(routine));
+    }
+
     /// All routines, sorted by name.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &Routine> {
         self.routines.values()
@@ -187,8 +193,10 @@ fn read(name: RoutineName, kind: RoutineKind, path: &Path) -> Result<Routine, St
             (header.unwrap_or_default(), parameters.unwrap_or_default())
         }
     };
-    let RoutineHeader { description, needs } = header;
-    Ok(Routine { name, path: path.to_owned(), kind, description, parameters, needs })
+    let RoutineHeader { description, needs, agent } = header;
+    let calls_ai = || needs.iter().any(|need| need == "ai") || text.contains("DECREE_AI");
+    let is_agent = agent.unwrap_or_else(calls_ai);
+    Ok(Routine { name, path: path.to_owned(), kind, description, parameters, needs, is_agent })
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Parses the comment at the top of a routine: its description, and the commands it needs.
+//! Parses the comment at the top of a routine: its description, the commands it needs, and whether it is an agent's.
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct RoutineHeader {
@@ -6,6 +6,8 @@ pub(super) struct RoutineHeader {
     pub(super) description: String,
     /// Commands that must be installed, from `needs:` lines.
     pub(super) needs: Vec<String>,
+    /// Whether it says that an AI agent does the work: `agent: yes` or `agent: no`.
+    pub(super) agent: Option<bool>,
 }
 
 impl RoutineHeader {
@@ -32,16 +34,28 @@ impl RoutineHeader {
     fn from_lines<'a>(lines: impl Iterator<Item = &'a str>) -> RoutineHeader {
         let mut description: Vec<&str> = Vec::new();
         let mut needs = Vec::new();
+        let mut agent = None;
         for line in lines {
             match line.trim().split_once(':') {
                 Some((word, list)) if word.eq_ignore_ascii_case("needs") => {
                     let commands = list.split([',', ' ', '\t']).filter(|command| !command.is_empty());
                     needs.extend(commands.map(str::to_owned));
                 }
+                Some((word, answer)) if word.eq_ignore_ascii_case("agent") && yes_or_no(answer).is_some() => {
+                    agent = yes_or_no(answer);
+                }
                 _ => description.push(line.trim_end()),
             }
         }
-        RoutineHeader { description: description.join("\n").trim().to_owned(), needs }
+        RoutineHeader { description: description.join("\n").trim().to_owned(), needs, agent }
+    }
+}
+
+fn yes_or_no(answer: &str) -> Option<bool> {
+    match answer.trim().to_lowercase().as_str() {
+        "yes" | "true" => Some(true),
+        "no" | "false" => Some(false),
+        _ => None,
     }
 }
 
@@ -56,7 +70,7 @@ mod tests {
     use super::*;
 
     fn shell(script: &str) -> (String, Vec<String>) {
-        let RoutineHeader { description, needs } = RoutineHeader::from_shell(script);
+        let RoutineHeader { description, needs, .. } = RoutineHeader::from_shell(script);
         (description, needs)
     }
 
@@ -77,6 +91,20 @@ mod tests {
             assert_eq!(shell(script), (String::new(), vec![]), "{script:?}");
         }
         assert_eq!(shell("# NEEDS:\n"), (String::new(), vec![]));
+    }
+
+    #[test]
+    fn a_header_can_say_whether_an_agent_does_the_work() {
+        for (script, agent) in [
+            ("# agent: yes\n", Some(true)),
+            ("# Agent: no\n", Some(false)),
+            ("# An agent: it works.\n", None),
+            ("# agent: 007\n", None),
+        ] {
+            let header = RoutineHeader::from_shell(script);
+            assert_eq!(header.agent, agent, "{script}");
+            assert_eq!(header.description.is_empty(), agent.is_some(), "{script}");
+        }
     }
 
     #[test]

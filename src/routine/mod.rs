@@ -3,6 +3,7 @@
 //!
 //! - [`discovery`]: finds routines by name
 //! - [`header`], [`parameters`]: parse a routine's description and the parameters it declares
+//! - [`needs`]: whether the commands that a routine needs are installed
 //! - [`notebook`]: parses the cells of a notebook
 //! - [`router`]: chooses a routine for a message
 //! - [`invocation`]: the command line that runs a routine
@@ -11,6 +12,7 @@
 mod discovery;
 mod header;
 mod invocation;
+mod needs;
 mod notebook;
 pub mod papermill;
 mod parameters;

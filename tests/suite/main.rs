@@ -9,6 +9,7 @@ mod criteria;
 mod damage;
 mod database;
 mod demo;
+mod doctor;
 mod gc;
 mod generate;
 mod harness;

@@ -16,6 +16,7 @@ mod own_files;
 mod parameters;
 pub mod pipeline_project;
 mod processing;
+mod prompts;
 mod reverting;
 mod routing;
 mod selecting;

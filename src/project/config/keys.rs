@@ -158,9 +158,10 @@ fn quantity<T>(value: Result<T, String>) -> ValueResult<T> {
 
 fn on_no_change(node: &YamlNode) -> ValueResult<OnNoChange> {
     match &node.value {
+        YamlValue::Scalar(ScalarKind::Text, text) if text == "auto" => Ok(OnNoChange::Auto),
         YamlValue::Scalar(ScalarKind::Text, text) if text == "accept" => Ok(OnNoChange::Accept),
         YamlValue::Scalar(ScalarKind::Text, text) if text == "retry" => Ok(OnNoChange::Retry),
-        _ => must_be("'accept' or 'retry'", node),
+        _ => must_be("'auto', 'accept' or 'retry'", node),
     }
 }
 

@@ -10,4 +10,4 @@ mod keys;
 mod read;
 mod settings;
 
-pub use settings::{Budget, Commands, Config, Database, Hooks, OnNoChange, Policy, SensitiveConfig};
+pub use settings::{Budget, Commands, Config, Database, Hooks, OnNoChange, Policy, Router, SensitiveConfig};

@@ -14,7 +14,7 @@ pub struct Config {
     pub max_retries: u32,
     /// A message with this sequence number or a higher one is rejected.
     pub max_depth: u32,
-    /// The routine for a message that names none and for which the router finds none.
+    /// The routine for a message that names none, if there is no router or it finds none.
     pub default_routine: String,
     /// Whether notebooks are accepted as routines.
     pub notebook_support: bool,
@@ -47,17 +47,32 @@ pub struct Config {
 /// Command lines of the tools that decree and its routines call; empty for none.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Commands {
-    /// Chooses a routine and a name for a message; empty for the built-in router.
+    /// Chooses a routine and a name for a message: a command, `builtin`, or empty for the default routine. See [`Router`].
     pub router: String,
-    /// The AI coding tool that the default routines call.
+    /// The AI coding tool that the default routines call. It reads the prompt from standard input.
     pub ai: String,
 }
 
-/// How an attempt that succeeded and changed nothing is judged: `Accept` as a success, `Retry` as a failure.
+/// What chooses the routine of a message that names none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Router<'c> {
+    /// Nothing: the default routine is used.
+    None,
+    /// The ranking by descriptions, which needs no other program.
+    Builtin,
+    /// This command.
+    Command(&'c str),
+}
+
+/// How an attempt that succeeded and changed nothing is judged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnNoChange {
+    /// As a failure if an agent carried out a spec, as a success otherwise.
     #[default]
+    Auto,
+    /// As a success.
     Accept,
+    /// As a failure.
     Retry,
 }
 
@@ -147,6 +162,16 @@ impl Default for Config {
             policy: Policy::default(),
             pass_env: Vec::new(),
             databases: BTreeMap::new(),
+        }
+    }
+}
+
+impl Config {
+    pub fn router(&self) -> Router<'_> {
+        match self.commands.router.trim() {
+            "" => Router::None,
+            "builtin" => Router::Builtin,
+            command => Router::Command(command),
         }
     }
 }

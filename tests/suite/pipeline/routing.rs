@@ -19,6 +19,8 @@ fn usual() -> PipelineProject {
     ])
 }
 
+const BUILTIN: &str = "commands: { router: builtin }\n";
+
 /// The routine that carried out the only run.
 fn chosen(project: &PipelineProject) -> String {
     let id = project.only_run();
@@ -53,11 +55,11 @@ fn the_message_outranks_the_spec_the_spec_the_router_and_the_router_the_default(
     assert_eq!(chosen(&project), "docs", "the spec's word");
 
     let project = usual();
-    project.spec("01-a", "Review the branch.\n").run(&input).ok();
+    project.config(BUILTIN).spec("01-a", "Review the branch.\n").run(&input).ok();
     assert_eq!(chosen(&project), "review", "the router's word");
 
     let project = usual();
-    project.config("default_routine: docs\n").spec("01-a", "Zebra!\n").run(&input).ok();
+    project.config(&format!("{BUILTIN}default_routine: docs\n")).spec("01-a", "Zebra!\n").run(&input).ok();
     assert_eq!(chosen(&project), "docs", "no routine matches");
 }
 
@@ -70,9 +72,66 @@ fn the_built_in_router_reads_descriptions() {
         ("zebra", "develop"),
     ] {
         let project = usual();
-        project.run(&["-m", "x", "-p", task]).ok();
+        project.config(BUILTIN).run(&["-m", "x", "-p", task]).ok();
         assert_eq!(chosen(&project), routine, "{task}");
     }
+}
+
+/// MSG-24.
+#[test]
+fn without_a_router_the_default_routine_is_used_and_the_prompt_names_the_message() {
+    for config in ["", "commands: { router: '' }\n", "default_routine: develop\n"] {
+        let project = usual();
+        project.config(config).run(&["-p", "please review the branch"]).ok();
+        assert_eq!(chosen(&project), "develop");
+        assert_eq!(project.done(), ["review-branch"]);
+    }
+    let project = usual();
+    project.config("default_routine: docs\n").spec("01-a", "Review the branch.\n").process().ok();
+    assert_eq!(chosen(&project), "docs");
+}
+
+/// MSG-24.
+#[test]
+fn a_router_never_chooses_a_routine_whose_needs_are_missing() {
+    let review = "# Reviews a branch and writes comments.\n# needs: no-such-program\necho review >>who.txt\n";
+    for (router, asked) in [("builtin", false), ("bash router.sh", true)] {
+        let project = usual();
+        project.routine("review", review).write("router.sh", "cat >asked.txt; echo review");
+        project.config(&format!("commands: {{ router: {router} }}\n"));
+        let output = project.run(&["-m", "x", "-p", "review the branch"]).ok();
+        assert_eq!(chosen(&project), "develop", "{router}");
+        if asked {
+            assert!(!project.text("asked.txt").contains("review: "), "it is not offered");
+            output.mentions(&["the router named no routine; using 'develop'"]);
+        }
+    }
+}
+
+/// MSG-24.
+#[test]
+fn a_message_whose_routine_lacks_a_need_is_a_dead_letter_and_the_others_run() {
+    let project = usual();
+    project.routine("review", "# needs: no-such-program\necho review >>who.txt\n");
+    project.spec("01-a", "---\nroutine: review\n---\n# A\n").spec("02-b", "# B\n");
+    let why = "routine 'review' needs 'no-such-program', which is not on the PATH";
+    project.process().fails(1).mentions(&[&format!("warning: {why}")]);
+    assert_has(&project.dead_letter("01-a"), &["NeedsMissing", why]);
+    assert_eq!(
+        (project.text("who.txt").as_str(), project.tracker()),
+        ("develop\n", vec!["02-b.spec.md".to_owned()])
+    );
+
+    // If nothing of a batch can run, nothing of it is touched.
+    let project = usual();
+    project
+        .routine("develop", "# needs: ai\necho develop >>who.txt\n")
+        .config("commands: { ai: no-such-ai -p }\n");
+    project.spec("01-a", "# A\n").message("m", "x\n");
+    let why = "nothing can run here: routine 'develop' needs 'no-such-ai', which is not on the PATH";
+    project.process().fails(3).mentions(&[why, "nothing was processed", "decree doctor"]);
+    assert_eq!((project.dead().len(), project.inbox().len(), project.runs().len()), (0, 1, 0));
+    project.run(&["-p", "y"]).fails(3).mentions(&[why]);
 }
 
 /// MSG-14.

@@ -50,7 +50,10 @@ fn a_dry_run_reports_what_would_be_done_and_changes_nothing_at_all() {
         &project.process_with(&["--dry-run", "--format", "json", "--limit", "1"]).ok().out,
     )
     .unwrap();
-    assert_eq!(json, serde_json::json!({ "messages": ["waiting.md"], "specs": ["specs/01-a.spec.md"] }));
+    assert_eq!(
+        json,
+        serde_json::json!({ "messages": ["waiting.md"], "specs": ["specs/01-a.spec.md"], "problems": [] })
+    );
     project.process_with(&["--dry-run", "--spec", "9*"]).fails(3);
     assert!(look() == before, "something was written");
 }

@@ -201,3 +201,43 @@ fn a_routine_that_a_signal_ended_is_reported() {
     assert_eq!(verdict(&project), ("failed-reverted".to_owned(), "signal 9".to_owned()));
     assert_eq!(project.result(&project.only_run())["attempts"][0]["exit_code"], serde_json::Value::Null);
 }
+
+/// RUN-34.
+#[test]
+fn an_agent_that_changes_nothing_has_not_carried_out_a_spec() {
+    let declines = "read -ra ai <<<\"$DECREE_AI\"\necho 'I cannot do that.'\n";
+    let (by_header, not_an_agent) = ("# agent: yes\necho no\n", "# agent: no\n: \"$DECREE_AI\"\necho no\n");
+    for (script, config, kept) in [
+        (declines, "", false),
+        (by_header, "", false),
+        ("# needs: ai\n:\n", "commands: { ai: bash }\n", false),
+        (declines, "on_no_change: auto\n", false),
+        (declines, "on_no_change: accept\n", true),
+        (not_an_agent, "", true),
+        ("echo checked", "", true),
+    ] {
+        let project = PipelineProject::with(script);
+        project.config(&format!("max_retries: 1\n{config}")).spec("01-a", "# A\n");
+        let before = project.snapshot();
+        assert_eq!(project.process().code, i32::from(!kept), "{script} {config}");
+        let result = project.result(&project.run_of("01-a"));
+        assert_eq!((&result["status"], &result["kept"]), (&"no-change".into(), &kept.into()), "{script}");
+        assert_eq!(result["attempts"].as_array().unwrap().len(), if kept { 1 } else { 2 });
+        assert_eq!(project.tracker().len(), usize::from(kept), "a spec that was declined is not processed");
+        if !kept {
+            assert_same(&project.snapshot(), &before);
+            assert_has(
+                &project.dead_letter("01-a"),
+                &["error: nothing changed (2 attempts)", "verdict: no-change"],
+            );
+        }
+    }
+}
+
+/// RUN-34.
+#[test]
+fn an_agent_that_changes_nothing_may_have_carried_out_a_task() {
+    let project = PipelineProject::with(": \"$DECREE_AI\"\necho 'The answer is 42.'\n");
+    project.run(&["-m", "x", "-p", "what is the answer?"]).ok();
+    assert_eq!(project.verdicts(), ["x: no-change"]);
+}

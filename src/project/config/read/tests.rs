@@ -26,7 +26,7 @@ notebook_support: false
 timeout: 1h             # per attempt
 retry_delay: 0s
 verify: ""              # e.g. "cargo test"; a spec's front matter may say its own
-on_no_change: accept    # or retry
+on_no_change: auto      # or accept, retry
 hooks: { before_all: "", before_each: "", after_each: "", after_all: "" }
 routine_paths: []       # shared routines, after the project's own
 budget: { usd: 0, time: 0s, attempts: 0 }                      # 0: no limit
@@ -164,7 +164,7 @@ fn a_bad_value_is_reported_with_the_accepted_ones() {
             "log_limit: 5 XB",
             "'log_limit' is not valid: expected a size such as '20MiB' or '500kB', not '5 XB'",
         ),
-        ("on_no_change: maybe", "'on_no_change' must be 'accept' or 'retry', not 'maybe'"),
+        ("on_no_change: maybe", "'on_no_change' must be 'auto', 'accept' or 'retry', not 'maybe'"),
         ("max_retries: -1", "'max_retries' must not be negative: -1"),
         ("max_retries: 4000000000", "'max_retries' must be at most 1000, not 4000000000"),
         (

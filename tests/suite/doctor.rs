@@ -1,0 +1,99 @@
+//! `decree init`, and what `doctor` and `process --dry-run` find out before anything runs.
+
+use serde_json::Value;
+
+use super::harness::Project;
+use super::pipeline::pipeline_project::{PipelineProject, WORKS, assert_has};
+
+fn routines(project: &Project) -> Vec<String> {
+    let names = std::fs::read_dir(project.path(".decree/routines")).unwrap();
+    let mut names: Vec<String> =
+        names.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+/// SEE-04.
+#[test]
+fn init_writes_the_routines_that_fit_the_project() {
+    let project = Project::bare();
+    project.write("main.py", "print()\n").decree(["init"]).ok();
+    assert_eq!(routines(&project), ["develop.sh"]);
+
+    let project = Project::bare();
+    project.write("main.py", "print()\n").decree(["init", "--notebook"]).ok();
+    assert_eq!(routines(&project), ["develop.ipynb", "develop.sh"]);
+
+    let project = Project::bare();
+    project.write("Cargo.toml", "[package]\n").decree(["init", "--notebook"]).ok();
+    assert_eq!(routines(&project), ["develop.ipynb", "develop.sh", "rust-develop.ipynb", "rust-develop.sh"]);
+    project.decree(["doctor"]);
+}
+
+/// A project with one good spec, one with a mistake, one with an unknown routine and one whose routine lacks a need.
+fn with_broken_specs() -> PipelineProject {
+    let project = PipelineProject::with(WORKS);
+    project.routine("deploy", "# needs: no-such-program\n:\n");
+    project
+        .spec("01-good", "---\npriority: high\n---\n# A\n")
+        .spec("02-typo", "---\nroutine: develop\nverfy: 'false'\n---\n# B\n")
+        .spec("03-routine", "---\nroutine: devlop\n---\n# C\n")
+        .spec("04-needs", "---\nroutine: deploy\n---\n# D\n")
+        .spec("05-time", "---\ntimeout: soon\n---\n# E\n");
+    project
+}
+
+const FOUND: [&str; 5] = [
+    "specs/02-typo.spec.md:3: unknown key 'verfy'; did you mean 'verify'?",
+    "RoutineNotFound: routine 'devlop' not found",
+    "did you mean 'develop'?",
+    "NeedsMissing: routine 'deploy' needs 'no-such-program', which is not on the PATH",
+    "specs/05-time.spec.md: timeout",
+];
+
+/// SEE-05.
+#[test]
+fn doctor_reads_every_pending_spec_and_fails_if_one_cannot_run() {
+    let project = with_broken_specs();
+    let before = project.snapshot();
+    let text = project.decree(["doctor"]).fails(1).text();
+    assert_has(&text, &FOUND);
+    assert_has(
+        &text,
+        &[
+            "✓ specs        1 spec pending that can run",
+            "✗ specs        specs/03-routine.spec.md: ",
+            "! specs        specs/01-good.spec.md:2: unknown key 'priority'",
+            "routines can run here; the specs marked ✗ cannot until they are fixed",
+        ],
+    );
+    let answer = project.decree(["doctor", "--format", "json"]).fails(1);
+    let answer: Value = serde_json::from_slice(&answer.out).unwrap();
+    assert_eq!(answer["ready"], false);
+    crate::harness::assert_same(&project.snapshot(), &before);
+
+    for name in ["02-typo", "03-routine", "04-needs", "05-time"] {
+        project.remove(format!("specs/{name}.spec.md"));
+    }
+    assert_has(&project.decree(["doctor"]).ok().text(), &["1 spec pending", "routines can run here\n"]);
+}
+
+/// SEE-05.
+#[test]
+fn a_dry_run_reads_every_spec_that_it_lists() {
+    let project = with_broken_specs();
+    let output = project.process_with(&["--dry-run"]).fails(1).mentions(&["unknown key 'priority'"]);
+    assert_has(&output.text(), &FOUND);
+    assert!(
+        output.text().lines().any(|line| line.trim_end().ends_with("specs/01-good.spec.md")),
+        "{}",
+        output.text()
+    );
+    let answer = project.process_with(&["--dry-run", "--format", "json"]).fails(1);
+    let answer: Value = serde_json::from_slice(&answer.out).unwrap();
+    assert_eq!(answer["specs"].as_array().unwrap().len(), 5);
+    assert_eq!(answer["problems"].as_array().unwrap().len(), 5, "four errors and a warning: {answer}");
+    assert_eq!(answer["problems"][1]["spec"], "specs/02-typo.spec.md");
+    project.process_with(&["--dry-run", "--limit", "1"]).ok();
+    assert!(project.runs().is_empty() && project.dead().is_empty());
+}
