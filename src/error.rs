@@ -139,6 +139,12 @@ impl Error {
         self
     }
 
+    /// The same error for a command that goes back: if the disk is full, the tree is not what it has to be.
+    pub fn if_not_restored(self) -> Self {
+        let full = matches!(self.io_kind(), Some(io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded));
+        if full && self.kind() == ErrorKind::Failed { self.into_kind(ErrorKind::Integrity) } else { self }
+    }
+
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }

@@ -3,32 +3,92 @@
 //! SIGINT, SIGTERM and SIGHUP (a closed terminal) set a flag. Long work checks it between two files, cleans up and returns an
 //! error; moving staged files into the user's tree does not check it, because that takes only a moment. A revert that an
 //! interrupt caused runs behind a [`Shield`], so that the same signal does not stop it. A second signal of the same kind
-//! ends the process at once, which is safe too: the next decree finishes or undoes the work. One of another kind changes
-//! nothing, because a CI runner sends SIGINT, then SIGTERM.
+//! ends the process at once, which is safe too: the next decree finishes or undoes the work. The last words of the process say
+//! so ([`set_last_words`]). One of another kind changes nothing, because a CI runner sends SIGINT, then SIGTERM.
 
 use std::io::{self, Read};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
+use std::time::Duration;
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::low_level;
 
 use crate::error::{Error, ErrorKind, Result};
 
 static SIGNAL: OnceLock<Arc<AtomicUsize>> = OnceLock::new();
 static SHIELDS: AtomicUsize = AtomicUsize::new(0);
+/// Whether a signal came a second time.
+static IS_REPEATED: AtomicBool = AtomicBool::new(false);
+/// How many signals of one kind end the process at once.
+static LIMIT: AtomicUsize = AtomicUsize::new(2);
+static LAST_WORDS: Mutex<Option<String>> = Mutex::new(None);
+
+/// How long a reader of standard error that does not read may keep the process from ending.
+const WORDS_LIMIT: Duration = Duration::from_millis(300);
+/// What is true whatever decree was doing.
+const DEFAULT_WORDS: &str =
+    "the next decree command that changes the project finishes or undoes what was in progress";
 
 /// Installs the signal handlers. Only the binary calls this, because signals belong to the whole process.
 pub fn listen() -> io::Result<()> {
     let requested = SIGNAL.get_or_init(Arc::default);
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         let number = usize::try_from(signal).expect("signals are small positive numbers");
-        let repeated = Arc::new(std::sync::atomic::AtomicBool::new(false));
-        // The order matters: the first signal finds the condition false and then sets it for the second.
-        signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&repeated))?;
-        signal_hook::flag::register(signal, repeated)?;
         signal_hook::flag::register_usize(signal, Arc::clone(requested), number)?;
+        let (ours, handlers) = UnixStream::pair()?;
+        low_level::pipe::register(signal, handlers)?;
+        std::thread::Builder::new().stack_size(64 << 10).spawn(move || count_signals(signal, ours))?;
     }
     Ok(())
+}
+
+/// Counts the signals of one kind, of which each is a byte, and ends the process at the last that it waits for. A handler could
+/// not say why.
+fn count_signals(signal: i32, mut signals: UnixStream) {
+    let mut count = 0;
+    while signals.read_exact(&mut [0]).is_ok() {
+        count += 1;
+        if count >= 2 {
+            IS_REPEATED.store(true, Ordering::Relaxed);
+        }
+        if count >= LIMIT.load(Ordering::Relaxed) {
+            say_last_words();
+            low_level::exit(128 + signal);
+        }
+    }
+}
+
+/// Writes without the lock of standard error, which another thread may hold for good.
+fn say_last_words() {
+    let words = LAST_WORDS.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let text = format!(
+        "\ninterrupted again: decree stopped at once; {}\n",
+        words.as_deref().unwrap_or(DEFAULT_WORDS)
+    );
+    let (sender, written) = mpsc::channel();
+    std::thread::spawn(move || {
+        let _ = rustix::io::write(io::stderr().as_fd(), text.as_bytes());
+        let _ = sender.send(());
+    });
+    let _ = written.recv_timeout(WORDS_LIMIT);
+}
+
+/// Sets what the process says if a second signal ends it at once: in which state it leaves the tree, and what comes next.
+pub fn set_last_words(words: Option<String>) {
+    *LAST_WORDS.lock().unwrap_or_else(PoisonError::into_inner) = words;
+}
+
+/// Whether a signal came a second time. Only a caller of [`wait_for_a_third`] lives to see that.
+pub fn is_repeated() -> bool {
+    IS_REPEATED.load(Ordering::Relaxed)
+}
+
+/// From now on only a third signal of the same kind ends the process at once: the caller acts on the second.
+pub fn wait_for_a_third() {
+    LIMIT.store(3, Ordering::Relaxed);
 }
 
 /// The last signal that asked decree to stop, whether or not a [`Shield`] is held.

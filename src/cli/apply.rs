@@ -41,7 +41,7 @@ pub fn apply(context: &Context, args: &ApplyArgs) -> Result<()> {
         (Some(from), None) if !args.all => list(context, &context.directory.join(from)),
         (Some(from), id) => apply_from(context, &context.directory.join(from), id.as_deref()),
         (None, id) => {
-            let locked = LockedProject::open(context, "apply")?;
+            let locked = LockedProject::open_to_go_back(context, "apply")?;
             let layout = &locked.project.layout;
             let dir = match history::find_tree(layout, id.as_deref().unwrap_or_default())? {
                 RunOrCheckpoint::Run(run) => run,
@@ -56,7 +56,7 @@ pub fn apply(context: &Context, args: &ApplyArgs) -> Result<()> {
 fn apply_from(context: &Context, from: &Path, id: Option<&str>) -> Result<()> {
     let mut source = ArtifactSource::open(from)?;
     let runs = source.choose(id)?;
-    let locked = LockedProject::open(context, "apply")?;
+    let locked = LockedProject::open_to_go_back(context, "apply")?;
     let progress = context.ui.progress();
     let report = |run: &CheckpointDir, applied| report(context, &locked.project.layout, run, applied);
     let history_context = locked.history_context(&progress);

@@ -29,13 +29,27 @@ impl Context {
         }
     }
 
+    /// The project, for a command that starts work or creates something: a broken config is an error.
     pub fn project(&self) -> Result<Project> {
         Project::find(&self.directory)
     }
 
+    /// The project, for a command that only shows something or goes back: a broken config is a warning, because the way back may lead
+    /// to the config that worked. Settings that cannot be read have their defaults.
+    pub fn project_despite_config(&self) -> Result<Project> {
+        let (project, mistake) = Project::find_despite_config(&self.directory)?;
+        if let Some(mistake) = mistake {
+            self.ui.warn(&format!(
+                "{mistake}; settings that cannot be read have their defaults, `sensitive` too"
+            ));
+        }
+        Ok(project)
+    }
+
     /// The summary that an option names, else the project's last one.
     pub fn summary(&self, named: Option<&Path>) -> Result<PathBuf> {
-        named.map_or_else(|| Ok(self.project()?.layout.summary()), |path| Ok(self.directory.join(path)))
+        let own = || Ok(Project::find_despite_config(&self.directory)?.0.layout.summary());
+        named.map_or_else(own, |path| Ok(self.directory.join(path)))
     }
 
     /// Sets outputs for later steps of a workflow. The work is done, so a failure is only a warning.

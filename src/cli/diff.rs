@@ -32,7 +32,7 @@ pub struct DiffArgs {
 }
 
 pub fn diff(context: &Context, args: &DiffArgs) -> Result<()> {
-    let project = context.project()?;
+    let project = context.project_despite_config()?;
     context.warn_unfinished(&project);
     match history::find_tree(&project.layout, &args.id)? {
         RunOrCheckpoint::Run(saved) => print_recorded(context, args, &attempt_of(saved, args.attempt)?),

@@ -79,6 +79,7 @@ pub fn guard(context: &Context, args: &GuardArgs) -> Result<u8> {
     let cause = &outcome.cause;
     let report = rollback.map_err(|error| {
         error
+            .into_kind(ErrorKind::Integrity)
             .detail(format!("{cause}; the tree is not rolled back"))
             .hint(format!("fix the cause, then run `{back}`"))
     })?;

@@ -47,9 +47,17 @@ pub struct LockedProject<'c> {
 }
 
 impl<'c> LockedProject<'c> {
-    /// Locks the project and settles what an earlier process left unfinished.
+    /// Locks the project for a command that starts work, and settles what an earlier process left unfinished.
     pub fn open(context: &'c Context, command: &'static str) -> Result<Self> {
-        let project = context.project()?;
+        Self::lock(context, context.project()?, command)
+    }
+
+    /// The same for a command that goes back, which a broken config does not keep from it.
+    pub fn open_to_go_back(context: &'c Context, command: &'static str) -> Result<Self> {
+        Self::lock(context, context.project_despite_config()?, command)
+    }
+
+    fn lock(context: &'c Context, project: Project, command: &'static str) -> Result<Self> {
         let workspace = project.workspace()?;
         let lock = context.lock(&project, &workspace, command)?;
         process::become_subreaper().at("adopt orphaned processes in", project.layout.root())?;

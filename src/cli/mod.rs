@@ -35,7 +35,7 @@ use clap::{Parser, Subcommand};
 use context::Context;
 use format::{ContractFormat, Format};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::ui::{Color, Ui};
 
 /// Runs AI coding agents unattended: keeps what passes your check, and reverts every byte of what fails.
@@ -122,8 +122,10 @@ pub fn run(cli: Cli) -> Result<u8> {
         Command::Retry(args) => retry::retry(&context, &args).map(|()| 0),
         Command::Checkpoint(args) => checkpoint::checkpoint(&context, args).map(|()| 0),
         Command::Diff(args) => diff::diff(&context, &args).map(|()| 0),
-        Command::Revert(args) => revert::revert(&context, &args).map(|()| 0),
-        Command::Rollback(args) => rollback::rollback(&context, &args).map(|()| 0),
+        Command::Revert(args) => revert::revert(&context, &args).map(|()| 0).map_err(Error::if_not_restored),
+        Command::Rollback(args) => {
+            rollback::rollback(&context, &args).map(|()| 0).map_err(Error::if_not_restored)
+        }
         Command::Guard(args) => guard::guard(&context, &args),
         Command::Audit(args) => audit::audit(&context, &args).map(|()| 0),
         Command::Apply(args) => apply::apply(&context, &args).map(|()| 0),

@@ -8,6 +8,7 @@ use crate::error::Result;
 use crate::history::{self, RevertSince, RunOrCheckpoint};
 use crate::humanize::count;
 use crate::pipeline::revert_runs::{RevertedRun, RunRevert, revert_runs};
+use crate::report::text;
 
 /// Revert a run, a chain of runs, or everything since a checkpoint
 ///
@@ -25,7 +26,7 @@ pub struct RevertArgs {
 }
 
 pub fn revert(context: &Context, args: &RevertArgs) -> Result<()> {
-    let locked = LockedProject::open(context, "revert")?;
+    let locked = LockedProject::open_to_go_back(context, "revert")?;
     let layout = &locked.project.layout;
     let mut runs = history::runs_of_chain(layout, &args.id)?;
     if runs.is_empty() {
@@ -66,6 +67,10 @@ fn since_checkpoint(context: &Context, locked: &LockedProject<'_>, saved: &Check
 fn report_done(context: &Context, id: &str, record: &str, report: RestoreReport) -> Result<()> {
     let ui = &context.ui;
     ui.note(&format!("reverted {}, each verified ({id})", count(report.verified, "path")));
+    let paths: Vec<String> = report.paths.iter().map(ToString::to_string).collect();
+    for line in text::reverted_lines(&paths, record) {
+        ui.note(&line);
+    }
     for (path, to) in &report.set_aside {
         ui.note(&format!("set aside {path}: moved to {}", to.display()));
     }

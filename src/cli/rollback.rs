@@ -51,7 +51,7 @@ pub struct RollbackArgs {
 }
 
 pub fn rollback(context: &Context, args: &RollbackArgs) -> Result<()> {
-    let locked = LockedProject::open(context, "rollback")?;
+    let locked = LockedProject::open_to_go_back(context, "rollback")?;
     let layout = &locked.project.layout;
     let found = history::find(layout, &args.id)?;
     let kind = match &found {

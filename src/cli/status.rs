@@ -32,7 +32,7 @@ pub struct StatusArgs {
 }
 
 pub fn status(context: &Context, args: &StatusArgs) -> Result<()> {
-    let project = context.project()?;
+    let project = context.project_despite_config()?;
     context.warn_unfinished(&project);
     let layout = &project.layout;
     let plan = plan(layout, &Selection::default())?;

@@ -117,7 +117,7 @@ impl RestoreLog for AuditLog {
         }
         let entry = self.entry.clone().unwrap_or_else(|| AuditEntry {
             reason: restore.recovered.then(|| "finished after an interruption".to_owned()),
-            ..AuditEntry::new(restore.action.into(), restore.subject, restore.paths as u64)
+            ..AuditEntry::new(restore.action.into(), restore.subject, restore.paths.len() as u64)
         });
         record_done(&self.path, AuditEntry { restore: Some(restore.id.to_owned()), ..entry })
     }

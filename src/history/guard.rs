@@ -103,8 +103,15 @@ impl<'g> Guard<'g> {
         let (saved, manifest) = tree::save(context, &label, &request.scope)?;
         let warnings = tree::warnings(context.workspace.root(), &manifest, &request.scope);
         context.workspace.store().hold()?;
-        let record = GuardRecord { checkpoint: saved.record.id.clone(), command: shown.clone() };
+        let (checkpoint, command) = (saved.record.id.clone(), shown.clone());
+        let record = GuardRecord { checkpoint, command, failure: None, has_failed: false };
         let active = record.begin(context.layout)?;
+        // The second Ctrl-C ends the command at once, and the tree is rolled back all the same.
+        interrupt::wait_for_a_third();
+        interrupt::set_last_words(Some(format!(
+            "the tree is NOT rolled back: `decree rollback {}` restores the state before the command",
+            saved.record.id
+        )));
         let own_files = match hold_own_files(context.layout, &saved.dir) {
             Ok(own_files) => own_files,
             Err(error) => {
@@ -174,8 +181,14 @@ impl<'g> Guard<'g> {
             options.even_expired = true;
             rollback(context, &RunOrCheckpoint::Checkpoint(checkpoint.clone()), &options)
         });
+        match &rollback {
+            Some(Err(error)) => active.mark_failed(context.layout, &checkpoint, &shown, error),
+            Some(Ok(_)) | None => active.clear(),
+        }
         if !matches!(rollback, Some(Err(_))) {
-            active.clear();
+            interrupt::set_last_words(Some(
+                "the tree is rolled back, or kept if the command succeeded".to_owned(),
+            ));
         }
         GuardOutcome { checkpoint, code: end.code, cause, interrupted, repair, repair_error, rollback }
     }
@@ -217,6 +230,12 @@ fn repair_content(
 pub struct GuardRecord {
     pub checkpoint: String,
     pub command: String,
+    /// Why the rollback failed; absent if decree was killed, or if the disk had no room for this text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    failure: Option<String>,
+    /// Whether the rollback failed, by the name of the file.
+    #[serde(skip)]
+    has_failed: bool,
 }
 
 /// A guarded command that is running. Without a call to [`ActiveGuard::clear`] the next decree reports it as killed.
@@ -231,31 +250,51 @@ impl GuardRecord {
         Ok(ActiveGuard(path))
     }
 
-    /// The command that is running, or was when decree was killed.
+    /// The command that is running, or was when decree was killed; else the one whose rollback failed.
     pub fn find(layout: &Layout) -> Result<Option<GuardRecord>> {
-        let path = layout.guarding();
-        let text = untrusted::read(&path).if_exists().at("read", &path)?;
-        Ok(text.and_then(|text| serde_json::from_slice(&text).ok()))
+        for (path, has_failed) in [(layout.guarding(), false), (layout.guard_failed(), true)] {
+            let text = untrusted::read(&path).if_exists().at("read", &path)?;
+            let found = text.and_then(|text| serde_json::from_slice::<GuardRecord>(&text).ok());
+            if let Some(record) = found {
+                return Ok(Some(GuardRecord { has_failed, ..record }));
+            }
+        }
+        Ok(None)
     }
 
-    /// The command that was running when decree was killed, reported once. The caller holds the project's lock.
+    /// The command that was running when decree was killed, or whose rollback failed, reported once. The caller holds the project's
+    /// lock.
     pub fn take_interrupted(layout: &Layout) -> Result<Option<GuardRecord>> {
         let found = GuardRecord::find(layout)?;
         ActiveGuard(layout.guarding()).clear();
+        ActiveGuard(layout.guard_failed()).clear();
         Ok(found)
     }
 
     /// The warning about it, with the way back.
     pub fn warning(&self) -> String {
-        format!(
-            "decree was killed while it guarded `{}`; `decree rollback {}` restores the state before the command",
-            one_line(&self.command),
-            self.checkpoint
-        )
+        let (command, checkpoint) = (one_line(&self.command), &self.checkpoint);
+        let what = match &self.failure {
+            Some(why) => format!("the rollback after `{command}` failed: {}", one_line(why)),
+            None if self.has_failed => {
+                format!("the rollback after `{command}` failed, and there was no room to record why")
+            }
+            None => format!("decree was killed while it guarded `{command}`"),
+        };
+        format!("{what}; `decree rollback {checkpoint}` restores the state before the command")
     }
 }
 
 impl ActiveGuard {
+    /// The rollback failed. A rename needs no space; the reason may, and is left out then.
+    fn mark_failed(self, layout: &Layout, checkpoint: &CheckpointDir, command: &str, error: &Error) {
+        let path = layout.guard_failed();
+        let _ = fs::rename(&self.0, &path);
+        let failure = Some(Redactor::of_this_process().redact(&error.to_string()).into_owned());
+        let (checkpoint, command) = (checkpoint.id().to_owned(), command.to_owned());
+        let _ = json::write_pretty(&path, &GuardRecord { checkpoint, command, failure, has_failed: true });
+    }
+
     /// The command's work is kept or rolled back.
     pub fn clear(self) {
         let _ = fs::remove_file(&self.0);

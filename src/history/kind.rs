@@ -17,6 +17,7 @@ use super::payload::{CheckpointKind, CheckpointPayload, StateKeys, parse_targets
 use super::record::CheckpointRecord;
 use super::rollback_report::{RollbackOptions, RollbackReport};
 use super::scope::{Scope, ScopeWords};
+use super::store_location::name_store;
 use super::writer::{CheckpointLabel, SavedCheckpoint};
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::error::Result;
@@ -56,6 +57,10 @@ pub(super) fn create(
 
 /// Reads back everything that a checkpoint, or that of a run, names. Returns the number of entries.
 pub fn verify(context: HistoryContext<'_>, found: &RunOrCheckpoint) -> Result<usize> {
+    verify_contents(context, found).map_err(|error| name_store(context.layout, found.dir(), error))
+}
+
+fn verify_contents(context: HistoryContext<'_>, found: &RunOrCheckpoint) -> Result<usize> {
     let dir = found.dir();
     let record = match found {
         RunOrCheckpoint::Run(_) => return dir.verify(context.workspace, &dir.manifest()?),

@@ -25,6 +25,7 @@ mod rollback_report;
 mod run_dir;
 mod scope;
 mod since;
+mod store_location;
 mod writer;
 
 pub use contents_report::{ContentsReport, confidence};
@@ -42,6 +43,7 @@ pub use rollback_report::{Operation, RollbackOptions, RollbackReport};
 pub use run_dir::RunDir;
 pub use scope::{Scope, ScopeWords};
 pub use since::{RevertSince, find_recorded_change, revert_since, write_diff_since};
+pub use store_location::external_store;
 pub use writer::{CheckpointLabel, SavedCheckpoint};
 
 use crate::checkpoint::progress::Progress;

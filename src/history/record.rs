@@ -27,6 +27,8 @@ pub struct CheckpointRecord {
     pub tree: String,
     /// From when on it may be deleted by `gc` and is not restored; `None` for never. UTC.
     pub expiry: Option<String>,
+    /// The store that has its content, if `DECREE_STORE` named one.
+    pub store: Option<String>,
     pub payload: CheckpointPayload,
 }
 
@@ -53,6 +55,8 @@ struct RecordFile {
     state: Option<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     databases: Vec<SavedDatabase>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    store: Option<String>,
     /// Checkpoints of earlier versions have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     check: Option<String>,
@@ -137,6 +141,7 @@ impl RecordFile {
             stash: None,
             state: None,
             databases: Vec::new(),
+            store: record.store,
             check: None,
         };
         match record.payload {
@@ -171,6 +176,7 @@ impl RecordFile {
             bytes: self.bytes,
             tree: self.tree,
             expiry: self.expiry,
+            store: self.store,
             payload,
         })
     }

@@ -14,6 +14,7 @@ use super::kind;
 use super::lookup::RunOrCheckpoint;
 use super::record::CheckpointRecord;
 use super::rollback_report::{RollbackOptions, RollbackReport};
+use super::store_location::name_store;
 use crate::error::Result;
 
 /// Rolls back to a checkpoint, or to what was there before a run. The caller holds the project's lock.
@@ -31,7 +32,7 @@ pub fn rollback(
         record.refuse_expired()?;
     }
     let audit_path = context.layout.audit();
-    let mut report = kind::restore(context, dir, record.as_ref(), options).inspect_err(|error| {
+    let report = kind::restore(context, dir, record.as_ref(), options).inspect_err(|error| {
         // Something may have been changed, so the trail has an entry even for a failure.
         if let Some(present) = options.present.take() {
             let entry = AuditEntry {
@@ -41,7 +42,8 @@ pub fn rollback(
             };
             let _ = audit::record(&audit_path, entry);
         }
-    })?;
+    });
+    let mut report = report.map_err(|error| name_store(context.layout, dir, error))?;
     report.created_at = record.map(|record| record.created_at);
     match (report.logged.take(), &report.present) {
         (Some(logged), _) => logged?,

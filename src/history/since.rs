@@ -8,10 +8,11 @@ use super::kind::tree;
 use super::lookup::list;
 use super::record::CheckpointRecord;
 use super::scope::Scope;
+use super::store_location::name_store;
 use super::writer::CheckpointLabel;
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::checkpoint::patch::write::ChangeCount;
-use crate::checkpoint::restore::{RestoreAction, RestoreOutcome, RestoreReport};
+use crate::checkpoint::restore::{RestoreAction, RestoreOutcome, RestoreReport, is_recovery_needed};
 use crate::error::Result;
 use crate::project::Layout;
 
@@ -23,7 +24,10 @@ pub fn write_diff_since(
 ) -> Result<Vec<(String, ChangeCount)>> {
     let manifest = checkpoint.manifest()?;
     let changes = context.workspace.compare(&manifest, context.progress)?;
-    let counts = context.workspace.write_diff(&changes, out)?;
+    let counts = context
+        .workspace
+        .write_diff(&changes, out)
+        .map_err(|error| name_store(context.layout, checkpoint, error))?;
     Ok(changes.list.iter().map(|change| change.path.to_string()).zip(counts).collect())
 }
 
@@ -52,17 +56,27 @@ pub fn revert_since(context: HistoryContext<'_>, checkpoint: &CheckpointDir) -> 
     let present = tree::save(context, &label, &Scope::default())?.0.dir;
     // In the directory of the present, where no expiry ends it. Its id is that of the checkpoint, to which it belongs.
     let record = CheckpointDir::new(id, present.dir());
-    record.record_changes(context.workspace, &manifest, true, context.progress)?;
     let entry = AuditEntry {
         saved: Some(present.id().to_owned()),
         ..AuditEntry::new(AuditAction::Revert, id, changes.list.len() as u64)
     };
     let log = AuditLog::with_entry(context.layout.audit(), entry);
-    let outcome = match record.revert(context.workspace, &manifest, RestoreAction::Revert, &log)? {
-        RestoreOutcome::Done(done) => done,
-        RestoreOutcome::AlreadyThere => RestoreReport::default(),
-    };
-    Ok(Some(RevertSince { outcome, present }))
+    let reverted = record
+        .record_changes(context.workspace, &manifest, true, context.progress)
+        .and_then(|_| record.revert(context.workspace, &manifest, RestoreAction::Revert, &log));
+    match reverted {
+        Ok(RestoreOutcome::Done(outcome)) => Ok(Some(RevertSince { outcome, present })),
+        Ok(RestoreOutcome::AlreadyThere) => {
+            Ok(Some(RevertSince { outcome: RestoreReport::default(), present }))
+        }
+        Err(error) => {
+            // Nothing was touched, unless something was set aside or the restore is not over.
+            if !present.quarantine_dir().exists() && !is_recovery_needed(&context.layout.scratch()) {
+                let _ = std::fs::remove_dir_all(present.dir());
+            }
+            Err(name_store(context.layout, checkpoint, error))
+        }
+    }
 }
 
 /// The directory with the change that `apply` applies: that of the checkpoint itself, else of the last revert to it.

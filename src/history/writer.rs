@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::payload::CheckpointPayload;
 use super::record::{CheckpointRecord, in_text};
+use super::store_location::external_store;
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::checkpoint::hash::ContentHash;
 use crate::error::{Error, IoContext, Result};
@@ -71,6 +72,7 @@ pub fn write_checkpoint(
             bytes: saved.bytes,
             tree: saved.hash.to_string(),
             expiry,
+            store: external_store(layout),
             payload: saved.payload,
         };
         record.write(&unfinished)?;

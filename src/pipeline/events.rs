@@ -50,7 +50,10 @@ pub enum Event<'e> {
     /// The next attempt starts after this time.
     Waiting(Duration),
     /// The tree is reverted to the run's checkpoint, and verified.
-    Reverted(&'e RevertRecord),
+    Reverted {
+        id: &'e MessageId,
+        record: &'e RevertRecord,
+    },
     MessageEnds(&'e MessageSummary),
     /// A message that `--quiet` suppresses.
     Note(&'e str),

@@ -11,7 +11,7 @@ use super::revert_tree::save_present;
 use super::settle::{settle, waits};
 use super::verdict::Verdict;
 use crate::checkpoint::manifest::Manifest;
-use crate::error::{Error, IoContext, Result};
+use crate::error::{Error, ErrorKind, IoContext, Result};
 use crate::fs::quarantine::{move_to_free_name, numbered};
 use crate::history::RunDir;
 use crate::humanize::count;
@@ -109,6 +109,7 @@ pub(super) fn revert_after_error(
     match revert_unfinished(batch, run, manifest) {
         Ok(()) => error.detail("the tree was reverted; the message waits in the inbox"),
         Err(worse) => error
+            .into_kind(ErrorKind::Integrity)
             .detail(format!("the tree could not be reverted: {worse}"))
             .hint("remove the cause, then run the same command again: it continues from here"),
     }

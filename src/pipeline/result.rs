@@ -9,6 +9,8 @@ use super::budget::Usage;
 use super::verdict::{Ending, Verdict};
 use crate::checkpoint::change_record::{ChangeRecord, ResultFile};
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
+use crate::checkpoint::path::TreePath;
+use crate::checkpoint::quote;
 use crate::checkpoint::restore::{FinishedRestore, RestoreReport};
 use crate::error::{ErrorKind, IoContext, Result};
 use crate::history::RunDir;
@@ -43,8 +45,11 @@ pub struct AttemptRecord {
 /// How the tree was reverted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RevertRecord {
-    /// Paths that had to be changed.
+    /// How many paths had to be changed.
     pub paths: u64,
+    /// These paths, as in a manifest.
+    #[serde(default)]
+    pub files: Vec<String>,
     /// Files in the whole tree that were compared with the checkpoint afterwards.
     pub verified: u64,
     /// New files out of scope that were moved to `set-aside/`.
@@ -56,14 +61,20 @@ impl RevertRecord {
     /// What a restore did, after which `verified` files were compared.
     pub(super) fn new(report: &RestoreReport, verified: usize) -> Self {
         let set_aside = report.set_aside.iter().map(|(path, _)| path.to_string()).collect();
-        RevertRecord { paths: report.verified as u64, verified: verified as u64, set_aside }
+        let files = report.paths.iter().map(in_json).collect();
+        RevertRecord { paths: report.verified as u64, files, verified: verified as u64, set_aside }
     }
 
     /// What a restore did whose paths were read back, and nothing else.
     pub(super) fn of(restore: &FinishedRestore<'_>) -> Self {
         let set_aside = restore.set_aside.iter().map(|(path, _)| path.to_string()).collect();
-        RevertRecord { paths: restore.paths as u64, verified: restore.paths as u64, set_aside }
+        let (paths, files) = (restore.paths.len() as u64, restore.paths.iter().map(in_json).collect());
+        RevertRecord { paths, files, verified: paths, set_aside }
     }
+}
+
+fn in_json(path: &TreePath) -> String {
+    quote::in_json(path.as_bytes()).into_owned()
 }
 
 /// What `result.json` and `summary.json` both say of a run.
@@ -114,12 +125,22 @@ pub struct RunResult {
     /// The mark in `running.json` of the process that decided: a routine may write a `result.json` of its own.
     #[serde(default)]
     pub mark: String,
+    /// The store that has the content of the checkpoint, if `DECREE_STORE` named one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub store: Option<String>,
 }
 
 impl RunResult {
     /// The result of a run that began and has no verdict yet.
     pub(super) fn undecided(run: RunRecord, started_at: String) -> Self {
-        RunResult { changes: None, verdict: Verdict::Skipped, run, started_at, mark: String::new() }
+        RunResult {
+            changes: None,
+            verdict: Verdict::Skipped,
+            run,
+            started_at,
+            mark: String::new(),
+            store: None,
+        }
     }
 
     /// Reads a run's result. `None` if there is none, or only the engine's part of one.

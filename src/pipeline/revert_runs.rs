@@ -78,6 +78,7 @@ fn revert_one(
     match run.revert(workspace, &run.manifest()?, RestoreAction::Revert, log) {
         Ok(RestoreOutcome::Done(done)) => Ok(RunRevert::Done(done)),
         Ok(RestoreOutcome::AlreadyThere) => Ok(RunRevert::NotThere),
+        Err(error) if error.hint_text().is_some() => Err(error),
         Err(error) => Err(error.hint(format!("`decree diff {}` shows the run", run.id()))),
     }
 }

@@ -29,7 +29,7 @@ pub(super) fn revert_tree(
 ) -> Result<RevertRecord> {
     let reverted = revert_recorded(batch, changed, manifest)
         .or_else(|error| revert_present(batch, run, manifest, &error))?;
-    batch.event(&Event::Reverted(&reverted));
+    batch.event(&Event::Reverted { id: run.id(), record: &reverted });
     Ok(reverted)
 }
 

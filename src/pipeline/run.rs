@@ -21,7 +21,7 @@ use crate::checkpoint::hash::ContentHash;
 use crate::checkpoint::manifest::Manifest;
 use crate::checkpoint::path::TreePath;
 use crate::checkpoint::root::Root;
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::fs::atomic;
 use crate::history::RunDir;
 use crate::history::own_files::SettingsSnapshot;
@@ -86,6 +86,10 @@ fn attempt_and_settle(
             return Err(error);
         }
     };
+    interrupt::set_last_words(Some(format!(
+        "the tree is NOT reverted: the next decree command that changes the project saves it as a checkpoint, reverts it, and run {} starts again",
+        run.dir.id()
+    )));
     let secrets = secret_hashes(batch.context.workspace.root(), &manifest.coverage);
     let settings = SettingsSnapshot::read(batch.context.layout)?;
     let inputs = AttemptInputs { job, run, manifest: &manifest };
@@ -108,11 +112,26 @@ fn attempt_and_settle(
     let _shield = interrupt::shield();
     if result.run.kept {
         report_outside_diff(batch, &settings, &mut result)?;
-    } else {
-        restore_settings(batch, &settings, &run.dir, &mut result.run)?;
+        run.dir.publish(number, &RunDir::PUBLISHED)?;
+        return settle(batch, run, Some(&manifest), result);
     }
-    run.dir.publish(number, &RunDir::PUBLISHED)?;
-    settle(batch, run, Some(&manifest), result)
+    restore_settings(batch, &settings, &run.dir, &mut result.run)
+        .and_then(|()| run.dir.publish(number, &RunDir::PUBLISHED))
+        .and_then(|()| settle(batch, run, Some(&manifest), result))
+        .map_err(|error| not_settled(run, error))
+}
+
+/// A failed run whose end could not be settled. Unless its record says that it is reverted, the tree may have its changes.
+fn not_settled(run: &ActiveRun, error: Error) -> Error {
+    let id = run.dir.id();
+    let result = RunResult::read(&run.dir.checkpoint()).ok().flatten();
+    if result.is_some_and(|result| result.run.reverted.is_some()) {
+        return error.detail(format!("the tree is reverted; the next `decree process` completes run {id}"));
+    }
+    error
+        .into_kind(ErrorKind::Integrity)
+        .detail(format!("run {id} failed, and the tree is not reverted, or not verified"))
+        .hint("remove the cause, then run the same command again: it continues from here")
 }
 
 /// The hash of every likely secret, in memory only: they are in no checkpoint, and a routine that changes one is reported all

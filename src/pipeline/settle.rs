@@ -12,7 +12,9 @@ use super::verdict::Verdict;
 use super::{dead_letter, hooks};
 use crate::checkpoint::manifest::Manifest;
 use crate::error::{IoContext, Result};
+use crate::history;
 use crate::humanize::count;
+use crate::interrupt;
 use crate::spec::Tracker;
 
 /// Writes the verdict of a run and does what follows from it. `manifest` is the checkpoint to revert to; a run in which no attempt
@@ -25,6 +27,7 @@ pub(super) fn settle(
 ) -> Result<MessageSummary> {
     let (run, checkpoint) = (&active.dir, active.dir.checkpoint());
     active.mark_text().clone_into(&mut result.mark);
+    result.store = history::external_store(batch.context.layout);
     if result.run.kept {
         // A change that the result calls kept has to survive a power failure.
         batch.context.workspace.root().sync().at("sync", batch.context.layout.root())?;
@@ -37,6 +40,11 @@ pub(super) fn settle(
         result.run.reverted = Some(revert_tree(batch, run, &checkpoint, manifest)?);
         result.write(&checkpoint)?;
     }
+    let state = if result.run.kept { "kept" } else { "reverted" };
+    let id = run.id();
+    interrupt::set_last_words(Some(format!(
+        "the change is {state}; the next decree command that changes the project completes run {id}"
+    )));
     if !result.run.kept {
         withdraw_follow_ups(&batch.context, active, run.last_attempt())?;
     }
@@ -44,6 +52,7 @@ pub(super) fn settle(
         settle_message(&batch.context, active, &result)?;
     }
     ActiveRun::clear(batch.context.layout)?;
+    interrupt::set_last_words(None);
     hooks::after_each(batch, active, &result);
     Ok(MessageSummary::of_run(run, &result))
 }

@@ -229,7 +229,9 @@ impl MessageSummary {
         [&mut self.run.spec, &mut self.run.routine, &mut self.run_dir].into_iter().flatten().for_each(text);
         self.run.warnings.iter_mut().for_each(text);
         self.files.iter_mut().for_each(|file| text(&mut file.path));
-        self.run.reverted.iter_mut().flat_map(|reverted| &mut reverted.set_aside).for_each(text);
+        if let Some(reverted) = &mut self.run.reverted {
+            reverted.set_aside.iter_mut().chain(&mut reverted.files).for_each(text);
+        }
         for attempt in &mut self.run.attempts {
             text(&mut attempt.reason);
             text(&mut attempt.headline);

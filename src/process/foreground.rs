@@ -28,7 +28,8 @@ pub fn run_in_foreground(command: &mut Command) -> io::Result<u8> {
     status.map(exit_code)
 }
 
-/// Ends the child when decree is asked to stop. On a terminal Ctrl-C reached the child too, and it may already be ending.
+/// Ends the child when decree is asked to stop; at once, if it is asked again. On a terminal Ctrl-C reached the child too, and it
+/// may already be ending.
 fn wait(child: &mut Child) -> io::Result<ExitStatus> {
     let mut terminated: Option<Instant> = None;
     loop {
@@ -40,7 +41,7 @@ fn wait(child: &mut Child) -> io::Result<ExitStatus> {
                 terminated = Some(Instant::now());
                 let _ = kill_process(Pid::from_child(child), Signal::TERM);
             }
-            Some(since) if since.elapsed() > GRACE => {
+            Some(since) if since.elapsed() > GRACE || interrupt::is_repeated() => {
                 let _ = kill_process(Pid::from_child(child), Signal::KILL);
             }
             _ => {}

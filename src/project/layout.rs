@@ -129,6 +129,11 @@ impl Layout {
         self.decree().join("guarding.json")
     }
 
+    /// What [`Layout::guarding`] is renamed to if the rollback fails.
+    pub fn guard_failed(&self) -> PathBuf {
+        self.decree().join("guard-failed.json")
+    }
+
     /// The summary of the last `process` or `run`.
     pub fn summary(&self) -> PathBuf {
         self.decree().join(Self::SUMMARY)

@@ -22,7 +22,7 @@ use crate::checkpoint::workspace::Workspace;
 use crate::error::{Error, IoContext, Result};
 use crate::fs::atomic;
 
-/// A project whose config has been read.
+/// A project, with its settings.
 pub struct Project {
     pub layout: Layout,
     pub config: Config,
@@ -31,6 +31,22 @@ pub struct Project {
 impl Project {
     /// The project that contains `start`: the nearest directory upwards that has a `.decree/`.
     pub fn find(start: &Path) -> Result<Project> {
+        let layout = Self::find_layout(start)?;
+        let config = Config::read(&layout.config())?;
+        Ok(Project { layout, config })
+    }
+
+    /// Like [`Project::find`], but a config that is broken is no failure: what it says as far as it can be read, and what is wrong.
+    pub fn find_despite_config(start: &Path) -> Result<(Project, Option<Error>)> {
+        let layout = Self::find_layout(start)?;
+        let (config, mistake) = match Config::read(&layout.config()) {
+            Ok(config) => (config, None),
+            Err(error) => (Config::read_what_is_valid(&layout.config()), Some(error)),
+        };
+        Ok((Project { layout, config }, mistake))
+    }
+
+    fn find_layout(start: &Path) -> Result<Layout> {
         let start = start.canonicalize().at("open", start)?;
         let root = start.ancestors().find(|dir| dir.join(DECREE_DIR).is_dir()).ok_or_else(|| {
             Error::project(format!(
@@ -40,9 +56,7 @@ impl Project {
             .hint("`decree init` creates one")
         })?;
         refuse_home(root)?;
-        let layout = Layout::new(root.to_owned());
-        let config = Config::read(&layout.config())?;
-        Ok(Project { layout, config })
+        Ok(Layout::new(root.to_owned()))
     }
 
     /// The checkpoint engine for this project.

@@ -7,6 +7,9 @@ use console::{Style, pad_str};
 use crate::humanize::{count, duration};
 use crate::pipeline::{AttemptRecord, MessageOutcome, MessageSummary, Summary, Verdict};
 
+/// How many reverted paths are named.
+const MAX_PATHS: usize = 20;
+
 /// Styles text, or leaves it plain if colours are off.
 #[derive(Clone, Copy, Debug)]
 pub struct Paint(pub bool);
@@ -60,6 +63,14 @@ pub fn row(message: &MessageSummary, paint: Paint) -> String {
         String::new()
     };
     format!("{head}  {mark}  {time:>7}  {attempts:<10}  {change}").trim_end().to_owned()
+}
+
+/// A line for each path that a revert restored, and how the user finds those that are too many.
+pub fn reverted_lines(paths: &[String], id: &str) -> Vec<String> {
+    let shown = paths.iter().take(MAX_PATHS).map(|path| format!("    reverted  {path}"));
+    let more = paths.len().saturating_sub(MAX_PATHS);
+    let rest = (more > 0).then(|| format!("    and {more} more; `decree diff {id}` lists all"));
+    shown.chain(rest).collect()
 }
 
 /// The outcome of a message in one or two words.

@@ -123,10 +123,13 @@ impl Reporter for LineReporter {
             Event::Waiting(delay) => {
                 self.line(&format!("  waiting {} before the next attempt", duration(*delay)))
             }
-            Event::Reverted(record) => {
+            Event::Reverted { id, record } => {
                 let (paths, files) =
                     (count(record.paths as usize, "path"), count(record.verified as usize, "file"));
                 self.line(&format!("  reverted {paths}; {files} verified"));
+                for line in text::reverted_lines(&record.files, &id.to_string()) {
+                    self.line(&line);
+                }
                 for path in &record.set_aside {
                     self.line(&set_aside(path));
                 }

@@ -16,6 +16,8 @@ use crate::humanize::{count, duration};
 use crate::pipeline::events::{AttemptNumber, Event, Reporter};
 use crate::report::text::{self, Paint};
 
+/// Printed once, when work begins: decree cannot tell a person's edits from the routine's.
+const EDITED_MEANWHILE: &str = "a file that you edit while a routine runs counts as the routine's change: if the run fails, it is reverted too";
 /// How many of the routine's last lines are shown.
 const TAIL: usize = 2;
 /// Longer lines are truncated.
@@ -128,7 +130,10 @@ impl LiveReporter {
 impl Reporter for LiveReporter {
     fn event(&mut self, event: &Event<'_>) {
         match event {
-            Event::Begin { messages, specs } => self.print(&format!("{}\n", begin(*messages, *specs))),
+            Event::Begin { messages, specs } => {
+                self.print(&begin(*messages, *specs));
+                self.print(&format!("{}\n", self.paint.dim(EDITED_MEANWHILE)));
+            }
             Event::MessageBegins { id, name, routine } => {
                 self.head = text::row_head(id.seq, name, routine);
             }
@@ -146,8 +151,11 @@ impl Reporter for LiveReporter {
             Event::Waiting(delay) => {
                 self.set_activity(format!("waiting {} before the next attempt", duration(*delay)));
             }
-            Event::Reverted(record) => {
+            Event::Reverted { id, record } => {
                 self.set_activity(format!("reverted, {} verified", count(record.verified as usize, "file")));
+                for line in text::reverted_lines(&record.files, &id.to_string()) {
+                    self.print(&self.paint.dim(&line));
+                }
                 for path in &record.set_aside {
                     self.print(&set_aside(path));
                 }

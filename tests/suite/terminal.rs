@@ -64,6 +64,19 @@ fn a_terminal_shows_a_row_that_moves_and_the_last_words_of_the_routine() {
     }
 }
 
+/// SEE-15.
+#[test]
+fn a_terminal_says_that_edits_made_meanwhile_are_reverted_too_and_names_what_was() {
+    let project = project();
+    let (drawn, _) = on_a_terminal(&project, &["process"]);
+    assert_eq!(drawn.matches("a file that you edit while a routine runs").count(), 1, "{drawn:?}");
+    assert!(drawn.contains("reverted  out"), "the clean slate reverted it: {drawn:?}");
+    let project = self::project();
+    let plain = project.decree(["process"]).ok().err;
+    assert!(!plain.contains("that you edit while"), "{plain}");
+    assert!(plain.contains("    reverted  out\n"), "{plain}");
+}
+
 /// SEE-03.
 #[test]
 fn a_bar_shows_how_far_the_checkpoint_of_a_large_tree_is() {

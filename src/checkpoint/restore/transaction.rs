@@ -33,7 +33,7 @@ pub struct FinishedRestore<'j> {
     pub action: RestoreAction,
     /// The run or checkpoint.
     pub subject: &'j str,
-    pub paths: usize,
+    pub paths: &'j [TreePath],
     /// What moved to the quarantine, and where it is now.
     pub set_aside: &'j [(TreePath, PathBuf)],
     /// Whether another process began it.
@@ -71,6 +71,8 @@ pub struct RecoveredRestore {
 pub struct RestoreReport {
     /// The number of paths that were changed and read back.
     pub verified: usize,
+    /// These paths.
+    pub paths: Vec<TreePath>,
     /// What moved to the quarantine, and where it is now; also what other processes put in the way.
     pub set_aside: Vec<(TreePath, PathBuf)>,
     /// Why the log has no entry of it. The restore is done all the same.
@@ -123,7 +125,8 @@ impl<'r> Transaction<'r> {
                 let log_failure = self.finish(log, false)?;
                 let mut set_aside = self.quarantine_moves();
                 set_aside.append(self.intruders.get_mut());
-                return Ok(RestoreReport { verified: self.journal.steps.len(), set_aside, log_failure });
+                let paths: Vec<TreePath> = self.journal.steps.drain(..).map(|step| step.path).collect();
+                return Ok(RestoreReport { verified: paths.len(), paths, set_aside, log_failure });
             }
             // Undoing it would not help: every other path is as it should be.
             Ok(wrong) if wrong.iter().all(|wrong| wrong.foreign) => {
@@ -323,7 +326,8 @@ impl<'r> Transaction<'r> {
         let Journal { id, action, subject, steps, .. } = &self.journal;
         let mut set_aside = self.quarantine_moves();
         set_aside.extend(self.intruders.borrow().iter().cloned());
-        let (action, paths, set_aside) = (*action, steps.len(), &set_aside[..]);
+        let paths: Vec<TreePath> = steps.iter().map(|step| step.path.clone()).collect();
+        let (action, paths, set_aside) = (*action, &paths[..], &set_aside[..]);
         let restore = FinishedRestore { id, action, subject, paths, set_aside, recovered };
         log.settle(&restore).map_err(|error| {
             error

@@ -135,6 +135,9 @@ impl Store {
         let packs = self.packs();
         let damaged = packs.as_ref().map_or(&[][..], |packs| &packs.damaged);
         let Some((first, _)) = damaged.first() else {
+            if packs.as_ref().is_ok_and(|packs| packs.is_empty()) {
+                return error.hint("the store is empty: if DECREE_STORE was set when the content was stored, set it to the same directory again");
+            }
             return error.hint("`decree checkpoint verify --all` reports which checkpoints are affected");
         };
         let line = |(path, why): &(PathBuf, String)| {

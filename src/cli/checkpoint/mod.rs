@@ -74,7 +74,7 @@ pub fn checkpoint(context: &Context, args: CheckpointArgs) -> Result<()> {
 }
 
 fn list(context: &Context, args: &ListArgs) -> Result<()> {
-    let project = context.project()?;
+    let project = context.project_despite_config()?;
     let (records, damaged) = history::list(&project.layout.checkpoints())?;
     for error in damaged {
         context.ui.warn(&error.to_string());
@@ -110,7 +110,7 @@ fn list(context: &Context, args: &ListArgs) -> Result<()> {
 }
 
 fn verify(context: &Context, args: &VerifyArgs) -> Result<()> {
-    let project = context.project()?;
+    let project = context.project_despite_config()?;
     let workspace = project.workspace()?;
     let mut failed = false;
     let found: Vec<RunOrCheckpoint> = match &args.id {

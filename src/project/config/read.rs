@@ -12,6 +12,9 @@ use crate::project::layout::shown_in_project;
 use crate::suggest::{closest, did_you_mean};
 use crate::yaml::{self, Mistake, ScalarKind, YamlNode, YamlValue};
 
+/// The section that names likely secrets.
+const SENSITIVE: &str = "sensitive";
+
 impl Config {
     /// Reads the file; a missing or empty one yields the defaults.
     pub fn read(path: &Path) -> Result<Config> {
@@ -23,6 +26,25 @@ impl Config {
             Err(error) => Err(Mistake::not_utf8(&bytes, error)),
         };
         result.map_err(|mistake| mistake.in_file(shown_in_project(path).display()))
+    }
+
+    /// The settings in a broken file that are valid; every other has its default. `sensitive` is searched for even in a file that is
+    /// no YAML, because it decides which files are likely secrets.
+    pub fn read_what_is_valid(path: &Path) -> Config {
+        let mut config = Config::default();
+        let bytes = untrusted::read(path).unwrap_or_default();
+        let text = String::from_utf8_lossy(&bytes);
+        let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
+        let root = yaml::parse(text).or_else(|_| yaml::parse(&section_text(text, SENSITIVE)));
+        if let Ok(YamlNode { value: YamlValue::Map(entries), .. }) = &root {
+            for entry in entries {
+                let mut with_it = config.clone();
+                if read_section(std::slice::from_ref(entry), "", &mut with_it).is_ok() {
+                    config = with_it;
+                }
+            }
+        }
+        config
     }
 
     /// Parses the text of a file. A key without a value has its default.
@@ -40,6 +62,15 @@ impl Config {
         read_section(settings, "", &mut config)?;
         Ok(config)
     }
+}
+
+/// The lines of a top-level section: from its key to the next line at the left margin.
+fn section_text(text: &str, section: &str) -> String {
+    let is_key = |line: &&str| line.strip_prefix(section).is_some_and(|rest| rest.starts_with(':'));
+    let mut lines = text.lines().skip_while(|line| !is_key(line));
+    let mut found: Vec<&str> = lines.next().into_iter().collect();
+    found.extend(lines.take_while(|line| line.is_empty() || line.starts_with([' ', '\t', '#', '-'])));
+    found.join("\n")
 }
 
 /// Parses the entries of a section (prefix `budget.`) or of the whole file (empty prefix).

@@ -9,6 +9,8 @@ use crate::harness::{Project, assert_same, skip};
 use crate::revert::binary::noise;
 
 const KIB: usize = 1024;
+/// Below that, no routine is started.
+const ROOM_TO_RUN: usize = 80 * KIB;
 
 /// A project on a file system of its own.
 pub struct SmallDisk {
@@ -120,6 +122,72 @@ fn a_revert_on_a_full_disk_fails_and_touches_nothing() {
     assert!(failed > 5, "the disk was full only {failed} times");
     // Had each failure left something behind, there would never be room.
     assert_same(&project.snapshot(), &original);
+}
+
+/// REV-15. Whatever a full disk prevents, the tree is not what it has to be.
+#[test]
+fn a_full_disk_that_prevents_the_revert_of_a_run_is_exit_code_4() {
+    let Some(disk) = SmallDisk::new(ROOM_TO_RUN) else { return };
+    let project = &disk.project;
+    project
+        .write("binary", noise(400 * KIB, 1))
+        .write(".decree/routines/develop.sh", "rm binary; echo x >new\n");
+    let before = project.snapshot();
+    project.decree(["run", "-m", "x", "-p", "y"]).ok();
+    let run = fs::read_dir(project.path(".decree/runs")).unwrap().next().unwrap().unwrap().file_name();
+    let (run, after) = (run.into_string().unwrap(), project.snapshot());
+    for free in [0, 8, 100] {
+        disk.leave(free * KIB);
+        project.decree(["revert", &run]).fails(4).mentions(&["No space left", "free some disk space"]);
+        assert_same(&project.snapshot(), &after);
+    }
+    disk.free();
+    project.decree(["revert", &run]).ok().mentions(&["reverted 2 paths"]);
+    assert_same(&project.snapshot(), &before);
+}
+
+/// REV-15.
+#[test]
+fn a_failed_run_that_a_full_disk_keeps_from_being_reverted_is_exit_code_4_and_reverted_later() {
+    let Some(disk) = SmallDisk::new(ROOM_TO_RUN) else { return };
+    let project = &disk.project;
+    let fill = "rm binary; echo x >new; cat /dev/zero >.decree/filler 2>/dev/null; exit 1\n";
+    project.write("binary", noise(400 * KIB, 1)).write(".decree/routines/develop.sh", fill);
+    project.write(".decree/config.yml", "max_retries: 0\n");
+    let before = project.snapshot();
+    let output = project.decree(["run", "-m", "x", "-p", "y"]).fails(4).mentions(&["No space left"]);
+    assert!(
+        output.err.contains("not reverted") || output.err.contains("could not be reverted"),
+        "{}",
+        output.err
+    );
+    assert!(project.exists("new"), "it was reverted after all");
+    disk.free();
+    project.decree(["checkpoint", "list"]).ok();
+    project.write(".decree/routines/develop.sh", "exit 1\n").decree(["process"]).fails(1);
+    assert_same(&project.snapshot(), &before);
+}
+
+/// GRD-15.
+#[test]
+fn a_rollback_that_a_full_disk_prevents_is_reported_as_such_and_not_as_a_killed_decree() {
+    let Some(disk) = SmallDisk::new(6 * KIB) else { return };
+    let project = &disk.project;
+    project.write("binary", noise(400 * KIB, 1)).write("text", "x\n");
+    let before = project.snapshot();
+    let script = "rm binary; echo y >text; cat /dev/zero >.decree/filler 2>/dev/null; exit 7";
+    let guarded = project.decree(["guard", "--", "bash", "-c", script]);
+    let guarded =
+        guarded.fails(4).mentions(&["No space left", "the tree is not rolled back", "decree rollback chk_"]);
+    let id = guarded.err.split("`decree rollback ").nth(1).unwrap().split('`').next().unwrap();
+    assert_eq!(project.read("text"), b"y\n");
+    let status = project.decree(["status"]).ok().mentions(&["the rollback after", "failed", id]);
+    assert!(!status.err.contains("killed"), "{}", status.err);
+    disk.free();
+    let output = project.decree(["rollback", id]).ok().mentions(&["the rollback after", "failed"]);
+    assert!(!output.err.contains("killed"), "{}", output.err);
+    assert_same(&project.snapshot(), &before);
+    assert!(project.decree(["status"]).ok().err.is_empty(), "it is reported once the tree is rolled back");
 }
 
 #[test]

@@ -40,6 +40,40 @@ fn the_store_may_be_outside_of_the_tree() {
     project.decree(["checkpoint", "verify", &id]).fails(4).mentions(&["store"]);
 }
 
+fn names(project: &Project, dir: &str) -> Vec<String> {
+    let names = fs::read_dir(project.path(dir)).unwrap().map(|entry| entry.unwrap().file_name());
+    names.map(|name| name.into_string().unwrap()).collect()
+}
+
+/// STO-15.
+#[test]
+fn a_forgotten_store_is_named_by_every_command_that_needs_it() {
+    let (project, outside) = (Project::new(), Project::bare());
+    let store = outside.path("the store");
+    let run = |args: &[&str]| with_env(&project, "DECREE_STORE", &store, args);
+    project.write("a", "a\n").write("gone", "b\n").write(".decree/routines/develop.sh", "echo work >a\n");
+    run(&["run", "-m", "x", "-p", "y"]).ok();
+    let own = names(&project, ".decree/runs")[0].clone();
+    let id = run(&["checkpoint", "create"]).ok().line();
+    project.write("a", "other\n").remove("gone");
+    let changed = project.snapshot();
+    let (store, checkpoints) = (store.canonicalize().unwrap(), names(&project, ".decree/checkpoints").len());
+    for args in [&["rollback", &id][..], &["revert", &id], &["diff", &id], &["rollback", &own]] {
+        let hint = format!("DECREE_STORE='{}'", store.display());
+        project.decree(args).fails(4).mentions(&["lacks the content", &hint]);
+        assert_same(&project.snapshot(), &changed);
+    }
+    project.decree(["revert", &id]).fails(4);
+    assert!(names(&project, ".decree/checkpoints").len() <= checkpoints + 2, "each try left a checkpoint");
+    run(&["rollback", &id]).ok();
+    assert_eq!(project.read("gone"), b"b\n");
+    let plain = project.checkpoint();
+    project.write("a", "third\n").write("new", "x\n");
+    let empty = outside.path("another");
+    let output = with_env(&project, "DECREE_STORE", &empty, &["rollback", &plain]).fails(4);
+    output.mentions(&["without DECREE_STORE"]);
+}
+
 /// STO-03.
 #[test]
 fn the_store_may_be_inside_of_the_tree() {

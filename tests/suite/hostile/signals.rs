@@ -1,6 +1,6 @@
 //! Signals while a routine runs, on a tree of 20,000 files.
 
-use std::process::Child;
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -107,12 +107,30 @@ fn the_same_signal_twice_ends_decree_at_once_and_the_next_one_puts_back() {
         &script(RUDE).replace("files/$i/$i.txt", "src/lib.rs").replace("rm -r files/7", "rm notes.txt"),
     );
     let before = project.snapshot();
-    let mut child = start(&project);
-    wait_for(&project.path(".decree/ready"));
-    send(&child, Signal::TERM);
-    std::thread::sleep(Duration::from_millis(100));
-    send(&child, Signal::TERM);
-    assert_eq!(end_of(&mut child).code(), Some(143));
+    for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
+        let child =
+            project.command().arg("process").stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        wait_for(&project.path(".decree/ready"));
+        send(&child, signal);
+        std::thread::sleep(Duration::from_millis(100));
+        send(&child, signal);
+        let output = child.wait_with_output().unwrap();
+        let err = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(code), "{err}");
+        let run = only_run(&project).rsplit('/').next().unwrap().to_owned();
+        for words in ["interrupted again", "the tree is NOT reverted", "the next decree command", &run] {
+            assert!(err.contains(words), "{words:?} is not in {err}");
+        }
+        assert!(project.exists("new") && !project.exists("notes.txt"), "the tree was reverted after all");
+        std::fs::remove_file(project.path(".decree/ready")).unwrap();
+        if signal == Signal::INT {
+            project.checkpoint();
+            assert!(project.exists("new"), "only a command that reverts or runs settles it");
+            project.write(".decree/inbox/none.txt", "");
+            project.decree(["revert", "nothing"]).fails(3).mentions(&["was interrupted"]);
+            assert_same(&project.snapshot(), &before);
+        }
+    }
     project.write(".decree/routines/develop.sh", "exit 1\n");
     process(&project).fails(1).mentions(&["was interrupted; the tree is reverted"]);
     assert_same(&project.snapshot(), &before);

@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 
-use super::pipeline_project::{PipelineProject, assert_has};
+use super::pipeline_project::{PipelineProject, WORKS, assert_has};
+use crate::harness::assert_same;
 
 /// One kept, one dead after two attempts, one pending.
 fn project_with_history() -> PipelineProject {
@@ -116,4 +117,84 @@ fn a_message_that_was_rejected_leaves_no_run_and_that_is_reported() {
         project.decree([command, id]).fails(3).mentions(&["no run or checkpoint has the id"]);
     }
     assert!(project.decree(["status"]).ok().text().contains("RoutineNotFound"));
+}
+
+/// SEE-16. A broken config does not lock the way to look or to go back, also not to the config that worked.
+#[test]
+fn a_broken_config_does_not_lock_commands_that_look_or_go_back() {
+    let broken: [(&str, &[u8], &str); 4] = [
+        ("syntax", b"max_retries: [1\nverify: x\n", "config.yml"),
+        ("unknown key", b"# a comment\nmax_retires: 1\n", "config.yml:2: unknown key 'max_retires'"),
+        ("not UTF-8", b"verify: \xff\n", "config.yml"),
+        ("wrong value", b"max_retries: many\n", "config.yml:1"),
+    ];
+    for (what, bytes, words) in broken {
+        let project = PipelineProject::with(WORKS);
+        project.config("max_retries: 0\n").spec("01-a", "# A\n");
+        let state = project.decree(["checkpoint", "create", "--type", "state_snapshot"]).ok().line();
+        let (tree, before) = (project.checkpoint(), project.snapshot());
+        project.process().ok();
+        let (id, after) = (project.only_run(), project.snapshot());
+        project.write(".decree/config.yml", bytes);
+        for args in [
+            &["status"][..],
+            &["log"],
+            &["log", &id],
+            &["diff", &id],
+            &["diff", &tree],
+            &["report"],
+            &["audit"],
+            &["checkpoint", "list"],
+            &["checkpoint", "show", &tree],
+            &["checkpoint", "verify", &tree],
+            &["revert", &id],
+            &["apply", &id],
+        ] {
+            project.decree(args).ok().mentions(&["warning:", words, "defaults"]);
+        }
+        assert_same(&project.snapshot(), &after);
+        for args in [
+            &["process"][..],
+            &["process", "--dry-run"],
+            &["run", "-p", "x"],
+            &["checkpoint", "create"],
+            &["guard", "--", "true"],
+        ] {
+            project.decree(args).fails(3).mentions(&["error:", words]);
+        }
+        project.decree(["rollback", &tree]).ok().mentions(&[words, "rolled back"]);
+        let mut restored = project.snapshot();
+        restored.remove(&b"specs/processed-spec.md"[..]);
+        assert_same(&restored, &before);
+        project.decree(["rollback", &state]).ok().mentions(&[words]);
+        assert_eq!(project.text(".decree/config.yml"), "max_retries: 0\n", "{what}");
+        assert!(project.decree(["status"]).ok().err.is_empty(), "{what}");
+    }
+}
+
+/// SEE-16. What the config says of likely secrets counts as long as it can be found: a rollback must not remove or store one.
+#[test]
+fn a_broken_config_still_says_what_a_likely_secret_is() {
+    for broken in ["max_retires: 1\n", "verify: [x\n"] {
+        let project = PipelineProject::new();
+        let sensitive = "sensitive:\n  exclude:\n    - vault.txt\n";
+        let id = project.config(sensitive).checkpoint();
+        project.write("vault.txt", "top secret\n").write("notes.txt", "edited\n");
+        project.config(&format!("{broken}{sensitive}"));
+        project.decree(["diff", &id]).ok();
+        let diff = project.decree(["diff", &id]).ok().text();
+        assert!(diff.contains("edited") && !diff.contains("secret"), "{broken}: {diff}");
+    }
+}
+
+/// SEE-16. Nothing can be read of a file without permission.
+#[test]
+fn a_config_that_cannot_be_read_does_not_lock_commands_that_look() {
+    let project = PipelineProject::with(WORKS);
+    let id = project.checkpoint();
+    // A directory in its place is unreadable for root, too.
+    project.mkdir(".decree/config.yml");
+    project.decree(["diff", &id]).ok().mentions(&["config.yml", "defaults"]);
+    project.decree(["rollback", &id]).ok().mentions(&["config.yml"]);
+    assert_ne!(project.process().code, 0);
 }

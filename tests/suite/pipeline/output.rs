@@ -4,7 +4,7 @@ use std::fs;
 use std::process::Stdio;
 
 use super::pipeline_project::{PipelineProject, assert_has};
-use crate::harness::wait_until;
+use crate::harness::{assert_same, wait_until};
 
 /// RUN-20.
 #[test]
@@ -197,4 +197,31 @@ fn both_streams_are_in_the_log_in_their_order_as_bytes() {
     project.run(&["-m", "x", "-p", "y"]).ok();
     let log = project.read(format!(".decree/runs/{}/routine.log", project.only_run()));
     assert_eq!(log, b"out\nerr\ncaf\xe9 \x1b[31mred\x1b[0m no end");
+}
+
+/// SEE-15. A person's edit cannot be told from the routine's; so every path that was reverted is named.
+#[test]
+fn every_reverted_path_is_named_also_one_that_a_person_edited() {
+    let project = PipelineProject::with(
+        "echo x >made; for i in $(seq 30); do echo x >many-$i; done; echo mine >notes.txt; exit 1",
+    );
+    let before = project.snapshot();
+    let output = project.config("max_retries: 0\n").run(&["-m", "x", "-p", "y"]).fails(1);
+    assert_same(&project.snapshot(), &before);
+    let id = project.only_run();
+    assert_eq!(output.err.matches("    reverted  ").count(), 20, "{}", output.err);
+    assert_has(&output.err, &["    reverted  made", &format!("and 12 more; `decree diff {id}` lists all")]);
+    let files = |value: &serde_json::Value| -> Vec<String> {
+        value.as_array().unwrap().iter().map(|path| path.as_str().unwrap().to_owned()).collect()
+    };
+    let named = files(&project.result(&id)["put_back"]["files"]);
+    assert_eq!(named.len(), 32);
+    assert!(named.contains(&"notes.txt".to_owned()) && named.contains(&"many-30".to_owned()), "{named:?}");
+    assert_eq!(files(&project.summary()["messages"][0]["put_back"]["files"]), named);
+    let stat = project.decree(["diff", "--stat", &id]).ok().text();
+    assert!(named.iter().all(|path| stat.contains(path.as_str())), "{stat}");
+    project.decree(["apply", &id]).ok();
+    let reverted = project.decree(["revert", &id]).ok();
+    assert_eq!(reverted.err.matches("    reverted  ").count(), 20, "{}", reverted.err);
+    assert_has(&reverted.err, &["and 12 more"]);
 }

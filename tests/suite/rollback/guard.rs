@@ -81,6 +81,35 @@ fn a_signal_puts_the_tree_back() {
     }
 }
 
+/// GRD-16. A command that ignores being asked ends at the second Ctrl-C, with all that it started, and the tree is rolled back.
+#[test]
+fn a_second_ctrl_c_ends_the_command_at_once_and_the_tree_is_rolled_back() {
+    let script = "trap '' TERM INT; (trap '' TERM INT; while :; do echo late >>late.txt; sleep 0.05; done) & \
+                  echo x >notes.txt; echo yes >.decree/begun; while :; do sleep 0.05; done";
+    for signal in [Signal::INT, Signal::TERM] {
+        let project = project();
+        let before = project.snapshot();
+        let mut command = project.command();
+        command.args(["guard", "--", "bash", "-c", script]).stdout(Stdio::null()).stderr(Stdio::piped());
+        let child = command.spawn().unwrap();
+        wait_for(&project.path(".decree/begun"));
+        wait_for(&project.path("late.txt"));
+        let asked = std::time::Instant::now();
+        let pid = Pid::from_child(&child);
+        kill_process(pid, signal).unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(150));
+        kill_process(pid, signal).unwrap();
+        let output = child.wait_with_output().unwrap();
+        let err = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(128 + signal.as_raw()), "{err}");
+        assert!(err.contains("rolled back") && err.contains("the tree is as it was"), "{err}");
+        assert!(asked.elapsed() < std::time::Duration::from_secs(30));
+        std::thread::sleep(std::time::Duration::from_millis(200));
+        assert_same(&project.snapshot(), &before);
+        assert!(!project.exists(".decree/guarding.json"));
+    }
+}
+
 /// GRD-04.
 #[test]
 fn only_the_scope_is_reverted() {
