@@ -49,13 +49,21 @@ pub struct RevertRecord {
     /// New files out of scope that were moved to `set-aside/`.
     #[serde(default)]
     pub set_aside: Vec<String>,
+    /// What became of databases that other programs had open; the run's warnings have it.
+    #[serde(skip)]
+    pub notes: Vec<String>,
 }
 
 impl RevertRecord {
     /// What a restore did, after which `verified` files were compared.
     pub(super) fn new(report: &RestoreReport, verified: usize) -> Self {
         let set_aside = report.set_aside.iter().map(|(path, _)| path.to_string()).collect();
-        RevertRecord { paths: report.verified as u64, verified: verified as u64, set_aside }
+        RevertRecord {
+            paths: report.verified as u64,
+            verified: verified as u64,
+            set_aside,
+            notes: Vec::new(),
+        }
     }
 }
 

@@ -17,6 +17,7 @@ mod house;
 mod ignore_oracle;
 mod killed;
 mod kinds;
+mod live_database;
 mod manifest;
 mod notebook;
 mod oracle;
