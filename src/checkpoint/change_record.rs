@@ -44,6 +44,9 @@ pub struct ChangeRecord {
     pub out_of_scope: Vec<String>,
     /// What the checkpoint does not hold.
     pub coverage: Coverage,
+    /// Databases that changed and are not in the diff, because other programs had them open.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub live_databases: Vec<TreePath>,
     /// The hash of all fields above.
     check: Option<String>,
 }
@@ -90,6 +93,7 @@ impl ChangeRecord {
                 .map(|path| quote::in_json(path.as_bytes()).into_owned())
                 .collect(),
             coverage: manifest.coverage.clone(),
+            live_databases: changes.live_databases.iter().map(|database| database.path.clone()).collect(),
             check: None,
         };
         record.check = Some(record.compute_check());
@@ -146,6 +150,8 @@ struct ResultJson {
     #[serde(default, rename = "beside")]
     out_of_scope: Vec<String>,
     coverage: Option<Coverage>,
+    #[serde(default)]
+    live_databases: Vec<TreePath>,
     check: Option<String>,
     /// The hash of `check` and `extra`.
     record_check: Option<String>,
@@ -213,8 +219,19 @@ impl ResultJson {
                 Some(changes),
                 Some(coverage),
             ) => {
-                let (out_of_scope, check) = (self.out_of_scope, self.check);
-                ChangeRecord { version, id, tree, added, removed, changes, out_of_scope, coverage, check }
+                let ResultJson { out_of_scope, live_databases, check, .. } = self;
+                ChangeRecord {
+                    version,
+                    id,
+                    tree,
+                    added,
+                    removed,
+                    changes,
+                    out_of_scope,
+                    coverage,
+                    live_databases,
+                    check,
+                }
             }
             _ => return Err(Error::damaged(path, "a part of it is missing")),
         };

@@ -185,13 +185,15 @@ impl CheckpointDir {
             })
             .collect();
         self.reject_mismatches("does not belong to its manifest", wrong)?;
-        let out_of_scope = match self.result()? {
+        let mut out_of_scope = match self.result()? {
             Some(record) => {
                 self.check_result(&record, &patch)?;
                 record.out_of_scope_paths()
             }
             None => Vec::new(),
         };
+        let changes = patch.records.iter().map(|record| &record.change);
+        out_of_scope.extend(workspace.foreign_journals(changes, manifest));
         workspace.restore(&RestoreRequest {
             patch: &patch,
             direction: Direction::Backward,

@@ -5,9 +5,11 @@ use std::cmp::Ordering;
 use super::entry::Node;
 use super::hash::ContentHash;
 use super::hashing::hash_missing;
+use super::live_database::{DatabaseInUse, database_of, in_use, journals_of, may_be_database};
 use super::manifest::Manifest;
 use super::path::{TreePath, dirs_above};
 use super::progress::Progress;
+use super::root::Root;
 use super::stat_cache::StatCache;
 use super::tree::{Entry, Tree, combined_hash};
 use super::unlocked_dirs::UnlockedDirs;
@@ -23,6 +25,14 @@ pub struct Change {
     pub after: Option<Node>,
 }
 
+impl Change {
+    /// Whether it may be an SQLite database, before or after, by its size.
+    pub fn may_be_database(&self) -> bool {
+        let sizes = [&self.before, &self.after].into_iter().flatten().filter_map(Node::content);
+        sizes.map(|(_, size)| size).any(may_be_database)
+    }
+}
+
 /// Everything that changed since a checkpoint.
 ///
 /// While it lives, directories whose mode forbids listing them stay readable for this user; dropping it restores their
@@ -31,6 +41,8 @@ pub struct Changes<'r> {
     pub list: Vec<Change>,
     /// New paths out of scope: a revert moves them to the quarantine.
     pub out_of_scope: Vec<TreePath>,
+    /// Databases that changed, and that other programs have open. They are not in the list.
+    pub live_databases: Vec<DatabaseInUse>,
     _unlocked: UnlockedDirs<'r>,
 }
 
@@ -45,8 +57,23 @@ impl Workspace {
         hash_missing(&self.root, &mut walk, None, true, progress)?;
         let out_of_scope = std::mem::take(&mut walk.out_of_scope);
         let mut list = differences(&manifest.tree, walk);
+        let live_databases = split_off_live(&self.root, &mut list);
         add_kept_dirs(&manifest.tree, &mut list);
-        Ok(Changes { list, out_of_scope, _unlocked: unlocked })
+        Ok(Changes { list, out_of_scope, live_databases, _unlocked: unlocked })
+    }
+}
+
+impl Workspace {
+    /// The journals of SQLite beside changed files that the checkpoint does not hold because they are ignored. A restore has to move
+    /// them away with what it replaces: SQLite would play them into the file that comes back, which they do not belong to.
+    pub fn foreign_journals<'c>(
+        &self,
+        changes: impl Iterator<Item = &'c Change>,
+        manifest: &Manifest,
+    ) -> Vec<TreePath> {
+        let files = changes.filter(|change| change.may_be_database()).map(|change| &change.path);
+        let journals = files.flat_map(|path| journals_of(&self.root, path));
+        journals.filter(|journal| !manifest.tree.has(journal)).collect()
     }
 }
 
@@ -97,6 +124,19 @@ fn differences(before: &Tree, now: Walk) -> Vec<Change> {
     });
     changes.extend(old.map(removed));
     changes
+}
+
+/// Takes databases that other programs have open out of the changes, and the directories that are there because of one.
+fn split_off_live(root: &Root, list: &mut Vec<Change>) -> Vec<DatabaseInUse> {
+    let may_belong = |change: &&Change| change.may_be_database() || database_of(&change.path).is_some();
+    let live = in_use(root, list.iter().filter(may_belong).map(|change| &change.path));
+    if !live.is_empty() {
+        list.retain(|Change { path, before, .. }| {
+            let is_above = |database: &DatabaseInUse| before.is_none() && database.path.is_in(path);
+            !live.iter().any(|database| database.owns(path) || is_above(database))
+        });
+    }
+    live
 }
 
 /// Adds directories that are entries themselves and became empty, or were empty before. They did not change, but without

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::live_database::{LiveDatabase, LiveReason};
 use super::path::TreePath;
 
 /// The paths that a walk left out.
@@ -19,6 +20,9 @@ pub struct Coverage {
     /// Sockets, FIFOs and devices.
     #[serde(default)]
     pub special: Vec<TreePath>,
+    /// SQLite databases that are held as files, and that other programs were using.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub live_databases: Vec<LiveDatabase>,
 }
 
 impl Coverage {
@@ -54,6 +58,15 @@ impl Coverage {
             };
             warnings.push(format!("left out of the checkpoint as {what}: {}{more}", shown.join(", ")));
         }
+        warnings.extend(self.live_databases.iter().map(|database| {
+            let advice = if database.reasons.contains(&LiveReason::InUse) {
+                "it is not restored while another program has it open"
+            } else {
+                "only all of its files together are the database"
+            };
+            let (path, why) = (&database.path, database.why());
+            format!("{path} is an SQLite database in use: {why}. {advice}; `--type database_savepoint` saves a database in use")
+        }));
         warnings
     }
 

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use super::hash::ContentHash;
+use super::live_database::database_of;
 use super::path::TreePath;
 use super::progress::Progress;
 use super::root::{Dir, PathKind, Root};
@@ -263,7 +264,12 @@ fn unreadable(mut failures: Vec<Failure>) -> Error {
     failures.sort_by(|a, b| a.0.cmp(&b.0));
     let lines = failures.iter().map(|(path, error)| format!("{path}: {error}")).collect();
     let count = crate::humanize::count(failures.len(), "file");
+    let is_database = failures.iter().any(|(path, _)| database_of(path).is_some());
     Error::integrity(format!("the checkpoint is not complete: {count} cannot be read"))
         .details(lines, 20)
-        .hint("make them readable, or exclude them with a line in .decreeignore")
+        .hint(if is_database {
+            "stop the program that writes to the database, or exclude its files with lines in .decreeignore and save it with `--type database_savepoint`"
+        } else {
+            "make them readable, or exclude them with a line in .decreeignore"
+        })
 }

@@ -7,6 +7,7 @@
 //! - [`restore`] takes a tree to the other side of a diff, all or nothing
 //! - [`patch`] writes, parses and applies `changes.diff`
 //! - [`compare`] finds what changed since a checkpoint
+//! - [`live_database`] finds SQLite databases in the tree that other programs use
 //! - [`workspace`] is a tree with its store, and captures checkpoints
 //! - `hashing` reads files that the cache does not know, and fills the [`store`]
 //! - [`walk`] finds what is in scope, by the rules of [`ignore`] and [`sensitive`]; [`stat_cache`] saves reading files
@@ -24,6 +25,7 @@ pub(crate) mod entry;
 pub mod hash;
 mod hashing;
 pub(crate) mod ignore;
+pub(crate) mod live_database;
 pub(crate) mod manifest;
 pub(crate) mod patch;
 pub(crate) mod path;

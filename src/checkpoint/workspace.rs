@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::hashing::hash_missing;
 use super::ignore::FrozenRules;
+use super::live_database::{LiveDatabase, LiveReason, find_live};
 use super::manifest::Manifest;
 use super::path::TreePath;
 use super::progress::Progress;
@@ -16,6 +17,10 @@ use super::tree::{Entry, TreeBuilder};
 use super::walk::{ItemKind, UncachedEntry, Walk, WalkInput};
 use crate::error::{ErrorKind, IoContext, Result};
 use crate::fs::atomic;
+use crate::process::file_users;
+
+/// How often a tree is captured whose databases change meanwhile.
+const MAX_TRIES: u32 = 4;
 
 /// What every operation of the engine works on.
 pub struct Workspace {
@@ -68,14 +73,33 @@ impl Workspace {
     ///
     /// The manifest is the caller's to write, before anything relies on it.
     pub fn capture(&self, progress: &dyn Progress) -> Result<Manifest> {
-        self.try_capture(progress).map_err(|error| match error.kind() {
-            // Whatever failed, the checkpoint is not complete.
-            ErrorKind::Failed => error.into_kind(ErrorKind::Integrity),
-            _ => error,
-        })
+        let mut tries = 0;
+        loop {
+            let manifest = self.try_capture(progress).map_err(|error| match error.kind() {
+                // Whatever failed, the checkpoint is not complete.
+                ErrorKind::Failed => error.into_kind(ErrorKind::Integrity),
+                _ => error,
+            })?;
+            tries += 1;
+            let changed = |database: &LiveDatabase| database.reasons.contains(&LiveReason::Changed);
+            // The files of a database were read one after the other, and belong together only if it did not change meanwhile.
+            if tries == MAX_TRIES || !manifest.coverage.live_databases.iter().any(changed) {
+                return Ok(manifest);
+            }
+        }
     }
 
     fn try_capture(&self, progress: &dyn Progress) -> Result<Manifest> {
+        // As long as reading the tree, on a machine with many processes.
+        let (captured, open) =
+            rayon::join(|| self.capture_files(progress), || file_users::open_below(self.root.path()));
+        let (mut manifest, named, began) = captured?;
+        manifest.coverage.live_databases = find_live(&self.root, &manifest.tree, named, open, began);
+        Ok(manifest)
+    }
+
+    /// Returns also which files have one of SQLite's files beside them, and when the capture began.
+    fn capture_files(&self, progress: &dyn Progress) -> Result<(Manifest, Vec<TreePath>, Time)> {
         self.store.prepare()?;
         if let Some(dir) = self.cache_path.parent() {
             fs::create_dir_all(dir).at("create", dir)?;
@@ -98,12 +122,13 @@ impl Workspace {
         drop(cache);
         let rules = FrozenRules::new(std::mem::take(&mut walk.ignore_files));
         let coverage = std::mem::take(&mut walk.coverage);
+        let databases = std::mem::take(&mut walk.databases);
         let mut tree = TreeBuilder::default();
         walk.into_entries(|dir, name, node| {
             let node = node.expect("without a baseline no entry is unchanged");
             assert!(tree.push(Entry { dir, name, node }), "a walk yields entries in order");
         });
-        Ok(Manifest { tree: tree.finish(), rules, coverage })
+        Ok((Manifest { tree: tree.finish(), rules, coverage }, databases, began))
     }
 
     pub(super) fn walk_input<'w>(&'w self, cache: &'w StatCache) -> WalkInput<'w> {

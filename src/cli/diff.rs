@@ -5,6 +5,7 @@ use std::io;
 
 use super::Context;
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
+use crate::checkpoint::live_database::DatabaseInUse;
 use crate::checkpoint::patch::write::ChangeCount;
 use crate::error::{Error, IoContext, Result};
 use crate::history::{self, RunDir, RunOrCheckpoint};
@@ -42,18 +43,27 @@ pub fn diff(context: &Context, args: &DiffArgs) -> Result<()> {
         RunOrCheckpoint::Checkpoint(saved) => {
             let (workspace, progress) = (project.workspace()?, context.ui.progress());
             let history_context = super::context::history_context(&project, &workspace, &progress);
+            let warn_live = |databases: &[DatabaseInUse]| {
+                for DatabaseInUse { path, users } in databases {
+                    let users = users.join(", ");
+                    context
+                        .ui
+                        .warn(&format!("{path} changed, and is not in the diff: it is open in {users}"));
+                }
+            };
             if args.stat {
-                let counts = history::write_diff_since(history_context, &saved, &mut io::sink())?;
+                let (counts, live) = history::write_diff_since(history_context, &saved, &mut io::sink())?;
+                warn_live(&live);
                 return stat(context, counts.into_iter());
             }
-            let mut result = Ok(Vec::new());
+            let mut result = Ok(Default::default());
             context.ui.write(|mut out| {
                 result = history::write_diff_since(history_context, &saved, &mut out);
                 Ok(())
             })?;
             match result {
-                Err(error) if error.io_kind() != Some(io::ErrorKind::BrokenPipe) => Err(error),
-                _ => Ok(()),
+                Err(error) if error.io_kind() == Some(io::ErrorKind::BrokenPipe) => Ok(()),
+                result => result.map(|(_, live)| warn_live(&live)),
             }
         }
     }

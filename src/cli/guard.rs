@@ -94,6 +94,9 @@ pub fn guard(context: &Context, args: &GuardArgs) -> Result<u8> {
 
 fn print_rollback(context: &Context, report: &RollbackReport, cause: &str, id: &str) {
     lines(report).for_each(|line| context.ui.note(&line));
+    for warning in &report.warnings {
+        context.ui.warn(warning);
+    }
     let (changed, held) = (count(report.changes.len(), "path"), count(report.held, "path"));
     context.ui.note(&format!("{cause}; {changed} rolled back, {held} verified against {id}"));
     if let Some(present) = &report.present {

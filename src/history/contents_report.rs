@@ -13,6 +13,8 @@ pub struct ContentsReport {
     pub summary: String,
     /// How many things it holds.
     pub held: usize,
+    /// How many more it holds in a way that may not be enough to restore them.
+    pub uncertain: usize,
     /// What is within the scope and not held.
     pub left_out: Vec<String>,
     /// What has to be true for the checkpoint to be enough.

@@ -178,7 +178,7 @@ impl<'g> Guard<'g> {
         let rollback = has_failed.then(|| {
             // The scope is the one that the checkpoint was made for.
             let mut options = RollbackOptions::with_reason(Some(cause.clone()));
-            options.even_expired = true;
+            (options.even_expired, options.automatic) = (true, true);
             rollback(context, &RunOrCheckpoint::Checkpoint(checkpoint.clone()), &options)
         });
         match &rollback {

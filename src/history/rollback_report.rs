@@ -24,6 +24,9 @@ pub struct RollbackOptions {
     pub takes_environment: bool,
     /// Roll back even if the checkpoint has expired: the command it was made for is still running.
     pub even_expired: bool,
+    /// No user can stop the programs that have a database of the tree open: its content is written back through SQLite. Otherwise the
+    /// rollback is refused.
+    pub automatic: bool,
     /// The checkpoint of the present, once there is one: from then on something may have been changed.
     pub(super) present: RefCell<Option<String>>,
 }

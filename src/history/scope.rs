@@ -3,6 +3,7 @@
 use std::path::{Component, Path, PathBuf};
 
 use crate::checkpoint::ignore::PatternList;
+use crate::checkpoint::live_database::database_name;
 use crate::checkpoint::path::TreePath;
 use crate::checkpoint::root::Root;
 use crate::error::{Error, Result};
@@ -52,8 +53,10 @@ impl Scope {
         self.patterns.is_empty()
     }
 
+    /// Whether a path belongs to it. A database belongs to it together with the files that SQLite puts beside it.
     pub fn covers(&self, path: &TreePath) -> bool {
-        self.is_everything() || self.list.covers(path.as_bytes())
+        let covers = |path: &[u8]| self.list.covers(path);
+        self.is_everything() || covers(path.as_bytes()) || database_name(path.as_bytes()).is_some_and(covers)
     }
 }
 
@@ -130,6 +133,12 @@ mod tests {
         assert!(covered(&["#x", "!y", "a b "], "", "#x") && covered(&["!y"], "", "!y/z"));
         assert!(covered(&["."], "", "any/thing") && covered(&[], "", "any/thing"));
         assert!(covered(&["."], "src", "src/x") && !covered(&["."], "src", "x"));
+    }
+
+    #[test]
+    fn a_database_stands_for_the_files_beside_it_too() {
+        assert!(covered(&["app.db"], "", "app.db-wal") && covered(&["*.db"], "", "data/app.db-journal"));
+        assert!(!covered(&["app.db-wal"], "", "app.db") && !covered(&["app.db"], "", "app.db-other"));
     }
 
     #[test]

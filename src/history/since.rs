@@ -11,24 +11,29 @@ use super::scope::Scope;
 use super::store_location::name_store;
 use super::writer::CheckpointLabel;
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
+use crate::checkpoint::live_database::{self, DatabaseInUse};
 use crate::checkpoint::patch::write::ChangeCount;
 use crate::checkpoint::restore::{RestoreAction, RestoreOutcome, RestoreReport, is_recovery_needed};
 use crate::error::Result;
 use crate::project::Layout;
 
-/// Writes the diff. Returns the paths in it with the lines added and removed.
+/// The paths in a diff with the lines added and removed, and the databases that changed and are not in it.
+pub type WrittenDiff = (Vec<(String, ChangeCount)>, Vec<DatabaseInUse>);
+
+/// Writes the diff.
 pub fn write_diff_since(
     context: HistoryContext<'_>,
     checkpoint: &CheckpointDir,
     out: &mut impl Write,
-) -> Result<Vec<(String, ChangeCount)>> {
+) -> Result<WrittenDiff> {
     let manifest = checkpoint.manifest()?;
     let changes = context.workspace.compare(&manifest, context.progress)?;
     let counts = context
         .workspace
         .write_diff(&changes, out)
         .map_err(|error| name_store(context.layout, checkpoint, error))?;
-    Ok(changes.list.iter().map(|change| change.path.to_string()).zip(counts).collect())
+    let counts = changes.list.iter().map(|change| change.path.to_string()).zip(counts).collect();
+    Ok((counts, changes.live_databases))
 }
 
 /// What a revert to a checkpoint did.
@@ -48,10 +53,13 @@ pub fn revert_since(context: HistoryContext<'_>, checkpoint: &CheckpointDir) -> 
     }
     let manifest = checkpoint.manifest()?;
     let changes = context.workspace.compare(&manifest, context.progress)?;
+    let id = checkpoint.id();
+    if !changes.live_databases.is_empty() {
+        return Err(live_database::refusal(&format!("revert to {id}"), &changes.live_databases));
+    }
     if changes.list.is_empty() && changes.out_of_scope.is_empty() {
         return Ok(None);
     }
-    let id = checkpoint.id();
     let label = CheckpointLabel::with_reason(format!("before the revert to {id}"));
     let present = tree::save(context, &label, &Scope::default())?.0.dir;
     // In the directory of the present, where no expiry ends it. Its id is that of the checkpoint, to which it belongs.

@@ -55,6 +55,9 @@ pub struct RevertRecord {
     /// New files out of scope that were moved to `set-aside/`.
     #[serde(default)]
     pub set_aside: Vec<String>,
+    /// What became of databases that other programs had open; the run's warnings have it.
+    #[serde(skip)]
+    pub notes: Vec<String>,
 }
 
 impl RevertRecord {
@@ -62,14 +65,15 @@ impl RevertRecord {
     pub(super) fn new(report: &RestoreReport, verified: usize) -> Self {
         let set_aside = report.set_aside.iter().map(|(path, _)| path.to_string()).collect();
         let files = report.paths.iter().map(in_json).collect();
-        RevertRecord { paths: report.verified as u64, files, verified: verified as u64, set_aside }
+        let (paths, verified) = (report.verified as u64, verified as u64);
+        RevertRecord { paths, files, verified, set_aside, notes: Vec::new() }
     }
 
     /// What a restore did whose paths were read back, and nothing else.
     pub(super) fn of(restore: &FinishedRestore<'_>) -> Self {
         let set_aside = restore.set_aside.iter().map(|(path, _)| path.to_string()).collect();
         let (paths, files) = (restore.paths.len() as u64, restore.paths.iter().map(in_json).collect());
-        RevertRecord { paths, files, verified: paths, set_aside }
+        RevertRecord { paths, files, verified: paths, set_aside, notes: Vec::new() }
     }
 }
 

@@ -69,12 +69,15 @@ fn revert_present(
     Ok(reverted)
 }
 
+fn history_context<'b>(batch: &'b ActiveBatch<'_>) -> HistoryContext<'b> {
+    let PipelineContext { layout, config, workspace, .. } = &batch.context;
+    HistoryContext { layout, config, workspace, progress: batch.progress() }
+}
+
 /// Saves the whole tree as a checkpoint, with everything that the run and the user changed. Returns its id.
 pub(super) fn save_present(batch: &ActiveBatch<'_>, reason: &str) -> Result<String> {
-    let PipelineContext { layout, config, workspace, .. } = &batch.context;
-    let history = HistoryContext { layout, config, workspace, progress: batch.progress() };
     let label = CheckpointLabel::with_reason(reason);
-    Ok(history::save_tree(history, &label, &Scope::default())?.0.record.id)
+    Ok(history::save_tree(history_context(batch), &label, &Scope::default())?.0.record.id)
 }
 
 /// Reverts the paths of a recorded diff, then compares the whole tree.
@@ -97,8 +100,14 @@ fn revert_recorded(
         let what = format!("{} was reverted, but the tree differs from its checkpoint", changed.id());
         return Err(Error::integrity(what).details(paths, 20));
     }
+    let set_aside = changed.quarantine_dir();
+    let notes = history::write_back(history_context(batch), manifest, &changes.live_databases, &set_aside);
+    drop(changes);
+    for note in &notes {
+        batch.warn(note);
+    }
     let (files, _) = manifest.tree.count();
-    Ok(RevertRecord::new(&report, files))
+    Ok(RevertRecord { notes, ..RevertRecord::new(&report, files) })
 }
 
 /// Reverts settings and routines: no checkpoint holds them.

@@ -189,6 +189,12 @@ fn report_outside_diff(
         let path = batch.context.layout.shown(&path);
         batch.warn_in(record, format!("the routine created {path}; it is in no diff and is kept"));
     }
+    for path in result.changes.iter().flat_map(|changes| &changes.live_databases) {
+        let text = format!(
+            "{path} is an SQLite database that another program has open: what changed in it is in no diff"
+        );
+        batch.warn_in(record, text);
+    }
     for path in result.changes.iter().flat_map(|changes: &ChangeRecord| &changes.out_of_scope) {
         batch.warn_in(
             record,

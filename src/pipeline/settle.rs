@@ -37,7 +37,9 @@ pub(super) fn settle(
         && !result.run.kept
         && result.run.reverted.is_none()
     {
-        result.run.reverted = Some(revert_tree(batch, run, &checkpoint, manifest)?);
+        let reverted = revert_tree(batch, run, &checkpoint, manifest)?;
+        result.run.warnings.extend(reverted.notes.iter().cloned());
+        result.run.reverted = Some(reverted);
         result.write(&checkpoint)?;
     }
     let state = if result.run.kept { "kept" } else { "reverted" };

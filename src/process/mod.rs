@@ -16,6 +16,7 @@
 //! - [`table`]: the process table, read from `/proc`
 //! - [`orphans`]: processes that decree inherits when a supervisor was killed
 //! - [`marked`]: processes of a run whose decree was killed, found by their [`ProcessMark`]
+//! - [`file_users`]: which processes have a file open or locked
 //! - [`environment`]: what a program inherits, and what a message may not set
 //! - [`log`]: a log that keeps its head and its tail
 //! - [`redact`]: masks secrets in a stream
@@ -26,6 +27,7 @@
 
 pub mod environment;
 mod exec;
+pub mod file_users;
 pub mod foreground;
 pub mod log;
 pub mod marked;

@@ -6,3 +6,4 @@ mod in_use;
 mod killed;
 mod missing;
 mod other;
+mod postgresql;

@@ -18,6 +18,7 @@ mod house;
 mod ignore_oracle;
 mod killed;
 mod kinds;
+mod live_database;
 mod manifest;
 mod notebook;
 mod oracle;

@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 use crate::harness::{CommandOutput, Project, TreeEntry, TreeSnapshot, assert_same, run_command, snapshot};
 
 /// The user and group that tests give up root for.
-const NOBODY: u32 = 65534;
+pub const NOBODY: u32 = 65534;
 
 /// The ordinary case: everything comes back, and `apply` brings all of the change again.
 #[track_caller]

@@ -10,6 +10,7 @@ use super::stage::stage;
 use super::transaction::{RestoreLog, RestoreReport, Transaction};
 use super::transaction_dir::TransactionDir;
 use crate::checkpoint::entry::{Node, describe};
+use crate::checkpoint::live_database;
 use crate::checkpoint::patch::parse::Patch;
 use crate::checkpoint::patch::rebuild::Direction;
 use crate::checkpoint::path::{TreePath, dirs_above};
@@ -65,9 +66,14 @@ impl Workspace {
         if is_there {
             return Ok(RestoreOutcome::AlreadyThere);
         }
+        let RestoreRequest { action, subject, .. } = request;
+        let replaced = steps.iter().filter(|step| step.is_staged() || step.is_saved());
+        let databases = live_database::in_use(&self.root, replaced.map(|step| &step.path));
+        if !databases.is_empty() {
+            return Err(live_database::refusal(&format!("{action} {subject}"), &databases));
+        }
         let conflicts = self.conflicts(&steps, &found, &out_of_scope)?;
         if !conflicts.is_empty() {
-            let RestoreRequest { action, subject, .. } = request;
             let (n, all) = (conflicts.len(), crate::humanize::count(steps.len(), "path"));
             return Err(Error::failed(format!("cannot {action} {subject}: {n} of {all} changed since"))
                 .because(FailureReason::Conflict)

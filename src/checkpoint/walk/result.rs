@@ -17,6 +17,8 @@ pub struct Walk {
     /// The ignore files in force.
     pub ignore_files: Vec<IgnoreFile>,
     pub coverage: Coverage,
+    /// Files that have one of SQLite's files beside them, by its name.
+    pub databases: Vec<TreePath>,
     /// With a baseline: paths out of scope that are new since.
     pub out_of_scope: Vec<TreePath>,
     /// With a baseline: directories that had to be made readable, and the modes they had.

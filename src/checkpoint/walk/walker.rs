@@ -5,12 +5,13 @@ use std::io::{self, Read as _};
 use rayon::prelude::*;
 
 use super::inspect::{DirContext, EntryDecision, Task, WalkFailure, WalkInput};
-use super::listing::Listing;
+use super::listing::{ListedName, Listing};
 use super::result::{ItemKind, Walk, WalkedDir};
 use super::scope::{RuleSet, View};
 use crate::checkpoint::coverage::Coverage;
 use crate::checkpoint::entry::FileMode;
 use crate::checkpoint::ignore::{Fingerprint, IgnoreFile, RuleSource, Rules};
+use crate::checkpoint::live_database::database_name;
 use crate::checkpoint::path::TreePath;
 use crate::checkpoint::quote;
 use crate::checkpoint::root::{PathKind, is_absent};
@@ -31,6 +32,7 @@ struct DirOutcome {
     ignore_files: Vec<IgnoreFile>,
     coverage: Coverage,
     out_of_scope: Vec<TreePath>,
+    databases: Vec<TreePath>,
     unlocked: Option<(TreePath, FileMode)>,
     failures: Vec<WalkFailure>,
 }
@@ -64,6 +66,7 @@ impl WalkInput<'_> {
                 walk.ignore_files.extend(outcome.ignore_files);
                 walk.coverage.absorb(outcome.coverage);
                 walk.out_of_scope.extend(outcome.out_of_scope);
+                walk.databases.extend(outcome.databases);
                 walk.unlocked.extend(outcome.unlocked);
                 failures.extend(outcome.failures);
                 level.extend(outcome.tasks);
@@ -110,6 +113,7 @@ impl WalkInput<'_> {
                 outcome.add(listing.name(entry), context.inspect(entry));
             }
         }
+        outcome.databases = databases(&task.path, &listing);
         outcome.dir.shrink();
         outcome
     }
@@ -225,6 +229,16 @@ impl DirOutcome {
             EntryDecision::Failed(failure) => self.failures.push(failure),
         }
     }
+}
+
+/// The files of a directory that have one of SQLite's files beside them, by its name; that one may be ignored.
+fn databases(dir: &[u8], listing: &Listing) -> Vec<TreePath> {
+    let database = |entry: &ListedName| {
+        let database = database_name(listing.name(entry))?;
+        let is_there = listing.entries.iter().any(|other| listing.name(other) == database);
+        is_there.then(|| TreePath::joined(dir, database))
+    };
+    listing.entries.iter().filter(|entry| entry.kind == PathKind::File).filter_map(database).collect()
 }
 
 /// The error that lists the paths that cannot be read.

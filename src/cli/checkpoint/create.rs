@@ -142,7 +142,7 @@ fn contract(
         },
         "pre_mutation_state": { "hash": format!("sha256:{}", report.hash), "summary": report.summary },
         "next_safe_actions": next,
-        "confidence": history::confidence(report.held, report.left_out.len(), verified),
+        "confidence": history::confidence(report.held, report.left_out.len() + report.uncertain, verified),
         "evidence_anchors": evidence,
         "assumptions": assumptions,
         "coverage": report.coverage,

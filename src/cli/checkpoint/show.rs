@@ -165,10 +165,13 @@ fn coverage_rows(coverage: &Coverage) -> Vec<Vec<String>> {
     if coverage.ignored_files > 0 {
         ignored.push(count(coverage.ignored_files as usize, "single file"));
     }
+    let databases = coverage.live_databases.iter();
+    let databases = databases.map(|database| format!("{} ({})", database.path, database.why()));
     [
         row("ignored", ignored),
         row("likely secrets, left out", texts(&coverage.sensitive)),
         row("special files, left out", texts(&coverage.special)),
+        row("databases in use", databases.collect()),
     ]
     .into_iter()
     .flatten()

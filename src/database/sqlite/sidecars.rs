@@ -2,13 +2,13 @@
 
 use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FlockOperation, OFlags, fcntl_lock, major, minor};
+use rustix::fs::{FlockOperation, OFlags, fcntl_lock};
 
 use crate::fs::is_at;
-use crate::sanitize::one_line;
+use crate::process::file_users::{FileIdentity, lock_holders};
 
 pub(super) fn companions(path: &Path) -> [PathBuf; 3] {
     [wal(path), shm(path), beside(path, "-journal")]
@@ -77,26 +77,10 @@ impl Sidecars {
 
 /// The programs that hold a lock on a database, as far as the kernel reports them.
 pub(super) fn holders(path: &Path) -> Vec<String> {
-    let mut files = Vec::new();
-    for path in [path.to_owned(), shm(path)] {
-        if let Ok(metadata) = path.symlink_metadata() {
-            let device = metadata.dev();
-            files.push(format!("{:02x}:{:02x}:{}", major(device), minor(device), metadata.ino()));
-        }
-    }
-    let locks = fs::read_to_string("/proc/locks").unwrap_or_default();
-    let mut holders = Vec::new();
-    for line in locks.lines() {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        let [_, "POSIX" | "OFDLCK", _, "WRITE" | "READ", pid, file, ..] = words[..] else { continue };
-        if !files.iter().any(|known| known == file) || pid == std::process::id().to_string() {
-            continue;
-        }
-        let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-        let holder = one_line(&format!("{} (process {pid})", name.trim()));
-        if !holders.contains(&holder) {
-            holders.push(holder);
-        }
-    }
-    holders
+    let identity = |path: &PathBuf| {
+        let metadata = path.symlink_metadata().ok()?;
+        Some(FileIdentity::new(&metadata, path.file_name()?.as_encoded_bytes()))
+    };
+    let files: Vec<FileIdentity> = [path.to_owned(), shm(path)].iter().filter_map(identity).collect();
+    lock_holders(&files)
 }

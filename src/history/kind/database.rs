@@ -181,6 +181,7 @@ pub fn describe(record: &CheckpointRecord) -> ContentsReport {
         hash: record.tree.clone(),
         summary: format!("{}, {}", count(list.len(), "database"), humanize::bytes(record.bytes)),
         held: list.len(),
+        uncertain: 0,
         left_out: Vec::new(),
         assumptions: unchecked.iter().map(|table| format!("{table} is intact")).collect(),
         coverage: json!({}),

@@ -7,6 +7,7 @@ use crate::checkpoint::compare::{Change, Changes};
 use crate::checkpoint::coverage::Coverage;
 use crate::checkpoint::entry::{Node, describe as describe_node};
 use crate::checkpoint::hash::ContentHash;
+use crate::checkpoint::live_database::{self, DatabaseInUse};
 use crate::checkpoint::manifest::Manifest;
 use crate::checkpoint::patch::parse::Patch;
 use crate::checkpoint::patch::rebuild::Direction;
@@ -19,6 +20,7 @@ use crate::fs::atomic::AtomicFile;
 use crate::history::HistoryContext;
 use crate::history::audit::AuditLog;
 use crate::history::contents_report::{ContentsReport, not_needed};
+use crate::history::live_databases::write_back;
 use crate::history::payload::{CheckpointKind, CheckpointPayload};
 use crate::history::record::CheckpointRecord;
 use crate::history::rollback_report::{
@@ -104,6 +106,8 @@ pub(super) struct TreeRollback<'r> {
     options: &'r RollbackOptions,
     /// `None` once they are reverted.
     changes: Option<Changes<'r>>,
+    /// Databases that differ, and that other programs have open.
+    live_databases: Vec<DatabaseInUse>,
     pub report: RollbackReport,
 }
 
@@ -121,6 +125,13 @@ impl<'r> TreeRollback<'r> {
         let (wanted, held) = hash_then(manifest, scope);
         changes.list.retain(|change| scope.covers(&change.path));
         changes.out_of_scope.retain(|path| scope.covers(path));
+        let mut live_databases = std::mem::take(&mut changes.live_databases);
+        live_databases.retain(|database| scope.covers(&database.path));
+        if !live_databases.is_empty() && !options.automatic && !options.dry_run {
+            return Err(live_database::refusal(&format!("roll back to {}", dir.id()), &live_databases));
+        }
+        let journals = context.workspace.foreign_journals(changes.list.iter(), manifest);
+        changes.out_of_scope.extend(journals);
         // The scope that the checkpoint was made for may have been empty then, and may be empty still.
         if held == 0 && changes.list.is_empty() && !options.scope.list.is_empty() && !scope.is_everything() {
             let id = dir.id();
@@ -138,16 +149,24 @@ impl<'r> TreeRollback<'r> {
         report.changes = came_or_went.map(reverted_path).collect();
         report.left_out = left_out(&manifest.coverage, scope);
         report.evidence.push(context.layout.shown(&dir.manifest_path()));
-        Ok(TreeRollback { context, dir, manifest, scope, options, changes: Some(changes), report })
+        if options.dry_run {
+            report.warnings.extend(live_databases.iter().map(will_be_refused));
+        }
+        let changes = Some(changes);
+        Ok(TreeRollback { context, dir, manifest, scope, options, changes, live_databases, report })
     }
 
     /// Whether nothing has to be restored.
     pub fn is_same(&self) -> bool {
-        self.changes.as_ref().is_none_or(|changes| changes.list.is_empty() && changes.out_of_scope.is_empty())
+        let is_same = |changes: &Changes<'_>| changes.list.is_empty() && changes.out_of_scope.is_empty();
+        self.changes.as_ref().is_none_or(is_same) && self.live_databases.is_empty()
     }
 
     /// Reverts the changes. Their diff is kept beside the checkpoint of the present.
     pub fn restore_tree(&mut self, present: &CheckpointDir) -> Result<()> {
+        let set_aside = present.quarantine_dir();
+        let notes = write_back(self.context, self.manifest, &self.live_databases, &set_aside);
+        self.report.warnings.extend(notes);
         let Some(changes) =
             self.changes.take().filter(|it| !it.list.is_empty() || !it.out_of_scope.is_empty())
         else {
@@ -194,6 +213,10 @@ impl<'r> TreeRollback<'r> {
         }
         Ok(self.report)
     }
+}
+
+fn will_be_refused(database: &DatabaseInUse) -> String {
+    format!("{} is open in {}: the rollback is refused until that ends", database.path, database.users())
 }
 
 /// Whether a directory is in the list of changes, but neither came nor went. Only empty directories are listed, so one that was filled
@@ -287,12 +310,20 @@ pub fn describe(root: &Root, manifest: &Manifest, scope: &Scope) -> ContentsRepo
         assumptions.push(format!("ignored files do not have to be restored: {}", ignored.join(", ")));
     }
     assumptions.extend(not_needed(&left_out));
+    let live = manifest.coverage.live_databases.iter().filter(|database| scope.covers(&database.path));
+    let uncertain: Vec<String> = live
+        .map(|database| {
+            format!("{} can be restored from its files, although {}", database.path, database.why())
+        })
+        .collect();
+    assumptions.extend(uncertain.iter().cloned());
     ContentsReport {
         files: within.iter().map(|(path, _)| path.to_string()).collect(),
         state_keys: Vec::new(),
         hash: hash.to_string(),
         summary: format!("{}, {}", humanize::count(within.len(), "file"), humanize::bytes(bytes)),
-        held,
+        held: held.saturating_sub(uncertain.len()),
+        uncertain: uncertain.len(),
         left_out,
         assumptions,
         coverage: serde_json::to_value(&manifest.coverage).expect("a coverage is plain data"),

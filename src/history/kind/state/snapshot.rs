@@ -118,6 +118,7 @@ impl StateSnapshot {
             hash: self.hash().to_string(),
             summary: format!("{}, {bytes}; {}", count(files, "file"), count(variables, "variable")),
             held: files + variables,
+            uncertain: 0,
             left_out: self.left_out.clone(),
             assumptions: not_needed(&self.left_out),
             coverage: json!({ "left_out": self.left_out }),

@@ -1,0 +1,136 @@
+//! Which other processes use a file: read from `/proc`.
+//!
+//! What it does not promise: without root's rights, `/proc` hides which files the processes of other users have open; those are
+//! found only by the locks that they hold.
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::fs::{self, Metadata};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{major, minor};
+
+use crate::sanitize::one_line;
+
+/// A file, whatever its names are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileIdentity {
+    device: u64,
+    inode: u64,
+    /// Its name in its directory, by which other files are skipped without looking at them.
+    name: Vec<u8>,
+}
+
+impl FileIdentity {
+    pub fn new(metadata: &Metadata, name: &[u8]) -> Self {
+        FileIdentity { device: metadata.dev(), inode: metadata.ino(), name: name.to_owned() }
+    }
+
+    fn is(&self, metadata: &Metadata) -> bool {
+        (self.device, self.inode) == (metadata.dev(), metadata.ino())
+    }
+
+    /// As `/proc/locks` has it.
+    fn in_locks(&self) -> String {
+        format!("{:02x}:{:02x}:{}", major(self.device), minor(self.device), self.inode)
+    }
+}
+
+/// The other processes that hold a lock on one of the files: `python3 (process 12)`.
+pub fn lock_holders(files: &[FileIdentity]) -> Vec<String> {
+    let known: Vec<String> = files.iter().map(FileIdentity::in_locks).collect();
+    let locks = fs::read_to_string("/proc/locks").unwrap_or_default();
+    let mut holders = Vec::new();
+    for line in locks.lines() {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let [_, "POSIX" | "OFDLCK", _, "WRITE" | "READ", pid, file, ..] = words[..] else { continue };
+        if known.iter().any(|known| known == file) && pid != std::process::id().to_string() {
+            add(&mut holders, pid);
+        }
+    }
+    holders
+}
+
+/// The other processes that have one of the files open, or hold a lock on it.
+pub fn users(files: &[FileIdentity]) -> Vec<String> {
+    let mut users = lock_holders(files);
+    visit_open_files(|pid, link, path| {
+        let name = path.file_name().unwrap_or_default();
+        if files.iter().any(|file| file.name == name.as_bytes())
+            && let Ok(metadata) = fs::metadata(link)
+            && files.iter().any(|file| file.is(&metadata))
+        {
+            add(&mut users, pid);
+        }
+    });
+    users
+}
+
+/// The files below a directory that other processes have open, relative to it.
+pub fn open_below(dir: &Path) -> BTreeSet<PathBuf> {
+    let mut found = BTreeSet::new();
+    let Ok(dir) = dir.canonicalize() else { return found };
+    visit_open_files(|_, _, path| {
+        if let Ok(inside) = path.strip_prefix(&dir) {
+            found.insert(inside.to_owned());
+        }
+    });
+    found
+}
+
+/// Calls `visit` for every open file of other processes that has a path: with the process, the link in `/proc`, and the path.
+fn visit_open_files(mut visit: impl FnMut(&str, &Path, &Path)) {
+    let own = std::process::id().to_string();
+    let Ok(processes) = fs::read_dir("/proc") else { return };
+    for process in processes.flatten() {
+        let pid = process.file_name();
+        let Some(pid) = pid.to_str().filter(|pid| pid.bytes().all(|b| b.is_ascii_digit()) && *pid != own)
+        else {
+            continue;
+        };
+        let Ok(descriptors) = fs::read_dir(process.path().join("fd")) else { continue };
+        for descriptor in descriptors.flatten() {
+            let link = descriptor.path();
+            if let Ok(path) = fs::read_link(&link)
+                && path.as_os_str() != OsStr::new("/dev/null")
+                && path.is_absolute()
+            {
+                visit(pid, &link, &path);
+            }
+        }
+    }
+}
+
+fn add(users: &mut Vec<String>, pid: &str) {
+    let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    let user = one_line(&format!("{} (process {pid})", name.trim()));
+    if !users.contains(&user) {
+        users.push(user);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_only_this_process_has_open_has_no_users() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x");
+        let file = fs::File::create_new(&path).unwrap();
+        let identity = FileIdentity::new(&file.metadata().unwrap(), b"x");
+        assert!(users(std::slice::from_ref(&identity)).is_empty());
+        let mut child = std::process::Command::new("sleep").arg("60").stdin(file).spawn().unwrap();
+        let found = users(&[identity]);
+        let below = open_below(dir.path());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(
+            matches!(&found[..], [user] if user.ends_with(&format!("(process {})", child.id()))),
+            "{found:?}"
+        );
+        assert_eq!(below.into_iter().collect::<Vec<_>>(), [Path::new("x")]);
+    }
+}
