@@ -128,7 +128,9 @@ impl LiveReporter {
 impl Reporter for LiveReporter {
     fn event(&mut self, event: &Event<'_>) {
         match event {
-            Event::Begin { messages, specs } => self.print(&format!("{}\n", begin(*messages, *specs))),
+            Event::Begin { messages, specs, pending } => {
+                self.print(&format!("{}\n", begin(*messages, *specs, *pending)));
+            }
             Event::MessageBegins { id, name, routine } => {
                 self.head = text::row_head(id.seq, name, routine);
             }
