@@ -22,7 +22,7 @@ const MAX_NAMED: usize = 5;
 /// that (200 runs in a tree of 5,000 files have 130 MB, which takes more than a second) only expired checkpoints are counted.
 const MAX_MANIFESTS: u64 = 4 << 20;
 
-/// Show processed and pending specs, the inbox, dead letters, runs and the store
+/// Show what runs, processed and pending specs, the inbox, dead letters, runs and the store
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  decree status\n  decree status --format json | jq .specs.pending")]
 pub struct StatusArgs {
@@ -51,7 +51,10 @@ pub fn status(context: &Context, args: &StatusArgs) -> Result<()> {
     let checkpoints = history::list(&layout.checkpoints())?.0;
     let expired = checkpoints.iter().filter(|record| record.is_expired()).count();
     let reclaimable = reclaimable(&project, workspace.store())?;
-    let unfinished = ActiveRun::read(layout)?;
+    let (running, unfinished) = match ActiveRun::read(layout)? {
+        Some(run) if run.is_alive(layout) => (Some(run), None),
+        run => (None, run),
+    };
     if args.format == Format::Json {
         let answer = json!({
             "specs": { "processed": processed, "pending": pending },
@@ -62,11 +65,13 @@ pub fn status(context: &Context, args: &StatusArgs) -> Result<()> {
             "checkpoints": checkpoints.len(),
             "expired": expired,
             "reclaimable": reclaimable,
+            "running": running.as_ref().map(running_json),
             "unfinished": unfinished.map(|run| run.dir.id().to_string()),
         });
         return context.ui.print_json(&answer);
     }
-    let mut rows = vec![vec!["specs".to_owned(), specs_text(processed, &pending)]];
+    let mut rows: Vec<Vec<String>> = running.iter().map(running_row).collect();
+    rows.push(vec!["specs".to_owned(), specs_text(processed, &pending)]);
     rows.push(vec!["inbox".to_owned(), count(plan.messages.len(), "message")]);
     rows.extend(dead_rows(&dead));
     rows.push(vec![
@@ -83,6 +88,38 @@ pub fn status(context: &Context, args: &StatusArgs) -> Result<()> {
         rows.push(vec!["unfinished".to_owned(), text]);
     }
     context.ui.print(&ui::table(&rows))
+}
+
+fn name_of(run: &ActiveRun) -> String {
+    display_name(&run.file(), &run.dir.read_message().body)
+}
+
+/// `02-add-search · attempt 2 of 4 · 1m 03s of 1h 00m`
+fn running_row(run: &ActiveRun) -> Vec<String> {
+    let mut text = name_of(run);
+    match run.attempt() {
+        Some(attempt) => {
+            let (number, of, elapsed) = (attempt.number, attempt.of, humanize::duration(attempt.elapsed()));
+            text.push_str(&format!(" · attempt {number} of {of} · {elapsed}"));
+            if let Some(limit) = attempt.timeout() {
+                text.push_str(&format!(" of {}", humanize::duration(limit)));
+            }
+        }
+        None => text.push_str(&format!(" · before its first attempt · started {}", run.started_at())),
+    }
+    vec!["running".to_owned(), text, format!("decree log {}", run.dir.id())]
+}
+
+fn running_json(run: &ActiveRun) -> Value {
+    json!({
+        "id": run.dir.id().to_string(),
+        "name": name_of(run),
+        "started_at": run.started_at(),
+        "attempt": run.attempt().map(|attempt| attempt.number),
+        "of": run.attempt().map(|attempt| attempt.of),
+        "elapsed_ms": run.attempt().map(|attempt| attempt.elapsed().as_millis() as u64),
+        "timeout_ms": run.attempt().and_then(|attempt| attempt.timeout()).map(|limit| limit.as_millis() as u64),
+    })
 }
 
 fn specs_text(processed: usize, pending: &[String]) -> String {

@@ -4,10 +4,12 @@ use std::ffi::OsString;
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
+use std::time::Duration;
 
 use rustix::fs::{CWD, FileType};
 use serde::{Deserialize, Serialize};
 
+use super::events::AttemptNumber;
 use super::result::RunResult;
 use crate::checkpoint::quote;
 use crate::error::{Error, IoContext, Result};
@@ -16,7 +18,7 @@ use crate::fs::{atomic, untrusted};
 use crate::history::RunDir;
 use crate::message::MessageId;
 use crate::process::ProcessMark;
-use crate::project::Layout;
+use crate::project::{Layout, Lock};
 
 const VERSION: u32 = 1;
 
@@ -36,6 +38,35 @@ struct RunningFile {
     mark: String,
     started_at: String,
     inbox: Vec<String>,
+    /// The process of decree that works on the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pid: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    attempt: Option<ActiveAttempt>,
+}
+
+/// The attempt that is being made, for `decree status`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ActiveAttempt {
+    pub number: u32,
+    /// The most attempts that the run can have.
+    pub of: u32,
+    /// The time in UTC.
+    started_at: String,
+    /// Its time limit; zero for none.
+    timeout_ms: u64,
+}
+
+impl ActiveAttempt {
+    /// How long it has been running.
+    pub fn elapsed(&self) -> Duration {
+        let started = self.started_at.parse::<jiff::Timestamp>().unwrap_or_else(|_| jiff::Timestamp::now());
+        Duration::try_from(jiff::Timestamp::now().duration_since(started)).unwrap_or_default()
+    }
+
+    pub fn timeout(&self) -> Option<Duration> {
+        (self.timeout_ms > 0).then(|| Duration::from_millis(self.timeout_ms))
+    }
 }
 
 impl ActiveRun {
@@ -48,8 +79,29 @@ impl ActiveRun {
             mark: ProcessMark::random().as_str().to_owned(),
             started_at: super::now_text(),
             inbox: inbox.iter().map(text).collect(),
+            pid: Some(std::process::id()),
+            attempt: None,
         };
         ActiveRun { dir: RunDir::of(layout, id), file }
+    }
+
+    /// Writes to `running.json` that an attempt begins.
+    pub fn begin_attempt(&self, layout: &Layout, attempt: AttemptNumber, timeout: Duration) -> Result<()> {
+        let mut run = self.clone();
+        let timeout_ms = u64::try_from(timeout.as_millis()).unwrap_or(0);
+        let AttemptNumber { number, of, .. } = attempt;
+        run.file.attempt = Some(ActiveAttempt { number, of, started_at: super::now_text(), timeout_ms });
+        run.write(layout)
+    }
+
+    /// Whether the decree that works on the run is alive: it holds the project's lock.
+    pub fn is_alive(&self, layout: &Layout) -> bool {
+        self.file.pid.is_some() && Lock::holder(&layout.lock()) == self.file.pid
+    }
+
+    /// The attempt that is being made; `None` before the first.
+    pub fn attempt(&self) -> Option<&ActiveAttempt> {
+        self.file.attempt.as_ref()
     }
 
     /// The time in UTC.

@@ -54,7 +54,7 @@ pub(super) fn run_attempts(
         if let Some(signal) = interrupt::requested() {
             return stop(records, interrupted(signal));
         }
-        if current.number == current.of {
+        if current.number == current.of || ending.is_final() {
             return stop(records, None);
         }
         if let Some(why) = batch.meter.used_up() {
@@ -82,6 +82,10 @@ fn execute(
 ) -> Result<Execution> {
     batch.meter.attempts += 1;
     batch.event(&Event::AttemptBegins(attempt));
+    if let Err(error) = inputs.run.begin_attempt(batch.context.layout, attempt, inputs.job.timeout) {
+        // Only `decree status` reads it.
+        batch.warn(&format!("running.json does not have attempt {}: {error}", attempt.number));
+    }
     let executed = attempt::execute(batch, inputs, attempt)?;
     batch.context.lock.renew()?;
     if let Err(error) = batch.context.workspace.store().repair() {

@@ -19,10 +19,11 @@ pub struct AttemptNumber {
 
 #[derive(Debug)]
 pub enum Event<'e> {
-    /// Work begins: this many messages wait, and this many specs are to be processed.
+    /// Work begins: this many messages wait, and this many specs of those that are pending are to be processed.
     Begin {
         messages: usize,
         specs: usize,
+        pending: usize,
     },
     /// The checkpoint of the whole tree before a run was created.
     Checkpointed {

@@ -50,7 +50,7 @@ mod summary;
 mod verdict;
 mod work_loop;
 
-pub use active_run::ActiveRun;
+pub use active_run::{ActiveAttempt, ActiveRun};
 pub use budget::Usage;
 pub use context::{ActiveBatch, RunOverrides};
 pub use dead_letter::DeadLetter;

@@ -39,6 +39,9 @@ pub struct Summary {
     pub reverted: usize,
     /// Messages that were not run.
     pub skipped: usize,
+    /// Pending specs that `--limit` left for the next command.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub specs_left: usize,
     /// The signal that ended the command early, if one did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interrupted: Option<u8>,
@@ -62,6 +65,10 @@ fn in_order<S: Serializer>(messages: &[MessageSummary], serializer: S) -> Result
         ordered.append(keys);
         ordered
     }))
+}
+
+fn is_zero(number: &usize) -> bool {
+    *number == 0
 }
 
 /// The outcome of one message.
@@ -187,6 +194,11 @@ impl MessageSummary {
             files: Vec::new(),
             run_dir: None,
         }
+    }
+
+    /// Whether it is the message of a spec, and not a task or a follow-up.
+    pub fn is_of_spec(&self) -> bool {
+        self.run.spec.is_some() && self.seq == 0
     }
 
     pub fn outcome(&self) -> MessageOutcome {

@@ -87,6 +87,8 @@ impl Ending {
     pub fn describe(&self) -> String {
         match self {
             Ending::Succeeded => "succeeded".to_owned(),
+            Ending::Exit { code: 126 } => "exit 126 (a command cannot be executed; not retried)".to_owned(),
+            Ending::Exit { code: 127 } => "exit 127 (a command was not found; not retried)".to_owned(),
             Ending::Exit { code } => format!("exit {code}"),
             Ending::Signal { signal } => format!("signal {signal}"),
             Ending::TimedOut { after_ms } => {
@@ -100,6 +102,11 @@ impl Ending {
             Ending::Lost => "the routine killed its supervisor process".to_owned(),
             Ending::Interrupted => "interrupted".to_owned(),
         }
+    }
+
+    /// Whether another attempt would end the same way: a shell exits with 126 or 127 if a command cannot be executed or was not found.
+    pub fn is_final(&self) -> bool {
+        matches!(self, Ending::Exit { code: 126 | 127 })
     }
 
     /// Applies `change` to every text in it that does not come from decree.

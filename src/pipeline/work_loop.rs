@@ -51,7 +51,7 @@ impl<'p> Pipeline<'p> {
         let done = name.and_then(|name| {
             self.with_hooks(|pipeline| {
                 let file = add_message(&pipeline.batch.context.inbox, name, &document)?;
-                pipeline.batch.event(&Event::Begin { messages: 1, specs: 0 });
+                pipeline.batch.event(&Event::Begin { messages: 1, specs: 0, pending: 0 });
                 pipeline.queue.messages.push_back(file);
                 pipeline.work(false)
             })
@@ -67,13 +67,15 @@ impl<'p> Pipeline<'p> {
     pub fn process(self, selection: &Selection) -> Result<Summary> {
         self.with_hooks(|pipeline| {
             let plan = plan(pipeline.batch.context.layout, selection)?;
-            pipeline.batch.event(&Event::Begin { messages: plan.messages.len(), specs: plan.specs.len() });
+            let (messages, pending) = (plan.messages.len(), plan.specs.len());
+            let specs = pending.min(selection.limit.unwrap_or(usize::MAX));
+            pipeline.batch.event(&Event::Begin { messages, specs, pending });
+            pipeline.batch.summary.specs_left = pending - specs;
             for problem in &plan.problems {
                 pipeline.batch.warn(problem);
             }
-            let limit = selection.limit.unwrap_or(usize::MAX);
             pipeline.queue.messages.extend(plan.messages.iter().cloned());
-            pipeline.queue.specs.extend(plan.specs.iter().take(limit).cloned());
+            pipeline.queue.specs.extend(plan.specs.iter().take(specs).cloned());
             pipeline.work(selection.fail_fast)?;
             pipeline.report_new_specs(selection, &plan)
         })

@@ -61,6 +61,11 @@ impl Lock {
         Ok(())
     }
 
+    /// The process that holds the lock at the moment.
+    pub fn holder(path: &Path) -> Option<u32> {
+        owner(path).filter(|_| !Self::is_free(path)).map(|owner| owner.pid)
+    }
+
     /// Whether no process holds the lock at the moment.
     pub fn is_free(path: &Path) -> bool {
         [parent(path), path]

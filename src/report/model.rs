@@ -3,8 +3,9 @@
 use serde::Serialize;
 
 use super::diff::Diff;
+use super::text;
 use crate::humanize::{count, grouped};
-use crate::pipeline::{MessageSummary, Summary};
+use crate::pipeline::{MessageOutcome, MessageSummary, Summary};
 
 /// A summary with the files of its runs.
 #[derive(Clone, Debug)]
@@ -49,14 +50,20 @@ impl Report {
         self.summary.messages.iter().zip(&self.runs)
     }
 
-    /// The counts in one line: `2 of 3 specs kept, 1 reverted`.
+    /// The counts in one line: `2 of 3 specs and 1 of 1 message kept, 1 reverted`. Follow-ups and tasks are messages.
     pub fn headline(&self) -> String {
         let summary = &self.summary;
-        let total = summary.messages.len();
-        if total == 0 {
+        let kept = [("spec", true), ("message", false)].into_iter().filter_map(|(noun, is_spec)| {
+            let of_kind = || summary.messages.iter().filter(|message| message.is_of_spec() == is_spec);
+            let kept = of_kind().filter(|message| message.outcome() == MessageOutcome::Kept).count();
+            let total = of_kind().count();
+            (total > 0).then(|| format!("{} of {}", grouped(kept as u64), count(total, noun)))
+        });
+        let kept: Vec<String> = kept.collect();
+        if kept.is_empty() {
             return "nothing to do".to_owned();
         }
-        let mut text = format!("{} of {} kept", grouped(summary.kept as u64), count(total, self.noun()));
+        let mut text = format!("{} kept", kept.join(" and "));
         if summary.reverted > 0 {
             text.push_str(&format!(", {} reverted", summary.reverted));
         }
@@ -65,6 +72,9 @@ impl Report {
         }
         if summary.interrupted.is_some() {
             text.push_str(", interrupted");
+        }
+        if summary.specs_left > 0 {
+            text.push_str(&format!(", {}", text::specs_left(summary)));
         }
         text
     }

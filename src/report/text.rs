@@ -109,6 +109,9 @@ pub fn closing(summary: &Summary, paint: Paint) -> String {
         counts.insert(2, paint.bad(&format!("✗ {}", count(untried, "dead letter"))));
     }
     counts.extend(cost(summary.usage.usd));
+    if summary.specs_left > 0 {
+        counts.push(specs_left(summary));
+    }
     if summary.messages.is_empty() {
         out.push_str("nothing to do\n");
     } else {
@@ -119,6 +122,11 @@ pub fn closing(summary: &Summary, paint: Paint) -> String {
         out.push_str(&failure(message, paint));
     }
     out
+}
+
+/// `3 specs left by --limit`
+pub fn specs_left(summary: &Summary) -> String {
+    format!("{} left by --limit", count(summary.specs_left, "spec"))
 }
 
 /// The details of a failed message: how each attempt ended, and the commands to run next.

@@ -8,7 +8,7 @@ use super::progress::Bar;
 use crate::checkpoint::progress::Progress;
 use crate::fs::random_hex;
 use crate::github::{commands, in_actions};
-use crate::humanize::{count, duration};
+use crate::humanize::{count, duration, grouped};
 use crate::pipeline::AttemptRecord;
 use crate::pipeline::events::{AttemptNumber, Event, Reporter};
 use crate::report::text::{self, Paint};
@@ -93,7 +93,7 @@ impl LineReporter {
 impl Reporter for LineReporter {
     fn event(&mut self, event: &Event<'_>) {
         match event {
-            Event::Begin { messages, specs } => self.line(&begin(*messages, *specs)),
+            Event::Begin { messages, specs, pending } => self.line(&begin(*messages, *specs, *pending)),
             Event::MessageBegins { id, name, routine } => {
                 (*name).clone_into(&mut self.name);
                 self.line(&self.paint.strong(&format!("{name} · {routine} · {id}")));
@@ -150,13 +150,14 @@ impl Reporter for LineReporter {
 }
 
 /// The first line: `decree 0.1.0 · 3 specs to process`.
-pub(super) fn begin(messages: usize, specs: usize) -> String {
+pub(super) fn begin(messages: usize, specs: usize, pending: usize) -> String {
     let mut parts = vec![format!("decree {}", env!("CARGO_PKG_VERSION"))];
     if messages > 0 {
         parts.push(format!("{} waiting", count(messages, "message")));
     }
-    if specs > 0 || messages == 0 {
-        parts.push(format!("{} to process", count(specs, "spec")));
+    if pending > 0 || messages == 0 {
+        let of = if specs < pending { format!("{} of ", grouped(specs as u64)) } else { String::new() };
+        parts.push(format!("{of}{} to process", count(pending, "spec")));
     }
     parts.join(" · ")
 }

@@ -130,8 +130,8 @@ impl LiveReporter {
 impl Reporter for LiveReporter {
     fn event(&mut self, event: &Event<'_>) {
         match event {
-            Event::Begin { messages, specs } => {
-                self.print(&begin(*messages, *specs));
+            Event::Begin { messages, specs, pending } => {
+                self.print(&begin(*messages, *specs, *pending));
                 self.print(&format!("{}\n", self.paint.dim(EDITED_MEANWHILE)));
             }
             Event::MessageBegins { id, name, routine } => {

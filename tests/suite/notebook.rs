@@ -185,7 +185,8 @@ fn the_notebooks_that_init_writes_call_the_ai_command() {
     }
     let project = Project::bare();
     project.decree(["init", "--ai", "none", "--notebook"]).ok();
-    let ai = "#!/bin/bash\nprintf '%s' \"$1\" > prompt\n";
+    // Its first attempt prints a line that no argument can hold.
+    let ai = "#!/bin/bash\ncat >prompt; echo \"$#\" >arguments\n[ \"$DECREE_ATTEMPT\" = 2 ] || { printf 'x%.0s' {1..300000}; echo ' the end'; exit 1; }\n";
     project.write("bin/fake-ai", ai).chmod("bin/fake-ai", 0o755);
     let config = String::from_utf8(project.read(".decree/config.yml")).unwrap();
     project.write(
@@ -195,7 +196,12 @@ fn the_notebooks_that_init_writes_call_the_ai_command() {
     project.write("specs/01-a.spec.md", "# Do it\n");
     run(&project, &["process"]).ok();
     let prompt = String::from_utf8(project.read("prompt")).unwrap();
-    assert!(prompt.contains("specs/01-a.spec.md"), "{prompt}");
+    assert!(
+        prompt.contains("specs/01-a.spec.md") && prompt.contains("An earlier attempt failed"),
+        "{prompt}"
+    );
+    assert!(prompt.len() < 20_000, "{} bytes", prompt.len());
+    assert_eq!(project.read("arguments"), b"0\n");
     assert!(run_dir(&project).join("output.ipynb").exists());
 }
 

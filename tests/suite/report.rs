@@ -7,6 +7,7 @@ use std::process::Command;
 
 use crate::browser::{self, Browser};
 use crate::harness::{CommandOutput, Project, temp_dir};
+use crate::pipeline::pipeline_project::{PipelineProject, WORKS};
 
 const FIXTURE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/report/fixture/summary.json");
 
@@ -244,4 +245,41 @@ fn in_a_browser_a_script_in_a_diff_is_text() {
         0
     );
     assert_eq!(page.value("document.scripts.length"), 2);
+}
+
+/// REP-09.
+#[test]
+fn a_spec_with_follow_ups_is_one_spec() {
+    let script = "echo \"$seq\" >>work.txt\n[ \"$seq\" -ge 2 ] || echo more >\".decree/inbox/$chain-$((seq + 1)).md\"\n";
+    let project = PipelineProject::with(script);
+    project.spec("01-a", "# A\n").process().ok();
+    assert_eq!(project.text("work.txt"), "0\n1\n2\n");
+    let headline = "1 of 1 spec and 2 of 2 messages kept";
+    let markdown = project.decree(["report", "--format", "markdown"]).ok().text();
+    assert!(markdown.starts_with(&format!("### decree: {headline}\n")), "{markdown}");
+    let html = project.decree(["report", "--format", "html"]).ok().text();
+    assert!(html.contains(&format!("<title>decree: {headline}</title>")));
+    let comment = project.decree(["comment", "--dry-run"]).ok().text();
+    assert!(comment.contains(&format!("### decree: {headline}\n")), "{comment}");
+}
+
+/// REP-09.
+#[test]
+fn a_limit_is_reported_everywhere() {
+    let project = PipelineProject::with(WORKS);
+    for number in 1..=5 {
+        project.spec(&format!("0{number}-a"), "# A\n");
+    }
+    let output = project.process_with(&["--limit", "2"]).ok().mentions(&["· 2 of 5 specs to process"]);
+    assert!(
+        output.text().contains("✓ 2 kept") && output.text().contains("3 specs left by --limit"),
+        "{}",
+        output.text()
+    );
+    assert_eq!(project.summary()["specs_left"], 3);
+    let markdown = project.decree(["report", "--format", "markdown"]).ok().text();
+    assert!(markdown.starts_with("### decree: 2 of 2 specs kept, 3 specs left by --limit\n"), "{markdown}");
+
+    project.process().ok().mentions(&["· 3 specs to process"]);
+    assert_eq!(project.summary().get("specs_left"), None);
 }

@@ -13,7 +13,11 @@ fn the_first_time_there_is_a_new_comment() {
     let bodies = stage.server.bodies();
     assert_eq!(bodies.len(), 2);
     assert!(bodies[1].starts_with(MARKER), "{}", bodies[1]);
-    assert!(bodies[1].contains("### decree: 3 of 5 specs kept, 1 reverted, 1 skipped"), "{}", bodies[1]);
+    assert!(
+        bodies[1].contains("### decree: 2 of 4 specs and 1 of 1 message kept, 1 reverted, 1 skipped"),
+        "{}",
+        bodies[1]
+    );
     assert_eq!(output.text(), "https://git.example.org/octo/repo/pull/7#issuecomment-1002\n");
     assert_eq!(stage.server.state().comments[1].login, "github-actions[bot]");
     let agent = format!("decree/{}", env!("CARGO_PKG_VERSION"));
@@ -73,7 +77,9 @@ fn a_dry_run_needs_neither_network_nor_token() {
     let place = Project::bare();
     let output = place.decree(["comment", "--dry-run", "--summary", FIXTURE]).ok();
     assert!(
-        output.text().starts_with("<!-- decree:v1 key=decree -->\n### decree: 3 of 5 specs"),
+        output
+            .text()
+            .starts_with("<!-- decree:v1 key=decree -->\n### decree: 2 of 4 specs and 1 of 1 message"),
         "{}",
         output.text()
     );

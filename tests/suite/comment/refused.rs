@@ -32,7 +32,8 @@ fn for_a_fork_the_report_goes_to_the_step_summary() {
         assert_eq!(stage.server.bodies().len(), 0);
         let summary = String::from_utf8(stage.place.read("step-summary.md")).unwrap();
         assert!(
-            summary.starts_with("before\n") && summary.contains("### decree: 3 of 5 specs kept"),
+            summary.starts_with("before\n")
+                && summary.contains("### decree: 2 of 4 specs and 1 of 1 message kept"),
             "{summary}"
         );
     }

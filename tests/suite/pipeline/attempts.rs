@@ -178,3 +178,39 @@ fn attempts_wait_for_the_retry_delay() {
     project.run(&["-m", "x", "-p", "y"]).fails(1).mentions(&["waiting 0.", "before the next attempt"]);
     assert!(began.elapsed().as_millis() >= 300, "at most a quarter is taken off");
 }
+
+/// TRY-13.
+#[test]
+fn a_command_that_is_missing_or_not_executable_is_not_retried() {
+    for (script, code, why) in [
+        (
+            "echo x >>work.txt\nno-such-command --flag\n",
+            127,
+            "exit 127 (a command was not found; not retried)",
+        ),
+        (
+            "echo x >>work.txt\nexec ./notes.txt\n",
+            126,
+            "exit 126 (a command cannot be executed; not retried)",
+        ),
+    ] {
+        let project = PipelineProject::with(script);
+        let before = project.snapshot();
+        project.run(&["-m", "x", "-p", "y"]).fails(1);
+        assert_same(&project.snapshot(), &before);
+        let result = project.result(&project.only_run());
+        assert_eq!(result["attempts"].as_array().unwrap().len(), 1, "{result}");
+        assert_eq!((&result["attempts"][0]["exit_code"], &result["reason"]), (&code.into(), &why.into()));
+        assert_eq!(result["status"], "failed-reverted");
+        assert_has(&project.dead_letter("x"), &[&format!("error: {why} (1 attempt)")]);
+    }
+}
+
+/// TRY-13.
+#[test]
+fn a_verification_that_is_not_found_is_retried_because_the_routine_may_write_it() {
+    let project =
+        PipelineProject::with("[ \"$DECREE_ATTEMPT\" = 1 ] || echo exit 0 >check.sh\necho x >work.txt\n");
+    project.config("verify: bash ./check.sh\nmax_retries: 1\n").run(&["-m", "x", "-p", "y"]).ok();
+    assert_eq!(project.result(&project.only_run())["attempts"][0]["exit_code"], 127);
+}

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::pipeline_project::{PipelineProject, WORKS, assert_has};
-use crate::harness::assert_same;
+use crate::harness::{assert_same, wait_for};
 
 /// One kept, one dead after two attempts, one pending.
 fn project_with_history() -> PipelineProject {
@@ -197,4 +197,58 @@ fn a_config_that_cannot_be_read_does_not_lock_commands_that_look() {
     project.decree(["diff", &id]).ok().mentions(&["config.yml", "defaults"]);
     project.decree(["rollback", &id]).ok().mentions(&["config.yml"]);
     assert_ne!(project.process().code, 0);
+}
+
+/// RUN-35.
+#[test]
+fn status_during_a_run_says_what_runs_and_for_how_long() {
+    let project = PipelineProject::with(
+        "[ \"$DECREE_ATTEMPT\" = 2 ] || exit 1\necho now >.decree/tmp/at-work\nfor _ in {1..3000}; do [ -e .decree/tmp/go ] && break; sleep 0.01; done\necho x >work.txt\n",
+    );
+    project.mkdir(".decree/tmp");
+    project.spec("01-slow", "# A\n").spec("02-next", "# B\n");
+    let mut child = project.command().args(["process", "-q", "--limit", "1"]).spawn().unwrap();
+    wait_for(&project.path(".decree/tmp/at-work"));
+    let id = project.only_run();
+
+    let output = project.decree(["status"]).ok();
+    let line = output.line();
+    assert!(line.starts_with("running  01-slow · attempt 2 of 4 · "), "{line}");
+    assert!(line.contains("s of 1h 00m") && line.ends_with(&format!("decree log {id}")), "{line}");
+    for word in ["interrupted", "unfinished", "recovers"] {
+        assert!(
+            !output.text().contains(word) && !output.err.contains(word),
+            "{}{}",
+            output.text(),
+            output.err
+        );
+    }
+    let json: Value =
+        serde_json::from_slice(&project.decree(["status", "--format", "json"]).ok().out).unwrap();
+    let running = &json["running"];
+    assert_eq!((&running["id"], &running["attempt"], &running["of"]), (&id.into(), &2.into(), &4.into()));
+    assert!(running["elapsed_ms"].is_u64() && running["timeout_ms"] == 3_600_000, "{running}");
+    assert_eq!(json["unfinished"], Value::Null);
+
+    project.write(".decree/tmp/go", "");
+    assert!(child.wait().unwrap().success());
+    let json: Value =
+        serde_json::from_slice(&project.decree(["status", "--format", "json"]).ok().out).unwrap();
+    assert_eq!((&json["running"], &json["unfinished"]), (&Value::Null, &Value::Null));
+}
+
+/// RUN-35.
+#[test]
+fn status_of_a_killed_run_says_that_it_is_unfinished() {
+    let project = PipelineProject::with("echo now >.decree/tmp/at-work\nsleep 600\n");
+    project.mkdir(".decree/tmp");
+    project.spec("01-slow", "# A\n");
+    let mut child = project.command().args(["process", "-q"]).spawn().unwrap();
+    wait_for(&project.path(".decree/tmp/at-work"));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let id = project.only_run();
+    let output = project.decree(["status"]).ok();
+    assert!(output.text().contains(&format!("unfinished  run {id}")), "{}", output.text());
+    assert!(!output.text().contains("running"), "{}", output.text());
 }
