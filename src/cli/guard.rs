@@ -15,7 +15,8 @@ use crate::humanize::count;
 /// Checkpoint the tree, run a command, and roll the tree back if it fails
 ///
 /// The command inherits the terminal, stdin, stdout and stderr, and decree exits with its exit code. With --verify, a second
-/// command has to succeed as well. If either fails, or decree is interrupted, everything that changed is rolled back to the checkpoint and
+/// command has to succeed as well. If either fails, or decree is interrupted (a second Ctrl-C ends the command at once), everything
+/// that changed is rolled back to the checkpoint and
 /// verified; what the command had done stays saved as another checkpoint. Exit code 4: the tree could not be rolled back.
 /// Both commands find the checkpoint's id in DECREE_CHECKPOINT.
 #[derive(Debug, clap::Args)]

@@ -38,9 +38,20 @@ use format::{ContractFormat, Format};
 use crate::error::{Error, Result};
 use crate::ui::{Color, Ui};
 
+/// The table in README.md, for `--help`.
+const EXIT_CODES: &str = "Exit codes:
+  0              everything succeeded
+  1              a message failed, a conflict stopped a revert or an apply, or an operation failed
+  2              wrong usage
+  3              not a decree project, a bad config, or an unknown or ambiguous id
+  4              integrity: a revert or a checkpoint did not verify, or a full disk prevented it
+  5              another decree process holds the lock
+  129, 130, 143  interrupted once: the tree was reverted; again with the same signal: decree stopped at
+                 once, the tree is not reverted, and the next `decree process` does it";
+
 /// Runs AI coding agents unattended: keeps what passes your check, and reverts every byte of what fails.
 #[derive(Debug, Parser)]
-#[command(name = "decree", version, max_term_width = 100, disable_help_subcommand = true)]
+#[command(name = "decree", version, max_term_width = 100, disable_help_subcommand = true, after_help = EXIT_CODES)]
 pub struct Cli {
     /// Work in this directory instead of the current one
     #[arg(short = 'C', value_name = "DIR", global = true, help_heading = "Global options")]

@@ -13,7 +13,8 @@ use crate::ui;
 ///
 /// Messages in the inbox run first, then the specs in alphabetical order, each with its follow-up messages. A failed attempt
 /// is retried. If an attempt succeeds, its change is kept; if none does, the tree is reverted to the checkpoint from before the
-/// first, and the next spec runs. Exit code 0: everything was kept; 1: at least one message failed.
+/// first, and the next spec runs. A file that you edit meanwhile counts as the routine's change. Exit code 0: everything was kept;
+/// 1: at least one message failed; 130: Ctrl-C, the tree is reverted; after a second Ctrl-C it is not, and the next `decree process` does it.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  decree process\n  decree process --dry-run\n  decree process --spec '03-*' --timeout 30m\n  decree process --limit 1 --fail-fast\n  decree process --format json > summary.json"

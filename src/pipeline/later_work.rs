@@ -21,7 +21,7 @@ pub(super) fn refuse_later_work(
     let Some(id) = MessageId::parse(run.id()) else { return Ok(()) };
     let (mut wrong, mut last) = (Vec::new(), None);
     for later in history::run_ids(layout)? {
-        if !MessageId::parse(&later).is_some_and(|later| later > id) {
+        if MessageId::parse(&later).is_none_or(|later| later <= id) {
             continue;
         }
         // A damaged record proves nothing; the content of each path is compared in any case.

@@ -48,7 +48,7 @@ pub struct RevertRecord {
     /// How many paths had to be changed.
     pub paths: u64,
     /// These paths, as in a manifest.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<String>,
     /// Files in the whole tree that were compared with the checkpoint afterwards.
     pub verified: u64,

@@ -87,7 +87,7 @@ fn attempt_and_settle(
         }
     };
     interrupt::set_last_words(Some(format!(
-        "the tree is NOT reverted: the next decree command that changes the project saves it as a checkpoint, reverts it, and run {} starts again",
+        "the tree is NOT reverted: the next `decree process` saves it as a checkpoint, reverts it, and starts run {} again",
         run.dir.id()
     )));
     let secrets = secret_hashes(batch.context.workspace.root(), &manifest.coverage);

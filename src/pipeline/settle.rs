@@ -45,7 +45,7 @@ pub(super) fn settle(
     let state = if result.run.kept { "kept" } else { "reverted" };
     let id = run.id();
     interrupt::set_last_words(Some(format!(
-        "the change is {state}; the next decree command that changes the project completes run {id}"
+        "the change is {state}; the next `decree process` completes run {id}"
     )));
     if !result.run.kept {
         withdraw_follow_ups(&batch.context, active, run.last_attempt())?;

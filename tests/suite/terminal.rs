@@ -8,7 +8,7 @@ use std::thread;
 
 use nix::pty::{OpenptyResult, Winsize, openpty};
 
-use crate::harness::Project;
+use crate::harness::{Project, wait_for};
 
 fn project() -> Project {
     let project = Project::new();
@@ -62,6 +62,53 @@ fn a_terminal_shows_a_row_that_moves_and_the_last_words_of_the_routine() {
     ] {
         assert!(drawn.contains(part), "{part:?} is not in {drawn:?}");
     }
+}
+
+/// Runs decree as the foreground program of a terminal and types Ctrl-C twice once `ready` is there.
+fn ctrl_c_twice(project: &Project, arguments: &[&str], ready: &str) -> (String, i32) {
+    let OpenptyResult { master, slave } = openpty(None, None).unwrap();
+    let end = |fd: &OwnedFd| Stdio::from(fd.try_clone().unwrap());
+    let decree = project.command();
+    let mut command = std::process::Command::new("setsid");
+    command.args(["--ctty", "--wait"]).arg(decree.get_program()).args(arguments).current_dir(project.root());
+    command.stdin(end(&slave)).stdout(end(&slave)).stderr(end(&slave));
+    let mut child = command.spawn().unwrap();
+    drop(command);
+    drop(slave);
+    let mut keyboard = File::from(master.try_clone().unwrap());
+    let reader = thread::spawn(move || {
+        let mut drawn = Vec::new();
+        let _ = File::from(master).read_to_end(&mut drawn);
+        String::from_utf8_lossy(&drawn).into_owned()
+    });
+    wait_for(&project.path(ready));
+    for _ in 0..2 {
+        keyboard.write_all(b"\x03").unwrap();
+        thread::sleep(std::time::Duration::from_millis(200));
+    }
+    let code = child.wait().unwrap().code().unwrap_or(-1);
+    (reader.join().unwrap(), code)
+}
+
+/// RUN-36, GRD-16.
+#[test]
+fn ctrl_c_twice_on_a_terminal_says_what_became_of_the_tree() {
+    let stubborn =
+        "trap '' INT TERM; echo x >notes; echo yes >.decree/ready; while [ -d .decree ]; do sleep 0.05; done";
+    let project = project();
+    project.write(".decree/routines/develop.sh", stubborn).write("notes", "mine\n");
+    let (drawn, code) = ctrl_c_twice(&project, &["process"], ".decree/ready");
+    assert_eq!(code, 130, "{drawn:?}");
+    for words in ["interrupted again", "the tree is NOT reverted", "the next `decree process`"] {
+        assert!(drawn.contains(words), "{words:?} is not in {drawn:?}");
+    }
+    assert_eq!(project.read("notes"), b"x\n");
+    let project = self::project();
+    project.write("notes", "mine\n");
+    let (drawn, code) = ctrl_c_twice(&project, &["guard", "--", "bash", "-c", stubborn], ".decree/ready");
+    assert_eq!(code, 130, "{drawn:?}");
+    assert!(drawn.contains("rolled back") && drawn.contains("the tree is as it was"), "{drawn:?}");
+    assert_eq!(project.read("notes"), b"mine\n");
 }
 
 /// SEE-15.

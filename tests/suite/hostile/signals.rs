@@ -101,6 +101,7 @@ fn a_signal_leaves_a_diff_a_reverted_tree_and_a_pending_message() {
     assert!(project.exists("work") && dead(&project).is_empty());
 }
 
+/// RUN-36.
 #[test]
 fn the_same_signal_twice_ends_decree_at_once_and_the_next_one_puts_back() {
     let project = project(
@@ -118,7 +119,7 @@ fn the_same_signal_twice_ends_decree_at_once_and_the_next_one_puts_back() {
         let err = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(code), "{err}");
         let run = only_run(&project).rsplit('/').next().unwrap().to_owned();
-        for words in ["interrupted again", "the tree is NOT reverted", "the next decree command", &run] {
+        for words in ["interrupted again", "the tree is NOT reverted", "the next `decree process`", &run] {
             assert!(err.contains(words), "{words:?} is not in {err}");
         }
         assert!(project.exists("new") && !project.exists("notes.txt"), "the tree was reverted after all");
@@ -126,7 +127,6 @@ fn the_same_signal_twice_ends_decree_at_once_and_the_next_one_puts_back() {
         if signal == Signal::INT {
             project.checkpoint();
             assert!(project.exists("new"), "only a command that reverts or runs settles it");
-            project.write(".decree/inbox/none.txt", "");
             project.decree(["revert", "nothing"]).fails(3).mentions(&["was interrupted"]);
             assert_same(&project.snapshot(), &before);
         }
