@@ -18,6 +18,7 @@
 //! - [`marked`]: processes of a run whose decree was killed, found by their [`ProcessMark`]
 //! - [`environment`]: what a program inherits, and what a message may not set
 //! - [`log`]: a log that keeps its head and its tail
+//! - [`secrets`]: which values of an environment are secrets
 //! - [`redact`]: masks secrets in a stream
 //!
 //! What it does not promise: a process of another user (`sudo -b`) cannot be ended and is counted in
@@ -32,6 +33,7 @@ pub mod marked;
 pub mod orphans;
 pub mod redact;
 mod running;
+pub mod secrets;
 pub mod supervisor;
 pub mod table;
 

@@ -16,5 +16,6 @@ pub mod pipeline_project;
 mod processing;
 mod reverting;
 mod routing;
+mod secrets;
 mod selecting;
 mod verdicts;
