@@ -81,7 +81,9 @@ pub fn preflight(project: &Project, names: &[String]) -> Result<()> {
         .collect();
     let mut findings = vec![bash(), writable(&project.layout), space(&project.layout)];
     findings.extend(needed.iter().flat_map(|routine| needs(project, routine)));
-    if needed.iter().any(|routine| routine.kind == RoutineKind::Notebook) {
+    // Which routine a message needs may be unknown yet, but a variable that names nothing is wrong for each of them.
+    let is_wrong = project.config.notebook_support && papermill::missing_venv(&project.layout).is_some();
+    if is_wrong || needed.iter().any(|routine| routine.kind == RoutineKind::Notebook) {
         findings.push(python(project));
     }
     let missing: Vec<&Finding> =
@@ -187,6 +189,10 @@ pub fn install_hint(command: &str) -> String {
 }
 
 fn python(project: &Project) -> Finding {
+    if let Some(venv) = papermill::missing_venv(&project.layout) {
+        let found = format!("DECREE_VENV names {}, which does not exist", venv.display());
+        return Finding::bad("python", Health::Missing, found, papermill::venv_hint(&venv));
+    }
     let venv = project.layout.shown(&project.layout.venv());
     if papermill::find(&project.layout).is_some() {
         return Finding::good("python", format!("papermill in {venv}"));
