@@ -28,6 +28,9 @@ The message with the task:
 $(cat "$message_file")"
 fi
 
+# Colours, titles and links of a terminal say nothing to a model.
+plain() { LC_ALL=C sed -e $'s/\e\\[[0-9;:?]*[ -\\/]*[@-~]//g' -e $'s/\e\\][^\a\e]*\a//g' -e $'s/\e\\][^\a\e]*\e\\\\//g' | tr -d '\000-\010\013-\037'; }
+
 # On a clean slate, pass on the context of all failed attempts; otherwise the end of the last attempt's log.
 last="$message_dir/attempts/$((${DECREE_ATTEMPT:-1} - 1))/routine.log"
 if [ -s "$message_dir/failure-context.md" ]; then
@@ -39,7 +42,7 @@ elif [ -s "$last" ]; then
   prompt+="
 
 An earlier attempt failed; its changes are still in the tree. The end of its log:
-$(tail -n 60 "$last")"
+$(tail -n 60 "$last" | plain)"
 fi
 
 "${ai[@]}" "$prompt"

@@ -5,6 +5,7 @@ mod budgets;
 mod chains;
 mod dead_letters;
 mod environment;
+mod escapes;
 mod hooks;
 mod inspecting;
 mod naming;

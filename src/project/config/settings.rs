@@ -49,6 +49,8 @@ pub struct Config {
 pub struct Commands {
     /// Chooses a routine and a name for a message; empty for the built-in router.
     pub router: String,
+    /// How long the router may take; an attempt's time limit applies too.
+    pub router_timeout: Duration,
     /// The AI coding tool that the default routines call.
     pub ai: String,
 }
@@ -153,6 +155,6 @@ impl Default for Config {
 
 impl Default for Commands {
     fn default() -> Self {
-        Commands { router: String::new(), ai: "claude -p".into() }
+        Commands { router: String::new(), router_timeout: Duration::from_secs(15), ai: "claude -p".into() }
     }
 }
