@@ -17,6 +17,7 @@ pub mod pipeline_project;
 mod processing;
 mod reverting;
 mod routing;
+mod running;
 mod secrets;
 mod selecting;
 mod verdicts;
