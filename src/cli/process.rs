@@ -1,7 +1,10 @@
 //! `decree process`
 
+use std::os::unix::ffi::OsStrExt;
+
 use super::locked_project::{LimitArgs, LockedProject};
 use super::{Context, Format};
+use crate::checkpoint::quote::{for_people, in_json};
 use crate::doctor;
 use crate::error::Result;
 use crate::pipeline::{RunOverrides, Selection, plan};
@@ -43,7 +46,7 @@ pub struct ProcessArgs {
 
     /// Output format
     #[arg(long, value_enum, default_value_t)]
-    format: Format,
+    pub(super) format: Format,
 }
 
 pub fn process(context: &Context, args: ProcessArgs) -> Result<u8> {
@@ -66,15 +69,15 @@ fn dry_run(context: &Context, selection: &Selection, format: Format) -> Result<(
     }
     let limit = selection.limit.unwrap_or(usize::MAX);
     let specs: Vec<String> = plan.specs.iter().take(limit).map(|spec| spec.shown()).collect();
-    let messages: Vec<String> =
-        plan.messages.iter().map(|file| file.to_string_lossy().into_owned()).collect();
+    let messages: Vec<_> = plan.messages.iter().map(|file| file.as_bytes()).collect();
     if format == Format::Json {
+        let messages: Vec<_> = messages.into_iter().map(in_json).collect();
         let answer = serde_json::json!({ "messages": messages, "specs": specs });
         return context.ui.print_json(&answer);
     }
     let rows: Vec<Vec<String>> = messages
         .iter()
-        .map(|file| vec!["message".to_owned(), file.clone()])
+        .map(|file| vec!["message".to_owned(), for_people(file).into_owned()])
         .chain(specs.iter().map(|spec| vec!["spec".to_owned(), spec.clone()]))
         .collect();
     if rows.is_empty() {
