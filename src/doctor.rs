@@ -176,6 +176,10 @@ pub fn preflight(project: &Project, needed: &NeededRoutines) -> Result<Vec<Strin
     let missing = |finding: &Finding| finding.health == Health::Missing;
     let surroundings = [bash(), writable(&project.layout), space(&project.layout)];
     let mut blocking: Vec<Finding> = surroundings.into_iter().filter(missing).collect();
+    // Which routine a message needs may be unknown yet, but a variable that names nothing is wrong for each of them.
+    if project.config.notebook_support && papermill::missing_venv(&project.layout).is_some() {
+        blocking.push(python(project));
+    }
     let found: Vec<&Routine> =
         needed.names.iter().filter_map(|name| routines.find(&RoutineName::parse(name).ok()?).ok()).collect();
     let mut warnings = Vec::new();
@@ -272,6 +276,10 @@ pub fn install_hint(command: &str) -> String {
 }
 
 fn python(project: &Project) -> Finding {
+    if let Some(venv) = papermill::missing_venv(&project.layout) {
+        let found = format!("DECREE_VENV names {}, which does not exist", venv.display());
+        return Finding::bad("python", Health::Missing, found, papermill::venv_hint(&venv));
+    }
     let venv = project.layout.shown(&project.layout.venv());
     if papermill::find(&project.layout).is_some() {
         return Finding::good("python", format!("papermill in {venv}"));

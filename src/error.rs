@@ -8,6 +8,8 @@ use std::fmt;
 use std::io;
 use std::path::Path;
 
+use serde_json::{Value, json};
+
 /// The result of everything that can fail in decree.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -40,6 +42,18 @@ impl ErrorKind {
             ErrorKind::Interrupted { signal } => 128 + signal,
         }
     }
+
+    /// The word that answers to programs use.
+    pub fn word(self) -> &'static str {
+        match self {
+            ErrorKind::Failed => "failed",
+            ErrorKind::Usage => "usage",
+            ErrorKind::Project => "project",
+            ErrorKind::Integrity => "integrity",
+            ErrorKind::Locked => "locked",
+            ErrorKind::Interrupted { .. } => "interrupted",
+        }
+    }
 }
 
 /// A failure that some caller handles, instead of only reporting it. The kind and the message are for the user; this is for code.
@@ -62,6 +76,7 @@ struct Inner {
     message: String,
     details: Vec<String>,
     hint: Option<String>,
+    answered: bool,
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
 
@@ -74,6 +89,7 @@ impl Error {
             message: message.into(),
             details: Vec::new(),
             hint: None,
+            answered: false,
             source: None,
         }))
     }
@@ -143,6 +159,26 @@ impl Error {
     pub fn if_not_restored(self) -> Self {
         let full = matches!(self.io_kind(), Some(io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded));
         if full && self.kind() == ErrorKind::Failed { self.into_kind(ErrorKind::Integrity) } else { self }
+    }
+
+    /// Marks an error that the command's own answer on standard output contains, so that it is not answered twice.
+    pub fn answered(mut self) -> Self {
+        self.0.answered = true;
+        self
+    }
+
+    pub fn is_answered(&self) -> bool {
+        self.0.answered
+    }
+
+    /// The error as answers to programs have it.
+    pub fn to_json(&self) -> Value {
+        json!({
+            "kind": self.kind().word(),
+            "message": self.to_string(),
+            "details": self.detail_lines(),
+            "hint": self.hint_text(),
+        })
     }
 
     pub fn kind(&self) -> ErrorKind {

@@ -10,7 +10,7 @@ use decree::interrupt;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    let ui = cli.ui();
+    let (ui, failure) = (cli.ui(), cli.failure_answer());
     if cli.is_interruptible() {
         // Without handlers a signal ends the process at once. That is safe too: the next decree recovers.
         let _ = interrupt::listen();
@@ -19,6 +19,8 @@ fn main() -> ExitCode {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
             ui.error(&error);
+            // If standard output is gone, the exit code and standard error still say what happened.
+            let _ = failure.print(&ui, &error);
             ExitCode::from(error.kind().exit_code())
         }
     }

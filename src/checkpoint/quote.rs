@@ -66,6 +66,14 @@ pub fn for_people(path: &[u8]) -> Cow<'_, str> {
     }
 }
 
+/// A path that [`in_json`] encoded, for messages. Anything else that is named like one, such as a database, is shown on one line.
+pub fn json_for_people(text: &str) -> Cow<'_, str> {
+    match from_json(text) {
+        Some(path) => Cow::Owned(for_people(&path).into_owned()),
+        None => one_line(text),
+    }
+}
+
 /// A text for messages on one line: control characters become visible escapes.
 pub fn one_line(text: &str) -> Cow<'_, str> {
     if !text.chars().any(char::is_control) {

@@ -22,7 +22,7 @@ pub struct AuditArgs {
 
     /// Output format
     #[arg(long, value_enum, default_value_t)]
-    format: ContractFormat,
+    pub(super) format: ContractFormat,
 }
 
 #[derive(Debug, clap::Subcommand)]

@@ -67,7 +67,7 @@ pub struct CommentArgs {
 
     /// Output format
     #[arg(long, value_enum, default_value_t)]
-    format: Format,
+    pub(super) format: Format,
 }
 
 pub fn comment(context: &Context, args: &CommentArgs) -> Result<()> {

@@ -1,5 +1,6 @@
 //! What every command starts from: where to print, which directory, and how to lock the project.
 
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use crate::checkpoint::progress::Progress;
@@ -128,6 +129,27 @@ impl Context {
                 run.dir.id()
             )))
     }
+}
+
+/// A decree command line for answers to programs. It runs from any directory, also when the one it was made in is gone.
+pub fn absolute_command_line(directory: &Path, arguments: &str) -> String {
+    format!("decree -C {} {arguments}", shell_quoted(directory))
+}
+
+/// A path as a word of bash. Bytes that are not UTF-8 are written as escapes.
+pub fn shell_quoted(path: &Path) -> String {
+    if let Some(text) = path.to_str() {
+        return shell_words::quote(text).into_owned();
+    }
+    let mut word = String::from("$'");
+    for &byte in path.as_os_str().as_bytes() {
+        match byte {
+            b'\'' | b'\\' => word.extend(['\\', char::from(byte)]),
+            b' '..=b'~' => word.push(char::from(byte)),
+            byte => word.push_str(&format!("\\{byte:03o}")),
+        }
+    }
+    word + "'"
 }
 
 /// Borrows what the history needs from a project.

@@ -7,6 +7,7 @@ use super::Context;
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::checkpoint::live_database::DatabaseInUse;
 use crate::checkpoint::patch::write::ChangeCount;
+use crate::checkpoint::quote::json_for_people;
 use crate::error::{Error, IoContext, Result};
 use crate::history::{self, RunDir, RunOrCheckpoint};
 use crate::humanize::{count, grouped};
@@ -88,7 +89,7 @@ fn print_recorded(context: &Context, args: &DiffArgs, saved: &CheckpointDir) -> 
         let rows = record.changes.into_iter().map(|(path, change)| {
             let mut count = ChangeCount { binary: change.binary, ..ChangeCount::default() };
             (count.lines.added, count.lines.removed) = (change.added, change.removed);
-            (path, count)
+            (json_for_people(&path).into_owned(), count)
         });
         return stat(context, rows);
     }

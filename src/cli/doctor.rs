@@ -16,7 +16,7 @@ use crate::report::text::Paint;
 pub struct DoctorArgs {
     /// Output format
     #[arg(long, value_enum, default_value_t)]
-    format: Format,
+    pub(super) format: Format,
 }
 
 pub fn doctor(context: &Context, args: &DoctorArgs) -> Result<u8> {

@@ -22,6 +22,15 @@ pub enum ContractFormat {
     Yaml,
 }
 
+impl From<Format> for ContractFormat {
+    fn from(format: Format) -> Self {
+        match format {
+            Format::Text => ContractFormat::Text,
+            Format::Json => ContractFormat::Json,
+        }
+    }
+}
+
 impl ContractFormat {
     /// Renders a value as a document. Text is rendered as JSON, because values have no other text form.
     pub fn render(self, value: &serde_json::Value) -> String {

@@ -2,14 +2,16 @@
 
 use std::ffi::OsString;
 
-use super::Context;
-use super::checkpoint::{Lifetime, lifetime};
+use super::expiry::parse_expiry;
+use super::guard_answer::GuardAnswer;
 use super::locked_project::LockedProject;
-use super::rollback::lines;
+use super::rollback::{counts, lines};
+use super::rollback_answer::warnings;
+use super::{Context, ContractFormat};
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::error::{Error, ErrorKind, Result};
 use crate::history::own_files::RepairReport;
-use crate::history::{Guard, GuardRequest, RollbackReport, Scope, ScopeWords};
+use crate::history::{Expiry, Guard, GuardOutcome, GuardRequest, RollbackReport, Scope, ScopeWords};
 use crate::humanize::count;
 
 /// Checkpoint the tree, run a command, and roll the tree back if it fails
@@ -18,10 +20,11 @@ use crate::humanize::count;
 /// command has to succeed as well. If either fails, or decree is interrupted (a second Ctrl-C ends the command at once), everything
 /// that changed is rolled back to the checkpoint and
 /// verified; what the command had done stays saved as another checkpoint. Exit code 4: the tree could not be rolled back.
-/// Both commands find the checkpoint's id in DECREE_CHECKPOINT.
+/// Both commands find the checkpoint's id in DECREE_CHECKPOINT. With --format json or yaml, standard output has decree's answer
+/// alone, and what the commands print goes to standard error.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  decree guard -- npm update\n  decree guard --verify 'cargo test' -- cargo fix --allow-dirty\n  decree guard --scope migrations --reason 'schema 12' -- ./migrate.sh"
+    after_help = "Examples:\n  decree guard -- npm update\n  decree guard --verify 'cargo test' -- cargo fix --allow-dirty\n  decree guard --scope migrations --reason 'schema 12' -- ./migrate.sh\n  decree guard --format json -- ./migrate.sh | jq .kept"
 )]
 pub struct GuardArgs {
     /// A shell command that has to succeed afterwards
@@ -32,13 +35,21 @@ pub struct GuardArgs {
     #[arg(long, value_name = "PATH|GLOB")]
     scope: Vec<String>,
 
+    /// Accept a --scope that matches nothing yet: a rollback removes what is created there
+    #[arg(long)]
+    allow_missing: bool,
+
     /// The reason, which is recorded with the checkpoint
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     reason: Option<String>,
 
-    /// When the checkpoint expires: a time from now (24h, 7d, 2w), or never
-    #[arg(long, value_name = "DURATION", default_value = "never", value_parser = lifetime)]
-    expiry: Lifetime,
+    /// When the checkpoint expires: a time from now (24h, 7d, 2w), a date or a time (2026-12-01), or never
+    #[arg(long, value_name = "WHEN", default_value = "never", value_parser = parse_expiry)]
+    expiry: Expiry,
+
+    /// Output format
+    #[arg(long, value_enum, default_value_t)]
+    pub(super) format: ContractFormat,
 
     /// The program to run, and its arguments; no shell interprets them
     #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
@@ -47,7 +58,8 @@ pub struct GuardArgs {
 
 pub fn guard(context: &Context, args: &GuardArgs) -> Result<u8> {
     let locked = LockedProject::open(context, "guard")?;
-    let words = ScopeWords { list: args.scope.clone(), directory: context.directory.clone() };
+    let (list, allow_missing) = (args.scope.clone(), args.allow_missing);
+    let words = ScopeWords { list, directory: context.directory.clone(), allow_missing };
     let scope = Scope::parse(&words, locked.workspace.root(), &|_| false)?;
     let progress = context.ui.progress();
     let request = GuardRequest {
@@ -56,35 +68,57 @@ pub fn guard(context: &Context, args: &GuardArgs) -> Result<u8> {
         directory: &context.directory,
         scope,
         reason: args.reason.clone(),
-        lifetime: args.expiry.0,
+        expiry: args.expiry,
+        answers: args.format != ContractFormat::Text,
     };
-    let guard = Guard::begin(locked.history_context(&progress), request)?;
+    let guard = Guard::begin(locked.history_context(&progress), request)
+        .map_err(|error| error.detail("the command was not run"))?;
     for warning in &guard.warnings {
         context.ui.warn(warning);
     }
-    let end = guard.run();
+    let mut answer = GuardAnswer::of(&locked.project.layout, &guard);
+    let mut end = guard.run();
     if let Some(error) = &end.error {
         context.ui.error(error);
     }
-    let outcome = guard.finish(end);
-    print_repair(context, &outcome.repair, &outcome.checkpoint);
+    let not_started = end.error.take();
+    let mut outcome = guard.finish(end);
+    answer.warnings.extend(repair_warnings(&outcome.repair, &outcome.checkpoint));
+    repair_warnings(&outcome.repair, &outcome.checkpoint).iter().for_each(|warning| context.ui.warn(warning));
     if let Some(error) = &outcome.repair_error {
         context.ui.error(error);
     }
+    let (rollback, result) = match outcome.rollback.take().transpose() {
+        Ok(rollback) => (rollback, None),
+        Err(error) => (None, Some(Err(not_rolled_back(context, &outcome, error)))),
+    };
+    let result = result.unwrap_or_else(|| report(context, &outcome, rollback.as_ref()));
+    if args.format == ContractFormat::Text {
+        return result;
+    }
+    let answer =
+        answer.render(&locked.project.layout, &outcome, rollback.as_ref(), &result, not_started.as_ref());
+    context.ui.print(&args.format.render(&answer))?;
+    result.map_err(Error::answered)
+}
+
+fn not_rolled_back(context: &Context, outcome: &GuardOutcome, error: Error) -> Error {
+    let back = context.command_line(&format!("rollback {}", outcome.checkpoint.id()));
+    error
+        .into_kind(ErrorKind::Integrity)
+        .detail(format!("{}; the tree is not rolled back", outcome.cause))
+        .hint(format!("fix the cause, then run `{back}`"))
+}
+
+/// Prints what became of the tree, and returns the exit code.
+fn report(context: &Context, outcome: &GuardOutcome, rollback: Option<&RollbackReport>) -> Result<u8> {
     let id = outcome.checkpoint.id();
-    let back = context.command_line(&format!("rollback {id}"));
-    let Some(rollback) = outcome.rollback else {
+    let Some(rollback) = rollback else {
+        let back = context.command_line(&format!("rollback {id}"));
         context.ui.note(&format!("kept; `{back}` rolls the tree back to before the command"));
         return Ok(0);
     };
-    let cause = &outcome.cause;
-    let report = rollback.map_err(|error| {
-        error
-            .into_kind(ErrorKind::Integrity)
-            .detail(format!("{cause}; the tree is not rolled back"))
-            .hint(format!("fix the cause, then run `{back}`"))
-    })?;
-    print_rollback(context, &report, cause, id);
+    print_rollback(context, rollback, &outcome.cause, id);
     match outcome.interrupted {
         Some(signal) => {
             Err(Error::new(ErrorKind::Interrupted { signal }, "interrupted").detail("the tree is as it was"))
@@ -95,30 +129,33 @@ pub fn guard(context: &Context, args: &GuardArgs) -> Result<u8> {
 
 fn print_rollback(context: &Context, report: &RollbackReport, cause: &str, id: &str) {
     lines(report).for_each(|line| context.ui.note(&line));
-    for warning in &report.warnings {
-        context.ui.warn(warning);
-    }
-    let (changed, held) = (count(report.changes.len(), "path"), count(report.held, "path"));
-    context.ui.note(&format!("{cause}; {changed} rolled back, {held} verified against {id}"));
+    warnings(report).for_each(|warning| context.ui.warn(&warning));
+    let (changed, held) = (count(report.changed(), "path"), count(report.held, "path"));
+    let counts = if report.changed() > 0 { format!(" ({})", counts(report)) } else { String::new() };
+    context.ui.note(&format!("{cause}; {changed} rolled back{counts}, {held} verified against {id}"));
     if let Some(present) = &report.present {
         let back = context.command_line(&format!("rollback {present}"));
         context.ui.note(&format!("the work of the command is saved: `{back}` restores it"));
     }
 }
 
-/// Warns about what the command had done to decree's own files.
-fn print_repair(context: &Context, report: &RepairReport, checkpoint: &CheckpointDir) {
-    let warn = |text: String| context.ui.warn(&text);
+/// What the command had done to decree's own files.
+fn repair_warnings(report: &RepairReport, checkpoint: &CheckpointDir) -> Vec<String> {
+    let mut warnings = Vec::new();
     if !report.restored.is_empty() {
         let files = count(report.restored.len(), "file");
-        warn(format!("the command removed or replaced {files} of decree's own; restored"));
+        warnings.push(format!("the command removed or replaced {files} of decree's own; restored"));
     }
     if report.set_aside > 0 {
         let set_aside = checkpoint.quarantine_dir();
-        warn(format!("what the command put in place of decree's own files is in {}", set_aside.display()));
+        warnings.push(format!(
+            "what the command put in place of decree's own files is in {}",
+            set_aside.display()
+        ));
     }
     if report.lost_runs > 0 {
         let runs = count(report.lost_runs, "earlier run");
-        warn(format!("the command deleted the records of {runs}, which are lost"));
+        warnings.push(format!("the command deleted the records of {runs}, which are lost"));
     }
+    warnings
 }

@@ -4,10 +4,12 @@
 use std::io::{self, IsTerminal};
 use std::time::Duration;
 
+use serde_json::Value;
+
 use super::{Context, Format};
 use crate::checkpoint::progress::Progress;
 use crate::checkpoint::workspace::Workspace;
-use crate::error::{ErrorKind, IoContext, Result};
+use crate::error::{Error, ErrorKind, IoContext, Result};
 use crate::github;
 use crate::history::HistoryContext;
 use crate::pipeline::events::Reporter;
@@ -143,8 +145,12 @@ impl<'c> LockedProject<'c> {
             Err(error) if format == Format::Json && matches!(error.kind(), ErrorKind::Interrupted { .. }) => {
                 // The summary of what was done before the signal was written.
                 let path = self.project.layout.summary();
-                ui.print(&std::fs::read_to_string(&path).at("read", &path)?)?;
-                return Err(error);
+                let text = std::fs::read(&path).at("read", &path)?;
+                let mut answer: Value =
+                    serde_json::from_slice(&text).map_err(|why| Error::damaged(&path, why))?;
+                answer["error"] = error.to_json();
+                ui.print_json(&answer)?;
+                return Err(error.answered());
             }
             summary => summary?,
         };

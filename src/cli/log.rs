@@ -1,7 +1,7 @@
 //! `decree log`
 
 use std::fs::File;
-use std::io;
+use std::io::{self, BufRead, BufReader, Write};
 
 use super::Context;
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
@@ -11,10 +11,13 @@ use crate::humanize::count;
 use crate::message::MessageId;
 use crate::pipeline::RunResult;
 use crate::project::Project;
-use crate::sanitize::one_line;
+use crate::sanitize::{one_line, strip_controls};
 use crate::ui;
 
 /// Print the log of a run's routine; without an id, list the runs
+///
+/// Without colours, as in a pipe or with --color never, the log has no escape sequences; with --color always it is printed byte for
+/// byte.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  decree log\n  decree log 2026111603120000-0\n  decree log 2026111603120000-0 --attempt 2"
@@ -43,7 +46,24 @@ pub fn log(context: &Context, args: &LogArgs) -> Result<()> {
         Error::project(format!("run {}{which} has no log", found.id()))
     })?;
     let mut file = File::open(&path).at("read", &path)?;
-    context.ui.write(|out| io::copy(&mut file, out).map(drop))
+    if context.ui.color_out {
+        return context.ui.write(|out| io::copy(&mut file, out).map(drop));
+    }
+    context.ui.write(|out| copy_plain(BufReader::new(file), out))
+}
+
+/// Copies a log without escape sequences and control characters. A line that a program wrote over several times, such as a progress
+/// bar, becomes as many lines.
+fn copy_plain(mut log: impl BufRead, out: &mut dyn Write) -> io::Result<()> {
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        if log.read_until(b'\n', &mut line)? == 0 {
+            return Ok(());
+        }
+        let text = String::from_utf8_lossy(&line).replace("\r\n", "\n").replace('\r', "\n");
+        out.write_all(strip_controls(&text).as_bytes())?;
+    }
 }
 
 /// Prints every run, the oldest first.

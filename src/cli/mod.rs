@@ -3,6 +3,8 @@
 //! - [`context`]: what every command starts from: output, directory, locking the project
 //! - [`locked_project`]: the project with its lock held and earlier runs settled, for commands that change the tree
 //! - [`mod@format`]: the values of `--format`
+//! - [`expiry`]: the values of `--expiry`
+//! - [`failure`]: a failure as an answer to a program
 
 mod apply;
 mod audit;
@@ -12,8 +14,11 @@ mod context;
 mod demo;
 mod diff;
 mod doctor;
+mod expiry;
+mod failure;
 mod format;
 mod guard;
+mod guard_answer;
 mod init;
 mod locked_project;
 mod log;
@@ -23,6 +28,7 @@ mod report;
 mod retry;
 mod revert;
 mod rollback;
+mod rollback_answer;
 mod run;
 mod stage;
 mod status;
@@ -33,6 +39,7 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand};
 
 use context::Context;
+pub use failure::FailureAnswer;
 use format::{ContractFormat, Format};
 
 use crate::error::{Error, Result};
@@ -112,6 +119,32 @@ impl Cli {
     }
     pub fn ui(&self) -> Ui {
         Ui::new(self.color, self.quiet)
+    }
+
+    /// What the command prints to standard output if it fails.
+    pub fn failure_answer(&self) -> FailureAnswer {
+        match &self.command {
+            Command::Run(args) => FailureAnswer::new(args.format),
+            Command::Process(args) => FailureAnswer::new(args.format),
+            Command::Status(args) => FailureAnswer::new(args.format),
+            Command::Doctor(args) => FailureAnswer::new(args.format),
+            Command::Comment(args) => FailureAnswer::new(args.format),
+            Command::Publish(args) => FailureAnswer::new(args.format),
+            Command::Audit(args) => FailureAnswer::new(args.format),
+            Command::Report(args) => args.failure_answer(),
+            Command::Checkpoint(args) => args.failure_answer(),
+            Command::Rollback(args) => FailureAnswer::new(args.format).with_contract("rolled_back"),
+            Command::Guard(args) => FailureAnswer::new(args.format).with_contract("rolled_back"),
+            Command::Init(_)
+            | Command::Log(_)
+            | Command::Stage(_)
+            | Command::Retry(_)
+            | Command::Diff(_)
+            | Command::Revert(_)
+            | Command::Apply(_)
+            | Command::Demo(_)
+            | Command::Supervise(_) => FailureAnswer::default(),
+        }
     }
 }
 

@@ -1,7 +1,10 @@
 //! `decree process`
 
+use std::os::unix::ffi::OsStrExt;
+
 use super::locked_project::{LimitArgs, LockedProject};
 use super::{Context, Format};
+use crate::checkpoint::quote::{for_people, in_json};
 use crate::doctor::{self, NeededRoutines, SpecCheck};
 use crate::error::Result;
 use crate::pipeline::{RunOverrides, Selection, plan};
@@ -45,7 +48,7 @@ pub struct ProcessArgs {
 
     /// Output format
     #[arg(long, value_enum, default_value_t)]
-    format: Format,
+    pub(super) format: Format,
 }
 
 pub fn process(context: &Context, args: ProcessArgs) -> Result<u8> {
@@ -72,10 +75,10 @@ fn dry_run(context: &Context, selection: &Selection, overrides: &RunOverrides, f
     }
     plan.specs.truncate(selection.limit.unwrap_or(usize::MAX));
     let checks = doctor::check_specs(&project, &Routines::of(&project)?, overrides, &plan.specs);
-    let messages: Vec<String> =
-        plan.messages.iter().map(|file| file.to_string_lossy().into_owned()).collect();
+    let messages: Vec<_> = plan.messages.iter().map(|file| file.as_bytes()).collect();
     let broken = checks.iter().any(|check| check.error.is_some());
     if format == Format::Json {
+        let messages: Vec<_> = messages.into_iter().map(in_json).collect();
         let specs: Vec<&String> = checks.iter().map(|check| &check.spec).collect();
         let problems: Vec<&SpecCheck> =
             checks.iter().filter(|check| check.error.is_some() || !check.warnings.is_empty()).collect();
@@ -91,7 +94,7 @@ fn dry_run(context: &Context, selection: &Selection, overrides: &RunOverrides, f
     };
     let rows: Vec<Vec<String>> = messages
         .iter()
-        .map(|file| vec!["message".to_owned(), file.clone()])
+        .map(|file| vec!["message".to_owned(), for_people(file).into_owned()])
         .chain(checks.iter().map(row))
         .collect();
     if rows.is_empty() {

@@ -75,7 +75,7 @@ pub struct PublishArgs {
 
     /// Output format
     #[arg(long, value_enum, default_value_t)]
-    format: Format,
+    pub(super) format: Format,
 }
 
 pub fn publish(context: &Context, args: &PublishArgs) -> Result<()> {
@@ -124,10 +124,19 @@ pub fn publish(context: &Context, args: &PublishArgs) -> Result<()> {
     // The commits are reported even if their delivery failed.
     context.set_outputs(&outputs(&published, &delivery));
     match args.format {
-        Format::Json => context.ui.print_json(&as_json(&published, &delivery))?,
-        Format::Text => context.ui.print(&as_text(&published.commits, args.dry_run, &delivery))?,
+        Format::Json => {
+            let mut answer = as_json(&published, &delivery);
+            if let Err(error) = &result {
+                answer["error"] = error.to_json();
+            }
+            context.ui.print_json(&answer)?;
+            result.map_err(Error::answered)
+        }
+        Format::Text => {
+            context.ui.print(&as_text(&published.commits, args.dry_run, &delivery))?;
+            result
+        }
     }
-    result
 }
 
 fn outputs(published: &PublishReport, delivery: &Delivery) -> Vec<(&'static str, String)> {

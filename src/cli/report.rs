@@ -4,7 +4,7 @@ use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use super::Context;
+use super::{Context, ContractFormat, FailureAnswer};
 use crate::error::{Error, IoContext, Result};
 use crate::fs::atomic;
 use crate::report::text::{self, Paint};
@@ -44,6 +44,13 @@ enum ReportFormat {
     Junit,
     /// One self-contained page for a browser, with diffs and logs
     Html,
+}
+
+impl ReportArgs {
+    pub(super) fn failure_answer(&self) -> FailureAnswer {
+        let is_json = self.format == ReportFormat::Json;
+        FailureAnswer::new(if is_json { ContractFormat::Json } else { ContractFormat::Text })
+    }
 }
 
 impl ReportFormat {

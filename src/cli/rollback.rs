@@ -1,16 +1,13 @@
 //! `decree rollback`
 
-use serde_json::{Value, json};
-
 use super::locked_project::LockedProject;
+use super::rollback_answer::{AskedRollback, contract, warnings};
 use super::{Context, ContractFormat};
 use crate::error::{Error, Result};
 use crate::history::{
-    self, CheckpointKind, CheckpointRecord, Operation, RollbackOptions, RollbackReport, RunOrCheckpoint,
-    ScopeWords,
+    self, CheckpointKind, CheckpointRecord, RollbackOptions, RollbackReport, RolledBackPath, RunOrCheckpoint,
 };
-use crate::humanize::count;
-use crate::project::Layout;
+use crate::humanize::{count, grouped};
 
 /// Roll back to a checkpoint, completely or in part
 ///
@@ -30,7 +27,7 @@ pub struct RollbackArgs {
     scope: Vec<String>,
 
     /// The reason, for the audit trail
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     reason: Option<String>,
 
     /// Only report what would be rolled back
@@ -47,7 +44,7 @@ pub struct RollbackArgs {
 
     /// Output format
     #[arg(long, value_enum, default_value_t)]
-    format: ContractFormat,
+    pub(super) format: ContractFormat,
 }
 
 pub fn rollback(context: &Context, args: &RollbackArgs) -> Result<()> {
@@ -63,7 +60,8 @@ pub fn rollback(context: &Context, args: &RollbackArgs) -> Result<()> {
             .detail("only a state_snapshot has environment variables to export"));
     }
     let mut options = RollbackOptions::with_reason(args.reason.clone());
-    options.scope = ScopeWords { list: args.scope.clone(), directory: context.directory.clone() };
+    options.scope.list.clone_from(&args.scope);
+    options.scope.directory.clone_from(&context.directory);
     options.dry_run = args.dry_run;
     (options.verify, options.takes_environment) = (!args.no_verify, args.export);
     let report = history::rollback(locked.history_context(&context.ui.progress()), &found, &options)?;
@@ -73,7 +71,9 @@ pub fn rollback(context: &Context, args: &RollbackArgs) -> Result<()> {
             if args.export && !args.dry_run { context.ui.print(&report.exports) } else { Ok(()) }
         }
         format => {
-            let answer = contract(context, args, layout, &found, &report);
+            let asked =
+                AskedRollback { scope: &args.scope, directory: &context.directory, dry_run: args.dry_run };
+            let answer = contract(layout, found.dir().id(), &report, asked);
             context.ui.print(&format.render(&answer))
         }
     }
@@ -81,7 +81,17 @@ pub fn rollback(context: &Context, args: &RollbackArgs) -> Result<()> {
 
 /// A line for each path that differed.
 pub fn lines(report: &RollbackReport) -> impl Iterator<Item = String> {
-    report.changes.iter().map(|change| format!("  {:<8}  {}", change.operation.remedy(), change.name))
+    let line = |change: &RolledBackPath| format!("  {:<8}  {}", change.operation.remedy(), change.shown());
+    let staged = report.staged.iter().map(move |change| line(change) + " (in git's index)");
+    report.changes.iter().map(line).chain(staged)
+}
+
+/// How many were reverted, recreated and removed, in words.
+pub fn counts(report: &RollbackReport) -> String {
+    let counts = report.counts();
+    let parts = [(counts.reverted, "reverted"), (counts.recreated, "recreated"), (counts.removed, "removed")];
+    let parts = parts.iter().filter(|(number, _)| *number > 0);
+    parts.map(|(number, word)| format!("{} {word}", grouped(*number as u64))).collect::<Vec<_>>().join(", ")
 }
 
 fn print(context: &Context, id: &str, report: &RollbackReport, dry_run: bool) -> Result<()> {
@@ -92,16 +102,14 @@ fn print(context: &Context, id: &str, report: &RollbackReport, dry_run: bool) ->
     } else {
         lines(report).for_each(|line| ui.note(&line));
     }
-    for warning in &report.warnings {
-        ui.warn(warning);
-    }
+    warnings(report).for_each(|warning| ui.warn(&warning));
     let (what, noun) = match report.kind {
         CheckpointKind::StateSnapshot => ("decree's own state", "value"),
         CheckpointKind::DatabaseSavepoint => ("every database", "database"),
         CheckpointKind::FileBackup | CheckpointKind::GitStash => ("the tree", "path"),
     };
-    let (changed, held) = (count(report.changes.len(), noun), count(report.held, noun));
-    if report.changes.is_empty() && report.set_aside.is_empty() {
+    let (changed, held) = (count(report.changed(), noun), count(report.held, noun));
+    if report.changed() == 0 && report.set_aside.is_empty() {
         let but = if report.warnings.is_empty() { "" } else { ", except for the warnings" };
         ui.note(&format!("{what} matches {id}{but} ({held} verified)"));
         return Ok(());
@@ -114,98 +122,16 @@ fn print(context: &Context, id: &str, report: &RollbackReport, dry_run: bool) ->
         ui.note(&format!("set aside {path}: moved to {}", to.display()));
     }
     if report.is_proven() {
-        ui.note(&format!("rolled back {changed}; {held} verified against {id}"));
+        ui.note(&format!("rolled back {changed}: {}; {held} verified against {id}", counts(report)));
     } else {
-        ui.note(&format!("rolled back {changed}; not compared with {id}, because of --no-verify"));
+        ui.note(&format!(
+            "rolled back {changed}: {}; not compared with {id}, because of --no-verify",
+            counts(report)
+        ));
     }
     if let Some(present) = &report.present {
         let back = context.command_line(&format!("rollback {present}"));
         ui.note(&format!("the previous state is saved: `{back}` restores it"));
     }
     Ok(())
-}
-
-/// The answer for programs, as the schemas in docs/schemas have it. Every value is computed, none is assumed.
-fn contract(
-    context: &Context,
-    args: &RollbackArgs,
-    layout: &Layout,
-    found: &RunOrCheckpoint,
-    report: &RollbackReport,
-) -> Value {
-    let (id, dry_run) = (found.dir().id(), args.dry_run);
-    let hash = |hash: &String| format!("sha256:{hash}");
-    let reverted: Vec<Value> = report
-        .changes
-        .iter()
-        .map(|change| json!({ "file": change.name, "operation": change.operation.word(), "summary": change.summary }))
-        .collect();
-    let fate = if dry_run { "" } else { " and was removed" };
-    let orphans = report.changes.iter().filter(|change| change.operation == Operation::Create);
-    let mut warnings: Vec<String> = orphans
-        .map(|change| format!("orphan: {} appeared since the checkpoint{fate}", change.name))
-        .collect();
-    warnings
-        .extend(report.set_aside.iter().map(|(path, to)| format!("{path} was moved to {}", to.display())));
-    warnings.extend(report.warnings.iter().cloned());
-    let (evidence, next) = evidence_and_next(context, args, layout, id, report);
-    let mut assumptions: Vec<String> = report
-        .left_out
-        .iter()
-        .map(|name| format!("{name} needs no rollback: the checkpoint does not hold it"))
-        .collect();
-    if dry_run {
-        assumptions.push("nothing was changed: this is a dry run".to_owned());
-    } else if report.after.is_none() {
-        assumptions.push("the state matches the checkpoint: this was not verified".to_owned());
-    }
-    json!({
-        "rolled_back": !dry_run && (report.is_proven() || report.after.is_none()),
-        "project": layout.root().to_string_lossy(),
-        "restored_to": {
-            "checkpoint_id": id,
-            "checkpoint_type": report.kind.word(),
-            "timestamp": report.created_at,
-        },
-        "changes_reverted": reverted,
-        "verification": {
-            "pre_state_hash": hash(&report.before),
-            "post_state_hash": report.after.as_ref().map(hash),
-            "checkpoint_hash": hash(&report.wanted),
-            "match": report.is_proven(),
-        },
-        "saved_present_as": report.present,
-        "warnings": warnings,
-        "next_actions": next,
-        "confidence": report.confidence(),
-        "evidence_anchors": evidence,
-        "assumptions": assumptions,
-    })
-}
-
-/// What proves the answer, and which commands make sense after it.
-fn evidence_and_next(
-    context: &Context,
-    args: &RollbackArgs,
-    layout: &Layout,
-    id: &str,
-    report: &RollbackReport,
-) -> (Vec<String>, Vec<String>) {
-    let mut evidence: Vec<String> = report.evidence.iter().map(|file| format!("file:{file}")).collect();
-    let mut next = Vec::new();
-    if let Some(present) = &report.present {
-        evidence.push(format!("file:{}", layout.shown(&layout.audit())));
-        evidence.push(format!("tool:bash:{}", context.command_line("audit verify")));
-        next.push(context.command_line(&format!("rollback {present}")));
-        if report.kind.holds_tree() {
-            next.push(context.command_line(&format!("diff {present}")));
-        }
-    }
-    evidence.push(format!("tool:bash:{}", context.command_line(&format!("rollback {id} --dry-run"))));
-    if args.dry_run {
-        let scope: String =
-            args.scope.iter().map(|word| format!(" --scope {}", shell_words::quote(word))).collect();
-        next.push(context.command_line(&format!("rollback {id}{scope}")));
-    }
-    (evidence, next)
 }

@@ -4,7 +4,8 @@ use super::locked_project::{LimitArgs, LockedProject};
 use super::{Context, Format};
 use crate::doctor::{self, NeededRoutines};
 use crate::error::{Error, IoContext, Result};
-use crate::message::{Document, MessageId, MessageName};
+use crate::humanize::count;
+use crate::message::{Document, Inbox, MessageId, MessageName, display_name};
 use std::io::{self, IsTerminal, Read};
 
 /// Fields that decree sets itself.
@@ -22,11 +23,11 @@ const MAX_INPUT: u64 = 16 * 1024 * 1024;
 )]
 pub struct RunArgs {
     /// The message's name [default: derived from the text]
-    #[arg(short = 'm', long = "name", value_name = "NAME")]
+    #[arg(short = 'm', long = "name", value_name = "NAME", allow_hyphen_values = true)]
     name: Option<String>,
 
     /// The text of the message: what to do
-    #[arg(short = 'p', long = "prompt", value_name = "TEXT")]
+    #[arg(short = 'p', long = "prompt", value_name = "TEXT", allow_hyphen_values = true)]
     prompt: Option<String>,
 
     /// A field of the message: routine, input_file, or a parameter of the routine (repeatable)
@@ -38,7 +39,7 @@ pub struct RunArgs {
 
     /// Output format
     #[arg(long, value_enum, default_value_t)]
-    format: Format,
+    pub(super) format: Format,
 }
 
 fn parse_field(text: &str) -> Result<(String, String), String> {
@@ -72,7 +73,28 @@ pub fn run(context: &Context, args: RunArgs) -> Result<u8> {
     check_input(&project, &document)?;
     doctor::preflight(&project.project, &NeededRoutines::of_message(&project.project, &document))?;
     let summary = project.work(args.limits.overrides(), |pipeline| pipeline.run_message(given, document));
-    project.report(summary, args.format)
+    let code = project.report(summary, args.format)?;
+    mention_waiting(context, &project)?;
+    Ok(code)
+}
+
+/// `run` leaves other messages alone, such as those that `retry` put back, so it says that they wait.
+fn mention_waiting(context: &Context, locked: &LockedProject<'_>) -> Result<()> {
+    let waiting = Inbox::of(&locked.project.layout).pending()?;
+    match waiting.as_slice() {
+        [] => {}
+        [one] => {
+            let name = display_name(&one.file, "");
+            context
+                .ui
+                .note(&format!("1 other message waits in the inbox ({name}); `decree process` runs it"));
+        }
+        several => context.ui.note(&format!(
+            "{} wait in the inbox; `decree process` runs them",
+            count(several.len(), "other message")
+        )),
+    }
+    Ok(())
 }
 
 /// Reports a missing input file before anything is created for the message.

@@ -16,8 +16,8 @@ const NAMED: usize = 10;
 /// Export the runs and reports of the last `process` or `run` to a directory, for upload as an artifact
 ///
 /// The directory contains the run directories with diffs and logs, the summary, and reports as HTML, Markdown and JUnit. A file
-/// that contains a secret of the environment (the value of a variable named *_TOKEN, *_KEY, *_SECRET or *_PASSWORD) is omitted
-/// and listed. `decree apply --from` applies runs from the directory, or from an archive of it, in another checkout.
+/// that contains a secret of the environment (such as the value of a variable named *_TOKEN, *_KEY, *_SECRET or *_PASSWORD) is
+/// omitted and listed. `decree apply --from` applies runs from the directory, or from an archive of it, in another checkout.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  decree stage artifact\n  decree stage \"$RUNNER_TEMP/decree\"\n  decree apply 2026111603120000-0 --from artifact"

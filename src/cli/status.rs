@@ -1,8 +1,11 @@
 //! `decree status`
 
+use std::os::unix::ffi::OsStrExt;
+
 use serde_json::{Value, json};
 
 use super::{Context, Format};
+use crate::checkpoint::quote::in_json;
 use crate::checkpoint::store::Store;
 use crate::error::Result;
 use crate::history::gc::ContentPlan;
@@ -28,7 +31,7 @@ const MAX_MANIFESTS: u64 = 4 << 20;
 pub struct StatusArgs {
     /// Output format
     #[arg(long, value_enum, default_value_t)]
-    format: Format,
+    pub(super) format: Format,
 }
 
 pub fn status(context: &Context, args: &StatusArgs) -> Result<()> {
@@ -58,7 +61,7 @@ pub fn status(context: &Context, args: &StatusArgs) -> Result<()> {
     if args.format == Format::Json {
         let answer = json!({
             "specs": { "processed": processed, "pending": pending },
-            "inbox": plan.messages.iter().map(|file| file.to_string_lossy()).collect::<Vec<_>>(),
+            "inbox": plan.messages.iter().map(|file| in_json(file.as_bytes())).collect::<Vec<_>>(),
             "dead": dead.iter().map(dead_json).collect::<Vec<_>>(),
             "runs": { "count": runs.len(), "latest": runs.last() },
             "store": { "bytes": usage.bytes, "contents": usage.contents },

@@ -6,9 +6,9 @@
 
 use std::ffi::OsString;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::time::Duration;
+use std::process::{Command, Stdio};
 
 use serde::{Deserialize, Serialize};
 
@@ -20,7 +20,7 @@ use super::record::CheckpointRecord;
 use super::rollback::rollback;
 use super::rollback_report::{RollbackOptions, RollbackReport};
 use super::scope::Scope;
-use super::writer::{CheckpointLabel, SavedCheckpoint};
+use super::writer::{CheckpointLabel, Expiry, SavedCheckpoint};
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::checkpoint::manifest::Manifest;
 use crate::error::{Error, IoContext, Result};
@@ -48,7 +48,9 @@ pub struct GuardRequest<'g> {
     /// What a rollback covers.
     pub scope: Scope,
     pub reason: Option<String>,
-    pub lifetime: Option<Duration>,
+    pub expiry: Expiry,
+    /// Whether decree's own standard output is for its answer alone: then the commands write to standard error.
+    pub answers: bool,
 }
 
 /// A checkpoint that was made for a command, with decree's own files held.
@@ -63,6 +65,17 @@ pub struct Guard<'g> {
     pub warnings: Vec<String>,
     own_files: OwnFiles,
     active: ActiveGuard,
+}
+
+impl Guard<'_> {
+    pub fn record(&self) -> &CheckpointRecord {
+        &self.saved.record
+    }
+
+    /// The command line, as messages have it.
+    pub fn shown(&self) -> &str {
+        &self.shown
+    }
 }
 
 /// How the commands ended.
@@ -98,7 +111,7 @@ impl<'g> Guard<'g> {
         let shown = shown(&words);
         let label = CheckpointLabel {
             reason: Some(request.reason.clone().unwrap_or_else(|| format!("before `{shown}`"))),
-            lifetime: request.lifetime,
+            expiry: request.expiry,
         };
         let (saved, manifest) = tree::save(context, &label, &request.scope)?;
         let warnings = tree::warnings(context.workspace.root(), &manifest, &request.scope);
@@ -125,6 +138,9 @@ impl<'g> Guard<'g> {
     /// Runs the command, then the one that verifies it.
     pub fn run(&self) -> CommandEnd {
         let attend_in = |command: &mut Command| {
+            if self.request.answers {
+                command.stdout(Stdio::from(io::stderr()));
+            }
             run_in_foreground(
                 command.current_dir(self.request.directory).env(CHECKPOINT, &self.saved.record.id),
             )

@@ -40,7 +40,9 @@ pub(super) fn create(
         CheckpointKind::GitStash => {
             let scope = scope()?;
             let (saved, manifest) = stash::save(context, label, &scope)?;
-            (saved, stash::describe(context, &manifest, &scope)?)
+            let entry = saved.record.payload.stash().expect("a stash was saved");
+            let report = stash::describe(context, &manifest, &scope, entry)?;
+            (saved, report)
         }
         CheckpointKind::StateSnapshot => {
             let (saved, state) = state::save(context, label, &StateKeys::parse(&words.list)?)?;

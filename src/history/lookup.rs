@@ -117,6 +117,11 @@ pub fn list(checkpoints: &Path) -> Result<(Vec<CheckpointRecord>, Vec<Error>)> {
     Ok((records, damaged))
 }
 
+/// The ids of all checkpoints, also of those whose record cannot be read.
+pub fn checkpoint_ids(checkpoints: &Path) -> Result<Vec<String>> {
+    dirs_in(checkpoints)
+}
+
 /// The directories in `dir`, sorted.
 pub fn dirs_in(dir: &Path) -> Result<Vec<String>> {
     let names =

@@ -9,6 +9,8 @@
 //! - [`audit`] is the trail
 
 pub mod audit;
+mod beside_scope;
+mod change_summary;
 mod contents_report;
 mod create;
 pub mod gc;
@@ -27,26 +29,29 @@ mod run_dir;
 mod scope;
 mod since;
 mod store_location;
+mod unmatched;
 mod writer;
 
 pub use contents_report::{ContentsReport, confidence};
 pub use create::create;
-pub use guard::{Guard, GuardRecord, GuardRequest};
+pub use guard::{Guard, GuardOutcome, GuardRecord, GuardRequest};
 pub use kind::state::recover_rollback;
 pub use kind::tree::save as save_tree;
 pub use kind::verify;
 pub use live_databases::write_back;
-pub use lookup::{RunOrCheckpoint, find, find_tree, find_unique, list, run_ids, runs_of_chain};
+pub use lookup::{
+    RunOrCheckpoint, checkpoint_ids, find, find_tree, find_unique, list, run_ids, runs_of_chain,
+};
 pub use payload::{CheckpointKind, CheckpointPayload, SavedDatabase};
 pub use record::CheckpointRecord;
 pub use remove::remove;
 pub use rollback::rollback;
-pub use rollback_report::{Operation, RollbackOptions, RollbackReport};
+pub use rollback_report::{Operation, RollbackOptions, RollbackReport, RolledBackPath};
 pub use run_dir::RunDir;
 pub use scope::{Scope, ScopeWords};
 pub use since::{RevertSince, find_recorded_change, revert_since, write_diff_since};
 pub use store_location::external_store;
-pub use writer::{CheckpointLabel, SavedCheckpoint};
+pub use writer::{CheckpointLabel, Expiry, SavedCheckpoint};
 
 use crate::checkpoint::progress::Progress;
 use crate::checkpoint::workspace::Workspace;

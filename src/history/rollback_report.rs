@@ -1,5 +1,6 @@
 //! What a rollback is asked for, and what came of it.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 
@@ -8,6 +9,7 @@ use super::contents_report::confidence;
 use super::payload::CheckpointKind;
 use super::scope::ScopeWords;
 use super::writer::{CheckpointLabel, SavedCheckpoint};
+use crate::checkpoint::quote;
 use crate::error::{Error, Result};
 
 #[derive(Clone, Debug, Default)]
@@ -82,9 +84,26 @@ impl Operation {
 /// One path, variable or database that differed.
 #[derive(Clone, Debug)]
 pub struct RolledBackPath {
+    /// A path is spelled as in the manifest.
     pub name: String,
     pub operation: Operation,
+    /// What had happened, and what the checkpoint has.
     pub summary: String,
+}
+
+impl RolledBackPath {
+    /// The name for people: quoted if it is not safe to print.
+    pub fn shown(&self) -> Cow<'_, str> {
+        quote::json_for_people(&self.name)
+    }
+}
+
+/// How many paths, variables or databases a rollback reverts, recreates and removes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct RollbackCounts {
+    pub reverted: usize,
+    pub recreated: usize,
+    pub removed: usize,
 }
 
 #[derive(Debug, Default)]
@@ -93,6 +112,12 @@ pub struct RollbackReport {
     /// When the checkpoint was made; the checkpoint of a run does not say.
     pub created_at: Option<String>,
     pub changes: Vec<RolledBackPath>,
+    /// Paths that were staged differently in git's index.
+    pub staged: Vec<RolledBackPath>,
+    /// Those of the changes that are directories which were created since.
+    pub created_dirs: Vec<String>,
+    /// Files that were created since beside the scope, spelled as in the manifest. They are not touched.
+    pub orphans: Vec<String>,
     /// What stood in the way, and where it was moved.
     pub set_aside: Vec<(String, PathBuf)>,
     /// The checkpoint of what was there before; `None` if nothing differed, or nothing was done.
@@ -123,6 +148,23 @@ impl RollbackReport {
         RollbackReport { kind, before, after, wanted, held, ..RollbackReport::default() }
     }
 
+    /// How many paths, variables, databases and entries of git's index differed.
+    pub fn changed(&self) -> usize {
+        self.changes.len() + self.staged.len()
+    }
+
+    pub fn counts(&self) -> RollbackCounts {
+        let mut counts = RollbackCounts::default();
+        for change in self.changes.iter().chain(&self.staged) {
+            match change.operation {
+                Operation::Modify => counts.reverted += 1,
+                Operation::Delete => counts.recreated += 1,
+                Operation::Create => counts.removed += 1,
+            }
+        }
+        counts
+    }
+
     /// The audit entry of the rollback to `id`. It does not wait for the comparison at the end: a rollback whose hash is not that of the
     /// checkpoint then is an error.
     pub(super) fn audit_entry(&self, id: &str, present: &str, options: &RollbackOptions) -> AuditEntry {
@@ -132,7 +174,7 @@ impl RollbackReport {
             before: Some(hash(&self.before)),
             after: options.verify.then(|| hash(&self.wanted)),
             saved: Some(present.to_owned()),
-            ..AuditEntry::new(AuditAction::Rollback, id, self.changes.len() as u64)
+            ..AuditEntry::new(AuditAction::Rollback, id, self.changed() as u64)
         }
     }
 
@@ -147,12 +189,13 @@ impl RollbackReport {
         self.after.as_ref() == Some(&self.wanted)
     }
 
-    /// 1 only if everything was verified, and nothing was left out or left to the user.
+    /// 1 only if everything was verified, and nothing was left out, left beside the scope or left to the user.
     pub fn confidence(&self) -> f64 {
         if !self.is_proven() && self.after.is_some() {
             return 0.0;
         }
         let seen = confidence(self.held, self.left_out.len(), self.is_proven());
+        let seen = if self.orphans.is_empty() { seen } else { seen.min(0.95) };
         if self.warnings.is_empty() { seen } else { seen.min(0.9) }
     }
 }

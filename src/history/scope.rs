@@ -17,6 +17,8 @@ pub struct ScopeWords {
     pub list: Vec<String>,
     /// Where the user typed them.
     pub directory: PathBuf,
+    /// Whether a new checkpoint may have words that match nothing yet.
+    pub allow_missing: bool,
 }
 
 /// The whole tree, or what some patterns cover.
@@ -24,6 +26,8 @@ pub struct ScopeWords {
 pub struct Scope {
     patterns: Vec<String>,
     list: PatternList,
+    /// Whether a new checkpoint may have patterns that match nothing yet.
+    pub allow_missing: bool,
 }
 
 impl Scope {
@@ -35,13 +39,14 @@ impl Scope {
         let below = directory.strip_prefix(root.path()).unwrap_or(Path::new(""));
         let known = |path: &TreePath| root.find(path).is_ok_and(|found| found.is_some()) || known(path);
         let patterns = words.list.iter().map(|word| pattern(word, root.path(), below, &known));
-        patterns.collect::<Result<Vec<_>>>().map(Scope::from_record)
+        let scope = Scope::from_record(patterns.collect::<Result<Vec<_>>>()?);
+        Ok(Scope { allow_missing: words.allow_missing, ..scope })
     }
 
     /// Patterns as [`Scope::patterns`] gave them.
     pub fn from_record(patterns: Vec<String>) -> Scope {
         let list = PatternList::parse(patterns.join("\n").as_bytes());
-        Scope { patterns, list }
+        Scope { patterns, list, allow_missing: false }
     }
 
     /// The patterns for a record; empty for the whole tree.

@@ -18,12 +18,35 @@ use crate::project::Layout;
 #[derive(Clone, Debug, Default)]
 pub struct CheckpointLabel {
     pub reason: Option<String>,
-    pub lifetime: Option<Duration>,
+    pub expiry: Expiry,
+}
+
+/// From when on a checkpoint may be deleted by `gc`, and is not rolled back to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Expiry {
+    #[default]
+    Never,
+    /// So long after it is made.
+    After(Duration),
+    At(jiff::Timestamp),
+}
+
+impl Expiry {
+    fn from(self, made: jiff::Timestamp) -> Result<Option<String>> {
+        let time = match self {
+            Expiry::Never => return Ok(None),
+            Expiry::At(time) => Ok(time),
+            Expiry::After(lifetime) => made.checked_add(lifetime),
+        };
+        let time =
+            time.map_err(|error| Error::usage("the expiry is too far in the future").caused_by(error))?;
+        Ok(Some(in_text(time)))
+    }
 }
 
 impl CheckpointLabel {
     pub fn with_reason(reason: impl Into<String>) -> CheckpointLabel {
-        CheckpointLabel { reason: Some(reason.into()), lifetime: None }
+        CheckpointLabel { reason: Some(reason.into()), expiry: Expiry::Never }
     }
 }
 
@@ -49,11 +72,7 @@ pub fn write_checkpoint(
     save: impl FnOnce(&CheckpointDir, Option<&str>) -> Result<SavedContents>,
 ) -> Result<SavedCheckpoint> {
     let now = jiff::Timestamp::now();
-    let expiry = label.lifetime.map(|lifetime| {
-        let expiry = now.checked_add(lifetime);
-        expiry.map_err(|error| Error::usage("the expiry is too far in the future").caused_by(error))
-    });
-    let expiry = expiry.transpose()?.map(in_text);
+    let expiry = label.expiry.from(now)?;
     let id = format!("chk_{}_{}", now.strftime("%Y%m%d_%H%M%S"), &random_hex()[..6]);
     let reason =
         label.reason.as_deref().map(|reason| Redactor::of_this_process().redact(reason).into_owned());

@@ -31,6 +31,7 @@ use crate::process::{Exec, ExecEnd, ExecResult};
 use crate::project::OnNoChange;
 use crate::routine::{Invocation, RoutineKind};
 use crate::sanitize::one_line;
+use crate::yaml::{ScalarKind, YamlValue};
 
 /// How many lines of a log the next attempt gets.
 const TAIL_LINES: usize = 40;
@@ -69,7 +70,8 @@ pub(super) fn execute(
     let began = Instant::now();
     let parameters = parameters(batch, job, run);
     let output = dir.join(RunDir::OUTPUT_NOTEBOOK);
-    let invocation = Invocation::new(&job.routine, parameters, layout, &output)?;
+    let typed = typed_parameters(job, &parameters);
+    let invocation = Invocation::new(&job.routine, parameters, &typed, layout, &output)?;
     let mut environment = batch.context.environment.clone();
     environment.extend(variables(&batch.context, active, attempt));
     environment.extend(invocation.environment);
@@ -146,6 +148,17 @@ fn parameters(batch: &mut ActiveBatch<'_>, job: &Prepared, run: &RunDir) -> BTre
         }
     }
     parameters
+}
+
+/// The parameters that the message's YAML gives as something else than text, for routines that know types.
+fn typed_parameters(job: &Prepared, texts: &BTreeMap<String, String>) -> BTreeMap<String, YamlValue> {
+    let names = job.routine.parameters.iter().map(|parameter| &parameter.name);
+    // A name that the message cannot set has no text either.
+    let settable = names.filter(|name| texts.contains_key(*name) || !is_reserved(name));
+    let value = |name: &String| Some((name.clone(), job.message.document.get(name)?.clone()));
+    let is_typed =
+        |value: &YamlValue| !matches!(value, YamlValue::Null | YamlValue::Scalar(ScalarKind::Text, _));
+    settable.filter_map(value).filter(|(_, value)| is_typed(value)).collect()
 }
 
 fn variables(

@@ -12,6 +12,7 @@ use super::verdict::{Ending, Verdict};
 use crate::checkpoint::change_record::{ChangeRecord, PathChange};
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::checkpoint::path::TRACKER;
+use crate::checkpoint::quote;
 use crate::error::Result;
 use crate::fs::atomic;
 use crate::history::RunDir;
@@ -171,6 +172,8 @@ fn revert_for_clean_slate(
 /// Every changed path with its line counts: `src/a.rs +4 −1`.
 fn changed_paths(changes: &ChangeRecord) -> Vec<String> {
     let describe = |(path, change): (&String, &PathChange)| {
+        // The name may contain anything, and the text becomes part of a prompt.
+        let path = quote::json_for_people(path);
         if change.binary {
             format!("{path} (binary)")
         } else {

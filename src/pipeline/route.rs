@@ -4,14 +4,13 @@ use std::time::Duration;
 
 use super::context::{ActiveBatch, PipelineContext, RunOverrides};
 use crate::error::Result;
+use crate::humanize::duration;
 use crate::interrupt;
 use crate::message::{ChainId, Document, Message, MessageError, MessageName, Rejection, is_spec};
-use crate::process::Exec;
+use crate::process::{Exec, ExecEnd};
 use crate::project::{Config, Router, RoutineName};
 use crate::routine::{Routine, RoutineKind, Routines, router};
 
-/// The most time a router gets; less if an attempt gets less.
-const ROUTER_TIMEOUT: Duration = Duration::from_secs(120);
 /// The time that bash gets to parse a script.
 const SYNTAX_CHECK_TIMEOUT: Duration = Duration::from_secs(30);
 /// Output beyond this is not read.
@@ -137,13 +136,14 @@ fn ask_router(batch: &mut ActiveBatch<'_>, command: &str, prompt: &str) -> Resul
     for word in &mut words {
         *word = word.replace("{prompt}", prompt);
     }
-    let limit = batch.context.timeout();
-    let limit = if limit.is_zero() { ROUTER_TIMEOUT } else { limit.min(ROUTER_TIMEOUT) };
+    // A limit of zero is none.
+    let (own, limit) = (batch.context.config.commands.router_timeout, batch.context.timeout());
+    let limit = [own, limit].into_iter().filter(|limit| !limit.is_zero()).min();
     let mut exec = Exec::new(&words[0])
         .args(&words[1..])
         .directory(batch.context.layout.root())
         .environment(batch.context.environment.clone())
-        .timeout(Some(limit));
+        .timeout(limit);
     exec.capture = Some(MAX_ANSWER);
     if !is_argument {
         exec.input = prompt.into();
@@ -154,9 +154,12 @@ fn ask_router(batch: &mut ActiveBatch<'_>, command: &str, prompt: &str) -> Resul
         Ok(ended) if ended.is_success() => {
             return Ok(Some(String::from_utf8_lossy(&ended.stdout).into_owned()));
         }
-        Ok(ended) => ended.end.to_string(),
-        Err(error) => error.to_string(),
+        Ok(ended) if ended.end == ExecEnd::TimedOut && limit == Some(own) => {
+            format!("within {} (commands.router_timeout)", duration(own))
+        }
+        Ok(ended) => format!("({})", ended.end),
+        Err(error) => format!("({error})"),
     };
-    batch.warn(&format!("the router did not answer ({why})"));
+    batch.warn(&format!("the router did not answer {why}"));
     Ok(None)
 }

@@ -19,6 +19,7 @@
 //! - [`file_users`]: which processes have a file open or locked
 //! - [`environment`]: what a program inherits, and what a message may not set
 //! - [`log`]: a log that keeps its head and its tail
+//! - [`secrets`]: which values of an environment are secrets
 //! - [`redact`]: masks secrets in a stream
 //!
 //! What it does not promise: a process of another user (`sudo -b`) cannot be ended and is counted in
@@ -34,6 +35,7 @@ pub mod marked;
 pub mod orphans;
 pub mod redact;
 mod running;
+pub mod secrets;
 pub mod supervisor;
 pub mod table;
 

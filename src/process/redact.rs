@@ -13,12 +13,10 @@ use aho_corasick::{AhoCorasick, MatchKind};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
+use super::secrets::{SecretValue, secrets_in};
+
 /// Replaces a secret in the output.
 const MASK: &[u8] = b"***";
-/// Endings of the names of variables that hold secrets.
-const SECRET_ENDINGS: [&[u8]; 4] = [b"_TOKEN", b"_KEY", b"_SECRET", b"_PASSWORD"];
-/// Variables that hold secrets, from database clients.
-const SECRET_NAMES: [&[u8]; 3] = [b"MYSQL_PWD", b"PGPASSWORD", b"REDISCLI_AUTH"];
 /// Tokens that actions/checkout and decree pass to git as a password.
 const GIT_TOKENS: [&str; 2] = ["DECREE_GITHUB_TOKEN", "GITHUB_TOKEN"];
 /// Shorter values are not masked: they occur by chance.
@@ -41,15 +39,23 @@ pub struct Redactor {
 }
 
 impl Redactor {
-    /// Masks the secrets of an environment: the values of variables with the names of secrets, each line of such a value, all
-    /// of these in JSON escapes, and GitHub's token as it is encoded in git's config on a runner.
+    /// Masks the secrets of an environment, as [`super::secrets`] finds them: the values of variables with the names of secrets, each
+    /// line of such a value, passwords in other values, all of these in JSON escapes, and GitHub's token as it is encoded in git's
+    /// config on a runner.
     pub fn from_environment(
         variables: impl IntoIterator<Item = (impl AsRef<OsStr>, impl AsRef<OsStr>)>,
     ) -> Redactor {
         let mut secrets = BTreeSet::new();
         for (name, value) in variables {
             let (name, value) = (name.as_ref(), value.as_ref().as_bytes());
-            if is_secret_name(name) {
+            for secret in secrets_in(name, value) {
+                let value = match secret {
+                    SecretValue::Whole(value) => value,
+                    SecretValue::Part(part) => {
+                        secrets.insert(part);
+                        continue;
+                    }
+                };
                 if GIT_TOKENS.iter().any(|token| name == *token) && value.trim_ascii().len() >= MIN_VALUE_LEN
                 {
                     let pair = [b"x-access-token:", value.trim_ascii()].concat();
@@ -203,12 +209,6 @@ fn json_forms(secret: &[u8]) -> Vec<Vec<u8>> {
     }
     let forms = [escaped.as_bytes().to_vec(), ascii.into_bytes()];
     forms.into_iter().filter(|form| form != secret).collect()
-}
-
-/// Whether a variable of this name holds a secret.
-pub fn is_secret_name(name: &OsStr) -> bool {
-    let name = name.as_bytes().to_ascii_uppercase();
-    SECRET_ENDINGS.iter().any(|ending| name.ends_with(ending)) || SECRET_NAMES.contains(&name.as_slice())
 }
 
 #[cfg(test)]

@@ -26,6 +26,22 @@ pub fn find(layout: &Layout) -> Option<PathBuf> {
     (path.is_file() && !incomplete).then_some(path)
 }
 
+/// The directory that `DECREE_VENV` names, if it does not exist. decree creates its own environment, but not one that the user says is
+/// there.
+pub fn missing_venv(layout: &Layout) -> Option<PathBuf> {
+    let venv = layout.venv();
+    (venv != layout.own_venv() && !venv.is_dir()).then_some(venv)
+}
+
+/// What to do about a [`missing_venv`].
+pub fn venv_hint(venv: &Path) -> String {
+    let shown = venv.display();
+    format!(
+        "`python3 -m venv {shown} && {shown}/bin/python -m pip install {}` creates it; without DECREE_VENV, decree creates its own",
+        PACKAGES.join(" ")
+    )
+}
+
 /// Creates the environment if it is missing. `environment` is what python and pip inherit; their output goes to `sink`.
 pub fn prepare(
     layout: &Layout,
@@ -34,6 +50,10 @@ pub fn prepare(
 ) -> Result<()> {
     if find(layout).is_some() {
         return Ok(());
+    }
+    if let Some(venv) = missing_venv(layout) {
+        let error = Error::project(format!("DECREE_VENV names {}, which does not exist", venv.display()));
+        return Err(error.hint(venv_hint(&venv)));
     }
     let venv = layout.venv();
     let own = venv == layout.own_venv();

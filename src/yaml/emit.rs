@@ -38,7 +38,7 @@ fn name(key: &str) -> String {
 }
 
 /// In double quotes, with escapes for every character that YAML does not allow as it is.
-pub(super) fn quoted(text: &str) -> String {
+pub fn quoted(text: &str) -> String {
     let mut out = String::from("\"");
     for c in text.chars() {
         match c {

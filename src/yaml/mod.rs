@@ -15,7 +15,7 @@ mod node;
 mod parse;
 mod render;
 
-pub use emit::emit;
+pub use emit::{emit, quoted};
 pub use mistake::Mistake;
 pub use node::{ScalarKind, YamlNode, YamlValue};
 pub use parse::parse;

@@ -1,7 +1,7 @@
 //! Every type of checkpoint: saved, changed, rolled back, compared.
 
 mod database;
-mod scene;
+pub mod scene;
 mod stash;
 mod state;
 

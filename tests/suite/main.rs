@@ -1,6 +1,7 @@
 //! The integration tests: one binary, a module per capability, a shared harness.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, clippy::too_many_lines)]
 
+mod answers;
 mod apply;
 mod artifact;
 mod browser;

@@ -9,21 +9,27 @@ use serde_json::{Value, json};
 
 use crate::harness::{CommandOutput, Project, run_command, skip};
 
-/// Where the tests' Python environment is: made by the first test that needs it, kept between runs. Another user, or a container
-/// in which the environment's Python does not exist, makes its own.
+/// The project whose Python environment the tests share: made by the first test that needs it, kept between runs. Another user, or a
+/// container in which the environment's Python does not exist, makes its own.
+fn shared() -> PathBuf {
+    static SHARED: OnceLock<PathBuf> = OnceLock::new();
+    SHARED
+        .get_or_init(|| {
+            let target = Path::new(env!("CARGO_TARGET_TMPDIR"));
+            let shared = target.join("notebook-project");
+            let works =
+                Command::new(shared.join(".decree/venv/bin/python")).arg("--version").output().is_ok();
+            if works || tempfile::tempfile_in(target).is_ok() {
+                shared
+            } else {
+                std::env::temp_dir().join("decree-notebook-project")
+            }
+        })
+        .clone()
+}
+
 fn venv() -> PathBuf {
-    static VENV: OnceLock<PathBuf> = OnceLock::new();
-    VENV.get_or_init(|| {
-        let target = Path::new(env!("CARGO_TARGET_TMPDIR"));
-        let shared = target.join("notebook-venv");
-        let works = Command::new(shared.join("bin/python")).arg("--version").output().is_ok();
-        if works || tempfile::tempfile_in(target).is_ok() {
-            shared
-        } else {
-            std::env::temp_dir().join("decree-notebook-venv")
-        }
-    })
-    .clone()
+    shared().join(".decree/venv")
 }
 
 /// decree with what it takes to reach a package index, and the shared environment.
@@ -61,14 +67,18 @@ fn ready() {
     static READY: OnceLock<()> = OnceLock::new();
     READY.get_or_init(|| {
         if !venv().join("decree-made-this").exists() {
-            let _ = fs::remove_dir_all(venv());
-            let project = project("");
-            project
-                .write(".decree/routines/nb.ipynb", notebook("", "open('made', 'w').write('by a notebook')"));
-            let output =
-                run_command(command(&project, &venv()).args(["run", "-p", "x", "-v", "routine=nb"])).ok();
+            let (shared, project) = (shared(), project(""));
+            let _ = fs::remove_dir_all(&shared);
+            fs::create_dir_all(shared.join(".decree/routines")).unwrap();
+            let config = project.read(".decree/config.yml");
+            fs::write(shared.join(".decree/config.yml"), config).unwrap();
+            let work = notebook("", "open('made', 'w').write('by a notebook')");
+            fs::write(shared.join(".decree/routines/nb.ipynb"), work).unwrap();
+            let mut first = command(&project, &venv());
+            first.current_dir(&shared).env_remove("DECREE_VENV");
+            let output = run_command(first.args(["run", "-p", "x", "-v", "routine=nb"])).ok();
             assert!(output.err.contains("creating a Python environment"), "{}", output.err);
-            assert_eq!(project.read("made"), b"by a notebook");
+            assert_eq!(fs::read(shared.join("made")).unwrap(), b"by a notebook");
         }
     });
 }
@@ -158,6 +168,59 @@ fn a_notebook_that_fails_is_reverted_and_what_it_said_is_kept() {
     }
     let context = fs::read_to_string(dir.join("failure-context.md")).unwrap();
     assert!(context.contains("no such luck") && context.contains("papermill.log"), "{context}");
+}
+
+/// NTB-08.
+#[test]
+fn a_number_or_a_truth_of_the_message_arrives_as_one() {
+    if !has_python() {
+        return;
+    }
+    let project = project("");
+    let parameters = "count = None\nratio = None\nflag = None\nword = None\nzip_code = ''\nrows = 3\non = False\ntags = None\n";
+    let work = "open('out', 'w').write(repr([count, ratio, flag, word, zip_code, rows, on, tags]))";
+    project.write(".decree/routines/nb.ipynb", notebook(parameters, work));
+    let fields = "count: 5\nratio: 0.5\nflag: true\nword: \"7\"\nzip_code: \"007\"\nrows: 4\non: true\ntags: [a, 1, {b: no}]\n";
+    project.write(".decree/inbox/x.md", format!("---\nroutine: nb\n{fields}---\nx\n"));
+    run(&project, &["process"]).ok();
+    let out = String::from_utf8(project.read("out")).unwrap();
+    assert_eq!(out, "[5, 0.5, True, '7', '007', 4, True, ['a', 1, {'b': 'no'}]]");
+    // On the command line everything is text, except where the notebook's own default is not.
+    let fields = ["count=5", "ratio=0.5", "flag=true", "word=7", "zip_code=7", "rows=4", "on=true"];
+    let fields = fields.iter().flat_map(|field| ["-v", field]);
+    run(&project, &["run", "-p", "x", "-v", "routine=nb"].into_iter().chain(fields).collect::<Vec<_>>()).ok();
+    let out = String::from_utf8(project.read("out")).unwrap();
+    assert_eq!(out, "['5', '0.5', 'true', '7', '7', 4, True, None]");
+}
+
+/// NTB-09.
+#[test]
+fn a_venv_that_does_not_exist_is_an_error_before_anything_runs() {
+    let project = project("");
+    project
+        .write(".decree/routines/nb.ipynb", notebook("", "pass"))
+        .write(".decree/routines/sh.sh", "touch ran\n")
+        .write(".decree/inbox/waits.md", "---\nroutine: nb\n---\nx\n");
+    for args in
+        [&["run", "-p", "x", "-v", "routine=nb"][..], &["run", "-p", "x", "-v", "routine=sh"], &["process"]]
+    {
+        let output = run_command(command(&project, &project.path("no/such/venv")).args(args)).fails(3);
+        output.mentions(&["DECREE_VENV", "no/such/venv", "does not exist", "hint:", "python3 -m venv"]);
+        assert!(project.exists(".decree/inbox/waits.md") && !project.exists("no") && !project.exists("ran"));
+        assert!(!project.exists(".decree/venv"));
+    }
+    let doctor = run_command(command(&project, &project.path("no/such/venv")).arg("doctor")).fails(1);
+    assert!(doctor.text().contains("DECREE_VENV names"), "{}", doctor.text());
+    // Where notebooks are not supported, the variable has no meaning.
+    project.write(".decree/config.yml", "max_retries: 0\n");
+    run_command(command(&project, &project.path("no/such/venv")).args([
+        "run",
+        "-p",
+        "x",
+        "-v",
+        "routine=sh",
+    ]))
+    .ok();
 }
 
 /// NTB-05.

@@ -1,16 +1,20 @@
 //! `decree checkpoint create`
 
-use std::time::Duration;
+use std::os::unix::ffi::OsStrExt;
 
 use serde_json::{Value, json};
 
+use super::super::context::{absolute_command_line, history_context, shell_quoted};
+use super::super::expiry::parse_expiry;
 use super::super::{Context, ContractFormat};
+use crate::checkpoint::quote::in_json;
 use crate::error::Result;
 use crate::history::{
-    self, CheckpointKind, CheckpointLabel, CheckpointRecord, ContentsReport, SavedCheckpoint, ScopeWords,
+    self, CheckpointKind, CheckpointLabel, CheckpointRecord, ContentsReport, Expiry, SavedCheckpoint,
+    ScopeWords,
 };
 use crate::humanize::count;
-use crate::project::{Layout, TIME_EXAMPLES, parse_duration};
+use crate::project::Layout;
 
 /// Create a checkpoint of the whole tree, of decree's own state, or of databases
 ///
@@ -32,12 +36,17 @@ pub struct CreateArgs {
     scope: Vec<String>,
 
     /// The reason, which is recorded with the checkpoint
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     reason: Option<String>,
 
-    /// When it expires: `gc` may delete it then, and `rollback` refuses it (24h, 7d, 2w, never)
-    #[arg(long, value_name = "DURATION", default_value = "never", value_parser = lifetime)]
-    expiry: Lifetime,
+    /// Accept a --scope that matches nothing yet: `rollback` removes what is created there
+    #[arg(long)]
+    allow_missing: bool,
+
+    /// When it expires: `gc` may delete it then, and `rollback` refuses it. A time from now (24h, 7d, 2w), a date or a time
+    /// (2026-12-01, 2026-12-01T10:00:00+01:00; UTC without an offset), or never
+    #[arg(long, value_name = "WHEN", default_value = "never", value_parser = parse_expiry)]
+    expiry: Expiry,
 
     /// Do not read back what was stored
     #[arg(long)]
@@ -45,23 +54,7 @@ pub struct CreateArgs {
 
     /// Output format
     #[arg(long, value_enum, default_value_t)]
-    format: ContractFormat,
-}
-
-/// How long a checkpoint is kept; `None` for good.
-#[derive(Clone, Copy, Debug)]
-pub struct Lifetime(pub Option<Duration>);
-
-pub fn lifetime(text: &str) -> std::result::Result<Lifetime, String> {
-    if text == "never" {
-        return Ok(Lifetime(None));
-    }
-    // A bare number is seconds elsewhere, which is hardly ever meant for an expiry.
-    if text.ends_with(|c: char| c.is_ascii_digit()) {
-        return Err(format!("expected {TIME_EXAMPLES}, with its unit, not '{text}'"));
-    }
-    let time = parse_duration(text).map_err(|why| format!("{why}; 'never' for no expiry"))?;
-    if time.is_zero() { Err("it would expire at once".to_owned()) } else { Ok(Lifetime(Some(time))) }
+    pub(super) format: ContractFormat,
 }
 
 pub fn create(context: &Context, args: CreateArgs) -> Result<()> {
@@ -69,18 +62,18 @@ pub fn create(context: &Context, args: CreateArgs) -> Result<()> {
     let workspace = project.workspace()?;
     let _lock = context.lock(&project, &workspace, "checkpoint create")?;
     let progress = context.ui.progress();
-    let history_context = super::super::context::history_context(&project, &workspace, &progress);
-    let label = CheckpointLabel { reason: args.reason, lifetime: args.expiry.0 };
-    let words = ScopeWords { list: args.scope, directory: context.directory.clone() };
+    let history_context = history_context(&project, &workspace, &progress);
+    let label = CheckpointLabel { reason: args.reason, expiry: args.expiry };
+    let (list, allow_missing) = (args.scope, args.allow_missing);
+    let words = ScopeWords { list, directory: context.directory.clone(), allow_missing };
     let created = history::create(history_context, args.kind, &words, &label, !args.no_verify);
     context.warn_damaged_packs(&workspace);
     let (SavedCheckpoint { record, .. }, report) = &created?;
     for warning in &report.warnings {
         context.ui.warn(warning);
     }
-    let restore = restore_command(context, record);
     if args.format != ContractFormat::Text {
-        let answer = contract(context, record, report, &project.layout, !args.no_verify);
+        let answer = contract(record, report, &project.layout, !args.no_verify);
         return context.ui.print(&args.format.render(&answer));
     }
     context.ui.print(&format!("{}\n", record.id))?;
@@ -97,32 +90,26 @@ pub fn create(context: &Context, args: CreateArgs) -> Result<()> {
     if let Some(expiry) = &record.expiry {
         context.ui.note(&format!("expires on {expiry}"));
     }
+    let restore = restore_command(record, |arguments| context.command_line(arguments));
     context.ui.note(&format!("to roll back to it: `{restore}`"));
     Ok(())
 }
 
 /// The answer for programs, as the schemas in docs/schemas have it.
-fn contract(
-    context: &Context,
-    record: &CheckpointRecord,
-    report: &ContentsReport,
-    layout: &Layout,
-    verified: bool,
-) -> Value {
+fn contract(record: &CheckpointRecord, report: &ContentsReport, layout: &Layout, verified: bool) -> Value {
     let id = &record.id;
+    let command = |arguments: &str| absolute_command_line(layout.root(), arguments);
     let dir = layout.shown(&layout.checkpoints().join(id));
     let mut evidence = vec![format!("file:{dir}/{}", CheckpointRecord::FILE)];
     evidence.extend(record.payload.files().iter().map(|file| format!("file:{dir}/{file}")));
-    evidence.push(format!("tool:bash:{}", context.command_line(&format!("checkpoint verify {id}"))));
+    evidence.push(format!("tool:bash:{}", command(&format!("checkpoint verify {id}"))));
     if record.kind() == CheckpointKind::GitStash {
-        let root = layout.root().to_string_lossy();
-        let git = format!("git -C {} stash list", shell_words::quote(&root));
+        let git = format!("git -C {} stash list", shell_quoted(layout.root()));
         evidence.push(format!("tool:bash:{git} | grep -F 'checkpoint:{id}:'"));
     }
-    let mut next = vec!["change anything within the scope".to_owned()];
-    next.push(context.command_line(&format!("rollback {id} --dry-run")));
+    let mut next = vec![safe_edit(record, report), command(&format!("rollback {id} --dry-run"))];
     if record.kind().holds_tree() {
-        next.push(context.command_line(&format!("diff {id}")));
+        next.push(command(&format!("diff {id}")));
     }
     let mut assumptions = report.assumptions.clone();
     if !verified {
@@ -130,14 +117,14 @@ fn contract(
     }
     json!({
         "checkpoint_created": true,
-        "project": layout.root().to_string_lossy(),
+        "project": in_json(layout.root().as_os_str().as_bytes()),
         "checkpoint": {
             "id": record.id,
             "type": record.kind().word(),
             "created_at": record.created_at,
             "reason": record.reason,
             "scope": { "files": report.files, "state_keys": report.state_keys },
-            "restore_command": restore_command(context, record),
+            "restore_command": restore_command(record, command),
             "expiry": record.expiry,
         },
         "pre_mutation_state": { "hash": format!("sha256:{}", report.hash), "summary": report.summary },
@@ -149,26 +136,27 @@ fn contract(
     })
 }
 
-/// The command that rolls back to it, from where it was made. Only a shell can take over values of its environment.
-fn restore_command(context: &Context, record: &CheckpointRecord) -> String {
-    let command = context.command_line(&format!("rollback {}", record.id));
-    if record.payload.holds_environment() { format!("eval \"$({command} --export)\"") } else { command }
+/// What can be changed now, because the checkpoint can restore it.
+fn safe_edit(record: &CheckpointRecord, report: &ContentsReport) -> String {
+    let scope = record.payload.scope();
+    let within: Vec<&str> = scope.iter().map(|word| word.trim_start_matches('/')).collect();
+    match record.kind() {
+        CheckpointKind::FileBackup | CheckpointKind::GitStash => {
+            let files = count(report.files.len(), "file");
+            let part = if within.is_empty() {
+                "of the tree".to_owned()
+            } else {
+                format!("within {}", within.join(", "))
+            };
+            format!("edit: change, delete or replace any of the {files} {part}")
+        }
+        CheckpointKind::StateSnapshot => format!("edit: change {}", within.join(", ")),
+        CheckpointKind::DatabaseSavepoint => format!("edit: change the content of {}", within.join(", ")),
+    }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lifetimes_are_read_as_people_write_them() {
-        let time = |text| lifetime(text).unwrap().0;
-        assert_eq!(time("never"), None);
-        assert_eq!(time("7d"), Some(Duration::from_secs(604_800)));
-        assert_eq!(time("24h"), Some(Duration::from_secs(86_400)));
-        assert_eq!(time("2w"), Some(Duration::from_secs(1_209_600)));
-        assert_eq!(time("1w 12h"), Some(Duration::from_secs(648_000)));
-        for wrong in ["soon", "-1d", "24", "0", "0d", "1y", "NEVER", "1.5", "", "999999999d"] {
-            assert!(lifetime(wrong).is_err(), "{wrong}");
-        }
-    }
+/// The command that rolls back to it. Only a shell can take over values of its environment.
+pub fn restore_command(record: &CheckpointRecord, command: impl FnOnce(&str) -> String) -> String {
+    let command = command(&format!("rollback {}", record.id));
+    if record.payload.holds_environment() { format!("eval \"$({command} --export)\"") } else { command }
 }

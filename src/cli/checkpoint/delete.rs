@@ -25,7 +25,7 @@ pub struct DeleteArgs {
     yes: bool,
 
     /// The reason, for the audit trail
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     reason: Option<String>,
 }
 

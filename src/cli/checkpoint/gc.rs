@@ -24,7 +24,7 @@ pub struct GcArgs {
 
     /// Output format
     #[arg(long, value_enum, default_value_t)]
-    format: Format,
+    pub(super) format: Format,
 }
 
 pub fn gc(context: &Context, args: &GcArgs) -> Result<()> {
@@ -50,6 +50,8 @@ pub fn gc(context: &Context, args: &GcArgs) -> Result<()> {
         Format::Text => to_text(&survey, &report, args.dry_run),
     })?;
     match survey.content {
+        // The answer for programs contains the error.
+        ContentPlan::Doubtful(error) if args.format == Format::Json => Err(error.answered()),
         ContentPlan::Doubtful(error) => Err(error),
         _ => Ok(()),
     }
@@ -131,7 +133,7 @@ fn to_json(survey: &GcPlan<'_>, report: &GcReport, dry_run: bool) -> Value {
         ContentPlan::Shared(why) => Some(why.clone()),
         ContentPlan::Doubtful(error) => Some(error.to_string()),
     };
-    json!({
+    let mut answer = json!({
         "dry_run": dry_run,
         "checkpoints": checkpoints,
         "store": report.compaction.map(|compaction| json!({
@@ -143,5 +145,9 @@ fn to_json(survey: &GcPlan<'_>, report: &GcReport, dry_run: bool) -> Value {
         })),
         "content_kept_because": kept_because,
         "freed": report.freed,
-    })
+    });
+    if let ContentPlan::Doubtful(error) = &survey.content {
+        answer["error"] = error.to_json();
+    }
+    answer
 }

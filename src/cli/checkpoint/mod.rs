@@ -4,14 +4,14 @@ mod create;
 mod delete;
 mod gc;
 mod show;
+mod verify;
 
-pub use create::{Lifetime, lifetime};
+pub use create::restore_command;
 use serde_json::json;
 
-use super::{Context, Format};
-use crate::checkpoint::checkpoint_dir::CheckpointDir;
-use crate::error::{Error, Result};
-use crate::history::{self, CheckpointKind, CheckpointRecord, RunOrCheckpoint};
+use super::{Context, FailureAnswer, Format};
+use crate::error::Result;
+use crate::history::{self, CheckpointKind, CheckpointRecord};
 use crate::humanize::{self, count};
 use crate::sanitize::one_line;
 use crate::ui;
@@ -31,7 +31,7 @@ enum CheckpointCommand {
     Create(create::CreateArgs),
     List(ListArgs),
     Show(show::ShowArgs),
-    Verify(VerifyArgs),
+    Verify(verify::VerifyArgs),
     Delete(delete::DeleteArgs),
     Gc(gc::GcArgs),
 }
@@ -47,19 +47,19 @@ struct ListArgs {
     format: Format,
 }
 
-/// Read back everything that a checkpoint holds, and verify its hashes
-#[derive(Debug, clap::Args)]
-#[command(
-    after_help = "Examples:\n  decree checkpoint verify chk_20261116_0312\n  decree checkpoint verify --all"
-)]
-struct VerifyArgs {
-    /// The id of a checkpoint or a run, or a unique prefix
-    #[arg(required_unless_present = "all")]
-    id: Option<String>,
-
-    /// Verify all checkpoints
-    #[arg(long, conflicts_with = "id")]
-    all: bool,
+impl CheckpointArgs {
+    pub(super) fn failure_answer(&self) -> FailureAnswer {
+        match &self.command {
+            CheckpointCommand::Create(args) => {
+                FailureAnswer::new(args.format).with_contract("checkpoint_created")
+            }
+            CheckpointCommand::List(args) => FailureAnswer::new(args.format),
+            CheckpointCommand::Show(args) => FailureAnswer::new(args.format),
+            CheckpointCommand::Verify(args) => FailureAnswer::new(args.format),
+            CheckpointCommand::Gc(args) => FailureAnswer::new(args.format),
+            CheckpointCommand::Delete(_) => FailureAnswer::default(),
+        }
+    }
 }
 
 pub fn checkpoint(context: &Context, args: CheckpointArgs) -> Result<()> {
@@ -67,7 +67,7 @@ pub fn checkpoint(context: &Context, args: CheckpointArgs) -> Result<()> {
         CheckpointCommand::Create(args) => create::create(context, args),
         CheckpointCommand::List(args) => list(context, &args),
         CheckpointCommand::Show(args) => show::show(context, &args),
-        CheckpointCommand::Verify(args) => verify(context, &args),
+        CheckpointCommand::Verify(args) => verify::verify(context, &args),
         CheckpointCommand::Delete(args) => delete::delete(context, &args),
         CheckpointCommand::Gc(args) => gc::gc(context, &args),
     }
@@ -107,53 +107,6 @@ fn list(context: &Context, args: &ListArgs) -> Result<()> {
         })
         .collect();
     context.ui.print(&ui::table(&rows))
-}
-
-fn verify(context: &Context, args: &VerifyArgs) -> Result<()> {
-    let project = context.project_despite_config()?;
-    let workspace = project.workspace()?;
-    let mut failed = false;
-    let found: Vec<RunOrCheckpoint> = match &args.id {
-        Some(id) => vec![history::find(&project.layout, id)?],
-        None => {
-            let (records, damaged) = history::list(&project.layout.checkpoints())?;
-            for error in damaged {
-                context.ui.error(&error);
-                failed = true;
-            }
-            let dir = project.layout.checkpoints();
-            let dir_of = |record: &CheckpointRecord| CheckpointDir::new(&record.id, dir.join(&record.id));
-            records.iter().map(|record| RunOrCheckpoint::Checkpoint(dir_of(record))).collect()
-        }
-    };
-    let progress = context.ui.progress();
-    if found.is_empty() && !failed {
-        context.ui.note("there are no checkpoints to verify");
-    }
-    for checkpoint in &found {
-        match history::verify(super::context::history_context(&project, &workspace, &progress), checkpoint) {
-            Ok(entries) => context.ui.print(&format!(
-                "{}  intact, {} verified\n",
-                checkpoint.dir().id(),
-                count(entries, "entry")
-            ))?,
-            // Another process deleted it, and what it held may be gone as well.
-            Err(_) if checkpoint.dir().dir().symlink_metadata().is_err() => {
-                let gone =
-                    Error::project(format!("{} was deleted by another process", checkpoint.dir().id()));
-                match &args.id {
-                    Some(_) => return Err(gone),
-                    None => context.ui.note(&gone.to_string()),
-                }
-            }
-            Err(error) if args.id.is_some() => return Err(error),
-            Err(error) => {
-                context.ui.error(&error);
-                failed = true;
-            }
-        }
-    }
-    if failed { Err(Error::integrity("not every checkpoint is intact")) } else { Ok(()) }
 }
 
 /// The answer has every key, also those without a value.

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::super::{Context, Format};
 use crate::checkpoint::coverage::Coverage;
 use crate::checkpoint::path::TreePath;
+use crate::checkpoint::quote::{in_json, json_for_people};
 use crate::error::Result;
 use crate::history::kind::state::StateSnapshot;
 use crate::history::{
@@ -29,7 +30,7 @@ pub struct ShowArgs {
 
     /// Output format
     #[arg(long, value_enum, default_value_t)]
-    format: Format,
+    pub(super) format: Format,
 }
 
 /// What the command prints about a checkpoint.
@@ -88,7 +89,7 @@ pub fn show(context: &Context, args: &ShowArgs) -> Result<()> {
     rows.extend(details.rows);
     context.ui.print(&ui::table(&rows))?;
     if args.files {
-        let lines: String = details.paths.iter().map(|path| format!("{path}\n")).collect();
+        let lines: String = details.paths.iter().map(|path| json_for_people(path) + "\n").collect();
         context.ui.print(&lines)?;
     }
     Ok(())
@@ -115,7 +116,7 @@ fn load_details(found: &RunOrCheckpoint) -> Result<CheckpointDetails> {
         noun: "file",
         bytes,
         hash: manifest.tree.hash().to_string(),
-        paths: manifest.tree.iter().map(|entry| entry.path().to_string()).collect(),
+        paths: manifest.tree.iter().map(|entry| in_json(entry.path().as_bytes()).into_owned()).collect(),
         rows: coverage_rows(&manifest.coverage),
         coverage: serde_json::to_value(&manifest.coverage).expect("a coverage is plain data"),
     })

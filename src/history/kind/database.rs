@@ -305,7 +305,11 @@ fn change(job: &Job<'_>) -> RolledBackPath {
     RolledBackPath {
         name: job.target.name().to_owned(),
         operation: Operation::between(before, job.now),
-        summary: format!("{} instead of {}", words(before), words(job.now)),
+        summary: format!(
+            "changed since: its content is {}; the checkpoint has {}",
+            words(job.now),
+            words(before)
+        ),
     }
 }
 

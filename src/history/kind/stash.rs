@@ -23,6 +23,7 @@ use crate::history::rollback_report::{
     Operation, RollbackOptions, RollbackReport, RolledBackPath, not_restored, present_label,
 };
 use crate::history::scope::Scope;
+use crate::history::unmatched;
 use crate::history::writer::{CheckpointLabel, SavedCheckpoint, SavedContents, write_checkpoint};
 use crate::project::Layout;
 
@@ -46,6 +47,7 @@ pub fn save(
     // Fails where no entry can be made, before anything that takes long.
     stashes.head()?;
     let manifest = context.workspace.capture(context.progress)?;
+    unmatched::check_new(context.workspace.root(), &manifest, scope)?;
     let mut entry = None;
     let saved = write_checkpoint(context.layout, label, |dir, reason| {
         let message = format!("checkpoint:{}:{}", dir.id(), reason.unwrap_or_default());
@@ -86,9 +88,19 @@ fn check(context: HistoryContext<'_>, dir: &CheckpointDir, stash: &Stash) -> Res
 }
 
 /// What the checkpoint holds within the scope.
-pub fn describe(context: HistoryContext<'_>, manifest: &Manifest, scope: &Scope) -> Result<ContentsReport> {
+pub fn describe(
+    context: HistoryContext<'_>,
+    manifest: &Manifest,
+    scope: &Scope,
+    stash: &Stash,
+) -> Result<ContentsReport> {
     let tracked_only = tracked_only(context.layout, manifest, scope)?;
     let mut report = tree::describe(context.workspace.root(), manifest, scope);
+    let (entry, base) = (short(&stash.commit), short(&stash.base));
+    report
+        .assumptions
+        .push(format!("git is available: it verifies the stash entry {entry} and restores the index"));
+    report.assumptions.push(format!("HEAD stays at {base}: a rollback moves no branch"));
     let warning = |path: &String| format!("only the stash entry has {path}: it is tracked, but ignored");
     report.warnings.extend(tracked_only.iter().map(warning));
     report.assumptions.extend(not_needed(&tracked_only));
@@ -120,7 +132,7 @@ pub fn restore(
     let index = IndexRestore::since(&stashes, stash, &covers)?;
     let mut rollback = TreeRollback::compare(context, dir, &manifest, scope, options)?;
     rollback.report.kind = CheckpointKind::GitStash;
-    rollback.report.changes.extend(index.changes());
+    rollback.report.staged.extend(index.changes());
     let is_same = rollback.is_same() && index.differs.is_empty();
     let mut report = if options.dry_run || is_same {
         rollback.report
@@ -195,14 +207,14 @@ impl<'s> IndexRestore<'s> {
 
     fn find(&self) -> Result<Vec<String>> {
         let paths = self.stashes.staged_since(self.stash, self.covers)?;
-        Ok(paths.iter().map(|path| quote::for_people(path).into_owned()).collect())
+        Ok(paths.iter().map(|path| quote::in_json(path).into_owned()).collect())
     }
 
     fn changes(&self) -> impl Iterator<Item = RolledBackPath> {
         self.differs.iter().map(|path| RolledBackPath {
-            name: format!("{path} (in git's index)"),
+            name: path.clone(),
             operation: Operation::Modify,
-            summary: "staged as it was".to_owned(),
+            summary: "staged or unstaged since; git's index is restored for it".to_owned(),
         })
     }
 

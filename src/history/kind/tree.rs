@@ -1,24 +1,30 @@
 //! The tree, in decree's own store: the manifest has the paths, the store has the content.
 
+use std::collections::BTreeMap;
+use std::io;
 use std::path::PathBuf;
 
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::checkpoint::compare::{Change, Changes};
 use crate::checkpoint::coverage::Coverage;
-use crate::checkpoint::entry::{Node, describe as describe_node};
+use crate::checkpoint::entry::Node;
 use crate::checkpoint::hash::ContentHash;
 use crate::checkpoint::live_database::{self, DatabaseInUse};
 use crate::checkpoint::manifest::Manifest;
 use crate::checkpoint::patch::parse::Patch;
 use crate::checkpoint::patch::rebuild::Direction;
-use crate::checkpoint::path::{BadPath, TreePath};
+use crate::checkpoint::patch::write::ChangeCount;
+use crate::checkpoint::path::TreePath;
+use crate::checkpoint::quote;
 use crate::checkpoint::restore::{RestoreAction, RestoreOutcome, RestoreRequest};
 use crate::checkpoint::root::{PathKind, Root};
 use crate::checkpoint::tree::combined_hash;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::fs::atomic::AtomicFile;
 use crate::history::HistoryContext;
 use crate::history::audit::AuditLog;
+use crate::history::beside_scope::created_beside;
+use crate::history::change_summary;
 use crate::history::contents_report::{ContentsReport, not_needed};
 use crate::history::live_databases::write_back;
 use crate::history::payload::{CheckpointKind, CheckpointPayload};
@@ -27,6 +33,7 @@ use crate::history::rollback_report::{
     Operation, RollbackOptions, RollbackReport, RolledBackPath, not_restored, present_label,
 };
 use crate::history::scope::Scope;
+use crate::history::unmatched::{self, UnmatchedWord};
 use crate::history::writer::{CheckpointLabel, SavedCheckpoint, SavedContents, write_checkpoint};
 use crate::humanize;
 
@@ -38,6 +45,7 @@ pub fn save(
 ) -> Result<(SavedCheckpoint, Manifest)> {
     // What takes long and fails most often comes first: nothing is left of it.
     let manifest = context.workspace.capture(context.progress)?;
+    unmatched::check_new(context.workspace.root(), &manifest, scope)?;
     let payload = CheckpointPayload::Tree(scope.clone());
     let saved = write_checkpoint(context.layout, label, |dir, _| write(dir, &manifest, payload))?;
     Ok((saved, manifest))
@@ -121,6 +129,14 @@ impl<'r> TreeRollback<'r> {
         options: &'r RollbackOptions,
     ) -> Result<TreeRollback<'r>> {
         let mut changes = context.workspace.compare(manifest, context.progress)?;
+        let root = context.workspace.root();
+        // The scope that the checkpoint was made for may have been empty then, and may be empty still.
+        let not_held = if options.scope.list.is_empty() {
+            Vec::new()
+        } else {
+            unmatched::check_rollback(root, manifest, scope, &changes, dir.id())?
+        };
+        let orphans = created_beside(scope, manifest, &changes.list);
         let before = hash_now(&changes, manifest, scope);
         let (wanted, held) = hash_then(manifest, scope);
         changes.list.retain(|change| scope.covers(&change.path));
@@ -132,22 +148,24 @@ impl<'r> TreeRollback<'r> {
         }
         let journals = context.workspace.foreign_journals(changes.list.iter(), manifest);
         changes.out_of_scope.extend(journals);
-        // The scope that the checkpoint was made for may have been empty then, and may be empty still.
-        if held == 0 && changes.list.is_empty() && !options.scope.list.is_empty() && !scope.is_everything() {
-            let id = dir.id();
-            return Err(Error::project(format!(
-                "the scope matches nothing: {}",
-                scope.patterns().join(", ")
-            ))
-            .detail(format!("neither {id} nor the tree has such a path"))
-            .hint(format!("`decree checkpoint show {id} --files` lists what it holds")));
-        }
         let (before, wanted) = (before.to_string(), wanted.to_string());
         let mut report = RollbackReport::new(CheckpointKind::FileBackup, before, wanted, held);
-        let root = context.workspace.root();
         let came_or_went = changes.list.iter().filter(|change| !is_only_listed(change, manifest, root));
-        report.changes = came_or_went.map(reverted_path).collect();
+        report.changes = came_or_went.map(|change| rolled_back_path(change, None)).collect();
+        let created_dirs = changes
+            .list
+            .iter()
+            .filter(|change| change.before.is_none() && change.after.is_some_and(|node| node.is_dir()));
+        report.created_dirs = created_dirs.map(|change| in_manifest(&change.path)).collect();
+        if options.dry_run {
+            let counts = context.workspace.write_diff(&changes, &mut io::sink())?;
+            add_line_counts(&mut report, &changes, &counts);
+        }
         report.left_out = left_out(&manifest.coverage, scope);
+        report.orphans = orphans.iter().map(in_manifest).collect();
+        let warning =
+            |word: &String| format!("'{word}' is ignored or left out: the checkpoint does not hold it");
+        report.warnings = not_held.iter().map(warning).collect();
         report.evidence.push(context.layout.shown(&dir.manifest_path()));
         if options.dry_run {
             report.warnings.extend(live_databases.iter().map(will_be_refused));
@@ -174,8 +192,9 @@ impl<'r> TreeRollback<'r> {
         };
         let (workspace, diff) = (self.context.workspace, present.dir().join("rollback.diff"));
         let mut file = AtomicFile::create(&diff)?;
-        workspace.write_diff(&changes, &mut file)?;
+        let counts = workspace.write_diff(&changes, &mut file)?;
         file.commit()?;
+        add_line_counts(&mut self.report, &changes, &counts);
         let patch = Patch::read(&diff)?;
         let entry = self.report.audit_entry(self.dir.id(), present.id(), self.options);
         let outcome = workspace.restore(&RestoreRequest {
@@ -233,12 +252,32 @@ fn is_only_listed(change: &Change, manifest: &Manifest, root: &Root) -> bool {
     }
 }
 
-fn reverted_path(change: &Change) -> RolledBackPath {
+/// A path as answers to programs spell it.
+fn in_manifest(path: &TreePath) -> String {
+    quote::in_json(path.as_bytes()).into_owned()
+}
+
+fn rolled_back_path(change: &Change, count: Option<&ChangeCount>) -> RolledBackPath {
     let (before, after) = (change.before.as_ref(), change.after.as_ref());
     RolledBackPath {
-        name: change.path.to_string(),
+        name: in_manifest(&change.path),
         operation: Operation::between(before, after),
-        summary: format!("{} instead of {}", describe_node(before), describe_node(after)),
+        summary: change_summary::summary(before, after, count),
+    }
+}
+
+/// Adds to the summaries how many lines differ, which only a diff knows.
+fn add_line_counts(report: &mut RollbackReport, changes: &Changes<'_>, counts: &[ChangeCount]) {
+    let known: BTreeMap<String, (&Change, &ChangeCount)> = changes
+        .list
+        .iter()
+        .zip(counts)
+        .map(|(change, count)| (in_manifest(&change.path), (change, count)))
+        .collect();
+    for rolled_back in &mut report.changes {
+        if let Some((change, count)) = known.get(&rolled_back.name) {
+            *rolled_back = rolled_back_path(change, Some(count));
+        }
     }
 }
 
@@ -259,30 +298,6 @@ fn hash_then(manifest: &Manifest, scope: &Scope) -> (ContentHash, usize) {
     (combined_hash(within), held)
 }
 
-/// A pattern of a scope that matches nothing in the checkpoint.
-struct UnmatchedPattern {
-    pattern: String,
-    /// Whether something is at that path, which is ignored or left out.
-    is_there: bool,
-}
-
-fn unmatched(root: &Root, manifest: &Manifest, scope: &Scope) -> Vec<UnmatchedPattern> {
-    let mut list = Vec::new();
-    for pattern in scope.patterns() {
-        let alone = Scope::from_record(vec![pattern.clone()]);
-        if !manifest.tree.iter().any(|entry| alone.covers(&entry.path())) {
-            let pattern = pattern.trim_start_matches('/').to_owned();
-            let is_there = match TreePath::new(pattern.as_bytes()) {
-                Ok(path) => root.find(&path).is_ok_and(|found| found.is_some()),
-                // git's and decree's own data is in no checkpoint.
-                Err(why) => why == BadPath::Reserved,
-            };
-            list.push(UnmatchedPattern { pattern, is_there });
-        }
-    }
-    list
-}
-
 /// What the checkpoint holds within the scope.
 pub fn describe(root: &Root, manifest: &Manifest, scope: &Scope) -> ContentsReport {
     let within: Vec<_> = manifest
@@ -296,11 +311,11 @@ pub fn describe(root: &Root, manifest: &Manifest, scope: &Scope) -> ContentsRepo
     let (hash, held) = hash_then(manifest, scope);
     let mut left_out = left_out(&manifest.coverage, scope);
     let mut assumptions = Vec::new();
-    for UnmatchedPattern { pattern, is_there } in unmatched(root, manifest, scope) {
+    for UnmatchedWord { word, is_there } in unmatched::unmatched(root, manifest, scope) {
         if !is_there {
-            assumptions.push(format!("nothing is at {pattern} yet"));
-        } else if !left_out.contains(&pattern) {
-            left_out.push(pattern);
+            assumptions.push(format!("nothing is at {word} yet"));
+        } else if !left_out.contains(&word) {
+            left_out.push(word);
         }
     }
     let mut ignored: Vec<String> = manifest.coverage.ignored_dirs.iter().map(TreePath::to_string).collect();
@@ -318,7 +333,7 @@ pub fn describe(root: &Root, manifest: &Manifest, scope: &Scope) -> ContentsRepo
         .collect();
     assumptions.extend(uncertain.iter().cloned());
     ContentsReport {
-        files: within.iter().map(|(path, _)| path.to_string()).collect(),
+        files: within.iter().map(|(path, _)| in_manifest(path)).collect(),
         state_keys: Vec::new(),
         hash: hash.to_string(),
         summary: format!("{}, {}", humanize::count(within.len(), "file"), humanize::bytes(bytes)),
@@ -341,14 +356,13 @@ fn left_out(coverage: &Coverage, scope: &Scope) -> Vec<String> {
 /// What the user has to know before anything happens to the tree.
 pub fn warnings(root: &Root, manifest: &Manifest, scope: &Scope) -> Vec<String> {
     let mut warnings = manifest.coverage.warnings();
-    warnings.extend(unmatched(root, manifest, scope).into_iter().map(
-        |UnmatchedPattern { pattern, is_there }| {
-            if is_there {
-                format!("'{pattern}' is not in the checkpoint: it is ignored or left out")
-            } else {
-                format!("'{pattern}' matches nothing now: a rollback only removes what is created there")
-            }
-        },
-    ));
+    let words = unmatched::unmatched(root, manifest, scope).into_iter();
+    warnings.extend(words.map(|UnmatchedWord { word, is_there }| {
+        if is_there {
+            format!("'{word}' is not in the checkpoint: it is ignored or left out")
+        } else {
+            format!("'{word}' matches nothing now: a rollback only removes what is created there")
+        }
+    }));
     warnings
 }

@@ -30,6 +30,7 @@ const MAX_COUNT: u64 = 1000;
 /// With the section before the dot.
 pub(super) const KEYS: &[(&str, Set<Config>)] = &[
     ("commands.router", |c, v| assign(&mut c.commands.router, text(v))),
+    ("commands.router_timeout", |c, v| assign(&mut c.commands.router_timeout, duration(v))),
     ("commands.ai", |c, v| assign(&mut c.commands.ai, text(v))),
     ("max_retries", |c, v| assign(&mut c.max_retries, number(v, 0, MAX_COUNT).map(to_u32))),
     ("max_depth", |c, v| assign(&mut c.max_depth, number(v, 1, MAX_COUNT).map(to_u32))),

@@ -49,6 +49,8 @@ pub struct Config {
 pub struct Commands {
     /// Chooses a routine and a name for a message: a command, `builtin`, or empty for the default routine. See [`Router`].
     pub router: String,
+    /// How long the router may take; an attempt's time limit applies too.
+    pub router_timeout: Duration,
     /// The AI coding tool that the default routines call. It reads the prompt from standard input.
     pub ai: String,
 }
@@ -178,6 +180,6 @@ impl Config {
 
 impl Default for Commands {
     fn default() -> Self {
-        Commands { router: String::new(), ai: "claude -p".into() }
+        Commands { router: String::new(), router_timeout: Duration::from_secs(15), ai: "claude -p".into() }
     }
 }

@@ -62,7 +62,10 @@ fn a_scope_has_to_cover_something_and_stay_inside() {
     let project = project();
     let id = project.checkpoint();
     change_everything(&project);
-    project.decree(["rollback", &id, "--scope", "nowhere"]).fails(3).mentions(&["the scope matches nothing"]);
+    project
+        .decree(["rollback", &id, "--scope", "nowhere"])
+        .fails(3)
+        .mentions(&["scope 'nowhere' matches nothing"]);
     for outside in ["..", "../x", "/etc"] {
         project
             .decree(["rollback", &id, "--scope", outside])

@@ -5,7 +5,6 @@ use serde::{Deserialize, Serialize};
 
 use super::snapshot::{StateSnapshot, save};
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
-use crate::checkpoint::hash::ContentHash;
 use crate::error::{Error, IoContext, Result};
 use crate::fs::{atomic, json, untrusted};
 use crate::history::HistoryContext;
@@ -16,6 +15,7 @@ use crate::history::record::CheckpointRecord;
 use crate::history::rollback_report::{
     Operation, RollbackOptions, RollbackReport, RolledBackPath, not_restored, present_label,
 };
+use crate::humanize::bytes;
 use crate::project::Layout;
 
 /// The contents of `rolling-back.json`.
@@ -135,14 +135,19 @@ fn differences(now: &StateSnapshot, wanted: &StateSnapshot) -> Vec<RolledBackPat
     for path in paths {
         let (before, after) = (wanted.files.get(path), now.files.get(path));
         if before != after {
-            let words = |file: Option<&OwnFile>| match file {
-                Some(file) => format!("file {} {}", file.mode, ContentHash::of(&file.bytes).short()),
-                None => "nothing".to_owned(),
+            let words =
+                |file: &OwnFile| format!("a file of {}, mode {}", bytes(file.bytes.len() as u64), file.mode);
+            let summary = match (before, after) {
+                (Some(then), None) => format!("deleted since; the checkpoint has {}", words(then)),
+                (Some(then), Some(_)) => format!("changed since; the checkpoint has {}", words(then)),
+                (None, now) => {
+                    format!("created since: {}; not in the checkpoint", now.map_or_else(String::new, words))
+                }
             };
             list.push(RolledBackPath {
                 name: path.clone(),
                 operation: Operation::between(before, after),
-                summary: format!("{} instead of {}", words(before), words(after)),
+                summary,
             });
         }
     }
@@ -152,7 +157,7 @@ fn differences(now: &StateSnapshot, wanted: &StateSnapshot) -> Vec<RolledBackPat
             list.push(RolledBackPath {
                 name: format!("env:{name}"),
                 operation: Operation::between(value.as_ref(), present.as_ref()),
-                summary: "another value".to_owned(),
+                summary: "set, changed or unset since".to_owned(),
             });
         }
     }

@@ -19,7 +19,7 @@ use crate::history::payload::{CheckpointPayload, StateKeys};
 use crate::history::record::CheckpointRecord;
 use crate::history::writer::{CheckpointLabel, SavedCheckpoint, SavedContents, write_checkpoint};
 use crate::humanize::{self, count};
-use crate::process::redact::is_secret_name;
+use crate::process::secrets::holds_secret;
 use crate::project::Layout;
 
 const VERSION: u32 = 1;
@@ -61,7 +61,9 @@ impl StateSnapshot {
         }
         for name in &keys.variables {
             match std::env::var_os(name).map(std::ffi::OsString::into_string) {
-                Some(_) if is_secret_name(name.as_ref()) => state.left_out.push(format!("env:{name}")),
+                Some(Ok(value)) if holds_secret(name.as_ref(), value.as_ref()) => {
+                    state.left_out.push(format!("env:{name}"));
+                }
                 Some(Err(_)) => state.left_out.push(format!("env:{name}")),
                 Some(Ok(value)) => drop(state.environment.insert(name.clone(), Some(value))),
                 None => drop(state.environment.insert(name.clone(), None)),

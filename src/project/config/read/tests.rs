@@ -18,6 +18,7 @@ fn message(text: &str) -> String {
 /// The whole file of the design.
 const EVERYTHING: &str = r#"commands:
   router: ""            # built-in; or e.g. "claude -p {prompt}"
+  router_timeout: 15s
   ai: "claude -p"       # what the default routines call
 max_retries: 3
 max_depth: 10
@@ -52,7 +53,7 @@ fn a_config_without_anything_is_all_defaults() {
 #[test]
 fn every_key_is_documented_and_can_be_set() {
     let text = r#"
-commands: { router: "r {prompt}", ai: "a" }
+commands: { router: "r {prompt}", router_timeout: 90s, ai: "a" }
 max_retries: 0
 max_depth: 1
 default_routine: rust-develop
@@ -76,6 +77,7 @@ pass_env: [GITHUB_TOKEN]
     }
     let config = Config::parse(text).unwrap();
     assert_eq!((config.commands.router.as_str(), config.commands.ai.as_str()), ("r {prompt}", "a"));
+    assert_eq!(config.commands.router_timeout, Duration::from_secs(90));
     assert_eq!((config.max_retries, config.max_depth), (0, 1));
     assert_eq!(config.default_routine, "rust-develop");
     assert!(config.notebook_support);
