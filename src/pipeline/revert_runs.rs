@@ -4,7 +4,7 @@ use super::later_work::refuse_later_work;
 use super::result::{RevertRecord, RunResult};
 use super::run_log::{RunLog, record_state};
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
-use crate::checkpoint::restore::{RestoreAction, RestoreOutcome, RestoreReport};
+use crate::checkpoint::restore::{RestoreAction, RestoreOutcome, RestoreReport, is_recovery_needed};
 use crate::checkpoint::workspace::Workspace;
 use crate::error::{Error, IoContext, Result};
 use crate::fs::untrusted;
@@ -46,6 +46,8 @@ pub fn revert_runs<'r>(
     for run in runs.iter().rev() {
         match revert_one(layout, workspace, run, &log) {
             Ok(how) => reverted.push(RevertedRun { run, how, untracked: log.take_spec() }),
+            // The next start finishes or undoes that restore first; nothing may be applied on top of it.
+            Err(error) if is_recovery_needed(&layout.scratch()) => return Err(error),
             Err(error) => return Err(apply_again(workspace, &reverted, error, &log)),
         }
     }
