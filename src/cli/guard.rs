@@ -16,7 +16,8 @@ use crate::humanize::count;
 ///
 /// The command inherits the terminal, stdin, stdout and stderr, and decree exits with its exit code. With --verify, a second
 /// command has to succeed as well. If either fails, or decree is interrupted, everything that changed is rolled back to the checkpoint and
-/// verified; what the command had done stays saved as another checkpoint. Exit code 4: the tree could not be rolled back.
+/// verified; what the command had done stays saved as another checkpoint. git's HEAD, its branch and the index go back with it; commits
+/// that the command made stay as refs/decree/runs/CHECKPOINT. Exit code 4: the tree or git's state could not be rolled back.
 /// Both commands find the checkpoint's id in DECREE_CHECKPOINT.
 #[derive(Debug, clap::Args)]
 #[command(
@@ -83,6 +84,12 @@ pub fn guard(context: &Context, args: &GuardArgs) -> Result<u8> {
             .hint(format!("fix the cause, then run `{back}`"))
     })?;
     print_rollback(context, &report, cause, id);
+    let git = outcome.git.unwrap_or_default();
+    git.restored_lines().iter().for_each(|line| context.ui.warn(line));
+    if git.is_unrestored() {
+        return Err(Error::integrity("the tree is rolled back, and git's own state is not")
+            .detail(format!("{cause}; the warnings above say why")));
+    }
     match outcome.interrupted {
         Some(signal) => {
             Err(Error::new(ErrorKind::Interrupted { signal }, "interrupted").detail("the tree is as it was"))

@@ -95,6 +95,9 @@ fn print(context: &Context, id: &str, report: &RollbackReport, dry_run: bool) ->
     for warning in &report.warnings {
         ui.warn(warning);
     }
+    for sentence in &report.untouched {
+        ui.note(sentence);
+    }
     let (what, noun) = match report.kind {
         CheckpointKind::StateSnapshot => ("decree's own state", "value"),
         CheckpointKind::DatabaseSavepoint => ("every database", "database"),
@@ -154,6 +157,7 @@ fn contract(
         .iter()
         .map(|name| format!("{name} needs no rollback: the checkpoint does not hold it"))
         .collect();
+    assumptions.extend(report.untouched.iter().cloned());
     if dry_run {
         assumptions.push("nothing was changed: this is a dry run".to_owned());
     } else if report.after.is_none() {

@@ -12,6 +12,8 @@ pub mod audit;
 mod contents_report;
 mod create;
 pub mod gc;
+mod git_change;
+mod git_restore;
 mod guard;
 pub mod kind;
 mod lookup;
@@ -29,6 +31,8 @@ mod writer;
 
 pub use contents_report::{ContentsReport, confidence};
 pub use create::create;
+pub use git_change::GitChange;
+pub use git_restore::{GitRestore, git_change_since};
 pub use guard::{Guard, GuardRecord, GuardRequest};
 pub use kind::state::recover_rollback;
 pub use kind::tree::save as save_tree;

@@ -6,6 +6,7 @@ use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::checkpoint::restore::{RestoreAction, RestoreLog, RestoreOutcome, RestoreReport};
 use crate::checkpoint::workspace::Workspace;
 use crate::error::{Error, FailureReason, Result};
+use crate::history::{GitChange, GitRestore};
 use crate::project::Layout;
 use crate::spec::Tracker;
 
@@ -16,6 +17,19 @@ pub struct RevertedRun<'r> {
     pub how: RunRevert,
     /// The spec that was removed from the tracker.
     pub untracked: Option<String>,
+    /// What became of the commits that the run made.
+    pub git: GitRevert,
+}
+
+/// What became of git's own state when a kept run was reverted.
+#[derive(Debug)]
+pub enum GitRevert {
+    /// The run had not changed it.
+    Unchanged,
+    /// It is as before the run, as far as it could be restored.
+    Restored(GitChange),
+    /// It is left as it is, for this reason.
+    Left(String),
 }
 
 /// What it took to revert a run.
@@ -44,7 +58,7 @@ pub fn revert_runs<'r>(
             Err(error) => return Err(apply_again(workspace, &reverted, error, log)),
         }
     }
-    reverted.into_iter().map(|(run, result, how)| settle(layout, run, result, how)).collect()
+    reverted.into_iter().map(|(run, result, how)| settle(layout, workspace, run, result, how)).collect()
 }
 
 fn revert_one(
@@ -87,24 +101,50 @@ fn apply_again(
 /// Tracker before result: after a kill in between, the same command does both again.
 fn settle<'r>(
     layout: &Layout,
+    workspace: &Workspace,
     run: &'r CheckpointDir,
     result: Option<RunResult>,
     how: RunRevert,
 ) -> Result<RevertedRun<'r>> {
-    let mut untracked = None;
+    let (mut untracked, mut git) = (None, GitRevert::Unchanged);
     if let Some(mut result) = result.filter(|result| result.run.reverted.is_none()) {
         if let Some(name) = result.run.tracked_name(layout).filter(|_| result.run.kept)
             && Tracker::remove(&layout.tracker(), &name)?
         {
             untracked = Some(name);
         }
+        git = revert_git(workspace, run, &mut result)?;
         result.run.reverted = Some(match &how {
             RunRevert::Done(done) => RevertRecord::new(done, done.verified),
             RunRevert::Already | RunRevert::ChangedNothing => RevertRecord::default(),
         });
         result.write(run)?;
     }
-    Ok(RevertedRun { run, how, untracked })
+    Ok(RevertedRun { run, how, untracked, git })
+}
+
+/// Takes back what a kept run did to HEAD, its branch and the index, if they still are what it left.
+fn revert_git(workspace: &Workspace, run: &CheckpointDir, result: &mut RunResult) -> Result<GitRevert> {
+    let last = result.run.git.last().filter(|change| result.run.kept && change.attempt.is_none());
+    let Some(left) = last.cloned() else { return Ok(GitRevert::Unchanged) };
+    let Some(before) = run.manifest()?.git else { return Ok(GitRevert::Unchanged) };
+    let restore = GitRestore {
+        workspace,
+        keep_as: run.id().to_owned(),
+        reason: format!("decree: run {} is reverted", run.id()),
+        dir: run.dir(),
+    };
+    Ok(match restore.run_if_as_left(&before, &left) {
+        Ok(None) => GitRevert::Unchanged,
+        Ok(Some(change)) => {
+            // The commits are the run's, whatever else happened since.
+            let change = GitChange { commits: left.commits, ..change };
+            result.run.git.pop();
+            result.run.git.push(change.clone());
+            GitRevert::Restored(change)
+        }
+        Err(why) => GitRevert::Left(why),
+    })
 }
 
 /// A recorded change that is in the tree again.
