@@ -169,6 +169,10 @@ fn print_notes(context: &Context, published: &PublishReport, dry_run: bool) {
     if !published.published_before.is_empty() {
         ui.note(&format!("{} already committed", count(published.published_before.len(), "run")));
     }
+    for own in &published.own_commits {
+        let sha = &own.sha[..own.sha.len().min(10)];
+        ui.note(&format!("run {} committed by itself: {sha} {}", own.run, own.subject));
+    }
     if published.commits.is_empty() {
         ui.note("nothing to commit");
         return;
@@ -229,8 +233,14 @@ fn as_json(published: &PublishReport, delivery: &Delivery) -> Value {
         .pull_request
         .as_ref()
         .map(|request| json!({"number": request.number, "url": request.url, "created": request.created}));
+    let own: Vec<Value> = published
+        .own_commits
+        .iter()
+        .map(|own| json!({"run": own.run, "sha": own.sha, "subject": own.subject}))
+        .collect();
     json!({
         "commits": commits,
+        "own_commits": own,
         "branch": delivery.pushed.as_ref().or(published.branch.as_ref()),
         "pushed": delivery.pushed.is_some(),
         "pull_request": pull_request,
