@@ -11,6 +11,7 @@ mod database;
 mod demo;
 mod gc;
 mod generate;
+mod git_state;
 mod harness;
 mod hostile;
 mod house;
