@@ -48,7 +48,8 @@ fn view(repo: &Repo) -> GitView {
     let path = repo.path(".git/index");
     let index = fs::read(&path).ok().map(|bytes| (bytes, path.metadata().unwrap().modified().unwrap()));
     let says = |args: &[&str]| {
-        let answer = repo.git(["--no-optional-locks"].iter().chain(args).copied());
+        let quiet = ["--no-optional-locks", "-c", "diff.autoRefreshIndex=false"];
+        let answer = repo.git(quiet.iter().chain(args).copied());
         if answer.code == 0 { answer.text() } else { format!("exit code {}", answer.code) }
     };
     GitView {
@@ -70,6 +71,12 @@ fn make_busy(repo: &Repo) {
     repo.write("announced.txt", "not yet\n").write("untracked.txt", "mine\n");
     repo.git(["add", "-N", "announced.txt"]).ok();
     repo.git(["update-index", "--skip-worktree", "tool.sh"]).ok();
+}
+
+/// Commits the tracker, which stays as an empty file when its last line goes.
+fn commit_tracker(repo: &Repo) {
+    repo.write("specs/processed-spec.md", "");
+    repo.commit_all("tracker");
 }
 
 /// The commit that a ref names.

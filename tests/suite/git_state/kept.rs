@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{COMMIT, commit, make_busy, repo, view};
+use super::{COMMIT, commit, commit_tracker, make_busy, repo, view};
 use crate::publish::pushing::Remote;
 
 /// GIT-10.
@@ -25,6 +25,7 @@ fn the_record_of_a_kept_run_names_its_commits() {
 #[test]
 fn reverting_a_kept_run_takes_its_commits_back() {
     let repo = repo(&format!("echo work >>notes.txt; {COMMIT}"));
+    commit_tracker(&repo);
     make_busy(&repo);
     let (before, tree) = (view(&repo), repo.snapshot());
     repo.process().ok();
@@ -50,10 +51,11 @@ fn a_chain_is_taken_back_from_its_last_commit_to_its_first() {
     let repo = repo(&format!(
         "echo $seq >>notes.txt; [ $seq = 0 ] && echo more >.decree/inbox/$chain-1.md; {COMMIT} true"
     ));
+    commit_tracker(&repo);
     let before = view(&repo);
     repo.process().ok();
     assert_eq!(repo.runs().len(), 2);
-    assert_eq!(repo.subjects().len(), 2);
+    assert_eq!(repo.subjects().len(), 3);
     let chain = repo.runs()[0].split('-').next().unwrap().to_owned();
     repo.decree(["revert", &chain]).ok();
     assert_eq!(view(&repo), before);

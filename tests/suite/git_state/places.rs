@@ -15,6 +15,7 @@ fn failing_project(dir: &Path) {
     fs::write(dir.join(".decree/.gitignore"), "*\n").unwrap();
     fs::write(dir.join(".decree/config.yml"), "max_retries: 0\n").unwrap();
     fs::write(dir.join("specs/01-a.spec.md"), "# A\n").unwrap();
+    fs::write(dir.join("inner.txt"), "inner\n").unwrap();
     let routine = script(&format!("echo work >>inner.txt; {COMMIT} exit 7"));
     fs::write(dir.join(".decree/routines/develop.sh"), routine).unwrap();
 }
@@ -28,7 +29,6 @@ fn index_of(path: &Path) -> Vec<u8> {
 fn a_project_in_a_subdirectory() {
     let repo = repo("");
     failing_project(&repo.path("deep/er"));
-    repo.write("deep/er/inner.txt", "inner\n");
     repo.commit_all("inner project");
     repo.write("notes.txt", "staged at the top\n");
     repo.git(["add", "notes.txt"]).ok();

@@ -76,8 +76,11 @@ fn runs_that_committed_and_runs_that_did_not_are_published_together() {
     assert_eq!(repo.blob("HEAD", "list.txt"), repo.read("list.txt"));
     let list = |commit: &str| repo.says(["show", "--format=", "--name-only", commit]);
     assert_eq!(list(":/04-d"), "04-d.spec.md.txt\nspecs/processed-spec.md");
-    assert_eq!(list(":/01-a"), "specs/processed-spec.md");
+    assert_eq!(list(":/03-c"), "specs/processed-spec.md");
     assert_eq!(list(":/05-e"), "05-e.spec.md.txt\nlist.txt\nspecs/processed-spec.md");
+    // The third run committed what the first two had left, with their lines of the tracker.
+    let subjects = repo.subjects();
+    assert_eq!(subjects[4..], ["03-c: C", "04-d: D", "05-e: E"], "{subjects:?}");
     repo.is_clean();
     repo.publish(&["--push"]).ok().mentions(&["nothing to commit"]);
 }
