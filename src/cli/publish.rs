@@ -24,6 +24,9 @@ use crate::report::{ReportLimits, markdown};
 /// Each commit has exactly the content that the runs of its spec left, whatever the work tree has now, and names the runs in
 /// its trailers. Either all commits are created or none. Runs that are committed already are skipped, so publishing twice is
 /// harmless. Needs git. No hook runs, the work tree is not touched, and other staged changes stay staged.
+///
+/// What a run committed itself is not committed again, and is pushed with the rest. A branch that contains a commit of a reverted run is
+/// refused, unless a remote has that commit already.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  decree publish\n  decree publish --dry-run\n  decree publish --push\n  decree publish --push --branch decree/nightly --message-prefix 'chore: '\n  decree publish --pull-request --base main --draft\n  decree publish --format json | jq -r '.commits[].sha'"
