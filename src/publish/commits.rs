@@ -53,6 +53,8 @@ pub struct CommitBuilder<'b> {
     pub base: Option<&'b str>,
     /// The prefix of every subject.
     pub prefix: &'b str,
+    /// The chains that the base has already.
+    pub published: &'b [Chain],
     pub dry_run: bool,
 }
 
@@ -71,7 +73,7 @@ impl CommitBuilder<'_> {
         if !uncommitted.is_empty() {
             // An agent may have committed its work itself. Any other uncommitted change has to be committed first.
             let paths = count(uncommitted.len(), "path");
-            self.drop_committed(&index, &mut nets, uncommitted)?;
+            self.drop_committed(&index, chains, &mut nets, uncommitted)?;
             built.warnings.push(format!(
                 "changes of the runs to {paths} are committed already, by a routine or by another process"
             ));
@@ -141,40 +143,56 @@ impl CommitBuilder<'_> {
         Ok(())
     }
 
-    /// Drops the changes that are committed already: for each of these paths, those up to the last run that left what the base has.
-    /// Refuses paths that no run left like that. Leaves the base in `index`.
+    /// Drops the changes that are committed already: for each of these paths, those up to the last run, published before or not, that
+    /// left what the base has. Refuses paths that no run left like that. Leaves the base in `index`.
     fn drop_committed(
         &self,
         index: &GitIndex<'_>,
+        chains: &[Chain],
         nets: &mut Nets<'_>,
         uncommitted: BTreeSet<Vec<u8>>,
     ) -> Result<()> {
         let mut left = uncommitted;
+        for chain in self.published.iter().rev() {
+            let found = self.unchanged_in_base(index, &chain.net()?, &left)?;
+            for (earlier, net) in chains.iter().zip(nets.iter_mut()) {
+                if earlier.first().id < chain.first().id {
+                    net.retain(|path, _| !found.contains(&self.repository.inside(path.as_bytes())));
+                }
+            }
+            left.retain(|path| !found.contains(path));
+        }
         for number in (0..nets.len()).rev() {
-            let in_question = |path: &TreePath| left.contains(&self.repository.inside(path.as_bytes()));
-            let net: BTreeMap<&TreePath, NetChange<'_>> = nets[number]
-                .iter()
-                .filter(|(path, _)| in_question(path))
-                .map(|(p, net)| (*p, *net))
-                .collect();
-            if net.is_empty() {
-                continue;
-            }
-            index.read_tree(self.base_tree())?;
-            self.add(index, &net, &format!("committed-{number}"))?;
-            let differ = index.differences(self.base_tree())?;
-            let is_committed = |path: &TreePath| {
-                net.contains_key(path) && !differ.contains_key(&self.repository.inside(path.as_bytes()))
-            };
+            let found = self.unchanged_in_base(index, &nets[number], &left)?;
             for earlier in &mut nets[..=number] {
-                earlier.retain(|path, _| !is_committed(path));
+                earlier.retain(|path, _| !found.contains(&self.repository.inside(path.as_bytes())));
             }
-            for path in net.keys().filter(|path| is_committed(path)) {
-                left.remove(&self.repository.inside(path.as_bytes()));
-            }
+            left.retain(|path| !found.contains(path));
         }
         index.read_tree(self.base_tree())?;
         if left.is_empty() { Ok(()) } else { Err(uncommitted_error(&shown(left))) }
+    }
+
+    /// Those of the given paths at which the base has what a chain left.
+    fn unchanged_in_base(
+        &self,
+        index: &GitIndex<'_>,
+        net: &BTreeMap<&TreePath, NetChange<'_>>,
+        among: &BTreeSet<Vec<u8>>,
+    ) -> Result<BTreeSet<Vec<u8>>> {
+        let inside = |path: &TreePath| self.repository.inside(path.as_bytes());
+        let net: BTreeMap<&TreePath, NetChange<'_>> = net
+            .iter()
+            .filter(|(path, _)| among.contains(&inside(path)))
+            .map(|(path, change)| (*path, *change))
+            .collect();
+        if net.is_empty() {
+            return Ok(BTreeSet::new());
+        }
+        index.read_tree(self.base_tree())?;
+        self.add(index, &net, "committed")?;
+        let differ = index.differences(self.base_tree())?;
+        Ok(net.keys().map(|path| inside(path)).filter(|path| !differ.contains_key(path)).collect())
     }
 
     /// The paths whose content before the runs is not committed: a commit would include those edits. Leaves that content in `index`.

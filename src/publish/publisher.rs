@@ -74,6 +74,7 @@ pub fn publish(
     let (before, runs): (Vec<PlannedRun>, Vec<PlannedRun>) =
         runs.into_iter().partition(|run| known.contains(&run.id.to_string()));
     let published_before = before.iter().map(|run| run.id.to_string()).collect();
+    let before = chains(before);
     let scratch = ScratchDir::new(&layout.scratch(), "publish")?;
     let chains = chains(runs);
     if options.dry_run {
@@ -88,6 +89,7 @@ pub fn publish(
         scratch: &scratch,
         base: base.as_deref(),
         prefix: &options.prefix,
+        published: &before,
         dry_run: options.dry_run,
     };
     let built = if chains.is_empty() { BuiltCommits::default() } else { builder.build(&chains)? };
