@@ -11,6 +11,8 @@ use rayon::prelude::*;
 use super::change_record::{ChangeRecord, ResultFile};
 use super::compare::Changes;
 use super::entry::describe;
+use super::git_record::GitRecord;
+use super::hash::ContentHash;
 use super::manifest::Manifest;
 use super::patch::parse::Patch;
 use super::patch::rebuild::Direction;
@@ -269,20 +271,27 @@ impl CheckpointDir {
     /// Reads every content that the checkpoint names out of the store, and returns the number of entries.
     pub fn verify(&self, workspace: &Workspace, manifest: &Manifest) -> Result<usize> {
         let entries = manifest.tree.len();
-        let damaged: Vec<(String, Option<String>)> = manifest
+        let read_back = |hash: &ContentHash| {
+            workspace.store.reader(hash).and_then(|mut reader| {
+                std::io::copy(&mut reader, &mut std::io::sink()).at("read", workspace.store.dir())
+            })
+        };
+        let mut damaged: Vec<(String, Option<String>)> = manifest
             .tree
             .parts(VERIFY_AT_ONCE)
             .into_par_iter()
             .flat_map_iter(Part::iter)
             .filter_map(|entry| {
                 let (hash, _) = entry.node.content()?;
-                let result = workspace.store.reader(&hash).and_then(|mut reader| {
-                    std::io::copy(&mut reader, &mut std::io::sink()).at("read", workspace.store.dir())
-                });
-                let error = result.err()?;
+                let error = read_back(&hash).err()?;
                 Some((format!("{}: {error}", entry.path()), error.hint_text().map(str::to_owned)))
             })
             .collect();
+        let of_git = manifest.git.iter().flat_map(GitRecord::contents);
+        damaged.extend(of_git.filter_map(|hash| {
+            let error = read_back(&hash).err()?;
+            Some((format!("git's own state: {error}"), error.hint_text().map(str::to_owned)))
+        }));
         if damaged.is_empty() {
             return Ok(entries);
         }

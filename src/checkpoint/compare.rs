@@ -50,7 +50,7 @@ impl Workspace {
     /// Walks the tree and returns where it differs from `manifest`.
     pub fn compare(&self, manifest: &Manifest, progress: &dyn Progress) -> Result<Changes<'_>> {
         let cache = StatCache::load(&self.cache_path);
-        let Manifest { tree, rules, coverage } = manifest;
+        let Manifest { tree, rules, coverage, .. } = manifest;
         let baseline = Some(Baseline { tree, rules: rules.by_dir(), coverage });
         let mut walk = WalkInput { baseline, ..self.walk_input(&cache) }.walk()?;
         let unlocked = UnlockedDirs::new(&self.root, std::mem::take(&mut walk.unlocked));

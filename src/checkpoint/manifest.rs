@@ -13,6 +13,7 @@ use serde::de::{Deserializer, MapAccess, Visitor};
 
 use super::coverage::Coverage;
 use super::entry::Node;
+use super::git_record::GitRecord;
 use super::hash::ContentHash;
 use super::ignore::{FrozenRules, IgnoreFile, RuleSource};
 use super::path::TreePath;
@@ -34,6 +35,8 @@ pub struct Manifest {
     pub tree: Tree,
     pub rules: FrozenRules,
     pub coverage: Coverage,
+    /// git's own state; `None` if the project is in no repository.
+    pub git: Option<GitRecord>,
 }
 
 impl Manifest {
@@ -49,18 +52,24 @@ impl Manifest {
         let (hash, written) = rayon::join(|| self.tree.hash(), || self.write_entries(out));
         written?;
         let (rules, coverage, check) = self.rules_coverage_check(hash);
-        write!(
-            out,
-            "}},\n\"tree\":\"{hash}\",\n\"rules\":{rules},\n\"coverage\":{coverage},\n\"check\":\"{check}\"}}\n"
-        )
+        write!(out, "}},\n\"tree\":\"{hash}\",\n\"rules\":{rules},\n\"coverage\":{coverage},\n")?;
+        if let Some(git) = self.git_json() {
+            writeln!(out, "\"git\":{git},")?;
+        }
+        writeln!(out, "\"check\":\"{check}\"}}")
     }
 
     /// The JSON of the rules and of the coverage, and the hash of everything in a manifest with this tree.
     fn rules_coverage_check(&self, tree: ContentHash) -> (String, String, ContentHash) {
         let rules = serde_json::to_string(&rules_to_json(&self.rules)).expect("plain data serializes");
         let coverage = serde_json::to_string(&self.coverage).expect("plain data serializes");
-        let check = ContentHash::of(format!("{VERSION}\n{tree}\n{rules}\n{coverage}\n").as_bytes());
+        let git = self.git_json().map_or_else(String::new, |git| git + "\n");
+        let check = ContentHash::of(format!("{VERSION}\n{tree}\n{rules}\n{coverage}\n{git}").as_bytes());
         (rules, coverage, check)
+    }
+
+    fn git_json(&self) -> Option<String> {
+        self.git.as_ref().map(|git| serde_json::to_string(git).expect("plain data serializes"))
     }
 
     /// Encodes the entries in batches, each in parallel, which bounds the memory used.
@@ -92,6 +101,7 @@ impl Manifest {
             tree: raw.files.0,
             rules: rules_from_json(raw.rules).map_err(|why| Error::damaged(path, why))?,
             coverage: raw.coverage,
+            git: raw.git,
         };
         let tree = manifest.tree.hash();
         let (_, _, check) = manifest.rules_coverage_check(tree);
@@ -133,6 +143,8 @@ struct ManifestJson {
     tree: String,
     rules: BTreeMap<String, String>,
     coverage: Coverage,
+    #[serde(default)]
+    git: Option<GitRecord>,
     check: String,
 }
 

@@ -22,6 +22,7 @@ pub(crate) mod compare;
 pub(crate) mod content_source;
 pub(crate) mod coverage;
 pub(crate) mod entry;
+pub(crate) mod git_record;
 pub mod hash;
 mod hashing;
 pub(crate) mod ignore;

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::git_record::GitRecord;
 use super::hashing::hash_missing;
 use super::ignore::FrozenRules;
 use super::live_database::{LiveDatabase, LiveReason, find_live};
@@ -115,6 +116,7 @@ impl Workspace {
         let writer = self.store.pack_writer();
         hash_missing(&self.root, &mut walk, Some(&writer), false, progress)?;
         store_links(&walk, &writer)?;
+        let git = GitRecord::capture(self.root.path(), &writer)?;
         writer.finish()?;
         if packs_changed || cache_is_stale(&cache, &walk) {
             self.write_cache(&cache, &walk, began)?;
@@ -128,7 +130,7 @@ impl Workspace {
             let node = node.expect("without a baseline no entry is unchanged");
             assert!(tree.push(Entry { dir, name, node }), "a walk yields entries in order");
         });
-        Ok((Manifest { tree: tree.finish(), rules, coverage }, databases, began))
+        Ok((Manifest { tree: tree.finish(), rules, coverage, git }, databases, began))
     }
 
     pub(super) fn walk_input<'w>(&'w self, cache: &'w StatCache) -> WalkInput<'w> {

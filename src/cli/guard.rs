@@ -18,8 +18,9 @@ use crate::humanize::count;
 ///
 /// The command inherits the terminal, stdin, stdout and stderr, and decree exits with its exit code. With --verify, a second
 /// command has to succeed as well. If either fails, or decree is interrupted (a second Ctrl-C ends the command at once), everything
-/// that changed is rolled back to the checkpoint and
-/// verified; what the command had done stays saved as another checkpoint. Exit code 4: the tree could not be rolled back.
+/// that changed is rolled back to the checkpoint and verified; what the command had done stays saved as another checkpoint. git's HEAD,
+/// its branch and the index go back with it; commits that the command made stay as refs/decree/runs/CHECKPOINT. Exit code 4: the tree
+/// or git's state could not be rolled back.
 /// Both commands find the checkpoint's id in DECREE_CHECKPOINT. With --format json or yaml, standard output has decree's answer
 /// alone, and what the commands print goes to standard error.
 #[derive(Debug, clap::Args)]
@@ -119,6 +120,12 @@ fn report(context: &Context, outcome: &GuardOutcome, rollback: Option<&RollbackR
         return Ok(0);
     };
     print_rollback(context, rollback, &outcome.cause, id);
+    let git = outcome.git.clone().unwrap_or_default();
+    git.restored_lines().iter().for_each(|line| context.ui.warn(line));
+    if git.is_unrestored() {
+        return Err(Error::integrity("the tree is rolled back, and git's own state is not")
+            .detail(format!("{}; the warnings above say why", outcome.cause)));
+    }
     match outcome.interrupted {
         Some(signal) => {
             Err(Error::new(ErrorKind::Interrupted { signal }, "interrupted").detail("the tree is as it was"))

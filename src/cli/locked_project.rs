@@ -158,6 +158,9 @@ impl<'c> LockedProject<'c> {
             Format::Json => ui.print(&summary.to_json())?,
             Format::Text => ui.print(&text::closing(&summary, Paint(ui.color_out)))?,
         }
+        if summary.has_unrestored_git() {
+            return Ok(ErrorKind::Integrity.exit_code());
+        }
         Ok(if summary.all_kept() { 0 } else { 1 })
     }
 }

@@ -24,6 +24,9 @@ use crate::report::{ReportLimits, markdown};
 /// Each commit has exactly the content that the runs of its spec left, whatever the work tree has now, and names the runs in
 /// its trailers. Either all commits are created or none. Runs that are committed already are skipped, so publishing twice is
 /// harmless. Needs git. No hook runs, the work tree is not touched, and other staged changes stay staged.
+///
+/// What a run committed itself is not committed again, and is pushed with the rest. A branch that contains a commit of a reverted run is
+/// refused, unless a remote has that commit already.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  decree publish\n  decree publish --dry-run\n  decree publish --push\n  decree publish --push --branch decree/nightly --message-prefix 'chore: '\n  decree publish --pull-request --base main --draft\n  decree publish --format json | jq -r '.commits[].sha'"
@@ -178,6 +181,10 @@ fn print_notes(context: &Context, published: &PublishReport, dry_run: bool) {
     if !published.published_before.is_empty() {
         ui.note(&format!("{} already committed", count(published.published_before.len(), "run")));
     }
+    for own in &published.own_commits {
+        let sha = &own.sha[..own.sha.len().min(10)];
+        ui.note(&format!("run {} committed by itself: {sha} {}", own.run, own.subject));
+    }
     if published.commits.is_empty() {
         ui.note("nothing to commit");
         return;
@@ -238,8 +245,14 @@ fn as_json(published: &PublishReport, delivery: &Delivery) -> Value {
         .pull_request
         .as_ref()
         .map(|request| json!({"number": request.number, "url": request.url, "created": request.created}));
+    let own: Vec<Value> = published
+        .own_commits
+        .iter()
+        .map(|own| json!({"run": own.run, "sha": own.sha, "subject": own.subject}))
+        .collect();
     json!({
         "commits": commits,
+        "own_commits": own,
         "branch": delivery.pushed.as_ref().or(published.branch.as_ref()),
         "pushed": delivery.pushed.is_some(),
         "pull_request": pull_request,

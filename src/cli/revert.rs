@@ -4,10 +4,10 @@ use super::Context;
 use super::locked_project::LockedProject;
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::checkpoint::restore::RestoreReport;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::history::{self, RevertSince, RunOrCheckpoint};
 use crate::humanize::count;
-use crate::pipeline::revert_runs::{RevertedRun, RunRevert, revert_runs};
+use crate::pipeline::revert_runs::{GitRevert, RevertedRun, RunRevert, revert_runs};
 use crate::report::text;
 
 /// Revert a run, a chain of runs, or everything since a checkpoint
@@ -16,6 +16,8 @@ use crate::report::text;
 /// and nothing at all if a file has changed since the run, or if the run was reverted before. A revert to a checkpoint saves the
 /// present state first, as a checkpoint of its own. A chain is reverted from its last run to its first, all or nothing. The
 /// spec is removed from the tracker, so `process` runs it again. The change stays recorded: `decree apply` applies it again.
+/// If the run made commits and git has not moved on since, HEAD, its branch and the index are as before the run, too, and the commits stay
+/// as refs/decree/runs/ID.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  decree revert 2026111603120000-0\n  decree revert 2026111603120000\n  decree revert chk_20261116_0312"
@@ -35,7 +37,8 @@ pub fn revert(context: &Context, args: &RevertArgs) -> Result<()> {
             RunOrCheckpoint::Checkpoint(saved) => return since_checkpoint(context, &locked, &saved),
         }
     }
-    for RevertedRun { run, how, untracked } in revert_runs(layout, &locked.workspace, &runs)? {
+    let mut is_complete = true;
+    for RevertedRun { run, how, untracked, git } in revert_runs(layout, &locked.workspace, &runs)? {
         match how {
             RunRevert::Done(done) => report_done(context, run.id(), run.id(), done)?,
             RunRevert::Already | RunRevert::NotThere => {
@@ -46,8 +49,30 @@ pub fn revert(context: &Context, args: &RevertArgs) -> Result<()> {
         if let Some(spec) = untracked {
             context.ui.note(&format!("removed {spec} from the tracker: `decree process` runs it again"));
         }
+        is_complete &= report_git(context, run, &git);
     }
-    Ok(())
+    if is_complete {
+        return Ok(());
+    }
+    Err(Error::integrity("the files are reverted, and git's own state is not; the warnings above say why"))
+}
+
+/// Reports what became of the commits that a run made; false if they were to be taken back and are not.
+fn report_git(context: &Context, run: &CheckpointDir, git: &GitRevert) -> bool {
+    match git {
+        GitRevert::Unchanged => true,
+        GitRevert::Restored(change) => {
+            change.restored_lines().iter().for_each(|line| context.ui.warn(line));
+            !change.is_unrestored()
+        }
+        GitRevert::Left(why) => {
+            context.ui.warn(&format!(
+                "{}: the files are reverted, but the commits of the run stay where they are: {why}; `git revert` takes them back",
+                run.id()
+            ));
+            true
+        }
+    }
 }
 
 fn since_checkpoint(context: &Context, locked: &LockedProject<'_>, saved: &CheckpointDir) -> Result<()> {

@@ -103,6 +103,9 @@ fn print(context: &Context, id: &str, report: &RollbackReport, dry_run: bool) ->
         lines(report).for_each(|line| ui.note(&line));
     }
     warnings(report).for_each(|warning| ui.warn(&warning));
+    for sentence in &report.untouched {
+        ui.note(sentence);
+    }
     let (what, noun) = match report.kind {
         CheckpointKind::StateSnapshot => ("decree's own state", "value"),
         CheckpointKind::DatabaseSavepoint => ("every database", "database"),

@@ -91,6 +91,7 @@ fn assumptions(report: &RollbackReport, dry_run: bool) -> Vec<String> {
     let left_out = report.left_out.iter();
     let mut assumptions: Vec<String> =
         left_out.map(|name| format!("{name} needs no rollback: the checkpoint does not hold it")).collect();
+    assumptions.extend(report.untouched.iter().cloned());
     if dry_run {
         assumptions.push("nothing was changed: this is a dry run".to_owned());
     } else if report.after.is_none() {

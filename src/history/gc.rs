@@ -12,6 +12,7 @@ use super::manifests::Manifests;
 use super::record::CheckpointRecord;
 use super::remove::remove;
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
+use crate::checkpoint::git_record::GitRecord;
 use crate::checkpoint::store::{CompactionPlan, CompactionReport, HashList, HashListBuilder, Store};
 use crate::error::{Error, Result};
 use crate::humanize::count;
@@ -148,6 +149,7 @@ fn needed(found: &Manifests, leaving: &[&Path]) -> Result<HashList> {
             Ok(Some(manifest)) => {
                 let contents = manifest.tree.iter().filter_map(|entry| entry.node.content());
                 contents.for_each(|(hash, _)| named.add(hash));
+                manifest.git.iter().flat_map(GitRecord::contents).for_each(|hash| named.add(hash));
             }
             Ok(None) => {}
             Err(error) => doubts.push(error.to_string()),

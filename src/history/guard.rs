@@ -13,6 +13,8 @@ use std::process::{Command, Stdio};
 use serde::{Deserialize, Serialize};
 
 use super::HistoryContext;
+use super::git_change::GitChange;
+use super::git_restore::GitRestore;
 use super::kind::tree;
 use super::lookup::RunOrCheckpoint;
 use super::own_files::{OwnFiles, ProtectedDir, RepairReport};
@@ -102,6 +104,8 @@ pub struct GuardOutcome {
     pub repair_error: Option<Error>,
     /// `None` if the work of the command is kept.
     pub rollback: Option<Result<RollbackReport>>,
+    /// How git's own state differed at the rollback, and what was done about it.
+    pub git: Option<GitChange>,
 }
 
 impl<'g> Guard<'g> {
@@ -189,13 +193,23 @@ impl<'g> Guard<'g> {
             Err(error) => (RepairReport::default(), Some(error)),
         };
         let cause = if interrupted.is_some() { format!("`{shown}` was interrupted") } else { end.cause };
+        let git_before = manifest.git.clone();
         // The manifest may be large, and the rollback reads it again.
         drop(manifest);
         let rollback = has_failed.then(|| {
             // The scope is the one that the checkpoint was made for.
             let mut options = RollbackOptions::with_reason(Some(cause.clone()));
-            (options.even_expired, options.automatic) = (true, true);
+            (options.even_expired, options.automatic, options.restores_git) = (true, true, true);
             rollback(context, &RunOrCheckpoint::Checkpoint(checkpoint.clone()), &options)
+        });
+        let git = git_before.filter(|_| matches!(rollback, Some(Ok(_)))).and_then(|before| {
+            let restore = GitRestore {
+                workspace: context.workspace,
+                keep_as: checkpoint.id().to_owned(),
+                reason: format!("decree: the guarded command failed; back to {}", checkpoint.id()),
+                dir: checkpoint.dir(),
+            };
+            restore.run(&before)
         });
         match &rollback {
             Some(Err(error)) => active.mark_failed(context.layout, &checkpoint, &shown, error),
@@ -206,7 +220,7 @@ impl<'g> Guard<'g> {
                 "the tree is rolled back, or kept if the command succeeded".to_owned(),
             ));
         }
-        GuardOutcome { checkpoint, code: end.code, cause, interrupted, repair, repair_error, rollback }
+        GuardOutcome { checkpoint, code: end.code, cause, interrupted, repair, repair_error, rollback, git }
     }
 }
 

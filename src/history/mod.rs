@@ -14,6 +14,8 @@ mod change_summary;
 mod contents_report;
 mod create;
 pub mod gc;
+mod git_change;
+mod git_restore;
 mod guard;
 pub mod kind;
 mod live_databases;
@@ -34,6 +36,8 @@ mod writer;
 
 pub use contents_report::{ContentsReport, confidence};
 pub use create::create;
+pub use git_change::GitChange;
+pub use git_restore::{GitRestore, git_change_since};
 pub use guard::{Guard, GuardOutcome, GuardRecord, GuardRequest};
 pub use kind::state::recover_rollback;
 pub use kind::tree::save as save_tree;

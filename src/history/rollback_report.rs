@@ -29,6 +29,8 @@ pub struct RollbackOptions {
     /// No user can stop the programs that have a database of the tree open: its content is written back through SQLite. Otherwise the
     /// rollback is refused.
     pub automatic: bool,
+    /// The caller restores git's own state, so that a difference is not reported.
+    pub restores_git: bool,
     /// The checkpoint of the present, once there is one: from then on something may have been changed.
     pub(super) present: RefCell<Option<String>>,
 }
@@ -132,6 +134,8 @@ pub struct RollbackReport {
     pub held: usize,
     /// What decree could not restore, and how the user can.
     pub warnings: Vec<String>,
+    /// What a rollback does not touch, and is different from what it was at the checkpoint.
+    pub untouched: Vec<String>,
     /// What is within the scope, but not in the checkpoint.
     pub left_out: Vec<String>,
     /// Shell commands that restore the environment.

@@ -6,6 +6,7 @@ use super::attempt::{self, AttemptInputs, Execution};
 use super::context::{ActiveBatch, PipelineContext};
 use super::events::{AttemptNumber, Event};
 use super::failure_context::{self, FailedAttempt};
+use super::git_state::restore_git;
 use super::result::{AttemptRecord, RunRecord};
 use super::revert_tree::{restore_settings, revert_tree, withdraw_follow_ups};
 use super::verdict::{Ending, Verdict};
@@ -65,7 +66,7 @@ pub(super) fn run_attempts(
         // What a failed attempt left may be almost right, so only the last one starts on the reverted tree.
         current = AttemptNumber { number, clean_slate: number == current.of, ..current };
         if current.clean_slate {
-            revert_for_clean_slate(batch, inputs, &records, &tails)?;
+            revert_for_clean_slate(batch, inputs, &records, &tails, record)?;
             restore_settings(batch, settings, &inputs.run.dir, record)?;
         }
         if let Some(signal) = wait(batch, current.number) {
@@ -147,10 +148,12 @@ fn revert_for_clean_slate(
     inputs: AttemptInputs<'_>,
     records: &[AttemptRecord],
     tails: &[Vec<String>],
+    run_record: &mut RunRecord,
 ) -> Result<()> {
     let _shield = interrupt::shield();
     let (run, last, layout) = (&inputs.run.dir, records.len() as u32, batch.context.layout);
     revert_tree(batch, run, &run.attempt(last), inputs.manifest)?;
+    restore_git(batch, run, Some(last), inputs.manifest, run_record);
     withdraw_follow_ups(&batch.context, inputs.run, Some(last))?;
     let mut failed = Vec::new();
     for (record, tail) in records.iter().zip(tails) {

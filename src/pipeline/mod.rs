@@ -16,6 +16,7 @@
 //!
 //! context          the project, which every step only reads; the active batch, which steps report to: events, budget, summary
 //! revert_tree      takes the tree back to a run's checkpoint and proves it; for attempts, settle and recovery
+//! git_state        restores HEAD, its branch and the index with the tree, or records what a kept run committed
 //! revert_runs      reverts runs that were kept, for the commands that do so; run_log records it, later_work refuses what would undo a later run
 //! ```
 //!
@@ -33,6 +34,7 @@ mod dead_letter;
 pub mod events;
 mod failure_context;
 mod front_matter_check;
+mod git_state;
 mod hooks;
 mod later_work;
 mod policy;

@@ -13,7 +13,7 @@ use crate::checkpoint::path::TreePath;
 use crate::checkpoint::quote;
 use crate::checkpoint::restore::{FinishedRestore, RestoreReport};
 use crate::error::{ErrorKind, IoContext, Result};
-use crate::history::RunDir;
+use crate::history::{GitChange, RunDir};
 use crate::message::IdStatus;
 use crate::project::Layout;
 
@@ -101,6 +101,9 @@ pub struct RunRecord {
     /// Set while the change is not in the tree.
     #[serde(default, rename = "put_back", skip_serializing_if = "Option::is_none")]
     pub reverted: Option<RevertRecord>,
+    /// What the run did to git's own state, and what became of that: one for the clean slate, one for the end.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub git: Vec<GitChange>,
     /// The sum of what the attempts say they used.
     #[serde(default)]
     pub usage: Usage,

@@ -8,7 +8,7 @@ use crate::checkpoint::restore::{RestoreAction, RestoreOutcome, RestoreReport, i
 use crate::checkpoint::workspace::Workspace;
 use crate::error::{Error, IoContext, Result};
 use crate::fs::untrusted;
-use crate::history::RunDir;
+use crate::history::{GitChange, GitRestore, RunDir};
 use crate::message::{Inbox, MessageId};
 use crate::project::Layout;
 
@@ -19,6 +19,19 @@ pub struct RevertedRun<'r> {
     pub how: RunRevert,
     /// The spec that was removed from the tracker.
     pub untracked: Option<String>,
+    /// What became of the commits that the run made.
+    pub git: GitRevert,
+}
+
+/// What became of git's own state when a kept run was reverted.
+#[derive(Debug)]
+pub enum GitRevert {
+    /// The run had not changed it.
+    Unchanged,
+    /// It is as before the run, as far as it could be restored.
+    Restored(GitChange),
+    /// It is left as it is, for this reason.
+    Left(String),
 }
 
 /// What it took to revert a run.
@@ -45,17 +58,20 @@ pub fn revert_runs<'r>(
     let mut reverted: Vec<RevertedRun<'_>> = Vec::new();
     for run in runs.iter().rev() {
         match revert_one(layout, workspace, run, &log) {
-            Ok(how) => reverted.push(RevertedRun { run, how, untracked: log.take_spec() }),
+            Ok(how) => {
+                reverted.push(RevertedRun { run, how, untracked: log.take_spec(), git: GitRevert::Unchanged })
+            }
             // The next start finishes or undoes that restore first; nothing may be applied on top of it.
             Err(error) if is_recovery_needed(&layout.scratch()) => return Err(error),
             Err(error) => return Err(apply_again(workspace, &reverted, error, &log)),
         }
     }
     // A restore is recorded when it is done. A run without one is recorded when all are reverted.
-    for RevertedRun { run, how, untracked } in &mut reverted {
+    for RevertedRun { run, how, untracked, git } in &mut reverted {
         if matches!(how, RunRevert::NotThere | RunRevert::ChangedNothing) {
             *untracked = record_state(layout, run, Some(RevertRecord::default()))?;
         }
+        *git = revert_git(workspace, run, matches!(how, RunRevert::Already))?;
     }
     Ok(reverted)
 }
@@ -123,6 +139,36 @@ fn apply_again(
         error = error.detail(format!("{} was reverted and is applied again", run.id()));
     }
     error
+}
+
+/// Takes back what a kept run did to HEAD, its branch and the index, if they still are what it left. It comes after the files, so
+/// for a run that was reverted before it is done if a kill prevented it then.
+fn revert_git(workspace: &Workspace, run: &CheckpointDir, was_reverted: bool) -> Result<GitRevert> {
+    let Some(mut result) = RunResult::read(run)? else { return Ok(GitRevert::Unchanged) };
+    let is_open = |change: &&GitChange| change.attempt.is_none() && !change.restored;
+    let Some(left) = result.run.git.last().filter(|_| result.run.kept).filter(is_open).cloned() else {
+        return Ok(GitRevert::Unchanged);
+    };
+    let Some(before) = run.manifest()?.git else { return Ok(GitRevert::Unchanged) };
+    let restore = GitRestore {
+        workspace,
+        keep_as: run.id().to_owned(),
+        reason: format!("decree: run {} is reverted", run.id()),
+        dir: run.dir(),
+    };
+    Ok(match restore.run_if_as_left(&before, &left) {
+        Ok(None) => GitRevert::Unchanged,
+        Ok(Some(change)) => {
+            // The commits are the run's, whatever else happened since.
+            let change = GitChange { commits: left.commits, ..change };
+            result.run.git.pop();
+            result.run.git.push(change.clone());
+            result.write(run)?;
+            GitRevert::Restored(change)
+        }
+        Err(_) if was_reverted => GitRevert::Unchanged,
+        Err(why) => GitRevert::Left(why),
+    })
 }
 
 /// A recorded change that is in the tree again.

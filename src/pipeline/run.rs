@@ -8,6 +8,7 @@ use super::attempt::AttemptInputs;
 use super::attempts::{Attempts, run_attempts};
 use super::context::ActiveBatch;
 use super::events::Event;
+use super::git_state::record_git;
 use super::prepare::Prepared;
 use super::result::{RunRecord, RunResult, interruptions_in_a_row};
 use super::revert_tree::restore_settings;
@@ -112,6 +113,7 @@ fn attempt_and_settle(
     let _shield = interrupt::shield();
     if result.run.kept {
         report_outside_diff(batch, &settings, &mut result)?;
+        record_git(batch, &manifest, &mut result.run);
         run.dir.publish(number, &RunDir::PUBLISHED)?;
         return settle(batch, run, Some(&manifest), result);
     }

@@ -5,6 +5,7 @@ use std::fs;
 
 use super::active_run::ActiveRun;
 use super::context::{ActiveBatch, PipelineContext};
+use super::git_state::restore_git;
 use super::result::RunResult;
 use super::revert_tree::{revert_tree, withdraw_follow_ups};
 use super::summary::MessageSummary;
@@ -39,6 +40,7 @@ pub(super) fn settle(
     {
         let reverted = revert_tree(batch, run, &checkpoint, manifest)?;
         result.run.warnings.extend(reverted.notes.iter().cloned());
+        restore_git(batch, run, None, manifest, &mut result.run);
         result.run.reverted = Some(reverted);
         result.write(&checkpoint)?;
     }

@@ -14,7 +14,7 @@ use super::verdict::{Ending, Verdict};
 use crate::checkpoint::change_record::PathChange;
 use crate::error::{Error, IoContext, Result};
 use crate::fs::atomic;
-use crate::history::RunDir;
+use crate::history::{GitChange, RunDir};
 use crate::message::MessageId;
 use crate::process::redact::Redactor;
 use crate::sanitize::strip_controls;
@@ -54,7 +54,7 @@ pub struct Summary {
 
 /// The keys of a message in the order in which they are written: a summary is also read by people.
 const MESSAGE_KEYS: &str = "id seq name spec routine verdict kept reason duration_ms attempts added removed files put_back \
-    usage run_dir warnings";
+    git usage run_dir warnings";
 
 fn in_order<S: Serializer>(messages: &[MessageSummary], serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_seq(messages.iter().map(|message| {
@@ -145,6 +145,11 @@ impl Summary {
     /// Whether every message was kept.
     pub fn all_kept(&self) -> bool {
         self.reverted == 0 && self.skipped == 0
+    }
+
+    /// Whether git's own state was to be restored for some message, and is not.
+    pub fn has_unrestored_git(&self) -> bool {
+        self.messages.iter().flat_map(|message| &message.run.git).any(GitChange::is_unrestored)
     }
 
     /// Reads the file; `None` if there is none.

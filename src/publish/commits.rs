@@ -16,6 +16,7 @@ use crate::checkpoint::workspace::Workspace;
 use crate::error::{Error, Result};
 use crate::fs::ScratchDir;
 use crate::git::{Differences, GitIndex, GitOutput, IndexEntry};
+use crate::humanize::count;
 use crate::interrupt;
 use crate::project::Layout;
 use crate::spec::Tracker;
@@ -52,6 +53,8 @@ pub struct CommitBuilder<'b> {
     pub base: Option<&'b str>,
     /// The prefix of every subject.
     pub prefix: &'b str,
+    /// The chains that the base has already.
+    pub published: &'b [Chain],
     pub dry_run: bool,
 }
 
@@ -69,12 +72,11 @@ impl CommitBuilder<'_> {
         let uncommitted = self.uncommitted(&index, &nets)?;
         if !uncommitted.is_empty() {
             // An agent may have committed its work itself. Any other uncommitted change has to be committed first.
-            if !self.is_committed(&index, &nets)? {
-                return Err(uncommitted_error(&uncommitted));
-            }
-            let warning = "the changes of the runs are committed already, by a routine or by another process";
-            built.warnings.push(warning.to_owned());
-            nets.iter_mut().for_each(BTreeMap::clear);
+            let paths = count(uncommitted.len(), "path");
+            self.drop_committed(&index, chains, &mut nets, uncommitted)?;
+            built.warnings.push(format!(
+                "changes of the runs to {paths} are committed already, by a routine or by another process"
+            ));
         }
         let mut tracker = self.tracker_update(&index, chains, &mut built.warnings)?;
         let sign = self.repository.git.config(&["--type=bool", "--get", "commit.gpgsign"])?;
@@ -141,24 +143,60 @@ impl CommitBuilder<'_> {
         Ok(())
     }
 
-    /// Whether the content that the runs left is committed already.
-    fn is_committed(&self, index: &GitIndex<'_>, nets: &Nets<'_>) -> Result<bool> {
+    /// Drops the changes that are committed already: for each of these paths, those up to the last run, published before or not, that
+    /// left what the base has. Refuses paths that no run left like that. Leaves the base in `index`.
+    fn drop_committed(
+        &self,
+        index: &GitIndex<'_>,
+        chains: &[Chain],
+        nets: &mut Nets<'_>,
+        uncommitted: BTreeSet<Vec<u8>>,
+    ) -> Result<()> {
+        let mut left = uncommitted;
+        for chain in self.published.iter().rev() {
+            let found = self.unchanged_in_base(index, &chain.net()?, &left)?;
+            for (earlier, net) in chains.iter().zip(nets.iter_mut()) {
+                if earlier.first().id < chain.first().id {
+                    net.retain(|path, _| !found.contains(&self.repository.inside(path.as_bytes())));
+                }
+            }
+            left.retain(|path| !found.contains(path));
+        }
+        for number in (0..nets.len()).rev() {
+            let found = self.unchanged_in_base(index, &nets[number], &left)?;
+            for earlier in &mut nets[..=number] {
+                earlier.retain(|path, _| !found.contains(&self.repository.inside(path.as_bytes())));
+            }
+            left.retain(|path| !found.contains(path));
+        }
         index.read_tree(self.base_tree())?;
-        let last: BTreeMap<&TreePath, &NetChange<'_>> =
-            nets.iter().flatten().map(|(path, net)| (*path, net)).collect();
-        let (there, gone): (Vec<_>, Vec<_>) = last.into_iter().partition(|(_, net)| net.after.is_some());
-        let tree = AddTree::new(self.scratch, "left", &self.repository.prefix)?;
-        tree.write_after(self.workspace.store(), &there)?;
-        index.remove(&self.in_repository(&gone))?;
-        index.add(&tree.top, &self.in_repository(&there))?;
-        let committed = index.differences(self.base_tree())?.is_empty();
-        tree.remove();
+        if left.is_empty() { Ok(()) } else { Err(uncommitted_error(&shown(left))) }
+    }
+
+    /// Those of the given paths at which the base has what a chain left.
+    fn unchanged_in_base(
+        &self,
+        index: &GitIndex<'_>,
+        net: &BTreeMap<&TreePath, NetChange<'_>>,
+        among: &BTreeSet<Vec<u8>>,
+    ) -> Result<BTreeSet<Vec<u8>>> {
+        let inside = |path: &TreePath| self.repository.inside(path.as_bytes());
+        let net: BTreeMap<&TreePath, NetChange<'_>> = net
+            .iter()
+            .filter(|(path, _)| among.contains(&inside(path)))
+            .map(|(path, change)| (*path, *change))
+            .collect();
+        if net.is_empty() {
+            return Ok(BTreeSet::new());
+        }
         index.read_tree(self.base_tree())?;
-        Ok(committed)
+        self.add(index, &net, "committed")?;
+        let differ = index.differences(self.base_tree())?;
+        Ok(net.keys().map(|path| inside(path)).filter(|path| !differ.contains_key(path)).collect())
     }
 
     /// The paths whose content before the runs is not committed: a commit would include those edits. Leaves that content in `index`.
-    fn uncommitted(&self, index: &GitIndex<'_>, nets: &Nets<'_>) -> Result<Vec<String>> {
+    fn uncommitted(&self, index: &GitIndex<'_>, nets: &Nets<'_>) -> Result<BTreeSet<Vec<u8>>> {
         let mut found: BTreeMap<&TreePath, Option<Node>> = BTreeMap::new();
         let mut left: BTreeMap<&TreePath, Option<Node>> = BTreeMap::new();
         let mut edited = Vec::new();
@@ -180,7 +218,7 @@ impl CommitBuilder<'_> {
             found.iter().filter(|(_, node)| node.is_none()).map(|(path, _)| (*path, ())).collect();
         index.remove(&self.in_repository(&absent))?;
         index.add(&tree.top, &self.in_repository(&there))?;
-        Ok(shown(index.differences(self.base_tree())?.keys()))
+        Ok(index.differences(self.base_tree())?.into_keys().collect())
     }
 
     /// Updates the index to the content that a chain left.

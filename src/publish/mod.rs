@@ -7,7 +7,7 @@
 //! commits      builds the commit objects                        content    writes the files that git adds
 //! message      subject, body and trailers                       update_ref moves the branch and the index atomically
 //! delivery     to which branch the commits are pushed           push       never forces
-//! pull_request opens one, or updates the open one
+//! pull_request opens one, or updates the open one                own_commits  those that runs made themselves
 //! ```
 //!
 //! No content comes from the work tree: it is rebuilt from the store and the diffs, and has to match the recorded hashes. So a
@@ -20,6 +20,7 @@ mod commits;
 mod content;
 mod delivery;
 mod message;
+mod own_commits;
 mod plan;
 mod publisher;
 mod pull_request;

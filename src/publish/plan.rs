@@ -26,6 +26,7 @@ pub struct Chain {
 }
 
 /// The net change of a chain to one path.
+#[derive(Clone, Copy)]
 pub struct NetChange<'c> {
     /// The path before the first run.
     pub before: Option<Node>,

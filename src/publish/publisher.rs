@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::commits::{BuiltCommits, Commit, CommitBuilder};
 use super::message::RUN_TRAILER;
+use super::own_commits::{OwnCommit, own_commits, refuse_reverted};
 use super::plan::{PlannedRun, chains, runs};
 use super::repository::Repository;
 use super::update_ref::{BranchTarget, recover, refuse_staged, update_ref};
@@ -34,13 +35,15 @@ pub struct PublishReport {
     /// The last commit of the branch; `None` in a repository without commits.
     pub tip: Option<String>,
     pub published_before: Vec<String>,
+    /// Commits on the branch that routines made themselves.
+    pub own_commits: Vec<OwnCommit>,
     pub warnings: Vec<String>,
 }
 
 impl PublishReport {
     /// Whether any of the runs is on the branch.
     pub fn has_commits(&self) -> bool {
-        !self.commits.is_empty() || !self.published_before.is_empty()
+        !self.commits.is_empty() || !self.published_before.is_empty() || !self.own_commits.is_empty()
     }
 }
 
@@ -65,10 +68,13 @@ pub fn publish(
         }
     };
     let base = current.clone().or_else(|| repository.head.clone());
+    refuse_reverted(&repository, layout, base.as_deref())?;
+    let own_commits = own_commits(&repository, base.as_deref(), &runs)?;
     let known = published(&repository, base.as_deref(), &runs)?;
     let (before, runs): (Vec<PlannedRun>, Vec<PlannedRun>) =
         runs.into_iter().partition(|run| known.contains(&run.id.to_string()));
     let published_before = before.iter().map(|run| run.id.to_string()).collect();
+    let before = chains(before);
     let scratch = ScratchDir::new(&layout.scratch(), "publish")?;
     let chains = chains(runs);
     if options.dry_run {
@@ -83,6 +89,7 @@ pub fn publish(
         scratch: &scratch,
         base: base.as_deref(),
         prefix: &options.prefix,
+        published: &before,
         dry_run: options.dry_run,
     };
     let built = if chains.is_empty() { BuiltCommits::default() } else { builder.build(&chains)? };
@@ -98,7 +105,8 @@ pub fn publish(
         BranchTarget::Head => repository.branch.clone(),
     };
     let BuiltCommits { commits, warnings, .. } = built;
-    Ok(PublishReport { repository, commits, target, branch, tip: tip.or(base), published_before, warnings })
+    let tip = tip.or(base);
+    Ok(PublishReport { repository, commits, target, branch, tip, published_before, own_commits, warnings })
 }
 
 /// The target: the named branch, unless that is the one that is checked out.

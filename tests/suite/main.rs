@@ -13,6 +13,7 @@ mod demo;
 mod doctor;
 mod gc;
 mod generate;
+mod git_state;
 mod harness;
 mod hostile;
 mod house;

@@ -4,7 +4,7 @@ mod commits;
 mod content;
 mod elsewhere;
 mod pull_requests;
-mod pushing;
+pub mod pushing;
 mod refusing;
 mod repository;
 
@@ -19,7 +19,7 @@ use crate::harness::{CommandOutput, run_command};
 use crate::pipeline::pipeline_project::PipelineProject;
 
 /// Nothing of the machine's git settings, and a fixed person.
-const VARIABLES: [(&str, &str); 7] = [
+pub const VARIABLES: [(&str, &str); 7] = [
     ("GIT_CONFIG_GLOBAL", "/dev/null"),
     ("GIT_CONFIG_NOSYSTEM", "1"),
     ("GIT_AUTHOR_NAME", "Some One"),

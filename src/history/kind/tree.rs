@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::checkpoint::compare::{Change, Changes};
 use crate::checkpoint::coverage::Coverage;
 use crate::checkpoint::entry::Node;
+use crate::checkpoint::git_record::GitRecord;
 use crate::checkpoint::hash::ContentHash;
 use crate::checkpoint::live_database::{self, DatabaseInUse};
 use crate::checkpoint::manifest::Manifest;
@@ -21,11 +22,13 @@ use crate::checkpoint::root::{PathKind, Root};
 use crate::checkpoint::tree::combined_hash;
 use crate::error::Result;
 use crate::fs::atomic::AtomicFile;
+use crate::git::state::GitSnapshot;
 use crate::history::HistoryContext;
 use crate::history::audit::AuditLog;
 use crate::history::beside_scope::created_beside;
 use crate::history::change_summary;
 use crate::history::contents_report::{ContentsReport, not_needed};
+use crate::history::git_change::shown_commit;
 use crate::history::live_databases::write_back;
 use crate::history::payload::{CheckpointKind, CheckpointPayload};
 use crate::history::record::CheckpointRecord;
@@ -83,6 +86,9 @@ pub fn restore(
     }
     let scope = rollback_scope(context, &manifest, made_for, options)?;
     let mut rollback = TreeRollback::compare(context, dir, &manifest, &scope, options)?;
+    if let Some(git) = manifest.git.as_ref().filter(|_| !options.restores_git) {
+        rollback.report.untouched.extend(moved_head(context.workspace.root().path(), git));
+    }
     if options.dry_run || rollback.is_same() {
         return Ok(rollback.report);
     }
@@ -236,6 +242,16 @@ impl<'r> TreeRollback<'r> {
 
 fn will_be_refused(database: &DatabaseInUse) -> String {
     format!("{} is open in {}: the rollback is refused until that ends", database.path, database.users())
+}
+
+/// The sentence about a HEAD that is not where it was at the checkpoint. A rollback does not move it: those commits may be a person's.
+fn moved_head(root: &Path, before: &GitRecord) -> Option<String> {
+    let now = GitSnapshot::read(root).ok()??;
+    if now.commit == before.commit {
+        return None;
+    }
+    let (then, now) = (shown_commit(before.commit.as_deref()), shown_commit(now.commit.as_deref()));
+    Some(format!("git's HEAD was at {then} at the checkpoint and is at {now}; a rollback moves no branch"))
 }
 
 /// Whether a directory is in the list of changes, but neither came nor went. Only empty directories are listed, so one that was filled

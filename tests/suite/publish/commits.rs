@@ -177,6 +177,7 @@ fn json_says_what_was_done() {
                 "spec": "specs/01-a.spec.md",
                 "files": ["list.txt", "specs/processed-spec.md"],
             }],
+            "own_commits": [],
             "branch": "main",
             "pushed": false,
             "pull_request": null,

@@ -1,0 +1,142 @@
+//! git's own state in a manifest: what is needed to restore HEAD, its branch and the index, and to name what else changed. The texts
+//! and the index are content in the store, so that an unchanged repository costs nothing.
+
+use std::io;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::hash::ContentHash;
+use super::quote;
+use super::store::{FrameWriter, PackWriter, Store};
+use crate::error::{Error, IoContext, Result};
+use crate::git::state::{GitSnapshot, Head, IndexFile, IndexSource, RefTexts};
+
+/// The key `git` of a manifest.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GitRecord {
+    /// git's directory, relative to the project if it is below it.
+    pub dir: String,
+    /// As in the file `HEAD`; `None` if it could not be read.
+    pub head: Option<String>,
+    /// The commit that was checked out; `None` before the first one.
+    pub commit: Option<String>,
+    /// Loose refs, as `<value> <name>` lines.
+    refs: ContentHash,
+    packed_refs: ContentHash,
+    /// The log of `refs/stash`.
+    pub stash: ContentHash,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub operations: Vec<String>,
+    pub index: Option<IndexRecord>,
+}
+
+/// The index of a [`GitRecord`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IndexRecord {
+    pub sha256: ContentHash,
+    /// Nanoseconds since 1970.
+    pub modified: i64,
+    pub mode: u32,
+}
+
+impl GitRecord {
+    /// Reads the state of the repository that contains `root`, and adds its content to a pack. `None` if there is no repository.
+    pub(super) fn capture(root: &Path, writer: &PackWriter<'_>) -> Result<Option<GitRecord>> {
+        let mut snapshot = match GitSnapshot::read(root) {
+            // A repository that this user may not read is one that a routine of this user cannot change.
+            Err(error) if error.io_kind() == Some(io::ErrorKind::PermissionDenied) => return Ok(None),
+            snapshot => match snapshot? {
+                Some(snapshot) => snapshot,
+                None => return Ok(None),
+            },
+        };
+        let record = GitRecord::of(root, &mut snapshot)?;
+        let mut frames = writer.frame_writer()?;
+        let texts = [&snapshot.refs.loose, &snapshot.refs.packed, &snapshot.stash];
+        for (hash, text) in [record.refs, record.packed_refs, record.stash].into_iter().zip(texts) {
+            add_text(&mut frames, &hash, text)?;
+        }
+        if let (Some(known), Some(index)) = (&record.index, &mut snapshot.index) {
+            add_index(&mut frames, known, index)?;
+        }
+        frames.flush()?;
+        Ok(Some(record))
+    }
+
+    /// The record of a state, without storing anything.
+    pub fn of(root: &Path, snapshot: &mut GitSnapshot) -> Result<GitRecord> {
+        let dir = snapshot.dirs.name_from(root);
+        let index = snapshot.index.as_mut().map(|index| {
+            let mut buffer = vec![0; 1 << 16];
+            let (sha256, _) = ContentHash::of_reader(&mut index.file, &mut buffer)?;
+            index.rewind()?;
+            Ok::<_, io::Error>(IndexRecord { sha256, modified: index.modified, mode: index.mode })
+        });
+        Ok(GitRecord {
+            dir: quote::in_json(dir.as_os_str().as_encoded_bytes()).into_owned(),
+            head: snapshot.head.as_ref().map(Head::to_text),
+            commit: snapshot.commit.clone(),
+            refs: ContentHash::of(&snapshot.refs.loose),
+            packed_refs: ContentHash::of(&snapshot.refs.packed),
+            stash: ContentHash::of(&snapshot.stash),
+            operations: snapshot.operations.clone(),
+            index: index.transpose().at("read the index in", &snapshot.dirs.git_dir)?,
+        })
+    }
+
+    /// What HEAD was; `None` if it could not be read.
+    pub fn parsed_head(&self) -> Option<Head> {
+        self.head.as_deref().and_then(Head::parse)
+    }
+
+    /// Whether the refs of another state of the same repository may differ.
+    pub fn has_other_refs(&self, other: &GitRecord) -> bool {
+        (self.refs, self.packed_refs) != (other.refs, other.packed_refs)
+    }
+
+    /// Reads the refs back.
+    pub fn ref_texts(&self, store: &Store) -> Result<RefTexts> {
+        let text = |hash: &ContentHash| if is_empty(hash) { Ok(Vec::new()) } else { store.read(hash) };
+        Ok(RefTexts { loose: text(&self.refs)?, packed: text(&self.packed_refs)? })
+    }
+
+    /// Reads the index back.
+    pub fn index_source<'s>(&self, store: &'s Store) -> Result<Option<IndexSource<'s>>> {
+        let Some(index) = &self.index else { return Ok(None) };
+        let content = Box::new(store.reader(&index.sha256)?);
+        Ok(Some(IndexSource { content, modified: index.modified, mode: index.mode }))
+    }
+
+    /// Stands for an index that is not there.
+    pub fn no_index() -> ContentHash {
+        ContentHash::of(b"")
+    }
+
+    /// All content in the store that the record names.
+    pub fn contents(&self) -> impl Iterator<Item = ContentHash> {
+        let texts = [self.refs, self.packed_refs, self.stash].into_iter().filter(|hash| !is_empty(hash));
+        texts.chain(self.index.iter().map(|index| index.sha256))
+    }
+}
+
+/// An empty text is not stored.
+fn is_empty(hash: &ContentHash) -> bool {
+    *hash == ContentHash::of(b"")
+}
+
+fn add_text(frames: &mut FrameWriter<'_, '_>, hash: &ContentHash, text: &[u8]) -> Result<()> {
+    if text.is_empty() {
+        return Ok(());
+    }
+    match frames.writer.claim(hash)? {
+        Some(claim) => frames.add(claim, text),
+        None => Ok(()),
+    }
+}
+
+fn add_index(frames: &mut FrameWriter<'_, '_>, known: &IndexRecord, index: &mut IndexFile) -> Result<()> {
+    let Some(claim) = frames.writer.claim(&known.sha256)? else { return Ok(()) };
+    let found = frames.add_stream(claim, &mut index.file)?;
+    if found == known.sha256 { Ok(()) } else { Err(Error::failed("git's index changed while it was read")) }
+}

@@ -1,0 +1,21 @@
+//! What git itself has at one moment: HEAD, the branch that it names, all refs, the stash list, the index, and operations in
+//! progress; and putting HEAD, its branch and the index back.
+//!
+//! - [`GitDirs`]: where a repository keeps these, found without git
+//! - [`GitSnapshot`]: reads them, without git except where the refs are in a format of their own
+//! - [`RefTexts`], [`RefChange`]: the refs as text, and which of them differ
+//! - [`GitTarget`], [`restore()`]: moves HEAD and its branch back, keeps the commits that this leaves without a name, restores the index
+//!
+//! Nothing here touches the work tree, and no ref is moved whose value is not the expected one.
+
+mod dirs;
+mod index_file;
+mod refs;
+mod restore;
+mod snapshot;
+
+pub use dirs::GitDirs;
+pub use index_file::{IndexFile, IndexSource};
+pub use refs::{Head, RefChange, RefTexts};
+pub use restore::{GitTarget, KeptCommit, commits_between, restore};
+pub use snapshot::GitSnapshot;

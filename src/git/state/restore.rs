@@ -1,0 +1,163 @@
+//! Moves HEAD and its branch back, and restores the index. Commits that this leaves without a name get one.
+//!
+//! 1. The next index becomes git's lock, complete.
+//! 2. One transaction: the names of the commits, and the branch or the detached HEAD, each only from its expected value.
+//! 3. HEAD names its branch again.
+//! 4. The lock becomes the index.
+//!
+//! A process that is killed in between leaves a state from which the same call goes on: a lock with that very index is taken over.
+
+use super::index_file::{IndexSource, LockedIndex};
+use super::refs::Head;
+use super::snapshot::GitSnapshot;
+use crate::error::Result;
+use crate::git::{Git, GitCall};
+
+/// The identity in reflogs, so that they show what decree moved; git needs one even if none is configured.
+const IDENTITY: [(&str, &str); 2] =
+    [("GIT_COMMITTER_NAME", "decree"), ("GIT_COMMITTER_EMAIL", "decree@localhost")];
+/// How many commits are listed.
+const MAX_LISTED: &str = "--max-count=200";
+
+/// What HEAD, its branch and the index are to be.
+pub struct GitTarget<'t> {
+    pub head: &'t Head,
+    /// The commit of HEAD; `None` if its branch has none yet.
+    pub commit: Option<&'t str>,
+    /// `None` to leave the index as it is; `Some(None)` for no index.
+    pub index: Option<Option<IndexSource<'t>>>,
+}
+
+/// A commit that has a name of decree's, because no branch leads to it any more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeptCommit {
+    pub name: String,
+    pub commit: String,
+}
+
+/// Moves from `now` to the target. `keep` is the full name of the ref for commits that would be lost; if it is taken, numbered ones
+/// are used. `reason` is for the reflogs.
+pub fn restore(
+    now: &GitSnapshot,
+    target: GitTarget<'_>,
+    keep: &str,
+    reason: &str,
+) -> Result<Vec<KeptCommit>> {
+    let (head, commit) = (target.head, target.commit);
+    let moves = Some(head) != now.head.as_ref() || commit != now.commit.as_deref();
+    // Without git the index alone can still be restored.
+    let git = if moves { Some(now.git()?) } else { None };
+    let mut kept = Vec::new();
+    let mut commands = String::new();
+    if let Some(git) = &git {
+        kept = name_commits(git, leaving(git, now, head, commit)?, keep)?;
+        commands = transaction(now, head, commit, &kept);
+    }
+    let index = target.index.map(|source| LockedIndex::write(&now.dirs.git_dir, source)).transpose()?;
+    if let Some(git) = &git {
+        if !commands.is_empty() {
+            identified(git.call(["update-ref", "-m", reason, "--stdin"]))
+                .input(commands.into_bytes())
+                .ok()?;
+        }
+        if let Head::Branch(branch) = head
+            && now.head.as_ref() != Some(head)
+        {
+            identified(git.call(["symbolic-ref", "-m", reason, "HEAD", branch])).ok()?;
+        }
+    }
+    index.map_or(Ok(()), LockedIndex::place)?;
+    Ok(kept)
+}
+
+/// The commits that are reachable from `after` and not from `before`, the newest first.
+pub fn commits_between(git: &Git, before: Option<&str>, after: &[&str]) -> Result<Vec<String>> {
+    if after.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut args: Vec<String> = vec!["rev-list".to_owned(), MAX_LISTED.to_owned()];
+    args.extend(after.iter().map(|commit| (*commit).to_owned()));
+    args.extend(before.map(|before| format!("^{before}")));
+    args.push("--".to_owned());
+    let output = git.call(args).ok()?;
+    Ok(String::from_utf8_lossy(&output.out).lines().map(str::to_owned).collect())
+}
+
+fn identified(call: GitCall<'_>) -> GitCall<'_> {
+    IDENTITY.iter().fold(call, |call, (name, value)| call.variable(*name, *value))
+}
+
+/// The commits that HEAD and its branch lead to now, and that the target does not contain.
+fn leaving(git: &Git, now: &GitSnapshot, head: &Head, commit: Option<&str>) -> Result<Vec<String>> {
+    let mut leaving: Vec<String> = now.commit.iter().cloned().chain(branch_value(now, head)).collect();
+    leaving.sort();
+    leaving.dedup();
+    let mut kept = Vec::new();
+    for found in leaving {
+        let contained = match commit {
+            Some(commit) => git.call(["merge-base", "--is-ancestor", &found, commit]).run()?.is_ok(),
+            None => false,
+        };
+        if !contained {
+            kept.push(found);
+        }
+    }
+    Ok(kept)
+}
+
+/// Gives each commit a name that is free, or that it has already.
+fn name_commits(git: &Git, commits: Vec<String>, keep: &str) -> Result<Vec<KeptCommit>> {
+    if commits.is_empty() {
+        return Ok(Vec::new());
+    }
+    let pattern = format!("{keep}*");
+    let output = git.call(["for-each-ref", "--format=%(refname) %(objectname)", &pattern]).ok()?;
+    let text = String::from_utf8_lossy(&output.out).into_owned();
+    let mut taken: Vec<(String, String)> = text
+        .lines()
+        .filter_map(|line| line.split_once(' '))
+        .map(|(name, commit)| (name.to_owned(), commit.to_owned()))
+        .collect();
+    let mut kept = Vec::new();
+    for commit in commits {
+        let name = (1..)
+            .map(|number| if number == 1 { keep.to_owned() } else { format!("{keep}_{number}") })
+            .find(|name| taken.iter().all(|(known, other)| known != name || *other == commit))
+            .expect("numbers do not end");
+        taken.push((name.clone(), commit.clone()));
+        kept.push(KeptCommit { name, commit });
+    }
+    Ok(kept)
+}
+
+/// The value of the branch that HEAD is to name.
+fn branch_value(now: &GitSnapshot, head: &Head) -> Option<String> {
+    match head {
+        Head::Branch(branch) => now.refs.value(branch),
+        Head::Detached(_) => None,
+    }
+}
+
+/// The input of `git update-ref --stdin`. Each ref moves only from the value that it has now.
+fn transaction(now: &GitSnapshot, head: &Head, commit: Option<&str>, kept: &[KeptCommit]) -> String {
+    let mut commands: String =
+        kept.iter().map(|kept| format!("update {} {}\n", kept.name, kept.commit)).collect();
+    match (head, branch_value(now, head)) {
+        (Head::Branch(_), value) if value.as_deref() == commit => {}
+        (Head::Branch(branch), value) => commands.push_str(&match (commit, value) {
+            (Some(commit), Some(value)) => format!("update {branch} {commit} {value}\n"),
+            (Some(commit), None) => format!("create {branch} {commit}\n"),
+            (None, Some(value)) => format!("delete {branch} {value}\n"),
+            (None, None) => String::new(),
+        }),
+        (Head::Detached(_), _) if now.head.as_ref() == Some(head) => {}
+        (Head::Detached(hash), _) => {
+            let expected = match &now.head {
+                Some(Head::Detached(found)) => format!(" {found}"),
+                _ => String::new(),
+            };
+            commands.push_str(&format!("option no-deref\nupdate HEAD {hash}{expected}\n"));
+        }
+    }
+    commands
+}

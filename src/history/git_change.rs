@@ -1,0 +1,125 @@
+//! What became of git's own state in a run: its record in `result.json`, and the sentences for the user.
+
+use serde::{Deserialize, Serialize};
+
+use crate::checkpoint::hash::ContentHash;
+use crate::git::state::Head;
+use crate::humanize::count;
+
+/// How many digits of a commit messages show.
+const SHORT: usize = 10;
+/// How many refs a sentence names.
+const MAX_NAMED: usize = 10;
+
+/// How git's own state differed from the checkpoint, and what was done about it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GitChange {
+    /// The last attempt before the clean slate that restored the state; absent at the end of a run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempt: Option<u32>,
+    /// As in the file `HEAD`.
+    pub head_before: String,
+    pub head_after: String,
+    /// The commits that were checked out; null before the first one.
+    pub before: Option<String>,
+    pub after: Option<String>,
+    /// The commits that are new, the newest first.
+    #[serde(default)]
+    pub commits: Vec<String>,
+    /// The index after the run, if it is another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub index_after: Option<ContentHash>,
+    /// Other refs and lists that differ; they are left as they are.
+    #[serde(default)]
+    pub left: Vec<String>,
+    /// Whether HEAD, its branch and the index are as before.
+    #[serde(default)]
+    pub restored: bool,
+    /// The refs that keep the commits after that.
+    #[serde(default)]
+    pub kept_as: Vec<String>,
+    /// Where the files of operations that were begun are now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operations: Option<String>,
+    /// Why something is not restored.
+    #[serde(default)]
+    pub not_restored: Vec<String>,
+}
+
+impl GitChange {
+    /// Whether HEAD, or the branch that it names, differs.
+    pub fn moved(&self) -> bool {
+        (&self.head_before, &self.before) != (&self.head_after, &self.after)
+    }
+
+    /// Whether git's state is not as before although it should be.
+    pub fn is_unrestored(&self) -> bool {
+        !self.not_restored.is_empty()
+    }
+
+    /// Sentences for a state that was to be restored.
+    pub fn restored_lines(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        if self.moved() && self.restored {
+            let (place, before) = (shown_head(&self.head_before), shown_commit(self.before.as_deref()));
+            let was = match shown_head(&self.head_after) {
+                there if there == place => format!("it was at {}", shown_commit(self.after.as_deref())),
+                there => format!("HEAD was on {there} at {}", shown_commit(self.after.as_deref())),
+            };
+            let kept = match &self.kept_as[..] {
+                [] => String::new(),
+                names => {
+                    let verb = if self.commits.len() == 1 { "is" } else { "are" };
+                    format!("; {} made since {verb} kept as {}", self.shown_count(), names.join(", "))
+                }
+            };
+            lines.push(format!("git: {place} is back at {before} ({was}){kept}"));
+        }
+        if let Some(place) = &self.operations {
+            lines.push(format!("git: an operation that was begun is undone; its files are in {place}"));
+        }
+        if !self.left.is_empty() {
+            lines.push(format!("git: changed meanwhile, and left as they are: {}", self.shown_left()));
+        }
+        let unrestored = self.not_restored.iter();
+        lines.extend(unrestored.map(|why| format!("git's own state is not restored: {why}")));
+        lines
+    }
+
+    /// Sentences for a state that is kept.
+    pub fn kept_lines(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        if self.moved() {
+            let place = shown_head(&self.head_after);
+            let (before, after) = (shown_commit(self.before.as_deref()), shown_commit(self.after.as_deref()));
+            lines.push(format!("git: {place} is at {after} (before: {before}), {} new", self.shown_count()));
+        }
+        if !self.left.is_empty() {
+            lines.push(format!("git: also changed: {}", self.shown_left()));
+        }
+        lines
+    }
+
+    fn shown_count(&self) -> String {
+        count(self.commits.len(), "commit")
+    }
+
+    fn shown_left(&self) -> String {
+        let more = self.left.len().saturating_sub(MAX_NAMED);
+        let mut named = self.left[..self.left.len() - more].join(", ");
+        if more > 0 {
+            named.push_str(&format!(" and {more} more"));
+        }
+        named
+    }
+}
+
+/// The branch of a HEAD, for messages.
+fn shown_head(text: &str) -> String {
+    Head::parse(text).map_or_else(|| text.to_owned(), |head| head.shown().to_owned())
+}
+
+/// The beginning of a commit's hash.
+pub fn shown_commit(commit: Option<&str>) -> &str {
+    commit.map_or("no commit", |commit| commit.get(..SHORT).unwrap_or(commit))
+}

@@ -1,0 +1,45 @@
+//! git's own state at the end of a run: restored with the tree, or recorded with the change that is kept.
+
+use super::context::ActiveBatch;
+use super::result::RunRecord;
+use crate::checkpoint::manifest::Manifest;
+use crate::history::{GitRestore, RunDir, git_change_since};
+
+/// Restores HEAD, its branch and the index to the checkpoint. `attempt` is the last one before a clean slate. What cannot be restored
+/// is a warning, and part of the record: the tree is reverted all the same.
+pub(super) fn restore_git(
+    batch: &mut ActiveBatch<'_>,
+    run: &RunDir,
+    attempt: Option<u32>,
+    manifest: &Manifest,
+    record: &mut RunRecord,
+) {
+    let Some(before) = &manifest.git else { return };
+    let id = run.id();
+    let restore = GitRestore {
+        workspace: batch.context.workspace,
+        keep_as: attempt.map_or_else(|| id.to_string(), |number| format!("{id}.{number}")),
+        reason: format!("decree: run {id} is reverted"),
+        dir: run.path(),
+    };
+    let Some(mut change) = restore.run(before) else { return };
+    change.attempt = attempt;
+    for line in change.restored_lines() {
+        batch.warn_in(record, line);
+    }
+    record.git.push(change);
+}
+
+/// Records what a kept run did to git's own state.
+pub(super) fn record_git(batch: &mut ActiveBatch<'_>, manifest: &Manifest, record: &mut RunRecord) {
+    let Some(before) = &manifest.git else { return };
+    let Some(mut change) = git_change_since(batch.context.workspace, before) else { return };
+    // Nothing was to be restored here; that the state cannot be read is only worth a warning.
+    for why in std::mem::take(&mut change.not_restored) {
+        batch.warn_in(record, format!("git's own state is not recorded: {why}"));
+    }
+    for line in change.kept_lines() {
+        batch.note(&format!("  {line}"));
+    }
+    record.git.push(change);
+}

@@ -1,0 +1,107 @@
+//! Commits that runs made themselves. Those of kept runs are published with the rest; those of reverted runs are never pushed.
+
+use std::collections::BTreeSet;
+
+use super::plan::PlannedRun;
+use super::repository::Repository;
+use crate::checkpoint::checkpoint_dir::CheckpointDir;
+use crate::error::{Error, Result};
+use crate::history::{self, GitChange, RunDir};
+use crate::message::MessageId;
+use crate::pipeline::RunResult;
+use crate::project::Layout;
+
+/// A commit that the routine of a kept run made.
+#[derive(Clone, Debug)]
+pub struct OwnCommit {
+    pub run: String,
+    pub sha: String,
+    pub subject: String,
+}
+
+/// The commits of these runs that `base` contains and no remote has, the oldest first.
+pub fn own_commits(
+    repository: &Repository,
+    base: Option<&str>,
+    runs: &[PlannedRun],
+) -> Result<Vec<OwnCommit>> {
+    let mut own = Vec::new();
+    let Some(base) = base else { return Ok(own) };
+    for run in runs {
+        for change in run.result.run.git.iter().filter(|change| change.attempt.is_none()) {
+            if change.commits.is_empty() {
+                continue;
+            }
+            let made: BTreeSet<&str> = change.commits.iter().map(String::as_str).collect();
+            let before = change.before.as_ref().map(|before| format!("^{before}"));
+            let mut args = vec!["log", "--reverse", "--no-show-signature", "--format=%H %s", base];
+            args.extend(before.as_deref());
+            args.extend(["--not", "--remotes", "--"]);
+            let output = repository.git.call(args).run()?;
+            let text = String::from_utf8_lossy(&output.out).into_owned();
+            let found = text.lines().filter_map(|line| line.split_once(' '));
+            own.extend(found.filter(|(sha, _)| made.contains(sha)).map(|(sha, subject)| OwnCommit {
+                run: run.id.to_string(),
+                sha: sha.to_owned(),
+                subject: repository.git.printable(subject),
+            }));
+        }
+    }
+    Ok(own)
+}
+
+/// Refuses to build on a commit that a reverted run made, unless a remote has it already.
+pub fn refuse_reverted(repository: &Repository, layout: &Layout, base: Option<&str>) -> Result<()> {
+    let Some(base) = base else { return Ok(()) };
+    for id in history::run_ids(layout)? {
+        let Some(id) = MessageId::parse(&id) else { continue };
+        let run = RunDir::of(layout, &id);
+        for dir in std::iter::once(run.checkpoint()).chain(run.previous()?) {
+            for change in reverted_changes(&dir) {
+                if let Some(commit) = contained(repository, base, &change)? {
+                    return Err(refusal(repository, &id, &commit));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What a run did to git's own state and what is no longer in the tree. Records that cannot be read have nothing to say.
+fn reverted_changes(dir: &CheckpointDir) -> Vec<GitChange> {
+    let Ok(Some(result)) = RunResult::read(dir) else { return Vec::new() };
+    let is_reverted = result.run.reverted.is_some();
+    let changes = result.run.git.into_iter();
+    changes.filter(|change| change.moved() && (is_reverted || change.attempt.is_some())).collect()
+}
+
+/// The newest commit of a change that `base` contains and no remote has.
+fn contained(repository: &Repository, base: &str, change: &GitChange) -> Result<Option<String>> {
+    let tips = change.after.iter().chain(change.commits.first());
+    let mut common = BTreeSet::new();
+    for tip in tips {
+        // A commit that git has collected since is in no branch.
+        let output = repository.git.call(["merge-base", "--all", tip, base]).run()?;
+        common.extend(output.line().lines().map(str::to_owned));
+    }
+    if common.is_empty() {
+        return Ok(None);
+    }
+    let before = change.before.as_ref().map(|before| format!("^{before}"));
+    let mut args = vec!["rev-list", "--max-count=1"];
+    args.extend(common.iter().map(String::as_str));
+    args.extend(before.as_deref());
+    args.extend(["--not", "--remotes", "--"]);
+    let found = repository.git.call(args).line()?;
+    Ok(Some(found).filter(|commit| !commit.is_empty()))
+}
+
+fn refusal(repository: &Repository, run: &MessageId, commit: &str) -> Error {
+    let subject = repository.git.call(["log", "-1", "--format=%s", commit, "--"]).line().unwrap_or_default();
+    Error::failed(format!("the branch contains commit {commit} of run {run}, which was reverted"))
+        .detail(format!("its subject: {}", repository.git.printable(&subject)))
+        .detail("nothing was done: decree does not publish the work of a reverted run")
+        .hint(format!(
+            "`git rebase --onto {commit}~1 {commit}` takes it off the branch; if it is meant to stay, push it yourself first"
+        ))
+}

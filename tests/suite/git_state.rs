@@ -1,0 +1,85 @@
+//! git's own state around runs: HEAD, branches, the index. Real git, before and after.
+
+mod guarded;
+mod interrupted;
+mod kept;
+mod places;
+mod published;
+mod reverted;
+mod unrestored;
+
+use std::fs;
+use std::time::SystemTime;
+
+use crate::publish::Repo;
+
+/// A routine that commits everything it did.
+const COMMIT: &str = "git add -A && git commit -q -m 'by the routine'\n";
+
+/// Lets the git of a routine commit.
+fn script(text: &str) -> String {
+    format!(
+        "export GIT_AUTHOR_NAME=agent GIT_AUTHOR_EMAIL=agent@localhost\n\
+         export GIT_COMMITTER_NAME=agent GIT_COMMITTER_EMAIL=agent@localhost\n{text}\n"
+    )
+}
+
+/// A repository whose routine is this script, with one spec and one attempt.
+fn repo(text: &str) -> Repo {
+    let repo = Repo::with(&script(text), &[("01-a", "# A\n")]);
+    repo.config("max_retries: 0\n");
+    repo
+}
+
+/// All that has to be the same after a revert.
+#[derive(Debug, PartialEq)]
+struct GitView {
+    head: String,
+    refs: String,
+    index: Option<(Vec<u8>, SystemTime)>,
+    entries: String,
+    status: String,
+    unstaged: String,
+    staged: String,
+}
+
+/// What git says in the repository, without changing its index.
+fn view(repo: &Repo) -> GitView {
+    let path = repo.path(".git/index");
+    let index = fs::read(&path).ok().map(|bytes| (bytes, path.metadata().unwrap().modified().unwrap()));
+    let says = |args: &[&str]| {
+        let quiet = ["--no-optional-locks", "-c", "diff.autoRefreshIndex=false"];
+        let answer = repo.git(quiet.iter().chain(args).copied());
+        if answer.code == 0 { answer.text() } else { format!("exit code {}", answer.code) }
+    };
+    GitView {
+        head: fs::read_to_string(repo.path(".git/HEAD")).unwrap(),
+        refs: says(&["for-each-ref", "refs/heads", "refs/tags", "refs/stash"]),
+        index,
+        entries: says(&["ls-files", "--stage", "-v"]),
+        status: says(&["status", "--porcelain=v2", "--branch"]),
+        unstaged: says(&["diff"]),
+        staged: says(&["diff", "--cached"]),
+    }
+}
+
+/// The repository with something staged, something not, something announced and something hidden.
+fn make_busy(repo: &Repo) {
+    repo.write("notes.txt", "staged\n");
+    repo.git(["add", "notes.txt"]).ok();
+    repo.write("notes.txt", "staged, and edited again\n").write("docs/guide.md", "edited\n");
+    repo.write("announced.txt", "not yet\n").write("untracked.txt", "mine\n");
+    repo.git(["add", "-N", "announced.txt"]).ok();
+    repo.git(["update-index", "--skip-worktree", "tool.sh"]).ok();
+}
+
+/// Commits the tracker, which stays as an empty file when its last line goes.
+fn commit_tracker(repo: &Repo) {
+    repo.write("specs/processed-spec.md", "");
+    repo.commit_all("tracker");
+}
+
+/// The commit that a ref names.
+fn commit(repo: &Repo, name: &str) -> String {
+    repo.says(["rev-parse", "--verify", &format!("{name}^{{commit}}")])
+}

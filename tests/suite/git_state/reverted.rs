@@ -1,0 +1,193 @@
+//! A run that failed: HEAD, its branch and the index are as before, and what was committed has a name.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use super::{COMMIT, commit, make_busy, repo, script, view};
+
+/// GIT-01, GIT-13.
+#[test]
+fn what_a_failed_routine_committed_is_on_no_branch_and_has_a_name() {
+    let repo = repo(&format!("echo work >>notes.txt; echo new >made.txt; {COMMIT} exit 7"));
+    make_busy(&repo);
+    for hook in ["reference-transaction", "post-checkout", "post-index-change"] {
+        let path = repo.path(format!(".git/hooks/{hook}"));
+        fs::write(&path, "#!/bin/sh\necho \"$PWD\" >>\"$GIT_DIR/../.decree/hook-ran-$PPID\"\n").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    repo.routine("develop", &script(&format!("echo work >>notes.txt; echo new >made.txt; git config core.hooksPath /dev/null; {COMMIT} git config --unset core.hooksPath; exit 7")));
+    let (before, tree) = (view(&repo), repo.snapshot());
+    let first = commit(&repo, "HEAD");
+    let output = repo.process().fails(1);
+    assert_eq!(view(&repo), before);
+    crate::harness::assert_same(&repo.snapshot(), &tree);
+    assert!(repo.names(".decree").iter().all(|name| !name.starts_with("hook-ran")), "a hook ran");
+    let id = repo.only_run();
+    let kept = format!("refs/decree/runs/{id}");
+    assert_eq!(repo.says(["log", "-1", "--format=%s", &kept]), "by the routine");
+    assert_eq!(repo.blob(&kept, "made.txt"), b"new\n");
+    assert_eq!(commit(&repo, &format!("{kept}~1")), first);
+    output.mentions(&["git: main is back at", &first[..10], &kept, "1 commit"]);
+    let git = &repo.result(&id)["git"];
+    assert_eq!((&git[0]["before"], &git[0]["restored"]), (&first.clone().into(), &true.into()));
+    assert_eq!(git[0]["after"], commit(&repo, &kept).as_str());
+    assert_eq!(git[0]["commits"], serde_json::json!([commit(&repo, &kept)]));
+    assert_eq!(git[0]["kept_as"], serde_json::json!([kept]));
+    assert_eq!(repo.summary()["messages"][0]["git"], *git);
+    assert!(repo.says(["reflog", "show", "main"]).contains(&format!("decree: run {id} is reverted")));
+    repo.is_sound();
+}
+
+/// GIT-02. Whatever a routine does to HEAD and its branch.
+#[test]
+fn head_its_branch_and_the_index_are_as_before_whatever_a_failed_routine_did() {
+    let work = "echo work >>notes.txt; echo new >made.txt";
+    let cases = [
+        format!("{work}; {COMMIT} echo more >>made.txt; git commit -q -a --amend -m amended"),
+        format!("{work}; git checkout -q -b topic; {COMMIT}"),
+        format!("git stash -q -u; git checkout -q other; {work}; {COMMIT}"),
+        format!("git checkout -q --detach; {work}; {COMMIT}"),
+        format!("{COMMIT} git checkout -q --detach; {work}; {COMMIT}"),
+        "git reset -q --hard HEAD~1".to_owned(),
+        "git checkout -q --detach; git branch -q -D main".to_owned(),
+        format!("{work}; {COMMIT} git branch -M renamed"),
+        format!("{work}; {COMMIT} git pack-refs --all --prune; git gc -q"),
+        "git pack-refs --all --prune; git gc -q".to_owned(),
+        "git add -A; git rm -q --cached docs/guide.md; git status >/dev/null".to_owned(),
+        "git rm -rq .; git commit -qm empty".to_owned(),
+        "rm .git/index; git add notes.txt".to_owned(),
+        "git checkout -q --orphan fresh; git add -A; git commit -qm fresh".to_owned(),
+    ];
+    for case in cases {
+        let repo = repo(&format!("{case}; exit 7"));
+        repo.git(["branch", "other"]).ok();
+        repo.write("second.txt", "second\n");
+        repo.commit_all("second");
+        make_busy(&repo);
+        let (before, tree) = (view(&repo), repo.snapshot());
+        let output = repo.process().fails(1);
+        let after = view(&repo);
+        let heads = |refs: &str| {
+            let ours = |line: &&str| line.ends_with("/main") || line.ends_with("/other");
+            refs.lines().filter(ours).map(str::to_owned).collect::<Vec<_>>()
+        };
+        if !case.contains("git checkout -q other") {
+            assert_eq!(heads(&after.refs), heads(&before.refs), "{case}\n{}", output.err);
+        }
+        let rest = |view: &super::GitView| super::GitView {
+            head: view.head.clone(),
+            refs: String::new(),
+            index: view.index.clone(),
+            entries: view.entries.clone(),
+            status: view.status.clone(),
+            unstaged: view.unstaged.clone(),
+            staged: view.staged.clone(),
+        };
+        assert_eq!(rest(&after), rest(&before), "{case}\n{}", output.err);
+        crate::harness::assert_same(&repo.snapshot(), &tree);
+        repo.git(["fsck", "--strict", "--no-dangling"]).ok();
+    }
+}
+
+/// GIT-02. A commit on a branch that was renamed or left keeps its name there, and has one of decree's.
+#[test]
+fn every_commit_that_head_or_its_branch_leave_has_a_name() {
+    let repo = repo(&format!(
+        "echo a >a.txt; {COMMIT} git checkout -q --detach HEAD~1; echo b >b.txt; {COMMIT} exit 7"
+    ));
+    repo.process().fails(1);
+    let id = repo.only_run();
+    let names = repo.says(["for-each-ref", "--format=%(refname)", "refs/decree"]);
+    assert_eq!(names, format!("refs/decree/runs/{id}\nrefs/decree/runs/{id}_2"));
+    let mut files: Vec<String> =
+        names.lines().map(|name| repo.says(["show", "--format=", "--name-only", name])).collect();
+    files.sort();
+    assert_eq!(files, ["a.txt", "b.txt"]);
+    assert_eq!(repo.result(&id)["git"][0]["commits"].as_array().unwrap().len(), 2);
+}
+
+/// GIT-03.
+#[test]
+fn tags_branches_and_stash_entries_are_left_and_named() {
+    let repo = repo(
+        "git tag v1; git branch topic; git branch -q -f old HEAD~1; git branch -q -D gone\n\
+         echo stashed >>notes.txt; git stash -q; echo work >>notes.txt; exit 7",
+    );
+    for branch in ["old", "gone"] {
+        repo.git(["branch", branch]).ok();
+    }
+    repo.write("second.txt", "second\n");
+    repo.commit_all("second");
+    repo.git(["branch", "-f", "old"]).ok();
+    let before = view(&repo);
+    let output = repo.process().fails(1);
+    let after = view(&repo);
+    assert_eq!(commit(&repo, "v1"), commit(&repo, "HEAD"));
+    assert_eq!(commit(&repo, "old"), commit(&repo, "HEAD~1"));
+    assert_eq!(repo.says(["stash", "list"]).lines().count(), 1);
+    assert_eq!((after.status, after.index), (before.status, before.index));
+    output.mentions(&[
+        "left as they are",
+        "refs/tags/v1 (created)",
+        "refs/heads/topic (created)",
+        "refs/heads/old (moved)",
+        "refs/heads/gone (deleted)",
+        "the stash list",
+    ]);
+    let git = &repo.result(&repo.only_run())["git"][0];
+    assert_eq!(git["left"].as_array().unwrap().len(), 5, "{git}");
+    assert_eq!(repo.says(["for-each-ref", "refs/decree"]), "");
+}
+
+/// GIT-05.
+#[test]
+fn a_clean_slate_is_one_for_git_too() {
+    let repo = repo("");
+    repo.config("max_retries: 2\n");
+    repo.routine(
+        "develop",
+        &script(&format!(
+            "git log --oneline | wc -l >>.decree/seen\ngit status --porcelain >>.decree/seen\n\
+             echo $DECREE_ATTEMPT >>made.txt; {COMMIT} git commit -q --amend -m $(date +%s%N); exit 7"
+        )),
+    );
+    let before = view(&repo);
+    repo.process().fails(1);
+    assert_eq!(view(&repo), before);
+    assert_eq!(repo.text(".decree/seen"), "1\n2\n1\n");
+    let id = repo.only_run();
+    assert_eq!(repo.blob(&format!("refs/decree/runs/{id}.2"), "made.txt"), b"1\n2\n");
+    assert_eq!(repo.blob(&format!("refs/decree/runs/{id}"), "made.txt"), b"3\n");
+    let git = &repo.result(&id)["git"];
+    assert_eq!((&git[0]["attempt"], git[0]["commits"].as_array().unwrap().len()), (&2.into(), 2));
+    assert_eq!((git[1].get("attempt"), git[1]["commits"].as_array().unwrap().len()), (None, 1));
+    // The same message again: the names that are taken stay.
+    let failed = commit(&repo, &format!("refs/decree/runs/{id}"));
+    repo.decree(["retry", &id]).ok();
+    repo.process().fails(1);
+    assert_eq!(commit(&repo, &format!("refs/decree/runs/{id}")), failed);
+    assert_eq!(repo.blob(&format!("refs/decree/runs/{id}_2"), "made.txt"), b"3\n");
+    assert_eq!(view(&repo), before);
+}
+
+/// GIT-09.
+#[test]
+fn a_merge_that_a_failed_routine_left_is_not_in_progress() {
+    let repo = repo("git merge -q topic >/dev/null; git cherry-pick topic >/dev/null 2>&1; exit 7");
+    repo.git(["checkout", "-q", "-b", "topic"]).ok();
+    repo.write("notes.txt", "theirs\n");
+    repo.commit_all("theirs");
+    repo.git(["checkout", "-q", "main"]).ok();
+    repo.write("notes.txt", "ours\n");
+    repo.commit_all("ours");
+    let before = view(&repo);
+    let output = repo.process().fails(1);
+    assert_eq!(view(&repo), before);
+    assert!(!repo.exists(".git/MERGE_HEAD") && !repo.exists(".git/MERGE_MSG"));
+    let id = repo.only_run();
+    assert!(repo.run_has(&id, "git/MERGE_HEAD"));
+    output.mentions(&["git: an operation that was begun is undone", &format!(".decree/runs/{id}/git")]);
+    // The next commit has one parent.
+    repo.git(["commit", "-q", "--allow-empty", "-m", "next"]).ok();
+    assert_eq!(repo.says(["show", "-s", "--format=%P"]).split(' ').count(), 1);
+}
