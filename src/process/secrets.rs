@@ -117,8 +117,11 @@ pub fn secrets_in<'v>(name: &OsStr, value: &'v [u8]) -> Vec<SecretValue<'v>> {
     let name = name.to_string_lossy().to_ascii_uppercase();
     let text = std::str::from_utf8(value).unwrap_or_default();
     let mut parts = url_secrets(text);
-    parts.extend(pair_secrets(text));
     let mut found = Vec::new();
+    // The pairs of a list of headers have separators of their own.
+    if !is_header_list(&name) {
+        parts.extend(pair_secrets(text));
+    }
     if is_header_list(&name) {
         match header_values(text) {
             values if values.is_empty() => found.push(SecretValue::Whole(value)),
