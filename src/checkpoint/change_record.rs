@@ -46,6 +46,9 @@ pub struct ChangeRecord {
     pub coverage: Coverage,
     /// The hash of all fields above.
     check: Option<String>,
+    /// Every likely secret that was in the tree when this was recorded. In memory only.
+    #[serde(skip)]
+    pub secrets: Vec<TreePath>,
 }
 
 /// The combined hash of a tree at two moments.
@@ -91,6 +94,7 @@ impl ChangeRecord {
                 .collect(),
             coverage: manifest.coverage.clone(),
             check: None,
+            secrets: changes.secrets.clone(),
         };
         record.check = Some(record.compute_check());
         record
@@ -214,7 +218,19 @@ impl ResultJson {
                 Some(coverage),
             ) => {
                 let (out_of_scope, check) = (self.out_of_scope, self.check);
-                ChangeRecord { version, id, tree, added, removed, changes, out_of_scope, coverage, check }
+                let secrets = Vec::new();
+                ChangeRecord {
+                    version,
+                    id,
+                    tree,
+                    added,
+                    removed,
+                    changes,
+                    out_of_scope,
+                    coverage,
+                    check,
+                    secrets,
+                }
             }
             _ => return Err(Error::damaged(path, "a part of it is missing")),
         };

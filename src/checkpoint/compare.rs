@@ -31,6 +31,8 @@ pub struct Changes<'r> {
     pub list: Vec<Change>,
     /// New paths out of scope: a revert moves them to the quarantine.
     pub out_of_scope: Vec<TreePath>,
+    /// Every likely secret that is in the tree now, sorted.
+    pub secrets: Vec<TreePath>,
     _unlocked: UnlockedDirs<'r>,
 }
 
@@ -44,9 +46,22 @@ impl Workspace {
         let unlocked = UnlockedDirs::new(&self.root, std::mem::take(&mut walk.unlocked));
         hash_missing(&self.root, &mut walk, None, true, progress)?;
         let out_of_scope = std::mem::take(&mut walk.out_of_scope);
+        let secrets = std::mem::take(&mut walk.coverage.sensitive);
         let mut list = differences(&manifest.tree, walk);
         add_kept_dirs(&manifest.tree, &mut list);
-        Ok(Changes { list, out_of_scope, _unlocked: unlocked })
+        Ok(Changes { list, out_of_scope, secrets, _unlocked: unlocked })
+    }
+}
+
+impl Workspace {
+    /// Every likely secret that is in the tree now, sorted: only names are read.
+    pub fn likely_secrets(&self, manifest: &Manifest) -> Result<Vec<TreePath>> {
+        let cache = StatCache::load(&self.cache_path);
+        let Manifest { tree, rules, coverage } = manifest;
+        let baseline = Some(Baseline { tree, rules: rules.by_dir(), coverage });
+        let mut walk = WalkInput { baseline, ..self.walk_input(&cache) }.walk()?;
+        drop(UnlockedDirs::new(&self.root, std::mem::take(&mut walk.unlocked)));
+        Ok(walk.coverage.sensitive)
     }
 }
 

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::super::{Context, Format};
 use crate::checkpoint::coverage::Coverage;
-use crate::checkpoint::path::TreePath;
+use crate::checkpoint::path::{RepositoryPath, TreePath};
 use crate::error::Result;
 use crate::history::kind::state::StateSnapshot;
 use crate::history::{
@@ -169,6 +169,7 @@ fn coverage_rows(coverage: &Coverage) -> Vec<Vec<String>> {
         row("ignored", ignored),
         row("likely secrets, left out", texts(&coverage.sensitive)),
         row("special files, left out", texts(&coverage.special)),
+        row("repositories, not held", coverage.repositories.iter().map(RepositoryPath::to_string).collect()),
     ]
     .into_iter()
     .flatten()
