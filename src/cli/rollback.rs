@@ -79,6 +79,13 @@ pub fn rollback(context: &Context, args: &RollbackArgs) -> Result<()> {
     }
 }
 
+/// The warning about likely secrets that are newer than the checkpoint.
+fn secrets_left(report: &RollbackReport) -> Option<String> {
+    let names = report.secrets_left.join(", ");
+    let stays = "likely secrets that are newer than the checkpoint stay where they are";
+    (!names.is_empty()).then(|| format!("{stays}: {names}"))
+}
+
 /// A line for each path that differed.
 pub fn lines(report: &RollbackReport) -> impl Iterator<Item = String> {
     report.changes.iter().map(|change| format!("  {:<8}  {}", change.operation.remedy(), change.name))
@@ -92,7 +99,7 @@ fn print(context: &Context, id: &str, report: &RollbackReport, dry_run: bool) ->
     } else {
         lines(report).for_each(|line| ui.note(&line));
     }
-    for warning in &report.warnings {
+    for warning in report.warnings.iter().chain(&secrets_left(report)) {
         ui.warn(warning);
     }
     let (what, noun) = match report.kind {
@@ -147,7 +154,7 @@ fn contract(
         .collect();
     warnings
         .extend(report.set_aside.iter().map(|(path, to)| format!("{path} was moved to {}", to.display())));
-    warnings.extend(report.warnings.iter().cloned());
+    warnings.extend(report.warnings.iter().cloned().chain(secrets_left(report)));
     let (evidence, next) = evidence_and_next(context, args, layout, id, report);
     let mut assumptions: Vec<String> = report
         .left_out

@@ -24,6 +24,7 @@ mod rollback;
 mod rollback_report;
 mod run_dir;
 mod scope;
+mod set_aside;
 mod since;
 mod writer;
 
@@ -36,11 +37,12 @@ pub use kind::verify;
 pub use lookup::{RunOrCheckpoint, find, find_tree, find_unique, list, run_ids, runs_of_chain};
 pub use payload::{CheckpointKind, CheckpointPayload, SavedDatabase};
 pub use record::CheckpointRecord;
-pub use remove::remove;
+pub use remove::{SetAsideRule, remove};
 pub use rollback::rollback;
 pub use rollback_report::{Operation, RollbackOptions, RollbackReport};
 pub use run_dir::RunDir;
 pub use scope::{Scope, ScopeWords};
+pub use set_aside::{refuse_if_set_aside, set_aside_files};
 pub use since::{revert_since, write_diff_since};
 pub use writer::{CheckpointLabel, SavedCheckpoint};
 
