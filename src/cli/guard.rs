@@ -70,6 +70,9 @@ pub fn guard(context: &Context, args: &GuardArgs) -> Result<u8> {
     if let Some(error) = &outcome.repair_error {
         context.ui.error(error);
     }
+    for warning in &outcome.uncaptured.warnings {
+        context.ui.warn(warning);
+    }
     let id = outcome.checkpoint.id();
     let back = context.command_line(&format!("rollback {id}"));
     let Some(rollback) = outcome.rollback else {
@@ -83,6 +86,9 @@ pub fn guard(context: &Context, args: &GuardArgs) -> Result<u8> {
             .hint(format!("fix the cause, then run `{back}`"))
     })?;
     print_rollback(context, &report, cause, id);
+    if let Some(error) = outcome.uncaptured.error() {
+        return Err(error.detail(format!("{cause}; everything else is rolled back")));
+    }
     match outcome.interrupted {
         Some(signal) => {
             Err(Error::new(ErrorKind::Interrupted { signal }, "interrupted").detail("the tree is as it was"))

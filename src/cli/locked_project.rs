@@ -11,7 +11,9 @@ use crate::error::{ErrorKind, IoContext, Result};
 use crate::github;
 use crate::history::HistoryContext;
 use crate::pipeline::events::Reporter;
-use crate::pipeline::{ActiveBatch, ActiveRun, MessageSummary, Pipeline, RunOverrides, Summary};
+use crate::pipeline::{
+    ActiveBatch, ActiveRun, MessageSummary, Pipeline, RunOverrides, Summary, not_restored_error,
+};
 use crate::process;
 use crate::project::{Lock, Project, parse_duration};
 use crate::report::text::{self, Paint};
@@ -144,6 +146,9 @@ impl<'c> LockedProject<'c> {
             Format::Json => ui.print(&summary.to_json())?,
             Format::Text => ui.print(&text::closing(&summary, Paint(ui.color_out)))?,
         }
-        Ok(if summary.all_kept() { 0 } else { 1 })
+        match not_restored_error(&summary) {
+            Some(error) => Err(error),
+            None => Ok(if summary.all_kept() { 0 } else { 1 }),
+        }
     }
 }

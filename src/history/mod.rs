@@ -26,6 +26,7 @@ mod run_dir;
 mod scope;
 mod set_aside;
 mod since;
+pub mod uncaptured;
 mod writer;
 
 pub use contents_report::{ContentsReport, confidence};

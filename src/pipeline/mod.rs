@@ -43,6 +43,7 @@ mod route;
 mod run;
 mod settle;
 mod summary;
+mod uncaptured;
 mod verdict;
 mod work_loop;
 
@@ -53,6 +54,7 @@ pub use dead_letter::DeadLetter;
 pub use queue::{Selection, plan};
 pub use result::{AttemptRecord, RevertRecord, RunRecord, RunResult, tracked_name};
 pub use summary::{FileChange, MessageOutcome, MessageSummary, Summary, redact_text};
+pub use uncaptured::not_restored_error;
 pub use verdict::{Ending, Verdict};
 pub use work_loop::Pipeline;
 

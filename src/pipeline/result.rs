@@ -1,6 +1,7 @@
 //! `result.json` of a run: what changed, which the engine writes, and the run's record beside it.
 
 use std::io;
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
@@ -8,9 +9,11 @@ use super::budget::Usage;
 use super::verdict::{Ending, Verdict};
 use crate::checkpoint::change_record::{ChangeRecord, ResultFile};
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
+use crate::checkpoint::path::TreePath;
 use crate::checkpoint::restore::RestoreReport;
 use crate::error::{ErrorKind, IoContext, Result};
 use crate::history::RunDir;
+use crate::history::uncaptured::{NotRestored, SecretChange};
 use crate::message::IdStatus;
 use crate::project::Layout;
 
@@ -49,13 +52,45 @@ pub struct RevertRecord {
     /// New files out of scope that were moved to `set-aside/`.
     #[serde(default)]
     pub set_aside: Vec<String>,
+    /// Repositories and ignored directories that had been renamed and are back.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub moved_back: Vec<String>,
+    /// What is not as it was: no checkpoint holds it, and it could not be restored.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub not_restored: Vec<NotRestored>,
+    /// Where `set_aside` is, in this process only.
+    #[serde(skip)]
+    pub(super) places: Vec<(TreePath, PathBuf)>,
 }
 
 impl RevertRecord {
     /// What a restore did, after which `verified` files were compared.
     pub(super) fn new(report: &RestoreReport, verified: usize) -> Self {
         let set_aside = report.set_aside.iter().map(|(path, _)| path.to_string()).collect();
-        RevertRecord { paths: report.verified as u64, verified: verified as u64, set_aside }
+        RevertRecord {
+            paths: report.verified as u64,
+            verified: verified as u64,
+            set_aside,
+            places: report.set_aside.clone(),
+            ..RevertRecord::default()
+        }
+    }
+
+    /// Drops what is no longer in `set-aside/`, because it was moved back to its place.
+    pub(super) fn drop_moved_back(&mut self) {
+        self.places.retain(|(_, place)| place.symlink_metadata().is_ok());
+        self.set_aside.retain(|path| self.places.iter().any(|(kept, _)| kept.to_string() == *path));
+    }
+
+    /// What follows "the tree is reverted to its checkpoint": nothing, or `, except for .git`.
+    pub fn exceptions(&self) -> String {
+        const MAX_NAMED: usize = 5;
+        let names: Vec<&str> = self.not_restored.iter().take(MAX_NAMED).map(|lost| &*lost.path).collect();
+        match self.not_restored.len() {
+            0 => String::new(),
+            n if n > MAX_NAMED => format!(", except for {} and {} more", names.join(", "), n - MAX_NAMED),
+            _ => format!(", except for {}", names.join(", ")),
+        }
     }
 }
 
@@ -84,6 +119,9 @@ pub struct RunRecord {
     pub usage: Usage,
     #[serde(default)]
     pub warnings: Vec<String>,
+    /// Likely secrets that the run changed, deleted or made. No diff has them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub secrets: Vec<SecretChange>,
 }
 
 impl RunRecord {

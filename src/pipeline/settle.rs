@@ -9,7 +9,7 @@ use super::result::RunResult;
 use super::revert_tree::{revert_tree, withdraw_follow_ups};
 use super::summary::MessageSummary;
 use super::verdict::Verdict;
-use super::{dead_letter, hooks};
+use super::{dead_letter, hooks, uncaptured};
 use crate::checkpoint::manifest::Manifest;
 use crate::error::{IoContext, Result};
 use crate::humanize::count;
@@ -35,6 +35,7 @@ pub(super) fn settle(
         && result.run.reverted.is_none()
     {
         result.run.reverted = Some(revert_tree(batch, run, &checkpoint, manifest)?);
+        uncaptured::report_reverted(batch, &mut result.run);
         result.write(&checkpoint)?;
     }
     if !result.run.kept {

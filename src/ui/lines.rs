@@ -126,7 +126,8 @@ impl Reporter for LineReporter {
             Event::Reverted(record) => {
                 let (paths, files) =
                     (count(record.paths as usize, "path"), count(record.verified as usize, "file"));
-                self.line(&format!("  reverted {paths}; {files} verified"));
+                let except = record.exceptions();
+                self.line(&format!("  reverted {paths}{except}; {files} verified"));
                 for path in &record.set_aside {
                     self.line(&set_aside(path));
                 }

@@ -147,7 +147,8 @@ impl Reporter for LiveReporter {
                 self.set_activity(format!("waiting {} before the next attempt", duration(*delay)));
             }
             Event::Reverted(record) => {
-                self.set_activity(format!("reverted, {} verified", count(record.verified as usize, "file")));
+                let (except, files) = (record.exceptions(), count(record.verified as usize, "file"));
+                self.set_activity(format!("reverted{except}, {files} verified"));
                 for path in &record.set_aside {
                     self.print(&set_aside(path));
                 }

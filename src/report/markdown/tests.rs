@@ -47,7 +47,7 @@ fn report(name: &str, path: &str, lines: &[String], log: &str) -> Report {
         name: path.to_owned(),
         reason: path.to_owned(),
         attempts: vec![attempt],
-        reverted: Some(RevertRecord { paths: 2, verified: 78_622, set_aside: Vec::new() }),
+        reverted: Some(RevertRecord { paths: 2, verified: 78_622, ..RevertRecord::default() }),
         ..RunRecord::default()
     };
     summary.add(MessageSummary {
