@@ -60,7 +60,7 @@ pub struct RevertRecord {
     pub not_restored: Vec<NotRestored>,
     /// Where `set_aside` is, in this process only.
     #[serde(skip)]
-    pub(super) places: Vec<(TreePath, PathBuf)>,
+    pub places: Vec<(TreePath, PathBuf)>,
 }
 
 impl RevertRecord {

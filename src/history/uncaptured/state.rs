@@ -182,6 +182,8 @@ impl UncapturedReport {
         self.secrets.retain(|old| secrets.iter().all(|new| new.path != old.path));
         self.secrets.extend(secrets);
         self.moved_back.extend(moved_back);
+        self.moved_back.sort();
+        self.moved_back.dedup();
         self.not_restored = not_restored;
         self.unknown = unknown;
     }

@@ -153,8 +153,9 @@ fn after_a_kill_the_next_command_says_that_likely_secrets_are_not_restored() {
     kill_process(Pid::from_child(&child), Signal::KILL).unwrap();
     child.wait().unwrap();
     project.routine("develop", "true");
-    let output = project.process();
+    let output = project.process().fails(4);
     assert_eq!(project.text("notes.txt"), "one\r\ntwo\n");
+    assert!(!project.exists(".decree/running.json"), "the run is settled");
     assert_has(
         &output.err,
         &[
@@ -163,6 +164,7 @@ fn after_a_kill_the_next_command_says_that_likely_secrets_are_not_restored() {
             ", except for .env;",
         ],
     );
+    project.process().ok();
 }
 
 /// HLD-08.
