@@ -102,10 +102,11 @@ impl Stage<'_> {
                 self.leave_out(shown, "its name is not UTF-8");
                 continue;
             };
-            // Not exported: quarantined files may be anything, and earlier runs have their own artifacts.
-            let is_local =
-                file_name == CheckpointDir::PREVIOUS || file_name.starts_with(CheckpointDir::SET_ASIDE);
-            if depth == 0 && is_local || atomic::is_unfinished(file_name.as_ref()) {
+            // Not exported: quarantined files may be anything, likely secrets included, and earlier runs have their own artifacts. An
+            // attempt that was reverted has a quarantine of its own.
+            let is_local = file_name.starts_with(CheckpointDir::SET_ASIDE)
+                || (depth == 0 && file_name == CheckpointDir::PREVIOUS);
+            if is_local || atomic::is_unfinished(file_name.as_ref()) {
                 continue;
             }
             let name = format!("{name}/{file_name}");

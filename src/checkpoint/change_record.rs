@@ -49,6 +49,9 @@ pub struct ChangeRecord {
     pub live_databases: Vec<TreePath>,
     /// The hash of all fields above.
     check: Option<String>,
+    /// Every likely secret that was in the tree when this was recorded. In memory only.
+    #[serde(skip)]
+    pub secrets: Vec<TreePath>,
 }
 
 /// The combined hash of a tree at two moments.
@@ -95,6 +98,7 @@ impl ChangeRecord {
             coverage: manifest.coverage.clone(),
             live_databases: changes.live_databases.iter().map(|database| database.path.clone()).collect(),
             check: None,
+            secrets: changes.secrets.clone(),
         };
         record.check = Some(record.compute_check());
         record
@@ -231,6 +235,7 @@ impl ResultJson {
                     coverage,
                     live_databases,
                     check,
+                    secrets: Vec::new(),
                 }
             }
             _ => return Err(Error::damaged(path, "a part of it is missing")),

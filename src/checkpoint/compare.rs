@@ -43,6 +43,8 @@ pub struct Changes<'r> {
     pub out_of_scope: Vec<TreePath>,
     /// Databases that changed, and that other programs have open. They are not in the list.
     pub live_databases: Vec<DatabaseInUse>,
+    /// Every likely secret that is in the tree now, sorted.
+    pub secrets: Vec<TreePath>,
     _unlocked: UnlockedDirs<'r>,
 }
 
@@ -56,10 +58,11 @@ impl Workspace {
         let unlocked = UnlockedDirs::new(&self.root, std::mem::take(&mut walk.unlocked));
         hash_missing(&self.root, &mut walk, None, true, progress)?;
         let out_of_scope = std::mem::take(&mut walk.out_of_scope);
+        let secrets = std::mem::take(&mut walk.coverage.sensitive);
         let mut list = differences(&manifest.tree, walk);
         let live_databases = split_off_live(&self.root, &mut list);
         add_kept_dirs(&manifest.tree, &mut list);
-        Ok(Changes { list, out_of_scope, live_databases, _unlocked: unlocked })
+        Ok(Changes { list, out_of_scope, live_databases, secrets, _unlocked: unlocked })
     }
 }
 
@@ -74,6 +77,16 @@ impl Workspace {
         let files = changes.filter(|change| change.may_be_database()).map(|change| &change.path);
         let journals = files.flat_map(|path| journals_of(&self.root, path));
         journals.filter(|journal| !manifest.tree.has(journal)).collect()
+    }
+
+    /// Every likely secret that is in the tree now, sorted: only names are read.
+    pub fn likely_secrets(&self, manifest: &Manifest) -> Result<Vec<TreePath>> {
+        let cache = StatCache::load(&self.cache_path);
+        let Manifest { tree, rules, coverage, .. } = manifest;
+        let baseline = Some(Baseline { tree, rules: rules.by_dir(), coverage });
+        let mut walk = WalkInput { baseline, ..self.walk_input(&cache) }.walk()?;
+        drop(UnlockedDirs::new(&self.root, std::mem::take(&mut walk.unlocked)));
+        Ok(walk.coverage.sensitive)
     }
 }
 

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::live_database::{LiveDatabase, LiveReason};
-use super::path::TreePath;
+use super::path::{RepositoryPath, TreePath};
 
 /// The paths that a walk left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -11,10 +11,10 @@ pub struct Coverage {
     /// Ignored directories; a walk enters them only if a `.decreeignore` may keep something in them.
     #[serde(default)]
     pub ignored_dirs: Vec<TreePath>,
-    /// How many single files were ignored.
+    /// How many single files were ignored, without likely secrets.
     #[serde(default)]
     pub ignored_files: u64,
-    /// Left out because they are likely to hold secrets.
+    /// Left out because they are likely to hold secrets, whether or not an ignore rule hides them.
     #[serde(default)]
     pub sensitive: Vec<TreePath>,
     /// Sockets, FIFOs and devices.
@@ -23,6 +23,12 @@ pub struct Coverage {
     /// SQLite databases that are held as files, and that other programs were using.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub live_databases: Vec<LiveDatabase>,
+    /// Ignored entries directly in the root, directories and files: their existence is checked when a run is reverted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ignored_in_root: Vec<TreePath>,
+    /// The `.git` of every repository outside of ignored directories: their existence is checked after every run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub repositories: Vec<RepositoryPath>,
 }
 
 impl Coverage {
@@ -31,6 +37,8 @@ impl Coverage {
         self.ignored_dirs.sort();
         self.sensitive.sort();
         self.special.sort();
+        self.ignored_in_root.sort();
+        self.repositories.sort();
     }
 
     /// Adds the paths of another part of the walk.
@@ -39,6 +47,8 @@ impl Coverage {
         self.ignored_files += other.ignored_files;
         self.sensitive.extend(other.sensitive);
         self.special.extend(other.special);
+        self.ignored_in_root.extend(other.ignored_in_root);
+        self.repositories.extend(other.repositories);
     }
 
     /// One warning for each kind of unprotected path.

@@ -13,6 +13,9 @@ use super::quote;
 /// The directory of decree's own data; never part of a checkpoint.
 pub const DECREE_DIR: &str = ".decree";
 
+/// A repository's own data; never part of a checkpoint.
+pub const GIT_DIR: &[u8] = b".git";
+
 /// The tracker of processed specs; decree's own data, so never part of a checkpoint.
 pub const TRACKER: &str = "specs/processed-spec.md";
 
@@ -127,6 +130,54 @@ impl TreePath {
     }
 }
 
+/// The path of a repository's `.git`: a directory or, in a work tree or a submodule, a file. No checkpoint holds it.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RepositoryPath(TreePath);
+
+impl RepositoryPath {
+    /// The `.git` in the directory `dir` (empty: the root), unchecked: it comes from a walk.
+    pub(super) fn in_dir(dir: &[u8]) -> Self {
+        RepositoryPath(TreePath::joined(dir, GIT_DIR))
+    }
+
+    /// As a path of the tree, for [`Root`](super::root::Root) alone: nothing else may touch it.
+    pub fn as_tree_path(&self) -> &TreePath {
+        &self.0
+    }
+}
+
+impl fmt::Display for RepositoryPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+
+impl fmt::Debug for RepositoryPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl Serialize for RepositoryPath {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for RepositoryPath {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let bytes = quote::from_json(&text).unwrap_or_default();
+        let dir = match bytes.strip_suffix(GIT_DIR) {
+            Some([]) => Some(&b""[..]),
+            Some(above) => above.strip_suffix(b"/").filter(|dir| check(dir).is_ok()),
+            None => None,
+        };
+        let shown = || serde::de::Error::custom(format!("{} is no repository", quote::one_line(&text)));
+        dir.map(RepositoryPath::in_dir).ok_or_else(shown)
+    }
+}
+
 /// The directories above these paths, without the root. Fastest if the paths of one directory are consecutive.
 pub fn dirs_above<'p>(paths: impl IntoIterator<Item = &'p TreePath>) -> BTreeSet<TreePath> {
     let mut dirs = BTreeSet::new();
@@ -153,7 +204,7 @@ fn check(bytes: &[u8]) -> Result<(), BadPath> {
         match component {
             b"" => return Err(BadPath::Malformed),
             b"." | b".." => return Err(BadPath::LeavesTree),
-            b".git" => is_git = true,
+            GIT_DIR => is_git = true,
             _ => {}
         }
     }

@@ -74,7 +74,7 @@ impl Root {
 
     /// The open directory that holds `path`. Fails with `NotADirectory` or `FilesystemLoop` if a link or a
     /// file is in the way, with `NotFound` if a directory is missing.
-    fn parent<'p>(&self, path: &'p TreePath) -> io::Result<(OwnedFd, &'p OsStr)> {
+    pub(super) fn parent<'p>(&self, path: &'p TreePath) -> io::Result<(OwnedFd, &'p OsStr)> {
         let (dir, name) = path.split();
         Ok((self.dir(dir)?.0, OsStr::from_bytes(name)))
     }
@@ -89,7 +89,7 @@ impl Root {
         self.open_path(path, OFlags::RDONLY | OFlags::DIRECTORY)
     }
 
-    fn open_path(&self, path: &[u8], flags: OFlags) -> io::Result<OwnedFd> {
+    pub(super) fn open_path(&self, path: &[u8], flags: OFlags) -> io::Result<OwnedFd> {
         self.resolver.open(self.fd.as_fd(), path, flags)
     }
 

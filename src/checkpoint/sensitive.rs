@@ -38,6 +38,7 @@ _netrc
 .vault-token
 credentials
 credentials.json
+.decree-tmp-*
 ";
 
 /// Names of files that are sensitive only if they hold a private key.

@@ -89,6 +89,9 @@ pub fn guard(context: &Context, args: &GuardArgs) -> Result<u8> {
     if let Some(error) = &outcome.repair_error {
         context.ui.error(error);
     }
+    for warning in &outcome.uncaptured.warnings {
+        context.ui.warn(warning);
+    }
     let (rollback, result) = match outcome.rollback.take().transpose() {
         Ok(rollback) => (rollback, None),
         Err(error) => (None, Some(Err(not_rolled_back(context, &outcome, error)))),
@@ -125,6 +128,9 @@ fn report(context: &Context, outcome: &GuardOutcome, rollback: Option<&RollbackR
     if git.is_unrestored() {
         return Err(Error::integrity("the tree is rolled back, and git's own state is not")
             .detail(format!("{}; the warnings above say why", outcome.cause)));
+    }
+    if let Some(error) = outcome.uncaptured.error() {
+        return Err(error.detail(format!("{}; everything else is rolled back", outcome.cause)));
     }
     match outcome.interrupted {
         Some(signal) => {

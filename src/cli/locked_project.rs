@@ -13,7 +13,9 @@ use crate::error::{Error, ErrorKind, IoContext, Result};
 use crate::github;
 use crate::history::HistoryContext;
 use crate::pipeline::events::Reporter;
-use crate::pipeline::{ActiveBatch, ActiveRun, MessageSummary, Pipeline, RunOverrides, Summary};
+use crate::pipeline::{
+    ActiveBatch, ActiveRun, MessageSummary, Pipeline, RunOverrides, Summary, not_restored_error,
+};
 use crate::process;
 use crate::project::{Lock, Project, parse_duration};
 use crate::report::text::{self, Paint};
@@ -157,6 +159,9 @@ impl<'c> LockedProject<'c> {
         match format {
             Format::Json => ui.print(&summary.to_json())?,
             Format::Text => ui.print(&text::closing(&summary, Paint(ui.color_out)))?,
+        }
+        if let Some(error) = not_restored_error(&summary) {
+            return Err(error);
         }
         if summary.has_unrestored_git() {
             return Ok(ErrorKind::Integrity.exit_code());

@@ -57,7 +57,7 @@ pub fn contract(layout: &Layout, id: &str, report: &RollbackReport, asked: Asked
 /// What the user has to know besides: files beside the scope, and what decree could not restore.
 pub fn warnings(report: &RollbackReport) -> impl Iterator<Item = String> {
     let orphans = report.orphans.iter().map(|name| orphan(name, "outside the scope, not removed"));
-    orphans.chain(report.warnings.iter().cloned())
+    orphans.chain(report.warnings.iter().cloned()).chain(secrets_left(report))
 }
 
 /// The warning about a file that was created since the checkpoint.
@@ -67,6 +67,13 @@ fn orphan(name: &str, fate: &str) -> String {
 
 fn reverted_path(change: &RolledBackPath) -> Value {
     json!({ "file": change.name, "operation": change.operation.word(), "summary": change.summary })
+}
+
+/// The warning about likely secrets that are newer than the checkpoint.
+fn secrets_left(report: &RollbackReport) -> Option<String> {
+    let names = report.secrets_left.join(", ");
+    let stays = "likely secrets that are newer than the checkpoint stay where they are";
+    (!names.is_empty()).then(|| format!("{stays}: {names}"))
 }
 
 fn all_warnings(report: &RollbackReport, dry_run: bool) -> Vec<String> {

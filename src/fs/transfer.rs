@@ -11,9 +11,11 @@ use std::path::Path;
 use rustix::fs::{AtFlags, Dir, FileType, Gid, Mode as RawMode, OFlags, Stat, Uid};
 use rustix::io::Errno;
 
-use super::atomic::TEMPORARY;
 use super::beneath::InodeHandle;
 use super::random_hex;
+
+/// The prefix of unfinished entries in the user's tree. It is among the names of likely secrets, so no checkpoint holds them.
+pub const TEMPORARY_IN_TREE: &str = ".decree-tmp-";
 
 /// A name in an open directory.
 pub type NameAt<'p> = (BorrowedFd<'p>, &'p OsStr);
@@ -41,7 +43,7 @@ pub fn move_new(from: NameAt<'_>, to: NameAt<'_>) -> io::Result<()> {
         Err(Errno::XDEV) => {}
         result => return Ok(result?),
     }
-    let copy_name = Path::new(to.1).with_file_name(format!(".decree-{TEMPORARY}{}", random_hex()));
+    let copy_name = Path::new(to.1).with_file_name(format!("{TEMPORARY_IN_TREE}{}", random_hex()));
     let copied = (to.0, copy_name.as_os_str());
     match copy(from, copied).and_then(|()| Ok(rename_new(copied, to)?)) {
         Ok(()) => remove(from),

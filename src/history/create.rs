@@ -5,7 +5,7 @@ use super::contents_report::ContentsReport;
 use super::kind;
 use super::lookup::RunOrCheckpoint;
 use super::payload::CheckpointKind;
-use super::remove::remove;
+use super::remove::{SetAsideRule, remove};
 use super::scope::ScopeWords;
 use super::writer::{CheckpointLabel, SavedCheckpoint};
 use crate::error::Result;
@@ -22,7 +22,8 @@ pub fn create(
     let (saved, report) = kind::create(context, kind, words, label)?;
     if read_back {
         kind::verify(context, &RunOrCheckpoint::Checkpoint(saved.dir.clone())).inspect_err(|_| {
-            let _ = remove(context.layout, &saved.dir, Some("it did not verify".to_owned()));
+            let _ =
+                remove(context.layout, &saved.dir, Some("it did not verify".to_owned()), SetAsideRule::Keep);
         })?;
     }
     Ok((saved, report))

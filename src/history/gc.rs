@@ -3,14 +3,15 @@
 //! A survey comes first, and changes nothing; so a dry run reports what a real one would find. In doubt nothing is dropped:
 //! a manifest that cannot be read may name any content, and a shared store holds content that other projects name.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use walkdir::WalkDir;
 
 use super::lookup::dirs_in;
 use super::manifests::Manifests;
 use super::record::CheckpointRecord;
-use super::remove::remove;
+use super::remove::{SetAsideRule, remove};
+use super::set_aside::set_aside_files;
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::checkpoint::git_record::GitRecord;
 use crate::checkpoint::store::{CompactionPlan, CompactionReport, HashList, HashListBuilder, Store};
@@ -51,6 +52,8 @@ pub enum ContentPlan<'s> {
 pub struct GcPlan<'s> {
     /// Expired checkpoints, oldest first.
     pub expired: Vec<ExpiredCheckpoint>,
+    /// Expired checkpoints that stay, because something that was set aside may be nowhere else; and those files.
+    pub with_set_aside: Vec<(CheckpointDir, Vec<PathBuf>)>,
     /// The errors of checkpoints whose expiry cannot be read; these stay.
     pub unknown: Vec<Error>,
     pub content: ContentPlan<'s>,
@@ -78,6 +81,7 @@ pub fn quick_survey<'s>(layout: &Layout, store: &'s Store, limit: u64) -> Result
 
 fn survey_found<'s>(layout: &Layout, store: &'s Store, found: &Manifests) -> Result<GcPlan<'s>> {
     let (mut expired, unknown) = expired(&layout.checkpoints())?;
+    let with_set_aside = take_with_set_aside(&mut expired);
     let leaving: Vec<&Path> = expired.iter().map(|expired| expired.dir.dir()).collect();
     let needed = needed(found, &leaving);
     if let Ok(needed) = &needed {
@@ -98,7 +102,7 @@ fn survey_found<'s>(layout: &Layout, store: &'s Store, found: &Manifests) -> Res
             Err(error) => ContentPlan::Doubtful(error.detail("no content is dropped")),
         },
     };
-    Ok(GcPlan { expired, unknown, content })
+    Ok(GcPlan { expired, with_set_aside, unknown, content })
 }
 
 /// Checkpoints that have certainly expired, and the errors of those that cannot be read.
@@ -136,6 +140,20 @@ fn expired(checkpoints: &Path) -> Result<(Vec<ExpiredCheckpoint>, Vec<Error>)> {
     }
     expired.sort_by(|a, b| (&a.record.created_at, &a.record.id).cmp(&(&b.record.created_at, &b.record.id)));
     Ok((expired, unknown))
+}
+
+/// Takes those out of the list that have files in `set-aside/`.
+fn take_with_set_aside(expired: &mut Vec<ExpiredCheckpoint>) -> Vec<(CheckpointDir, Vec<PathBuf>)> {
+    let mut taken = Vec::new();
+    expired.retain(|checkpoint| {
+        let files = set_aside_files(&checkpoint.dir);
+        let is_deleted = files.is_empty();
+        if !is_deleted {
+            taken.push((checkpoint.dir.clone(), files));
+        }
+        is_deleted
+    });
+    taken
 }
 
 /// All content that the remaining runs and checkpoints name.
@@ -209,12 +227,12 @@ impl GcPlan<'_> {
     pub fn carry_out(&self, layout: &Layout) -> Result<GcReport> {
         for (done, expired) in self.expired.iter().enumerate() {
             let reason = format!("expired on {}", expired.record.expiry.as_deref().unwrap_or_default());
-            interrupt::check().and_then(|()| remove(layout, &expired.dir, Some(reason))).map_err(
-                |error| {
+            interrupt::check()
+                .and_then(|()| remove(layout, &expired.dir, Some(reason), SetAsideRule::Keep))
+                .map_err(|error| {
                     let all = count(self.expired.len(), "expired checkpoint");
                     error.detail(format!("{done} of {all} were deleted before that; no content was dropped"))
-                },
-            )?;
+                })?;
         }
         let compaction = match &self.content {
             ContentPlan::Known(plan) => Some(plan.run()?),

@@ -22,6 +22,7 @@ use super::record::CheckpointRecord;
 use super::rollback::rollback;
 use super::rollback_report::{RollbackOptions, RollbackReport};
 use super::scope::Scope;
+use super::uncaptured::{GuardedUncaptured, LostRepository, UncapturedState};
 use super::writer::{CheckpointLabel, Expiry, SavedCheckpoint};
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::checkpoint::manifest::Manifest;
@@ -66,6 +67,8 @@ pub struct Guard<'g> {
     /// What is not protected, for the user.
     pub warnings: Vec<String>,
     own_files: OwnFiles,
+    /// What the checkpoint does not hold.
+    uncaptured: UncapturedState,
     active: ActiveGuard,
 }
 
@@ -106,6 +109,8 @@ pub struct GuardOutcome {
     pub rollback: Option<Result<RollbackReport>>,
     /// How git's own state differed at the rollback, and what was done about it.
     pub git: Option<GitChange>,
+    /// What became of likely secrets, repositories and ignored entries.
+    pub uncaptured: GuardedUncaptured,
 }
 
 impl<'g> Guard<'g> {
@@ -118,7 +123,9 @@ impl<'g> Guard<'g> {
             expiry: request.expiry,
         };
         let (saved, manifest) = tree::save(context, &label, &request.scope)?;
-        let warnings = tree::warnings(context.workspace.root(), &manifest, &request.scope);
+        let mut warnings = tree::warnings(context.workspace.root(), &manifest, &request.scope);
+        let uncaptured = UncapturedState::hold(context.workspace.root(), &manifest.coverage);
+        warnings.extend(uncaptured.warning());
         context.workspace.store().hold()?;
         let (checkpoint, command) = (saved.record.id.clone(), shown.clone());
         let record = GuardRecord { checkpoint, command, failure: None, has_failed: false };
@@ -136,7 +143,7 @@ impl<'g> Guard<'g> {
                 return Err(error);
             }
         };
-        Ok(Guard { context, request, shown, saved, manifest, warnings, own_files, active })
+        Ok(Guard { context, request, shown, saved, manifest, warnings, own_files, uncaptured, active })
     }
 
     /// Runs the command, then the one that verifies it.
@@ -179,8 +186,12 @@ impl<'g> Guard<'g> {
     pub fn finish(self, end: CommandEnd) -> GuardOutcome {
         let interrupted = interrupt::requested();
         let _shield = interrupt::shield();
-        let Guard { context, shown, saved, manifest, mut own_files, active, .. } = self;
+        let Guard { context, request, shown, saved, manifest, mut own_files, uncaptured, active, .. } = self;
         let checkpoint = saved.dir;
+        let mut end = end;
+        if interrupted.is_none() {
+            end.check_repositories(&shown, &uncaptured.lost_repositories(context.workspace.root()));
+        }
         let has_failed = end.code != 0 || interrupted.is_some();
         // A command that is kept may have changed settings and the tracker on purpose.
         let repair =
@@ -194,12 +205,17 @@ impl<'g> Guard<'g> {
         };
         let cause = if interrupted.is_some() { format!("`{shown}` was interrupted") } else { end.cause };
         let git_before = manifest.git.clone();
+        let set_aside = checkpoint.quarantine_dir();
+        let scope = request.scope;
+        let mut uncaptured =
+            GuardedUncaptured::look(context, uncaptured, &manifest, has_failed, &set_aside, &scope);
         // The manifest may be large, and the rollback reads it again.
         drop(manifest);
         let rollback = has_failed.then(|| {
             // The scope is the one that the checkpoint was made for.
             let mut options = RollbackOptions::with_reason(Some(cause.clone()));
-            (options.even_expired, options.automatic, options.restores_git) = (true, true, true);
+            (options.even_expired, options.automatic) = (true, true);
+            (options.restores_git, options.moves_secrets) = (true, true);
             rollback(context, &RunOrCheckpoint::Checkpoint(checkpoint.clone()), &options)
         });
         let git = git_before.filter(|_| matches!(rollback, Some(Ok(_)))).and_then(|before| {
@@ -215,12 +231,27 @@ impl<'g> Guard<'g> {
             Some(Err(error)) => active.mark_failed(context.layout, &checkpoint, &shown, error),
             Some(Ok(_)) | None => active.clear(),
         }
+        if let Some(rollback) = &rollback {
+            let moved = rollback.as_ref().map_or(&[][..], |report| &report.set_aside);
+            uncaptured.restore(context, &set_aside, &scope, moved);
+        }
         if !matches!(rollback, Some(Err(_))) {
             interrupt::set_last_words(Some(
                 "the tree is rolled back, or kept if the command succeeded".to_owned(),
             ));
         }
-        GuardOutcome { checkpoint, code: end.code, cause, interrupted, repair, repair_error, rollback, git }
+        let code = end.code;
+        GuardOutcome { checkpoint, code, cause, interrupted, repair, repair_error, rollback, git, uncaptured }
+    }
+}
+
+impl CommandEnd {
+    /// A command that removes a repository has failed, whatever its exit code.
+    fn check_repositories(&mut self, shown: &str, lost: &[LostRepository]) {
+        if self.code == 0 && !lost.is_empty() {
+            let lost: Vec<String> = lost.iter().map(LostRepository::violation).collect();
+            (self.code, self.cause) = (1, format!("`{shown}` succeeded, but {}", lost.join("; ")));
+        }
     }
 }
 

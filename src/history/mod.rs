@@ -29,8 +29,10 @@ mod rollback;
 mod rollback_report;
 mod run_dir;
 mod scope;
+mod set_aside;
 mod since;
 mod store_location;
+pub mod uncaptured;
 mod unmatched;
 mod writer;
 
@@ -48,11 +50,12 @@ pub use lookup::{
 };
 pub use payload::{CheckpointKind, CheckpointPayload, SavedDatabase};
 pub use record::CheckpointRecord;
-pub use remove::remove;
+pub use remove::{SetAsideRule, remove};
 pub use rollback::rollback;
 pub use rollback_report::{Operation, RollbackOptions, RollbackReport, RolledBackPath};
 pub use run_dir::RunDir;
 pub use scope::{Scope, ScopeWords};
+pub use set_aside::{refuse_if_set_aside, set_aside_files};
 pub use since::{RevertSince, find_recorded_change, revert_since, write_diff_since};
 pub use store_location::external_store;
 pub use writer::{CheckpointLabel, Expiry, SavedCheckpoint};

@@ -8,14 +8,32 @@ use std::path::Path;
 use super::audit::{self, AuditAction, AuditEntry};
 use super::kind;
 use super::record::CheckpointRecord;
+use super::set_aside::refuse_if_set_aside;
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::error::{IoContext, Result};
 use crate::fs::atomic::{self, TEMPORARY};
 use crate::project::Layout;
 
+/// What happens to a checkpoint that has files in `set-aside/`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SetAsideRule {
+    /// It is not deleted: they may be the only copy.
+    Keep,
+    /// The user was shown them and wants them deleted.
+    Delete,
+}
+
 /// Deletes a checkpoint. Its content stays in the store until `gc` drops it. The caller holds the project's lock.
-pub fn remove(layout: &Layout, checkpoint: &CheckpointDir, reason: Option<String>) -> Result<()> {
+pub fn remove(
+    layout: &Layout,
+    checkpoint: &CheckpointDir,
+    reason: Option<String>,
+    rule: SetAsideRule,
+) -> Result<()> {
     let (id, dir) = (checkpoint.id(), checkpoint.dir());
+    if rule == SetAsideRule::Keep {
+        refuse_if_set_aside(checkpoint)?;
+    }
     // A record that cannot be read does not name an entry of git's, so none is dropped.
     let record = CheckpointRecord::read(dir).ok();
     // The audit entry comes first: nothing is deleted without one.

@@ -31,6 +31,8 @@ pub struct RollbackOptions {
     pub automatic: bool,
     /// The caller restores git's own state, so that a difference is not reported.
     pub restores_git: bool,
+    /// Move likely secrets that are new to `set-aside/`: the command that made them is undone. Otherwise they stay where they are.
+    pub moves_secrets: bool,
     /// The checkpoint of the present, once there is one: from then on something may have been changed.
     pub(super) present: RefCell<Option<String>>,
 }
@@ -122,6 +124,8 @@ pub struct RollbackReport {
     pub orphans: Vec<String>,
     /// What stood in the way, and where it was moved.
     pub set_aside: Vec<(String, PathBuf)>,
+    /// Likely secrets that are new since the checkpoint, and stay.
+    pub secrets_left: Vec<String>,
     /// The checkpoint of what was there before; `None` if nothing differed, or nothing was done.
     pub present: Option<String>,
     /// The hash of the scope, before.

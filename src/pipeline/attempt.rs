@@ -10,10 +10,10 @@ use super::active_run::ActiveRun;
 use super::budget::Usage;
 use super::context::{ActiveBatch, PipelineContext};
 use super::events::{AttemptNumber, Event, Reporter};
-use super::policy;
 use super::prepare::Prepared;
 use super::result::AttemptRecord;
 use super::verdict::Ending;
+use super::{policy, uncaptured};
 use crate::checkpoint::change_record::ChangeRecord;
 use crate::checkpoint::manifest::Manifest;
 use crate::error::{Error, IoContext, Result};
@@ -186,13 +186,21 @@ pub(super) fn judge(
     let _shield = interrupt::shield();
     let checkpoint = inputs.run.dir.attempt(attempt.number);
     fs::create_dir_all(checkpoint.dir()).at("create", checkpoint.dir())?;
-    let changes = checkpoint
-        .record_changes(batch.context.workspace, inputs.manifest, true, batch.progress())?
-        .expect("an empty change is recorded, too");
-    let ending = match executed.ending {
+    let record = |batch: &ActiveBatch<'_>| -> Result<ChangeRecord> {
+        let recorded =
+            checkpoint.record_changes(batch.context.workspace, inputs.manifest, true, batch.progress())?;
+        Ok(recorded.expect("an empty change is recorded, too"))
+    };
+    let ending = uncaptured::check_attempt(batch, &inputs.run.dir, executed.ending);
+    let mut changes = record(batch)?;
+    let ending = match ending {
         Ending::Succeeded => check_policy(&batch.context, inputs.job, &changes),
         ending => ending,
     };
+    if ending != Ending::Succeeded && uncaptured::move_back(batch, &inputs.run.dir) {
+        changes = record(batch)?;
+    }
+    uncaptured::note_present(batch, &changes.secrets);
     let ending = ending.map_text(|text| batch.redactor.redact(text).into_owned());
     if ending != Ending::Succeeded {
         write_log_tail(batch, &inputs.run.dir, attempt.number, &executed.tail);

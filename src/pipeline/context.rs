@@ -12,6 +12,7 @@ use super::summary::{MessageSummary, Summary};
 use crate::checkpoint::progress::Progress;
 use crate::checkpoint::workspace::Workspace;
 use crate::error::{ErrorKind, Result};
+use crate::history::uncaptured::HeldForRun;
 use crate::message::Inbox;
 use crate::process::environment::child_environment;
 use crate::process::redact::Redactor;
@@ -50,6 +51,8 @@ pub struct ActiveBatch<'p> {
     pub(super) redactor: Redactor,
     pub(super) meter: BudgetMeter,
     pub(super) summary: Summary,
+    /// What is held of the run in progress that its checkpoint does not hold.
+    pub(super) uncaptured: Option<HeldForRun>,
     began: Instant,
 }
 
@@ -80,6 +83,7 @@ impl<'p> ActiveBatch<'p> {
             redactor: Redactor::of_this_process(),
             meter: BudgetMeter::new(config.budget.clone()),
             summary: Summary::new(command),
+            uncaptured: None,
             began: Instant::now(),
         })
     }

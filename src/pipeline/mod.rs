@@ -49,6 +49,7 @@ mod run;
 mod run_log;
 mod settle;
 mod summary;
+mod uncaptured;
 mod verdict;
 mod work_loop;
 
@@ -62,6 +63,7 @@ pub use result::{AttemptRecord, RevertRecord, RunRecord, RunResult, tracked_name
 pub use route::known_routine;
 pub use run_log::RunLog;
 pub use summary::{FileChange, MessageOutcome, MessageSummary, Summary, redact_text};
+pub use uncaptured::not_restored_error;
 pub use verdict::{Ending, Verdict};
 pub use work_loop::Pipeline;
 

@@ -9,6 +9,8 @@ use super::context::ActiveBatch;
 use super::result::{RunRecord, RunResult};
 use super::revert_tree::save_present;
 use super::settle::{settle, waits};
+use super::summary::MessageSummary;
+use super::uncaptured;
 use super::verdict::Verdict;
 use crate::checkpoint::manifest::Manifest;
 use crate::error::{Error, ErrorKind, IoContext, Result};
@@ -37,11 +39,12 @@ pub(super) fn recover(batch: &mut ActiveBatch<'_>) -> Result<()> {
         let manifest = has_manifest.then(|| checkpoint.manifest()).transpose()?;
         let waits = waits(&result, manifest.as_ref());
         let summary = settle(batch, &run, manifest.as_ref(), result)?;
+        let not_restored = uncaptured::not_restored(std::slice::from_ref(&summary));
         // A message that waits is recorded when it is decided.
         if !waits {
             batch.record(summary);
         }
-        return Ok(());
+        return not_restored.map_or(Ok(()), Err);
     }
     if !has_manifest {
         batch.note(&format!("run {id} was interrupted before it began; its message waits in the inbox"));
@@ -49,7 +52,9 @@ pub(super) fn recover(batch: &mut ActiveBatch<'_>) -> Result<()> {
     }
     let manifest = checkpoint.manifest()?;
     quarantine_routine_result(&run.dir)?;
-    revert_unfinished(batch, &run, &manifest)
+    let summary = revert_unfinished(batch, &run, &manifest)?;
+    // The run is settled, and the next command works. But nothing runs before the user knows that a repository or a secret is gone.
+    uncaptured::not_restored(&[summary]).map_or(Ok(()), Err)
 }
 
 /// Moves a `result.json` that the routine wrote out of the way, or it would be read as the verdict later.
@@ -59,7 +64,11 @@ fn quarantine_routine_result(run: &RunDir) -> Result<()> {
 }
 
 /// Saves the whole tree as a checkpoint, then reverts it and settles the run as interrupted.
-fn revert_unfinished(batch: &mut ActiveBatch<'_>, active: &ActiveRun, manifest: &Manifest) -> Result<()> {
+fn revert_unfinished(
+    batch: &mut ActiveBatch<'_>,
+    active: &ActiveRun,
+    manifest: &Manifest,
+) -> Result<MessageSummary> {
     let run = &active.dir;
     let number = run.last_attempt().unwrap_or(1);
     let attempt = run.attempt(number);
@@ -95,7 +104,7 @@ fn revert_unfinished(batch: &mut ActiveBatch<'_>, active: &ActiveRun, manifest: 
     let record = RunRecord { name, routine, spec, reason, ..RunRecord::default() };
     let mut result = RunResult::undecided(record, active.started_at().to_owned());
     (result.changes, result.verdict) = (attempt.result()?, Verdict::Interrupted);
-    settle(batch, active, Some(manifest), result).map(drop)
+    settle(batch, active, Some(manifest), result)
 }
 
 /// Reverts the tree at once after an error inside decree in the middle of a run. Returns that error, with what came of it.
@@ -107,7 +116,10 @@ pub(super) fn revert_after_error(
 ) -> Error {
     let _shield = interrupt::shield();
     match revert_unfinished(batch, run, manifest) {
-        Ok(()) => error.detail("the tree was reverted; the message waits in the inbox"),
+        Ok(summary) => {
+            let except = summary.run.reverted.map_or_else(String::new, |record| record.exceptions());
+            error.detail(format!("the tree was reverted{except}; the message waits in the inbox"))
+        }
         Err(worse) => error
             .into_kind(ErrorKind::Integrity)
             .detail(format!("the tree could not be reverted: {worse}"))

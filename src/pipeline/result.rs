@@ -13,6 +13,7 @@ use crate::checkpoint::path::TreePath;
 use crate::checkpoint::quote;
 use crate::checkpoint::restore::{FinishedRestore, RestoreReport};
 use crate::error::{ErrorKind, IoContext, Result};
+use crate::history::uncaptured::{NotRestored, SecretChange};
 use crate::history::{GitChange, RunDir};
 use crate::message::IdStatus;
 use crate::project::Layout;
@@ -58,6 +59,15 @@ pub struct RevertRecord {
     /// What became of databases that other programs had open; the run's warnings have it.
     #[serde(skip)]
     pub notes: Vec<String>,
+    /// Repositories and ignored directories that had been renamed and are back.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub moved_back: Vec<String>,
+    /// What is not as it was: no checkpoint holds it, and it could not be restored.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub not_restored: Vec<NotRestored>,
+    /// Where `set_aside` is, in this process only.
+    #[serde(skip)]
+    pub places: Vec<(TreePath, PathBuf)>,
 }
 
 impl RevertRecord {
@@ -66,14 +76,32 @@ impl RevertRecord {
         let set_aside = report.set_aside.iter().map(|(path, _)| path.to_string()).collect();
         let files = report.paths.iter().map(in_json).collect();
         let (paths, verified) = (report.verified as u64, verified as u64);
-        RevertRecord { paths, files, verified, set_aside, notes: Vec::new() }
+        let places = report.set_aside.clone();
+        RevertRecord { paths, files, verified, set_aside, places, ..RevertRecord::default() }
+    }
+
+    /// Drops what is no longer in `set-aside/`, because it was moved back to its place.
+    pub(super) fn drop_moved_back(&mut self) {
+        self.places.retain(|(_, place)| place.symlink_metadata().is_ok());
+        self.set_aside.retain(|path| self.places.iter().any(|(kept, _)| kept.to_string() == *path));
+    }
+
+    /// What follows "the tree is reverted to its checkpoint": nothing, or `, except for .git`.
+    pub fn exceptions(&self) -> String {
+        const MAX_NAMED: usize = 5;
+        let names: Vec<&str> = self.not_restored.iter().take(MAX_NAMED).map(|lost| &*lost.path).collect();
+        match self.not_restored.len() {
+            0 => String::new(),
+            n if n > MAX_NAMED => format!(", except for {} and {} more", names.join(", "), n - MAX_NAMED),
+            _ => format!(", except for {}", names.join(", ")),
+        }
     }
 
     /// What a restore did whose paths were read back, and nothing else.
     pub(super) fn of(restore: &FinishedRestore<'_>) -> Self {
         let set_aside = restore.set_aside.iter().map(|(path, _)| path.to_string()).collect();
         let (paths, files) = (restore.paths.len() as u64, restore.paths.iter().map(in_json).collect());
-        RevertRecord { paths, files, verified: paths, set_aside, notes: Vec::new() }
+        RevertRecord { paths, files, verified: paths, set_aside, ..RevertRecord::default() }
     }
 }
 
@@ -109,6 +137,9 @@ pub struct RunRecord {
     pub usage: Usage,
     #[serde(default)]
     pub warnings: Vec<String>,
+    /// Likely secrets that the run changed, deleted or made. No diff has them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub secrets: Vec<SecretChange>,
 }
 
 impl RunRecord {

@@ -7,6 +7,7 @@ use super::active_run::ActiveRun;
 use super::context::{ActiveBatch, PipelineContext};
 use super::events::Event;
 use super::result::{RevertRecord, RunRecord};
+use super::uncaptured;
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::checkpoint::manifest::Manifest;
 use crate::checkpoint::restore::{RestoreAction, RestoreOutcome, RestoreReport};
@@ -28,7 +29,8 @@ pub(super) fn revert_tree(
     manifest: &Manifest,
 ) -> Result<RevertRecord> {
     let reverted = revert_recorded(batch, changed, manifest)
-        .or_else(|error| revert_present(batch, run, manifest, &error))?;
+        .or_else(|error| revert_present(batch, run, manifest, &error));
+    let reverted = uncaptured::restore(batch, run, manifest, reverted)?;
     batch.event(&Event::Reverted { id: run.id(), record: &reverted });
     Ok(reverted)
 }

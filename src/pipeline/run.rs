@@ -1,6 +1,5 @@
 //! One run of a message: checkpoint, attempts, verdict.
 
-use std::io::BufReader;
 use std::time::Instant;
 
 use super::active_run::ActiveRun;
@@ -15,13 +14,9 @@ use super::revert_tree::restore_settings;
 use super::settle::settle;
 use super::summary::MessageSummary;
 use super::verdict::{Ending, Verdict};
-use super::{hooks, recovery};
+use super::{hooks, recovery, uncaptured};
 use crate::checkpoint::change_record::ChangeRecord;
-use crate::checkpoint::coverage::Coverage;
-use crate::checkpoint::hash::ContentHash;
 use crate::checkpoint::manifest::Manifest;
-use crate::checkpoint::path::TreePath;
-use crate::checkpoint::root::Root;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::atomic;
 use crate::history::RunDir;
@@ -91,27 +86,22 @@ fn attempt_and_settle(
         "the tree is NOT reverted: the next `decree process` saves it as a checkpoint, reverts it, and starts run {} again",
         run.dir.id()
     )));
-    let secrets = secret_hashes(batch.context.workspace.root(), &manifest.coverage);
+    uncaptured::hold(batch, &manifest, &mut result.run);
     let settings = SettingsSnapshot::read(batch.context.layout)?;
     let inputs = AttemptInputs { job, run, manifest: &manifest };
     let attempts = match run_attempts(batch, inputs, &settings, &mut result.run) {
         Ok(attempts) => attempts,
-        Err(error) => return Err(recovery::revert_after_error(batch, run, &manifest, error)),
-    };
-    let secrets_now = secret_hashes(batch.context.workspace.root(), &manifest.coverage);
-    for ((path, before), now) in manifest.coverage.sensitive.iter().zip(secrets).zip(secrets_now) {
-        if before != now {
-            let text = format!(
-                "{path} was changed; as a likely secret it is in no checkpoint, so it cannot be reverted"
-            );
-            batch.warn_in(&mut result.run, text);
+        Err(error) => {
+            uncaptured::move_back(batch, &run.dir);
+            return Err(recovery::revert_after_error(batch, run, &manifest, error));
         }
-    }
+    };
     let number = attempts.records.len() as u32;
     decide(&mut result, attempts);
     result.run.duration_ms = began.elapsed().as_millis() as u64;
     let _shield = interrupt::shield();
     if result.run.kept {
+        uncaptured::report_kept(batch, &mut result.run);
         report_outside_diff(batch, &settings, &mut result)?;
         record_git(batch, &manifest, &mut result.run);
         run.dir.publish(number, &RunDir::PUBLISHED)?;
@@ -134,17 +124,6 @@ fn not_settled(run: &ActiveRun, error: Error) -> Error {
         .into_kind(ErrorKind::Integrity)
         .detail(format!("run {id} failed, and the tree is not reverted, or not verified"))
         .hint("remove the cause, then run the same command again: it continues from here")
-}
-
-/// The hash of every likely secret, in memory only: they are in no checkpoint, and a routine that changes one is reported all
-/// the same.
-fn secret_hashes(root: &Root, coverage: &Coverage) -> Vec<Option<ContentHash>> {
-    let hash = |path: &TreePath| {
-        let file = root.open_file(path).ok()?;
-        let mut buffer = vec![0; 1 << 16];
-        ContentHash::of_reader(&mut BufReader::new(file), &mut buffer).ok().map(|(hash, _)| hash)
-    };
-    coverage.sensitive.iter().map(hash).collect()
 }
 
 /// Writes the content, then the manifest: from then on the tree can be reverted.
@@ -187,6 +166,7 @@ fn report_outside_diff(
     result: &mut RunResult,
 ) -> Result<()> {
     let record = &mut result.run;
+    let reported = uncaptured::reported(record);
     for path in settings.added()? {
         let path = batch.context.layout.shown(&path);
         batch.warn_in(record, format!("the routine created {path}; it is in no diff and is kept"));
@@ -198,6 +178,9 @@ fn report_outside_diff(
         batch.warn_in(record, text);
     }
     for path in result.changes.iter().flat_map(|changes: &ChangeRecord| &changes.out_of_scope) {
+        if reported.contains(path) {
+            continue;
+        }
         batch.warn_in(
             record,
             format!("the routine created {path}, which is ignored or left out: it is in no diff and is kept"),

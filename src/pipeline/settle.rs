@@ -10,7 +10,7 @@ use super::result::RunResult;
 use super::revert_tree::{revert_tree, withdraw_follow_ups};
 use super::summary::MessageSummary;
 use super::verdict::Verdict;
-use super::{dead_letter, hooks};
+use super::{dead_letter, hooks, uncaptured};
 use crate::checkpoint::manifest::Manifest;
 use crate::error::{IoContext, Result};
 use crate::history;
@@ -40,8 +40,9 @@ pub(super) fn settle(
     {
         let reverted = revert_tree(batch, run, &checkpoint, manifest)?;
         result.run.warnings.extend(reverted.notes.iter().cloned());
-        restore_git(batch, run, None, manifest, &mut result.run);
         result.run.reverted = Some(reverted);
+        uncaptured::report_reverted(batch, &mut result.run);
+        restore_git(batch, run, None, manifest, &mut result.run);
         result.write(&checkpoint)?;
     }
     let state = if result.run.kept { "kept" } else { "reverted" };

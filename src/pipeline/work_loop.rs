@@ -9,7 +9,7 @@ use super::prepare::{Preparation, Prepared, RejectedMessage, prepare};
 use super::queue::{Plan, Queue, QueueItem, Selection, add_message, enqueue, plan};
 use super::summary::{MessageSummary, Summary};
 use super::verdict::Verdict;
-use super::{dead_letter, hooks, recovery, route, run};
+use super::{dead_letter, hooks, recovery, route, run, uncaptured};
 use crate::error::{Error, ErrorKind, Result};
 use crate::history::RunDir;
 use crate::humanize::count;
@@ -146,8 +146,10 @@ impl<'p> Pipeline<'p> {
         let id = &job.message.id;
         let summary = run::run(&mut self.batch, &job)?;
         let interrupted = summary.verdict == Verdict::Interrupted && !summary.run.attempts.is_empty();
+        let not_restored = uncaptured::not_restored(std::slice::from_ref(&summary));
         self.record(summary);
         if interrupted {
+            not_restored.map_or(Ok(()), Err)?;
             interrupt::check().map_err(|error| {
                 Error::new(error.kind(), "interrupted")
                     .detail(format!("run {id} was reverted; its message waits in the inbox"))

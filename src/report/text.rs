@@ -173,7 +173,8 @@ pub fn failure_sentence(message: &MessageSummary) -> String {
     };
     if let Some(record) = &message.run.reverted {
         let files = count(record.verified as usize, "file");
-        text.push_str(&format!("; the tree is reverted to its checkpoint ({files} verified)"));
+        let except = record.exceptions();
+        text.push_str(&format!("; the tree is reverted to its checkpoint{except} ({files} verified)"));
     }
     text
 }

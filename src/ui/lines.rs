@@ -126,7 +126,8 @@ impl Reporter for LineReporter {
             Event::Reverted { id, record } => {
                 let (paths, files) =
                     (count(record.paths as usize, "path"), count(record.verified as usize, "file"));
-                self.line(&format!("  reverted {paths}; {files} verified"));
+                let except = record.exceptions();
+                self.line(&format!("  reverted {paths}{except}; {files} verified"));
                 for line in text::reverted_lines(&record.files, &id.to_string()) {
                     self.line(&line);
                 }

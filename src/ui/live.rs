@@ -152,7 +152,8 @@ impl Reporter for LiveReporter {
                 self.set_activity(format!("waiting {} before the next attempt", duration(*delay)));
             }
             Event::Reverted { id, record } => {
-                self.set_activity(format!("reverted, {} verified", count(record.verified as usize, "file")));
+                let (except, files) = (record.exceptions(), count(record.verified as usize, "file"));
+                self.set_activity(format!("reverted{except}, {files} verified"));
                 for line in text::reverted_lines(&record.files, &id.to_string()) {
                     self.print(&self.paint.dim(&line));
                 }

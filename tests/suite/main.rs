@@ -33,5 +33,6 @@ mod revert;
 mod rollback;
 mod stash;
 mod terminal;
+mod uncaptured;
 mod without_tools;
 mod workflow;

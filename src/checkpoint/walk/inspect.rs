@@ -10,7 +10,7 @@ use crate::checkpoint::coverage::Coverage;
 use crate::checkpoint::entry::{FileMode, Node};
 use crate::checkpoint::hash::ContentHash;
 use crate::checkpoint::ignore::IgnoreFile;
-use crate::checkpoint::path::{DECREE_DIR, TRACKER, TreePath};
+use crate::checkpoint::path::{DECREE_DIR, GIT_DIR, RepositoryPath, TRACKER, TreePath};
 use crate::checkpoint::root::{PathKind, Root, is_absent};
 use crate::checkpoint::sensitive::{Sensitive, Suspicion, holds_private_key};
 use crate::checkpoint::stat_cache::{CacheLookup, CachedDir, StatCache};
@@ -63,12 +63,24 @@ pub(super) enum EntryDecision {
     /// A file or link in scope that the cache lacks.
     Uncached(UncachedEntry),
     Enter(Task),
-    IgnoredDir(TreePath),
-    IgnoredFile,
+    IgnoredDir(PrunedDir),
+    IgnoredFile(TreePath),
     Sensitive(TreePath),
+    /// A likely secret that is new and out of scope.
+    NewSecret(TreePath),
     Special(TreePath),
     OutOfScope(TreePath),
+    /// A directory that is new and out of scope.
+    NewDir(PrunedDir),
+    Repository(RepositoryPath),
     Failed(WalkFailure),
+}
+
+/// A directory that is not entered.
+pub(super) struct PrunedDir {
+    pub path: TreePath,
+    /// The likely secrets directly in it.
+    pub secrets: Vec<TreePath>,
 }
 
 /// A path that cannot be read.
@@ -108,8 +120,14 @@ impl DirContext<'_> {
             return EntryDecision::Skip;
         }
         let path = TreePath::joined(&self.task.path, name);
-        if name == b".git" {
-            return if self.task.is_new { EntryDecision::OutOfScope(path) } else { EntryDecision::Skip };
+        if name == GIT_DIR {
+            return if self.task.is_new {
+                EntryDecision::OutOfScope(path)
+            } else if self.task.in_scope {
+                EntryDecision::Repository(RepositoryPath::in_dir(&self.task.path))
+            } else {
+                EntryDecision::Skip
+            };
         }
         let is_dir = entry.kind == PathKind::Dir;
         let cached = self.cached.as_ref().and_then(|dir| dir.find(name, is_dir));
@@ -120,10 +138,8 @@ impl DirContext<'_> {
             self.inspect_dir(entry, &path, scope)
         } else if scope.in_scope {
             self.inspect_leaf(entry, &path, cached, before)
-        } else if scope.unexpected {
-            Ok(EntryDecision::OutOfScope(path.clone()))
         } else {
-            Ok(EntryDecision::IgnoredFile)
+            Ok(self.inspect_ignored(entry.kind, &path, scope.unexpected))
         };
         match decision {
             Ok(decision) => decision,
@@ -166,12 +182,16 @@ impl DirContext<'_> {
                 };
                 let known_good = hit.is_some() && self.cached_rules;
                 if !known_good && self.is_sensitive(path, before.is_some())? {
-                    return Ok(self.exclude(EntryDecision::Sensitive, path));
+                    let decision = match &self.input.baseline {
+                        Some(baseline) if !baseline.coverage.excludes(path) => EntryDecision::NewSecret,
+                        _ => EntryDecision::Sensitive,
+                    };
+                    return Ok(decision(path.clone()));
                 }
                 (hit, UncachedEntry::Unread)
             }
             PathKind::Special | PathKind::Dir => {
-                return Ok(self.exclude(EntryDecision::Special, path));
+                return Ok(self.exclude_special(path));
             }
         };
         Ok(match hit {
@@ -182,11 +202,31 @@ impl DirContext<'_> {
     }
 
     /// Leaves something out of the checkpoint; if the baseline did not already, it is new and out of scope.
-    fn exclude(&self, decision: fn(TreePath) -> EntryDecision, path: &TreePath) -> EntryDecision {
+    fn exclude_special(&self, path: &TreePath) -> EntryDecision {
         match &self.input.baseline {
             Some(baseline) if !baseline.coverage.excludes(path) => EntryDecision::OutOfScope(path.clone()),
-            _ => decision(path.clone()),
+            _ => EntryDecision::Special(path.clone()),
         }
+    }
+
+    /// An entry that no rule shows, or that the checkpoint leaves out. A likely secret is named all the same.
+    fn inspect_ignored(&self, kind: PathKind, path: &TreePath, is_new: bool) -> EntryDecision {
+        let suspicion = match kind {
+            PathKind::File | PathKind::Symlink => self.input.sensitive.suspect(path.as_bytes()),
+            PathKind::Dir | PathKind::Special => Suspicion::None,
+        };
+        let is_secret = match suspicion {
+            Suspicion::None => false,
+            Suspicion::Secret => true,
+            Suspicion::MaybeKey => kind == PathKind::File && self.input.may_hold_key(path.as_bytes()),
+        };
+        let decision = match (is_secret, is_new) {
+            (true, true) => EntryDecision::NewSecret,
+            (true, false) => EntryDecision::Sensitive,
+            (false, true) => EntryDecision::OutOfScope,
+            (false, false) => EntryDecision::IgnoredFile,
+        };
+        decision(path.clone())
     }
 
     fn inspect_dir(
@@ -199,9 +239,9 @@ impl DirContext<'_> {
         let existed = baseline.is_some_and(|baseline| baseline.tree.has_dir(path.as_bytes()));
         let may_keep = scope.now_below == View::OnlyKept || scope.before_below == Some(View::OnlyKept);
         if !scope.in_scope && !existed && !may_keep {
-            let decision =
-                if scope.unexpected { EntryDecision::OutOfScope } else { EntryDecision::IgnoredDir };
-            return Ok(decision(path.clone()));
+            let pruned = PrunedDir { path: path.clone(), secrets: self.input.secrets_in_pruned(path) };
+            let decision = if scope.unexpected { EntryDecision::NewDir } else { EntryDecision::IgnoredDir };
+            return Ok(decision(pruned));
         }
         let was_ignored = baseline.is_some_and(|baseline| baseline.coverage.is_ignored_dir(path));
         let before = self.before.as_ref().zip(scope.before_below);

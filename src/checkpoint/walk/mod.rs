@@ -11,6 +11,7 @@
 
 mod inspect;
 mod listing;
+mod pruned;
 mod result;
 mod scope;
 mod walker;

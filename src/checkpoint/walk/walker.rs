@@ -4,7 +4,7 @@ use std::io::{self, Read as _};
 
 use rayon::prelude::*;
 
-use super::inspect::{DirContext, EntryDecision, Task, WalkFailure, WalkInput};
+use super::inspect::{DirContext, EntryDecision, PrunedDir, Task, WalkFailure, WalkInput};
 use super::listing::{ListedName, Listing};
 use super::result::{ItemKind, Walk, WalkedDir};
 use super::scope::{RuleSet, View};
@@ -215,18 +215,41 @@ impl DirOutcome {
                 if !task.in_scope
                     && let Ok(path) = TreePath::new(&*task.path)
                 {
+                    self.add_ignored_in_root(&path);
                     self.coverage.ignored_dirs.push(path);
                 }
                 // The number is assigned when the level is complete.
                 self.dir.add(name, ItemKind::Dir(0));
                 self.tasks.push(task);
             }
-            EntryDecision::IgnoredDir(path) => self.coverage.ignored_dirs.push(path),
-            EntryDecision::IgnoredFile => self.coverage.ignored_files += 1,
+            EntryDecision::IgnoredDir(PrunedDir { path, secrets }) => {
+                self.add_ignored_in_root(&path);
+                self.coverage.ignored_dirs.push(path);
+                self.coverage.sensitive.extend(secrets);
+            }
+            EntryDecision::NewDir(PrunedDir { path, secrets }) => {
+                self.out_of_scope.push(path);
+                self.coverage.sensitive.extend(secrets);
+            }
+            EntryDecision::IgnoredFile(path) => {
+                self.add_ignored_in_root(&path);
+                self.coverage.ignored_files += 1;
+            }
             EntryDecision::Sensitive(path) => self.coverage.sensitive.push(path),
+            EntryDecision::NewSecret(path) => {
+                self.out_of_scope.push(path.clone());
+                self.coverage.sensitive.push(path);
+            }
+            EntryDecision::Repository(path) => self.coverage.repositories.push(path),
             EntryDecision::Special(path) => self.coverage.special.push(path),
             EntryDecision::OutOfScope(path) => self.out_of_scope.push(path),
             EntryDecision::Failed(failure) => self.failures.push(failure),
+        }
+    }
+
+    fn add_ignored_in_root(&mut self, path: &TreePath) {
+        if self.dir.path.is_empty() {
+            self.coverage.ignored_in_root.push(path.clone());
         }
     }
 }

@@ -1,8 +1,11 @@
 //! `decree checkpoint gc`
 
+use std::path::PathBuf;
+
 use serde_json::{Value, json};
 
 use super::super::{Context, Format};
+use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::error::Result;
 use crate::history::gc::{ContentPlan, ExpiredCheckpoint, GcPlan, GcReport, survey};
 use crate::humanize::{self, count};
@@ -10,7 +13,7 @@ use crate::ui;
 
 /// Delete expired checkpoints, and stored content that nothing references any more
 ///
-/// Runs, and checkpoints that have not expired, are not touched. Each deleted checkpoint is listed, with what cannot be
+/// Runs, and checkpoints that have not expired, are not touched. Nor are expired ones with files in set-aside/: these may be nowhere else. Each deleted checkpoint is listed, with what cannot be
 /// restored without it. Content is dropped only if no run and no checkpoint references it; if any manifest cannot be read, or if the
 /// store is shared (DECREE_STORE), all of it stays. No other command collects garbage.
 #[derive(Debug, clap::Args)]
@@ -41,6 +44,9 @@ pub fn gc(context: &Context, args: &GcArgs) -> Result<()> {
     for error in &survey.unknown {
         context.ui.warn(&format!("{error}; it may not have expired, so it is kept"));
     }
+    for (dir, files) in &survey.with_set_aside {
+        context.ui.warn(&kept_for_set_aside(dir, files));
+    }
     let report = if args.dry_run { survey.expected() } else { survey.carry_out(&project.layout)? };
     if let ContentPlan::Shared(why) = &survey.content {
         context.ui.warn(&format!("no content is dropped: {why}"));
@@ -55,6 +61,22 @@ pub fn gc(context: &Context, args: &GcArgs) -> Result<()> {
         ContentPlan::Doubtful(error) => Err(error),
         _ => Ok(()),
     }
+}
+
+/// The warning about an expired checkpoint that stays.
+fn kept_for_set_aside(dir: &CheckpointDir, files: &[PathBuf]) -> String {
+    const MAX_NAMED: usize = 10;
+    let id = dir.id();
+    let named: Vec<String> = files.iter().take(MAX_NAMED).map(|file| file.display().to_string()).collect();
+    let more = match files.len().saturating_sub(MAX_NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    format!(
+        "{id} has expired and is kept: it may hold the only copy of {}{more}; \
+         `decree checkpoint delete --with-set-aside {id}` deletes it",
+        named.join(", ")
+    )
 }
 
 fn to_text(survey: &GcPlan<'_>, report: &GcReport, dry_run: bool) -> String {
@@ -136,6 +158,10 @@ fn to_json(survey: &GcPlan<'_>, report: &GcReport, dry_run: bool) -> Value {
     let mut answer = json!({
         "dry_run": dry_run,
         "checkpoints": checkpoints,
+        "kept_for_set_aside": survey.with_set_aside.iter().map(|(dir, files)| json!({
+            "id": dir.id(),
+            "files": files.iter().map(|file| file.to_string_lossy()).collect::<Vec<_>>(),
+        })).collect::<Vec<_>>(),
         "store": report.compaction.map(|compaction| json!({
             "packs_removed": compaction.removed,
             "packs_rewritten": compaction.rewritten,

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::super::{Context, Format};
 use crate::checkpoint::coverage::Coverage;
-use crate::checkpoint::path::TreePath;
+use crate::checkpoint::path::{RepositoryPath, TreePath};
 use crate::checkpoint::quote::{in_json, json_for_people};
 use crate::error::Result;
 use crate::history::kind::state::StateSnapshot;
@@ -173,6 +173,7 @@ fn coverage_rows(coverage: &Coverage) -> Vec<Vec<String>> {
         row("likely secrets, left out", texts(&coverage.sensitive)),
         row("special files, left out", texts(&coverage.special)),
         row("databases in use", databases.collect()),
+        row("repositories, not held", coverage.repositories.iter().map(RepositoryPath::to_string).collect()),
     ]
     .into_iter()
     .flatten()

@@ -36,6 +36,7 @@ use crate::history::rollback_report::{
     Operation, RollbackOptions, RollbackReport, RolledBackPath, not_restored, present_label,
 };
 use crate::history::scope::Scope;
+use crate::history::set_aside::set_aside_files;
 use crate::history::unmatched::{self, UnmatchedWord};
 use crate::history::writer::{CheckpointLabel, SavedCheckpoint, SavedContents, write_checkpoint};
 use crate::humanize;
@@ -135,6 +136,8 @@ impl<'r> TreeRollback<'r> {
         options: &'r RollbackOptions,
     ) -> Result<TreeRollback<'r>> {
         let mut changes = context.workspace.compare(manifest, context.progress)?;
+        let secrets_left =
+            if options.moves_secrets { Vec::new() } else { leave_secrets(&mut changes, manifest) };
         let root = context.workspace.root();
         // The scope that the checkpoint was made for may have been empty then, and may be empty still.
         let not_held = if options.scope.list.is_empty() {
@@ -172,6 +175,9 @@ impl<'r> TreeRollback<'r> {
         let warning =
             |word: &String| format!("'{word}' is ignored or left out: the checkpoint does not hold it");
         report.warnings = not_held.iter().map(warning).collect();
+        let left = secrets_left.iter().filter(|path| scope.covers(path));
+        report.secrets_left = left.map(TreePath::to_string).collect();
+        report.warnings.extend(still_set_aside(context, dir));
         report.evidence.push(context.layout.shown(&dir.manifest_path()));
         if options.dry_run {
             report.warnings.extend(live_databases.iter().map(will_be_refused));
@@ -227,7 +233,8 @@ impl<'r> TreeRollback<'r> {
         self.report.after = None;
         self.report.present = Some(present.id().to_owned());
         if self.options.verify {
-            let changes = self.context.workspace.compare(self.manifest, self.context.progress)?;
+            let mut changes = self.context.workspace.compare(self.manifest, self.context.progress)?;
+            leave_secrets(&mut changes, self.manifest);
             let after = hash_now(&changes, self.manifest, self.scope).to_string();
             if after != self.report.wanted {
                 let differ = changes.list.iter().filter(|change| self.scope.covers(&change.path));
@@ -252,6 +259,35 @@ fn moved_head(root: &Path, before: &GitRecord) -> Option<String> {
     }
     let (then, now) = (shown_commit(before.commit.as_deref()), shown_commit(now.commit.as_deref()));
     Some(format!("git's HEAD was at {then} at the checkpoint and is at {now}; a rollback moves no branch"))
+}
+
+/// Takes likely secrets that are new since the checkpoint out of the changes, and the directories that exist because of them: a rollback
+/// leaves them where they are. Returns them.
+fn leave_secrets(changes: &mut Changes<'_>, manifest: &Manifest) -> Vec<TreePath> {
+    let mut secrets = changes.secrets.clone();
+    secrets.retain(|path| !manifest.coverage.excludes(path));
+    if !secrets.is_empty() {
+        let holds_secret =
+            |path: &TreePath| secrets.iter().any(|secret| secret == path || secret.is_in(path));
+        changes.out_of_scope.retain(|path| !holds_secret(path));
+        changes.list.retain(|change| {
+            let is_new_dir = change.before.is_none() && change.after.as_ref().is_some_and(Node::is_dir);
+            !(is_new_dir && holds_secret(&change.path))
+        });
+    }
+    secrets
+}
+
+/// The warning about what an earlier restore set aside: no checkpoint holds it, so no rollback brings it back.
+fn still_set_aside(context: HistoryContext<'_>, dir: &CheckpointDir) -> Option<String> {
+    const MAX_NAMED: usize = 10;
+    let files = set_aside_files(dir);
+    let shown = files.iter().take(MAX_NAMED).map(|file| context.layout.shown(&dir.dir().join(file)));
+    let mut shown: Vec<String> = shown.collect();
+    let more = files.len().saturating_sub(MAX_NAMED);
+    shown.extend((more > 0).then(|| format!("{more} more")));
+    (!files.is_empty())
+        .then(|| format!("what was set aside after this checkpoint stays where it is: {}", shown.join(", ")))
 }
 
 /// Whether a directory is in the list of changes, but neither came nor went. Only empty directories are listed, so one that was filled

@@ -110,7 +110,9 @@ fn message(summary: &MessageSummary, found: &RunFiles) -> Value {
         "tone": tone,
         "words": verdict_words(summary),
         "reason": run.reason,
-        "verified": run.reverted.as_ref().map(|put_back| count(put_back.verified as usize, "file")),
+        "verified": run.reverted.as_ref().map(|put_back| {
+            format!("{}{}", count(put_back.verified as usize, "file"), put_back.exceptions())
+        }),
         "warnings": run.warnings,
         "ms": run.duration_ms,
         "time": duration(Duration::from_millis(run.duration_ms)),

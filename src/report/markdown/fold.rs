@@ -243,7 +243,8 @@ fn why(message: &MessageSummary) -> String {
     match &message.run.reverted {
         Some(put_back) => {
             let files = count(put_back.verified as usize, "file");
-            format!("**{reason}**; the tree is reverted to its checkpoint, {files} verified.")
+            let except = inline(&put_back.exceptions(), SENTENCE);
+            format!("**{reason}**; the tree is reverted to its checkpoint{except}, {files} verified.")
         }
         None => format!("**{reason}**"),
     }

@@ -77,8 +77,10 @@ fn row(message: &MessageSummary) -> String {
         MessageOutcome::Reverted => "❌",
         MessageOutcome::Skipped => "⚪",
     };
-    let verified = message.run.reverted.as_ref().map(|record| count(record.verified as usize, "file"));
-    let proof = verified.map_or_else(String::new, |files| format!(", {files} verified"));
+    let proof = message.run.reverted.as_ref().map_or_else(String::new, |record| {
+        let except = inline(&record.exceptions(), NAME);
+        format!("{except}, {} verified", count(record.verified as usize, "file"))
+    });
     let (attempts, time) = match message.run.attempts.len() {
         0 => ("–".to_owned(), "–".to_owned()),
         n => (n.to_string(), duration(Duration::from_millis(message.run.duration_ms))),

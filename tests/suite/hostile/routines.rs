@@ -30,9 +30,12 @@ fn a_sensitive_file_that_was_changed_is_named() {
             project(&format!("echo KEY=stolen > .env; rm id_rsa; echo x >> src/lib.rs; exit {end}\n"));
         project.write(".env", "KEY=secret\n").write("id_rsa", "key\n");
         let output = process(&project).fails(end);
-        for path in [".env", "id_rsa"] {
-            assert!(output.err.contains(&format!("{path} was changed")), "{}", output.err);
+        for words in [".env was changed", "id_rsa was deleted"] {
+            assert!(output.err.contains(words), "{}", output.err);
         }
+        let now = if end == 0 { "KEY=stolen\n" } else { "KEY=secret\n" };
+        assert_eq!(project.read(".env"), now.as_bytes());
+        assert_eq!(project.exists("id_rsa"), end == 1);
         let answer = summary(&project)["messages"][0]["warnings"].to_string();
         assert!(answer.contains(".env was changed"), "{answer}");
         let lines = project.read("src/lib.rs").iter().filter(|byte| **byte == b'\n').count();

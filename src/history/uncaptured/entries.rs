@@ -1,0 +1,247 @@
+//! The `.git` of repositories and the ignored entries in the root, held open: the kernel knows the present name of an open directory, so
+//! one that was renamed is found and moved back, with everything in it.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use super::held_file::{HeldTreeFile, PresentState, move_aside};
+use crate::checkpoint::coverage::Coverage;
+use crate::checkpoint::entry::FileMode;
+use crate::checkpoint::path::{GIT_DIR, TreePath};
+use crate::checkpoint::root::{PathKind, Root};
+use crate::fs::is_at;
+
+/// How many entries are held open. Of further ones, only the names are known.
+const MAX_OPEN: usize = 128;
+/// The largest `.git` file, which only names a directory.
+const MAX_GIT_FILE: u64 = 64 << 10;
+
+pub(super) struct HeldEntries(Vec<HeldEntry>);
+
+struct HeldEntry {
+    path: TreePath,
+    is_repository: bool,
+    form: EntryForm,
+}
+
+enum EntryForm {
+    Dir(Option<File>),
+    /// The `.git` of a work tree or submodule.
+    GitFile(HeldTreeFile),
+    File(Option<File>),
+    /// Only its name is known.
+    Named,
+}
+
+/// A repository that is not where it was.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LostRepository {
+    pub path: String,
+    /// What became of it: `was renamed to .git.bak`.
+    pub what: String,
+}
+
+impl LostRepository {
+    /// Why a run that did this is not kept.
+    pub fn violation(&self) -> String {
+        format!("{} {}; a repository must stay where it is", self.path, self.what)
+    }
+}
+
+/// An entry that is missing after everything was moved back.
+pub(super) struct MissingEntry {
+    pub path: TreePath,
+    pub is_repository: bool,
+    pub why: String,
+}
+
+impl HeldEntries {
+    /// Opens what the limit allows, repositories first.
+    pub fn hold(root: &Root, coverage: &Coverage) -> HeldEntries {
+        let mut open = 0;
+        let mut hold = |path: &TreePath, is_repository: bool| {
+            let kind = root.find(path).ok().flatten()?.kind;
+            let mut held = || {
+                open += 1;
+                (open <= MAX_OPEN).then(|| root.hold(path).ok()).flatten()
+            };
+            let form = match kind {
+                PathKind::Dir => EntryForm::Dir(held()),
+                PathKind::File | PathKind::Symlink if is_repository => {
+                    EntryForm::GitFile(HeldTreeFile::read(root, path, MAX_GIT_FILE))
+                }
+                _ => EntryForm::File(held()),
+            };
+            Some(HeldEntry { path: path.clone(), is_repository, form })
+        };
+        let repositories = coverage.repositories.iter().map(|path| (path.as_tree_path(), true));
+        let all = repositories.chain(coverage.ignored_in_root.iter().map(|path| (path, false)));
+        HeldEntries(all.filter_map(|(path, is_repository)| hold(path, is_repository)).collect())
+    }
+
+    /// What is known after decree was killed: the names.
+    pub fn by_name(coverage: &Coverage) -> HeldEntries {
+        let repositories = coverage.repositories.iter().map(|path| (path.as_tree_path(), true));
+        let all = repositories.chain(coverage.ignored_in_root.iter().map(|path| (path, false)));
+        let named = |(path, is_repository): (&TreePath, bool)| HeldEntry {
+            path: path.clone(),
+            is_repository,
+            form: EntryForm::Named,
+        };
+        HeldEntries(all.map(named).collect())
+    }
+
+    /// Repositories whose history a kept run would have removed.
+    pub fn lost_repositories(&self, root: &Root) -> Vec<LostRepository> {
+        let lost = |entry: &HeldEntry| {
+            let what = entry.loss(root)?;
+            Some(LostRepository { path: entry.path.to_string(), what })
+        };
+        self.0.iter().filter(|entry| entry.is_repository).filter_map(lost).collect()
+    }
+
+    /// The ignored entries that are gone, for a run that is kept.
+    pub fn gone_ignored(&self, root: &Root) -> Vec<String> {
+        let gone = |entry: &&HeldEntry| matches!(root.find(&entry.path), Ok(None));
+        self.0
+            .iter()
+            .filter(|entry| !entry.is_repository)
+            .filter(gone)
+            .map(|it| it.path.to_string())
+            .collect()
+    }
+
+    /// Moves what was renamed back to its place, and restores `.git` files. Returns the paths. What cannot be moved yet, because a file is
+    /// in the place of its directory, is moved by a later call; what cannot be moved at all is reported by [`Self::missing`].
+    pub fn move_back(
+        &self,
+        root: &Root,
+        set_aside: &Path,
+        covers: &dyn Fn(&TreePath) -> bool,
+    ) -> Vec<String> {
+        let wanted = self.0.iter().filter(|entry| entry.is_repository || covers(&entry.path));
+        let moved = wanted.filter(|entry| entry.move_back(root, set_aside).unwrap_or(false));
+        moved.map(|entry| entry.path.to_string()).collect()
+    }
+
+    pub fn missing(&self, root: &Root, covers: &dyn Fn(&TreePath) -> bool) -> Vec<MissingEntry> {
+        let wanted = self.0.iter().filter(|entry| entry.is_repository || covers(&entry.path));
+        let missing = |entry: &HeldEntry| {
+            let why = entry.missing(root)?;
+            Some(MissingEntry { path: entry.path.clone(), is_repository: entry.is_repository, why })
+        };
+        wanted.filter_map(missing).collect()
+    }
+}
+
+impl HeldEntry {
+    fn held(&self) -> Option<&File> {
+        match &self.form {
+            EntryForm::Dir(open) | EntryForm::File(open) => open.as_ref(),
+            EntryForm::GitFile(_) | EntryForm::Named => None,
+        }
+    }
+
+    /// Whether the held entry itself is in its place.
+    fn is_in_place(&self, root: &Root) -> bool {
+        let Some(held) = self.held() else { return matches!(root.find(&self.path), Ok(Some(_))) };
+        let id = |file: &File| file.metadata().map(|found| (found.dev(), found.ino())).ok();
+        root.hold(&self.path).is_ok_and(|found| id(&found).is_some() && id(&found) == id(held))
+    }
+
+    /// Where it is now, if it is not in its place and was not deleted.
+    fn place_now(&self) -> Option<PathBuf> {
+        let held = self.held()?;
+        let now = std::fs::read_link(format!("/proc/self/fd/{}", held.as_raw_fd())).ok()?;
+        is_at(held, &now).then_some(now)
+    }
+
+    /// What became of a repository that is not where it was, unless it moved with its work tree or its `.git` became a file that names
+    /// the directory, as `git init --separate-git-dir` does it.
+    fn loss(&self, root: &Root) -> Option<String> {
+        if self.is_in_place(root) {
+            return None;
+        }
+        let found = root.find(&self.path).ok().flatten();
+        let Some(now) = self.place_now() else {
+            return Some(if found.is_some() { "was replaced" } else { "is gone" }.to_owned());
+        };
+        let is_file = found.is_some_and(|found| found.kind == PathKind::File);
+        let name = now.file_name().map(|name| name.as_encoded_bytes());
+        let inside = real(root.path()).and_then(|root| now.strip_prefix(root).ok().map(Path::to_owned));
+        let moved_along = inside.is_some() && name == Some(GIT_DIR) && found.is_none();
+        if is_file || moved_along {
+            return None;
+        }
+        Some(format!("was renamed to {}", inside.unwrap_or(now).display()))
+    }
+
+    /// Returns whether it had to be moved and is back.
+    fn move_back(&self, root: &Root, set_aside: &Path) -> io::Result<bool> {
+        if let EntryForm::GitFile(file) = &self.form {
+            let state = file.state(root)?;
+            let is_wanted = matches!(state, PresentState::Deleted | PresentState::Changed);
+            return Ok(is_wanted && file.not_held().is_none() && file.restore(root, set_aside).is_ok());
+        }
+        if self.held().is_none() || self.is_in_place(root) {
+            return Ok(false);
+        }
+        let Some(now) = self.place_now() else { return Ok(false) };
+        // The directories above a repository are in the checkpoint, and get their files and modes when the tree is reverted.
+        self.path.ancestors().try_for_each(|dir| root.make_dir(&dir))?;
+        let found = root.find(&self.path)?;
+        // A file that has a new version in its place, such as a log that was rotated, stays where it is.
+        if found.is_some() && !matches!(self.form, EntryForm::Dir(_)) {
+            return Ok(false);
+        }
+        if found.is_some() {
+            move_aside(root, &self.path, &self.path, set_aside)
+                .map_err(|error| io::Error::other(error.to_string()))?;
+        }
+        self.move_in(root, &now)?;
+        Ok(self.is_in_place(root))
+    }
+
+    fn move_in(&self, root: &Root, now: &Path) -> io::Result<()> {
+        match root.move_in(now, &self.path) {
+            // A directory can only move if it is writable: its `..` changes.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                let mode = now.symlink_metadata()?.permissions().mode();
+                let writable = std::fs::Permissions::from_mode(mode | 0o700);
+                std::fs::set_permissions(now, writable)?;
+                let moved = root.move_in(now, &self.path);
+                let mode = FileMode::from_bits(mode);
+                match moved {
+                    Ok(()) => root.set_mode(&self.path, mode),
+                    Err(error) => {
+                        let _ = std::fs::set_permissions(now, std::fs::Permissions::from_mode(mode.bits()));
+                        Err(error)
+                    }
+                }
+            }
+            result => result,
+        }
+    }
+
+    /// Why it counts as missing. An ignored entry that was made anew counts as there; a repository does not.
+    fn missing(&self, root: &Root) -> Option<String> {
+        let found = root.find(&self.path).ok().flatten();
+        if found.is_some() && (!self.is_repository || self.held().is_none() || self.is_in_place(root)) {
+            return None;
+        }
+        Some(match self.place_now() {
+            Some(now) => format!("it is at {} and could not be moved back", now.display()),
+            None if found.is_some() => "it was deleted, and another one is in its place".to_owned(),
+            None if matches!(self.form, EntryForm::Named) => "it is gone; decree was killed".to_owned(),
+            None => "it was deleted".to_owned(),
+        })
+    }
+}
+
+/// The project's directory without links, as the kernel names it.
+fn real(path: &Path) -> Option<PathBuf> {
+    path.canonicalize().ok()
+}

@@ -1,0 +1,20 @@
+//! What no checkpoint holds and a revert needs all the same, held while a routine or a guarded command runs.
+//!
+//! - `secrets`: the content of likely secrets, in memory and never on decree's disk
+//! - `entries`: the `.git` of repositories and the ignored entries in the root, held open, so that one that is renamed can be moved back
+//! - `held_file`: one small file as it was
+//! - `state`: both together, and what to report about them
+//! - `guarded`: the same around a guarded command
+//!
+//! After `kill -9` nothing of this is left: then the next decree can only report what is missing.
+
+mod entries;
+mod guarded;
+mod held_file;
+mod secrets;
+mod state;
+
+pub use entries::LostRepository;
+pub use guarded::GuardedUncaptured;
+pub use secrets::SecretChange;
+pub use state::{HeldForRun, NotRestored, UncapturedReport, UncapturedState};

@@ -1,0 +1,232 @@
+//! Likely secrets, held in memory: no checkpoint has them, and they are never on decree's disk.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::held_file::{HeldTreeFile, PresentState, move_aside};
+use crate::checkpoint::coverage::Coverage;
+use crate::checkpoint::entry::FileMode;
+use crate::checkpoint::path::TreePath;
+use crate::checkpoint::quote;
+use crate::checkpoint::root::{PathKind, PathStat, Root};
+use crate::checkpoint::unlocked_dirs::UnlockedDirs;
+use crate::error::{IoContext, Result};
+
+/// The largest likely secret that is held.
+const MAX_FILE: u64 = 256 << 10;
+/// The most bytes of likely secrets that are held together.
+const MAX_TOTAL: u64 = 4 << 20;
+
+/// What became of a likely secret.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SecretFate {
+    Changed,
+    Deleted,
+    Made,
+}
+
+impl SecretFate {
+    pub fn word(self) -> &'static str {
+        match self {
+            SecretFate::Changed => "changed",
+            SecretFate::Deleted => "deleted",
+            SecretFate::Made => "made",
+        }
+    }
+}
+
+/// One likely secret that is not what it was.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SecretChange {
+    /// The path, spelled as in a manifest.
+    pub path: String,
+    pub change: SecretFate,
+    /// Whether it is as it was before.
+    pub restored: bool,
+    /// Where the version of the routine or command is now, if it was moved.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub set_aside: Option<String>,
+    /// Why it could not be restored.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+}
+
+impl SecretChange {
+    fn new(path: &TreePath, change: SecretFate) -> SecretChange {
+        let path = quote::in_json(path.as_bytes()).into_owned();
+        SecretChange { path, change, restored: false, set_aside: None, why: None }
+    }
+}
+
+pub(super) struct HeldSecrets {
+    /// Sorted by path.
+    list: Vec<HeldTreeFile>,
+    /// The modes of the directories above them. Those that are ignored are in no checkpoint.
+    dirs: BTreeMap<TreePath, FileMode>,
+    /// Directories that had nothing in them but held secrets.
+    dirs_of_secrets: Vec<TreePath>,
+}
+
+impl HeldSecrets {
+    /// Reads what fits into memory.
+    pub fn hold(root: &Root, coverage: &Coverage) -> HeldSecrets {
+        let (mut list, mut dirs, mut total) = (Vec::new(), BTreeMap::new(), 0);
+        for path in &coverage.sensitive {
+            let file = HeldTreeFile::read(root, path, MAX_FILE.min(MAX_TOTAL - total));
+            total += file.bytes();
+            list.push(file);
+            for dir in path.ancestors().filter(|dir| !dirs.contains_key(dir)).collect::<Vec<_>>() {
+                if let Ok(Some(found)) = root.find(&dir) {
+                    dirs.insert(dir, found.mode);
+                }
+            }
+        }
+        let mut held = HeldSecrets { list, dirs, dirs_of_secrets: Vec::new() };
+        let ignored = coverage.ignored_in_root.iter().filter(|path| held.dirs.contains_key(path));
+        held.dirs_of_secrets = ignored.filter(|dir| held.holds_all_of(root, dir)).cloned().collect();
+        held
+    }
+
+    fn holds_all_of(&self, root: &Root, dir: &TreePath) -> bool {
+        let start = self.list.partition_point(|file| file.path < *dir);
+        let below =
+            self.list[start..].iter().filter(|file| file.path.is_in(dir) && file.not_held().is_none());
+        root.list(dir).is_ok_and(|names| names.len() == below.count())
+    }
+
+    /// What is known after decree was killed: the names.
+    pub fn by_name(paths: &[TreePath]) -> HeldSecrets {
+        let list = paths.iter().map(|path| HeldTreeFile::by_name(path, "decree was killed")).collect();
+        HeldSecrets { list, dirs: BTreeMap::new(), dirs_of_secrets: Vec::new() }
+    }
+
+    /// The paths, spelled as in a manifest.
+    pub fn paths(&self) -> Vec<String> {
+        self.list.iter().map(|file| quote::in_json(file.path.as_bytes()).into_owned()).collect()
+    }
+
+    /// The paths, and why each cannot be restored.
+    pub fn not_held(&self) -> Vec<(String, String)> {
+        self.list.iter().filter_map(|file| Some((file.path.to_string(), file.not_held()?))).collect()
+    }
+
+    /// Whether a directory had nothing in it but held secrets, and all of them are there.
+    pub fn is_all_of(&self, root: &Root, dir: &TreePath) -> bool {
+        let in_dir = |file: &&HeldTreeFile| file.path.is_in(dir);
+        let is_same = |file: &HeldTreeFile| matches!(file.state(root), Ok(PresentState::Same));
+        self.dirs_of_secrets.contains(dir) && self.list.iter().filter(in_dir).all(is_same)
+    }
+
+    /// What is not as it was. `now` are the likely secrets that are in the tree.
+    pub fn changes(&self, root: &Root, now: &[TreePath]) -> Vec<SecretChange> {
+        let _unlocked = UnlockedDirs::above(root, self.list.iter().map(|file| &file.path));
+        let mut changes: Vec<SecretChange> = Vec::new();
+        for file in &self.list {
+            let (fate, why) = match file.state(root) {
+                Ok(PresentState::Same) => continue,
+                Ok(PresentState::Deleted) => (SecretFate::Deleted, None),
+                Ok(PresentState::Changed | PresentState::OtherMode) => (SecretFate::Changed, None),
+                Err(error) => (SecretFate::Changed, Some(error.to_string())),
+            };
+            changes.push(SecretChange { why, ..SecretChange::new(&file.path, fate) });
+        }
+        changes.extend(self.made(now).map(|path| SecretChange::new(path, SecretFate::Made)));
+        changes
+    }
+
+    fn made<'n>(&'n self, now: &'n [TreePath]) -> impl Iterator<Item = &'n TreePath> {
+        now.iter().filter(|path| self.list.binary_search_by(|file| file.path.cmp(path)).is_err())
+    }
+
+    /// Restores those that were changed or deleted and that `covers` accepts.
+    pub fn restore(
+        &self,
+        root: &Root,
+        set_aside: &Path,
+        covers: &dyn Fn(&TreePath) -> bool,
+    ) -> Vec<SecretChange> {
+        let files: Vec<&HeldTreeFile> = self.list.iter().filter(|file| covers(&file.path)).collect();
+        let unlocked = UnlockedDirs::above(root, files.iter().map(|file| &file.path));
+        let mut changes = Vec::new();
+        for file in files {
+            let state = match file.state(root) {
+                Ok(PresentState::Same) => continue,
+                Ok(state) => state,
+                // The attempt to restore it says why it cannot be read.
+                Err(_) => PresentState::Changed,
+            };
+            let fate = if state == PresentState::Deleted { SecretFate::Deleted } else { SecretFate::Changed };
+            let mut change = SecretChange::new(&file.path, fate);
+            match self.restore_one(root, file, state, set_aside) {
+                Ok(moved) => {
+                    change.restored = true;
+                    change.set_aside = moved;
+                }
+                Err(why) => change.why = Some(why),
+            }
+            changes.push(change);
+        }
+        drop(unlocked);
+        self.restore_modes(root, covers);
+        changes
+    }
+
+    /// Restores the modes of the directories above: those that are ignored are in no checkpoint.
+    fn restore_modes(&self, root: &Root, covers: &dyn Fn(&TreePath) -> bool) {
+        for (dir, mode) in self.dirs.iter().filter(|(dir, _)| covers(dir)) {
+            let is_other = |found: PathStat| found.kind == PathKind::Dir && found.mode != *mode;
+            if root.find(dir).ok().flatten().is_some_and(is_other) {
+                // A secret that cannot be reached because of this is reported as not restored.
+                let _ = root.set_mode(dir, *mode);
+            }
+        }
+    }
+
+    /// Returns where what was in its place is now.
+    fn restore_one(
+        &self,
+        root: &Root,
+        file: &HeldTreeFile,
+        state: PresentState,
+        set_aside: &Path,
+    ) -> Result<Option<String>, String> {
+        let words = |error: crate::error::Error| error.to_string();
+        if state == PresentState::OtherMode {
+            return file.restore_mode(root, set_aside).map(|()| None).map_err(words);
+        }
+        if let Some(why) = file.not_held() {
+            return Err(why);
+        }
+        self.restore_dirs(root, &file.path, set_aside).map_err(words)?;
+        let moved = file.restore(root, set_aside).map_err(words)?;
+        match file.state(root) {
+            Ok(PresentState::Same) => Ok(moved.map(|path| path.to_string_lossy().into_owned())),
+            Ok(_) => Err("another process changed it again".to_owned()),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    /// Makes the directories above a path that are gone. What is in their place moves to the quarantine.
+    fn restore_dirs(&self, root: &Root, path: &TreePath, set_aside: &Path) -> Result<()> {
+        if let Some(blocker) = root.blocker(path).at("read", path)? {
+            move_aside(root, &blocker, &blocker, set_aside)?;
+        }
+        let mut made = Vec::new();
+        for dir in path.ancestors() {
+            let found = root.find(&dir).at("read", &dir)?;
+            if found.is_none_or(|found| found.kind != PathKind::Dir) {
+                root.make_dir(&dir).at("create", &dir)?;
+                made.push(dir);
+            }
+        }
+        for dir in made.iter().rev() {
+            if let Some(mode) = self.dirs.get(dir) {
+                root.set_mode(dir, *mode).at("change the mode of", dir)?;
+            }
+        }
+        Ok(())
+    }
+}

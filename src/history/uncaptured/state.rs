@@ -1,0 +1,247 @@
+//! Likely secrets, repositories and ignored entries together: held before, reported and restored after.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::entries::{HeldEntries, LostRepository};
+use super::secrets::{HeldSecrets, SecretChange, SecretFate};
+use crate::checkpoint::coverage::Coverage;
+use crate::checkpoint::path::TreePath;
+use crate::checkpoint::quote;
+use crate::checkpoint::root::Root;
+use crate::humanize::count;
+
+/// How many paths one message names.
+const MAX_NAMED: usize = 20;
+
+/// What a checkpoint does not hold, as it was.
+pub struct UncapturedState {
+    secrets: HeldSecrets,
+    entries: HeldEntries,
+    /// The likely secrets that were in the tree when it was last looked at.
+    now: Vec<TreePath>,
+    was_killed: bool,
+    /// Whether there is anything that could be missing.
+    is_empty: bool,
+}
+
+/// Something that is not as it was, although everything was reverted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NotRestored {
+    /// The path, spelled as in a manifest.
+    pub path: String,
+    pub why: String,
+}
+
+/// What was restored, and what was not.
+#[derive(Clone, Debug, Default)]
+pub struct UncapturedReport {
+    pub secrets: Vec<SecretChange>,
+    /// Directories that had been renamed and are back.
+    pub moved_back: Vec<String>,
+    pub not_restored: Vec<NotRestored>,
+    /// Likely secrets that are there, and of which it is not known whether they were changed: decree was killed.
+    unknown: Vec<String>,
+}
+
+/// What is held during a run, and what was restored so far.
+pub struct HeldForRun {
+    pub state: UncapturedState,
+    pub report: UncapturedReport,
+}
+
+impl UncapturedState {
+    /// Holds what the coverage names. Called after the checkpoint is made, and before anything else runs.
+    pub fn hold(root: &Root, coverage: &Coverage) -> UncapturedState {
+        UncapturedState {
+            secrets: HeldSecrets::hold(root, coverage),
+            entries: HeldEntries::hold(root, coverage),
+            now: coverage.sensitive.clone(),
+            was_killed: false,
+            is_empty: is_empty(coverage),
+        }
+    }
+
+    /// What is left after decree was killed: names, and no content.
+    pub fn after_kill(coverage: &Coverage) -> UncapturedState {
+        UncapturedState {
+            secrets: HeldSecrets::by_name(&coverage.sensitive),
+            entries: HeldEntries::by_name(coverage),
+            now: coverage.sensitive.clone(),
+            was_killed: true,
+            is_empty: is_empty(coverage),
+        }
+    }
+
+    /// The warning about likely secrets that cannot be restored.
+    pub fn warning(&self) -> Option<String> {
+        let words = |(path, why): (String, String)| format!("{path} ({why})");
+        let not_held: Vec<String> = self.secrets.not_held().into_iter().map(words).collect();
+        (!not_held.is_empty())
+            .then(|| format!("these likely secrets cannot be restored after a failure: {}", named(&not_held)))
+    }
+
+    /// Notes which likely secrets are in the tree now.
+    pub fn note_present(&mut self, now: &[TreePath]) {
+        self.now = now.to_vec();
+    }
+
+    /// Repositories that are gone or were replaced.
+    pub fn lost_repositories(&self, root: &Root) -> Vec<LostRepository> {
+        self.entries.lost_repositories(root)
+    }
+
+    /// Moves renamed directories back, before the tree is compared: otherwise all of their files would be new.
+    pub fn move_back(
+        &self,
+        root: &Root,
+        set_aside: &Path,
+        covers: &dyn Fn(&TreePath) -> bool,
+    ) -> Vec<String> {
+        self.entries.move_back(root, set_aside, covers)
+    }
+
+    /// What to report of a run that is kept: nothing is touched.
+    pub fn kept(&self, root: &Root) -> (UncapturedReport, Vec<String>) {
+        let secrets = self.secrets.changes(root, &self.now);
+        let texts = self.entries.gone_ignored(root);
+        let mut warnings = Vec::new();
+        if !texts.is_empty() {
+            warnings.push(format!("gone, and in no diff because ignored: {}", named(&texts)));
+        }
+        let report = UncapturedReport { secrets, ..UncapturedReport::default() };
+        warnings.extend(report.kept_warnings());
+        (report, warnings)
+    }
+
+    /// Restores everything that `covers` accepts, after the tree was reverted. `moved` are paths that the revert set aside, and where.
+    pub fn restore(
+        &self,
+        root: &Root,
+        set_aside: &Path,
+        covers: &dyn Fn(&TreePath) -> bool,
+        place_of: &dyn Fn(&TreePath) -> Option<String>,
+    ) -> UncapturedReport {
+        let mut report = UncapturedReport::default();
+        if self.is_empty && self.now.is_empty() {
+            return report;
+        }
+        report.moved_back = self.entries.move_back(root, set_aside, covers);
+        let missing = self.entries.missing(root, covers);
+        report.secrets = self.secrets.restore(root, set_aside, covers);
+        let lost = missing.into_iter().filter(|entry| !self.secrets.is_all_of(root, &entry.path));
+        report.not_restored.extend(lost.map(|entry| NotRestored {
+            path: quote::in_json(entry.path.as_bytes()).into_owned(),
+            why: if entry.is_repository {
+                format!("a repository: {}", entry.why)
+            } else {
+                format!("ignored: {}", entry.why)
+            },
+        }));
+        let lost = report.secrets.iter().filter(|change| !change.restored);
+        report.not_restored.extend(lost.map(|change| NotRestored {
+            path: change.path.clone(),
+            why: format!(
+                "a likely secret: it was {}; {}",
+                change.change.word(),
+                change.why.as_deref().unwrap_or_default()
+            ),
+        }));
+        if self.was_killed {
+            let deleted = |path: &String| report.secrets.iter().any(|change| change.path == *path);
+            let all = self.secrets.paths();
+            report.unknown = all.into_iter().filter(|path| !deleted(path)).collect();
+        } else {
+            report.secrets.extend(self.made(root, place_of));
+        }
+        report
+    }
+
+    /// New likely secrets. A revert has moved those that no ignore rule hides.
+    fn made(&self, root: &Root, place_of: &dyn Fn(&TreePath) -> Option<String>) -> Vec<SecretChange> {
+        let mut changes = self.secrets.changes(root, &self.now);
+        changes.retain(|change| change.change == SecretFate::Made);
+        for change in &mut changes {
+            let path = quote::from_json(&change.path).and_then(|bytes| TreePath::new(&*bytes).ok());
+            change.set_aside = path.as_ref().and_then(place_of);
+            change.restored = change.set_aside.is_some();
+        }
+        changes
+    }
+}
+
+fn is_empty(coverage: &Coverage) -> bool {
+    coverage.sensitive.is_empty() && coverage.repositories.is_empty() && coverage.ignored_in_root.is_empty()
+}
+
+impl UncapturedReport {
+    /// Adds what a later restore reports. A path counts once.
+    pub fn absorb(&mut self, later: UncapturedReport) {
+        let UncapturedReport { secrets, moved_back, not_restored, unknown } = later;
+        self.secrets.retain(|old| secrets.iter().all(|new| new.path != old.path));
+        self.secrets.extend(secrets);
+        self.moved_back.extend(moved_back);
+        self.moved_back.sort();
+        self.moved_back.dedup();
+        self.not_restored = not_restored;
+        self.unknown = unknown;
+    }
+
+    /// One text for each thing that happened, for a run or command that was reverted.
+    pub fn reverted_warnings(&self) -> Vec<String> {
+        let mut texts = self.secret_texts(|change| match (change.change, &change.set_aside) {
+            (SecretFate::Made, Some(place)) => Some(format!("it is a likely secret, and is now {place}")),
+            (SecretFate::Made, None) => {
+                Some("it is a likely secret that an ignore rule hides, and stays".to_owned())
+            }
+            (_, Some(place)) => Some(format!("it is restored from memory; the other version is now {place}")),
+            (_, None) if change.restored => Some("it is restored from memory".to_owned()),
+            // `not_restored` has it.
+            (_, None) => None,
+        });
+        if !self.moved_back.is_empty() {
+            texts.push(format!("renamed, and moved back: {}", named(&self.moved_back)));
+        }
+        let lost: Vec<String> =
+            self.not_restored.iter().map(|lost| format!("{} ({})", lost.path, lost.why)).collect();
+        if !lost.is_empty() {
+            texts.push(format!("NOT restored: {}", named(&lost)));
+        }
+        if !self.unknown.is_empty() {
+            let unknown =
+                "decree was killed, so likely secrets that were changed before that are NOT restored";
+            texts.push(format!("{unknown}: check {}", named(&self.unknown)));
+        }
+        texts
+    }
+
+    /// The same for a run or command that is kept.
+    pub fn kept_warnings(&self) -> Vec<String> {
+        self.secret_texts(|_| Some("it is a likely secret, so it is in no diff, and stays so".to_owned()))
+    }
+
+    /// A text for each likely secret for which there is something to say; further ones are only counted.
+    fn secret_texts(&self, describe: impl Fn(&SecretChange) -> Option<String>) -> Vec<String> {
+        let text = |change: &SecretChange| {
+            let what = describe(change)?;
+            Some(format!("{} was {}; {what}", change.path, change.change.word()))
+        };
+        let mut texts: Vec<String> = self.secrets.iter().filter_map(text).collect();
+        let more = texts.len().saturating_sub(MAX_NAMED);
+        if more > 0 {
+            texts.truncate(MAX_NAMED);
+            texts.push(format!("{} more were changed, deleted or made", count(more, "likely secret")));
+        }
+        texts
+    }
+}
+
+/// A list for people; further paths are only counted.
+fn named(list: &[String]) -> String {
+    let shown = list[..list.len().min(MAX_NAMED)].join(", ");
+    match list.len().saturating_sub(MAX_NAMED) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
+}

@@ -1,0 +1,151 @@
+//! Repositories and ignored entries in the root, around a run.
+
+use super::{git, head, project, repository};
+use crate::harness::{assert_same, temp_dir};
+use crate::pipeline::pipeline_project::assert_has;
+
+/// HLD-13.
+#[test]
+fn renamed_repositories_and_ignored_directories_are_moved_back() {
+    for script in [
+        "mv .git .git.bak; mv lib/.git lib/old; mv target target2",
+        "mv .git lib/elsewhere; mv target docs/t",
+        "mv .git .git.bak; git init -q .; mv target t; mkdir target; echo new >target/new",
+        "mv lib lib2",
+        "mv lib/.git lib.git; rm -rf lib",
+        "mv target secrets/t; mv secrets s",
+    ] {
+        let project = project(&format!("{script}\necho x >>notes.txt; exit 1"));
+        let commit = repository(project.root());
+        project.write("lib/a.c", "int a;\n").write("target/debug/bin", "built\n");
+        let nested = repository(&project.path("lib"));
+        let before = project.snapshot();
+        let output = project.process().fails(1);
+        assert_same(&project.snapshot(), &before);
+        assert_eq!((head(project.root()), head(&project.path("lib"))), (commit, nested), "{script}");
+        assert_has(&output.err, &["renamed, and moved back: "]);
+        let id = project.only_run();
+        let diff = project.of_run(&id, "changes.diff");
+        assert!(!diff.contains("objects/") && !diff.contains("debug/bin"), "{script}: {diff}");
+        assert!(!project.result(&id)["put_back"]["moved_back"].as_array().unwrap().is_empty());
+    }
+}
+
+/// HLD-13. Also out of the project, on the same file system.
+#[test]
+fn what_was_moved_out_of_the_project_is_moved_back() {
+    let outside = temp_dir();
+    let place = outside.path().display();
+    let project = project(&format!("mv .git {place}/git; mv target {place}/; exit 1"));
+    let commit = repository(project.root());
+    project.write("target/debug/bin", "built\n");
+    let before = project.snapshot();
+    project.process().fails(1);
+    assert_same(&project.snapshot(), &before);
+    assert_eq!(head(project.root()), commit);
+    assert_eq!(std::fs::read_dir(outside.path()).unwrap().count(), 0);
+}
+
+/// HLD-14.
+#[test]
+fn a_routine_that_succeeds_and_removed_a_repository_has_failed() {
+    for (script, code, why) in [
+        ("mv .git .git.bak", 1, "policy: .git was renamed to .git.bak"),
+        ("mv .git .git.bak; git init -q .", 1, "policy: .git was renamed to .git.bak"),
+        ("mv lib/.git lib/x", 1, "policy: lib/.git was renamed to lib/x"),
+        ("rm -rf .git", 4, "policy: .git is gone"),
+        ("rm -rf .git; git init -q .", 4, "policy: .git was replaced"),
+        ("rm -rf lib", 4, "policy: lib/.git is gone"),
+    ] {
+        let project = project(&format!("{script}\necho x >>notes.txt"));
+        repository(project.root());
+        project.write("lib/a.c", "int a;\n");
+        repository(&project.path("lib"));
+        let output = project.process().fails(code);
+        let result = project.result(&project.only_run());
+        assert_has(result["reason"].as_str().unwrap(), &[why]);
+        assert_eq!(result["status"], "policy");
+        assert_eq!(project.text("notes.txt"), "one\r\ntwo\n");
+        assert_eq!(project.text("lib/a.c"), "int a;\n");
+        assert_eq!(project.dead(), ["01-work"]);
+        if code == 4 {
+            let lost = result["put_back"]["not_restored"][0]["path"].as_str().unwrap().to_owned();
+            assert_has(&output.err, &[&format!("NOT restored: {lost}"), "error: a failed run left"]);
+            assert_has(&output.text(), &[&format!("reverted to its checkpoint, except for {lost}")]);
+        }
+    }
+}
+
+/// HLD-14. A repository that moves with its work tree, or whose `.git` becomes a file, is not removed.
+#[test]
+fn a_repository_that_git_itself_moved_is_kept() {
+    for script in ["mv lib lib2", "git -C lib init -q --separate-git-dir ../lib.git"] {
+        let project = project(script);
+        project.write("lib/a.c", "int a;\n").write(".gitignore", "/lib.git\n");
+        repository(&project.path("lib"));
+        project.process().ok();
+    }
+}
+
+/// HLD-15.
+#[test]
+fn the_git_file_of_a_submodule_comes_back() {
+    for script in ["rm lib/.git", "echo gitdir: /nowhere >lib/.git", "rm -rf lib"] {
+        let project = project(&format!("{script}\nexit 1"));
+        project.write("lib/a.c", "int a;\n").write(".gitignore", "/lib.git\n");
+        repository(&project.path("lib"));
+        git(&project.path("lib"), &["init", "-q", "--separate-git-dir", "../lib.git"]);
+        let before = project.snapshot();
+        project.process().fails(1);
+        assert_same(&project.snapshot(), &before);
+    }
+}
+
+/// HLD-16.
+#[test]
+fn an_ignored_entry_that_a_failed_run_deleted_is_an_error_that_names_it() {
+    let project = project("rm -rf target app.log; echo x >>notes.txt; exit 1");
+    project.write("target/debug/bin", "built\n").write("app.log", "log\n");
+    let output = project.process().fails(4);
+    assert_has(&output.err, &["NOT restored: app.log (ignored: it was deleted), target (ignored:"]);
+    assert_has(&output.text(), &["the tree is reverted to its checkpoint, except for app.log, target ("]);
+    assert_eq!(project.text("notes.txt"), "one\r\ntwo\n");
+    assert_eq!(project.dead(), ["01-work"]);
+    let report = project.decree(["report", "--format", "markdown"]).ok().text();
+    assert_has(&report, &["except for app.log, target"]);
+}
+
+/// HLD-16.
+#[test]
+fn an_ignored_entry_that_a_kept_run_deleted_is_a_warning() {
+    let project = project("rm -rf target; echo x >>notes.txt");
+    project.write("target/debug/bin", "built\n");
+    let output = project.process().ok();
+    assert_has(&output.err, &["gone, and in no diff because ignored: target"]);
+}
+
+/// HLD-16. An ignored directory that is made anew is there.
+#[test]
+fn an_ignored_directory_that_was_made_anew_is_not_missing() {
+    let project = project("rm -rf target; mkdir target; echo other >target/new; exit 1");
+    project.write("target/debug/bin", "built\n");
+    project.process().fails(1);
+    assert_eq!(project.text("target/new"), "other\n");
+}
+
+/// HLD-17.
+#[test]
+fn repositories_and_ignored_entries_are_recorded_in_the_manifest() {
+    let project = project("true");
+    repository(project.root());
+    project.write("lib/a.c", "int a;\n").write("target/x", "x").write("app.log", "log\n");
+    repository(&project.path("lib"));
+    repository(&project.path("target"));
+    let id = project.checkpoint();
+    let manifest = String::from_utf8(std::fs::read(project.record(&id, "manifest.json")).unwrap()).unwrap();
+    assert_has(
+        &manifest,
+        &[r#""ignored_in_root":["app.log","secrets","target"]"#, r#""repositories":[".git","lib/.git"]"#],
+    );
+    project.decree(["checkpoint", "verify", &id]).ok();
+}
