@@ -204,7 +204,7 @@ fn one_verified_file_is_singular() {
     report.summary.messages[1].run.reverted = Some(RevertRecord { verified: 1, ..RevertRecord::default() });
     let text = render(&report, BUDGET);
     assert_eq!(text.matches("1 file verified").count(), 2, "the row and the section:\n{text}");
-    assert!(report.headline().starts_with("1 of 2 specs kept"), "{}", report.headline());
+    assert!(report.headline().starts_with("1 of 1 spec and 0 of 1 message kept"), "{}", report.headline());
 }
 
 #[test]
