@@ -19,6 +19,7 @@ use super::own_files::{OwnFiles, ProtectedDir, RepairReport};
 use super::record::CheckpointRecord;
 use super::rollback::rollback;
 use super::rollback_report::{RollbackOptions, RollbackReport};
+use super::run_dir::RunDir;
 use super::scope::Scope;
 use super::writer::{CheckpointLabel, SavedCheckpoint};
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
@@ -196,6 +197,7 @@ fn hold_own_files(layout: &Layout, checkpoint: &CheckpointDir) -> Result<OwnFile
         is_record: &|path| path.starts_with(dir),
         reserved,
         reserved_unless_file: Vec::new(),
+        run_records: &RunDir::RECORDS,
     };
     OwnFiles::hold(layout, protected)
 }

@@ -20,6 +20,7 @@ mod kinds;
 mod manifest;
 mod notebook;
 mod oracle;
+mod packs;
 mod pipeline;
 mod process;
 mod property;
