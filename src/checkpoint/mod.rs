@@ -25,6 +25,7 @@ pub mod hash;
 mod hashing;
 pub(crate) mod ignore;
 pub(crate) mod manifest;
+pub(crate) mod partial_restore;
 pub(crate) mod patch;
 pub(crate) mod path;
 pub(crate) mod progress;

@@ -7,7 +7,7 @@ use super::checkpoint::{Lifetime, lifetime};
 use super::locked_project::LockedProject;
 use super::rollback::lines;
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, FailureReason, Result};
 use crate::history::own_files::RepairReport;
 use crate::history::{Guard, GuardRequest, RollbackReport, Scope, ScopeWords};
 use crate::humanize::count;
@@ -78,9 +78,13 @@ pub fn guard(context: &Context, args: &GuardArgs) -> Result<u8> {
     };
     let cause = &outcome.cause;
     let report = rollback.map_err(|error| {
-        error
-            .detail(format!("{cause}; the tree is not rolled back"))
-            .hint(format!("fix the cause, then run `{back}`"))
+        let recover = context.command_line(&format!("recover {id}"));
+        let hint = if error.is(FailureReason::ContentLost) {
+            format!("`{recover}` restores what can be restored, and names the rest")
+        } else {
+            format!("fix the cause, then run `{back}`")
+        };
+        error.detail(format!("{cause}; the tree is not rolled back")).hint(hint)
     })?;
     print_rollback(context, &report, cause, id);
     match outcome.interrupted {
@@ -115,5 +119,11 @@ fn print_repair(context: &Context, report: &RepairReport, checkpoint: &Checkpoin
     if report.lost_runs > 0 {
         let runs = count(report.lost_runs, "earlier run");
         warn(format!("the command deleted the records of {runs}, which are lost"));
+    }
+    if report.stripped_runs > 0 {
+        let runs = count(report.stripped_runs, "earlier run");
+        warn(format!(
+            "the command deleted the directories of {runs}; their messages, diffs and results are restored, their logs are lost"
+        ));
     }
 }

@@ -11,7 +11,9 @@ use crate::error::{ErrorKind, IoContext, Result};
 use crate::github;
 use crate::history::HistoryContext;
 use crate::pipeline::events::Reporter;
-use crate::pipeline::{ActiveBatch, ActiveRun, MessageSummary, Pipeline, RunOverrides, Summary};
+use crate::pipeline::{
+    ActiveBatch, ActiveRun, MessageSummary, Pipeline, RecoveredRun, RunOverrides, Summary,
+};
 use crate::process;
 use crate::project::{Lock, Project, parse_duration};
 use crate::report::text::{self, Paint};
@@ -49,13 +51,28 @@ pub struct LockedProject<'c> {
 impl<'c> LockedProject<'c> {
     /// Locks the project and settles what an earlier process left unfinished.
     pub fn open(context: &'c Context, command: &'static str) -> Result<Self> {
+        let mut locked = LockedProject::open_unsettled(context, command)?;
+        locked.settled = locked.settle_unfinished()?;
+        Ok(locked)
+    }
+
+    /// Locks the project for `recover`, which settles what is unfinished in its own way.
+    pub fn open_unsettled(context: &'c Context, command: &'static str) -> Result<Self> {
         let project = context.project()?;
         let workspace = project.workspace()?;
         let lock = context.lock(&project, &workspace, command)?;
         process::become_subreaper().at("adopt orphaned processes in", project.layout.root())?;
-        let mut locked = LockedProject { context, project, workspace, command, lock, settled: Vec::new() };
-        locked.settled = locked.settle_unfinished()?;
-        Ok(locked)
+        Ok(LockedProject { context, project, workspace, command, lock, settled: Vec::new() })
+    }
+
+    /// Settles the unfinished run even if it cannot be reverted as a whole; `None` if there is none.
+    pub fn recover_run(&self, dry_run: bool) -> Result<Option<RecoveredRun>> {
+        if let Some(unfinished) = ActiveRun::read(&self.project.layout)? {
+            unfinished.unlock_dir();
+        }
+        self.with_reporter(|reporter| {
+            self.pipeline(RunOverrides::default(), reporter)?.recover_partially(dry_run)
+        })
     }
 
     pub fn history_context<'s>(&'s self, progress: &'s dyn Progress) -> HistoryContext<'s> {

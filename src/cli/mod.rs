@@ -19,6 +19,7 @@ mod locked_project;
 mod log;
 mod process;
 mod publish;
+mod recover;
 mod report;
 mod retry;
 mod revert;
@@ -85,6 +86,7 @@ enum Command {
     Diff(diff::DiffArgs),
     Revert(revert::RevertArgs),
     Rollback(rollback::RollbackArgs),
+    Recover(recover::RecoverArgs),
     Guard(guard::GuardArgs),
     Audit(audit::AuditArgs),
     Apply(apply::ApplyArgs),
@@ -124,6 +126,7 @@ pub fn run(cli: Cli) -> Result<u8> {
         Command::Diff(args) => diff::diff(&context, &args).map(|()| 0),
         Command::Revert(args) => revert::revert(&context, &args).map(|()| 0),
         Command::Rollback(args) => rollback::rollback(&context, &args).map(|()| 0),
+        Command::Recover(args) => recover::recover(&context, &args),
         Command::Guard(args) => guard::guard(&context, &args),
         Command::Audit(args) => audit::audit(&context, &args).map(|()| 0),
         Command::Apply(args) => apply::apply(&context, &args).map(|()| 0),

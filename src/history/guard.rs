@@ -104,7 +104,8 @@ impl<'g> Guard<'g> {
         let (saved, manifest) = tree::save(context, &label, &request.scope)?;
         let warnings = tree::warnings(context.workspace.root(), &manifest, &request.scope);
         context.workspace.store().hold()?;
-        let record = GuardRecord { checkpoint: saved.record.id.clone(), command: shown.clone() };
+        let record =
+            GuardRecord { checkpoint: saved.record.id.clone(), command: shown.clone(), has_failed: false };
         let active = record.begin(context.layout)?;
         let own_files = match hold_own_files(context.layout, &saved.dir) {
             Ok(own_files) => own_files,
@@ -175,7 +176,9 @@ impl<'g> Guard<'g> {
             options.even_expired = true;
             rollback(context, &RunOrCheckpoint::Checkpoint(checkpoint.clone()), &options)
         });
-        if !matches!(rollback, Some(Err(_))) {
+        if matches!(rollback, Some(Err(_))) {
+            active.fail();
+        } else {
             active.clear();
         }
         GuardOutcome { checkpoint, code: end.code, cause, interrupted, repair, repair_error, rollback }
@@ -219,18 +222,24 @@ fn repair_content(
 pub struct GuardRecord {
     pub checkpoint: String,
     pub command: String,
+    /// Whether the command failed and the tree could not be rolled back; otherwise decree was killed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub has_failed: bool,
 }
 
 /// A guarded command that is running. Without a call to [`ActiveGuard::clear`] the next decree reports it as killed.
 #[must_use]
-pub struct ActiveGuard(PathBuf);
+pub struct ActiveGuard {
+    path: PathBuf,
+    record: GuardRecord,
+}
 
 impl GuardRecord {
     /// Writes the file before the command starts.
     pub fn begin(&self, layout: &Layout) -> Result<ActiveGuard> {
         let path = layout.guarding();
         json::write_pretty(&path, self)?;
-        Ok(ActiveGuard(path))
+        Ok(ActiveGuard { path, record: self.clone() })
     }
 
     /// The command that is running, or was when decree was killed.
@@ -243,12 +252,19 @@ impl GuardRecord {
     /// The command that was running when decree was killed, reported once. The caller holds the project's lock.
     pub fn take_interrupted(layout: &Layout) -> Result<Option<GuardRecord>> {
         let found = GuardRecord::find(layout)?;
-        ActiveGuard(layout.guarding()).clear();
+        let _ = fs::remove_file(layout.guarding());
         Ok(found)
     }
 
     /// The warning about it, with the way back.
     pub fn warning(&self) -> String {
+        if self.has_failed {
+            return format!(
+                "`{}` failed, and the tree could not be rolled back; `decree recover {}` restores what can be restored of the state before the command",
+                one_line(&self.command),
+                self.checkpoint
+            );
+        }
         format!(
             "decree was killed while it guarded `{}`; `decree rollback {}` restores the state before the command",
             one_line(&self.command),
@@ -260,6 +276,11 @@ impl GuardRecord {
 impl ActiveGuard {
     /// The command's work is kept or rolled back.
     pub fn clear(self) {
-        let _ = fs::remove_file(&self.0);
+        let _ = fs::remove_file(&self.path);
+    }
+
+    /// The command failed, and the tree could not be rolled back.
+    fn fail(self) {
+        let _ = json::write_pretty(&self.path, &GuardRecord { has_failed: true, ..self.record });
     }
 }

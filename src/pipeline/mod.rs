@@ -11,6 +11,7 @@
 //! │ ├ attempt      one execution: routine, verification, change record, policy
 //! │ └ settle       result, tree, done/ or dead/, tracker, in an order that can be repeated
 //! ├ recovery       the same for a run that was killed or failed halfway
+//! ├ unrestored     a run that cannot be reverted as a whole, for `decree recover`
 //! └ hooks          the user's commands around all of it
 //!
 //! context          the project, which every step only reads; the active batch, which steps report to: events, budget, summary
@@ -43,6 +44,7 @@ mod route;
 mod run;
 mod settle;
 mod summary;
+mod unrestored;
 mod verdict;
 mod work_loop;
 
@@ -53,6 +55,7 @@ pub use dead_letter::DeadLetter;
 pub use queue::{Selection, plan};
 pub use result::{AttemptRecord, RevertRecord, RunRecord, RunResult, tracked_name};
 pub use summary::{FileChange, MessageOutcome, MessageSummary, Summary, redact_text};
+pub use unrestored::{RecoveredRun, quarantine_damaged_record};
 pub use verdict::{Ending, Verdict};
 pub use work_loop::Pipeline;
 

@@ -71,6 +71,7 @@ pub fn verdict_words(message: &MessageSummary) -> &'static str {
         Verdict::Skipped => "skipped",
         Verdict::Budget if message.run.attempts.is_empty() => "no budget",
         Verdict::Interrupted => "interrupted",
+        Verdict::FailedUnrestored => "not restored",
         Verdict::NoChange | Verdict::FailedReverted | Verdict::TimedOut => reverted,
         Verdict::Policy | Verdict::Budget => reverted,
     }

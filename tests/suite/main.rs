@@ -25,6 +25,7 @@ mod pipeline;
 mod process;
 mod property;
 mod publish;
+mod recover;
 mod report;
 mod revert;
 mod rollback;
