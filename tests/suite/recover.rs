@@ -5,9 +5,12 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
-use crate::harness::{CommandOutput, Project, TreeSnapshot, assert_same, wait_for};
+use crate::generate::become_like;
+use crate::harness::{CommandOutput, Project, TreeSnapshot, assert_same, snapshot, wait_for};
+use crate::killed::{has_strace, strace};
 use crate::packs::packs;
 use crate::revert::binary::noise;
+use crate::rollback::contract::assert_valid;
 
 /// A project with a checkpoint whose one pack has a frame with the small files, behind those of the large one.
 struct Scene {
@@ -62,7 +65,9 @@ impl Scene {
 
     fn recover(&self, code: i32) -> Value {
         let output = self.project.decree(["recover", "--format", "json"]).fails(code);
-        serde_json::from_slice(&output.out).unwrap()
+        let answer = serde_json::from_slice(&output.out).unwrap();
+        assert_valid(&answer, "recover");
+        answer
     }
 
     /// Every command works again.
@@ -342,6 +347,36 @@ fn whatever_is_in_the_place_of_the_stat_cache_a_checkpoint_is_made() {
             let output = project.decree(["checkpoint", "create"]);
             assert_eq!(output.code, 0, "{what}: {}", output.err);
             project.decree(["checkpoint", "verify", &output.line()]).ok();
+        }
+    }
+}
+
+/// RCV-07.
+#[test]
+fn killed_before_any_write_recover_can_be_repeated_and_nothing_is_lost() {
+    if !has_strace() {
+        return;
+    }
+    let scene = Scene::new();
+    let project = &scene.project;
+    scene.routine(&scene.flip());
+    project.decree(["process"]).fails(4);
+    let (own, tree) = (snapshot(&project.path(".decree")), project.snapshot());
+    for call in ["rename", "renameat2", "unlink", "fdatasync", "fsync"] {
+        for nth in [1, 2, 4, 8] {
+            become_like(project.root(), &tree);
+            become_like(&project.path(".decree"), &own);
+            let inject = format!("inject={call}:signal=KILL:when={nth}");
+            let trace = format!("trace={call}");
+            strace(project, &["recover"], &["-o", "/dev/null", "-e", &trace, "-e", &inject]);
+            project.decree(["recover"]);
+            let what = format!("{nth}. {call}");
+            assert!(!project.exists(".decree/running.json"), "{what}");
+            assert!(project.read("large.bin") == noise(700_000, 1), "{what}");
+            assert!(!project.exists("new.txt"), "{what}");
+            assert_eq!(project.read("changed.txt"), b"changed\n", "{what}");
+            assert_eq!(fs::read_dir(project.path(".decree/inbox/dead")).unwrap().count(), 1, "{what}");
+            project.checkpoint();
         }
     }
 }

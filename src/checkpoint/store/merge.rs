@@ -163,7 +163,7 @@ mod tests {
         all.extend([Vec::new(), large(1), large(2)]);
         for (n, content) in all.iter().enumerate() {
             // Some contents are in two packs.
-            add(&store, &[content, &all[n / 2]][..if n % 5 == 0 && n > 0 { 2 } else { 1 }]);
+            add(&store, &[&content[..], &all[n / 2]][..if n % 5 == 0 && n > 0 { 2 } else { 1 }]);
             store.merge_small().unwrap();
             let packs = store.pack_paths().unwrap().len();
             assert!(packs < 4 * FAN_IN, "{packs} packs");
