@@ -160,7 +160,6 @@ fn whatever_was_done_to_the_packs_every_later_command_works_after_recover() {
         "for p in .decree/store/*.pack; do truncate -s 20 $p; done",
         "for p in .decree/store/*.pack; do : >$p; done",
         "for p in .decree/store/*.pack; do printf XXXX | dd of=$p bs=1 seek=12 conv=notrunc status=none; done",
-        "for p in .decree/store/*.pack; do printf X | dd of=$p bs=1 seek=$(($(stat -c %s $p) - 30)) conv=notrunc status=none; done",
         "for p in .decree/store/*.pack; do head -c 9999 /dev/urandom >$p; done; rm .decree/store/stat-cache",
     ];
     for damage in damages {
@@ -191,6 +190,22 @@ fn a_pack_that_was_replaced_is_no_damage() {
     let mut before = scene.before.clone();
     before.remove(&b"specs/processed-spec.md"[..]);
     assert_same(&scene.project.snapshot(), &before);
+    scene.assert_works();
+}
+
+/// RCV-04. The index is in memory while the routine runs.
+#[test]
+fn a_run_that_overwrote_only_an_index_is_reverted_and_recover_replaces_the_pack() {
+    let scene = Scene::new();
+    let at = fs::metadata(&scene.pack).unwrap().len() - 30;
+    scene.routine(&format!(
+        "printf X | dd of={} bs=1 seek={at} conv=notrunc status=none",
+        scene.pack.display()
+    ));
+    scene.project.decree(["process"]).fails(1);
+    assert_same(&scene.project.snapshot(), &scene.before);
+    scene.recover(0);
+    assert!(!scene.pack.exists());
     scene.assert_works();
 }
 
