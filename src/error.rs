@@ -63,6 +63,8 @@ pub enum FailureReason {
     ChangedWhileRead,
     /// The tree is not what a diff expects, so nothing was touched.
     Conflict,
+    /// The store lacks content that a restore needs, so only a part can be restored.
+    ContentLost,
 }
 
 /// An error with its details, hint and cause. Boxed, so that a `Result` stays small.

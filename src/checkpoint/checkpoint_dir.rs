@@ -22,7 +22,7 @@ use super::quote;
 use super::restore::{RestoreAction, RestoreLog, RestoreOutcome, RestoreRequest};
 use super::tree::Part;
 use super::workspace::Workspace;
-use crate::error::{Error, FailureReason, IoContext, Result};
+use crate::error::{Error, ErrorKind, FailureReason, IoContext, Result};
 use crate::fs::atomic::AtomicFile;
 use crate::fs::quarantine::take_free_name;
 use crate::fs::untrusted;
@@ -313,7 +313,10 @@ impl Workspace {
         fs::create_dir_all(&self.scratch).at("create", &self.scratch)?;
         let writer = PatchWriter { old: &self.store, new: &self.root, scratch: &self.scratch };
         writer.write(out, &changes.list).map_err(|error| {
-            if error.is(FailureReason::ChangedWhileRead) {
+            if error.kind() == ErrorKind::Integrity {
+                // A content is named by its hash, which tells the user nothing.
+                self.unrestorable_error(&changes.list).unwrap_or(error)
+            } else if error.is(FailureReason::ChangedWhileRead) {
                 error.hint("stop the process that writes to it, then run the same command again")
             } else {
                 error

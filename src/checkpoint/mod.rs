@@ -28,6 +28,7 @@ mod hashing;
 pub(crate) mod ignore;
 pub(crate) mod live_database;
 pub(crate) mod manifest;
+pub(crate) mod partial_restore;
 pub(crate) mod patch;
 pub(crate) mod path;
 pub(crate) mod progress;

@@ -23,6 +23,7 @@ use super::hash::ContentHash;
 use super::store::PackStamp;
 use crate::error::{IoContext, Result};
 use crate::fs::atomic::AtomicFile;
+use crate::fs::untrusted;
 
 const HEADER: &[u8; 8] = b"DCRstat\x02";
 /// The offset of the table, and its checksum.
@@ -150,9 +151,9 @@ impl CachedDir {
 }
 
 impl StatCache {
-    /// Opens the cache; a missing or damaged one is empty.
+    /// Opens the cache; one that is missing, damaged, or no file is empty.
     pub fn load(path: &Path) -> Self {
-        File::open(path).ok().and_then(Self::open).unwrap_or_default()
+        untrusted::open(path).ok().and_then(Self::open).unwrap_or_default()
     }
 
     pub fn dir_count(&self) -> usize {

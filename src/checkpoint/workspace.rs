@@ -18,6 +18,7 @@ use super::tree::{Entry, TreeBuilder};
 use super::walk::{ItemKind, UncachedEntry, Walk, WalkInput};
 use crate::error::{ErrorKind, IoContext, Result};
 use crate::fs::atomic;
+use crate::interrupt;
 use crate::process::file_users;
 
 /// How often a tree is captured whose databases change meanwhile.
@@ -102,6 +103,8 @@ impl Workspace {
     /// Returns also which files have one of SQLite's files beside them, and when the capture began.
     fn capture_files(&self, progress: &dyn Progress) -> Result<(Manifest, Vec<TreePath>, Time)> {
         self.store.prepare()?;
+        // What is only held is not stored: a checkpoint must not rely on it.
+        self.store.repair()?;
         if let Some(dir) = self.cache_path.parent() {
             fs::create_dir_all(dir).at("create", dir)?;
         }
@@ -109,7 +112,7 @@ impl Workspace {
         let cache = StatCache::load(&self.cache_path);
         let stored = self.stored_if_in_doubt(&cache)?;
         // The new cache lists the packs of now, so that the next capture need not look its contents up again.
-        let packs_changed = stored.is_some();
+        let mut packs_changed = stored.is_some();
         let input = WalkInput { stored, ..self.walk_input(&cache) };
         let mut walk = input.walk()?;
         drop(input);
@@ -118,6 +121,9 @@ impl Workspace {
         store_links(&walk, &writer)?;
         let git = GitRecord::capture(self.root.path(), &writer)?;
         writer.finish()?;
+        // Only saves time and descriptors later: if it fails, as on a full disk, the packs stay as they are.
+        packs_changed |= self.store.merge_small().is_ok_and(|merged| merged > 0);
+        interrupt::check()?;
         if packs_changed || cache_is_stale(&cache, &walk) {
             self.write_cache(&cache, &walk, began)?;
         }
@@ -145,11 +151,12 @@ impl Workspace {
         }
     }
 
-    /// If a pack that the cache relies on is missing or damaged, a content in the cache may no longer be stored: the
+    /// If a pack that the cache relies on is missing, or anything is damaged, a content in the cache may no longer be stored: the
     /// walk then looks each one up.
     fn stored_if_in_doubt(&self, cache: &StatCache) -> Result<Option<StoreSnapshot>> {
         let packs = self.store.readable_stamps()?;
-        if cache.packs.iter().all(|pack| packs.binary_search(pack).is_ok()) {
+        let is_sound = !self.store.has_damaged_contents();
+        if is_sound && cache.packs.iter().all(|pack| packs.binary_search(pack).is_ok()) {
             return Ok(None);
         }
         self.store.snapshot().map(Some)
@@ -157,6 +164,10 @@ impl Workspace {
 
     /// Entries that the old cache has are copied from it: the walk does not keep the `stat` results of those files.
     fn write_cache(&self, cache: &StatCache, walk: &Walk, began: Time) -> Result<()> {
+        if self.cache_path.symlink_metadata().is_ok_and(|found| found.is_dir()) {
+            // It cannot be replaced, and without a cache every file is read, which is only slower.
+            return Ok(());
+        }
         let mut writer = CacheWriter::create(&self.cache_path, &self.store.readable_stamps()?)?;
         for dir in &walk.dirs {
             let before = cache.dir(&dir.path);

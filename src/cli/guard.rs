@@ -9,7 +9,7 @@ use super::rollback::{counts, lines};
 use super::rollback_answer::warnings;
 use super::{Context, ContractFormat};
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, FailureReason, Result};
 use crate::history::own_files::RepairReport;
 use crate::history::{Expiry, Guard, GuardOutcome, GuardRequest, RollbackReport, Scope, ScopeWords};
 use crate::humanize::count;
@@ -107,11 +107,17 @@ pub fn guard(context: &Context, args: &GuardArgs) -> Result<u8> {
 }
 
 fn not_rolled_back(context: &Context, outcome: &GuardOutcome, error: Error) -> Error {
-    let back = context.command_line(&format!("rollback {}", outcome.checkpoint.id()));
+    let id = outcome.checkpoint.id();
+    let hint = if error.is(FailureReason::ContentLost) {
+        let recover = context.command_line(&format!("recover {id}"));
+        format!("`{recover}` restores what can be restored, and names the rest")
+    } else {
+        format!("fix the cause, then run `{}`", context.command_line(&format!("rollback {id}")))
+    };
     error
         .into_kind(ErrorKind::Integrity)
         .detail(format!("{}; the tree is not rolled back", outcome.cause))
-        .hint(format!("fix the cause, then run `{back}`"))
+        .hint(hint)
 }
 
 /// Prints what became of the tree, and returns the exit code.
@@ -169,6 +175,12 @@ fn repair_warnings(report: &RepairReport, checkpoint: &CheckpointDir) -> Vec<Str
     if report.lost_runs > 0 {
         let runs = count(report.lost_runs, "earlier run");
         warnings.push(format!("the command deleted the records of {runs}, which are lost"));
+    }
+    if report.stripped_runs > 0 {
+        let runs = count(report.stripped_runs, "earlier run");
+        warnings.push(format!(
+            "the command deleted the directories of {runs}; their messages, diffs and results are restored, their logs are lost"
+        ));
     }
     warnings
 }

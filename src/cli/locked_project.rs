@@ -14,7 +14,7 @@ use crate::github;
 use crate::history::HistoryContext;
 use crate::pipeline::events::Reporter;
 use crate::pipeline::{
-    ActiveBatch, ActiveRun, MessageSummary, Pipeline, RunOverrides, Summary, not_restored_error,
+    ActiveBatch, ActiveRun, MessageSummary, Pipeline, RecoveredRun, RunOverrides, Summary, not_restored_error,
 };
 use crate::process;
 use crate::project::{Lock, Project, parse_duration};
@@ -53,21 +53,40 @@ pub struct LockedProject<'c> {
 impl<'c> LockedProject<'c> {
     /// Locks the project for a command that starts work, and settles what an earlier process left unfinished.
     pub fn open(context: &'c Context, command: &'static str) -> Result<Self> {
-        Self::lock(context, context.project()?, command)
+        Self::lock_and_settle(context, context.project()?, command)
     }
 
     /// The same for a command that goes back, which a broken config does not keep from it.
     pub fn open_to_go_back(context: &'c Context, command: &'static str) -> Result<Self> {
+        Self::lock_and_settle(context, context.project_despite_config()?, command)
+    }
+
+    /// Locks the project for `recover`, which settles what is unfinished in its own way.
+    pub fn open_unsettled(context: &'c Context, command: &'static str) -> Result<Self> {
         Self::lock(context, context.project_despite_config()?, command)
+    }
+
+    fn lock_and_settle(context: &'c Context, project: Project, command: &'static str) -> Result<Self> {
+        let mut locked = Self::lock(context, project, command)?;
+        locked.settled = locked.settle_unfinished()?;
+        Ok(locked)
     }
 
     fn lock(context: &'c Context, project: Project, command: &'static str) -> Result<Self> {
         let workspace = project.workspace()?;
         let lock = context.lock(&project, &workspace, command)?;
         process::become_subreaper().at("adopt orphaned processes in", project.layout.root())?;
-        let mut locked = LockedProject { context, project, workspace, command, lock, settled: Vec::new() };
-        locked.settled = locked.settle_unfinished()?;
-        Ok(locked)
+        Ok(LockedProject { context, project, workspace, command, lock, settled: Vec::new() })
+    }
+
+    /// Settles the unfinished run even if it cannot be reverted as a whole; `None` if there is none.
+    pub fn recover_run(&self, dry_run: bool) -> Result<Option<RecoveredRun>> {
+        if let Some(unfinished) = ActiveRun::read(&self.project.layout)? {
+            unfinished.unlock_dir();
+        }
+        self.with_reporter(|reporter| {
+            self.pipeline(RunOverrides::default(), reporter)?.recover_partially(dry_run)
+        })
     }
 
     pub fn history_context<'s>(&'s self, progress: &'s dyn Progress) -> HistoryContext<'s> {

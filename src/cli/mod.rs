@@ -24,6 +24,7 @@ mod locked_project;
 mod log;
 mod process;
 mod publish;
+mod recover;
 mod report;
 mod retry;
 mod revert;
@@ -103,6 +104,7 @@ enum Command {
     Diff(diff::DiffArgs),
     Revert(revert::RevertArgs),
     Rollback(rollback::RollbackArgs),
+    Recover(recover::RecoverArgs),
     Guard(guard::GuardArgs),
     Audit(audit::AuditArgs),
     Apply(apply::ApplyArgs),
@@ -131,6 +133,7 @@ impl Cli {
             Command::Comment(args) => FailureAnswer::new(args.format),
             Command::Publish(args) => FailureAnswer::new(args.format),
             Command::Audit(args) => FailureAnswer::new(args.format),
+            Command::Recover(args) => FailureAnswer::new(args.format),
             Command::Report(args) => args.failure_answer(),
             Command::Checkpoint(args) => args.failure_answer(),
             Command::Rollback(args) => FailureAnswer::new(args.format).with_contract("rolled_back"),
@@ -170,6 +173,7 @@ pub fn run(cli: Cli) -> Result<u8> {
         Command::Rollback(args) => {
             rollback::rollback(&context, &args).map(|()| 0).map_err(Error::if_not_restored)
         }
+        Command::Recover(args) => recover::recover(&context, &args),
         Command::Guard(args) => guard::guard(&context, &args),
         Command::Audit(args) => audit::audit(&context, &args).map(|()| 0),
         Command::Apply(args) => apply::apply(&context, &args).map(|()| 0),

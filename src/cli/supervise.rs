@@ -25,6 +25,10 @@ pub struct SuperviseArgs {
     #[arg(long, value_name = "BYTES", default_value_t = 0, requires = "control")]
     input: u64,
 
+    /// How many files the program may have open
+    #[arg(long, value_name = "N")]
+    open_files: Option<u64>,
+
     /// The program and its arguments
     #[arg(last = true, required = true, value_name = "PROGRAM")]
     command: Vec<OsString>,
@@ -40,6 +44,7 @@ pub fn supervise(ui: &Ui, args: SuperviseArgs) -> u8 {
         grace: Duration::from_millis(args.grace),
         control: args.control,
         input: args.input,
+        open_files: args.open_files,
     };
     let report = supervisor::supervise(&job);
     if let (SupervisorReport::Unstartable { errno }, false) = (report, job.control) {

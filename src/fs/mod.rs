@@ -1,15 +1,18 @@
 //! File operations that the rest of decree builds on: files that are complete or absent ([`atomic`]), moves that replace nothing
-//! (`transfer`, [`quarantine`]), and files that anyone may have written ([`untrusted`]).
+//! (`transfer`, [`quarantine`]), files that anyone may have written ([`untrusted`]), and files that have to outlive their deletion
+//! ([`descriptors`], [`spool`]).
 
 pub mod atomic;
 pub(crate) mod beneath;
+pub mod descriptors;
 pub mod json;
 pub mod quarantine;
 mod scratch;
+pub mod spool;
 pub(crate) mod transfer;
 pub mod untrusted;
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
@@ -19,6 +22,24 @@ pub use scratch::ScratchDir;
 pub fn random_hex() -> String {
     let number = getrandom::u64().expect("the OS provides random numbers");
     format!("{number:016x}")
+}
+
+/// What changes whenever a file is written to or replaced: only the kernel sets the time of the last change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileStamp {
+    inode: (u64, u64),
+    size: u64,
+    changed: (i64, i64),
+}
+
+impl FileStamp {
+    pub fn of(metadata: &Metadata) -> FileStamp {
+        FileStamp {
+            inode: (metadata.dev(), metadata.ino()),
+            size: metadata.len(),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
+        }
+    }
 }
 
 /// Whether `path` names the file that is open as `file`, and not another one that has taken its name.

@@ -34,6 +34,7 @@ fn is_failure(verdict: Verdict) -> bool {
         Verdict::Success
         | Verdict::NoChange
         | Verdict::FailedReverted
+        | Verdict::FailedUnrestored
         | Verdict::TimedOut
         | Verdict::Policy
         | Verdict::Budget => true,

@@ -19,6 +19,21 @@ pub fn create(
     label: &CheckpointLabel,
     read_back: bool,
 ) -> Result<(SavedCheckpoint, ContentsReport)> {
+    let saved = create_once(context, kind, words, label, read_back);
+    // The content of a file that is in the tree was damaged in the store. It is known now, so a second capture reads the file again.
+    if saved.is_err() && read_back && context.workspace.store().has_damaged_contents() {
+        return create_once(context, kind, words, label, read_back);
+    }
+    saved
+}
+
+fn create_once(
+    context: HistoryContext<'_>,
+    kind: CheckpointKind,
+    words: &ScopeWords,
+    label: &CheckpointLabel,
+    read_back: bool,
+) -> Result<(SavedCheckpoint, ContentsReport)> {
     let (saved, report) = kind::create(context, kind, words, label)?;
     if read_back {
         kind::verify(context, &RunOrCheckpoint::Checkpoint(saved.dir.clone())).inspect_err(|_| {

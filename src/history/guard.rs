@@ -21,6 +21,7 @@ use super::own_files::{OwnFiles, ProtectedDir, RepairReport};
 use super::record::CheckpointRecord;
 use super::rollback::rollback;
 use super::rollback_report::{RollbackOptions, RollbackReport};
+use super::run_dir::RunDir;
 use super::scope::Scope;
 use super::uncaptured::{GuardedUncaptured, LostRepository, UncapturedState};
 use super::writer::{CheckpointLabel, Expiry, SavedCheckpoint};
@@ -270,6 +271,7 @@ fn hold_own_files(layout: &Layout, checkpoint: &CheckpointDir) -> Result<OwnFile
         is_record: &|path| path.starts_with(dir),
         reserved,
         reserved_unless_file: Vec::new(),
+        run_records: &RunDir::RECORDS,
     };
     OwnFiles::hold(layout, protected)
 }

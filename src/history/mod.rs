@@ -3,6 +3,7 @@
 //!
 //! - [`fn@create`] makes a checkpoint, [`fn@verify`] checks one, [`fn@rollback`] goes back to one, [`fn@remove`] deletes one
 //! - [`CheckpointRecord`] is `checkpoint.json`, [`CheckpointPayload`] what it says of the checkpoint's type; [`kind`] has the code of each type
+//! - [`recover_tree`] goes back as far as a damaged store allows
 //! - [`find`] resolves the id that a user typed
 //! - [`Guard`] runs a command with a checkpoint as its way back; [`own_files`] are decree's own files, which no checkpoint of the tree holds
 //! - [`gc`] deletes what has expired, and content that nothing names any more
@@ -24,6 +25,7 @@ mod manifests;
 pub mod own_files;
 mod payload;
 mod record;
+mod recover;
 mod remove;
 mod rollback;
 mod rollback_report;
@@ -42,7 +44,7 @@ pub use git_change::GitChange;
 pub use git_restore::{GitRestore, git_change_since};
 pub use guard::{Guard, GuardOutcome, GuardRecord, GuardRequest};
 pub use kind::state::recover_rollback;
-pub use kind::tree::save as save_tree;
+pub use kind::tree::save_once as save_tree_once;
 pub use kind::verify;
 pub use live_databases::write_back;
 pub use lookup::{
@@ -50,6 +52,7 @@ pub use lookup::{
 };
 pub use payload::{CheckpointKind, CheckpointPayload, SavedDatabase};
 pub use record::CheckpointRecord;
+pub use recover::{TreeRecovery, recover_tree};
 pub use remove::{SetAsideRule, remove};
 pub use rollback::rollback;
 pub use rollback_report::{Operation, RollbackOptions, RollbackReport, RolledBackPath};

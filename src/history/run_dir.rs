@@ -29,6 +29,9 @@ impl RunDir {
     pub const OUTPUT_NOTEBOOK: &str = "output.ipynb";
     /// A run has one of these logs: a script's or a notebook's.
     pub const LOGS: [&str; 2] = [Self::ROUTINE_LOG, Self::PAPERMILL_LOG];
+    /// What reverting a run, or applying it again, needs.
+    pub const RECORDS: [&str; 4] =
+        [Self::MESSAGE, CheckpointDir::MANIFEST, CheckpointDir::DIFF, CheckpointDir::RESULT];
     /// Files of the last attempt, which are also in the run's directory.
     pub const PUBLISHED: [&str; 4] =
         [CheckpointDir::DIFF, Self::ROUTINE_LOG, Self::OUTPUT_NOTEBOOK, Self::PAPERMILL_LOG];
@@ -92,6 +95,7 @@ impl RunDir {
             },
             reserved,
             reserved_unless_file: Self::PUBLISHED.iter().map(|name| self.path.join(name)).collect(),
+            run_records: &Self::RECORDS,
         };
         OwnFiles::hold(layout, protected)
     }

@@ -133,7 +133,7 @@ impl ActiveRun {
             Error::integrity(format!("{} is damaged", layout.shown(&path)))
                 .caused_by(error)
                 .detail("it names the run that was active, so it is unknown which run to revert")
-                .hint("look at the newest directory in .decree/runs; `decree revert` reverts that run if it has a changes.diff; then remove running.json")
+                .hint("`decree recover` moves it out of the way; then look at the newest directory in .decree/runs: `decree revert` reverts that run if it has a changes.diff")
         })?;
         if file.version != VERSION {
             return Err(Error::integrity(format!("{} has an unsupported version", layout.shown(&path))));

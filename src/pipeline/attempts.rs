@@ -124,6 +124,12 @@ fn describe_repair(
         let runs = count(repair.lost_runs, "earlier run");
         warnings.push(format!("the routine deleted the directories of {runs}; they are lost"));
     }
+    if repair.stripped_runs > 0 {
+        let runs = count(repair.stripped_runs, "earlier run");
+        warnings.push(format!(
+            "the routine deleted the directories of {runs}; their messages, diffs and results are restored, their logs are lost"
+        ));
+    }
     if repair.tracker {
         warnings.push(format!("the routine changed {TRACKER}; it was restored"));
     }

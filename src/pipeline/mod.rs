@@ -12,6 +12,7 @@
 //! │ ├ attempt      one execution: routine, verification, change record, policy
 //! │ └ settle       result, tree, done/ or dead/, tracker, in an order that can be repeated
 //! ├ recovery       the same for a run that was killed or failed halfway
+//! ├ unrestored     a run that cannot be reverted as a whole, for `decree recover`
 //! └ hooks          the user's commands around all of it
 //!
 //! context          the project, which every step only reads; the active batch, which steps report to: events, budget, summary
@@ -50,6 +51,7 @@ mod run_log;
 mod settle;
 mod summary;
 mod uncaptured;
+mod unrestored;
 mod verdict;
 mod work_loop;
 
@@ -64,6 +66,7 @@ pub use route::known_routine;
 pub use run_log::RunLog;
 pub use summary::{FileChange, MessageOutcome, MessageSummary, Summary, redact_text};
 pub use uncaptured::not_restored_error;
+pub use unrestored::{RecoveredRun, quarantine_damaged_record};
 pub use verdict::{Ending, Verdict};
 pub use work_loop::Pipeline;
 

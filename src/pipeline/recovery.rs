@@ -6,14 +6,14 @@
 
 use super::active_run::ActiveRun;
 use super::context::ActiveBatch;
-use super::result::{RunRecord, RunResult};
-use super::revert_tree::save_present;
+use super::result::{RevertRecord, RunRecord, RunResult};
+use super::revert_tree::{check_restorable, save_present};
 use super::settle::{settle, waits};
 use super::summary::MessageSummary;
 use super::uncaptured;
 use super::verdict::Verdict;
 use crate::checkpoint::manifest::Manifest;
-use crate::error::{Error, ErrorKind, IoContext, Result};
+use crate::error::{Error, ErrorKind, FailureReason, IoContext, Result};
 use crate::fs::quarantine::{move_to_free_name, numbered};
 use crate::history::RunDir;
 use crate::humanize::count;
@@ -27,10 +27,7 @@ pub(super) fn recover(batch: &mut ActiveBatch<'_>) -> Result<()> {
         return Ok(());
     };
     let id = run.dir.id();
-    let ended = ProcessMark::parse(run.mark_text()).map_or(0, |mark| marked::end(&mark));
-    if ended > 0 {
-        batch.warn(&format!("ended {} that run {id} had left running", count(ended, "process")));
-    }
+    end_processes(batch, &run);
     let _shield = interrupt::shield();
     let checkpoint = run.dir.checkpoint();
     let has_manifest = run.has_manifest()?;
@@ -57,8 +54,17 @@ pub(super) fn recover(batch: &mut ActiveBatch<'_>) -> Result<()> {
     uncaptured::not_restored(&[summary]).map_or(Ok(()), Err)
 }
 
+/// Ends the processes that a killed decree left running.
+pub(super) fn end_processes(batch: &mut ActiveBatch<'_>, run: &ActiveRun) {
+    let ended = ProcessMark::parse(run.mark_text()).map_or(0, |mark| marked::end(&mark));
+    if ended > 0 {
+        let id = run.dir.id();
+        batch.warn(&format!("ended {} that run {id} had left running", count(ended, "process")));
+    }
+}
+
 /// Moves a `result.json` that the routine wrote out of the way, or it would be read as the verdict later.
-fn quarantine_routine_result(run: &RunDir) -> Result<()> {
+pub(super) fn quarantine_routine_result(run: &RunDir) -> Result<()> {
     let to = run.routine_result();
     move_to_free_name(&run.checkpoint().result_path(), |number| numbered(&to, ".", number)).map(drop)
 }
@@ -71,18 +77,48 @@ fn revert_unfinished(
 ) -> Result<MessageSummary> {
     let run = &active.dir;
     let number = run.last_attempt().unwrap_or(1);
-    let attempt = run.attempt(number);
     let changed = {
         let changes = batch.context.workspace.compare(manifest, batch.progress())?;
         !changes.list.is_empty() || !changes.out_of_scope.is_empty()
     };
+    let mut saved = None;
     if changed {
-        let saved = save_present(batch, &format!("when run {} was interrupted", run.id()))?;
-        batch.warn(&format!(
-            "run {} was interrupted; the tree is reverted, and its state before that is saved: `decree revert {saved}` restores it",
-            run.id(),
-        ));
+        check_restorable(batch, manifest).map_err(|error| unrestorable(run, error))?;
+        saved = Some(save_present(batch, &format!("when run {} was interrupted", run.id()))?);
     }
+    let settled = record_and_settle(batch, active, manifest, number, changed);
+    let Some(saved) = saved else { return settled };
+    let summary =
+        settled.map_err(|error| error.detail(format!("the tree as it was found is saved as {saved}")))?;
+    let except = summary.run.reverted.as_ref().map_or_else(String::new, RevertRecord::exceptions);
+    batch.warn(&format!(
+        "run {} was interrupted; the tree is reverted{except}, and its state before that is saved: `decree revert {saved}` restores it",
+        run.id(),
+    ));
+    Ok(summary)
+}
+
+fn unrestorable(run: &RunDir, error: Error) -> Error {
+    if !error.is(FailureReason::ContentLost) {
+        return error;
+    }
+    Error::integrity(format!("run {} cannot be reverted: {error}", run.id()))
+        .because(FailureReason::ContentLost)
+        .details(error.detail_lines().to_vec(), 21)
+        .detail("the tree is as the run left it")
+        .hint(error.hint_text().unwrap_or_default())
+}
+
+/// Records what the attempt `number` changed, unless that is recorded, and settles the run as interrupted, which reverts the tree.
+fn record_and_settle(
+    batch: &mut ActiveBatch<'_>,
+    active: &ActiveRun,
+    manifest: &Manifest,
+    number: u32,
+    changed: bool,
+) -> Result<MessageSummary> {
+    let run = &active.dir;
+    let attempt = run.attempt(number);
     // If nothing differs, an existing record was written by a recovery that was cut off itself after it reverted the tree, or by the
     // routine; that one does not prove itself.
     let is_recorded = attempt.has_change_record() && attempt.result().is_ok();
@@ -97,14 +133,19 @@ fn revert_unfinished(
         }
     }
     run.publish(number, &RunDir::PUBLISHED)?;
-    let document = run.read_message();
-    let name = display_name(&active.file(), &document.body);
-    let spec = document.get_text("input_file").filter(|path| is_spec(path));
-    let (routine, reason) = (document.get_text("routine"), "decree was killed".to_owned());
-    let record = RunRecord { name, routine, spec, reason, ..RunRecord::default() };
-    let mut result = RunResult::undecided(record, active.started_at().to_owned());
+    let mut result = undecided(active, "decree was killed".to_owned());
     (result.changes, result.verdict) = (attempt.result()?, Verdict::Interrupted);
     settle(batch, active, Some(manifest), result)
+}
+
+/// The result of a run of which only the message is known.
+pub(super) fn undecided(active: &ActiveRun, reason: String) -> RunResult {
+    let document = active.dir.read_message();
+    let name = display_name(&active.file(), &document.body);
+    let spec = document.get_text("input_file").filter(|path| is_spec(path));
+    let record =
+        RunRecord { name, routine: document.get_text("routine"), spec, reason, ..RunRecord::default() };
+    RunResult::undecided(record, active.started_at().to_owned())
 }
 
 /// Reverts the tree at once after an error inside decree in the middle of a run. Returns that error, with what came of it.
@@ -120,9 +161,16 @@ pub(super) fn revert_after_error(
             let except = summary.run.reverted.map_or_else(String::new, |record| record.exceptions());
             error.detail(format!("the tree was reverted{except}; the message waits in the inbox"))
         }
+        // Both name the same paths.
+        Err(worse) if error.is(FailureReason::ContentLost) && worse.is(FailureReason::ContentLost) => worse,
         Err(worse) => error
             .into_kind(ErrorKind::Integrity)
             .detail(format!("the tree could not be reverted: {worse}"))
-            .hint("remove the cause, then run the same command again: it continues from here"),
+            .details(worse.detail_lines().to_vec(), 21)
+            .hint(
+                worse
+                    .hint_text()
+                    .unwrap_or("remove the cause, then run the same command again: it continues from here"),
+            ),
     }
 }

@@ -14,7 +14,7 @@ use crate::checkpoint::restore::{RestoreAction, RestoreOutcome, RestoreReport};
 use crate::error::{Error, IoContext, Result};
 use crate::history::audit::AuditLog;
 use crate::history::own_files::SettingsSnapshot;
-use crate::history::{self, CheckpointLabel, HistoryContext, RunDir, Scope};
+use crate::history::{self, CheckpointLabel, HistoryContext, RunDir};
 
 /// How often a revert is repeated because another process goes on writing.
 const MAX_RETRIES: u32 = 6;
@@ -47,8 +47,9 @@ fn revert_present(
             .details(error.detail_lines().to_vec(), 20)
             .detail(format!("the first failure: {first}"))
             .detail(format!("what the run changed is in {}", run.shown()))
-            .hint("stop the process that writes to the tree, or free some space; then run the same command again: it continues from here")
+            .hint(error.hint_text().unwrap_or("stop the process that writes to the tree, or free some space; then run the same command again: it continues from here"))
     };
+    check_restorable(batch, manifest).map_err(failed)?;
     let present = run.tree_at_revert();
     let saved = std::fs::create_dir_all(present.dir())
         .at("create", present.dir())
@@ -76,10 +77,16 @@ fn history_context<'b>(batch: &'b ActiveBatch<'_>) -> HistoryContext<'b> {
     HistoryContext { layout, config, workspace, progress: batch.progress() }
 }
 
-/// Saves the whole tree as a checkpoint, with everything that the run and the user changed. Returns its id.
+/// Fails, naming every path, if the store lost content that a revert needs: before anything is saved or said.
+pub(super) fn check_restorable(batch: &ActiveBatch<'_>, manifest: &Manifest) -> Result<()> {
+    let changes = batch.context.workspace.compare(manifest, batch.progress())?;
+    batch.context.workspace.unrestorable_error(&changes.list).map_or(Ok(()), Err)
+}
+
+/// Saves the whole tree as a checkpoint, with everything that the run and the user changed; once, however often that is repeated.
+/// Returns its id.
 pub(super) fn save_present(batch: &ActiveBatch<'_>, reason: &str) -> Result<String> {
-    let label = CheckpointLabel::with_reason(reason);
-    Ok(history::save_tree(history_context(batch), &label, &Scope::default())?.0.record.id)
+    history::save_tree_once(history_context(batch), &CheckpointLabel::with_reason(reason))
 }
 
 /// Reverts the paths of a recorded diff, then compares the whole tree.

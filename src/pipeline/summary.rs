@@ -213,7 +213,7 @@ impl MessageSummary {
             Verdict::Budget if self.run.attempts.is_empty() => MessageOutcome::Skipped,
             Verdict::Success | Verdict::NoChange | Verdict::FailedReverted => MessageOutcome::Reverted,
             Verdict::TimedOut | Verdict::Policy | Verdict::Budget => MessageOutcome::Reverted,
-            Verdict::Interrupted => MessageOutcome::Reverted,
+            Verdict::FailedUnrestored | Verdict::Interrupted => MessageOutcome::Reverted,
         }
     }
 
@@ -281,6 +281,7 @@ mod tests {
             (Verdict::Success, MessageOutcome::Reverted),
             (Verdict::NoChange, MessageOutcome::Reverted),
             (Verdict::FailedReverted, MessageOutcome::Reverted),
+            (Verdict::FailedUnrestored, MessageOutcome::Reverted),
             (Verdict::TimedOut, MessageOutcome::Reverted),
             (Verdict::Policy, MessageOutcome::Reverted),
             (Verdict::Budget, MessageOutcome::Skipped),

@@ -16,6 +16,8 @@ pub enum Verdict {
     NoChange,
     /// Every attempt failed; the tree was reverted.
     FailedReverted,
+    /// The run failed, and not everything could be restored: the store had lost content.
+    FailedUnrestored,
     /// The last attempt timed out; the tree was reverted.
     TimedOut,
     /// The last attempt violated the policy; the tree was reverted.
@@ -35,6 +37,7 @@ impl Verdict {
             Verdict::Success => "success",
             Verdict::NoChange => "no-change",
             Verdict::FailedReverted => "failed-reverted",
+            Verdict::FailedUnrestored => "failed-unrestored",
             Verdict::TimedOut => "timed-out",
             Verdict::Policy => "policy",
             Verdict::Budget => "budget",
@@ -154,7 +157,17 @@ mod tests {
     #[test]
     fn a_verdict_is_the_same_word_in_json_and_in_speech() {
         use Verdict::*;
-        for verdict in [Success, NoChange, FailedReverted, TimedOut, Policy, Budget, Interrupted, Skipped] {
+        for verdict in [
+            Success,
+            NoChange,
+            FailedReverted,
+            FailedUnrestored,
+            TimedOut,
+            Policy,
+            Budget,
+            Interrupted,
+            Skipped,
+        ] {
             let json = serde_json::to_string(&verdict).unwrap();
             assert_eq!(json, format!("\"{}\"", verdict.word()));
         }

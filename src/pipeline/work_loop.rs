@@ -8,6 +8,7 @@ use super::events::Event;
 use super::prepare::{Preparation, Prepared, RejectedMessage, prepare};
 use super::queue::{Plan, Queue, QueueItem, Selection, add_message, enqueue, plan};
 use super::summary::{MessageSummary, Summary};
+use super::unrestored::{self, RecoveredRun};
 use super::verdict::Verdict;
 use super::{dead_letter, hooks, recovery, route, run, uncaptured};
 use crate::error::{Error, ErrorKind, Result};
@@ -33,6 +34,11 @@ impl<'p> Pipeline<'p> {
     pub fn recover(mut self) -> Result<Vec<MessageSummary>> {
         recovery::recover(&mut self.batch)?;
         Ok(self.batch.summary.messages)
+    }
+
+    /// Settles it even if it cannot be reverted as a whole; `None` if there is none.
+    pub fn recover_partially(mut self, dry_run: bool) -> Result<Option<RecoveredRun>> {
+        unrestored::recover(&mut self.batch, dry_run)
     }
 
     /// Adds what [`recover`](Self::recover) decided to the summary, so that it is not done again.

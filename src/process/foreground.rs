@@ -12,6 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::exec::GracePeriods;
 use super::orphans::{OrphanWatch, become_subreaper};
+use crate::fs::descriptors::spawn_with_original_limit;
 use crate::interrupt;
 
 /// How often the program's state is polled.
@@ -22,7 +23,7 @@ const GRACE: Duration = GracePeriods::DEFAULT.interrupt;
 /// Runs the command to its end. Returns its exit code as a shell reports it: 128 plus the signal, if one ended it.
 pub fn run_in_foreground(command: &mut Command) -> io::Result<u8> {
     become_subreaper()?;
-    let (mut child, watch) = OrphanWatch::start(|| command.spawn())?;
+    let (mut child, watch) = OrphanWatch::start(|| spawn_with_original_limit(command))?;
     let status = wait(&mut child);
     watch.end_orphans();
     status.map(exit_code)

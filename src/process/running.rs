@@ -15,6 +15,7 @@ use super::exec::{Exec, ExecEnd, ExecResult, Output};
 use super::orphans::{OrphanWatch, become_subreaper};
 use super::supervisor::SupervisorReport;
 use crate::error::{Error, IoContext, Result};
+use crate::fs::descriptors;
 use crate::interrupt;
 
 /// How often timeouts and requests to stop are checked.
@@ -97,6 +98,7 @@ impl<'e> RunningProcess<'e> {
             .arg(format!("--grace={}", exec.grace_periods.timeout.as_millis()))
             .arg("--control")
             .arg(format!("--input={}", exec.input.len()))
+            .args(descriptors::original_limit().map(|limit| format!("--open-files={limit}")))
             .arg("--")
             .arg(&exec.program)
             .args(&exec.args)

@@ -32,6 +32,7 @@ use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
 use serde::{Deserialize, Serialize};
 
 use super::table::{self, Pid};
+use crate::fs::descriptors;
 
 /// How long SIGKILL may have no effect before the remaining processes are given up: they belong to another user, or hang in
 /// the kernel.
@@ -50,6 +51,8 @@ pub struct SupervisedCommand {
     pub control: bool,
     /// How many bytes of the program's input come over the socket.
     pub input: u64,
+    /// How many files the program may have open: the user's limit, if decree raised its own.
+    pub open_files: Option<u64>,
 }
 
 /// How a supervised program ended: the last thing that its supervisor sends to decree.
@@ -102,6 +105,7 @@ fn is_on_path(program: &OsStr) -> bool {
 /// there is one.
 pub fn supervise(command: &SupervisedCommand) -> SupervisorReport {
     let control = command.control.then(io::stdin);
+    command.open_files.into_iter().for_each(descriptors::set_limit);
     let report = begin(command).and_then(|mut supervisor| supervisor.run(command)).unwrap_or_else(|error| {
         let errno = error.raw_os_error().unwrap_or(Errno::IO.raw_os_error());
         // The kernel returns EACCES if one directory on PATH cannot be searched, although the program is in none of them.

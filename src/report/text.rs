@@ -82,6 +82,7 @@ pub fn verdict_words(message: &MessageSummary) -> &'static str {
         Verdict::Skipped => "skipped",
         Verdict::Budget if message.run.attempts.is_empty() => "no budget",
         Verdict::Interrupted => "interrupted",
+        Verdict::FailedUnrestored => "not restored",
         Verdict::Success | Verdict::NoChange | Verdict::FailedReverted | Verdict::TimedOut => reverted,
         Verdict::Policy | Verdict::Budget => reverted,
     }

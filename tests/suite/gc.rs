@@ -227,8 +227,10 @@ fn a_dry_run_in_a_project_with_nothing_in_it_makes_nothing() {
 fn packs_do_not_pile_up() {
     let project = Project::new();
     let mut pictures = Vec::new();
+    // Of two sizes, and of each fewer than a checkpoint merges by itself.
     for n in 0..12 {
-        project.write("notes.txt", format!("round {n}\n"));
+        let text = format!("round {n}\n");
+        project.write("notes.txt", if n < 6 { text.into_bytes() } else { noise(100 * KIB, n) });
         pictures.push((project.checkpoint(), project.snapshot()));
     }
     assert_eq!(packs(&project), 12);

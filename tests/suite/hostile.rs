@@ -7,6 +7,7 @@ mod escapes;
 mod input;
 mod killed;
 mod machine;
+mod many_files;
 mod output;
 mod own_files;
 mod queue;

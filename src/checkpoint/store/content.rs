@@ -3,6 +3,7 @@
 //! If another process compacts the store while a content is read, the reader goes on in the pack that replaced its own.
 
 use std::io::{self, Read};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::directory::{BlobLocation, MAX_ATTEMPTS, Store};
@@ -13,8 +14,27 @@ use crate::error::{Error, IoContext, Result};
 impl Store {
     /// Reads a content as a stream, whose end is an error if the hash does not match.
     pub fn reader(&self, hash: &ContentHash) -> Result<ContentReader<'_>> {
-        let location = self.find(hash)?.ok_or_else(|| self.missing_content_error(hash))?;
+        let location = self.find(hash, &[])?.ok_or_else(|| self.missing_content_error(hash))?;
         Ok(ContentReader::new(self, location))
+    }
+
+    /// Why a content cannot be read; `None` if it can. Reads all of it.
+    pub fn why_unreadable(&self, hash: &ContentHash) -> Option<String> {
+        let mut reader = match self.find(hash, &[]) {
+            Ok(Some(location)) => ContentReader::new(self, location),
+            Ok(None) => return Some(self.why_missing()),
+            Err(error) => return Some(error.to_string()),
+        };
+        io::copy(&mut reader, &mut io::sink()).err()?;
+        Some(format!("its content is damaged in {}", reader.packs[reader.pack].path.display()))
+    }
+
+    fn why_missing(&self) -> String {
+        let unread = self.damaged_packs().unwrap_or_default();
+        match unread.first() {
+            Some(pack) => format!("its content may be in the damaged pack {}", pack.display()),
+            None => "its content is in no pack".to_owned(),
+        }
     }
 
     /// Reads a content as a whole; for contents known to be small.
@@ -37,6 +57,8 @@ pub struct ContentReader<'s> {
     left: u64,
     current: Option<Arc<Vec<u8>>>,
     hasher: Option<Hasher>,
+    /// Packs in which the content is damaged.
+    damaged_in: Vec<PathBuf>,
 }
 
 impl<'s> ContentReader<'s> {
@@ -51,11 +73,13 @@ impl<'s> ContentReader<'s> {
             left: blob.size,
             current: None,
             hasher: Some(Hasher::new()),
+            damaged_in: Vec::new(),
         }
     }
 
     /// An integrity error, inside an `io::Error` for callers that use [`Read`].
     fn damaged(&self, why: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Error {
+        self.store.distrust(self.blob.hash);
         let pack = &self.packs[self.pack].path;
         let error = Error::integrity(format!("the store is damaged: content {}", self.blob.hash))
             .detail(format!("pack: {}", pack.display()))
@@ -81,33 +105,37 @@ impl<'s> ContentReader<'s> {
         Ok(&rest[..rest.len().min(usize::try_from(self.left).unwrap_or(usize::MAX))])
     }
 
-    /// Reads the current frame. If its pack is gone, its contents are in another: compaction loses nothing.
+    /// Reads the current frame. If its pack is gone, its contents are in another: compaction loses nothing. If it is damaged, another
+    /// pack may have the content, too.
     fn next_frame(&mut self) -> io::Result<Arc<Vec<u8>>> {
         let mut attempts = 1;
         loop {
             let pack = &self.packs[self.pack];
-            let frame =
-                pack.index.frame(self.frame).ok_or_else(|| self.damaged("it runs past the last frame"))?;
-            match self.store.read_frame(pack, frame) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound && attempts < MAX_ATTEMPTS => {
-                    attempts += 1;
-                    if !self.relocate().map_err(io::Error::other)? {
-                        return Err(self.damaged(error));
-                    }
-                }
-                result => return result.map_err(|error| self.damaged(error)),
+            let read = match pack.index.frame(self.frame) {
+                Some(frame) => self.store.read_frame(pack, frame),
+                None => Err(io::Error::new(io::ErrorKind::InvalidData, "it runs past the last frame")),
+            };
+            let error = match read {
+                Ok(raw) => return Ok(raw),
+                Err(error) => error,
+            };
+            let is_gone = error.kind() == io::ErrorKind::NotFound && attempts < MAX_ATTEMPTS;
+            attempts += 1;
+            if !is_gone || !self.store.discard_outdated(&self.packs).map_err(io::Error::other)? {
+                self.damaged_in.push(pack.path.clone());
+            }
+            if !self.relocate(is_gone).map_err(io::Error::other)? {
+                return Err(self.damaged(error));
             }
         }
     }
 
-    /// Continues at the same offset of the same content in the pack that has it now; false if no pack was replaced.
-    fn relocate(&mut self) -> Result<bool> {
-        if !self.store.discard_outdated(&self.packs)? {
-            return Ok(false);
-        }
+    /// Continues at the same offset of the same content in another pack; false if there is none.
+    fn relocate(&mut self, is_gone: bool) -> Result<bool> {
         let hash = self.blob.hash;
-        let (packs, pack, blob) =
-            self.store.find(&hash)?.ok_or_else(|| self.store.missing_content_error(&hash))?;
+        let Some((packs, pack, blob)) = self.store.find(&hash, &self.damaged_in)? else {
+            return if is_gone { Err(self.store.missing_content_error(&hash)) } else { Ok(false) };
+        };
         // The frames of that pack may have other boundaries.
         let mut at = u64::from(blob.offset) + (self.blob.size - self.left);
         let mut frame = blob.frame;

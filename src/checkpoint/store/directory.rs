@@ -6,18 +6,19 @@
 //! Another process may compact the store at any time without a lock that readers would notice, so a pack can vanish
 //! between listing and opening it. Its contents are then in a new pack, and the caller lists again.
 
+use std::collections::HashSet;
 use std::fs::{self, File};
-use std::io::{self, Seek};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, RwLock};
 
-use rustix::process::{Resource, getrlimit};
+use rustix::io::Errno;
 
-use super::pack::{Blob, Frame, Pack, Packs, damaged_pack, damaged_pack_hint, pack_id, read_index};
+use super::pack::{Blob, Frame, HeldPack, Pack, Packs, damaged_pack, damaged_pack_hint, pack_id, read_index};
 use crate::checkpoint::hash::ContentHash;
 use crate::error::{Error, IoContext, Result};
 use crate::fs::atomic::{self, TEMPORARY};
-use crate::fs::{is_at, random_hex, untrusted};
+use crate::fs::{random_hex, untrusted};
 
 /// How often to list the packs again because one vanished. Each time, another process has compacted the store.
 pub(super) const MAX_ATTEMPTS: usize = 10;
@@ -32,6 +33,10 @@ pub struct Store {
     pub(super) dir: PathBuf,
     is_external: bool,
     packs: RwLock<Option<Arc<Packs>>>,
+    /// The packs that can be read whatever becomes of their files.
+    pub(super) held: RwLock<Option<Arc<Packs>>>,
+    /// Contents that were found to be damaged in every pack that has them: they count as missing.
+    distrusted: Mutex<Arc<HashSet<ContentHash>>>,
     /// The frame read last: neighbours in path order share frames.
     last_frame: Mutex<Option<CachedFrame>>,
 }
@@ -41,6 +46,9 @@ type CachedFrame = (PathBuf, Frame, Arc<Vec<u8>>);
 
 /// Packs, the number of one of them, and where in it a content is.
 pub(super) type BlobLocation = (Arc<Packs>, usize, Blob);
+
+/// Holds a pack, given its path and its open file; `None` if it is not to be held.
+pub(super) type HoldPack<'h> = dyn FnMut(&Path, File) -> Result<Option<HeldPack>> + 'h;
 
 /// A pack's name and size, by which the stat cache recognizes the packs that it relies on.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -58,18 +66,28 @@ pub struct StoreUsage {
 }
 
 /// The packs of the store at one moment, for many lookups.
-pub struct StoreSnapshot(Arc<Packs>);
+pub struct StoreSnapshot {
+    packs: Arc<Packs>,
+    distrusted: Arc<HashSet<ContentHash>>,
+}
 
 impl StoreSnapshot {
     pub fn contains(&self, hash: &ContentHash) -> bool {
-        self.0.iter().any(|pack| pack.index.find(hash).is_some())
+        self.packs.iter().any(|pack| pack.index.find(hash).is_some()) && !self.distrusted.contains(hash)
     }
 }
 
 impl Store {
     /// The store in `dir`, which need not exist yet.
     pub fn at(dir: impl Into<PathBuf>) -> Self {
-        Store { dir: dir.into(), is_external: false, packs: RwLock::new(None), last_frame: Mutex::new(None) }
+        Store {
+            dir: dir.into(),
+            is_external: false,
+            packs: RwLock::default(),
+            held: RwLock::default(),
+            distrusted: Mutex::default(),
+            last_frame: Mutex::default(),
+        }
     }
 
     /// A store that is not the project's own: a capture into it marks it as shared.
@@ -91,17 +109,50 @@ impl Store {
     }
 
     pub fn snapshot(&self) -> Result<StoreSnapshot> {
-        self.packs().map(StoreSnapshot)
+        Ok(StoreSnapshot { packs: self.packs()?, distrusted: self.distrusted() })
     }
 
-    /// Finds a content. If no known pack has it, a new pack that replaced one of them may.
-    pub(super) fn find(&self, hash: &ContentHash) -> Result<Option<BlobLocation>> {
+    fn distrusted(&self) -> Arc<HashSet<ContentHash>> {
+        Arc::clone(&self.distrusted.lock().expect("no thread panics while it has this lock"))
+    }
+
+    /// Whether contents were found to be damaged, and not stored again since.
+    pub fn has_damaged_contents(&self) -> bool {
+        !self.distrusted().is_empty()
+    }
+
+    /// From here on the content counts as missing, so that the next capture stores it again.
+    pub(super) fn distrust(&self, hash: ContentHash) {
+        let mut distrusted = self.distrusted.lock().expect("no thread panics while it has this lock");
+        Arc::make_mut(&mut distrusted).insert(hash);
+    }
+
+    /// The contents were stored again.
+    pub(super) fn trust_again(&self, stored: &[Blob]) {
+        let mut distrusted = self.distrusted.lock().expect("no thread panics while it has this lock");
+        if !distrusted.is_empty() {
+            let distrusted = Arc::make_mut(&mut distrusted);
+            for blob in stored {
+                distrusted.remove(&blob.hash);
+            }
+        }
+    }
+
+    /// Finds a content in a pack other than those that were `tried`. If no known pack has it, a new pack that replaced one of them
+    /// may.
+    pub(super) fn find(&self, hash: &ContentHash, tried: &[PathBuf]) -> Result<Option<BlobLocation>> {
+        let find_in = |packs: Arc<Packs>| {
+            let untried = packs.iter().enumerate().filter(|(_, pack)| !tried.contains(&pack.path));
+            let found = untried.into_iter().find_map(|(number, pack)| Some((number, pack.index.find(hash)?)));
+            found.map(|(pack, blob)| (packs, pack, blob))
+        };
+        if let Some(found) = self.held_packs().and_then(find_in) {
+            return Ok(Some(found));
+        }
         for _ in 0..MAX_ATTEMPTS {
             let packs = self.packs()?;
-            let found =
-                packs.iter().enumerate().find_map(|(number, pack)| Some((number, pack.index.find(hash)?)));
-            if let Some((pack, blob)) = found {
-                return Ok(Some((packs, pack, blob)));
+            if let Some(found) = find_in(Arc::clone(&packs)) {
+                return Ok(Some(found));
             }
             if !self.discard_outdated(&packs)? {
                 break;
@@ -111,9 +162,9 @@ impl Store {
     }
 
     /// Discards the cached list of packs if it is no longer what the directory has; returns whether it was not. Held packs
-    /// are kept: their holder has the project's lock, so no other process compacts the store.
+    /// do not need their files.
     pub(super) fn discard_outdated(&self, packs: &Arc<Packs>) -> Result<bool> {
-        if packs.iter().any(|pack| pack.file.is_some()) {
+        if packs.iter().any(|pack| pack.held.is_some()) {
             return Ok(false);
         }
         let damaged = packs.damaged.iter().map(|(path, _)| path);
@@ -236,45 +287,13 @@ impl Store {
         if let Some(packs) = &*slot {
             return Ok(Arc::clone(packs));
         }
-        let packs = Arc::new(self.open_packs(false)?);
+        let packs = Arc::new(self.open_packs(&mut |_, _| Ok(None))?);
         *slot = Some(Arc::clone(&packs));
         Ok(packs)
     }
 
-    /// Keeps the packs open from here on, so that content can be read even if a routine removes the store's files. If there
-    /// are more packs than a process may have open files, only the largest are kept open.
-    pub fn hold(&self) -> Result<()> {
-        let mut slot = self.packs.write().expect("no thread panics while it loads");
-        if slot.as_ref().is_none_or(|packs| packs.iter().all(|pack| pack.file.is_none())) {
-            *slot = Some(Arc::new(self.open_packs(true)?));
-        }
-        Ok(())
-    }
-
-    /// Writes held packs again that are no longer under their names. Returns how many.
-    pub fn repair(&self) -> Result<usize> {
-        let packs = self.packs()?;
-        let mut count = 0;
-        for pack in packs.iter() {
-            let Some(held) = pack.file.as_ref().filter(|held| !is_at(held, &pack.path)) else { continue };
-            fs::create_dir_all(&self.dir).at("create", &self.dir)?;
-            let (mut file, temporary) = self.new_temporary()?;
-            let mut source = held;
-            source
-                .rewind()
-                .and_then(|()| io::copy(&mut source, &mut file))
-                .and_then(|_| file.sync_data())
-                .at("write", &temporary)?;
-            fs::rename(&temporary, &pack.path).at("write", &pack.path)?;
-            count += 1;
-        }
-        if count > 0 {
-            atomic::sync_dir(&self.dir)?;
-        }
-        Ok(count)
-    }
-
-    fn open_packs(&self, hold: bool) -> Result<Packs> {
+    /// Opens all packs, the largest first. `hold` gets each file, and may hold its content.
+    pub(super) fn open_packs(&self, hold: &mut HoldPack<'_>) -> Result<Packs> {
         let mut attempts = 1;
         loop {
             match self.try_open_packs(hold) {
@@ -287,18 +306,30 @@ impl Store {
         }
     }
 
-    fn try_open_packs(&self, hold: bool) -> Result<Packs> {
+    fn try_open_packs(&self, hold: &mut HoldPack<'_>) -> Result<Packs> {
         let mut paths = self.pack_paths()?;
-        // The largest first: those are held if not all can be. The key is cached, as a pack may vanish while sorting.
+        // The key is cached, as a pack may vanish while sorting.
         paths.sort_by_cached_key(|path| std::cmp::Reverse(fs::metadata(path).map_or(0, |pack| pack.len())));
-        let max_open = if hold { max_open_packs() } else { 0 };
         let mut packs = Packs::default();
         for path in paths {
-            let file = File::open(&path).at("open", &path)?;
-            match read_index(&file) {
+            let file = match untrusted::open(&path) {
+                // It is listed again without it.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(error).at("open", &path),
+                Err(error) if error.raw_os_error() == Some(Errno::MFILE.raw_os_error()) => {
+                    return Err(error).at("open", &path);
+                }
+                Err(error) => {
+                    packs.damaged.push((path, error.to_string()));
+                    continue;
+                }
+                Ok(file) => file,
+            };
+            // The index of a held pack whose file is as it was is in memory already.
+            let known = self.held_index(&path, &file);
+            match known.map_or_else(|| read_index(&file).map(Arc::new), Ok) {
                 Ok(index) => {
-                    let file = (packs.list.len() < max_open).then_some(file);
-                    packs.list.push(Pack { path, index, file });
+                    let held = hold(&path, file)?;
+                    packs.list.push(Pack { path, index, held });
                 }
                 Err(why) => packs.damaged.push((path, why.to_string())),
             }
@@ -306,7 +337,7 @@ impl Store {
         Ok(packs)
     }
 
-    fn pack_paths(&self) -> Result<Vec<PathBuf>> {
+    pub(super) fn pack_paths(&self) -> Result<Vec<PathBuf>> {
         let names = untrusted::names_in(&self.dir).at("read", &self.dir)?;
         Ok(names.iter().map(|name| self.dir.join(name)).filter(|path| pack_id(path).is_some()).collect())
     }
@@ -325,10 +356,4 @@ impl Store {
         *last = Some((pack.path.clone(), frame, Arc::clone(&raw)));
         Ok(raw)
     }
-}
-
-/// How many packs to hold open: a quarter of the limit on open files leaves enough for everything else.
-fn max_open_packs() -> usize {
-    let limit = getrlimit(Resource::Nofile).current.unwrap_or(1024);
-    usize::try_from(limit / 4).map_or(256, |quarter| quarter.min(256))
 }

@@ -4,19 +4,25 @@
 //! afterwards. Small contents share compressed frames, in the order of their paths, which
 //! makes a pack smaller than one file per content. Reading ([`content`]) checks the hash of every
 //! content: a damaged pack is an error, never wrong bytes. Content that no checkpoint needs is
-//! dropped only on request ([`compaction`]). [`pack`] encodes and reads a pack, as `docs/format.md`
+//! dropped only on request ([`compaction`]). Small packs are merged as they come ([`merge`]), and all
+//! are held while a program runs that may delete them ([`held`]). A damaged one is replaced by what is
+//! intact in it ([`salvage`]). [`pack`] encodes and reads a pack, as `docs/format.md`
 //! describes it; [`directory`] is the store as a directory of packs.
 
 mod compaction;
 mod content;
 mod directory;
 mod hash_list;
+mod held;
+mod merge;
 mod pack;
 mod pending_blobs;
+mod salvage;
 mod write;
 
 pub use compaction::{CompactionPlan, CompactionReport};
 
 pub use directory::{PackStamp, Store, StoreSnapshot};
 pub use hash_list::{HashList, HashListBuilder};
+pub use salvage::DamagedPack;
 pub use write::{FrameWriter, PackWriter};

@@ -8,9 +8,12 @@ use std::io::{self, Write};
 use std::ops::Deref;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::checkpoint::hash::ContentHash;
 use crate::error::Error;
+use crate::fs::FileStamp;
+use crate::fs::spool::SpooledContent;
 
 /// The first bytes of a pack; the last one is the version.
 pub const HEADER: &[u8; 8] = b"DCRpack\x01";
@@ -131,6 +134,10 @@ impl PackIndex {
         self.frames.get(number as usize).copied()
     }
 
+    pub fn frames(&self) -> &[Frame] {
+        &self.frames
+    }
+
     /// All contents of the pack, sorted by hash.
     pub fn blobs(&self) -> impl Iterator<Item = Blob> + '_ {
         (0..self.blob_count()).map(|at| self.blob_at(at))
@@ -228,26 +235,55 @@ impl Deref for Packs {
 #[derive(Debug)]
 pub(super) struct Pack {
     pub path: PathBuf,
-    pub index: PackIndex,
-    /// Open only while the store is held: there may be more packs than a process may have open files.
-    pub file: Option<File>,
+    pub index: Arc<PackIndex>,
+    /// Set only for the packs of a held store: there may be more packs than a process may have open files.
+    pub held: Option<HeldPack>,
+}
+
+/// A pack that can be read whatever becomes of its file.
+#[derive(Debug)]
+pub(super) struct HeldPack {
+    pub source: HeldSource,
+    /// What its file was when it was held.
+    pub stamp: FileStamp,
+}
+
+#[derive(Debug)]
+pub(super) enum HeldSource {
+    Open(File),
+    Spooled(SpooledContent),
+}
+
+impl HeldSource {
+    fn read_exact_at(&self, out: &mut [u8], offset: u64) -> io::Result<()> {
+        match self {
+            HeldSource::Open(file) => file.read_exact_at(out, offset),
+            HeldSource::Spooled(content) => content.read_exact_at(out, offset),
+        }
+    }
 }
 
 impl Pack {
     pub fn read_frame(&self, frame: Frame) -> io::Result<Vec<u8>> {
-        let mut packed = vec![0; frame.packed as usize];
-        match &self.file {
-            Some(file) => file.read_exact_at(&mut packed, frame.offset)?,
-            None => File::open(&self.path)?.read_exact_at(&mut packed, frame.offset)?,
-        }
-        if crc32fast::hash(&packed) != frame.checksum {
-            return Err(invalid("a frame fails its checksum"));
-        }
+        let packed = self.read_packed(frame)?;
         let raw = zstd::bulk::decompress(&packed, frame.raw as usize)?;
         if raw.len() != frame.raw as usize {
             return Err(invalid("a frame is shorter than its index says"));
         }
         Ok(raw)
+    }
+
+    /// Reads a frame as it is stored, and checks its checksum.
+    pub fn read_packed(&self, frame: Frame) -> io::Result<Vec<u8>> {
+        let mut packed = vec![0; frame.packed as usize];
+        match &self.held {
+            Some(held) => held.source.read_exact_at(&mut packed, frame.offset)?,
+            None => File::open(&self.path)?.read_exact_at(&mut packed, frame.offset)?,
+        }
+        if crc32fast::hash(&packed) != frame.checksum {
+            return Err(invalid("a frame fails its checksum"));
+        }
+        Ok(packed)
     }
 }
 
@@ -294,8 +330,8 @@ pub(super) fn damaged_pack(pack: &Path, why: impl Into<Box<dyn std::error::Error
 /// What the user can do about a damaged pack.
 pub(super) fn damaged_pack_hint(pack: &Path) -> String {
     format!(
-        "move the damaged pack {} out of the store: then the next checkpoint stores again what is still in the tree, and \
-         `decree checkpoint verify --all` reports which checkpoints are lost",
+        "`decree recover` moves the damaged pack {} out of the store and keeps what is intact in it; the next checkpoint stores \
+         again what is still in the tree, and `decree checkpoint verify --all` reports which checkpoints are lost",
         pack.display()
     )
 }

@@ -8,7 +8,7 @@ use std::sync::{Condvar, Mutex, MutexGuard};
 use zstd::bulk::Compressor;
 
 use super::directory::Store;
-use super::pack::{self, Frame};
+use super::pack::{self, Blob, Frame};
 use super::pending_blobs::{ClaimState, PendingBlobs};
 use crate::checkpoint::hash::{ContentHash, Hasher};
 use crate::error::{IoContext, Result};
@@ -116,8 +116,10 @@ impl<'s> PackWriter<'s> {
             return Ok(None);
         };
         let blobs = std::mem::take(self.blobs.get_mut().expect("no thread panics while it claims"));
+        let blobs = blobs.into_blobs();
+        self.store.trust_again(&blobs);
         let mut out = ChecksumWriter { out: &*file, hasher: Hasher::new(), crc: crc32fast::Hasher::new() };
-        pack::write_index(&mut out, &pack.frames, blobs.into_blobs()).at("write", &*temporary)?;
+        pack::write_index(&mut out, &pack.frames, blobs).at("write", &*temporary)?;
         let ChecksumWriter { mut out, hasher, crc } = out;
         out.write_all(&pack::footer(pack.length, crc.finalize()))
             .and_then(|()| out.sync_data())
@@ -133,6 +135,11 @@ impl<'s> PackWriter<'s> {
     /// Compresses and appends one frame.
     fn append(&self, compressor: &mut FrameCompressor, raw: &[u8]) -> Result<Frame> {
         let packed = compressor.compress(raw).at("compress into", &self.store.dir)?;
+        self.append_packed(packed, u32::try_from(raw.len()).expect("a frame is far below 4 GiB"))
+    }
+
+    /// Appends one compressed frame, whose decompressed size is `raw`.
+    fn append_packed(&self, packed: &[u8], raw: u32) -> Result<Frame> {
         let mut pack = self.pack.lock().expect("no thread panics while it writes");
         let pack = &mut *pack;
         if pack.file.is_none() {
@@ -146,11 +153,33 @@ impl<'s> PackWriter<'s> {
         let frame = Frame {
             offset: pack.length,
             packed: u32::try_from(packed.len()).expect("a frame is far below 4 GiB"),
-            raw: u32::try_from(raw.len()).expect("a frame is far below 4 GiB"),
+            raw,
             checksum: crc32fast::hash(packed),
         };
         pack.length += packed.len() as u64;
         Ok(frame)
+    }
+
+    /// Copies the frames of another pack as they are, unless this pack has all of its contents.
+    pub(super) fn copy_pack(&self, frames: &[(Frame, Vec<u8>)], blobs: &[Blob]) -> Result<()> {
+        let new: Vec<(Claim<'_>, &Blob)> =
+            blobs.iter().filter_map(|blob| Some((self.claim_copy(&blob.hash)?, blob))).collect();
+        if new.is_empty() {
+            return Ok(());
+        }
+        let copied: Vec<Frame> = frames
+            .iter()
+            .map(|(frame, packed)| self.append_packed(packed, frame.raw))
+            .collect::<Result<_>>()?;
+        let mut pack = self.pack.lock().expect("no thread panics while it writes");
+        let first = u32::try_from(pack.frames.len()).expect("fewer than 2^32 frames");
+        pack.frames.extend(copied);
+        drop(pack);
+        for (claim, blob) in new {
+            let number = claim.fulfil();
+            self.blobs().place(number, first + blob.frame, blob.offset, blob.size);
+        }
+        Ok(())
     }
 
     /// Adds consecutive frames, and the contents that begin in the first of them, to the index.

@@ -30,6 +30,7 @@ use crate::history::change_summary;
 use crate::history::contents_report::{ContentsReport, not_needed};
 use crate::history::git_change::shown_commit;
 use crate::history::live_databases::write_back;
+use crate::history::lookup::list;
 use crate::history::payload::{CheckpointKind, CheckpointPayload};
 use crate::history::record::CheckpointRecord;
 use crate::history::rollback_report::{
@@ -53,6 +54,23 @@ pub fn save(
     let payload = CheckpointPayload::Tree(scope.clone());
     let saved = write_checkpoint(context.layout, label, |dir, _| write(dir, &manifest, payload))?;
     Ok((saved, manifest))
+}
+
+/// Saves the whole tree, unless a checkpoint that was made for the same reason has the same tree: a command that fails again and again
+/// must not add one each time. Returns its id.
+pub fn save_once(context: HistoryContext<'_>, label: &CheckpointLabel) -> Result<String> {
+    let manifest = context.workspace.capture(context.progress)?;
+    let hash = manifest.tree.hash().to_string();
+    let is_same = |record: &CheckpointRecord| {
+        let dir = CheckpointDir::new(&record.id, context.layout.checkpoints().join(&record.id));
+        record.tree == hash && record.reason == label.reason && dir.manifest().is_ok()
+    };
+    if let Some(same) = list(&context.layout.checkpoints())?.0.into_iter().find(is_same) {
+        return Ok(same.id);
+    }
+    let payload = CheckpointPayload::Tree(Scope::default());
+    let saved = write_checkpoint(context.layout, label, |dir, _| write(dir, &manifest, payload))?;
+    Ok(saved.record.id)
 }
 
 /// Writes the manifest of a tree whose content is in the store.
@@ -93,6 +111,7 @@ pub fn restore(
     if options.dry_run || rollback.is_same() {
         return Ok(rollback.report);
     }
+    rollback.check_restorable()?;
     let (present, _) = save(context, &present_label(dir.id()), &Scope::default())?;
     options.note_present(&present);
     rollback.restore_tree(&present.dir)?;
@@ -190,6 +209,15 @@ impl<'r> TreeRollback<'r> {
     pub fn is_same(&self) -> bool {
         let is_same = |changes: &Changes<'_>| changes.list.is_empty() && changes.out_of_scope.is_empty();
         self.changes.as_ref().is_none_or(is_same) && self.live_databases.is_empty()
+    }
+
+    /// Fails if the store lost content that is needed, before the present is saved.
+    fn check_restorable(&self) -> Result<()> {
+        let changes =
+            self.changes.iter().flat_map(|changes| self.context.workspace.unrestorable_error(&changes.list));
+        let recover =
+            format!("`decree recover {}` restores what can be restored, and names the rest", self.dir.id());
+        changes.last().map_or(Ok(()), |error| Err(error.detail("nothing was touched").hint(recover)))
     }
 
     /// Reverts the changes. Their diff is kept beside the checkpoint of the present.

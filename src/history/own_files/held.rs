@@ -14,6 +14,7 @@ use crate::checkpoint::entry::FileMode;
 use crate::error::{IoContext, Result};
 use crate::fs::beneath::InodeHandle;
 use crate::fs::is_at;
+use crate::fs::spool::{Spool, SpooledContent};
 
 /// A file as it was.
 pub(super) struct HeldFile {
@@ -28,6 +29,14 @@ enum HeldContent {
     InMemory(OwnFile),
     /// A deleted file can be read for as long as a process has it open.
     Open(File),
+    Spooled(SpooledContent),
+}
+
+/// Where to hold a file.
+pub(super) enum Hold<'s> {
+    InMemory,
+    Open,
+    Spool(&'s mut Spool),
 }
 
 /// Inode, length and time of modification.
@@ -58,14 +67,14 @@ pub(super) enum FileDamage {
 }
 
 impl HeldFile {
-    /// Holds an open file, in memory or by its descriptor.
-    pub fn new(path: PathBuf, file: File, in_memory: bool, protection: Protection) -> Result<Self> {
+    /// Holds an open file.
+    pub fn new(path: PathBuf, mut file: File, hold: Hold<'_>, protection: Protection) -> Result<Self> {
         let metadata = file.metadata().at("read", &path)?;
         let (mode, stamp) = (FileMode::from_bits(metadata.mode()), stamp(&metadata));
-        let content = if in_memory {
-            HeldContent::InMemory(OwnFile::read_open(file).at("read", &path)?)
-        } else {
-            HeldContent::Open(file)
+        let content = match hold {
+            Hold::InMemory => HeldContent::InMemory(OwnFile::read_open(file).at("read", &path)?),
+            Hold::Open => HeldContent::Open(file),
+            Hold::Spool(spool) => HeldContent::Spooled(spool.add(&mut file, &path)?),
         };
         Ok(HeldFile { path, protection, mode, stamp, content })
     }
@@ -95,7 +104,7 @@ impl HeldFile {
         }
         // A file that is held open and was overwritten in place has lost its old content.
         let is_lost = match &self.content {
-            HeldContent::InMemory(_) => false,
+            HeldContent::InMemory(_) | HeldContent::Spooled(_) => false,
             HeldContent::Open(file) => file.metadata().is_ok_and(|held| held.ino() == found.ino()),
         };
         match self.protection {
@@ -114,7 +123,7 @@ impl HeldFile {
                 let length = fs::metadata(&self.path).map_or(0, |found| found.len());
                 length != bytes.len() as u64 || fs::read(&self.path).is_ok_and(|now| now != *bytes)
             }
-            HeldContent::Open(_) => stamp(found) != self.stamp,
+            HeldContent::Open(_) | HeldContent::Spooled(_) => stamp(found) != self.stamp,
         }
     }
 
@@ -125,6 +134,7 @@ impl HeldFile {
                 file.rewind().at("read", &self.path)?;
                 stage(&self.path, file, self.mode)?
             }
+            HeldContent::Spooled(content) => stage(&self.path, &mut content.reader(), self.mode)?,
         };
         staged.commit()?;
         self.stamp = stamp(&self.path.symlink_metadata().at("read", &self.path)?);

@@ -1,37 +1,42 @@
 //! decree's own files while a program runs that may do anything to them: a routine, or a guarded command.
 //!
-//! Small files are held in memory, large ones open: a deleted file can be read for as long as a process has it open. Edits to settings
-//! and routines stay, as a routine may have been asked for them, and are reported. Edits to records and to the tracker do not stay.
+//! Small files are held in memory, others open: a deleted file can be read for as long as a process has it open. What is too much for
+//! both is copied into a file without a name. A file that can be held in no way is an error, before the program starts. Edits to
+//! settings and routines stay, as a routine may have been asked for them, and are reported. Edits to records and to the tracker do not
+//! stay.
 //!
-//! Earlier runs are too many to be held; that they are gone is reported.
+//! Earlier runs may be tens of thousands, and every message would pay for them. Only the records of the latest are held; which others are
+//! gone is reported.
 
 use std::collections::HashSet;
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::area::{Area, AreaListing, is_out_of_reach};
-use super::held::{FileDamage, HeldDirs, HeldFile, Protection};
+use super::held::{FileDamage, HeldDirs, HeldFile, Hold, Protection};
 use super::quarantine::Quarantine;
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::error::{IoContext, Result};
-use crate::fs::untrusted;
+use crate::fs::spool::Spool;
+use crate::fs::{descriptors, untrusted};
 use crate::project::Layout;
 
 /// Larger files are held open.
 const MAX_IN_MEMORY: u64 = 256 * 1024;
-/// Further files are not held: no settings and queue are this large.
-const MAX_FILES: usize = 4000;
-/// A process may have only so many files open.
-const MAX_OPEN: usize = 100;
 /// All that is held in memory together.
 const MAX_BYTES: u64 = 32 << 20;
+/// Of how many earlier runs the records are held.
+const MAX_EARLIER_RUNS: usize = 100;
+/// These files may take one in this many of those that decree may have open.
+const OPEN_PARTS: usize = 4;
 
 /// The run or checkpoint on behalf of which the program runs.
 pub struct ProtectedDir<'p> {
     pub dir: &'p Path,
     /// Where what is found in the way is kept.
     pub set_aside: PathBuf,
-    /// Files that decree cannot do without. They are held first, as there are limits.
+    /// Files that decree cannot do without. They are held first, in memory if they are small.
     pub records: Vec<PathBuf>,
     /// Whether every byte of a file, in this directory or in the inbox, has to stay.
     pub is_record: &'p dyn Fn(&Path) -> bool,
@@ -39,6 +44,8 @@ pub struct ProtectedDir<'p> {
     pub reserved: Vec<PathBuf>,
     /// The same, except that a file there is decree's.
     pub reserved_unless_file: Vec<PathBuf>,
+    /// The names of the files that reverting an earlier run, or applying it again, needs.
+    pub run_records: &'p [&'p str],
 }
 
 /// decree's own files as they were when the program started.
@@ -47,12 +54,14 @@ pub struct OwnFiles {
     files: Vec<HeldFile>,
     reserved: Vec<PathBuf>,
     reserved_unless_file: Vec<PathBuf>,
-    earlier_runs: Vec<PathBuf>,
+    earlier_runs: EarlierRuns,
     set_aside: PathBuf,
     tracker: HeldTracker,
     paths: HashSet<PathBuf>,
-    open: usize,
+    /// How many more may be held open.
+    open_left: usize,
     bytes: u64,
+    spool: Spool,
 }
 
 /// What a program had done to decree's own files.
@@ -68,24 +77,27 @@ pub struct RepairReport {
     pub tracker: bool,
     /// How many earlier runs are lost.
     pub lost_runs: usize,
+    /// How many earlier runs were gone, and are restored without their logs.
+    pub stripped_runs: usize,
     /// How many things stood in the way and moved to `set-aside/`.
     pub set_aside: usize,
 }
 
 impl OwnFiles {
-    /// Holds the records of a run or checkpoint, settings, queue and tracker, and the rest as far as the limits allow.
+    /// Holds the records of a run or checkpoint, settings, queue, tracker and checkpoints.
     pub fn hold(layout: &Layout, protected: ProtectedDir<'_>) -> Result<Self> {
         let mut own = OwnFiles {
             dirs: HeldDirs::new(layout.root(), &layout.decree()),
             files: Vec::new(),
             reserved: protected.reserved,
             reserved_unless_file: protected.reserved_unless_file,
-            earlier_runs: runs(layout),
+            earlier_runs: EarlierRuns::list(layout, protected.dir),
             set_aside: protected.set_aside,
             tracker: HeldTracker::hold(layout)?,
             paths: HashSet::new(),
-            open: 0,
+            open_left: descriptors::raise_limit() / OPEN_PARTS,
             bytes: 0,
+            spool: Spool::new(layout.scratch()),
         };
         for dir in [layout.runs(), layout.checkpoints(), layout.store(), layout.scratch()] {
             own.dirs.hold(&dir);
@@ -108,6 +120,12 @@ impl OwnFiles {
         own.hold_below(&layout.inbox(), &protection)?;
         own.hold_below(protected.dir, &protection)?;
         own.hold_below(&layout.checkpoints(), &|_| Protection::Presence)?;
+        for run in own.earlier_runs.latest().to_vec() {
+            own.dirs.hold(&run);
+            for name in protected.run_records {
+                own.hold_file(run.join(name), Protection::Presence)?;
+            }
+        }
         Ok(own)
     }
 
@@ -121,7 +139,7 @@ impl OwnFiles {
     }
 
     fn hold_file(&mut self, path: PathBuf, protection: Protection) -> Result<()> {
-        if self.files.len() >= MAX_FILES || !self.paths.insert(path.clone()) {
+        if !self.paths.insert(path.clone()) {
             return Ok(());
         }
         let file = match untrusted::open(&path) {
@@ -129,15 +147,21 @@ impl OwnFiles {
             result => result.at("read", &path)?,
         };
         let length = file.metadata().at("read", &path)?.len();
-        let in_memory = length <= MAX_IN_MEMORY && self.bytes + length <= MAX_BYTES;
-        if in_memory {
+        let hold = if length <= MAX_IN_MEMORY && self.bytes + length <= MAX_BYTES {
             self.bytes += length;
-        } else if self.open < MAX_OPEN {
-            self.open += 1;
+            Hold::InMemory
+        } else if self.open_left > 0 {
+            self.open_left -= 1;
+            Hold::Open
         } else {
-            return Ok(());
-        }
-        self.files.push(HeldFile::new(path, file, in_memory, protection)?);
+            Hold::Spool(&mut self.spool)
+        };
+        let held = HeldFile::new(path, file, hold, protection).map_err(|error| {
+            error
+                .detail("one of decree's own files cannot be held, so it could not be restored if it were deleted")
+                .detail("nothing was started")
+        })?;
+        self.files.push(held);
         Ok(())
     }
 
@@ -162,6 +186,8 @@ impl OwnFiles {
         let mut report = RepairReport::default();
         let mut quarantine = Quarantine::default();
         self.dirs.repair(&mut quarantine)?;
+        // After a renamed `.decree/` is back, and before the records are.
+        (report.lost_runs, report.stripped_runs) = self.earlier_runs.take_gone();
         for held in &mut self.files {
             let list = match held.repair(&mut quarantine)? {
                 Some(FileDamage::Restored) => &mut report.restored,
@@ -183,16 +209,62 @@ impl OwnFiles {
         if self.set_aside.symlink_metadata().is_ok_and(|found| !found.is_dir()) {
             quarantine.take(&self.set_aside)?;
         }
-        let before = self.earlier_runs.len();
-        self.earlier_runs.retain(|run| run.exists());
-        report.lost_runs = before - self.earlier_runs.len();
         report.set_aside = quarantine.finish(&self.set_aside)?;
         Ok(report)
     }
 }
 
-fn runs(layout: &Layout) -> Vec<PathBuf> {
-    fs::read_dir(layout.runs()).into_iter().flatten().flatten().map(|entry| entry.path()).collect()
+/// The directories of earlier runs.
+struct EarlierRuns {
+    /// The latest last; those are held.
+    list: Vec<PathBuf>,
+    /// How many are held.
+    held: usize,
+    listed_at: i64,
+}
+
+impl EarlierRuns {
+    /// All runs but the one that is about to begin.
+    fn list(layout: &Layout, own: &Path) -> EarlierRuns {
+        let entries = fs::read_dir(layout.runs()).into_iter().flatten().flatten();
+        let mut list: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(|path| path != own).collect();
+        list.sort();
+        let held = list.len().min(MAX_EARLIER_RUNS);
+        EarlierRuns { held, list, listed_at: jiff::Timestamp::now().as_second() }
+    }
+
+    fn latest(&self) -> &[PathBuf] {
+        &self.list[self.list.len() - self.held..]
+    }
+
+    /// Forgets the runs that are gone or were emptied. Returns how many of them were not held, and how many were.
+    fn take_gone(&mut self) -> (usize, usize) {
+        let (listed_at, others) = (self.listed_at, self.list.len() - self.held);
+        let held = self.list.split_off(others);
+        let still_there = |runs: Vec<PathBuf>| -> Vec<PathBuf> {
+            runs.into_iter().filter(|run| !is_gone(run, listed_at)).collect()
+        };
+        let (others_now, held_now) = (still_there(std::mem::take(&mut self.list)), still_there(held));
+        let gone = (others - others_now.len(), self.held - held_now.len());
+        self.held = held_now.len();
+        self.list = others_now;
+        self.list.extend(held_now);
+        gone
+    }
+}
+
+/// Whether a run's directory is not there any more, or was emptied since `listed_at`. A directory that was not touched since costs one
+/// system call.
+fn is_gone(run: &Path, listed_at: i64) -> bool {
+    match run.symlink_metadata() {
+        Err(_) => true,
+        Ok(found) if !found.is_dir() => true,
+        Ok(found) if found.ctime() < listed_at - 1 => false,
+        Ok(_) => {
+            let records = [CheckpointDir::MANIFEST, CheckpointDir::RESULT];
+            records.iter().all(|name| run.join(name).symlink_metadata().is_err())
+        }
+    }
 }
 
 /// The tracker, and the directory it is in.
@@ -214,7 +286,7 @@ impl HeldTracker {
         match path.symlink_metadata() {
             Ok(found) if found.is_file() => {
                 let open = untrusted::open(&path).at("read", &path)?;
-                file = Some(HeldFile::new(path.clone(), open, true, Protection::Tracker)?);
+                file = Some(HeldFile::new(path.clone(), open, Hold::InMemory, Protection::Tracker)?);
             }
             Ok(_) => is_other = true,
             Err(error) if is_out_of_reach(&error) => {}
@@ -265,6 +337,7 @@ mod tests {
             is_record: &|_| false,
             reserved: Vec::new(),
             reserved_unless_file: Vec::new(),
+            run_records: &["result.json"],
         };
         OwnFiles::hold(layout, protected).unwrap()
     }

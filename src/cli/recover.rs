@@ -1,0 +1,187 @@
+//! `decree recover`
+
+use serde_json::{Value, json};
+
+use super::locked_project::LockedProject;
+use super::{Context, Format};
+use crate::checkpoint::quote;
+use crate::checkpoint::store::DamagedPack;
+use crate::error::{ErrorKind, Result};
+use crate::history::{self, GuardRecord, TreeRecovery};
+use crate::humanize::count;
+use crate::pipeline::{ActiveRun, RecoveredRun, quarantine_damaged_record};
+
+/// Get a project working again whose store was damaged: restore what can be restored, and name the rest
+///
+/// Reads the whole store. Damaged packs move to store/damaged/ after what is intact in them is stored again. Then an unfinished run that
+/// cannot be reverted as a whole is reverted as far as possible, and closed: its verdict is `failed-unrestored`, and its message goes to
+/// inbox/dead/. The same for the checkpoint of a guarded command, or for the one that is named. What is in the tree is saved as a
+/// checkpoint first. Exit code 4: something could not be restored.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  decree recover --dry-run\n  decree recover\n  decree recover chk_20261116_0312"
+)]
+pub struct RecoverArgs {
+    /// A checkpoint, or a run, to go back to as far as possible; or a unique prefix
+    #[arg(value_name = "ID")]
+    id: Option<String>,
+
+    /// Show what would be done, and do nothing
+    #[arg(long)]
+    dry_run: bool,
+
+    /// The output format
+    #[arg(long, value_enum, value_name = "FORMAT", default_value_t)]
+    pub(super) format: Format,
+}
+
+/// What was found and done.
+struct Recovery {
+    packs: Vec<DamagedPack>,
+    run: Option<RecoveredRun>,
+    /// The checkpoint to which the tree was taken back, if no run was.
+    checkpoint: Option<(String, TreeRecovery)>,
+}
+
+impl Recovery {
+    fn tree(&self) -> Option<&TreeRecovery> {
+        self.run.as_ref().map(|run| &run.tree).or(self.checkpoint.as_ref().map(|(_, tree)| tree))
+    }
+
+    /// Whether something cannot be restored.
+    fn has_losses(&self) -> bool {
+        let unknown = self.run.as_ref().is_some_and(|run| run.unknown.is_some());
+        unknown || self.tree().is_some_and(|tree| !tree.report.lost.is_empty())
+    }
+}
+
+pub fn recover(context: &Context, args: &RecoverArgs) -> Result<u8> {
+    // Locking reports a guarded command and forgets it.
+    let guarded = GuardRecord::find(&context.project()?.layout)?;
+    let locked = LockedProject::open_unsettled(context, "recover")?;
+    let layout = &locked.project.layout;
+    let packs = locked.workspace.store().check_packs(!args.dry_run)?;
+    if let Err(error) = ActiveRun::read(layout)
+        && !args.dry_run
+    {
+        let moved = quarantine_damaged_record(layout, error)?;
+        context.ui.warn(&format!(
+            "which run was active is unknown, and the tree is as it was found; the damaged record is {}",
+            layout.shown(&moved)
+        ));
+    }
+    let mut recovery = Recovery { packs, run: locked.recover_run(args.dry_run)?, checkpoint: None };
+    let wanted = args.id.clone().or(guarded.map(|guard| guard.checkpoint));
+    if let Some(id) = wanted.filter(|_| recovery.run.is_none()) {
+        let found = history::find_tree(layout, &id)?;
+        let (dir, manifest) = (found.dir(), found.dir().manifest()?);
+        let progress = context.ui.progress();
+        let diffs = [dir.diff_path()];
+        let history = locked.history_context(&progress);
+        let tree = history::recover_tree(history, dir.id(), &manifest, &diffs, args.dry_run)?;
+        recovery.checkpoint = Some((dir.id().to_owned(), tree));
+    }
+    match args.format {
+        Format::Json => context.ui.print(&format!("{:#}\n", answer(&recovery, args.dry_run)))?,
+        Format::Text => print(context, &locked, &recovery, args.dry_run)?,
+    }
+    Ok(if recovery.has_losses() { ErrorKind::Integrity.exit_code() } else { 0 })
+}
+
+fn print(context: &Context, locked: &LockedProject<'_>, recovery: &Recovery, dry_run: bool) -> Result<()> {
+    let (ui, layout) = (&context.ui, &locked.project.layout);
+    let would = if dry_run { "would be " } else { "" };
+    for pack in &recovery.packs {
+        let lost = match pack.lost {
+            Some(lost) => format!("{} intact, {lost} lost", count(pack.intact, "content")),
+            None => "its contents are unknown".to_owned(),
+        };
+        let to = pack
+            .moved_to
+            .as_ref()
+            .map_or("moved out of the store".to_owned(), |to| format!("moved to {}", layout.shown(to)));
+        ui.print(&format!("{would}{to}: {} ({}; {lost})\n", layout.shown(&pack.path), pack.why))?;
+    }
+    if let Some(tree) = recovery.tree() {
+        for path in &tree.report.restored {
+            ui.print(&format!("{would}restored: {path}\n"))?;
+        }
+        for (path, _) in &tree.report.set_aside {
+            ui.print(&format!("{would}set aside: {path}\n"))?;
+        }
+        for lost in &tree.report.lost {
+            ui.print(&format!("not restored: {lost}\n"))?;
+        }
+        if let Some(saved) = &tree.saved {
+            let back = context.command_line(&format!("rollback {saved}"));
+            ui.note(&format!("the tree as it was found is saved: `{back}` restores it"));
+        }
+    }
+    ui.note(&closing(recovery, dry_run));
+    Ok(())
+}
+
+/// What all of it means, in a sentence.
+fn closing(recovery: &Recovery, dry_run: bool) -> String {
+    let lost = recovery.tree().map_or(0, |tree| tree.report.lost.len());
+    match (&recovery.run, &recovery.checkpoint) {
+        _ if dry_run => "nothing was done".to_owned(),
+        (Some(RecoveredRun { id, unknown: Some(why), .. }), _) => {
+            format!("run {id} is closed as failed-unrestored; the tree is as the run left it: {why}")
+        }
+        (Some(run), _) if lost > 0 => {
+            let lost = count(lost, "file");
+            format!(
+                "run {} is closed as failed-unrestored: {lost} could not be restored; all other paths are as they were before it",
+                run.id
+            )
+        }
+        (Some(run), _) => format!("run {} is settled, and the tree is as it was before it", run.id),
+        (None, Some((id, _))) if lost > 0 => {
+            format!("{} could not be restored; all other paths are as in {id}", count(lost, "file"))
+        }
+        (None, Some((id, _))) => format!("the tree is as in {id}"),
+        (None, None) if recovery.packs.is_empty() => {
+            "every pack is intact, and no run is unfinished".to_owned()
+        }
+        (None, None) => {
+            "no run is unfinished; `decree checkpoint verify --all` lists the affected checkpoints".to_owned()
+        }
+    }
+}
+
+/// The answer for programs.
+fn answer(recovery: &Recovery, dry_run: bool) -> Value {
+    let path = |path: &crate::checkpoint::path::TreePath| quote::in_json(path.as_bytes()).into_owned();
+    let report = recovery.tree().map(|tree| &tree.report);
+    let packs: Vec<Value> = recovery
+        .packs
+        .iter()
+        .map(|pack| {
+            json!({
+                "pack": pack.path.to_string_lossy(),
+                "why": pack.why,
+                "intact": pack.intact,
+                "lost": pack.lost,
+                "moved_to": pack.moved_to.as_ref().map(|to| to.to_string_lossy()),
+            })
+        })
+        .collect();
+    json!({
+        "recovered": !dry_run && !recovery.has_losses(),
+        "dry_run": dry_run,
+        "packs": packs,
+        "run": recovery.run.as_ref().map(|run| &run.id),
+        "verdict": recovery.run.as_ref().and_then(|run| run.verdict),
+        "unknown": recovery.run.as_ref().and_then(|run| run.unknown.as_ref()),
+        "checkpoint": recovery.checkpoint.as_ref().map(|(id, _)| id),
+        "saved_present_as": recovery.tree().and_then(|tree| tree.saved.as_ref()),
+        "restored": report.map_or(Vec::new(), |report| report.restored.iter().map(path).collect::<Vec<_>>()),
+        "lost": report.map_or(Vec::new(), |report| {
+            report.lost.iter().map(|lost| json!({ "path": path(&lost.path), "why": lost.why })).collect::<Vec<_>>()
+        }),
+        "set_aside": report.map_or(Vec::new(), |report| {
+            report.set_aside.iter().map(|(from, _)| path(from)).collect::<Vec<_>>()
+        }),
+    })
+}

@@ -1,0 +1,52 @@
+//! Going back to a checkpoint as far as the store allows: what is there is saved, what can be restored is restored, the rest is named.
+
+use std::path::PathBuf;
+
+use super::HistoryContext;
+use super::audit::AuditLog;
+use super::kind::tree;
+use super::writer::CheckpointLabel;
+use crate::checkpoint::checkpoint_dir::CheckpointDir;
+use crate::checkpoint::manifest::Manifest;
+use crate::checkpoint::partial_restore::{PartialRestoreReport, PartialRestoreRequest};
+use crate::error::Result;
+
+/// What of a reverted tree is kept beside the checkpoint of the present.
+const DIFF: &str = "recover.diff";
+
+/// What became of the tree.
+#[derive(Debug, Default)]
+pub struct TreeRecovery {
+    /// The checkpoint of what was there before; `None` if nothing had to be changed.
+    pub saved: Option<String>,
+    pub report: PartialRestoreReport,
+}
+
+/// Takes the tree back to `manifest`, the checkpoint of `subject`, as far as that is possible. `diffs` are recorded diffs against it,
+/// the latest first. The caller holds the project's lock.
+pub fn recover_tree(
+    context: HistoryContext<'_>,
+    subject: &str,
+    manifest: &Manifest,
+    diffs: &[PathBuf],
+    dry_run: bool,
+) -> Result<TreeRecovery> {
+    let plan = context.workspace.plan_partial_restore(manifest, diffs, context.progress)?;
+    let is_same = plan.restored.is_empty() && plan.lost.is_empty() && plan.set_aside.is_empty();
+    if dry_run || is_same {
+        return Ok(TreeRecovery { saved: None, report: plan });
+    }
+    let label = CheckpointLabel::with_reason(format!("before {subject} was recovered"));
+    let saved = tree::save_once(context, &label)?;
+    let present = CheckpointDir::new(&saved, context.layout.checkpoints().join(&saved));
+    let request = PartialRestoreRequest {
+        manifest,
+        diffs,
+        diff: &present.dir().join(DIFF),
+        quarantine_dir: present.quarantine_dir(),
+        subject,
+        log: &AuditLog::new(context.layout.audit()),
+    };
+    let report = context.workspace.restore_partially(&request, context.progress)?;
+    Ok(TreeRecovery { saved: Some(saved), report })
+}
