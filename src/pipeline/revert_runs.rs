@@ -27,7 +27,7 @@ pub enum GitRevert {
     /// The run had not changed it.
     Unchanged,
     /// It is as before the run, as far as it could be restored.
-    Restored(GitChange),
+    Restored(Box<GitChange>),
     /// It is left as it is, for this reason.
     Left(String),
 }
@@ -141,7 +141,7 @@ fn revert_git(workspace: &Workspace, run: &CheckpointDir, result: &mut RunResult
             let change = GitChange { commits: left.commits, ..change };
             result.run.git.pop();
             result.run.git.push(change.clone());
-            GitRevert::Restored(change)
+            GitRevert::Restored(Box::new(change))
         }
         Err(why) => GitRevert::Left(why),
     })
