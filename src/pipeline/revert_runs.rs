@@ -29,7 +29,7 @@ pub enum GitRevert {
     /// The run had not changed it.
     Unchanged,
     /// It is as before the run, as far as it could be restored.
-    Restored(GitChange),
+    Restored(Box<GitChange>),
     /// It is left as it is, for this reason.
     Left(String),
 }
@@ -164,7 +164,7 @@ fn revert_git(workspace: &Workspace, run: &CheckpointDir, was_reverted: bool) ->
             result.run.git.pop();
             result.run.git.push(change.clone());
             result.write(run)?;
-            GitRevert::Restored(change)
+            GitRevert::Restored(Box::new(change))
         }
         Err(_) if was_reverted => GitRevert::Unchanged,
         Err(why) => GitRevert::Left(why),
