@@ -67,7 +67,7 @@ impl Workspace {
             return Ok(RestoreOutcome::AlreadyThere);
         }
         let RestoreRequest { action, subject, .. } = request;
-        let replaced = steps.iter().filter(|step| step.is_staged() || step.is_saved());
+        let replaced = steps.iter().filter(|step| step.may_replace_database());
         let databases = live_database::in_use(&self.root, replaced.map(|step| &step.path));
         if !databases.is_empty() {
             return Err(live_database::refusal(&format!("{action} {subject}"), &databases));
