@@ -1,5 +1,6 @@
 //! `apply` repeats a recorded change or touches nothing; ids and prefixes.
 
+mod git_form;
 pub mod runs;
 
 use std::fs;
