@@ -115,18 +115,27 @@ pub struct AppliedChange {
     pub tracked: Option<String>,
 }
 
-/// Applies the recorded change of a run, or of a revert to a checkpoint, and then records that it is in the tree.
+/// Whether there is a change to apply.
+pub fn check_applicable(dir: &CheckpointDir) -> Result<()> {
+    if dir.has_change_record() {
+        return Ok(());
+    }
+    Err(Error::project(format!("{} has no recorded change to apply", dir.id()))
+        .hint(format!("`decree diff {}` shows what is different now", dir.id())))
+}
+
+/// Applies the recorded change of a run, or of a revert to a checkpoint, and then records that it is in the tree. With `force`, what is
+/// at its paths is overwritten; the caller has saved it.
 pub fn apply(
     layout: &Layout,
     workspace: &Workspace,
     dir: &CheckpointDir,
     log: &dyn RestoreLog,
+    force: bool,
 ) -> Result<AppliedChange> {
-    if !dir.has_change_record() {
-        return Err(Error::project(format!("{} has no recorded change to apply", dir.id()))
-            .hint(format!("`decree diff {}` shows what is different now", dir.id())));
-    }
-    let mut applied = AppliedChange { outcome: dir.apply(workspace, log)?, tracked: None };
+    check_applicable(dir)?;
+    let outcome = if force { dir.apply_forced(workspace, log)? } else { dir.apply(workspace, log)? };
+    let mut applied = AppliedChange { outcome, tracked: None };
     // Also if it was applied already: an earlier apply may have been interrupted before this step.
     if let Some(mut result) = RunResult::read(dir)?.filter(|result| result.run.reverted.is_some()) {
         // The tracker first, as in `settle`.
