@@ -8,20 +8,20 @@ use super::source::{ArtifactSource, StagedRun};
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::error::{Error, IoContext, Result};
 use crate::fs::atomic::{self, TEMPORARY};
+use crate::fs::random_hex;
 use crate::history::HistoryContext;
 use crate::humanize::count;
-use crate::pipeline::revert_runs::{self, AppliedChange};
 use crate::pipeline::{RevertRecord, RunResult};
 use crate::project::Layout;
 
 /// Imports the runs and applies them one by one, because a run can depend on the changes of the one before. A run that was not
-/// kept is only imported, unless `even_reverted`. Calls `report` after each that was applied, and returns how many were.
+/// kept is only imported, unless `even_reverted`. Calls `apply` for each that has to be applied, and returns how many were.
 pub fn import_and_apply(
     context: HistoryContext<'_>,
     source: &mut ArtifactSource,
     runs: &[StagedRun],
     even_reverted: bool,
-    report: impl Fn(&CheckpointDir, AppliedChange) -> Result<()>,
+    apply: impl Fn(&CheckpointDir) -> Result<()>,
 ) -> Result<usize> {
     let HistoryContext { layout, workspace, progress, .. } = context;
     let mut applied = 0;
@@ -32,7 +32,7 @@ pub fn import_and_apply(
             }
             // To revert the run later, this project's store needs the content from before it.
             workspace.capture(progress)?;
-            report(&dir, revert_runs::apply(layout, workspace, &dir)?)?;
+            apply(&dir)?;
             applied += 1;
             Ok(())
         });
@@ -42,6 +42,33 @@ pub fn import_and_apply(
         })?;
     }
     Ok(applied)
+}
+
+/// Calls `visit` with each run that would be applied, in a directory that is removed afterwards. Nothing is imported.
+pub fn visit_extracted(
+    layout: &Layout,
+    source: &mut ArtifactSource,
+    runs: &[StagedRun],
+    even_reverted: bool,
+    mut visit: impl FnMut(&CheckpointDir) -> Result<()>,
+) -> Result<()> {
+    let dir = layout.scratch().join(format!("{TEMPORARY}{}", random_hex()));
+    let mut visit_all = || {
+        for run in runs {
+            let place = dir.join(run.id.to_string());
+            fs::create_dir_all(&place).at("create", &place)?;
+            source.extract(run, &place)?;
+            let extracted = CheckpointDir::new(run.id.to_string(), place);
+            check_record(run, &extracted)?;
+            if even_reverted || RunResult::read(&extracted)?.is_some_and(|result| result.run.kept) {
+                visit(&extracted)?;
+            }
+        }
+        Ok(())
+    };
+    let visited = visit_all();
+    let _ = fs::remove_dir_all(&dir);
+    visited
 }
 
 /// Imports a run. A run that exists with the same diff stays unchanged; with another diff it is an error.
@@ -60,15 +87,17 @@ fn import(layout: &Layout, source: &mut ArtifactSource, run: &StagedRun) -> Resu
     Ok(CheckpointDir::new(run.id.to_string(), place))
 }
 
+fn check_record(run: &StagedRun, extracted: &CheckpointDir) -> Result<()> {
+    if extracted.has_change_record() {
+        return Ok(());
+    }
+    Err(Error::failed(format!("the artifact does not contain the changes.diff of run {}", run.id))
+        .hint("left-out.txt in the artifact says why, if it was left out"))
+}
+
 fn accept(run: &StagedRun, unfinished: &Path, place: &Path) -> Result<()> {
     let extracted = CheckpointDir::new(run.id.to_string(), unfinished);
-    if !extracted.has_change_record() {
-        return Err(Error::failed(format!(
-            "the artifact does not contain the changes.diff of run {}",
-            run.id
-        ))
-        .hint("left-out.txt in the artifact says why, if it was left out"));
-    }
+    check_record(run, &extracted)?;
     // The diff has to match its hashes before the run gets its final name.
     extracted.patch()?;
     if place.exists() {

@@ -15,6 +15,6 @@ mod import;
 mod source;
 mod stage;
 
-pub use import::import_and_apply;
+pub use import::{import_and_apply, visit_extracted};
 pub use source::ArtifactSource;
 pub use stage::{OmittedFile, StageReport, stage};

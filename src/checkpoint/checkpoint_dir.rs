@@ -19,7 +19,9 @@ use super::patch::rebuild::Direction;
 use super::patch::write::{ChangeCount, PatchWriter};
 use super::progress::Progress;
 use super::quote;
-use super::restore::{RestoreAction, RestoreLog, RestoreOutcome, RestoreRequest};
+use super::restore::{
+    PreviewedTree, RestoreAction, RestoreLog, RestoreOutcome, RestorePreview, RestoreRequest,
+};
 use super::tree::Part;
 use super::workspace::Workspace;
 use crate::error::{Error, ErrorKind, FailureReason, IoContext, Result};
@@ -214,6 +216,15 @@ impl CheckpointDir {
             self.check_result(&record, &patch)?;
         }
         Ok(patch)
+    }
+
+    /// What applying the recorded diff would do, after what `earlier` previews left.
+    pub fn preview_apply(
+        &self,
+        workspace: &Workspace,
+        earlier: &mut PreviewedTree,
+    ) -> Result<RestorePreview> {
+        workspace.preview(&self.patch()?, Direction::Forward, earlier)
     }
 
     /// Applies the recorded diff again.

@@ -140,10 +140,19 @@ fn users(root: &Root, path: &TreePath, file: &File) -> Vec<String> {
     let identity = |path: &TreePath, file: &File| {
         file.metadata().ok().map(|metadata| FileIdentity::new(&metadata, path.name()))
     };
-    let sidecars = SIDECARS.iter().filter_map(|ending| beside(path, ending));
-    let sidecars = sidecars.filter_map(|path| identity(&path, &root.open_file(&path).ok()?));
-    let files: Vec<FileIdentity> = identity(path, file).into_iter().chain(sidecars).collect();
-    file_users::users(&files)
+    let mut files: Vec<FileIdentity> = identity(path, file).into_iter().collect();
+    let mut is_locked = file_users::is_locked(file);
+    for beside in SIDECARS.iter().filter_map(|ending| beside(path, ending)) {
+        if let Ok(file) = root.open_file(&beside) {
+            files.extend(identity(&beside, &file));
+            is_locked = is_locked || file_users::is_locked(&file);
+        }
+    }
+    let mut users = file_users::users(&files);
+    if users.is_empty() && is_locked {
+        users.push("a process that is not visible here, outside of this container".to_owned());
+    }
+    users
 }
 
 /// The databases that a capture of `tree` found, each with the reasons why its files may not be enough; none if there is no reason.

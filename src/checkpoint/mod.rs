@@ -4,6 +4,7 @@
 //!
 //! - [`checkpoint_dir`] is the directory of a checkpoint: manifest, diff and result together
 //! - [`change_record`] is `result.json`: what changed, in numbers and hashes
+//! - `forced_apply` applies a diff to paths that are not what it expects
 //! - [`restore`] takes a tree to the other side of a diff, all or nothing
 //! - [`patch`] writes, parses and applies `changes.diff`
 //! - [`compare`] finds what changed since a checkpoint
@@ -22,6 +23,7 @@ pub(crate) mod compare;
 pub(crate) mod content_source;
 pub(crate) mod coverage;
 pub(crate) mod entry;
+mod forced_apply;
 pub(crate) mod git_record;
 pub mod hash;
 mod hashing;

@@ -1,29 +1,32 @@
-//! `decree apply`: applies a recorded change, also from an artifact.
+//! `decree apply`: applies recorded changes, also from an artifact.
 
 use std::path::{Path, PathBuf};
 
 use super::Context;
 use super::locked_project::LockedProject;
-use crate::artifact::{ArtifactSource, import_and_apply};
+use crate::artifact::{ArtifactSource, import_and_apply, visit_extracted};
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
-use crate::checkpoint::restore::RestoreOutcome;
-use crate::error::Result;
-use crate::history::{self, RunOrCheckpoint};
+use crate::checkpoint::restore::{PathEffect, PreviewedTree, RestoreOutcome, RestorePreview};
+use crate::checkpoint::workspace::Workspace;
+use crate::error::{Error, FailureReason, Result};
+use crate::history::{self, CheckpointLabel, RunOrCheckpoint, Scope};
 use crate::humanize::count;
+use crate::pipeline::RunResult;
 use crate::pipeline::revert_runs::{self, AppliedChange};
 use crate::project::Layout;
 
 /// Apply the recorded changes of a run again
 ///
-/// Applies the changes.diff of a run, or the changes that a revert to a checkpoint undid. Every file has to have the content it
-/// had when the changes were recorded; otherwise nothing is touched. With --from, runs are imported from an artifact; from then
-/// on they can be shown and reverted like any run of this project.
+/// Applies the changes.diff of a run, of the kept runs of a chain in order, or the changes that a revert to a checkpoint undid. Every
+/// file has to have the content it had when the changes were recorded; otherwise nothing is touched, and --force overwrites what
+/// differs. Runs are applied one by one, up to the first that does not apply. With --from, runs are imported from an artifact; from
+/// then on they can be shown and reverted like any run of this project.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  decree apply 2026111603120000-0\n  decree apply chk_20261116_0312\n  decree apply --from decree-artifact.zip\n  decree apply 2026111603120000-0 --from decree-artifact.zip\n  decree apply --all --from artifact/"
+    after_help = "Examples:\n  decree apply 2026111603120000-0\n  decree apply 2026111603120000 --dry-run\n  decree apply chk_20261116_0312\n  decree apply --from decree-artifact.zip\n  decree apply 2026111603120000-0 --from decree-artifact.zip\n  decree apply --all --from artifact/"
 )]
 pub struct ApplyArgs {
-    /// The id of a run or a checkpoint, or a unique prefix; with --from also a chain
+    /// The id of a run, a chain or a checkpoint, or a unique prefix
     #[arg(required_unless_present = "from", conflicts_with = "all")]
     id: Option<String>,
 
@@ -34,36 +37,214 @@ pub struct ApplyArgs {
     /// Apply every kept run of the artifact, in order, up to the first that does not apply
     #[arg(long, requires = "from")]
     all: bool,
+
+    /// Only print what would be done, for each run and path; exit code 1 if a path conflicts
+    #[arg(long)]
+    dry_run: bool,
+
+    /// Apply even if files differ from what the changes expect: each path becomes what the run left. The present tree is saved as a
+    /// checkpoint first, and every path that is overwritten is named. Asks first on a terminal
+    #[arg(long)]
+    force: bool,
+
+    /// Do not ask
+    #[arg(long, short)]
+    yes: bool,
 }
 
 pub fn apply(context: &Context, args: &ApplyArgs) -> Result<()> {
     match (&args.from, &args.id) {
         (Some(from), None) if !args.all => list(context, &context.directory.join(from)),
-        (Some(from), id) => apply_from(context, &context.directory.join(from), id.as_deref()),
+        (Some(from), id) => apply_from(context, args, &context.directory.join(from), id.as_deref()),
+        (None, _) if args.dry_run => dry_run(context, args),
         (None, id) => {
             let locked = LockedProject::open_to_go_back(context, "apply")?;
-            let layout = &locked.project.layout;
-            let dir = match history::find_tree(layout, id.as_deref().unwrap_or_default())? {
-                RunOrCheckpoint::Run(run) => run,
-                RunOrCheckpoint::Checkpoint(dir) => history::find_recorded_change(layout, &dir)?,
-            };
-            let applied = revert_runs::apply(layout, &locked.workspace, &dir)?;
-            report(context, layout, &dir, applied)
+            let runs = chosen(&locked.project.layout, id.as_deref().unwrap_or_default())?;
+            for (applied, run) in runs.iter().enumerate() {
+                apply_one(&locked, args, context, run).map_err(|error| match applied {
+                    0 => error,
+                    n => error.detail(format!("still applied: {} before it", count(n, "run"))),
+                })?;
+            }
+            Ok(())
         }
     }
 }
 
-fn apply_from(context: &Context, from: &Path, id: Option<&str>) -> Result<()> {
+/// The run or checkpoint of that id, or the kept runs of a chain.
+fn chosen(layout: &Layout, id: &str) -> Result<Vec<CheckpointDir>> {
+    let mut runs = history::runs_of_chain(layout, id)?;
+    if let [_] = runs[..] {
+        return Ok(runs);
+    }
+    if runs.is_empty() {
+        return Ok(vec![match history::find_tree(layout, id)? {
+            RunOrCheckpoint::Run(run) => run,
+            RunOrCheckpoint::Checkpoint(dir) => history::find_recorded_change(layout, &dir)?,
+        }]);
+    }
+    let mut kept = Vec::new();
+    for run in runs.drain(..) {
+        if RunResult::read(&run)?.is_some_and(|result| result.run.kept) {
+            kept.push(run);
+        }
+    }
+    if kept.is_empty() {
+        return Err(Error::project(format!("no run of chain {id} was kept"))
+            .hint(format!("`decree log {id}` lists them; a single run is applied by its own id")));
+    }
+    Ok(kept)
+}
+
+/// Applies a run, and reports it.
+fn apply_one(
+    locked: &LockedProject<'_>,
+    args: &ApplyArgs,
+    context: &Context,
+    dir: &CheckpointDir,
+) -> Result<()> {
+    let (layout, workspace) = (&locked.project.layout, &locked.workspace);
+    let applied = match revert_runs::apply(layout, workspace, dir, false) {
+        Err(error) if args.force && error.is(FailureReason::Conflict) => {
+            let preview = dir.preview_apply(workspace, &mut PreviewedTree::new())?;
+            if !preview.obstacles.is_empty() {
+                return Err(error);
+            }
+            save_present(locked, args, context, dir, &preview)?;
+            revert_runs::apply(layout, workspace, dir, true)?
+        }
+        applied => applied.map_err(|error| {
+            let is_forcible = error.is(FailureReason::Conflict) && error.hint_text().is_none();
+            if is_forcible {
+                error.hint("`--force` overwrites these paths; the present tree is saved first")
+            } else {
+                error
+            }
+        })?,
+    };
+    report(context, layout, dir, applied)
+}
+
+/// Saves the tree before a change is applied over it, and names what is overwritten.
+fn save_present(
+    locked: &LockedProject<'_>,
+    args: &ApplyArgs,
+    context: &Context,
+    dir: &CheckpointDir,
+    preview: &RestorePreview,
+) -> Result<()> {
+    let overwritten: Vec<String> =
+        preview.paths.iter().filter(|path| path.overwrites).map(|path| path.path.to_string()).collect();
+    let paths = count(overwritten.len(), "path");
+    if !args.yes && !overwritten.is_empty() {
+        let question = format!("Overwrite {paths} ({}) with {}?", overwritten.join(", "), dir.id());
+        if !context.ui.confirm(&question)? {
+            return Err(Error::failed(format!("{} is not applied", dir.id())).detail("nothing was touched"));
+        }
+    }
+    let label = CheckpointLabel::with_reason(format!("before {} was applied with --force", dir.id()));
+    let progress = context.ui.progress();
+    let (saved, _) = history::save_tree(locked.history_context(&progress), &label, &Scope::default())?;
+    for path in &overwritten {
+        context.ui.warn(&format!("overwriting {path}"));
+    }
+    let back = context.command_line(&format!("rollback {}", saved.record.id));
+    context.ui.note(&format!("the tree before that is saved: `{back}` restores it"));
+    Ok(())
+}
+
+fn apply_from(context: &Context, args: &ApplyArgs, from: &Path, id: Option<&str>) -> Result<()> {
     let mut source = ArtifactSource::open(from)?;
     let runs = source.choose(id)?;
+    if args.dry_run {
+        let project = context.project_despite_config()?;
+        let workspace = project.workspace()?;
+        let mut preview = Preview::new(context, args);
+        visit_extracted(&project.layout, &mut source, &runs, id.is_some(), |run| {
+            preview.add(run, &workspace)
+        })?;
+        return preview.finish();
+    }
     let locked = LockedProject::open_to_go_back(context, "apply")?;
     let progress = context.ui.progress();
-    let report = |run: &CheckpointDir, applied| report(context, &locked.project.layout, run, applied);
-    let history_context = locked.history_context(&progress);
-    if import_and_apply(history_context, &mut source, &runs, id.is_some(), report)? == 0 {
+    let apply = |run: &CheckpointDir| apply_one(&locked, args, context, run);
+    if import_and_apply(locked.history_context(&progress), &mut source, &runs, id.is_some(), apply)? == 0 {
         context.ui.note("nothing to apply: no run in the artifact was kept");
     }
     Ok(())
+}
+
+/// Prints what would be done. Takes no lock, as nothing is touched.
+fn dry_run(context: &Context, args: &ApplyArgs) -> Result<()> {
+    let project = context.project_despite_config()?;
+    context.warn_unfinished(&project);
+    let workspace = project.workspace()?;
+    let mut preview = Preview::new(context, args);
+    for run in chosen(&project.layout, args.id.as_deref().unwrap_or_default())? {
+        if !args.force {
+            revert_runs::check_applicable(&project.layout, &run)?;
+        }
+        preview.add(&run, &workspace)?;
+    }
+    preview.finish()
+}
+
+/// What would be done, printed run by run: each is judged by what the earlier ones would leave.
+struct Preview<'p> {
+    context: &'p Context,
+    force: bool,
+    tree: PreviewedTree,
+    conflicts: usize,
+    runs: usize,
+}
+
+impl<'p> Preview<'p> {
+    fn new(context: &'p Context, args: &ApplyArgs) -> Self {
+        Preview { context, force: args.force, tree: PreviewedTree::new(), conflicts: 0, runs: 0 }
+    }
+
+    fn add(&mut self, run: &CheckpointDir, workspace: &Workspace) -> Result<()> {
+        let preview = run.preview_apply(workspace, &mut self.tree)?;
+        self.runs += 1;
+        let mut text = format!("{}:", run.id());
+        if preview.is_there() {
+            text.push_str(" already applied\n");
+            return self.context.ui.print(&text);
+        }
+        text.push('\n');
+        for path in &preview.paths {
+            let (word, why) = match &path.effect {
+                PathEffect::AlreadyThere => continue,
+                PathEffect::Create => ("create", String::new()),
+                PathEffect::Modify => ("modify", String::new()),
+                PathEffect::Delete => ("delete", String::new()),
+                PathEffect::Conflict(why) if !self.force => ("conflict", format!(": {why}")),
+                PathEffect::Conflict(_) if !path.overwrites => continue,
+                PathEffect::Conflict(why) => ("overwrite", format!(": {why}")),
+            };
+            self.conflicts += usize::from(word == "conflict");
+            text.push_str(&format!("  {word:<9}  {}{why}\n", path.path));
+        }
+        for obstacle in &preview.obstacles {
+            self.conflicts += 1;
+            text.push_str(&format!("  conflict   {obstacle}\n"));
+        }
+        self.context.ui.print(&text)
+    }
+
+    fn finish(self) -> Result<()> {
+        match (self.conflicts, self.runs) {
+            (0, 0) => self.context.ui.note("nothing to apply: no run in the artifact was kept"),
+            (0, _) => self.context.ui.note("nothing was done: this is a dry run"),
+            (conflicts, _) => {
+                let conflicts = count(conflicts, "conflict");
+                return Err(Error::failed(format!("it would not be applied: {conflicts}"))
+                    .because(FailureReason::Conflict)
+                    .detail("nothing was done: this is a dry run"));
+            }
+        }
+        Ok(())
+    }
 }
 
 fn list(context: &Context, from: &Path) -> Result<()> {

@@ -1,24 +1,27 @@
 //! `decree diff`: shows the changes of a run, or since a checkpoint.
 
-use std::fs::File;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, Write as _};
 
 use super::Context;
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::checkpoint::live_database::DatabaseInUse;
+use crate::checkpoint::patch::parse::Patch;
 use crate::checkpoint::patch::write::ChangeCount;
 use crate::checkpoint::quote::json_for_people;
 use crate::error::{Error, IoContext, Result};
-use crate::history::{self, RunDir, RunOrCheckpoint};
+use crate::fs::{atomic, random_hex};
+use crate::history::{self, HistoryContext, RunDir, RunOrCheckpoint};
 use crate::humanize::{count, grouped};
 use crate::ui;
 
 /// Show what a run changed, or what changed since a checkpoint
 ///
-/// The output is a diff that `git apply` and `patch -p1` accept.
+/// The output is a diff that `git apply` and `patch -p1` accept; binary contents are in comments, which both skip. With --git they
+/// are in the form that `git apply` takes, too.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  decree diff 2026111603120000-0\n  decree diff chk_20261116_0312 --stat\n  decree diff chk_20261116_0312 | git apply --check -R"
+    after_help = "Examples:\n  decree diff 2026111603120000-0\n  decree diff chk_20261116_0312 --stat\n  decree diff chk_20261116_0312 | git apply --check -R\n  decree diff --git 2026111603120000-0 | git apply"
 )]
 pub struct DiffArgs {
     /// The id of a run or a checkpoint, or a unique prefix
@@ -27,6 +30,10 @@ pub struct DiffArgs {
     /// Print only the paths, with the number of lines added and removed
     #[arg(long)]
     stat: bool,
+
+    /// Print binary contents as `GIT binary patch` blocks, so that `git apply` takes the whole change
+    #[arg(long, conflicts_with = "stat")]
+    git: bool,
 
     /// Show the changes of this attempt instead of the last
     #[arg(long, value_name = "N")]
@@ -56,6 +63,9 @@ pub fn diff(context: &Context, args: &DiffArgs) -> Result<()> {
                 let (counts, live) = history::write_diff_since(history_context, &saved, &mut io::sink())?;
                 warn_live(&live);
                 return stat(context, counts.into_iter());
+            }
+            if args.git {
+                return for_git_since(context, history_context, &saved, warn_live);
             }
             let mut result = Ok(Default::default());
             context.ui.write(|mut out| {
@@ -97,8 +107,47 @@ fn print_recorded(context: &Context, args: &DiffArgs, saved: &CheckpointDir) -> 
     if !saved.has_change_record() {
         return Err(Error::project(format!("run {} has no recorded changes yet", saved.id())));
     }
+    if args.git {
+        return for_git(context, &saved.patch()?);
+    }
     let mut file = File::open(&path).at("read", &path)?;
     context.ui.write(|out| io::copy(&mut file, out).map(drop))
+}
+
+/// Prints what changed since a checkpoint, for git: the diff is written to a file first, because git wants the hash of a content
+/// before the content.
+fn for_git_since(
+    context: &Context,
+    history_context: HistoryContext<'_>,
+    saved: &CheckpointDir,
+    warn_live: impl Fn(&[DatabaseInUse]),
+) -> Result<()> {
+    let scratch = history_context.layout.scratch();
+    fs::create_dir_all(&scratch).at("create", &scratch)?;
+    let path = scratch.join(format!("{}{}.diff", atomic::TEMPORARY, random_hex()));
+    let print = || {
+        let mut file = io::BufWriter::new(atomic::create_new(&path).at("create", &path)?);
+        let (_, live) = history::write_diff_since(history_context, saved, &mut file)?;
+        file.flush().at("write", &path)?;
+        for_git(context, &Patch::read(&path)?)?;
+        warn_live(&live);
+        Ok(())
+    };
+    let printed = print();
+    let _ = fs::remove_file(&path);
+    printed
+}
+
+fn for_git(context: &Context, patch: &Patch) -> Result<()> {
+    let mut result = Ok(());
+    context.ui.write(|out| {
+        result = patch.write_for_git(out);
+        Ok(())
+    })?;
+    match result {
+        Err(error) if error.io_kind() == Some(io::ErrorKind::BrokenPipe) => Ok(()),
+        result => result,
+    }
 }
 
 fn stat(context: &Context, changes: impl Iterator<Item = (String, ChangeCount)>) -> Result<()> {

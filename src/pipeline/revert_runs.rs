@@ -179,28 +179,41 @@ pub struct AppliedChange {
     pub tracked: Option<String>,
 }
 
-/// Applies the recorded change of a run, or of a revert to a checkpoint, and records that it is in the tree.
-pub fn apply(layout: &Layout, workspace: &Workspace, dir: &CheckpointDir) -> Result<AppliedChange> {
+/// Whether there is a change to apply, and no later run's work in its place.
+pub fn check_applicable(layout: &Layout, dir: &CheckpointDir) -> Result<()> {
     let changes = RunResult::read(dir)?.and_then(|result| result.changes);
     if let Some(changes) = &changes {
         refuse_later_work(layout, dir, changes, RestoreAction::Apply)?;
     }
-    if !dir.has_change_record() {
-        if changes.is_some_and(|changes| !changes.is_empty()) {
-            let path = dir.diff_path();
-            return Err(Error::integrity(format!(
-                "cannot apply {}: {} is missing",
-                dir.id(),
-                path.display()
-            ))
+    if dir.has_change_record() {
+        return Ok(());
+    }
+    let id = dir.id();
+    if changes.is_some_and(|changes| !changes.is_empty()) {
+        let path = dir.diff_path();
+        return Err(Error::integrity(format!("cannot apply {id}: {} is missing", path.display()))
             .detail("nothing was touched")
             .hint("restore the run's directory from a backup, or from an artifact (`decree apply --from`)"));
-        }
-        return Err(Error::project(format!("{} has no recorded change to apply", dir.id()))
-            .hint(format!("`decree diff {}` shows what is different now", dir.id())));
     }
+    Err(Error::project(format!("{id} has no recorded change to apply"))
+        .hint(format!("`decree diff {id}` shows what is different now")))
+}
+
+/// Applies the recorded change of a run, or of a revert to a checkpoint, and records that it is in the tree. With `force`, what is at its
+/// paths is overwritten, a later run's work included; the caller has saved it.
+pub fn apply(
+    layout: &Layout,
+    workspace: &Workspace,
+    dir: &CheckpointDir,
+    force: bool,
+) -> Result<AppliedChange> {
     let log = RunLog::new(layout);
-    let outcome = dir.apply(workspace, &log)?;
+    let outcome = if force {
+        dir.apply_forced(workspace, &log)?
+    } else {
+        check_applicable(layout, dir)?;
+        dir.apply(workspace, &log)?
+    };
     let tracked = match &outcome {
         RestoreOutcome::Done(_) => log.take_spec(),
         // It may have come back by other means.

@@ -1,15 +1,17 @@
 //! Which other processes use a file: read from `/proc`.
 //!
-//! What it does not promise: without root's rights, `/proc` hides which files the processes of other users have open; those are
-//! found only by the locks that they hold.
+//! What it does not promise: `/proc` hides which files the processes of other users have open, unless decree is root, and hides processes
+//! of other containers and of the host altogether. Those are found only by the locks that they hold ([`is_locked`]).
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
-use std::fs::{self, Metadata};
+use std::fs::{self, File, Metadata};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use nix::fcntl::{FcntlArg, fcntl};
+use nix::libc::{F_UNLCK, F_WRLCK, SEEK_SET, flock};
 use rustix::fs::{major, minor};
 
 use crate::sanitize::one_line;
@@ -51,6 +53,12 @@ pub fn lock_holders(files: &[FileIdentity]) -> Vec<String> {
         }
     }
     holders
+}
+
+/// Whether a process holds a lock on the file, also one that `/proc` does not show. Takes no lock itself, so no other process notices.
+pub fn is_locked(file: &File) -> bool {
+    let mut found = flock { l_type: F_WRLCK as _, l_whence: SEEK_SET as _, l_start: 0, l_len: 0, l_pid: 0 };
+    fcntl(file, FcntlArg::F_OFD_GETLK(&mut found)).is_ok() && i32::from(found.l_type) != F_UNLCK
 }
 
 /// The other processes that have one of the files open, or hold a lock on it.
@@ -114,6 +122,21 @@ fn add(users: &mut Vec<String>, pid: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_lock_is_found_and_none_is_left() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x");
+        let (held, other) = (File::create_new(&path).unwrap(), File::open(&path).unwrap());
+        assert!(!is_locked(&other));
+        let mut lock =
+            flock { l_type: F_WRLCK as _, l_whence: SEEK_SET as _, l_start: 0, l_len: 1, l_pid: 0 };
+        fcntl(&held, FcntlArg::F_OFD_SETLK(&lock)).unwrap();
+        assert!(is_locked(&other));
+        lock.l_type = F_UNLCK as _;
+        fcntl(&held, FcntlArg::F_OFD_SETLK(&lock)).unwrap();
+        assert!(!is_locked(&other));
+    }
 
     #[test]
     fn a_file_that_only_this_process_has_open_has_no_users() {

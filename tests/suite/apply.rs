@@ -1,5 +1,7 @@
 //! `apply` repeats a recorded change or touches nothing; ids and prefixes.
 
+mod git_form;
+mod options;
 pub mod runs;
 
 use std::fs;

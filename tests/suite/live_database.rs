@@ -8,7 +8,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 
 use serde_json::Value;
 
-use crate::harness::{Project, run_command};
+use crate::harness::{Project, run_command, skip};
 use crate::pipeline::pipeline_project::PipelineProject;
 
 /// Keeps a connection open. Each line of its input is a number of rows to insert, each in its own transaction; it answers with the
@@ -178,6 +178,35 @@ fn a_recorded_change_of_a_database_is_neither_reverted_nor_applied_while_it_is_i
     assert_eq!(server.insert(2), 7);
     server.stop();
     assert_eq!(rows(&database), 7);
+}
+
+/// LDB-02: in a container, the program on the host is not in `/proc`; its lock is there all the same.
+#[test]
+fn a_program_outside_of_the_container_keeps_a_database_from_being_replaced() {
+    let inside = ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc"];
+    if !skip::works(Command::new(inside[0]).args(&inside[1..]).arg("true"), skip::NO_NAMESPACE) {
+        return;
+    }
+    let project = Project::new();
+    let database = project.path("app.db");
+    let mut server = Server::start(&database, "WAL");
+    server.insert(10);
+    let id = id(&create(&project));
+    server.insert(10);
+    let mut command = Command::new(inside[0]);
+    command
+        .args(&inside[1..])
+        .arg(env!("CARGO_BIN_EXE_decree"))
+        .args(["rollback", &id])
+        .current_dir(project.root());
+    run_command(&mut command).fails(1).mentions(&[
+        "app.db",
+        "a process that is not visible here",
+        "nothing was touched",
+    ]);
+    assert_eq!(server.insert(1), 21);
+    server.stop();
+    assert_eq!(rows(&database), 21);
 }
 
 /// What decree kept of a database in a `set-aside/`.

@@ -8,6 +8,7 @@ use std::thread;
 
 use nix::pty::{OpenptyResult, Winsize, openpty};
 
+use crate::apply::{Recorded, recorded};
 use crate::harness::{Project, wait_for};
 
 fn project() -> Project {
@@ -218,4 +219,38 @@ fn nothing_is_deleted_without_a_clear_yes() {
     assert!(project.exists(format!(".decree/checkpoints/{id}")));
     assert_eq!(answered("y\n", false), Some(0));
     assert!(!project.exists(format!(".decree/checkpoints/{id}")));
+}
+
+/// REV-12.
+#[test]
+fn apply_with_force_asks_on_a_terminal_unless_it_is_told_yes() {
+    let write = |text: &'static str| {
+        move |project: &Project| {
+            project.write("a", text);
+        }
+    };
+    let Recorded { project, id, .. } = recorded(write("one\n"), write("two\n"));
+    project.write("a", "mine\n");
+    let OpenptyResult { master, slave } = openpty(None, None).unwrap();
+    let end = |fd: &OwnedFd| Stdio::from(fd.try_clone().unwrap());
+    let mut command = project.command();
+    command.args(["apply", &id, "--force"]);
+    command.stdin(end(&slave)).stdout(end(&slave)).stderr(end(&slave));
+    let mut child = command.spawn().unwrap();
+    let mut terminal = File::from(master);
+    let mut drawn = Vec::new();
+    while !String::from_utf8_lossy(&drawn).contains("[Y/n]") {
+        let mut byte = [0];
+        terminal.read_exact(&mut byte).unwrap();
+        drawn.push(byte[0]);
+    }
+    assert!(String::from_utf8_lossy(&drawn).contains("Overwrite 1 path (a)"));
+    terminal.write_all(b"n\n").unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(1));
+    drop(slave);
+    assert_eq!(project.read("a"), b"mine\n");
+    let (drawn, code) = on_a_terminal(&project, &["apply", &id, "--force", "--yes"]);
+    assert_eq!(code, 0, "{drawn}");
+    assert!(!drawn.contains("[Y/n]") && drawn.contains("overwriting a"), "{drawn}");
+    assert_eq!(project.read("a"), b"two\n");
 }

@@ -1,10 +1,12 @@
 //! `changes.diff`: a unified diff that git and patch accept, and that alone is enough to revert or apply a change.
 //!
-//! [`mod@write`] writes one, [`parse`] reads it strictly, [`rebuild`] rebuilds one side of a file from the other. What git's
+//! [`mod@write`] writes one, [`parse`] reads it strictly, [`rebuild`] rebuilds one side of a file from the other, `git_format`
+//! converts one for git alone. What git's
 //! format cannot express is in comment lines between the sections ([`notes`]), which both tools skip. `docs/format.md`
 //! describes the format.
 
 pub mod binary;
+mod git_format;
 mod hunks;
 mod large;
 pub(crate) mod notes;

@@ -305,7 +305,7 @@ pub(super) fn has_hunks(old: Option<&Node>, new: Option<&Node>) -> bool {
 }
 
 /// The mode in git's format.
-fn git_mode(node: &Node) -> u32 {
+pub(super) fn git_mode(node: &Node) -> u32 {
     match node {
         Node::File { mode, .. } => mode.for_git(),
         Node::Symlink { .. } => 0o120000,

@@ -6,6 +6,7 @@ use std::path::{Component, Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::checkpoint::entry::{FileMode, Node};
+use crate::checkpoint::live_database::{database_of, may_be_database};
 use crate::checkpoint::path::TreePath;
 use crate::checkpoint::quote;
 use crate::error::{Error, IoContext, Result};
@@ -103,6 +104,14 @@ impl RestoreStep {
     /// Whether a file or link has to move out of the tree.
     pub fn is_saved(&self) -> bool {
         self.from.is_some_and(|from| !from.is_dir()) && !self.keeps_content()
+    }
+
+    /// Whether the file of an SQLite database, or one beside it, may be replaced or removed, by sizes and name.
+    pub fn may_replace_database(&self) -> bool {
+        let sizes = [&self.from, &self.to].into_iter().flatten().filter_map(Node::content);
+        let is_candidate =
+            || sizes.map(|(_, size)| size).any(may_be_database) || database_of(&self.path).is_some();
+        (self.is_staged() || self.is_saved()) && is_candidate()
     }
 
     /// Whether at most the mode changes.

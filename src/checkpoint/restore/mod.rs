@@ -7,17 +7,21 @@
 //!    A killed process leaves the journal, from which the next one finishes or undoes the restore.
 //!    What other processes put in the way moves to quarantine ([`concurrent_writes`]).
 //! 4. Every path is read back and verified. Then the restore is logged, and the journal removed.
+//!
+//! [`preview`] only says what a restore would do.
 
 mod concurrent_writes;
 mod dirs;
 mod journal;
 mod plan;
+mod preview;
 mod stage;
 mod transaction;
 mod transaction_dir;
 
 pub use journal::RestoreAction;
 pub use plan::{RestoreOutcome, RestoreRequest};
+pub use preview::{PathEffect, PreviewedTree, RestorePreview};
 pub use transaction::{
     FinishedRestore, RecoveredRestore, RestoreLog, RestoreReport, is_recovery_needed, recover,
 };

@@ -67,7 +67,7 @@ impl Workspace {
             return Ok(RestoreOutcome::AlreadyThere);
         }
         let RestoreRequest { action, subject, .. } = request;
-        let replaced = steps.iter().filter(|step| step.is_staged() || step.is_saved());
+        let replaced = steps.iter().filter(|step| step.may_replace_database());
         let databases = live_database::in_use(&self.root, replaced.map(|step| &step.path));
         if !databases.is_empty() {
             return Err(live_database::refusal(&format!("{action} {subject}"), &databases));
@@ -188,7 +188,7 @@ impl Workspace {
     }
 }
 
-fn steps(patch: &Patch, direction: Direction) -> Vec<RestoreStep> {
+pub(super) fn steps(patch: &Patch, direction: Direction) -> Vec<RestoreStep> {
     patch
         .records
         .iter()
@@ -203,7 +203,7 @@ fn steps(patch: &Patch, direction: Direction) -> Vec<RestoreStep> {
 }
 
 /// Whether the diff accounts for something below `dir` on the side that the restore starts from.
-fn inhabited(steps: &[RestoreStep], dir: &TreePath) -> bool {
+pub(super) fn inhabited(steps: &[RestoreStep], dir: &TreePath) -> bool {
     let start = steps.partition_point(|step| step.path <= *dir);
     steps[start..]
         .iter()

@@ -1,0 +1,138 @@
+//! What a restore would do, without doing it.
+
+use std::collections::BTreeMap;
+
+use super::journal::RestoreStep;
+use super::plan::{inhabited, steps};
+use crate::checkpoint::entry::{Node, describe};
+use crate::checkpoint::live_database;
+use crate::checkpoint::patch::parse::Patch;
+use crate::checkpoint::patch::rebuild::Direction;
+use crate::checkpoint::path::TreePath;
+use crate::checkpoint::unlocked_dirs::{UnlockedDirs, agrees};
+use crate::checkpoint::workspace::Workspace;
+use crate::error::{IoContext, Result};
+
+/// What a restore would do at each path.
+#[derive(Debug, Default)]
+pub struct RestorePreview {
+    pub paths: Vec<PathPreview>,
+    /// Why it would be refused in spite of everything: something else is in the way, or a database is in use.
+    pub obstacles: Vec<String>,
+}
+
+/// What a restore would do at one path.
+#[derive(Debug)]
+pub struct PathPreview {
+    pub path: TreePath,
+    pub effect: PathEffect,
+    /// Whether something would be overwritten that is on neither side of the diff.
+    pub overwrites: bool,
+    /// Whether it is what the diff expects.
+    is_expected: bool,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub enum PathEffect {
+    /// It is what it would be afterwards.
+    AlreadyThere,
+    Create,
+    Modify,
+    Delete,
+    /// It is not what the diff expects: what is expected, and what is there.
+    Conflict(String),
+}
+
+/// What paths are after restores that were only previewed.
+pub type PreviewedTree = BTreeMap<TreePath, Option<Node>>;
+
+impl RestorePreview {
+    /// Whether nothing would be done.
+    pub fn is_there(&self) -> bool {
+        self.paths.iter().all(|path| path.effect == PathEffect::AlreadyThere)
+    }
+}
+
+impl Workspace {
+    /// Says what [`Workspace::restore`] would do at each path, given what `earlier` previews left, and adds to it what this one would
+    /// leave. Touches nothing.
+    pub fn preview(
+        &self,
+        patch: &Patch,
+        direction: Direction,
+        earlier: &mut PreviewedTree,
+    ) -> Result<RestorePreview> {
+        let steps = steps(patch, direction);
+        let unlocked = UnlockedDirs::above(&self.root, steps.iter().map(|step| &step.path))
+            .at("read", self.root.path())?;
+        let mut preview = RestorePreview::default();
+        for step in &steps {
+            let path = &step.path;
+            let found = match earlier.get(path) {
+                Some(found) => *found,
+                None => unlocked.present(path).at("read", path)?,
+            };
+            let agrees = |expected: Option<&Node>| agrees(&self.root, path, found.as_ref(), expected);
+            let is_expected = agrees(step.from.as_ref())?;
+            let effect = if agrees(step.to.as_ref())? {
+                PathEffect::AlreadyThere
+            } else if is_expected {
+                effect_of(step)
+            } else {
+                let expected = describe(step.from.as_ref());
+                PathEffect::Conflict(format!("expected {expected}, found {}", describe(found.as_ref())))
+            };
+            preview.obstacles.extend(self.obstacle(&steps, step, found.as_ref(), earlier)?);
+            let overwrites = matches!(effect, PathEffect::Conflict(_)) && found.is_some();
+            preview.paths.push(PathPreview { path: path.clone(), effect, overwrites, is_expected });
+        }
+        if !preview.is_there() {
+            // A path that is there already is a conflict for a restore as a whole, unless it is the same before it.
+            for (previewed, step) in preview.paths.iter_mut().zip(&steps) {
+                if previewed.effect == PathEffect::AlreadyThere && !previewed.is_expected {
+                    let (from, to) = (describe(step.from.as_ref()), describe(step.to.as_ref()));
+                    previewed.effect = PathEffect::Conflict(format!("expected {from}, found {to}"));
+                }
+            }
+            let replaced = steps.iter().filter(|step| step.may_replace_database());
+            let databases = live_database::in_use(&self.root, replaced.map(|step| &step.path));
+            preview.obstacles.extend(
+                databases.iter().map(|database| format!("{}: open in {}", database.path, database.users())),
+            );
+        }
+        earlier.extend(steps.into_iter().map(|step| (step.path, step.to)));
+        Ok(preview)
+    }
+
+    /// What is in the way of a step and is not part of the diff.
+    fn obstacle(
+        &self,
+        steps: &[RestoreStep],
+        step: &RestoreStep,
+        found: Option<&Node>,
+        earlier: &PreviewedTree,
+    ) -> Result<Option<String>> {
+        let path = &step.path;
+        if step.to.is_none_or(|to| to.is_dir()) {
+            return Ok(None);
+        }
+        if let Some(blocker) = self.root.blocker(path).at("read", path)?
+            && !steps.iter().any(|step| step.path == blocker)
+            && !earlier.contains_key(&blocker)
+        {
+            return Ok(Some(format!("{path}: {blocker} is not a directory")));
+        }
+        let is_filled = || self.root.is_empty_dir(path).is_ok_and(|is_empty| !is_empty);
+        let is_unexplained = || (step.from.is_none() || is_filled()) && !inhabited(steps, path);
+        let is_there = found.is_some_and(Node::is_dir) && is_unexplained();
+        Ok(is_there.then(|| format!("{path}: a directory is there")))
+    }
+}
+
+fn effect_of(step: &RestoreStep) -> PathEffect {
+    match (&step.from, &step.to) {
+        (None, _) => PathEffect::Create,
+        (_, None) => PathEffect::Delete,
+        _ => PathEffect::Modify,
+    }
+}
