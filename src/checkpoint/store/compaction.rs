@@ -211,7 +211,7 @@ impl CompactionPlan<'_> {
     }
 
     fn reader(&self, number: usize, blob: Blob) -> ContentReader<'_> {
-        ContentReader::new(self.store, (Arc::clone(&self.packs), number, blob))
+        ContentReader::new(self.store, (Arc::clone(&self.packs), number, blob)).only_this_copy()
     }
 
     /// Reads each duplicate from the pack in which it stays.

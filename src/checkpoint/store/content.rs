@@ -59,6 +59,7 @@ pub struct ContentReader<'s> {
     hasher: Option<Hasher>,
     /// Packs in which the content is damaged.
     damaged_in: Vec<PathBuf>,
+    only_this_copy: bool,
 }
 
 impl<'s> ContentReader<'s> {
@@ -74,7 +75,13 @@ impl<'s> ContentReader<'s> {
             current: None,
             hasher: Some(Hasher::new()),
             damaged_in: Vec::new(),
+            only_this_copy: false,
         }
+    }
+
+    /// Fails if this copy is damaged, even if another pack has an intact one: the caller is about to drop that.
+    pub(super) fn only_this_copy(self) -> Self {
+        ContentReader { only_this_copy: true, ..self }
     }
 
     /// An integrity error, inside an `io::Error` for callers that use [`Read`].
@@ -121,6 +128,9 @@ impl<'s> ContentReader<'s> {
             };
             let is_gone = error.kind() == io::ErrorKind::NotFound && attempts < MAX_ATTEMPTS;
             attempts += 1;
+            if self.only_this_copy && !is_gone {
+                return Err(self.damaged(error));
+            }
             if !is_gone || !self.store.discard_outdated(&self.packs).map_err(io::Error::other)? {
                 self.damaged_in.push(pack.path.clone());
             }
