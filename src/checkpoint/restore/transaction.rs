@@ -5,7 +5,8 @@
 //! moves to quarantine ([`super::concurrent_writes`]).
 
 use std::cell::RefCell;
-use std::fs;
+use std::collections::BTreeMap;
+use std::fs::{self, Metadata};
 use std::path::{Path, PathBuf};
 
 use super::journal::{Journal, RestoreAction, RestoreStep};
@@ -24,6 +25,8 @@ pub struct Transaction<'r> {
     pub(super) journal: Journal,
     /// What other processes put in the way, and where it is now.
     pub(super) intruders: RefCell<Vec<(TreePath, PathBuf)>>,
+    /// The metadata of each saved file, by step, just before its content was last found to be as expected.
+    pub(super) checked_saves: RefCell<BTreeMap<usize, Metadata>>,
 }
 
 /// A restore whose result is verified and durable.
@@ -104,7 +107,7 @@ pub fn recover(root: &Root, scratch: &Path, log: &dyn RestoreLog) -> Result<Vec<
 impl<'r> Transaction<'r> {
     /// A restore whose files are staged in `dir`.
     pub fn new(root: &'r Root, dir: TransactionDir, journal: Journal) -> Self {
-        Transaction { root, dir, journal, intruders: RefCell::default() }
+        Transaction { root, dir, journal, intruders: RefCell::default(), checked_saves: RefCell::default() }
     }
 
     /// Carries the restore out. After an error the tree is as it was, except for what the error names.
@@ -315,6 +318,7 @@ impl<'r> Transaction<'r> {
         let Journal { id, action, subject, steps, .. } = &self.journal;
         let restore = FinishedRestore { id, action: *action, subject, paths: steps.len(), recovered };
         let log_failure = log.record(&restore).err();
+        self.quarantine_late_writes()?;
         self.dir.remove()?;
         Ok(log_failure)
     }

@@ -1,7 +1,10 @@
 //! Another program writes to the tree while files are moved: all other paths are restored, and nothing is lost.
 
 use std::fs;
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -146,4 +149,42 @@ fn a_file_that_keeps_being_written_leaves_every_other_path_right() {
     scene.assert_nothing_waits();
     scene.project.decree(["rollback", &scene.id]).ok();
     assert_same(&scene.project.snapshot(), &scene.before);
+}
+
+/// REV-11. A process that had a file open before the rollback appends to it after it has moved out of the tree.
+#[test]
+fn a_line_appended_through_an_open_descriptor_is_set_aside_and_named() {
+    for (before, shown) in [("before\n", "a modified file"), ("", "a new file")] {
+        let scene = Scene::new(
+            |it| if before.is_empty() { it } else { it.write("z", before) },
+            |it| it.write("z", "after\n"),
+        );
+        let mut writer = Command::new("bash")
+            .args(["-c", "exec 3>>z; echo open; read -r; printf '%s' \"$WORDS\" >&3; echo written"])
+            .env("WORDS", WORDS)
+            .current_dir(scene.project.root())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut answers = BufReader::new(writer.stdout.take().unwrap()).lines();
+        assert_eq!(answers.next().unwrap().unwrap(), "open");
+        let line = Mutex::new((writer.stdin.take().unwrap(), answers));
+        let output = scene.roll_back_while("z", |_| {
+            // By then it is checked: it moved first, and 400 others follow.
+            std::thread::sleep(Duration::from_millis(3));
+            let (stdin, answers) = &mut *line.lock().unwrap();
+            stdin.write_all(b"\n").unwrap();
+            assert_eq!(answers.next().unwrap().unwrap(), "written", "{shown}");
+            false
+        });
+        writer.wait().unwrap();
+        output.ok().mentions(&["z", "set-aside"]);
+        assert_same(&scene.project.snapshot(), &scene.before);
+        let checkpoints = fs::read_dir(scene.project.path(".decree/checkpoints")).unwrap();
+        let kept: Vec<Vec<u8>> =
+            checkpoints.filter_map(|dir| fs::read(dir.unwrap().path().join("set-aside/z")).ok()).collect();
+        assert_eq!(kept, [format!("after\n{WORDS}").into_bytes()], "{shown}");
+        scene.assert_nothing_waits();
+    }
 }
