@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 
 use super::coverage::Coverage;
-use super::entry::Node;
+use super::entry::{AttributedNode, Node};
 use super::hash::ContentHash;
 use super::ignore::{FrozenRules, IgnoreFile, RuleSource};
 use super::path::TreePath;
@@ -34,6 +34,8 @@ pub struct Manifest {
     pub tree: Tree,
     pub rules: FrozenRules,
     pub coverage: Coverage,
+    /// Whether the owners and attributes of all entries are recorded. Older versions did not: then nothing is known of them.
+    pub has_attributes: bool,
 }
 
 impl Manifest {
@@ -51,7 +53,8 @@ impl Manifest {
         let (rules, coverage, check) = self.rules_coverage_check(hash);
         write!(
             out,
-            "}},\n\"tree\":\"{hash}\",\n\"rules\":{rules},\n\"coverage\":{coverage},\n\"check\":\"{check}\"}}\n"
+            "}},\n\"tree\":\"{hash}\",\n\"rules\":{rules},\n\"coverage\":{coverage},\n{}\"check\":\"{check}\"}}\n",
+            if self.has_attributes { "\"attributes\":true,\n" } else { "" }
         )
     }
 
@@ -59,7 +62,9 @@ impl Manifest {
     fn rules_coverage_check(&self, tree: ContentHash) -> (String, String, ContentHash) {
         let rules = serde_json::to_string(&rules_to_json(&self.rules)).expect("plain data serializes");
         let coverage = serde_json::to_string(&self.coverage).expect("plain data serializes");
-        let check = ContentHash::of(format!("{VERSION}\n{tree}\n{rules}\n{coverage}\n").as_bytes());
+        let attributes = if self.has_attributes { "attributes\n" } else { "" };
+        let check = format!("{VERSION}\n{tree}\n{rules}\n{coverage}\n{attributes}");
+        let check = ContentHash::of(check.as_bytes());
         (rules, coverage, check)
     }
 
@@ -92,6 +97,7 @@ impl Manifest {
             tree: raw.files.0,
             rules: rules_from_json(raw.rules).map_err(|why| Error::damaged(path, why))?,
             coverage: raw.coverage,
+            has_attributes: raw.attributes,
         };
         let tree = manifest.tree.hash();
         let (_, _, check) = manifest.rules_coverage_check(tree);
@@ -115,13 +121,17 @@ fn entries_to_json(entries: &Part<'_>) -> io::Result<Vec<u8>> {
         serde_json::to_writer(&mut out, &quote::in_json(&path))?;
         match entry.node {
             Node::File { hash, size, mode } => {
-                write!(out, r#":{{"sha256":"{hash}","size":{size},"mode":"{mode}"}}"#)?;
+                write!(out, r#":{{"sha256":"{hash}","size":{size},"mode":"{mode}""#)?;
             }
             Node::Symlink { hash, size } => {
-                write!(out, r#":{{"type":"symlink","sha256":"{hash}","size":{size},"mode":"777"}}"#)?;
+                write!(out, r#":{{"type":"symlink","sha256":"{hash}","size":{size},"mode":"777""#)?;
             }
-            Node::Dir { mode } => write!(out, r#":{{"type":"dir","mode":"{mode}"}}"#)?,
+            Node::Dir { mode } => write!(out, r#":{{"type":"dir","mode":"{mode}""#)?,
         }
+        if !entry.attributes.is_none() {
+            write!(out, r#","attributes":"{}""#, entry.attributes)?;
+        }
+        out.push(b'}');
     }
     Ok(out)
 }
@@ -133,6 +143,8 @@ struct ManifestJson {
     tree: String,
     rules: BTreeMap<String, String>,
     coverage: Coverage,
+    #[serde(default)]
+    attributes: bool,
     check: String,
 }
 
@@ -188,7 +200,8 @@ impl<'de> Deserialize<'de> for Files {
                 let mut tree = TreeBuilder::default();
                 while let Some(key) = map.next_key::<Cow<'de, str>>()? {
                     let path = TreePath::from_json(&key).map_err(A::Error::custom)?;
-                    if !tree.push(Entry::at(&path, map.next_value()?)) {
+                    let AttributedNode(node, attributes) = map.next_value()?;
+                    if !tree.push(Entry::at(&path, node, &attributes)) {
                         return Err(A::Error::custom("the paths are not sorted"));
                     }
                 }

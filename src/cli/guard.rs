@@ -94,7 +94,12 @@ pub fn guard(context: &Context, args: &GuardArgs) -> Result<u8> {
 fn print_rollback(context: &Context, report: &RollbackReport, cause: &str, id: &str) {
     lines(report).for_each(|line| context.ui.note(&line));
     let (changed, held) = (count(report.changes.len(), "path"), count(report.held, "path"));
-    context.ui.note(&format!("{cause}; {changed} rolled back, {held} verified against {id}"));
+    report.warnings.iter().for_each(|warning| context.ui.warn(warning));
+    for (path, to) in &report.set_aside {
+        context.ui.note(&format!("set aside {path}: moved to {}", to.display()));
+    }
+    let but = if report.unrestored.is_empty() { "" } else { ", except for the warnings" };
+    context.ui.note(&format!("{cause}; {changed} rolled back, {held} verified against {id}{but}"));
     if let Some(present) = &report.present {
         let back = context.command_line(&format!("rollback {present}"));
         context.ui.note(&format!("the work of the command is saved: `{back}` restores it"));

@@ -64,6 +64,7 @@ fn report_done(context: &Context, saved: &CheckpointDir, report: RestoreReport) 
     for (path, to) in &report.set_aside {
         ui.note(&format!("set aside {path}: moved to {}", to.display()));
     }
+    report.losses().iter().for_each(|loss| ui.warn(loss));
     ui.note(&format!("`decree apply {}` applies the change again", saved.id()));
     report.log_failure.map_or(Ok(()), Err)
 }

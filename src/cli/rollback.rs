@@ -115,6 +115,8 @@ fn print(context: &Context, id: &str, report: &RollbackReport, dry_run: bool) ->
     }
     if report.is_proven() {
         ui.note(&format!("rolled back {changed}; {held} verified against {id}"));
+    } else if report.after.is_some() {
+        ui.note(&format!("rolled back {changed}; {held} verified against {id}, except for the warnings"));
     } else {
         ui.note(&format!("rolled back {changed}; not compared with {id}, because of --no-verify"));
     }
@@ -160,7 +162,7 @@ fn contract(
         assumptions.push("the state matches the checkpoint: this was not verified".to_owned());
     }
     json!({
-        "rolled_back": !dry_run && (report.is_proven() || report.after.is_none()),
+        "rolled_back": !dry_run && (report.is_proven() || report.after.is_none() || !report.unrestored.is_empty()),
         "project": layout.root().to_string_lossy(),
         "restored_to": {
             "checkpoint_id": id,

@@ -1,6 +1,8 @@
 //! File operations that the rest of decree builds on: files that are complete or absent ([`atomic`]), moves that replace nothing
-//! (`transfer`, [`quarantine`]), and files that anyone may have written ([`untrusted`]).
+//! (`transfer`, [`quarantine`]), files that anyone may have written ([`untrusted`]), and what a file has beside its content and mode
+//! (`xattr`, `acl`).
 
+pub(crate) mod acl;
 pub mod atomic;
 pub(crate) mod beneath;
 pub mod json;
@@ -8,6 +10,7 @@ pub mod quarantine;
 mod scratch;
 pub(crate) mod transfer;
 pub mod untrusted;
+pub(crate) mod xattr;
 
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;

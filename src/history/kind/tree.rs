@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use crate::checkpoint::attributes::Attributes;
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::checkpoint::compare::{Change, Changes};
 use crate::checkpoint::coverage::Coverage;
@@ -170,6 +171,8 @@ impl<'r> TreeRollback<'r> {
             log: &AuditLog::with_entry(self.context.layout.audit(), entry),
         })?;
         if let RestoreOutcome::Done(done) = outcome {
+            self.report.warnings.extend(done.losses());
+            self.report.unrestored = done.lost.iter().map(|(path, _)| path.clone()).collect();
             let moved = done.set_aside.into_iter().map(|(path, to)| (path.to_string(), to));
             self.report.set_aside = moved.collect::<Vec<(String, PathBuf)>>();
             self.report.logged = Some(done.log_failure.map_or(Ok(()), Err));
@@ -186,8 +189,13 @@ impl<'r> TreeRollback<'r> {
             let changes = self.context.workspace.compare(self.manifest, self.context.progress)?;
             let after = hash_now(&changes, self.manifest, self.scope).to_string();
             if after != self.report.wanted {
-                let differ = changes.list.iter().filter(|change| self.scope.covers(&change.path));
-                let differ = differ.map(|change| change.path.to_string()).collect();
+                let in_scope = changes.list.iter().filter(|change| self.scope.covers(&change.path));
+                let differ = in_scope.filter(|change| !self.report.unrestored.contains(&change.path));
+                let differ: Vec<String> = differ.map(|change| change.path.to_string()).collect();
+                if differ.is_empty() {
+                    self.report.after = Some(after);
+                    return Ok(self.report);
+                }
                 return Err(not_restored(self.dir.id(), "the tree", differ, present.id()));
             }
             self.report.after = Some(after);
@@ -203,6 +211,7 @@ fn is_only_listed(change: &Change, manifest: &Manifest, root: &Root) -> bool {
     let there_now =
         || root.find(&change.path).is_ok_and(|found| found.is_some_and(|it| it.kind == PathKind::Dir));
     match (&change.before, &change.after) {
+        _ if change.attributes.is_some() => false,
         (before, after) if before == after => true,
         (None, after) => is_dir(after) && manifest.tree.has_dir(change.path.as_bytes()),
         (before, None) => is_dir(before) && there_now(),
@@ -215,7 +224,16 @@ fn reverted_path(change: &Change) -> RolledBackPath {
     RolledBackPath {
         name: change.path.to_string(),
         operation: Operation::between(before, after),
-        summary: format!("{} instead of {}", describe_node(before), describe_node(after)),
+        summary: match &change.attributes {
+            Some(attributes) if before == after => {
+                let names = |attributes: &Attributes| match &attributes.names()[..] {
+                    [] => "no attributes".to_owned(),
+                    names => names.join(", "),
+                };
+                format!("{} instead of {}", names(&attributes.before), names(&attributes.after))
+            }
+            _ => format!("{} instead of {}", describe_node(before), describe_node(after)),
+        },
     }
 }
 
