@@ -60,7 +60,8 @@ fn since_checkpoint(context: &Context, locked: &LockedProject<'_>, saved: &Check
 
 fn report_done(context: &Context, saved: &CheckpointDir, report: RestoreReport) -> Result<()> {
     let ui = &context.ui;
-    ui.note(&format!("reverted {}, each verified ({})", count(report.verified, "path"), saved.id()));
+    let (paths, but) = (count(report.verified, "path"), report.exception());
+    ui.note(&format!("reverted {paths}, each verified{but} ({})", saved.id()));
     for (path, to) in &report.set_aside {
         ui.note(&format!("set aside {path}: moved to {}", to.display()));
     }

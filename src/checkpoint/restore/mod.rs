@@ -11,6 +11,7 @@
 mod attributes;
 mod concurrent_writes;
 mod dirs;
+mod in_place;
 mod journal;
 mod plan;
 mod report;

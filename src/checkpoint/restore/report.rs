@@ -65,6 +65,11 @@ impl RestoreReport {
         lost.chain(links).collect()
     }
 
+    /// What a sentence that says "verified" has to add.
+    pub fn exception(&self) -> &'static str {
+        if self.lost.is_empty() { "" } else { " except for the warnings" }
+    }
+
     /// Whether a path lacks an owner or attributes that it had.
     pub fn is_incomplete(&self, path: &TreePath) -> bool {
         self.lost.iter().any(|(known, _)| known == path)

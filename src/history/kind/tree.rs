@@ -136,7 +136,7 @@ impl<'r> TreeRollback<'r> {
         let mut report = RollbackReport::new(CheckpointKind::FileBackup, before, wanted, held);
         let root = context.workspace.root();
         let came_or_went = changes.list.iter().filter(|change| !is_only_listed(change, manifest, root));
-        report.changes = came_or_went.map(reverted_path).collect();
+        report.changes = came_or_went.map(|change| reverted_path(change, manifest, root)).collect();
         report.left_out = left_out(&manifest.coverage, scope);
         report.evidence.push(context.layout.shown(&dir.manifest_path()));
         Ok(TreeRollback { context, dir, manifest, scope, options, changes: Some(changes), report })
@@ -207,11 +207,15 @@ impl<'r> TreeRollback<'r> {
 /// Whether a directory is in the list of changes, but neither came nor went. Only empty directories are listed, so one that was filled
 /// or emptied looks like a change.
 fn is_only_listed(change: &Change, manifest: &Manifest, root: &Root) -> bool {
+    change.attributes.is_none() && is_on_both_sides(change, manifest, root)
+}
+
+/// Whether the nodes of a change are the same, or a directory that has an entry on one side alone.
+fn is_on_both_sides(change: &Change, manifest: &Manifest, root: &Root) -> bool {
     let is_dir = |node: &Option<Node>| node.as_ref().is_some_and(Node::is_dir);
     let there_now =
         || root.find(&change.path).is_ok_and(|found| found.is_some_and(|it| it.kind == PathKind::Dir));
     match (&change.before, &change.after) {
-        _ if change.attributes.is_some() => false,
         (before, after) if before == after => true,
         (None, after) => is_dir(after) && manifest.tree.has_dir(change.path.as_bytes()),
         (before, None) => is_dir(before) && there_now(),
@@ -219,20 +223,22 @@ fn is_only_listed(change: &Change, manifest: &Manifest, root: &Root) -> bool {
     }
 }
 
-fn reverted_path(change: &Change) -> RolledBackPath {
+fn reverted_path(change: &Change, manifest: &Manifest, root: &Root) -> RolledBackPath {
     let (before, after) = (change.before.as_ref(), change.after.as_ref());
-    RolledBackPath {
-        name: change.path.to_string(),
-        operation: Operation::between(before, after),
-        summary: match &change.attributes {
-            Some(attributes) if before == after => {
-                let names = |attributes: &Attributes| match &attributes.names()[..] {
-                    [] => "no attributes".to_owned(),
-                    names => names.join(", "),
-                };
-                format!("{} instead of {}", names(&attributes.before), names(&attributes.after))
-            }
-            _ => format!("{} instead of {}", describe_node(before), describe_node(after)),
+    let name = change.path.to_string();
+    match &change.attributes {
+        Some(attributes) if is_on_both_sides(change, manifest, root) => {
+            let names = |attributes: &Attributes| match &attributes.names()[..] {
+                [] => "no attributes".to_owned(),
+                names => names.join(", "),
+            };
+            let summary = format!("{} instead of {}", names(&attributes.before), names(&attributes.after));
+            RolledBackPath { name, operation: Operation::Modify, summary }
+        }
+        _ => RolledBackPath {
+            name,
+            operation: Operation::between(before, after),
+            summary: format!("{} instead of {}", describe_node(before), describe_node(after)),
         },
     }
 }
