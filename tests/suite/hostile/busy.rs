@@ -170,7 +170,9 @@ fn roll_back_while_appending(scene: &Scene) -> Option<CommandOutput> {
     let over = AtomicBool::new(false);
     let (output, was_in_time) = std::thread::scope(|scope| {
         let appends = scope.spawn(|| {
-            while inode(&path) == before && !over.load(Ordering::Relaxed) {}
+            while inode(&path) == before && !over.load(Ordering::Relaxed) {
+                std::hint::spin_loop();
+            }
             // By then it is checked: it moved first, and 400 others follow.
             std::thread::sleep(Duration::from_millis(3));
             let is_late = over.load(Ordering::Relaxed);
