@@ -11,6 +11,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::attributes::AttributeChange;
 use super::compare::{Change, Changes};
 use super::coverage::Coverage;
 use super::entry::Node;
@@ -70,6 +71,9 @@ pub struct PathChange {
     pub removed: u64,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub binary: bool,
+    /// Absent if they are the same on both sides.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attributes: Option<Box<AttributeChange>>,
 }
 
 impl ChangeRecord {
@@ -130,6 +134,7 @@ fn path_change(change: &Change, count: &ChangeCount) -> (String, PathChange) {
         added: count.lines.added,
         removed: count.lines.removed,
         binary: count.binary,
+        attributes: change.attributes.clone(),
     };
     (quote::in_json(change.path.as_bytes()).into_owned(), result)
 }

@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
 
+use super::attributes::Attributes;
 use super::change_record::{ChangeRecord, ResultFile};
-use super::compare::Changes;
+use super::compare::{Change, Changes};
 use super::entry::describe;
 use super::git_record::GitRecord;
 use super::hash::ContentHash;
@@ -177,7 +178,7 @@ impl CheckpointDir {
         let wrong = patch
             .records
             .iter()
-            .filter(|record| manifest.tree.get(&record.change.path) != record.change.before)
+            .filter(|record| !holds_before(manifest, &record.change))
             .map(|record| {
                 let path = &record.change.path;
                 let held = manifest.tree.get(path);
@@ -259,7 +260,7 @@ impl CheckpointDir {
             .map(|record| &record.change)
             .filter(|change| {
                 let known = record.changes.get(&*quote::in_json(change.path.as_bytes()));
-                known.is_none_or(|known| known.after != change.after)
+                known.is_none_or(|known| known.after != change.after || known.attributes != change.attributes)
             })
             .map(|change| change.path.to_string())
             .collect();
@@ -316,6 +317,14 @@ impl CheckpointDir {
             None => error,
         })
     }
+}
+
+/// Whether a checkpoint has what a change says was there before.
+fn holds_before(manifest: &Manifest, change: &Change) -> bool {
+    let held = manifest.tree.entry(&change.path);
+    let attributes = held.map_or(Attributes::none(), |held| held.attributes);
+    held.map(|held| held.node) == change.before
+        && change.attributes.as_ref().is_none_or(|changed| changed.before == *attributes)
 }
 
 impl Workspace {

@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 
+use super::attributes::{AttributeChange, Attributes};
 use super::entry::Node;
 use super::hash::ContentHash;
 use super::hashing::hash_missing;
@@ -23,6 +24,15 @@ pub struct Change {
     pub path: TreePath,
     pub before: Option<Node>,
     pub after: Option<Node>,
+    /// `None`: they are the same, or not known.
+    pub attributes: Option<Box<AttributeChange>>,
+}
+
+impl Change {
+    /// Whether the path is listed although it is the same on both sides.
+    pub fn is_unchanged(&self) -> bool {
+        self.before == self.after && self.attributes.is_none()
+    }
 }
 
 impl Change {
@@ -52,9 +62,10 @@ impl Workspace {
     /// Walks the tree and returns where it differs from `manifest`.
     pub fn compare(&self, manifest: &Manifest, progress: &dyn Progress) -> Result<Changes<'_>> {
         let cache = StatCache::load(&self.cache_path);
-        let Manifest { tree, rules, coverage, .. } = manifest;
+        let Manifest { tree, rules, coverage, has_attributes, .. } = manifest;
         let baseline = Some(Baseline { tree, rules: rules.by_dir(), coverage });
-        let mut walk = WalkInput { baseline, ..self.walk_input(&cache) }.walk()?;
+        let mut walk =
+            WalkInput { baseline, with_attributes: *has_attributes, ..self.walk_input(&cache) }.walk()?;
         let unlocked = UnlockedDirs::new(&self.root, std::mem::take(&mut walk.unlocked));
         hash_missing(&self.root, &mut walk, None, true, progress)?;
         let out_of_scope = std::mem::take(&mut walk.out_of_scope);
@@ -93,7 +104,7 @@ impl Workspace {
 impl Changes<'_> {
     /// The combined hash of the current tree, given the checkpoint that it was compared with.
     pub fn hash_now(&self, before: &Tree) -> ContentHash {
-        if self.list.iter().all(|change| change.before == change.after) {
+        if self.list.iter().all(Change::is_unchanged) {
             return before.hash();
         }
         combined_hash(self.entries_now(before))
@@ -106,15 +117,19 @@ impl Changes<'_> {
         std::iter::from_fn(move || {
             loop {
                 let Some(change) = changes.peek() else { return old.next() };
+                let mut attributes = Attributes::none();
                 let (dir, name) = change.path.split();
                 match old.peek().map(|entry| entry.cmp_in(dir, name)) {
                     Some(Ordering::Less) => return old.next(),
-                    Some(Ordering::Equal) => drop(old.next()),
+                    Some(Ordering::Equal) => {
+                        attributes = old.next().map_or(attributes, |entry| entry.attributes)
+                    }
                     Some(Ordering::Greater) | None => {}
                 }
                 let change = changes.next().expect("it was peeked above");
                 if let Some(node) = change.after {
-                    return Some(Entry::at(&change.path, node));
+                    let changed = change.attributes.as_ref().map(|changed| &changed.after);
+                    return Some(Entry::at(&change.path, node, changed.unwrap_or(attributes)));
                 }
             }
         })
@@ -125,14 +140,30 @@ impl Changes<'_> {
 fn differences(before: &Tree, now: Walk) -> Vec<Change> {
     let mut changes = Vec::new();
     let mut old = before.iter().peekable();
-    let removed = |entry: Entry<'_>| Change { path: entry.path(), before: Some(entry.node), after: None };
-    now.into_entries(|dir, name, node| {
+    let removed = |entry: Entry<'_>| Change {
+        path: entry.path(),
+        before: Some(entry.node),
+        after: None,
+        attributes: AttributeChange::between(entry.attributes.clone(), Attributes::default()),
+    };
+    now.into_entries(|dir, name, node, attributes| {
         while let Some(entry) = old.next_if(|entry| entry.cmp_in(dir, name) == Ordering::Less) {
             changes.push(removed(entry));
         }
-        let before = old.next_if(|entry| entry.cmp_in(dir, name) == Ordering::Equal).map(|entry| entry.node);
-        if node.is_some() && node != before {
-            changes.push(Change { path: TreePath::joined(dir, name), before, after: node });
+        let before = old.next_if(|entry| entry.cmp_in(dir, name) == Ordering::Equal);
+        if node.is_none() {
+            return;
+        }
+        let had = before.map_or(Attributes::none(), |entry| entry.attributes);
+        let changed = AttributeChange::between(had.clone(), attributes.clone());
+        let before = before.map(|entry| entry.node);
+        if node != before || changed.is_some() {
+            changes.push(Change {
+                path: TreePath::joined(dir, name),
+                before,
+                after: node,
+                attributes: changed,
+            });
         }
     });
     changes.extend(old.map(removed));
@@ -162,7 +193,7 @@ fn add_kept_dirs(before: &Tree, changes: &mut Vec<Change>) {
         let changed = changes.binary_search_by(|change| change.path.cmp(&path)).is_ok();
         if node.is_some() && !changed && (before.is_empty_dir(&path) || is_empty_now(before, changes, &path))
         {
-            kept.push(Change { path, before: node, after: node });
+            kept.push(Change { path, before: node, after: node, attributes: None });
         }
     }
     if !kept.is_empty() {

@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::attributes::Attributes;
 use super::hash::ContentHash;
 
 /// Permission bits, set-id and sticky included.
@@ -96,6 +97,14 @@ impl Node {
         }
     }
 
+    /// The same with other permissions; a link has none.
+    pub fn with_mode(mut self, bits: FileMode) -> Self {
+        if let Node::File { mode, .. } | Node::Dir { mode } = &mut self {
+            *mode = bits;
+        }
+        self
+    }
+
     /// The type as manifests, hashes and messages spell it.
     pub fn type_name(&self) -> &'static str {
         match self {
@@ -129,6 +138,22 @@ struct NodeJson {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     size: Option<u64>,
     mode: String,
+    #[serde(default, skip_serializing_if = "Attributes::is_none")]
+    attributes: Attributes,
+}
+
+/// A node with its attributes, as a manifest has them.
+#[derive(Deserialize)]
+#[serde(try_from = "NodeJson")]
+pub struct AttributedNode(pub Node, pub Attributes);
+
+impl TryFrom<NodeJson> for AttributedNode {
+    type Error = &'static str;
+
+    fn try_from(mut json: NodeJson) -> Result<Self, Self::Error> {
+        let attributes = std::mem::take(&mut json.attributes);
+        Ok(AttributedNode(json.try_into()?, attributes))
+    }
 }
 
 impl From<Node> for NodeJson {
@@ -138,6 +163,7 @@ impl From<Node> for NodeJson {
             sha256: node.content().map(|(hash, _)| hash.to_string()),
             size: node.content().map(|(_, size)| size),
             mode: node.mode().map_or_else(|| "777".to_owned(), |mode| mode.to_string()),
+            attributes: Attributes::default(),
         }
     }
 }

@@ -8,6 +8,7 @@ use std::fs::{self, File};
 use std::io::{self, Read, Seek};
 use std::path::Path;
 
+use super::attributes::AttributeChange;
 use super::checkpoint_dir::CheckpointDir;
 use super::compare::Change;
 use super::content_source::ContentSource;
@@ -76,14 +77,19 @@ fn changes_now(workspace: &Workspace, patch: &Patch) -> Result<Vec<Change>> {
     let paths = patch.records.iter().map(|record| &record.change.path);
     let unlocked = UnlockedDirs::above(root, paths).at("read", root.path())?;
     let mut changes = Vec::new();
-    for Change { path, after, .. } in patch.records.iter().map(|record| &record.change) {
+    for Change { path, after, attributes, .. } in patch.records.iter().map(|record| &record.change) {
         let mut before = unlocked.present(path).at("read", path)?;
         // A directory that is there only because of what is in it: the diff has no entry for it, and may empty it.
         if agrees(root, path, before.as_ref(), None)? {
             before = None;
         }
-        if before != *after || after.is_some_and(|after| after.is_dir()) {
-            changes.push(Change { path: path.clone(), before, after: *after });
+        let mut given = None;
+        if let Some(change) = attributes {
+            let now = root.attributes(path).at("read", path)?;
+            given = AttributeChange::between(now, change.after.clone());
+        }
+        if before != *after || given.is_some() || after.is_some_and(|after| after.is_dir()) {
+            changes.push(Change { path: path.clone(), before, after: *after, attributes: given });
         }
     }
     Ok(changes)

@@ -10,6 +10,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use super::attributes::Attributes;
 use super::hash::ContentHash;
 use super::live_database::database_of;
 use super::path::TreePath;
@@ -38,6 +39,7 @@ pub fn hash_missing(
     forced: bool,
     progress: &dyn Progress,
 ) -> Result<()> {
+    let with_attributes = walk.with_attributes;
     let batches = batches(walk);
     if batches.is_empty() {
         return Ok(());
@@ -50,7 +52,7 @@ pub fn hash_missing(
         let workers: Vec<_> = (0..threads)
             .map(|_| {
                 scope.spawn(|| {
-                    let mut reader = FileReader::new(root, writer, forced)?;
+                    let mut reader = FileReader::new(root, writer, forced, with_attributes)?;
                     while let Some(batch) = batches.get(next.fetch_add(1, Ordering::Relaxed)) {
                         let mut batch = batch.lock().expect("each batch is taken once");
                         reader.process(&mut batch)?;
@@ -125,6 +127,9 @@ struct FileReader<'w> {
     root: &'w Root,
     frames: Option<FrameWriter<'w, 'w>>,
     forced: bool,
+    with_attributes: bool,
+    /// Those of the previous file: if they are the same, the value is shared.
+    last_attributes: Attributes,
     /// The directory of the previous file: most files are in the same one.
     dir: Option<(&'w [u8], Dir)>,
     buffer: Vec<u8>,
@@ -134,18 +139,40 @@ struct FileReader<'w> {
 /// A path that cannot be read.
 type Failure = (TreePath, io::Error);
 
+/// A file that was read, still open.
+struct OpenedFile {
+    hash: ContentHash,
+    stat: Stat,
+    attributes: Attributes,
+    file: File,
+}
+
 /// The result of reading a file once.
 enum ReadOutcome {
-    Read(Stat, ContentHash),
+    Read(Stat, ContentHash, Attributes),
     Vanished,
     Changed,
     Unreadable(io::Error),
 }
 
 impl<'w> FileReader<'w> {
-    fn new(root: &'w Root, writer: Option<&'w PackWriter<'_>>, forced: bool) -> Result<Self> {
+    fn new(
+        root: &'w Root,
+        writer: Option<&'w PackWriter<'_>>,
+        forced: bool,
+        with_attributes: bool,
+    ) -> Result<Self> {
         let frames = writer.map(PackWriter::frame_writer).transpose()?;
-        Ok(FileReader { root, frames, forced, dir: None, buffer: Vec::new(), failures: Vec::new() })
+        Ok(FileReader {
+            root,
+            frames,
+            forced,
+            with_attributes,
+            last_attributes: Attributes::default(),
+            dir: None,
+            buffer: Vec::new(),
+            failures: Vec::new(),
+        })
     }
 
     fn process(&mut self, batch: &mut Batch<'w>) -> Result<()> {
@@ -157,8 +184,10 @@ impl<'w> FileReader<'w> {
                 interrupt::check()?;
                 let name = item.name.of(names);
                 let error = match self.read_with_retries(dir, name)? {
-                    ReadOutcome::Read(stat, hash) => {
-                        *entry = UncachedEntry::File(stat, hash);
+                    ReadOutcome::Read(stat, hash, attributes) => {
+                        let attributes = attributes.shared_with(&self.last_attributes);
+                        self.last_attributes = attributes.clone();
+                        *entry = UncachedEntry::file(stat, hash, attributes);
                         continue;
                     }
                     ReadOutcome::Vanished => continue,
@@ -183,7 +212,7 @@ impl<'w> FileReader<'w> {
 
     /// An error is about the store, and ends the capture.
     fn read(&mut self, dir: &'w [u8], name: &[u8]) -> Result<ReadOutcome> {
-        let (hash, before, mut file) = match self.open_and_hash(dir, name) {
+        let OpenedFile { hash, stat, attributes, mut file } = match self.open_and_hash(dir, name) {
             Ok(Some(read)) => read,
             Ok(None) => return Ok(ReadOutcome::Changed),
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(ReadOutcome::Vanished),
@@ -192,13 +221,19 @@ impl<'w> FileReader<'w> {
                 return error.downcast().map_or_else(|error| Ok(ReadOutcome::Unreadable(error)), Err);
             }
         };
-        let stored = self.store(&hash, &mut file, before.size)?;
-        Ok(if stored { ReadOutcome::Read(before, hash) } else { ReadOutcome::Changed })
+        let stored = self.store(&hash, &mut file, stat.size)?;
+        Ok(if stored { ReadOutcome::Read(stat, hash, attributes) } else { ReadOutcome::Changed })
     }
 
     /// `None` if the file changed while it was read.
-    fn open_and_hash(&mut self, dir: &'w [u8], name: &[u8]) -> io::Result<Option<(ContentHash, Stat, File)>> {
+    fn open_and_hash(&mut self, dir: &'w [u8], name: &[u8]) -> io::Result<Option<OpenedFile>> {
         let mut file = self.open(dir, name)?;
+        let mut attributes = Attributes::default();
+        if self.with_attributes {
+            // Before the content: reading those of a file that is not readable changes its times.
+            let stat = rustix::fs::fstat(&file)?;
+            attributes = Attributes::read(&file, (stat.st_uid, stat.st_gid), self.root.owner())?;
+        }
         let before = Stat::of(&rustix::fs::fstat(&file)?);
         if PathKind::of(before.mode) != PathKind::File {
             return Err(io::Error::other("it is no longer a regular file"));
@@ -208,7 +243,7 @@ impl<'w> FileReader<'w> {
             result => result?,
         };
         let unchanged = Stat::of(&rustix::fs::fstat(&file)?) == before;
-        Ok(unchanged.then_some((hash, before, file)))
+        Ok(unchanged.then_some(OpenedFile { hash, stat: before, attributes, file }))
     }
 
     fn open(&mut self, path: &'w [u8], name: &[u8]) -> io::Result<File> {

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 
 use super::coverage::Coverage;
-use super::entry::Node;
+use super::entry::{AttributedNode, Node};
 use super::git_record::GitRecord;
 use super::hash::ContentHash;
 use super::ignore::{FrozenRules, IgnoreFile, RuleSource};
@@ -37,6 +37,8 @@ pub struct Manifest {
     pub coverage: Coverage,
     /// git's own state; `None` if the project is in no repository.
     pub git: Option<GitRecord>,
+    /// Whether the owners and attributes of all entries are recorded. Older versions did not: then nothing is known of them.
+    pub has_attributes: bool,
 }
 
 impl Manifest {
@@ -56,6 +58,9 @@ impl Manifest {
         if let Some(git) = self.git_json() {
             writeln!(out, "\"git\":{git},")?;
         }
+        if self.has_attributes {
+            writeln!(out, "\"attributes\":true,")?;
+        }
         writeln!(out, "\"check\":\"{check}\"}}")
     }
 
@@ -64,7 +69,9 @@ impl Manifest {
         let rules = serde_json::to_string(&rules_to_json(&self.rules)).expect("plain data serializes");
         let coverage = serde_json::to_string(&self.coverage).expect("plain data serializes");
         let git = self.git_json().map_or_else(String::new, |git| git + "\n");
-        let check = ContentHash::of(format!("{VERSION}\n{tree}\n{rules}\n{coverage}\n{git}").as_bytes());
+        let attributes = if self.has_attributes { "attributes\n" } else { "" };
+        let check = format!("{VERSION}\n{tree}\n{rules}\n{coverage}\n{git}{attributes}");
+        let check = ContentHash::of(check.as_bytes());
         (rules, coverage, check)
     }
 
@@ -102,6 +109,7 @@ impl Manifest {
             rules: rules_from_json(raw.rules).map_err(|why| Error::damaged(path, why))?,
             coverage: raw.coverage,
             git: raw.git,
+            has_attributes: raw.attributes,
         };
         let tree = manifest.tree.hash();
         let (_, _, check) = manifest.rules_coverage_check(tree);
@@ -125,13 +133,17 @@ fn entries_to_json(entries: &Part<'_>) -> io::Result<Vec<u8>> {
         serde_json::to_writer(&mut out, &quote::in_json(&path))?;
         match entry.node {
             Node::File { hash, size, mode } => {
-                write!(out, r#":{{"sha256":"{hash}","size":{size},"mode":"{mode}"}}"#)?;
+                write!(out, r#":{{"sha256":"{hash}","size":{size},"mode":"{mode}""#)?;
             }
             Node::Symlink { hash, size } => {
-                write!(out, r#":{{"type":"symlink","sha256":"{hash}","size":{size},"mode":"777"}}"#)?;
+                write!(out, r#":{{"type":"symlink","sha256":"{hash}","size":{size},"mode":"777""#)?;
             }
-            Node::Dir { mode } => write!(out, r#":{{"type":"dir","mode":"{mode}"}}"#)?,
+            Node::Dir { mode } => write!(out, r#":{{"type":"dir","mode":"{mode}""#)?,
         }
+        if !entry.attributes.is_none() {
+            write!(out, r#","attributes":"{}""#, entry.attributes)?;
+        }
+        out.push(b'}');
     }
     Ok(out)
 }
@@ -145,6 +157,8 @@ struct ManifestJson {
     coverage: Coverage,
     #[serde(default)]
     git: Option<GitRecord>,
+    #[serde(default)]
+    attributes: bool,
     check: String,
 }
 
@@ -200,7 +214,8 @@ impl<'de> Deserialize<'de> for Files {
                 let mut tree = TreeBuilder::default();
                 while let Some(key) = map.next_key::<Cow<'de, str>>()? {
                     let path = TreePath::from_json(&key).map_err(A::Error::custom)?;
-                    if !tree.push(Entry::at(&path, map.next_value()?)) {
+                    let AttributedNode(node, attributes) = map.next_value()?;
+                    if !tree.push(Entry::at(&path, node, &attributes)) {
                         return Err(A::Error::custom("the paths are not sorted"));
                     }
                 }

@@ -14,9 +14,10 @@
 //! - [`walk`] finds what is in scope, by the rules of [`ignore`] and [`sensitive`]; [`stat_cache`] saves reading files
 //! - [`manifest`] is the tree as a file, [`coverage`] what it leaves out
 //!
-//! Below them are the basic types [`path`], [`quote`], [`hash`], [`entry`] and [`tree`], and [`root`], the only module that
+//! Below them are the basic types [`path`], [`quote`], [`hash`], [`attributes`], [`entry`] and [`tree`], and [`root`], the only module that
 //! touches the user's tree.
 
+pub(crate) mod attributes;
 pub(crate) mod change_record;
 pub(crate) mod checkpoint_dir;
 pub(crate) mod compare;

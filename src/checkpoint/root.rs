@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, CWD, FileType, Mode as RawMode, OFlags};
 use rustix::io::Errno;
 
+use super::attributes::{Attributes, Owner};
 use super::entry::FileMode;
 use super::path::TreePath;
 use crate::fs::beneath::{DIRECTORY, InodeHandle, Resolver};
@@ -27,6 +28,7 @@ pub struct Root {
     path: PathBuf,
     fd: OwnedFd,
     resolver: Resolver,
+    owner: Owner,
 }
 
 /// The part of an `lstat` result that decree uses.
@@ -35,7 +37,8 @@ pub struct PathStat {
     pub kind: PathKind,
     pub mode: FileMode,
     pub size: u64,
-    pub owner: (u32, u32),
+    pub owner: Owner,
+    pub links: u64,
 }
 
 /// The type of a directory entry.
@@ -65,7 +68,13 @@ impl Root {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let fd = rustix::fs::openat(CWD, &path, flags, RawMode::empty())?;
         let resolver = Resolver::detect(fd.as_fd());
-        Ok(Root { path, fd, resolver })
+        let stat = rustix::fs::statat(&fd, "", AtFlags::EMPTY_PATH)?;
+        Ok(Root { path, fd, resolver, owner: (stat.st_uid, stat.st_gid) })
+    }
+
+    /// The owner of the directory when it was opened: that of every path whose own owner is not recorded.
+    pub fn owner(&self) -> Owner {
+        self.owner
     }
 
     pub fn path(&self) -> &Path {
@@ -104,6 +113,7 @@ impl Root {
                 mode: FileMode::from_bits(stat.st_mode),
                 size: stat.st_size.unsigned_abs(),
                 owner: (stat.st_uid, stat.st_gid),
+                links: links(&stat),
             })),
             Err(error) if is_absent(&error) => Ok(None),
             Err(error) => Err(error),
@@ -141,16 +151,29 @@ impl Root {
 
     /// Opens a regular file for reading. Never blocks on a FIFO.
     pub fn open_file(&self, path: &TreePath) -> io::Result<File> {
-        let file = File::from(self.open_path(path.as_bytes(), READ)?);
-        if !file.metadata()?.is_file() {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
-        }
-        Ok(file)
+        regular(File::from(self.open_path(path.as_bytes(), READ)?))
     }
 
     /// Opens a regular file for reading, even if its mode forbids that, as long as this user owns it.
     pub fn open_file_forced(&self, path: &TreePath) -> io::Result<File> {
-        match self.open_file(path) {
+        regular(File::from(self.open_forced(path)?))
+    }
+
+    /// The attributes of a file or directory; of a link, which has none of its own, its owner is not kept.
+    pub fn attributes(&self, path: &TreePath) -> io::Result<Attributes> {
+        let Some(found) = self.find(path)? else { return Ok(Attributes::default()) };
+        match found.kind {
+            PathKind::File | PathKind::Dir => {
+                Attributes::read(self.open_forced(path)?, found.owner, self.owner)
+            }
+            PathKind::Symlink | PathKind::Special => Ok(Attributes::default()),
+        }
+    }
+
+    /// Opens a file or directory to read or set its attributes, even if its mode forbids that, as long as this user owns it.
+    pub fn open_forced(&self, path: &TreePath) -> io::Result<OwnedFd> {
+        let open = || self.open_path(path.as_bytes(), READ);
+        match open() {
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
             result => return result,
         }
@@ -158,7 +181,7 @@ impl Root {
         let inode = InodeHandle::open(dir.as_fd(), name)?;
         let mode = inode.stat()?.st_mode;
         inode.set_mode(mode | 0o400)?;
-        let file = self.open_file(path);
+        let file = open();
         inode.set_mode(mode)?;
         file
     }
@@ -261,6 +284,19 @@ impl Dir {
     pub fn open(&self, name: &[u8]) -> io::Result<File> {
         Ok(File::from(rustix::fs::openat(&self.0, OsStr::from_bytes(name), READ, RawMode::empty())?))
     }
+}
+
+fn regular(file: File) -> io::Result<File> {
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
+    }
+    Ok(file)
+}
+
+// The field has another type on other architectures.
+#[allow(clippy::unnecessary_cast)]
+fn links(stat: &rustix::fs::Stat) -> u64 {
+    stat.st_nlink as u64
 }
 
 /// Whether this error means that nothing exists at a path: no such name, or no directory to hold it.

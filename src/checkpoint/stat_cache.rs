@@ -19,13 +19,14 @@ use std::io::Write;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+use super::attributes::Attributes;
 use super::hash::ContentHash;
 use super::store::PackStamp;
 use crate::error::{IoContext, Result};
 use crate::fs::atomic::AtomicFile;
 use crate::fs::untrusted;
 
-const HEADER: &[u8; 8] = b"DCRstat\x02";
+const HEADER: &[u8; 8] = b"DCRstat\x03";
 /// The offset of the table, and its checksum.
 const FOOTER_LEN: u64 = 8 + 4;
 
@@ -65,7 +66,7 @@ impl Stat {
 }
 
 /// What the cache has for a name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CacheLookup {
     Dir,
     /// An ignored directory that was entered because a `.decreeignore` may keep something in it.
@@ -76,6 +77,8 @@ pub enum CacheLookup {
     File {
         stat: Stat,
         hash: ContentHash,
+        /// Without its owner, which every `stat` has.
+        attributes: Attributes,
         trusted: bool,
     },
 }
@@ -262,8 +265,12 @@ fn encode(out: &mut Vec<u8>, name: &[u8], known: &CacheLookup) {
     let tag = match known {
         CacheLookup::Dir => 0,
         CacheLookup::Link(_) => 1,
-        CacheLookup::File { trusted: false, .. } => 2,
-        CacheLookup::File { trusted: true, .. } => 3,
+        CacheLookup::File { trusted, attributes, .. } => match (attributes.is_none(), trusted) {
+            (true, false) => 2,
+            (true, true) => 3,
+            (false, false) => 5,
+            (false, true) => 6,
+        },
         CacheLookup::IgnoredDir => 4,
     };
     out.push(tag);
@@ -272,13 +279,18 @@ fn encode(out: &mut Vec<u8>, name: &[u8], known: &CacheLookup) {
     if let CacheLookup::Link(hash) = known {
         out.extend(hash.0);
     }
-    if let CacheLookup::File { stat, hash, .. } = known {
+    if let CacheLookup::File { stat, hash, attributes, .. } = known {
         let Stat { size, mtime, ctime, inode, device, mode } = stat;
         for number in [*size, mtime.0 as u64, ctime.0 as u64, *inode, *device] {
             out.extend(number.to_le_bytes());
         }
         out.extend(mode.to_le_bytes());
         out.extend(hash.0);
+        if !attributes.is_none() {
+            let text = attributes.to_string();
+            out.extend((text.len() as u32).to_le_bytes());
+            out.extend(text.as_bytes());
+        }
     }
 }
 
@@ -322,11 +334,12 @@ impl<'b> Decoder<'b> {
     }
 
     fn entry(&mut self) -> Option<CacheLookup> {
-        let trusted = match self.name()?.0 {
+        let tag = self.name()?.0;
+        let trusted = match tag {
             0 => return Some(CacheLookup::Dir),
             1 => return self.array().map(ContentHash).map(CacheLookup::Link),
-            2 => false,
-            3 => true,
+            2 | 5 => false,
+            3 | 6 => true,
             4 => return Some(CacheLookup::IgnoredDir),
             _ => return None,
         };
@@ -338,7 +351,13 @@ impl<'b> Decoder<'b> {
             device: self.u64()?,
             mode: self.u32()?,
         };
-        Some(CacheLookup::File { stat, hash: ContentHash(self.array()?), trusted })
+        let hash = ContentHash(self.array()?);
+        let mut attributes = Attributes::default();
+        if tag >= 5 {
+            let length = self.u32()? as usize;
+            attributes = Attributes::parse(std::str::from_utf8(self.take(length)?).ok()?)?;
+        }
+        Some(CacheLookup::File { stat, hash, attributes, trusted })
     }
 }
 
@@ -353,6 +372,7 @@ mod tests {
         let file = CacheLookup::File {
             stat: Stat { size: 3, inode: 9, ..Stat::default() },
             hash: ContentHash::of(b"abc"),
+            attributes: Attributes::parse("user.x:YQ==").unwrap(),
             trusted: true,
         };
         let link = CacheLookup::Link(ContentHash::of(b"target"));

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::attributes::Attributes;
 use super::git_record::GitRecord;
 use super::hashing::hash_missing;
 use super::ignore::FrozenRules;
@@ -132,11 +133,12 @@ impl Workspace {
         let coverage = std::mem::take(&mut walk.coverage);
         let databases = std::mem::take(&mut walk.databases);
         let mut tree = TreeBuilder::default();
-        walk.into_entries(|dir, name, node| {
+        walk.into_entries(|dir, name, node, attributes| {
             let node = node.expect("without a baseline no entry is unchanged");
-            assert!(tree.push(Entry { dir, name, node }), "a walk yields entries in order");
+            assert!(tree.push(Entry { dir, name, node, attributes }), "a walk yields entries in order");
         });
-        Ok((Manifest { tree: tree.finish(), rules, coverage, git }, databases, began))
+        let manifest = Manifest { tree: tree.finish(), rules, coverage, git, has_attributes: true };
+        Ok((manifest, databases, began))
     }
 
     pub(super) fn walk_input<'w>(&'w self, cache: &'w StatCache) -> WalkInput<'w> {
@@ -148,6 +150,7 @@ impl Workspace {
             outputs: &self.outputs,
             stored: None,
             baseline: None,
+            with_attributes: true,
         }
     }
 
@@ -169,6 +172,10 @@ impl Workspace {
             return Ok(());
         }
         let mut writer = CacheWriter::create(&self.cache_path, &self.store.readable_stamps()?)?;
+        let file = |stat: Stat, hash, attributes| {
+            let trusted = stat.ctime < began;
+            CacheLookup::File { stat, hash, attributes, trusted }
+        };
         for dir in &walk.dirs {
             let before = cache.dir(&dir.path);
             let entries = dir.items.iter().filter_map(|item| {
@@ -177,8 +184,9 @@ impl Workspace {
                     ItemKind::Uncached(number) => match dir.uncached[number as usize] {
                         UncachedEntry::Unread => return None,
                         UncachedEntry::Link(_, hash) => CacheLookup::Link(hash),
-                        UncachedEntry::File(stat, hash) => {
-                            CacheLookup::File { stat, hash, trusted: stat.ctime < began }
+                        UncachedEntry::File(stat, hash) => file(stat, hash, Attributes::default()),
+                        UncachedEntry::FileWithAttributes(ref read) => {
+                            file(read.0, read.1, read.2.without_owner())
                         }
                     },
                     ItemKind::Known(_) | ItemKind::Same => before.as_ref()?.find(name, false)?,

@@ -262,9 +262,10 @@ fn report(context: &Context, layout: &Layout, dir: &CheckpointDir, applied: Appl
     match applied.outcome {
         RestoreOutcome::AlreadyThere => context.ui.note(&format!("{}: already applied", dir.id())),
         RestoreOutcome::Done(done) => {
+            done.losses().iter().for_each(|loss| context.ui.warn(loss));
+            let (paths, but) = (count(done.verified, "path"), done.exception());
+            context.ui.note(&format!("applied {paths}, each verified{but} ({})", dir.id()));
             log_failure = done.log_failure;
-            let paths = count(done.verified, "path");
-            context.ui.note(&format!("applied {paths}, each verified ({})", dir.id()));
         }
     }
     if let Some(spec) = applied.tracked {

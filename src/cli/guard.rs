@@ -149,9 +149,13 @@ fn report(context: &Context, outcome: &GuardOutcome, rollback: Option<&RollbackR
 fn print_rollback(context: &Context, report: &RollbackReport, cause: &str, id: &str) {
     lines(report).for_each(|line| context.ui.note(&line));
     warnings(report).for_each(|warning| context.ui.warn(&warning));
+    for (path, to) in &report.set_aside {
+        context.ui.note(&format!("set aside {path}: moved to {}", to.display()));
+    }
     let (changed, held) = (count(report.changed(), "path"), count(report.held, "path"));
     let counts = if report.changed() > 0 { format!(" ({})", counts(report)) } else { String::new() };
-    context.ui.note(&format!("{cause}; {changed} rolled back{counts}, {held} verified against {id}"));
+    let but = if report.unrestored.is_empty() { "" } else { ", except for the warnings" };
+    context.ui.note(&format!("{cause}; {changed} rolled back{counts}, {held} verified against {id}{but}"));
     if let Some(present) = &report.present {
         let back = context.command_line(&format!("rollback {present}"));
         context.ui.note(&format!("the work of the command is saved: `{back}` restores it"));

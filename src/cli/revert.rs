@@ -91,7 +91,8 @@ fn since_checkpoint(context: &Context, locked: &LockedProject<'_>, saved: &Check
 /// `record` is the run or checkpoint that has the diff.
 fn report_done(context: &Context, id: &str, record: &str, report: RestoreReport) -> Result<()> {
     let ui = &context.ui;
-    ui.note(&format!("reverted {}, each verified ({id})", count(report.verified, "path")));
+    let but = report.exception();
+    ui.note(&format!("reverted {}, each verified{but} ({id})", count(report.verified, "path")));
     let paths: Vec<String> = report.paths.iter().map(ToString::to_string).collect();
     for line in text::reverted_lines(&paths, record) {
         ui.note(&line);
@@ -99,6 +100,7 @@ fn report_done(context: &Context, id: &str, record: &str, report: RestoreReport)
     for (path, to) in &report.set_aside {
         ui.note(&format!("set aside {path}: moved to {}", to.display()));
     }
+    report.losses().iter().for_each(|loss| ui.warn(loss));
     ui.note(&format!("`{}` applies the change again", context.command_line(&format!("apply {record}"))));
     report.log_failure.map_or(Ok(()), Err)
 }

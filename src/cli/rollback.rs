@@ -126,6 +126,11 @@ fn print(context: &Context, id: &str, report: &RollbackReport, dry_run: bool) ->
     }
     if report.is_proven() {
         ui.note(&format!("rolled back {changed}: {}; {held} verified against {id}", counts(report)));
+    } else if report.after.is_some() {
+        let counts = counts(report);
+        ui.note(&format!(
+            "rolled back {changed}: {counts}; {held} verified against {id}, except for the warnings"
+        ));
     } else {
         ui.note(&format!(
             "rolled back {changed}: {}; not compared with {id}, because of --no-verify",

@@ -30,7 +30,7 @@ pub fn contract(layout: &Layout, id: &str, report: &RollbackReport, asked: Asked
     }));
     let (evidence, next) = evidence_and_next(layout, id, report, asked);
     json!({
-        "rolled_back": !asked.dry_run && (report.is_proven() || report.after.is_none()),
+        "rolled_back": !asked.dry_run && (report.is_proven() || report.after.is_none() || !report.unrestored.is_empty()),
         "project": in_json(layout.root().as_os_str().as_bytes()),
         "restored_to": {
             "checkpoint_id": id,

@@ -1,7 +1,8 @@
 //! File operations that the rest of decree builds on: files that are complete or absent ([`atomic`]), moves that replace nothing
-//! (`transfer`, [`quarantine`]), files that anyone may have written ([`untrusted`]), and files that have to outlive their deletion
-//! ([`descriptors`], [`spool`]).
+//! (`transfer`, [`quarantine`]), files that anyone may have written ([`untrusted`]), files that have to outlive their deletion
+//! ([`descriptors`], [`spool`]), and what a file has beside its content and mode (`xattr`, `acl`).
 
+pub(crate) mod acl;
 pub mod atomic;
 pub(crate) mod beneath;
 pub mod descriptors;
@@ -11,6 +12,7 @@ mod scratch;
 pub mod spool;
 pub(crate) mod transfer;
 pub mod untrusted;
+pub(crate) mod xattr;
 
 use std::fs::{File, Metadata};
 use std::os::unix::fs::MetadataExt;

@@ -12,7 +12,7 @@ use rustix::fs::{AtFlags, Dir, FileType, Gid, Mode as RawMode, OFlags, Stat, Uid
 use rustix::io::Errno;
 
 use super::beneath::InodeHandle;
-use super::random_hex;
+use super::{acl, random_hex, xattr};
 
 /// The prefix of unfinished entries in the user's tree. It is among the names of likely secrets, so no checkpoint holds them.
 pub const TEMPORARY_IN_TREE: &str = ".decree-tmp-";
@@ -54,7 +54,8 @@ pub fn move_new(from: NameAt<'_>, to: NameAt<'_>) -> io::Result<()> {
     }
 }
 
-/// Copies what is at `from` to `to`, where nothing may be, with its mode and, if decree runs as root, its owner.
+/// Copies what is at `from` to `to`, where nothing may be, with its mode, its extended attributes and, if decree runs as root, its
+/// owner.
 pub fn copy(from: NameAt<'_>, to: NameAt<'_>) -> io::Result<()> {
     let stat = rustix::fs::statat(from.0, from.1, AtFlags::SYMLINK_NOFOLLOW)?;
     match FileType::from_raw_mode(stat.st_mode) {
@@ -68,8 +69,26 @@ pub fn copy(from: NameAt<'_>, to: NameAt<'_>) -> io::Result<()> {
         kind => rustix::fs::mknodat(to.0, to.1, kind, RawMode::from_raw_mode(0o600), stat.st_rdev)?,
     }
     give_owner(&stat, to)?;
+    let mode = copy_attributes(&stat, from, to)?;
     // After the owner: a change of owner clears the set-id bits.
-    InodeHandle::open(to.0, to.1)?.set_mode(stat.st_mode)
+    InodeHandle::open(to.0, to.1)?.set_mode(mode)
+}
+
+/// Copies the extended attributes of a file or directory. Returns its mode, which is less where an ACL could not be copied.
+fn copy_attributes(stat: &Stat, from: NameAt<'_>, to: NameAt<'_>) -> io::Result<u32> {
+    let mut mode = stat.st_mode;
+    if !matches!(FileType::from_raw_mode(mode), FileType::RegularFile | FileType::Directory) {
+        return Ok(mode);
+    }
+    let read = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let open = |place: NameAt<'_>| rustix::fs::openat(place.0, place.1, read, RawMode::empty());
+    let (source, target) = (open(from)?, open(to)?);
+    for (name, value) in xattr::read_all(&source)? {
+        if !xattr::set(&target, &name, &value)? && *name == *xattr::ACCESS_ACL {
+            mode = acl::mode_in_place_of(&value, mode);
+        }
+    }
+    Ok(mode)
 }
 
 fn copy_file(from: NameAt<'_>, to: NameAt<'_>) -> io::Result<()> {

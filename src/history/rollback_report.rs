@@ -9,6 +9,7 @@ use super::contents_report::confidence;
 use super::payload::CheckpointKind;
 use super::scope::ScopeWords;
 use super::writer::{CheckpointLabel, SavedCheckpoint};
+use crate::checkpoint::path::TreePath;
 use crate::checkpoint::quote;
 use crate::error::{Error, Result};
 
@@ -136,6 +137,8 @@ pub struct RollbackReport {
     pub wanted: String,
     /// How many things the checkpoint holds within the scope.
     pub held: usize,
+    /// Paths whose owner or attributes could not be restored; the warnings say which. Everything else of them was.
+    pub unrestored: Vec<TreePath>,
     /// What decree could not restore, and how the user can.
     pub warnings: Vec<String>,
     /// What a rollback does not touch, and is different from what it was at the checkpoint.
@@ -199,7 +202,7 @@ impl RollbackReport {
 
     /// 1 only if everything was verified, and nothing was left out, left beside the scope or left to the user.
     pub fn confidence(&self) -> f64 {
-        if !self.is_proven() && self.after.is_some() {
+        if !self.is_proven() && self.after.is_some() && self.unrestored.is_empty() {
             return 0.0;
         }
         let seen = confidence(self.held, self.left_out.len(), self.is_proven());

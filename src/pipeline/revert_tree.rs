@@ -103,9 +103,13 @@ fn revert_recorded(
     if let Some(error) = &report.log_failure {
         batch.warn(&format!("the audit trail has no entry for this revert: {error}"));
     }
+    for loss in report.losses() {
+        batch.warn(&loss);
+    }
     let changes = batch.context.workspace.compare(manifest, batch.progress())?;
-    if !changes.list.is_empty() {
-        let paths = changes.list.iter().map(|change| change.path.to_string()).collect();
+    let mut differ = changes.list.iter().filter(|change| !report.is_incomplete(&change.path)).peekable();
+    if differ.peek().is_some() {
+        let paths = differ.map(|change| change.path.to_string()).collect();
         let what = format!("{} was reverted, but the tree differs from its checkpoint", changed.id());
         return Err(Error::integrity(what).details(paths, 20));
     }

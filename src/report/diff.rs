@@ -3,6 +3,7 @@
 
 use std::io::{self, BufRead, Read};
 
+use crate::checkpoint::attributes::{AttributeChange, Attributes};
 use crate::checkpoint::entry::Node;
 use crate::checkpoint::patch::notes::{BINARY_END, Note};
 use crate::checkpoint::quote;
@@ -100,6 +101,8 @@ impl Diff {
                 let mode = |mode: Option<_>| mode.map_or("-".to_owned(), |mode| format!("{mode}"));
                 (path, format!("mode {} → {}", mode(old), mode(new)), Position::Between)
             }
+            Note::Attributes { path, change } => (path, attributes(&change), Position::Between),
+            Note::Dir { path, old, new } if old == new => (path, String::new(), Position::Between),
             Note::Dir { path, old, new } => {
                 (path, directory(old.is_some(), new.is_some()), Position::Between)
             }
@@ -107,6 +110,12 @@ impl Diff {
         };
         let path = quote::in_json(path.as_bytes());
         match self.files.last_mut().filter(|file| file.path == path) {
+            // The attributes come first.
+            Some(file) if file.note.starts_with(ATTRIBUTES) => {
+                if !text.is_empty() {
+                    file.note = format!("{}; {text}", file.note);
+                }
+            }
             Some(file) => file.note = text,
             None => self.files.push(FileDiff { path: path.into_owned(), note: text, ..FileDiff::default() }),
         }
@@ -125,6 +134,17 @@ impl Diff {
             _ => {}
         }
     }
+}
+
+/// How the note about attributes begins.
+const ATTRIBUTES: &str = "attributes: ";
+
+fn attributes(change: &AttributeChange) -> String {
+    let names = |attributes: &Attributes| match &attributes.names()[..] {
+        [] => "none".to_owned(),
+        names => names.join(", "),
+    };
+    format!("{ATTRIBUTES}{} → {}", names(&change.before), names(&change.after))
 }
 
 fn directory(was: bool, is: bool) -> String {

@@ -3,6 +3,7 @@
 //! A case is a tree, a change to it, and a [`RoundTrip`]: `diff` prints the change, `revert` undoes it, `apply`
 //! does it again, a second `revert` undoes that; each time to the byte, the mode and the link's target.
 
+mod attributes;
 pub mod binary;
 mod ignored;
 mod large;

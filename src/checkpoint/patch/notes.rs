@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use crate::checkpoint::attributes::{AttributeChange, Attributes};
 use crate::checkpoint::entry::{FileMode, Node};
 use crate::checkpoint::hash::ContentHash;
 use crate::checkpoint::path::{BadPath, TreePath};
@@ -27,6 +28,8 @@ pub enum Note {
     Dir { path: TreePath, old: Option<FileMode>, new: Option<FileMode> },
     /// `# decree-binary "path" old=<hash> new=<hash> size=<old>:<new> mode=<old>:<new>`: a block with both contents.
     Binary { path: TreePath, old: Option<Node>, new: Option<Node> },
+    /// `# decree-attributes "path" old=<attributes> new=<attributes>`: of the path whose section follows.
+    Attributes { path: TreePath, change: AttributeChange },
     /// `# decree-end changes=<n> sha256=<hash of all that stands before this line>`.
     End { changes: u64, hash: ContentHash },
 }
@@ -57,6 +60,9 @@ impl Note {
                     or_dash(old.as_ref().map(full_mode)),
                     or_dash(new.as_ref().map(full_mode)),
                 )
+            }
+            Note::Attributes { path: p, change: AttributeChange { before, after } } => {
+                write!(out, "attributes {} old={before} new={after}", path(p))
             }
             Note::End { changes, hash } => write!(out, "end changes={changes} sha256={hash}"),
         };
@@ -97,6 +103,11 @@ fn parse_note(rest: &[u8]) -> Result<Note, String> {
                 b"file" => Note::File { path, old, new },
                 _ => Note::Binary { path, old, new },
             })
+        })(),
+        b"attributes" => (|| {
+            let before = Attributes::parse(fields.get("old")?)?;
+            let after = Attributes::parse(fields.get("new")?)?;
+            Some(Note::Attributes { path, change: AttributeChange { before, after } })
         })(),
         b"mode" | b"dir" => (|| {
             let old = optional(fields.get("old")?, FileMode::parse)?;
@@ -195,6 +206,13 @@ mod tests {
             Note::Mode { path: path("x"), old: mode, new: None },
             Note::Dir { path: path("d/e"), old: None, new: Some(FileMode::DIR) },
             Note::Binary { path: path("y"), old: Some(file), new: Some(Node::Symlink { hash, size: 1 }) },
+            Note::Attributes {
+                path: path("z"),
+                change: AttributeChange {
+                    before: Attributes::default(),
+                    after: Attributes::parse("owner:0:12,user.x:YQ==").unwrap(),
+                },
+            },
             Note::End { changes: 12, hash },
         ];
         for note in notes {

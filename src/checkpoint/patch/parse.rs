@@ -12,6 +12,7 @@ use super::binary;
 use super::notes::{BINARY_END, HEADER, Note, tree_path};
 use super::scan::{Line, ParseError, Scanner, wrong};
 use super::write::{has_hunks, write_heads};
+use crate::checkpoint::attributes::AttributeChange;
 use crate::checkpoint::compare::Change;
 use crate::checkpoint::entry::Node;
 use crate::checkpoint::path::TreePath;
@@ -70,8 +71,8 @@ impl Patch {
         let file = File::open(path).if_exists().at("read", path)?.ok_or_else(|| {
             Error::integrity(format!("{} is missing", path.display())).detail("nothing was touched")
         })?;
-        let mut parser =
-            Parser { scanner: Scanner::new(BufReader::with_capacity(1 << 16, file)), records: Vec::new() };
+        let scanner = Scanner::new(BufReader::with_capacity(1 << 16, file));
+        let mut parser = Parser { scanner, records: Vec::new(), attributes: None };
         match parser.run() {
             Ok(()) => Ok(Patch { path: path.to_owned(), records: parser.records }),
             Err(error) => Err(parser.explain(path, error)),
@@ -82,6 +83,8 @@ impl Patch {
 struct Parser<R> {
     scanner: Scanner<R>,
     records: Vec<PatchRecord>,
+    /// Attributes whose path's section has not come yet.
+    attributes: Option<(TreePath, Box<AttributeChange>)>,
 }
 
 impl<R: BufRead> Parser<R> {
@@ -106,8 +109,14 @@ impl<R: BufRead> Parser<R> {
                 Note::Binary { path, old, new } => self.binary(path, old, new)?,
                 Note::Dir { path, old, new } => {
                     let node = |mode| Node::Dir { mode };
-                    let change = Change { path, before: old.map(node), after: new.map(node) };
+                    let change = self.change(path, old.map(node), new.map(node))?;
                     self.add(PatchRecord { change, backward: Recipe::Nothing, forward: Recipe::Nothing })?;
+                }
+                Note::Attributes { path, change } => {
+                    if self.attributes.is_some() || change.before == change.after {
+                        return Err(wrong(&format!("attributes of {path} that are out of place")));
+                    }
+                    self.attributes = Some((path, Box::new(change)));
                 }
                 Note::Mode { path, .. } => {
                     return Err(wrong(&format!("a mode of {path} without its section")));
@@ -120,6 +129,9 @@ impl<R: BufRead> Parser<R> {
     fn end(&mut self, changes: u64, hash_matches: bool) -> Result<(), ParseError> {
         if !hash_matches {
             return Err(wrong("it does not have the hash that its last line states: it was edited"));
+        }
+        if self.attributes.is_some() {
+            return Err(wrong("attributes without the section of their path"));
         }
         if changes != self.records.len() as u64 {
             return Err(wrong("it has another number of changes than its last line says"));
@@ -151,7 +163,24 @@ impl<R: BufRead> Parser<R> {
                 return Err(wrong(&format!("a section of {path} without an old or a new side")));
             }
         };
-        self.add(PatchRecord { change: Change { path, before: old, after: new }, backward, forward })
+        let change = self.change(path, old, new)?;
+        self.add(PatchRecord { change, backward, forward })
+    }
+
+    /// A change with the attributes that were noted before it.
+    fn change(
+        &mut self,
+        path: TreePath,
+        before: Option<Node>,
+        after: Option<Node>,
+    ) -> Result<Change, ParseError> {
+        let attributes = match self.attributes.take() {
+            Some((of, _)) if of != path => {
+                return Err(wrong(&format!("attributes of {of} without its section")));
+            }
+            noted => noted.map(|(_, change)| change),
+        };
+        Ok(Change { path, before, after, attributes })
     }
 
     fn hunks(&mut self, path: &TreePath) -> Result<Vec<Hunk>, ParseError> {
@@ -188,7 +217,8 @@ impl<R: BufRead> Parser<R> {
         let backward = block(&old, b"# old")?;
         let forward = block(&new, b"# new")?;
         self.expect(BINARY_END.trim_end().as_bytes())?;
-        self.add(PatchRecord { change: Change { path, before: old, after: new }, backward, forward })
+        let change = self.change(path, old, new)?;
+        self.add(PatchRecord { change, backward, forward })
     }
 
     fn expect(&mut self, text: &[u8]) -> Result<(), ParseError> {
@@ -209,8 +239,10 @@ impl<R: BufRead> Parser<R> {
             self.records.push(record);
             return Ok(());
         }
-        let joins =
-            last.change.path == *path && last.change.after.is_none() && record.change.before.is_none();
+        let joins = last.change.path == *path
+            && last.change.after.is_none()
+            && record.change.before.is_none()
+            && record.change.attributes.is_none();
         if !joins {
             return Err(wrong(&format!("{path} is out of order, or a duplicate")));
         }

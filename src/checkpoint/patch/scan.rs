@@ -5,8 +5,8 @@ use std::io::{self, BufRead};
 use super::notes::NO_NEWLINE;
 use crate::checkpoint::hash::{ContentHash, Hasher};
 
-/// No header line is longer: a path has at most 4,096 bytes, and four times that when quoted.
-const MAX_HEADER: usize = 64 * 1024;
+/// No header line is longer: a path has at most 4,096 bytes, and four times that when quoted; an extended attribute at most 64 KiB.
+const MAX_HEADER: usize = 16 * 1024 * 1024;
 
 /// Why a diff is rejected.
 #[derive(Debug)]

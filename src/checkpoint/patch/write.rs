@@ -86,6 +86,7 @@ impl PatchWriter<'_> {
             new = read(self.new, after)?;
         }
         let mut out = Vec::with_capacity(512);
+        write_attributes(&mut out, change).at("write", "the diff")?;
         if is_binary(&old) || is_binary(&new) {
             let count =
                 binary_section(&mut out, change, &mut &old[..], &mut &new[..]).at("write", "the diff")?;
@@ -109,6 +110,7 @@ impl PatchWriter<'_> {
 
     /// Writes the section of a change whose sides do not fit in memory.
     fn large(&self, out: &mut impl Write, change: &Change) -> Result<ChangeCount> {
+        write_attributes(out, change).at("write", "the diff")?;
         let (before, after) = contents_of(change);
         if !same_content(before, after)
             && (self.has_binary_head(self.old, change, before)?
@@ -234,6 +236,12 @@ fn text_sections<W: Write>(
 
 fn is_empty(node: Option<&Node>) -> bool {
     node.and_then(Node::content).is_none_or(|(_, size)| size == 0)
+}
+
+fn write_attributes(out: &mut impl Write, change: &Change) -> io::Result<()> {
+    let Some(attributes) = &change.attributes else { return Ok(()) };
+    let note = Note::Attributes { path: change.path.clone(), change: (**attributes).clone() };
+    out.write_all(note.line().as_bytes())
 }
 
 fn write_dir_note(out: &mut impl Write, change: &Change) -> io::Result<()> {

@@ -6,11 +6,14 @@
 //! verification at the end decides whether the result is right.
 //!
 //! Each check comes *after* the move that it is about. A check before the move would leave a moment in which another process can
-//! write between the two; a file that has moved out of the tree has no path by which others reach it.
+//! write between the two; a file that has moved out of the tree has no path by which others reach it. A process that had it open
+//! before goes on writing to it, so every saved file is checked once more before it is dropped.
 
-use std::fs;
+use std::fs::{self, Metadata};
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use rustix::fs::CWD;
 
@@ -23,6 +26,8 @@ use crate::error::{Error, IoContext, Result};
 use crate::fs::quarantine::take_free_name;
 use crate::fs::transfer::move_new;
 
+/// A file system's clock may stand still for this long: a file that was written so recently may be written again and keep its time.
+const RACY: Duration = Duration::from_secs(2);
 /// How many times an intruder at one path is moved away before the restore gives up.
 const MAX_TRIES: u32 = 50;
 
@@ -108,11 +113,27 @@ impl Transaction<'_> {
     /// Moves what step `n` took out of the tree to quarantine, if it is not what the journal says: another process changed it.
     pub(super) fn quarantine_foreign_save(&self, n: usize, step: &RestoreStep) -> Result<()> {
         let saved = self.dir.saved(n);
+        let checked = saved.symlink_metadata().at("read", &saved)?;
         if content_of(&saved).at("read", &saved)? == step.from.and_then(|from| from.content()) {
+            self.checked_saves.borrow_mut().insert(n, checked);
             return Ok(());
         }
         self.dir.mark_lost(n)?;
         self.quarantine(&step.path, |to| move_new((CWD, saved.as_os_str()), (CWD, to.as_os_str())))
+    }
+
+    /// Moves saved files that a process has written to since they were checked to quarantine, before the rest is dropped. That process
+    /// had the file open when it moved out of the tree, and goes on writing to it in quarantine.
+    pub(super) fn quarantine_late_writes(&self) -> Result<()> {
+        for (n, step) in self.journal.steps.iter().enumerate() {
+            let saved = self.dir.saved(n);
+            let Ok(now) = saved.symlink_metadata() else { continue };
+            let is_same = self.checked_saves.borrow().get(&n).is_some_and(|then| is_unwritten(then, &now));
+            if !is_same {
+                self.quarantine_foreign_save(n, step)?;
+            }
+        }
+        Ok(())
     }
 
     /// Checks every saved file: a killed process may have moved one out and not checked it.
@@ -149,4 +170,14 @@ impl Transaction<'_> {
             |(path, to): &(TreePath, PathBuf)| format!("{path} was in the way; moved to {}", to.display());
         error.details(intruders.iter().map(line).collect(), 20)
     }
+}
+
+/// Whether the metadata of a file prove that its content is the same at both moments.
+fn is_unwritten(then: &Metadata, now: &Metadata) -> bool {
+    let stat =
+        |file: &Metadata| (file.len(), file.mtime(), file.mtime_nsec(), file.ctime(), file.ctime_nsec());
+    let is_racy = now
+        .modified()
+        .is_ok_and(|written| SystemTime::now().duration_since(written).is_ok_and(|age| age < RACY));
+    stat(then) == stat(now) && !is_racy
 }

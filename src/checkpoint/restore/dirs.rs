@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use super::journal::RestoreStep;
+use super::journal::{DirMode, RestoreStep};
 use super::transaction::{StepEnd, Transaction};
+use crate::checkpoint::attributes::Attributes;
 use crate::checkpoint::entry::{FileMode, Node};
 use crate::checkpoint::path::{TreePath, dirs_above};
 use crate::checkpoint::root::PathKind;
@@ -31,37 +32,51 @@ impl Transaction<'_> {
         Ok(())
     }
 
-    /// Gives every directory of the restore the mode it has at that end; children first.
+    /// Gives every directory of the restore the mode and the attributes it has at that end; children first.
     pub(super) fn set_dir_modes(&self, end: StepEnd) -> Result<()> {
         let known = self.known_dirs();
-        let stated: BTreeMap<&TreePath, Option<FileMode>> = self
+        let stated: BTreeMap<&TreePath, &RestoreStep> = self
             .journal
             .steps
             .iter()
             .filter(|step| is_dir_step(step))
-            .map(|step| (&step.path, end.of(step).filter(|node| node.is_dir()).and_then(Node::mode)))
+            .map(|step| (&step.path, step))
             .collect();
         let mut dirs = self.touched_and_quarantined_dirs();
         dirs.sort_by(|a, b| b.cmp(a));
         dirs.dedup();
         for path in dirs {
-            let mode = match stated.get(&path) {
-                Some(mode) => mode.unwrap_or(FileMode::DIR),
-                None => known.get(&path).copied().unwrap_or(FileMode::DIR),
+            let (step, known) = (stated.get(&path), known.get(&path));
+            let mode = match step {
+                Some(step) => end.of(step).filter(|node| node.is_dir()).and_then(Node::mode),
+                None => known.map(|dir| dir.mode()),
+            };
+            let mode = mode.unwrap_or(FileMode::DIR);
+            let changed = step.and_then(|step| step.attributes.as_ref()).map(|change| end.attributes(change));
+            let attributes = match (changed, known, end) {
+                (Some(changed), ..) => Some(changed),
+                // The restore made it, and it may have inherited something.
+                (None, None, _) => Some(Attributes::none()),
+                (None, Some(dir), StepEnd::From) => dir.attributes.as_ref(),
+                (None, Some(_), StepEnd::To) => None,
             };
             match self.root.find(&path).at("read", &path)? {
-                Some(found) if found.kind == PathKind::Dir && found.mode != mode => {
-                    self.root.set_mode(&path, mode).at("set the mode of", &path)?;
-                }
+                Some(found) if found.kind == PathKind::Dir => match attributes {
+                    Some(attributes) => self.give_attributes(&path, attributes, mode)?,
+                    None if found.mode != mode => {
+                        self.root.set_mode(&path, mode).at("set the mode of", &path)?
+                    }
+                    None => {}
+                },
                 _ => {}
             }
         }
         Ok(())
     }
 
-    /// The directories that were there before the restore, with their modes.
-    pub(super) fn known_dirs(&self) -> BTreeMap<&TreePath, FileMode> {
-        self.journal.dirs.iter().map(|dir| (&dir.path, dir.mode())).collect()
+    /// The directories that were there before the restore.
+    pub(super) fn known_dirs(&self) -> BTreeMap<&TreePath, &DirMode> {
+        self.journal.dirs.iter().map(|dir| (&dir.path, dir)).collect()
     }
 
     /// The directories above the steps, and those that are steps; children first.

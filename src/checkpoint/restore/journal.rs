@@ -5,6 +5,7 @@ use std::path::{Component, Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::checkpoint::attributes::{AttributeChange, Attributes};
 use crate::checkpoint::entry::{FileMode, Node};
 use crate::checkpoint::live_database::{database_of, may_be_database};
 use crate::checkpoint::path::TreePath;
@@ -76,18 +77,27 @@ pub struct RestoreStep {
     pub from: Option<Node>,
     /// What is there after it.
     pub to: Option<Node>,
+    /// The owner and attributes before and after the restore. `None`: they stay as they are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attributes: Option<Box<AttributeChange>>,
+    /// Attributes that the staged file could not get.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lost: Vec<String>,
 }
 
-/// A directory and its mode before the restore.
+/// A directory, its mode and its attributes before the restore.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct DirMode {
     pub path: TreePath,
     mode: String,
+    /// `None` if they are not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attributes: Option<Attributes>,
 }
 
 impl DirMode {
-    pub fn new(path: &TreePath, mode: FileMode) -> Self {
-        DirMode { path: path.clone(), mode: mode.to_string() }
+    pub fn new(path: &TreePath, mode: FileMode, attributes: Option<Attributes>) -> Self {
+        DirMode { path: path.clone(), mode: mode.to_string(), attributes }
     }
 
     pub fn mode(&self) -> FileMode {
@@ -114,7 +124,7 @@ impl RestoreStep {
         (self.is_staged() || self.is_saved()) && is_candidate()
     }
 
-    /// Whether at most the mode changes.
+    /// Whether at most the mode and the attributes change.
     pub fn keeps_content(&self) -> bool {
         match (&self.from, &self.to) {
             (Some(from), Some(to)) => from.type_name() == to.type_name() && from.content() == to.content(),

@@ -6,9 +6,11 @@ use std::path::PathBuf;
 use rayon::prelude::*;
 
 use super::journal::{DirMode, Journal, RestoreAction, RestoreStep};
+use super::report::{RestoreLog, RestoreReport};
 use super::stage::stage;
-use super::transaction::{RestoreLog, RestoreReport, Transaction};
+use super::transaction::Transaction;
 use super::transaction_dir::TransactionDir;
+use crate::checkpoint::compare::Change;
 use crate::checkpoint::entry::{Node, describe};
 use crate::checkpoint::live_database;
 use crate::checkpoint::patch::parse::Patch;
@@ -60,8 +62,16 @@ impl Workspace {
             .filter(|path| self.root.find(path).is_ok_and(|found| found.is_some()))
             .collect();
         let mut is_there = out_of_scope.is_empty();
+        let mut conflicts = Vec::new();
         for (step, found) in steps.iter().zip(&found) {
             is_there = is_there && agrees(&self.root, &step.path, found.as_ref(), step.to.as_ref())?;
+            if let Some(change) = &step.attributes {
+                let attributes = self.root.attributes(&step.path).at("read", &step.path)?;
+                is_there = is_there && attributes == change.after;
+                if attributes != change.before && attributes != change.after {
+                    conflicts.push(format!("{}: its owner or attributes are others", step.path));
+                }
+            }
         }
         if is_there {
             return Ok(RestoreOutcome::AlreadyThere);
@@ -72,7 +82,7 @@ impl Workspace {
         if !databases.is_empty() {
             return Err(live_database::refusal(&format!("{action} {subject}"), &databases));
         }
-        let conflicts = self.conflicts(&steps, &found, &out_of_scope)?;
+        conflicts.extend(self.conflicts(&steps, &found, &out_of_scope)?);
         if !conflicts.is_empty() {
             let (n, all) = (conflicts.len(), crate::humanize::count(steps.len(), "path"));
             return Err(Error::failed(format!("cannot {action} {subject}: {n} of {all} changed since"))
@@ -96,17 +106,37 @@ impl Workspace {
     fn stage_and_run(
         &self,
         request: &RestoreRequest<'_>,
-        steps: Vec<RestoreStep>,
+        mut steps: Vec<RestoreStep>,
         dirs: Vec<DirMode>,
         out_of_scope: &[&TreePath],
         dir: TransactionDir,
     ) -> Result<RestoreReport> {
-        stage(&self.root, request.patch, request.direction, &steps, &dir)
+        let given = stage(&self.root, request.patch, request.direction, &steps, &dir)
             .map_err(|error| error.detail("nothing was touched"))?;
+        for (n, given) in given {
+            steps[n].lost = given.lost;
+            if let Some(Node::File { mode, .. }) = &mut steps[n].to {
+                *mode = given.mode;
+            }
+        }
+        let broken_links = self.broken_links(&steps)?;
         let quarantine = free_name(|number| numbered(&request.quarantine_dir, "-", number));
         let inside = quarantine.strip_prefix(dir.decree_dir()).unwrap_or(&quarantine);
         let journal = Journal::new(request.action, request.subject, steps, inside, out_of_scope, dirs);
-        Transaction::new(&self.root, dir, journal).run(request.log)
+        let report = Transaction::new(&self.root, dir, journal).run(request.log)?;
+        Ok(RestoreReport { broken_links, ..report })
+    }
+
+    /// Files that have other names, which the restore does not change: it puts another file in the place of one name.
+    fn broken_links(&self, steps: &[RestoreStep]) -> Result<Vec<TreePath>> {
+        let mut broken = Vec::new();
+        for step in steps.iter().filter(|step| step.is_saved() && step.is_staged()) {
+            let found = self.root.find(&step.path).at("read", &step.path)?;
+            if found.is_some_and(|found| found.kind == PathKind::File && found.links > 1) {
+                broken.push(step.path.clone());
+            }
+        }
+        Ok(broken)
     }
 
     /// A line for each path that is not what the diff expects.
@@ -181,10 +211,12 @@ impl Workspace {
             if let Some(found) = self.root.find(path).at("read", path)?
                 && found.kind == PathKind::Dir
             {
-                dirs.insert(path, unlocked.real_mode(path).unwrap_or(found.mode));
+                // Those of a directory that another user closed are not needed: this one cannot remove it.
+                let attributes = self.root.attributes(path).ok();
+                dirs.insert(path, (unlocked.real_mode(path).unwrap_or(found.mode), attributes));
             }
         }
-        Ok(dirs.into_iter().map(|(path, mode)| DirMode::new(path, mode)).collect())
+        Ok(dirs.into_iter().map(|(path, (mode, attributes))| DirMode::new(path, mode, attributes)).collect())
     }
 }
 
@@ -193,11 +225,16 @@ pub(super) fn steps(patch: &Patch, direction: Direction) -> Vec<RestoreStep> {
         .records
         .iter()
         .map(|record| {
+            let Change { path, before, after, attributes } = &record.change;
             let (from, to) = match direction {
-                Direction::Forward => (record.change.before, record.change.after),
-                Direction::Backward => (record.change.after, record.change.before),
+                Direction::Forward => (before, after),
+                Direction::Backward => (after, before),
             };
-            RestoreStep { path: record.change.path.clone(), from, to }
+            let attributes = attributes.as_ref().map(|change| match direction {
+                Direction::Forward => change.clone(),
+                Direction::Backward => Box::new(change.swapped()),
+            });
+            RestoreStep { path: path.clone(), from: *from, to: *to, attributes, lost: Vec::new() }
         })
         .collect()
 }

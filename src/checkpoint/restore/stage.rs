@@ -2,14 +2,17 @@
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
+use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, symlink};
 use std::path::Path;
 
 use rayon::prelude::*;
 
+use super::attributes::{GivenAttributes, give};
 use super::journal::RestoreStep;
 use super::transaction_dir::TransactionDir;
+use crate::checkpoint::attributes::Attributes;
 use crate::checkpoint::content_source::ContentSource;
 use crate::checkpoint::entry::Node;
 use crate::checkpoint::hash::{Hasher, Hashing};
@@ -20,29 +23,39 @@ use crate::checkpoint::root::Root;
 use crate::error::{Error, ErrorKind, IoContext, Result};
 use crate::interrupt;
 
-/// Stages the files that the steps need; step `n` is the patch's record `n`.
+/// Stages the files that the steps need; step `n` is the patch's record `n`. Returns the steps whose file could not get all of its
+/// attributes.
 pub fn stage(
     root: &Root,
     patch: &Patch,
     direction: Direction,
     steps: &[RestoreStep],
     dir: &TransactionDir,
-) -> Result<()> {
+) -> Result<Vec<(usize, GivenAttributes)>> {
     let diff = File::open(&patch.path).at("read", &patch.path)?;
     let stager = Stager { root, diff: &diff, direction };
     let jobs: Vec<usize> = (0..steps.len()).filter(|&n| steps[n].is_staged()).collect();
-    let failures: Vec<Error> = jobs
+    let staged: Vec<(usize, Result<Option<GivenAttributes>>)> = jobs
         .into_par_iter()
-        .filter_map(|n| {
+        .map(|n| {
             let recipe = match direction {
                 Direction::Forward => &patch.records[n].forward,
                 Direction::Backward => &patch.records[n].backward,
             };
-            stager.stage(&steps[n], recipe, &dir.staged(n)).err()
+            (n, stager.stage(&steps[n], recipe, &dir.staged(n)))
         })
         .collect();
+    let (mut incomplete, mut failures) = (Vec::new(), Vec::new());
+    for (n, result) in staged {
+        match result {
+            Ok(given) => {
+                incomplete.extend(given.filter(|given| !given.lost.is_empty()).map(|given| (n, given)))
+            }
+            Err(error) => failures.push(error),
+        }
+    }
     let Some(first) = failures.first() else {
-        return Ok(());
+        return Ok(incomplete);
     };
     if let [_] = &failures[..] {
         return Err(failures.into_iter().next().expect("there is one"));
@@ -59,22 +72,26 @@ struct Stager<'s> {
 }
 
 impl Stager<'_> {
-    fn stage(&self, step: &RestoreStep, recipe: &Recipe, target: &Path) -> Result<()> {
+    fn stage(&self, step: &RestoreStep, recipe: &Recipe, target: &Path) -> Result<Option<GivenAttributes>> {
         let path = &step.path;
-        let Some(to) = step.to else { return Ok(()) };
+        let Some(to) = step.to else { return Ok(None) };
         interrupt::check()?;
         let mut source = self.source(step)?;
         match to {
             Node::File { mode, .. } => {
-                let file = File::create_new(target).at("create", target)?;
+                // Its content may be for its owner alone.
+                let mut options = File::options();
+                let file =
+                    options.write(true).create_new(true).mode(0o600).open(target).at("create", target)?;
                 let mut out = Hashing::new(BufWriter::new(file));
                 rebuild(recipe, self.direction, self.diff, &mut source, &mut out)
                     .and_then(|()| Ok(out.flush()?))
                     .map_err(|error| rebuild_error(path, error))?;
                 check(path, &to, out.hasher)?;
-                self.copy_owner(path, target)?;
-                fs::set_permissions(target, fs::Permissions::from_mode(mode.bits()))
-                    .at("set the mode of", target)
+                let file = out.out.get_ref().as_fd();
+                give(file, &self.attributes(step)?, mode, self.root.owner())
+                    .at("set the attributes of", target)
+                    .map(Some)
             }
             Node::Symlink { .. } => {
                 let mut out = Hashing::new(Vec::new());
@@ -82,10 +99,11 @@ impl Stager<'_> {
                     .map_err(|error| rebuild_error(path, error))?;
                 check(path, &to, out.hasher)?;
                 symlink(std::ffi::OsStr::from_bytes(&out.out), target).at("create", target)?;
-                self.copy_owner(path, target)
+                self.copy_owner(path, target)?;
+                Ok(None)
             }
             // Directories are made in the tree, not staged.
-            Node::Dir { .. } => Ok(()),
+            Node::Dir { .. } => Ok(None),
         }
     }
 
@@ -96,7 +114,16 @@ impl Stager<'_> {
         }
     }
 
-    /// Gives a file the owner of what it replaces, or of the directory it is in: as root, decree works on trees of other users
+    /// The attributes that a file gets: those that the diff has, else those of the file that it replaces, else none.
+    fn attributes(&self, step: &RestoreStep) -> Result<Attributes> {
+        match (&step.attributes, step.from) {
+            (Some(change), _) => Ok(change.after.clone()),
+            (None, Some(Node::File { .. })) => self.root.attributes(&step.path).at("read", &step.path),
+            (None, _) => Ok(Attributes::default()),
+        }
+    }
+
+    /// Gives a link the owner of what it replaces, or of the directory it is in: as root, decree works on trees of other users
     /// (in a container, on a bind mount).
     fn copy_owner(&self, path: &TreePath, target: &Path) -> Result<()> {
         if !rustix::process::geteuid().is_root() {

@@ -5,11 +5,15 @@
 //! moves to quarantine ([`super::concurrent_writes`]).
 
 use std::cell::RefCell;
-use std::fs;
+use std::collections::BTreeMap;
+use std::fs::{self, Metadata};
 use std::path::{Path, PathBuf};
 
-use super::journal::{Journal, RestoreAction, RestoreStep};
+use super::attributes::GivenAttributes;
+use super::journal::{Journal, RestoreStep};
+use super::report::{FinishedRestore, RecoveredRestore, RestoreLog, RestoreReport};
 use super::transaction_dir::{TransactionDir, content_of, exists};
+use crate::checkpoint::attributes::{AttributeChange, Attributes};
 use crate::checkpoint::entry::{FileMode, Node, describe};
 use crate::checkpoint::path::TreePath;
 use crate::checkpoint::root::{PathKind, Root, is_absent};
@@ -24,59 +28,10 @@ pub struct Transaction<'r> {
     pub(super) journal: Journal,
     /// What other processes put in the way, and where it is now.
     pub(super) intruders: RefCell<Vec<(TreePath, PathBuf)>>,
-}
-
-/// A restore whose result is verified and durable.
-pub struct FinishedRestore<'j> {
-    /// The same for a restore that is interrupted and recovered.
-    pub id: &'j str,
-    pub action: RestoreAction,
-    /// The run or checkpoint.
-    pub subject: &'j str,
-    pub paths: &'j [TreePath],
-    /// What moved to the quarantine, and where it is now.
-    pub set_aside: &'j [(TreePath, PathBuf)],
-    /// Whether another process began it.
-    pub recovered: bool,
-}
-
-/// Writes down finished restores.
-pub trait RestoreLog {
-    /// Writes the new state of the run or checkpoint into its own record, before [`RestoreLog::record`]. If it fails, the
-    /// journal stays, and recovery calls it again with the same id; so it must accept that the state is there already.
-    fn settle(&self, _restore: &FinishedRestore<'_>) -> Result<()> {
-        Ok(())
-    }
-
-    /// Called before the journal is removed. If the process dies in between, recovery calls it again with the same id, so it
-    /// must ignore a restore that it has recorded before.
-    fn record(&self, restore: &FinishedRestore<'_>) -> Result<()>;
-}
-
-/// An interrupted restore that was finished or undone.
-#[derive(Debug)]
-pub struct RecoveredRestore {
-    /// What messages call it: `revert 2026111603100000-0`.
-    pub name: String,
-    /// Whether it is done now; otherwise the tree is as if it had never begun.
-    pub finished: bool,
-    /// What other processes put in the way, and where it is now.
-    pub set_aside: Vec<(TreePath, PathBuf)>,
-    /// Why the log has no entry of it.
-    pub log_failure: Option<Error>,
-}
-
-/// What a restore did.
-#[derive(Debug, Default)]
-pub struct RestoreReport {
-    /// The number of paths that were changed and read back.
-    pub verified: usize,
-    /// These paths.
-    pub paths: Vec<TreePath>,
-    /// What moved to the quarantine, and where it is now; also what other processes put in the way.
-    pub set_aside: Vec<(TreePath, PathBuf)>,
-    /// Why the log has no entry of it. The restore is done all the same.
-    pub log_failure: Option<Error>,
+    /// The metadata of each saved file, by step, just before its content was last found to be as expected.
+    pub(super) checked_saves: RefCell<BTreeMap<usize, Metadata>>,
+    /// Files and directories in the tree that could not get all of their attributes.
+    pub(super) incomplete: RefCell<BTreeMap<TreePath, GivenAttributes>>,
 }
 
 /// A path that is not what it should be after a restore.
@@ -114,7 +69,14 @@ pub fn recover(root: &Root, scratch: &Path, log: &dyn RestoreLog) -> Result<Vec<
 impl<'r> Transaction<'r> {
     /// A restore whose files are staged in `dir`.
     pub fn new(root: &'r Root, dir: TransactionDir, journal: Journal) -> Self {
-        Transaction { root, dir, journal, intruders: RefCell::default() }
+        Transaction {
+            root,
+            dir,
+            journal,
+            intruders: RefCell::default(),
+            checked_saves: RefCell::default(),
+            incomplete: RefCell::default(),
+        }
     }
 
     /// Carries the restore out. After an error the tree is as it was, except for what the error names.
@@ -125,8 +87,16 @@ impl<'r> Transaction<'r> {
                 let log_failure = self.finish(log, false)?;
                 let mut set_aside = self.quarantine_moves();
                 set_aside.append(self.intruders.get_mut());
+                let lost = self.lost_attributes();
                 let paths: Vec<TreePath> = self.journal.steps.drain(..).map(|step| step.path).collect();
-                return Ok(RestoreReport { verified: paths.len(), paths, set_aside, log_failure });
+                return Ok(RestoreReport {
+                    verified: paths.len(),
+                    paths,
+                    set_aside,
+                    lost,
+                    broken_links: Vec::new(),
+                    log_failure,
+                });
             }
             // Undoing it would not help: every other path is as it should be.
             Ok(wrong) if wrong.iter().all(|wrong| wrong.foreign) => {
@@ -247,7 +217,7 @@ impl<'r> Transaction<'r> {
             if to.is_dir() {
                 self.make_dir(path, StepEnd::To)?;
             } else if step.keeps_content() {
-                self.set_mode(path, to.mode())?;
+                self.set_in_place(step, StepEnd::To)?;
             } else if exists(&self.dir.staged(n)) {
                 self.move_in(&self.dir.staged(n), path)?;
             }
@@ -313,7 +283,7 @@ impl<'r> Transaction<'r> {
     fn restore_modes(&self) -> Result<()> {
         let only_mode = |step: &&RestoreStep| step.keeps_content() && !step.to.is_some_and(|to| to.is_dir());
         for step in self.journal.steps.iter().filter(only_mode) {
-            self.set_mode(&step.path, step.from.and_then(|from| from.mode()))?;
+            self.set_in_place(step, StepEnd::From)?;
         }
         self.set_dir_modes(StepEnd::From)
     }
@@ -335,6 +305,7 @@ impl<'r> Transaction<'r> {
                 .hint("remove the cause; the next decree command that changes the project records it")
         })?;
         let log_failure = log.record(&restore).err();
+        self.quarantine_late_writes()?;
         self.dir.remove()?;
         Ok(log_failure)
     }
@@ -346,7 +317,9 @@ impl<'r> Transaction<'r> {
             .at("read", self.root.path())?;
         for step in &self.journal.steps {
             let path = &step.path;
-            let expected = end.of(step);
+            let incomplete = self.incomplete.borrow().get(path).map(|given| given.mode);
+            let expected = end.of(step).map(|node| incomplete.map_or(*node, |mode| node.with_mode(mode)));
+            let expected = expected.as_ref();
             let found = unlocked.present(path).at("read", path)?;
             if !agrees(self.root, path, found.as_ref(), expected)? {
                 let content = |node: &Node| (node.type_name(), node.content());
@@ -354,6 +327,8 @@ impl<'r> Transaction<'r> {
                 let line =
                     format!("{path}: expected {}, found {}", describe(expected), describe(found.as_ref()));
                 wrong.push(PathMismatch { line, foreign });
+            } else if let Some(line) = self.attribute_mismatch(step, end)? {
+                wrong.push(PathMismatch { line, foreign: false });
             }
         }
         Ok(wrong)
@@ -381,8 +356,7 @@ impl<'r> Transaction<'r> {
         format!("every file is in the tree or in {}", self.dir.path().display())
     }
 
-    fn set_mode(&self, path: &TreePath, mode: Option<FileMode>) -> Result<()> {
-        let Some(mode) = mode else { return Ok(()) };
+    pub(super) fn set_mode(&self, path: &TreePath, mode: FileMode) -> Result<()> {
         match self.root.set_mode(path, mode) {
             // Another process removed it; the verification at the end reports that.
             Err(error) if is_absent(&error) => Ok(()),
@@ -416,6 +390,13 @@ impl StepEnd {
         match self {
             StepEnd::From => step.from.as_ref(),
             StepEnd::To => step.to.as_ref(),
+        }
+    }
+
+    pub(super) fn attributes(self, change: &AttributeChange) -> &Attributes {
+        match self {
+            StepEnd::From => &change.before,
+            StepEnd::To => &change.after,
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::cmp::Ordering;
 
 use super::packed::{Chunk, Entry, Slot, Tree};
+use crate::checkpoint::attributes::Attributes;
 
 /// The entries of a larger directory are in several chunks.
 const MAX_CHUNK: usize = 4096;
@@ -14,6 +15,7 @@ pub struct TreeBuilder {
     dir: Vec<u8>,
     names: Vec<u8>,
     slots: Vec<Slot>,
+    attributes: Vec<(u32, Attributes)>,
 }
 
 impl TreeBuilder {
@@ -29,6 +31,9 @@ impl TreeBuilder {
         }
         self.names.extend_from_slice(entry.name);
         let name_end = u32::try_from(self.names.len()).expect("the names in a chunk are far below 4 GiB");
+        if !entry.attributes.is_none() {
+            self.attributes.push((self.slots.len() as u32, entry.attributes.clone()));
+        }
         self.slots.push(Slot::new(entry.node, name_end));
         self.tree.len += 1;
         true
@@ -44,7 +49,8 @@ impl TreeBuilder {
             return self.tree.chunks.last().map(Chunk::last);
         };
         let start = before.last().map_or(0, |slot| slot.name_end as usize);
-        Some(Entry { dir: &self.dir, name: &self.names[start..], node: slot.node() })
+        let attributes = Attributes::none();
+        Some(Entry { dir: &self.dir, name: &self.names[start..], node: slot.node(), attributes })
     }
 
     fn end_chunk(&mut self) {
@@ -53,6 +59,7 @@ impl TreeBuilder {
                 dir: (&*self.dir).into(),
                 names: (&*self.names).into(),
                 slots: (&*self.slots).into(),
+                attributes: std::mem::take(&mut self.attributes).into(),
             };
             self.tree.chunks.push(chunk);
         }
@@ -69,11 +76,15 @@ mod tests {
     use crate::checkpoint::path::TreePath;
     use proptest::prelude::*;
 
+    fn entry(path: &TreePath) -> Entry<'_> {
+        Entry::at(path, Node::Dir { mode: FileMode::DIR }, Attributes::none())
+    }
+
     fn tree(paths: &[&str]) -> Tree {
         let mut builder = TreeBuilder::default();
         for path in paths {
             let path = TreePath::new(path.as_bytes()).expect("a good path");
-            assert!(builder.push(Entry::at(&path, Node::Dir { mode: FileMode::DIR })), "{path}");
+            assert!(builder.push(entry(&path)), "{path}");
         }
         builder.finish()
     }
@@ -99,8 +110,8 @@ mod tests {
         for (first, second) in [("b", "a"), ("a", "a"), ("a/b", "a-b"), ("a/b", "a"), ("a/b/c", "a/b")] {
             let mut builder = TreeBuilder::default();
             let (first, second) = (path(first), path(second));
-            assert!(builder.push(Entry::at(&first, Node::Dir { mode: FileMode::DIR })));
-            assert!(!builder.push(Entry::at(&second, Node::Dir { mode: FileMode::DIR })), "{first} {second}");
+            assert!(builder.push(entry(&first)));
+            assert!(!builder.push(entry(&second)), "{first} {second}");
         }
     }
 
@@ -118,7 +129,7 @@ mod tests {
             let mut builder = TreeBuilder::default();
             for path in &paths {
                 let path = TreePath::new(&**path).expect("only good ones were kept");
-                let pushed = builder.push(Entry::at(&path, Node::Dir { mode: FileMode::DIR }));
+                let pushed = builder.push(entry(&path));
                 prop_assert!(pushed);
             }
             let tree = builder.finish();

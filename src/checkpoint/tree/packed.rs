@@ -4,6 +4,7 @@ use std::cmp::Ordering;
 use std::io::Write as _;
 use std::sync::OnceLock;
 
+use crate::checkpoint::attributes::Attributes;
 use crate::checkpoint::entry::{FileMode, Node};
 use crate::checkpoint::hash::{ContentHash, Hasher};
 use crate::checkpoint::path::TreePath;
@@ -33,6 +34,8 @@ pub(super) struct Chunk {
     pub dir: Box<[u8]>,
     pub names: Box<[u8]>,
     pub slots: Box<[Slot]>,
+    /// Those of the entries that have any, by index.
+    pub attributes: Box<[(u32, Attributes)]>,
 }
 
 /// A node and the end of its name, in less space than an enum with fields takes.
@@ -75,7 +78,9 @@ impl Slot {
 
 impl Chunk {
     fn entry(&self, at: usize) -> Entry<'_> {
-        Entry { dir: &self.dir, name: self.name(at), node: self.slots[at].node() }
+        let attributes = self.attributes.binary_search_by_key(&(at as u32), |(index, _)| *index);
+        let attributes = attributes.map_or(Attributes::none(), |at| &self.attributes[at].1);
+        Entry { dir: &self.dir, name: self.name(at), node: self.slots[at].node(), attributes }
     }
 
     fn name(&self, at: usize) -> &[u8] {
@@ -141,6 +146,11 @@ impl Tree {
     }
 
     pub fn get(&self, path: &TreePath) -> Option<Node> {
+        self.entry(path).map(|entry| entry.node)
+    }
+
+    /// The entry at a path.
+    pub fn entry(&self, path: &TreePath) -> Option<Entry<'_>> {
         Part(&self.chunks).find(path.as_bytes())
     }
 
@@ -152,7 +162,7 @@ impl Tree {
     /// Whether there is a directory at `dir` (without a trailing slash): an entry, or implied by one below it.
     pub fn has_dir(&self, dir: &[u8]) -> bool {
         match Part(&self.chunks).find(dir) {
-            Some(node) => node.is_dir(),
+            Some(entry) => entry.node.is_dir(),
             None => !self.below(dir).0.is_empty(),
         }
     }
@@ -196,15 +206,16 @@ impl<'t> Part<'t> {
         self.0.iter().flat_map(Chunk::iter)
     }
 
-    pub fn get(self, path: &TreePath) -> Option<Node> {
+    /// The entry at a path.
+    pub fn entry(self, path: &TreePath) -> Option<Entry<'t>> {
         self.find(path.as_bytes())
     }
 
-    fn find(self, path: &[u8]) -> Option<Node> {
+    fn find(self, path: &[u8]) -> Option<Entry<'t>> {
         let chunk = self.0.get(self.0.partition_point(|chunk| chunk.is_before(path)))?;
         let at = chunk.lower_bound(path);
         let found = cmp_path(&chunk.dir, chunk.name(at), path) == Ordering::Equal;
-        found.then(|| chunk.slots[at].node())
+        found.then(|| chunk.entry(at))
     }
 }
 
@@ -215,12 +226,13 @@ pub struct Entry<'t> {
     pub dir: &'t [u8],
     pub name: &'t [u8],
     pub node: Node,
+    pub attributes: &'t Attributes,
 }
 
 impl<'t> Entry<'t> {
-    pub fn at(path: &'t TreePath, node: Node) -> Self {
+    pub fn at(path: &'t TreePath, node: Node, attributes: &'t Attributes) -> Self {
         let (dir, name) = path.split();
-        Entry { dir, name, node }
+        Entry { dir, name, node, attributes }
     }
 
     pub fn path(&self) -> TreePath {
@@ -265,7 +277,7 @@ fn cmp_path(dir: &[u8], name: &[u8], path: &[u8]) -> Ordering {
     }
 }
 
-/// The hash of a list of entries: of `type mode size hash<TAB>path<NUL>` for each, in order.
+/// The hash of a list of entries: of `type mode size hash[ attributes]<TAB>path<NUL>` for each, in order.
 pub fn combined_hash<'e>(entries: impl Iterator<Item = Entry<'e>>) -> ContentHash {
     let mut hasher = Hasher::new();
     let mut line = Vec::with_capacity(1 << 14);
@@ -282,6 +294,9 @@ pub fn combined_hash<'e>(entries: impl Iterator<Item = Entry<'e>>) -> ContentHas
         line.push(b' ');
         if let Some((hash, size)) = entry.node.content() {
             write!(line, "{size} {hash}").expect("writing to memory does not fail");
+        }
+        if !entry.attributes.is_none() {
+            write!(line, " {}", entry.attributes).expect("writing to memory does not fail");
         }
         line.push(b'\t');
         entry.write_path(&mut line);

@@ -6,6 +6,7 @@ use std::io;
 use super::listing::{ListedName, Listing};
 use super::result::UncachedEntry;
 use super::scope::{RuleSet, View};
+use crate::checkpoint::attributes::{Attributes, Owner};
 use crate::checkpoint::coverage::Coverage;
 use crate::checkpoint::entry::{FileMode, Node};
 use crate::checkpoint::hash::ContentHash;
@@ -15,7 +16,7 @@ use crate::checkpoint::root::{PathKind, Root, is_absent};
 use crate::checkpoint::sensitive::{Sensitive, Suspicion, holds_private_key};
 use crate::checkpoint::stat_cache::{CacheLookup, CachedDir, StatCache};
 use crate::checkpoint::store::StoreSnapshot;
-use crate::checkpoint::tree::{Part, Tree};
+use crate::checkpoint::tree::{Entry, Part, Tree};
 
 /// The tree to walk, and everything that decides what is in scope.
 pub struct WalkInput<'a> {
@@ -30,6 +31,8 @@ pub struct WalkInput<'a> {
     /// What is stored, if the cache cannot be trusted in that: a file whose content is not stored is read again.
     pub stored: Option<StoreSnapshot>,
     pub baseline: Option<Baseline<'a>>,
+    /// Whether owners and attributes are read. If not, nothing has any.
+    pub with_attributes: bool,
 }
 
 /// The checkpoint to compare with.
@@ -45,6 +48,7 @@ pub struct Baseline<'a> {
 pub(super) struct Task {
     pub path: Box<[u8]>,
     pub mode: FileMode,
+    pub owner: Owner,
     pub in_scope: bool,
     pub now: RuleSet,
     pub before: Option<RuleSet>,
@@ -59,7 +63,7 @@ pub(super) enum EntryDecision {
     /// A file or link in scope, and the same as in the baseline.
     Same,
     /// A file or link in scope that the cache has.
-    Known(Node),
+    Known(Node, Attributes),
     /// A file or link in scope that the cache lacks.
     Uncached(UncachedEntry),
     Enter(Task),
@@ -131,8 +135,8 @@ impl DirContext<'_> {
         }
         let is_dir = entry.kind == PathKind::Dir;
         let cached = self.cached.as_ref().and_then(|dir| dir.find(name, is_dir));
-        let was_visible = cached.is_some_and(|cached| cached != CacheLookup::IgnoredDir);
-        let before = self.baseline.and_then(|part| part.get(&path));
+        let was_visible = cached.as_ref().is_some_and(|cached| *cached != CacheLookup::IgnoredDir);
+        let before = self.baseline.and_then(|part| part.entry(&path));
         let scope = self.scope(&path, is_dir, was_visible, before.is_some());
         let decision = if is_dir {
             self.inspect_dir(entry, &path, scope)
@@ -153,7 +157,7 @@ impl DirContext<'_> {
         entry: &ListedName,
         path: &TreePath,
         cached: Option<CacheLookup>,
-        before: Option<Node>,
+        before: Option<Entry<'_>>,
     ) -> io::Result<EntryDecision> {
         let is_stored =
             |hash: &ContentHash| self.input.stored.as_ref().is_none_or(|stored| stored.contains(hash));
@@ -163,10 +167,10 @@ impl DirContext<'_> {
                 let hash = ContentHash::of(&target);
                 let hit = cached == Some(CacheLookup::Link(hash)) && is_stored(&hash);
                 let node = Node::Symlink { hash, size: target.len() as u64 };
-                (hit.then_some(node), UncachedEntry::Link(target, hash))
+                (hit.then_some((node, Attributes::default())), UncachedEntry::Link(target, hash))
             }
             PathKind::File => {
-                let stat = self.listing.stat(entry)?;
+                let (stat, owner) = self.listing.stat(entry)?;
                 if before.is_none() && self.input.outputs.contains(&(stat.device, stat.inode)) {
                     return Ok(match self.input.baseline {
                         Some(_) => EntryDecision::Skip,
@@ -174,9 +178,11 @@ impl DirContext<'_> {
                     });
                 }
                 let hit = match cached {
-                    Some(CacheLookup::File { stat: then, hash, trusted: true }) if then == stat => {
+                    Some(CacheLookup::File { stat: then, hash, attributes, trusted: true })
+                        if then == stat =>
+                    {
                         let node = Node::File { hash, size: stat.size, mode: FileMode::from_bits(stat.mode) };
-                        is_stored(&hash).then_some(node)
+                        is_stored(&hash).then(|| (node, self.attributes(&attributes, owner)))
                     }
                     _ => None,
                 };
@@ -196,9 +202,23 @@ impl DirContext<'_> {
         };
         Ok(match hit {
             None => EntryDecision::Uncached(uncached),
-            Some(_) if hit == before => EntryDecision::Same,
-            Some(node) => EntryDecision::Known(node),
+            Some((node, attributes)) => {
+                let is_same = |before: Entry<'_>| before.node == node && *before.attributes == attributes;
+                if before.is_some_and(is_same) {
+                    EntryDecision::Same
+                } else {
+                    EntryDecision::Known(node, attributes)
+                }
+            }
         })
+    }
+
+    /// The attributes of a file that the cache has.
+    fn attributes(&self, cached: &Attributes, owner: Owner) -> Attributes {
+        if !self.input.with_attributes {
+            return Attributes::default();
+        }
+        cached.with_owner(owner, self.input.root.owner())
     }
 
     /// Leaves something out of the checkpoint; if the baseline did not already, it is new and out of scope.
@@ -243,11 +263,13 @@ impl DirContext<'_> {
             let decision = if scope.unexpected { EntryDecision::NewDir } else { EntryDecision::IgnoredDir };
             return Ok(decision(pruned));
         }
+        let (stat, owner) = self.listing.stat(entry)?;
         let was_ignored = baseline.is_some_and(|baseline| baseline.coverage.is_ignored_dir(path));
         let before = self.before.as_ref().zip(scope.before_below);
         Ok(EntryDecision::Enter(Task {
             path: path.as_bytes().into(),
-            mode: FileMode::from_bits(self.listing.stat(entry)?.mode),
+            mode: FileMode::from_bits(stat.mode),
+            owner,
             in_scope: scope.in_scope || existed,
             now: self.now.with_view(scope.now_below),
             before: before.map(|(rules, view)| rules.with_view(view)),

@@ -9,6 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 use rustix::fs::{AtFlags, FileType, RawDir};
 
 use super::result::Name;
+use crate::checkpoint::attributes::{Attributes, Owner};
 use crate::checkpoint::root::{PathKind, Root};
 use crate::checkpoint::stat_cache::{Stat, path_order};
 
@@ -67,9 +68,15 @@ impl Listing {
         entry.name.of(&self.names)
     }
 
-    pub fn stat(&self, entry: &ListedName) -> io::Result<Stat> {
+    pub fn stat(&self, entry: &ListedName) -> io::Result<(Stat, Owner)> {
         let name = OsStr::from_bytes(self.name(entry));
-        Ok(Stat::of(&rustix::fs::statat(&self.dir, name, AtFlags::SYMLINK_NOFOLLOW)?))
+        let stat = rustix::fs::statat(&self.dir, name, AtFlags::SYMLINK_NOFOLLOW)?;
+        Ok((Stat::of(&stat), (stat.st_uid, stat.st_gid)))
+    }
+
+    /// The attributes of the directory itself.
+    pub fn attributes(&self, owner: Owner, of_project: Owner) -> io::Result<Attributes> {
+        Attributes::read(&self.dir, owner, of_project)
     }
 
     pub fn read_link(&self, entry: &ListedName) -> io::Result<Box<[u8]>> {

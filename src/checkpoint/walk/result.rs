@@ -3,6 +3,7 @@
 //! There is one item for every name in the tree, so items are compact: the names of a directory share one
 //! buffer, and a file has only the data that is still needed.
 
+use crate::checkpoint::attributes::Attributes;
 use crate::checkpoint::coverage::Coverage;
 use crate::checkpoint::entry::{FileMode, Node};
 use crate::checkpoint::hash::ContentHash;
@@ -23,6 +24,8 @@ pub struct Walk {
     pub out_of_scope: Vec<TreePath>,
     /// With a baseline: directories that had to be made readable, and the modes they had.
     pub unlocked: Vec<(TreePath, FileMode)>,
+    /// Whether owners and attributes are read.
+    pub with_attributes: bool,
 }
 
 /// A directory that was entered.
@@ -38,11 +41,14 @@ pub struct WalkedDir {
     pub items: Vec<Item>,
     /// The nodes of the items that are [`ItemKind::Known`].
     pub known: Vec<Node>,
+    /// The attributes of those that have any, by their index.
+    pub(super) known_attributes: Vec<(u32, Attributes)>,
     /// The entries of the items that are [`ItemKind::Uncached`], in the same order.
     pub uncached: Vec<UncachedEntry>,
     /// How many names the cache has for it, if it was made under the same rules.
     pub cached_names: Option<usize>,
     pub(super) mode: FileMode,
+    pub(super) attributes: Attributes,
     /// Whether the manifest has an entry for it when it is empty.
     pub in_scope: bool,
 }
@@ -86,17 +92,36 @@ pub enum UncachedEntry {
     Unread,
     /// A file, and its `stat` result just before it was read.
     File(Stat, ContentHash),
+    /// The same for a file that has attributes. Boxed, because few have.
+    FileWithAttributes(Box<(Stat, ContentHash, Attributes)>),
     /// A link's target and its hash.
     Link(Box<[u8]>, ContentHash),
 }
 
 impl UncachedEntry {
+    /// A file that was read.
+    pub fn file(stat: Stat, hash: ContentHash, attributes: Attributes) -> Self {
+        if attributes.is_none() {
+            return UncachedEntry::File(stat, hash);
+        }
+        UncachedEntry::FileWithAttributes(Box::new((stat, hash, attributes)))
+    }
+
+    fn attributes(&self) -> &Attributes {
+        match self {
+            UncachedEntry::FileWithAttributes(file) => &file.2,
+            _ => Attributes::none(),
+        }
+    }
+
     fn node(&self) -> Option<Node> {
+        let file = |stat: &Stat, hash: &ContentHash| {
+            Some(Node::File { hash: *hash, size: stat.size, mode: FileMode::from_bits(stat.mode) })
+        };
         match self {
             UncachedEntry::Unread => None,
-            UncachedEntry::File(stat, hash) => {
-                Some(Node::File { hash: *hash, size: stat.size, mode: FileMode::from_bits(stat.mode) })
-            }
+            UncachedEntry::File(stat, hash) => file(stat, hash),
+            UncachedEntry::FileWithAttributes(read) => file(&read.0, &read.1),
             UncachedEntry::Link(target, hash) => {
                 Some(Node::Symlink { hash: *hash, size: target.len() as u64 })
             }
@@ -115,7 +140,20 @@ impl WalkedDir {
         self.names.shrink_to_fit();
         self.items.shrink_to_fit();
         self.known.shrink_to_fit();
+        self.known_attributes.shrink_to_fit();
         self.uncached.shrink_to_fit();
+    }
+
+    /// Notes the attributes of a known item. Neighbours often have the same.
+    pub(super) fn add_known_attributes(&mut self, number: u32, attributes: Attributes) {
+        let last = self.known_attributes.last().map_or(Attributes::none(), |(_, last)| last);
+        let attributes = attributes.shared_with(last);
+        self.known_attributes.push((number, attributes));
+    }
+
+    fn known_attributes(&self, number: u32) -> &Attributes {
+        let at = self.known_attributes.binary_search_by_key(&number, |(index, _)| *index);
+        at.map_or(Attributes::none(), |at| &self.known_attributes[at].1)
     }
 
     /// Drops the files that vanished before they were read.
@@ -129,12 +167,14 @@ impl WalkedDir {
 }
 
 impl Walk {
-    /// Calls `visit` for every manifest entry, in order, with its directory, its name and its node; `None` if the node
-    /// is the same as in the baseline. All files must have been read.
+    /// Calls `visit` for every manifest entry, in order, with its directory, its name, its node and its attributes; `None`
+    /// instead of the node if both are the same as in the baseline. All files must have been read.
     ///
     /// Frees each directory when it is done: a large tree must not be in memory twice.
-    pub fn into_entries(mut self, mut visit: impl FnMut(&[u8], &[u8], Option<Node>)) {
+    pub fn into_entries(mut self, mut visit: impl FnMut(&[u8], &[u8], Option<Node>, &Attributes)) {
         let shown = self.dirs_that_are_entries();
+        let dir_entries: Vec<(FileMode, Attributes)> =
+            self.dirs.iter().map(|dir| (dir.mode, dir.attributes.clone())).collect();
         let mut stack = Vec::new();
         let enter = |dir: &mut WalkedDir| {
             let dir = std::mem::take(dir);
@@ -148,20 +188,26 @@ impl Walk {
                 continue;
             };
             let item = &dir.items[step.item as usize];
-            let node = match item.kind {
+            let (node, attributes) = match item.kind {
                 ItemKind::Dir(child) if step.descends => {
                     stack.push(enter(&mut self.dirs[child as usize]));
                     continue;
                 }
-                ItemKind::Dir(child) => Some(Node::Dir { mode: self.dirs[child as usize].mode }),
-                ItemKind::Same => None,
-                ItemKind::Known(number) => Some(dir.known[number as usize]),
-                ItemKind::Uncached(number) => match dir.uncached[number as usize].node() {
-                    Some(node) => Some(node),
-                    None => continue,
-                },
+                ItemKind::Dir(child) => {
+                    let (mode, attributes) = &dir_entries[child as usize];
+                    (Some(Node::Dir { mode: *mode }), attributes)
+                }
+                ItemKind::Same => (None, Attributes::none()),
+                ItemKind::Known(number) => (Some(dir.known[number as usize]), dir.known_attributes(number)),
+                ItemKind::Uncached(number) => {
+                    let entry = &dir.uncached[number as usize];
+                    match entry.node() {
+                        Some(node) => (Some(node), entry.attributes()),
+                        None => continue,
+                    }
+                }
             };
-            visit(&dir.path, item.name.of(&dir.names), node);
+            visit(&dir.path, item.name.of(&dir.names), node, attributes);
         }
     }
 
@@ -175,7 +221,8 @@ impl Walk {
                 _ => true,
             });
             has_entries[number] = dir.in_scope || !empty;
-            shown[number] = if empty { dir.in_scope } else { dir.mode != FileMode::DIR };
+            shown[number] =
+                if empty { dir.in_scope } else { dir.mode != FileMode::DIR || !dir.attributes.is_none() };
         }
         shown
     }

@@ -44,12 +44,13 @@ impl WalkInput<'_> {
         let mut level = vec![Task {
             path: Box::default(),
             mode: FileMode::DIR,
+            owner: self.root.owner(),
             in_scope: true,
             before: self.baseline.is_some().then(|| rules.clone()),
             now: rules,
             is_new: false,
         }];
-        let mut walk = Walk::default();
+        let mut walk = Walk { with_attributes: self.with_attributes, ..Walk::default() };
         let mut failures = Vec::new();
         let mut entered = 1;
         while !level.is_empty() {
@@ -93,6 +94,12 @@ impl WalkInput<'_> {
                 return outcome;
             }
         };
+        if self.with_attributes && !task.path.is_empty() {
+            match listing.attributes(task.owner, self.root.owner()) {
+                Ok(attributes) => outcome.dir.attributes = attributes,
+                Err(error) => outcome.failures.push((task.path.clone(), error)),
+            }
+        }
         match self.read_ignore_files(&task, &listing) {
             Ok(files) => outcome.ignore_files = files,
             Err(failure) => {
@@ -203,8 +210,12 @@ impl DirOutcome {
         match decision {
             EntryDecision::Skip => {}
             EntryDecision::Same => self.dir.add(name, ItemKind::Same),
-            EntryDecision::Known(node) => {
-                self.dir.add(name, ItemKind::Known(self.dir.known.len() as u32));
+            EntryDecision::Known(node, attributes) => {
+                let number = self.dir.known.len() as u32;
+                self.dir.add(name, ItemKind::Known(number));
+                if !attributes.is_none() {
+                    self.dir.add_known_attributes(number, attributes);
+                }
                 self.dir.known.push(node);
             }
             EntryDecision::Uncached(entry) => {

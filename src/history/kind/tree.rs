@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::checkpoint::attributes::Attributes;
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::checkpoint::compare::{Change, Changes};
 use crate::checkpoint::coverage::Coverage;
@@ -179,7 +180,7 @@ impl<'r> TreeRollback<'r> {
         let (before, wanted) = (before.to_string(), wanted.to_string());
         let mut report = RollbackReport::new(CheckpointKind::FileBackup, before, wanted, held);
         let came_or_went = changes.list.iter().filter(|change| !is_only_listed(change, manifest, root));
-        report.changes = came_or_went.map(|change| rolled_back_path(change, None)).collect();
+        report.changes = came_or_went.map(|change| rolled_back_path(change, None, manifest, root)).collect();
         let created_dirs = changes
             .list
             .iter()
@@ -187,7 +188,7 @@ impl<'r> TreeRollback<'r> {
         report.created_dirs = created_dirs.map(|change| in_manifest(&change.path)).collect();
         if options.dry_run {
             let counts = context.workspace.write_diff(&changes, &mut io::sink())?;
-            add_line_counts(&mut report, &changes, &counts);
+            add_line_counts(&mut report, &changes, &counts, manifest, root);
         }
         report.left_out = left_out(&manifest.coverage, scope);
         report.orphans = orphans.iter().map(in_manifest).collect();
@@ -234,7 +235,8 @@ impl<'r> TreeRollback<'r> {
         let mut file = AtomicFile::create(&diff)?;
         let counts = workspace.write_diff(&changes, &mut file)?;
         file.commit()?;
-        add_line_counts(&mut self.report, &changes, &counts);
+        let root = self.context.workspace.root();
+        add_line_counts(&mut self.report, &changes, &counts, self.manifest, root);
         let patch = Patch::read(&diff)?;
         let entry = self.report.audit_entry(self.dir.id(), present.id(), self.options);
         let outcome = workspace.restore(&RestoreRequest {
@@ -248,6 +250,8 @@ impl<'r> TreeRollback<'r> {
             log: &AuditLog::with_entry(self.context.layout.audit(), entry),
         })?;
         if let RestoreOutcome::Done(done) = outcome {
+            self.report.warnings.extend(done.losses());
+            self.report.unrestored = done.lost.iter().map(|(path, _)| path.clone()).collect();
             let moved = done.set_aside.into_iter().map(|(path, to)| (path.to_string(), to));
             self.report.set_aside = moved.collect::<Vec<(String, PathBuf)>>();
             self.report.logged = Some(done.log_failure.map_or(Ok(()), Err));
@@ -265,8 +269,13 @@ impl<'r> TreeRollback<'r> {
             leave_secrets(&mut changes, self.manifest);
             let after = hash_now(&changes, self.manifest, self.scope).to_string();
             if after != self.report.wanted {
-                let differ = changes.list.iter().filter(|change| self.scope.covers(&change.path));
-                let differ = differ.map(|change| change.path.to_string()).collect();
+                let in_scope = changes.list.iter().filter(|change| self.scope.covers(&change.path));
+                let differ = in_scope.filter(|change| !self.report.unrestored.contains(&change.path));
+                let differ: Vec<String> = differ.map(|change| change.path.to_string()).collect();
+                if differ.is_empty() {
+                    self.report.after = Some(after);
+                    return Ok(self.report);
+                }
                 return Err(not_restored(self.dir.id(), "the tree", differ, present.id()));
             }
             self.report.after = Some(after);
@@ -321,6 +330,11 @@ fn still_set_aside(context: HistoryContext<'_>, dir: &CheckpointDir) -> Option<S
 /// Whether a directory is in the list of changes, but neither came nor went. Only empty directories are listed, so one that was filled
 /// or emptied looks like a change.
 fn is_only_listed(change: &Change, manifest: &Manifest, root: &Root) -> bool {
+    change.attributes.is_none() && is_on_both_sides(change, manifest, root)
+}
+
+/// Whether the nodes of a change are the same, or a directory that has an entry on one side alone.
+fn is_on_both_sides(change: &Change, manifest: &Manifest, root: &Root) -> bool {
     let is_dir = |node: &Option<Node>| node.as_ref().is_some_and(Node::is_dir);
     let there_now =
         || root.find(&change.path).is_ok_and(|found| found.is_some_and(|it| it.kind == PathKind::Dir));
@@ -337,17 +351,39 @@ fn in_manifest(path: &TreePath) -> String {
     quote::in_json(path.as_bytes()).into_owned()
 }
 
-fn rolled_back_path(change: &Change, count: Option<&ChangeCount>) -> RolledBackPath {
+fn rolled_back_path(
+    change: &Change,
+    count: Option<&ChangeCount>,
+    manifest: &Manifest,
+    root: &Root,
+) -> RolledBackPath {
     let (before, after) = (change.before.as_ref(), change.after.as_ref());
-    RolledBackPath {
-        name: in_manifest(&change.path),
-        operation: Operation::between(before, after),
-        summary: change_summary::summary(before, after, count),
+    let name = in_manifest(&change.path);
+    match &change.attributes {
+        Some(attributes) if is_on_both_sides(change, manifest, root) => {
+            let names = |attributes: &Attributes| match &attributes.names()[..] {
+                [] => "no attributes".to_owned(),
+                names => names.join(", "),
+            };
+            let summary = format!("{} instead of {}", names(&attributes.before), names(&attributes.after));
+            RolledBackPath { name, operation: Operation::Modify, summary }
+        }
+        _ => RolledBackPath {
+            name,
+            operation: Operation::between(before, after),
+            summary: change_summary::summary(before, after, count),
+        },
     }
 }
 
 /// Adds to the summaries how many lines differ, which only a diff knows.
-fn add_line_counts(report: &mut RollbackReport, changes: &Changes<'_>, counts: &[ChangeCount]) {
+fn add_line_counts(
+    report: &mut RollbackReport,
+    changes: &Changes<'_>,
+    counts: &[ChangeCount],
+    manifest: &Manifest,
+    root: &Root,
+) {
     let known: BTreeMap<String, (&Change, &ChangeCount)> = changes
         .list
         .iter()
@@ -356,7 +392,7 @@ fn add_line_counts(report: &mut RollbackReport, changes: &Changes<'_>, counts: &
         .collect();
     for rolled_back in &mut report.changes {
         if let Some((change, count)) = known.get(&rolled_back.name) {
-            *rolled_back = rolled_back_path(change, Some(count));
+            *rolled_back = rolled_back_path(change, Some(count), manifest, root);
         }
     }
 }

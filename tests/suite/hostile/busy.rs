@@ -1,7 +1,10 @@
 //! Another program writes to the tree while files are moved: all other paths are restored, and nothing is lost.
 
 use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -149,4 +152,69 @@ fn a_file_that_keeps_being_written_leaves_every_other_path_right() {
     scene.assert_nothing_waits();
     scene.project.decree(["rollback", &scene.id]).ok();
     assert_same(&scene.project.snapshot(), &scene.before);
+}
+
+/// Rolls back while a process that had `z` open before appends to it, after it was replaced. `None` if that was too late.
+fn roll_back_while_appending(scene: &Scene) -> Option<CommandOutput> {
+    let path = scene.project.path("z");
+    let inode = |path: &Path| path.symlink_metadata().ok().map(|found| found.ino());
+    let before = inode(&path);
+    let mut writer = Command::new("bash")
+        .args(["-c", "exec 3>>z; echo open; read -r && printf '%s' \"$WORDS\" >&3; echo written"])
+        .env("WORDS", WORDS)
+        .current_dir(scene.project.root())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut answers = BufReader::new(writer.stdout.take().unwrap()).lines();
+    assert_eq!(answers.next().unwrap().unwrap(), "open");
+    let mut stdin = writer.stdin.take().unwrap();
+    let over = AtomicBool::new(false);
+    let (output, was_in_time) = std::thread::scope(|scope| {
+        let appends = scope.spawn(|| {
+            while inode(&path) == before && !over.load(Ordering::Relaxed) {
+                std::hint::spin_loop();
+            }
+            // By then it is checked: it moved first, and 400 others follow.
+            std::thread::sleep(Duration::from_millis(3));
+            let is_late = over.load(Ordering::Relaxed);
+            if !is_late {
+                stdin.write_all(b"\n").unwrap();
+                assert_eq!(answers.next().unwrap().unwrap(), "written");
+            }
+            drop(stdin);
+            // The last check comes after the mark that all is done.
+            let restores = fs::read_dir(scene.project.path(".decree/tmp")).into_iter().flatten().flatten();
+            let is_going_on = |dir: PathBuf| dir.join("journal.json").exists() && !dir.join("done").exists();
+            !is_late && restores.map(|entry| entry.path()).any(is_going_on)
+        });
+        let output = scene.project.decree(["rollback", &scene.id]);
+        over.store(true, Ordering::Relaxed);
+        (output, appends.join().unwrap())
+    });
+    writer.wait().unwrap();
+    was_in_time.then_some(output)
+}
+
+/// REV-16. A process that had a file open before the rollback appends to it after it has moved out of the tree.
+#[test]
+fn a_line_appended_through_an_open_descriptor_is_set_aside_and_named() {
+    for before in ["before\n", ""] {
+        let is_shown = (0..20).any(|_| {
+            let scene = Scene::new(
+                |it| if before.is_empty() { it } else { it.write("z", before) },
+                |it| it.write("z", "after\n"),
+            );
+            let Some(output) = roll_back_while_appending(&scene) else { return false };
+            output.ok().mentions(&["z", "set-aside"]);
+            assert_same(&scene.project.snapshot(), &scene.before);
+            let checkpoints = fs::read_dir(scene.project.path(".decree/checkpoints")).unwrap();
+            let kept = checkpoints.filter_map(|dir| fs::read(dir.unwrap().path().join("set-aside/z")).ok());
+            assert_eq!(kept.collect::<Vec<_>>(), [format!("after\n{WORDS}").into_bytes()]);
+            scene.assert_nothing_waits();
+            true
+        });
+        assert!(is_shown, "the process never appended in time");
+    }
 }

@@ -1,0 +1,87 @@
+//! What came of a restore.
+
+use std::path::PathBuf;
+
+use super::journal::RestoreAction;
+use crate::checkpoint::path::TreePath;
+use crate::error::{Error, Result};
+
+/// A restore whose result is verified and durable.
+pub struct FinishedRestore<'j> {
+    /// The same for a restore that is interrupted and recovered.
+    pub id: &'j str,
+    pub action: RestoreAction,
+    /// The run or checkpoint.
+    pub subject: &'j str,
+    pub paths: &'j [TreePath],
+    /// What moved to the quarantine, and where it is now.
+    pub set_aside: &'j [(TreePath, PathBuf)],
+    /// Whether another process began it.
+    pub recovered: bool,
+}
+
+/// Writes down finished restores.
+pub trait RestoreLog {
+    /// Writes the new state of the run or checkpoint into its own record, before [`RestoreLog::record`]. If it fails, the
+    /// journal stays, and recovery calls it again with the same id; so it must accept that the state is there already.
+    fn settle(&self, _restore: &FinishedRestore<'_>) -> Result<()> {
+        Ok(())
+    }
+
+    /// Called before the journal is removed. If the process dies in between, recovery calls it again with the same id, so it
+    /// must ignore a restore that it has recorded before.
+    fn record(&self, restore: &FinishedRestore<'_>) -> Result<()>;
+}
+
+/// An interrupted restore that was finished or undone.
+#[derive(Debug)]
+pub struct RecoveredRestore {
+    /// What messages call it: `revert 2026111603100000-0`.
+    pub name: String,
+    /// Whether it is done now; otherwise the tree is as if it had never begun.
+    pub finished: bool,
+    /// What other processes put in the way, and where it is now.
+    pub set_aside: Vec<(TreePath, PathBuf)>,
+    /// Why the log has no entry of it.
+    pub log_failure: Option<Error>,
+}
+
+/// What a restore did.
+#[derive(Debug, Default)]
+pub struct RestoreReport {
+    /// The number of paths that were changed and read back.
+    pub verified: usize,
+    /// These paths.
+    pub paths: Vec<TreePath>,
+    /// What moved to the quarantine, and where it is now; also what other processes put in the way.
+    pub set_aside: Vec<(TreePath, PathBuf)>,
+    /// Owners and attributes that could not be restored. The mode of such a path gives no user more access than before.
+    pub lost: Vec<(TreePath, Vec<String>)>,
+    /// Files that were one of several names of a file, and are files of their own now.
+    pub broken_links: Vec<TreePath>,
+    /// Why the log has no entry of it. The restore is done all the same.
+    pub log_failure: Option<Error>,
+}
+
+impl RestoreReport {
+    /// A sentence for everything that is not as it was before.
+    pub fn losses(&self) -> Vec<String> {
+        let lost = self.lost.iter().map(|(path, lost)| {
+            format!("{path}: could not restore its {}; it gives no more access than before", lost.join(", "))
+        });
+        let links = self.broken_links.iter().map(|path| {
+            format!("{path} was a hard link to another file; it is a file of its own now, and the other names keep what they have")
+        });
+        lost.chain(links).collect()
+    }
+
+    /// What a sentence that says "verified" has to add.
+    pub fn exception(&self) -> &'static str {
+        if self.lost.is_empty() { "" } else { " except for the warnings" }
+    }
+
+    /// Whether a path lacks an owner or attributes that it had.
+    pub fn is_incomplete(&self, path: &TreePath) -> bool {
+        self.lost.iter().any(|(known, _)| known == path)
+    }
+}
