@@ -16,6 +16,7 @@ use super::sensitive::Sensitive;
 use super::stat_cache::{CacheLookup, CacheWriter, Stat, StatCache, Time};
 use super::store::{PackWriter, Store, StoreSnapshot};
 use super::tree::{Entry, TreeBuilder};
+use super::unlocked_dirs::UnlockedDirs;
 use super::walk::{ItemKind, UncachedEntry, Walk, WalkInput};
 use crate::error::{ErrorKind, IoContext, Result};
 use crate::fs::atomic;
@@ -76,9 +77,18 @@ impl Workspace {
     ///
     /// The manifest is the caller's to write, before anything relies on it.
     pub fn capture(&self, progress: &dyn Progress) -> Result<Manifest> {
+        self.capture_with(false, progress)
+    }
+
+    /// The same before the tree is restored: also what a routine or a user made unreadable is saved, if this user owns it.
+    pub fn capture_present(&self, progress: &dyn Progress) -> Result<Manifest> {
+        self.capture_with(true, progress)
+    }
+
+    fn capture_with(&self, forced: bool, progress: &dyn Progress) -> Result<Manifest> {
         let mut tries = 0;
         loop {
-            let manifest = self.try_capture(progress).map_err(|error| match error.kind() {
+            let manifest = self.try_capture(forced, progress).map_err(|error| match error.kind() {
                 // Whatever failed, the checkpoint is not complete.
                 ErrorKind::Failed => error.into_kind(ErrorKind::Integrity),
                 _ => error,
@@ -92,17 +102,21 @@ impl Workspace {
         }
     }
 
-    fn try_capture(&self, progress: &dyn Progress) -> Result<Manifest> {
+    fn try_capture(&self, forced: bool, progress: &dyn Progress) -> Result<Manifest> {
         // As long as reading the tree, on a machine with many processes.
         let (captured, open) =
-            rayon::join(|| self.capture_files(progress), || file_users::open_below(self.root.path()));
+            rayon::join(|| self.capture_files(forced, progress), || file_users::open_below(self.root.path()));
         let (mut manifest, named, began) = captured?;
         manifest.coverage.live_databases = find_live(&self.root, &manifest.tree, named, open, began);
         Ok(manifest)
     }
 
     /// Returns also which files have one of SQLite's files beside them, and when the capture began.
-    fn capture_files(&self, progress: &dyn Progress) -> Result<(Manifest, Vec<TreePath>, Time)> {
+    fn capture_files(
+        &self,
+        forced: bool,
+        progress: &dyn Progress,
+    ) -> Result<(Manifest, Vec<TreePath>, Time)> {
         self.store.prepare()?;
         // What is only held is not stored: a checkpoint must not rely on it.
         self.store.repair()?;
@@ -114,11 +128,13 @@ impl Workspace {
         let stored = self.stored_if_in_doubt(&cache)?;
         // The new cache lists the packs of now, so that the next capture need not look its contents up again.
         let mut packs_changed = stored.is_some();
-        let input = WalkInput { stored, ..self.walk_input(&cache) };
+        let input = WalkInput { stored, forced, ..self.walk_input(&cache) };
         let mut walk = input.walk()?;
         drop(input);
         let writer = self.store.pack_writer();
-        hash_missing(&self.root, &mut walk, Some(&writer), false, progress)?;
+        let unlocked = UnlockedDirs::new(&self.root, std::mem::take(&mut walk.unlocked));
+        hash_missing(&self.root, &mut walk, Some(&writer), forced, progress)?;
+        drop(unlocked);
         store_links(&walk, &writer)?;
         let git = GitRecord::capture(self.root.path(), &writer)?;
         writer.finish()?;
@@ -151,6 +167,7 @@ impl Workspace {
             stored: None,
             baseline: None,
             with_attributes: true,
+            forced: false,
         }
     }
 

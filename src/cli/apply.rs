@@ -9,7 +9,7 @@ use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::checkpoint::restore::{PathEffect, PreviewedTree, RestoreOutcome, RestorePreview};
 use crate::checkpoint::workspace::Workspace;
 use crate::error::{Error, FailureReason, Result};
-use crate::history::{self, CheckpointLabel, RunOrCheckpoint, Scope};
+use crate::history::{self, CheckpointLabel, RunOrCheckpoint};
 use crate::humanize::count;
 use crate::pipeline::RunResult;
 use crate::pipeline::revert_runs::{self, AppliedChange};
@@ -144,7 +144,7 @@ fn save_present(
     }
     let label = CheckpointLabel::with_reason(format!("before {} was applied with --force", dir.id()));
     let progress = context.ui.progress();
-    let (saved, _) = history::save_tree(locked.history_context(&progress), &label, &Scope::default())?;
+    let saved = history::save_present(locked.history_context(&progress), &label)?;
     for path in &overwritten {
         context.ui.warn(&format!("overwriting {path}"));
     }

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::HistoryContext;
 use super::git_change::GitChange;
 use super::git_restore::GitRestore;
-use super::kind::tree;
+use super::kind::{tree, tree_report};
 use super::lookup::RunOrCheckpoint;
 use super::own_files::{OwnFiles, ProtectedDir, RepairReport};
 use super::record::CheckpointRecord;
@@ -27,7 +27,7 @@ use super::uncaptured::{GuardedUncaptured, LostRepository, UncapturedState};
 use super::writer::{CheckpointLabel, Expiry, SavedCheckpoint};
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::checkpoint::manifest::Manifest;
-use crate::error::{Error, IoContext, Result};
+use crate::error::{Error, FailureReason, IoContext, Result};
 use crate::fs::{json, untrusted};
 use crate::interrupt;
 use crate::process::foreground::run_in_foreground;
@@ -124,12 +124,12 @@ impl<'g> Guard<'g> {
             expiry: request.expiry,
         };
         let (saved, manifest) = tree::save(context, &label, &request.scope)?;
-        let mut warnings = tree::warnings(context.workspace.root(), &manifest, &request.scope);
+        let mut warnings = tree_report::warnings(context.workspace.root(), &manifest, &request.scope);
         let uncaptured = UncapturedState::hold(context.workspace.root(), &manifest.coverage);
         warnings.extend(uncaptured.warning());
         context.workspace.store().hold()?;
         let (checkpoint, command) = (saved.record.id.clone(), shown.clone());
-        let record = GuardRecord { checkpoint, command, failure: None, has_failed: false };
+        let record = GuardRecord { checkpoint, command, ..GuardRecord::default() };
         let active = record.begin(context.layout)?;
         // The second Ctrl-C ends the command at once, and the tree is rolled back all the same.
         interrupt::wait_for_a_third();
@@ -289,7 +289,7 @@ fn repair_content(
 }
 
 /// The contents of `guarding.json`.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct GuardRecord {
     pub checkpoint: String,
     pub command: String,
@@ -299,6 +299,9 @@ pub struct GuardRecord {
     /// Whether the rollback failed, by the name of the file.
     #[serde(skip)]
     has_failed: bool,
+    /// Whether it failed because the store lost content, so that only `recover` helps.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    content_lost: bool,
 }
 
 /// A guarded command that is running. Without a call to [`ActiveGuard::clear`] the next decree reports it as killed.
@@ -344,6 +347,11 @@ impl GuardRecord {
             }
             None => format!("decree was killed while it guarded `{command}`"),
         };
+        if self.content_lost {
+            return format!(
+                "{what}; `decree recover {checkpoint}` restores what can be restored, and names the rest"
+            );
+        }
         format!("{what}; `decree rollback {checkpoint}` restores the state before the command")
     }
 }
@@ -355,7 +363,9 @@ impl ActiveGuard {
         let _ = fs::rename(&self.0, &path);
         let failure = Some(Redactor::of_this_process().redact(&error.to_string()).into_owned());
         let (checkpoint, command) = (checkpoint.id().to_owned(), command.to_owned());
-        let _ = json::write_pretty(&path, &GuardRecord { checkpoint, command, failure, has_failed: true });
+        let content_lost = error.is(FailureReason::ContentLost);
+        let record = GuardRecord { checkpoint, command, failure, has_failed: true, content_lost };
+        let _ = json::write_pretty(&path, &record);
     }
 
     /// The command's work is kept or rolled back.

@@ -1,6 +1,6 @@
 //! What each type of checkpoint does to be created, verified, restored and deleted. This file is the only one that chooses by type:
 //!
-//! - [`tree`]: the tree, in decree's own store
+//! - [`tree`]: the tree, in decree's own store; [`tree_report`] describes it
 //! - [`stash`]: the same, and an entry that plain git can restore
 //! - [`state`]: decree's own queue and settings, and named values of the environment
 //! - [`database`]: databases, each by its own means
@@ -9,6 +9,7 @@ pub mod database;
 pub mod stash;
 pub mod state;
 pub mod tree;
+pub mod tree_report;
 
 use super::HistoryContext;
 use super::contents_report::ContentsReport;
@@ -35,7 +36,7 @@ pub(super) fn create(
         CheckpointKind::FileBackup => {
             let scope = scope()?;
             let (saved, manifest) = tree::save(context, label, &scope)?;
-            (saved, tree::describe(context.workspace.root(), &manifest, &scope))
+            (saved, tree_report::describe(context.workspace.root(), &manifest, &scope))
         }
         CheckpointKind::GitStash => {
             let scope = scope()?;

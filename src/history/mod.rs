@@ -44,7 +44,7 @@ pub use git_change::GitChange;
 pub use git_restore::{GitRestore, git_change_since};
 pub use guard::{Guard, GuardOutcome, GuardRecord, GuardRequest};
 pub use kind::state::recover_rollback;
-pub use kind::tree::{save as save_tree, save_once as save_tree_once};
+pub use kind::tree::{save_present, save_present_once};
 pub use kind::verify;
 pub use live_databases::write_back;
 pub use lookup::{

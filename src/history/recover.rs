@@ -37,7 +37,7 @@ pub fn recover_tree(
         return Ok(TreeRecovery { saved: None, report: plan });
     }
     let label = CheckpointLabel::with_reason(format!("before {subject} was recovered"));
-    let saved = tree::save_once(context, &label)?;
+    let saved = tree::save_present_once(context, &label)?;
     let present = CheckpointDir::new(&saved, context.layout.checkpoints().join(&saved));
     let request = PartialRestoreRequest {
         manifest,

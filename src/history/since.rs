@@ -7,7 +7,6 @@ use super::audit::{AuditAction, AuditEntry, AuditLog};
 use super::kind::tree;
 use super::lookup::list;
 use super::record::CheckpointRecord;
-use super::scope::Scope;
 use super::store_location::name_store;
 use super::writer::CheckpointLabel;
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
@@ -60,13 +59,16 @@ pub fn revert_since(context: HistoryContext<'_>, checkpoint: &CheckpointDir) -> 
     if changes.list.is_empty() && changes.out_of_scope.is_empty() {
         return Ok(None);
     }
+    let count = changes.list.len() as u64;
+    // Directories that cannot be listed have their own modes again, which are part of what is saved.
+    drop(changes);
     let label = CheckpointLabel::with_reason(format!("before the revert to {id}"));
-    let present = tree::save(context, &label, &Scope::default())?.0.dir;
+    let present = tree::save_present(context, &label)?.dir;
     // In the directory of the present, where no expiry ends it. Its id is that of the checkpoint, to which it belongs.
     let record = CheckpointDir::new(id, present.dir());
     let entry = AuditEntry {
         saved: Some(present.id().to_owned()),
-        ..AuditEntry::new(AuditAction::Revert, id, changes.list.len() as u64)
+        ..AuditEntry::new(AuditAction::Revert, id, count)
     };
     let log = AuditLog::with_entry(context.layout.audit(), entry);
     let reverted = record

@@ -7,7 +7,7 @@ use crate::message::{
     Document, DocumentKind, Rejection, UnknownKey, check_parameters, check_values, read_limited, unknown_keys,
 };
 use crate::project::{Config, Layout, parse_duration};
-use crate::routine::{Routine, Routines};
+use crate::routine::{Routine, RoutineKind, Routines};
 use crate::yaml::Mistake;
 
 /// A spec or a message with the name that errors have for it.
@@ -25,11 +25,14 @@ impl CheckedDocument<'_> {
         check_values(self.document, self.kind).map_err(|mistake| self.rejection(&mistake))
     }
 
-    /// Rejects a parameter that is not text, and a spec's key that is a typing mistake of a key of decree's: it would switch off
+    /// Rejects a parameter of a script that is not text, and a spec's key that is a typing mistake of a key of decree's: it would switch off
     /// what it stands for. Returns a warning for every other key that neither decree nor the routine reads.
     pub fn check_keys(&self, routine: &Routine) -> Result<Vec<String>, Rejection> {
         let is_parameter = |name: &str| routine.parameters.iter().any(|parameter| parameter.name == name);
-        check_parameters(self.document, is_parameter).map_err(|mistake| self.rejection(&mistake))?;
+        // A notebook takes lists and mappings, too.
+        if routine.kind == RoutineKind::Shell {
+            check_parameters(self.document, is_parameter).map_err(|mistake| self.rejection(&mistake))?;
+        }
         let mut warnings = Vec::new();
         for key in unknown_keys(self.document, self.kind, is_parameter) {
             if self.kind == DocumentKind::Spec && key.meant.is_some() {

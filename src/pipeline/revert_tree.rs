@@ -86,7 +86,7 @@ pub(super) fn check_restorable(batch: &ActiveBatch<'_>, manifest: &Manifest) -> 
 /// Saves the whole tree as a checkpoint, with everything that the run and the user changed; once, however often that is repeated.
 /// Returns its id.
 pub(super) fn save_present(batch: &ActiveBatch<'_>, reason: &str) -> Result<String> {
-    history::save_tree_once(history_context(batch), &CheckpointLabel::with_reason(reason))
+    history::save_present_once(history_context(batch), &CheckpointLabel::with_reason(reason))
 }
 
 /// Reverts the paths of a recorded diff, then compares the whole tree.

@@ -92,7 +92,7 @@ fn a_guarded_command_that_deletes_decrees_files_loses_no_content_however_many_pa
     let before = project.snapshot();
     let output = project.decree(["guard", "--", "bash", "-c", "rm -rf .decree f*; exit 1"]).fails(1);
     assert_same(&project.snapshot(), &before);
-    output.mentions(&["300 paths rolled back, 300 paths verified"]);
+    output.mentions(&["300 paths rolled back (300 recreated), 300 paths verified"]);
     assert_whole(&project);
 }
 

@@ -239,7 +239,7 @@ fn a_guarded_command_that_damaged_the_store_can_be_undone_as_far_as_possible() {
     output.mentions(&["changed.txt", "deleted.txt", "the tree is not rolled back", "decree recover chk_"]);
     assert_eq!(scene.checkpoints(), checkpoints + 1);
     let status =
-        project.decree(["status"]).ok().mentions(&["could not be rolled back", "decree recover chk_"]);
+        project.decree(["status"]).ok().mentions(&["the rollback after", "failed", "decree recover chk_"]);
     assert!(!status.err.contains("was killed"), "{}", status.err);
     let answer = scene.recover(4);
     assert_eq!(paths(&answer["lost"]), ["changed.txt", "deleted.txt"], "{answer:#}");

@@ -33,6 +33,8 @@ pub struct WalkInput<'a> {
     pub baseline: Option<Baseline<'a>>,
     /// Whether owners and attributes are read. If not, nothing has any.
     pub with_attributes: bool,
+    /// Whether everything that this user owns is read, even if its mode forbids that. Otherwise only what the baseline has.
+    pub forced: bool,
 }
 
 /// The checkpoint to compare with.

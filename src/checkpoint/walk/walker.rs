@@ -160,7 +160,7 @@ impl WalkInput<'_> {
         let readable = task.mode.bits() & 0o500 == 0o500 || rustix::process::geteuid().is_root();
         // A routine may have made a directory unreadable that the checkpoint has.
         if !readable
-            && task.before.is_some()
+            && (task.before.is_some() || self.forced)
             && let Ok(dir) = TreePath::new(&*task.path)
             && self.root.set_mode(&dir, FileMode::from_bits(task.mode.bits() | 0o700)).is_ok()
         {
@@ -181,8 +181,8 @@ impl WalkInput<'_> {
             let Some(found) = found else { continue };
             let path = TreePath::joined(&task.path, listing.name(found));
             let file = match self.baseline {
-                Some(_) => self.root.open_file_forced(&path),
-                None => self.root.open_file(&path),
+                None if !self.forced => self.root.open_file(&path),
+                _ => self.root.open_file_forced(&path),
             };
             let mut text = Vec::new();
             match file.and_then(|mut file| file.read_to_end(&mut text)) {

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 
 use super::tree::{self, TreeRollback};
+use super::tree_report;
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::checkpoint::coverage::Coverage;
 use crate::checkpoint::manifest::Manifest;
@@ -95,7 +96,7 @@ pub fn describe(
     stash: &Stash,
 ) -> Result<ContentsReport> {
     let tracked_only = tracked_only(context.layout, manifest, scope)?;
-    let mut report = tree::describe(context.workspace.root(), manifest, scope);
+    let mut report = tree_report::describe(context.workspace.root(), manifest, scope);
     let (entry, base) = (short(&stash.commit), short(&stash.base));
     report
         .assumptions
@@ -176,7 +177,7 @@ fn save_present(
         Ok((present, _)) => present,
         Err(error) if matches!(error.kind(), ErrorKind::Interrupted { .. }) => return Err(error),
         Err(error) => {
-            let (present, _) = tree::save(context, &label, &everything)?;
+            let present = tree::save_present(context, &label)?;
             if !index.differs.is_empty() {
                 index.stashes.save_index(&present.dir.dir().join("index"))?;
             }

@@ -60,7 +60,7 @@ fn a_forgotten_store_is_named_by_every_command_that_needs_it() {
     let (store, checkpoints) = (store.canonicalize().unwrap(), names(&project, ".decree/checkpoints").len());
     for args in [&["rollback", &id][..], &["revert", &id], &["diff", &id], &["rollback", &own]] {
         let hint = format!("DECREE_STORE='{}'", store.display());
-        project.decree(args).fails(4).mentions(&["lacks the content", &hint]);
+        project.decree(args).fails(4).mentions(&["content", "store", &hint]);
         assert_same(&project.snapshot(), &changed);
     }
     project.decree(["revert", &id]).fails(4);

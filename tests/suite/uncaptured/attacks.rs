@@ -6,7 +6,7 @@ use super::{WORD, project, reported};
 use crate::harness::{assert_same, skip, temp_dir};
 use crate::revert::{as_nobody, hand_over};
 
-/// HLD-09.
+/// UNC-09.
 #[test]
 fn a_likely_secret_that_became_something_else_comes_back() {
     for script in [
@@ -30,7 +30,7 @@ fn a_likely_secret_that_became_something_else_comes_back() {
     }
 }
 
-/// HLD-09.
+/// UNC-09.
 #[test]
 fn a_link_in_place_of_a_directory_is_not_followed() {
     let outside = temp_dir();
@@ -71,7 +71,7 @@ fn two_thousand_likely_secrets_come_back_and_few_lines_name_them() {
     assert_eq!(reported(&project.result(&project.only_run())).len(), 2000);
 }
 
-/// HLD-10.
+/// UNC-10.
 #[test]
 fn an_ordinary_user_gets_likely_secrets_back_in_read_only_directories() {
     if !skip::as_root() {
@@ -93,7 +93,7 @@ fn an_ordinary_user_gets_likely_secrets_back_in_read_only_directories() {
     }
 }
 
-/// HLD-10.
+/// UNC-10.
 #[test]
 fn a_likely_secret_that_cannot_be_read_is_named_and_its_loss_is_an_error() {
     if !skip::as_root() {

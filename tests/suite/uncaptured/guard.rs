@@ -8,7 +8,7 @@ use crate::pipeline::pipeline_project::assert_has;
 
 const WRECKS: &str = "rm .env; rm -rf secrets; echo other >id_rsa; echo new >.env.local; echo x >>notes.txt";
 
-/// HLD-11.
+/// UNC-11.
 #[test]
 fn a_guarded_command_that_fails_gives_likely_secrets_back_and_names_them() {
     let project = project("true");
@@ -31,7 +31,7 @@ fn a_guarded_command_that_fails_gives_likely_secrets_back_and_names_them() {
     assert_eq!(fs::read(set_aside).unwrap(), b"new\n");
 }
 
-/// HLD-11.
+/// UNC-11.
 #[test]
 fn a_guarded_command_that_succeeds_keeps_what_it_did_and_names_likely_secrets() {
     let project = project("true");
@@ -44,7 +44,7 @@ fn a_guarded_command_that_succeeds_keeps_what_it_did_and_names_likely_secrets() 
     );
 }
 
-/// HLD-12.
+/// UNC-12.
 #[test]
 fn a_guarded_command_must_not_remove_a_repository() {
     let project = project("true");

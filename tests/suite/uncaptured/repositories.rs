@@ -4,7 +4,7 @@ use super::{git, head, project, repository};
 use crate::harness::{assert_same, temp_dir};
 use crate::pipeline::pipeline_project::assert_has;
 
-/// HLD-13.
+/// UNC-13.
 #[test]
 fn renamed_repositories_and_ignored_directories_are_moved_back() {
     for script in [
@@ -31,7 +31,7 @@ fn renamed_repositories_and_ignored_directories_are_moved_back() {
     }
 }
 
-/// HLD-13. Also out of the project, on the same file system.
+/// UNC-13. Also out of the project, on the same file system.
 #[test]
 fn what_was_moved_out_of_the_project_is_moved_back() {
     let outside = temp_dir();
@@ -46,7 +46,7 @@ fn what_was_moved_out_of_the_project_is_moved_back() {
     assert_eq!(std::fs::read_dir(outside.path()).unwrap().count(), 0);
 }
 
-/// HLD-14.
+/// UNC-14.
 #[test]
 fn a_routine_that_succeeds_and_removed_a_repository_has_failed() {
     for (script, code, why) in [
@@ -76,7 +76,7 @@ fn a_routine_that_succeeds_and_removed_a_repository_has_failed() {
     }
 }
 
-/// HLD-14. A repository that moves with its work tree, or whose `.git` becomes a file, is not removed.
+/// UNC-14. A repository that moves with its work tree, or whose `.git` becomes a file, is not removed.
 #[test]
 fn a_repository_that_git_itself_moved_is_kept() {
     for script in ["mv lib lib2", "git -C lib init -q --separate-git-dir ../lib.git"] {
@@ -87,7 +87,7 @@ fn a_repository_that_git_itself_moved_is_kept() {
     }
 }
 
-/// HLD-15.
+/// UNC-15.
 #[test]
 fn the_git_file_of_a_submodule_comes_back() {
     for script in ["rm lib/.git", "echo gitdir: /nowhere >lib/.git", "rm -rf lib"] {
@@ -101,7 +101,7 @@ fn the_git_file_of_a_submodule_comes_back() {
     }
 }
 
-/// HLD-16.
+/// UNC-16.
 #[test]
 fn an_ignored_entry_that_a_failed_run_deleted_is_an_error_that_names_it() {
     let project = project("rm -rf target app.log; echo x >>notes.txt; exit 1");
@@ -115,7 +115,7 @@ fn an_ignored_entry_that_a_failed_run_deleted_is_an_error_that_names_it() {
     assert_has(&report, &["except for app.log, target"]);
 }
 
-/// HLD-16.
+/// UNC-16.
 #[test]
 fn an_ignored_entry_that_a_kept_run_deleted_is_a_warning() {
     let project = project("rm -rf target; echo x >>notes.txt");
@@ -124,7 +124,7 @@ fn an_ignored_entry_that_a_kept_run_deleted_is_a_warning() {
     assert_has(&output.err, &["gone, and in no diff because ignored: target"]);
 }
 
-/// HLD-16. An ignored directory that is made anew is there.
+/// UNC-16. An ignored directory that is made anew is there.
 #[test]
 fn an_ignored_directory_that_was_made_anew_is_not_missing() {
     let project = project("rm -rf target; mkdir target; echo other >target/new; exit 1");
@@ -133,7 +133,7 @@ fn an_ignored_directory_that_was_made_anew_is_not_missing() {
     assert_eq!(project.text("target/new"), "other\n");
 }
 
-/// HLD-17.
+/// UNC-17.
 #[test]
 fn repositories_and_ignored_entries_are_recorded_in_the_manifest() {
     let project = project("true");

@@ -12,7 +12,7 @@ use crate::pipeline::pipeline_project::assert_has;
 const WRECKS: &str = "rm .env; rm -rf secrets; echo other >id_rsa; chmod 644 id_rsa; chmod 777 tls/server.pem\n\
      echo new >.env.local; mkdir new; echo deep >new/.env; echo work >>notes.txt\n";
 
-/// HLD-01.
+/// UNC-01.
 #[test]
 fn likely_secrets_come_back_when_a_run_fails_whether_or_not_they_are_ignored() {
     let project = project(&format!("{WRECKS} exit 1"));
@@ -50,7 +50,7 @@ fn likely_secrets_come_back_when_a_run_fails_whether_or_not_they_are_ignored() {
     assert_eq!(holding(&project, WORD), [""; 0], "a secret is on decree's disk");
 }
 
-/// HLD-02.
+/// UNC-02.
 #[test]
 fn likely_secrets_are_named_before_anything_runs_also_ignored_ones() {
     let project = project("echo work >>notes.txt");
@@ -64,7 +64,7 @@ fn likely_secrets_are_named_before_anything_runs_also_ignored_ones() {
     assert_has(&answer, &SECRETS);
 }
 
-/// HLD-03.
+/// UNC-03.
 #[test]
 fn likely_secrets_stay_as_a_kept_run_leaves_them_and_are_named() {
     let project = project(WRECKS);
@@ -95,7 +95,7 @@ fn likely_secrets_stay_as_a_kept_run_leaves_them_and_are_named() {
     );
 }
 
-/// HLD-04.
+/// UNC-04.
 #[test]
 fn a_clean_slate_has_the_likely_secrets_too() {
     let project = project(
@@ -108,7 +108,7 @@ fn a_clean_slate_has_the_likely_secrets_too() {
     assert!(!project.exists(".env.local"));
 }
 
-/// HLD-05.
+/// UNC-05.
 #[test]
 fn a_likely_secret_that_is_too_large_is_named_before_and_after_and_the_command_fails() {
     let project = project("rm big.p12; echo x >>notes.txt; exit 1");
@@ -130,7 +130,7 @@ fn a_likely_secret_that_is_too_large_is_named_before_and_after_and_the_command_f
     assert_eq!(project.text("notes.txt"), "one\r\ntwo\n");
 }
 
-/// HLD-06.
+/// UNC-06.
 #[test]
 fn likely_secrets_come_back_when_decree_is_interrupted() {
     let project = project("rm .env id_rsa; echo x >.decree/ready; while :; do sleep 0.05; done");
@@ -143,7 +143,7 @@ fn likely_secrets_come_back_when_decree_is_interrupted() {
     assert_same(&project.snapshot(), &before);
 }
 
-/// HLD-07.
+/// UNC-07.
 #[test]
 fn after_a_kill_the_next_command_says_that_likely_secrets_are_not_restored() {
     let project = project("rm .env; echo x >>notes.txt; echo x >.decree/ready; while :; do sleep 0.05; done");
@@ -167,7 +167,7 @@ fn after_a_kill_the_next_command_says_that_likely_secrets_are_not_restored() {
     project.process().ok();
 }
 
-/// HLD-08.
+/// UNC-08.
 #[test]
 fn an_artifact_has_nothing_that_was_set_aside_not_even_by_an_attempt() {
     let project = project("echo set-aside-word >.env.local; echo x >>notes.txt; exit 1");

@@ -4,7 +4,7 @@ use super::project;
 use crate::harness::{Project, assert_same};
 use crate::pipeline::pipeline_project::assert_has;
 
-/// HLD-18.
+/// UNC-18.
 #[test]
 fn a_rollback_leaves_newer_likely_secrets_where_they_are() {
     let project = project("true");
@@ -47,7 +47,7 @@ fn with_set_aside(project: &Project) -> String {
     saved
 }
 
-/// HLD-19.
+/// UNC-19.
 #[test]
 fn a_checkpoint_with_the_only_copy_of_something_is_not_deleted_unnamed() {
     let project = Project::new();
@@ -64,7 +64,7 @@ fn a_checkpoint_with_the_only_copy_of_something_is_not_deleted_unnamed() {
     assert!(!project.record(&saved, "").exists());
 }
 
-/// HLD-19.
+/// UNC-19.
 #[test]
 fn gc_keeps_an_expired_checkpoint_with_the_only_copy_of_something() {
     let project = Project::new();
