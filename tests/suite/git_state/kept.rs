@@ -64,7 +64,8 @@ fn a_chain_is_taken_back_from_its_last_commit_to_its_first() {
 /// GIT-11.
 #[test]
 fn git_is_left_alone_where_a_person_has_moved_on() {
-    let cases: [(&str, &dyn Fn(&crate::publish::Repo) -> Option<Remote>); 4] = [
+    type Step<'s> = &'s dyn Fn(&crate::publish::Repo) -> Option<Remote>;
+    let cases: [(&str, Step<'_>); 4] = [
         ("moved after the run", &|repo| {
             repo.write("other.txt", "a person's\n");
             repo.commit_all("a person's commit");
