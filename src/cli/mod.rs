@@ -49,13 +49,13 @@ use crate::ui::{Color, Ui};
 /// The table in README.md, for `--help`.
 const EXIT_CODES: &str = "Exit codes:
   0              everything succeeded
-  1              a message failed, a conflict stopped a revert or an apply, or an operation failed
+  1              a message failed, or a conflict or an error stopped the command
   2              wrong usage
   3              not a decree project, a bad config, or an unknown or ambiguous id
-  4              integrity: a revert or a checkpoint did not verify, or a full disk prevented it
+  4              integrity: something could not be restored, verified or saved
   5              another decree process holds the lock
-  129, 130, 143  interrupted once: the tree was reverted; again with the same signal: decree stopped at
-                 once, the tree is not reverted, and the next `decree process` does it";
+  129, 130, 143  interrupted; the tree was reverted. The same signal twice: decree
+                 stopped at once, and the next `decree process` reverts the tree";
 
 /// Runs AI coding agents unattended: keeps what passes your check, and reverts every byte of what fails.
 #[derive(Debug, Parser)]
