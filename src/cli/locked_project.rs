@@ -175,12 +175,19 @@ impl<'c> LockedProject<'c> {
             }
             summary => summary?,
         };
-        match format {
-            Format::Json => ui.print(&summary.to_json())?,
-            Format::Text => ui.print(&text::closing(&summary, Paint(ui.color_out)))?,
+        let not_restored = not_restored_error(&summary);
+        match (format, &not_restored) {
+            (Format::Json, None) => ui.print(&summary.to_json())?,
+            (Format::Json, Some(error)) => {
+                let mut answer: Value =
+                    serde_json::from_str(&summary.to_json()).expect("a summary is valid JSON");
+                answer["error"] = error.to_json();
+                ui.print_json(&answer)?;
+            }
+            (Format::Text, _) => ui.print(&text::closing(&summary, Paint(ui.color_out)))?,
         }
-        if let Some(error) = not_restored_error(&summary) {
-            return Err(error);
+        if let Some(error) = not_restored {
+            return Err(if format == Format::Json { error.answered() } else { error });
         }
         if summary.has_unrestored_git() {
             return Ok(ErrorKind::Integrity.exit_code());

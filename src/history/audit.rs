@@ -5,8 +5,10 @@
 
 use std::fs::OpenOptions;
 use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 
 use crate::checkpoint::hash::ContentHash;
@@ -163,7 +165,10 @@ pub fn record(path: &Path, mut entry: AuditEntry) -> Result<()> {
     let mut line = if unfinished { b"\n".to_vec() } else { Vec::new() };
     serde_json::to_writer(&mut line, &record).expect("a record is plain data");
     line.push(b'\n');
-    let mut file = OpenOptions::new().append(true).create(true).open(path).at("open", path)?;
+    // A routine may have put a link there: the entry must not be added to another file.
+    let no_link = OFlags::NOFOLLOW.bits() as i32;
+    let file = OpenOptions::new().append(true).create(true).custom_flags(no_link).open(path);
+    let mut file = file.at("open", path)?;
     // In one piece: what is added is a line, or the beginning of one.
     file.write_all(&line).and_then(|()| file.sync_all()).at("write to", path)?;
     atomic::sync_parent(path)

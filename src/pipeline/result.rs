@@ -89,7 +89,8 @@ impl RevertRecord {
     /// What follows "the tree is reverted to its checkpoint": nothing, or `, except for .git`.
     pub fn exceptions(&self) -> String {
         const MAX_NAMED: usize = 5;
-        let names: Vec<&str> = self.not_restored.iter().take(MAX_NAMED).map(|lost| &*lost.path).collect();
+        let names = self.not_restored.iter().take(MAX_NAMED);
+        let names: Vec<_> = names.map(|lost| quote::json_for_people(&lost.path)).collect();
         match self.not_restored.len() {
             0 => String::new(),
             n if n > MAX_NAMED => format!(", except for {} and {} more", names.join(", "), n - MAX_NAMED),

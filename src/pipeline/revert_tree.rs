@@ -10,6 +10,7 @@ use super::result::{RevertRecord, RunRecord};
 use super::uncaptured;
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::checkpoint::manifest::Manifest;
+use crate::checkpoint::quote::json_for_people;
 use crate::checkpoint::restore::{RestoreAction, RestoreOutcome, RestoreReport};
 use crate::error::{Error, IoContext, Result};
 use crate::history::audit::AuditLog;
@@ -31,7 +32,10 @@ pub(super) fn revert_tree(
     let reverted = revert_recorded(batch, changed, manifest)
         .or_else(|error| revert_present(batch, run, manifest, &error));
     let reverted = uncaptured::restore(batch, run, manifest, reverted)?;
-    batch.event(&Event::Reverted { id: run.id(), record: &reverted });
+    // Names come from the routine: they may contain control characters, workflow commands and secrets.
+    let shown = |path: &String| batch.redactor.redact(&json_for_people(path)).into_owned();
+    let record = RevertRecord { files: reverted.files.iter().map(shown).collect(), ..reverted.clone() };
+    batch.event(&Event::Reverted { id: run.id(), record: &record });
     Ok(reverted)
 }
 

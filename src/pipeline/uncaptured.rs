@@ -10,6 +10,7 @@ use super::summary::{MessageSummary, Summary};
 use super::verdict::Ending;
 use crate::checkpoint::manifest::Manifest;
 use crate::checkpoint::path::TreePath;
+use crate::checkpoint::quote::json_for_people;
 use crate::error::{Error, Result};
 use crate::history::RunDir;
 use crate::history::uncaptured::{HeldForRun, LostRepository, UncapturedReport, UncapturedState};
@@ -138,12 +139,13 @@ pub(super) fn not_restored(messages: &[MessageSummary]) -> Option<Error> {
     let mut lines = Vec::new();
     for message in messages {
         for lost in message.run.reverted.iter().flat_map(|record| &record.not_restored) {
-            lines.push(format!("{}: {} (run {})", lost.path, lost.why, message.id.as_deref().unwrap_or("–")));
+            let path = json_for_people(&lost.path);
+            lines.push(format!("{path}: {} (run {})", lost.why, message.id.as_deref().unwrap_or("–")));
         }
     }
     (!lines.is_empty()).then(|| {
         Error::integrity("a failed run left something that no checkpoint holds, and that is not restored")
             .details(lines, 20)
-            .hint("restore it from a backup or from where it came from; every other file is as it was")
+            .hint("restore it from a backup or from where it came from; every file of the checkpoint is as it was")
     })
 }

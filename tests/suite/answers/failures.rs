@@ -147,3 +147,14 @@ fn an_interrupted_batch_answers_with_what_was_done_and_why_it_ended() {
     assert_eq!(answer["error"]["kind"], "interrupted", "{answer:#}");
     assert_eq!(answer["messages"][0]["verdict"], "interrupted", "{answer:#}");
 }
+
+/// ANS-02. A batch that lost something answers with its summary and the error in one document.
+#[test]
+fn a_batch_that_could_not_restore_everything_answers_in_one_document() {
+    let project = crate::pipeline::pipeline_project::PipelineProject::with("rm ignored; exit 1");
+    project.config("max_retries: 0\n").write(".gitignore", "ignored\n").write("ignored", "x\n");
+    let output = project.decree(["run", "-m", "x", "-p", "y", "--format", "json"]).fails(4);
+    let answer = json(&output.out);
+    assert_eq!(answer["error"]["kind"], "integrity", "{answer:#}");
+    assert_eq!(answer["messages"][0]["put_back"]["not_restored"][0]["path"], "ignored", "{answer:#}");
+}

@@ -225,3 +225,15 @@ fn every_reverted_path_is_named_also_one_that_a_person_edited() {
     assert_eq!(reverted.err.matches("    reverted  ").count(), 20, "{}", reverted.err);
     assert_has(&reverted.err, &["and 12 more"]);
 }
+
+/// SEE-15. Names come from the routine: they must not speak to the terminal or to GitHub.
+#[test]
+fn a_reverted_name_with_control_characters_is_printed_on_one_line() {
+    let project = PipelineProject::with("touch $'a\\n::error::injected\\n' $'b\\e[1m'; exit 1");
+    project.config("max_retries: 0\n");
+    let output = project.decree_with_env(&["run", "-m", "x", "-p", "y"], &[("GITHUB_ACTIONS", "true")]);
+    let injected = |text: &str| text.lines().any(|line| line.starts_with("::error::injected"));
+    assert!(!injected(&output.err) && !injected(&output.text()), "{}", output.err);
+    assert!(!output.err.contains("b\u{1b}[1m"), "{}", output.err);
+    assert_has(&output.err, &["reverted  \"a\\n::error::injected\\n\""]);
+}

@@ -89,3 +89,15 @@ fn a_routine_cannot_rewrite_the_trail() {
         assert_eq!(project.read(".decree/audit.jsonl"), trail, "{harm}");
     }
 }
+
+/// AUD-04. A link in the place of the trail must not lead an entry into another file.
+#[test]
+fn a_planted_link_does_not_lead_entries_into_another_file() {
+    let project = PipelineProject::with("ln -s \"$PWD/victim\" .decree/audit.jsonl; echo x >work.txt");
+    project.write("victim", "mine\n");
+    project.run(&["-m", "x", "-p", "y"]).ok();
+    let id = project.only_run();
+    project.decree(["revert", &id]).fails(1).mentions(&["audit.jsonl"]);
+    assert_eq!(project.read("victim"), b"mine\n");
+    assert!(!project.exists("work.txt"));
+}
