@@ -55,7 +55,14 @@ pub struct Changes<'r> {
     pub live_databases: Vec<DatabaseInUse>,
     /// Every likely secret that is in the tree now, sorted.
     pub secrets: Vec<TreePath>,
-    _unlocked: UnlockedDirs<'r>,
+    unlocked: UnlockedDirs<'r>,
+}
+
+impl Changes<'_> {
+    /// Does something while directories that cannot be listed have their own modes.
+    pub fn while_locked<T>(&mut self, work: impl FnOnce() -> T) -> T {
+        self.unlocked.while_locked(work)
+    }
 }
 
 impl Workspace {
@@ -73,7 +80,7 @@ impl Workspace {
         let mut list = differences(&manifest.tree, walk);
         let live_databases = split_off_live(&self.root, &mut list);
         add_kept_dirs(&manifest.tree, &mut list);
-        Ok(Changes { list, out_of_scope, live_databases, secrets, _unlocked: unlocked })
+        Ok(Changes { list, out_of_scope, live_databases, secrets, unlocked })
     }
 }
 

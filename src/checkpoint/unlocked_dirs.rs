@@ -66,6 +66,20 @@ impl<'r> UnlockedDirs<'r> {
         self.dirs.iter().find(|(path, _)| path == dir).map(|(_, mode)| *mode)
     }
 
+    /// Does something while the directories have their own modes.
+    pub fn while_locked<T>(&mut self, work: impl FnOnce() -> T) -> T {
+        // Children before parents: an unreadable parent makes its children inaccessible.
+        self.dirs.sort_by_key(|(path, _)| Reverse(path.depth()));
+        for (path, mode) in &self.dirs {
+            let _ = self.root.set_mode(path, *mode);
+        }
+        let done = work();
+        for (path, mode) in self.dirs.iter().rev() {
+            let _ = self.root.set_mode(path, FileMode::from_bits(mode.bits() | 0o700));
+        }
+        done
+    }
+
     /// Leaves restoring the modes to the caller.
     pub fn forget(&mut self) {
         self.dirs.clear();

@@ -145,12 +145,29 @@ fn save_present(
     let label = CheckpointLabel::with_reason(format!("before {} was applied with --force", dir.id()));
     let progress = context.ui.progress();
     let saved = history::save_present(locked.history_context(&progress), &label)?;
+    refuse_unsaved(&saved.dir, preview)?;
     for path in &overwritten {
         context.ui.warn(&format!("overwriting {path}"));
     }
     let back = context.command_line(&format!("rollback {}", saved.record.id));
     context.ui.note(&format!("the tree before that is saved: `{back}` restores it"));
     Ok(())
+}
+
+/// Refuses to overwrite a file that no checkpoint holds, because it is ignored or a likely secret now: there would be no copy of it.
+fn refuse_unsaved(saved: &CheckpointDir, preview: &RestorePreview) -> Result<()> {
+    let tree = saved.manifest()?.tree;
+    let overwritten = preview.paths.iter().filter(|path| path.overwrites);
+    let unsaved: Vec<String> =
+        overwritten.filter(|path| !tree.has(&path.path)).map(|path| path.path.to_string()).collect();
+    if unsaved.is_empty() {
+        return Ok(());
+    }
+    Err(Error::failed("cannot overwrite what no checkpoint holds, because it is ignored or a likely secret")
+        .because(FailureReason::Conflict)
+        .details(unsaved, 20)
+        .detail("nothing was touched")
+        .hint("move these files away first"))
 }
 
 fn apply_from(context: &Context, args: &ApplyArgs, from: &Path, id: Option<&str>) -> Result<()> {

@@ -43,6 +43,11 @@ pub(super) fn recover(batch: &mut ActiveBatch<'_>) -> Result<()> {
         }
         return not_restored.map_or(Ok(()), Err);
     }
+    if !has_manifest && run.attempt().is_some() {
+        return Err(Error::integrity(format!("the manifest of run {id} is gone, so the run cannot be reverted"))
+            .detail("an attempt had begun: the tree may have its changes")
+            .hint("`decree checkpoint list` shows what you can roll back to; `decree recover` closes the run, so that decree works again"));
+    }
     if !has_manifest {
         batch.note(&format!("run {id} was interrupted before it began; its message waits in the inbox"));
         return ActiveRun::clear(batch.context.layout);

@@ -8,7 +8,8 @@ use super::context::{ActiveBatch, PipelineContext};
 use super::recovery::{self, end_processes, quarantine_routine_result, undecided};
 use super::settle::settle;
 use super::verdict::Verdict;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, IoContext, Result};
+use crate::fs::{atomic, untrusted};
 use crate::history::{HistoryContext, RunDir, TreeRecovery, recover_tree};
 use crate::humanize::count;
 use crate::interrupt;
@@ -42,6 +43,8 @@ pub(super) fn recover(batch: &mut ActiveBatch<'_>, dry_run: bool) -> Result<Opti
             let tree = TreeRecovery::default();
             return Ok(Some(RecoveredRun { id, verdict: None, tree, unknown: None }));
         }
+        // The run is settled, and what is missing is named.
+        Err(error) if ActiveRun::read(batch.context.layout)?.is_none() => return Err(error),
         Err(error) if error.kind() == ErrorKind::Integrity => {}
         Err(error) => return Err(error),
     }
@@ -62,7 +65,8 @@ fn revert_partially(
     let run = &active.dir;
     let is_kept = active.read_own_result()?.is_some_and(|result| result.run.kept);
     if is_kept || !active.has_manifest()? {
-        return Ok((TreeRecovery::default(), None));
+        let is_lost = !is_kept && active.attempt().is_some();
+        return Ok((TreeRecovery::default(), is_lost.then(|| "its manifest is gone".to_owned())));
     }
     match run.checkpoint().manifest() {
         Ok(manifest) => {
@@ -99,6 +103,7 @@ fn close(
             format!("{} could not be restored: {}", count(lost.len(), "file"), named.join(", "))
         }
     };
+    restore_run_dir(batch, active)?;
     let mut result = match active.read_own_result()? {
         Some(result) => result,
         None => {
@@ -113,6 +118,18 @@ fn close(
     let summary = settle(batch, active, None, result)?;
     batch.record(summary);
     Ok(verdict)
+}
+
+/// Makes the run's directory again if the routine deleted it, with the message, which is in the inbox, too.
+fn restore_run_dir(batch: &ActiveBatch<'_>, active: &ActiveRun) -> Result<()> {
+    let (dir, message) = (active.dir.path(), active.dir.message());
+    std::fs::create_dir_all(dir).at("create", dir)?;
+    if message.try_exists().at("read", &message)? {
+        return Ok(());
+    }
+    let waiting = batch.context.inbox.path(&active.file());
+    let text = untrusted::read(&waiting).if_exists().at("read", &waiting)?;
+    atomic::write(&message, &text.unwrap_or_default())
 }
 
 /// Moves a `running.json` that cannot be read out of the way. Which run it named is unknown, so the tree stays as it is.

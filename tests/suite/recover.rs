@@ -2,13 +2,15 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::process::Stdio;
 
 use serde_json::Value;
 
 use crate::generate::become_like;
-use crate::harness::{CommandOutput, Project, TreeSnapshot, assert_same, snapshot, wait_for};
+use crate::harness::{CommandOutput, Project, TreeSnapshot, assert_same, snapshot, wait_for, wait_until};
 use crate::killed::{has_strace, strace};
 use crate::packs::packs;
+use crate::pipeline::pipeline_project::PipelineProject;
 use crate::revert::binary::noise;
 use crate::rollback::contract::assert_valid;
 
@@ -394,4 +396,22 @@ fn killed_before_any_write_recover_can_be_repeated_and_nothing_is_lost() {
             project.checkpoint();
         }
     }
+}
+
+/// RCV-04. Without its manifest a run that had begun is not reverted, and that is never called a success.
+#[test]
+fn a_run_whose_manifest_is_gone_is_closed_as_not_restored() {
+    let project = PipelineProject::with("rm notes.txt; rm -rf .decree/runs; sleep 60");
+    let mut command = project.command();
+    command.args(["run", "-m", "x", "-p", "y"]);
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    wait_until("the routine deletes the runs", || !project.exists("notes.txt"));
+    wait_until("the routine deletes the runs", || !project.exists(".decree/runs"));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let process = project.process().fails(4).mentions(&["manifest", "the tree may have its changes"]);
+    assert!(!process.err.contains("before it began"), "{}", process.err);
+    let recovered = project.decree(["recover"]);
+    assert_eq!(recovered.code, 4, "{}", recovered.err);
+    assert!(!recovered.err.contains("as it was before"), "{}", recovered.err);
 }

@@ -109,7 +109,7 @@ pub fn restore(
         return Ok(rollback.report);
     }
     rollback.check_restorable()?;
-    let present = save_present(context, &present_label(dir.id()))?;
+    let present = rollback.save_present(&present_label(dir.id()))?;
     options.note_present(&present);
     rollback.restore_tree(&present.dir)?;
     rollback.finish(&present.dir)
@@ -208,6 +208,15 @@ impl<'r> TreeRollback<'r> {
         self.changes.as_ref().is_none_or(is_same) && self.live_databases.is_empty()
     }
 
+    /// Saves the present, with the modes that directories have.
+    pub fn save_present(&mut self, label: &CheckpointLabel) -> Result<SavedCheckpoint> {
+        let context = self.context;
+        match &mut self.changes {
+            Some(changes) => changes.while_locked(|| save_present(context, label)),
+            None => save_present(context, label),
+        }
+    }
+
     /// Fails if the store lost content that is needed, before the present is saved.
     fn check_restorable(&self) -> Result<()> {
         let changes =
@@ -222,7 +231,7 @@ impl<'r> TreeRollback<'r> {
         let set_aside = present.quarantine_dir();
         let notes = write_back(self.context, self.manifest, &self.live_databases, &set_aside);
         self.report.warnings.extend(notes);
-        let Some(changes) =
+        let Some(mut changes) =
             self.changes.take().filter(|it| !it.list.is_empty() || !it.out_of_scope.is_empty())
         else {
             return Ok(());
@@ -233,6 +242,9 @@ impl<'r> TreeRollback<'r> {
         file.commit()?;
         let root = self.context.workspace.root();
         add_line_counts(&mut self.report, &changes, &counts, self.manifest, root);
+        let out_of_scope = std::mem::take(&mut changes.out_of_scope);
+        // Directories that cannot be listed have their own modes again, which the restore expects.
+        drop(changes);
         let patch = Patch::read(&diff)?;
         let entry = self.report.audit_entry(self.dir.id(), present.id(), self.options);
         let outcome = workspace.restore(&RestoreRequest {
@@ -240,7 +252,7 @@ impl<'r> TreeRollback<'r> {
             direction: Direction::Backward,
             action: RestoreAction::Rollback,
             subject: self.dir.id(),
-            out_of_scope: &changes.out_of_scope,
+            out_of_scope: &out_of_scope,
             quarantine_dir: present.quarantine_dir(),
             // The audit entry of a rollback also says what was saved and why.
             log: &AuditLog::with_entry(self.context.layout.audit(), entry),

@@ -144,3 +144,18 @@ fn force_does_not_replace_a_directory_that_holds_something_else() {
         "nothing is left behind"
     );
 }
+
+/// REV-12. What is ignored by now is in no checkpoint: it is not overwritten.
+#[test]
+fn force_does_not_overwrite_what_cannot_be_saved() {
+    let project = PipelineProject::with("echo run >made.txt");
+    project.run(&["-m", "x", "-p", "y"]).ok();
+    let id = project.only_run();
+    project.decree(["revert", &id]).ok();
+    project.write(".gitignore", "made.txt\n").write("made.txt", "precious\n");
+    project
+        .decree(["apply", &id, "--force", "--yes"])
+        .fails(1)
+        .mentions(&["made.txt", "nothing was touched"]);
+    assert_eq!(project.read("made.txt"), b"precious\n");
+}

@@ -294,3 +294,17 @@ fn a_hidden_unreadable_directory_is_set_aside() {
         },
     );
 }
+
+/// REV-08. Also with a rollback, which saves the present first: with the modes that it has.
+#[test]
+fn a_guarded_command_that_closes_directories_is_rolled_back() {
+    for mode in ["000", "311", "600"] {
+        let project = Project::new();
+        project.write("d/q", "q\n").write("a", "a\n");
+        hand_over(project.root());
+        let before = project.snapshot();
+        let script = format!("chmod {mode} d; mkdir -m {mode} new; echo x >a; exit 3");
+        as_nobody(&project, &["guard", "--", "sh", "-c", &script]).fails(3);
+        assert_same(&project.snapshot(), &before);
+    }
+}
