@@ -8,7 +8,7 @@
 
 use std::collections::HashSet;
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, RwLock};
 
@@ -241,11 +241,20 @@ impl Store {
     /// Creates the directory, and removes what killed captures left in it.
     pub fn prepare(&self) -> Result<()> {
         fs::create_dir_all(&self.dir).at("create", &self.dir)?;
-        if self.is_external && self.shared_mark().is_none() {
-            atomic::write(&self.dir.join(SHARED), SHARED_TEXT)?;
+        if self.is_external {
+            self.mark_as_shared()?;
         }
         self.remove_stale();
         Ok(())
+    }
+
+    /// Another project may do the same at this moment, and remove temporary files: so there is none.
+    fn mark_as_shared(&self) -> Result<()> {
+        let mark = self.dir.join(SHARED);
+        match File::create_new(&mark) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+            created => created.and_then(|mut file| file.write_all(SHARED_TEXT)).at("write", &mark),
+        }
     }
 
     /// Removes what killed captures left: temporary files that no process has locked.

@@ -11,6 +11,8 @@ struct Sample {
     project: Project,
     id: String,
     original: TreeSnapshot,
+    /// The pack of the checkpoint. Later commands may add others.
+    pack: PathBuf,
     diff: Vec<u8>,
 }
 
@@ -22,13 +24,10 @@ impl Sample {
         project.write("binary", noise(200, 1)).link("link", "target").write("one", "1\n").write("none", "");
         let original = project.snapshot();
         let id = project.checkpoint();
+        let pack = packs(&project).pop().unwrap();
         project.write("text", "other\n").remove("binary").remove("link").write("one", "2\n").remove("none");
         let diff = project.decree(["diff", &id]).ok().out;
-        Sample { project, id, original, diff }
-    }
-
-    fn pack(&self) -> PathBuf {
-        packs(&self.project).pop().unwrap()
+        Sample { project, id, original, pack, diff }
     }
 }
 
@@ -46,11 +45,11 @@ fn packs(project: &Project) -> Vec<PathBuf> {
 fn a_pack_with_any_byte_changed_is_found_and_gives_no_wrong_bytes() {
     let sample = Sample::new();
     let Sample { project, id, diff, .. } = &sample;
-    let good = fs::read(sample.pack()).unwrap();
+    let good = fs::read(&sample.pack).unwrap();
     let before = project.snapshot();
     let mut found = 0;
     for at in 0..good.len() {
-        put(&sample.pack(), &flipped(&good, at));
+        put(&sample.pack, &flipped(&good, at));
         let verified = project.decree(["checkpoint", "verify", id]);
         let shown = project.decree(["diff", id]);
         match (verified.code, shown.code) {
@@ -67,15 +66,15 @@ fn a_pack_with_any_byte_changed_is_found_and_gives_no_wrong_bytes() {
 #[test]
 fn a_pack_that_was_cut_off_is_found() {
     let sample = Sample::new();
-    let good = fs::read(sample.pack()).unwrap();
+    let good = fs::read(&sample.pack).unwrap();
     let before = sample.project.snapshot();
     for length in (0..good.len()).step_by(9).chain([good.len() - 1]) {
-        put(&sample.pack(), &good[..length]);
+        put(&sample.pack, &good[..length]);
         sample.project.decree(["diff", &sample.id]).fails(4).mentions(&["store"]);
     }
     sample.project.decree(["revert", &sample.id]).fails(4).mentions(&["store"]);
     assert_same(&sample.project.snapshot(), &before);
-    put(&sample.pack(), &good);
+    put(&sample.pack, &good);
     sample.project.decree(["revert", &sample.id]).ok();
     assert_same(&sample.project.snapshot(), &sample.original);
 }
