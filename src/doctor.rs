@@ -1,13 +1,16 @@
 //! Checks that everything a routine needs is installed and configured, with a remedy for each problem.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use crate::checkpoint::quote::in_json;
 use crate::error::{Error, Result};
 use crate::fs::atomic;
 use crate::humanize::count;
 use crate::message::{Document, Inbox, read_text};
-use crate::pipeline::{RunOverrides, Selection, check_spec, known_routine, plan};
+use crate::pipeline::{RunOverrides, Selection, check_message, check_spec, known_routine, plan};
 use crate::process::find_program;
 use crate::project::{Layout, Project, RoutineName};
 use crate::routine::{Routine, RoutineKind, Routines, papermill};
@@ -97,6 +100,35 @@ pub fn check_specs(
         }
     };
     specs.iter().map(check).collect()
+}
+
+/// What is known of a waiting message without running it.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct MessageCheck {
+    /// Its file name, as in JSON.
+    pub message: String,
+    /// Why it cannot be processed.
+    pub error: Option<String>,
+    pub warnings: Vec<String>,
+}
+
+/// Reads waiting messages and judges whether they can be processed here.
+pub fn check_messages(
+    project: &Project,
+    routines: &Routines,
+    overrides: &RunOverrides,
+    files: &[OsString],
+) -> Vec<MessageCheck> {
+    let check = |file: &OsString| {
+        let message = in_json(file.as_bytes()).into_owned();
+        match check_message(&project.layout, &project.config, routines, overrides, file) {
+            Ok(warnings) => MessageCheck { message, error: None, warnings },
+            Err(rejection) => {
+                MessageCheck { message, error: Some(rejection.to_string()), warnings: Vec::new() }
+            }
+        }
+    };
+    files.iter().map(check).collect()
 }
 
 /// The specs that `process` would take: those that cannot run, those with warnings, and how many can.

@@ -9,7 +9,12 @@ use decree::cli::{self, Cli};
 use decree::interrupt;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) if error.use_stderr() => return ExitCode::from(cli::refuse_usage(&error)),
+        // `--help` and `--version`.
+        Err(error) => error.exit(),
+    };
     let (ui, failure) = (cli.ui(), cli.failure_answer());
     if cli.is_interruptible() {
         // Without handlers a signal ends the process at once. That is safe too: the next decree recovers.

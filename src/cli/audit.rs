@@ -21,7 +21,7 @@ pub struct AuditArgs {
     command: Option<AuditCommand>,
 
     /// Output format
-    #[arg(long, value_enum, default_value_t)]
+    #[arg(long, value_enum, default_value_t, global = true)]
     pub(super) format: ContractFormat,
 }
 

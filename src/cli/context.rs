@@ -30,9 +30,16 @@ impl Context {
         }
     }
 
-    /// The project, for a command that starts work or creates something: a broken config is an error.
+    /// The project, for a command that starts work or creates something: a broken config is an error, and a deleted one a warning.
     pub fn project(&self) -> Result<Project> {
-        Project::find(&self.directory)
+        let project = Project::find(&self.directory)?;
+        if project.misses_config() {
+            let config = project.layout.shown(&project.layout.config());
+            self.ui.warn(&format!(
+                "there is no {config}: every setting has its default, without verify and policy; `decree init` writes one"
+            ));
+        }
+        Ok(project)
     }
 
     /// The project, for a command that only shows something or goes back: a broken config is a warning, because the way back may lead

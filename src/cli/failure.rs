@@ -1,10 +1,14 @@
 //! How a failure is answered to programs: with `--format json|yaml` it is an object on standard output, as a success is.
 
+use std::ffi::OsString;
+
+use clap::ValueEnum;
+use clap::error::ErrorKind;
 use serde_json::{Value, json};
 
 use super::ContractFormat;
 use crate::error::{Error, Result};
-use crate::ui::Ui;
+use crate::ui::{Color, Ui};
 
 /// What a command prints to standard output if it fails.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,6 +28,29 @@ impl FailureAnswer {
         FailureAnswer { contract: Some(field), ..self }
     }
 
+    /// For a command line that cannot be parsed: as far as its words say what was asked for.
+    fn of_words(words: &[OsString]) -> FailureAnswer {
+        let words: Vec<&str> = words.iter().map(|word| word.to_str().unwrap_or_default()).collect();
+        // What follows belongs to a guarded command.
+        let own = words.split(|word| *word == "--").next().unwrap_or_default();
+        let after = own
+            .iter()
+            .zip(own.iter().skip(1))
+            .filter(|(word, _)| **word == "--format")
+            .map(|(_, value)| *value);
+        let format = own.iter().filter_map(|word| word.strip_prefix("--format=")).chain(after).next();
+        let is_value = |at: usize| at > 0 && ["-C", "--color"].contains(&own[at - 1]);
+        let plain = own.iter().enumerate().filter(|(at, word)| !word.starts_with('-') && !is_value(*at));
+        let mut plain = plain.map(|(_, word)| *word);
+        let contract = match (plain.next(), plain.next()) {
+            (Some("checkpoint"), Some("create")) => Some("checkpoint_created"),
+            (Some("rollback" | "guard"), _) => Some("rolled_back"),
+            _ => None,
+        };
+        let format = format.and_then(|format| ContractFormat::from_str(format, false).ok());
+        FailureAnswer { format: format.unwrap_or_default(), contract }
+    }
+
     /// Prints the object, unless the command's own answer contains the error.
     pub fn print(self, ui: &Ui, error: &Error) -> Result<()> {
         if self.format == ContractFormat::Text || error.is_answered() {
@@ -36,4 +63,33 @@ impl FailureAnswer {
         answer["error"] = error.to_json();
         ui.print(&self.format.render(&answer))
     }
+}
+
+/// Prints what is wrong with a command line, for people and for a program that asked for a format, and returns the exit code. If the
+/// output is gone, that still says what happened.
+pub fn refuse_usage(error: &clap::Error) -> u8 {
+    let _ = error.print();
+    let words: Vec<OsString> = std::env::args_os().skip(1).collect();
+    let usage = usage_error(error);
+    let _ = FailureAnswer::of_words(&words).print(&Ui::new(Color::Never, true), &usage);
+    usage.kind().exit_code()
+}
+
+/// A command line that cannot be parsed, as an error of decree's: the first paragraph is the message, a tip is the hint.
+fn usage_error(error: &clap::Error) -> Error {
+    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        return Error::usage("a command is missing").hint("`decree --help` lists them");
+    }
+    let text = error.render().to_string();
+    let mut paragraphs = text.split("\n\n").map(|part| part.split_whitespace().collect::<Vec<_>>().join(" "));
+    let first = paragraphs.next().unwrap_or_default();
+    let mut usage = Error::usage(first.strip_prefix("error: ").unwrap_or(&first));
+    for part in paragraphs {
+        match part.strip_prefix("tip: ") {
+            Some(tip) => usage = usage.hint(tip),
+            None if part.starts_with("Usage:") => usage = usage.detail(part),
+            None => {}
+        }
+    }
+    usage
 }

@@ -9,7 +9,8 @@ use crate::error::{Error, IoContext, Result};
 use crate::history::{self, RunDir, RunOrCheckpoint};
 use crate::humanize::count;
 use crate::message::MessageId;
-use crate::pipeline::RunResult;
+use crate::pipeline::{ActiveRun, RunResult};
+use crate::process::redact::Redactor;
 use crate::project::Project;
 use crate::sanitize::{one_line, strip_controls};
 use crate::ui;
@@ -52,31 +53,45 @@ pub fn log(context: &Context, args: &LogArgs) -> Result<()> {
     context.ui.write(|out| copy_plain(BufReader::new(file), out))
 }
 
-/// Copies a log without escape sequences and control characters. A line that a program wrote over several times, such as a progress
-/// bar, becomes as many lines.
+/// Copies a log without escape sequences and control characters, then without secrets: what is removed may have split one. A line that
+/// a program wrote over several times, such as a progress bar, becomes as many lines.
 fn copy_plain(mut log: impl BufRead, out: &mut dyn Write) -> io::Result<()> {
-    let mut line = Vec::new();
+    let mut redactor = Redactor::of_this_process();
+    let (mut line, mut clean) = (Vec::new(), Vec::new());
     loop {
         line.clear();
+        clean.clear();
         if log.read_until(b'\n', &mut line)? == 0 {
-            return Ok(());
+            redactor.flush(&mut clean);
+            return out.write_all(&clean);
         }
         let text = String::from_utf8_lossy(&line).replace("\r\n", "\n").replace('\r', "\n");
-        out.write_all(strip_controls(&text).as_bytes())?;
+        redactor.push(strip_controls(&text).as_bytes(), &mut clean);
+        out.write_all(&clean)?;
     }
 }
 
 /// Prints every run, the oldest first.
 fn list(context: &Context, project: &Project) -> Result<()> {
+    let active = ActiveRun::read(&project.layout)?;
     let mut rows = Vec::new();
     for id in history::run_ids(&project.layout)? {
         let dir = CheckpointDir::new(&id, project.layout.runs().join(&id));
         rows.push(match RunResult::read(&dir) {
             Ok(Some(result)) => {
-                let attempts = count(result.run.attempts.len(), "attempt");
-                vec![id, result.state().to_owned(), attempts, one_line(&result.run.name)]
+                let (attempts, name) = (count(result.run.attempts.len(), "attempt"), &result.run.name);
+                let commits = result.run.commits().unwrap_or_default();
+                vec![id, result.state().to_owned(), attempts, one_line(name), commits]
             }
-            Ok(None) => vec![id, "no verdict".to_owned()],
+            Ok(None) => match active.as_ref().filter(|run| run.dir.id().to_string() == id) {
+                Some(run) => {
+                    let state = if run.is_alive(&project.layout) { "running" } else { "unfinished" };
+                    let attempts =
+                        run.attempt().map_or(String::new(), |attempt| format!("attempt {}", attempt.number));
+                    vec![id, state.to_owned(), attempts, run.name()]
+                }
+                None => vec![id, "no verdict".to_owned()],
+            },
             Err(error) => vec![id, "damaged".to_owned(), String::new(), error.to_string()],
         });
     }

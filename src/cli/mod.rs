@@ -40,7 +40,7 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand};
 
 use context::Context;
-pub use failure::FailureAnswer;
+pub use failure::{FailureAnswer, refuse_usage};
 use format::{ContractFormat, Format};
 
 use crate::error::{Error, Result};

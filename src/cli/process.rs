@@ -2,14 +2,17 @@
 
 use std::os::unix::ffi::OsStrExt;
 
+use serde_json::{Value, json};
+
 use super::locked_project::{LimitArgs, LockedProject};
 use super::{Context, Format};
-use crate::checkpoint::quote::{for_people, in_json};
-use crate::doctor::{self, NeededRoutines, SpecCheck};
+use crate::checkpoint::quote::for_people;
+use crate::doctor::{self, MessageCheck, NeededRoutines, SpecCheck};
 use crate::error::Result;
 use crate::pipeline::{RunOverrides, Selection, plan};
 use crate::project::RoutineName;
 use crate::routine::Routines;
+use crate::sanitize::one_line;
 use crate::ui;
 
 /// Process every spec that is not processed yet
@@ -39,7 +42,7 @@ pub struct ProcessArgs {
     #[arg(long)]
     fail_fast: bool,
 
-    /// List what would run, and run nothing; exit code 1 if a spec cannot run
+    /// List what would run, and run nothing; exit code 1 if a spec or a message cannot run
     #[arg(long)]
     dry_run: bool,
 
@@ -66,7 +69,7 @@ pub fn process(context: &Context, args: ProcessArgs) -> Result<u8> {
     project.report(summary, args.format)
 }
 
-/// Lists what would run. Returns 1 if a spec among it cannot run.
+/// Lists what would run. Returns 1 if a spec or a message among it cannot run.
 fn dry_run(context: &Context, selection: &Selection, overrides: &RunOverrides, format: Format) -> Result<u8> {
     let project = context.project()?;
     let mut plan = plan(&project.layout, selection)?;
@@ -74,31 +77,39 @@ fn dry_run(context: &Context, selection: &Selection, overrides: &RunOverrides, f
         context.ui.warn(problem);
     }
     plan.specs.truncate(selection.limit.unwrap_or(usize::MAX));
-    let checks = doctor::check_specs(&project, &Routines::of(&project)?, overrides, &plan.specs);
-    let messages: Vec<_> = plan.messages.iter().map(|file| file.as_bytes()).collect();
-    let broken = checks.iter().any(|check| check.error.is_some());
+    let routines = Routines::of(&project)?;
+    let specs = doctor::check_specs(&project, &routines, overrides, &plan.specs);
+    let messages = doctor::check_messages(&project, &routines, overrides, &plan.messages);
+    let broken =
+        specs.iter().any(|check| check.error.is_some()) || messages.iter().any(|check| check.error.is_some());
     if format == Format::Json {
-        let messages: Vec<_> = messages.into_iter().map(in_json).collect();
-        let specs: Vec<&String> = checks.iter().map(|check| &check.spec).collect();
-        let problems: Vec<&SpecCheck> =
-            checks.iter().filter(|check| check.error.is_some() || !check.warnings.is_empty()).collect();
-        let answer = serde_json::json!({ "messages": messages, "specs": specs, "problems": problems });
-        return context.ui.print_json(&answer).map(|()| u8::from(broken));
+        return context.ui.print_json(&plan_json(&messages, &specs)).map(|()| u8::from(broken));
     }
-    for warning in checks.iter().flat_map(|check| &check.warnings) {
+    let warnings = messages.iter().flat_map(|check| &check.warnings);
+    for warning in warnings.chain(specs.iter().flat_map(|check| &check.warnings)) {
         context.ui.warn(warning);
     }
-    let row = |check: &SpecCheck| {
-        let error = check.error.as_ref().map(|error| format!("error: {error}"));
-        [Some("spec".to_owned()), Some(check.spec.clone()), error].into_iter().flatten().collect()
+    let row = |what: &str, name: String, error: &Option<String>| {
+        let error = error.as_ref().map(|error| format!("error: {}", one_line(error)));
+        [Some(what.to_owned()), Some(name), error].into_iter().flatten().collect()
     };
-    let rows: Vec<Vec<String>> = messages
-        .iter()
-        .map(|file| vec!["message".to_owned(), for_people(file).into_owned()])
-        .chain(checks.iter().map(row))
-        .collect();
+    let names = plan.messages.iter().map(|file| for_people(file.as_bytes()).into_owned());
+    let mut rows: Vec<Vec<String>> =
+        names.zip(&messages).map(|(name, check)| row("message", name, &check.error)).collect();
+    rows.extend(specs.iter().map(|check| row("spec", check.spec.clone(), &check.error)));
     if rows.is_empty() {
         context.ui.note("nothing to do: every spec is processed and the inbox is empty");
     }
     context.ui.print(&ui::table(&rows)).map(|()| u8::from(broken))
+}
+
+/// What would run, and what is wrong with it.
+fn plan_json(messages: &[MessageCheck], specs: &[SpecCheck]) -> Value {
+    let has_problem = |error: &Option<String>, warnings: &[String]| error.is_some() || !warnings.is_empty();
+    let of_messages = messages.iter().filter(|check| has_problem(&check.error, &check.warnings));
+    let of_specs = specs.iter().filter(|check| has_problem(&check.error, &check.warnings));
+    let problems: Vec<Value> = of_messages.map(|it| json!(it)).chain(of_specs.map(|it| json!(it))).collect();
+    let messages: Vec<&String> = messages.iter().map(|check| &check.message).collect();
+    let specs: Vec<&String> = specs.iter().map(|check| &check.spec).collect();
+    json!({ "messages": messages, "specs": specs, "problems": problems })
 }

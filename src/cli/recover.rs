@@ -10,6 +10,7 @@ use crate::error::{ErrorKind, Result};
 use crate::history::{self, GuardRecord, TreeRecovery};
 use crate::humanize::count;
 use crate::pipeline::{ActiveRun, RecoveredRun, quarantine_damaged_record};
+use crate::project::Project;
 
 /// Get a project working again whose store was damaged: restore what can be restored, and name the rest
 ///
@@ -57,7 +58,7 @@ impl Recovery {
 
 pub fn recover(context: &Context, args: &RecoverArgs) -> Result<u8> {
     // Locking reports a guarded command and forgets it.
-    let guarded = GuardRecord::find(&context.project()?.layout)?;
+    let guarded = GuardRecord::find(&Project::find_despite_config(&context.directory)?.0.layout)?;
     let locked = LockedProject::open_unsettled(context, "recover")?;
     let layout = &locked.project.layout;
     let packs = locked.workspace.store().check_packs(!args.dry_run)?;

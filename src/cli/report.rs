@@ -40,7 +40,7 @@ enum ReportFormat {
     Markdown,
     /// The content of summary.json
     Json,
-    /// One test case per spec
+    /// One test case per spec, task and follow-up
     Junit,
     /// One self-contained page for a browser, with diffs and logs
     Html,

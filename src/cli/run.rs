@@ -5,7 +5,10 @@ use super::{Context, Format};
 use crate::doctor::{self, NeededRoutines};
 use crate::error::{Error, IoContext, Result};
 use crate::humanize::count;
-use crate::message::{Document, Inbox, MessageId, MessageName, display_name};
+use crate::message::{Document, Inbox, MessageId, MessageName, display_name, misplaced_key};
+use crate::pipeline::{RunOverrides, known_routine};
+use crate::project::RoutineName;
+use crate::routine::Routines;
 use std::io::{self, IsTerminal, Read};
 
 /// Fields that decree sets itself.
@@ -71,6 +74,7 @@ pub fn run(context: &Context, args: RunArgs) -> Result<u8> {
     }
     let mut project = LockedProject::open(context, "run")?;
     check_input(&project, &document)?;
+    check_keys(&project, &document)?;
     doctor::preflight(&project.project, &NeededRoutines::of_message(&project.project, &document))?;
     let summary = project.work(args.limits.overrides(), |pipeline| pipeline.run_message(given, document));
     let code = project.report(summary, args.format)?;
@@ -108,6 +112,21 @@ fn check_input(locked: &LockedProject<'_>, document: &Document) -> Result<()> {
     }
     Err(Error::project(format!("input_file: there is no file {input} in {}", root.display()))
         .hint("the path is relative to the project"))
+}
+
+/// Reports a field that only specs have, unless the routine, as far as it is known, has a parameter of that name.
+fn check_keys(locked: &LockedProject<'_>, document: &Document) -> Result<()> {
+    let mut misplaced = document.fields.iter().filter_map(|(name, _)| Some((name, misplaced_key(name)?)));
+    let Some((name, why)) = misplaced.next().filter(|_| document.get("input_file").is_none()) else {
+        return Ok(());
+    };
+    let routine = known_routine(&locked.project.config, &RunOverrides::default(), &[document]);
+    let routine = routine.and_then(|routine| RoutineName::parse(&routine).ok());
+    let routines = Routines::of(&locked.project)?;
+    match routine.and_then(|routine| routines.find(&routine).ok()) {
+        Some(routine) if !routine.parameters.iter().any(|it| it.name == *name) => Err(Error::usage(why)),
+        _ => Ok(()),
+    }
 }
 
 fn parse_name(given: &str) -> Result<MessageName> {

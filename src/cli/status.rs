@@ -93,13 +93,9 @@ pub fn status(context: &Context, args: &StatusArgs) -> Result<()> {
     context.ui.print(&ui::table(&rows))
 }
 
-fn name_of(run: &ActiveRun) -> String {
-    display_name(&run.file(), &run.dir.read_message().body)
-}
-
 /// `02-add-search · attempt 2 of 4 · 1m 03s of 1h 00m`
 fn running_row(run: &ActiveRun) -> Vec<String> {
-    let mut text = name_of(run);
+    let mut text = run.name();
     match run.attempt() {
         Some(attempt) => {
             let (number, of, elapsed) = (attempt.number, attempt.of, humanize::duration(attempt.elapsed()));
@@ -116,7 +112,7 @@ fn running_row(run: &ActiveRun) -> Vec<String> {
 fn running_json(run: &ActiveRun) -> Value {
     json!({
         "id": run.dir.id().to_string(),
-        "name": name_of(run),
+        "name": run.name(),
         "started_at": run.started_at(),
         "attempt": run.attempt().map(|attempt| attempt.number),
         "of": run.attempt().map(|attempt| attempt.of),
@@ -192,6 +188,9 @@ fn latest(project: &Project, id: &str) -> Option<String> {
     };
     let took = humanize::duration(std::time::Duration::from_millis(result.run.duration_ms));
     let state = result.state();
-    let lines = result.changes.map_or(String::new(), |it| format!("  +{} −{}", it.added, it.removed));
-    Some(format!("{state}  {took}{lines}"))
+    // A change that was reverted is not in the tree.
+    let changes = result.changes.as_ref().filter(|_| result.run.reverted.is_none());
+    let lines = changes.map_or(String::new(), |it| format!("  +{} −{}", it.added, it.removed));
+    let commits = result.run.commits().map_or(String::new(), |commits| format!("  {commits}"));
+    Some(format!("{state}  {took}{lines}{commits}"))
 }

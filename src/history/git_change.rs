@@ -100,6 +100,18 @@ impl GitChange {
         lines
     }
 
+    /// The commits that are new and were not taken back, in a few words. Records may come from elsewhere: what is no hash is not shown.
+    pub fn kept_commits(&self) -> Option<String> {
+        let is_hash = |commit: &String| commit.bytes().all(|byte| byte.is_ascii_hexdigit());
+        if self.commits.is_empty() || self.restored || !self.commits.iter().all(is_hash) {
+            return None;
+        }
+        let shown: Vec<&str> =
+            self.commits.iter().take(MAX_NAMED).map(|commit| shown_commit(Some(commit))).collect();
+        let more = if self.commits.len() > MAX_NAMED { ", …" } else { "" };
+        Some(format!("{}: {}{more}", self.shown_count(), shown.join(", ")))
+    }
+
     fn shown_count(&self) -> String {
         count(self.commits.len(), "commit")
     }

@@ -23,8 +23,17 @@ impl ChainId {
 
 /// Parses a sequence number. One that does not fit becomes the largest, which is too deep for any chain anyway.
 pub fn parse_seq(text: &str) -> Option<u32> {
-    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    digits.then(|| text.parse().unwrap_or(u32::MAX))
+    is_digits(text).then(|| text.parse().unwrap_or(u32::MAX))
+}
+
+/// The sequence number at the end of an id, or alone, if it is too large to be one.
+pub fn seq_too_large(text: &str) -> Option<&str> {
+    let seq = text.rsplit('-').next().unwrap_or(text);
+    (is_digits(seq) && seq.parse::<u32>().is_err()).then_some(seq)
+}
+
+fn is_digits(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 impl MessageId {

@@ -106,6 +106,14 @@ pub fn unknown_keys(
         .collect()
 }
 
+/// Why a message cannot have this key, if it is one that only specs have: ignored, it would switch off what it stands for.
+pub fn misplaced_key(name: &str) -> Option<String> {
+    let is_of_specs = KEYS.iter().any(|key| key.name == name && !key.in_message);
+    is_of_specs.then(|| {
+        format!("'{name}' is not a key of messages; write it in a spec's front matter, or set {name} in .decree/config.yml")
+    })
+}
+
 impl UnknownKey {
     /// `unknown key 'verfy'; did you mean 'verify'?`
     pub fn describe(&self) -> String {

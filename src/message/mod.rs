@@ -11,7 +11,7 @@ mod normalise;
 pub use front_matter::Document;
 pub use id::{ChainId, MessageId};
 pub use inbox::Inbox;
-pub use keys::{DocumentKind, UnknownKey, check_parameters, check_values, unknown_keys};
+pub use keys::{DocumentKind, UnknownKey, check_parameters, check_values, misplaced_key, unknown_keys};
 pub use name::{MessageName, SPEC_EXTENSION};
 pub use new_chain::begin_chain;
 pub use normalise::{IdStatus, Message, MessageError, Rejection, display_name, is_spec};

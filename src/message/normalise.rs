@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
 use super::front_matter::Document;
-use super::id::{ChainId, MessageId, parse_seq};
+use super::id::{ChainId, MessageId, parse_seq, seq_too_large};
 use super::name::{MessageName, SPEC_EXTENSION};
 use crate::error::{Error, Result};
 
@@ -86,6 +86,7 @@ impl Message {
         status: impl Fn(&MessageId) -> IdStatus,
     ) -> Result<Message, MessageError> {
         check_ids(&document)?;
+        check_seqs(file, &document)?;
         let id = match stated_id(file, &document) {
             Some(id) if document.get_text("id").is_some() => {
                 next_free(id, |id| status(id) == IdStatus::Taken)
@@ -151,6 +152,18 @@ fn check_ids(document: &Document) -> Result<(), Rejection> {
     check("seq", "a whole number", |text| parse_seq(text).is_some())
 }
 
+/// Rejects numbers that are too large for a position in a chain, as they are written: nothing else is as deep.
+fn check_seqs(file: &OsStr, document: &Document) -> Result<(), Rejection> {
+    let stem = Path::new(file).file_stem().and_then(OsStr::to_str);
+    let in_name = stem.filter(|stem| MessageId::parse(stem).is_some()).map(str::to_owned);
+    for text in [document.get_text("id"), document.get_text("seq"), in_name].into_iter().flatten() {
+        if let Some(seq) = seq_too_large(&text) {
+            return Err(Rejection::bad(format!("seq {seq} is too large: the largest is {}", u32::MAX)));
+        }
+    }
+    Ok(())
+}
+
 /// The id in the front matter, or else in the file's name.
 pub(super) fn stated_id(file: &OsStr, document: &Document) -> Option<MessageId> {
     let from_name = Path::new(file).file_stem()?.to_str().and_then(MessageId::parse);
@@ -195,9 +208,15 @@ mod tests {
     }
 
     #[test]
-    fn a_seq_beyond_all_numbers_in_a_file_name_is_only_very_deep() {
-        let message = normalise("2024022514320000-99999999999999999999.md", "x\n").unwrap();
-        assert_eq!(message.id.seq, u32::MAX);
+    fn a_seq_beyond_all_numbers_is_rejected_as_it_is_written() {
+        let id = "2024022514320000-99999999999999999999";
+        for (file, text) in
+            [(format!("{id}.md"), "x\n".to_owned()), ("a.md".into(), format!("---\nid: {id}\n---\n"))]
+        {
+            let why = normalise(&file, &text).unwrap_err().why;
+            assert_eq!(why, "seq 99999999999999999999 is too large: the largest is 4294967295");
+        }
+        assert_eq!(normalise("2024022514320000-4294967295.md", "").unwrap().id.seq, u32::MAX);
     }
 
     #[test]

@@ -16,7 +16,7 @@ use crate::error::{Error, IoContext, Result};
 use crate::fs::beneath::InodeHandle;
 use crate::fs::{atomic, untrusted};
 use crate::history::RunDir;
-use crate::message::MessageId;
+use crate::message::{MessageId, display_name};
 use crate::process::ProcessMark;
 use crate::project::{Layout, Lock};
 
@@ -118,6 +118,11 @@ impl ActiveRun {
     /// The message's file name in the inbox.
     pub fn file(&self) -> OsString {
         name(&self.file.file)
+    }
+
+    /// The message's name as people read it.
+    pub fn name(&self) -> String {
+        display_name(&self.file(), &self.dir.read_message().body)
     }
 
     /// The files in the inbox when the run began.

@@ -33,6 +33,8 @@ use crate::routine::{Invocation, RoutineKind};
 use crate::sanitize::one_line;
 use crate::yaml::{ScalarKind, YamlValue};
 
+/// What decree writes to the log before a verification, in front of its command.
+const VERIFY_LINE: &str = "[decree] verify: ";
 /// How many lines of a log the next attempt gets.
 const TAIL_LINES: usize = 40;
 /// How many bytes these lines have at most: a line can be as long as the whole log.
@@ -99,7 +101,7 @@ pub(super) fn execute(
         Err(error) => (Ending::NotStarted { why: error.to_string() }, 0),
     };
     if ending == Ending::Succeeded && !job.verify.is_empty() {
-        tee.take(format!("[decree] verify: {}\n", job.verify).as_bytes())?;
+        tee.take(format!("{VERIFY_LINE}{}\n", job.verify).as_bytes())?;
         tee.reporter.event(&Event::Verifying(&job.verify));
         let ended = exec(&"bash".into(), &["-c".into(), (&job.verify).into()])
             .run(&mut |bytes: &[u8]| tee.take(bytes));
@@ -107,6 +109,9 @@ pub(super) fn execute(
         let ended = ended?;
         survivors += ended.survivors;
         ending = verify_ending(&ended, job);
+        if let Ending::Verify { code: Some(127), not_installed, .. } = &mut ending {
+            *not_installed = missing_program(&job.verify, exec);
+        }
     }
     let (tail, log_error) = tee.finish();
     if survivors > 0 {
@@ -205,6 +210,7 @@ pub(super) fn judge(
     if ending != Ending::Succeeded {
         write_log_tail(batch, &inputs.run.dir, attempt.number, &executed.tail);
     }
+    let headline = one_line(&batch.redactor.redact(headline(&executed.tail, &ending)));
     let record = AttemptRecord {
         number: attempt.number,
         clean_slate: attempt.clean_slate,
@@ -215,7 +221,7 @@ pub(super) fn judge(
         files: changes.changes.len() as u64,
         added: changes.added,
         removed: changes.removed,
-        headline: one_line(&batch.redactor.redact(headline(&executed.tail))),
+        headline,
         usage: usage(batch, &inputs.run.dir, attempt.number)?,
     };
     Ok((record, changes))
@@ -292,7 +298,7 @@ impl<'t> Tee<'t> {
         self.redactor.flush(&mut self.clean);
         self.pass_on();
         let Some(log) = self.log else { return (Vec::new(), None) };
-        let tail = log.tail_lines(TAIL_LINES, TAIL_BYTES);
+        let tail = log.tail_lines(TAIL_LINES, TAIL_BYTES, self.redactor);
         (tail, log.finish().err().or(self.log_error))
     }
 
@@ -320,17 +326,38 @@ fn routine_ending(ended: &ExecResult, timeout: Duration) -> Ending {
 fn verify_ending(ended: &ExecResult, job: &Prepared) -> Ending {
     let command = job.verify.clone();
     match ended.end {
-        ExecEnd::Exited(code) if code != 0 => Ending::Verify { code: Some(code), command },
-        ExecEnd::Signalled(_) => Ending::Verify { code: None, command },
+        ExecEnd::Exited(code) if code != 0 => {
+            Ending::Verify { code: Some(code), command, not_installed: None }
+        }
+        ExecEnd::Signalled(_) => Ending::Verify { code: None, command, not_installed: None },
         _ => routine_ending(ended, job.timeout),
     }
 }
 
+/// The program that a command line begins with, if bash does not know it. In doubt `None`: only a plain word is looked up, and a path
+/// is one that the routine can write.
+fn missing_program(command: &str, exec: impl Fn(&OsString, &[OsString]) -> Exec) -> Option<String> {
+    let is_plain =
+        |word: &str| word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.+-".contains(&byte));
+    let is_assignment =
+        |word: &&str| word.split_once('=').is_some_and(|(name, value)| is_plain(name) && is_plain(value));
+    let program =
+        command.split_whitespace().find(|word| !is_assignment(word)).filter(|word| is_plain(word))?;
+    let arguments = ["-c", "type -- \"$1\"", "bash", program].map(OsString::from);
+    let ended = exec(&"bash".into(), &arguments).run(&mut |_: &[u8]| Ok(())).ok()?;
+    (ended.end == ExecEnd::Exited(1)).then(|| program.to_owned())
+}
+
 /// The last line that is not only punctuation, short enough for a table.
-fn headline(tail: &[String]) -> &str {
+fn headline<'t>(tail: &'t [String], ending: &Ending) -> &'t str {
     const MAX_CHARS: usize = 200;
     let has_text = |line: &&String| line.chars().any(char::is_alphanumeric);
-    let line = tail.iter().rev().find(has_text).map_or("", |line| line.trim());
+    // What a verification says comes after decree's own line, which says nothing new. If it says nothing, the routine's words do not
+    // explain its failure.
+    let is_own = |line: &&String| line.starts_with(VERIFY_LINE);
+    let is_of_verify = matches!(ending, Ending::Verify { .. });
+    let mut lines = tail.iter().rev().take_while(|line| !is_of_verify || !is_own(line));
+    let line = lines.find(|line| has_text(line) && !is_own(line)).map_or("", |line| line.trim());
     let end = line.char_indices().nth(MAX_CHARS).map_or(line.len(), |(at, _)| at);
     &line[..end]
 }
@@ -342,8 +369,8 @@ mod tests {
     #[test]
     fn the_headline_is_the_last_line_that_has_text() {
         let lines = |text: &str| text.lines().map(str::to_owned).collect::<Vec<_>>();
-        assert_eq!(headline(&lines("one\ntwo: FAILED\n\n-----\n")), "two: FAILED");
-        assert_eq!(headline(&[]), "");
-        assert_eq!(headline(&["é".repeat(300)]).chars().count(), 200);
+        assert_eq!(headline(&lines("one\ntwo: FAILED\n\n-----\n"), &Ending::Lost), "two: FAILED");
+        assert_eq!(headline(&[], &Ending::Lost), "");
+        assert_eq!(headline(&["é".repeat(300)], &Ending::Lost).chars().count(), 200);
     }
 }

@@ -143,7 +143,7 @@ fn describe_repair(
     }
     for path in &repair.edited {
         let path = context.layout.shown(path);
-        warnings.push(format!("the routine changed {path}; this is in no diff and is kept"));
+        warnings.push(format!("the routine changed {path}, which is in no diff"));
     }
     Ok(warnings)
 }

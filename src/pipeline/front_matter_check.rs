@@ -4,7 +4,8 @@ use super::context::RunOverrides;
 use super::route;
 use crate::fs::untrusted;
 use crate::message::{
-    Document, DocumentKind, Rejection, UnknownKey, check_parameters, check_values, read_limited, unknown_keys,
+    Document, DocumentKind, Rejection, UnknownKey, check_parameters, check_values, misplaced_key,
+    read_limited, unknown_keys,
 };
 use crate::project::{Config, Layout, parse_duration};
 use crate::routine::{Routine, RoutineKind, Routines};
@@ -25,8 +26,8 @@ impl CheckedDocument<'_> {
         check_values(self.document, self.kind).map_err(|mistake| self.rejection(&mistake))
     }
 
-    /// Rejects a parameter of a script that is not text, and a spec's key that is a typing mistake of a key of decree's: it would switch off
-    /// what it stands for. Returns a warning for every other key that neither decree nor the routine reads.
+    /// Rejects a parameter of a script that is not text, a spec's key that is a typing mistake of a key of decree's, and a message's key
+    /// that only specs have: each would switch off what it stands for. Returns a warning for every other key that neither decree nor the routine reads.
     pub fn check_keys(&self, routine: &Routine) -> Result<Vec<String>, Rejection> {
         let is_parameter = |name: &str| routine.parameters.iter().any(|parameter| parameter.name == name);
         // A notebook takes lists and mappings, too.
@@ -35,8 +36,12 @@ impl CheckedDocument<'_> {
         }
         let mut warnings = Vec::new();
         for key in unknown_keys(self.document, self.kind, is_parameter) {
-            if self.kind == DocumentKind::Spec && key.meant.is_some() {
-                return Err(self.rejection(&Mistake::new(key.line, key.describe())));
+            let mistake = match self.kind {
+                DocumentKind::Spec => key.meant.map(|_| key.describe()),
+                DocumentKind::Message => misplaced_key(&key.name),
+            };
+            if let Some(mistake) = mistake {
+                return Err(self.rejection(&Mistake::new(key.line, mistake)));
             }
             warnings.push(self.warning(&key, routine));
         }

@@ -7,17 +7,18 @@ use std::io;
 use std::path::Component;
 use std::time::Duration;
 
-use super::context::{ActiveBatch, PipelineContext};
+use super::context::{ActiveBatch, PipelineContext, RunOverrides};
 use super::dead_letter::{self, DeadLetter};
 use super::front_matter_check::{self, CheckedDocument, read_spec};
 use super::{result, route};
 use crate::error::Result;
 use crate::history::RunDir;
 use crate::message::{
-    Document, DocumentKind, IdStatus, Message, MessageError, MessageId, Rejection, begin_chain,
+    ChainId, Document, DocumentKind, IdStatus, Inbox, Message, MessageError, MessageId, Rejection,
+    begin_chain,
 };
-use crate::project::Layout;
-use crate::routine::Routine;
+use crate::project::{Config, Layout};
+use crate::routine::{Routine, Routines};
 
 /// What can be done with a file in the inbox.
 pub(super) enum Preparation {
@@ -100,7 +101,8 @@ pub(super) fn prepare(batch: &mut ActiveBatch<'_>, file: &OsStr) -> Result<Prepa
     }
 }
 
-fn normalise(context: &PipelineContext<'_>, file: &OsStr, raw: &[u8]) -> Result<Message, MessageError> {
+/// Parses a message: its text, its front matter as it is written, and without what only a dead letter has.
+fn parse<'r>(file: &OsStr, raw: &'r [u8]) -> Result<(&'r str, Document, Document), Rejection> {
     let text = std::str::from_utf8(raw).map_err(|_| Rejection::bad("it is not UTF-8"))?;
     let (kind, name) = (DocumentKind::Message, file.to_string_lossy());
     let written = front_matter_check::parse(kind, &name, text)?;
@@ -108,6 +110,11 @@ fn normalise(context: &PipelineContext<'_>, file: &OsStr, raw: &[u8]) -> Result<
     let document = original
         .map_err(|mistake| Rejection::bad(format!("{name}:{}: {}", mistake.line, mistake.message)))?;
     CheckedDocument { kind, file: &name, document: &document }.check_values()?;
+    Ok((text, written, document))
+}
+
+fn normalise(context: &PipelineContext<'_>, file: &OsStr, raw: &[u8]) -> Result<Message, MessageError> {
+    let (text, written, document) = parse(file, raw)?;
     let begin = || begin_chain(context.layout).map(|(chain, _)| chain);
     let letters = DeadLetter::all(&context.inbox)?;
     let of_another =
@@ -141,23 +148,10 @@ impl RunPlan {
 
 /// Finds the routine, the verification and the time limit of a message.
 fn plan_run(batch: &mut ActiveBatch<'_>, message: &Message) -> Result<RunPlan, MessageError> {
-    let (seq, max_depth) = (message.id.seq, batch.context.config.max_depth);
-    if seq >= max_depth {
-        let why = format!("seq {seq} is not below max_depth, which is {max_depth}");
-        return Err(Rejection { code: "MaxDepthExceeded", why }.into());
-    }
-    if let Some(path) = message.input_file.as_deref().filter(|path| !is_inside(batch.context.layout, path)) {
-        return Err(Rejection::bad(format!("input_file {path} is not in the project")).into());
-    }
-    let spec = message.spec().map(|path| read_spec(batch.context.layout, path)).transpose()?;
-    let path = message.spec().unwrap_or_default();
-    let spec = spec.unwrap_or_default();
+    let spec = spec_of(batch.context.layout, batch.context.config, message)?;
     let routine = route::choose_routine(batch, message, &spec)?;
     let file = message.file.to_string_lossy();
-    let documents = [
-        CheckedDocument { kind: DocumentKind::Message, file: &file, document: &message.document },
-        CheckedDocument { kind: DocumentKind::Spec, file: path, document: &spec },
-    ];
+    let documents = documents(&file, message, &spec);
     let mut warnings = Vec::new();
     for document in documents {
         warnings.extend(document.check_keys(&routine)?);
@@ -165,6 +159,65 @@ fn plan_run(batch: &mut ActiveBatch<'_>, message: &Message) -> Result<RunPlan, M
     let timeout = timeout_for(&batch.context, documents)?;
     let verify = spec.get_text("verify").unwrap_or_else(|| batch.context.config.verify.clone());
     Ok(RunPlan { routine, verify, timeout, spec, warnings })
+}
+
+/// The front matter of a message's spec, if it has one. Rejects a message that is too deep in its chain or leads out of the project.
+fn spec_of(layout: &Layout, config: &Config, message: &Message) -> Result<Document, Rejection> {
+    let (seq, max_depth) = (message.id.seq, config.max_depth);
+    if seq >= max_depth {
+        let why = format!("seq {seq} is not below max_depth, which is {max_depth}");
+        return Err(Rejection { code: "MaxDepthExceeded", why });
+    }
+    if let Some(path) = message.input_file.as_deref().filter(|path| !is_inside(layout, path)) {
+        return Err(Rejection::bad(format!("input_file {path} is not in the project")));
+    }
+    Ok(message.spec().map(|path| read_spec(layout, path)).transpose()?.unwrap_or_default())
+}
+
+fn documents<'d>(file: &'d str, message: &'d Message, spec: &'d Document) -> [CheckedDocument<'d>; 2] {
+    [
+        CheckedDocument { kind: DocumentKind::Message, file, document: &message.document },
+        CheckedDocument {
+            kind: DocumentKind::Spec,
+            file: message.spec().unwrap_or_default(),
+            document: spec,
+        },
+    ]
+}
+
+/// Why a waiting message cannot be processed, as far as that is known without running or writing anything; warnings if it can.
+pub fn check_message(
+    layout: &Layout,
+    config: &Config,
+    routines: &Routines,
+    overrides: &RunOverrides,
+    file: &OsStr,
+) -> Result<Vec<String>, Rejection> {
+    let raw = match crate::message::read_bytes(&Inbox::of(layout).path(file)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        raw => raw.map_err(|error| Rejection::bad(format!("it cannot be read: {error}")))?,
+    };
+    let (_, _, document) = parse(file, &raw)?;
+    // Which id it gets makes no difference here, except for one that it names.
+    let new_chain = || Ok(ChainId::parse(&"0".repeat(16)).expect("sixteen digits are a chain"));
+    let message = match Message::normalise(file, document, new_chain, |_| IdStatus::Free) {
+        Ok(message) => message,
+        Err(MessageError::Rejected(rejection)) => return Err(rejection),
+        Err(MessageError::Failed(error)) => return Err(Rejection::bad(error.to_string())),
+    };
+    let spec = spec_of(layout, config, &message)?;
+    let name = file.to_string_lossy();
+    let documents = documents(&name, &message, &spec);
+    let routine = route::known_routine(config, overrides, &[&message.document, &spec]);
+    let routine = routine.map(|name| route::find_routine(routines, config, &name)).transpose()?;
+    let mut warnings = Vec::new();
+    for document in documents {
+        document.timeout()?;
+        if let Some(routine) = routine {
+            warnings.extend(document.check_keys(routine)?);
+        }
+    }
+    Ok(warnings)
 }
 
 /// The limit of the command line, else of the message, else of the spec, else of the config.

@@ -144,6 +144,12 @@ pub struct RunRecord {
 }
 
 impl RunRecord {
+    /// The commits that the run made itself, if it is kept and not reverted since: `2 commits: 1f0c…, 9ab1…`.
+    pub fn commits(&self) -> Option<String> {
+        let last = self.git.last().filter(|_| self.kept && self.reverted.is_none())?;
+        last.kept_commits()
+    }
+
     /// The name of the run's spec in the tracker, if it has a spec that is tracked.
     pub(super) fn tracked_name(&self, layout: &Layout) -> Option<String> {
         self.spec.as_deref().and_then(|spec| tracked_name(layout, spec))

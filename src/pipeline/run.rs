@@ -171,6 +171,10 @@ fn report_outside_diff(
         let path = batch.context.layout.shown(&path);
         batch.warn_in(record, format!("the routine created {path}; it is in no diff and is kept"));
     }
+    for path in settings.edited() {
+        let path = batch.context.layout.shown(&path);
+        batch.warn_in(record, format!("{path} is kept as the routine changed it"));
+    }
     for path in result.changes.iter().flat_map(|changes| &changes.live_databases) {
         let text = format!(
             "{path} is an SQLite database that another program has open: what changed in it is in no diff"

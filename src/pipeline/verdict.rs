@@ -68,6 +68,9 @@ pub enum Ending {
     Verify {
         code: Option<i32>,
         command: String,
+        /// The program of the command, if it is not installed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        not_installed: Option<String>,
     },
     /// The change violates the policy.
     Policy {
@@ -97,8 +100,13 @@ impl Ending {
             Ending::TimedOut { after_ms } => {
                 format!("timed out after {}", duration(Duration::from_millis(*after_ms)))
             }
-            Ending::Verify { code: Some(code), command } => format!("verify: `{command}` exited {code}"),
-            Ending::Verify { code: None, command } => format!("verify: `{command}` was killed"),
+            Ending::Verify { code: None, command, .. } => format!("verify: `{command}` was killed"),
+            Ending::Verify { code: Some(code), command, not_installed: None } => {
+                format!("verify: `{command}` exited {code}")
+            }
+            Ending::Verify { code: Some(code), command, not_installed: Some(program) } => {
+                format!("verify: `{command}` exited {code} ({program} is not installed; not retried)")
+            }
             Ending::Policy { violations } => format!("policy: {}", violations.join("; ")),
             Ending::NothingChanged => "nothing changed".to_owned(),
             Ending::NotStarted { why } => format!("could not be started: {why}"),
@@ -108,14 +116,19 @@ impl Ending {
     }
 
     /// Whether another attempt would end the same way: a shell exits with 126 or 127 if a command cannot be executed or was not found.
+    /// A verification that is a file of the project is another matter: the routine may have been asked to write it.
     pub fn is_final(&self) -> bool {
-        matches!(self, Ending::Exit { code: 126 | 127 })
+        matches!(self, Ending::Exit { code: 126 | 127 } | Ending::Verify { not_installed: Some(_), .. })
     }
 
     /// Applies `change` to every text in it that does not come from decree.
     pub fn map_text(self, change: impl Fn(&str) -> String) -> Self {
         match self {
-            Ending::Verify { code, command } => Ending::Verify { code, command: change(&command) },
+            Ending::Verify { code, command, not_installed } => Ending::Verify {
+                code,
+                command: change(&command),
+                not_installed: not_installed.as_deref().map(change),
+            },
             Ending::Policy { violations } => {
                 Ending::Policy { violations: violations.iter().map(|text| change(text)).collect() }
             }

@@ -12,6 +12,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
+use super::redact::Redactor;
 use crate::error::{IoContext, Result};
 use crate::fs::atomic::{self, AtomicFile};
 use crate::fs::is_at;
@@ -63,10 +64,12 @@ impl CappedLog {
     }
 
     /// The last lines of the output as a terminal shows them: without colours, and with only the final state of a line that was
-    /// overwritten. They have at most `limit` bytes together; of a longer line only the end is kept.
-    pub fn tail_lines(&self, count: usize, limit: usize) -> Vec<String> {
+    /// overwritten, and without the secrets that show only then. They have at most `limit` bytes together; of a longer line only the
+    /// end is kept.
+    pub fn tail_lines(&self, count: usize, limit: usize, redactor: &Redactor) -> Vec<String> {
         let text = String::from_utf8_lossy(&self.recent);
-        limit_lines(last_lines(&console::strip_ansi_codes(&text), count), limit)
+        let lines = last_lines(&console::strip_ansi_codes(&text), count);
+        limit_lines(lines.iter().map(|line| redactor.redact(line).into_owned()).collect(), limit)
     }
 
     /// Joins head and tail. If a routine deleted or replaced the file, it is written again from the open one.
@@ -312,12 +315,16 @@ mod tests {
     #[test]
     fn the_last_lines_are_what_a_terminal_shows() {
         let (_dir, _, mut log) = new_log();
-        assert!(log.tail_lines(3, 1000).is_empty());
+        let redactor = Redactor::from_environment([("A_TOKEN", "hunter22")]);
+        let tail = |log: &CappedLog, count| log.tail_lines(count, 1000, &redactor);
+        assert!(tail(&log, 3).is_empty());
         log.write(b"one\ntwo\r\n\x1b[31mred\x1b[0m\n10%\r50%\rdone\n\n").unwrap();
-        assert_eq!(log.tail_lines(3, 1000), ["two", "red", "done"]);
-        assert_eq!(log.tail_lines(9, 1000).len(), 4);
+        assert_eq!(tail(&log, 3), ["two", "red", "done"]);
+        assert_eq!(tail(&log, 9).len(), 4);
         log.write(&lines(90_000)).unwrap();
-        assert_eq!(log.tail_lines(2, 1000), ["line 089998", "line 089999"]);
+        assert_eq!(tail(&log, 2), ["line 089998", "line 089999"]);
         assert!(log.recent.capacity() < 1 << 19);
+        log.write(b"x hunt\x1b[1mer\x0022\n").unwrap();
+        assert_eq!(tail(&log, 1), ["x ***"]);
     }
 }

@@ -21,6 +21,7 @@
 //! - [`log`]: a log that keeps its head and its tail
 //! - [`secrets`]: which values of an environment are secrets
 //! - [`redact`]: masks secrets in a stream
+//! - [`visible`]: which bytes of output a reader sees
 //!
 //! What it does not promise: a process of another user (`sudo -b`) cannot be ended and is counted in
 //! [`ExecResult::survivors`]; a process that a daemon starts on the program's behalf (`docker run -d`, `systemd-run`, `at`)
@@ -38,6 +39,7 @@ mod running;
 pub mod secrets;
 pub mod supervisor;
 pub mod table;
+mod visible;
 
 pub use exec::{Exec, ExecEnd, ExecResult, GracePeriods, Output, find_program};
 pub use marked::ProcessMark;

@@ -59,6 +59,11 @@ impl Project {
         Ok(Layout::new(root.to_owned()))
     }
 
+    /// Whether `decree init` made this project and its config is gone since.
+    pub fn misses_config(&self) -> bool {
+        self.layout.gitignore().exists() && self.layout.config().symlink_metadata().is_err()
+    }
+
     /// The checkpoint engine for this project.
     pub fn workspace(&self) -> Result<Workspace> {
         let sensitive = Sensitive::new(&self.config.sensitive.exclude, &self.config.sensitive.allow);

@@ -62,7 +62,8 @@ pub fn row(message: &MessageSummary, paint: Paint) -> String {
     } else {
         String::new()
     };
-    format!("{head}  {mark}  {time:>7}  {attempts:<10}  {change}").trim_end().to_owned()
+    let commits = message.run.commits().map_or(String::new(), |commits| format!("  {commits}"));
+    format!("{head}  {mark}  {time:>7}  {attempts:<10}  {change}{commits}").trim_end().to_owned()
 }
 
 /// A line for each path that a revert restored, and how the user finds those that are too many.

@@ -119,6 +119,13 @@ impl<'l> SettingsSnapshot<'l> {
         Ok(present(self.layout)?.into_iter().filter(|path| !self.files.contains_key(path)).collect())
     }
 
+    /// Files that are not what they were.
+    pub fn edited(&self) -> Vec<PathBuf> {
+        let is_edited =
+            |(path, file): &(&PathBuf, &Option<OwnFile>)| file.as_ref().is_some_and(|file| !file.is_at(path));
+        self.files.iter().filter(is_edited).map(|(path, _)| path.clone()).collect()
+    }
+
     /// Restores every file that differs; what was there moves to `dir`. Returns the paths that differed.
     pub fn restore(&self, dir: &Path) -> Result<Vec<PathBuf>> {
         let mut changed = self.added()?;

@@ -6,7 +6,7 @@ use std::path::Path;
 use super::databases;
 use super::keys::{KEYS, set_key};
 use super::settings::Config;
-use crate::error::{IoContext, Result};
+use crate::error::{Error, IoContext, Result};
 use crate::fs::untrusted;
 use crate::project::layout::shown_in_project;
 use crate::suggest::{closest, did_you_mean};
@@ -16,11 +16,17 @@ use crate::yaml::{self, Mistake, ScalarKind, YamlNode, YamlValue};
 const SENSITIVE: &str = "sensitive";
 
 impl Config {
-    /// Reads the file; a missing or empty one yields the defaults.
+    /// Reads the file; a missing or empty one yields the defaults. A link to nothing is not missing: the settings that it stands for
+    /// would be dropped.
     pub fn read(path: &Path) -> Result<Config> {
-        let Some(bytes) = untrusted::read(path).if_exists().at("read", path)? else {
+        if path.symlink_metadata().if_exists().at("read", path)?.is_none() {
             return Ok(Config::default());
-        };
+        }
+        untrusted::regular_file(path).map_err(|why| {
+            Error::project(format!("{} cannot be read: {why}", shown_in_project(path).display()))
+                .hint("put the config back, or remove what is there: `decree init` writes a new one")
+        })?;
+        let bytes = untrusted::read(path).at("read", path)?;
         let result = match std::str::from_utf8(&bytes) {
             Ok(text) => Config::parse(text),
             Err(error) => Err(Mistake::not_utf8(&bytes, error)),

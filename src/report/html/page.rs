@@ -113,6 +113,7 @@ fn message(summary: &MessageSummary, found: &RunFiles) -> Value {
         "verified": run.reverted.as_ref().map(|put_back| {
             format!("{}{}", count(put_back.verified as usize, "file"), put_back.exceptions())
         }),
+        "commits": run.commits(),
         "warnings": run.warnings,
         "ms": run.duration_ms,
         "time": duration(Duration::from_millis(run.duration_ms)),

@@ -45,7 +45,7 @@ function detail(message) {
     make("h2", null, make("span", { class: message.tone, text: `${MARKS[message.tone]} ` }), visible(message.name)),
     make("p", { class: "facts" }, make("b", { class: message.tone, text: message.words + (message.verified ? `, ${message.verified} verified` : "") }),
       fact("routine", message.routine), fact("spec", message.spec), fact("took", message.ms ? message.time : ""), fact("cost", message.cost),
-      message.files.length ? make("span", null, plusMinus(message.added, message.removed), ` in ${count(message.files.length, "file")}`) : null, fact("run", message.id)),
+      message.files.length ? make("span", null, plusMinus(message.added, message.removed), ` in ${count(message.files.length, "file")}`) : null, fact("committed", message.commits), fact("run", message.id)),
   ];
   if (message.reason) parts.push(make("p", { class: `why ${message.tone}` }, visible(message.reason)));
   for (const warning of message.warnings) parts.push(make("p", { class: "why warn", text: visible(warning) }));

@@ -91,8 +91,9 @@ fn row(message: &MessageSummary) -> String {
     } else {
         "–".to_owned()
     };
+    let commits = message.run.commits().map_or(String::new(), |commits| format!(", {commits}"));
     let (name, words) = (inline(&message.run.name, NAME), verdict_words(message));
-    format!("| {lead}{name} | {mark} {words}{proof} | {attempts} | {time} | {change} |\n")
+    format!("| {lead}{name} | {mark} {words}{proof} | {attempts} | {time} | {change}{commits} |\n")
 }
 
 fn warnings(report: &Report) -> String {

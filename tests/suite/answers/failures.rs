@@ -101,8 +101,7 @@ fn the_kind_of_a_failure_agrees_with_the_exit_code() {
     );
     let details = answer["error"]["details"].as_array().unwrap();
     assert!(details.iter().all(|line| line.is_string()), "{answer}");
-    // Whatever clap rejects is its own text, on standard error alone.
-    assert_eq!(project.decree(["rollback", "--format", "json"]).fails(2).text(), "");
+    assert_eq!(kind(&["rollback", "--format", "json"], 2), "usage");
 }
 
 /// ANS-02.
@@ -157,4 +156,46 @@ fn a_batch_that_could_not_restore_everything_answers_in_one_document() {
     let answer = json(&output.out);
     assert_eq!(answer["error"]["kind"], "integrity", "{answer:#}");
     assert_eq!(answer["messages"][0]["put_back"]["not_restored"][0]["path"], "ignored", "{answer:#}");
+}
+
+/// SEE-35. Wrong usage is a failure like any other, whoever finds it.
+#[test]
+fn wrong_usage_is_answered_in_the_format_that_was_asked_for() {
+    let project = project();
+    for (args, words, contract) in [
+        (&["status", "--format", "json", "--no-such-option"][..], "--no-such-option", None),
+        (&["status", "--format=json", "surplus"], "surplus", None),
+        (&["process", "--limit", "many", "--format", "json"], "many", None),
+        (&["checkpoint", "create", "--format", "json", "--type", "x"], "--type", Some("checkpoint_created")),
+        (&["checkpoint", "show", "--format", "json"], "<ID>", None),
+        (&["-C", "/", "rollback", "--format", "json"], "<", Some("rolled_back")),
+        (&["guard", "--format", "json"], "COMMAND", Some("rolled_back")),
+        (&["guard", "--format", "json", "--expiry", "soon", "--", "status"], "soon", Some("rolled_back")),
+        (&["run", "--format", "json"], "nothing to run", None),
+    ] {
+        let output = project.decree(args).fails(2);
+        let answer = json(&output.out);
+        assert_valid(&answer, "failure");
+        assert_eq!(answer["error"]["kind"], "usage", "{args:?}: {answer}");
+        let message = answer["error"]["message"].as_str().unwrap();
+        assert!(message.contains(words) && !message.starts_with("error"), "{args:?}: {answer}");
+        for key in ["checkpoint_created", "rolled_back"] {
+            assert_eq!(answer.get(key).is_some(), contract == Some(key), "{args:?}: {answer}");
+        }
+        assert!(output.err.contains(words), "{args:?}: {}", output.err);
+    }
+    let yaml = project.decree(["checkpoint", "list", "--format", "yaml", "--bad"]).fails(2).text();
+    assert!(yaml.starts_with("error:\n") && yaml.contains("kind: \"usage\""), "{yaml}");
+    // Without a format there is no object, and what is no failure is none.
+    for args in [
+        &["status", "--bad"][..],
+        &["status", "--format", "xml"],
+        &["guard", "--bad", "--", "x", "--format", "json"],
+    ] {
+        assert_eq!(project.decree(args).fails(2).text(), "", "{args:?}");
+    }
+    for args in [["--help", "--format"], ["status", "--help"], ["--version", "--format"]] {
+        let output = project.decree(args).ok();
+        assert!(!output.text().contains("\"error\"") && !output.out.is_empty(), "{args:?}");
+    }
 }

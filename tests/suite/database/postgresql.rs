@@ -6,7 +6,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::harness::skip::{Lack, skip};
+use crate::harness::skip::{Lack, skip, works};
 use crate::harness::{CommandOutput, run_command, temp_dir};
 use crate::pipeline::pipeline_project::PipelineProject;
 use crate::revert::{NOBODY, is_root};
@@ -38,7 +38,7 @@ struct Server {
 }
 
 impl Server {
-    /// `None` if it is not installed, which is the reason for a skip.
+    /// `None` if it is not installed or refuses this user, which is the reason for a skip.
     fn start() -> Option<Server> {
         let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
         let programs = versions.map(|version| version.path().join("bin"));
@@ -46,6 +46,11 @@ impl Server {
             skip(Lack::Tool("postgresql"));
             return None;
         };
+        if !is_root()
+            && !works(Command::new("id").arg("-un"), "PostgreSQL starts only for a user with a name")
+        {
+            return None;
+        }
         let server = Server { dir: temp_dir(), programs };
         if is_root() {
             chown(server.dir.path(), Some(NOBODY), Some(NOBODY)).unwrap();

@@ -94,3 +94,24 @@ fn git_is_left_alone_where_a_person_has_moved_on() {
         assert_eq!(repo.says(["for-each-ref", "refs/decree"]), "");
     }
 }
+
+/// SEE-32. What a kept run committed itself is shown wherever the run is.
+#[test]
+fn commits_of_a_kept_run_are_shown_with_it() {
+    let repo = repo(&format!("echo work >>notes.txt; {COMMIT} echo more >>notes.txt; {COMMIT}"));
+    repo.process().ok();
+    let made = [commit(&repo, "HEAD"), commit(&repo, "HEAD~1")].map(|commit| commit[..10].to_owned());
+    for args in
+        [&["status"][..], &["log"], &["report", "--format", "markdown"], &["report", "--format", "html"]]
+    {
+        let text = repo.decree(args).ok().text();
+        assert!(text.contains("2 commits"), "{args:?}: {text}");
+        assert!(made.iter().all(|commit| text.contains(commit)), "{args:?}: {made:?} in {text}");
+    }
+    // Reverted, they are commits of the run no more.
+    repo.decree(["revert", &repo.only_run()]).ok();
+    for args in [["status"], ["log"]] {
+        let text = repo.decree(args).ok().text();
+        assert!(!text.contains("commit"), "{args:?}: {text}");
+    }
+}

@@ -182,10 +182,10 @@ fn settings_that_make_no_sense_are_named_by_file_and_line() {
 fn settings_that_are_no_file_are_an_error_and_not_a_wait() {
     let project = project(WORK);
     project.remove(".decree/config.yml").mkdir(".decree/config.yml");
-    assert_ne!(process(&project).code, 0);
+    process(&project).fails(3).mentions(&["config.yml", "a directory"]);
     project.remove(".decree/config.yml");
     let made = std::process::Command::new("mkfifo").arg(project.path(".decree/config.yml")).status().unwrap();
     assert!(made.success());
     let mut child = super::start(&project);
-    assert_ne!(super::end_of(&mut child).code(), Some(0));
+    assert_eq!(super::end_of(&mut child).code(), Some(3));
 }

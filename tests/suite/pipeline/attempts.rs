@@ -214,3 +214,24 @@ fn a_verification_that_is_not_found_is_retried_because_the_routine_may_write_it(
     project.config("verify: bash ./check.sh\nmax_retries: 1\n").run(&["-m", "x", "-p", "y"]).ok();
     assert_eq!(project.result(&project.only_run())["attempts"][0]["exit_code"], 127);
 }
+
+/// TRY-30. A program that is not installed does not appear between two attempts; a file of the project may.
+#[test]
+fn a_verification_by_a_program_that_is_not_installed_is_not_retried() {
+    for verify in ["no-such-checker --all", "  no-such-checker", "A=1 no-such-checker"] {
+        let project = PipelineProject::with("echo x >>work.txt\n");
+        let before = project.snapshot();
+        project.config(&format!("verify: '{verify}'\n")).run(&["-m", "x", "-p", "y"]).fails(1);
+        assert_same(&project.snapshot(), &before);
+        let result = project.result(&project.only_run());
+        assert_eq!(result["attempts"].as_array().unwrap().len(), 1, "{verify}: {result}");
+        let why = format!("verify: `{verify}` exited 127 (no-such-checker is not installed; not retried)");
+        assert_eq!((&result["attempts"][0]["exit_code"], &result["reason"]), (&127.into(), &why.into()));
+    }
+    // It is there and must be made executable: the routine can do that.
+    let project = PipelineProject::with(
+        "[ \"$DECREE_ATTEMPT\" = 1 ] && echo true >check.sh || chmod +x check.sh\necho x >>work.txt\n",
+    );
+    project.config("verify: ./check.sh\nmax_retries: 2\n").run(&["-m", "x", "-p", "y"]).ok();
+    assert_eq!(project.result(&project.only_run())["attempts"][0]["exit_code"], 126);
+}

@@ -135,3 +135,45 @@ fn an_unknown_key_of_a_message_is_only_a_warning() {
     let done = project.text(".decree/inbox/done/x.md");
     assert_eq!((field(&done, "timeuot"), field(&done, "colour")), (Some("1h"), Some("red")));
 }
+
+/// MSG-40. A message cannot set its own verification, and it is not dropped without a word either.
+#[test]
+fn verify_in_a_message_is_an_error_that_says_where_it_belongs() {
+    let project = PipelineProject::with(WORKS);
+    let before = project.snapshot();
+    project.message("task", "---\nverify: 'false'\n---\nthe body\n");
+    let why = "task.md:2: 'verify' is not a key of messages";
+    project.process().fails(1).mentions(&[why, "a spec's front matter", "verify in .decree/config.yml"]);
+    assert_has(&project.dead_letter("task"), &["BadMessage", why, "verify: 'false'", "the body"]);
+    assert_same(&project.snapshot(), &before);
+    let hint = ["'verify' is not a key of messages", "verify in .decree/config.yml"];
+    project.run(&["-p", "x", "-v", "verify=false"]).fails(2).mentions(&hint);
+    assert!(project.inbox().is_empty() && project.runs().is_empty());
+    assert_eq!(project.dead(), ["task"]);
+    assert_same(&project.snapshot(), &before);
+    // A routine may have a parameter of that name.
+    project.routine("own", "verify=\"${verify:-none}\"\necho \"$verify\" >own.txt\n");
+    project.run(&["-p", "x", "-v", "routine=own", "-v", "verify=mine"]).ok();
+    assert_eq!(project.text("own.txt"), "mine\n");
+}
+
+/// MSG-41.
+#[test]
+fn a_number_that_is_too_large_for_a_seq_is_named_as_it_is_written() {
+    let huge = "99999999999999999999";
+    for (file, text) in [
+        (format!("2030010101010100-{huge}"), "x\n".to_owned()),
+        ("other".to_owned(), format!("---\nid: 2030010101010100-{huge}\n---\nx\n")),
+        ("other".to_owned(), format!("---\nchain: '2030010101010100'\nseq: '{huge}'\n---\nx\n")),
+        ("other".to_owned(), format!("---\nchain: '2030010101010100'\nseq: {huge}\n---\nx\n")),
+    ] {
+        let project = PipelineProject::with(WORKS);
+        project.message(&file, &text);
+        let output = project.process().fails(1).mentions(&[huge]);
+        let letter = project.dead_letter(&file);
+        assert_has(&letter, &["BadMessage", huge]);
+        assert!(!letter.contains("seq: 4294967295") && !output.err.contains("seq 4294967295"), "{letter}");
+        assert!(project.runs().is_empty());
+        project.decree(["status"]).ok();
+    }
+}

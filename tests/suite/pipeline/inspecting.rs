@@ -252,3 +252,82 @@ fn status_of_a_killed_run_says_that_it_is_unfinished() {
     assert!(output.text().contains(&format!("unfinished  run {id}")), "{}", output.text());
     assert!(!output.text().contains("running"), "{}", output.text());
 }
+
+/// SEE-30. A link to nothing, a directory or a pipe in the place of the config must not switch off its verification and policy.
+#[test]
+fn a_config_that_is_no_file_stops_work_and_warns_commands_that_look() {
+    let path = ".decree/config.yml";
+    let fifo = |project: &PipelineProject| {
+        let made = std::process::Command::new("mkfifo").arg(project.path(path)).status().unwrap();
+        assert!(made.success());
+    };
+    type Make<'m> = &'m dyn Fn(&PipelineProject);
+    let makers: [(Make<'_>, &str); 4] = [
+        (&|project| _ = project.link(path, "nowhere.yml"), "a link to nothing"),
+        (&|project| _ = project.link(path, "config.yml"), "config.yml"),
+        (&|project| _ = project.mkdir(path), "a directory"),
+        (&fifo, "not a regular file"),
+    ];
+    for (make, words) in makers {
+        let project = PipelineProject::with("echo x >>work.txt\n");
+        project.config("max_retries: 0\nverify: 'false'\n").spec("01-a", "# A\n");
+        let id = project.checkpoint();
+        project.remove(path);
+        make(&project);
+        let before = project.snapshot();
+        for args in [
+            &["process"][..],
+            &["process", "--dry-run"],
+            &["run", "-p", "x"],
+            &["checkpoint", "create"],
+            &["guard", "--", "true"],
+            &["doctor"],
+        ] {
+            project.decree(args).fails(3).mentions(&["error:", "config.yml", words]);
+        }
+        assert_same(&project.snapshot(), &before);
+        for args in [&["status"][..], &["log"], &["diff", &id], &["rollback", &id]] {
+            project.decree(args).ok().mentions(&["warning:", "config.yml", words, "defaults"]);
+        }
+    }
+}
+
+/// SEE-30. `init` writes a config; where it is gone from such a project, work goes on with the defaults, and that is said.
+#[test]
+fn a_config_that_was_deleted_is_missed() {
+    let project = PipelineProject::new();
+    project.decree(["init", "--ai", "none"]).ok();
+    project.routine("develop", WORKS).spec("01-a", "# A\n").spec("02-b", "# B\n");
+    let output = project.process_with(&["--limit", "1"]).ok();
+    assert!(!output.err.contains("config.yml"), "{}", output.err);
+    project.remove(".decree/config.yml");
+    project.process().ok().mentions(&[
+        "warning: there is no .decree/config.yml: every setting has its default, without verify and policy",
+        "`decree init` writes one",
+    ]);
+    // A directory that `init` never saw needs no config.
+    let plain = PipelineProject::with(WORKS);
+    plain.spec("01-a", "# A\n");
+    let output = plain.process().ok();
+    assert!(!output.err.contains("config.yml"), "{}", output.err);
+}
+
+/// SEE-31.
+#[test]
+fn the_list_of_runs_says_which_one_is_running() {
+    let project = PipelineProject::with(
+        "echo now >.decree/tmp/at-work\nfor _ in {1..6000}; do [ -e .decree/tmp/go ] && break; sleep 0.01; done\necho x >work.txt\n",
+    );
+    project.mkdir(".decree/tmp");
+    project.spec("01-slow", "# A\n");
+    let mut child = project.command().args(["process", "-q"]).spawn().unwrap();
+    wait_for(&project.path(".decree/tmp/at-work"));
+    let id = project.only_run();
+    let list = project.decree(["log"]).ok().text();
+    assert!(list.starts_with(&format!("{id}  running")) && list.contains("01-slow"), "{list}");
+    assert!(!list.contains("no verdict"), "{list}");
+    project.write(".decree/tmp/go", "");
+    assert!(child.wait().unwrap().success());
+    let list = project.decree(["log"]).ok().text();
+    assert!(list.starts_with(&format!("{id}  success")), "{list}");
+}

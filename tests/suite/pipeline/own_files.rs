@@ -70,7 +70,8 @@ fn edits_to_settings_and_routines_stay_and_are_named() {
     project.process().ok().mentions(&[
         ".decree/routines/develop.sh",
         ".decree/config.yml",
-        "this is in no diff and is kept",
+        "the routine changed .decree/config.yml, which is in no diff",
+        ".decree/config.yml is kept as the routine changed it",
     ]);
     assert_eq!(project.text(".decree/config.yml"), "max_retries: 5\n");
 }
@@ -93,4 +94,17 @@ fn what_is_in_decrees_directory_is_in_no_diff() {
     project.run(&["-m", "x", "-p", "y"]).ok();
     let diff = project.of_run(&project.only_run(), "changes.diff");
     assert!(diff.contains("work.txt") && !diff.contains(".decree"), "{diff}");
+}
+
+/// SEE-34. Settings that a failed run changed are restored; nothing calls them kept before.
+#[test]
+fn settings_that_a_failed_run_changed_are_not_called_kept() {
+    let project = PipelineProject::with("echo 'max_retries: 5' >.decree/config.yml; exit 1");
+    project.config("max_retries: 1\n").spec("01-a", "# A\n");
+    let output = project.process().fails(1).mentions(&[
+        "the routine changed .decree/config.yml, which is in no diff",
+        ".decree/config.yml was restored; the routine's version is in",
+    ]);
+    assert!(!output.err.contains("kept\n") && !output.err.contains("is kept"), "{}", output.err);
+    assert_eq!(project.text(".decree/config.yml"), "max_retries: 1\n");
 }

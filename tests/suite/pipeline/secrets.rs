@@ -163,3 +163,66 @@ fn a_snapshot_of_the_environment_leaves_the_same_names_out() {
     assert_masked("state.json", &state);
     assert!(state.contains("author-0103"), "{state}");
 }
+
+/// SEE-33. What splits a secret on its way to a terminal, and is not seen there, does not hide it.
+#[test]
+fn a_secret_that_invisible_bytes_split_is_masked_everywhere() {
+    let splits = [
+        "\\033[0m",
+        "\\0",
+        "\\b",
+        "\\033]0;title\\007",
+        "\\r",
+        "\\033(B",
+        "\\302\\205",
+        "\\033[31m\\0\\0\\033[0m",
+    ];
+    let mut script = String::new();
+    for split in splits {
+        script
+            .push_str(&format!("printf 'split <%s{split}%s>\\n' \"${{A_TOKEN:0:7}}\" \"${{A_TOKEN:7}}\"\n"));
+    }
+    script.push_str(
+        "printf 'late <%s\\033[1m' \"${A_TOKEN:0:7}\"; sleep 0.3; printf '\\033[0m%s>\\n' \"${A_TOKEN:7}\"\n",
+    );
+    script.push_str("cat \"$message_dir/attempts/1/log-tail.txt\" 2>/dev/null\nexit 1\n");
+    let project = PipelineProject::with(&script);
+    project.config("max_retries: 1\n").spec("01-x", "Do\n");
+    let (secret, halves) = ("word-of-secret-0001", ["word-of", "-secret-0001"]);
+    let output = project.decree_with_env(&["process"], &[("A_TOKEN", secret)]).fails(1);
+    let id = project.only_run();
+    let mut places = vec![
+        ("the terminal", output.err),
+        ("the plain log without the secret at hand", project.decree(["log", &id]).ok().text()),
+        ("the coloured log", project.decree(["log", &id, "--color", "always"]).ok().text()),
+    ];
+    for file in [
+        "attempts/1/routine.log",
+        "attempts/1/log-tail.txt",
+        "attempts/2/log-tail.txt",
+        "failure-context.md",
+        "result.json",
+    ] {
+        places.push((file, project.of_run(&id, file)));
+    }
+    for (place, text) in places {
+        for half in halves {
+            assert!(!text.contains(half), "{half} is in {place}: {text:?}");
+        }
+    }
+    let log = project.decree(["log", &id, "--attempt", "1"]).ok().text();
+    assert_eq!(log.matches("split <***>\n").count(), splits.len(), "{log}");
+    assert!(log.contains("late <***>\n"), "{log}");
+}
+
+/// SEE-33. A log that is already there is masked after its escapes are gone, too.
+#[test]
+fn a_log_is_masked_after_it_was_stripped() {
+    let project = PipelineProject::with("echo x >work.txt\n");
+    project.spec("01-x", "Do\n").process().ok();
+    let id = project.only_run();
+    let log = project.path(format!(".decree/runs/{id}/routine.log"));
+    std::fs::write(log, "a \x1b]word-of\0-secret-0001\nb word-of\x1b[0m-secret-0001\n").unwrap();
+    let text = project.decree_with_env(&["log", &id], &[("A_TOKEN", "word-of-secret-0001")]).ok().text();
+    assert_eq!(text, "a ]***\nb ***\n");
+}

@@ -8,6 +8,7 @@ use std::time::SystemTime;
 use serde_json::Value;
 
 use super::pipeline_project::{PipelineProject, WORKS, assert_has};
+use crate::harness::assert_same;
 
 fn project_with_specs(names: &[&str]) -> PipelineProject {
     let project = PipelineProject::with(
@@ -188,4 +189,44 @@ fn another_running_decree_is_reported_without_waiting() {
     let binary = env!("CARGO_BIN_EXE_decree");
     project.decree_with_env(&["run", "-p", "x"], &[("decree", binary)]).ok();
     assert_has(&project.text("inner.txt"), &["another decree", "\n5\n"]);
+}
+
+/// MSG-42. A message that cannot run is named like a spec that cannot.
+#[test]
+fn a_dry_run_names_messages_that_cannot_run() {
+    let project = PipelineProject::with(WORKS);
+    project
+        .message("a-good", "x\n")
+        .message("b-routine", "---\nroutine: nowhere\n---\nx\n")
+        .message("c-broken", "---\nroutine: [\n---\nx\n")
+        .message("d-verify", "---\nverify: x\n---\nx\n")
+        .message("e-spec", "---\ninput_file: specs/none.spec.md\n---\nx\n")
+        .message("f-timeout", "---\ntimeout: soon\n---\nx\n")
+        .message("g-warned", "---\ncolour: red\n---\nx\n")
+        .message("h-deep", "---\nchain: '2030010101010100'\nseq: 10\n---\nx\n");
+    let (before, inbox) = (project.snapshot(), crate::harness::snapshot(&project.path(".decree")));
+    let output =
+        project.process_with(&["--dry-run"]).fails(1).mentions(&["g-warned.md:2: unknown key 'colour'"]);
+    let text = output.text();
+    let line = |name: &str| text.lines().find(|line| line.contains(name)).unwrap().to_owned();
+    assert!(!line("a-good").contains("error") && !line("g-warned").contains("error"), "{text}");
+    for (name, words) in [
+        ("b-routine", "error: RoutineNotFound: "),
+        ("c-broken", "error: BadMessage: "),
+        ("d-verify", "'verify' is not a key of messages"),
+        ("e-spec", "error: BadSpec: specs/none.spec.md cannot be read"),
+        ("f-timeout", "f-timeout.md: timeout: "),
+        ("h-deep", "error: MaxDepthExceeded: "),
+    ] {
+        assert!(line(name).contains(words), "{text}");
+    }
+    let output = project.process_with(&["--dry-run", "--format", "json"]).fails(1);
+    let answer: serde_json::Value = serde_json::from_slice(&output.out).unwrap();
+    assert_eq!(answer["messages"].as_array().unwrap().len(), 8);
+    let problems = answer["problems"].as_array().unwrap();
+    assert_eq!(problems.len(), 7, "{answer}");
+    assert_eq!(problems[0]["message"], "b-routine.md");
+    assert!(problems[0]["error"].as_str().unwrap().starts_with("RoutineNotFound"), "{answer}");
+    assert_same(&project.snapshot(), &before);
+    assert_eq!(crate::harness::snapshot(&project.path(".decree")), inbox);
 }

@@ -241,3 +241,19 @@ fn an_agent_that_changes_nothing_may_have_carried_out_a_task() {
     project.run(&["-m", "x", "-p", "what is the answer?"]).ok();
     assert_eq!(project.verdicts(), ["x: no-change"]);
 }
+
+/// SEE-36.
+#[test]
+fn a_verification_that_says_nothing_has_no_last_words() {
+    let project = PipelineProject::with("echo the routine is content; echo x >work.txt");
+    project.config("verify: 'test -e nothing'\nmax_retries: 0\n");
+    let output = project.run(&["-m", "x", "-p", "y"]).fails(1);
+    let result = project.result(&project.only_run());
+    assert_eq!(result["attempts"][0]["headline"], "");
+    assert!(!output.text().contains("[decree]"), "{}", output.text());
+    // Of a policy's failure the routine's words are the last.
+    project.config("verify: 'true'\nmax_retries: 0\npolicy: {deny: [work.txt]}\n");
+    project.run(&["-m", "z", "-p", "y"]).fails(1);
+    let result = project.result(&project.run_of("z"));
+    assert_eq!(result["attempts"][0]["headline"], "the routine is content");
+}

@@ -166,7 +166,7 @@ fn what_people_type_is_taken_as_they_mean_it_or_refused_with_a_word() {
     assert_eq!(project.decree(["checkpoint", "list"]).ok().text().lines().count(), 2);
     change_everything(&project);
     project.decree(["rollback", &id]).ok();
-    let head = project.decree(["audit", "--format", "json", "verify"]);
+    let head = project.decree(["audit", "verify", "--format", "json"]);
     let head = json(&head.ok().out)["head"].as_str().unwrap().to_owned();
     project.decree(["audit", "verify", "--head", &head[..8]]).ok();
     project.decree(["audit", "verify", "--head", &head[..7]]).fails(2);
