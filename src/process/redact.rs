@@ -85,6 +85,11 @@ impl Redactor {
         }
     }
 
+    /// Whether there is anything to find.
+    pub fn has_secrets(&self) -> bool {
+        self.finder.is_some()
+    }
+
     fn new(secrets: BTreeSet<Vec<u8>>) -> Redactor {
         let secrets: Vec<Vec<u8>> = secrets.into_iter().collect();
         let build = |kind| {
