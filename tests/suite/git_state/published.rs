@@ -213,10 +213,10 @@ fn a_likely_secret_that_a_run_committed_is_not_pushed() {
 /// GIT-21. It is in the commits, although it is in neither end.
 #[test]
 fn a_likely_secret_of_an_earlier_attempt_is_not_pushed() {
-    let repo = repo(&format!(
+    let repo = repo(
         "echo $DECREE_ATTEMPT >>list.txt; [ $DECREE_ATTEMPT = 1 ] || git rm -q --cached .env\n\
-         git add list.txt; [ $DECREE_ATTEMPT = 2 ] || git add -A; git commit -qm x; [ $DECREE_ATTEMPT = 2 ]"
-    ));
+         git add list.txt; [ $DECREE_ATTEMPT = 2 ] || git add -A; git commit -qm x; [ $DECREE_ATTEMPT = 2 ]",
+    );
     repo.config("max_retries: 2\n");
     let remote = Remote::of(&repo);
     repo.write(".env", "PASSWORD=x\n");
