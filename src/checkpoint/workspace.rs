@@ -73,6 +73,11 @@ impl Workspace {
         &self.store
     }
 
+    /// Which files are likely secrets.
+    pub fn sensitive(&self) -> &Sensitive {
+        &self.sensitive
+    }
+
     /// Checkpoints the tree: when this returns, every content is in the store and durable.
     ///
     /// The manifest is the caller's to write, before anything relies on it.

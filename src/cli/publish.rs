@@ -26,7 +26,8 @@ use crate::report::{ReportLimits, markdown};
 /// harmless. Needs git. No hook runs, the work tree is not touched, and other staged changes stay staged.
 ///
 /// What a run committed itself is not committed again, and is pushed with the rest. A branch that contains a commit of a reverted run is
-/// refused, unless a remote has that commit already.
+/// refused, unless a remote has that commit already. So is one with a commit that no remote has and that contains a secret of the
+/// environment, or of a run that added a file such as .env: a later commit that removes it does not take it out of what is pushed.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  decree publish\n  decree publish --dry-run\n  decree publish --push\n  decree publish --push --branch decree/nightly --message-prefix 'chore: '\n  decree publish --pull-request --base main --draft\n  decree publish --format json | jq -r '.commits[].sha'"
@@ -111,6 +112,7 @@ pub fn publish(context: &Context, args: &PublishArgs) -> Result<()> {
         own_branch: args.pull_request,
         prefix: args.message_prefix.clone(),
         dry_run: args.dry_run,
+        pushes: args.push || args.pull_request,
     };
     let published = publish::publish(repository, &project.layout, workspace, &summary, &options)?;
     for warning in &published.warnings {

@@ -125,7 +125,11 @@ impl<'g> Guard<'g> {
         };
         let (saved, manifest) = tree::save(context, &label, &request.scope)?;
         let mut warnings = tree_report::warnings(context.workspace.root(), &manifest, &request.scope);
-        let uncaptured = UncapturedState::hold(context.workspace.root(), &manifest.coverage);
+        let uncaptured = UncapturedState::hold(
+            context.workspace.root(),
+            &manifest.coverage,
+            &context.layout.git_objects(),
+        );
         warnings.extend(uncaptured.warning());
         context.workspace.store().hold()?;
         let (checkpoint, command) = (saved.record.id.clone(), shown.clone());
@@ -219,6 +223,12 @@ impl<'g> Guard<'g> {
             (options.restores_git, options.moves_secrets) = (true, true);
             rollback(context, &RunOrCheckpoint::Checkpoint(checkpoint.clone()), &options)
         });
+        // git can only work in a repository that is whole.
+        if let Some(rollback) = &rollback {
+            let moved = rollback.as_ref().map_or(&[][..], |report| &report.set_aside);
+            uncaptured.restore(context, &set_aside, &scope, moved);
+        }
+        uncaptured.release();
         let git = git_before.filter(|_| matches!(rollback, Some(Ok(_)))).and_then(|before| {
             let restore = GitRestore {
                 workspace: context.workspace,
@@ -231,10 +241,6 @@ impl<'g> Guard<'g> {
         match &rollback {
             Some(Err(error)) => active.mark_failed(context.layout, &checkpoint, &shown, error),
             Some(Ok(_)) | None => active.clear(),
-        }
-        if let Some(rollback) = &rollback {
-            let moved = rollback.as_ref().map_or(&[][..], |report| &report.set_aside);
-            uncaptured.restore(context, &set_aside, &scope, moved);
         }
         if !matches!(rollback, Some(Err(_))) {
             interrupt::set_last_words(Some(

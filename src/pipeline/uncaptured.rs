@@ -17,7 +17,8 @@ use crate::history::uncaptured::{HeldForRun, LostRepository, UncapturedReport, U
 
 /// Holds what the checkpoint does not. Nothing of the run may have started yet.
 pub(super) fn hold(batch: &mut ActiveBatch<'_>, manifest: &Manifest, record: &mut RunRecord) {
-    let state = UncapturedState::hold(batch.context.workspace.root(), &manifest.coverage);
+    let links = batch.context.layout.git_objects();
+    let state = UncapturedState::hold(batch.context.workspace.root(), &manifest.coverage, &links);
     if let Some(text) = state.warning() {
         batch.warn_in(record, text);
     }
@@ -46,8 +47,8 @@ pub(super) fn move_back(batch: &mut ActiveBatch<'_>, run: &RunDir) -> bool {
     let Some(held) = &mut batch.uncaptured else { return false };
     let set_aside = run.checkpoint().quarantine_dir();
     let moved = held.state.move_back(batch.context.workspace.root(), &set_aside, &|_| true);
-    let is_any = !moved.is_empty();
-    held.report.moved_back.extend(moved);
+    let is_any = !moved.moved_back.is_empty();
+    held.report.absorb(moved);
     is_any
 }
 
@@ -108,7 +109,8 @@ fn place_of(places: &[(TreePath, PathBuf)], path: &TreePath) -> Option<PathBuf> 
 
 /// Adds what was restored, and what was not, to the record of a run that was reverted.
 pub(super) fn report_reverted(batch: &mut ActiveBatch<'_>, record: &mut RunRecord) {
-    let Some(held) = batch.uncaptured.take() else { return };
+    let Some(mut held) = batch.uncaptured.take() else { return };
+    held.state.release();
     for text in held.report.reverted_warnings() {
         batch.warn_in(record, text);
     }
@@ -117,7 +119,8 @@ pub(super) fn report_reverted(batch: &mut ActiveBatch<'_>, record: &mut RunRecor
 
 /// Adds what is not as it was to the record of a run that is kept.
 pub(super) fn report_kept(batch: &mut ActiveBatch<'_>, record: &mut RunRecord) {
-    let Some(held) = batch.uncaptured.take() else { return };
+    let Some(mut held) = batch.uncaptured.take() else { return };
+    held.state.release();
     let (report, warnings) = held.state.kept(batch.context.workspace.root());
     for text in warnings {
         batch.warn_in(record, text);

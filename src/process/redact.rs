@@ -112,6 +112,11 @@ impl Redactor {
         Ok(stream.found)
     }
 
+    /// Whether there is anything to find.
+    pub fn has_secrets(&self) -> bool {
+        self.finder.is_some()
+    }
+
     fn new(secrets: BTreeSet<Vec<u8>>) -> Redactor {
         let secrets: Vec<Vec<u8>> = secrets.into_iter().collect();
         let build = |kind| {

@@ -51,6 +51,11 @@ impl Layout {
         self.decree().join("checkpoints")
     }
 
+    /// Second names of git's objects while a routine or a guarded command runs.
+    pub fn git_objects(&self) -> PathBuf {
+        self.decree().join("git-objects")
+    }
+
     /// Temporary files. Nothing in it outlives a command, except for the journal of a killed one.
     pub fn scratch(&self) -> PathBuf {
         self.decree().join("tmp")

@@ -8,6 +8,7 @@
 //! message      subject, body and trailers                       update_ref moves the branch and the index atomically
 //! delivery     to which branch the commits are pushed           push       never forces
 //! pull_request opens one, or updates the open one                own_commits  those that runs made themselves
+//! outgoing     searches what a push would send for secrets
 //! ```
 //!
 //! No content comes from the work tree: it is rebuilt from the store and the diffs, and has to match the recorded hashes. So a
@@ -20,6 +21,7 @@ mod commits;
 mod content;
 mod delivery;
 mod message;
+mod outgoing;
 mod own_commits;
 mod plan;
 mod publisher;

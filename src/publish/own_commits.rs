@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 
 use super::plan::PlannedRun;
 use super::repository::Repository;
-use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::error::{Error, Result};
 use crate::history::{self, GitChange, RunDir};
 use crate::message::MessageId;
@@ -50,29 +49,46 @@ pub fn own_commits(
     Ok(own)
 }
 
-/// Refuses to build on a commit that a reverted run made, unless a remote has it already.
-pub fn refuse_reverted(repository: &Repository, layout: &Layout, base: Option<&str>) -> Result<()> {
-    let Some(base) = base else { return Ok(()) };
-    for id in history::run_ids(layout)? {
-        let Some(id) = MessageId::parse(&id) else { continue };
-        let run = RunDir::of(layout, &id);
-        for dir in std::iter::once(run.checkpoint()).chain(run.previous()?) {
-            for change in reverted_changes(&dir) {
-                if let Some(commit) = contained(repository, base, &change)? {
-                    return Err(refusal(repository, &id, &commit));
+/// What all runs did to git's own state, as far as it can be read.
+#[derive(Default)]
+pub struct RecordedChanges {
+    /// Of runs whose work is kept.
+    pub kept: Vec<GitChange>,
+    /// Of runs and attempts whose work is no longer in the tree.
+    reverted: Vec<(MessageId, GitChange)>,
+}
+
+impl RecordedChanges {
+    pub fn read(layout: &Layout) -> Result<RecordedChanges> {
+        let mut changes = RecordedChanges::default();
+        for id in history::run_ids(layout)? {
+            let Some(id) = MessageId::parse(&id) else { continue };
+            let run = RunDir::of(layout, &id);
+            for dir in std::iter::once(run.checkpoint()).chain(run.previous()?) {
+                // Records that cannot be read have nothing to say.
+                let Ok(Some(result)) = RunResult::read(&dir) else { continue };
+                let is_reverted = result.run.reverted.is_some();
+                for change in result.run.git.into_iter().filter(GitChange::moved) {
+                    if is_reverted || change.attempt.is_some() {
+                        changes.reverted.push((id.clone(), change));
+                    } else {
+                        changes.kept.push(change);
+                    }
                 }
             }
         }
+        Ok(changes)
     }
-    Ok(())
-}
 
-/// What a run did to git's own state and what is no longer in the tree. Records that cannot be read have nothing to say.
-fn reverted_changes(dir: &CheckpointDir) -> Vec<GitChange> {
-    let Ok(Some(result)) = RunResult::read(dir) else { return Vec::new() };
-    let is_reverted = result.run.reverted.is_some();
-    let changes = result.run.git.into_iter();
-    changes.filter(|change| change.moved() && (is_reverted || change.attempt.is_some())).collect()
+    /// Refuses to build on a commit that a reverted run made, unless a remote has it already.
+    pub fn refuse_reverted(&self, repository: &Repository, base: &str) -> Result<()> {
+        for (id, change) in &self.reverted {
+            if let Some(commit) = contained(repository, base, change)? {
+                return Err(refusal(repository, id, &commit));
+            }
+        }
+        Ok(())
+    }
 }
 
 /// The newest commit of a change that `base` contains and no remote has.

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use super::commits::{BuiltCommits, Commit, CommitBuilder};
 use super::message::RUN_TRAILER;
-use super::own_commits::{OwnCommit, own_commits, refuse_reverted};
+use super::outgoing::OutgoingCommits;
+use super::own_commits::{OwnCommit, RecordedChanges, own_commits};
 use super::plan::{PlannedRun, chains, runs};
 use super::repository::Repository;
 use super::update_ref::{BranchTarget, recover, refuse_staged, update_ref};
@@ -23,6 +24,8 @@ pub struct PublishOptions {
     /// The prefix of every subject.
     pub prefix: String,
     pub dry_run: bool,
+    /// Whether the commits are pushed afterwards.
+    pub pushes: bool,
 }
 
 /// What was published, or would be in a dry run.
@@ -68,7 +71,7 @@ pub fn publish(
         }
     };
     let base = current.clone().or_else(|| repository.head.clone());
-    refuse_reverted(&repository, layout, base.as_deref())?;
+    refuse_foreign(&repository, layout, workspace, base.as_deref(), &runs, options.pushes)?;
     let own_commits = own_commits(&repository, base.as_deref(), &runs)?;
     let known = published(&repository, base.as_deref(), &runs)?;
     let (before, runs): (Vec<PlannedRun>, Vec<PlannedRun>) =
@@ -107,6 +110,23 @@ pub fn publish(
     let BuiltCommits { commits, warnings, .. } = built;
     let tip = tip.or(base);
     Ok(PublishReport { repository, commits, target, branch, tip, published_before, own_commits, warnings })
+}
+
+/// Refuses to build on commits that must not be published: those of reverted runs, and those with secrets.
+fn refuse_foreign(
+    repository: &Repository,
+    layout: &Layout,
+    workspace: &Workspace,
+    base: Option<&str>,
+    runs: &[PlannedRun],
+    pushes: bool,
+) -> Result<()> {
+    let Some(base) = base else { return Ok(()) };
+    let recorded = RecordedChanges::read(layout)?;
+    recorded.refuse_reverted(repository, base)?;
+    let of_runs = runs.iter().flat_map(|run| &run.result.run.git);
+    let changes = if pushes { recorded.kept.iter().chain(of_runs).collect() } else { of_runs.collect() };
+    OutgoingCommits { repository, sensitive: workspace.sensitive(), base, pushes, changes }.refuse_secrets()
 }
 
 /// The target: the named branch, unless that is the one that is checked out.

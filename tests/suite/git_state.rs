@@ -1,6 +1,7 @@
 //! git's own state around runs: HEAD, branches, the index. Real git, before and after.
 
 mod guarded;
+mod inside;
 mod interrupted;
 mod kept;
 mod places;

@@ -4,18 +4,21 @@
 //! - [`GitDirs`]: where a repository keeps these, found without git
 //! - [`GitSnapshot`]: reads them, without git except where the refs are in a format of their own
 //! - [`RefTexts`], [`RefChange`]: the refs as text, and which of them differ
+//! - [`ObjectLinks`]: objects, as a second name for each
 //! - [`GitTarget`], [`restore()`]: moves HEAD and its branch back, keeps the commits that this leaves without a name, restores the index
 //!
 //! Nothing here touches the work tree, and no ref is moved whose value is not the expected one.
 
 mod dirs;
 mod index_file;
+mod object_links;
 mod refs;
 mod restore;
 mod snapshot;
 
 pub use dirs::GitDirs;
 pub use index_file::{IndexFile, IndexSource};
+pub use object_links::{OBJECTS, ObjectLinks};
 pub use refs::{Head, RefChange, RefTexts};
 pub use restore::{GitTarget, KeptCommit, commits_between, restore};
-pub use snapshot::GitSnapshot;
+pub use snapshot::{GitSnapshot, is_connected};

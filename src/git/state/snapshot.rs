@@ -80,6 +80,14 @@ impl GitSnapshot {
     }
 }
 
+/// Whether a repository has every object that its refs and its index lead to; `None` if git is not on the `PATH`.
+pub fn is_connected(git_dir: &Path) -> Option<bool> {
+    let variables: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
+    let git = Git::new(git_dir, &variables).ok()?.at(git_dir, &[("GIT_DIR", git_dir.as_os_str())]);
+    let args = ["rev-list", "--objects", "--quiet", "--all", "--indexed-objects"];
+    Some(git.call(args).variable("GIT_NO_REPLACE_OBJECTS", "1").run().ok()?.is_ok())
+}
+
 fn git_in(dirs: &GitDirs) -> Result<Git> {
     let variables: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
     let git = Git::new(&dirs.top, &variables)?;

@@ -114,17 +114,44 @@ impl HeldEntries {
             .collect()
     }
 
-    /// Moves what was renamed back to its place, and restores `.git` files. Returns the paths. What cannot be moved yet, because a file is
+    /// Moves what was renamed back to its place, and restores `.git` files. Returns the paths of both. What cannot be moved yet, because a file is
     /// in the place of its directory, is moved by a later call; what cannot be moved at all is reported by [`Self::missing`].
     pub fn move_back(
         &self,
         root: &Root,
         set_aside: &Path,
         covers: &dyn Fn(&TreePath) -> bool,
-    ) -> Vec<String> {
+    ) -> (Vec<String>, Vec<String>) {
         let wanted = self.0.iter().filter(|entry| entry.is_repository || covers(&entry.path));
-        let moved = wanted.filter(|entry| entry.move_back(root, set_aside).unwrap_or(false));
-        moved.map(|entry| entry.path.to_string()).collect()
+        let back = wanted.filter(|entry| entry.move_back(root, set_aside).unwrap_or(false));
+        let (files, moved): (Vec<&HeldEntry>, Vec<&HeldEntry>) =
+            back.partition(|entry| matches!(entry.form, EntryForm::GitFile(_)));
+        let names = |entries: Vec<&HeldEntry>| entries.iter().map(|entry| entry.path.to_string()).collect();
+        (names(moved), names(files))
+    }
+
+    /// Sets aside what is in the place of a git directory that was deleted and can be rebuilt.
+    pub fn clear_replaced(&self, root: &Root, set_aside: &Path, can_rebuild: &dyn Fn(&Path) -> bool) {
+        for entry in self.0.iter().filter(|entry| entry.is_repository && entry.held().is_some()) {
+            let is_there = matches!(root.find(&entry.path), Ok(Some(_)));
+            if is_there
+                && !entry.is_in_place(root)
+                && entry.place_now().is_none()
+                && can_rebuild(&entry.path.below(root.path()))
+            {
+                // If that fails, it is reported as missing.
+                let _ = move_aside(root, &entry.path, &entry.path, set_aside);
+            }
+        }
+    }
+
+    /// Takes rebuilt git directories for those that were held.
+    pub fn adopt(&mut self, root: &Root, is_rebuilt: &dyn Fn(&Path) -> bool) {
+        for entry in self.0.iter_mut().filter(|entry| entry.is_repository) {
+            if is_rebuilt(&entry.path.below(root.path())) && !entry.is_in_place(root) {
+                entry.form = EntryForm::Dir(root.hold(&entry.path).ok());
+            }
+        }
     }
 
     pub fn missing(&self, root: &Root, covers: &dyn Fn(&TreePath) -> bool) -> Vec<MissingEntry> {

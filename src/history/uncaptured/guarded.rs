@@ -31,7 +31,7 @@ impl GuardedUncaptured {
         let root = context.workspace.root();
         let (mut report, mut warnings) = (UncapturedReport::default(), Vec::new());
         if has_failed {
-            report.moved_back = state.move_back(root, set_aside, &|path| scope.covers(path));
+            report = state.move_back(root, set_aside, &|path| scope.covers(path));
         }
         match context.workspace.likely_secrets(manifest) {
             Ok(now) => state.note_present(&now),
@@ -61,6 +61,11 @@ impl GuardedUncaptured {
         let report = self.state.restore(context.workspace.root(), set_aside, &covers, &place_of);
         self.report.absorb(report);
         self.warnings.extend(self.report.reverted_warnings());
+    }
+
+    /// Nothing of the command runs any more, and nothing is to be restored.
+    pub fn release(&mut self) {
+        self.state.release();
     }
 
     /// The error if something is not as it was.

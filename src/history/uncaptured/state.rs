@@ -5,6 +5,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::entries::{HeldEntries, LostRepository};
+use super::git_dirs::HeldGitDirs;
 use super::secrets::{HeldSecrets, SecretChange, SecretFate};
 use crate::checkpoint::coverage::Coverage;
 use crate::checkpoint::path::TreePath;
@@ -19,6 +20,7 @@ const MAX_NAMED: usize = 20;
 pub struct UncapturedState {
     secrets: HeldSecrets,
     entries: HeldEntries,
+    git_dirs: HeldGitDirs,
     /// The likely secrets that were in the tree when it was last looked at.
     now: Vec<TreePath>,
     was_killed: bool,
@@ -40,6 +42,8 @@ pub struct UncapturedReport {
     pub secrets: Vec<SecretChange>,
     /// Directories that had been renamed and are back.
     pub moved_back: Vec<String>,
+    /// What was changed or deleted inside of git directories and is restored, and `.git` files.
+    restored: Vec<String>,
     pub not_restored: Vec<NotRestored>,
     /// Likely secrets that are there, and of which it is not known whether they were changed: decree was killed.
     unknown: Vec<String>,
@@ -52,11 +56,12 @@ pub struct HeldForRun {
 }
 
 impl UncapturedState {
-    /// Holds what the coverage names. Called after the checkpoint is made, and before anything else runs.
-    pub fn hold(root: &Root, coverage: &Coverage) -> UncapturedState {
+    /// Holds what the coverage names; git's objects in `git_objects`. Called after the checkpoint is made, and before anything else runs.
+    pub fn hold(root: &Root, coverage: &Coverage, git_objects: &Path) -> UncapturedState {
         UncapturedState {
             secrets: HeldSecrets::hold(root, coverage),
             entries: HeldEntries::hold(root, coverage),
+            git_dirs: HeldGitDirs::hold(root, coverage, git_objects),
             now: coverage.sensitive.clone(),
             was_killed: false,
             is_empty: is_empty(coverage),
@@ -68,6 +73,7 @@ impl UncapturedState {
         UncapturedState {
             secrets: HeldSecrets::by_name(&coverage.sensitive),
             entries: HeldEntries::by_name(coverage),
+            git_dirs: HeldGitDirs::nothing(),
             now: coverage.sensitive.clone(),
             was_killed: true,
             is_empty: is_empty(coverage),
@@ -87,9 +93,17 @@ impl UncapturedState {
         self.now = now.to_vec();
     }
 
-    /// Repositories that are gone or were replaced.
+    /// Repositories that are gone, were replaced, or are broken.
     pub fn lost_repositories(&self, root: &Root) -> Vec<LostRepository> {
-        self.entries.lost_repositories(root)
+        let mut lost = self.entries.lost_repositories(root);
+        let broken = self.git_dirs.broken().into_iter();
+        lost.extend(broken.map(|(path, what)| LostRepository { path, what }));
+        lost
+    }
+
+    /// Removes what is only needed while something runs.
+    pub fn release(&mut self) {
+        self.git_dirs.release();
     }
 
     /// Moves renamed directories back, before the tree is compared: otherwise all of their files would be new.
@@ -98,8 +112,9 @@ impl UncapturedState {
         root: &Root,
         set_aside: &Path,
         covers: &dyn Fn(&TreePath) -> bool,
-    ) -> Vec<String> {
-        self.entries.move_back(root, set_aside, covers)
+    ) -> UncapturedReport {
+        let (moved_back, restored) = self.entries.move_back(root, set_aside, covers);
+        UncapturedReport { moved_back, restored, ..UncapturedReport::default() }
     }
 
     /// What to report of a run that is kept: nothing is touched.
@@ -110,6 +125,10 @@ impl UncapturedState {
         if !texts.is_empty() {
             warnings.push(format!("gone, and in no diff because ignored: {}", named(&texts)));
         }
+        let inside = self.git_dirs.gone_in_kept();
+        if !inside.is_empty() {
+            warnings.push(format!("gone from git's directory, and in no diff: {}", named(&inside)));
+        }
         let report = UncapturedReport { secrets, ..UncapturedReport::default() };
         warnings.extend(report.kept_warnings());
         (report, warnings)
@@ -117,7 +136,7 @@ impl UncapturedState {
 
     /// Restores everything that `covers` accepts, after the tree was reverted. `moved` are paths that the revert set aside, and where.
     pub fn restore(
-        &self,
+        &mut self,
         root: &Root,
         set_aside: &Path,
         covers: &dyn Fn(&TreePath) -> bool,
@@ -127,7 +146,13 @@ impl UncapturedState {
         if self.is_empty && self.now.is_empty() {
             return report;
         }
-        report.moved_back = self.entries.move_back(root, set_aside, covers);
+        (report.moved_back, report.restored) = self.entries.move_back(root, set_aside, covers);
+        self.entries.clear_replaced(root, set_aside, &|dir| self.git_dirs.can_rebuild(dir));
+        let inside = self.git_dirs.restore(set_aside);
+        report.restored.extend(inside.restored);
+        let lost = inside.not_restored.into_iter();
+        report.not_restored.extend(lost.map(|(path, why)| NotRestored { path, why }));
+        self.entries.adopt(root, &|dir| self.git_dirs.was_rebuilt(dir));
         let missing = self.entries.missing(root, covers);
         report.secrets = self.secrets.restore(root, set_aside, covers);
         let lost = missing.into_iter().filter(|entry| !self.secrets.is_all_of(root, &entry.path));
@@ -178,12 +203,15 @@ fn is_empty(coverage: &Coverage) -> bool {
 impl UncapturedReport {
     /// Adds what a later restore reports. A path counts once.
     pub fn absorb(&mut self, later: UncapturedReport) {
-        let UncapturedReport { secrets, moved_back, not_restored, unknown } = later;
+        let UncapturedReport { secrets, moved_back, restored, not_restored, unknown } = later;
         self.secrets.retain(|old| secrets.iter().all(|new| new.path != old.path));
         self.secrets.extend(secrets);
         self.moved_back.extend(moved_back);
         self.moved_back.sort();
         self.moved_back.dedup();
+        self.restored.extend(restored);
+        self.restored.sort();
+        self.restored.dedup();
         self.not_restored = not_restored;
         self.unknown = unknown;
     }
@@ -202,6 +230,10 @@ impl UncapturedReport {
         });
         if !self.moved_back.is_empty() {
             texts.push(format!("renamed, and moved back: {}", named(&self.moved_back)));
+        }
+        if !self.restored.is_empty() {
+            let what = "changed or deleted, and restored";
+            texts.push(format!("{what}: {}", named(&self.restored)));
         }
         let lost: Vec<String> =
             self.not_restored.iter().map(|lost| format!("{} ({})", lost.path, lost.why)).collect();

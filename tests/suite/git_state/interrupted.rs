@@ -27,7 +27,7 @@ fn wait_for(path: &Path) {
 }
 
 /// Starts a `process`, sends a signal once the routine has committed, and returns what was printed and how it ended.
-fn cut_off(repo: &Repo, signal: Signal) -> (Option<i32>, String) {
+pub fn cut_off(repo: &Repo, signal: Signal) -> (Option<i32>, String) {
     let child = repo.command().arg("process").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     wait_for(&repo.path(".decree/ready"));
     kill_process(Pid::from_child(&child), signal).unwrap();

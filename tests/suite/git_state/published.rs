@@ -1,6 +1,7 @@
 //! What is pushed, and what is not.
 
 use super::{COMMIT, commit, repo, script};
+use crate::publish::Repo;
 use crate::publish::pushing::Remote;
 
 /// GIT-15.
@@ -109,4 +110,130 @@ fn a_secret_in_a_routines_own_commit_is_not_pushed() {
     let output = repo.publish_with(&["--push"], &[("MY_TOKEN", "hush-hush-hush")]);
     output.fails(1).mentions(&["a secret of the environment", "list.txt"]);
     assert_eq!(remote.tip("main"), pushed);
+}
+
+const SECRET: (&str, &str) = ("MY_TOKEN", "hush-hush-hush");
+
+/// Publishes with a secret in the environment; the push has to be refused, and the commit has to be named.
+#[track_caller]
+fn is_refused(repo: &Repo, remote: &Remote, commit: &str, words: &[&str]) {
+    let (before, pushed) = (repo.state(), remote.tip("main"));
+    for args in [&["--push"][..], &["--push", "--dry-run"], &["--push", "--branch", "other"], &[]] {
+        let output = repo.publish_with(args, &[SECRET]).fails(1).mentions(words);
+        let output = output.mentions(&[commit, "nothing was done"]);
+        assert!(!output.err.contains(SECRET.1), "{}", output.err);
+    }
+    assert_eq!((repo.state(), remote.tip("main"), remote.tip("other")), (before, pushed, String::new()));
+}
+
+/// GIT-20. The net change has nothing of it; the commits have.
+#[test]
+fn a_secret_that_one_commit_adds_and_the_next_removes_is_not_pushed() {
+    let cases = [
+        ("echo key=hush-hush-hush >leak", "leak", "leak"),
+        ("echo x >leak-hush-hush-hush", "leak-hush-hush-hush", "leak-***"),
+        ("ln -s hush-hush-hush leak", "leak", "leak"),
+    ];
+    for (make, file, shown) in cases {
+        let repo = repo(&format!("echo work >>list.txt; {make}; {COMMIT} git rm -q {file}; {COMMIT}"));
+        let remote = Remote::of(&repo);
+        repo.process().ok();
+        let leak = commit(&repo, "HEAD~1");
+        is_refused(&repo, &remote, &leak[..10], &["a secret of the environment", shown]);
+        // Without the secret it is work like any other.
+        repo.publish(&["--push"]).ok();
+        assert_eq!(remote.tip("main"), commit(&repo, "HEAD"));
+    }
+}
+
+/// GIT-20. What is no file: the message, the author, and what a replacement hides.
+#[test]
+fn a_secret_in_a_message_or_a_name_is_not_pushed() {
+    let commit_all = "echo work >>list.txt; git add -A";
+    let cases = [
+        format!("{commit_all}; git commit -qm 'use hush-hush-hush'"),
+        format!("{commit_all}; git commit -qm 'subject' -m 'body hush-hush-hush'"),
+        format!("{commit_all}; GIT_AUTHOR_NAME=hush-hush-hush git commit -qm x"),
+        format!("{commit_all}; GIT_COMMITTER_EMAIL=hush-hush-hush@example.com git commit -qm x"),
+        format!(
+            "{commit_all}; git commit -qm hush-hush-hush; \
+             git replace HEAD $(git commit-tree -p HEAD~1 -m clean 'HEAD^{{tree}}')"
+        ),
+    ];
+    for case in cases {
+        let repo = repo(&case);
+        let remote = Remote::of(&repo);
+        repo.process().ok();
+        let leak = repo.says(["--no-replace-objects", "rev-parse", "HEAD"]);
+        is_refused(
+            &repo,
+            &remote,
+            &leak[..10],
+            &["a secret of the environment", "message, author or committer"],
+        );
+    }
+}
+
+/// GIT-20. A commit of an earlier batch, which no remote has, and of a merge.
+#[test]
+fn a_secret_in_an_earlier_batch_and_in_a_merge_is_not_pushed() {
+    let repo = repo(&format!(
+        "git checkout -q -b topic; echo hush-hush-hush >leak; {COMMIT} git rm -q leak; echo t >topic.txt; {COMMIT}\n\
+         git checkout -q main; echo work >>list.txt; {COMMIT} git merge -q --no-ff -m merged topic"
+    ));
+    let remote = Remote::of(&repo);
+    repo.process().ok();
+    let leak = commit(&repo, "topic~1");
+    repo.routine("develop", "echo more >>list.txt").spec("02-b", "# B\n");
+    repo.process_with(&["--spec", "02-*"]).ok();
+    let pushed = remote.tip("main");
+    let output = repo.publish_with(&["--push"], &[SECRET]).fails(1);
+    output.mentions(&["a secret of the environment", &leak[..10], "leak"]);
+    assert_eq!(remote.tip("main"), pushed);
+}
+
+/// GIT-21.
+#[test]
+fn a_likely_secret_that_a_run_committed_is_not_pushed() {
+    let repo = repo(&format!("echo work >>list.txt; {COMMIT}"));
+    let remote = Remote::of(&repo);
+    repo.write(".env", "PASSWORD=x\n").write("keys/server.key", "-----BEGIN PRIVATE KEY-----\n");
+    repo.write("keys/public.pem", "-----BEGIN CERTIFICATE-----\n");
+    repo.process().ok();
+    let leak = commit(&repo, "HEAD");
+    is_refused(&repo, &remote, &leak[..10], &["likely secret", ".env", "keys/server.key"]);
+    let output = repo.publish(&["--push"]);
+    assert!(!output.err.contains("public.pem"), "{}", output.err);
+    // The config decides what is one.
+    repo.config("max_retries: 0\nsensitive:\n  allow: [.env, '*.key']\n");
+    repo.publish(&["--push"]).ok();
+    assert_eq!(remote.tip("main"), commit(&repo, "HEAD"));
+}
+
+/// GIT-21. It is in the commits, although it is in neither end.
+#[test]
+fn a_likely_secret_of_an_earlier_attempt_is_not_pushed() {
+    let repo = repo(
+        "echo $DECREE_ATTEMPT >>list.txt; [ $DECREE_ATTEMPT = 1 ] || git rm -q --cached .env\n\
+         git add list.txt; [ $DECREE_ATTEMPT = 2 ] || git add -A; git commit -qm x; [ $DECREE_ATTEMPT = 2 ]",
+    );
+    repo.config("max_retries: 2\n");
+    let remote = Remote::of(&repo);
+    repo.write(".env", "PASSWORD=x\n");
+    repo.process().ok();
+    let leak = commit(&repo, "HEAD~1");
+    is_refused(&repo, &remote, &leak[..10], &["likely secret", ".env"]);
+}
+
+/// GIT-21. What was tracked before the run is the user's decision.
+#[test]
+fn a_likely_secret_that_was_tracked_before_is_published() {
+    let repo = repo(&format!("echo work >>list.txt; echo MORE=1 >>.env; {COMMIT}"));
+    let remote = Remote::of(&repo);
+    repo.write(".env", "MODE=test\n");
+    repo.commit_all("settings");
+    repo.process().ok();
+    repo.publish(&["--push"]).ok();
+    assert_eq!(remote.tip("main"), commit(&repo, "HEAD"));
+    assert_eq!(repo.blob("HEAD", ".env"), b"MODE=test\nMORE=1\n");
 }

@@ -61,8 +61,11 @@ fn a_guarded_command_must_not_remove_a_repository() {
         assert_eq!(head(project.root()), commit, "{script}");
         assert_has(&output.err, &["renamed, and moved back: .git"]);
     }
-    let output = project.decree(["guard", "--", "bash", "-c", "rm -rf .git"]).fails(4);
-    assert_has(&output.err, &["`bash -c 'rm -rf .git'` succeeded, but .git is gone", "NOT restored: .git"]);
+    let output = project.decree(["guard", "--", "bash", "-c", "rm -rf .git"]).fails(1);
+    assert_has(&output.err, &["`bash -c 'rm -rf .git'` succeeded, but .git is gone", "restored: .git"]);
+    assert_eq!(head(project.root()), commit);
+    let output = project.decree(["guard", "--", "bash", "-c", "rm -rf .git .decree/git-objects"]).fails(4);
+    assert_has(&output.err, &["succeeded, but .git is gone", "NOT restored: .git"]);
     let output = project.decree(["guard", "--", "bash", "-c", "rm -rf target; exit 1"]).fails(4);
     assert_has(&output.err, &["NOT restored: target (ignored: it was deleted)"]);
     assert!(!output.err.contains("the tree is as it was"), "{}", output.err);

@@ -53,15 +53,22 @@ fn a_routine_that_succeeds_and_removed_a_repository_has_failed() {
         ("mv .git .git.bak", 1, "policy: .git was renamed to .git.bak"),
         ("mv .git .git.bak; git init -q .", 1, "policy: .git was renamed to .git.bak"),
         ("mv lib/.git lib/x", 1, "policy: lib/.git was renamed to lib/x"),
-        ("rm -rf .git", 4, "policy: .git is gone"),
-        ("rm -rf .git; git init -q .", 4, "policy: .git was replaced"),
-        ("rm -rf lib", 4, "policy: lib/.git is gone"),
+        ("rm -rf .git", 1, "policy: .git is gone"),
+        ("rm -rf .git; git init -q .", 1, "policy: .git was replaced"),
+        ("rm -rf lib", 1, "policy: lib/.git is gone"),
+        // Without the second names of the objects.
+        ("rm -rf .git .decree/git-objects", 4, "policy: .git is gone"),
+        ("rm -rf .git .decree/git-objects; git init -q .", 4, "policy: .git was replaced"),
+        ("rm -rf lib .decree/git-objects", 4, "policy: lib/.git is gone"),
     ] {
         let project = project(&format!("{script}\necho x >>notes.txt"));
-        repository(project.root());
+        let commit = repository(project.root());
         project.write("lib/a.c", "int a;\n");
-        repository(&project.path("lib"));
+        let nested = repository(&project.path("lib"));
         let output = project.process().fails(code);
+        if code == 1 {
+            assert_eq!((head(project.root()), head(&project.path("lib"))), (commit, nested), "{script}");
+        }
         let result = project.result(&project.only_run());
         assert_has(result["reason"].as_str().unwrap(), &[why]);
         assert_eq!(result["status"], "policy");

@@ -1,0 +1,164 @@
+//! What a routine does inside of `.git`: settings, hooks, reflogs, objects, and everything at once.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use rustix::process::Signal;
+
+use super::interrupted::cut_off;
+use super::{commit, make_busy, repo, view};
+use crate::harness::{TreeSnapshot, assert_same, snapshot};
+use crate::publish::{Repo, git_in};
+
+/// Everything in `.git` but the objects, which may be there twice.
+fn inside(repo: &Repo) -> TreeSnapshot {
+    let mut files = snapshot(&repo.path(".git"));
+    files.retain(|name, _| !String::from_utf8_lossy(name).contains("objects"));
+    files
+}
+
+/// A repository with settings, a hook, two branches and packed refs.
+fn furnished(text: &str) -> Repo {
+    let repo = repo(text);
+    repo.git(["branch", "other"]).ok();
+    repo.git(["pack-refs", "--all"]).ok();
+    repo.write("second.txt", "second\n");
+    repo.commit_all("second");
+    repo.git(["config", "user.nickname", "mine"]).ok();
+    let hook = repo.path(".git/hooks/pre-push");
+    fs::create_dir_all(hook.parent().unwrap()).unwrap();
+    fs::write(&hook, "#!/bin/sh\nexit 0\n").unwrap();
+    fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).unwrap();
+    make_busy(&repo);
+    repo
+}
+
+const WRECKS: [&str; 15] = [
+    "rm -rf .git/*",
+    "rm -rf .git",
+    "rm -rf .git; git init -q .",
+    "rm -rf .git/objects",
+    "rm -rf .git/objects/??",
+    "rm .git/HEAD",
+    "rm .git/config",
+    "rm -rf .git/refs .git/packed-refs",
+    "rm -rf .git/logs",
+    "rm -rf .git/hooks",
+    "rm .git/hooks/pre-push; git config user.nickname other",
+    "echo exit 1 >.git/hooks/pre-commit; chmod +x .git/hooks/pre-commit; echo '*.md' >.git/info/exclude",
+    "chmod 600 .git/hooks/pre-push; chmod 700 .git/refs",
+    "chmod 000 .git",
+    "git reset -q --hard; git reflog expire --expire=now --all; git gc -q --prune=now",
+];
+
+/// GIT-22, GIT-23.
+#[test]
+fn a_failed_run_leaves_the_inside_of_git_as_it_was() {
+    for wreck in WRECKS {
+        let repo = furnished(&format!("{wreck}; echo x >>docs/guide.md; exit 7"));
+        let (before, tree, files) = (view(&repo), repo.snapshot(), inside(&repo));
+        let mode = repo.path(".git").metadata().unwrap().permissions().mode();
+        let output = repo.process().fails(1);
+        assert_eq!(repo.path(".git").metadata().unwrap().permissions().mode(), mode, "{wreck}");
+        assert_eq!(view(&repo), before, "{wreck}\n{}", output.err);
+        assert_same(&repo.snapshot(), &tree);
+        if !wreck.contains("gc") {
+            assert_same(&inside(&repo), &files);
+        }
+        assert_eq!(repo.blob("", "notes.txt"), b"staged\n", "{wreck}");
+        output.mentions(&["changed or deleted, and restored: "]);
+        repo.git(["fsck", "--strict", "--no-dangling"]).ok();
+        assert!(!repo.exists(".decree/git-objects"), "{wreck}");
+    }
+}
+
+/// GIT-22. New hooks are set aside, not deleted.
+#[test]
+fn what_a_failed_run_wrote_among_the_settings_is_set_aside() {
+    let repo = furnished("echo evil >.git/hooks/pre-commit; git config core.pager evil; exit 7");
+    repo.process().fails(1).mentions(&[".git/config", ".git/hooks/pre-commit"]);
+    let place = format!("set-aside/.git/{}", "hooks/pre-commit");
+    assert_eq!(repo.of_run(&repo.only_run(), &place), "evil\n");
+    assert!(repo.of_run(&repo.only_run(), "set-aside/.git/config").contains("evil"));
+}
+
+/// GIT-24.
+#[test]
+fn a_run_that_broke_the_repository_is_not_kept() {
+    for (wreck, why) in [
+        ("rm -rf .git/*", ".git lost its HEAD, config, objects, refs"),
+        ("rm -rf .git/objects/??", ".git lost objects that it needs"),
+        ("rm .git/config", ".git lost its config"),
+    ] {
+        let repo = furnished(&format!("{wreck}; echo x >>docs/guide.md"));
+        let (before, tree, files) = (view(&repo), repo.snapshot(), inside(&repo));
+        repo.process().fails(1);
+        let result = repo.result(&repo.only_run());
+        assert_eq!(result["status"], "policy");
+        assert!(result["reason"].as_str().unwrap().contains(why), "{result}");
+        let output = repo.decree(["guard", "--", "bash", "-c", &format!("{wreck}; echo x >>docs/guide.md")]);
+        output.fails(1).mentions(&[why, "rolled back", "changed or deleted, and restored: "]);
+        assert_eq!(view(&repo), before, "{wreck}");
+        assert_same(&repo.snapshot(), &tree);
+        assert_same(&inside(&repo), &files);
+        repo.git(["fsck", "--strict", "--no-dangling"]).ok();
+        assert!(!repo.exists(".decree/git-objects"), "{wreck}");
+    }
+}
+
+/// GIT-24. What is not needed may go: that is named, and stays so. What git packs is not gone.
+#[test]
+fn a_kept_run_may_delete_hooks_and_pack_the_repository() {
+    let repo = furnished("rm -rf .git/hooks .git/logs; git gc -q --prune=now; echo x >>docs/guide.md");
+    repo.process().ok().mentions(&["gone from git's directory", ".git/hooks/pre-push", ".git/logs"]);
+    assert!(!repo.exists(".git/hooks/pre-push"));
+    assert!(!repo.exists(".decree/git-objects"));
+    repo.git(["fsck", "--strict", "--no-dangling"]).ok();
+}
+
+/// GIT-22. The repositories of submodules are in `.git`, too; nested ones are beside it.
+#[test]
+fn submodules_and_nested_repositories_come_back() {
+    for wreck in ["rm -rf .git/modules", "rm -rf nested/.git/*", "rm -rf lib/.git", "rm -rf nested/.git"] {
+        let repo = repo(&format!("{wreck}; exit 7"));
+        let other = repo.path("nested");
+        fs::create_dir_all(&other).unwrap();
+        fs::write(other.join("a.txt"), "a\n").unwrap();
+        git_in(&other, ["init", "-q", "-b", "main"]).ok();
+        git_in(&other, ["add", "-A"]).ok();
+        git_in(&other, ["commit", "-q", "-m", "nested"]).ok();
+        let add = ["-c", "protocol.file.allow=always", "submodule", "--quiet", "add", "./nested", "lib"];
+        repo.write(".gitignore", "");
+        let place = other.to_str().unwrap().to_owned();
+        repo.git(add.iter().map(|word| if *word == "./nested" { &*place } else { *word })).ok();
+        repo.git(["commit", "-q", "-m", "submodule"]).ok();
+        let (tree, files) = (repo.snapshot(), inside(&repo));
+        let head = |dir: &str| git_in(&repo.path(dir), ["rev-parse", "HEAD"]).ok().text();
+        let before = (head("nested"), head("lib"));
+        let output = repo.process().fails(1);
+        assert_same(&repo.snapshot(), &tree);
+        assert_same(&inside(&repo), &files);
+        assert_eq!((head("nested"), head("lib")), before, "{wreck}\n{}", output.err);
+        assert!(!output.err.contains("renamed"), "{}", output.err);
+        git_in(&repo.path("nested"), ["fsck", "--strict"]).ok();
+        git_in(&repo.path("lib"), ["fsck", "--strict"]).ok();
+    }
+}
+
+/// GIT-23. After `kill -9`, too.
+#[test]
+fn objects_that_a_killed_run_pruned_come_back() {
+    let repo = repo(
+        "git reset -q --hard; git reflog expire --expire=now --all; git gc -q --prune=now; touch .decree/ready; sleep 60",
+    );
+    make_busy(&repo);
+    let before = view(&repo);
+    cut_off(&repo, Signal::KILL);
+    assert!(repo.exists(".decree/git-objects"));
+    repo.decree(["revert", &repo.only_run()]).ok();
+    assert_eq!(view(&repo), before);
+    assert_eq!(repo.blob("", "notes.txt"), b"staged\n");
+    assert!(!repo.exists(".decree/git-objects"));
+    repo.git(["fsck", "--strict", "--no-dangling"]).ok();
+    assert_eq!(commit(&repo, "HEAD"), commit(&repo, "main"));
+}
