@@ -2,6 +2,7 @@
 
 use super::Context;
 use super::locked_project::LockedProject;
+use super::rollback::NOT_SAVED;
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::checkpoint::restore::RestoreReport;
 use crate::error::{Error, Result};
@@ -82,9 +83,10 @@ fn since_checkpoint(context: &Context, locked: &LockedProject<'_>, saved: &Check
         context.ui.note(&format!("{}: the tree already matches the checkpoint", saved.id()));
         return Ok(());
     };
+    let but = if outcome.set_aside.is_empty() { "" } else { NOT_SAVED };
     report_done(context, saved.id(), present.id(), outcome)?;
     let back = context.command_line(&format!("rollback {}", present.id()));
-    context.ui.note(&format!("the previous state is saved: `{back}` restores it"));
+    context.ui.note(&format!("the previous state is saved: `{back}` restores it{but}"));
     Ok(())
 }
 

@@ -79,6 +79,9 @@ pub fn rollback(context: &Context, args: &RollbackArgs) -> Result<()> {
     }
 }
 
+/// What a sentence about the saved state has to add if something was set aside: no checkpoint holds that.
+pub const NOT_SAVED: &str = ", except for what was set aside";
+
 /// A line for each path that differed.
 pub fn lines(report: &RollbackReport) -> impl Iterator<Item = String> {
     let line = |change: &RolledBackPath| format!("  {:<8}  {}", change.operation.remedy(), change.shown());
@@ -139,7 +142,8 @@ fn print(context: &Context, id: &str, report: &RollbackReport, dry_run: bool) ->
     }
     if let Some(present) = &report.present {
         let back = context.command_line(&format!("rollback {present}"));
-        ui.note(&format!("the previous state is saved: `{back}` restores it"));
+        let but = if report.set_aside.is_empty() { "" } else { NOT_SAVED };
+        ui.note(&format!("the previous state is saved: `{back}` restores it{but}"));
     }
     Ok(())
 }
