@@ -134,10 +134,8 @@ struct RecordedContent<'r> {
 
 impl ContentSource for RecordedContent<'_> {
     fn open(&self, path: &TreePath, node: &Node) -> Result<Box<dyn Read + '_>> {
-        let records = &self.patch.records;
-        let at = records.binary_search_by(|record| record.change.path.cmp(path));
-        let record =
-            at.map(|at| &records[at]).map_err(|_| Error::integrity(format!("{path} is not in the diff")))?;
+        let record = self.patch.find(path);
+        let record = record.ok_or_else(|| Error::integrity(format!("{path} is not in the diff")))?;
         let mut before: Box<dyn Read> = match (&record.forward, &record.change.before) {
             (Recipe::Hunks(_) | Recipe::Same, Some(before)) => {
                 if let Ok(content) = ContentSource::open(self.store, path, node) {

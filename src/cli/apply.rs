@@ -14,6 +14,7 @@ use crate::history::{self, CheckpointLabel, RunOrCheckpoint};
 use crate::humanize::count;
 use crate::pipeline::RunResult;
 use crate::pipeline::revert_runs::{self, AppliedChange};
+use crate::pipeline::rolled_back::{TreeMove, record_moved_runs};
 use crate::project::Layout;
 
 /// Apply the recorded changes of a run again
@@ -112,8 +113,20 @@ fn apply_one(
             if !preview.obstacles.is_empty() {
                 return Err(error.details(preview.obstacles, 20));
             }
-            save_present(locked, args, context, dir, &preview)?;
-            revert_runs::apply(layout, workspace, dir, true)?
+            let (saved, present) = save_present(locked, args, context, dir, &preview)?;
+            let applied = revert_runs::apply(layout, workspace, dir, true)?;
+            let patch = dir.patch()?;
+            let tree = TreeMove {
+                now: &|path| patch.find(path).map(|record| record.change.after),
+                saved: Some((&saved, &present)),
+                since: None,
+                checkpoint: None,
+                dry_run: false,
+            };
+            for run in record_moved_runs(layout, &tree)? {
+                context.ui.note(&run.sentence(false));
+            }
+            applied
         }
         applied => applied.map_err(|error| {
             let is_forcible = error.is(FailureReason::Conflict) && error.hint_text().is_none();
@@ -127,14 +140,14 @@ fn apply_one(
     report(context, layout, dir, applied)
 }
 
-/// Saves the tree before a change is applied over it, and names what is overwritten.
+/// Saves the tree before a change is applied over it, and names what is overwritten. Returns the checkpoint's id, and what it holds.
 fn save_present(
     locked: &LockedProject<'_>,
     args: &ApplyArgs,
     context: &Context,
     dir: &CheckpointDir,
     preview: &RestorePreview,
-) -> Result<()> {
+) -> Result<(String, Tree)> {
     let overwritten: Vec<String> =
         preview.paths.iter().filter(|path| path.overwrites).map(|path| path.path.to_string()).collect();
     let paths = count(overwritten.len(), "path");
@@ -153,7 +166,7 @@ fn save_present(
     }
     let back = context.command_line(&format!("rollback {}", saved.record.id));
     context.ui.note(&format!("the tree before that is saved: `{back}` restores it"));
-    Ok(())
+    Ok((saved.record.id, present.tree))
 }
 
 /// Refuses to overwrite a file that the saved tree does not hold, because it is a likely secret now: there would be no copy of it.

@@ -196,6 +196,7 @@ impl<'r> TreeRollback<'r> {
             let counts = context.workspace.write_diff(&changes, &mut io::sink())?;
             add_line_counts(&mut report, changes.list.iter().zip(&counts), manifest, root);
         }
+        report.scope = scope.clone();
         report.left_out = left_out(&manifest.coverage, scope);
         report.orphans = orphans.iter().map(in_manifest).collect();
         let warning =
