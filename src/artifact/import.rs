@@ -6,6 +6,7 @@ use std::path::Path;
 
 use super::source::{ArtifactSource, StagedRun};
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
+use crate::checkpoint::restore::is_recovery_needed;
 use crate::error::{Error, IoContext, Result};
 use crate::fs::atomic::{self, TEMPORARY};
 use crate::fs::random_hex;
@@ -26,13 +27,17 @@ pub fn import_and_apply(
     let HistoryContext { layout, workspace, progress, .. } = context;
     let mut applied = 0;
     for run in runs {
-        let outcome = import(layout, source, run).and_then(|dir| {
+        let outcome = import(layout, source, run).and_then(|(dir, is_new)| {
             if !even_reverted && !RunResult::read(&dir)?.is_some_and(|result| result.run.kept) {
                 return Ok(());
             }
             // To revert the run later, this project's store needs the content from before it.
-            workspace.capture(progress)?;
-            apply(&dir)?;
+            let done = workspace.capture(progress).and_then(|_| apply(&dir));
+            // It would be listed as a run that was reverted here.
+            if done.is_err() && is_new && !is_needed(layout, &dir) {
+                let _ = fs::remove_dir_all(dir.dir());
+            }
+            done?;
             applied += 1;
             Ok(())
         });
@@ -42,6 +47,12 @@ pub fn import_and_apply(
         })?;
     }
     Ok(applied)
+}
+
+/// Whether a run that could not be applied has to stay: its restore is not over, or may be done, or has set something aside.
+fn is_needed(layout: &Layout, run: &CheckpointDir) -> bool {
+    let is_reverted = RunResult::read(run).is_ok_and(|it| it.is_some_and(|it| it.run.reverted.is_some()));
+    !is_reverted || run.quarantine_dir().exists() || is_recovery_needed(&layout.scratch())
 }
 
 /// Calls `visit` with each run that would be applied, in a directory that is removed afterwards. Nothing is imported.
@@ -71,11 +82,13 @@ pub fn visit_extracted(
     visited
 }
 
-/// Imports a run. A run that exists with the same diff stays unchanged; with another diff it is an error.
-fn import(layout: &Layout, source: &mut ArtifactSource, run: &StagedRun) -> Result<CheckpointDir> {
+/// Imports a run, and says whether it is new here. A run that exists with the same diff stays unchanged; with another diff it is an
+/// error.
+fn import(layout: &Layout, source: &mut ArtifactSource, run: &StagedRun) -> Result<(CheckpointDir, bool)> {
     let runs = layout.runs();
     let (place, unfinished) = (runs.join(run.id.to_string()), runs.join(format!("{TEMPORARY}{}", run.id)));
     fs::create_dir_all(&runs).at("create", &runs)?;
+    let is_new = !place.exists();
     let _ = fs::remove_dir_all(&unfinished);
     fs::create_dir(&unfinished).at("create", &unfinished)?;
     let imported = source.extract(run, &unfinished).and_then(|()| accept(run, &unfinished, &place));
@@ -84,7 +97,7 @@ fn import(layout: &Layout, source: &mut ArtifactSource, run: &StagedRun) -> Resu
     }
     imported?;
     atomic::sync_dir(&runs)?;
-    Ok(CheckpointDir::new(run.id.to_string(), place))
+    Ok((CheckpointDir::new(run.id.to_string(), place), is_new))
 }
 
 fn check_record(run: &StagedRun, extracted: &CheckpointDir) -> Result<()> {

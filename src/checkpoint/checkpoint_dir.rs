@@ -23,7 +23,7 @@ use super::quote;
 use super::restore::{
     PreviewedTree, RestoreAction, RestoreLog, RestoreOutcome, RestorePreview, RestoreRequest,
 };
-use super::tree::Part;
+use super::tree::{Entry, Part, Tree, TreeBuilder};
 use super::workspace::Workspace;
 use crate::error::{Error, ErrorKind, FailureReason, IoContext, Result};
 use crate::fs::atomic::AtomicFile;
@@ -97,20 +97,20 @@ impl CheckpointDir {
     }
 
     /// Compares the tree with the checkpoint and records what changed: the diff first, then the result.
-    /// Returns `None`, and writes nothing, if nothing changed and `even_if_empty` is not set.
+    /// If the present was saved before it is reverted, what `saved` lacks is not recorded, and moves to the quarantine.
     pub fn record_changes(
         &self,
         workspace: &Workspace,
         manifest: &Manifest,
-        even_if_empty: bool,
+        saved: Option<&Tree>,
         progress: &dyn Progress,
-    ) -> Result<Option<ChangeRecord>> {
+    ) -> Result<ChangeRecord> {
         let mut tries = 0;
         loop {
             tries += 1;
-            let changes = workspace.compare(manifest, progress)?;
-            if changes.list.is_empty() && changes.out_of_scope.is_empty() && !even_if_empty {
-                return Ok(None);
+            let mut changes = workspace.compare(manifest, progress)?;
+            if let Some(saved) = saved {
+                changes.quarantine_unsaved(&manifest.tree, saved);
             }
             let mut file = AtomicFile::create(self.diff_path())?;
             match workspace.write_diff(&changes, &mut file) {
@@ -121,7 +121,7 @@ impl CheckpointDir {
                     }
                     let record = ChangeRecord::new(&self.id, manifest, &changes, &counts);
                     ResultFile::write(&self.result_path(), Some(&record), &serde_json::Map::new())?;
-                    return Ok(Some(record));
+                    return Ok(record);
                 }
                 // Another process changed the tree after it was compared.
                 Err(error) if tries < MAX_TRIES && error.is(FailureReason::ChangedWhileRead) => {}
@@ -217,6 +217,18 @@ impl CheckpointDir {
             self.check_result(&record, &patch)?;
         }
         Ok(patch)
+    }
+
+    /// The paths of the recorded diff.
+    pub fn touched(&self) -> Result<Tree> {
+        let mut tree = TreeBuilder::default();
+        for record in &self.patch()?.records {
+            if let Some(node) = record.change.after.or(record.change.before) {
+                // A diff whose paths are not sorted is not decree's; a path that is left out is not overwritten.
+                let _ = tree.push(Entry::at(&record.change.path, node, Attributes::none()));
+            }
+        }
+        Ok(tree.finish())
     }
 
     /// What applying the recorded diff would do, after what `earlier` previews left.

@@ -63,6 +63,25 @@ impl Changes<'_> {
     pub fn while_locked<T>(&mut self, work: impl FnOnce() -> T) -> T {
         self.unlocked.while_locked(work)
     }
+
+    /// Sees to it that a restore overwrites nothing that `saved` lacks, such as a file that became a likely secret since the checkpoint
+    /// `before`: it moves to the quarantine, and counts as deleted. Returns these paths.
+    pub fn quarantine_unsaved(&mut self, before: &Tree, saved: &Tree) -> Vec<TreePath> {
+        let mut moved = Vec::new();
+        let is_unsaved = |change: &&mut Change| {
+            change.after.is_some_and(|after| !after.is_dir()) && !saved.has(&change.path)
+        };
+        for change in self.list.iter_mut().filter(is_unsaved) {
+            let attributes = before.entry(&change.path).map_or(Attributes::none(), |entry| entry.attributes);
+            change.after = None;
+            change.attributes = AttributeChange::between(attributes.clone(), Attributes::default());
+            moved.push(change.path.clone());
+        }
+        self.list.retain(|change| change.before.is_some() || change.after.is_some());
+        self.out_of_scope.extend(moved.iter().cloned());
+        self.out_of_scope.sort();
+        moved
+    }
 }
 
 impl Workspace {
@@ -103,6 +122,15 @@ impl Workspace {
         let Manifest { tree, rules, coverage, .. } = manifest;
         let baseline = Some(Baseline { tree, rules: rules.by_dir(), coverage });
         let mut walk = WalkInput { baseline, ..self.walk_input(&cache) }.walk()?;
+        drop(UnlockedDirs::new(&self.root, std::mem::take(&mut walk.unlocked)));
+        Ok(walk.coverage.sensitive)
+    }
+
+    /// The likely secrets that a checkpoint of the present would leave out, sorted, also those at paths of `touched` that are ignored.
+    pub fn secrets_left_out(&self, touched: &Tree) -> Result<Vec<TreePath>> {
+        let cache = StatCache::load(&self.cache_path);
+        let mut walk =
+            WalkInput { despite_rules: Some(touched), forced: true, ..self.walk_input(&cache) }.walk()?;
         drop(UnlockedDirs::new(&self.root, std::mem::take(&mut walk.unlocked)));
         Ok(walk.coverage.sensitive)
     }

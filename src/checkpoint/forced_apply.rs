@@ -17,7 +17,7 @@ use super::patch::parse::{Patch, Recipe};
 use super::patch::rebuild::{Direction, rebuild};
 use super::patch::write::PatchWriter;
 use super::path::TreePath;
-use super::restore::{RestoreAction, RestoreLog, RestoreOutcome, RestoreRequest};
+use super::restore::{PathEffect, RestoreAction, RestoreLog, RestoreOutcome, RestorePreview, RestoreRequest};
 use super::store::Store;
 use super::unlocked_dirs::{UnlockedDirs, agrees};
 use super::workspace::Workspace;
@@ -33,6 +33,35 @@ impl CheckpointDir {
         let applied = self.apply_through(workspace, &diff, log);
         let _ = fs::remove_file(&diff);
         applied
+    }
+
+    /// Why [`CheckpointDir::apply_forced`] would fail, by path: what is there cannot be saved, or what the run left cannot be rebuilt.
+    pub fn forced_obstacles(&self, workspace: &Workspace, preview: &RestorePreview) -> Result<Vec<String>> {
+        let mut obstacles = Vec::new();
+        let secrets = match preview.paths.iter().any(|path| path.overwrites) {
+            true => workspace.secrets_left_out(&self.touched()?)?,
+            false => Vec::new(),
+        };
+        for (record, previewed) in self.patch()?.records.iter().zip(&preview.paths) {
+            let path = &previewed.path;
+            if previewed.overwrites && secrets.binary_search(path).is_ok() {
+                obstacles.push(format!("{path}: a likely secret is there, which no checkpoint holds"));
+            }
+            // What the diff expects is in the tree, and is saved with it.
+            let differs = matches!(previewed.effect, PathEffect::Conflict(_)) && !previewed.is_there;
+            let Change { before: Some(before), after: Some(after), .. } = &record.change else { continue };
+            let has = |node: &Node| ContentSource::open(&workspace.store, path, node).is_ok();
+            if differs
+                && matches!(record.forward, Recipe::Hunks(_) | Recipe::Same)
+                && !has(after)
+                && !has(before)
+            {
+                obstacles.push(format!(
+                    "{path}: cannot be rebuilt, because the store does not have what it was before the run"
+                ));
+            }
+        }
+        Ok(obstacles)
     }
 
     fn apply_through(
@@ -105,10 +134,8 @@ struct RecordedContent<'r> {
 
 impl ContentSource for RecordedContent<'_> {
     fn open(&self, path: &TreePath, node: &Node) -> Result<Box<dyn Read + '_>> {
-        let records = &self.patch.records;
-        let at = records.binary_search_by(|record| record.change.path.cmp(path));
-        let record =
-            at.map(|at| &records[at]).map_err(|_| Error::integrity(format!("{path} is not in the diff")))?;
+        let record = self.patch.find(path);
+        let record = record.ok_or_else(|| Error::integrity(format!("{path} is not in the diff")))?;
         let mut before: Box<dyn Read> = match (&record.forward, &record.change.before) {
             (Recipe::Hunks(_) | Recipe::Same, Some(before)) => {
                 if let Ok(content) = ContentSource::open(self.store, path, node) {

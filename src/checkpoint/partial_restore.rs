@@ -13,6 +13,7 @@ use super::patch::rebuild::Direction;
 use super::path::TreePath;
 use super::progress::Progress;
 use super::restore::{RestoreAction, RestoreLog, RestoreOutcome, RestoreRequest};
+use super::tree::Tree;
 use super::workspace::Workspace;
 use crate::error::{Error, FailureReason, IoContext, Result};
 use crate::fs::atomic::AtomicFile;
@@ -34,6 +35,8 @@ impl std::fmt::Display for LostPath {
 /// What to restore, and from where.
 pub struct PartialRestoreRequest<'r> {
     pub manifest: &'r Manifest,
+    /// What was saved of the present; what it lacks is not overwritten, but moves to the quarantine.
+    pub saved: &'r Tree,
     /// Recorded diffs against that manifest, the latest first: they may have what the store lacks.
     pub diffs: &'r [PathBuf],
     /// Where the diff of what is reverted is written.
@@ -117,6 +120,7 @@ impl Workspace {
         let mut report =
             PartialRestoreReport { lost: self.unrestorable(&changes.list), ..Default::default() };
         changes.list.retain(|change| !report.lost.iter().any(|lost| lost.path == change.path));
+        changes.quarantine_unsaved(&request.manifest.tree, request.saved);
         self.restore_changes(request, &changes, &mut report)?;
         drop(changes);
         for diff in request.diffs {

@@ -15,7 +15,7 @@ use super::root::{PathKind, Root};
 use super::sensitive::Sensitive;
 use super::stat_cache::{CacheLookup, CacheWriter, Stat, StatCache, Time};
 use super::store::{PackWriter, Store, StoreSnapshot};
-use super::tree::{Entry, TreeBuilder};
+use super::tree::{Entry, Tree, TreeBuilder};
 use super::unlocked_dirs::UnlockedDirs;
 use super::walk::{ItemKind, UncachedEntry, Walk, WalkInput};
 use crate::error::{ErrorKind, IoContext, Result};
@@ -82,18 +82,19 @@ impl Workspace {
     ///
     /// The manifest is the caller's to write, before anything relies on it.
     pub fn capture(&self, progress: &dyn Progress) -> Result<Manifest> {
-        self.capture_with(false, progress)
+        self.capture_with(None, progress)
     }
 
-    /// The same before the tree is restored: also what a routine or a user made unreadable is saved, if this user owns it.
-    pub fn capture_present(&self, progress: &dyn Progress) -> Result<Manifest> {
-        self.capture_with(true, progress)
+    /// The same before the tree is restored: also what a routine or a user made unreadable is saved, if this user owns it, and every
+    /// path of `touched`, which the restore may overwrite or remove, even if it is ignored by now. Likely secrets are left out.
+    pub fn capture_present(&self, touched: &Tree, progress: &dyn Progress) -> Result<Manifest> {
+        self.capture_with(Some(touched), progress)
     }
 
-    fn capture_with(&self, forced: bool, progress: &dyn Progress) -> Result<Manifest> {
+    fn capture_with(&self, touched: Option<&Tree>, progress: &dyn Progress) -> Result<Manifest> {
         let mut tries = 0;
         loop {
-            let manifest = self.try_capture(forced, progress).map_err(|error| match error.kind() {
+            let manifest = self.try_capture(touched, progress).map_err(|error| match error.kind() {
                 // Whatever failed, the checkpoint is not complete.
                 ErrorKind::Failed => error.into_kind(ErrorKind::Integrity),
                 _ => error,
@@ -107,10 +108,12 @@ impl Workspace {
         }
     }
 
-    fn try_capture(&self, forced: bool, progress: &dyn Progress) -> Result<Manifest> {
+    fn try_capture(&self, touched: Option<&Tree>, progress: &dyn Progress) -> Result<Manifest> {
         // As long as reading the tree, on a machine with many processes.
-        let (captured, open) =
-            rayon::join(|| self.capture_files(forced, progress), || file_users::open_below(self.root.path()));
+        let (captured, open) = rayon::join(
+            || self.capture_files(touched, progress),
+            || file_users::open_below(self.root.path()),
+        );
         let (mut manifest, named, began) = captured?;
         manifest.coverage.live_databases = find_live(&self.root, &manifest.tree, named, open, began);
         Ok(manifest)
@@ -119,9 +122,10 @@ impl Workspace {
     /// Returns also which files have one of SQLite's files beside them, and when the capture began.
     fn capture_files(
         &self,
-        forced: bool,
+        touched: Option<&Tree>,
         progress: &dyn Progress,
     ) -> Result<(Manifest, Vec<TreePath>, Time)> {
+        let forced = touched.is_some();
         self.store.prepare()?;
         // What is only held is not stored: a checkpoint must not rely on it.
         self.store.repair()?;
@@ -133,7 +137,7 @@ impl Workspace {
         let stored = self.stored_if_in_doubt(&cache)?;
         // The new cache lists the packs of now, so that the next capture need not look its contents up again.
         let mut packs_changed = stored.is_some();
-        let input = WalkInput { stored, forced, ..self.walk_input(&cache) };
+        let input = WalkInput { stored, forced, despite_rules: touched, ..self.walk_input(&cache) };
         let mut walk = input.walk()?;
         drop(input);
         let writer = self.store.pack_writer();
@@ -146,7 +150,8 @@ impl Workspace {
         // Only saves time and descriptors later: if it fails, as on a full disk, the packs stay as they are.
         packs_changed |= self.store.merge_small().is_ok_and(|merged| merged > 0);
         interrupt::check()?;
-        if packs_changed || cache_is_stale(&cache, &walk) {
+        // The cache says what the rules show, and this walk may have gone beyond them.
+        if touched.is_none() && (packs_changed || cache_is_stale(&cache, &walk)) {
             self.write_cache(&cache, &walk, began)?;
         }
         drop(cache);
@@ -171,6 +176,7 @@ impl Workspace {
             outputs: &self.outputs,
             stored: None,
             baseline: None,
+            despite_rules: None,
             with_attributes: true,
             forced: false,
         }

@@ -7,12 +7,14 @@ use super::locked_project::LockedProject;
 use crate::artifact::{ArtifactSource, import_and_apply, visit_extracted};
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::checkpoint::restore::{PathEffect, PreviewedTree, RestoreOutcome, RestorePreview};
+use crate::checkpoint::tree::Tree;
 use crate::checkpoint::workspace::Workspace;
 use crate::error::{Error, FailureReason, Result};
 use crate::history::{self, CheckpointLabel, RunOrCheckpoint};
 use crate::humanize::count;
 use crate::pipeline::RunResult;
 use crate::pipeline::revert_runs::{self, AppliedChange};
+use crate::pipeline::rolled_back::{TreeMove, record_moved_runs};
 use crate::project::Layout;
 
 /// Apply the recorded changes of a run again
@@ -106,12 +108,25 @@ fn apply_one(
     let (layout, workspace) = (&locked.project.layout, &locked.workspace);
     let applied = match revert_runs::apply(layout, workspace, dir, false) {
         Err(error) if args.force && error.is(FailureReason::Conflict) => {
-            let preview = dir.preview_apply(workspace, &mut PreviewedTree::new())?;
+            let mut preview = dir.preview_apply(workspace, &mut PreviewedTree::new())?;
+            preview.obstacles.extend(dir.forced_obstacles(workspace, &preview)?);
             if !preview.obstacles.is_empty() {
-                return Err(error);
+                return Err(error.details(preview.obstacles, 20));
             }
-            save_present(locked, args, context, dir, &preview)?;
-            revert_runs::apply(layout, workspace, dir, true)?
+            let (saved, present) = save_present(locked, args, context, dir, &preview)?;
+            let applied = revert_runs::apply(layout, workspace, dir, true)?;
+            let patch = dir.patch()?;
+            let tree = TreeMove {
+                now: &|path| patch.find(path).map(|record| record.change.after),
+                saved: Some((&saved, &present)),
+                since: None,
+                checkpoint: None,
+                dry_run: false,
+            };
+            for run in record_moved_runs(layout, &tree)? {
+                context.ui.note(&run.sentence(false));
+            }
+            applied
         }
         applied => applied.map_err(|error| {
             let is_forcible = error.is(FailureReason::Conflict) && error.hint_text().is_none();
@@ -125,14 +140,14 @@ fn apply_one(
     report(context, layout, dir, applied)
 }
 
-/// Saves the tree before a change is applied over it, and names what is overwritten.
+/// Saves the tree before a change is applied over it, and names what is overwritten. Returns the checkpoint's id, and what it holds.
 fn save_present(
     locked: &LockedProject<'_>,
     args: &ApplyArgs,
     context: &Context,
     dir: &CheckpointDir,
     preview: &RestorePreview,
-) -> Result<()> {
+) -> Result<(String, Tree)> {
     let overwritten: Vec<String> =
         preview.paths.iter().filter(|path| path.overwrites).map(|path| path.path.to_string()).collect();
     let paths = count(overwritten.len(), "path");
@@ -144,26 +159,25 @@ fn save_present(
     }
     let label = CheckpointLabel::with_reason(format!("before {} was applied with --force", dir.id()));
     let progress = context.ui.progress();
-    let saved = history::save_present(locked.history_context(&progress), &label)?;
-    refuse_unsaved(&saved.dir, preview)?;
+    let (saved, present) = history::save_present(locked.history_context(&progress), &label, &dir.touched()?)?;
+    refuse_unsaved(&present.tree, preview)?;
     for path in &overwritten {
         context.ui.warn(&format!("overwriting {path}"));
     }
     let back = context.command_line(&format!("rollback {}", saved.record.id));
     context.ui.note(&format!("the tree before that is saved: `{back}` restores it"));
-    Ok(())
+    Ok((saved.record.id, present.tree))
 }
 
-/// Refuses to overwrite a file that no checkpoint holds, because it is ignored or a likely secret now: there would be no copy of it.
-fn refuse_unsaved(saved: &CheckpointDir, preview: &RestorePreview) -> Result<()> {
-    let tree = saved.manifest()?.tree;
+/// Refuses to overwrite a file that the saved tree does not hold, because it is a likely secret now: there would be no copy of it.
+fn refuse_unsaved(tree: &Tree, preview: &RestorePreview) -> Result<()> {
     let overwritten = preview.paths.iter().filter(|path| path.overwrites);
     let unsaved: Vec<String> =
         overwritten.filter(|path| !tree.has(&path.path)).map(|path| path.path.to_string()).collect();
     if unsaved.is_empty() {
         return Ok(());
     }
-    Err(Error::failed("cannot overwrite what no checkpoint holds, because it is ignored or a likely secret")
+    Err(Error::failed("cannot overwrite what no checkpoint holds, because it is a likely secret")
         .because(FailureReason::Conflict)
         .details(unsaved, 20)
         .detail("nothing was touched")
@@ -221,7 +235,10 @@ impl<'p> Preview<'p> {
     }
 
     fn add(&mut self, run: &CheckpointDir, workspace: &Workspace) -> Result<()> {
-        let preview = run.preview_apply(workspace, &mut self.tree)?;
+        let mut preview = run.preview_apply(workspace, &mut self.tree)?;
+        if self.force {
+            preview.obstacles.extend(run.forced_obstacles(workspace, &preview)?);
+        }
         self.runs += 1;
         let mut text = format!("{}:", run.id());
         if preview.is_there() {

@@ -2,10 +2,11 @@
 
 use super::Context;
 use super::locked_project::LockedProject;
+use super::rollback::{NOT_SAVED, moved_runs};
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::checkpoint::restore::RestoreReport;
 use crate::error::{Error, Result};
-use crate::history::{self, RevertSince, RunOrCheckpoint};
+use crate::history::{self, RevertSince, RunOrCheckpoint, Scope};
 use crate::humanize::count;
 use crate::pipeline::revert_runs::{GitRevert, RevertedRun, RunRevert, revert_runs};
 use crate::report::text;
@@ -82,9 +83,14 @@ fn since_checkpoint(context: &Context, locked: &LockedProject<'_>, saved: &Check
         context.ui.note(&format!("{}: the tree already matches the checkpoint", saved.id()));
         return Ok(());
     };
+    let but = if outcome.set_aside.is_empty() { "" } else { NOT_SAVED };
     report_done(context, saved.id(), present.id(), outcome)?;
     let back = context.command_line(&format!("rollback {}", present.id()));
-    context.ui.note(&format!("the previous state is saved: `{back}` restores it"));
+    context.ui.note(&format!("the previous state is saved: `{back}` restores it{but}"));
+    let layout = &locked.project.layout;
+    for run in moved_runs(layout, saved, &Scope::default(), Some(present.id()), false)? {
+        context.ui.note(&run.sentence(false));
+    }
     Ok(())
 }
 

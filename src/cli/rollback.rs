@@ -1,13 +1,18 @@
 //! `decree rollback`
 
 use super::locked_project::LockedProject;
-use super::rollback_answer::{AskedRollback, contract, warnings};
+use super::rollback_answer::{AskedRollback, contract, run_answer, warnings};
 use super::{Context, ContractFormat};
+use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::error::{Error, Result};
 use crate::history::{
     self, CheckpointKind, CheckpointRecord, RollbackOptions, RollbackReport, RolledBackPath, RunOrCheckpoint,
+    Scope,
 };
 use crate::humanize::{count, grouped};
+use crate::pipeline::RunResult;
+use crate::pipeline::rolled_back::{MovedRun, TreeMove, record_moved_runs};
+use crate::project::Layout;
 
 /// Roll back to a checkpoint, completely or in part
 ///
@@ -65,19 +70,62 @@ pub fn rollback(context: &Context, args: &RollbackArgs) -> Result<()> {
     options.dry_run = args.dry_run;
     (options.verify, options.takes_environment) = (!args.no_verify, args.export);
     let report = history::rollback(locked.history_context(&context.ui.progress()), &found, &options)?;
+    let runs = match report.kind.holds_tree() {
+        true => moved_runs(layout, found.dir(), &report.scope, report.present.as_deref(), args.dry_run)?,
+        false => Vec::new(),
+    };
     match args.format {
         ContractFormat::Text => {
             print(context, found.dir().id(), &report, args.dry_run)?;
+            runs.iter().for_each(|run| context.ui.note(&run.sentence(args.dry_run)));
             if args.export && !args.dry_run { context.ui.print(&report.exports) } else { Ok(()) }
         }
         format => {
             let asked =
                 AskedRollback { scope: &args.scope, directory: &context.directory, dry_run: args.dry_run };
-            let answer = contract(layout, found.dir().id(), &report, asked);
+            let mut answer = contract(layout, found.dir().id(), &report, asked);
+            if !runs.is_empty() {
+                answer["runs"] = runs.iter().map(run_answer).collect();
+            }
             context.ui.print(&format.render(&answer))
         }
     }
 }
+
+/// Records which runs left the tree, or came back, when it went to a checkpoint; `present` holds what was there before.
+pub fn moved_runs(
+    layout: &Layout,
+    to: &CheckpointDir,
+    scope: &Scope,
+    present: Option<&str>,
+    dry_run: bool,
+) -> Result<Vec<MovedRun>> {
+    if history::run_ids(layout)?.is_empty() {
+        return Ok(Vec::new());
+    }
+    let tree = to.manifest()?.tree;
+    let saved = match present {
+        Some(id) => Some(CheckpointDir::new(id, layout.checkpoints().join(id)).manifest()?.tree),
+        None => None,
+    };
+    let since = match CheckpointRecord::read(to.dir()) {
+        Ok(record) => Some(record.created_at),
+        Err(_) => RunResult::read(to).ok().flatten().map(|result| result.started_at),
+    };
+    record_moved_runs(
+        layout,
+        &TreeMove {
+            now: &|path| scope.covers(path).then(|| tree.get(path)),
+            saved: present.zip(saved.as_ref()),
+            since: since.as_deref(),
+            checkpoint: scope.is_everything().then_some(to.id()),
+            dry_run,
+        },
+    )
+}
+
+/// What a sentence about the saved state has to add if something was set aside: no checkpoint holds that.
+pub const NOT_SAVED: &str = ", except for what was set aside";
 
 /// A line for each path that differed.
 pub fn lines(report: &RollbackReport) -> impl Iterator<Item = String> {
@@ -139,7 +187,8 @@ fn print(context: &Context, id: &str, report: &RollbackReport, dry_run: bool) ->
     }
     if let Some(present) = &report.present {
         let back = context.command_line(&format!("rollback {present}"));
-        ui.note(&format!("the previous state is saved: `{back}` restores it"));
+        let but = if report.set_aside.is_empty() { "" } else { NOT_SAVED };
+        ui.note(&format!("the previous state is saved: `{back}` restores it{but}"));
     }
     Ok(())
 }

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::context::absolute_command_line;
 use crate::checkpoint::quote::{self, in_json};
 use crate::history::{Operation, RollbackReport, RolledBackPath};
+use crate::pipeline::rolled_back::{MovedRun, RunFate};
 use crate::project::Layout;
 
 /// What the user asked for.
@@ -52,6 +53,16 @@ pub fn contract(layout: &Layout, id: &str, report: &RollbackReport, asked: Asked
         "evidence_anchors": evidence,
         "assumptions": assumptions(report, asked.dry_run),
     })
+}
+
+/// What became of a run when the tree was rolled back.
+pub fn run_answer(run: &MovedRun) -> Value {
+    let fate = match run.fate {
+        RunFate::RolledBack => "reverted",
+        RunFate::Partly { .. } => "partly_reverted",
+        RunFate::Kept => "kept",
+    };
+    json!({ "id": run.id, "fate": fate, "spec": run.spec })
 }
 
 /// What the user has to know besides: files beside the scope, and what decree could not restore.

@@ -37,10 +37,11 @@ pub fn recover_tree(
         return Ok(TreeRecovery { saved: None, report: plan });
     }
     let label = CheckpointLabel::with_reason(format!("before {subject} was recovered"));
-    let saved = tree::save_present_once(context, &label)?;
+    let (saved, tree) = tree::save_present_once(context, &label, &manifest.tree)?;
     let present = CheckpointDir::new(&saved, context.layout.checkpoints().join(&saved));
     let request = PartialRestoreRequest {
         manifest,
+        saved: &tree,
         diffs,
         diff: &present.dir().join(DIFF),
         quarantine_dir: present.quarantine_dir(),

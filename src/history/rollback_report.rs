@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::audit::{self, AuditAction, AuditEntry};
 use super::contents_report::confidence;
 use super::payload::CheckpointKind;
-use super::scope::ScopeWords;
+use super::scope::{Scope, ScopeWords};
 use super::writer::{CheckpointLabel, SavedCheckpoint};
 use crate::checkpoint::path::TreePath;
 use crate::checkpoint::quote;
@@ -114,6 +114,8 @@ pub struct RollbackCounts {
 #[derive(Debug, Default)]
 pub struct RollbackReport {
     pub kind: CheckpointKind,
+    /// The part of the tree that it is about.
+    pub scope: Scope,
     /// When the checkpoint was made; the checkpoint of a run does not say.
     pub created_at: Option<String>,
     pub changes: Vec<RolledBackPath>,

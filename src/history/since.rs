@@ -63,7 +63,8 @@ pub fn revert_since(context: HistoryContext<'_>, checkpoint: &CheckpointDir) -> 
     // Directories that cannot be listed have their own modes again, which are part of what is saved.
     drop(changes);
     let label = CheckpointLabel::with_reason(format!("before the revert to {id}"));
-    let present = tree::save_present(context, &label)?.dir;
+    let (present, saved) = tree::save_present(context, &label, &manifest.tree)?;
+    let present = present.dir;
     // In the directory of the present, where no expiry ends it. Its id is that of the checkpoint, to which it belongs.
     let record = CheckpointDir::new(id, present.dir());
     let entry = AuditEntry {
@@ -72,7 +73,7 @@ pub fn revert_since(context: HistoryContext<'_>, checkpoint: &CheckpointDir) -> 
     };
     let log = AuditLog::with_entry(context.layout.audit(), entry);
     let reverted = record
-        .record_changes(context.workspace, &manifest, true, context.progress)
+        .record_changes(context.workspace, &manifest, Some(&saved.tree), context.progress)
         .and_then(|_| record.revert(context.workspace, &manifest, RestoreAction::Revert, &log));
     match reverted {
         Ok(RestoreOutcome::Done(outcome)) => Ok(Some(RevertSince { outcome, present })),

@@ -192,9 +192,7 @@ pub(super) fn judge(
     let checkpoint = inputs.run.dir.attempt(attempt.number);
     fs::create_dir_all(checkpoint.dir()).at("create", checkpoint.dir())?;
     let record = |batch: &ActiveBatch<'_>| -> Result<ChangeRecord> {
-        let recorded =
-            checkpoint.record_changes(batch.context.workspace, inputs.manifest, true, batch.progress())?;
-        Ok(recorded.expect("an empty change is recorded, too"))
+        checkpoint.record_changes(batch.context.workspace, inputs.manifest, None, batch.progress())
     };
     let ending = uncaptured::check_attempt(batch, &inputs.run.dir, executed.ending);
     let mut changes = record(batch)?;

@@ -19,6 +19,7 @@
 //! revert_tree      takes the tree back to a run's checkpoint and proves it; for attempts, settle and recovery
 //! git_state        restores HEAD, its branch and the index with the tree, or records what a kept run committed
 //! revert_runs      reverts runs that were kept, for the commands that do so; run_log records it, later_work refuses what would undo a later run
+//! rolled_back      records which runs left the tree with a rollback, or came back
 //! ```
 //!
 //! On disk: [`active_run`](ActiveRun) is `running.json`, `result` a run's `result.json`, `summary` is `summary.json`.
@@ -45,9 +46,11 @@ mod recovery;
 mod result;
 pub mod revert_runs;
 mod revert_tree;
+pub mod rolled_back;
 mod route;
 mod run;
 mod run_log;
+mod run_state;
 mod settle;
 mod summary;
 mod uncaptured;

@@ -13,6 +13,7 @@ use super::summary::MessageSummary;
 use super::uncaptured;
 use super::verdict::Verdict;
 use crate::checkpoint::manifest::Manifest;
+use crate::checkpoint::tree::Tree;
 use crate::error::{Error, ErrorKind, FailureReason, IoContext, Result};
 use crate::fs::quarantine::{move_to_free_name, numbered};
 use crate::history::RunDir;
@@ -89,10 +90,12 @@ fn revert_unfinished(
     let mut saved = None;
     if changed {
         check_restorable(batch, manifest).map_err(|error| unrestorable(run, error))?;
-        saved = Some(save_present(batch, &format!("when run {} was interrupted", run.id()))?);
+        let reason = format!("when run {} was interrupted", run.id());
+        saved = Some(save_present(batch, &reason, manifest)?);
     }
-    let settled = record_and_settle(batch, active, manifest, number, changed);
-    let Some(saved) = saved else { return settled };
+    let tree = saved.as_ref().map(|(_, tree)| tree);
+    let settled = record_and_settle(batch, active, manifest, number, tree);
+    let Some((saved, _)) = saved else { return settled };
     let summary =
         settled.map_err(|error| error.detail(format!("the tree as it was found is saved as {saved}")))?;
     let except = summary.run.reverted.as_ref().map_or_else(String::new, RevertRecord::exceptions);
@@ -120,16 +123,16 @@ fn record_and_settle(
     active: &ActiveRun,
     manifest: &Manifest,
     number: u32,
-    changed: bool,
+    saved: Option<&Tree>,
 ) -> Result<MessageSummary> {
     let run = &active.dir;
     let attempt = run.attempt(number);
     // If nothing differs, an existing record was written by a recovery that was cut off itself after it reverted the tree, or by the
     // routine; that one does not prove itself.
     let is_recorded = attempt.has_change_record() && attempt.result().is_ok();
-    if changed || !is_recorded {
+    if saved.is_some() || !is_recorded {
         std::fs::create_dir_all(attempt.dir()).at("create", attempt.dir())?;
-        attempt.record_changes(batch.context.workspace, manifest, true, batch.progress())?;
+        attempt.record_changes(batch.context.workspace, manifest, saved, batch.progress())?;
     }
     for name in RunDir::LOGS {
         // The tree is reverted whatever became of the log.

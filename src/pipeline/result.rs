@@ -56,6 +56,9 @@ pub struct RevertRecord {
     /// New files out of scope that were moved to `set-aside/`.
     #[serde(default)]
     pub set_aside: Vec<String>,
+    /// The checkpoint that holds the run's work, if it left the tree with a rollback: going back to that one brings the run back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub saved: Option<String>,
     /// What became of databases that other programs had open; the run's warnings have it.
     #[serde(skip)]
     pub notes: Vec<String>,

@@ -2,7 +2,8 @@
 
 use super::later_work::refuse_later_work;
 use super::result::{RevertRecord, RunResult};
-use super::run_log::{RunLog, record_state};
+use super::run_log::RunLog;
+use super::run_state::record_state;
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::checkpoint::restore::{RestoreAction, RestoreOutcome, RestoreReport, is_recovery_needed};
 use crate::checkpoint::workspace::Workspace;

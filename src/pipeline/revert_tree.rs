@@ -12,6 +12,7 @@ use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::checkpoint::manifest::Manifest;
 use crate::checkpoint::quote::json_for_people;
 use crate::checkpoint::restore::{RestoreAction, RestoreOutcome, RestoreReport};
+use crate::checkpoint::tree::Tree;
 use crate::error::{Error, IoContext, Result};
 use crate::history::audit::AuditLog;
 use crate::history::own_files::SettingsSnapshot;
@@ -55,13 +56,15 @@ fn revert_present(
     };
     check_restorable(batch, manifest).map_err(failed)?;
     let present = run.tree_at_revert();
-    let saved = std::fs::create_dir_all(present.dir())
+    let (saved, tree) = std::fs::create_dir_all(present.dir())
         .at("create", present.dir())
-        .and_then(|()| save_present(batch, &format!("before run {id} was reverted")))
+        .and_then(|()| save_present(batch, &format!("before run {id} was reverted"), manifest))
         .map_err(failed)?;
     let mut retries = 0;
     let reverted = loop {
-        present.record_changes(batch.context.workspace, manifest, true, batch.progress()).map_err(failed)?;
+        present
+            .record_changes(batch.context.workspace, manifest, Some(&tree), batch.progress())
+            .map_err(failed)?;
         match revert_recorded(batch, &present, manifest) {
             Ok(reverted) => break reverted,
             // Nothing is reported here: the output of decree may be the very file that keeps changing.
@@ -88,9 +91,14 @@ pub(super) fn check_restorable(batch: &ActiveBatch<'_>, manifest: &Manifest) -> 
 }
 
 /// Saves the whole tree as a checkpoint, with everything that the run and the user changed; once, however often that is repeated.
-/// Returns its id.
-pub(super) fn save_present(batch: &ActiveBatch<'_>, reason: &str) -> Result<String> {
-    history::save_present_once(history_context(batch), &CheckpointLabel::with_reason(reason))
+/// `manifest` is what the tree is taken back to. Returns the checkpoint's id, and what it holds.
+pub(super) fn save_present(
+    batch: &ActiveBatch<'_>,
+    reason: &str,
+    manifest: &Manifest,
+) -> Result<(String, Tree)> {
+    let label = CheckpointLabel::with_reason(reason);
+    history::save_present_once(history_context(batch), &label, &manifest.tree)
 }
 
 /// Reverts the paths of a recorded diff, then compares the whole tree.

@@ -3,15 +3,16 @@
 
 use std::cell::RefCell;
 
-use super::result::{RevertRecord, RunResult};
-use crate::checkpoint::checkpoint_dir::CheckpointDir;
+use super::result::RevertRecord;
+use super::rolled_back::{TreeMove, record_moved_runs};
+use super::run_state::record_state;
+use crate::checkpoint::path::TreePath;
 use crate::checkpoint::restore::{FinishedRestore, RestoreAction, RestoreLog};
 use crate::error::{ErrorKind, Result};
-use crate::history::RunDir;
 use crate::history::audit::AuditLog;
+use crate::history::{self, CheckpointRecord, RunDir};
 use crate::message::MessageId;
 use crate::project::Layout;
-use crate::spec::Tracker;
 
 /// The log of restores that revert runs or apply them: each run's own record, then the audit trail.
 pub struct RunLog<'l> {
@@ -32,13 +33,27 @@ impl<'l> RunLog<'l> {
     }
 }
 
+impl RunLog<'_> {
+    /// Records which runs left the tree with a rollback that another process began and did not record.
+    fn settle_rollback(&self, restore: &FinishedRestore<'_>) -> Result<()> {
+        let Ok(found) = history::find(self.layout, restore.subject) else { return Ok(()) };
+        let Ok(manifest) = found.dir().manifest() else { return Ok(()) };
+        let since = CheckpointRecord::read(found.dir().dir()).ok().map(|record| record.created_at);
+        let now = |path: &TreePath| restore.paths.contains(path).then(|| manifest.tree.get(path));
+        let since = since.as_deref();
+        let tree = TreeMove { now: &now, saved: None, since, checkpoint: None, dry_run: false };
+        record_moved_runs(self.layout, &tree).map(drop)
+    }
+}
+
 impl RestoreLog for RunLog<'_> {
     fn settle(&self, restore: &FinishedRestore<'_>) -> Result<()> {
         let reverted = match restore.action {
             RestoreAction::Revert => Some(RevertRecord::of(restore)),
             RestoreAction::Apply => None,
-            // A run that failed is settled as a whole; a rollback is not of a run.
-            RestoreAction::PutBack | RestoreAction::Rollback => return Ok(()),
+            RestoreAction::Rollback => return self.settle_rollback(restore),
+            // A run that failed is settled as a whole.
+            RestoreAction::PutBack => return Ok(()),
         };
         let Some(id) = MessageId::parse(restore.subject) else { return Ok(()) };
         let run = RunDir::of(self.layout, &id).checkpoint();
@@ -54,26 +69,4 @@ impl RestoreLog for RunLog<'_> {
     fn record(&self, restore: &FinishedRestore<'_>) -> Result<()> {
         self.audit.record(restore)
     }
-}
-
-/// Records that a run's change is not in the tree, with how it was reverted, or that it is. Returns the spec that left the tracker or
-/// is on it again. The tracker comes first: after a kill in between, both are done again.
-pub(super) fn record_state(
-    layout: &Layout,
-    run: &CheckpointDir,
-    reverted: Option<RevertRecord>,
-) -> Result<Option<String>> {
-    let Some(mut result) = RunResult::read(run)? else { return Ok(None) };
-    if result.run.reverted.is_some() == reverted.is_some() {
-        return Ok(None);
-    }
-    let (tracker, name) = (layout.tracker(), result.run.tracked_name(layout).filter(|_| result.run.kept));
-    let changed = match &name {
-        Some(name) if reverted.is_some() => Tracker::remove(&tracker, name)?,
-        Some(name) => Tracker::append(&tracker, name)?,
-        None => false,
-    };
-    result.run.reverted = reverted;
-    result.write(run)?;
-    Ok(name.filter(|_| changed))
 }

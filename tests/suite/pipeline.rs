@@ -19,6 +19,7 @@ pub mod pipeline_project;
 mod processing;
 mod prompts;
 mod reverting;
+mod rolled_back;
 mod routing;
 mod running;
 mod secrets;

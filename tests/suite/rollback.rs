@@ -4,6 +4,7 @@ mod answers;
 mod audit;
 pub mod contract;
 mod guard;
+mod present;
 mod refusing;
 
 use crate::harness::{Project, assert_same};

@@ -27,6 +27,14 @@ pub struct Patch {
     pub records: Vec<PatchRecord>,
 }
 
+impl Patch {
+    /// The change of a path.
+    pub fn find(&self, path: &TreePath) -> Option<&PatchRecord> {
+        let at = self.records.binary_search_by(|record| record.change.path.cmp(path));
+        at.ok().map(|at| &self.records[at])
+    }
+}
+
 /// The change of one path, and how to rebuild either side.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PatchRecord {

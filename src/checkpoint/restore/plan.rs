@@ -1,6 +1,6 @@
 //! Deciding whether a diff can be reverted or applied, and doing it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use rayon::prelude::*;
@@ -29,7 +29,7 @@ pub struct RestoreRequest<'a> {
     pub action: RestoreAction,
     /// The run or checkpoint, for messages, the journal and the log.
     pub subject: &'a str,
-    /// Paths that no diff holds, such as a nested repository; they move to the quarantine.
+    /// What no diff holds, such as a nested repository: it moves to the quarantine. For the diff nothing is at these paths.
     pub out_of_scope: &'a [TreePath],
     /// If this is there already, the next free one of `<dir>-2`, `<dir>-3`, … is used, so each restore has its own.
     pub quarantine_dir: PathBuf,
@@ -52,9 +52,13 @@ impl Workspace {
         let steps = steps(request.patch, request.direction);
         let paths = steps.iter().map(|step| &step.path).chain(request.out_of_scope);
         let mut unlocked = UnlockedDirs::above(&self.root, paths).at("read", self.root.path())?;
+        let moves: BTreeSet<&TreePath> = request.out_of_scope.iter().collect();
         let found: Vec<Option<Node>> = steps
             .par_iter()
-            .map(|step| unlocked.present(&step.path).at("read", &step.path))
+            .map(|step| match moves.contains(&step.path) {
+                true => Ok(None),
+                false => unlocked.present(&step.path).at("read", &step.path),
+            })
             .collect::<Result<_>>()?;
         let out_of_scope: Vec<&TreePath> = request
             .out_of_scope
@@ -65,7 +69,7 @@ impl Workspace {
         let mut conflicts = Vec::new();
         for (step, found) in steps.iter().zip(&found) {
             is_there = is_there && agrees(&self.root, &step.path, found.as_ref(), step.to.as_ref())?;
-            if let Some(change) = &step.attributes {
+            if let Some(change) = step.attributes.as_ref().filter(|_| !moves.contains(&step.path)) {
                 let attributes = self.root.attributes(&step.path).at("read", &step.path)?;
                 is_there = is_there && attributes == change.after;
                 if attributes != change.before && attributes != change.after {

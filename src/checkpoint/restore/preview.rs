@@ -28,6 +28,8 @@ pub struct PathPreview {
     pub effect: PathEffect,
     /// Whether something would be overwritten that is on neither side of the diff.
     pub overwrites: bool,
+    /// Whether it is what it would be afterwards, although other paths are not.
+    pub is_there: bool,
     /// Whether it is what the diff expects.
     is_expected: bool,
 }
@@ -84,7 +86,8 @@ impl Workspace {
             };
             preview.obstacles.extend(self.obstacle(&steps, step, found.as_ref(), earlier)?);
             let overwrites = matches!(effect, PathEffect::Conflict(_)) && found.is_some();
-            preview.paths.push(PathPreview { path: path.clone(), effect, overwrites, is_expected });
+            let is_there = effect == PathEffect::AlreadyThere;
+            preview.paths.push(PathPreview { path: path.clone(), effect, overwrites, is_there, is_expected });
         }
         if !preview.is_there() {
             // A path that is there already is a conflict for a restore as a whole, unless it is the same before it.

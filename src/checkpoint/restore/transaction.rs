@@ -5,7 +5,7 @@
 //! moves to quarantine ([`super::concurrent_writes`]).
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, Metadata};
 use std::path::{Path, PathBuf};
 
@@ -262,19 +262,23 @@ impl<'r> Transaction<'r> {
         for dir in &self.journal.dirs {
             self.make_dir(&dir.path, StepEnd::From)?;
         }
+        let moves = self.quarantine_moves();
+        // The restore did not get as far as moving these away.
+        let unmoved: BTreeSet<&TreePath> =
+            moves.iter().filter(|(_, to)| !exists(to)).map(|(path, _)| path).collect();
         for (n, step) in self.journal.steps.iter().enumerate() {
             let path = &step.path;
             if exists(&self.dir.saved(n)) {
                 self.move_in(&self.dir.saved(n), path)?;
             } else if step.from.is_some_and(|from| from.is_dir()) {
                 self.make_dir(path, StepEnd::From)?;
-            } else if step.from.is_none() {
+            } else if step.from.is_none() && !unmoved.contains(path) {
                 self.clear(path)?;
             }
         }
-        for (path, to) in self.quarantine_moves() {
-            if exists(&to) {
-                self.move_in(&to, &path)?;
+        for (path, to) in &moves {
+            if exists(to) {
+                self.move_in(to, path)?;
             }
         }
         self.restore_modes()
@@ -315,7 +319,11 @@ impl<'r> Transaction<'r> {
         let mut wrong = Vec::new();
         let unlocked = UnlockedDirs::above(self.root, self.journal.steps.iter().map(|step| &step.path))
             .at("read", self.root.path())?;
-        for step in &self.journal.steps {
+        let moves: BTreeSet<TreePath> = match end {
+            StepEnd::From => self.quarantine_moves().into_iter().map(|(path, _)| path).collect(),
+            StepEnd::To => BTreeSet::new(),
+        };
+        for step in self.journal.steps.iter().filter(|step| !moves.contains(&step.path)) {
             let path = &step.path;
             let incomplete = self.incomplete.borrow().get(path).map(|given| given.mode);
             let expected = end.of(step).map(|node| incomplete.map_or(*node, |mode| node.with_mode(mode)));

@@ -31,6 +31,8 @@ pub struct WalkInput<'a> {
     /// What is stored, if the cache cannot be trusted in that: a file whose content is not stored is read again.
     pub stored: Option<StoreSnapshot>,
     pub baseline: Option<Baseline<'a>>,
+    /// Paths that are in scope even if the rules ignore them; likely secrets among them are left out all the same.
+    pub despite_rules: Option<&'a Tree>,
     /// Whether owners and attributes are read. If not, nothing has any.
     pub with_attributes: bool,
     /// Whether everything that this user owns is read, even if its mode forbids that. Otherwise only what the baseline has.
@@ -258,7 +260,9 @@ impl DirContext<'_> {
         scope: EntryScope,
     ) -> io::Result<EntryDecision> {
         let baseline = self.input.baseline.as_ref();
-        let existed = baseline.is_some_and(|baseline| baseline.tree.has_dir(path.as_bytes()));
+        let has_dir = |tree: &Tree| tree.has_dir(path.as_bytes());
+        let existed = baseline.is_some_and(|baseline| has_dir(baseline.tree))
+            || self.input.despite_rules.is_some_and(has_dir);
         let may_keep = scope.now_below == View::OnlyKept || scope.before_below == Some(View::OnlyKept);
         if !scope.in_scope && !existed && !may_keep {
             let pruned = PrunedDir { path: path.clone(), secrets: self.input.secrets_in_pruned(path) };
@@ -294,7 +298,10 @@ impl DirContext<'_> {
             return expected(true, View::All);
         }
         let now = self.now.visibility(path.as_bytes(), is_dir);
-        let Some(rules) = &self.before else { return expected(now.visible, now.below) };
+        let Some(rules) = &self.before else {
+            let is_named = self.input.despite_rules.is_some_and(|tree| tree.has(path));
+            return expected(now.visible || is_named, now.below);
+        };
         let before = if self.same_rules { now } else { rules.visibility(path.as_bytes(), is_dir) };
         let in_scope = in_baseline || (now.visible && before.visible);
         EntryScope {

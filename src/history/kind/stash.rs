@@ -13,6 +13,7 @@ use crate::checkpoint::coverage::Coverage;
 use crate::checkpoint::manifest::Manifest;
 use crate::checkpoint::path::TreePath;
 use crate::checkpoint::quote;
+use crate::checkpoint::tree::Tree;
 use crate::error::{ErrorKind, Result};
 use crate::git::Git;
 use crate::git::stash::{Covers, Stash, Stashes};
@@ -44,10 +45,19 @@ pub fn save(
     label: &CheckpointLabel,
     scope: &Scope,
 ) -> Result<(SavedCheckpoint, Manifest)> {
+    save_captured(context, label, scope, || context.workspace.capture(context.progress))
+}
+
+fn save_captured(
+    context: HistoryContext<'_>,
+    label: &CheckpointLabel,
+    scope: &Scope,
+    capture: impl FnOnce() -> Result<Manifest>,
+) -> Result<(SavedCheckpoint, Manifest)> {
     let stashes = stashes(context.layout)?;
     // Fails where no entry can be made, before anything that takes long.
     stashes.head()?;
-    let manifest = context.workspace.capture(context.progress)?;
+    let manifest = capture()?;
     unmatched::check_new(context.workspace.root(), &manifest, scope)?;
     let mut entry = None;
     let saved = write_checkpoint(context.layout, label, |dir, reason| {
@@ -138,8 +148,10 @@ pub fn restore(
     let mut report = if options.dry_run || is_same {
         rollback.report
     } else {
-        let present = save_present(context, dir, &index, &mut rollback.report, options)?;
-        rollback.restore_tree(&present.dir)?;
+        let touched = &manifest.tree;
+        let (present, saved) = save_present(context, dir, touched, &index, &mut rollback.report)?;
+        options.note_present(&present);
+        rollback.restore_tree(&present.dir, &saved.tree)?;
         if rollback.report.logged.is_none() {
             rollback.report.log_first(&context.layout.audit(), dir.id(), present.dir.id(), options);
         }
@@ -168,25 +180,24 @@ pub fn restore(
 fn save_present(
     context: HistoryContext<'_>,
     dir: &CheckpointDir,
+    touched: &Tree,
     index: &IndexRestore<'_>,
     report: &mut RollbackReport,
-    options: &RollbackOptions,
-) -> Result<SavedCheckpoint> {
+) -> Result<(SavedCheckpoint, Manifest)> {
     let (label, everything) = (present_label(dir.id()), Scope::default());
-    let present = match save(context, &label, &everything) {
-        Ok((present, _)) => present,
-        Err(error) if matches!(error.kind(), ErrorKind::Interrupted { .. }) => return Err(error),
+    let capture = || context.workspace.capture_present(touched, context.progress);
+    match save_captured(context, &label, &everything, capture) {
+        Ok(saved) => Ok(saved),
+        Err(error) if matches!(error.kind(), ErrorKind::Interrupted { .. }) => Err(error),
         Err(error) => {
-            let present = tree::save_present(context, &label)?;
+            let (present, manifest) = tree::save_present(context, &label, touched)?;
             if !index.differs.is_empty() {
                 index.stashes.save_index(&present.dir.dir().join("index"))?;
             }
             report.warnings.push(format!("{} has no stash entry: {error}", present.dir.id()));
-            present
+            Ok((present, manifest))
         }
-    };
-    options.note_present(&present);
-    Ok(present)
+    }
 }
 
 /// git's index, which is restored together with the tree.

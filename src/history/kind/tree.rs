@@ -17,7 +17,7 @@ use crate::checkpoint::patch::parse::Patch;
 use crate::checkpoint::patch::rebuild::Direction;
 use crate::checkpoint::path::TreePath;
 use crate::checkpoint::restore::{RestoreAction, RestoreOutcome, RestoreRequest};
-use crate::checkpoint::tree::combined_hash;
+use crate::checkpoint::tree::{Tree, combined_hash};
 use crate::error::Result;
 use crate::fs::atomic::AtomicFile;
 use crate::history::HistoryContext;
@@ -46,28 +46,38 @@ pub fn save(
     Ok((saved, manifest))
 }
 
-/// Saves the whole tree before it is restored, with what this user may read only by force.
-pub fn save_present(context: HistoryContext<'_>, label: &CheckpointLabel) -> Result<SavedCheckpoint> {
-    let manifest = context.workspace.capture_present(context.progress)?;
+/// Saves the whole tree before it is restored, with what this user may read only by force, and with every path of `touched`, which the
+/// restore may overwrite or remove, except for likely secrets.
+pub fn save_present(
+    context: HistoryContext<'_>,
+    label: &CheckpointLabel,
+    touched: &Tree,
+) -> Result<(SavedCheckpoint, Manifest)> {
+    let manifest = context.workspace.capture_present(touched, context.progress)?;
     let payload = CheckpointPayload::Tree(Scope::default());
-    write_checkpoint(context.layout, label, |dir, _| write(dir, &manifest, payload))
+    let saved = write_checkpoint(context.layout, label, |dir, _| write(dir, &manifest, payload))?;
+    Ok((saved, manifest))
 }
 
 /// The same, unless a checkpoint that was made for the same reason has the same tree: a command that fails again and again
-/// must not add one each time. Returns its id.
-pub fn save_present_once(context: HistoryContext<'_>, label: &CheckpointLabel) -> Result<String> {
-    let manifest = context.workspace.capture_present(context.progress)?;
+/// must not add one each time. Returns its id, and what it holds.
+pub fn save_present_once(
+    context: HistoryContext<'_>,
+    label: &CheckpointLabel,
+    touched: &Tree,
+) -> Result<(String, Tree)> {
+    let manifest = context.workspace.capture_present(touched, context.progress)?;
     let hash = manifest.tree.hash().to_string();
     let is_same = |record: &CheckpointRecord| {
         let dir = CheckpointDir::new(&record.id, context.layout.checkpoints().join(&record.id));
         record.tree == hash && record.reason == label.reason && dir.manifest().is_ok()
     };
     if let Some(same) = list(&context.layout.checkpoints())?.0.into_iter().find(is_same) {
-        return Ok(same.id);
+        return Ok((same.id, manifest.tree));
     }
     let payload = CheckpointPayload::Tree(Scope::default());
     let saved = write_checkpoint(context.layout, label, |dir, _| write(dir, &manifest, payload))?;
-    Ok(saved.record.id)
+    Ok((saved.record.id, manifest.tree))
 }
 
 /// Writes the manifest of a tree whose content is in the store.
@@ -109,9 +119,9 @@ pub fn restore(
         return Ok(rollback.report);
     }
     rollback.check_restorable()?;
-    let present = rollback.save_present(&present_label(dir.id()))?;
+    let (present, saved) = rollback.save_present(&present_label(dir.id()))?;
     options.note_present(&present);
-    rollback.restore_tree(&present.dir)?;
+    rollback.restore_tree(&present.dir, &saved.tree)?;
     rollback.finish(&present.dir)
 }
 
@@ -184,8 +194,9 @@ impl<'r> TreeRollback<'r> {
         report.created_dirs = created_dirs.map(|change| in_manifest(&change.path)).collect();
         if options.dry_run {
             let counts = context.workspace.write_diff(&changes, &mut io::sink())?;
-            add_line_counts(&mut report, &changes, &counts, manifest, root);
+            add_line_counts(&mut report, changes.list.iter().zip(&counts), manifest, root);
         }
+        report.scope = scope.clone();
         report.left_out = left_out(&manifest.coverage, scope);
         report.orphans = orphans.iter().map(in_manifest).collect();
         let warning =
@@ -209,11 +220,11 @@ impl<'r> TreeRollback<'r> {
     }
 
     /// Saves the present, with the modes that directories have.
-    pub fn save_present(&mut self, label: &CheckpointLabel) -> Result<SavedCheckpoint> {
-        let context = self.context;
+    pub fn save_present(&mut self, label: &CheckpointLabel) -> Result<(SavedCheckpoint, Manifest)> {
+        let (context, touched) = (self.context, &self.manifest.tree);
         match &mut self.changes {
-            Some(changes) => changes.while_locked(|| save_present(context, label)),
-            None => save_present(context, label),
+            Some(changes) => changes.while_locked(|| save_present(context, label, touched)),
+            None => save_present(context, label, touched),
         }
     }
 
@@ -226,8 +237,8 @@ impl<'r> TreeRollback<'r> {
         changes.last().map_or(Ok(()), |error| Err(error.detail("nothing was touched").hint(recover)))
     }
 
-    /// Reverts the changes. Their diff is kept beside the checkpoint of the present.
-    pub fn restore_tree(&mut self, present: &CheckpointDir) -> Result<()> {
+    /// Reverts the changes. Their diff is kept beside the checkpoint of the present, which holds `saved`; what that lacks is set aside.
+    pub fn restore_tree(&mut self, present: &CheckpointDir, saved: &Tree) -> Result<()> {
         let set_aside = present.quarantine_dir();
         let notes = write_back(self.context, self.manifest, &self.live_databases, &set_aside);
         self.report.warnings.extend(notes);
@@ -236,12 +247,16 @@ impl<'r> TreeRollback<'r> {
         else {
             return Ok(());
         };
+        let moved = changes.quarantine_unsaved(&self.manifest.tree, saved);
         let (workspace, diff) = (self.context.workspace, present.dir().join("rollback.diff"));
         let mut file = AtomicFile::create(&diff)?;
         let counts = workspace.write_diff(&changes, &mut file)?;
         file.commit()?;
         let root = self.context.workspace.root();
-        add_line_counts(&mut self.report, &changes, &counts, self.manifest, root);
+        // A diff does not know what was set aside.
+        let counts: Vec<_> =
+            changes.list.iter().zip(&counts).filter(|(change, _)| !moved.contains(&change.path)).collect();
+        add_line_counts(&mut self.report, counts, self.manifest, root);
         let out_of_scope = std::mem::take(&mut changes.out_of_scope);
         // Directories that cannot be listed have their own modes again, which the restore expects.
         drop(changes);

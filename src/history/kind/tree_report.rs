@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::checkpoint::attributes::Attributes;
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
-use crate::checkpoint::compare::{Change, Changes};
+use crate::checkpoint::compare::Change;
 use crate::checkpoint::coverage::Coverage;
 use crate::checkpoint::entry::Node;
 use crate::checkpoint::git_record::GitRecord;
@@ -105,19 +105,14 @@ pub(super) fn rolled_back_path(
 }
 
 /// Adds to the summaries how many lines differ, which only a diff knows.
-pub(super) fn add_line_counts(
+pub(super) fn add_line_counts<'c>(
     report: &mut RollbackReport,
-    changes: &Changes<'_>,
-    counts: &[ChangeCount],
+    counts: impl IntoIterator<Item = (&'c Change, &'c ChangeCount)>,
     manifest: &Manifest,
     root: &Root,
 ) {
-    let known: BTreeMap<String, (&Change, &ChangeCount)> = changes
-        .list
-        .iter()
-        .zip(counts)
-        .map(|(change, count)| (in_manifest(&change.path), (change, count)))
-        .collect();
+    let known: BTreeMap<String, (&Change, &ChangeCount)> =
+        counts.into_iter().map(|(change, count)| (in_manifest(&change.path), (change, count))).collect();
     for rolled_back in &mut report.changes {
         if let Some((change, count)) = known.get(&rolled_back.name) {
             *rolled_back = rolled_back_path(change, Some(count), manifest, root);

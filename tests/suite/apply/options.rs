@@ -145,7 +145,7 @@ fn force_does_not_replace_a_directory_that_holds_something_else() {
     );
 }
 
-/// REV-12. What is ignored by now is in no checkpoint: it is not overwritten.
+/// REV-12. What is ignored by now is saved all the same. A likely secret is in no checkpoint: it is not overwritten.
 #[test]
 fn force_does_not_overwrite_what_cannot_be_saved() {
     let project = PipelineProject::with("echo run >made.txt");
@@ -153,9 +153,15 @@ fn force_does_not_overwrite_what_cannot_be_saved() {
     let id = project.only_run();
     project.decree(["revert", &id]).ok();
     project.write(".gitignore", "made.txt\n").write("made.txt", "precious\n");
-    project
-        .decree(["apply", &id, "--force", "--yes"])
-        .fails(1)
-        .mentions(&["made.txt", "nothing was touched"]);
+    let forced = project.decree(["apply", &id, "--force", "--yes"]).ok();
+    assert_eq!(project.read("made.txt"), b"run\n");
+    let saved = forced.err.split('`').find_map(|word| word.strip_prefix("decree rollback ")).unwrap();
+    project.decree(["rollback", saved]).ok();
     assert_eq!(project.read("made.txt"), b"precious\n");
+    project.config("sensitive:\n  exclude: [made.txt]\n");
+    for args in [&["apply", &id, "--force", "--dry-run"][..], &["apply", &id, "--force", "--yes"]] {
+        let refused = project.decree(args).fails(1);
+        assert!(format!("{}{}", refused.text(), refused.err).contains("likely secret"), "{}", refused.err);
+        assert_eq!(project.read("made.txt"), b"precious\n");
+    }
 }

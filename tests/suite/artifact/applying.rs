@@ -1,5 +1,6 @@
 use super::{archive, staged, worked};
 use crate::harness::assert_same;
+use crate::pipeline::pipeline_project::PipelineProject;
 
 /// ART-04.
 #[test]
@@ -81,4 +82,32 @@ fn of_reverted_runs_only_the_named_one_is_applied() {
     there.decree(["apply", &here.only_run(), "--from", target.to_str().unwrap()]).ok();
     assert_eq!(there.read("half.txt"), b"half\n");
     assert!(!there.exists("specs/processed-spec.md"));
+}
+
+/// REV-30. What the run left cannot be rebuilt over another file: only the run's own project has what it found.
+#[test]
+fn a_forced_dry_run_says_what_the_forced_apply_then_does() {
+    let text: String = (0..200).map(|line| format!("line {line}\n")).collect();
+    let (here, there) = (PipelineProject::with("echo more >>long.txt"), PipelineProject::new());
+    here.write("long.txt", &text);
+    here.run(&["-m", "x", "-p", "y"]).ok();
+    let (id, (_dir, target)) = (here.only_run(), staged(&here));
+    there.write("long.txt", "mine\n");
+    let before = there.snapshot();
+    let from = target.to_str().unwrap();
+    let dry = there.decree(["apply", &id, "--from", from, "--force", "--dry-run"]).fails(1);
+    assert!(dry.text().contains("long.txt: cannot be rebuilt"), "{}", dry.text());
+    let refused = there.decree(["apply", &id, "--from", from, "--force", "--yes"]).fails(1);
+    refused.mentions(&["long.txt: cannot be rebuilt", "nothing was touched"]);
+    assert_same(&there.snapshot(), &before);
+    // Nothing of it is in this project: no run, no checkpoint.
+    assert!(there.runs().is_empty(), "{:?}", there.runs());
+    let log = there.decree(["log"]).ok();
+    assert!(!log.text().contains(&id), "{}", log.text());
+    // With what the run found there, it is applied over what differs.
+    there.write("long.txt", &text).checkpoint();
+    there.write("long.txt", "mine\n");
+    there.decree(["apply", &id, "--from", from, "--force", "--dry-run"]).ok();
+    there.decree(["apply", &id, "--from", from, "--force", "--yes"]).ok();
+    assert_eq!(there.read("long.txt"), format!("{text}more\n").into_bytes());
 }
