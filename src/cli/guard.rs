@@ -8,11 +8,10 @@ use super::locked_project::LockedProject;
 use super::rollback::{counts, lines};
 use super::rollback_answer::warnings;
 use super::{Context, ContractFormat};
-use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::error::{Error, ErrorKind, FailureReason, Result};
-use crate::history::own_files::RepairReport;
 use crate::history::{Expiry, Guard, GuardOutcome, GuardRequest, RollbackReport, Scope, ScopeWords};
 use crate::humanize::count;
+use crate::project::Layout;
 
 /// Checkpoint the tree, run a command, and roll the tree back if it fails
 ///
@@ -84,8 +83,9 @@ pub fn guard(context: &Context, args: &GuardArgs) -> Result<u8> {
     }
     let not_started = end.error.take();
     let mut outcome = guard.finish(end);
-    answer.warnings.extend(repair_warnings(&outcome.repair, &outcome.checkpoint));
-    repair_warnings(&outcome.repair, &outcome.checkpoint).iter().for_each(|warning| context.ui.warn(warning));
+    let repaired = repair_warnings(&locked.project.layout, &outcome);
+    repaired.iter().for_each(|warning| context.ui.warn(warning));
+    answer.warnings.extend(repaired);
     if let Some(error) = &outcome.repair_error {
         context.ui.error(error);
     }
@@ -163,11 +163,15 @@ fn print_rollback(context: &Context, report: &RollbackReport, cause: &str, id: &
 }
 
 /// What the command had done to decree's own files.
-fn repair_warnings(report: &RepairReport, checkpoint: &CheckpointDir) -> Vec<String> {
+fn repair_warnings(layout: &Layout, outcome: &GuardOutcome) -> Vec<String> {
+    let GuardOutcome { repair: report, checkpoint, .. } = outcome;
     let mut warnings = Vec::new();
     if !report.restored.is_empty() {
         let files = count(report.restored.len(), "file");
         warnings.push(format!("the command removed or replaced {files} of decree's own; restored"));
+    }
+    if let Some(files) = report.overwritten_text(layout) {
+        warnings.push(format!("the command, or another program, changed {files} while it ran; restored"));
     }
     if report.set_aside > 0 {
         let set_aside = checkpoint.quarantine_dir();
@@ -175,6 +179,10 @@ fn repair_warnings(report: &RepairReport, checkpoint: &CheckpointDir) -> Vec<Str
             "what the command put in place of decree's own files is in {}",
             set_aside.display()
         ));
+    }
+    for path in report.spoiled.iter().filter(|path| **path != checkpoint.manifest_path()) {
+        let path = layout.shown(path);
+        warnings.push(format!("the command overwrote {path}; its old content is lost"));
     }
     if report.lost_runs > 0 {
         let runs = count(report.lost_runs, "earlier run");

@@ -19,7 +19,7 @@ use crate::checkpoint::manifest::Manifest;
 use crate::error::{Error, IoContext, Result};
 use crate::fs::atomic;
 use crate::history::RunDir;
-use crate::history::own_files::RepairReport;
+use crate::history::own_files::{OwnFiles, RepairReport};
 use crate::humanize::count;
 use crate::interrupt;
 use crate::message::Document;
@@ -56,6 +56,8 @@ pub(super) struct Execution {
     pub tail: Vec<String>,
     /// What the routine, and then the verification, had done to decree's own files.
     pub repairs: Vec<RepairReport>,
+    /// decree's own files as they were: which messages are restored depends on how the attempt is judged.
+    pub own: OwnFiles,
 }
 
 /// Executes the routine and the verification.
@@ -106,7 +108,7 @@ pub(super) fn execute(
         let ended = exec(&"bash".into(), &["-c".into(), (&job.verify).into()])
             .run(&mut |bytes: &[u8]| tee.take(bytes));
         repairs.push(own.repair()?);
-        let ended = ended?;
+        let ended = ended.inspect_err(|_| drop(own.repair_queue()))?;
         survivors += ended.survivors;
         ending = verify_ending(&ended, job);
         if let Ending::Verify { code: Some(127), not_installed, .. } = &mut ending {
@@ -121,7 +123,7 @@ pub(super) fn execute(
     if let Some(error) = log_error {
         batch.warn(&format!("the log of attempt {} is not complete: {error}", attempt.number));
     }
-    Ok(Execution { ending, duration: began.elapsed(), tail, repairs })
+    Ok(Execution { ending, duration: began.elapsed(), tail, repairs, own })
 }
 
 /// The parameters of a routine: what decree sets, and those of its own that the message sets, or else the spec.
@@ -184,7 +186,7 @@ fn variables(
 pub(super) fn judge(
     batch: &mut ActiveBatch<'_>,
     inputs: AttemptInputs<'_>,
-    executed: Execution,
+    executed: &Execution,
     attempt: AttemptNumber,
 ) -> Result<(AttemptRecord, ChangeRecord)> {
     // From here on everything leads to a tree that is kept or reverted; a signal is obeyed after that.
@@ -194,7 +196,7 @@ pub(super) fn judge(
     let record = |batch: &ActiveBatch<'_>| -> Result<ChangeRecord> {
         checkpoint.record_changes(batch.context.workspace, inputs.manifest, None, batch.progress())
     };
-    let ending = uncaptured::check_attempt(batch, &inputs.run.dir, executed.ending);
+    let ending = uncaptured::check_attempt(batch, &inputs.run.dir, executed.ending.clone());
     let mut changes = record(batch)?;
     let ending = match ending {
         Ending::Succeeded => check_policy(&batch.context, inputs.job, &changes),

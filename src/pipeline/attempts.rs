@@ -17,7 +17,7 @@ use crate::checkpoint::quote;
 use crate::error::Result;
 use crate::fs::atomic;
 use crate::history::RunDir;
-use crate::history::own_files::{RepairReport, SettingsSnapshot};
+use crate::history::own_files::{OwnFiles, RepairReport, SettingsSnapshot};
 use crate::humanize::count;
 use crate::interrupt;
 use crate::message::display_name;
@@ -42,9 +42,14 @@ pub(super) fn run_attempts(
     let mut current = AttemptNumber { number: 1, of: max_retries.saturating_add(1), clean_slate: false };
     let (mut records, mut tails) = (Vec::new(), Vec::new());
     loop {
-        let executed = execute(batch, inputs, current, record)?;
+        let mut executed = execute(batch, inputs, current, record)?;
         tails.push(executed.tail.clone());
-        let (attempt, changes) = attempt::judge(batch, inputs, executed, current)?;
+        let judged = attempt::judge(batch, inputs, &executed, current);
+        let is_kept = judged.as_ref().is_ok_and(|(attempt, _)| attempt.ending == Ending::Succeeded);
+        let settled = settle_queue(batch, inputs, &mut executed.own, is_kept, record);
+        drop(executed);
+        let (attempt, changes) = judged?;
+        settled?;
         batch.event(&Event::AttemptEnds { record: &attempt, of: current.of });
         let ending = attempt.ending.clone();
         records.push(attempt);
@@ -104,6 +109,21 @@ fn execute(
     Ok(executed)
 }
 
+/// Restores the messages that a failed attempt edited; reports those that a successful one edited.
+fn settle_queue(
+    batch: &mut ActiveBatch<'_>,
+    inputs: AttemptInputs<'_>,
+    own: &mut OwnFiles,
+    is_kept: bool,
+    record: &mut RunRecord,
+) -> Result<()> {
+    let report = if is_kept { own.edited_queue() } else { own.repair_queue()? };
+    for text in describe_repair(&batch.context, inputs, &report)? {
+        batch.warn_in(record, text);
+    }
+    Ok(())
+}
+
 /// What to warn of after decree's own files were repaired. An overwritten manifest is written again from memory.
 fn describe_repair(
     context: &PipelineContext<'_>,
@@ -115,6 +135,10 @@ fn describe_repair(
     if !repair.restored.is_empty() {
         let files = count(repair.restored.len(), "file");
         warnings.push(format!("the routine removed or replaced {files} of decree's own; restored"));
+    }
+    if let Some(files) = repair.overwritten_text(context.layout) {
+        warnings
+            .push(format!("the routine, or another program, changed {files} during the attempt; restored"));
     }
     if repair.set_aside > 0 {
         let set_aside = context.layout.shown(&checkpoint.quarantine_dir());
@@ -138,7 +162,7 @@ fn describe_repair(
             inputs.manifest.write(path)?;
         } else {
             let path = context.layout.shown(path);
-            warnings.push(format!("the routine changed {path}, a record of its run"));
+            warnings.push(format!("the routine overwrote {path}; its old content is lost"));
         }
     }
     for path in &repair.edited {

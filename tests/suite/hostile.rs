@@ -9,6 +9,7 @@ mod killed;
 mod machine;
 mod many_files;
 mod output;
+mod own_bytes;
 mod own_files;
 mod queue;
 mod routines;

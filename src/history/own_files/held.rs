@@ -1,7 +1,7 @@
 //! decree's own files and directories, held while a program runs that may do anything to them.
 
 use std::fs::{self, File};
-use std::io::Seek;
+use std::io::{Read, Seek};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
@@ -13,8 +13,8 @@ use super::quarantine::Quarantine;
 use crate::checkpoint::entry::FileMode;
 use crate::error::{IoContext, Result};
 use crate::fs::beneath::InodeHandle;
-use crate::fs::is_at;
 use crate::fs::spool::{Spool, SpooledContent};
+use crate::fs::{FileStamp, atomic, is_at, untrusted};
 
 /// A file as it was.
 pub(super) struct HeldFile {
@@ -22,6 +22,8 @@ pub(super) struct HeldFile {
     pub protection: Protection,
     mode: FileMode,
     stamp: Stamp,
+    /// What the kernel says of the file, if that distinguishes every later write.
+    unchanged: Option<FileStamp>,
     content: HeldContent,
 }
 
@@ -47,7 +49,9 @@ type Stamp = (u64, u64, i64, i64);
 pub(super) enum Protection {
     /// The file is restored if it is gone; edits stay.
     Presence,
-    /// The same, and edits are reported.
+    /// The same while the program may succeed; every byte once it has failed.
+    Queue,
+    /// The file is restored if it is gone; edits are reported.
     Settings,
     /// Every byte is restored, and what was there instead is kept.
     Record,
@@ -58,8 +62,10 @@ pub(super) enum Protection {
 /// What a program had done to a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FileDamage {
-    /// It was gone, or is not what it was. It is restored.
+    /// It was gone, or something else was in its place. It is restored.
     Restored,
+    /// It had other bytes. It is restored, and those are kept.
+    Overwritten,
     /// It was edited, and stays as it is.
     Edited,
     /// It was overwritten, and its old content is lost.
@@ -71,12 +77,15 @@ impl HeldFile {
     pub fn new(path: PathBuf, mut file: File, hold: Hold<'_>, protection: Protection) -> Result<Self> {
         let metadata = file.metadata().at("read", &path)?;
         let (mode, stamp) = (FileMode::from_bits(metadata.mode()), stamp(&metadata));
+        // Two writes within one tick of the kernel's clock have the same time.
+        let is_settled = metadata.ctime() < jiff::Timestamp::now().as_second() - 1;
+        let unchanged = is_settled.then(|| FileStamp::of(&metadata));
         let content = match hold {
             Hold::InMemory => HeldContent::InMemory(OwnFile::read_open(file).at("read", &path)?),
             Hold::Open => HeldContent::Open(file),
             Hold::Spool(spool) => HeldContent::Spooled(spool.add(&mut file, &path)?),
         };
-        Ok(HeldFile { path, protection, mode, stamp, content })
+        Ok(HeldFile { path, protection, mode, stamp, unchanged, content })
     }
 
     /// Restores what its protection covers.
@@ -95,11 +104,12 @@ impl HeldFile {
         }
         let (mode, mode_now) = (self.mode.bits(), found.mode() & 0o7777);
         let is_closed = mode & 0o400 != 0 && mode_now & 0o400 == 0;
-        let keeps_mode = matches!(self.protection, Protection::Presence | Protection::Record);
+        let keeps_mode =
+            matches!(self.protection, Protection::Presence | Protection::Queue | Protection::Record);
         if found.is_file() && (is_closed || (keeps_mode && mode_now != mode)) {
             set_mode(&self.path, mode)?;
         }
-        if self.protection == Protection::Presence || !self.is_edited(&found) {
+        if matches!(self.protection, Protection::Presence | Protection::Queue) || !self.is_edited(&found) {
             return Ok(None);
         }
         // A file that is held open and was overwritten in place has lost its old content.
@@ -112,18 +122,30 @@ impl HeldFile {
             _ if is_lost => return Ok(Some(FileDamage::Spoiled)),
             Protection::Tracker => {}
             // What is there now may be a message that the user put there.
-            Protection::Presence | Protection::Record => quarantine.keep_copy(&self.path)?,
+            Protection::Presence | Protection::Queue | Protection::Record => {
+                quarantine.keep_copy(&self.path)?;
+            }
         }
-        self.restore()
+        self.restore()?;
+        Ok(Some(FileDamage::Overwritten))
+    }
+
+    /// Whether a file with other bytes has its name.
+    pub fn has_other_bytes(&self) -> bool {
+        self.path.symlink_metadata().is_ok_and(|found| found.is_file() && self.is_edited(&found))
     }
 
     fn is_edited(&self, found: &fs::Metadata) -> bool {
+        if self.unchanged == Some(FileStamp::of(found)) {
+            return false;
+        }
         match &self.content {
             HeldContent::InMemory(OwnFile { bytes, .. }) => {
                 let length = fs::metadata(&self.path).map_or(0, |found| found.len());
                 length != bytes.len() as u64 || fs::read(&self.path).is_ok_and(|now| now != *bytes)
             }
-            HeldContent::Open(_) | HeldContent::Spooled(_) => stamp(found) != self.stamp,
+            HeldContent::Spooled(content) => !has_bytes(&self.path, &mut content.reader()),
+            HeldContent::Open(_) => stamp(found) != self.stamp,
         }
     }
 
@@ -138,7 +160,21 @@ impl HeldFile {
         };
         staged.commit()?;
         self.stamp = stamp(&self.path.symlink_metadata().at("read", &self.path)?);
+        self.unchanged = None;
         Ok(Some(FileDamage::Restored))
+    }
+}
+
+/// Whether the file at `path` has exactly these bytes. One that cannot be read counts as if it had.
+fn has_bytes(path: &Path, expected: &mut dyn Read) -> bool {
+    let Ok(mut file) = untrusted::open(path) else { return true };
+    let (mut a, mut b) = (vec![0; 1 << 16], vec![0; 1 << 16]);
+    loop {
+        let filled = (atomic::fill(&mut file, &mut a), atomic::fill(&mut &mut *expected, &mut b));
+        let (Ok(n), Ok(m)) = filled else { return true };
+        if n == 0 || a[..n] != b[..m] {
+            return a[..n] == b[..m];
+        }
     }
 }
 

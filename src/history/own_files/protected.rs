@@ -3,7 +3,8 @@
 //! Small files are held in memory, others open: a deleted file can be read for as long as a process has it open. What is too much for
 //! both is copied into a file without a name. A file that can be held in no way is an error, before the program starts. Edits to
 //! settings and routines stay, as a routine may have been asked for them, and are reported. Edits to records and to the tracker do not
-//! stay.
+//! stay. Edits to messages in the queue stay if the program succeeds, and do not if it fails: then they are kept in `set-aside/`, as a
+//! person may have made them.
 //!
 //! Earlier runs may be tens of thousands, and every message would pay for them. Only the records of the latest are held; which others are
 //! gone is reported.
@@ -38,7 +39,7 @@ pub struct ProtectedDir<'p> {
     pub set_aside: PathBuf,
     /// Files that decree cannot do without. They are held first, in memory if they are small.
     pub records: Vec<PathBuf>,
-    /// Whether every byte of a file, in this directory or in the inbox, has to stay.
+    /// Whether every byte of a file, in this directory or in the inbox, has to stay even if the program succeeds.
     pub is_record: &'p dyn Fn(&Path) -> bool,
     /// Paths that decree writes after the program has ended: what is there by then is the program's.
     pub reserved: Vec<PathBuf>,
@@ -57,6 +58,8 @@ pub struct OwnFiles {
     earlier_runs: EarlierRuns,
     set_aside: PathBuf,
     tracker: HeldTracker,
+    /// Where finished messages are, of which there may be very many.
+    finished: PathBuf,
     paths: HashSet<PathBuf>,
     /// How many more may be held open.
     open_left: usize,
@@ -67,9 +70,11 @@ pub struct OwnFiles {
 /// What a program had done to decree's own files.
 #[derive(Debug, Default)]
 pub struct RepairReport {
-    /// Files that were gone or changed, and are restored.
+    /// Files that were gone or replaced by something else, and are restored.
     pub restored: Vec<PathBuf>,
-    /// Settings and routines that were edited, and stay so.
+    /// Files that had other bytes, and are restored; those bytes are in `set-aside/`.
+    pub overwritten: Vec<PathBuf>,
+    /// Settings, routines and messages that were edited, and stay so.
     pub edited: Vec<PathBuf>,
     /// Records that were overwritten, and too large to be held in memory.
     pub spoiled: Vec<PathBuf>,
@@ -94,6 +99,7 @@ impl OwnFiles {
             earlier_runs: EarlierRuns::list(layout, protected.dir),
             set_aside: protected.set_aside,
             tracker: HeldTracker::hold(layout)?,
+            finished: layout.done(),
             paths: HashSet::new(),
             open_left: descriptors::raise_limit() / OPEN_PARTS,
             bytes: 0,
@@ -114,16 +120,16 @@ impl OwnFiles {
                 own.hold_below(&path, &|_| Protection::Settings)?;
             }
         }
-        let protection = |path: &Path| {
-            if (protected.is_record)(path) { Protection::Record } else { Protection::Presence }
+        let record_or = |other: Protection| {
+            move |path: &Path| if (protected.is_record)(path) { Protection::Record } else { other }
         };
-        own.hold_below(&layout.inbox(), &protection)?;
-        own.hold_below(protected.dir, &protection)?;
-        own.hold_below(&layout.checkpoints(), &|_| Protection::Presence)?;
+        own.hold_below(&layout.inbox(), &record_or(Protection::Queue))?;
+        own.hold_below(protected.dir, &record_or(Protection::Presence))?;
+        own.hold_below(&layout.checkpoints(), &|_| Protection::Record)?;
         for run in own.earlier_runs.latest().to_vec() {
             own.dirs.hold(&run);
             for name in protected.run_records {
-                own.hold_file(run.join(name), Protection::Presence)?;
+                own.hold_file(run.join(name), Protection::Record)?;
             }
         }
         Ok(own)
@@ -147,10 +153,12 @@ impl OwnFiles {
             result => result.at("read", &path)?,
         };
         let length = file.metadata().at("read", &path)?.len();
+        // An open file that is overwritten in place has no other copy.
+        let may_be_open = protection != Protection::Queue || path.parent() == Some(&self.finished);
         let hold = if length <= MAX_IN_MEMORY && self.bytes + length <= MAX_BYTES {
             self.bytes += length;
             Hold::InMemory
-        } else if self.open_left > 0 {
+        } else if may_be_open && self.open_left > 0 {
             self.open_left -= 1;
             Hold::Open
         } else {
@@ -174,11 +182,33 @@ impl OwnFiles {
         Ok(report)
     }
 
-    /// The same, and edited settings are restored as well.
+    /// The same after a program that has failed: edited settings and messages are restored as well.
     pub fn repair_with_settings(&mut self) -> Result<RepairReport> {
-        let settings = self.files.iter_mut().filter(|held| held.protection == Protection::Settings);
-        settings.for_each(|held| held.protection = Protection::Record);
+        let kinds = [Protection::Settings, Protection::Queue];
+        let files = self.files.iter_mut().filter(|held| kinds.contains(&held.protection));
+        files.for_each(|held| held.protection = Protection::Record);
         self.repair()
+    }
+
+    /// Restores every byte of the messages that were in the queue, after a program that has failed and was repaired already.
+    pub fn repair_queue(&mut self) -> Result<RepairReport> {
+        let (mut report, mut quarantine) = (RepairReport::default(), Quarantine::default());
+        self.dirs.repair(&mut quarantine)?;
+        for held in self.files.iter_mut().filter(|held| held.protection == Protection::Queue) {
+            held.protection = Protection::Record;
+            let damage = held.repair(&mut quarantine);
+            held.protection = Protection::Queue;
+            report.add(held, damage?);
+        }
+        report.set_aside = quarantine.finish(&self.set_aside)?;
+        Ok(report)
+    }
+
+    /// The messages in the queue that a program edited, which stay so if it succeeded.
+    pub fn edited_queue(&self) -> RepairReport {
+        let is_edited = |held: &&HeldFile| held.protection == Protection::Queue && held.has_other_bytes();
+        let edited = self.files.iter().filter(is_edited).map(|held| held.path.clone()).collect();
+        RepairReport { edited, ..RepairReport::default() }
     }
 
     /// Like [`OwnFiles::repair`], but leaves the tracker to the program.
@@ -189,13 +219,8 @@ impl OwnFiles {
         // After a renamed `.decree/` is back, and before the records are.
         (report.lost_runs, report.stripped_runs) = self.earlier_runs.take_gone();
         for held in &mut self.files {
-            let list = match held.repair(&mut quarantine)? {
-                Some(FileDamage::Restored) => &mut report.restored,
-                Some(FileDamage::Edited) => &mut report.edited,
-                Some(FileDamage::Spoiled) => &mut report.spoiled,
-                None => continue,
-            };
-            list.push(held.path.clone());
+            let damage = held.repair(&mut quarantine)?;
+            report.add(held, damage);
         }
         let is_held = |path: &Path| self.files.iter().any(|held| held.path == path);
         for path in self.reserved.iter().filter(|path| !is_held(path)) {
@@ -211,6 +236,29 @@ impl OwnFiles {
         }
         report.set_aside = quarantine.finish(&self.set_aside)?;
         Ok(report)
+    }
+}
+
+impl RepairReport {
+    fn add(&mut self, held: &HeldFile, damage: Option<FileDamage>) {
+        let list = match damage {
+            Some(FileDamage::Restored) => &mut self.restored,
+            Some(FileDamage::Overwritten) => &mut self.overwritten,
+            Some(FileDamage::Edited) => &mut self.edited,
+            Some(FileDamage::Spoiled) => &mut self.spoiled,
+            None => return,
+        };
+        list.push(held.path.clone());
+    }
+
+    /// The files that were overwritten, for a warning; `None` if there are none.
+    pub fn overwritten_text(&self, layout: &Layout) -> Option<String> {
+        const MAX_NAMED: usize = 10;
+        let more = self.overwritten.len().saturating_sub(MAX_NAMED);
+        let mut named: Vec<String> =
+            self.overwritten.iter().take(MAX_NAMED).map(|path| layout.shown(path)).collect();
+        named.extend((more > 0).then(|| format!("{more} more of decree's own files")));
+        (!named.is_empty()).then(|| named.join(", "))
     }
 }
 

@@ -46,7 +46,8 @@ impl Quarantine {
 
 fn waiting_place(path: &Path) -> (PathBuf, String) {
     let name = name_of(path);
-    (path.with_file_name(format!("{TEMPORARY}{}-{name}", random_hex())), name)
+    // Hidden: no message in the inbox, whatever its name. It may be the only copy, so nothing may sweep it away.
+    (path.with_file_name(format!(".{TEMPORARY}{}-{name}", random_hex())), name)
 }
 
 fn name_of(path: &Path) -> String {

@@ -39,7 +39,7 @@ const ASSAULTS: [(&str, &str); 16] = [
 ];
 
 /// A project with a file in every part of its queue and settings.
-fn project_with_own_files(routine: &str) -> Project {
+pub(super) fn project_with_own_files(routine: &str) -> Project {
     let project = project(routine);
     project
         .write("specs/processed-spec.md", "00-old.spec.md\n")
