@@ -108,3 +108,14 @@ fn settings_that_a_failed_run_changed_are_not_called_kept() {
     assert!(!output.err.contains("kept\n") && !output.err.contains("is kept"), "{}", output.err);
     assert_eq!(project.text(".decree/config.yml"), "max_retries: 1\n");
 }
+
+/// SEE-34. A config that a routine deletes is restored, and named.
+#[test]
+fn a_config_that_a_routine_deletes_is_restored_and_named() {
+    let project = PipelineProject::with("rm .decree/config.yml; echo x >work.txt");
+    project.config("verify: 'true'\n").spec("01-a", "# A\n");
+    project.process().ok().mentions(&[
+        "the routine removed or replaced 1 file of decree's own; restored: .decree/config.yml\n",
+    ]);
+    assert_eq!(project.text(".decree/config.yml"), "verify: 'true'\n");
+}
