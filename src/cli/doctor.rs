@@ -5,6 +5,7 @@ use serde_json::json;
 use super::{Context, Format};
 use crate::doctor::{Finding, Health, examine};
 use crate::error::Result;
+use crate::project::Project;
 use crate::report::text::Paint;
 
 /// Check that everything a routine needs is installed and configured
@@ -21,7 +22,8 @@ pub struct DoctorArgs {
 }
 
 pub fn doctor(context: &Context, args: &DoctorArgs) -> Result<u8> {
-    let project = context.project()?;
+    // What is wrong with the config is among the findings.
+    let project = Project::find(&context.directory)?;
     let findings = examine(&project)?;
     let missing = findings.iter().any(|finding| finding.health == Health::Missing);
     let text = match args.format {
