@@ -10,10 +10,11 @@ use crate::error::{Error, Result};
 use crate::fs::atomic;
 use crate::humanize::count;
 use crate::message::{Document, Inbox, read_text};
-use crate::pipeline::{RunOverrides, Selection, check_message, check_spec, known_routine, plan};
+use crate::pipeline::{RunOverrides, Selection, WorkCheck, check_message, known_routine, plan};
 use crate::process::find_program;
 use crate::project::{Layout, Project, RoutineName};
 use crate::routine::{Routine, RoutineKind, Routines, papermill};
+use crate::sanitize::one_line;
 use crate::spec::Spec;
 
 /// Below this, a checkpoint of an ordinary tree may not fit.
@@ -58,11 +59,7 @@ impl Finding {
 /// Runs every check and returns the findings in display order.
 pub fn examine(project: &Project) -> Result<Vec<Finding>> {
     let routines = Routines::of(project)?;
-    let mut findings = vec![
-        Finding::good("config", project.layout.shown(&project.layout.config())),
-        bash(),
-        installed_routines(project, &routines),
-    ];
+    let mut findings = vec![config(project), bash(), installed_routines(project, &routines)];
     findings.extend(routines.problems.iter().map(|problem| {
         Finding::bad("routines", Health::Poor, problem.to_string(), "it is ignored; fix or remove it")
     }));
@@ -72,7 +69,7 @@ pub fn examine(project: &Project) -> Result<Vec<Finding>> {
     }
     findings.push(writable(&project.layout));
     findings.push(space(&project.layout));
-    findings.extend(pending_specs(project, &routines)?);
+    findings.extend(pending_work(project, &routines)?);
     Ok(findings)
 }
 
@@ -92,9 +89,10 @@ pub fn check_specs(
     overrides: &RunOverrides,
     specs: &[Spec],
 ) -> Vec<SpecCheck> {
+    let work = WorkCheck::new(&project.layout, &project.config, routines, overrides);
     let check = |spec: &Spec| {
         let spec = spec.shown();
-        match check_spec(&project.layout, &project.config, routines, overrides, &spec) {
+        match work.spec(&spec) {
             Ok(warnings) => SpecCheck { spec, error: None, warnings },
             Err(rejection) => SpecCheck { spec, error: Some(rejection.to_string()), warnings: Vec::new() },
         }
@@ -119,9 +117,10 @@ pub fn check_messages(
     overrides: &RunOverrides,
     files: &[OsString],
 ) -> Vec<MessageCheck> {
+    let work = WorkCheck::new(&project.layout, &project.config, routines, overrides);
     let check = |file: &OsString| {
         let message = in_json(file.as_bytes()).into_owned();
-        match check_message(&project.layout, &project.config, routines, overrides, file) {
+        match check_message(&work, file) {
             Ok(warnings) => MessageCheck { message, error: None, warnings },
             Err(rejection) => {
                 MessageCheck { message, error: Some(rejection.to_string()), warnings: Vec::new() }
@@ -131,8 +130,8 @@ pub fn check_messages(
     files.iter().map(check).collect()
 }
 
-/// The specs that `process` would take: those that cannot run, those with warnings, and how many can.
-fn pending_specs(project: &Project, routines: &Routines) -> Result<Vec<Finding>> {
+/// The specs and messages that `process` would take: those that cannot run, those with warnings, and how many specs can.
+fn pending_work(project: &Project, routines: &Routines) -> Result<Vec<Finding>> {
     let plan = plan(&project.layout, &Selection::default())?;
     let checks = check_specs(project, routines, &RunOverrides::default(), &plan.specs);
     let mut findings: Vec<Finding> = plan
@@ -157,6 +156,19 @@ fn pending_specs(project: &Project, routines: &Routines) -> Result<Vec<Finding>>
         let more = if specs.len() > 1 { format!(" and {} more", specs.len() - 1) } else { String::new() };
         let found = format!("{}{more}: {error}", specs[0]);
         findings.push(Finding::bad("specs", Health::Missing, found, "`decree process` would not run it"));
+    }
+    for check in check_messages(project, routines, &RunOverrides::default(), &plan.messages) {
+        let warn = |warning| Finding::bad("messages", Health::Poor, warning, "fix or remove it");
+        findings.extend(check.warnings.iter().map(warn));
+        if let Some(error) = &check.error {
+            let found = format!("{}: {}", one_line(&check.message), one_line(error));
+            findings.push(Finding::bad(
+                "messages",
+                Health::Missing,
+                found,
+                "`decree process` would not run it",
+            ));
+        }
     }
     Ok(findings)
 }
@@ -235,6 +247,19 @@ pub fn preflight(project: &Project, needed: &NeededRoutines) -> Result<Vec<Strin
         .details(blocking.iter().skip(1).map(|finding| finding.found.clone()).collect(), 10)
         .detail("nothing was processed")
         .hint(format!("{}; `decree doctor` shows everything", first.remedy)))
+}
+
+fn config(project: &Project) -> Finding {
+    let shown = project.layout.shown(&project.layout.config());
+    if project.misses_config() {
+        let found = format!("there is no {shown}: every setting has its default");
+        return Finding::bad("config", Health::Poor, found, "`decree init` writes one");
+    }
+    if project.layout.config().exists() {
+        Finding::good("config", shown)
+    } else {
+        Finding::good("config", "none: every setting has its default")
+    }
 }
 
 fn bash() -> Finding {

@@ -5,12 +5,14 @@ use serde_json::json;
 use super::{Context, Format};
 use crate::doctor::{Finding, Health, examine};
 use crate::error::Result;
+use crate::project::Project;
 use crate::report::text::Paint;
 
 /// Check that everything a routine needs is installed and configured
 ///
-/// Checks bash, the routines and the commands they need, the config, permissions, disk space, and every pending spec. Exit code
-/// 0: routines can run; 1: something is missing or a spec cannot run, and the output says how to fix it.
+/// Checks bash, the routines and the commands they need, the config, permissions, disk space, every pending spec and every
+/// waiting message. Exit code 0: routines can run; 1: something is missing, or a spec or a message cannot run, and the output says how
+/// to fix it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  decree doctor\n  decree doctor --format json | jq .ready")]
 pub struct DoctorArgs {
@@ -20,7 +22,8 @@ pub struct DoctorArgs {
 }
 
 pub fn doctor(context: &Context, args: &DoctorArgs) -> Result<u8> {
-    let project = context.project()?;
+    // What is wrong with the config is among the findings.
+    let project = Project::find(&context.directory)?;
     let findings = examine(&project)?;
     let missing = findings.iter().any(|finding| finding.health == Health::Missing);
     let text = match args.format {
@@ -28,11 +31,12 @@ pub fn doctor(context: &Context, args: &DoctorArgs) -> Result<u8> {
         Format::Text => {
             let paint = Paint(context.ui.color_out);
             let lines: String = findings.iter().map(|finding| line(finding, paint)).collect();
-            let blocks = |finding: &&Finding| finding.health == Health::Missing && finding.subject != "specs";
+            let is_work = |finding: &Finding| ["specs", "messages"].contains(&finding.subject);
+            let blocks = |finding: &&Finding| finding.health == Health::Missing && !is_work(finding);
             let end = match missing {
                 false => "routines can run here",
                 true if findings.iter().find(blocks).is_some() => "routines cannot run until this is fixed",
-                true => "routines can run here; the specs marked ✗ cannot until they are fixed",
+                true => "routines can run here; what is marked ✗ cannot until it is fixed",
             };
             format!("{lines}{end}\n")
         }

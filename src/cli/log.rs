@@ -77,21 +77,18 @@ fn list(context: &Context, project: &Project) -> Result<()> {
     let mut rows = Vec::new();
     for id in history::run_ids(&project.layout)? {
         let dir = CheckpointDir::new(&id, project.layout.runs().join(&id));
+        // Its result, if there is one already, is not carried out yet.
+        if let Some(run) = active.as_ref().filter(|run| run.dir.id().to_string() == id) {
+            rows.push(active_row(project, run));
+            continue;
+        }
         rows.push(match RunResult::read(&dir) {
             Ok(Some(result)) => {
                 let (attempts, name) = (count(result.run.attempts.len(), "attempt"), &result.run.name);
                 let commits = result.run.commits().unwrap_or_default();
                 vec![id, result.state().to_owned(), attempts, one_line(name), commits]
             }
-            Ok(None) => match active.as_ref().filter(|run| run.dir.id().to_string() == id) {
-                Some(run) => {
-                    let state = if run.is_alive(&project.layout) { "running" } else { "unfinished" };
-                    let attempts =
-                        run.attempt().map_or(String::new(), |attempt| format!("attempt {}", attempt.number));
-                    vec![id, state.to_owned(), attempts, run.name()]
-                }
-                None => vec![id, "no verdict".to_owned()],
-            },
+            Ok(None) => vec![id, "no verdict".to_owned()],
             Err(error) => vec![id, "damaged".to_owned(), String::new(), error.to_string()],
         });
     }
@@ -99,4 +96,10 @@ fn list(context: &Context, project: &Project) -> Result<()> {
         context.ui.note("no runs yet; `decree process` creates them");
     }
     context.ui.print(&ui::table(&rows))
+}
+
+fn active_row(project: &Project, run: &ActiveRun) -> Vec<String> {
+    let state = if run.is_alive(&project.layout) { "running" } else { "unfinished" };
+    let attempt = run.attempt().map_or(String::new(), |attempt| format!("attempt {}", attempt.number));
+    vec![run.dir.id().to_string(), state.to_owned(), attempt, run.name()]
 }

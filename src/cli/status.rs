@@ -20,6 +20,8 @@ use crate::ui;
 
 /// How many pending specs and dead letters are named.
 const MAX_NAMED: usize = 5;
+/// How many characters of a dead letter's reason are shown.
+const MAX_ERROR: usize = 60;
 
 /// How many bytes of manifests are read to compute what is reclaimable: that takes some hundredths of a second. With more than
 /// that (200 runs in a tree of 5,000 files have 130 MB, which takes more than a second) only expired checkpoints are counted.
@@ -47,14 +49,17 @@ pub fn status(context: &Context, args: &StatusArgs) -> Result<()> {
         plan.specs.iter().map(|spec| spec.file_name.trim_end_matches(SPEC_EXTENSION).to_owned()).collect();
     let dead = DeadLetter::all(&Inbox::of(layout))?;
     let runs = history::run_ids(layout)?;
-    let latest = runs.last().and_then(|id| latest(&project, id));
+    let active = ActiveRun::read(layout)?;
+    // The result of an active run, if there is one already, is not carried out yet.
+    let settled = runs.last().filter(|id| active.as_ref().is_none_or(|run| run.dir.id().to_string() != **id));
+    let latest = settled.and_then(|id| latest(&project, id));
     let workspace = project.workspace()?;
     context.warn_damaged_packs(&workspace);
     let usage = workspace.store().usage()?;
     let checkpoints = history::list(&layout.checkpoints())?.0;
     let expired = checkpoints.iter().filter(|record| record.is_expired()).count();
     let reclaimable = reclaimable(&project, workspace.store())?;
-    let (running, unfinished) = match ActiveRun::read(layout)? {
+    let (running, unfinished) = match active {
         Some(run) if run.is_alive(layout) => (Some(run), None),
         run => (None, run),
     };
@@ -160,7 +165,7 @@ fn dead_rows(dead: &[DeadLetter]) -> Vec<Vec<String>> {
         let head = if number == 0 { "dead".to_owned() } else { String::new() };
         let lead = if number == 0 { format!("{} · ", dead.len()) } else { "    ".to_owned() };
         let name = display_name(&letter.file, "");
-        let error: String = one_line(&letter.field("error")).chars().take(60).collect();
+        let error = shortened(&one_line(&letter.field("error")));
         let what = Some(letter.field("id")).filter(|id| !id.is_empty()).unwrap_or_else(|| name.clone());
         rows.push(vec![head, format!("{lead}{name} ({error})"), format!("decree retry {what}")]);
     }
@@ -172,6 +177,14 @@ fn dead_rows(dead: &[DeadLetter]) -> Vec<Vec<String>> {
         rows.push(vec![String::new(), more, "decree status --format json".to_owned()]);
     }
     rows
+}
+
+/// The beginning of a reason that is too long for a row.
+fn shortened(error: &str) -> String {
+    match error.char_indices().nth(MAX_ERROR) {
+        Some((end, _)) => format!("{}…", error[..end].trim_end()),
+        None => error.to_owned(),
+    }
 }
 
 fn dead_json(letter: &DeadLetter) -> Value {

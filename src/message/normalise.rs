@@ -158,7 +158,8 @@ fn check_seqs(file: &OsStr, document: &Document) -> Result<(), Rejection> {
     let in_name = stem.filter(|stem| MessageId::parse(stem).is_some()).map(str::to_owned);
     for text in [document.get_text("id"), document.get_text("seq"), in_name].into_iter().flatten() {
         if let Some(seq) = seq_too_large(&text) {
-            return Err(Rejection::bad(format!("seq {seq} is too large: the largest is {}", u32::MAX)));
+            let why = format!("seq {seq} is above every max_depth");
+            return Err(Rejection { code: "MaxDepthExceeded", why });
         }
     }
     Ok(())
@@ -214,7 +215,7 @@ mod tests {
             [(format!("{id}.md"), "x\n".to_owned()), ("a.md".into(), format!("---\nid: {id}\n---\n"))]
         {
             let why = normalise(&file, &text).unwrap_err().why;
-            assert_eq!(why, "seq 99999999999999999999 is too large: the largest is 4294967295");
+            assert_eq!(why, "seq 99999999999999999999 is above every max_depth");
         }
         assert_eq!(normalise("2024022514320000-4294967295.md", "").unwrap().id.seq, u32::MAX);
     }

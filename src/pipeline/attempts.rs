@@ -22,6 +22,9 @@ use crate::humanize::count;
 use crate::interrupt;
 use crate::message::display_name;
 
+/// How many of decree's own files a warning names.
+const MAX_NAMED: usize = 5;
+
 /// The attempts of a run, at least one, and how they ended.
 pub(super) struct Attempts {
     pub records: Vec<AttemptRecord>,
@@ -134,7 +137,12 @@ fn describe_repair(
     let mut warnings = Vec::new();
     if !repair.restored.is_empty() {
         let files = count(repair.restored.len(), "file");
-        warnings.push(format!("the routine removed or replaced {files} of decree's own; restored"));
+        let named = repair.restored.iter().take(MAX_NAMED).map(|path| context.layout.shown(path));
+        let named = named.collect::<Vec<_>>().join(", ");
+        let more = if repair.restored.len() > MAX_NAMED { ", …" } else { "" };
+        warnings.push(format!(
+            "the routine removed or replaced {files} of decree's own; restored: {named}{more}"
+        ));
     }
     if let Some(files) = repair.overwritten_text(context.layout) {
         warnings

@@ -1,5 +1,9 @@
 //! Whether decree and the routine understand the front matter of a spec or a message.
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
 use super::context::RunOverrides;
 use super::route;
 use crate::fs::untrusted;
@@ -7,6 +11,7 @@ use crate::message::{
     Document, DocumentKind, Rejection, UnknownKey, check_parameters, check_values, misplaced_key,
     read_limited, unknown_keys,
 };
+use crate::process::environment::child_environment;
 use crate::project::{Config, Layout, parse_duration};
 use crate::routine::{Routine, RoutineKind, Routines};
 use crate::yaml::Mistake;
@@ -91,20 +96,53 @@ pub(super) fn read_spec(layout: &Layout, path: &str) -> Result<Document, Rejecti
     Ok(document)
 }
 
-/// Why a spec cannot be processed, as far as that is known without running anything; warnings if it can. With a router its
-/// routine is known only if it names one.
-pub fn check_spec(
-    layout: &Layout,
-    config: &Config,
-    routines: &Routines,
-    overrides: &RunOverrides,
-    path: &str,
-) -> Result<Vec<String>, Rejection> {
-    let document = read_spec(layout, path)?;
-    let checked = CheckedDocument { kind: DocumentKind::Spec, file: path, document: &document };
-    checked.timeout()?;
-    match route::known_routine(config, overrides, &[&document]) {
-        Some(name) => checked.check_keys(route::find_routine(routines, config, &name)?),
-        None => Ok(Vec::new()),
+/// What it takes to judge specs and messages without running anything.
+pub struct WorkCheck<'p> {
+    pub(super) layout: &'p Layout,
+    pub(super) config: &'p Config,
+    routines: &'p Routines,
+    overrides: &'p RunOverrides,
+    /// What bash says of the scripts that were parsed.
+    parsed: RefCell<BTreeMap<PathBuf, Option<String>>>,
+}
+
+impl<'p> WorkCheck<'p> {
+    pub fn new(
+        layout: &'p Layout,
+        config: &'p Config,
+        routines: &'p Routines,
+        overrides: &'p RunOverrides,
+    ) -> Self {
+        WorkCheck { layout, config, routines, overrides, parsed: RefCell::default() }
+    }
+
+    /// Why a spec cannot be processed, as far as that is known; warnings if it can. With a router its routine is known only if it
+    /// names one.
+    pub fn spec(&self, path: &str) -> Result<Vec<String>, Rejection> {
+        let document = read_spec(self.layout, path)?;
+        let checked = CheckedDocument { kind: DocumentKind::Spec, file: path, document: &document };
+        checked.timeout()?;
+        match self.routine(&[&document])? {
+            Some(routine) => checked.check_keys(routine),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// The routine that these documents lead to, if that is known and it can run here.
+    pub(super) fn routine(&self, documents: &[&Document]) -> Result<Option<&'p Routine>, Rejection> {
+        let Some(name) = route::known_routine(self.config, self.overrides, documents) else {
+            return Ok(None);
+        };
+        let routine = route::find_routine(self.routines, self.config, &name)?;
+        let mut parsed = self.parsed.borrow_mut();
+        let mistake = parsed.entry(routine.path.clone()).or_insert_with(|| {
+            let environment = child_environment(std::env::vars_os(), &self.config.pass_env);
+            // If bash cannot run, that is reported as such.
+            route::syntax_error(self.layout, environment, routine).ok().flatten()
+        });
+        match mistake {
+            Some(why) => Err(Rejection { code: "RoutineInvalid", why: why.clone() }),
+            None => Ok(Some(routine)),
+        }
     }
 }

@@ -62,7 +62,7 @@ pub use active_run::{ActiveAttempt, ActiveRun};
 pub use budget::Usage;
 pub use context::{ActiveBatch, RunOverrides};
 pub use dead_letter::DeadLetter;
-pub use front_matter_check::check_spec;
+pub use front_matter_check::WorkCheck;
 pub use prepare::check_message;
 pub use queue::{Selection, plan};
 pub use result::{AttemptRecord, RevertRecord, RunRecord, RunResult, tracked_name};

@@ -7,9 +7,9 @@ use std::io;
 use std::path::Component;
 use std::time::Duration;
 
-use super::context::{ActiveBatch, PipelineContext, RunOverrides};
+use super::context::{ActiveBatch, PipelineContext};
 use super::dead_letter::{self, DeadLetter};
-use super::front_matter_check::{self, CheckedDocument, read_spec};
+use super::front_matter_check::{self, CheckedDocument, WorkCheck, read_spec};
 use super::{result, route};
 use crate::error::Result;
 use crate::history::RunDir;
@@ -18,7 +18,7 @@ use crate::message::{
     begin_chain,
 };
 use crate::project::{Config, Layout};
-use crate::routine::{Routine, Routines};
+use crate::routine::Routine;
 
 /// What can be done with a file in the inbox.
 pub(super) enum Preparation {
@@ -186,14 +186,8 @@ fn documents<'d>(file: &'d str, message: &'d Message, spec: &'d Document) -> [Ch
 }
 
 /// Why a waiting message cannot be processed, as far as that is known without running or writing anything; warnings if it can.
-pub fn check_message(
-    layout: &Layout,
-    config: &Config,
-    routines: &Routines,
-    overrides: &RunOverrides,
-    file: &OsStr,
-) -> Result<Vec<String>, Rejection> {
-    let raw = match crate::message::read_bytes(&Inbox::of(layout).path(file)) {
+pub fn check_message(check: &WorkCheck<'_>, file: &OsStr) -> Result<Vec<String>, Rejection> {
+    let raw = match crate::message::read_bytes(&Inbox::of(check.layout).path(file)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         raw => raw.map_err(|error| Rejection::bad(format!("it cannot be read: {error}")))?,
     };
@@ -205,11 +199,10 @@ pub fn check_message(
         Err(MessageError::Rejected(rejection)) => return Err(rejection),
         Err(MessageError::Failed(error)) => return Err(Rejection::bad(error.to_string())),
     };
-    let spec = spec_of(layout, config, &message)?;
+    let spec = spec_of(check.layout, check.config, &message)?;
     let name = file.to_string_lossy();
     let documents = documents(&name, &message, &spec);
-    let routine = route::known_routine(config, overrides, &[&message.document, &spec]);
-    let routine = routine.map(|name| route::find_routine(routines, config, &name)).transpose()?;
+    let routine = check.routine(&[&message.document, &spec])?;
     let mut warnings = Vec::new();
     for document in documents {
         document.timeout()?;

@@ -1,14 +1,16 @@
 //! Which routine runs a message, and what a message without a name is called.
 
+use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::time::Duration;
 
-use super::context::{ActiveBatch, PipelineContext, RunOverrides};
+use super::context::{ActiveBatch, RunOverrides};
 use crate::error::Result;
 use crate::humanize::duration;
 use crate::interrupt;
 use crate::message::{ChainId, Document, Message, MessageError, MessageName, Rejection, is_spec};
 use crate::process::{Exec, ExecEnd};
-use crate::project::{Config, Router, RoutineName};
+use crate::project::{Config, Layout, Router, RoutineName};
 use crate::routine::{Routine, RoutineKind, Routines, router};
 
 /// The time that bash gets to parse a script.
@@ -31,7 +33,7 @@ pub(super) fn choose_routine(
         }
     };
     let routine = find_routine(&batch.context.routines, batch.context.config, &name)?;
-    match syntax_error(&batch.context, routine)? {
+    match syntax_error(batch.context.layout, batch.context.environment.clone(), routine)? {
         Some(why) => Err(Rejection { code: "RoutineInvalid", why }.into()),
         None => Ok(routine.clone()),
     }
@@ -66,15 +68,19 @@ pub(super) fn find_routine<'r>(
 }
 
 /// bash parses a script while it runs it: a syntax error at the end would show only after everything before it ran.
-fn syntax_error(context: &PipelineContext<'_>, routine: &Routine) -> Result<Option<String>> {
+pub(super) fn syntax_error(
+    layout: &Layout,
+    environment: BTreeMap<OsString, OsString>,
+    routine: &Routine,
+) -> Result<Option<String>> {
     if routine.kind != RoutineKind::Shell {
         return Ok(None);
     }
     let mut output = Vec::new();
     let ended = Exec::new("bash")
         .args(["-n".into(), routine.path.clone().into_os_string()])
-        .directory(context.layout.root())
-        .environment(context.environment.clone())
+        .directory(layout.root())
+        .environment(environment)
         .timeout(Some(SYNTAX_CHECK_TIMEOUT))
         .run(&mut |bytes: &[u8]| {
             let room = MAX_ANSWER.saturating_sub(output.len());
@@ -85,7 +91,7 @@ fn syntax_error(context: &PipelineContext<'_>, routine: &Routine) -> Result<Opti
     Ok((!ended.is_success()).then(|| {
         let output = String::from_utf8_lossy(&output);
         let first = output.lines().next().unwrap_or("bash cannot parse it").to_owned();
-        first.replace(&*routine.path.to_string_lossy(), &context.layout.shown(&routine.path))
+        first.replace(&*routine.path.to_string_lossy(), &layout.shown(&routine.path))
     }))
 }
 

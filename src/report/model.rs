@@ -64,8 +64,12 @@ impl Report {
             return "nothing to do".to_owned();
         }
         let mut text = format!("{} kept", kept.join(" and "));
-        if summary.reverted > 0 {
-            text.push_str(&format!(", {} reverted", summary.reverted));
+        let untried = text::untried(summary);
+        if summary.reverted > untried {
+            text.push_str(&format!(", {} reverted", summary.reverted - untried));
+        }
+        if untried > 0 {
+            text.push_str(&format!(", {}", count(untried, "dead letter")));
         }
         if summary.skipped > 0 {
             text.push_str(&format!(", {} skipped", summary.skipped));

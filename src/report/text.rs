@@ -97,7 +97,7 @@ pub fn cost(usd: f64) -> Option<String> {
 /// The closing lines of a command: the counts, then the details of each failure.
 pub fn closing(summary: &Summary, paint: Paint) -> String {
     let mut out = String::new();
-    let untried = summary.messages.iter().filter(|message| verdict_words(message) == "dead letter").count();
+    let untried = untried(summary);
     let mut counts = vec![
         paint.good(&format!("✓ {} kept", summary.kept)),
         match summary.reverted - untried {
@@ -124,6 +124,11 @@ pub fn closing(summary: &Summary, paint: Paint) -> String {
         out.push_str(&failure(message, paint));
     }
     out
+}
+
+/// How many messages became dead letters without an attempt, so that nothing was reverted.
+pub fn untried(summary: &Summary) -> usize {
+    summary.messages.iter().filter(|message| verdict_words(message) == "dead letter").count()
 }
 
 /// `3 specs left by --limit`

@@ -152,15 +152,15 @@ impl Reporter for LineReporter {
 
 /// The first line: `decree 0.1.0 · 3 specs to process`.
 pub(super) fn begin(messages: usize, specs: usize, pending: usize) -> String {
-    let mut parts = vec![format!("decree {}", env!("CARGO_PKG_VERSION"))];
+    let mut work = Vec::new();
     if messages > 0 {
-        parts.push(format!("{} waiting", count(messages, "message")));
+        work.push(count(messages, "message"));
     }
     if pending > 0 || messages == 0 {
         let of = if specs < pending { format!("{} of ", grouped(specs as u64)) } else { String::new() };
-        parts.push(format!("{of}{} to process", count(pending, "spec")));
+        work.push(format!("{of}{}", count(pending, "spec")));
     }
-    parts.join(" · ")
+    format!("decree {} · {} to process", env!("CARGO_PKG_VERSION"), work.join(" and "))
 }
 
 /// The line for a path that a revert moved out of the way.

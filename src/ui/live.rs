@@ -132,7 +132,9 @@ impl Reporter for LiveReporter {
         match event {
             Event::Begin { messages, specs, pending } => {
                 self.print(&begin(*messages, *specs, *pending));
-                self.print(&format!("{}\n", self.paint.dim(EDITED_MEANWHILE)));
+                if messages + specs > 0 {
+                    self.print(&format!("{}\n", self.paint.dim(EDITED_MEANWHILE)));
+                }
             }
             Event::MessageBegins { id, name, routine } => {
                 self.head = text::row_head(id.seq, name, routine);

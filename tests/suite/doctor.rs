@@ -64,7 +64,7 @@ fn doctor_reads_every_pending_spec_and_fails_if_one_cannot_run() {
             "✓ specs        1 spec pending that can run",
             "✗ specs        specs/03-routine.spec.md: ",
             "! specs        specs/01-good.spec.md:2: unknown key 'priority'",
-            "routines can run here; the specs marked ✗ cannot until they are fixed",
+            "routines can run here; what is marked ✗ cannot until it is fixed",
         ],
     );
     let answer = project.decree(["doctor", "--format", "json"]).fails(1);
@@ -96,4 +96,45 @@ fn a_dry_run_reads_every_spec_that_it_lists() {
     assert_eq!(answer["problems"][1]["spec"], "specs/02-typo.spec.md");
     project.process_with(&["--dry-run", "--limit", "1"]).ok();
     assert!(project.runs().is_empty() && project.dead().is_empty());
+}
+
+/// SEE-37.
+#[test]
+fn doctor_reads_waiting_messages_and_the_config_as_it_is() {
+    let project = PipelineProject::with(WORKS);
+    let text = project.decree(["doctor"]).ok().text();
+    assert_has(&text, &["config       none: every setting has its default"]);
+    project.message("a-good", "x\n").decree(["doctor"]).ok();
+    project.message("b-bad", "---\nroutine: nowhere\n---\nx\n");
+    let text = project.decree(["doctor"]).fails(1).text();
+    assert_has(
+        &text,
+        &[
+            "✗ messages     b-bad.md: RoutineNotFound: ",
+            "routines can run here; what is marked ✗ cannot until it is fixed",
+        ],
+    );
+    assert_eq!(project.inbox(), ["a-good", "b-bad"]);
+    project.decree(["init", "--ai", "none"]).ok();
+    project.remove(".decree/config.yml").remove(".decree/inbox/b-bad.md");
+    let text = project.decree(["doctor"]).ok().text();
+    assert_has(&text, &["! config       there is no .decree/config.yml: every setting has its default"]);
+}
+
+/// SEE-37. bash says whether it can parse a routine, without running it.
+#[test]
+fn a_routine_that_bash_cannot_parse_is_found_before_anything_runs() {
+    let project = PipelineProject::with("touch ran\necho \"unterminated\n");
+    project.spec("01-a", "# A\n").spec("02-b", "---\nroutine: good\n---\n# B\n").message("task", "x\n");
+    project.routine("good", WORKS);
+    let before = project.snapshot();
+    let why = "RoutineInvalid: .decree/routines/develop.sh: line 2: ";
+    let text = project.decree(["doctor"]).fails(1).text();
+    assert_has(
+        &text,
+        &[&format!("specs/01-a.spec.md: {why}"), &format!("task.md: {why}"), "1 spec pending that can run"],
+    );
+    let text = project.process_with(&["--dry-run"]).fails(1).text();
+    assert_eq!(text.matches(why).count(), 2, "{text}");
+    assert_eq!(project.snapshot(), before);
 }

@@ -283,3 +283,21 @@ fn a_limit_is_reported_everywhere() {
     project.process().ok().mentions(&["· 3 specs to process"]);
     assert_eq!(project.summary().get("specs_left"), None);
 }
+
+/// SEE-38. What never ran was not reverted.
+#[test]
+fn a_message_that_never_ran_is_not_counted_as_reverted() {
+    let project = PipelineProject::with("echo x >>work.txt; case $spec_file in *03*) exit 1;; esac");
+    project.config("max_retries: 0\n").spec("01-a", "# A\n").spec("03-c", "# C\n");
+    project.spec("02-b", "---\nroutine: no-such-routine-with-a-name-that-is-very-long-indeed\n---\n# B\n");
+    project.process().fails(1);
+    let headline = "1 of 3 specs kept, 1 reverted, 1 dead letter";
+    let markdown = project.decree(["report", "--format", "markdown"]).ok().text();
+    assert!(markdown.starts_with(&format!("### decree: {headline}\n")), "{markdown}");
+    let html = project.decree(["report", "--format", "html"]).ok().text();
+    assert!(html.contains(&format!("<title>decree: {headline}</title>")));
+    // Its reason is too long for a row of `status`, which shows that it is cut.
+    let status = project.decree(["status"]).ok().text();
+    let cut = status.lines().find(|line| line.contains("02-b (RoutineNotFound: ")).unwrap();
+    assert!(cut.contains("…)"), "{status}");
+}

@@ -119,6 +119,9 @@ fn a_terminal_says_that_edits_made_meanwhile_are_reverted_too_and_names_what_was
     let (drawn, _) = on_a_terminal(&project, &["process"]);
     assert_eq!(drawn.matches("a file that you edit while a routine runs").count(), 1, "{drawn:?}");
     assert!(drawn.contains("reverted  out"), "the clean slate reverted it: {drawn:?}");
+    // Where there is nothing to do, nothing can be edited meanwhile.
+    let (drawn, _) = on_a_terminal(&project, &["process"]);
+    assert!(drawn.contains("nothing to do") && !drawn.contains("a file that you edit"), "{drawn:?}");
     let project = self::project();
     let plain = project.decree(["process"]).ok().err;
     assert!(!plain.contains("that you edit while"), "{plain}");

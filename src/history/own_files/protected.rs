@@ -272,13 +272,14 @@ struct EarlierRuns {
 }
 
 impl EarlierRuns {
-    /// All runs but the one that is about to begin.
+    /// All runs but the one that is about to begin. A message that never ran may have a directory, too, which has no records.
     fn list(layout: &Layout, own: &Path) -> EarlierRuns {
+        let listed_at = jiff::Timestamp::now().as_second();
         let entries = fs::read_dir(layout.runs()).into_iter().flatten().flatten();
-        let mut list: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(|path| path != own).collect();
+        let runs = entries.map(|entry| entry.path()).filter(|path| path != own);
+        let mut list: Vec<PathBuf> = runs.filter(|run| !is_gone(run, listed_at)).collect();
         list.sort();
-        let held = list.len().min(MAX_EARLIER_RUNS);
-        EarlierRuns { held, list, listed_at: jiff::Timestamp::now().as_second() }
+        EarlierRuns { held: list.len().min(MAX_EARLIER_RUNS), list, listed_at }
     }
 
     fn latest(&self) -> &[PathBuf] {

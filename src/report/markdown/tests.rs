@@ -195,7 +195,7 @@ fn if_not_all_rows_fit_failed_ones_are_shown() {
     }
     let text = render(&Report::new(summary), 10_000);
     assert!(text.len() <= 10_000 && text.contains("1500-spec") && text.contains("more |"), "{text}");
-    assert!(text.starts_with("### decree: 1,999 of 2,000 messages kept, 1 reverted\n"), "{text}");
+    assert!(text.starts_with("### decree: 1,999 of 2,000 messages kept, 1 dead letter\n"), "{text}");
 }
 
 #[test]

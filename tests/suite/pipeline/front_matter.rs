@@ -161,17 +161,18 @@ fn verify_in_a_message_is_an_error_that_says_where_it_belongs() {
 #[test]
 fn a_number_that_is_too_large_for_a_seq_is_named_as_it_is_written() {
     let huge = "99999999999999999999";
-    for (file, text) in [
-        (format!("2030010101010100-{huge}"), "x\n".to_owned()),
-        ("other".to_owned(), format!("---\nid: 2030010101010100-{huge}\n---\nx\n")),
-        ("other".to_owned(), format!("---\nchain: '2030010101010100'\nseq: '{huge}'\n---\nx\n")),
-        ("other".to_owned(), format!("---\nchain: '2030010101010100'\nseq: {huge}\n---\nx\n")),
+    let chain = "chain: '2030010101010100'";
+    for (file, text, code) in [
+        (format!("2030010101010100-{huge}"), "x\n".to_owned(), "MaxDepthExceeded"),
+        ("other".to_owned(), format!("---\nid: 2030010101010100-{huge}\n---\nx\n"), "MaxDepthExceeded"),
+        ("other".to_owned(), format!("---\n{chain}\nseq: '{huge}'\n---\nx\n"), "BadMessage"),
+        ("other".to_owned(), format!("---\n{chain}\nseq: {huge}\n---\nx\n"), "BadMessage"),
     ] {
         let project = PipelineProject::with(WORKS);
         project.message(&file, &text);
         let output = project.process().fails(1).mentions(&[huge]);
         let letter = project.dead_letter(&file);
-        assert_has(&letter, &["BadMessage", huge]);
+        assert_has(&letter, &[code, huge]);
         assert!(!letter.contains("seq: 4294967295") && !output.err.contains("seq 4294967295"), "{letter}");
         assert!(project.runs().is_empty());
         project.decree(["status"]).ok();

@@ -331,3 +331,20 @@ fn the_list_of_runs_says_which_one_is_running() {
     let list = project.decree(["log"]).ok().text();
     assert!(list.starts_with(&format!("{id}  success")), "{list}");
 }
+
+/// SEE-31. A result that is written and not carried out says nothing of the tree.
+#[test]
+fn a_run_that_was_killed_while_it_was_settled_has_no_verdict_yet() {
+    let project =
+        PipelineProject::with("cp .decree/running.json .decree/tmp/copy\necho x >work.txt; exit 1\n");
+    project.config("max_retries: 0\n").mkdir(".decree/tmp");
+    project.spec("01-a", "# A\n").process().fails(1);
+    let id = project.only_run();
+    let running = project.text(".decree/tmp/copy");
+    project.write(".decree/running.json", running);
+    let list = project.decree(["log"]).ok().mentions(&["was interrupted"]).text();
+    assert!(list.starts_with(&format!("{id}  unfinished")), "{list}");
+    let status = project.decree(["status"]).ok().text();
+    assert!(status.contains(&format!("unfinished  run {id}")), "{status}");
+    assert!(!status.contains("failed-reverted") && !status.contains("applied"), "{status}");
+}

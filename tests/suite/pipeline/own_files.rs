@@ -108,3 +108,26 @@ fn settings_that_a_failed_run_changed_are_not_called_kept() {
     assert!(!output.err.contains("kept\n") && !output.err.contains("is kept"), "{}", output.err);
     assert_eq!(project.text(".decree/config.yml"), "max_retries: 1\n");
 }
+
+/// SEE-34. A config that a routine deletes is restored, and named.
+#[test]
+fn a_config_that_a_routine_deletes_is_restored_and_named() {
+    let project = PipelineProject::with("rm .decree/config.yml; echo x >work.txt");
+    project.config("verify: 'true'\n").spec("01-a", "# A\n");
+    project.process().ok().mentions(&[
+        "the routine removed or replaced 1 file of decree's own; restored: .decree/config.yml\n",
+    ]);
+    assert_eq!(project.text(".decree/config.yml"), "verify: 'true'\n");
+}
+
+/// SEE-39. The directory of a message that never ran has no records that a routine could have deleted.
+#[test]
+fn the_dead_letter_of_a_spec_that_never_ran_is_not_called_a_deleted_run() {
+    let project = PipelineProject::with(WORKS);
+    project.spec("01-a", "---\nroutine: nowhere\n---\n# A\n").process().fails(1);
+    project.spec("01-a", "# A\n");
+    let output = project.process().ok();
+    assert_eq!(project.runs().len(), 2, "the dead letter is with its id");
+    assert!(!output.err.contains("warning"), "{}", output.err);
+    assert_eq!(project.result(&project.run_of("01-a"))["warnings"], serde_json::json!([]));
+}
