@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use rustix::process::Signal;
 
 use super::interrupted::cut_off;
-use super::{commit, make_busy, repo, view};
+use super::{COMMIT, commit, make_busy, repo, script, view};
 use crate::harness::{TreeSnapshot, assert_same, snapshot};
 use crate::publish::{Repo, git_in};
 
@@ -113,6 +113,36 @@ fn a_kept_run_may_delete_hooks_and_pack_the_repository() {
     repo.process().ok().mentions(&["gone from git's directory", ".git/hooks/pre-push", ".git/logs"]);
     assert!(!repo.exists(".git/hooks/pre-push"));
     assert!(!repo.exists(".decree/git-objects"));
+    repo.git(["fsck", "--strict", "--no-dangling"]).ok();
+}
+
+/// GIT-23, GIT-25. Rewritten history, with everything that leads back to the old one removed.
+#[test]
+fn a_history_that_a_failed_run_rewrote_and_pruned_comes_back() {
+    let wreck = format!(
+        "git checkout -q --orphan fresh; {COMMIT} git branch -q -D main other; git stash clear\n\
+         git reflog expire --expire=now --all; git gc -q --prune=now; exit 7"
+    );
+    let repo = repo("");
+    repo.git(["branch", "other"]).ok();
+    repo.routine("develop", &script(&wreck));
+    repo.write("second.txt", "second\n");
+    repo.commit_all("second");
+    repo.write("docs/guide.md", "stashed\n");
+    repo.git(["stash", "-q"]).ok();
+    make_busy(&repo);
+    let (before, tree) = (view(&repo), repo.snapshot());
+    let stash = repo.says(["stash", "list"]);
+    repo.process().fails(1);
+    let without_new = |refs: &str| -> Vec<String> {
+        refs.lines().filter(|line| !line.ends_with("/fresh")).map(str::to_owned).collect()
+    };
+    let after = view(&repo);
+    assert_eq!(without_new(&after.refs), without_new(&before.refs));
+    assert_eq!((after.head, after.index, after.staged), (before.head, before.index, before.staged));
+    assert_eq!(repo.says(["stash", "list"]), stash);
+    assert_eq!(repo.blob("stash@{0}", "docs/guide.md"), b"stashed\n");
+    assert_same(&repo.snapshot(), &tree);
     repo.git(["fsck", "--strict", "--no-dangling"]).ok();
 }
 
