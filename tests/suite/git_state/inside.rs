@@ -192,3 +192,33 @@ fn objects_that_a_killed_run_pruned_come_back() {
     repo.git(["fsck", "--strict", "--no-dangling"]).ok();
     assert_eq!(commit(&repo, "HEAD"), commit(&repo, "main"));
 }
+
+/// GIT-28. After `kill -9`, a renamed `.git` is found by its inode.
+#[test]
+fn a_git_directory_that_a_killed_run_renamed_is_moved_back() {
+    for place in [".git.bak", "docs/old"] {
+        let repo = repo(&format!("mv .git {place}; touch .decree/ready; sleep 60"));
+        make_busy(&repo);
+        let (before, tree) = (view(&repo), repo.snapshot());
+        cut_off(&repo, Signal::KILL);
+        repo.decree(["revert", &repo.only_run()])
+            .ok()
+            .mentions(&[".git had been renamed, and is moved back"]);
+        assert_eq!(view(&repo), before);
+        assert_same(&repo.snapshot(), &tree);
+    }
+}
+
+/// GIT-28. What is left of a repository that is gone is kept.
+#[test]
+fn the_objects_of_a_repository_that_a_killed_run_deleted_are_kept() {
+    let repo = repo("rm -rf .git; touch .decree/ready; sleep 60");
+    let (first, blob) = (commit(&repo, "HEAD"), repo.says(["rev-parse", "HEAD:notes.txt"]));
+    cut_off(&repo, Signal::KILL);
+    let output = repo.decree(["process"]).fails(4);
+    output.mentions(&["kept in .decree/git-objects-2", "NOT restored: .git"]);
+    assert!(!repo.exists(".git"));
+    for hash in [first, blob] {
+        assert!(repo.exists(&format!(".decree/git-objects-2/0/{}/{}", &hash[..2], &hash[2..])));
+    }
+}
