@@ -26,6 +26,9 @@ pub struct GitRecord {
     packed_refs: ContentHash,
     /// The log of `refs/stash`.
     pub stash: ContentHash,
+    /// The size of HEAD's log: what is after that was added since.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub head_log: Option<u64>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub operations: Vec<String>,
     pub index: Option<IndexRecord>,
@@ -80,6 +83,7 @@ impl GitRecord {
             refs: ContentHash::of(&snapshot.refs.loose),
             packed_refs: ContentHash::of(&snapshot.refs.packed),
             stash: ContentHash::of(&snapshot.stash),
+            head_log: snapshot.head_log,
             operations: snapshot.operations.clone(),
             index: index.transpose().at("read the index in", &snapshot.dirs.git_dir)?,
         })
@@ -99,6 +103,11 @@ impl GitRecord {
     pub fn ref_texts(&self, store: &Store) -> Result<RefTexts> {
         let text = |hash: &ContentHash| if is_empty(hash) { Ok(Vec::new()) } else { store.read(hash) };
         Ok(RefTexts { loose: text(&self.refs)?, packed: text(&self.packed_refs)? })
+    }
+
+    /// Reads the stash list back.
+    pub fn stash_list(&self, store: &Store) -> Result<Vec<u8>> {
+        if is_empty(&self.stash) { Ok(Vec::new()) } else { store.read(&self.stash) }
     }
 
     /// Reads the index back.

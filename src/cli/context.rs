@@ -80,8 +80,8 @@ impl Context {
             }
             log_failure.map_or(Ok(()), Err)?;
         }
-        if history::uncaptured::restore_left_objects(&project.layout)? {
-            self.ui.warn("decree was killed; objects that are gone from git's directory since are restored");
+        for text in history::uncaptured::restore_left_objects(&project.layout)? {
+            self.ui.warn(&text);
         }
         if let Some(id) = history::recover_rollback(&project.layout)? {
             self.ui.warn(&format!("`rollback {id}` was interrupted; it is finished now"));

@@ -11,7 +11,7 @@ use crate::checkpoint::progress::Progress;
 use crate::checkpoint::workspace::Workspace;
 use crate::error::{Error, ErrorKind, IoContext, Result};
 use crate::github;
-use crate::history::HistoryContext;
+use crate::history::{HistoryContext, PendingGitRestore};
 use crate::pipeline::events::Reporter;
 use crate::pipeline::{
     ActiveBatch, ActiveRun, MessageSummary, Pipeline, RecoveredRun, RunOverrides, Summary, not_restored_error,
@@ -53,7 +53,9 @@ pub struct LockedProject<'c> {
 impl<'c> LockedProject<'c> {
     /// Locks the project for a command that starts work, and settles what an earlier process left unfinished.
     pub fn open(context: &'c Context, command: &'static str) -> Result<Self> {
-        Self::lock_and_settle(context, context.project()?, command)
+        let locked = Self::lock_and_settle(context, context.project()?, command)?;
+        PendingGitRestore::refuse(&locked.project.layout)?;
+        Ok(locked)
     }
 
     /// The same for a command that goes back, which a broken config does not keep from it.
@@ -76,6 +78,9 @@ impl<'c> LockedProject<'c> {
         let workspace = project.workspace()?;
         let lock = context.lock(&project, &workspace, command)?;
         process::become_subreaper().at("adopt orphaned processes in", project.layout.root())?;
+        for line in PendingGitRestore::finish(&project.layout, &workspace)? {
+            context.ui.warn(&line);
+        }
         Ok(LockedProject { context, project, workspace, command, lock, settled: Vec::new() })
     }
 

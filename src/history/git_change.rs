@@ -29,6 +29,12 @@ pub struct GitChange {
     /// The index after the run, if it is another one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub index_after: Option<ContentHash>,
+    /// Refs that were deleted and are there again; `the stash list` if entries of it were dropped.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub refs_restored: Vec<String>,
+    /// Commits that nothing led to any more, each as `<ref> (<commit>)`; the refs of decree's keep them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unnamed: Vec<String>,
     /// Other refs and lists that differ; they are left as they are.
     #[serde(default)]
     pub left: Vec<String>,
@@ -75,11 +81,19 @@ impl GitChange {
             };
             lines.push(format!("git: {place} is back at {before} ({was}){kept}"));
         }
+        if !self.refs_restored.is_empty() {
+            let names = shown_list(&self.refs_restored);
+            lines.push(format!("git: deleted meanwhile, and restored: {names}"));
+        }
+        if !self.unnamed.is_empty() {
+            let names = shown_list(&self.unnamed);
+            lines.push(format!("git: commits that no branch leads to any more are kept as {names}"));
+        }
         if let Some(place) = &self.operations {
             lines.push(format!("git: an operation that was begun is undone; its files are in {place}"));
         }
         if !self.left.is_empty() {
-            lines.push(format!("git: changed meanwhile, and left as they are: {}", self.shown_left()));
+            lines.push(format!("git: changed meanwhile, and left as they are: {}", shown_list(&self.left)));
         }
         let unrestored = self.not_restored.iter();
         lines.extend(unrestored.map(|why| format!("git's own state is not restored: {why}")));
@@ -95,7 +109,7 @@ impl GitChange {
             lines.push(format!("git: {place} is at {after} (before: {before}), {} new", self.shown_count()));
         }
         if !self.left.is_empty() {
-            lines.push(format!("git: also changed: {}", self.shown_left()));
+            lines.push(format!("git: also changed: {}", shown_list(&self.left)));
         }
         lines
     }
@@ -115,15 +129,16 @@ impl GitChange {
     fn shown_count(&self) -> String {
         count(self.commits.len(), "commit")
     }
+}
 
-    fn shown_left(&self) -> String {
-        let more = self.left.len().saturating_sub(MAX_NAMED);
-        let mut named = self.left[..self.left.len() - more].join(", ");
-        if more > 0 {
-            named.push_str(&format!(" and {more} more"));
-        }
-        named
+/// A list for people; further names are only counted.
+fn shown_list(list: &[String]) -> String {
+    let more = list.len().saturating_sub(MAX_NAMED);
+    let mut named = list[..list.len() - more].join(", ");
+    if more > 0 {
+        named.push_str(&format!(" and {more} more"));
     }
+    named
 }
 
 /// The branch of a HEAD, for messages.

@@ -1,18 +1,18 @@
-//! Compares git's own state with a checkpoint's, and restores it: HEAD, its branch and the index. Other refs and the stash list are
-//! left as they are and named.
+//! Compares git's own state with a checkpoint's, and restores it: HEAD, its branch and the index. Refs and stash entries that are gone are
+//! created again, and commits that nothing leads to any more get a name. Refs that were created or moved are left as they are and named.
 //!
 //! A failure here is part of the result and no error: the files are restored all the same, and a repository in which git cannot work
 //! must not keep a run from being settled.
 
 use std::path::Path;
 
-use super::git_change::GitChange;
+use super::git_change::{GitChange, shown_commit};
 use crate::checkpoint::git_record::GitRecord;
 use crate::checkpoint::quote;
 use crate::checkpoint::workspace::Workspace;
 use crate::error::{Error, Result};
 use crate::fs::quarantine::{move_to_free_name, numbered};
-use crate::git::state::{self, GitSnapshot, GitTarget, Head, commits_between};
+use crate::git::state::{self, GitSnapshot, GitTarget, Head, RefChange, commits_between};
 
 /// Refs that keep the commits of reverted runs.
 pub const KEPT_REFS: &str = "refs/decree/runs/";
@@ -22,6 +22,8 @@ const TRIES: u32 = 3;
 const OPERATIONS_DIR: &str = "git";
 /// A bisection has refs of its own, which are left alone.
 const BISECTION: &str = "BISECT_LOG";
+/// How records name the log of the stash.
+const STASH_LIST: &str = "the stash list";
 
 /// How a state is restored.
 pub struct GitRestore<'r> {
@@ -41,6 +43,8 @@ struct Compared {
     change: GitChange,
     /// Whether an operation was begun that can be undone.
     has_begun: bool,
+    /// Other refs that differ, without the stash.
+    refs: Vec<RefChange>,
 }
 
 /// How git's state differs from a checkpoint's; `None` if it does not. Nothing is touched.
@@ -55,8 +59,64 @@ pub fn git_change_since(workspace: &Workspace, before: &GitRecord) -> Option<Git
 }
 
 impl GitRestore<'_> {
-    /// Restores the state of a checkpoint; `None` if nothing differs.
+    /// Restores the state of a checkpoint, with all that has lost its name since; `None` if nothing differs.
     pub fn run(&self, before: &GitRecord) -> Option<GitChange> {
+        let refs = compare(self.workspace, before).ok().flatten().map(|compared| compared.refs);
+        let mut change = self.run_head(before);
+        if change.as_ref().is_none_or(|change| !change.is_unrestored())
+            && let Err(error) = self.restore_names(before, &refs.unwrap_or_default(), &mut change)
+        {
+            change.get_or_insert_with(|| unchanged(before)).not_restored.push(in_one_line(&error));
+        }
+        change
+    }
+
+    /// Creates refs and stash entries that are gone, and gives names to commits that have none.
+    fn restore_names(
+        &self,
+        before: &GitRecord,
+        refs: &[RefChange],
+        change: &mut Option<GitChange>,
+    ) -> Result<()> {
+        let Some(snapshot) = GitSnapshot::read(self.workspace.root().path())? else { return Ok(()) };
+        // Without git nothing can be named, and what differs is reported.
+        let Ok(git) = snapshot.git() else { return Ok(()) };
+        let text = |bytes: &Option<Vec<u8>>| bytes.as_ref().and_then(|it| String::from_utf8(it.clone()).ok());
+        let deleted = refs.iter().filter(|it| it.after.is_none());
+        let wanted: Vec<(String, String)> =
+            deleted.filter_map(|it| Some((text(&Some(it.name.clone()))?, text(&it.before)?))).collect();
+        let failed = state::create_refs(&git, &wanted, &self.reason)?;
+        let moved: Vec<String> =
+            refs.iter().filter(|it| it.after.is_some()).filter_map(|it| text(&it.before)).collect();
+        let stash = before.stash_list(self.workspace.store())?;
+        let has_stash = state::restore_stash(&git, &snapshot, &stash, &self.reason)?;
+        let unnamed = state::unnamed_commits(&git, &snapshot.dirs.git_dir, before.head_log, &moved)?;
+        let keep = format!("{KEPT_REFS}{}", self.keep_as);
+        let kept = state::keep_commits(&git, unnamed, &keep, &self.reason)?;
+        if wanted.is_empty() && !has_stash && kept.is_empty() {
+            return Ok(());
+        }
+        let change = change.get_or_insert_with(|| unchanged(before));
+        for it in refs.iter().filter(|it| it.after.is_none() && text(&it.before).is_some()) {
+            let shown = quote::for_people(it.shown().as_bytes()).into_owned();
+            match failed.iter().find(|(name, _)| name.as_bytes() == it.name) {
+                Some((_, why)) => change.not_restored.push(format!("{shown}: {why}")),
+                None => change.refs_restored.push(shown.clone()),
+            }
+            change.left.retain(|left| *left != shown);
+        }
+        if has_stash {
+            change.refs_restored.push(STASH_LIST.to_owned());
+            change.left.retain(|left| left != STASH_LIST);
+        }
+        change.unnamed =
+            kept.iter().map(|kept| format!("{} ({})", kept.name, shown_commit(Some(&kept.commit)))).collect();
+        change.kept_as.extend(kept.into_iter().map(|kept| kept.name));
+        Ok(())
+    }
+
+    /// Restores HEAD, its branch and the index; `None` if nothing differs.
+    fn run_head(&self, before: &GitRecord) -> Option<GitChange> {
         let mut tries = 0;
         loop {
             tries += 1;
@@ -131,7 +191,7 @@ impl GitRestore<'_> {
         };
         if !left.moved() {
             // The run changed at most the index. One that was changed again is the user's.
-            return Ok(if index_is_as_left { self.run(before) } else { None });
+            return Ok(if index_is_as_left { self.run_head(before) } else { None });
         }
         if now.head.as_deref() != Some(&*left.head_after) || now.commit != left.after {
             return Err("HEAD or its branch was moved after the run".to_owned());
@@ -152,7 +212,7 @@ impl GitRestore<'_> {
                 }
             }
         }
-        Ok(self.run(before))
+        Ok(self.run_head(before))
     }
 }
 
@@ -161,7 +221,9 @@ fn compare(workspace: &Workspace, before: &GitRecord) -> Result<Option<Compared>
     let root = workspace.root().path();
     let gone = || Error::failed(format!("git's directory {} is not there any more", before.dir));
     let mut snapshot = GitSnapshot::read(root)?.ok_or_else(gone)?;
-    let now = GitRecord::of(root, &mut snapshot)?;
+    let mut now = GitRecord::of(root, &mut snapshot)?;
+    // A longer log alone is no other state.
+    now.head_log = before.head_log;
     if now.dir != before.dir {
         return Err(gone());
     }
@@ -180,6 +242,7 @@ fn compare(workspace: &Workspace, before: &GitRecord) -> Result<Option<Compared>
     }
     let branch = before.parsed_head();
     let mut tips: Vec<String> = now.commit.iter().cloned().collect();
+    let mut refs = Vec::new();
     if before.has_other_refs(&now) {
         let old = before.ref_texts(workspace.store())?;
         for ref_change in old.changes(&snapshot.refs) {
@@ -190,12 +253,15 @@ fn compare(workspace: &Workspace, before: &GitRecord) -> Result<Option<Compared>
                 }
                 // The stash list is compared below.
                 _ if name == "refs/stash" => {}
-                _ => change.left.push(quote::for_people(ref_change.shown().as_bytes()).into_owned()),
+                _ => {
+                    change.left.push(quote::for_people(ref_change.shown().as_bytes()).into_owned());
+                    refs.push(ref_change);
+                }
             }
         }
     }
     if now.stash != before.stash {
-        change.left.push("the stash list".to_owned());
+        change.left.push(STASH_LIST.to_owned());
     }
     let has_begun = begun(before, &snapshot).next().is_some();
     if now.operations.iter().any(|name| name == BISECTION)
@@ -211,12 +277,25 @@ fn compare(workspace: &Workspace, before: &GitRecord) -> Result<Option<Compared>
         // A commit that is gone has no list.
         change.commits = commits_between(&git, before.commit.as_deref(), &tips).unwrap_or_default();
     }
-    Ok(Some(Compared { snapshot, now, change, has_begun }))
+    Ok(Some(Compared { snapshot, now, change, has_begun, refs }))
 }
 
 /// The operations that were begun since a checkpoint and can be undone, by the names of their files.
 fn begun<'o>(before: &'o GitRecord, now: &'o GitSnapshot) -> impl Iterator<Item = &'o String> {
     now.operations.iter().filter(|name| !before.operations.contains(name) && *name != BISECTION)
+}
+
+/// The change if HEAD, its branch and the index are as before.
+fn unchanged(before: &GitRecord) -> GitChange {
+    let head = before.head.clone().unwrap_or_default();
+    GitChange {
+        head_before: head.clone(),
+        head_after: head,
+        before: before.commit.clone(),
+        after: before.commit.clone(),
+        restored: true,
+        ..GitChange::default()
+    }
 }
 
 /// The change when the present cannot be read.

@@ -14,9 +14,10 @@ use serde::{Deserialize, Serialize};
 
 use super::HistoryContext;
 use super::git_change::GitChange;
+use super::git_pending::PendingGitRestore;
 use super::git_restore::GitRestore;
 use super::kind::{tree, tree_report};
-use super::lookup::RunOrCheckpoint;
+use super::lookup::{RunOrCheckpoint, checkpoint_ids};
 use super::own_files::{OwnFiles, ProtectedDir, RepairReport};
 use super::record::CheckpointRecord;
 use super::rollback::rollback;
@@ -26,6 +27,7 @@ use super::scope::Scope;
 use super::uncaptured::{GuardedUncaptured, LostRepository, UncapturedState};
 use super::writer::{CheckpointLabel, Expiry, SavedCheckpoint};
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
+use crate::checkpoint::git_record::GitRecord;
 use crate::checkpoint::manifest::Manifest;
 use crate::error::{Error, FailureReason, IoContext, Result};
 use crate::fs::{json, untrusted};
@@ -37,6 +39,8 @@ use crate::sanitize::{one_line, truncate};
 
 /// Names the checkpoint in the environment of both commands.
 const CHECKPOINT: &str = "DECREE_CHECKPOINT";
+/// What a failed command did to git's own state, in the directory of its checkpoint.
+const GIT_CHANGE: &str = "git-change.json";
 /// The exit code of a command that could not be started, as in a shell.
 const NOT_FOUND: u8 = 127;
 /// How much of a command line messages repeat.
@@ -229,15 +233,9 @@ impl<'g> Guard<'g> {
             uncaptured.restore(context, &set_aside, &scope, moved);
         }
         uncaptured.release();
-        let git = git_before.filter(|_| matches!(rollback, Some(Ok(_)))).and_then(|before| {
-            let restore = GitRestore {
-                workspace: context.workspace,
-                keep_as: checkpoint.id().to_owned(),
-                reason: format!("decree: the guarded command failed; back to {}", checkpoint.id()),
-                dir: checkpoint.dir(),
-            };
-            restore.run(&before)
-        });
+        let git = git_before
+            .filter(|_| matches!(rollback, Some(Ok(_))))
+            .and_then(|before| restore_git(context, &checkpoint, &shown, &before, &mut uncaptured.warnings));
         match &rollback {
             Some(Err(error)) => active.mark_failed(context.layout, &checkpoint, &shown, error),
             Some(Ok(_)) | None => active.clear(),
@@ -250,6 +248,48 @@ impl<'g> Guard<'g> {
         let code = end.code;
         GuardOutcome { checkpoint, code, cause, interrupted, repair, repair_error, rollback, git, uncaptured }
     }
+}
+
+/// Restores git's own state after a command that failed, and records it.
+fn restore_git(
+    context: HistoryContext<'_>,
+    checkpoint: &CheckpointDir,
+    shown: &str,
+    before: &GitRecord,
+    warnings: &mut Vec<String>,
+) -> Option<GitChange> {
+    let restore = GitRestore {
+        workspace: context.workspace,
+        keep_as: checkpoint.id().to_owned(),
+        reason: format!("decree: the guarded command failed; back to {}", checkpoint.id()),
+        dir: checkpoint.dir(),
+    };
+    let change = restore.run(before)?;
+    let what = format!("`{shown}`");
+    let noted = PendingGitRestore::note(context.layout, &restore, &what, before, &change)
+        .and_then(|()| note_git_change(checkpoint, &change));
+    if let Err(error) = noted {
+        warnings.push(format!("what became of git's own state is not recorded: {error}"));
+    }
+    Some(change)
+}
+
+/// Records what a failed command did to git's own state, so that `publish` knows its commits.
+fn note_git_change(checkpoint: &CheckpointDir, change: &GitChange) -> Result<()> {
+    if !change.moved() {
+        return Ok(());
+    }
+    json::write_pretty(&checkpoint.dir().join(GIT_CHANGE), change)
+}
+
+/// What failed commands did to git's own state, each with the id of its checkpoint.
+pub fn failed_guards(layout: &Layout) -> Result<Vec<(String, GitChange)>> {
+    let checkpoints = layout.checkpoints();
+    let changes = checkpoint_ids(&checkpoints)?.into_iter().filter_map(|id| {
+        let text = untrusted::read(&checkpoints.join(&id).join(GIT_CHANGE)).ok()?;
+        Some((id, serde_json::from_slice(&text).ok()?))
+    });
+    Ok(changes.collect())
 }
 
 impl CommandEnd {

@@ -6,7 +6,7 @@ use super::attempt::{self, AttemptInputs, Execution};
 use super::context::{ActiveBatch, PipelineContext};
 use super::events::{AttemptNumber, Event};
 use super::failure_context::{self, FailedAttempt};
-use super::git_state::restore_git;
+use super::git_state::{check_clean_slate, restore_git};
 use super::result::{AttemptRecord, RunRecord};
 use super::revert_tree::{restore_settings, revert_tree, withdraw_follow_ups};
 use super::verdict::{Ending, Verdict};
@@ -192,6 +192,7 @@ fn revert_for_clean_slate(
     let (run, last, layout) = (&inputs.run.dir, records.len() as u32, batch.context.layout);
     revert_tree(batch, run, &run.attempt(last), inputs.manifest)?;
     restore_git(batch, run, Some(last), inputs.manifest, run_record);
+    check_clean_slate(run, run_record)?;
     withdraw_follow_ups(&batch.context, inputs.run, Some(last))?;
     let mut failed = Vec::new();
     for (record, tail) in records.iter().zip(tails) {

@@ -3,10 +3,11 @@
 use super::context::ActiveBatch;
 use super::result::RunRecord;
 use crate::checkpoint::manifest::Manifest;
-use crate::history::{GitRestore, RunDir, git_change_since};
+use crate::error::{Error, Result};
+use crate::history::{GitRestore, PendingGitRestore, RunDir, git_change_since};
 
 /// Restores HEAD, its branch and the index to the checkpoint. `attempt` is the last one before a clean slate. What cannot be restored
-/// is a warning, and part of the record: the tree is reverted all the same.
+/// is a warning, and part of the record: the tree is reverted all the same, and the next command tries again.
 pub(super) fn restore_git(
     batch: &mut ActiveBatch<'_>,
     run: &RunDir,
@@ -24,10 +25,28 @@ pub(super) fn restore_git(
     };
     let Some(mut change) = restore.run(before) else { return };
     change.attempt = attempt;
+    let noted =
+        PendingGitRestore::note(batch.context.layout, &restore, &format!("run {id}"), before, &change);
+    if let Err(error) = noted {
+        batch.warn(&format!("the next command cannot restore git's own state: {error}"));
+    }
     for line in change.restored_lines() {
         batch.warn_in(record, line);
     }
     record.git.push(change);
+}
+
+/// Refuses the last attempt if git has no clean slate: it would commit on top of what is to be taken back.
+pub(super) fn check_clean_slate(run: &RunDir, record: &RunRecord) -> Result<()> {
+    match record.git.last() {
+        Some(change) if change.is_unrestored() && !change.restored => Err(Error::integrity(format!(
+            "run {} has no clean slate for its last attempt: git's own state is not restored",
+            run.id()
+        ))
+        .details(change.not_restored.clone(), 20)
+        .hint("remove the cause, then run the same command again")),
+        _ => Ok(()),
+    }
 }
 
 /// Records what a kept run did to git's own state.

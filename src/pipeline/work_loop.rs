@@ -12,7 +12,7 @@ use super::unrestored::{self, RecoveredRun};
 use super::verdict::Verdict;
 use super::{dead_letter, hooks, recovery, route, run, uncaptured};
 use crate::error::{Error, ErrorKind, Result};
-use crate::history::RunDir;
+use crate::history::{PendingGitRestore, RunDir};
 use crate::humanize::count;
 use crate::interrupt;
 use crate::message::{Document, Message, MessageId, MessageName, Rejection, begin_chain, display_name};
@@ -99,13 +99,21 @@ impl<'p> Pipeline<'p> {
     fn work(&mut self, fail_fast: bool) -> Result<()> {
         while let Some(item) = self.queue.next(&self.batch.context.inbox)? {
             // A chain is worked on to its end.
-            let stops = fail_fast && self.batch.summary.reverted > 0 && self.queue.chain.is_none();
+            let has_failed = fail_fast && self.batch.summary.reverted > 0 && self.queue.chain.is_none();
+            let is_blocked = PendingGitRestore::exists(self.batch.context.layout);
+            let stops = has_failed || is_blocked;
             match item {
                 QueueItem::Message(_) if stops => {}
                 QueueItem::Message(file) => self.work_on(&file)?,
                 QueueItem::Spec(spec) => {
                     interrupt::check()?;
-                    if stops {
+                    if is_blocked {
+                        self.skip(
+                            &spec,
+                            Verdict::Skipped,
+                            "git's own state is not restored after an earlier one",
+                        );
+                    } else if stops {
                         self.skip(&spec, Verdict::Skipped, "an earlier one failed (--fail-fast)");
                     } else if let Some(why) = self.batch.meter.used_up() {
                         self.skip(&spec, Verdict::Budget, &why);

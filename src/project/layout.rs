@@ -134,6 +134,11 @@ impl Layout {
         self.decree().join("guarding.json")
     }
 
+    /// Exists while git's own state is still to be restored.
+    pub fn git_pending(&self) -> PathBuf {
+        self.decree().join("git-pending.json")
+    }
+
     /// What [`Layout::guarding`] is renamed to if the rollback fails.
     pub fn guard_failed(&self) -> PathBuf {
         self.decree().join("guard-failed.json")

@@ -54,8 +54,8 @@ pub fn own_commits(
 pub struct RecordedChanges {
     /// Of runs whose work is kept.
     pub kept: Vec<GitChange>,
-    /// Of runs and attempts whose work is no longer in the tree.
-    reverted: Vec<(MessageId, GitChange)>,
+    /// Of runs, attempts and guarded commands whose work is no longer in the tree, and how messages name them.
+    reverted: Vec<(String, GitChange)>,
 }
 
 impl RecordedChanges {
@@ -70,21 +70,23 @@ impl RecordedChanges {
                 let is_reverted = result.run.reverted.is_some();
                 for change in result.run.git.into_iter().filter(GitChange::moved) {
                     if is_reverted || change.attempt.is_some() {
-                        changes.reverted.push((id.clone(), change));
+                        changes.reverted.push((format!("run {id}"), change));
                     } else {
                         changes.kept.push(change);
                     }
                 }
             }
         }
+        let guards = history::failed_guards(layout)?.into_iter();
+        changes.reverted.extend(guards.map(|(id, change)| (format!("the guarded command of {id}"), change)));
         Ok(changes)
     }
 
     /// Refuses to build on a commit that a reverted run made, unless a remote has it already.
     pub fn refuse_reverted(&self, repository: &Repository, base: &str) -> Result<()> {
-        for (id, change) in &self.reverted {
+        for (what, change) in &self.reverted {
             if let Some(commit) = contained(repository, base, change)? {
-                return Err(refusal(repository, id, &commit));
+                return Err(refusal(repository, what, &commit));
             }
         }
         Ok(())
@@ -112,11 +114,11 @@ fn contained(repository: &Repository, base: &str, change: &GitChange) -> Result<
     Ok(Some(found).filter(|commit| !commit.is_empty()))
 }
 
-fn refusal(repository: &Repository, run: &MessageId, commit: &str) -> Error {
+fn refusal(repository: &Repository, what: &str, commit: &str) -> Error {
     let subject = repository.git.call(["log", "-1", "--format=%s", commit, "--"]).line().unwrap_or_default();
-    Error::failed(format!("the branch contains commit {commit} of run {run}, which was reverted"))
+    Error::failed(format!("the branch contains commit {commit} of {what}, which was reverted"))
         .detail(format!("its subject: {}", repository.git.printable(&subject)))
-        .detail("nothing was done: decree does not publish the work of a reverted run")
+        .detail("nothing was done: decree does not publish work that failed")
         .hint(format!(
             "`git rebase --onto {commit}~1 {commit}` takes it off the branch; if it is meant to stay, push it yourself first"
         ))

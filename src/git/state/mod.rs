@@ -5,12 +5,14 @@
 //! - [`GitSnapshot`]: reads them, without git except where the refs are in a format of their own
 //! - [`RefTexts`], [`RefChange`]: the refs as text, and which of them differ
 //! - [`ObjectLinks`]: objects, as a second name for each
+//! - [`create_refs`], [`restore_stash`], [`unnamed_commits`]: what was deleted, and commits that nothing names
 //! - [`GitTarget`], [`restore()`]: moves HEAD and its branch back, keeps the commits that this leaves without a name, restores the index
 //!
 //! Nothing here touches the work tree, and no ref is moved whose value is not the expected one.
 
 mod dirs;
 mod index_file;
+mod lost_refs;
 mod object_links;
 mod refs;
 mod restore;
@@ -18,6 +20,7 @@ mod snapshot;
 
 pub use dirs::GitDirs;
 pub use index_file::{IndexFile, IndexSource};
+pub use lost_refs::{create_refs, keep_commits, restore_stash, unnamed_commits};
 pub use object_links::{OBJECTS, ObjectLinks};
 pub use refs::{Head, RefChange, RefTexts};
 pub use restore::{GitTarget, KeptCommit, commits_between, restore};

@@ -6,18 +6,21 @@ use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use super::dirs::GitDirs;
 use crate::error::{IoContext, Result};
 use crate::fs::atomic;
+use crate::fs::quarantine::{move_to_free_name, numbered};
 
 /// The directory of objects in a git directory.
 pub const OBJECTS: &str = "objects";
 /// How many objects are linked. A repository with more should be packed.
 const MAX_LINKS: usize = 200_000;
-/// Names the directory of objects whose links are beside it.
+/// How deep a renamed git directory is searched for.
+const MAX_SEARCH_DEPTH: usize = 6;
+/// Names the directory of objects whose links are beside it, and which directory was its git directory: `<device> <inode> <path>`.
 const PLACE: &str = "place";
 /// The directories that every directory of objects has, also if they are empty.
 const FIXED: [&str; 2] = ["info", "pack"];
@@ -36,6 +39,8 @@ struct LinkedStore {
     links: PathBuf,
     /// The objects that were there, as `ab/cdef…` or `pack/pack-….pack`.
     names: Vec<PathBuf>,
+    /// Device and inode of the git directory.
+    id: Option<(u64, u64)>,
     /// Why not all of them are linked.
     failure: Option<String>,
 }
@@ -60,7 +65,8 @@ impl ObjectLinks {
             if !is_dir(&objects) {
                 continue;
             }
-            let mut store = LinkedStore { objects, links, names: Vec::new(), failure: None };
+            let id = id_of(git_dir);
+            let mut store = LinkedStore { objects, links, names: Vec::new(), id, failure: None };
             let listed = object_names(&store.objects).map(|names| store.names = names);
             if let Some(error) = [&removed, &listed].into_iter().find_map(|result| result.as_ref().err()) {
                 store.failure = Some(format!("they could not be held: {error}"));
@@ -82,13 +88,13 @@ impl ObjectLinks {
         let entries = fs::read_dir(dir).ok()?;
         let stores = entries.flatten().filter_map(|entry| {
             let links = entry.path();
-            let objects = PathBuf::from(OsStr::from_bytes(&fs::read(links.join(PLACE)).ok()?));
+            let (id, objects) = parse_place(&fs::read(links.join(PLACE)).ok()?)?;
             // A routine may have written that file.
             let inside =
                 objects.starts_with(&root) && !objects.components().any(|part| part.as_os_str() == "..");
             let is_known = inside && objects.ends_with(OBJECTS) || Some(&objects) == common.as_ref();
             let names = object_names(&links).ok()?;
-            is_known.then_some(LinkedStore { objects, links, names, failure: None })
+            is_known.then_some(LinkedStore { objects, links, names, id: Some(id), failure: None })
         });
         Some(ObjectLinks { dir: dir.to_owned(), stores: stores.collect() })
     }
@@ -130,9 +136,28 @@ impl ObjectLinks {
         result
     }
 
+    /// The git directories in their places, and those that were renamed below `root` moved back. Returns the latter.
+    pub fn move_back(&self, root: &Path) -> Vec<PathBuf> {
+        let missing = self.stores.iter().filter_map(|store| {
+            let git_dir = store.objects.parent()?;
+            (git_dir.symlink_metadata().is_err() && git_dir.starts_with(root)).then_some((git_dir, store.id?))
+        });
+        let moved = missing.filter(|(git_dir, id)| {
+            let near = git_dir.parent().and_then(|parent| find_dir(parent, *id, 1));
+            let found = near.or_else(|| find_dir(root, *id, MAX_SEARCH_DEPTH));
+            found.is_some_and(|found| fs::rename(found, git_dir).is_ok())
+        });
+        moved.map(|(git_dir, _)| git_dir.to_owned()).collect()
+    }
+
     /// Removes the links.
     pub fn remove(self) -> Result<()> {
         remove(&self.dir)
+    }
+
+    /// Moves the links to a free name beside them, because they may be the only copy of objects that could not be restored.
+    pub fn keep(self) -> Result<Option<PathBuf>> {
+        move_to_free_name(&self.dir, |number| numbered(&self.dir, "-", number + 1))
     }
 }
 
@@ -140,7 +165,9 @@ impl LinkedStore {
     fn link(&self) -> Result<()> {
         fs::create_dir_all(&self.links).at("create", &self.links)?;
         let place = self.objects.canonicalize().at("read", &self.objects)?;
-        atomic::write(&self.links.join(PLACE), place.as_os_str().as_bytes())?;
+        let (device, inode) = self.id.unwrap_or_default();
+        let text = [format!("{device} {inode} ").as_bytes(), place.as_os_str().as_bytes()].concat();
+        atomic::write(&self.links.join(PLACE), &text)?;
         for name in FIXED.iter().filter(|name| is_dir(&self.objects.join(name))) {
             let dir = self.links.join(name);
             fs::create_dir_all(&dir).at("create", &dir)?;
@@ -176,6 +203,10 @@ impl LinkedStore {
         if fs::symlink_metadata(&self.objects).is_ok_and(|found| !found.is_dir()) {
             return Err(io::ErrorKind::NotADirectory.into());
         }
+        // Objects alone are no repository.
+        if !self.objects.parent().is_some_and(is_dir) {
+            return Err(io::Error::new(io::ErrorKind::NotFound, "its git directory is gone"));
+        }
         if !is_dir(parent) {
             // The directories above are those of the repository, with their modes.
             let mode = fs::symlink_metadata(&self.objects).map_or(0o755, |found| found.permissions().mode());
@@ -184,6 +215,27 @@ impl LinkedStore {
         }
         fs::hard_link(from, to)
     }
+}
+
+/// Device and inode of a directory.
+fn id_of(dir: &Path) -> Option<(u64, u64)> {
+    let found = fs::symlink_metadata(dir).ok().filter(fs::Metadata::is_dir)?;
+    Some((found.dev(), found.ino()))
+}
+
+fn parse_place(text: &[u8]) -> Option<((u64, u64), PathBuf)> {
+    let mut words = text.splitn(3, |byte| *byte == b' ');
+    let mut number = || str::from_utf8(words.next()?).ok()?.parse::<u64>().ok();
+    let id = (number()?, number()?);
+    Some((id, PathBuf::from(OsStr::from_bytes(words.next()?))))
+}
+
+/// Finds a directory by device and inode, at most `depth` levels below another one.
+fn find_dir(dir: &Path, id: (u64, u64), depth: usize) -> Option<PathBuf> {
+    let dirs: Vec<PathBuf> =
+        fs::read_dir(dir).ok()?.flatten().map(|entry| entry.path()).filter(|path| is_dir(path)).collect();
+    let found = dirs.iter().find(|path| id_of(path) == Some(id)).cloned();
+    found.or_else(|| (depth > 1).then(|| dirs.iter().find_map(|dir| find_dir(dir, id, depth - 1)))?)
 }
 
 fn remove(dir: &Path) -> Result<()> {

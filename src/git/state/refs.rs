@@ -16,6 +16,8 @@ const SYMBOLIC: &str = "ref:";
 const OWN: &[u8] = b"refs/decree/";
 /// How many symbolic refs lead from one to the next, as in git.
 const MAX_DEPTH: usize = 5;
+/// How many digits of a hash messages show.
+const SHORT: usize = 10;
 
 /// What HEAD is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -131,17 +133,16 @@ impl RefTexts {
 impl RefChange {
     /// For messages: the ref, and what became of it.
     pub fn shown(&self) -> String {
-        let what = match (&self.before, &self.after) {
-            (None, _) => "created",
-            (_, None) => "deleted",
-            _ => "moved",
-        };
-        format!("{} ({what})", String::from_utf8_lossy(&self.name))
+        let name = String::from_utf8_lossy(&self.name);
+        let Some(before) = &self.before else { return format!("{name} (created)") };
+        let what = if self.after.is_none() { "deleted" } else { "moved" };
+        let before = String::from_utf8_lossy(before);
+        format!("{name} ({what}; it was {})", before.get(..SHORT).unwrap_or(&before))
     }
 }
 
 /// Whether a text is the hash of an object: SHA-1 or SHA-256.
-fn is_hash(text: &str) -> bool {
+pub(super) fn is_hash(text: &str) -> bool {
     matches!(text.len(), 40 | 64) && text.bytes().all(|digit| digit.is_ascii_hexdigit())
 }
 
@@ -226,6 +227,13 @@ mod tests {
         assert_eq!(loose.changes(&packed), []);
         let moved = texts(&format!("{B} refs/decree/runs/1\n{B} refs/heads/x\n{A} refs/heads/y\n"), "");
         let shown: Vec<String> = loose.changes(&moved).iter().map(RefChange::shown).collect();
-        assert_eq!(shown, ["refs/heads/x (moved)", "refs/heads/y (created)", "refs/tags/t (deleted)"]);
+        assert_eq!(
+            shown,
+            [
+                "refs/heads/x (moved; it was 1111111111)",
+                "refs/heads/y (created)",
+                "refs/tags/t (deleted; it was 2222222222)"
+            ]
+        );
     }
 }

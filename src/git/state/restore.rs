@@ -83,7 +83,7 @@ pub fn commits_between(git: &Git, before: Option<&str>, after: &[&str]) -> Resul
     Ok(String::from_utf8_lossy(&output.out).lines().map(str::to_owned).collect())
 }
 
-fn identified(call: GitCall<'_>) -> GitCall<'_> {
+pub(super) fn identified(call: GitCall<'_>) -> GitCall<'_> {
     IDENTITY.iter().fold(call, |call, (name, value)| call.variable(*name, *value))
 }
 
@@ -106,7 +106,7 @@ fn leaving(git: &Git, now: &GitSnapshot, head: &Head, commit: Option<&str>) -> R
 }
 
 /// Gives each commit a name that is free, or that it has already.
-fn name_commits(git: &Git, commits: Vec<String>, keep: &str) -> Result<Vec<KeptCommit>> {
+pub(super) fn name_commits(git: &Git, commits: Vec<String>, keep: &str) -> Result<Vec<KeptCommit>> {
     if commits.is_empty() {
         return Ok(Vec::new());
     }

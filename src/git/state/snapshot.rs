@@ -24,6 +24,10 @@ const OPERATIONS: [(&str, &str); 10] = [
     ("sequencer", "a sequence of commits"),
     ("BISECT_LOG", "a bisection"),
 ];
+/// The log of HEAD in a git directory.
+pub(super) const HEAD_LOG: &str = "logs/HEAD";
+/// The log that is the stash list, in the directory of refs.
+pub(super) const STASH_LOG: &str = "logs/refs/stash";
 /// The directory of refs in the reftable format.
 const REFTABLE: &str = "reftable";
 
@@ -38,6 +42,8 @@ pub struct GitSnapshot {
     pub refs: RefTexts,
     /// The stash list: the log of `refs/stash`.
     pub stash: Vec<u8>,
+    /// The size of HEAD's log; `None` if it has none.
+    pub head_log: Option<u64>,
     /// The operations in progress, by the names of their files.
     pub operations: Vec<String>,
     pub index: Option<IndexFile>,
@@ -60,13 +66,14 @@ impl GitSnapshot {
             Some(Head::Detached(hash)) => Some(hash.clone()),
             None => None,
         };
-        let log = dirs.common_dir.join("logs/refs/stash");
+        let log = dirs.common_dir.join(STASH_LOG);
         let stash = fs::read(&log).if_exists().at("read", &log)?.unwrap_or_default();
         let is_there = |name: &str| dirs.git_dir.join(name).symlink_metadata().is_ok();
         let operations = OPERATIONS.iter().filter(|(name, _)| is_there(name));
         let operations = operations.map(|(name, _)| (*name).to_owned()).collect();
         let index = IndexFile::open(&dirs.git_dir)?;
-        Ok(GitSnapshot { dirs, head, commit, refs, stash, operations, index })
+        let head_log = dirs.git_dir.join(HEAD_LOG).metadata().ok().map(|log| log.len());
+        Ok(GitSnapshot { dirs, head, commit, refs, stash, head_log, operations, index })
     }
 
     /// git for this repository, whatever the environment says; an error if git is not on the `PATH`.

@@ -35,6 +35,8 @@ pub(super) struct HeldGitDirs {
     root: PathBuf,
     dirs: Vec<HeldGitDir>,
     links: Option<ObjectLinks>,
+    /// Whether objects could not be restored: then their second names stay.
+    has_losses: Cell<bool>,
 }
 
 /// One git directory.
@@ -87,12 +89,12 @@ impl HeldGitDirs {
         dirs.extend(GitDirs::find(&root).map(|found| found.common_dir).filter(|dir| !dirs.contains(dir)));
         dirs.dedup_by_key(|dir| dir.canonicalize().ok());
         let links = (!dirs.is_empty()).then(|| ObjectLinks::create(links, &dirs));
-        HeldGitDirs { root, dirs: held, links }
+        HeldGitDirs { root, dirs: held, links, has_losses: Cell::new(false) }
     }
 
     /// What is known after decree was killed. The next command that takes the lock has restored the objects.
     pub fn nothing() -> HeldGitDirs {
-        HeldGitDirs { root: PathBuf::new(), dirs: Vec::new(), links: None }
+        HeldGitDirs { root: PathBuf::new(), dirs: Vec::new(), links: None, has_losses: Cell::new(false) }
     }
 
     /// What a run has broken: each git directory with what is gone.
@@ -135,6 +137,7 @@ impl HeldGitDirs {
         }
         let Some(links) = &self.links else { return report };
         let objects = links.restore();
+        self.has_losses.set(!objects.lost.is_empty());
         if objects.restored > 0 {
             report.restored.push(format!("{} git objects", objects.restored));
         }
@@ -163,7 +166,7 @@ impl HeldGitDirs {
     pub fn release(&mut self) {
         if let Some(links) = self.links.take() {
             // The next command that takes the lock removes what is left.
-            let _ = links.remove();
+            let _ = if self.has_losses.get() { links.keep().map(drop) } else { links.remove() };
         }
     }
 
@@ -173,14 +176,29 @@ impl HeldGitDirs {
     }
 }
 
-/// Restores objects that are gone, from what a killed decree left; returns whether there were any.
-pub fn restore_left_objects(layout: &Layout) -> Result<bool> {
+/// Moves git directories back that were renamed, and restores objects that are gone, from what a killed decree left. Returns what to report.
+pub fn restore_left_objects(layout: &Layout) -> Result<Vec<String>> {
+    let mut texts = Vec::new();
     let Some(links) = ObjectLinks::left_by_killed(&layout.git_objects(), layout.root()) else {
-        return Ok(false);
+        return Ok(texts);
     };
-    let restored = links.restore().restored;
-    links.remove()?;
-    Ok(restored > 0)
+    let root = layout.root().canonicalize().unwrap_or_else(|_| layout.root().to_owned());
+    for dir in links.move_back(&root) {
+        let shown = dir.strip_prefix(&root).unwrap_or(&dir).display().to_string();
+        texts.push(format!("decree was killed; {shown} had been renamed, and is moved back"));
+    }
+    let objects = links.restore();
+    if objects.restored > 0 {
+        let restored = objects.restored;
+        texts.push(format!("decree was killed; {restored} git objects that were gone are restored"));
+    }
+    if objects.lost.is_empty() {
+        links.remove()?;
+    } else if let Some(kept) = links.keep()? {
+        let kept = layout.shown(&kept);
+        texts.push(format!("git objects that could not be restored are kept in {kept}"));
+    }
+    Ok(texts)
 }
 
 impl InsideReport {

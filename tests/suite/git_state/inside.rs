@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use rustix::process::Signal;
 
 use super::interrupted::cut_off;
-use super::{commit, make_busy, repo, view};
+use super::{COMMIT, commit, make_busy, repo, script, view};
 use crate::harness::{TreeSnapshot, assert_same, snapshot};
 use crate::publish::{Repo, git_in};
 
@@ -116,6 +116,36 @@ fn a_kept_run_may_delete_hooks_and_pack_the_repository() {
     repo.git(["fsck", "--strict", "--no-dangling"]).ok();
 }
 
+/// GIT-23, GIT-25. Rewritten history, with everything that leads back to the old one removed.
+#[test]
+fn a_history_that_a_failed_run_rewrote_and_pruned_comes_back() {
+    let wreck = format!(
+        "git checkout -q --orphan fresh; {COMMIT} git branch -q -D main other; git stash clear\n\
+         git reflog expire --expire=now --all; git gc -q --prune=now; exit 7"
+    );
+    let repo = repo("");
+    repo.git(["branch", "other"]).ok();
+    repo.routine("develop", &script(&wreck));
+    repo.write("second.txt", "second\n");
+    repo.commit_all("second");
+    repo.write("docs/guide.md", "stashed\n");
+    repo.git(["stash", "-q"]).ok();
+    make_busy(&repo);
+    let (before, tree) = (view(&repo), repo.snapshot());
+    let stash = repo.says(["stash", "list"]);
+    repo.process().fails(1);
+    let without_new = |refs: &str| -> Vec<String> {
+        refs.lines().filter(|line| !line.ends_with("/fresh")).map(str::to_owned).collect()
+    };
+    let after = view(&repo);
+    assert_eq!(without_new(&after.refs), without_new(&before.refs));
+    assert_eq!((after.head, after.index, after.staged), (before.head, before.index, before.staged));
+    assert_eq!(repo.says(["stash", "list"]), stash);
+    assert_eq!(repo.blob("stash@{0}", "docs/guide.md"), b"stashed\n");
+    assert_same(&repo.snapshot(), &tree);
+    repo.git(["fsck", "--strict", "--no-dangling"]).ok();
+}
+
 /// GIT-22. The repositories of submodules are in `.git`, too; nested ones are beside it.
 #[test]
 fn submodules_and_nested_repositories_come_back() {
@@ -161,4 +191,34 @@ fn objects_that_a_killed_run_pruned_come_back() {
     assert!(!repo.exists(".decree/git-objects"));
     repo.git(["fsck", "--strict", "--no-dangling"]).ok();
     assert_eq!(commit(&repo, "HEAD"), commit(&repo, "main"));
+}
+
+/// GIT-28. After `kill -9`, a renamed `.git` is found by its inode.
+#[test]
+fn a_git_directory_that_a_killed_run_renamed_is_moved_back() {
+    for place in [".git.bak", "docs/old"] {
+        let repo = repo(&format!("mv .git {place}; touch .decree/ready; sleep 60"));
+        make_busy(&repo);
+        let (before, tree) = (view(&repo), repo.snapshot());
+        cut_off(&repo, Signal::KILL);
+        repo.decree(["revert", &repo.only_run()])
+            .ok()
+            .mentions(&[".git had been renamed, and is moved back"]);
+        assert_eq!(view(&repo), before);
+        assert_same(&repo.snapshot(), &tree);
+    }
+}
+
+/// GIT-28. What is left of a repository that is gone is kept.
+#[test]
+fn the_objects_of_a_repository_that_a_killed_run_deleted_are_kept() {
+    let repo = repo("rm -rf .git; touch .decree/ready; sleep 60");
+    let (first, blob) = (commit(&repo, "HEAD"), repo.says(["rev-parse", "HEAD:notes.txt"]));
+    cut_off(&repo, Signal::KILL);
+    let output = repo.decree(["process"]).fails(4);
+    output.mentions(&["kept in .decree/git-objects-2", "NOT restored: .git"]);
+    assert!(!repo.exists(".git"));
+    for hash in [first, blob] {
+        assert!(repo.exists(&format!(".decree/git-objects-2/0/{}/{}", &hash[..2], &hash[2..])));
+    }
 }

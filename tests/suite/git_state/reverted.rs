@@ -130,13 +130,64 @@ fn tags_branches_and_stash_entries_are_left_and_named() {
         "left as they are",
         "refs/tags/v1 (created)",
         "refs/heads/topic (created)",
-        "refs/heads/old (moved)",
-        "refs/heads/gone (deleted)",
+        "refs/heads/old (moved; it was",
         "the stash list",
+        "deleted meanwhile, and restored: refs/heads/gone (deleted; it was",
     ]);
     let git = &repo.result(&repo.only_run())["git"][0];
-    assert_eq!(git["left"].as_array().unwrap().len(), 5, "{git}");
+    assert_eq!(git["left"].as_array().unwrap().len(), 4, "{git}");
     assert_eq!(repo.says(["for-each-ref", "refs/decree"]), "");
+}
+
+/// GIT-25. Branches, tags and stash entries that a failed run deleted, and commits that it left without a name.
+#[test]
+fn what_a_failed_run_deleted_is_there_again_and_its_own_commits_have_a_name() {
+    let repo = repo(&format!(
+        "git branch -q -D other; git tag -d v1 >/dev/null; git stash drop -q; git branch -q -f old HEAD\n\
+         git checkout -q -b agent; echo work >work.txt; {COMMIT} git checkout -q main; git branch -q -D agent; exit 7"
+    ));
+    repo.write("other.txt", "other\n");
+    repo.commit_all("other");
+    repo.git(["branch", "other"]).ok();
+    repo.git(["branch", "old"]).ok();
+    repo.git(["tag", "-a", "-m", "one", "v1"]).ok();
+    repo.git(["reset", "-q", "--hard", "HEAD~1"]).ok();
+    for text in ["first", "second"] {
+        repo.write("notes.txt", text);
+        repo.git(["stash", "push", "-q", "-m", text]).ok();
+    }
+    repo.git(["branch", "-q", "-D", "old"]).ok();
+    repo.git(["commit", "-q", "--allow-empty", "-m", "only on old"]).ok();
+    repo.git(["branch", "old"]).ok();
+    repo.git(["reset", "-q", "--hard", "HEAD~1"]).ok();
+    let (before, stash, old) = (view(&repo), repo.says(["stash", "list"]), commit(&repo, "old"));
+    let output = repo.process().fails(1);
+    let (after, id) = (view(&repo), repo.only_run());
+    let but_old = |refs: &str| -> Vec<String> {
+        refs.lines().filter(|line| !line.ends_with("/old")).map(str::to_owned).collect()
+    };
+    assert_eq!(but_old(&after.refs), but_old(&before.refs), "{}", output.err);
+    assert_eq!((after.head, after.status, after.index), (before.head, before.status, before.index));
+    assert_eq!(repo.says(["stash", "list"]), stash);
+    assert_eq!(repo.blob("stash@{0}", "notes.txt"), b"second");
+    assert_eq!(repo.blob("stash@{1}", "notes.txt"), b"first");
+    let kept = repo.says(["for-each-ref", "--format=%(objectname) %(refname)", "refs/decree"]);
+    assert_eq!(kept.lines().count(), 2, "{kept}");
+    assert!(kept.contains(&old), "{kept}");
+    let work = kept.lines().find(|line| !line.starts_with(&old)).unwrap().split(' ').nth(1).unwrap();
+    assert_eq!(repo.blob(work, "work.txt"), b"work\n");
+    let made = commit(&repo, work);
+    output.mentions(&[
+        "git: deleted meanwhile, and restored: ",
+        "refs/heads/other (deleted; it was",
+        "refs/tags/v1 (deleted; it was",
+        "the stash list",
+        "commits that no branch leads to any more are kept as",
+        &format!("refs/decree/runs/{id}"),
+        &made[..10],
+        &old[..10],
+    ]);
+    repo.is_sound();
 }
 
 /// GIT-05.

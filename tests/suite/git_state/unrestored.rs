@@ -2,9 +2,10 @@
 
 use std::os::unix::fs::symlink;
 
-use super::{COMMIT, commit, repo, view};
+use super::{COMMIT, commit, repo, script, view};
 use crate::harness::{CommandOutput, run_command, temp_dir};
 use crate::publish::Repo;
+use crate::publish::pushing::Remote;
 
 /// Runs decree with a `PATH` that has everything but git.
 fn without_git(repo: &Repo, args: &[&str]) -> CommandOutput {
@@ -44,12 +45,12 @@ fn without_git_a_commit_is_reported_as_not_taken_back() {
     assert_eq!(result["put_back"]["paths"], 1);
     assert!(!repo.exists(".decree/running.json"), "the run is settled");
     assert_ne!(commit(&repo, "HEAD"), first);
-    // The commit of the reverted run is still on the branch: it is not published.
+    // Nothing is built on the commit of the reverted run, and the next command that finds git takes it back.
     repo.routine("develop", "echo fine >fine.txt").spec("02-b", "# B\n");
-    repo.process_with(&["--spec", "02-*"]).ok();
-    let failed = commit(&repo, "HEAD");
-    repo.publish(&[]).fails(1).mentions(&[&failed, &id, "reverted", "by the routine"]);
-    assert_eq!(commit(&repo, "HEAD"), failed);
+    without_git(&repo, &["process", "--spec", "02-*"]).fails(4).mentions(&["git is not on the PATH", &id]);
+    repo.process_with(&["--spec", "02-*"]).ok().mentions(&["git: main is back at"]);
+    assert_eq!(commit(&repo, "HEAD"), first);
+    repo.publish(&[]).ok();
 }
 
 /// GIT-08. Without git nothing is said where nothing happened, and an index alone is restored.
@@ -78,7 +79,7 @@ fn a_lock_of_another_git_is_respected() {
     // A ref that another process has locked.
     repo.routine(
         "develop",
-        &super::script(&format!("echo x >>notes.txt; {COMMIT} : >.git/refs/heads/main.lock; exit 7")),
+        &script(&format!("echo x >>notes.txt; {COMMIT} : >.git/refs/heads/main.lock; exit 7")),
     );
     let before = view(&repo).index;
     repo.process().fails(4).mentions(&["git's own state is not restored", "main.lock"]);
@@ -86,6 +87,85 @@ fn a_lock_of_another_git_is_respected() {
     assert_ne!(view(&repo).index, before);
     // The same for a guarded command.
     repo.remove(".git/refs/heads/main.lock");
-    let line = super::script(&format!("echo y >>notes.txt; {COMMIT} : >.git/index.lock; exit 7"));
+    let line = script(&format!("echo y >>notes.txt; {COMMIT} : >.git/index.lock; exit 7"));
     repo.decree(["guard", "--", "bash", "-c", &line]).fails(4).mentions(&["index.lock exists"]);
+}
+
+/// GIT-26. The next spec does not run on top of the failed commit, and the next command finishes the restore.
+#[test]
+fn a_batch_stops_at_a_lock_and_the_next_command_takes_the_commit_back() {
+    let repo = repo(&format!(
+        "echo $spec_file >>list.txt; {COMMIT} case $spec_file in *01-*) : >.git/index.lock; exit 7 ;; esac"
+    ));
+    repo.spec("02-b", "# B\n");
+    repo.commit_all("second spec");
+    let (first, before) = (commit(&repo, "HEAD"), view(&repo));
+    repo.process().fails(4).mentions(&["index.lock exists", "git's own state"]);
+    let id = repo.only_run();
+    let failed = commit(&repo, "HEAD");
+    assert_ne!(failed, first);
+    assert_eq!(repo.summary()["messages"][1]["verdict"], "skipped");
+    for args in [&["process"][..], &["run", "-p", "x"], &["guard", "--", "true"], &["publish"]] {
+        repo.decree(args).fails(4).mentions(&["index.lock exists", &id, "remove that file"]);
+    }
+    assert_eq!(commit(&repo, "HEAD"), failed);
+    repo.decree(["status"]).ok();
+    repo.remove(".git/index.lock");
+    repo.decree(["recover"]).ok().mentions(&["git: main is back at", &first[..10]]);
+    assert_eq!(view(&repo), before);
+    assert_eq!(commit(&repo, &format!("refs/decree/runs/{id}")), failed);
+    repo.process_with(&["--spec", "02-*"]).ok();
+    assert_eq!(repo.subjects(), ["second spec", "by the routine"]);
+    assert_eq!(repo.blob("HEAD", "list.txt"), b"specs/02-b.spec.md\n");
+}
+
+/// GIT-26. Nor does the last attempt of the same run.
+#[test]
+fn a_clean_slate_that_git_does_not_have_is_not_used() {
+    let repo = repo(&format!("echo $DECREE_ATTEMPT >>list.txt; {COMMIT} : >.git/index.lock; exit 7"));
+    repo.config("max_retries: 1\n");
+    let (first, tree) = (commit(&repo, "HEAD"), repo.snapshot());
+    repo.process().fails(4).mentions(&["index.lock exists"]);
+    crate::harness::assert_same(&repo.snapshot(), &tree);
+    assert_eq!(commit(&repo, "HEAD~1"), first, "one attempt");
+    repo.remove(".git/index.lock");
+    repo.routine("develop", "echo fine >>list.txt");
+    repo.process().ok().mentions(&["git: main is back at"]);
+    assert_eq!(commit(&repo, "HEAD"), first);
+}
+
+/// GIT-26. What a person has done meanwhile is not touched.
+#[test]
+fn a_state_that_moved_on_is_left_alone() {
+    let repo = repo(&format!("echo work >>list.txt; {COMMIT} : >.git/index.lock; exit 7"));
+    repo.process().fails(4);
+    repo.remove(".git/index.lock");
+    let failed = commit(&repo, "HEAD");
+    repo.git(["commit", "-q", "--allow-empty", "-m", "mine"]).ok();
+    let mine = commit(&repo, "HEAD");
+    repo.routine("develop", "echo fine >fine.txt");
+    repo.process().ok().mentions(&["moved after", "left alone"]);
+    assert_eq!(commit(&repo, "HEAD"), mine);
+    repo.publish(&[]).fails(1).mentions(&[&failed, "reverted"]);
+}
+
+/// GIT-27.
+#[test]
+fn the_commit_of_a_failed_guard_is_not_published() {
+    let repo = repo("echo fine >fine.txt");
+    let remote = Remote::of(&repo);
+    let (first, pushed) = (commit(&repo, "HEAD"), remote.tip("main"));
+    repo.process().ok();
+    let line = script(&format!("echo work >>notes.txt; {COMMIT} : >.git/index.lock; exit 7"));
+    repo.decree(["guard", "--", "bash", "-c", &line]).fails(4).mentions(&["index.lock exists"]);
+    let failed = commit(&repo, "HEAD");
+    repo.publish(&["--push"]).fails(4).mentions(&["index.lock exists"]);
+    assert_eq!((remote.tip("main"), commit(&repo, "HEAD")), (pushed.clone(), failed.clone()));
+    repo.remove(".git/index.lock");
+    repo.publish(&["--push"]).ok().mentions(&["git: main is back at", &first[..10]]);
+    assert_eq!(repo.subjects(), ["01-a: A"]);
+    assert_eq!(remote.tip("main"), commit(&repo, "HEAD"));
+    // A person may bring it back; decree does not publish it.
+    repo.git(["merge", "-q", "--no-ff", "-m", "merged", &failed]).ok();
+    repo.publish(&["--push"]).fails(1).mentions(&[&failed, "guarded command", "nothing was done"]);
 }
