@@ -10,7 +10,6 @@ use crate::checkpoint::coverage::Coverage;
 use crate::checkpoint::entry::Node;
 use crate::checkpoint::git_record::GitRecord;
 use crate::checkpoint::hash::ContentHash;
-use crate::checkpoint::live_database::DatabaseInUse;
 use crate::checkpoint::manifest::Manifest;
 use crate::checkpoint::patch::write::ChangeCount;
 use crate::checkpoint::path::TreePath;
@@ -27,11 +26,6 @@ use crate::history::scope::Scope;
 use crate::history::set_aside::set_aside_files;
 use crate::history::unmatched::{self, UnmatchedWord};
 use crate::humanize;
-
-/// The warning of a dry run about a database.
-pub(super) fn will_be_refused(database: &DatabaseInUse) -> String {
-    format!("{} is open in {}: the rollback is refused until that ends", database.path, database.users())
-}
 
 /// The sentence about a HEAD that is not where it was at the checkpoint. A rollback does not move it: those commits may be a person's.
 pub(super) fn moved_head(root: &Path, before: &GitRecord) -> Option<String> {
