@@ -123,6 +123,12 @@ impl Error {
         self
     }
 
+    /// Drops a detail that is no longer true.
+    pub fn without_detail(mut self, line: &str) -> Self {
+        self.0.details.retain(|detail| detail != line);
+        self
+    }
+
     /// Adds lines below the message, at most `limit` of them, then how many more there are.
     pub fn details<T: Into<String>>(mut self, lines: Vec<T>, limit: usize) -> Self {
         let more = lines.len().saturating_sub(limit);

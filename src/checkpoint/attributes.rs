@@ -97,6 +97,12 @@ impl Attributes {
         self.0.as_ref().map_or(&EMPTY, |set| &set.values)
     }
 
+    /// Whether only root can restore all of them: an owner, capabilities, `trusted.*`.
+    pub fn need_root(&self) -> bool {
+        let is_privileged = |name: &[u8]| name.starts_with(b"security.") || name.starts_with(b"trusted.");
+        self.owner().is_some() || self.values().keys().any(|name| is_privileged(name))
+    }
+
     pub fn access_acl(&self) -> Option<&[u8]> {
         self.values().get(ACCESS_ACL).map(|acl| &**acl)
     }
@@ -212,6 +218,17 @@ fn unescaped(name: &str) -> Option<Box<[u8]>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn owners_and_capabilities_need_root() {
+        let with =
+            |name: &[u8]| Attributes::new(None, [(name.into(), b"x"[..].into())].into_iter().collect());
+        assert!(Attributes::new(Some((1, 2)), XattrValues::new()).need_root());
+        assert!(with(b"security.capability").need_root() && with(b"trusted.x").need_root());
+        assert!(
+            !with(b"user.x").need_root() && !with(ACCESS_ACL).need_root() && !Attributes::none().need_root()
+        );
+    }
 
     #[test]
     fn the_text_form_is_read_back_and_nothing_else_is_accepted() {

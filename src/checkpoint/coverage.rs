@@ -29,6 +29,9 @@ pub struct Coverage {
     /// The `.git` of every repository outside of ignored directories: their existence is checked after every run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub repositories: Vec<RepositoryPath>,
+    /// Files that have other names, too. Their content is held, and that they are one file is not.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hard_links: Vec<TreePath>,
 }
 
 impl Coverage {
@@ -39,6 +42,7 @@ impl Coverage {
         self.special.sort();
         self.ignored_in_root.sort();
         self.repositories.sort();
+        self.hard_links.sort();
     }
 
     /// Adds the paths of another part of the walk.
@@ -49,6 +53,7 @@ impl Coverage {
         self.special.extend(other.special);
         self.ignored_in_root.extend(other.ignored_in_root);
         self.repositories.extend(other.repositories);
+        self.hard_links.extend(other.hard_links);
     }
 
     /// One warning for each kind of unprotected path.

@@ -62,6 +62,10 @@ pub fn apply(context: &Context, args: &ApplyArgs) -> Result<()> {
         (None, id) => {
             let locked = LockedProject::open_to_go_back(context, "apply")?;
             let runs = chosen(&locked.project.layout, id.as_deref().unwrap_or_default())?;
+            if runs.len() > 1 && revert_runs::are_applied(&locked.workspace, &runs)? {
+                runs.iter().for_each(|run| context.ui.note(&format!("{}: already applied", run.id())));
+                return Ok(());
+            }
             for (applied, run) in runs.iter().enumerate() {
                 apply_one(&locked, args, context, run).map_err(|error| match applied {
                     0 => error,
@@ -211,7 +215,12 @@ fn dry_run(context: &Context, args: &ApplyArgs) -> Result<()> {
     context.warn_unfinished(&project);
     let workspace = project.workspace()?;
     let mut preview = Preview::new(context, args);
-    for run in chosen(&project.layout, args.id.as_deref().unwrap_or_default())? {
+    let runs = chosen(&project.layout, args.id.as_deref().unwrap_or_default())?;
+    if runs.len() > 1 && revert_runs::are_applied(&workspace, &runs)? {
+        let lines: String = runs.iter().map(|run| format!("{}: already applied\n", run.id())).collect();
+        return context.ui.print(&lines);
+    }
+    for run in runs {
         if !args.force {
             revert_runs::check_applicable(&project.layout, &run)?;
         }

@@ -4,11 +4,12 @@ use super::Context;
 use super::locked_project::LockedProject;
 use super::rollback::{NOT_SAVED, moved_runs};
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
+use crate::checkpoint::quote::json_for_people;
 use crate::checkpoint::restore::RestoreReport;
 use crate::error::{Error, Result};
 use crate::history::{self, RevertSince, RunOrCheckpoint, Scope};
 use crate::humanize::count;
-use crate::pipeline::revert_runs::{GitRevert, RevertedRun, RunRevert, revert_runs};
+use crate::pipeline::revert_runs::{GitRevert, OutsideDiff, RevertedRun, RunRevert, revert_runs};
 use crate::report::text;
 
 /// Revert a run, a chain of runs, or everything since a checkpoint
@@ -38,24 +39,53 @@ pub fn revert(context: &Context, args: &RevertArgs) -> Result<()> {
             RunOrCheckpoint::Checkpoint(saved) => return since_checkpoint(context, &locked, &saved),
         }
     }
-    let mut is_complete = true;
-    for RevertedRun { run, how, untracked, git } in revert_runs(layout, &locked.workspace, &runs)? {
+    let (mut is_complete, mut unrestored) = (true, 0);
+    for RevertedRun { run, how, untracked, git, outside_diff } in
+        revert_runs(layout, &locked.workspace, &runs)?
+    {
         match how {
             RunRevert::Done(done) => report_done(context, run.id(), run.id(), done)?,
             RunRevert::Already | RunRevert::NotThere => {
                 context.ui.note(&format!("{}: already reverted", run.id()));
             }
             RunRevert::ChangedNothing => context.ui.note(&format!("{}: it changed nothing", run.id())),
+            RunRevert::NotPossible => {
+                context.ui.note(&format!("{}: not reverted; what it changed is in no diff", run.id()));
+            }
         }
         if let Some(spec) = untracked {
             context.ui.note(&format!("removed {spec} from the tracker: `decree process` runs it again"));
         }
         is_complete &= report_git(context, run, &git);
+        report_outside_diff(context, run, &outside_diff);
+        unrestored += outside_diff.databases.len() + outside_diff.secrets.len();
+    }
+    if unrestored > 0 {
+        let what = count(unrestored, "path");
+        return Err(Error::integrity(format!("{what} cannot be reverted; the warnings above name each")));
     }
     if is_complete {
         return Ok(());
     }
     Err(Error::integrity("the files are reverted, and git's own state is not; the warnings above say why"))
+}
+
+/// Names what a run changed and no diff has.
+fn report_outside_diff(context: &Context, run: &CheckpointDir, outside_diff: &OutsideDiff) {
+    for path in &outside_diff.databases {
+        let scope = path.to_string();
+        let back =
+            context.command_line(&format!("rollback {} --scope {}", run.id(), shell_words::quote(&scope)));
+        context.ui.warn(&format!(
+            "{path} was open in another program during the run, so no diff has what changed in it; `{back}` restores what it was before"
+        ));
+    }
+    for secret in &outside_diff.secrets {
+        let (path, change) = (json_for_people(&secret.path), secret.change.word());
+        context.ui.warn(&format!(
+            "{path} was {change} by the run; it is a likely secret, so nothing holds what it was before"
+        ));
+    }
 }
 
 /// Reports what became of the commits that a run made; false if they were to be taken back and are not.

@@ -69,7 +69,10 @@ pub fn rollback(context: &Context, args: &RollbackArgs) -> Result<()> {
     options.scope.directory.clone_from(&context.directory);
     options.dry_run = args.dry_run;
     (options.verify, options.takes_environment) = (!args.no_verify, args.export);
-    let report = history::rollback(locked.history_context(&context.ui.progress()), &found, &options)?;
+    let mut report = history::rollback(locked.history_context(&context.ui.progress()), &found, &options)?;
+    if let Some(refusal) = report.refusal.take() {
+        return Err(refusal.detail("this is a dry run"));
+    }
     let runs = match report.kind.holds_tree() {
         true => moved_runs(layout, found.dir(), &report.scope, report.present.as_deref(), args.dry_run)?,
         false => Vec::new(),

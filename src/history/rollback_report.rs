@@ -143,6 +143,8 @@ pub struct RollbackReport {
     pub unrestored: Vec<TreePath>,
     /// What decree could not restore, and how the user can.
     pub warnings: Vec<String>,
+    /// Of a dry run: why the rollback would be refused.
+    pub refusal: Option<Error>,
     /// What a rollback does not touch, and is different from what it was at the checkpoint.
     pub untouched: Vec<String>,
     /// What is within the scope, but not in the checkpoint.

@@ -5,10 +5,12 @@ use super::result::{RevertRecord, RunResult};
 use super::run_log::RunLog;
 use super::run_state::record_state;
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
+use crate::checkpoint::path::TreePath;
 use crate::checkpoint::restore::{RestoreAction, RestoreOutcome, RestoreReport, is_recovery_needed};
 use crate::checkpoint::workspace::Workspace;
 use crate::error::{Error, IoContext, Result};
 use crate::fs::untrusted;
+use crate::history::uncaptured::SecretChange;
 use crate::history::{GitChange, GitRestore, RunDir};
 use crate::message::{Inbox, MessageId};
 use crate::project::Layout;
@@ -22,6 +24,29 @@ pub struct RevertedRun<'r> {
     pub untracked: Option<String>,
     /// What became of the commits that the run made.
     pub git: GitRevert,
+    /// What else the run changed, and no diff has.
+    pub outside_diff: OutsideDiff,
+}
+
+/// What a kept run changed besides its diff: a revert does not restore it.
+#[derive(Debug, Default)]
+pub struct OutsideDiff {
+    /// Databases that other programs had open.
+    pub databases: Vec<TreePath>,
+    /// Likely secrets.
+    pub secrets: Vec<SecretChange>,
+}
+
+impl OutsideDiff {
+    fn of(result: &RunResult) -> OutsideDiff {
+        let databases = result.changes.iter().flat_map(|changes| changes.live_databases.iter().cloned());
+        let secrets = result.run.secrets.iter().filter(|secret| !secret.restored).cloned();
+        OutsideDiff { databases: databases.collect(), secrets: secrets.collect() }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.databases.is_empty() && self.secrets.is_empty()
+    }
 }
 
 /// What became of git's own state when a kept run was reverted.
@@ -46,6 +71,8 @@ pub enum RunRevert {
     NotThere,
     /// It had not changed anything.
     ChangedNothing,
+    /// It had changed only what no diff has. Nothing was touched, and it does not count as reverted.
+    NotPossible,
 }
 
 /// Reverts runs, given in the order in which they ran, from the last to the first: all of them, or none. A run that was reverted
@@ -59,8 +86,9 @@ pub fn revert_runs<'r>(
     let mut reverted: Vec<RevertedRun<'_>> = Vec::new();
     for run in runs.iter().rev() {
         match revert_one(layout, workspace, run, &log) {
-            Ok(how) => {
-                reverted.push(RevertedRun { run, how, untracked: log.take_spec(), git: GitRevert::Unchanged })
+            Ok((how, outside_diff)) => {
+                let (untracked, git) = (log.take_spec(), GitRevert::Unchanged);
+                reverted.push(RevertedRun { run, how, untracked, git, outside_diff })
             }
             // The next start finishes or undoes that restore first; nothing may be applied on top of it.
             Err(error) if is_recovery_needed(&layout.scratch()) => return Err(error),
@@ -68,11 +96,13 @@ pub fn revert_runs<'r>(
         }
     }
     // A restore is recorded when it is done. A run without one is recorded when all are reverted.
-    for RevertedRun { run, how, untracked, git } in &mut reverted {
+    for RevertedRun { run, how, untracked, git, .. } in &mut reverted {
         if matches!(how, RunRevert::NotThere | RunRevert::ChangedNothing) {
             *untracked = record_state(layout, run, Some(RevertRecord::default()))?;
         }
-        *git = revert_git(workspace, run, matches!(how, RunRevert::Already))?;
+        if !matches!(how, RunRevert::NotPossible) {
+            *git = revert_git(workspace, run, matches!(how, RunRevert::Already))?;
+        }
     }
     Ok(reverted)
 }
@@ -82,21 +112,27 @@ fn revert_one(
     workspace: &Workspace,
     run: &CheckpointDir,
     log: &RunLog<'_>,
-) -> Result<RunRevert> {
+) -> Result<(RunRevert, OutsideDiff)> {
+    let nothing_else = OutsideDiff::default();
     let Some(result) = RunResult::read(run)? else {
-        return if never_began(layout, run)? { Ok(RunRevert::ChangedNothing) } else { Err(no_result(run)) };
+        return match never_began(layout, run)? {
+            true => Ok((RunRevert::ChangedNothing, nothing_else)),
+            false => Err(no_result(run)),
+        };
     };
     if result.run.reverted.is_some() {
-        return Ok(RunRevert::Already);
+        return Ok((RunRevert::Already, nothing_else));
     }
+    let outside_diff = OutsideDiff::of(&result);
     // A run that was given up before its first attempt has no changes.
     let Some(changes) = result.changes.filter(|changes| !changes.is_empty()) else {
-        return Ok(RunRevert::ChangedNothing);
+        let nothing = outside_diff.is_empty();
+        return Ok((if nothing { RunRevert::ChangedNothing } else { RunRevert::NotPossible }, outside_diff));
     };
     refuse_later_work(layout, run, &changes, RestoreAction::Revert)?;
     match run.revert(workspace, &run.manifest()?, RestoreAction::Revert, log) {
-        Ok(RestoreOutcome::Done(done)) => Ok(RunRevert::Done(done)),
-        Ok(RestoreOutcome::AlreadyThere) => Ok(RunRevert::NotThere),
+        Ok(RestoreOutcome::Done(done)) => Ok((RunRevert::Done(done), outside_diff)),
+        Ok(RestoreOutcome::AlreadyThere) => Ok((RunRevert::NotThere, outside_diff)),
         Err(error) if error.hint_text().is_some() => Err(error),
         Err(error) => Err(error.hint(format!("`decree diff {}` shows the run", run.id()))),
     }
@@ -133,7 +169,12 @@ fn apply_again(
     mut error: Error,
     log: &RunLog<'_>,
 ) -> Error {
-    for RevertedRun { run, .. } in reverted.iter().rev().filter(|it| matches!(it.how, RunRevert::Done(_))) {
+    let done = || reverted.iter().rev().filter(|it| matches!(it.how, RunRevert::Done(_)));
+    if done().next().is_some() {
+        // The failed revert touched nothing, but the ones before it did.
+        error = error.without_detail("nothing was touched");
+    }
+    for RevertedRun { run, .. } in done() {
         if let Err(worse) = run.apply(workspace, log) {
             return error.detail(format!("and {} could not be applied again: {worse}", run.id()));
         }
@@ -198,6 +239,20 @@ pub fn check_applicable(layout: &Layout, dir: &CheckpointDir) -> Result<()> {
     }
     Err(Error::project(format!("{id} has no recorded change to apply"))
         .hint(format!("`decree diff {id}` shows what is different now")))
+}
+
+/// Whether all of several runs are in the tree: a later one may have changed what an earlier one left.
+pub fn are_applied(workspace: &Workspace, runs: &[CheckpointDir]) -> Result<bool> {
+    let mut patches = Vec::new();
+    for run in runs {
+        if RunResult::read(run)?.is_none_or(|result| result.run.reverted.is_some())
+            || !run.has_change_record()
+        {
+            return Ok(false);
+        }
+        patches.push(run.patch()?);
+    }
+    workspace.is_after_all(&patches)
 }
 
 /// Applies the recorded change of a run, or of a revert to a checkpoint, and records that it is in the tree. With `force`, what is at its

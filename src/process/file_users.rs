@@ -3,7 +3,7 @@
 //! What it does not promise: `/proc` hides which files the processes of other users have open, unless decree is root, and hides processes
 //! of other containers and of the host altogether. Those are found only by the locks that they hold ([`is_locked`]).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fs::{self, File, Metadata};
 use std::os::unix::ffi::OsStrExt;
@@ -11,7 +11,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use nix::fcntl::{FcntlArg, fcntl};
-use nix::libc::{F_UNLCK, F_WRLCK, SEEK_SET, flock};
+use nix::libc::{F_UNLCK, F_WRLCK, O_ACCMODE, O_RDONLY, SEEK_SET, flock};
 use rustix::fs::{major, minor};
 
 use crate::sanitize::one_line;
@@ -86,6 +86,29 @@ pub fn open_below(dir: &Path) -> BTreeSet<PathBuf> {
         }
     });
     found
+}
+
+/// The files below a directory that other processes have open for writing, relative to it, each with these processes.
+pub fn writers_below(dir: &Path) -> BTreeMap<PathBuf, Vec<String>> {
+    let mut found: BTreeMap<PathBuf, Vec<String>> = BTreeMap::new();
+    let Ok(dir) = dir.canonicalize() else { return found };
+    visit_open_files(|pid, link, path| {
+        if let Ok(inside) = path.strip_prefix(&dir)
+            && is_open_for_writing(link)
+        {
+            add(found.entry(inside.to_owned()).or_default(), pid);
+        }
+    });
+    found
+}
+
+/// Whether a descriptor, `/proc/<process>/fd/<number>`, allows writing. One of which that is not known does.
+fn is_open_for_writing(link: &Path) -> bool {
+    let info = link.iter().map(|part| if part == "fd" { OsStr::new("fdinfo") } else { part });
+    let Ok(info) = fs::read_to_string(info.collect::<PathBuf>()) else { return true };
+    let flags = info.lines().find_map(|line| line.strip_prefix("flags:"));
+    let flags = flags.and_then(|flags| i32::from_str_radix(flags.trim(), 8).ok());
+    flags.is_none_or(|flags| flags & O_ACCMODE != O_RDONLY)
 }
 
 /// Calls `visit` for every open file of other processes that has a path: with the process, the link in `/proc`, and the path.

@@ -7,7 +7,8 @@
 //!
 //! Each check comes *after* the move that it is about. A check before the move would leave a moment in which another process can
 //! write between the two; a file that has moved out of the tree has no path by which others reach it. A process that had it open
-//! before goes on writing to it, so every saved file is checked once more before it is dropped.
+//! before goes on writing to it, so every saved file is checked once more before it is dropped, and one that is still open for writing
+//! is not dropped at all.
 
 use std::fs::{self, Metadata};
 use std::io;
@@ -20,11 +21,13 @@ use rustix::fs::CWD;
 use super::journal::RestoreStep;
 use super::transaction::{StepEnd, Transaction};
 use super::transaction_dir::{content_of, exists};
+use crate::checkpoint::entry::Node;
 use crate::checkpoint::path::TreePath;
 use crate::checkpoint::root::PathKind;
 use crate::error::{Error, IoContext, Result};
 use crate::fs::quarantine::take_free_name;
 use crate::fs::transfer::move_new;
+use crate::process::file_users;
 
 /// A file system's clock may stand still for this long: a file that was written so recently may be written again and keep its time.
 const RACY: Duration = Duration::from_secs(2);
@@ -120,6 +123,25 @@ impl Transaction<'_> {
         }
         self.dir.mark_lost(n)?;
         self.quarantine(&step.path, |to| move_new((CWD, saved.as_os_str()), (CWD, to.as_os_str())))
+    }
+
+    /// Moves saved files that another process has open for writing to quarantine, where what it goes on writing is not lost. This comes
+    /// before the last check of the others: nobody can open a file any more that has left the tree.
+    pub(super) fn quarantine_open_saves(&self) -> Result<()> {
+        let is_saved_file = |(n, step): (usize, &RestoreStep)| {
+            matches!(step.from, Some(Node::File { .. })) && exists(&self.dir.saved(n))
+        };
+        if !self.journal.steps.iter().enumerate().any(is_saved_file) {
+            return Ok(());
+        }
+        for (name, users) in file_users::writers_below(&self.dir.saved_dir()) {
+            let Some(n) = name.to_str().and_then(|name| name.parse::<usize>().ok()) else { continue };
+            let (saved, Some(step)) = (self.dir.saved(n), self.journal.steps.get(n)) else { continue };
+            self.dir.mark_lost(n)?;
+            self.quarantine(&step.path, |to| move_new((CWD, saved.as_os_str()), (CWD, to.as_os_str())))?;
+            self.still_open.borrow_mut().push((step.path.clone(), users.join(", ")));
+        }
+        Ok(())
     }
 
     /// Moves saved files that a process has written to since they were checked to quarantine, before the rest is dropped. That process

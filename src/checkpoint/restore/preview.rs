@@ -107,6 +107,21 @@ impl Workspace {
         Ok(preview)
     }
 
+    /// Whether the tree is what diffs leave that are applied one after the other.
+    pub fn is_after_all(&self, patches: &[Patch]) -> Result<bool> {
+        let records = patches.iter().flat_map(|patch| &patch.records);
+        let left: PreviewedTree =
+            records.map(|record| (record.change.path.clone(), record.change.after)).collect();
+        let unlocked = UnlockedDirs::above(&self.root, left.keys()).at("read", self.root.path())?;
+        for (path, after) in &left {
+            let found = unlocked.present(path).at("read", path)?;
+            if !agrees(&self.root, path, found.as_ref(), after.as_ref())? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
     /// What is in the way of a step and is not part of the diff.
     fn obstacle(
         &self,

@@ -57,6 +57,8 @@ pub struct RestoreReport {
     pub set_aside: Vec<(TreePath, PathBuf)>,
     /// Owners and attributes that could not be restored. The mode of such a path gives no user more access than before.
     pub lost: Vec<(TreePath, Vec<String>)>,
+    /// Files that other processes had open for writing, and these processes: they go on writing to what was set aside.
+    pub still_open: Vec<(TreePath, String)>,
     /// Files that were one of several names of a file, and are files of their own now.
     pub broken_links: Vec<TreePath>,
     /// Why the log has no entry of it. The restore is done all the same.
@@ -72,7 +74,10 @@ impl RestoreReport {
         let links = self.broken_links.iter().map(|path| {
             format!("{path} was a hard link to another file; it is a file of its own now, and the other names keep what they have")
         });
-        lost.chain(links).collect()
+        let open = self.still_open.iter().map(|(path, users)| {
+            format!("{path} was open for writing in {users}; what it writes from now on is in the file that was set aside, not in {path}")
+        });
+        lost.chain(links).chain(open).collect()
     }
 
     /// What a sentence that says "verified" has to add.

@@ -30,6 +30,8 @@ pub struct Transaction<'r> {
     pub(super) intruders: RefCell<Vec<(TreePath, PathBuf)>>,
     /// The metadata of each saved file, by step, just before its content was last found to be as expected.
     pub(super) checked_saves: RefCell<BTreeMap<usize, Metadata>>,
+    /// Replaced files that other processes have open for writing, and these processes.
+    pub(super) still_open: RefCell<Vec<(TreePath, String)>>,
     /// Files and directories in the tree that could not get all of their attributes.
     pub(super) incomplete: RefCell<BTreeMap<TreePath, GivenAttributes>>,
 }
@@ -75,6 +77,7 @@ impl<'r> Transaction<'r> {
             journal,
             intruders: RefCell::default(),
             checked_saves: RefCell::default(),
+            still_open: RefCell::default(),
             incomplete: RefCell::default(),
         }
     }
@@ -94,6 +97,7 @@ impl<'r> Transaction<'r> {
                     paths,
                     set_aside,
                     lost,
+                    still_open: self.still_open.take(),
                     broken_links: Vec::new(),
                     log_failure,
                 });
@@ -309,6 +313,7 @@ impl<'r> Transaction<'r> {
                 .hint("remove the cause; the next decree command that changes the project records it")
         })?;
         let log_failure = log.record(&restore).err();
+        self.quarantine_open_saves()?;
         self.quarantine_late_writes()?;
         self.dir.remove()?;
         Ok(log_failure)

@@ -61,6 +61,11 @@ impl TransactionDir {
         self.0.join(OLD).join(step.to_string())
     }
 
+    /// Where the old content of all steps is.
+    pub fn saved_dir(&self) -> PathBuf {
+        self.0.join(OLD)
+    }
+
     pub fn is_lost(&self, step: usize) -> bool {
         exists(&self.0.join(LOST).join(step.to_string()))
     }

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::io;
+use std::sync::Mutex;
 
 use super::listing::{ListedName, Listing};
 use super::result::UncachedEntry;
@@ -109,6 +110,8 @@ pub(super) struct DirContext<'d> {
     pub same_rules: bool,
     /// The cache was made under the current rules.
     pub cached_rules: bool,
+    /// Files of a new checkpoint that have other names, too.
+    pub hard_links: Mutex<Vec<TreePath>>,
 }
 
 /// Whether an entry is in scope, and how much is visible below it.
@@ -174,7 +177,7 @@ impl DirContext<'_> {
                 (hit.then_some((node, Attributes::default())), UncachedEntry::Link(target, hash))
             }
             PathKind::File => {
-                let (stat, owner) = self.listing.stat(entry)?;
+                let (stat, owner, has_other_names) = self.listing.stat(entry)?;
                 if before.is_none() && self.input.outputs.contains(&(stat.device, stat.inode)) {
                     return Ok(match self.input.baseline {
                         Some(_) => EntryDecision::Skip,
@@ -197,6 +200,9 @@ impl DirContext<'_> {
                         _ => EntryDecision::Sensitive,
                     };
                     return Ok(decision(path.clone()));
+                }
+                if has_other_names && self.input.baseline.is_none() {
+                    self.hard_links.lock().expect("no thread panics while it adds a path").push(path.clone());
                 }
                 (hit, UncachedEntry::Unread)
             }
@@ -269,7 +275,7 @@ impl DirContext<'_> {
             let decision = if scope.unexpected { EntryDecision::NewDir } else { EntryDecision::IgnoredDir };
             return Ok(decision(pruned));
         }
-        let (stat, owner) = self.listing.stat(entry)?;
+        let (stat, owner, _) = self.listing.stat(entry)?;
         let was_ignored = baseline.is_some_and(|baseline| baseline.coverage.is_ignored_dir(path));
         let before = self.before.as_ref().zip(scope.before_below);
         Ok(EntryDecision::Enter(Task {

@@ -68,10 +68,11 @@ impl Listing {
         entry.name.of(&self.names)
     }
 
-    pub fn stat(&self, entry: &ListedName) -> io::Result<(Stat, Owner)> {
+    /// Also whether the file has other names.
+    pub fn stat(&self, entry: &ListedName) -> io::Result<(Stat, Owner, bool)> {
         let name = OsStr::from_bytes(self.name(entry));
         let stat = rustix::fs::statat(&self.dir, name, AtFlags::SYMLINK_NOFOLLOW)?;
-        Ok((Stat::of(&stat), (stat.st_uid, stat.st_gid)))
+        Ok((Stat::of(&stat), (stat.st_uid, stat.st_gid), stat.st_nlink > 1))
     }
 
     /// The attributes of the directory itself.

@@ -1,6 +1,7 @@
 //! Going through the tree, level by level.
 
 use std::io::{self, Read as _};
+use std::sync::Mutex;
 
 use rayon::prelude::*;
 
@@ -120,6 +121,8 @@ impl WalkInput<'_> {
                 outcome.add(listing.name(entry), context.inspect(entry));
             }
         }
+        let hard_links = context.hard_links.into_inner();
+        outcome.coverage.hard_links = hard_links.expect("no thread panics while it adds a path");
         outcome.databases = databases(&task.path, &listing);
         outcome.dir.shrink();
         outcome
@@ -151,6 +154,7 @@ impl WalkInput<'_> {
                 before.rules.fingerprint() == now.rules.fingerprint() && before.view == now.view
             }),
             cached_rules: outcome.dir.cached_names.is_some(),
+            hard_links: Mutex::default(),
             now,
             before,
         }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use super::tree_report::{
     add_line_counts, hash_then, in_manifest, is_only_listed, left_out, moved_head, rolled_back_path,
-    still_set_aside, will_be_refused,
+    still_set_aside,
 };
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::checkpoint::compare::Changes;
@@ -207,7 +207,8 @@ impl<'r> TreeRollback<'r> {
         report.warnings.extend(still_set_aside(context, dir));
         report.evidence.push(context.layout.shown(&dir.manifest_path()));
         if options.dry_run {
-            report.warnings.extend(live_databases.iter().map(will_be_refused));
+            let refusal = || live_database::refusal(&format!("roll back to {}", dir.id()), &live_databases);
+            report.refusal = (!live_databases.is_empty()).then(refusal);
         }
         let changes = Some(changes);
         Ok(TreeRollback { context, dir, manifest, scope, options, changes, live_databases, report })

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use serde_json::Value;
+
 use crate::checkpoint::attributes::Attributes;
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::checkpoint::compare::Change;
@@ -10,7 +12,6 @@ use crate::checkpoint::coverage::Coverage;
 use crate::checkpoint::entry::Node;
 use crate::checkpoint::git_record::GitRecord;
 use crate::checkpoint::hash::ContentHash;
-use crate::checkpoint::live_database::DatabaseInUse;
 use crate::checkpoint::manifest::Manifest;
 use crate::checkpoint::patch::write::ChangeCount;
 use crate::checkpoint::path::TreePath;
@@ -27,11 +28,6 @@ use crate::history::scope::Scope;
 use crate::history::set_aside::set_aside_files;
 use crate::history::unmatched::{self, UnmatchedWord};
 use crate::humanize;
-
-/// The warning of a dry run about a database.
-pub(super) fn will_be_refused(database: &DatabaseInUse) -> String {
-    format!("{} is open in {}: the rollback is refused until that ends", database.path, database.users())
-}
 
 /// The sentence about a HEAD that is not where it was at the checkpoint. A rollback does not move it: those commits may be a person's.
 pub(super) fn moved_head(root: &Path, before: &GitRecord) -> Option<String> {
@@ -147,6 +143,12 @@ pub fn describe(root: &Root, manifest: &Manifest, scope: &Scope) -> ContentsRepo
         assumptions.push(format!("ignored files do not have to be restored: {}", ignored.join(", ")));
     }
     assumptions.extend(not_needed(&left_out));
+    let links = manifest.coverage.hard_links.iter().filter(|path| scope.covers(path)).count();
+    if links > 0 {
+        let files = humanize::count(links, "file");
+        assumptions
+            .push(format!("{files} with other names can become separate files: hard links are not held"));
+    }
     let live = manifest.coverage.live_databases.iter().filter(|database| scope.covers(&database.path));
     let uncertain: Vec<String> = live
         .map(|database| {
@@ -163,9 +165,23 @@ pub fn describe(root: &Root, manifest: &Manifest, scope: &Scope) -> ContentsRepo
         uncertain: uncertain.len(),
         left_out,
         assumptions,
-        coverage: serde_json::to_value(&manifest.coverage).expect("a coverage is plain data"),
+        coverage: coverage(manifest, scope),
         warnings: warnings(root, manifest, scope),
     }
+}
+
+/// What the checkpoint leaves out, and which paths this user cannot restore with all of their attributes.
+fn coverage(manifest: &Manifest, scope: &Scope) -> Value {
+    let mut coverage = serde_json::to_value(&manifest.coverage).expect("a coverage is plain data");
+    if !rustix::process::geteuid().is_root() {
+        let entries = manifest.tree.iter().filter(|entry| entry.attributes.need_root());
+        let paths = entries.map(|entry| entry.path()).filter(|path| scope.covers(path));
+        let paths: Vec<String> = paths.map(|path| in_manifest(&path)).collect();
+        if !paths.is_empty() {
+            coverage["attributes_need_root"] = paths.into();
+        }
+    }
+    coverage
 }
 
 /// Secrets and special files within the scope: the checkpoint does not hold them.

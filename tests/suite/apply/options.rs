@@ -165,3 +165,29 @@ fn force_does_not_overwrite_what_cannot_be_saved() {
         assert_eq!(project.read("made.txt"), b"precious\n");
     }
 }
+
+/// REV-32.
+#[test]
+fn a_chain_that_is_in_the_tree_is_already_applied() {
+    let (project, chain) = chain();
+    let before = everything(&project);
+    project
+        .decree(["apply", &chain])
+        .ok()
+        .mentions(&[&format!("{chain}-0: already applied"), &format!("{chain}-1: already applied")]);
+    let dry = project.decree(["apply", &chain, "--dry-run"]).ok();
+    assert_eq!(dry.text().matches("already applied").count(), 2, "{}", dry.text());
+    assert_same(&everything(&project), &before);
+}
+
+/// REV-32. The last run was reverted and applied again, so it is not true that nothing was touched.
+#[test]
+fn a_chain_that_cannot_be_reverted_as_a_whole_says_what_was_done() {
+    let (project, chain) = chain();
+    project.write("new.bin", "mine\n");
+    let before = project.snapshot();
+    let refused = project.decree(["revert", &chain]).fails(1);
+    assert!(!refused.err.contains("nothing was touched"), "{}", refused.err);
+    refused.mentions(&["new.bin", &format!("{chain}-1 was reverted and is applied again")]);
+    assert_same(&project.snapshot(), &before);
+}

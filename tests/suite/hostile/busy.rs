@@ -8,7 +8,8 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::harness::{CommandOutput, Project, TreeSnapshot, assert_same};
+use crate::harness::{CommandOutput, Project, TreeEntry, TreeSnapshot, assert_same};
+use crate::pipeline::pipeline_project::PipelineProject;
 
 const WORDS: &str = "written by another program\n";
 
@@ -236,4 +237,62 @@ fn a_line_appended_through_an_open_descriptor_is_set_aside_and_named() {
             true
         });
     }
+}
+
+/// Opens a file for appending, and writes each line of its input to it.
+const APPENDER: &str =
+    "exec 3>>\"$1\"; echo ready; while read -r line; do echo \"$line\" >&3; echo done; done";
+
+/// REV-33. A process that goes on writing to a file long after it was replaced.
+#[test]
+fn what_a_process_appends_after_a_restore_is_kept_in_set_aside() {
+    for is_run in [false, true] {
+        let project = PipelineProject::with("echo more >>notes.txt; exit 1");
+        project.config("max_retries: 0\n").spec("01-a", "# A\n");
+        let before = project.snapshot();
+        let id = project.checkpoint();
+        let mut appender = Command::new("bash")
+            .args(["-c", APPENDER, "appender"])
+            .arg(project.path("notes.txt"))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut answers = BufReader::new(appender.stdout.take().unwrap()).lines();
+        assert_eq!(answers.next().unwrap().unwrap(), "ready");
+        let output = if is_run {
+            project.process().fails(1)
+        } else {
+            std::fs::OpenOptions::new()
+                .append(true)
+                .open(project.path("notes.txt"))
+                .unwrap()
+                .write_all(b"mine\n")
+                .unwrap();
+            project.decree(["rollback", &id]).ok()
+        };
+        assert_same(&project.snapshot(), &before);
+        output.mentions(&["notes.txt was open for writing in bash (process", "set-aside/"]);
+        writeln!(appender.stdin.as_mut().unwrap(), "late").unwrap();
+        assert_eq!(answers.next().unwrap().unwrap(), "done");
+        drop(appender.stdin.take());
+        appender.wait().unwrap();
+        assert_same(&project.snapshot(), &before);
+        let kept = set_aside(&project, "notes.txt");
+        assert!(kept.iter().any(|text| text.ends_with("late\n")), "{kept:?}");
+    }
+}
+
+/// What is in every file of this name in a `set-aside/`.
+fn set_aside(project: &PipelineProject, name: &str) -> Vec<String> {
+    let files = crate::harness::snapshot(&project.path(".decree")).into_iter();
+    let of_name =
+        |path: &[u8]| String::from_utf8_lossy(path).contains("set-aside") && path.ends_with(name.as_bytes());
+    files
+        .filter(|(path, _)| of_name(path))
+        .filter_map(|(_, entry)| match entry {
+            TreeEntry::File { bytes, .. } => Some(String::from_utf8_lossy(&bytes).into_owned()),
+            _ => None,
+        })
+        .collect()
 }

@@ -173,3 +173,18 @@ fn the_answer_has_every_field_and_every_value_is_true() {
         assert_eq!(trail["records"][0]["reason"], "a test");
     }
 }
+
+/// REV-34.
+#[test]
+fn the_coverage_lists_hard_links() {
+    let project = super::project();
+    std::fs::hard_link(project.path("notes.txt"), project.path("docs/again.txt")).unwrap();
+    for _ in 0..2 {
+        // The second one takes the files from the cache.
+        let output = project.decree(["checkpoint", "create", "--format", "json"]).ok();
+        let answer: serde_json::Value = serde_json::from_slice(&output.out).unwrap();
+        assert_eq!(answer["coverage"]["hard_links"], serde_json::json!(["docs/again.txt", "notes.txt"]));
+        let assumptions = answer["assumptions"].to_string();
+        assert!(assumptions.contains("2 files with other names"), "{assumptions}");
+    }
+}

@@ -4,6 +4,7 @@ use std::process::Stdio;
 
 use super::project;
 use crate::harness::{assert_same, wait_for};
+use crate::killed::{has_strace, kill_before};
 use crate::kinds::scene::git;
 use crate::pipeline::pipeline_project::PipelineProject;
 
@@ -134,4 +135,39 @@ fn what_became_a_likely_secret_since_is_set_aside() {
             (b"other\n".to_vec(), b"hunter2-PRECIOUS\n".to_vec())
         );
     }
+}
+
+/// RBK-31. Killed at any move of a file, the rollback is finished or undone by the next command, and the secret is in one place.
+#[test]
+fn a_rollback_that_sets_a_secret_aside_can_be_killed() {
+    if !has_strace() {
+        return;
+    }
+    let mut kills = 0;
+    for nth in 1..=60 {
+        let project = project();
+        let before = project.snapshot();
+        let id = project.checkpoint();
+        project.config("sensitive:\n  exclude: [notes.txt]\n").write("notes.txt", "hunter2\n");
+        project.write("src/lib.rs", "other\n").write("a-first", "x\n").write("z-last", "x\n");
+        let changed = project.snapshot();
+        if !kill_before(&project, &["rollback", &id], "renameat2", nth) {
+            break;
+        }
+        kills += 1;
+        // Any command that changes the project recovers first.
+        project.decree(["checkpoint", "create"]).ok();
+        let (now, dir) = (project.snapshot(), project.path(".decree/checkpoints"));
+        let aside = std::fs::read_dir(dir)
+            .unwrap()
+            .filter_map(|dir| std::fs::read(dir.unwrap().path().join("set-aside/notes.txt")).ok());
+        let aside: Vec<Vec<u8>> = aside.collect();
+        if aside.is_empty() {
+            assert_same(&now, &changed);
+        } else {
+            assert_same(&now, &before);
+            assert_eq!(aside, [b"hunter2\n"], "killed before move {nth}");
+        }
+    }
+    assert!(kills >= 3, "killed only {kills} times");
 }

@@ -185,3 +185,19 @@ fn an_artifact_has_nothing_that_was_set_aside_not_even_by_an_attempt() {
         }
     }
 }
+
+/// REV-31. A likely secret is held only while the routine runs.
+#[test]
+fn a_kept_run_that_changed_likely_secrets_is_not_wholly_reverted() {
+    for work in ["", "; echo work >>notes.txt"] {
+        let project = project(&format!("echo other >.env; rm id_rsa{work}"));
+        project.process().ok();
+        let run = project.only_run();
+        let output = project.decree(["revert", &run]).fails(4);
+        output.mentions(&[".env was changed by the run", "id_rsa was deleted by the run"]);
+        let is_reverted = project.result(&run).get("put_back").is_some();
+        assert_eq!((is_reverted, project.tracker().is_empty()), (!work.is_empty(), !work.is_empty()));
+        assert_eq!(project.read("notes.txt"), b"one\r\ntwo\n");
+        assert_eq!(project.read(".env"), b"other\n");
+    }
+}
