@@ -53,7 +53,9 @@ pub struct LockedProject<'c> {
 impl<'c> LockedProject<'c> {
     /// Locks the project for a command that starts work, and settles what an earlier process left unfinished.
     pub fn open(context: &'c Context, command: &'static str) -> Result<Self> {
-        Self::lock_and_settle(context, context.project()?, command)
+        let locked = Self::lock_and_settle(context, context.project()?, command)?;
+        locked.project.check_queue()?;
+        Ok(locked)
     }
 
     /// The same for a command that goes back, which a broken config does not keep from it.
@@ -82,6 +84,7 @@ impl<'c> LockedProject<'c> {
     /// Settles the unfinished run even if it cannot be reverted as a whole; `None` if there is none.
     pub fn recover_run(&self, dry_run: bool) -> Result<Option<RecoveredRun>> {
         if let Some(unfinished) = ActiveRun::read(&self.project.layout)? {
+            self.project.check_queue()?;
             unfinished.unlock_dir();
         }
         self.with_reporter(|reporter| {
@@ -98,6 +101,7 @@ impl<'c> LockedProject<'c> {
         let Some(unfinished) = ActiveRun::read(&self.project.layout)? else {
             return Ok(Vec::new());
         };
+        self.project.check_queue()?;
         unfinished.unlock_dir();
         if unfinished.is_in_attempt()? {
             self.context.confirm_revert(&unfinished)?;

@@ -242,7 +242,7 @@ impl Store {
     pub fn prepare(&self) -> Result<()> {
         fs::create_dir_all(&self.dir).at("create", &self.dir)?;
         if self.is_external && self.shared_mark().is_none() {
-            atomic::write(&self.dir.join(SHARED), SHARED_TEXT)?;
+            atomic::write_public(&self.dir.join(SHARED), SHARED_TEXT)?;
         }
         self.remove_stale();
         Ok(())
@@ -265,7 +265,9 @@ impl Store {
     pub(super) fn new_temporary(&self) -> Result<(File, PathBuf)> {
         loop {
             let path = self.dir.join(format!("{TEMPORARY}{}.pack", random_hex()));
-            let file = atomic::create_new(&path).at("create", &path)?;
+            // Who may use a store that projects share is up to the user.
+            let create = if self.is_external { atomic::create_public } else { atomic::create_new };
+            let file = create(&path).at("create", &path)?;
             file.lock().at("lock", &path)?;
             // Another process may have removed it before it was locked.
             if path.exists() {
