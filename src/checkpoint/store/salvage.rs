@@ -1,6 +1,7 @@
 //! Damaged packs: what is intact in them is stored again, and they move out of the store.
 //!
-//! The new pack is durable before a damaged one moves, so a kill loses nothing. Damaged packs are kept: a person may know more.
+//! The new pack is durable before a damaged one is gone from its place, so a kill loses nothing. If every content is intact, the new pack
+//! has the name of the damaged one, which therefore has a second name before that. Damaged packs are kept: a person may know more.
 
 use std::collections::HashSet;
 use std::fs::{self, File};
@@ -15,8 +16,8 @@ use super::pack::{Blob, Packs};
 use super::write::{FRAME, FrameWriter};
 use crate::checkpoint::hash::ContentHash;
 use crate::error::{IoContext, Result};
-use crate::fs::atomic;
-use crate::fs::quarantine::{move_to_free_name, numbered};
+use crate::fs::atomic::{self, AtomicFile};
+use crate::fs::quarantine::{numbered, take_free_name};
 use crate::interrupt;
 
 /// Where damaged packs are kept, in the store.
@@ -79,8 +80,14 @@ impl Store {
         if moves {
             salvage.frames.flush()?;
             drop(salvage);
-            writer.finish()?;
-            damaged.iter_mut().try_for_each(|pack| self.move_away(pack))?;
+            damaged.iter_mut().try_for_each(|pack| self.keep_damaged(pack))?;
+            let new = writer.finish()?;
+            let replaced = damaged.iter().map(|pack| &pack.path).filter(|path| new.as_ref() != Some(path));
+            replaced
+                .into_iter()
+                .try_for_each(|path| fs::remove_file(path).if_exists().at("remove", path).map(drop))?;
+            atomic::sync_dir(&self.dir)?;
+            self.discard_packs();
         }
         Ok(PackCheck { damaged, named, missing })
     }
@@ -93,15 +100,33 @@ impl Store {
         io::copy(&mut self.located(packs, number, blob), &mut io::sink()).is_ok()
     }
 
-    fn move_away(&self, pack: &mut DamagedPack) -> Result<()> {
+    /// Gives a damaged pack a second name outside of the store.
+    fn keep_damaged(&self, pack: &mut DamagedPack) -> Result<()> {
         let dir = self.dir.join(DAMAGED);
         fs::create_dir_all(&dir).at("create", &dir)?;
         let name = pack.path.file_name().expect("a pack has a name");
-        pack.moved_to = move_to_free_name(&pack.path, |number| numbered(&dir.join(name), ".", number))?;
-        self.discard_packs();
-        atomic::sync_dir(&dir)?;
-        atomic::sync_dir(&self.dir)
+        let kept = take_free_name(
+            |number| numbered(&dir.join(name), ".", number),
+            |to| match fs::hard_link(&pack.path, to) {
+                // Not every file system has hard links.
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => copy_new(&pack.path, to),
+                linked => linked.unless_exists().at("copy", &pack.path),
+            },
+        )?;
+        pack.moved_to = Some(kept);
+        atomic::sync_dir(&dir)
     }
+}
+
+/// Copies a file unless something has the new name; returns whether it did.
+fn copy_new(from: &Path, to: &Path) -> Result<bool> {
+    if to.symlink_metadata().is_ok() {
+        return Ok(false);
+    }
+    let mut copy = AtomicFile::create(to)?;
+    let mut file = File::open(from).at("read", from)?;
+    io::copy(&mut file, &mut copy).at("copy", from)?;
+    copy.commit_new()
 }
 
 /// Copies what is intact in damaged packs.

@@ -27,6 +27,8 @@ use crate::project::Layout;
 const MAX_IN_MEMORY: u64 = 256 * 1024;
 /// All that is held in memory together.
 const MAX_BYTES: u64 = 32 << 20;
+/// How many bytes of messages are copied; further ones are held open. Messages are small texts, except for what a routine made of them.
+const MAX_COPIED: u64 = 256 << 20;
 /// These files may take one in this many of those that decree may have open.
 const OPEN_PARTS: usize = 4;
 
@@ -65,6 +67,7 @@ pub struct OwnFiles {
     /// How many more may be held open.
     open_left: usize,
     bytes: u64,
+    copied: u64,
     spool: Spool,
 }
 
@@ -105,6 +108,7 @@ impl OwnFiles {
             paths: HashSet::new(),
             open_left: descriptors::raise_limit() / OPEN_PARTS,
             bytes: 0,
+            copied: 0,
             spool: Spool::new(layout.scratch()),
         };
         for dir in [layout.runs(), layout.checkpoints(), layout.store(), layout.scratch()] {
@@ -156,11 +160,16 @@ impl OwnFiles {
         };
         let length = file.metadata().at("read", &path)?.len();
         // An open file that is overwritten in place has no other copy.
-        let may_be_open = protection != Protection::Queue || path.parent() == Some(&self.finished);
+        let is_copied = protection == Protection::Queue
+            && path.parent() != Some(&self.finished)
+            && length <= MAX_COPIED - self.copied;
         let hold = if length <= MAX_IN_MEMORY && self.bytes + length <= MAX_BYTES {
             self.bytes += length;
             Hold::InMemory
-        } else if may_be_open && self.open_left > 0 {
+        } else if is_copied {
+            self.copied += length;
+            Hold::Spool(&mut self.spool)
+        } else if self.open_left > 0 {
             self.open_left -= 1;
             Hold::Open
         } else {
