@@ -140,7 +140,7 @@ impl Stage<'_> {
         }
         let to = self.place(name)?;
         file.seek(SeekFrom::Start(0)).at("read", from)?;
-        let mut copy = atomic::create_new(&to).at("create", &to)?;
+        let mut copy = atomic::create_public(&to).at("create", &to)?;
         io::copy(&mut file, &mut copy).at("write", &to)?;
         self.report.files += 1;
         Ok(())
@@ -159,7 +159,7 @@ impl Stage<'_> {
     /// secret has to stay for the file to be valid.
     fn text(&mut self, name: &str, text: &str) -> Result<()> {
         let path = self.place(name)?;
-        atomic::write(&path, text.as_bytes())?;
+        atomic::write_public(&path, text.as_bytes())?;
         self.report.files += 1;
         Ok(())
     }

@@ -311,6 +311,7 @@ impl CheckpointDir {
                 Some((format!("{}: {error}", entry.path()), error.hint_text().map(str::to_owned)))
             })
             .collect();
+        let of_tree = damaged.len();
         let of_git = manifest.git.iter().flat_map(GitRecord::contents);
         damaged.extend(of_git.filter_map(|hash| {
             let error = read_back(&hash).err()?;
@@ -319,10 +320,12 @@ impl CheckpointDir {
         if damaged.is_empty() {
             return Ok(entries);
         }
-        let (n, all) = (damaged.len(), crate::humanize::count(entries, "entry"));
+        let all = crate::humanize::count(entries, "entry");
+        let and_git = if damaged.len() > of_tree { ", and git's own state" } else { "" };
         let (lines, hints): (Vec<String>, Vec<Option<String>>) = damaged.into_iter().unzip();
-        let error = Error::integrity(format!("checkpoint {} does not verify: {n} of {all}", self.id))
-            .details(lines, 20);
+        let error =
+            Error::integrity(format!("checkpoint {} does not verify: {of_tree} of {all}{and_git}", self.id))
+                .details(lines, 20);
         // Most failures, if not all, come from one damaged pack: its hint is enough.
         Err(match hints.into_iter().flatten().next() {
             Some(hint) => error.hint(hint),

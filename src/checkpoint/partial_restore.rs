@@ -51,6 +51,8 @@ pub struct PartialRestoreRequest<'r> {
 #[derive(Debug, Default)]
 pub struct PartialRestoreReport {
     pub restored: Vec<TreePath>,
+    /// Those of `restored` that were not there before, and are gone.
+    pub removed: Vec<TreePath>,
     pub lost: Vec<LostPath>,
     /// What moved to the quarantine, and where it is now.
     pub set_aside: Vec<(TreePath, PathBuf)>,
@@ -104,10 +106,11 @@ impl Workspace {
             };
             lost.retain(|lost| !has(lost));
         }
-        let paths = changes.list.iter().map(|change| change.path.clone());
-        let restored = paths.filter(|path| !lost.iter().any(|lost| lost.path == *path)).collect();
+        let stays = |change: &&Change| !lost.iter().any(|lost| lost.path == change.path);
+        let restored = changes.list.iter().filter(stays).map(|change| change.path.clone()).collect();
+        let removed = paths_made(changes.list.iter());
         let set_aside = changes.out_of_scope.iter().map(|path| (path.clone(), PathBuf::new())).collect();
-        Ok(PartialRestoreReport { restored, lost, set_aside })
+        Ok(PartialRestoreReport { restored, removed, lost, set_aside })
     }
 
     /// Restores every path that can be restored, and touches no other.
@@ -190,9 +193,15 @@ impl Workspace {
             log: request.log,
         })?;
         report.restored.extend(patch.records.iter().map(|record| record.change.path.clone()));
+        report.removed.extend(paths_made(patch.records.iter().map(|record| &record.change)));
         if let RestoreOutcome::Done(done) = outcome {
             report.set_aside.extend(done.set_aside);
         }
         Ok(())
     }
+}
+
+/// The paths that were not there before the changes.
+fn paths_made<'c>(changes: impl Iterator<Item = &'c Change>) -> Vec<TreePath> {
+    changes.filter(|change| change.before.is_none()).map(|change| change.path.clone()).collect()
 }

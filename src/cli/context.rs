@@ -107,8 +107,7 @@ impl Context {
         if let Ok(Some(run)) = ActiveRun::read(&project.layout)
             && Lock::is_free(&project.layout.lock())
         {
-            let id = run.dir.id();
-            self.ui.warn(&format!("run {id} was interrupted; the next `decree process` recovers it"));
+            self.ui.warn(&format!("run {} was interrupted; {}", run.dir.id(), run.way_out()));
         }
     }
 

@@ -123,6 +123,14 @@ fn not_rolled_back(context: &Context, outcome: &GuardOutcome, error: Error) -> E
 /// Prints what became of the tree, and returns the exit code.
 fn report(context: &Context, outcome: &GuardOutcome, rollback: Option<&RollbackReport>) -> Result<u8> {
     let id = outcome.checkpoint.id();
+    if let Some(error) = &outcome.no_way_back {
+        let recover = context.command_line(&format!("recover {id}"));
+        return Err(Error::integrity(format!("the command is kept, and damaged the store: {error}"))
+            .details(error.detail_lines().to_vec(), 20)
+            .hint(format!(
+                "there is no whole way back; `{recover}` goes back as far as possible, and names the rest"
+            )));
+    }
     let Some(rollback) = rollback else {
         let back = context.command_line(&format!("rollback {id}"));
         context.ui.note(&format!("kept; `{back}` rolls the tree back to before the command"));

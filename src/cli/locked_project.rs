@@ -55,6 +55,7 @@ impl<'c> LockedProject<'c> {
     pub fn open(context: &'c Context, command: &'static str) -> Result<Self> {
         let locked = Self::lock_and_settle(context, context.project()?, command)?;
         PendingGitRestore::refuse(&locked.project.layout)?;
+        locked.project.check_queue()?;
         Ok(locked)
     }
 
@@ -87,6 +88,7 @@ impl<'c> LockedProject<'c> {
     /// Settles the unfinished run even if it cannot be reverted as a whole; `None` if there is none.
     pub fn recover_run(&self, dry_run: bool) -> Result<Option<RecoveredRun>> {
         if let Some(unfinished) = ActiveRun::read(&self.project.layout)? {
+            self.project.check_queue()?;
             unfinished.unlock_dir();
         }
         self.with_reporter(|reporter| {
@@ -103,6 +105,7 @@ impl<'c> LockedProject<'c> {
         let Some(unfinished) = ActiveRun::read(&self.project.layout)? else {
             return Ok(Vec::new());
         };
+        self.project.check_queue()?;
         unfinished.unlock_dir();
         if unfinished.is_in_attempt()? {
             self.context.confirm_revert(&unfinished)?;

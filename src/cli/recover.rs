@@ -5,19 +5,21 @@ use serde_json::{Value, json};
 use super::locked_project::LockedProject;
 use super::{Context, Format};
 use crate::checkpoint::quote;
-use crate::checkpoint::store::DamagedPack;
+use crate::checkpoint::store::PackCheck;
 use crate::error::{ErrorKind, Result};
-use crate::history::{self, GuardRecord, TreeRecovery};
+use crate::history::{self, GitChange, GuardRecord, TreeRecovery};
 use crate::humanize::count;
 use crate::pipeline::{ActiveRun, RecoveredRun, quarantine_damaged_record};
-use crate::project::Project;
+use crate::project::{Layout, Project};
 
 /// Get a project working again whose store was damaged: restore what can be restored, and name the rest
 ///
-/// Reads the whole store. Damaged packs move to store/damaged/ after what is intact in them is stored again. Then an unfinished run that
+/// Reads the whole store. Damaged packs move to store/damaged/ after what is intact in them is stored again, also if their index is lost.
+/// Then an unfinished run that
 /// cannot be reverted as a whole is reverted as far as possible, and closed: its verdict is `failed-unrestored`, and its message goes to
 /// inbox/dead/. The same for the checkpoint of a guarded command, or for the one that is named. What is in the tree is saved as a
-/// checkpoint first. Exit code 4: something could not be restored.
+/// checkpoint first. git's own state goes back with the files of a run or a guarded command. Exit code 4: something is lost, could not be
+/// restored, or is unknown; with --dry-run, too.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  decree recover --dry-run\n  decree recover\n  decree recover chk_20261116_0312"
@@ -38,10 +40,14 @@ pub struct RecoverArgs {
 
 /// What was found and done.
 struct Recovery {
-    packs: Vec<DamagedPack>,
+    packs: PackCheck,
+    /// Whether `running.json` could not be read, so that it is unknown which run was active.
+    is_run_unknown: bool,
     run: Option<RecoveredRun>,
     /// The checkpoint to which the tree was taken back, if no run was.
     checkpoint: Option<(String, TreeRecovery)>,
+    /// Of the checkpoint of a guarded command.
+    git: Option<GitChange>,
 }
 
 impl Recovery {
@@ -49,10 +55,14 @@ impl Recovery {
         self.run.as_ref().map(|run| &run.tree).or(self.checkpoint.as_ref().map(|(_, tree)| tree))
     }
 
-    /// Whether something cannot be restored.
+    /// Whether something cannot be restored, or is unknown.
     fn has_losses(&self) -> bool {
-        let unknown = self.run.as_ref().is_some_and(|run| run.unknown.is_some());
-        unknown || self.tree().is_some_and(|tree| !tree.report.lost.is_empty())
+        let of_run = |run: &RecoveredRun| run.unknown.is_some() || !run.not_restored.is_empty();
+        self.is_run_unknown
+            || self.packs.missing > 0
+            || self.run.as_ref().is_some_and(of_run)
+            || self.git.as_ref().is_some_and(GitChange::is_unrestored)
+            || self.tree().is_some_and(|tree| !tree.report.lost.is_empty())
     }
 }
 
@@ -61,26 +71,32 @@ pub fn recover(context: &Context, args: &RecoverArgs) -> Result<u8> {
     let guarded = GuardRecord::find(&Project::find_despite_config(&context.directory)?.0.layout)?;
     let locked = LockedProject::open_unsettled(context, "recover")?;
     let layout = &locked.project.layout;
-    let packs = locked.workspace.store().check_packs(!args.dry_run)?;
-    if let Err(error) = ActiveRun::read(layout)
-        && !args.dry_run
-    {
-        let moved = quarantine_damaged_record(layout, error)?;
-        context.ui.warn(&format!(
-            "which run was active is unknown, and the tree is as it was found; the damaged record is {}",
-            layout.shown(&moved)
-        ));
-    }
-    let mut recovery = Recovery { packs, run: locked.recover_run(args.dry_run)?, checkpoint: None };
-    let wanted = args.id.clone().or(guarded.map(|guard| guard.checkpoint));
+    let progress = context.ui.progress();
+    let packs = history::check_packs(locked.history_context(&progress), !args.dry_run)?;
+    let is_run_unknown = quarantine_record(context, layout, args.dry_run)?;
+    let run = if is_run_unknown { None } else { locked.recover_run(args.dry_run)? };
+    let mut recovery = Recovery { packs, is_run_unknown, run, checkpoint: None, git: None };
+    let guarded = guarded.map(|guard| guard.checkpoint);
+    let wanted = args.id.clone().or(guarded.clone());
     if let Some(id) = wanted.filter(|_| recovery.run.is_none()) {
         let found = history::find_tree(layout, &id)?;
         let (dir, manifest) = (found.dir(), found.dir().manifest()?);
-        let progress = context.ui.progress();
         let diffs = [dir.diff_path()];
         let history = locked.history_context(&progress);
         let tree = history::recover_tree(history, dir.id(), &manifest, &diffs, args.dry_run)?;
+        if guarded.as_deref() == Some(dir.id()) && !args.dry_run {
+            recovery.git = history::recover_git(history, dir, &manifest);
+            let lines = recovery.git.iter().flat_map(GitChange::restored_lines);
+            lines.for_each(|line| context.ui.warn(&line));
+        }
         recovery.checkpoint = Some((dir.id().to_owned(), tree));
+    }
+    if !args.dry_run
+        && let Err(error) = history::restock(locked.history_context(&progress), &mut recovery.packs)
+    {
+        context.ui.warn(&format!(
+            "what the tree still has of the lost contents could not be stored again: {error}"
+        ));
     }
     match args.format {
         Format::Json => context.ui.print(&format!("{:#}\n", answer(&recovery, args.dry_run)))?,
@@ -89,13 +105,30 @@ pub fn recover(context: &Context, args: &RecoverArgs) -> Result<u8> {
     Ok(if recovery.has_losses() { ErrorKind::Integrity.exit_code() } else { 0 })
 }
 
+/// Moves a `running.json` that cannot be read out of the way. Returns whether there is one.
+fn quarantine_record(context: &Context, layout: &Layout, dry_run: bool) -> Result<bool> {
+    let Err(error) = ActiveRun::read(layout) else { return Ok(false) };
+    let unknown = "which run was active is unknown, and the tree is as it was found";
+    if dry_run && error.kind() == ErrorKind::Integrity {
+        context.ui.warn(&format!("{unknown}: {error}"));
+        return Ok(true);
+    }
+    let moved = quarantine_damaged_record(layout, error)?;
+    context.ui.warn(&format!(
+        "{unknown}; the damaged record is {}; `decree log` lists the runs, and `decree revert` reverts one that has a changes.diff",
+        layout.shown(&moved)
+    ));
+    Ok(true)
+}
+
 fn print(context: &Context, locked: &LockedProject<'_>, recovery: &Recovery, dry_run: bool) -> Result<()> {
     let (ui, layout) = (&context.ui, &locked.project.layout);
     let would = if dry_run { "would be " } else { "" };
-    for pack in &recovery.packs {
+    for pack in &recovery.packs.damaged {
+        let intact = count(pack.intact, "content");
         let lost = match pack.lost {
-            Some(lost) => format!("{} intact, {lost} lost", count(pack.intact, "content")),
-            None => "its contents are unknown".to_owned(),
+            Some(lost) => format!("{intact} intact, {lost} lost"),
+            None => format!("{intact} found in it without its index"),
         };
         let to = pack
             .moved_to
@@ -103,9 +136,15 @@ fn print(context: &Context, locked: &LockedProject<'_>, recovery: &Recovery, dry
             .map_or("moved out of the store".to_owned(), |to| format!("moved to {}", layout.shown(to)));
         ui.print(&format!("{would}{to}: {} ({}; {lost})\n", layout.shown(&pack.path), pack.why))?;
     }
+    if recovery.packs.missing > 0 {
+        let missing = count(recovery.packs.missing, "content");
+        let unless = if dry_run { ", unless the tree has them" } else { "" };
+        ui.print(&format!("lost: {missing} that runs or checkpoints name{unless}; `decree checkpoint verify --all` lists the affected checkpoints\n"))?;
+    }
     if let Some(tree) = recovery.tree() {
         for path in &tree.report.restored {
-            ui.print(&format!("{would}restored: {path}\n"))?;
+            let what = if tree.report.removed.contains(path) { "removed" } else { "restored" };
+            ui.print(&format!("{would}{what}: {path}\n"))?;
         }
         for (path, _) in &tree.report.set_aside {
             ui.print(&format!("{would}set aside: {path}\n"))?;
@@ -117,6 +156,9 @@ fn print(context: &Context, locked: &LockedProject<'_>, recovery: &Recovery, dry
             let back = context.command_line(&format!("rollback {saved}"));
             ui.note(&format!("the tree as it was found is saved: `{back}` restores it"));
         }
+    }
+    for lost in recovery.run.iter().flat_map(|run| &run.not_restored) {
+        ui.print(&format!("not restored: {lost}\n"))?;
     }
     ui.note(&closing(recovery, dry_run));
     Ok(())
@@ -137,12 +179,19 @@ fn closing(recovery: &Recovery, dry_run: bool) -> String {
                 run.id
             )
         }
+        (Some(run), _) if !run.not_restored.is_empty() => format!(
+            "run {} is settled, and the tree is as it was before it, except for what no checkpoint holds",
+            run.id
+        ),
         (Some(run), _) => format!("run {} is settled, and the tree is as it was before it", run.id),
         (None, Some((id, _))) if lost > 0 => {
             format!("{} could not be restored; all other paths are as in {id}", count(lost, "file"))
         }
         (None, Some((id, _))) => format!("the tree is as in {id}"),
-        (None, None) if recovery.packs.is_empty() => {
+        (None, None) if recovery.is_run_unknown => {
+            "the tree is as it was found, and every other command works again".to_owned()
+        }
+        (None, None) if recovery.packs.damaged.is_empty() => {
             "every pack is intact, and no run is unfinished".to_owned()
         }
         (None, None) => {
@@ -157,6 +206,7 @@ fn answer(recovery: &Recovery, dry_run: bool) -> Value {
     let report = recovery.tree().map(|tree| &tree.report);
     let packs: Vec<Value> = recovery
         .packs
+        .damaged
         .iter()
         .map(|pack| {
             json!({
@@ -172,12 +222,15 @@ fn answer(recovery: &Recovery, dry_run: bool) -> Value {
         "recovered": !dry_run && !recovery.has_losses(),
         "dry_run": dry_run,
         "packs": packs,
+        "missing": recovery.packs.missing,
         "run": recovery.run.as_ref().map(|run| &run.id),
         "verdict": recovery.run.as_ref().and_then(|run| run.verdict),
         "unknown": recovery.run.as_ref().and_then(|run| run.unknown.as_ref()),
         "checkpoint": recovery.checkpoint.as_ref().map(|(id, _)| id),
         "saved_present_as": recovery.tree().and_then(|tree| tree.saved.as_ref()),
         "restored": report.map_or(Vec::new(), |report| report.restored.iter().map(path).collect::<Vec<_>>()),
+        "removed": report.map_or(Vec::new(), |report| report.removed.iter().map(path).collect::<Vec<_>>()),
+        "not_restored": recovery.run.as_ref().map_or(Vec::new(), |run| run.not_restored.clone()),
         "lost": report.map_or(Vec::new(), |report| {
             report.lost.iter().map(|lost| json!({ "path": path(&lost.path), "why": lost.why })).collect::<Vec<_>>()
         }),

@@ -93,14 +93,14 @@ pub(super) fn find(context: &Context, summary: Option<&Path>, limits: ReportLimi
 fn write(output: &Path, text: &str) -> Result<()> {
     match fs::metadata(output) {
         Ok(found) if found.is_file() => {
-            atomic::write(&output.canonicalize().at("find", output)?, text.as_bytes())
+            atomic::write_public(&output.canonicalize().at("find", output)?, text.as_bytes())
         }
         Ok(found) if found.is_dir() => Err(Error::failed(format!("{} is a directory", output.display()))),
         Ok(_) => {
             let mut file = OpenOptions::new().write(true).open(output).at("open", output)?;
             file.write_all(text.as_bytes()).at("write", output)
         }
-        Err(_) if output.file_name().is_some() => atomic::write(output, text.as_bytes()),
+        Err(_) if output.file_name().is_some() => atomic::write_public(output, text.as_bytes()),
         Err(error) => Err(error).at("write", output),
     }
 }

@@ -91,8 +91,7 @@ pub fn status(context: &Context, args: &StatusArgs) -> Result<()> {
     ]);
     rows.push(store_row(usage.bytes, checkpoints.len(), expired, reclaimable));
     if let Some(run) = unfinished {
-        let (id, started) = (run.dir.id(), run.started_at());
-        let text = format!("run {id}, started {started}; the next `decree process` recovers it");
+        let text = format!("run {}, started {}; {}", run.dir.id(), run.started_at(), run.way_out());
         rows.push(vec!["unfinished".to_owned(), text]);
     }
     context.ui.print(&ui::table(&rows))

@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
@@ -11,6 +12,10 @@ use crate::error::{IoContext, Result};
 
 /// The prefix of unfinished files. The holder of the lock of their directory may remove them.
 pub const TEMPORARY: &str = "tmp-";
+/// decree's own files may have copies of files that others may not read.
+pub const PRIVATE: u32 = 0o600;
+/// As the user's umask says.
+const PUBLIC: u32 = 0o666;
 
 /// A file that appears under its name only when [`AtomicFile::commit`] succeeds.
 pub struct AtomicFile {
@@ -21,14 +26,17 @@ pub struct AtomicFile {
 }
 
 impl AtomicFile {
-    /// Creates the temporary file of `target`, in the same directory.
+    /// Creates the temporary file of `target`, in the same directory. Only its owner may read it.
     pub fn create(target: impl Into<PathBuf>) -> Result<Self> {
-        let target = target.into();
+        Self::create_with(target.into(), PRIVATE)
+    }
+
+    fn create_with(target: PathBuf, mode: u32) -> Result<Self> {
         let name = target.file_name().expect("the target is a file's path");
         let mut temporary = std::ffi::OsString::from(format!("{TEMPORARY}{}-", std::process::id()));
         temporary.push(name);
         let temporary = target.with_file_name(temporary);
-        let file = create_new(&temporary).at("create", &temporary)?;
+        let file = create_with_mode(&temporary, mode).at("create", &temporary)?;
         Ok(AtomicFile {
             writer: BufWriter::with_capacity(1 << 16, file),
             temporary,
@@ -122,18 +130,23 @@ pub fn fill(reader: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
     Ok(filled)
 }
 
-/// Writes a file that is complete or absent.
+/// Writes a file that is complete or absent. Only its owner may read it.
 pub fn write(target: &Path, bytes: &[u8]) -> Result<()> {
-    filled(target, bytes)?.commit()
+    filled(target, bytes, PRIVATE)?.commit()
+}
+
+/// Writes a file that is complete or absent, and not decree's own: the umask says who may read it.
+pub fn write_public(target: &Path, bytes: &[u8]) -> Result<()> {
+    filled(target, bytes, PUBLIC)?.commit()
 }
 
 /// Writes a file that is complete or absent, unless something has its name already; returns whether it did.
 pub fn write_new(target: &Path, bytes: &[u8]) -> Result<bool> {
-    filled(target, bytes)?.commit_new()
+    filled(target, bytes, PRIVATE)?.commit_new()
 }
 
-fn filled(target: &Path, bytes: &[u8]) -> Result<AtomicFile> {
-    let mut file = AtomicFile::create(target)?;
+fn filled(target: &Path, bytes: &[u8], mode: u32) -> Result<AtomicFile> {
+    let mut file = AtomicFile::create_with(target.to_owned(), mode)?;
     file.write_all(bytes).at("write", target)?;
     Ok(file)
 }
@@ -143,10 +156,19 @@ pub fn remove(path: &Path) -> Result<()> {
     fs::remove_file(path).if_exists().at("remove", path)?.map_or(Ok(()), |()| sync_parent(path))
 }
 
-/// Creates a file for writing, replacing one that an earlier process with the same pid left unfinished.
+/// Creates a file for writing, replacing one that an earlier process with the same pid left unfinished. Only its owner may read it.
 pub fn create_new(path: &Path) -> io::Result<File> {
+    create_with_mode(path, PRIVATE)
+}
+
+/// The same for a file that is not decree's own: the umask says who may read it.
+pub fn create_public(path: &Path) -> io::Result<File> {
+    create_with_mode(path, PUBLIC)
+}
+
+fn create_with_mode(path: &Path, mode: u32) -> io::Result<File> {
     let mut options = OpenOptions::new();
-    options.write(true).create_new(true);
+    options.write(true).create_new(true).mode(mode);
     match options.open(path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             fs::remove_file(path)?;

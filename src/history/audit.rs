@@ -3,9 +3,9 @@
 //!
 //! The file itself does not show that lines are missing at its end; a user who has noted the hash of the last line can detect that.
 
-use std::fs::OpenOptions;
+use std::fs::{OpenOptions, Permissions};
 use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
@@ -167,8 +167,11 @@ pub fn record(path: &Path, mut entry: AuditEntry) -> Result<()> {
     line.push(b'\n');
     // A routine may have put a link there: the entry must not be added to another file.
     let no_link = OFlags::NOFOLLOW.bits() as i32;
-    let file = OpenOptions::new().append(true).create(true).custom_flags(no_link).open(path);
+    let file =
+        OpenOptions::new().append(true).create(true).mode(atomic::PRIVATE).custom_flags(no_link).open(path);
     let mut file = file.at("open", path)?;
+    // An earlier version may have created it.
+    let _ = file.set_permissions(Permissions::from_mode(atomic::PRIVATE));
     // In one piece: what is added is a line, or the beginning of one.
     file.write_all(&line).and_then(|()| file.sync_all()).at("write to", path)?;
     atomic::sync_parent(path)

@@ -110,6 +110,8 @@ pub struct GuardOutcome {
     pub repair: RepairReport,
     /// Why they could not be repaired. The checkpoint may be whole all the same.
     pub repair_error: Option<Error>,
+    /// Why the checkpoint of a command that is kept is no way back.
+    pub no_way_back: Option<Error>,
     /// `None` if the work of the command is kept.
     pub rollback: Option<Result<RollbackReport>>,
     /// How git's own state differed at the rollback, and what was done about it.
@@ -205,6 +207,7 @@ impl<'g> Guard<'g> {
         // A command that is kept may have changed settings and the tracker on purpose.
         let repair =
             if has_failed { own_files.repair_with_settings() } else { own_files.repair_except_tracker() };
+        let is_untouched = context.workspace.store().is_untouched();
         let (repair, repair_error) = match repair {
             Ok(report) => {
                 let error = repair_content(context, &checkpoint, &manifest, &report).err();
@@ -218,6 +221,10 @@ impl<'g> Guard<'g> {
         let scope = request.scope;
         let mut uncaptured =
             GuardedUncaptured::look(context, uncaptured, &manifest, has_failed, &set_aside, &scope);
+        // A command that is kept is promised a rollback only if nothing can have happened to it.
+        let is_doubtful = !has_failed && (repair_error.is_some() || !is_untouched);
+        let no_way_back =
+            is_doubtful.then(|| checkpoint.verify(context.workspace, &manifest).err()).flatten();
         // The manifest may be large, and the rollback reads it again.
         drop(manifest);
         let rollback = has_failed.then(|| {
@@ -246,7 +253,18 @@ impl<'g> Guard<'g> {
             ));
         }
         let code = end.code;
-        GuardOutcome { checkpoint, code, cause, interrupted, repair, repair_error, rollback, git, uncaptured }
+        GuardOutcome {
+            checkpoint,
+            code,
+            cause,
+            interrupted,
+            repair,
+            repair_error,
+            no_way_back,
+            rollback,
+            git,
+            uncaptured,
+        }
     }
 }
 
@@ -307,7 +325,8 @@ fn shown(command_line: &str) -> String {
 }
 
 fn hold_own_files(layout: &Layout, checkpoint: &CheckpointDir) -> Result<OwnFiles> {
-    let (dir, reserved) = (checkpoint.dir(), vec![layout.audit(), layout.guarding()]);
+    let (dir, reserved) =
+        (checkpoint.dir(), vec![layout.audit(), layout.guarding(), layout.guard_failed(), layout.pending()]);
     let mut records = vec![checkpoint.manifest_path(), dir.join(CheckpointRecord::FILE)];
     records.extend(reserved.iter().cloned());
     let protected = ProtectedDir {
@@ -317,6 +336,7 @@ fn hold_own_files(layout: &Layout, checkpoint: &CheckpointDir) -> Result<OwnFile
         is_record: &|path| path.starts_with(dir),
         reserved,
         reserved_unless_file: Vec::new(),
+        watched: vec![dir.to_owned()],
         run_records: &RunDir::RECORDS,
     };
     OwnFiles::hold(layout, protected)

@@ -15,7 +15,9 @@ use serde::de::IgnoredAny;
 
 use super::record::CheckpointRecord;
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
+use crate::checkpoint::git_record::GitRecord;
 use crate::checkpoint::manifest::Manifest;
+use crate::checkpoint::store::NamedContents;
 use crate::error::{Error, IoContext, Result};
 use crate::fs::atomic::TEMPORARY;
 use crate::fs::json;
@@ -61,6 +63,18 @@ impl Manifests {
         }
         found.list.sort_by(|a, b| a.path.cmp(&b.path));
         found
+    }
+
+    /// All content that the readable manifests name.
+    pub fn contents(&self) -> NamedContents {
+        let mut named = NamedContents::default();
+        for manifest in self.list.iter().filter_map(|file| file.read().ok().flatten()) {
+            for (hash, size) in manifest.tree.iter().filter_map(|entry| entry.node.content()) {
+                named.add(hash, Some(size));
+            }
+            manifest.git.iter().flat_map(GitRecord::contents).for_each(|hash| named.add(hash, None));
+        }
+        named
     }
 
     /// The size of all manifests.

@@ -54,7 +54,7 @@ pub use lookup::{
 };
 pub use payload::{CheckpointKind, CheckpointPayload, SavedDatabase};
 pub use record::CheckpointRecord;
-pub use recover::{TreeRecovery, recover_tree};
+pub use recover::{TreeRecovery, check_packs, recover_git, recover_tree, restock};
 pub use remove::{SetAsideRule, remove};
 pub use rollback::rollback;
 pub use rollback_report::{Operation, RollbackOptions, RollbackReport, RolledBackPath};

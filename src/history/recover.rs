@@ -4,11 +4,15 @@ use std::path::PathBuf;
 
 use super::HistoryContext;
 use super::audit::AuditLog;
+use super::git_change::GitChange;
+use super::git_restore::GitRestore;
 use super::kind::tree;
+use super::manifests::Manifests;
 use super::writer::CheckpointLabel;
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::checkpoint::manifest::Manifest;
 use crate::checkpoint::partial_restore::{PartialRestoreReport, PartialRestoreRequest};
+use crate::checkpoint::store::PackCheck;
 use crate::error::Result;
 
 /// What of a reverted tree is kept beside the checkpoint of the present.
@@ -50,4 +54,33 @@ pub fn recover_tree(
     };
     let report = context.workspace.restore_partially(&request, context.progress)?;
     Ok(TreeRecovery { saved: Some(saved), report })
+}
+
+/// Takes git's own state back to the checkpoint of a guarded command; `None` if nothing differs.
+pub fn recover_git(
+    context: HistoryContext<'_>,
+    checkpoint: &CheckpointDir,
+    manifest: &Manifest,
+) -> Option<GitChange> {
+    let restore = GitRestore {
+        workspace: context.workspace,
+        keep_as: checkpoint.id().to_owned(),
+        reason: format!("decree: recovered; back to {}", checkpoint.id()),
+        dir: checkpoint.dir(),
+    };
+    restore.run(manifest.git.as_ref()?)
+}
+
+/// Stores again what the tree still has of the contents that damaged packs lost, and counts the others.
+pub fn restock(context: HistoryContext<'_>, packs: &mut PackCheck) -> Result<()> {
+    if packs.missing > 0 {
+        context.workspace.capture(context.progress)?;
+        packs.missing = packs.named.count_missing(context.workspace.store())?;
+    }
+    Ok(())
+}
+
+/// Finds damaged packs. With `moves`, stores what is intact in them again and moves them away.
+pub fn check_packs(context: HistoryContext<'_>, moves: bool) -> Result<PackCheck> {
+    context.workspace.store().check_packs(moves, || Manifests::find(context.layout).contents())
 }

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use super::own_files::{OwnFiles, ProtectedDir};
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::checkpoint::path::DECREE_DIR;
-use crate::error::{IoContext, Result};
+use crate::error::{Error, IoContext, Result};
+use crate::fs::quarantine::{move_to_free_name, numbered};
 use crate::fs::{atomic, untrusted};
 use crate::message::{Document, MessageId};
 use crate::project::Layout;
@@ -43,6 +44,12 @@ impl RunDir {
 
     /// Creates the directory. What an earlier run of the same message left in it moves to `previous/<k>/`.
     pub fn begin(&self) -> Result<()> {
+        if self.path.is_symlink() {
+            let what =
+                format!("{} is a symbolic link, and decree writes only to a directory there", self.shown());
+            return Err(Error::integrity(what)
+                .hint("look at what it is, then remove it and run the same command again"));
+        }
         fs::create_dir_all(&self.path).at("create", &self.path)?;
         let left = self.contents()?;
         // A message that was copied here and never begun is in the inbox still.
@@ -82,19 +89,25 @@ impl RunDir {
         let (checkpoint, message) = (self.checkpoint(), layout.inbox().join(message));
         let own = [self.message(), checkpoint.manifest_path(), self.failure_context()];
         let attempts = self.path.join(Self::ATTEMPTS);
+        let orders = [layout.audit(), layout.pending(), layout.guarding(), layout.guard_failed()];
         let mut reserved: Vec<PathBuf> = vec![self.attempt_usage(attempt), self.failure_context()];
+        reserved.extend(orders.iter().cloned());
         for dir in [&checkpoint, &self.attempt(attempt)] {
             reserved.extend([dir.diff_path(), dir.result_path()]);
         }
         let protected = ProtectedDir {
             dir: &self.path,
             set_aside: checkpoint.quarantine_dir(),
-            records: own.iter().cloned().chain([layout.running(), layout.audit()]).collect(),
+            records: own.iter().cloned().chain([layout.running()]).chain(orders).collect(),
             is_record: &|path| {
                 path == message || own.iter().any(|own| own == path) || path.starts_with(&attempts)
             },
             reserved,
             reserved_unless_file: Self::PUBLISHED.iter().map(|name| self.path.join(name)).collect(),
+            watched: [self.path.clone(), attempts.clone()]
+                .into_iter()
+                .chain((1..=attempt).map(|number| self.attempt_dir(number)))
+                .collect(),
             run_records: &Self::RECORDS,
         };
         OwnFiles::hold(layout, protected)
@@ -125,6 +138,15 @@ impl RunDir {
 
     pub fn attempt_dir(&self, number: u32) -> PathBuf {
         self.path.join(Self::ATTEMPTS).join(number.to_string())
+    }
+
+    /// Creates the directory of an attempt that is about to begin. What an earlier attempt's routine put there is set aside.
+    pub fn create_attempt(&self, number: u32) -> Result<PathBuf> {
+        let dir = self.attempt_dir(number);
+        let aside = self.checkpoint().quarantine_dir().join(format!("attempt-{number}"));
+        move_to_free_name(&dir, |count| numbered(&aside, ".", count))?;
+        fs::create_dir_all(&dir).at("create", &dir)?;
+        Ok(dir)
     }
 
     /// The same directory relative to the project, for messages.

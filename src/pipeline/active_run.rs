@@ -43,6 +43,9 @@ struct RunningFile {
     pid: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     attempt: Option<ActiveAttempt>,
+    /// Whether a revert failed because the store lost content, so that only `recover` helps.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    content_lost: bool,
 }
 
 /// The attempt that is being made, for `decree status`.
@@ -81,6 +84,7 @@ impl ActiveRun {
             inbox: inbox.iter().map(text).collect(),
             pid: Some(std::process::id()),
             attempt: None,
+            content_lost: false,
         };
         ActiveRun { dir: RunDir::of(layout, id), file }
     }
@@ -92,6 +96,26 @@ impl ActiveRun {
         let AttemptNumber { number, of, .. } = attempt;
         run.file.attempt = Some(ActiveAttempt { number, of, started_at: super::now_text(), timeout_ms });
         run.write(layout)
+    }
+
+    /// Writes to `running.json` that the run cannot be reverted as a whole. Only for messages, so a failure is none.
+    pub(super) fn note_content_lost(layout: &Layout) {
+        if let Ok(Some(mut run)) = ActiveRun::read(layout) {
+            run.file.content_lost = true;
+            let _ = run.write(layout);
+        }
+    }
+
+    /// What settles the run, for messages.
+    pub fn way_out(&self) -> &'static str {
+        let has_no_way_back = self.attempt().is_some()
+            && !self.has_manifest().unwrap_or(true)
+            && matches!(self.read_own_result(), Ok(None));
+        if self.file.content_lost || has_no_way_back {
+            "it cannot be reverted as a whole: `decree recover` restores what can be restored, and closes it"
+        } else {
+            "the next `decree process` recovers it"
+        }
     }
 
     /// Whether the decree that works on the run is alive: it holds the project's lock.

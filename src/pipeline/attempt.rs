@@ -68,8 +68,7 @@ pub(super) fn execute(
 ) -> Result<Execution> {
     let AttemptInputs { job, run: active, .. } = inputs;
     let (run, layout) = (&active.dir, batch.context.layout);
-    let dir = run.attempt_dir(attempt.number);
-    fs::create_dir_all(&dir).at("create", &dir)?;
+    let dir = run.create_attempt(attempt.number)?;
     let mut own = run.hold_own_files(layout, attempt.number, &active.file())?;
     let began = Instant::now();
     let parameters = parameters(batch, job, run);

@@ -5,7 +5,7 @@ use std::ffi::{OsStr, OsString};
 use super::verdict::Verdict;
 use crate::error::{Error, Result};
 use crate::history::find_unique;
-use crate::message::{Document, Inbox, MessageId, read_text};
+use crate::message::{Document, Inbox, MessageId, read_bytes};
 use crate::yaml::Mistake;
 
 /// The keys that a dead letter has and a message has not; a message that is requeued loses them.
@@ -21,7 +21,9 @@ pub struct DeadLetter {
 impl DeadLetter {
     pub fn all(inbox: &Inbox) -> Result<Vec<DeadLetter>> {
         let read = |file: OsString| {
-            let text = read_text(&inbox.dead_path(&file)).unwrap_or_default();
+            // A message that is no text has a reason all the same.
+            let bytes = read_bytes(&inbox.dead_path(&file)).unwrap_or_default();
+            let text = String::from_utf8_lossy(&bytes);
             DeadLetter { file, document: Document::parse(&text).unwrap_or_default() }
         };
         Ok(inbox.dead()?.into_iter().map(read).collect())

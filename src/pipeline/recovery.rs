@@ -4,15 +4,20 @@
 //! decided, and is settled as decided. A manifest and no result: an attempt was active; the whole tree is saved as a checkpoint
 //! (the user may have edited it since), the difference becomes that attempt's diff, and the tree is reverted.
 
+use std::collections::HashSet;
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
+
 use super::active_run::ActiveRun;
 use super::context::ActiveBatch;
 use super::result::{RevertRecord, RunRecord, RunResult};
 use super::revert_tree::{check_restorable, save_present};
-use super::settle::{settle, waits};
+use super::settle::{requeue_if_gone, settle, waits};
 use super::summary::MessageSummary;
 use super::uncaptured;
 use super::verdict::Verdict;
 use crate::checkpoint::manifest::Manifest;
+use crate::checkpoint::quote::for_people;
 use crate::checkpoint::tree::Tree;
 use crate::error::{Error, ErrorKind, FailureReason, IoContext, Result};
 use crate::fs::quarantine::{move_to_free_name, numbered};
@@ -22,6 +27,9 @@ use crate::interrupt;
 use crate::message::{display_name, is_spec};
 use crate::process::{ProcessMark, log, marked};
 
+/// How many messages a warning names.
+const MAX_NAMED: usize = 10;
+
 /// Settles the run that an earlier process left unfinished, if there is one.
 pub(super) fn recover(batch: &mut ActiveBatch<'_>) -> Result<()> {
     let Some(run) = ActiveRun::read(batch.context.layout)? else {
@@ -29,6 +37,7 @@ pub(super) fn recover(batch: &mut ActiveBatch<'_>) -> Result<()> {
     };
     let id = run.dir.id();
     end_processes(batch, &run);
+    name_gone_messages(batch, &run)?;
     let _shield = interrupt::shield();
     let checkpoint = run.dir.checkpoint();
     let has_manifest = run.has_manifest()?;
@@ -50,6 +59,7 @@ pub(super) fn recover(batch: &mut ActiveBatch<'_>) -> Result<()> {
             .hint("`decree checkpoint list` shows what you can roll back to; `decree recover` closes the run, so that decree works again"));
     }
     if !has_manifest {
+        requeue_if_gone(batch, &run)?;
         batch.note(&format!("run {id} was interrupted before it began; its message waits in the inbox"));
         return ActiveRun::clear(batch.context.layout);
     }
@@ -58,6 +68,28 @@ pub(super) fn recover(batch: &mut ActiveBatch<'_>) -> Result<()> {
     let summary = revert_unfinished(batch, &run, &manifest)?;
     // The run is settled, and the next command works. But nothing runs before the user knows that a repository or a secret is gone.
     uncaptured::not_restored(&[summary]).map_or(Ok(()), Err)
+}
+
+/// Names the messages that waited when the run began, and wait no more: they were held in the memory of the decree that was killed.
+fn name_gone_messages(batch: &mut ActiveBatch<'_>, run: &ActiveRun) -> Result<()> {
+    let waiting: HashSet<OsString> = batch.context.inbox.files()?.into_iter().collect();
+    let is_gone = |file: &OsString| *file != run.file() && !waiting.contains(file);
+    let gone: Vec<OsString> = run.inbox().into_iter().filter(is_gone).collect();
+    if gone.is_empty() {
+        return Ok(());
+    }
+    let mut named: Vec<String> =
+        gone.iter().take(MAX_NAMED).map(|file| for_people(file.as_bytes()).into_owned()).collect();
+    let more = gone.len().saturating_sub(MAX_NAMED);
+    named.extend((more > 0).then(|| format!("{more} more")));
+    batch.warn(&format!(
+        "{} that waited when run {} began, and before decree was killed, {} not in the inbox any more: {}",
+        count(gone.len(), "message"),
+        run.dir.id(),
+        if gone.len() == 1 { "is" } else { "are" },
+        named.join(", ")
+    ));
+    Ok(())
 }
 
 /// Ends the processes that a killed decree left running.

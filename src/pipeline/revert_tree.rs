@@ -87,7 +87,9 @@ fn history_context<'b>(batch: &'b ActiveBatch<'_>) -> HistoryContext<'b> {
 /// Fails, naming every path, if the store lost content that a revert needs: before anything is saved or said.
 pub(super) fn check_restorable(batch: &ActiveBatch<'_>, manifest: &Manifest) -> Result<()> {
     let changes = batch.context.workspace.compare(manifest, batch.progress())?;
-    batch.context.workspace.unrestorable_error(&changes.list).map_or(Ok(()), Err)
+    let Some(error) = batch.context.workspace.unrestorable_error(&changes.list) else { return Ok(()) };
+    ActiveRun::note_content_lost(batch.context.layout);
+    Err(error)
 }
 
 /// Saves the whole tree as a checkpoint, with everything that the run and the user changed; once, however often that is repeated.

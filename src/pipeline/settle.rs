@@ -13,6 +13,7 @@ use super::verdict::Verdict;
 use super::{dead_letter, hooks, uncaptured};
 use crate::checkpoint::manifest::Manifest;
 use crate::error::{IoContext, Result};
+use crate::fs::untrusted;
 use crate::history;
 use crate::humanize::count;
 use crate::interrupt;
@@ -53,7 +54,9 @@ pub(super) fn settle(
     if !result.run.kept {
         withdraw_follow_ups(&batch.context, active, run.last_attempt())?;
     }
-    if !waits(&result, manifest) {
+    if waits(&result, manifest) {
+        requeue_if_gone(batch, active)?;
+    } else {
         settle_message(&batch.context, active, &result)?;
     }
     ActiveRun::clear(batch.context.layout)?;
@@ -66,6 +69,21 @@ pub(super) fn settle(
 pub(super) fn waits(result: &RunResult, manifest: Option<&Manifest>) -> bool {
     let was_attempted = manifest.is_some() || !result.run.attempts.is_empty();
     result.verdict == Verdict::Interrupted && was_attempted
+}
+
+/// Writes a message that waits to the inbox again if it is not there: a routine may have deleted it before decree was killed, and the
+/// run's directory has it, too.
+pub(super) fn requeue_if_gone(batch: &mut ActiveBatch<'_>, active: &ActiveRun) -> Result<()> {
+    let (file, copy) = (active.file(), active.dir.message());
+    let waiting = batch.context.inbox.path(&file);
+    if waiting.symlink_metadata().is_ok() {
+        return Ok(());
+    }
+    let Some(text) = untrusted::read(&copy).if_exists().at("read", &copy)? else { return Ok(()) };
+    batch.context.inbox.add(&file, &String::from_utf8_lossy(&text))?;
+    let waiting = batch.context.layout.shown(&waiting);
+    batch.warn(&format!("{waiting} was gone; it is restored from {}", batch.context.layout.shown(&copy)));
+    Ok(())
 }
 
 /// `done/` before the tracker: a spec in the tracker is always one that was processed.

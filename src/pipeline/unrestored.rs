@@ -5,11 +5,16 @@ use std::path::PathBuf;
 
 use super::active_run::ActiveRun;
 use super::context::{ActiveBatch, PipelineContext};
+use super::git_state::restore_git;
 use super::recovery::{self, end_processes, quarantine_routine_result, undecided};
+use super::result::{RevertRecord, RunRecord};
 use super::settle::settle;
+use super::uncaptured;
 use super::verdict::Verdict;
+use crate::checkpoint::quote::json_for_people;
 use crate::error::{Error, ErrorKind, IoContext, Result};
 use crate::fs::{atomic, untrusted};
+use crate::history::uncaptured::NotRestored;
 use crate::history::{HistoryContext, RunDir, TreeRecovery, recover_tree};
 use crate::humanize::count;
 use crate::interrupt;
@@ -24,6 +29,8 @@ pub struct RecoveredRun {
     /// `None` if the run is as it was before: its message waits, or nothing was done.
     pub verdict: Option<Verdict>,
     pub tree: TreeRecovery,
+    /// What else is not as it was: likely secrets, repositories, git's own state.
+    pub not_restored: Vec<String>,
     /// Why nothing is known of the tree before the run.
     pub unknown: Option<String>,
 }
@@ -34,14 +41,20 @@ pub(super) fn recover(batch: &mut ActiveBatch<'_>, dry_run: bool) -> Result<Opti
     let id = active.dir.id().to_string();
     if dry_run {
         let (tree, unknown) = revert_partially(batch, &active, true)?;
-        return Ok(Some(RecoveredRun { id, verdict: None, tree, unknown }));
+        return Ok(Some(RecoveredRun { id, verdict: None, tree, not_restored: Vec::new(), unknown }));
     }
     end_processes(batch, &active);
     // All or nothing, if all is possible.
     match recovery::recover(batch) {
         Ok(()) => {
             let tree = TreeRecovery::default();
-            return Ok(Some(RecoveredRun { id, verdict: None, tree, unknown: None }));
+            return Ok(Some(RecoveredRun {
+                id,
+                verdict: None,
+                tree,
+                not_restored: Vec::new(),
+                unknown: None,
+            }));
         }
         // The run is settled, and what is missing is named.
         Err(error) if ActiveRun::read(batch.context.layout)?.is_none() => return Err(error),
@@ -50,8 +63,8 @@ pub(super) fn recover(batch: &mut ActiveBatch<'_>, dry_run: bool) -> Result<Opti
     }
     let _shield = interrupt::shield();
     let (tree, unknown) = revert_partially(batch, &active, false)?;
-    let verdict = close(batch, &active, &tree, unknown.as_deref())?;
-    Ok(Some(RecoveredRun { id, verdict: Some(verdict), tree, unknown }))
+    let (verdict, not_restored) = close(batch, &active, &tree, unknown.as_deref())?;
+    Ok(Some(RecoveredRun { id, verdict: Some(verdict), tree, not_restored, unknown }))
 }
 
 /// Reverts what can be reverted. Without a manifest that is nothing: then the reason is returned as well.
@@ -89,7 +102,7 @@ fn close(
     active: &ActiveRun,
     tree: &TreeRecovery,
     unknown: Option<&str>,
-) -> Result<Verdict> {
+) -> Result<(Verdict, Vec<String>)> {
     let lost = &tree.report.lost;
     let reason = match unknown {
         Some(why) => format!("the state before the run is lost, and the tree is as the run left it: {why}"),
@@ -111,13 +124,31 @@ fn close(
             undecided(active, String::new())
         }
     };
+    let not_restored =
+        if result.run.kept { Vec::new() } else { restore_beside_tree(batch, active, &mut result.run)? };
     let is_lost = unknown.is_some() || !lost.is_empty();
     result.verdict = if is_lost { Verdict::FailedUnrestored } else { Verdict::FailedReverted };
     (result.run.kept, result.run.reason) = (false, reason);
     let verdict = result.verdict;
     let summary = settle(batch, active, None, result)?;
     batch.record(summary);
-    Ok(verdict)
+    Ok((verdict, not_restored))
+}
+
+/// Restores what no checkpoint holds, and git's own state, of a run that is not kept. Returns what is not as it was.
+fn restore_beside_tree(
+    batch: &mut ActiveBatch<'_>,
+    active: &ActiveRun,
+    record: &mut RunRecord,
+) -> Result<Vec<String>> {
+    let Ok(manifest) = active.dir.checkpoint().manifest() else { return Ok(Vec::new()) };
+    let reverted = uncaptured::restore(batch, &active.dir, &manifest, Ok(RevertRecord::default()))?;
+    uncaptured::report_reverted(batch, record);
+    restore_git(batch, &active.dir, None, &manifest, record);
+    let lost = |lost: &NotRestored| format!("{}: {}", json_for_people(&lost.path), lost.why);
+    let mut not_restored: Vec<String> = reverted.not_restored.iter().map(lost).collect();
+    not_restored.extend(record.git.iter().flat_map(|change| &change.not_restored).cloned());
+    Ok(not_restored)
 }
 
 /// Makes the run's directory again if the routine deleted it, with the message, which is in the inbox, too.

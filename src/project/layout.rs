@@ -63,7 +63,7 @@ impl Layout {
 
     /// The cache of file hashes. It belongs to this tree, so it stays here even if the store is elsewhere and shared.
     pub fn stat_cache(&self) -> PathBuf {
-        let store = self.decree().join("store");
+        let store = self.own_store();
         if self.store() == store { store.join("stat-cache") } else { self.decree().join("stat-cache") }
     }
 
@@ -71,13 +71,18 @@ impl Layout {
     pub fn store(&self) -> PathBuf {
         match std::env::var_os("DECREE_STORE") {
             Some(path) if !path.is_empty() => self.root.join(path),
-            _ => self.decree().join("store"),
+            _ => self.own_store(),
         }
+    }
+
+    /// The store that decree uses by default.
+    pub fn own_store(&self) -> PathBuf {
+        self.decree().join("store")
     }
 
     /// Whether the store belongs to this project alone: it is not elsewhere, and not behind a link.
     pub fn owns_store(&self) -> bool {
-        let own = self.decree().join("store");
+        let own = self.own_store();
         let is_real = match (self.decree().canonicalize(), own.canonicalize()) {
             (Ok(decree), Ok(store)) => store == decree.join("store"),
             _ => own.symlink_metadata().is_err(),

@@ -3,6 +3,7 @@
 mod config;
 mod layout;
 mod lock;
+mod own_dirs;
 mod routine_name;
 pub mod templates;
 mod units;
@@ -82,6 +83,7 @@ impl Project {
         log: &dyn RestoreLog,
     ) -> Result<(Lock, Vec<RecoveredRestore>)> {
         let lock = Lock::take(&self.layout.lock(), command)?;
+        own_dirs::prepare(&self.layout)?;
         let recovered = restore::recover(workspace.root(), &self.layout.scratch(), log)?;
         workspace.store().remove_stale();
         atomic::sweep(&self.layout.decree());
@@ -96,6 +98,11 @@ impl Project {
         }
         atomic::sweep_target(&self.layout.tracker());
         Ok((lock, recovered))
+    }
+
+    /// Refuses a queue that leads elsewhere, before a message is written to it.
+    pub fn check_queue(&self) -> Result<()> {
+        own_dirs::check_queue(&self.layout)
     }
 
     /// Whether a killed decree left a restore that has to be finished or undone.

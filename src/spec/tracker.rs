@@ -49,7 +49,7 @@ impl Tracker {
             if let Some(dir) = path.parent() {
                 std::fs::create_dir_all(dir).at("create", dir)?;
             }
-            atomic::write(path, tracker.text.as_bytes())?;
+            atomic::write_public(path, tracker.text.as_bytes())?;
         }
         Ok(added)
     }
@@ -76,7 +76,7 @@ impl Tracker {
         if kept == text {
             return Ok(false);
         }
-        atomic::write(path, kept.as_bytes())?;
+        atomic::write_public(path, kept.as_bytes())?;
         Ok(true)
     }
 }

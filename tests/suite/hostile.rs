@@ -11,6 +11,7 @@ mod many_files;
 mod output;
 mod own_bytes;
 mod own_files;
+mod planted;
 mod queue;
 mod routines;
 mod settling;

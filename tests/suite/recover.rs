@@ -128,7 +128,7 @@ fn a_run_that_damaged_the_store_is_named_by_paths_until_recover_closes_it() {
     }
     let planned = project.decree(["recover", "--dry-run"]).fails(4);
     assert!(planned.text().contains("not restored: changed.txt"), "{}", planned.text());
-    assert!(planned.text().contains("would be restored: new.txt"), "{}", planned.text());
+    assert!(planned.text().contains("would be removed: new.txt"), "{}", planned.text());
     assert_same(&project.snapshot(), &after);
     assert!(project.exists(".decree/running.json") && scene.pack.exists());
 
@@ -207,7 +207,9 @@ fn a_run_that_overwrote_only_an_index_is_reverted_and_recover_replaces_the_pack(
     scene.project.decree(["process"]).fails(1);
     assert_same(&scene.project.snapshot(), &scene.before);
     scene.recover(0);
-    assert!(!scene.pack.exists());
+    // Nothing is lost, so the new pack has the name of the old one, which is kept.
+    assert_eq!(fs::read_dir(scene.project.path(".decree/store/damaged")).unwrap().count(), 1);
+    scene.project.decree(["checkpoint", "verify", "--all"]).ok();
     scene.assert_works();
 }
 
@@ -309,7 +311,11 @@ fn a_running_record_that_cannot_be_read_moves_out_of_the_way() {
     let project = &scene.project;
     project.write(".decree/running.json", "{");
     project.decree(["process"]).fails(4).mentions(&["decree recover"]);
-    project.decree(["recover"]).ok().mentions(&["which run was active is unknown", "running.json.damaged"]);
+    project.decree(["recover", "--dry-run"]).fails(4).mentions(&["which run was active is unknown"]);
+    project
+        .decree(["recover"])
+        .fails(4)
+        .mentions(&["which run was active is unknown", "running.json.damaged"]);
     assert_eq!(project.read(".decree/running.json.damaged"), b"{");
     project.write(".decree/routines/develop.sh", "echo ok >ok.txt\n");
     scene.assert_works();
@@ -414,4 +420,157 @@ fn a_run_whose_manifest_is_gone_is_closed_as_not_restored() {
     let recovered = project.decree(["recover"]);
     assert_eq!(recovered.code, 4, "{}", recovered.err);
     assert!(!recovered.err.contains("as it was before"), "{}", recovered.err);
+}
+
+/// RCV-31. The index is at the end of a pack, and the contents are before it.
+#[test]
+fn a_pack_that_lost_its_end_gives_back_what_is_before_it() {
+    for cut in ["200", "30", "1"] {
+        let scene = Scene::new();
+        let project = &scene.project;
+        scene.routine(&format!("truncate -s -{cut} {}", scene.pack.display()));
+        let mut child = project.command();
+        child.arg("process");
+        crate::harness::run_command(&mut child);
+        project.write("deleted.txt", "in the way\n").write("large.bin", "x");
+        let id = fs::read_dir(project.path(".decree/checkpoints")).unwrap().next().unwrap().unwrap();
+        let id = id.file_name().into_string().unwrap();
+        scene.recover(0);
+        project.decree(["checkpoint", "verify", &id]).ok();
+        project.decree(["rollback", &id]).ok();
+        assert_same(&project.snapshot(), &scene.before);
+    }
+}
+
+/// RCV-32. Nothing has to be unfinished for content to be lost.
+#[test]
+fn content_that_is_lost_is_never_a_success() {
+    let scene = Scene::new();
+    let project = &scene.project;
+    project.remove("changed.txt");
+    let flip = scene.flip();
+    assert!(std::process::Command::new("bash").args(["-c", &flip]).status().unwrap().success());
+    let output = project.decree(["recover", "--dry-run"]).fails(4);
+    assert!(output.text().contains("lost"), "{}", output.text());
+    assert!(scene.pack.exists());
+    let answer = scene.recover(4);
+    assert_eq!(answer["recovered"], false, "{answer:#}");
+    project.decree(["recover"]).ok();
+}
+
+/// RCV-33. A file that the run made is removed, not restored.
+#[test]
+fn recover_calls_what_it_removes_removed() {
+    let scene = Scene::new();
+    scene.routine(&scene.flip()).project.decree(["process"]).fails(4);
+    let status = scene.project.decree(["status"]).ok();
+    assert!(!status.text().contains("`decree process` recovers it"), "{}", status.text());
+    assert!(status.text().contains("decree recover"), "{}", status.text());
+    let planned = scene.project.decree(["recover", "--dry-run"]).fails(4).text();
+    assert!(planned.contains("would be removed: new.txt\n"), "{planned}");
+    let output = scene.project.decree(["recover"]).fails(4).text();
+    assert!(
+        output.contains("\nremoved: new.txt\n") && output.contains("\nrestored: large.bin\n"),
+        "{output}"
+    );
+}
+
+/// RCV-34. git's own state goes back with the files.
+#[test]
+fn recover_restores_git_too() {
+    let scene = Scene::new();
+    let project = &scene.project;
+    let git = |args: &str| {
+        let script = format!("git -c user.name=x -c user.email=x@x {args}");
+        let output =
+            std::process::Command::new("bash").args(["-c", &script]).current_dir(project.root()).output();
+        let output = output.unwrap();
+        assert!(output.status.success(), "{args}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    };
+    git(
+        "init -q -b main . && echo /.decree >.gitignore && git add -A && git -c user.name=x -c user.email=x@x commit -qm first",
+    );
+    project.checkpoint();
+    let (head, index) = (git("rev-parse HEAD"), git("ls-files -s"));
+    let commit = "git checkout -qb other; git add -A; git -c user.name=y -c user.email=y@y commit -qm evil";
+    scene.routine(&format!("{commit}\n{}", scene.flip()));
+    project.decree(["process"]).fails(4);
+    assert_eq!(git("symbolic-ref HEAD"), "refs/heads/other");
+    let output = project.decree(["recover"]).fails(4);
+    assert_eq!((git("symbolic-ref HEAD"), git("rev-parse HEAD")), ("refs/heads/main".to_owned(), head));
+    assert_eq!(git("ls-files -s"), index);
+    output.mentions(&["refs/decree/runs/"]);
+}
+
+/// RCV-35. Secrets were in the memory of the decree that was killed.
+#[test]
+fn recover_names_the_secrets_that_it_cannot_restore() {
+    let scene = Scene::new();
+    let project = &scene.project;
+    project.write(".env", "TOKEN=1\n");
+    let at = scene.small_end - 6;
+    project.write(
+        ".decree/routines/develop.sh",
+        format!(
+            "{CHANGES}rm .env\nprintf XX | dd of={} bs=1 seek={at} conv=notrunc status=none\necho x >ready; sleep 60\n",
+            scene.pack.display()
+        ),
+    );
+    let mut child = project.command().arg("process").stderr(Stdio::null()).spawn().unwrap();
+    wait_for(&project.path("ready"));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    project.decree(["recover"]).fails(4).mentions(&[".env"]);
+}
+
+/// RCV-36. A kept command that destroyed the way back is told so.
+#[test]
+fn a_kept_command_that_damaged_the_store_is_promised_no_rollback() {
+    let scene = Scene::new();
+    let project = &scene.project;
+    let script = format!("{CHANGES}{}", scene.flip());
+    let output = project.decree(["guard", "--", "bash", "-c", &script]).fails(4);
+    assert!(!output.err.contains("rolls the tree back to before"), "{}", output.err);
+    output.mentions(&["kept", "changed.txt"]);
+    assert_eq!(project.read("changed.txt"), b"changed\n");
+    // A pack that was only deleted comes back.
+    let scene = Scene::new();
+    let script = format!("{CHANGES}rm -rf .decree/store");
+    let output = scene.project.decree(["guard", "--", "bash", "-c", &script]).ok();
+    output.mentions(&["rolls the tree back to before"]);
+}
+
+/// RCV-37.
+#[test]
+fn a_checkpoint_of_which_all_is_lost_counts_no_more_than_there_is() {
+    let scene = Scene::new();
+    let project = &scene.project;
+    let git = "git init -q . && git add notes 2>/dev/null; git add kept.txt";
+    assert!(
+        std::process::Command::new("bash")
+            .args(["-c", git])
+            .current_dir(project.root())
+            .status()
+            .unwrap()
+            .success()
+    );
+    let id = project.checkpoint();
+    for pack in packs(&project.path(".decree/store")) {
+        fs::remove_file(pack).unwrap();
+    }
+    let output = project.decree(["checkpoint", "verify", &id]).fails(4);
+    let (n, all) = output.err.split_once("does not verify: ").unwrap().1.split_once(" of ").unwrap();
+    let all: usize = all.split(' ').next().unwrap().parse().unwrap();
+    assert!(n.parse::<usize>().unwrap() <= all, "{}", output.err);
+}
+
+/// RCV-38.
+#[test]
+fn a_dead_letter_that_is_no_text_is_named_with_its_reason() {
+    let scene = Scene::new();
+    scene.project.remove("specs/01-work.spec.md").write(".decree/inbox/bin.md", b"\xff\xfe\n");
+    scene.project.decree(["process"]).fails(1);
+    let text = scene.project.decree(["status"]).ok().text();
+    assert!(text.contains("bin (") && !text.contains("bin ()"), "{text}");
 }

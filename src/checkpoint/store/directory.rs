@@ -274,7 +274,9 @@ impl Store {
     pub(super) fn new_temporary(&self) -> Result<(File, PathBuf)> {
         loop {
             let path = self.dir.join(format!("{TEMPORARY}{}.pack", random_hex()));
-            let file = atomic::create_new(&path).at("create", &path)?;
+            // Who may use a store that projects share is up to the user.
+            let create = if self.is_external { atomic::create_public } else { atomic::create_new };
+            let file = create(&path).at("create", &path)?;
             file.lock().at("lock", &path)?;
             // Another process may have removed it before it was locked.
             if path.exists() {

@@ -48,6 +48,15 @@ impl Store {
         (pack.held.as_ref()?.stamp == stamp).then(|| Arc::clone(&pack.index))
     }
 
+    /// Whether no file of a held pack was written to, replaced or removed since.
+    pub fn is_untouched(&self) -> bool {
+        let is_same = |pack: &Pack| {
+            let found = pack.path.symlink_metadata();
+            pack.held.as_ref().is_none_or(|held| found.is_ok_and(|found| FileStamp::of(&found) == held.stamp))
+        };
+        self.held_packs().is_none_or(|held| held.iter().all(is_same))
+    }
+
     /// Writes held packs again whose contents are no longer in the store. Returns how many.
     pub fn repair(&self) -> Result<usize> {
         let Some(held) = self.held_packs() else { return Ok(0) };

@@ -6,12 +6,13 @@
 //! content: a damaged pack is an error, never wrong bytes. Content that no checkpoint needs is
 //! dropped only on request ([`compaction`]). Small packs are merged as they come ([`merge`]), and all
 //! are held while a program runs that may delete them ([`held`]). A damaged one is replaced by what is
-//! intact in it ([`salvage`]). [`pack`] encodes and reads a pack, as `docs/format.md`
+//! intact in it ([`salvage`]), also without its index ([`frame_scan`]). [`pack`] encodes and reads a pack, as `docs/format.md`
 //! describes it; [`directory`] is the store as a directory of packs.
 
 mod compaction;
 mod content;
 mod directory;
+mod frame_scan;
 mod hash_list;
 mod held;
 mod merge;
@@ -23,6 +24,7 @@ mod write;
 pub use compaction::{CompactionPlan, CompactionReport};
 
 pub use directory::{PackStamp, Store, StoreSnapshot};
+pub use frame_scan::NamedContents;
 pub use hash_list::{HashList, HashListBuilder};
-pub use salvage::DamagedPack;
+pub use salvage::PackCheck;
 pub use write::{FrameWriter, PackWriter};

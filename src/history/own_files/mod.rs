@@ -12,6 +12,7 @@
 //! What is found in the way is never deleted: it moves to the `set-aside/` of the run or checkpoint.
 
 mod area;
+mod earlier_runs;
 mod held;
 mod protected;
 mod quarantine;

@@ -11,10 +11,10 @@
 
 use std::collections::HashSet;
 use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::area::{Area, AreaListing, is_out_of_reach};
+use super::earlier_runs::{AbsentDirs, EarlierRuns};
 use super::held::{FileDamage, HeldDirs, HeldFile, Hold, Protection};
 use super::quarantine::Quarantine;
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
@@ -27,8 +27,8 @@ use crate::project::Layout;
 const MAX_IN_MEMORY: u64 = 256 * 1024;
 /// All that is held in memory together.
 const MAX_BYTES: u64 = 32 << 20;
-/// Of how many earlier runs the records are held.
-const MAX_EARLIER_RUNS: usize = 100;
+/// How many bytes of messages are copied; further ones are held open. Messages are small texts, except for what a routine made of them.
+const MAX_COPIED: u64 = 256 << 20;
 /// These files may take one in this many of those that decree may have open.
 const OPEN_PARTS: usize = 4;
 
@@ -45,6 +45,8 @@ pub struct ProtectedDir<'p> {
     pub reserved: Vec<PathBuf>,
     /// The same, except that a file there is decree's.
     pub reserved_unless_file: Vec<PathBuf>,
+    /// Directories in which decree will create others: a new link there could take the place of one.
+    pub watched: Vec<PathBuf>,
     /// The names of the files that reverting an earlier run, or applying it again, needs.
     pub run_records: &'p [&'p str],
 }
@@ -56,6 +58,7 @@ pub struct OwnFiles {
     reserved: Vec<PathBuf>,
     reserved_unless_file: Vec<PathBuf>,
     earlier_runs: EarlierRuns,
+    absent: AbsentDirs,
     set_aside: PathBuf,
     tracker: HeldTracker,
     /// Where finished messages are, of which there may be very many.
@@ -64,6 +67,7 @@ pub struct OwnFiles {
     /// How many more may be held open.
     open_left: usize,
     bytes: u64,
+    copied: u64,
     spool: Spool,
 }
 
@@ -97,12 +101,14 @@ impl OwnFiles {
             reserved: protected.reserved,
             reserved_unless_file: protected.reserved_unless_file,
             earlier_runs: EarlierRuns::list(layout, protected.dir),
+            absent: AbsentDirs::list(layout, protected.watched),
             set_aside: protected.set_aside,
             tracker: HeldTracker::hold(layout)?,
             finished: layout.done(),
             paths: HashSet::new(),
             open_left: descriptors::raise_limit() / OPEN_PARTS,
             bytes: 0,
+            copied: 0,
             spool: Spool::new(layout.scratch()),
         };
         for dir in [layout.runs(), layout.checkpoints(), layout.store(), layout.scratch()] {
@@ -154,11 +160,16 @@ impl OwnFiles {
         };
         let length = file.metadata().at("read", &path)?.len();
         // An open file that is overwritten in place has no other copy.
-        let may_be_open = protection != Protection::Queue || path.parent() == Some(&self.finished);
+        let is_copied = protection == Protection::Queue
+            && path.parent() != Some(&self.finished)
+            && length <= MAX_COPIED - self.copied;
         let hold = if length <= MAX_IN_MEMORY && self.bytes + length <= MAX_BYTES {
             self.bytes += length;
             Hold::InMemory
-        } else if may_be_open && self.open_left > 0 {
+        } else if is_copied {
+            self.copied += length;
+            Hold::Spool(&mut self.spool)
+        } else if self.open_left > 0 {
             self.open_left -= 1;
             Hold::Open
         } else {
@@ -222,6 +233,7 @@ impl OwnFiles {
             let damage = held.repair(&mut quarantine)?;
             report.add(held, damage);
         }
+        self.absent.links()?.iter().try_for_each(|link| quarantine.take(link))?;
         let is_held = |path: &Path| self.files.iter().any(|held| held.path == path);
         for path in self.reserved.iter().filter(|path| !is_held(path)) {
             quarantine.take(path)?;
@@ -259,60 +271,6 @@ impl RepairReport {
             self.overwritten.iter().take(MAX_NAMED).map(|path| layout.shown(path)).collect();
         named.extend((more > 0).then(|| format!("{more} more of decree's own files")));
         (!named.is_empty()).then(|| named.join(", "))
-    }
-}
-
-/// The directories of earlier runs.
-struct EarlierRuns {
-    /// The latest last; those are held.
-    list: Vec<PathBuf>,
-    /// How many are held.
-    held: usize,
-    listed_at: i64,
-}
-
-impl EarlierRuns {
-    /// All runs but the one that is about to begin. A message that never ran may have a directory, too, which has no records.
-    fn list(layout: &Layout, own: &Path) -> EarlierRuns {
-        let listed_at = jiff::Timestamp::now().as_second();
-        let entries = fs::read_dir(layout.runs()).into_iter().flatten().flatten();
-        let runs = entries.map(|entry| entry.path()).filter(|path| path != own);
-        let mut list: Vec<PathBuf> = runs.filter(|run| !is_gone(run, listed_at)).collect();
-        list.sort();
-        EarlierRuns { held: list.len().min(MAX_EARLIER_RUNS), list, listed_at }
-    }
-
-    fn latest(&self) -> &[PathBuf] {
-        &self.list[self.list.len() - self.held..]
-    }
-
-    /// Forgets the runs that are gone or were emptied. Returns how many of them were not held, and how many were.
-    fn take_gone(&mut self) -> (usize, usize) {
-        let (listed_at, others) = (self.listed_at, self.list.len() - self.held);
-        let held = self.list.split_off(others);
-        let still_there = |runs: Vec<PathBuf>| -> Vec<PathBuf> {
-            runs.into_iter().filter(|run| !is_gone(run, listed_at)).collect()
-        };
-        let (others_now, held_now) = (still_there(std::mem::take(&mut self.list)), still_there(held));
-        let gone = (others - others_now.len(), self.held - held_now.len());
-        self.held = held_now.len();
-        self.list = others_now;
-        self.list.extend(held_now);
-        gone
-    }
-}
-
-/// Whether a run's directory is not there any more, or was emptied since `listed_at`. A directory that was not touched since costs one
-/// system call.
-fn is_gone(run: &Path, listed_at: i64) -> bool {
-    match run.symlink_metadata() {
-        Err(_) => true,
-        Ok(found) if !found.is_dir() => true,
-        Ok(found) if found.ctime() < listed_at - 1 => false,
-        Ok(_) => {
-            let records = [CheckpointDir::MANIFEST, CheckpointDir::RESULT];
-            records.iter().all(|name| run.join(name).symlink_metadata().is_err())
-        }
     }
 }
 
@@ -386,6 +344,7 @@ mod tests {
             is_record: &|_| false,
             reserved: Vec::new(),
             reserved_unless_file: Vec::new(),
+            watched: Vec::new(),
             run_records: &["result.json"],
         };
         OwnFiles::hold(layout, protected).unwrap()

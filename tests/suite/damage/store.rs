@@ -185,7 +185,7 @@ fn the_way_out_of_a_damaged_pack_is_reported_and_works() {
         "checkpoint verify --all",
         "decree recover",
     ]);
-    two.project.decree(["recover"]).ok();
+    two.project.decree(["recover"]).fails(4);
     assert!(!two.pack.exists());
     two.assert_checkpoint_works();
 }

@@ -34,6 +34,9 @@ fn decree_limited(project: &Project, limits: &str, args: &[&str]) -> CommandOutp
 fn all_messages_and_manifests_come_back_after_a_guarded_command_deleted_them() {
     for limits in ["true", "ulimit -n 64"] {
         let project = crowded("true\n");
+        for dir in [".decree/inbox/done", ".decree/inbox/dead"] {
+            project.mkdir(dir).chmod(dir, 0o700);
+        }
         let before = project.snapshot();
         let queue = snapshot(&project.path(".decree/inbox"));
         let args = ["guard", "--", "bash", "-c", "rm -rf .decree src; exit 1"];

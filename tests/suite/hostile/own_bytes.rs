@@ -122,11 +122,23 @@ fn records_of_earlier_runs_and_checkpoints_are_not_a_routines_to_write() {
     }
 }
 
-/// HLD-05. A message that is rejected has no run, only a directory that reserves its id.
+/// HLD-20. Larger messages are not held in memory.
 #[test]
-fn a_message_that_was_rejected_is_not_called_a_run_that_was_deleted() {
-    let project = super::project("echo work >work\n");
-    project.write(".decree/inbox/a.md", "---\nroutine: missing\n---\nx\n");
-    let output = process(&project);
-    assert!(!output.err.contains("deleted"), "{}", output.err);
+fn a_large_message_is_restored_like_a_small_one() {
+    let project = project_with_own_files("echo evil >.decree/inbox/large.md\nexit 1\n");
+    let text = "a line of a large message\n".repeat(20_000);
+    project.write(".decree/inbox/large.md", &text);
+    project.decree(["process", "--spec", "01-*"]).fails(1).mentions(&[".decree/inbox/large.md"]);
+    assert!(inbox(&project)["large.md"] == text);
+}
+
+/// HLD-05. The directory of a message that was rejected only reserves its id.
+#[test]
+fn a_directory_that_never_was_a_run_is_not_called_deleted() {
+    for routine in ["echo work >work\n", "echo work >work; rmdir .decree/runs/2026010203040500-0\n"] {
+        let project = super::project(routine);
+        project.mkdir(".decree/runs/2026010203040500-0");
+        let output = process(&project).ok();
+        assert!(!output.err.contains("deleted"), "{}", output.err);
+    }
 }
