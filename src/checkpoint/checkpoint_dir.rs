@@ -105,10 +105,23 @@ impl CheckpointDir {
         even_if_empty: bool,
         progress: &dyn Progress,
     ) -> Result<Option<ChangeRecord>> {
+        self.record_some_changes(workspace, manifest, even_if_empty, &|_| {}, progress)
+    }
+
+    /// The same without what `leave_out` takes out of the changes.
+    pub fn record_some_changes(
+        &self,
+        workspace: &Workspace,
+        manifest: &Manifest,
+        even_if_empty: bool,
+        leave_out: &dyn Fn(&mut Changes<'_>),
+        progress: &dyn Progress,
+    ) -> Result<Option<ChangeRecord>> {
         let mut tries = 0;
         loop {
             tries += 1;
-            let changes = workspace.compare(manifest, progress)?;
+            let mut changes = workspace.compare(manifest, progress)?;
+            leave_out(&mut changes);
             if changes.list.is_empty() && changes.out_of_scope.is_empty() && !even_if_empty {
                 return Ok(None);
             }
@@ -210,11 +223,16 @@ impl CheckpointDir {
         })
     }
 
-    /// The recorded diff, if it agrees with the result.
+    /// The recorded diff, if it agrees with the result, to apply or to publish: without the paths whose new content it does not have.
     pub fn patch(&self) -> Result<Patch> {
-        let patch = Patch::read(&self.diff_path())?;
+        let mut patch = Patch::read(&self.diff_path())?;
         if let Some(record) = self.result()? {
             self.check_result(&record, &patch)?;
+            let withheld = record.withheld();
+            patch.records.retain(|record| {
+                let path = &record.change.path;
+                !withheld.iter().any(|withheld| **withheld == *quote::in_json(path.as_bytes()))
+            });
         }
         Ok(patch)
     }

@@ -125,7 +125,7 @@ impl<'g> Guard<'g> {
         };
         let (saved, manifest) = tree::save(context, &label, &request.scope)?;
         let mut warnings = tree_report::warnings(context.workspace.root(), &manifest, &request.scope);
-        let uncaptured = UncapturedState::hold(context.workspace.root(), &manifest.coverage);
+        let uncaptured = UncapturedState::hold(context.workspace, &manifest.coverage);
         warnings.extend(uncaptured.warning());
         context.workspace.store().hold()?;
         let (checkpoint, command) = (saved.record.id.clone(), shown.clone());

@@ -200,7 +200,7 @@ pub(super) fn judge(
     if ending != Ending::Succeeded && uncaptured::move_back(batch, &inputs.run.dir) {
         changes = record(batch)?;
     }
-    uncaptured::note_present(batch, &changes.secrets);
+    uncaptured::note_present(batch, inputs.manifest, &changes.secrets);
     let ending = ending.map_text(|text| batch.redactor.redact(text).into_owned());
     if ending != Ending::Succeeded {
         write_log_tail(batch, &inputs.run.dir, attempt.number, &executed.tail);

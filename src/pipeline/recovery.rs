@@ -54,7 +54,7 @@ pub(super) fn recover(batch: &mut ActiveBatch<'_>) -> Result<()> {
     }
     let manifest = checkpoint.manifest()?;
     quarantine_routine_result(&run.dir)?;
-    let summary = revert_unfinished(batch, &run, &manifest)?;
+    let summary = revert_unfinished(batch, &run, &manifest, "the decree that worked on it has ended")?;
     // The run is settled, and the next command works. But nothing runs before the user knows that a repository or a secret is gone.
     uncaptured::not_restored(&[summary]).map_or(Ok(()), Err)
 }
@@ -79,6 +79,7 @@ fn revert_unfinished(
     batch: &mut ActiveBatch<'_>,
     active: &ActiveRun,
     manifest: &Manifest,
+    reason: &str,
 ) -> Result<MessageSummary> {
     let run = &active.dir;
     let number = run.last_attempt().unwrap_or(1);
@@ -91,7 +92,8 @@ fn revert_unfinished(
         check_restorable(batch, manifest).map_err(|error| unrestorable(run, error))?;
         saved = Some(save_present(batch, &format!("when run {} was interrupted", run.id()))?);
     }
-    let settled = record_and_settle(batch, active, manifest, number, changed);
+    let undecided = undecided(active, reason.to_owned());
+    let settled = record_and_settle(batch, active, manifest, (number, changed), undecided);
     let Some(saved) = saved else { return settled };
     let summary =
         settled.map_err(|error| error.detail(format!("the tree as it was found is saved as {saved}")))?;
@@ -119,8 +121,8 @@ fn record_and_settle(
     batch: &mut ActiveBatch<'_>,
     active: &ActiveRun,
     manifest: &Manifest,
-    number: u32,
-    changed: bool,
+    (number, changed): (u32, bool),
+    mut result: RunResult,
 ) -> Result<MessageSummary> {
     let run = &active.dir;
     let attempt = run.attempt(number);
@@ -138,7 +140,6 @@ fn record_and_settle(
         }
     }
     run.publish(number, &RunDir::PUBLISHED)?;
-    let mut result = undecided(active, "decree was killed".to_owned());
     (result.changes, result.verdict) = (attempt.result()?, Verdict::Interrupted);
     settle(batch, active, Some(manifest), result)
 }
@@ -161,7 +162,10 @@ pub(super) fn revert_after_error(
     error: Error,
 ) -> Error {
     let _shield = interrupt::shield();
-    match revert_unfinished(batch, run, manifest) {
+    let lost = uncaptured::restore_first(batch, &run.dir);
+    let error = error.details(lost, 20);
+    let reason = error.to_string();
+    match revert_unfinished(batch, run, manifest, &reason) {
         Ok(summary) => {
             let except = summary.run.reverted.map_or_else(String::new, |record| record.exceptions());
             error.detail(format!("the tree was reverted{except}; the message waits in the inbox"))

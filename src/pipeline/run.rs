@@ -86,7 +86,7 @@ fn attempt_and_settle(
         "the tree is NOT reverted: the next `decree process` saves it as a checkpoint, reverts it, and starts run {} again",
         run.dir.id()
     )));
-    uncaptured::hold(batch, &manifest, &mut result.run);
+    uncaptured::hold(batch, &run.dir, &manifest, &mut result.run);
     let settings = SettingsSnapshot::read(batch.context.layout)?;
     let inputs = AttemptInputs { job, run, manifest: &manifest };
     let attempts = match run_attempts(batch, inputs, &settings, &mut result.run) {

@@ -49,10 +49,10 @@ pub enum RestoreOutcome {
 impl Workspace {
     /// Takes the tree to the other side of a diff, or leaves it alone.
     pub fn restore(&self, request: &RestoreRequest<'_>) -> Result<RestoreOutcome> {
-        let steps = steps(request.patch, request.direction);
+        let mut steps = steps(request.patch, request.direction);
         let paths = steps.iter().map(|step| &step.path).chain(request.out_of_scope);
         let mut unlocked = UnlockedDirs::above(&self.root, paths).at("read", self.root.path())?;
-        let found: Vec<Option<Node>> = steps
+        let mut found: Vec<Option<Node>> = steps
             .par_iter()
             .map(|step| unlocked.present(&step.path).at("read", &step.path))
             .collect::<Result<_>>()?;
@@ -61,11 +61,14 @@ impl Workspace {
             .iter()
             .filter(|path| self.root.find(path).is_ok_and(|found| found.is_some()))
             .collect();
+        let out_of_scope = withheld_as_absent(&mut steps, &mut found, out_of_scope);
         let mut is_there = out_of_scope.is_empty();
         let mut conflicts = Vec::new();
         for (step, found) in steps.iter().zip(&found) {
             is_there = is_there && agrees(&self.root, &step.path, found.as_ref(), step.to.as_ref())?;
-            if let Some(change) = &step.attributes {
+            if let Some(change) = &step.attributes
+                && !out_of_scope.contains(&&step.path)
+            {
                 let attributes = self.root.attributes(&step.path).at("read", &step.path)?;
                 is_there = is_there && attributes == change.after;
                 if attributes != change.before && attributes != change.after {
@@ -218,6 +221,29 @@ impl Workspace {
         }
         Ok(dirs.into_iter().map(|(path, (mode, attributes))| DirMode::new(path, mode, attributes)).collect())
     }
+}
+
+/// What became a likely secret is absent in the diff and out of scope: it moves to the quarantine before the old file is restored. A
+/// path that has the old file already is left alone.
+fn withheld_as_absent<'p>(
+    steps: &mut Vec<RestoreStep>,
+    found: &mut Vec<Option<Node>>,
+    mut out_of_scope: Vec<&'p TreePath>,
+) -> Vec<&'p TreePath> {
+    let both = std::mem::take(steps).into_iter().zip(std::mem::take(found));
+    for (step, found_there) in both {
+        let withheld = out_of_scope.iter().position(|path| **path == step.path);
+        match withheld.filter(|_| step.from.is_none() && step.to.is_some()) {
+            Some(at) if found_there == step.to => {
+                out_of_scope.remove(at);
+            }
+            is_withheld => {
+                steps.push(step);
+                found.push(found_there.filter(|_| is_withheld.is_none()));
+            }
+        }
+    }
+    out_of_scope
 }
 
 pub(super) fn steps(patch: &Patch, direction: Direction) -> Vec<RestoreStep> {

@@ -268,7 +268,7 @@ impl<'r> Transaction<'r> {
                 self.move_in(&self.dir.saved(n), path)?;
             } else if step.from.is_some_and(|from| from.is_dir()) {
                 self.make_dir(path, StepEnd::From)?;
-            } else if step.from.is_none() {
+            } else if step.from.is_none() && !self.is_quarantined(path) {
                 self.clear(path)?;
             }
         }
@@ -315,7 +315,8 @@ impl<'r> Transaction<'r> {
         let mut wrong = Vec::new();
         let unlocked = UnlockedDirs::above(self.root, self.journal.steps.iter().map(|step| &step.path))
             .at("read", self.root.path())?;
-        for step in &self.journal.steps {
+        let is_withheld = |step: &&RestoreStep| step.from.is_none() && self.is_quarantined(&step.path);
+        for step in self.journal.steps.iter().filter(|step| end == StepEnd::To || !is_withheld(step)) {
             let path = &step.path;
             let incomplete = self.incomplete.borrow().get(path).map(|given| given.mode);
             let expected = end.of(step).map(|node| incomplete.map_or(*node, |mode| node.with_mode(mode)));
@@ -368,6 +369,11 @@ impl<'r> Transaction<'r> {
         self.journal.quarantine_moves(self.dir.decree_dir())
     }
 
+    /// Whether what is at the path before the restore moves to the quarantine.
+    fn is_quarantined(&self, path: &TreePath) -> bool {
+        self.quarantine_moves().iter().any(|(moved, _)| moved == path)
+    }
+
     fn quarantine_planned(&self, path: &TreePath, to: &Path) -> Result<()> {
         if exists(to) || self.root.find(path).at("read", path)?.is_none() {
             return Ok(());
@@ -379,7 +385,7 @@ impl<'r> Transaction<'r> {
 }
 
 /// The two ends of a step: what is there before the restore, and what is there after it.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum StepEnd {
     From,
     To,

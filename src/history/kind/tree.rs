@@ -294,9 +294,10 @@ impl<'r> TreeRollback<'r> {
 
 /// Takes likely secrets that are new since the checkpoint out of the changes, and the directories that exist because of them: a rollback
 /// leaves them where they are. Returns them.
-fn leave_secrets(changes: &mut Changes<'_>, manifest: &Manifest) -> Vec<TreePath> {
+pub fn leave_secrets(changes: &mut Changes<'_>, manifest: &Manifest) -> Vec<TreePath> {
     let mut secrets = changes.secrets.clone();
-    secrets.retain(|path| !manifest.coverage.excludes(path));
+    // What the checkpoint holds is restored, whatever it has become.
+    secrets.retain(|path| !manifest.coverage.excludes(path) && !manifest.tree.has(path));
     if !secrets.is_empty() {
         let holds_secret =
             |path: &TreePath| secrets.iter().any(|secret| secret == path || secret.is_in(path));
