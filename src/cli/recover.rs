@@ -4,9 +4,12 @@ use serde_json::{Value, json};
 
 use super::locked_project::LockedProject;
 use super::{Context, Format};
+use crate::checkpoint::partial_restore::LostPath;
+use crate::checkpoint::path::TreePath;
 use crate::checkpoint::quote;
 use crate::checkpoint::store::DamagedPack;
 use crate::error::{ErrorKind, Result};
+use crate::history::uncaptured::NotRestored;
 use crate::history::{self, GuardRecord, TreeRecovery};
 use crate::humanize::count;
 use crate::pipeline::{ActiveRun, RecoveredRun, quarantine_damaged_record};
@@ -25,6 +28,10 @@ pub struct RecoverArgs {
     /// A checkpoint, or a run, to go back to as far as possible; or a unique prefix
     #[arg(value_name = "ID")]
     id: Option<String>,
+
+    /// Only keep the tree as it is after a guarded command whose decree was killed, or whose rollback failed
+    #[arg(long, conflicts_with_all = ["id", "dry_run"])]
+    keep: bool,
 
     /// Show what would be done, and do nothing
     #[arg(long)]
@@ -56,10 +63,17 @@ impl Recovery {
 }
 
 pub fn recover(context: &Context, args: &RecoverArgs) -> Result<u8> {
-    // Locking reports a guarded command and forgets it.
-    let guarded = GuardRecord::find(&context.project()?.layout)?;
     let locked = LockedProject::open_unsettled(context, "recover")?;
     let layout = &locked.project.layout;
+    let guarded = GuardRecord::find(layout)?;
+    if args.keep {
+        GuardRecord::forget(layout);
+        context.ui.note(match &guarded {
+            Some(_) => "the tree stays as the guarded command left it",
+            None => "no guarded command was cut off; nothing was done",
+        });
+        return Ok(0);
+    }
     let packs = locked.workspace.store().check_packs(!args.dry_run)?;
     if let Err(error) = ActiveRun::read(layout)
         && !args.dry_run
@@ -72,20 +86,33 @@ pub fn recover(context: &Context, args: &RecoverArgs) -> Result<u8> {
     }
     let mut recovery = Recovery { packs, run: locked.recover_run(args.dry_run)?, checkpoint: None };
     let wanted = args.id.clone().or(guarded.map(|guard| guard.checkpoint));
+    let mut warnings = Vec::new();
     if let Some(id) = wanted.filter(|_| recovery.run.is_none()) {
         let found = history::find_tree(layout, &id)?;
         let (dir, manifest) = (found.dir(), found.dir().manifest()?);
         let progress = context.ui.progress();
         let diffs = [dir.diff_path()];
         let history = locked.history_context(&progress);
-        let tree = history::recover_tree(history, dir.id(), &manifest, &diffs, args.dry_run)?;
+        let mut tree = history::recover_tree(history, dir.id(), &manifest, &diffs, args.dry_run)?;
+        if let Some(guard) = locked.guard_of(dir)?.filter(|_| !args.dry_run) {
+            let settled = locked.settle_guard(&guard, dir)?;
+            tree.report.lost.extend(settled.not_restored.iter().filter_map(lost_path));
+            warnings = settled.warnings;
+        }
         recovery.checkpoint = Some((dir.id().to_owned(), tree));
     }
+    warnings.iter().for_each(|warning| context.ui.warn(warning));
     match args.format {
         Format::Json => context.ui.print(&format!("{:#}\n", answer(&recovery, args.dry_run)))?,
         Format::Text => print(context, &locked, &recovery, args.dry_run)?,
     }
     Ok(if recovery.has_losses() { ErrorKind::Integrity.exit_code() } else { 0 })
+}
+
+/// Something that no checkpoint holds, among what is lost.
+fn lost_path(lost: &NotRestored) -> Option<LostPath> {
+    let path = TreePath::out_of_scope(&quote::from_json(&lost.path)?)?;
+    Some(LostPath { path, why: lost.why.clone() })
 }
 
 fn print(context: &Context, locked: &LockedProject<'_>, recovery: &Recovery, dry_run: bool) -> Result<()> {

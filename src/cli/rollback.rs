@@ -64,17 +64,27 @@ pub fn rollback(context: &Context, args: &RollbackArgs) -> Result<()> {
     options.scope.directory.clone_from(&context.directory);
     options.dry_run = args.dry_run;
     (options.verify, options.takes_environment) = (!args.no_verify, args.export);
-    let report = history::rollback(locked.history_context(&context.ui.progress()), &found, &options)?;
+    let guard = locked.guard_of(found.dir())?.filter(|_| args.scope.is_empty() && !args.dry_run);
+    options.restores_git = guard.is_some();
+    let mut report = history::rollback(locked.history_context(&context.ui.progress()), &found, &options)?;
+    let settled =
+        guard.map(|guard| locked.settle_guard(&guard, found.dir())).transpose()?.unwrap_or_default();
+    report.warnings.extend_from_slice(&settled.warnings);
+    let not_restored = settled.error();
     match args.format {
         ContractFormat::Text => {
             print(context, found.dir().id(), &report, args.dry_run)?;
-            if args.export && !args.dry_run { context.ui.print(&report.exports) } else { Ok(()) }
+            if args.export && !args.dry_run {
+                context.ui.print(&report.exports)?;
+            }
+            not_restored.map_or(Ok(()), Err)
         }
         format => {
             let asked =
                 AskedRollback { scope: &args.scope, directory: &context.directory, dry_run: args.dry_run };
             let answer = contract(layout, found.dir().id(), &report, asked);
-            context.ui.print(&format.render(&answer))
+            context.ui.print(&format.render(&answer))?;
+            not_restored.map_or(Ok(()), |error| Err(error.answered()))
         }
     }
 }

@@ -10,6 +10,7 @@ use super::record::CheckpointRecord;
 use super::store_location::name_store;
 use super::writer::CheckpointLabel;
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
+use crate::checkpoint::compare::Changes;
 use crate::checkpoint::live_database::{self, DatabaseInUse};
 use crate::checkpoint::patch::write::ChangeCount;
 use crate::checkpoint::restore::{RestoreAction, RestoreOutcome, RestoreReport, is_recovery_needed};
@@ -41,6 +42,8 @@ pub struct RevertSince {
     pub outcome: RestoreReport,
     /// The checkpoint of what was there before, which also has the diff that was reverted.
     pub present: CheckpointDir,
+    /// Likely secrets that are newer than the checkpoint, and stay where they are.
+    pub secrets_left: Vec<String>,
 }
 
 /// Saves the present as a checkpoint of its own, records in it what changed since `checkpoint`, and reverts that. `None` if nothing
@@ -51,7 +54,9 @@ pub fn revert_since(context: HistoryContext<'_>, checkpoint: &CheckpointDir) -> 
         record.refuse_expired()?;
     }
     let manifest = checkpoint.manifest()?;
-    let changes = context.workspace.compare(&manifest, context.progress)?;
+    let mut changes = context.workspace.compare(&manifest, context.progress)?;
+    let left = tree::leave_secrets(&mut changes, &manifest);
+    let secrets_left: Vec<String> = left.iter().map(ToString::to_string).collect();
     let id = checkpoint.id();
     if !changes.live_databases.is_empty() {
         return Err(live_database::refusal(&format!("revert to {id}"), &changes.live_databases));
@@ -71,13 +76,14 @@ pub fn revert_since(context: HistoryContext<'_>, checkpoint: &CheckpointDir) -> 
         ..AuditEntry::new(AuditAction::Revert, id, count)
     };
     let log = AuditLog::with_entry(context.layout.audit(), entry);
+    let leave_out = |changes: &mut Changes<'_>| drop(tree::leave_secrets(changes, &manifest));
     let reverted = record
-        .record_changes(context.workspace, &manifest, true, context.progress)
+        .record_some_changes(context.workspace, &manifest, true, &leave_out, context.progress)
         .and_then(|_| record.revert(context.workspace, &manifest, RestoreAction::Revert, &log));
     match reverted {
-        Ok(RestoreOutcome::Done(outcome)) => Ok(Some(RevertSince { outcome, present })),
+        Ok(RestoreOutcome::Done(outcome)) => Ok(Some(RevertSince { outcome, present, secrets_left })),
         Ok(RestoreOutcome::AlreadyThere) => {
-            Ok(Some(RevertSince { outcome: RestoreReport::default(), present }))
+            Ok(Some(RevertSince { outcome: RestoreReport::default(), present, secrets_left }))
         }
         Err(error) => {
             // Nothing was touched, unless something was set aside or the restore is not over.
