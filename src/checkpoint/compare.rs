@@ -148,6 +148,15 @@ impl Workspace {
 }
 
 impl Changes<'_> {
+    /// The paths that became likely secrets.
+    pub fn withheld(&self) -> impl Iterator<Item = &TreePath> {
+        let is_gone = |path: &&TreePath| {
+            let at = self.list.binary_search_by(|change| change.path.cmp(path));
+            at.is_ok_and(|at| self.list[at].after.is_none())
+        };
+        self.out_of_scope.iter().filter(is_gone)
+    }
+
     /// The combined hash of the current tree, given the checkpoint that it was compared with.
     pub fn hash_now(&self, before: &Tree) -> ContentHash {
         if self.list.iter().all(Change::is_unchanged) {

@@ -179,7 +179,8 @@ mod tests {
         let root = Root::open(dir.path()).unwrap();
         let found = fs::metadata(dir.path()).unwrap();
         let owner = (found.uid(), found.gid());
-        let new = NewEntry::File { bytes: b"KEY=1", mode: FileMode::from_bits(0o640), owner };
+        let (mode, attributes) = (FileMode::from_bits(0o640), &XattrValues::new());
+        let new = NewEntry::File { bytes: b"KEY=1", mode, owner, attributes };
         assert_eq!(root.replace(&path(".env"), &new).unwrap(), None);
         fs::remove_file(dir.path().join(".env")).unwrap();
         fs::create_dir(dir.path().join(".env")).unwrap();

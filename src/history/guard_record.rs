@@ -13,7 +13,6 @@ use super::git_change::GitChange;
 use super::git_restore::GitRestore;
 use super::payload::CheckpointPayload;
 use super::record::CheckpointRecord;
-use super::scope::Scope;
 use super::uncaptured::{NotRestored, UncapturedState, collect_leftovers};
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::checkpoint::path::TreePath;
@@ -105,7 +104,7 @@ impl GuardRecord {
             None if self.has_failed => {
                 format!("the rollback after `{command}` failed, and there was no room to record why")
             }
-            None => format!("decree was killed while it guarded `{command}`"),
+            None => format!("decree was killed or stopped while it guarded `{command}`"),
         };
         let back = if self.content_lost {
             format!("`decree recover {checkpoint}` restores what can be restored, and names the rest")
@@ -135,7 +134,7 @@ impl GuardRecord {
             CheckpointPayload::Tree(scope) => Some(scope),
             _ => None,
         });
-        let scope = scope.unwrap_or_else(Scope::default);
+        let scope = scope.unwrap_or_default();
         let (root, set_aside) = (context.workspace.root(), checkpoint.quarantine_dir());
         let mut settled = SettledGuard::default();
         for (path, to) in collect_leftovers(context.workspace, &manifest, &set_aside) {

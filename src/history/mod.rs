@@ -61,7 +61,7 @@ pub use rollback_report::{Operation, RollbackOptions, RollbackReport, RolledBack
 pub use run_dir::RunDir;
 pub use scope::{Scope, ScopeWords};
 pub use set_aside::{refuse_if_set_aside, set_aside_files};
-pub use since::{RevertSince, find_recorded_change, revert_since, write_diff_since};
+pub use since::{RevertSince, WrittenDiff, find_recorded_change, revert_since, write_diff_since};
 pub use store_location::external_store;
 pub use writer::{CheckpointLabel, Expiry, SavedCheckpoint};
 

@@ -17,8 +17,16 @@ use crate::checkpoint::restore::{RestoreAction, RestoreOutcome, RestoreReport, i
 use crate::error::Result;
 use crate::project::Layout;
 
-/// The paths in a diff with the lines added and removed, and the databases that changed and are not in it.
-pub type WrittenDiff = (Vec<(String, ChangeCount)>, Vec<DatabaseInUse>);
+/// What is in a diff, and what changed and is not in it.
+#[derive(Default)]
+pub struct WrittenDiff {
+    /// The paths with the lines added and removed.
+    pub counts: Vec<(String, ChangeCount)>,
+    /// Databases that other programs have open.
+    pub live_databases: Vec<DatabaseInUse>,
+    /// Paths that became likely secrets: the diff has only what they were.
+    pub withheld: Vec<String>,
+}
 
 /// Writes the diff.
 pub fn write_diff_since(
@@ -33,7 +41,8 @@ pub fn write_diff_since(
         .write_diff(&changes, out)
         .map_err(|error| name_store(context.layout, checkpoint, error))?;
     let counts = changes.list.iter().map(|change| change.path.to_string()).zip(counts).collect();
-    Ok((counts, changes.live_databases))
+    let withheld = changes.withheld().map(ToString::to_string).collect();
+    Ok(WrittenDiff { counts, live_databases: changes.live_databases, withheld })
 }
 
 /// What a revert to a checkpoint did.

@@ -59,7 +59,10 @@ fn nothing_starts_after_a_killed_guard_until_its_checkpoint_is_rolled_back_to() 
         let output = project.process().fails(1);
         assert_has(
             &output.err,
-            &["decree was killed while it guarded", &format!("decree rollback {}", guard.checkpoint)],
+            &[
+                "decree was killed or stopped while it guarded",
+                &format!("decree rollback {}", guard.checkpoint),
+            ],
         );
         assert!(project.runs().is_empty(), "a run was started");
     }
