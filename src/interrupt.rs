@@ -25,9 +25,15 @@ static IS_REPEATED: AtomicBool = AtomicBool::new(false);
 /// How many signals of one kind end the process at once.
 static LIMIT: AtomicUsize = AtomicUsize::new(2);
 static LAST_WORDS: Mutex<Option<String>> = Mutex::new(None);
+static LAST_ACT: Mutex<Option<LastAct>> = Mutex::new(None);
+
+/// What the process still does if a signal ends it at once. Returns what to say of it.
+pub type LastAct = Box<dyn FnOnce() -> String + Send>;
 
 /// How long a reader of standard error that does not read may keep the process from ending.
 const WORDS_LIMIT: Duration = Duration::from_millis(300);
+/// How long the last act may keep the process from ending.
+const ACT_LIMIT: Duration = Duration::from_secs(5);
 /// What is true whatever decree was doing.
 const DEFAULT_WORDS: &str =
     "the next decree command that changes the project finishes or undoes what was in progress";
@@ -55,17 +61,31 @@ fn count_signals(signal: i32, mut signals: UnixStream) {
             IS_REPEATED.store(true, Ordering::Relaxed);
         }
         if count >= LIMIT.load(Ordering::Relaxed) {
-            say_last_words();
+            let done = do_last_act();
+            say_last_words(&done);
             low_level::exit(128 + signal);
         }
     }
 }
 
+/// Does what was set as the last act, and returns what to say of it.
+fn do_last_act() -> String {
+    let Some(act) = LAST_ACT.lock().unwrap_or_else(PoisonError::into_inner).take() else {
+        return String::new();
+    };
+    let (sender, done) = mpsc::channel();
+    std::thread::spawn(move || {
+        let _ = sender.send(act());
+    });
+    let too_long = "; restoring likely secrets took too long: check them";
+    done.recv_timeout(ACT_LIMIT).unwrap_or_else(|_| too_long.to_owned())
+}
+
 /// Writes without the lock of standard error, which another thread may hold for good.
-fn say_last_words() {
+fn say_last_words(done: &str) {
     let words = LAST_WORDS.lock().unwrap_or_else(PoisonError::into_inner).take();
     let text = format!(
-        "\ninterrupted again: decree stopped at once; {}\n",
+        "\ninterrupted again: decree stopped at once; {}{done}\n",
         words.as_deref().unwrap_or(DEFAULT_WORDS)
     );
     let (sender, written) = mpsc::channel();
@@ -79,6 +99,11 @@ fn say_last_words() {
 /// Sets what the process says if a second signal ends it at once: in which state it leaves the tree, and what comes next.
 pub fn set_last_words(words: Option<String>) {
     *LAST_WORDS.lock().unwrap_or_else(PoisonError::into_inner) = words;
+}
+
+/// Sets what the process does before a second signal ends it at once: something that takes a moment and cannot be done later.
+pub fn set_last_act(act: Option<LastAct>) {
+    *LAST_ACT.lock().unwrap_or_else(PoisonError::into_inner) = act;
 }
 
 /// Whether a signal came a second time. Only a caller of [`wait_for_a_third`] lives to see that.

@@ -121,6 +121,12 @@ impl ChangeRecord {
         hash
     }
 
+    /// The paths that became likely secrets, spelled as in the record: the diff has what they were, and not what they are.
+    pub fn withheld(&self) -> Vec<&String> {
+        let is_gone = |path: &&String| self.changes.get(*path).is_some_and(|change| change.after.is_none());
+        self.out_of_scope.iter().filter(is_gone).collect()
+    }
+
     /// The new paths that are not in the diff.
     pub(super) fn out_of_scope_paths(&self) -> Vec<TreePath> {
         self.out_of_scope.iter().filter_map(|text| TreePath::out_of_scope(&quote::from_json(text)?)).collect()

@@ -97,21 +97,19 @@ impl CheckpointDir {
     }
 
     /// Compares the tree with the checkpoint and records what changed: the diff first, then the result.
-    /// If the present was saved before it is reverted, what `saved` lacks is not recorded, and moves to the quarantine.
+    /// `adjust` may take paths out of the changes first.
     pub fn record_changes(
         &self,
         workspace: &Workspace,
         manifest: &Manifest,
-        saved: Option<&Tree>,
+        adjust: &dyn Fn(&mut Changes<'_>),
         progress: &dyn Progress,
     ) -> Result<ChangeRecord> {
         let mut tries = 0;
         loop {
             tries += 1;
             let mut changes = workspace.compare(manifest, progress)?;
-            if let Some(saved) = saved {
-                changes.quarantine_unsaved(&manifest.tree, saved);
-            }
+            adjust(&mut changes);
             let mut file = AtomicFile::create(self.diff_path())?;
             match workspace.write_diff(&changes, &mut file) {
                 Ok(counts) => {
@@ -210,11 +208,16 @@ impl CheckpointDir {
         })
     }
 
-    /// The recorded diff, if it agrees with the result.
+    /// The recorded diff, if it agrees with the result, to apply or to publish: without the paths whose new content it does not have.
     pub fn patch(&self) -> Result<Patch> {
-        let patch = Patch::read(&self.diff_path())?;
+        let mut patch = Patch::read(&self.diff_path())?;
         if let Some(record) = self.result()? {
             self.check_result(&record, &patch)?;
+            let withheld = record.withheld();
+            patch.records.retain(|record| {
+                let path = &record.change.path;
+                !withheld.iter().any(|withheld| **withheld == *quote::in_json(path.as_bytes()))
+            });
         }
         Ok(patch)
     }

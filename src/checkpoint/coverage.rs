@@ -5,6 +5,9 @@ use serde::{Deserialize, Serialize};
 use super::live_database::{LiveDatabase, LiveReason};
 use super::path::{RepositoryPath, TreePath};
 
+/// How many ignored files below the root are named. Of further ones, only the number is known.
+const MAX_IGNORED_BELOW: usize = 1_000;
+
 /// The paths that a walk left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Coverage {
@@ -26,6 +29,10 @@ pub struct Coverage {
     /// Ignored entries directly in the root, directories and files: their existence is checked when a run is reverted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ignored_in_root: Vec<TreePath>,
+    /// Ignored files below the root that are not in an ignored directory: their existence is checked, too. At most
+    /// [`MAX_IGNORED_BELOW`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ignored_below: Vec<TreePath>,
     /// The `.git` of every repository outside of ignored directories: their existence is checked after every run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub repositories: Vec<RepositoryPath>,
@@ -41,6 +48,7 @@ impl Coverage {
         self.sensitive.sort();
         self.special.sort();
         self.ignored_in_root.sort();
+        self.ignored_below.sort();
         self.repositories.sort();
         self.hard_links.sort();
     }
@@ -54,6 +62,18 @@ impl Coverage {
         self.ignored_in_root.extend(other.ignored_in_root);
         self.repositories.extend(other.repositories);
         self.hard_links.extend(other.hard_links);
+        let room = MAX_IGNORED_BELOW.saturating_sub(self.ignored_below.len());
+        self.ignored_below.extend(other.ignored_below.into_iter().take(room));
+    }
+
+    /// Counts an ignored file, and notes its path.
+    pub fn add_ignored_file(&mut self, path: TreePath) {
+        self.ignored_files += 1;
+        if path.split().0.is_empty() {
+            self.ignored_in_root.push(path);
+        } else if self.ignored_below.len() < MAX_IGNORED_BELOW {
+            self.ignored_below.push(path);
+        }
     }
 
     /// One warning for each kind of unprotected path.

@@ -122,7 +122,9 @@ impl Workspace {
         let mut changes = self.compare(request.manifest, progress)?;
         let mut report =
             PartialRestoreReport { lost: self.unrestorable(&changes.list), ..Default::default() };
-        changes.list.retain(|change| !report.lost.iter().any(|lost| lost.path == change.path));
+        let is_lost = |path: &TreePath| report.lost.iter().any(|lost| lost.path == *path);
+        changes.list.retain(|change| !is_lost(&change.path));
+        changes.out_of_scope.retain(|path| !is_lost(path));
         changes.quarantine_unsaved(&request.manifest.tree, request.saved);
         self.restore_changes(request, &changes, &mut report)?;
         drop(changes);

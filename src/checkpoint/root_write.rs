@@ -1,14 +1,16 @@
 //! Files that [`Root`] writes itself: likely secrets, which are never staged on decree's disk.
 //!
-//! A file is written beside its place, under a name that is a likely secret by itself ([`TEMPORARY_IN_TREE`]), and then takes its place in
-//! one step. A process that is killed before that step leaves a file that no checkpoint, diff or artifact holds.
+//! A file whose place is free is written without a name, and gets its name in one step: a process that is killed before leaves nothing.
+//! Where something is in the place, or the file system knows no such files, it is written beside its place, under a name that is a likely
+//! secret by itself ([`TEMPORARY_IN_TREE`]), and then takes its place in one step. A process that is killed before that step leaves a file
+//! that no checkpoint, diff or artifact holds, and that the next decree moves to the quarantine.
 
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Write};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-use rustix::fs::{AtFlags, Gid, Mode as RawMode, OFlags, RenameFlags, Uid};
+use rustix::fs::{AtFlags, CWD, Gid, Mode as RawMode, OFlags, RenameFlags, Uid};
 use rustix::io::Errno;
 
 use super::entry::FileMode;
@@ -17,10 +19,11 @@ use super::root::Root;
 use crate::fs::beneath::InodeHandle;
 use crate::fs::random_hex;
 use crate::fs::transfer::{TEMPORARY_IN_TREE, rename_new};
+use crate::fs::xattr::{self, XattrValues};
 
 /// A file or link to be written.
 pub enum NewEntry<'n> {
-    File { bytes: &'n [u8], mode: FileMode, owner: (u32, u32) },
+    File { bytes: &'n [u8], mode: FileMode, owner: (u32, u32), attributes: &'n XattrValues },
     Link(&'n [u8]),
 }
 
@@ -40,6 +43,10 @@ impl Root {
         let (dir, name) = self.parent(path)?;
         let temporary = format!("{TEMPORARY_IN_TREE}{}", random_hex());
         let staged = OsStr::new(&temporary);
+        if new.link_unnamed(&dir, name)? {
+            sync(&dir);
+            return Ok(None);
+        }
         let placed = new.create(&dir, staged).and_then(|()| take_place(dir.as_fd(), staged, name));
         match placed {
             Ok(was_free) => {
@@ -74,25 +81,46 @@ fn take_place(dir: BorrowedFd<'_>, staged: &OsStr, name: &OsStr) -> io::Result<b
 }
 
 impl NewEntry<'_> {
+    /// Writes a file without a name, and gives it one. `false` if the name is taken, or if there are no such files here.
+    fn link_unnamed(&self, dir: &OwnedFd, name: &OsStr) -> io::Result<bool> {
+        let NewEntry::File { .. } = self else { return Ok(false) };
+        let flags = OFlags::WRONLY | OFlags::TMPFILE | OFlags::CLOEXEC;
+        let Ok(open) = rustix::fs::openat(dir, ".", flags, RawMode::from_raw_mode(0o600)) else {
+            return Ok(false);
+        };
+        let file = File::from(open);
+        self.fill(&file)?;
+        let unnamed = format!("/proc/self/fd/{}", file.as_raw_fd());
+        Ok(rustix::fs::linkat(CWD, unnamed, dir, name, AtFlags::SYMLINK_FOLLOW).is_ok())
+    }
+
+    fn fill(&self, mut file: &File) -> io::Result<()> {
+        let NewEntry::File { bytes, mode, owner, attributes } = self else { return Ok(()) };
+        file.write_all(bytes)?;
+        if rustix::process::geteuid().is_root() {
+            let (user, group) = (Uid::from_raw(owner.0), Gid::from_raw(owner.1));
+            rustix::fs::fchown(file, Some(user), Some(group))?;
+        }
+        rustix::fs::fchmod(file, RawMode::from_raw_mode(mode.bits()))?;
+        for (name, value) in attributes.iter() {
+            // One that this user or this file system does not allow is left out.
+            xattr::set(file, name, value)?;
+        }
+        file.sync_all()
+    }
+
     fn create(&self, dir: &OwnedFd, name: &OsStr) -> io::Result<()> {
         match self {
             NewEntry::Link(target) => {
                 use std::os::unix::ffi::OsStrExt;
                 Ok(rustix::fs::symlinkat(OsStr::from_bytes(target), dir, name)?)
             }
-            NewEntry::File { bytes, mode, owner } => {
+            NewEntry::File { .. } => {
                 let flags =
                     OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
                 // Private until it is complete.
                 let open = rustix::fs::openat(dir, name, flags, RawMode::from_raw_mode(0o600))?;
-                let mut file = File::from(open);
-                file.write_all(bytes)?;
-                if rustix::process::geteuid().is_root() {
-                    let (user, group) = (Uid::from_raw(owner.0), Gid::from_raw(owner.1));
-                    rustix::fs::fchown(&file, Some(user), Some(group))?;
-                }
-                rustix::fs::fchmod(&file, RawMode::from_raw_mode(mode.bits()))?;
-                file.sync_all()
+                self.fill(&File::from(open))
             }
         }
     }
@@ -151,7 +179,8 @@ mod tests {
         let root = Root::open(dir.path()).unwrap();
         let found = fs::metadata(dir.path()).unwrap();
         let owner = (found.uid(), found.gid());
-        let new = NewEntry::File { bytes: b"KEY=1", mode: FileMode::from_bits(0o640), owner };
+        let (mode, attributes) = (FileMode::from_bits(0o640), &XattrValues::new());
+        let new = NewEntry::File { bytes: b"KEY=1", mode, owner, attributes };
         assert_eq!(root.replace(&path(".env"), &new).unwrap(), None);
         fs::remove_file(dir.path().join(".env")).unwrap();
         fs::create_dir(dir.path().join(".env")).unwrap();

@@ -1,10 +1,13 @@
 //! A tree with its store and its cache, and the capture of a checkpoint.
 
+use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 
 use super::attributes::Attributes;
 use super::git_record::GitRecord;
+use super::hash::ContentHash;
 use super::hashing::hash_missing;
 use super::ignore::FrozenRules;
 use super::live_database::{LiveDatabase, LiveReason, find_live};
@@ -36,6 +39,8 @@ pub struct Workspace {
     pub(super) sensitive: Sensitive,
     pub(super) own_dir: Option<TreePath>,
     outputs: Vec<(u64, u64)>,
+    /// The contents of likely secrets that were in the tree.
+    pub(super) secrets: Mutex<HashSet<ContentHash>>,
 }
 
 impl Workspace {
@@ -57,6 +62,7 @@ impl Workspace {
             cache_path: cache.to_owned(),
             scratch: scratch.to_owned(),
             sensitive,
+            secrets: Mutex::default(),
         })
     }
 

@@ -6,6 +6,7 @@ use super::Context;
 use super::locked_project::LockedProject;
 use crate::artifact::{ArtifactSource, import_and_apply, visit_extracted};
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
+use crate::checkpoint::quote::json_for_people;
 use crate::checkpoint::restore::{PathEffect, PreviewedTree, RestoreOutcome, RestorePreview};
 use crate::checkpoint::tree::Tree;
 use crate::checkpoint::workspace::Workspace;
@@ -309,6 +310,15 @@ fn report(context: &Context, layout: &Layout, dir: &CheckpointDir, applied: Appl
             let (paths, but) = (count(done.verified, "path"), done.exception());
             context.ui.note(&format!("applied {paths}, each verified{but} ({})", dir.id()));
             log_failure = done.log_failure;
+        }
+    }
+    if let Some(record) = dir.result()? {
+        for path in record.withheld() {
+            let path = json_for_people(path);
+            context.ui.warn(&format!(
+                "{path} became a likely secret in {}: its new content was withheld from the diff, so it is not applied",
+                dir.id()
+            ));
         }
     }
     if let Some(spec) = applied.tracked {

@@ -9,8 +9,9 @@ use crate::checkpoint::workspace::Workspace;
 use crate::error::{Error, Result};
 use crate::github::StepFiles;
 use crate::history::{self, GuardRecord, HistoryContext};
+use crate::humanize::count;
 use crate::pipeline::{ActiveRun, RunLog};
-use crate::project::{Lock, Project};
+use crate::project::{Layout, Lock, Project};
 use crate::ui::Ui;
 
 pub struct Context {
@@ -86,10 +87,24 @@ impl Context {
         if let Some(id) = history::recover_rollback(&project.layout)? {
             self.ui.warn(&format!("`rollback {id}` was interrupted; it is finished now"));
         }
-        if let Some(guard) = GuardRecord::take_interrupted(&project.layout)? {
-            self.ui.warn(&guard.warning());
-        }
+        self.warn_of_guard(&project.layout)?;
         Ok(lock)
+    }
+
+    /// Ends what a guarded command left running whose decree was killed, and warns of it until the user has decided what becomes of the tree.
+    fn warn_of_guard(&self, layout: &Layout) -> Result<()> {
+        let Some(guard) = GuardRecord::find(layout)? else { return Ok(()) };
+        let ended = guard.end_processes();
+        if ended > 0 {
+            let processes = count(ended, "process");
+            self.ui.warn(&format!("ended {processes} that the guarded command had left running"));
+        }
+        self.ui.warn(&guard.warning());
+        if !guard.has_checkpoint(layout) {
+            self.ui.warn(&format!("{} is gone: the tree stays as it is", guard.checkpoint));
+            GuardRecord::forget(layout);
+        }
+        Ok(())
     }
 
     /// Warns about unfinished work without touching it, for commands that only read.

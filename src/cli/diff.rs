@@ -11,7 +11,7 @@ use crate::checkpoint::patch::write::ChangeCount;
 use crate::checkpoint::quote::json_for_people;
 use crate::error::{Error, IoContext, Result};
 use crate::fs::{atomic, random_hex};
-use crate::history::{self, HistoryContext, RunDir, RunOrCheckpoint};
+use crate::history::{self, HistoryContext, RunDir, RunOrCheckpoint, WrittenDiff};
 use crate::humanize::{count, grouped};
 use crate::ui;
 
@@ -51,8 +51,9 @@ pub fn diff(context: &Context, args: &DiffArgs) -> Result<()> {
         RunOrCheckpoint::Checkpoint(saved) => {
             let (workspace, progress) = (project.workspace()?, context.ui.progress());
             let history_context = super::context::history_context(&project, &workspace, &progress);
-            let warn_live = |databases: &[DatabaseInUse]| {
-                for DatabaseInUse { path, users } in databases {
+            let warn_missing = |written: &WrittenDiff| {
+                written.withheld.iter().for_each(|path| warn_withheld(context, path));
+                for DatabaseInUse { path, users } in &written.live_databases {
                     let users = users.join(", ");
                     context
                         .ui
@@ -60,24 +61,28 @@ pub fn diff(context: &Context, args: &DiffArgs) -> Result<()> {
                 }
             };
             if args.stat {
-                let (counts, live) = history::write_diff_since(history_context, &saved, &mut io::sink())?;
-                warn_live(&live);
-                return stat(context, counts.into_iter());
+                let written = history::write_diff_since(history_context, &saved, &mut io::sink())?;
+                warn_missing(&written);
+                return stat(context, written.counts.into_iter());
             }
             if args.git {
-                return for_git_since(context, history_context, &saved, warn_live);
+                return for_git_since(context, history_context, &saved, warn_missing);
             }
-            let mut result = Ok(Default::default());
+            let mut result = Ok(WrittenDiff::default());
             context.ui.write(|mut out| {
                 result = history::write_diff_since(history_context, &saved, &mut out);
                 Ok(())
             })?;
             match result {
                 Err(error) if error.io_kind() == Some(io::ErrorKind::BrokenPipe) => Ok(()),
-                result => result.map(|(_, live)| warn_live(&live)),
+                result => result.map(|written| warn_missing(&written)),
             }
         }
     }
+}
+
+fn warn_withheld(context: &Context, path: &str) {
+    context.ui.warn(&format!("{path} became a likely secret: its new content is withheld from the diff"));
 }
 
 fn attempt_of(run: CheckpointDir, attempt: Option<u32>) -> Result<CheckpointDir> {
@@ -92,6 +97,9 @@ fn attempt_of(run: CheckpointDir, attempt: Option<u32>) -> Result<CheckpointDir>
 }
 
 fn print_recorded(context: &Context, args: &DiffArgs, saved: &CheckpointDir) -> Result<()> {
+    if let Ok(Some(record)) = saved.result() {
+        record.withheld().into_iter().for_each(|path| warn_withheld(context, &json_for_people(path)));
+    }
     if args.stat {
         let Some(record) = saved.result()? else {
             return Err(Error::project(format!("run {} has no result yet", saved.id())));
@@ -120,17 +128,17 @@ fn for_git_since(
     context: &Context,
     history_context: HistoryContext<'_>,
     saved: &CheckpointDir,
-    warn_live: impl Fn(&[DatabaseInUse]),
+    warn_missing: impl Fn(&WrittenDiff),
 ) -> Result<()> {
     let scratch = history_context.layout.scratch();
     fs::create_dir_all(&scratch).at("create", &scratch)?;
     let path = scratch.join(format!("{}{}.diff", atomic::TEMPORARY, random_hex()));
     let print = || {
         let mut file = io::BufWriter::new(atomic::create_new(&path).at("create", &path)?);
-        let (_, live) = history::write_diff_since(history_context, saved, &mut file)?;
+        let written = history::write_diff_since(history_context, saved, &mut file)?;
         file.flush().at("write", &path)?;
         for_git(context, &Patch::read(&path)?)?;
-        warn_live(&live);
+        warn_missing(&written);
         Ok(())
     };
     let printed = print();

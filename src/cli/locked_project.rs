@@ -7,11 +7,12 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::{Context, Format};
+use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::checkpoint::progress::Progress;
 use crate::checkpoint::workspace::Workspace;
 use crate::error::{Error, ErrorKind, IoContext, Result};
 use crate::github;
-use crate::history::{HistoryContext, PendingGitRestore};
+use crate::history::{GuardRecord, HistoryContext, PendingGitRestore, SettledGuard};
 use crate::pipeline::events::Reporter;
 use crate::pipeline::{
     ActiveBatch, ActiveRun, MessageSummary, Pipeline, RecoveredRun, RunOverrides, Summary, not_restored_error,
@@ -53,7 +54,11 @@ pub struct LockedProject<'c> {
 impl<'c> LockedProject<'c> {
     /// Locks the project for a command that starts work, and settles what an earlier process left unfinished.
     pub fn open(context: &'c Context, command: &'static str) -> Result<Self> {
-        let locked = Self::lock_and_settle(context, context.project()?, command)?;
+        let mut locked = Self::lock(context, context.project()?, command)?;
+        if let Some(guard) = GuardRecord::find(&locked.project.layout)? {
+            return Err(guard.refusal(command));
+        }
+        locked.settled = locked.settle_unfinished()?;
         PendingGitRestore::refuse(&locked.project.layout)?;
         locked.project.check_queue()?;
         Ok(locked)
@@ -61,18 +66,14 @@ impl<'c> LockedProject<'c> {
 
     /// The same for a command that goes back, which a broken config does not keep from it.
     pub fn open_to_go_back(context: &'c Context, command: &'static str) -> Result<Self> {
-        Self::lock_and_settle(context, context.project_despite_config()?, command)
+        let mut locked = Self::lock(context, context.project_despite_config()?, command)?;
+        locked.settled = locked.settle_unfinished()?;
+        Ok(locked)
     }
 
     /// Locks the project for `recover`, which settles what is unfinished in its own way.
     pub fn open_unsettled(context: &'c Context, command: &'static str) -> Result<Self> {
         Self::lock(context, context.project_despite_config()?, command)
-    }
-
-    fn lock_and_settle(context: &'c Context, project: Project, command: &'static str) -> Result<Self> {
-        let mut locked = Self::lock(context, project, command)?;
-        locked.settled = locked.settle_unfinished()?;
-        Ok(locked)
     }
 
     fn lock(context: &'c Context, project: Project, command: &'static str) -> Result<Self> {
@@ -98,6 +99,18 @@ impl<'c> LockedProject<'c> {
 
     pub fn history_context<'s>(&'s self, progress: &'s dyn Progress) -> HistoryContext<'s> {
         super::context::history_context(&self.project, &self.workspace, progress)
+    }
+
+    /// The guarded command that was cut off, and whose checkpoint this is.
+    pub fn guard_of(&self, checkpoint: &CheckpointDir) -> Result<Option<GuardRecord>> {
+        let found = GuardRecord::find(&self.project.layout)?;
+        Ok(found.filter(|guard| guard.checkpoint == checkpoint.id()))
+    }
+
+    /// Restores what belongs to a guarded command beside the tree, which was rolled back.
+    pub fn settle_guard(&self, guard: &GuardRecord, checkpoint: &CheckpointDir) -> Result<SettledGuard> {
+        let progress = self.context.ui.progress();
+        guard.settle(self.history_context(&progress), checkpoint)
     }
 
     /// Settles the run that an earlier process left unfinished; asks first on a terminal.

@@ -4,13 +4,16 @@ use serde_json::{Value, json};
 
 use super::locked_project::LockedProject;
 use super::{Context, Format};
+use crate::checkpoint::partial_restore::LostPath;
+use crate::checkpoint::path::TreePath;
 use crate::checkpoint::quote;
 use crate::checkpoint::store::PackCheck;
 use crate::error::{ErrorKind, Result};
+use crate::history::uncaptured::NotRestored;
 use crate::history::{self, GitChange, GuardRecord, TreeRecovery};
 use crate::humanize::count;
 use crate::pipeline::{ActiveRun, RecoveredRun, quarantine_damaged_record};
-use crate::project::{Layout, Project};
+use crate::project::Layout;
 
 /// Get a project working again whose store was damaged: restore what can be restored, and name the rest
 ///
@@ -28,6 +31,10 @@ pub struct RecoverArgs {
     /// A checkpoint, or a run, to go back to as far as possible; or a unique prefix
     #[arg(value_name = "ID")]
     id: Option<String>,
+
+    /// Only keep the tree as it is after a guarded command whose decree was killed, or whose rollback failed
+    #[arg(long, conflicts_with_all = ["id", "dry_run"])]
+    keep: bool,
 
     /// Show what would be done, and do nothing
     #[arg(long)]
@@ -67,27 +74,34 @@ impl Recovery {
 }
 
 pub fn recover(context: &Context, args: &RecoverArgs) -> Result<u8> {
-    // Locking reports a guarded command and forgets it.
-    let guarded = GuardRecord::find(&Project::find_despite_config(&context.directory)?.0.layout)?;
     let locked = LockedProject::open_unsettled(context, "recover")?;
     let layout = &locked.project.layout;
+    let guarded = GuardRecord::find(layout)?;
+    if args.keep {
+        GuardRecord::forget(layout);
+        context.ui.note(match &guarded {
+            Some(_) => "the tree stays as the guarded command left it",
+            None => "no guarded command was cut off; nothing was done",
+        });
+        return Ok(0);
+    }
     let progress = context.ui.progress();
     let packs = history::check_packs(locked.history_context(&progress), !args.dry_run)?;
     let is_run_unknown = quarantine_record(context, layout, args.dry_run)?;
     let run = if is_run_unknown { None } else { locked.recover_run(args.dry_run)? };
     let mut recovery = Recovery { packs, is_run_unknown, run, checkpoint: None, git: None };
-    let guarded = guarded.map(|guard| guard.checkpoint);
-    let wanted = args.id.clone().or(guarded.clone());
+    let wanted = args.id.clone().or(guarded.map(|guard| guard.checkpoint));
     if let Some(id) = wanted.filter(|_| recovery.run.is_none()) {
         let found = history::find_tree(layout, &id)?;
         let (dir, manifest) = (found.dir(), found.dir().manifest()?);
         let diffs = [dir.diff_path()];
         let history = locked.history_context(&progress);
-        let tree = history::recover_tree(history, dir.id(), &manifest, &diffs, args.dry_run)?;
-        if guarded.as_deref() == Some(dir.id()) && !args.dry_run {
-            recovery.git = history::recover_git(history, dir, &manifest);
-            let lines = recovery.git.iter().flat_map(GitChange::restored_lines);
-            lines.for_each(|line| context.ui.warn(&line));
+        let mut tree = history::recover_tree(history, dir.id(), &manifest, &diffs, args.dry_run)?;
+        if let Some(guard) = locked.guard_of(dir)?.filter(|_| !args.dry_run) {
+            let settled = locked.settle_guard(&guard, dir)?;
+            tree.report.lost.extend(settled.not_restored.iter().filter_map(lost_path));
+            settled.warnings.iter().for_each(|warning| context.ui.warn(warning));
+            recovery.git = settled.git;
         }
         recovery.checkpoint = Some((dir.id().to_owned(), tree));
     }
@@ -119,6 +133,12 @@ fn quarantine_record(context: &Context, layout: &Layout, dry_run: bool) -> Resul
         layout.shown(&moved)
     ));
     Ok(true)
+}
+
+/// Something that no checkpoint holds, among what is lost.
+fn lost_path(lost: &NotRestored) -> Option<LostPath> {
+    let path = TreePath::out_of_scope(&quote::from_json(&lost.path)?)?;
+    Some(LostPath { path, why: lost.why.clone() })
 }
 
 fn print(context: &Context, locked: &LockedProject<'_>, recovery: &Recovery, dry_run: bool) -> Result<()> {

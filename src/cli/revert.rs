@@ -3,6 +3,7 @@
 use super::Context;
 use super::locked_project::LockedProject;
 use super::rollback::{NOT_SAVED, moved_runs};
+use super::rollback_answer::secrets_left as secrets_left_warning;
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::checkpoint::quote::json_for_people;
 use crate::checkpoint::restore::RestoreReport;
@@ -108,12 +109,17 @@ fn report_git(context: &Context, run: &CheckpointDir, git: &GitRevert) -> bool {
 
 fn since_checkpoint(context: &Context, locked: &LockedProject<'_>, saved: &CheckpointDir) -> Result<()> {
     let progress = context.ui.progress();
+    let guard = locked.guard_of(saved)?;
     let reverted = history::revert_since(locked.history_context(&progress), saved)?;
-    let Some(RevertSince { outcome, present }) = reverted else {
+    let settled = guard.map(|guard| locked.settle_guard(&guard, saved)).transpose()?.unwrap_or_default();
+    settled.warnings.iter().for_each(|warning| context.ui.warn(warning));
+    let not_restored = settled.error().map_or(Ok(()), Err);
+    let Some(RevertSince { outcome, present, secrets_left }) = reverted else {
         context.ui.note(&format!("{}: the tree already matches the checkpoint", saved.id()));
-        return Ok(());
+        return not_restored;
     };
     let but = if outcome.set_aside.is_empty() { "" } else { NOT_SAVED };
+    secrets_left_warning(&secrets_left).iter().for_each(|warning| context.ui.warn(warning));
     report_done(context, saved.id(), present.id(), outcome)?;
     let back = context.command_line(&format!("rollback {}", present.id()));
     context.ui.note(&format!("the previous state is saved: `{back}` restores it{but}"));
@@ -121,7 +127,7 @@ fn since_checkpoint(context: &Context, locked: &LockedProject<'_>, saved: &Check
     for run in moved_runs(layout, saved, &Scope::default(), Some(present.id()), false)? {
         context.ui.note(&run.sentence(false));
     }
-    Ok(())
+    not_restored
 }
 
 /// `record` is the run or checkpoint that has the diff.

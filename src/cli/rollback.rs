@@ -69,10 +69,16 @@ pub fn rollback(context: &Context, args: &RollbackArgs) -> Result<()> {
     options.scope.directory.clone_from(&context.directory);
     options.dry_run = args.dry_run;
     (options.verify, options.takes_environment) = (!args.no_verify, args.export);
+    let guard = locked.guard_of(found.dir())?.filter(|_| args.scope.is_empty() && !args.dry_run);
+    options.restores_git = guard.is_some();
     let mut report = history::rollback(locked.history_context(&context.ui.progress()), &found, &options)?;
     if let Some(refusal) = report.refusal.take() {
         return Err(refusal.detail("this is a dry run"));
     }
+    let settled =
+        guard.map(|guard| locked.settle_guard(&guard, found.dir())).transpose()?.unwrap_or_default();
+    report.warnings.extend_from_slice(&settled.warnings);
+    let not_restored = settled.error();
     let runs = match report.kind.holds_tree() {
         true => moved_runs(layout, found.dir(), &report.scope, report.present.as_deref(), args.dry_run)?,
         false => Vec::new(),
@@ -81,7 +87,10 @@ pub fn rollback(context: &Context, args: &RollbackArgs) -> Result<()> {
         ContractFormat::Text => {
             print(context, found.dir().id(), &report, args.dry_run)?;
             runs.iter().for_each(|run| context.ui.note(&run.sentence(args.dry_run)));
-            if args.export && !args.dry_run { context.ui.print(&report.exports) } else { Ok(()) }
+            if args.export && !args.dry_run {
+                context.ui.print(&report.exports)?;
+            }
+            not_restored.map_or(Ok(()), Err)
         }
         format => {
             let asked =
@@ -90,7 +99,8 @@ pub fn rollback(context: &Context, args: &RollbackArgs) -> Result<()> {
             if !runs.is_empty() {
                 answer["runs"] = runs.iter().map(run_answer).collect();
             }
-            context.ui.print(&format.render(&answer))
+            context.ui.print(&format.render(&answer))?;
+            not_restored.map_or(Ok(()), |error| Err(error.answered()))
         }
     }
 }

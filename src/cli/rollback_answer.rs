@@ -68,7 +68,7 @@ pub fn run_answer(run: &MovedRun) -> Value {
 /// What the user has to know besides: files beside the scope, and what decree could not restore.
 pub fn warnings(report: &RollbackReport) -> impl Iterator<Item = String> {
     let orphans = report.orphans.iter().map(|name| orphan(name, "outside the scope, not removed"));
-    orphans.chain(report.warnings.iter().cloned()).chain(secrets_left(report))
+    orphans.chain(report.warnings.iter().cloned()).chain(secrets_left(&report.secrets_left))
 }
 
 /// The warning about a file that was created since the checkpoint.
@@ -81,8 +81,8 @@ fn reverted_path(change: &RolledBackPath) -> Value {
 }
 
 /// The warning about likely secrets that are newer than the checkpoint.
-fn secrets_left(report: &RollbackReport) -> Option<String> {
-    let names = report.secrets_left.join(", ");
+pub fn secrets_left(names: &[String]) -> Option<String> {
+    let names = names.join(", ");
     let stays = "likely secrets that are newer than the checkpoint stay where they are";
     (!names.is_empty()).then(|| format!("{stays}: {names}"))
 }

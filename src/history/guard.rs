@@ -5,19 +5,15 @@
 //! next one reports it.
 
 use std::ffi::OsString;
-use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
-
-use serde::{Deserialize, Serialize};
 
 use super::HistoryContext;
 use super::git_change::GitChange;
-use super::git_pending::PendingGitRestore;
-use super::git_restore::GitRestore;
+use super::guard_record::{ActiveGuard, GuardRecord, restore_git};
 use super::kind::{tree, tree_report};
-use super::lookup::{RunOrCheckpoint, checkpoint_ids};
+use super::lookup::RunOrCheckpoint;
 use super::own_files::{OwnFiles, ProtectedDir, RepairReport};
 use super::record::CheckpointRecord;
 use super::rollback::rollback;
@@ -27,22 +23,21 @@ use super::scope::Scope;
 use super::uncaptured::{GuardedUncaptured, LostRepository, UncapturedState};
 use super::writer::{CheckpointLabel, Expiry, SavedCheckpoint};
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
-use crate::checkpoint::git_record::GitRecord;
 use crate::checkpoint::manifest::Manifest;
-use crate::error::{Error, FailureReason, IoContext, Result};
-use crate::fs::{json, untrusted};
+use crate::error::{Error, Result};
 use crate::interrupt;
+use crate::process::ProcessMark;
 use crate::process::foreground::run_in_foreground;
+use crate::process::marked::MARK_VARIABLE;
 use crate::process::redact::Redactor;
 use crate::project::Layout;
 use crate::sanitize::{one_line, truncate};
 
 /// Names the checkpoint in the environment of both commands.
 const CHECKPOINT: &str = "DECREE_CHECKPOINT";
-/// What a failed command did to git's own state, in the directory of its checkpoint.
-const GIT_CHANGE: &str = "git-change.json";
-/// The exit code of a command that could not be started, as in a shell.
+/// The exit codes of a command that could not be started, as in a shell: there is none, or it cannot be executed.
 const NOT_FOUND: u8 = 127;
+const NOT_EXECUTABLE: u8 = 126;
 /// How much of a command line messages repeat.
 const MAX_SHOWN: usize = 200;
 
@@ -67,6 +62,8 @@ pub struct Guard<'g> {
     request: GuardRequest<'g>,
     /// The command line, as messages have it.
     shown: String,
+    /// By it the next decree finds the processes of the command, if this one is killed.
+    mark: ProcessMark,
     saved: SavedCheckpoint,
     manifest: Manifest,
     /// What is not protected, for the user.
@@ -131,16 +128,15 @@ impl<'g> Guard<'g> {
         };
         let (saved, manifest) = tree::save(context, &label, &request.scope)?;
         let mut warnings = tree_report::warnings(context.workspace.root(), &manifest, &request.scope);
-        let uncaptured = UncapturedState::hold(
-            context.workspace.root(),
-            &manifest.coverage,
-            &context.layout.git_objects(),
-        );
+        let uncaptured =
+            UncapturedState::hold(context.workspace, &manifest.coverage, &context.layout.git_objects());
         warnings.extend(uncaptured.warning());
         context.workspace.store().hold()?;
-        let (checkpoint, command) = (saved.record.id.clone(), shown.clone());
-        let record = GuardRecord { checkpoint, command, ..GuardRecord::default() };
-        let active = record.begin(context.layout)?;
+        let mark = ProcessMark::random();
+        let active = GuardRecord::new(&saved.record.id, &shown, &mark).begin(context.layout)?;
+        let scope = request.scope.clone();
+        let root = context.workspace.root();
+        uncaptured.restore_at_exit(root, saved.dir.quarantine_dir(), move |path| scope.covers(path));
         // The second Ctrl-C ends the command at once, and the tree is rolled back all the same.
         interrupt::wait_for_a_third();
         interrupt::set_last_words(Some(format!(
@@ -154,7 +150,7 @@ impl<'g> Guard<'g> {
                 return Err(error);
             }
         };
-        Ok(Guard { context, request, shown, saved, manifest, warnings, own_files, uncaptured, active })
+        Ok(Guard { context, request, shown, mark, saved, manifest, warnings, own_files, uncaptured, active })
     }
 
     /// Runs the command, then the one that verifies it.
@@ -163,20 +159,21 @@ impl<'g> Guard<'g> {
             if self.request.answers {
                 command.stdout(Stdio::from(io::stderr()));
             }
-            run_in_foreground(
-                command.current_dir(self.request.directory).env(CHECKPOINT, &self.saved.record.id),
-            )
+            command.current_dir(self.request.directory);
+            command.env(CHECKPOINT, &self.saved.record.id).env(MARK_VARIABLE, self.mark.as_str());
+            run_in_foreground(command)
         };
         let (shown_command, words) = (&self.shown, self.request.command);
         let code = match attend_in(Command::new(&words[0]).args(&words[1..])) {
             Ok(code) => code,
             Err(error) => {
+                let code = code_of(&error);
                 let error = Error::failed(format!("cannot run `{shown_command}`")).caused_by(error);
                 let is_line = words.len() == 1 && words[0].to_string_lossy().contains(' ');
                 let hint = format!("for a shell command line: `decree guard -- sh -c {shown_command}`");
                 return CommandEnd {
-                    code: NOT_FOUND,
-                    cause: format!("`{shown_command}` failed with {NOT_FOUND}"),
+                    code,
+                    cause: format!("`{shown_command}` failed with {code}"),
                     error: Some(if is_line { error.hint(hint) } else { error }),
                 };
             }
@@ -187,7 +184,9 @@ impl<'g> Guard<'g> {
         };
         let (code, error) = match attend_in(Command::new("bash").args(["-c", verify])) {
             Ok(code) => (code, None),
-            Err(error) => (NOT_FOUND, Some(Error::failed("cannot run bash for --verify").caused_by(error))),
+            Err(error) => {
+                (code_of(&error), Some(Error::failed("cannot run bash for --verify").caused_by(error)))
+            }
         };
         let cause = format!("`{shown_command}` succeeded, but `{}` failed with {code}", shown(verify));
         CommandEnd { code, cause, error }
@@ -204,6 +203,9 @@ impl<'g> Guard<'g> {
             end.check_repositories(&shown, &uncaptured.lost_repositories(context.workspace.root()));
         }
         let has_failed = end.code != 0 || interrupted.is_some();
+        if !has_failed {
+            interrupt::set_last_act(None);
+        }
         // A command that is kept may have changed settings and the tracker on purpose.
         let repair =
             if has_failed { own_files.repair_with_settings() } else { own_files.repair_except_tracker() };
@@ -238,6 +240,7 @@ impl<'g> Guard<'g> {
         if let Some(rollback) = &rollback {
             let moved = rollback.as_ref().map_or(&[][..], |report| &report.set_aside);
             uncaptured.restore(context, &set_aside, &scope, moved);
+            interrupt::set_last_act(None);
         }
         uncaptured.release();
         let git = git_before
@@ -268,48 +271,6 @@ impl<'g> Guard<'g> {
     }
 }
 
-/// Restores git's own state after a command that failed, and records it.
-fn restore_git(
-    context: HistoryContext<'_>,
-    checkpoint: &CheckpointDir,
-    shown: &str,
-    before: &GitRecord,
-    warnings: &mut Vec<String>,
-) -> Option<GitChange> {
-    let restore = GitRestore {
-        workspace: context.workspace,
-        keep_as: checkpoint.id().to_owned(),
-        reason: format!("decree: the guarded command failed; back to {}", checkpoint.id()),
-        dir: checkpoint.dir(),
-    };
-    let change = restore.run(before)?;
-    let what = format!("`{shown}`");
-    let noted = PendingGitRestore::note(context.layout, &restore, &what, before, &change)
-        .and_then(|()| note_git_change(checkpoint, &change));
-    if let Err(error) = noted {
-        warnings.push(format!("what became of git's own state is not recorded: {error}"));
-    }
-    Some(change)
-}
-
-/// Records what a failed command did to git's own state, so that `publish` knows its commits.
-fn note_git_change(checkpoint: &CheckpointDir, change: &GitChange) -> Result<()> {
-    if !change.moved() {
-        return Ok(());
-    }
-    json::write_pretty(&checkpoint.dir().join(GIT_CHANGE), change)
-}
-
-/// What failed commands did to git's own state, each with the id of its checkpoint.
-pub fn failed_guards(layout: &Layout) -> Result<Vec<(String, GitChange)>> {
-    let checkpoints = layout.checkpoints();
-    let changes = checkpoint_ids(&checkpoints)?.into_iter().filter_map(|id| {
-        let text = untrusted::read(&checkpoints.join(&id).join(GIT_CHANGE)).ok()?;
-        Some((id, serde_json::from_slice(&text).ok()?))
-    });
-    Ok(changes.collect())
-}
-
 impl CommandEnd {
     /// A command that removes a repository has failed, whatever its exit code.
     fn check_repositories(&mut self, shown: &str, lost: &[LostRepository]) {
@@ -318,6 +279,10 @@ impl CommandEnd {
             (self.code, self.cause) = (1, format!("`{shown}` succeeded, but {}", lost.join("; ")));
         }
     }
+}
+
+fn code_of(error: &io::Error) -> u8 {
+    if error.kind() == io::ErrorKind::NotFound { NOT_FOUND } else { NOT_EXECUTABLE }
 }
 
 fn shown(command_line: &str) -> String {
@@ -352,90 +317,4 @@ fn repair_content(
     context.workspace.store().repair()?;
     let path = checkpoint.manifest_path();
     if report.spoiled.contains(&path) { manifest.write(&path) } else { Ok(()) }
-}
-
-/// The contents of `guarding.json`.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct GuardRecord {
-    pub checkpoint: String,
-    pub command: String,
-    /// Why the rollback failed; absent if decree was killed, or if the disk had no room for this text.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    failure: Option<String>,
-    /// Whether the rollback failed, by the name of the file.
-    #[serde(skip)]
-    has_failed: bool,
-    /// Whether it failed because the store lost content, so that only `recover` helps.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    content_lost: bool,
-}
-
-/// A guarded command that is running. Without a call to [`ActiveGuard::clear`] the next decree reports it as killed.
-#[must_use]
-pub struct ActiveGuard(PathBuf);
-
-impl GuardRecord {
-    /// Writes the file before the command starts.
-    pub fn begin(&self, layout: &Layout) -> Result<ActiveGuard> {
-        let path = layout.guarding();
-        json::write_pretty(&path, self)?;
-        Ok(ActiveGuard(path))
-    }
-
-    /// The command that is running, or was when decree was killed; else the one whose rollback failed.
-    pub fn find(layout: &Layout) -> Result<Option<GuardRecord>> {
-        for (path, has_failed) in [(layout.guarding(), false), (layout.guard_failed(), true)] {
-            let text = untrusted::read(&path).if_exists().at("read", &path)?;
-            let found = text.and_then(|text| serde_json::from_slice::<GuardRecord>(&text).ok());
-            if let Some(record) = found {
-                return Ok(Some(GuardRecord { has_failed, ..record }));
-            }
-        }
-        Ok(None)
-    }
-
-    /// The command that was running when decree was killed, or whose rollback failed, reported once. The caller holds the project's
-    /// lock.
-    pub fn take_interrupted(layout: &Layout) -> Result<Option<GuardRecord>> {
-        let found = GuardRecord::find(layout)?;
-        ActiveGuard(layout.guarding()).clear();
-        ActiveGuard(layout.guard_failed()).clear();
-        Ok(found)
-    }
-
-    /// The warning about it, with the way back.
-    pub fn warning(&self) -> String {
-        let (command, checkpoint) = (one_line(&self.command), &self.checkpoint);
-        let what = match &self.failure {
-            Some(why) => format!("the rollback after `{command}` failed: {}", one_line(why)),
-            None if self.has_failed => {
-                format!("the rollback after `{command}` failed, and there was no room to record why")
-            }
-            None => format!("decree was killed while it guarded `{command}`"),
-        };
-        if self.content_lost {
-            return format!(
-                "{what}; `decree recover {checkpoint}` restores what can be restored, and names the rest"
-            );
-        }
-        format!("{what}; `decree rollback {checkpoint}` restores the state before the command")
-    }
-}
-
-impl ActiveGuard {
-    /// The rollback failed. A rename needs no space; the reason may, and is left out then.
-    fn mark_failed(self, layout: &Layout, checkpoint: &CheckpointDir, command: &str, error: &Error) {
-        let path = layout.guard_failed();
-        let _ = fs::rename(&self.0, &path);
-        let failure = Some(Redactor::of_this_process().redact(&error.to_string()).into_owned());
-        let (checkpoint, command) = (checkpoint.id().to_owned(), command.to_owned());
-        let content_lost = error.is(FailureReason::ContentLost);
-        let record = GuardRecord { checkpoint, command, failure, has_failed: true, content_lost };
-        let _ = json::write_pretty(&path, &record);
-    }
-
-    /// The command's work is kept or rolled back.
-    pub fn clear(self) {
-        let _ = fs::remove_file(&self.0);
-    }
 }

@@ -4,8 +4,6 @@ use std::path::PathBuf;
 
 use super::HistoryContext;
 use super::audit::AuditLog;
-use super::git_change::GitChange;
-use super::git_restore::GitRestore;
 use super::kind::tree;
 use super::manifests::Manifests;
 use super::writer::CheckpointLabel;
@@ -54,21 +52,6 @@ pub fn recover_tree(
     };
     let report = context.workspace.restore_partially(&request, context.progress)?;
     Ok(TreeRecovery { saved: Some(saved), report })
-}
-
-/// Takes git's own state back to the checkpoint of a guarded command; `None` if nothing differs.
-pub fn recover_git(
-    context: HistoryContext<'_>,
-    checkpoint: &CheckpointDir,
-    manifest: &Manifest,
-) -> Option<GitChange> {
-    let restore = GitRestore {
-        workspace: context.workspace,
-        keep_as: checkpoint.id().to_owned(),
-        reason: format!("decree: recovered; back to {}", checkpoint.id()),
-        dir: checkpoint.dir(),
-    };
-    restore.run(manifest.git.as_ref()?)
 }
 
 /// Stores again what the tree still has of the contents that damaged packs lost, and counts the others.

@@ -10,14 +10,23 @@ use super::record::CheckpointRecord;
 use super::store_location::name_store;
 use super::writer::CheckpointLabel;
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
+use crate::checkpoint::compare::Changes;
 use crate::checkpoint::live_database::{self, DatabaseInUse};
 use crate::checkpoint::patch::write::ChangeCount;
 use crate::checkpoint::restore::{RestoreAction, RestoreOutcome, RestoreReport, is_recovery_needed};
 use crate::error::Result;
 use crate::project::Layout;
 
-/// The paths in a diff with the lines added and removed, and the databases that changed and are not in it.
-pub type WrittenDiff = (Vec<(String, ChangeCount)>, Vec<DatabaseInUse>);
+/// What is in a diff, and what changed and is not in it.
+#[derive(Default)]
+pub struct WrittenDiff {
+    /// The paths with the lines added and removed.
+    pub counts: Vec<(String, ChangeCount)>,
+    /// Databases that other programs have open.
+    pub live_databases: Vec<DatabaseInUse>,
+    /// Paths that became likely secrets: the diff has only what they were.
+    pub withheld: Vec<String>,
+}
 
 /// Writes the diff.
 pub fn write_diff_since(
@@ -32,7 +41,8 @@ pub fn write_diff_since(
         .write_diff(&changes, out)
         .map_err(|error| name_store(context.layout, checkpoint, error))?;
     let counts = changes.list.iter().map(|change| change.path.to_string()).zip(counts).collect();
-    Ok((counts, changes.live_databases))
+    let withheld = changes.withheld().map(ToString::to_string).collect();
+    Ok(WrittenDiff { counts, live_databases: changes.live_databases, withheld })
 }
 
 /// What a revert to a checkpoint did.
@@ -41,6 +51,8 @@ pub struct RevertSince {
     pub outcome: RestoreReport,
     /// The checkpoint of what was there before, which also has the diff that was reverted.
     pub present: CheckpointDir,
+    /// Likely secrets that are newer than the checkpoint, and stay where they are.
+    pub secrets_left: Vec<String>,
 }
 
 /// Saves the present as a checkpoint of its own, records in it what changed since `checkpoint`, and reverts that. `None` if nothing
@@ -51,7 +63,9 @@ pub fn revert_since(context: HistoryContext<'_>, checkpoint: &CheckpointDir) -> 
         record.refuse_expired()?;
     }
     let manifest = checkpoint.manifest()?;
-    let changes = context.workspace.compare(&manifest, context.progress)?;
+    let mut changes = context.workspace.compare(&manifest, context.progress)?;
+    let left = tree::leave_secrets(&mut changes, &manifest);
+    let secrets_left: Vec<String> = left.iter().map(ToString::to_string).collect();
     let id = checkpoint.id();
     if !changes.live_databases.is_empty() {
         return Err(live_database::refusal(&format!("revert to {id}"), &changes.live_databases));
@@ -72,13 +86,17 @@ pub fn revert_since(context: HistoryContext<'_>, checkpoint: &CheckpointDir) -> 
         ..AuditEntry::new(AuditAction::Revert, id, count)
     };
     let log = AuditLog::with_entry(context.layout.audit(), entry);
+    let adjust = |changes: &mut Changes<'_>| {
+        tree::leave_secrets(changes, &manifest);
+        changes.quarantine_unsaved(&manifest.tree, &saved.tree);
+    };
     let reverted = record
-        .record_changes(context.workspace, &manifest, Some(&saved.tree), context.progress)
+        .record_changes(context.workspace, &manifest, &adjust, context.progress)
         .and_then(|_| record.revert(context.workspace, &manifest, RestoreAction::Revert, &log));
     match reverted {
-        Ok(RestoreOutcome::Done(outcome)) => Ok(Some(RevertSince { outcome, present })),
+        Ok(RestoreOutcome::Done(outcome)) => Ok(Some(RevertSince { outcome, present, secrets_left })),
         Ok(RestoreOutcome::AlreadyThere) => {
-            Ok(Some(RevertSince { outcome: RestoreReport::default(), present }))
+            Ok(Some(RevertSince { outcome: RestoreReport::default(), present, secrets_left }))
         }
         Err(error) => {
             // Nothing was touched, unless something was set aside or the restore is not over.

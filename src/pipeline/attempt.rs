@@ -193,7 +193,7 @@ pub(super) fn judge(
     let checkpoint = inputs.run.dir.attempt(attempt.number);
     fs::create_dir_all(checkpoint.dir()).at("create", checkpoint.dir())?;
     let record = |batch: &ActiveBatch<'_>| -> Result<ChangeRecord> {
-        checkpoint.record_changes(batch.context.workspace, inputs.manifest, None, batch.progress())
+        checkpoint.record_changes(batch.context.workspace, inputs.manifest, &|_| {}, batch.progress())
     };
     let ending = uncaptured::check_attempt(batch, &inputs.run.dir, executed.ending.clone());
     let mut changes = record(batch)?;
@@ -204,7 +204,7 @@ pub(super) fn judge(
     if ending != Ending::Succeeded && uncaptured::move_back(batch, &inputs.run.dir) {
         changes = record(batch)?;
     }
-    uncaptured::note_present(batch, &changes.secrets);
+    uncaptured::note_present(batch, inputs.manifest, &changes.secrets);
     let ending = ending.map_text(|text| batch.redactor.redact(text).into_owned());
     if ending != Ending::Succeeded {
         write_log_tail(batch, &inputs.run.dir, attempt.number, &executed.tail);

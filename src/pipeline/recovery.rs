@@ -16,6 +16,7 @@ use super::settle::{requeue_if_gone, settle, waits};
 use super::summary::MessageSummary;
 use super::uncaptured;
 use super::verdict::Verdict;
+use crate::checkpoint::compare::Changes;
 use crate::checkpoint::manifest::Manifest;
 use crate::checkpoint::quote::for_people;
 use crate::checkpoint::tree::Tree;
@@ -65,7 +66,7 @@ pub(super) fn recover(batch: &mut ActiveBatch<'_>) -> Result<()> {
     }
     let manifest = checkpoint.manifest()?;
     quarantine_routine_result(&run.dir)?;
-    let summary = revert_unfinished(batch, &run, &manifest)?;
+    let summary = revert_unfinished(batch, &run, &manifest, "the decree that worked on it has ended")?;
     // The run is settled, and the next command works. But nothing runs before the user knows that a repository or a secret is gone.
     uncaptured::not_restored(&[summary]).map_or(Ok(()), Err)
 }
@@ -112,6 +113,7 @@ fn revert_unfinished(
     batch: &mut ActiveBatch<'_>,
     active: &ActiveRun,
     manifest: &Manifest,
+    reason: &str,
 ) -> Result<MessageSummary> {
     let run = &active.dir;
     let number = run.last_attempt().unwrap_or(1);
@@ -126,7 +128,8 @@ fn revert_unfinished(
         saved = Some(save_present(batch, &reason, manifest)?);
     }
     let tree = saved.as_ref().map(|(_, tree)| tree);
-    let settled = record_and_settle(batch, active, manifest, number, tree);
+    let undecided = undecided(active, reason.to_owned());
+    let settled = record_and_settle(batch, active, manifest, (number, tree), undecided);
     let Some((saved, _)) = saved else { return settled };
     let summary =
         settled.map_err(|error| error.detail(format!("the tree as it was found is saved as {saved}")))?;
@@ -154,8 +157,8 @@ fn record_and_settle(
     batch: &mut ActiveBatch<'_>,
     active: &ActiveRun,
     manifest: &Manifest,
-    number: u32,
-    saved: Option<&Tree>,
+    (number, saved): (u32, Option<&Tree>),
+    mut result: RunResult,
 ) -> Result<MessageSummary> {
     let run = &active.dir;
     let attempt = run.attempt(number);
@@ -164,7 +167,12 @@ fn record_and_settle(
     let is_recorded = attempt.has_change_record() && attempt.result().is_ok();
     if saved.is_some() || !is_recorded {
         std::fs::create_dir_all(attempt.dir()).at("create", attempt.dir())?;
-        attempt.record_changes(batch.context.workspace, manifest, saved, batch.progress())?;
+        let adjust = |changes: &mut Changes<'_>| {
+            if let Some(saved) = saved {
+                changes.quarantine_unsaved(&manifest.tree, saved);
+            }
+        };
+        attempt.record_changes(batch.context.workspace, manifest, &adjust, batch.progress())?;
     }
     for name in RunDir::LOGS {
         // The tree is reverted whatever became of the log.
@@ -173,7 +181,6 @@ fn record_and_settle(
         }
     }
     run.publish(number, &RunDir::PUBLISHED)?;
-    let mut result = undecided(active, "decree was killed".to_owned());
     (result.changes, result.verdict) = (attempt.result()?, Verdict::Interrupted);
     settle(batch, active, Some(manifest), result)
 }
@@ -196,7 +203,10 @@ pub(super) fn revert_after_error(
     error: Error,
 ) -> Error {
     let _shield = interrupt::shield();
-    match revert_unfinished(batch, run, manifest) {
+    let lost = uncaptured::restore_first(batch, &run.dir);
+    let error = error.details(lost, 20);
+    let reason = error.to_string();
+    match revert_unfinished(batch, run, manifest, &reason) {
         Ok(summary) => {
             let except = summary.run.reverted.map_or_else(String::new, |record| record.exceptions());
             error.detail(format!("the tree was reverted{except}; the message waits in the inbox"))

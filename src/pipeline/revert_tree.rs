@@ -9,6 +9,7 @@ use super::events::Event;
 use super::result::{RevertRecord, RunRecord};
 use super::uncaptured;
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
+use crate::checkpoint::compare::Changes;
 use crate::checkpoint::manifest::Manifest;
 use crate::checkpoint::quote::json_for_people;
 use crate::checkpoint::restore::{RestoreAction, RestoreOutcome, RestoreReport};
@@ -60,10 +61,11 @@ fn revert_present(
         .at("create", present.dir())
         .and_then(|()| save_present(batch, &format!("before run {id} was reverted"), manifest))
         .map_err(failed)?;
+    let adjust = |changes: &mut Changes<'_>| drop(changes.quarantine_unsaved(&manifest.tree, &tree));
     let mut retries = 0;
     let reverted = loop {
         present
-            .record_changes(batch.context.workspace, manifest, Some(&tree), batch.progress())
+            .record_changes(batch.context.workspace, manifest, &adjust, batch.progress())
             .map_err(failed)?;
         match revert_recorded(batch, &present, manifest) {
             Ok(reverted) => break reverted,

@@ -86,7 +86,7 @@ fn attempt_and_settle(
         "the tree is NOT reverted: the next `decree process` saves it as a checkpoint, reverts it, and starts run {} again",
         run.dir.id()
     )));
-    uncaptured::hold(batch, &manifest, &mut result.run);
+    uncaptured::hold(batch, &run.dir, &manifest, &mut result.run);
     let settings = SettingsSnapshot::read(batch.context.layout)?;
     let inputs = AttemptInputs { job, run, manifest: &manifest };
     let attempts = match run_attempts(batch, inputs, &settings, &mut result.run) {
@@ -107,10 +107,13 @@ fn attempt_and_settle(
         run.dir.publish(number, &RunDir::PUBLISHED)?;
         return settle(batch, run, Some(&manifest), result);
     }
-    restore_settings(batch, &settings, &run.dir, &mut result.run)
+    let settled = restore_settings(batch, &settings, &run.dir, &mut result.run)
         .and_then(|()| run.dir.publish(number, &RunDir::PUBLISHED))
-        .and_then(|()| settle(batch, run, Some(&manifest), result))
-        .map_err(|error| not_settled(run, error))
+        .and_then(|()| settle(batch, run, Some(&manifest), result));
+    settled.map_err(|error| {
+        let lost = uncaptured::restore_first(batch, &run.dir);
+        not_settled(run, error.details(lost, 20))
+    })
 }
 
 /// A failed run whose end could not be settled. Unless its record says that it is reverted, the tree may have its changes.

@@ -13,12 +13,17 @@ use crate::checkpoint::path::TreePath;
 use crate::checkpoint::quote::json_for_people;
 use crate::error::{Error, Result};
 use crate::history::RunDir;
-use crate::history::uncaptured::{HeldForRun, LostRepository, UncapturedReport, UncapturedState};
+use crate::history::uncaptured::{
+    HeldForRun, LostRepository, UncapturedReport, UncapturedState, collect_leftovers,
+};
+use crate::interrupt;
 
 /// Holds what the checkpoint does not. Nothing of the run may have started yet.
-pub(super) fn hold(batch: &mut ActiveBatch<'_>, manifest: &Manifest, record: &mut RunRecord) {
+pub(super) fn hold(batch: &mut ActiveBatch<'_>, run: &RunDir, manifest: &Manifest, record: &mut RunRecord) {
+    let workspace = batch.context.workspace;
     let links = batch.context.layout.git_objects();
-    let state = UncapturedState::hold(batch.context.workspace.root(), &manifest.coverage, &links);
+    let state = UncapturedState::hold(workspace, &manifest.coverage, &links);
+    state.restore_at_exit(workspace.root(), run.checkpoint().quarantine_dir(), |_| true);
     if let Some(text) = state.warning() {
         batch.warn_in(record, text);
     }
@@ -53,10 +58,20 @@ pub(super) fn move_back(batch: &mut ActiveBatch<'_>, run: &RunDir) -> bool {
 }
 
 /// Notes which likely secrets an attempt left in the tree.
-pub(super) fn note_present(batch: &mut ActiveBatch<'_>, secrets: &[TreePath]) {
+pub(super) fn note_present(batch: &mut ActiveBatch<'_>, manifest: &Manifest, secrets: &[TreePath]) {
     if let Some(held) = &mut batch.uncaptured {
-        held.state.note_present(secrets);
+        held.state.note_present(secrets, &manifest.tree);
     }
+}
+
+/// Restores likely secrets before anything else, after an error inside decree: whatever fails next, they are not lost.
+pub(super) fn restore_first(batch: &mut ActiveBatch<'_>, run: &RunDir) -> Vec<String> {
+    let Some(held) = &mut batch.uncaptured else { return Vec::new() };
+    let set_aside = run.checkpoint().quarantine_dir();
+    let report = held.state.restore_secrets(batch.context.workspace.root(), &set_aside);
+    let lost = report.not_restored.iter().map(|lost| format!("{}: {}", lost.path, lost.why)).collect();
+    held.report.absorb(report);
+    lost
 }
 
 /// Restores what is held after the tree was reverted, also if that failed.
@@ -70,7 +85,17 @@ pub(super) fn restore(
         state: UncapturedState::after_kill(&manifest.coverage),
         report: UncapturedReport::default(),
     };
+    let was_killed = batch.uncaptured.is_none();
     let mut held = batch.uncaptured.take().unwrap_or_else(after_kill);
+    if was_killed {
+        let set_aside = run.checkpoint().quarantine_dir();
+        for (path, to) in collect_leftovers(batch.context.workspace, manifest, &set_aside) {
+            let to = batch.context.layout.shown(&to);
+            batch.warn(&format!(
+                "{path} is what a killed decree left of restoring a likely secret; it is now {to}"
+            ));
+        }
+    }
     let places = reverted.as_ref().map_or(&[][..], |record| &record.places);
     let shown = |place: PathBuf| batch.context.layout.shown(&place);
     let set_aside = run.checkpoint().quarantine_dir();
@@ -109,6 +134,7 @@ fn place_of(places: &[(TreePath, PathBuf)], path: &TreePath) -> Option<PathBuf> 
 
 /// Adds what was restored, and what was not, to the record of a run that was reverted.
 pub(super) fn report_reverted(batch: &mut ActiveBatch<'_>, record: &mut RunRecord) {
+    interrupt::set_last_act(None);
     let Some(mut held) = batch.uncaptured.take() else { return };
     held.state.release();
     for text in held.report.reverted_warnings() {
@@ -119,6 +145,7 @@ pub(super) fn report_reverted(batch: &mut ActiveBatch<'_>, record: &mut RunRecor
 
 /// Adds what is not as it was to the record of a run that is kept.
 pub(super) fn report_kept(batch: &mut ActiveBatch<'_>, record: &mut RunRecord) {
+    interrupt::set_last_act(None);
     let Some(mut held) = batch.uncaptured.take() else { return };
     held.state.release();
     let (report, warnings) = held.state.kept(batch.context.workspace.root());

@@ -1,10 +1,14 @@
 //! What no checkpoint holds: likely secrets, repositories, ignored entries in the root. It is named, and restored with the tree.
 
 mod attacks;
+mod became_secret;
+mod below_root;
 mod guard;
+mod guard_killed;
 mod repositories;
 mod secrets;
 mod set_aside;
+mod stopped;
 
 use std::fs;
 use std::path::Path;

@@ -49,27 +49,26 @@ pub enum RestoreOutcome {
 impl Workspace {
     /// Takes the tree to the other side of a diff, or leaves it alone.
     pub fn restore(&self, request: &RestoreRequest<'_>) -> Result<RestoreOutcome> {
-        let steps = steps(request.patch, request.direction);
+        let mut steps = steps(request.patch, request.direction);
         let paths = steps.iter().map(|step| &step.path).chain(request.out_of_scope);
         let mut unlocked = UnlockedDirs::above(&self.root, paths).at("read", self.root.path())?;
-        let moves: BTreeSet<&TreePath> = request.out_of_scope.iter().collect();
-        let found: Vec<Option<Node>> = steps
+        let mut found: Vec<Option<Node>> = steps
             .par_iter()
-            .map(|step| match moves.contains(&step.path) {
-                true => Ok(None),
-                false => unlocked.present(&step.path).at("read", &step.path),
-            })
+            .map(|step| unlocked.present(&step.path).at("read", &step.path))
             .collect::<Result<_>>()?;
-        let out_of_scope: Vec<&TreePath> = request
+        let moves: BTreeSet<&TreePath> = request
             .out_of_scope
             .iter()
             .filter(|path| self.root.find(path).is_ok_and(|found| found.is_some()))
             .collect();
-        let mut is_there = out_of_scope.is_empty();
+        let moves = withheld_as_absent(&mut steps, &mut found, moves);
+        let mut is_there = moves.is_empty();
         let mut conflicts = Vec::new();
         for (step, found) in steps.iter().zip(&found) {
             is_there = is_there && agrees(&self.root, &step.path, found.as_ref(), step.to.as_ref())?;
-            if let Some(change) = step.attributes.as_ref().filter(|_| !moves.contains(&step.path)) {
+            if let Some(change) = &step.attributes
+                && !moves.contains(&step.path)
+            {
                 let attributes = self.root.attributes(&step.path).at("read", &step.path)?;
                 is_there = is_there && attributes == change.after;
                 if attributes != change.before && attributes != change.after {
@@ -86,6 +85,7 @@ impl Workspace {
         if !databases.is_empty() {
             return Err(live_database::refusal(&format!("{action} {subject}"), &databases));
         }
+        let out_of_scope: Vec<&TreePath> = moves.into_iter().collect();
         conflicts.extend(self.conflicts(&steps, &found, &out_of_scope)?);
         if !conflicts.is_empty() {
             let (n, all) = (conflicts.len(), crate::humanize::count(steps.len(), "path"));
@@ -222,6 +222,26 @@ impl Workspace {
         }
         Ok(dirs.into_iter().map(|(path, (mode, attributes))| DirMode::new(path, mode, attributes)).collect())
     }
+}
+
+/// What became a likely secret is absent in the diff and out of scope: it moves to the quarantine before the old file is restored. A
+/// path that has the old file already is left alone.
+fn withheld_as_absent<'p>(
+    steps: &mut Vec<RestoreStep>,
+    found: &mut Vec<Option<Node>>,
+    mut out_of_scope: BTreeSet<&'p TreePath>,
+) -> BTreeSet<&'p TreePath> {
+    let both = std::mem::take(steps).into_iter().zip(std::mem::take(found));
+    for (step, found_there) in both {
+        let is_withheld = step.from.is_none() && step.to.is_some() && out_of_scope.contains(&step.path);
+        if is_withheld && found_there == step.to {
+            out_of_scope.remove(&step.path);
+        } else {
+            steps.push(step);
+            found.push(found_there.filter(|_| !is_withheld));
+        }
+    }
+    out_of_scope
 }
 
 pub(super) fn steps(patch: &Patch, direction: Direction) -> Vec<RestoreStep> {

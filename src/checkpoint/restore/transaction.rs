@@ -392,7 +392,7 @@ impl<'r> Transaction<'r> {
 }
 
 /// The two ends of a step: what is there before the restore, and what is there after it.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum StepEnd {
     From,
     To,

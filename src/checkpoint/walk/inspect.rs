@@ -194,7 +194,7 @@ impl DirContext<'_> {
                     _ => None,
                 };
                 let known_good = hit.is_some() && self.cached_rules;
-                if !known_good && self.is_sensitive(path, before.is_some())? {
+                if !known_good && self.is_sensitive(path, before.map(|before| before.node))? {
                     let decision = match &self.input.baseline {
                         Some(baseline) if !baseline.coverage.excludes(path) => EntryDecision::NewSecret,
                         _ => EntryDecision::Sensitive,
@@ -325,23 +325,30 @@ impl DirContext<'_> {
             || self.input.own_dir.is_some_and(|own| is_joined(own.as_bytes(), dir, name))
     }
 
-    /// Whether a file is left out as a likely secret: no `.decreeignore` keeps it, and the baseline does not have it.
-    fn is_sensitive(&self, path: &TreePath, in_baseline: bool) -> io::Result<bool> {
+    /// Whether a file is left out as a likely secret: no `.decreeignore` keeps it. What the baseline has was no secret by its name; by
+    /// its content it may have become one since.
+    fn is_sensitive(&self, path: &TreePath, before: Option<Node>) -> io::Result<bool> {
         let suspicion = self.input.sensitive.suspect(path.as_bytes());
         if suspicion == Suspicion::None {
             return Ok(false);
         }
         let keeps = |rules: &RuleSet| rules.visibility(path.as_bytes(), false).kept;
-        if in_baseline || (keeps(&self.now) && self.before.as_ref().is_none_or(keeps)) {
+        let kept_before = self.before.as_ref().is_none_or(keeps);
+        if kept_before && (before.is_some() || keeps(&self.now)) {
             return Ok(false);
         }
         if suspicion == Suspicion::Secret {
-            return Ok(true);
+            return Ok(before.is_none());
         }
         let root = self.input.root;
-        let mut file =
-            if self.input.baseline.is_some() { root.open_file_forced(path)? } else { root.open_file(path)? };
-        holds_private_key(&mut file)
+        let open =
+            || if self.input.baseline.is_some() { root.open_file_forced(path) } else { root.open_file(path) };
+        let is_key = holds_private_key(&mut open()?)?;
+        let is_as_before = |before: Node| -> io::Result<bool> {
+            let now = ContentHash::of_reader(&mut open()?, &mut vec![0; 1 << 16])?;
+            Ok(before.content() == Some(now))
+        };
+        Ok(is_key && !before.map_or(Ok(false), is_as_before)?)
     }
 }
 

@@ -167,6 +167,26 @@ impl WalkedDir {
 }
 
 impl Walk {
+    /// Takes the files whose content is a secret out of what is in scope, and returns their paths. All files must have been read.
+    pub fn withhold(&mut self, is_secret: impl Fn(&ContentHash) -> bool) -> Vec<TreePath> {
+        let mut withheld = Vec::new();
+        for WalkedDir { path, names, items, known, uncached, .. } in &mut self.dirs {
+            items.retain(|item| {
+                let node = match item.kind {
+                    ItemKind::Known(number) => Some(known[number as usize]),
+                    ItemKind::Uncached(number) => uncached[number as usize].node(),
+                    ItemKind::Same | ItemKind::Dir(_) => None,
+                };
+                let found = matches!(node, Some(Node::File { hash, .. }) if is_secret(&hash));
+                if found {
+                    withheld.push(TreePath::joined(path, item.name.of(names)));
+                }
+                !found
+            });
+        }
+        withheld
+    }
+
     /// Calls `visit` for every manifest entry, in order, with its directory, its name, its node and its attributes; `None`
     /// instead of the node if both are the same as in the baseline. All files must have been read.
     ///

@@ -246,10 +246,7 @@ impl DirOutcome {
                 self.out_of_scope.push(path);
                 self.coverage.sensitive.extend(secrets);
             }
-            EntryDecision::IgnoredFile(path) => {
-                self.add_ignored_in_root(&path);
-                self.coverage.ignored_files += 1;
-            }
+            EntryDecision::IgnoredFile(path) => self.coverage.add_ignored_file(path),
             EntryDecision::Sensitive(path) => self.coverage.sensitive.push(path),
             EntryDecision::NewSecret(path) => {
                 self.out_of_scope.push(path.clone());

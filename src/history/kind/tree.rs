@@ -310,9 +310,12 @@ impl<'r> TreeRollback<'r> {
 
 /// Takes likely secrets that are new since the checkpoint out of the changes, and the directories that exist because of them: a rollback
 /// leaves them where they are. Returns them.
-fn leave_secrets(changes: &mut Changes<'_>, manifest: &Manifest) -> Vec<TreePath> {
+pub fn leave_secrets(changes: &mut Changes<'_>, manifest: &Manifest) -> Vec<TreePath> {
     let mut secrets = changes.secrets.clone();
-    secrets.retain(|path| !manifest.coverage.excludes(path));
+    // What the checkpoint holds is restored, whatever it has become, and whatever is in its place.
+    let is_file = |dir: TreePath| manifest.tree.get(&dir).is_some_and(|node| !node.is_dir());
+    let is_in_the_way = |path: &TreePath| manifest.tree.has(path) || path.ancestors().any(is_file);
+    secrets.retain(|path| !manifest.coverage.excludes(path) && !is_in_the_way(path));
     if !secrets.is_empty() {
         let holds_secret =
             |path: &TreePath| secrets.iter().any(|secret| secret == path || secret.is_in(path));

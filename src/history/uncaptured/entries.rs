@@ -1,6 +1,7 @@
 //! The `.git` of repositories and the ignored entries in the root, held open: the kernel knows the present name of an open directory, so
 //! one that was renamed is found and moved back, with everything in it.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
@@ -23,8 +24,27 @@ pub(super) struct HeldEntries(Vec<HeldEntry>);
 
 struct HeldEntry {
     path: TreePath,
-    is_repository: bool,
+    kind: EntryKind,
     form: EntryForm,
+}
+
+/// Why no checkpoint holds an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum EntryKind {
+    Repository,
+    Ignored,
+    /// A socket, FIFO or device.
+    Special,
+}
+
+impl EntryKind {
+    pub fn words(self) -> &'static str {
+        match self {
+            EntryKind::Repository => "a repository",
+            EntryKind::Ignored => "ignored",
+            EntryKind::Special => "a socket, FIFO or device",
+        }
+    }
 }
 
 enum EntryForm {
@@ -34,6 +54,8 @@ enum EntryForm {
     File(Option<File>),
     /// Only its name is known.
     Named,
+    /// The same after decree was killed.
+    NamedAfterKill,
 }
 
 /// A repository that is not where it was.
@@ -54,7 +76,7 @@ impl LostRepository {
 /// An entry that is missing after everything was moved back.
 pub(super) struct MissingEntry {
     pub path: TreePath,
-    pub is_repository: bool,
+    pub kind: EntryKind,
     pub why: String,
 }
 
@@ -62,36 +84,31 @@ impl HeldEntries {
     /// Opens what the limit allows, repositories first.
     pub fn hold(root: &Root, coverage: &Coverage) -> HeldEntries {
         let mut open = 0;
-        let mut hold = |path: &TreePath, is_repository: bool| {
-            let kind = root.find(path).ok().flatten()?.kind;
+        let mut hold = |path: &TreePath, kind: EntryKind| {
+            let found = root.find(path).ok().flatten()?.kind;
             let mut held = || {
                 open += 1;
                 (open <= MAX_OPEN).then(|| root.hold(path).ok()).flatten()
             };
-            let form = match kind {
+            let form = match found {
                 PathKind::Dir => EntryForm::Dir(held()),
-                PathKind::File | PathKind::Symlink if is_repository => {
+                PathKind::File | PathKind::Symlink if kind == EntryKind::Repository => {
                     EntryForm::GitFile(HeldTreeFile::read(root, path, MAX_GIT_FILE))
                 }
                 _ => EntryForm::File(held()),
             };
-            Some(HeldEntry { path: path.clone(), is_repository, form })
+            Some(HeldEntry { path: path.clone(), kind, form })
         };
-        let repositories = coverage.repositories.iter().map(|path| (path.as_tree_path(), true));
-        let all = repositories.chain(coverage.ignored_in_root.iter().map(|path| (path, false)));
-        HeldEntries(all.filter_map(|(path, is_repository)| hold(path, is_repository)).collect())
+        let all = repositories(coverage).chain(ignored_in_root(coverage));
+        let mut held: Vec<HeldEntry> = all.filter_map(|(path, kind)| hold(path, kind)).collect();
+        held.extend(named(below_root(coverage), || EntryForm::Named));
+        HeldEntries(held)
     }
 
     /// What is known after decree was killed: the names.
     pub fn by_name(coverage: &Coverage) -> HeldEntries {
-        let repositories = coverage.repositories.iter().map(|path| (path.as_tree_path(), true));
-        let all = repositories.chain(coverage.ignored_in_root.iter().map(|path| (path, false)));
-        let named = |(path, is_repository): (&TreePath, bool)| HeldEntry {
-            path: path.clone(),
-            is_repository,
-            form: EntryForm::Named,
-        };
-        HeldEntries(all.map(named).collect())
+        let all = repositories(coverage).chain(ignored_in_root(coverage)).chain(below_root(coverage));
+        HeldEntries(named(all, || EntryForm::NamedAfterKill).collect())
     }
 
     /// Repositories whose history a kept run would have removed.
@@ -100,18 +117,13 @@ impl HeldEntries {
             let what = entry.loss(root)?;
             Some(LostRepository { path: entry.path.to_string(), what })
         };
-        self.0.iter().filter(|entry| entry.is_repository).filter_map(lost).collect()
+        self.0.iter().filter(|entry| entry.is_repository()).filter_map(lost).collect()
     }
 
-    /// The ignored entries that are gone, for a run that is kept.
-    pub fn gone_ignored(&self, root: &Root) -> Vec<String> {
+    /// The entries of a kind that are gone, for a run that is kept.
+    pub fn gone(&self, root: &Root, kind: EntryKind) -> Vec<String> {
         let gone = |entry: &&HeldEntry| matches!(root.find(&entry.path), Ok(None));
-        self.0
-            .iter()
-            .filter(|entry| !entry.is_repository)
-            .filter(gone)
-            .map(|it| it.path.to_string())
-            .collect()
+        self.0.iter().filter(|entry| entry.kind == kind).filter(gone).map(|it| it.path.to_string()).collect()
     }
 
     /// Moves what was renamed back to its place, and restores `.git` files. Returns the paths of both. What cannot be moved yet, because a file is
@@ -122,7 +134,7 @@ impl HeldEntries {
         set_aside: &Path,
         covers: &dyn Fn(&TreePath) -> bool,
     ) -> (Vec<String>, Vec<String>) {
-        let wanted = self.0.iter().filter(|entry| entry.is_repository || covers(&entry.path));
+        let wanted = self.0.iter().filter(|entry| entry.is_repository() || covers(&entry.path));
         let back = wanted.filter(|entry| entry.move_back(root, set_aside).unwrap_or(false));
         let (files, moved): (Vec<&HeldEntry>, Vec<&HeldEntry>) =
             back.partition(|entry| matches!(entry.form, EntryForm::GitFile(_)));
@@ -132,7 +144,7 @@ impl HeldEntries {
 
     /// Sets aside what is in the place of a git directory that was deleted and can be rebuilt.
     pub fn clear_replaced(&self, root: &Root, set_aside: &Path, can_rebuild: &dyn Fn(&Path) -> bool) {
-        for entry in self.0.iter().filter(|entry| entry.is_repository && entry.held().is_some()) {
+        for entry in self.0.iter().filter(|entry| entry.is_repository() && entry.held().is_some()) {
             let is_there = matches!(root.find(&entry.path), Ok(Some(_)));
             if is_there
                 && !entry.is_in_place(root)
@@ -147,7 +159,7 @@ impl HeldEntries {
 
     /// Takes rebuilt git directories for those that were held.
     pub fn adopt(&mut self, root: &Root, is_rebuilt: &dyn Fn(&Path) -> bool) {
-        for entry in self.0.iter_mut().filter(|entry| entry.is_repository) {
+        for entry in self.0.iter_mut().filter(|entry| entry.is_repository()) {
             if is_rebuilt(&entry.path.below(root.path())) && !entry.is_in_place(root) {
                 entry.form = EntryForm::Dir(root.hold(&entry.path).ok());
             }
@@ -155,20 +167,51 @@ impl HeldEntries {
     }
 
     pub fn missing(&self, root: &Root, covers: &dyn Fn(&TreePath) -> bool) -> Vec<MissingEntry> {
-        let wanted = self.0.iter().filter(|entry| entry.is_repository || covers(&entry.path));
+        let wanted = self.0.iter().filter(|entry| entry.is_repository() || covers(&entry.path));
         let missing = |entry: &HeldEntry| {
             let why = entry.missing(root)?;
-            Some(MissingEntry { path: entry.path.clone(), is_repository: entry.is_repository, why })
+            Some(MissingEntry { path: entry.path.clone(), kind: entry.kind, why })
         };
-        wanted.filter_map(missing).collect()
+        let mut all: Vec<MissingEntry> = wanted.filter_map(missing).collect();
+        // A directory stands for what was in it.
+        let gone: BTreeSet<TreePath> = all.iter().map(|entry| entry.path.clone()).collect();
+        all.retain(|entry| !entry.path.ancestors().any(|dir| gone.contains(&dir)));
+        all
     }
 }
 
+/// Repositories come first: what is held open is limited.
+fn repositories(coverage: &Coverage) -> impl Iterator<Item = (&TreePath, EntryKind)> {
+    coverage.repositories.iter().map(|path| (path.as_tree_path(), EntryKind::Repository))
+}
+
+fn ignored_in_root(coverage: &Coverage) -> impl Iterator<Item = (&TreePath, EntryKind)> {
+    coverage.ignored_in_root.iter().map(|path| (path, EntryKind::Ignored))
+}
+
+/// The entries of which only the existence is checked: ignored ones below the root, and what is neither file, directory nor link.
+fn below_root(coverage: &Coverage) -> impl Iterator<Item = (&TreePath, EntryKind)> {
+    let dirs = coverage.ignored_dirs.iter().filter(|path| !path.split().0.is_empty());
+    let ignored = dirs.chain(&coverage.ignored_below).map(|path| (path, EntryKind::Ignored));
+    ignored.chain(coverage.special.iter().map(|path| (path, EntryKind::Special)))
+}
+
+fn named<'n>(
+    entries: impl Iterator<Item = (&'n TreePath, EntryKind)>,
+    form: impl Fn() -> EntryForm,
+) -> impl Iterator<Item = HeldEntry> {
+    entries.map(move |(path, kind)| HeldEntry { path: path.clone(), kind, form: form() })
+}
+
 impl HeldEntry {
+    fn is_repository(&self) -> bool {
+        self.kind == EntryKind::Repository
+    }
+
     fn held(&self) -> Option<&File> {
         match &self.form {
             EntryForm::Dir(open) | EntryForm::File(open) => open.as_ref(),
-            EntryForm::GitFile(_) | EntryForm::Named => None,
+            EntryForm::GitFile(_) | EntryForm::Named | EntryForm::NamedAfterKill => None,
         }
     }
 
@@ -256,13 +299,15 @@ impl HeldEntry {
     /// Why it counts as missing. An ignored entry that was made anew counts as there; a repository does not.
     fn missing(&self, root: &Root) -> Option<String> {
         let found = root.find(&self.path).ok().flatten();
-        if found.is_some() && (!self.is_repository || self.held().is_none() || self.is_in_place(root)) {
+        if found.is_some() && (!self.is_repository() || self.held().is_none() || self.is_in_place(root)) {
             return None;
         }
         Some(match self.place_now() {
             Some(now) => format!("it is at {} and could not be moved back", now.display()),
             None if found.is_some() => "it was deleted, and another one is in its place".to_owned(),
-            None if matches!(self.form, EntryForm::Named) => "it is gone; decree was killed".to_owned(),
+            None if matches!(self.form, EntryForm::NamedAfterKill) => {
+                "it is gone; the decree that held it has ended".to_owned()
+            }
             None => "it was deleted".to_owned(),
         })
     }

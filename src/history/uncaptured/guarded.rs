@@ -34,7 +34,7 @@ impl GuardedUncaptured {
             report = state.move_back(root, set_aside, &|path| scope.covers(path));
         }
         match context.workspace.likely_secrets(manifest) {
-            Ok(now) => state.note_present(&now),
+            Ok(now) => state.note_present(&now, &manifest.tree),
             Err(error) => warnings.push(format!("new likely secrets are not known: {error}")),
         }
         if !has_failed {

@@ -10,6 +10,7 @@ use crate::checkpoint::root::{PathKind, Root};
 use crate::checkpoint::root_write::NewEntry;
 use crate::error::{IoContext, Result};
 use crate::fs::quarantine::take_free_name;
+use crate::fs::xattr::{self, XattrValues};
 
 pub(super) struct HeldTreeFile {
     pub path: TreePath,
@@ -22,6 +23,7 @@ enum HeldForm {
         owner: (u32, u32),
         size: u64,
         hash: ContentHash,
+        attributes: XattrValues,
         /// `None` if it is too large to be held.
         bytes: Option<Vec<u8>>,
     },
@@ -34,7 +36,7 @@ enum HeldForm {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PresentState {
     Same,
-    /// The content is the same; mode or owner is not.
+    /// The content is the same; mode, owner or attributes are not.
     OtherMode,
     Changed,
     Deleted,
@@ -58,6 +60,14 @@ impl HeldTreeFile {
             HeldForm::File { bytes: Some(bytes), .. } => bytes.len() as u64,
             HeldForm::Link(target) => target.len() as u64,
             HeldForm::File { .. } | HeldForm::Unread(_) => 0,
+        }
+    }
+
+    /// The hash and the size of its content, if it is a file that could be read.
+    pub fn content(&self) -> Option<(ContentHash, u64)> {
+        match &self.form {
+            HeldForm::File { hash, size, .. } => Some((*hash, *size)),
+            HeldForm::Link(_) | HeldForm::Unread(_) => None,
         }
     }
 
@@ -88,6 +98,11 @@ impl HeldTreeFile {
             HeldForm::File { mode, owner, .. } if (*mode, *owner) != (found.mode, found.owner) => {
                 PresentState::OtherMode
             }
+            HeldForm::File { attributes, .. }
+                if *attributes != xattr::read_all(root.open_file_forced(&self.path)?)? =>
+            {
+                PresentState::OtherMode
+            }
             _ => PresentState::Same,
         })
     }
@@ -95,22 +110,28 @@ impl HeldTreeFile {
     /// Restores it. Returns where what was in its place is now, if anything was.
     pub fn restore(&self, root: &Root, set_aside: &Path) -> Result<Option<PathBuf>> {
         let new = match &self.form {
-            HeldForm::File { mode, owner, bytes: Some(bytes), .. } => {
-                NewEntry::File { bytes, mode: *mode, owner: *owner }
+            HeldForm::File { mode, owner, attributes, bytes: Some(bytes), .. } => {
+                NewEntry::File { bytes, mode: *mode, owner: *owner, attributes }
             }
             HeldForm::Link(target) => NewEntry::Link(target),
             HeldForm::File { .. } | HeldForm::Unread(_) => return Ok(None),
         };
         let _writable = root.unlock_parent(&self.path).at("write", &self.path)?;
         let beside = root.replace(&self.path, &new).at("write", &self.path)?;
-        beside.map(|beside| move_aside(root, &beside, &self.path, set_aside)).transpose()
+        // It is back in its place. What was there stays beside it if it cannot be moved, as on a full disk.
+        let place = |beside: TreePath| {
+            move_aside(root, &beside, &self.path, set_aside).unwrap_or_else(|_| beside.below(root.path()))
+        };
+        Ok(beside.map(place))
     }
 
-    /// Restores the mode of a file whose content is the same; its owner, too, if decree runs as root.
+    /// Restores the mode and the attributes of a file whose content is the same; its owner, too, if decree runs as root.
     pub fn restore_mode(&self, root: &Root, set_aside: &Path) -> Result<()> {
-        let HeldForm::File { mode, owner, .. } = &self.form else { return Ok(()) };
+        let HeldForm::File { mode, owner, attributes, .. } = &self.form else { return Ok(()) };
         let found = root.find(&self.path).at("read", &self.path)?;
-        if found.is_some_and(|found| found.owner != *owner) && self.not_held().is_none() {
+        let now = root.open_file_forced(&self.path).and_then(xattr::read_all).at("read", &self.path)?;
+        let is_other = found.is_some_and(|found| found.owner != *owner) || now != *attributes;
+        if is_other && self.not_held().is_none() {
             let beside = self.restore(root, set_aside)?;
             // The same bytes are back in their place.
             return beside.map_or(Ok(()), |beside| std::fs::remove_file(&beside).at("remove", &beside));
@@ -145,13 +166,13 @@ fn read(root: &Root, path: &TreePath, limit: u64) -> io::Result<HeldForm> {
             let mut file = root.open_file(path)?;
             let mut bytes = Vec::new();
             (&mut file).take(limit + 1).read_to_end(&mut bytes)?;
-            let (mode, owner) = (found.mode, found.owner);
+            let (mode, owner, attributes) = (found.mode, found.owner, xattr::read_all(&file)?);
             if bytes.len() as u64 > limit {
                 let (hash, size) = (hash_of(&mut root.open_file(path)?)?, found.size);
-                return Ok(HeldForm::File { mode, owner, size, hash, bytes: None });
+                return Ok(HeldForm::File { mode, owner, size, hash, attributes, bytes: None });
             }
             let (hash, size) = (ContentHash::of(&bytes), bytes.len() as u64);
-            Ok(HeldForm::File { mode, owner, size, hash, bytes: Some(bytes) })
+            Ok(HeldForm::File { mode, owner, size, hash, attributes, bytes: Some(bytes) })
         }
         PathKind::Dir | PathKind::Special => {
             Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"))

@@ -6,6 +6,7 @@
 //! - `held_file`: one small file as it was
 //! - `state`: both together, and what to report about them
 //! - `guarded`: the same around a guarded command
+//! - `leftovers`: what a killed decree left of restoring likely secrets
 //!
 //! After `kill -9` nothing of this is left but the objects: then the next decree can only report what else is missing.
 
@@ -13,11 +14,13 @@ mod entries;
 mod git_dirs;
 mod guarded;
 mod held_file;
+mod leftovers;
 mod secrets;
 mod state;
 
 pub use entries::LostRepository;
 pub use git_dirs::restore_left_objects;
 pub use guarded::GuardedUncaptured;
+pub use leftovers::collect_leftovers;
 pub use secrets::SecretChange;
 pub use state::{HeldForRun, NotRestored, UncapturedReport, UncapturedState};

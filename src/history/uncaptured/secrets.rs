@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::held_file::{HeldTreeFile, PresentState, move_aside};
 use crate::checkpoint::coverage::Coverage;
 use crate::checkpoint::entry::FileMode;
+use crate::checkpoint::hash::ContentHash;
 use crate::checkpoint::path::TreePath;
 use crate::checkpoint::quote;
 use crate::checkpoint::root::{PathKind, PathStat, Root};
@@ -52,12 +53,19 @@ pub struct SecretChange {
     /// Why it could not be restored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
+    /// Whether the checkpoint holds it, because it was no secret then.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub was_ordinary: bool,
 }
 
 impl SecretChange {
     fn new(path: &TreePath, change: SecretFate) -> SecretChange {
         let path = quote::in_json(path.as_bytes()).into_owned();
-        SecretChange { path, change, restored: false, set_aside: None, why: None }
+        SecretChange { path, change, restored: false, set_aside: None, why: None, was_ordinary: false }
+    }
+
+    pub(super) fn tree_path(&self) -> Option<TreePath> {
+        TreePath::new(&*quote::from_json(&self.path)?).ok()
     }
 }
 
@@ -85,22 +93,32 @@ impl HeldSecrets {
             }
         }
         let mut held = HeldSecrets { list, dirs, dirs_of_secrets: Vec::new() };
-        let ignored = coverage.ignored_in_root.iter().filter(|path| held.dirs.contains_key(path));
+        let ignored = coverage.ignored_dirs.iter().filter(|path| held.dirs.contains_key(path));
         held.dirs_of_secrets = ignored.filter(|dir| held.holds_all_of(root, dir)).cloned().collect();
         held
     }
 
     fn holds_all_of(&self, root: &Root, dir: &TreePath) -> bool {
-        let start = self.list.partition_point(|file| file.path < *dir);
-        let below =
-            self.list[start..].iter().filter(|file| file.path.is_in(dir) && file.not_held().is_none());
-        root.list(dir).is_ok_and(|names| names.len() == below.count())
+        let is_held = |path: &TreePath| {
+            let at = self.list.binary_search_by(|file| file.path.cmp(path));
+            at.map_or_else(|_| self.holds_all_of(root, path), |at| self.list[at].not_held().is_none())
+        };
+        // Something that is no directory cannot be listed.
+        root.list(dir).is_ok_and(|paths| !paths.is_empty() && paths.iter().all(is_held))
     }
 
     /// What is known after decree was killed: the names.
     pub fn by_name(paths: &[TreePath]) -> HeldSecrets {
-        let list = paths.iter().map(|path| HeldTreeFile::by_name(path, "decree was killed")).collect();
+        let list = paths
+            .iter()
+            .map(|path| HeldTreeFile::by_name(path, "the decree that held its content has ended"))
+            .collect();
         HeldSecrets { list, dirs: BTreeMap::new(), dirs_of_secrets: Vec::new() }
+    }
+
+    /// The hash and the size of each content that could be read.
+    pub fn contents(&self) -> impl Iterator<Item = (ContentHash, u64)> {
+        self.list.iter().filter_map(HeldTreeFile::content)
     }
 
     /// The paths, spelled as in a manifest.
@@ -172,6 +190,28 @@ impl HeldSecrets {
         drop(unlocked);
         self.restore_modes(root, covers);
         changes
+    }
+
+    /// Restores all of them before decree is ended at once, and says what came of it.
+    pub fn restore_finally(
+        &self,
+        root: &Root,
+        set_aside: &Path,
+        covers: &dyn Fn(&TreePath) -> bool,
+    ) -> String {
+        let (restored, lost): (Vec<_>, Vec<_>) =
+            self.restore(root, set_aside, covers).into_iter().partition(|change| change.restored);
+        let mut text = String::new();
+        if !restored.is_empty() {
+            let paths: Vec<String> = restored.into_iter().map(|change| change.path).collect();
+            text.push_str(&format!("; likely secrets are restored: {}", paths.join(", ")));
+        }
+        if !lost.is_empty() {
+            let why = |change: SecretChange| format!("{} ({})", change.path, change.why.unwrap_or_default());
+            let lost: Vec<String> = lost.into_iter().map(why).collect();
+            text.push_str(&format!("; likely secrets are NOT restored: {}", lost.join(", ")));
+        }
+        text
     }
 
     /// Restores the modes of the directories above: those that are ignored are in no checkpoint.

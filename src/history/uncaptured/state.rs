@@ -1,28 +1,34 @@
 //! Likely secrets, repositories and ignored entries together: held before, reported and restored after.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::entries::{HeldEntries, LostRepository};
+use super::entries::{EntryKind, HeldEntries, LostRepository};
 use super::git_dirs::HeldGitDirs;
 use super::secrets::{HeldSecrets, SecretChange, SecretFate};
 use crate::checkpoint::coverage::Coverage;
 use crate::checkpoint::path::TreePath;
 use crate::checkpoint::quote;
 use crate::checkpoint::root::Root;
+use crate::checkpoint::tree::Tree;
+use crate::checkpoint::workspace::Workspace;
 use crate::humanize::count;
+use crate::interrupt;
 
 /// How many paths one message names.
 const MAX_NAMED: usize = 20;
 
 /// What a checkpoint does not hold, as it was.
 pub struct UncapturedState {
-    secrets: HeldSecrets,
+    secrets: Arc<HeldSecrets>,
     entries: HeldEntries,
     git_dirs: HeldGitDirs,
     /// The likely secrets that were in the tree when it was last looked at.
     now: Vec<TreePath>,
+    /// Those of them that the checkpoint holds: they were no secrets then.
+    became: Vec<TreePath>,
     was_killed: bool,
     /// Whether there is anything that could be missing.
     is_empty: bool,
@@ -57,12 +63,16 @@ pub struct HeldForRun {
 
 impl UncapturedState {
     /// Holds what the coverage names; git's objects in `git_objects`. Called after the checkpoint is made, and before anything else runs.
-    pub fn hold(root: &Root, coverage: &Coverage, git_objects: &Path) -> UncapturedState {
+    pub fn hold(workspace: &Workspace, coverage: &Coverage, git_objects: &Path) -> UncapturedState {
+        let root = workspace.root();
+        let secrets = Arc::new(HeldSecrets::hold(root, coverage));
+        workspace.note_secrets(secrets.contents());
         UncapturedState {
-            secrets: HeldSecrets::hold(root, coverage),
+            secrets,
             entries: HeldEntries::hold(root, coverage),
             git_dirs: HeldGitDirs::hold(root, coverage, git_objects),
             now: coverage.sensitive.clone(),
+            became: Vec::new(),
             was_killed: false,
             is_empty: is_empty(coverage),
         }
@@ -71,13 +81,27 @@ impl UncapturedState {
     /// What is left after decree was killed: names, and no content.
     pub fn after_kill(coverage: &Coverage) -> UncapturedState {
         UncapturedState {
-            secrets: HeldSecrets::by_name(&coverage.sensitive),
+            secrets: Arc::new(HeldSecrets::by_name(&coverage.sensitive)),
             entries: HeldEntries::by_name(coverage),
             git_dirs: HeldGitDirs::nothing(),
             now: coverage.sensitive.clone(),
+            became: Vec::new(),
             was_killed: true,
             is_empty: is_empty(coverage),
         }
+    }
+
+    /// Has a signal that ends decree at once restore the likely secrets that `covers` accepts first: nothing else holds them. Until
+    /// [`interrupt::set_last_act`] is called again.
+    pub fn restore_at_exit(
+        &self,
+        root: &Root,
+        set_aside: PathBuf,
+        covers: impl Fn(&TreePath) -> bool + Send + 'static,
+    ) {
+        let Ok(root) = Root::open(root.path()) else { return };
+        let secrets = Arc::clone(&self.secrets);
+        interrupt::set_last_act(Some(Box::new(move || secrets.restore_finally(&root, &set_aside, &covers))));
     }
 
     /// The warning about likely secrets that cannot be restored.
@@ -88,9 +112,10 @@ impl UncapturedState {
             .then(|| format!("these likely secrets cannot be restored after a failure: {}", named(&not_held)))
     }
 
-    /// Notes which likely secrets are in the tree now.
-    pub fn note_present(&mut self, now: &[TreePath]) {
+    /// Notes which likely secrets are in the tree now, and which of them the checkpoint holds.
+    pub fn note_present(&mut self, now: &[TreePath], checkpoint: &Tree) {
         self.now = now.to_vec();
+        self.became = now.iter().filter(|path| checkpoint.has(path)).cloned().collect();
     }
 
     /// Repositories that are gone, were replaced, or are broken.
@@ -119,11 +144,13 @@ impl UncapturedState {
 
     /// What to report of a run that is kept: nothing is touched.
     pub fn kept(&self, root: &Root) -> (UncapturedReport, Vec<String>) {
-        let secrets = self.secrets.changes(root, &self.now);
-        let texts = self.entries.gone_ignored(root);
+        let secrets = self.changes(root);
         let mut warnings = Vec::new();
-        if !texts.is_empty() {
-            warnings.push(format!("gone, and in no diff because ignored: {}", named(&texts)));
+        for kind in [EntryKind::Ignored, EntryKind::Special] {
+            let gone = self.entries.gone(root, kind);
+            if !gone.is_empty() {
+                warnings.push(format!("gone, and in no diff because {}: {}", kind.words(), named(&gone)));
+            }
         }
         let inside = self.git_dirs.gone_in_kept();
         if !inside.is_empty() {
@@ -158,21 +185,9 @@ impl UncapturedState {
         let lost = missing.into_iter().filter(|entry| !self.secrets.is_all_of(root, &entry.path));
         report.not_restored.extend(lost.map(|entry| NotRestored {
             path: quote::in_json(entry.path.as_bytes()).into_owned(),
-            why: if entry.is_repository {
-                format!("a repository: {}", entry.why)
-            } else {
-                format!("ignored: {}", entry.why)
-            },
+            why: format!("{}: {}", entry.kind.words(), entry.why),
         }));
-        let lost = report.secrets.iter().filter(|change| !change.restored);
-        report.not_restored.extend(lost.map(|change| NotRestored {
-            path: change.path.clone(),
-            why: format!(
-                "a likely secret: it was {}; {}",
-                change.change.word(),
-                change.why.as_deref().unwrap_or_default()
-            ),
-        }));
+        report.name_lost_secrets();
         if self.was_killed {
             let deleted = |path: &String| report.secrets.iter().any(|change| change.path == *path);
             let all = self.secrets.paths();
@@ -183,13 +198,31 @@ impl UncapturedState {
         report
     }
 
+    /// Restores the likely secrets alone.
+    pub fn restore_secrets(&self, root: &Root, set_aside: &Path) -> UncapturedReport {
+        let secrets = self.secrets.restore(root, set_aside, &|_| true);
+        let mut report = UncapturedReport { secrets, ..UncapturedReport::default() };
+        report.name_lost_secrets();
+        report
+    }
+
+    /// What became of likely secrets, and what became one.
+    fn changes(&self, root: &Root) -> Vec<SecretChange> {
+        let mut changes = self.secrets.changes(root, &self.now);
+        for change in changes.iter_mut().filter(|change| change.change == SecretFate::Made) {
+            if change.tree_path().is_some_and(|path| self.became.contains(&path)) {
+                (change.change, change.was_ordinary) = (SecretFate::Changed, true);
+            }
+        }
+        changes
+    }
+
     /// New likely secrets. A revert has moved those that no ignore rule hides.
     fn made(&self, root: &Root, place_of: &dyn Fn(&TreePath) -> Option<String>) -> Vec<SecretChange> {
-        let mut changes = self.secrets.changes(root, &self.now);
-        changes.retain(|change| change.change == SecretFate::Made);
+        let mut changes = self.changes(root);
+        changes.retain(|change| change.change == SecretFate::Made || change.was_ordinary);
         for change in &mut changes {
-            let path = quote::from_json(&change.path).and_then(|bytes| TreePath::new(&*bytes).ok());
-            change.set_aside = path.as_ref().and_then(place_of);
+            change.set_aside = change.tree_path().as_ref().and_then(place_of);
             change.restored = change.set_aside.is_some();
         }
         changes
@@ -197,10 +230,25 @@ impl UncapturedState {
 }
 
 fn is_empty(coverage: &Coverage) -> bool {
-    coverage.sensitive.is_empty() && coverage.repositories.is_empty() && coverage.ignored_in_root.is_empty()
+    let Coverage { sensitive, special, ignored_dirs, ignored_in_root, ignored_below, repositories, .. } =
+        coverage;
+    [sensitive, special, ignored_dirs, ignored_in_root, ignored_below].iter().all(|list| list.is_empty())
+        && repositories.is_empty()
 }
 
 impl UncapturedReport {
+    fn name_lost_secrets(&mut self) {
+        let lost = self.secrets.iter().filter(|change| !change.restored);
+        self.not_restored.extend(lost.map(|change| NotRestored {
+            path: change.path.clone(),
+            why: format!(
+                "a likely secret: it was {}; {}",
+                change.change.word(),
+                change.why.as_deref().unwrap_or_default()
+            ),
+        }));
+    }
+
     /// Adds what a later restore reports. A path counts once.
     pub fn absorb(&mut self, later: UncapturedReport) {
         let UncapturedReport { secrets, moved_back, restored, not_restored, unknown } = later;
@@ -223,6 +271,10 @@ impl UncapturedReport {
             (SecretFate::Made, None) => {
                 Some("it is a likely secret that an ignore rule hides, and stays".to_owned())
             }
+            (_, Some(place)) if change.was_ordinary => Some(format!(
+                "it became a likely secret: the version of the checkpoint is restored, the other is now {place}"
+            )),
+            (_, None) if change.was_ordinary => None,
             (_, Some(place)) => Some(format!("it is restored from memory; the other version is now {place}")),
             (_, None) if change.restored => Some("it is restored from memory".to_owned()),
             // `not_restored` has it.
@@ -242,7 +294,7 @@ impl UncapturedReport {
         }
         if !self.unknown.is_empty() {
             let unknown =
-                "decree was killed, so likely secrets that were changed before that are NOT restored";
+                "the decree that held the likely secrets has ended, and what was changed may NOT be restored";
             texts.push(format!("{unknown}: check {}", named(&self.unknown)));
         }
         texts
@@ -250,7 +302,14 @@ impl UncapturedReport {
 
     /// The same for a run or command that is kept.
     pub fn kept_warnings(&self) -> Vec<String> {
-        self.secret_texts(|_| Some("it is a likely secret, so it is in no diff, and stays so".to_owned()))
+        self.secret_texts(|change| {
+            Some(if change.was_ordinary {
+                "it is a likely secret now, so its new content is withheld from the diff, and stays"
+                    .to_owned()
+            } else {
+                "it is a likely secret, so it is in no diff, and stays so".to_owned()
+            })
+        })
     }
 
     /// A text for each likely secret for which there is something to say; further ones are only counted.

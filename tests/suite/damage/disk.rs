@@ -19,7 +19,8 @@ pub struct SmallDisk {
     pub project: Project,
 }
 
-struct Mount(PathBuf);
+/// Unmounts when it is dropped.
+pub struct Mount(pub PathBuf);
 
 impl Drop for Mount {
     fn drop(&mut self) {

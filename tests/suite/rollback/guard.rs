@@ -165,7 +165,8 @@ fn a_guard_that_was_killed_is_reported_and_the_way_back_is_named() {
     wait_for(&project.path(".decree/begun"));
     child.kill().unwrap();
     child.wait().unwrap();
-    let output = project.decree(["checkpoint", "create"]).ok().mentions(&["killed while it guarded"]);
+    let output =
+        project.decree(["checkpoint", "create"]).ok().mentions(&["killed or stopped while it guarded"]);
     let id = output.err.split('`').find_map(|word| word.strip_prefix("decree rollback chk_")).unwrap();
     project.decree(["rollback", &format!("chk_{id}")]).ok();
     assert_same(&project.snapshot(), &before);

@@ -159,8 +159,8 @@ fn after_a_kill_the_next_command_says_that_likely_secrets_are_not_restored() {
     assert_has(
         &output.err,
         &[
-            "NOT restored: .env (a likely secret: it was deleted; decree was killed)",
-            "decree was killed, so likely secrets that were changed before that are NOT restored: check id_rsa",
+            "NOT restored: .env (a likely secret: it was deleted; the decree that held its content has ended)",
+            "what was changed may NOT be restored: check id_rsa",
             ", except for .env;",
         ],
     );
