@@ -73,9 +73,10 @@ pub fn rollback(context: &Context, args: &RollbackArgs) -> Result<()> {
     if let Some(refusal) = report.refusal.take() {
         return Err(refusal.detail("this is a dry run"));
     }
-    let runs = match report.kind.holds_tree() {
-        true => moved_runs(layout, found.dir(), &report.scope, report.present.as_deref(), args.dry_run)?,
-        false => Vec::new(),
+    let runs = if report.kind.holds_tree() {
+        moved_runs(layout, found.dir(), &report.scope, report.present.as_deref(), args.dry_run)?
+    } else {
+        Vec::new()
     };
     match args.format {
         ContractFormat::Text => {

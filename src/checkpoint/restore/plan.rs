@@ -55,9 +55,11 @@ impl Workspace {
         let moves: BTreeSet<&TreePath> = request.out_of_scope.iter().collect();
         let found: Vec<Option<Node>> = steps
             .par_iter()
-            .map(|step| match moves.contains(&step.path) {
-                true => Ok(None),
-                false => unlocked.present(&step.path).at("read", &step.path),
+            .map(|step| {
+                if moves.contains(&step.path) {
+                    return Ok(None);
+                }
+                unlocked.present(&step.path).at("read", &step.path)
             })
             .collect::<Result<_>>()?;
         let out_of_scope: Vec<&TreePath> = request
