@@ -38,10 +38,10 @@ impl CheckpointDir {
     /// Why [`CheckpointDir::apply_forced`] would fail, by path: what is there cannot be saved, or what the run left cannot be rebuilt.
     pub fn forced_obstacles(&self, workspace: &Workspace, preview: &RestorePreview) -> Result<Vec<String>> {
         let mut obstacles = Vec::new();
-        let secrets = match preview.paths.iter().any(|path| path.overwrites) {
-            true => workspace.secrets_left_out(&self.touched()?)?,
-            false => Vec::new(),
-        };
+        let mut secrets = Vec::new();
+        if preview.paths.iter().any(|path| path.overwrites) {
+            secrets = workspace.secrets_left_out(&self.touched()?)?;
+        }
         for (record, previewed) in self.patch()?.records.iter().zip(&preview.paths) {
             let path = &previewed.path;
             if previewed.overwrites && secrets.binary_search(path).is_ok() {

@@ -79,9 +79,10 @@ pub fn rollback(context: &Context, args: &RollbackArgs) -> Result<()> {
         guard.map(|guard| locked.settle_guard(&guard, found.dir())).transpose()?.unwrap_or_default();
     report.warnings.extend_from_slice(&settled.warnings);
     let not_restored = settled.error();
-    let runs = match report.kind.holds_tree() {
-        true => moved_runs(layout, found.dir(), &report.scope, report.present.as_deref(), args.dry_run)?,
-        false => Vec::new(),
+    let runs = if report.kind.holds_tree() {
+        moved_runs(layout, found.dir(), &report.scope, report.present.as_deref(), args.dry_run)?
+    } else {
+        Vec::new()
     };
     match args.format {
         ContractFormat::Text => {

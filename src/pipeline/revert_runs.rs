@@ -115,10 +115,10 @@ fn revert_one(
 ) -> Result<(RunRevert, OutsideDiff)> {
     let nothing_else = OutsideDiff::default();
     let Some(result) = RunResult::read(run)? else {
-        return match never_began(layout, run)? {
-            true => Ok((RunRevert::ChangedNothing, nothing_else)),
-            false => Err(no_result(run)),
-        };
+        if never_began(layout, run)? {
+            return Ok((RunRevert::ChangedNothing, nothing_else));
+        }
+        return Err(no_result(run));
     };
     if result.run.reverted.is_some() {
         return Ok((RunRevert::Already, nothing_else));

@@ -102,9 +102,8 @@ impl TreeMove<'_> {
         let of = changes.changes.len();
         let (gone, was_there) = self.gone(changes);
         // Within one second the times do not say which came first; what was there before does.
-        let is_newer = self.since.is_some_and(|since| match *result.started_at == *since {
-            true => self.saved.is_none(),
-            false => *result.started_at > *since,
+        let is_newer = self.since.is_some_and(|since| {
+            *result.started_at > *since || (*result.started_at == *since && self.saved.is_none())
         });
         if gone == 0 || !(is_newer || was_there) {
             return None;

@@ -10,8 +10,8 @@ use crate::pipeline::pipeline_project::PipelineProject;
 
 /// The id of the checkpoint that a command says the present is saved as.
 fn saved(words: &str) -> String {
-    let ids = words.split(['`', ' ', '\n', ';']).filter(|word| word.starts_with("chk_"));
-    ids.last().expect("no checkpoint is named").to_owned()
+    let mut ids = words.split(['`', ' ', '\n', ';']).filter(|word| word.starts_with("chk_"));
+    ids.next_back().expect("no checkpoint is named").to_owned()
 }
 
 /// Makes paths ignored that a checkpoint holds, and changes them.
