@@ -3,6 +3,7 @@
 //! - `secrets`: the content of likely secrets, in memory and never on decree's disk
 //! - `entries`: the `.git` of repositories and the ignored entries in the root, held open, so that one that is renamed can be moved back
 //! - `git_dirs`: the inside of `.git` directories: settings and hooks in memory, objects as hard links
+//! - `nested`: HEAD, index and refs of repositories below the project's own
 //! - `held_file`: one small file as it was
 //! - `state`: both together, and what to report about them
 //! - `guarded`: the same around a guarded command
@@ -15,6 +16,7 @@ mod git_dirs;
 mod guarded;
 mod held_file;
 mod leftovers;
+mod nested;
 mod secrets;
 mod state;
 

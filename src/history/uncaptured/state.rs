@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::entries::{EntryKind, HeldEntries, LostRepository};
 use super::git_dirs::HeldGitDirs;
+use super::nested::HeldNested;
 use super::secrets::{HeldSecrets, SecretChange, SecretFate};
 use crate::checkpoint::coverage::Coverage;
 use crate::checkpoint::path::TreePath;
@@ -25,6 +26,7 @@ pub struct UncapturedState {
     secrets: Arc<HeldSecrets>,
     entries: HeldEntries,
     git_dirs: HeldGitDirs,
+    nested: HeldNested,
     /// The likely secrets that were in the tree when it was last looked at.
     now: Vec<TreePath>,
     /// Those of them that the checkpoint holds: they were no secrets then.
@@ -50,6 +52,8 @@ pub struct UncapturedReport {
     pub moved_back: Vec<String>,
     /// What was changed or deleted inside of git directories and is restored, and `.git` files.
     restored: Vec<String>,
+    /// What became of repositories below the project's own.
+    nested: Vec<String>,
     pub not_restored: Vec<NotRestored>,
     /// Likely secrets that are there, and of which it is not known whether they were changed: decree was killed.
     unknown: Vec<String>,
@@ -71,6 +75,7 @@ impl UncapturedState {
             secrets,
             entries: HeldEntries::hold(root, coverage),
             git_dirs: HeldGitDirs::hold(root, coverage, git_objects),
+            nested: HeldNested::hold(root, coverage),
             now: coverage.sensitive.clone(),
             became: Vec::new(),
             was_killed: false,
@@ -84,6 +89,7 @@ impl UncapturedState {
             secrets: Arc::new(HeldSecrets::by_name(&coverage.sensitive)),
             entries: HeldEntries::by_name(coverage),
             git_dirs: HeldGitDirs::nothing(),
+            nested: HeldNested::nothing(),
             now: coverage.sensitive.clone(),
             became: Vec::new(),
             was_killed: true,
@@ -179,6 +185,11 @@ impl UncapturedState {
         report.restored.extend(inside.restored);
         let lost = inside.not_restored.into_iter();
         report.not_restored.extend(lost.map(|(path, why)| NotRestored { path, why }));
+        // The directory of the run or the checkpoint has its id as its name.
+        let id = set_aside.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy();
+        let (texts, failed) = self.nested.restore(&id);
+        report.nested = texts;
+        report.not_restored.extend(failed.into_iter().map(|(path, why)| NotRestored { path, why }));
         self.entries.adopt(root, &|dir| self.git_dirs.was_rebuilt(dir));
         let missing = self.entries.missing(root, covers);
         report.secrets = self.secrets.restore(root, set_aside, covers);
@@ -251,7 +262,8 @@ impl UncapturedReport {
 
     /// Adds what a later restore reports. A path counts once.
     pub fn absorb(&mut self, later: UncapturedReport) {
-        let UncapturedReport { secrets, moved_back, restored, not_restored, unknown } = later;
+        let UncapturedReport { secrets, moved_back, restored, nested, not_restored, unknown } = later;
+        self.nested.extend(nested);
         self.secrets.retain(|old| secrets.iter().all(|new| new.path != old.path));
         self.secrets.extend(secrets);
         self.moved_back.extend(moved_back);
@@ -287,6 +299,7 @@ impl UncapturedReport {
             let what = "changed or deleted, and restored";
             texts.push(format!("{what}: {}", named(&self.restored)));
         }
+        texts.extend(self.nested.iter().cloned());
         let lost: Vec<String> =
             self.not_restored.iter().map(|lost| format!("{} ({})", lost.path, lost.why)).collect();
         if !lost.is_empty() {

@@ -219,6 +219,6 @@ fn the_objects_of_a_repository_that_a_killed_run_deleted_are_kept() {
     output.mentions(&["kept in .decree/git-objects-2", "NOT restored: .git"]);
     assert!(!repo.exists(".git"));
     for hash in [first, blob] {
-        assert!(repo.exists(&format!(".decree/git-objects-2/0/{}/{}", &hash[..2], &hash[2..])));
+        assert!(repo.exists(format!(".decree/git-objects-2/0/{}/{}", &hash[..2], &hash[2..])));
     }
 }

@@ -128,3 +128,59 @@ fn refs_in_the_reftable_format() {
     let kept = format!("refs/decree/runs/{}", project.only_run());
     assert_eq!(says(&["log", "-1", "--format=%s", &kept]), "by the routine\n");
 }
+
+/// GIT-29. Repositories below the project's own: a nested one, a submodule, a linked work tree in the tree.
+#[test]
+fn nested_repositories_submodules_and_inner_work_trees_go_back_too() {
+    for dir in ["nested", "lib", "inner"] {
+        let repo = repo("");
+        let other = repo.path("nested");
+        fs::create_dir_all(&other).unwrap();
+        fs::write(other.join("a.txt"), "a\n").unwrap();
+        git_in(&other, ["init", "-q", "-b", "main"]).ok();
+        git_in(&other, ["add", "-A"]).ok();
+        git_in(&other, ["commit", "-q", "-m", "nested"]).ok();
+        let place = other.to_str().unwrap();
+        let allow = ["-c", "protocol.file.allow=always", "submodule", "--quiet", "add"];
+        repo.git(allow.iter().copied().chain([place, "lib"])).ok();
+        repo.git(["commit", "-q", "-m", "submodule"]).ok();
+        repo.git(["worktree", "add", "-q", "-b", "inner", "inner"]).ok();
+        git_in(&repo.path(dir), ["branch", "spare"]).ok();
+        fs::write(repo.path(dir).join("staged.txt"), "staged\n").unwrap();
+        git_in(&repo.path(dir), ["add", "staged.txt"]).ok();
+        let wreck = format!(
+            "cd {dir}; echo b >b.txt; {COMMIT} git branch -q -D spare; git checkout -q --detach; exit 7"
+        );
+        repo.routine("develop", &script(&wreck));
+        let says = |args: &[&str]| git_in(&repo.path(dir), args.iter().copied()).ok().text();
+        let look = || {
+            (
+                says(&["symbolic-ref", "HEAD"]),
+                says(&["rev-parse", "HEAD", "spare"]),
+                says(&["status", "--porcelain"]),
+            )
+        };
+        let files = || {
+            let mut files = repo.snapshot();
+            files.retain(|name, _| !String::from_utf8_lossy(name).contains("/.git/"));
+            files
+        };
+        let (before, tree) = (look(), files());
+        let output = repo.process().fails(1);
+        assert_eq!(look(), before, "{dir}\n{}", output.err);
+        crate::harness::assert_same(&files(), &tree);
+        let kept = format!("refs/decree/runs/{}", repo.only_run());
+        assert_eq!(says(&["log", "-1", "--format=%s", &kept]), "by the routine\n");
+        output.mentions(&[&format!("git in {dir}: "), "is back at", &kept]);
+        // The same for a guarded command, and what cannot be restored is an error.
+        repo.decree(["guard", "--", "bash", "-c", &script(&wreck)]).fails(7).mentions(&["is back at"]);
+        assert_eq!(look(), before, "{dir}");
+        let lock = says(&["rev-parse", "--path-format=absolute", "--git-path", "index.lock"]);
+        let locked = format!("{}: >{}; exit 7", wreck.replace("exit 7", ""), lock.trim());
+        let output = repo.decree(["guard", "--", "bash", "-c", &script(&locked)]).fails(4);
+        output.mentions(&[
+            &format!("NOT restored: {dir} (a repository: its HEAD or index"),
+            "index.lock exists",
+        ]);
+    }
+}
