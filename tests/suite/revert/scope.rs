@@ -98,13 +98,13 @@ fn an_existing_secret_is_named_in_a_warning_and_never_touched() {
 }
 
 #[test]
-fn a_new_secret_is_set_aside_and_not_in_the_diff() {
-    let trip = RoundTrip::default().setting_aside(&[".env", "new/server.key"]).run(
+fn a_new_secret_stays_and_is_not_in_the_diff() {
+    let trip = RoundTrip::default().not_touching(&[".env", "new"]).run(
         |p| {
             p.write("file", "x\n");
         },
         |p| {
-            p.write(".env", "TOKEN=hunter2\n").write("file", "y\n").write("new/server.pem", "CERTIFICATE\n");
+            p.write(".env", "TOKEN=hunter2\n").write("file", "y\n");
             p.write("new/server.key", "-----BEGIN PRIVATE KEY-----\nhunter2\n");
         },
     );
@@ -123,19 +123,6 @@ fn a_secret_that_decreeignore_asks_for_is_a_file_like_others() {
         },
     );
     assert!(!trip.created.err.contains("warning"), "{}", trip.created.err);
-}
-
-/// A file that the checkpoint holds keeps being watched when its content turns into a secret's.
-#[test]
-fn a_certificate_that_becomes_a_private_key_comes_back() {
-    round_trip(
-        |p| {
-            p.write("tls.pem", "-----BEGIN CERTIFICATE-----\n");
-        },
-        |p| {
-            p.write("tls.pem", "-----BEGIN PRIVATE KEY-----\n");
-        },
-    );
 }
 
 /// IGN-09.
