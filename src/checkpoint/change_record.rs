@@ -48,6 +48,9 @@ pub struct ChangeRecord {
     /// Databases that changed and are not in the diff, because other programs had them open.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub live_databases: Vec<TreePath>,
+    /// Paths that became likely secrets: the diff has what they were, and not what they are.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub withheld: Vec<String>,
     /// The hash of all fields above.
     check: Option<String>,
     /// Every likely secret that was in the tree when this was recorded. In memory only.
@@ -101,6 +104,7 @@ impl ChangeRecord {
                 .collect(),
             coverage: manifest.coverage.clone(),
             live_databases: changes.live_databases.iter().map(|database| database.path.clone()).collect(),
+            withheld: changes.withheld().map(|path| quote::in_json(path.as_bytes()).into_owned()).collect(),
             check: None,
             secrets: changes.secrets.clone(),
         };
@@ -119,12 +123,6 @@ impl ChangeRecord {
         let hash = hash_of(self);
         self.check = check;
         hash
-    }
-
-    /// The paths that became likely secrets, spelled as in the record: the diff has what they were, and not what they are.
-    pub fn withheld(&self) -> Vec<&String> {
-        let is_gone = |path: &&String| self.changes.get(*path).is_some_and(|change| change.after.is_none());
-        self.out_of_scope.iter().filter(is_gone).collect()
     }
 
     /// The new paths that are not in the diff.
@@ -167,6 +165,8 @@ struct ResultJson {
     coverage: Option<Coverage>,
     #[serde(default)]
     live_databases: Vec<TreePath>,
+    #[serde(default)]
+    withheld: Vec<String>,
     check: Option<String>,
     /// The hash of `check` and `extra`.
     record_check: Option<String>,
@@ -234,7 +234,7 @@ impl ResultJson {
                 Some(changes),
                 Some(coverage),
             ) => {
-                let ResultJson { out_of_scope, live_databases, check, .. } = self;
+                let ResultJson { out_of_scope, live_databases, withheld, check, .. } = self;
                 ChangeRecord {
                     version,
                     id,
@@ -245,6 +245,7 @@ impl ResultJson {
                     out_of_scope,
                     coverage,
                     live_databases,
+                    withheld,
                     check,
                     secrets: Vec::new(),
                 }

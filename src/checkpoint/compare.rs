@@ -180,7 +180,7 @@ impl Changes<'_> {
     pub fn withheld(&self) -> impl Iterator<Item = &TreePath> {
         let is_gone = |path: &&TreePath| {
             let at = self.list.binary_search_by(|change| change.path.cmp(path));
-            at.is_ok_and(|at| self.list[at].after.is_none())
+            at.is_ok_and(|at| self.list[at].after.is_none()) && self.secrets.binary_search(path).is_ok()
         };
         self.out_of_scope.iter().filter(is_gone)
     }

@@ -313,7 +313,7 @@ fn report(context: &Context, layout: &Layout, dir: &CheckpointDir, applied: Appl
         }
     }
     if let Some(record) = dir.result()? {
-        for path in record.withheld() {
+        for path in &record.withheld {
             let path = json_for_people(path);
             context.ui.warn(&format!(
                 "{path} became a likely secret in {}: its new content was withheld from the diff, so it is not applied",

@@ -98,7 +98,7 @@ fn attempt_of(run: CheckpointDir, attempt: Option<u32>) -> Result<CheckpointDir>
 
 fn print_recorded(context: &Context, args: &DiffArgs, saved: &CheckpointDir) -> Result<()> {
     if let Ok(Some(record)) = saved.result() {
-        record.withheld().into_iter().for_each(|path| warn_withheld(context, &json_for_people(path)));
+        record.withheld.iter().for_each(|path| warn_withheld(context, &json_for_people(path)));
     }
     if args.stat {
         let Some(record) = saved.result()? else {
