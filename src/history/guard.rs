@@ -26,6 +26,7 @@ use super::scope::Scope;
 use super::uncaptured::{GuardedUncaptured, LostRepository, UncapturedState};
 use super::writer::{CheckpointLabel, Expiry, SavedCheckpoint};
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
+use crate::checkpoint::git_record::GitRecord;
 use crate::checkpoint::manifest::Manifest;
 use crate::error::{Error, FailureReason, IoContext, Result};
 use crate::fs::{json, untrusted};
@@ -196,27 +197,20 @@ impl<'g> Guard<'g> {
             end.check_repositories(&shown, &uncaptured.lost_repositories(context.workspace.root()));
         }
         let has_failed = end.code != 0 || interrupted.is_some();
-        // A command that is kept may have changed settings and the tracker on purpose.
-        let repair =
-            if has_failed { own_files.repair_with_settings() } else { own_files.repair_except_tracker() };
         let is_untouched = context.workspace.store().is_untouched();
-        let (repair, repair_error) = match repair {
-            Ok(report) => {
-                let error = repair_content(context, &checkpoint, &manifest, &report).err();
-                (report, error)
-            }
-            Err(error) => (RepairReport::default(), Some(error)),
-        };
+        let (repair, repair_error) = repair(context, &mut own_files, &checkpoint, &manifest, has_failed);
         let cause = if interrupted.is_some() { format!("`{shown}` was interrupted") } else { end.cause };
         let git_before = manifest.git.clone();
         let set_aside = checkpoint.quarantine_dir();
         let scope = request.scope;
         let mut uncaptured =
             GuardedUncaptured::look(context, uncaptured, &manifest, has_failed, &set_aside, &scope);
-        // A command that is kept is promised a rollback only if nothing can have happened to it.
-        let is_doubtful = !has_failed && (repair_error.is_some() || !is_untouched);
-        let no_way_back =
-            is_doubtful.then(|| checkpoint.verify(context.workspace, &manifest).err()).flatten();
+        // A command that is kept is promised a rollback only if that is possible.
+        let no_way_back = match &repair_error {
+            Some(_) if !has_failed => Some(Error::integrity("its way back could not be repaired")),
+            None if !has_failed && !is_untouched => checkpoint.verify(context.workspace, &manifest).err(),
+            _ => None,
+        };
         // The manifest may be large, and the rollback reads it again.
         drop(manifest);
         let rollback = has_failed.then(|| {
@@ -226,15 +220,8 @@ impl<'g> Guard<'g> {
             (options.restores_git, options.moves_secrets) = (true, true);
             rollback(context, &RunOrCheckpoint::Checkpoint(checkpoint.clone()), &options)
         });
-        let git = git_before.filter(|_| matches!(rollback, Some(Ok(_)))).and_then(|before| {
-            let restore = GitRestore {
-                workspace: context.workspace,
-                keep_as: checkpoint.id().to_owned(),
-                reason: format!("decree: the guarded command failed; back to {}", checkpoint.id()),
-                dir: checkpoint.dir(),
-            };
-            restore.run(&before)
-        });
+        let git_before = git_before.filter(|_| matches!(rollback, Some(Ok(_))));
+        let git = git_before.and_then(|before| restore_git(context, &checkpoint, &before));
         match &rollback {
             Some(Err(error)) => active.mark_failed(context.layout, &checkpoint, &shown, error),
             Some(Ok(_)) | None => active.clear(),
@@ -294,6 +281,39 @@ fn hold_own_files(layout: &Layout, checkpoint: &CheckpointDir) -> Result<OwnFile
         run_records: &RunDir::RECORDS,
     };
     OwnFiles::hold(layout, protected)
+}
+
+/// Repairs decree's own files and the store. A command that is kept may have changed settings and the tracker on purpose.
+fn repair(
+    context: HistoryContext<'_>,
+    own_files: &mut OwnFiles,
+    checkpoint: &CheckpointDir,
+    manifest: &Manifest,
+    has_failed: bool,
+) -> (RepairReport, Option<Error>) {
+    let repaired =
+        if has_failed { own_files.repair_with_settings() } else { own_files.repair_except_tracker() };
+    match repaired {
+        Ok(report) => {
+            let error = repair_content(context, checkpoint, manifest, &report).err();
+            (report, error)
+        }
+        Err(error) => (RepairReport::default(), Some(error)),
+    }
+}
+
+fn restore_git(
+    context: HistoryContext<'_>,
+    checkpoint: &CheckpointDir,
+    before: &GitRecord,
+) -> Option<GitChange> {
+    let restore = GitRestore {
+        workspace: context.workspace,
+        keep_as: checkpoint.id().to_owned(),
+        reason: format!("decree: the guarded command failed; back to {}", checkpoint.id()),
+        dir: checkpoint.dir(),
+    };
+    restore.run(before)
 }
 
 /// Restores what the rollback needs of the store, and a manifest that was too large to be held in memory.
