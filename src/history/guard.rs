@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::HistoryContext;
 use super::git_change::GitChange;
-use super::git_restore::GitRestore;
+use super::git_restore::{GitRestore, OPERATIONS_DIR};
 use super::kind::{tree, tree_report};
 use super::lookup::RunOrCheckpoint;
 use super::own_files::{OwnFiles, ProtectedDir, RepairReport};
@@ -277,7 +277,7 @@ fn hold_own_files(layout: &Layout, checkpoint: &CheckpointDir) -> Result<OwnFile
         is_record: &|path| path.starts_with(dir),
         reserved,
         reserved_unless_file: Vec::new(),
-        watched: vec![dir.to_owned()],
+        later_dirs: vec![dir.join(OPERATIONS_DIR)],
         run_records: &RunDir::RECORDS,
     };
     OwnFiles::hold(layout, protected)
