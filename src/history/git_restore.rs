@@ -19,7 +19,7 @@ pub const KEPT_REFS: &str = "refs/decree/runs/";
 /// How often another process may move a ref meanwhile.
 const TRIES: u32 = 3;
 /// Where the files of git operations that a run had begun are moved, in the run's or the checkpoint's directory.
-const OPERATIONS_DIR: &str = "git";
+pub(super) const OPERATIONS_DIR: &str = "git";
 /// A bisection has refs of its own, which are left alone.
 const BISECTION: &str = "BISECT_LOG";
 /// How records name the log of the stash.

@@ -11,6 +11,7 @@ use std::process::{Command, Stdio};
 
 use super::HistoryContext;
 use super::git_change::GitChange;
+use super::git_restore::OPERATIONS_DIR;
 use super::guard_record::{ActiveGuard, GuardRecord, restore_git};
 use super::kind::{tree, tree_report};
 use super::lookup::RunOrCheckpoint;
@@ -206,27 +207,20 @@ impl<'g> Guard<'g> {
         if !has_failed {
             interrupt::set_last_act(None);
         }
-        // A command that is kept may have changed settings and the tracker on purpose.
-        let repair =
-            if has_failed { own_files.repair_with_settings() } else { own_files.repair_except_tracker() };
         let is_untouched = context.workspace.store().is_untouched();
-        let (repair, repair_error) = match repair {
-            Ok(report) => {
-                let error = repair_content(context, &checkpoint, &manifest, &report).err();
-                (report, error)
-            }
-            Err(error) => (RepairReport::default(), Some(error)),
-        };
+        let (repair, repair_error) = repair(context, &mut own_files, &checkpoint, &manifest, has_failed);
         let cause = if interrupted.is_some() { format!("`{shown}` was interrupted") } else { end.cause };
         let git_before = manifest.git.clone();
         let set_aside = checkpoint.quarantine_dir();
         let scope = request.scope;
         let mut uncaptured =
             GuardedUncaptured::look(context, uncaptured, &manifest, has_failed, &set_aside, &scope);
-        // A command that is kept is promised a rollback only if nothing can have happened to it.
-        let is_doubtful = !has_failed && (repair_error.is_some() || !is_untouched);
-        let no_way_back =
-            is_doubtful.then(|| checkpoint.verify(context.workspace, &manifest).err()).flatten();
+        // A command that is kept is promised a rollback only if that is possible.
+        let no_way_back = match &repair_error {
+            Some(_) if !has_failed => Some(Error::integrity("its way back could not be repaired")),
+            None if !has_failed && !is_untouched => checkpoint.verify(context.workspace, &manifest).err(),
+            _ => None,
+        };
         // The manifest may be large, and the rollback reads it again.
         drop(manifest);
         let rollback = has_failed.then(|| {
@@ -301,10 +295,29 @@ fn hold_own_files(layout: &Layout, checkpoint: &CheckpointDir) -> Result<OwnFile
         is_record: &|path| path.starts_with(dir),
         reserved,
         reserved_unless_file: Vec::new(),
-        watched: vec![dir.to_owned()],
+        later_dirs: vec![dir.join(OPERATIONS_DIR)],
         run_records: &RunDir::RECORDS,
     };
     OwnFiles::hold(layout, protected)
+}
+
+/// Repairs decree's own files and the store. A command that is kept may have changed settings and the tracker on purpose.
+fn repair(
+    context: HistoryContext<'_>,
+    own_files: &mut OwnFiles,
+    checkpoint: &CheckpointDir,
+    manifest: &Manifest,
+    has_failed: bool,
+) -> (RepairReport, Option<Error>) {
+    let repaired =
+        if has_failed { own_files.repair_with_settings() } else { own_files.repair_except_tracker() };
+    match repaired {
+        Ok(report) => {
+            let error = repair_content(context, checkpoint, manifest, &report).err();
+            (report, error)
+        }
+        Err(error) => (RepairReport::default(), Some(error)),
+    }
 }
 
 /// Restores what the rollback needs of the store, and a manifest that was too large to be held in memory.

@@ -4,6 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::git_restore::OPERATIONS_DIR;
 use super::own_files::{OwnFiles, ProtectedDir};
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::checkpoint::path::DECREE_DIR;
@@ -95,6 +96,15 @@ impl RunDir {
         for dir in [&checkpoint, &self.attempt(attempt)] {
             reserved.extend([dir.diff_path(), dir.result_path()]);
         }
+        let mut later_dirs = vec![
+            self.tree_at_revert().dir().to_owned(),
+            self.follow_ups(None),
+            self.path.join(OPERATIONS_DIR),
+            self.path.join(CheckpointDir::PREVIOUS),
+        ];
+        for number in 1..=attempt {
+            later_dirs.extend([self.attempt(number).quarantine_dir(), self.follow_ups(Some(number))]);
+        }
         let protected = ProtectedDir {
             dir: &self.path,
             set_aside: checkpoint.quarantine_dir(),
@@ -104,10 +114,7 @@ impl RunDir {
             },
             reserved,
             reserved_unless_file: Self::PUBLISHED.iter().map(|name| self.path.join(name)).collect(),
-            watched: [self.path.clone(), attempts.clone()]
-                .into_iter()
-                .chain((1..=attempt).map(|number| self.attempt_dir(number)))
-                .collect(),
+            later_dirs,
             run_records: &Self::RECORDS,
         };
         OwnFiles::hold(layout, protected)

@@ -72,27 +72,23 @@ fn has_records(run: &Path) -> bool {
 /// Where no directory is yet, and a link would lead decree elsewhere once it creates one.
 pub(super) struct AbsentDirs {
     dirs: Vec<PathBuf>,
-    /// Directories in which there will be others.
-    watched: Vec<PathBuf>,
-    /// Links in them that were there before.
+    runs: PathBuf,
+    /// Links among the runs that were there before.
     known: HashSet<PathBuf>,
 }
 
 impl AbsentDirs {
-    pub fn list(layout: &Layout, mut watched: Vec<PathBuf>) -> AbsentDirs {
-        watched.push(layout.runs());
-        let mut dirs = vec![layout.own_store(), layout.own_venv()];
-        dirs.retain(|dir| dir.symlink_metadata().is_err());
-        let known = watched.iter().flat_map(|dir| links_in(dir).unwrap_or_default()).collect();
-        AbsentDirs { dirs, watched, known }
+    pub fn list(layout: &Layout, mut dirs: Vec<PathBuf>) -> AbsentDirs {
+        dirs.extend([layout.own_store(), layout.own_venv()]);
+        dirs.retain(|dir| !dir.is_symlink());
+        let runs = layout.runs();
+        let known = links_in(&runs).unwrap_or_default().into_iter().collect();
+        AbsentDirs { dirs, runs, known }
     }
 
     /// The links that are there now. A routine knows the ids of the runs that will follow.
     pub fn links(&self) -> Result<Vec<PathBuf>> {
-        let mut links = Vec::new();
-        for dir in &self.watched {
-            links.extend(links_in(dir).if_exists().at("read", dir)?.unwrap_or_default());
-        }
+        let mut links = links_in(&self.runs).at("read", &self.runs)?;
         links.retain(|link| !self.known.contains(link));
         links.extend(self.dirs.iter().filter(|dir| dir.is_symlink()).cloned());
         Ok(links)

@@ -45,8 +45,8 @@ pub struct ProtectedDir<'p> {
     pub reserved: Vec<PathBuf>,
     /// The same, except that a file there is decree's.
     pub reserved_unless_file: Vec<PathBuf>,
-    /// Directories in which decree will create others: a new link there could take the place of one.
-    pub watched: Vec<PathBuf>,
+    /// Directories that decree may create later: a new link must not be there by then.
+    pub later_dirs: Vec<PathBuf>,
     /// The names of the files that reverting an earlier run, or applying it again, needs.
     pub run_records: &'p [&'p str],
 }
@@ -101,7 +101,7 @@ impl OwnFiles {
             reserved: protected.reserved,
             reserved_unless_file: protected.reserved_unless_file,
             earlier_runs: EarlierRuns::list(layout, protected.dir),
-            absent: AbsentDirs::list(layout, protected.watched),
+            absent: AbsentDirs::list(layout, protected.later_dirs),
             set_aside: protected.set_aside,
             tracker: HeldTracker::hold(layout)?,
             finished: layout.done(),
@@ -344,7 +344,7 @@ mod tests {
             is_record: &|_| false,
             reserved: Vec::new(),
             reserved_unless_file: Vec::new(),
-            watched: Vec::new(),
+            later_dirs: Vec::new(),
             run_records: &["result.json"],
         };
         OwnFiles::hold(layout, protected).unwrap()

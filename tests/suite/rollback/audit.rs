@@ -96,6 +96,9 @@ fn a_planted_link_does_not_lead_entries_into_another_file() {
     let project = PipelineProject::with("ln -s \"$PWD/victim\" .decree/audit.jsonl; echo x >work.txt");
     project.write("victim", "mine\n");
     project.run(&["-m", "x", "-p", "y"]).ok();
+    // The routine's link is set aside; one that is planted later is not followed.
+    assert!(!project.exists(".decree/audit.jsonl"));
+    project.link(".decree/audit.jsonl", "../victim");
     let id = project.only_run();
     project.decree(["revert", &id]).fails(1).mentions(&["audit.jsonl"]);
     assert_eq!(project.read("victim"), b"mine\n");
