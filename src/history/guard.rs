@@ -223,13 +223,7 @@ impl<'g> Guard<'g> {
         };
         // The manifest may be large, and the rollback reads it again.
         drop(manifest);
-        let rollback = has_failed.then(|| {
-            // The scope is the one that the checkpoint was made for.
-            let mut options = RollbackOptions::with_reason(Some(cause.clone()));
-            (options.even_expired, options.automatic) = (true, true);
-            (options.restores_git, options.moves_secrets) = (true, true);
-            rollback(context, &RunOrCheckpoint::Checkpoint(checkpoint.clone()), &options)
-        });
+        let rollback = has_failed.then(|| roll_back(context, &checkpoint, &cause));
         // git can only work in a repository that is whole.
         if let Some(rollback) = &rollback {
             let moved = rollback.as_ref().map_or(&[][..], |report| &report.set_aside);
@@ -299,6 +293,14 @@ fn hold_own_files(layout: &Layout, checkpoint: &CheckpointDir) -> Result<OwnFile
         run_records: &RunDir::RECORDS,
     };
     OwnFiles::hold(layout, protected)
+}
+
+/// Rolls back the scope that the checkpoint was made for.
+fn roll_back(context: HistoryContext<'_>, checkpoint: &CheckpointDir, cause: &str) -> Result<RollbackReport> {
+    let mut options = RollbackOptions::with_reason(Some(cause.to_owned()));
+    (options.even_expired, options.automatic) = (true, true);
+    (options.restores_git, options.moves_secrets) = (true, true);
+    rollback(context, &RunOrCheckpoint::Checkpoint(checkpoint.clone()), &options)
 }
 
 /// Repairs decree's own files and the store. A command that is kept may have changed settings and the tracker on purpose.

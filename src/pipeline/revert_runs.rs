@@ -40,8 +40,9 @@ pub struct OutsideDiff {
 impl OutsideDiff {
     fn of(result: &RunResult) -> OutsideDiff {
         let databases = result.changes.iter().flat_map(|changes| changes.live_databases.iter().cloned());
-        let secrets = result.run.secrets.iter().filter(|secret| !secret.restored).cloned();
-        OutsideDiff { databases: databases.collect(), secrets: secrets.collect() }
+        // What a file was before it became a secret is in the diff.
+        let secrets = result.run.secrets.iter().filter(|secret| !secret.restored && !secret.was_ordinary);
+        OutsideDiff { databases: databases.collect(), secrets: secrets.cloned().collect() }
     }
 
     pub fn is_empty(&self) -> bool {
