@@ -28,6 +28,7 @@ const SMALL: u64 = 1024 * 1024;
 const BATCH: usize = 64;
 /// How often a file that keeps changing is read again.
 const MAX_RETRIES: u32 = 6;
+const MAX_RETRIES_OF_DATABASE: u32 = 9;
 
 /// Hashes every file whose hash is not known yet. With a pack writer, stores what the store lacks.
 ///
@@ -201,13 +202,16 @@ impl<'w> FileReader<'w> {
     }
 
     fn read_with_retries(&mut self, dir: &'w [u8], name: &[u8]) -> Result<ReadOutcome> {
-        for retry in 0..MAX_RETRIES {
-            match self.read(dir, name)? {
-                ReadOutcome::Changed => std::thread::sleep(Duration::from_millis(1 << retry)),
-                outcome => return Ok(outcome),
+        let mut retries = 0;
+        loop {
+            let outcome = self.read(dir, name)?;
+            let max = if retries < MAX_RETRIES { MAX_RETRIES } else { max_retries(dir, name) };
+            if !matches!(outcome, ReadOutcome::Changed) || retries == max {
+                return Ok(outcome);
             }
+            std::thread::sleep(Duration::from_millis(1 << retries));
+            retries += 1;
         }
-        self.read(dir, name)
     }
 
     /// An error is about the store, and ends the capture.
@@ -293,6 +297,11 @@ impl<'w> FileReader<'w> {
         self.frames.as_mut().map_or(Ok(()), FrameWriter::flush)?;
         Ok(self.failures)
     }
+}
+
+/// A program may write to its database many times a second, and a transaction rarely takes longer than the pauses between them.
+fn max_retries(dir: &[u8], name: &[u8]) -> u32 {
+    if database_of(&TreePath::joined(dir, name)).is_some() { MAX_RETRIES_OF_DATABASE } else { MAX_RETRIES }
 }
 
 fn unreadable(mut failures: Vec<Failure>) -> Error {

@@ -4,7 +4,7 @@
 //! the command starts. `guarding.json` names the checkpoint until the tree is kept or rolled back; if decree is killed in between, the
 //! next one reports it.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -168,7 +168,7 @@ impl<'g> Guard<'g> {
         let code = match attend_in(Command::new(&words[0]).args(&words[1..])) {
             Ok(code) => code,
             Err(error) => {
-                let code = code_of(&error);
+                let code = code_of(&words[0], &error);
                 let error = Error::failed(format!("cannot run `{shown_command}`")).caused_by(error);
                 let is_line = words.len() == 1 && words[0].to_string_lossy().contains(' ');
                 let hint = format!("for a shell command line: `decree guard -- sh -c {shown_command}`");
@@ -185,9 +185,10 @@ impl<'g> Guard<'g> {
         };
         let (code, error) = match attend_in(Command::new("bash").args(["-c", verify])) {
             Ok(code) => (code, None),
-            Err(error) => {
-                (code_of(&error), Some(Error::failed("cannot run bash for --verify").caused_by(error)))
-            }
+            Err(error) => (
+                code_of(OsStr::new("bash"), &error),
+                Some(Error::failed("cannot run bash for --verify").caused_by(error)),
+            ),
         };
         let cause = format!("`{shown_command}` succeeded, but `{}` failed with {code}", shown(verify));
         CommandEnd { code, cause, error }
@@ -269,8 +270,15 @@ impl CommandEnd {
     }
 }
 
-fn code_of(error: &io::Error) -> u8 {
-    if error.kind() == io::ErrorKind::NotFound { NOT_FOUND } else { NOT_EXECUTABLE }
+/// The exit code of a shell for a program that could not be started. A name that is in no directory of `PATH` is not found, although the
+/// system says "permission denied" if one of them cannot be searched.
+fn code_of(program: &OsStr, error: &io::Error) -> u8 {
+    let is_in_path = || {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        program.as_encoded_bytes().contains(&b'/')
+            || std::env::split_paths(&path).any(|dir| dir.join(program).symlink_metadata().is_ok())
+    };
+    if error.kind() != io::ErrorKind::NotFound && is_in_path() { NOT_EXECUTABLE } else { NOT_FOUND }
 }
 
 fn shown(command_line: &str) -> String {
