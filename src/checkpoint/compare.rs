@@ -1,7 +1,6 @@
 //! What changed since a checkpoint.
 
 use std::cmp::Ordering;
-use std::sync::PoisonError;
 
 use super::attributes::{AttributeChange, Attributes};
 use super::entry::Node;
@@ -11,7 +10,8 @@ use super::live_database::{DatabaseInUse, database_of, in_use, journals_of, may_
 use super::manifest::Manifest;
 use super::path::{TreePath, dirs_above};
 use super::progress::Progress;
-use super::root::{PathKind, Root};
+use super::root::Root;
+use super::secret_copies::withhold_copies;
 use super::stat_cache::StatCache;
 use super::tree::{Entry, Tree, combined_hash};
 use super::unlocked_dirs::UnlockedDirs;
@@ -79,8 +79,10 @@ impl Changes<'_> {
             moved.push(change.path.clone());
         }
         self.list.retain(|change| change.before.is_some() || change.after.is_some());
-        self.out_of_scope.extend(moved.iter().cloned());
-        self.out_of_scope.sort();
+        for list in [&mut self.out_of_scope, &mut self.secrets] {
+            list.extend(moved.iter().cloned());
+            list.sort();
+        }
         moved
     }
 }
@@ -95,7 +97,8 @@ impl Workspace {
             WalkInput { baseline, with_attributes: *has_attributes, ..self.walk_input(&cache) }.walk()?;
         let unlocked = UnlockedDirs::new(&self.root, std::mem::take(&mut walk.unlocked));
         hash_missing(&self.root, &mut walk, None, true, progress)?;
-        self.withhold_copies(&mut walk, &manifest.tree);
+        let secrets = self.secrets.contents(&self.root, &walk, &manifest.tree);
+        withhold_copies(&mut walk, &secrets);
         let out_of_scope = std::mem::take(&mut walk.out_of_scope);
         let secrets = std::mem::take(&mut walk.coverage.sensitive);
         let mut list = differences(&manifest.tree, walk);
@@ -105,44 +108,7 @@ impl Workspace {
     }
 }
 
-/// Shorter contents are not compared with those of likely secrets: an empty file is a copy of every other.
-const MIN_SECRET: u64 = 8;
-/// Larger likely secrets are not compared either.
-const MAX_SECRET: u64 = 256 << 10;
-
 impl Workspace {
-    /// From now on files with these contents are likely secrets, whatever their names, unless a checkpoint holds the content.
-    pub fn note_secrets(&self, contents: impl IntoIterator<Item = (ContentHash, u64)>) {
-        let contents = contents.into_iter().filter(|(_, size)| *size >= MIN_SECRET);
-        self.secrets.lock().unwrap_or_else(PoisonError::into_inner).extend(contents.map(|(hash, _)| hash));
-    }
-
-    /// Takes copies of likely secrets out of what a walk found: of those that were noted, and of those in the tree.
-    fn withhold_copies(&self, walk: &mut Walk, before: &Tree) {
-        let read = |path: &TreePath| {
-            let found = self.root.find(path).ok().flatten()?;
-            if found.kind != PathKind::File || !(MIN_SECRET..=MAX_SECRET).contains(&found.size) {
-                return None;
-            }
-            ContentHash::of_reader(&mut self.root.open_file(path).ok()?, &mut vec![0; 1 << 16]).ok()
-        };
-        let mut secrets = self.secrets.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        secrets.extend(walk.coverage.sensitive.iter().filter_map(read).map(|(hash, _)| hash));
-        if secrets.is_empty() {
-            return;
-        }
-        let is_held = |hash: &ContentHash| {
-            before.iter().any(|entry| entry.node.content().is_some_and(|(held, _)| held == *hash))
-        };
-        let withheld = walk.withhold(|hash| secrets.contains(hash) && !is_held(hash));
-        if !withheld.is_empty() {
-            walk.out_of_scope.extend_from_slice(&withheld);
-            walk.out_of_scope.sort();
-            walk.coverage.sensitive.extend(withheld);
-            walk.coverage.sensitive.sort();
-        }
-    }
-
     /// The journals of SQLite beside changed files that the checkpoint does not hold because they are ignored. A restore has to move
     /// them away with what it replaces: SQLite would play them into the file that comes back, which they do not belong to.
     pub fn foreign_journals<'c>(

@@ -4,6 +4,7 @@
 //! in the store. A file that changes while it is read is read again. Large files are streamed:
 //! memory does not grow with them.
 
+use std::collections::HashSet;
 use std::fs::File;
 use std::io::{self, Read, Seek};
 use std::sync::Mutex;
@@ -28,15 +29,21 @@ const SMALL: u64 = 1024 * 1024;
 const BATCH: usize = 64;
 /// How often a file that keeps changing is read again.
 const MAX_RETRIES: u32 = 6;
-const MAX_RETRIES_OF_DATABASE: u32 = 9;
 
-/// Hashes every file whose hash is not known yet. With a pack writer, stores what the store lacks.
+/// Where contents are stored, and which of them are not.
+#[derive(Clone, Copy)]
+pub struct ContentSink<'w> {
+    pub writer: &'w PackWriter<'w>,
+    pub withheld: &'w HashSet<ContentHash>,
+}
+
+/// Hashes every file whose hash is not known yet. With a sink, stores what the store lacks.
 ///
 /// Files that vanished since the walk are removed from it. `forced` reads files whose mode forbids it, if this user owns them.
 pub fn hash_missing(
     root: &Root,
     walk: &mut Walk,
-    writer: Option<&PackWriter<'_>>,
+    sink: Option<ContentSink<'_>>,
     forced: bool,
     progress: &dyn Progress,
 ) -> Result<()> {
@@ -53,7 +60,7 @@ pub fn hash_missing(
         let workers: Vec<_> = (0..threads)
             .map(|_| {
                 scope.spawn(|| {
-                    let mut reader = FileReader::new(root, writer, forced, with_attributes)?;
+                    let mut reader = FileReader::new(root, sink, forced, with_attributes)?;
                     while let Some(batch) = batches.get(next.fetch_add(1, Ordering::Relaxed)) {
                         let mut batch = batch.lock().expect("each batch is taken once");
                         reader.process(&mut batch)?;
@@ -127,6 +134,8 @@ fn batches(walk: &mut Walk) -> Vec<Batch<'_>> {
 struct FileReader<'w> {
     root: &'w Root,
     frames: Option<FrameWriter<'w, 'w>>,
+    /// Contents that are not to be stored.
+    withheld: Option<&'w HashSet<ContentHash>>,
     forced: bool,
     with_attributes: bool,
     /// Those of the previous file: if they are the same, the value is shared.
@@ -159,14 +168,15 @@ enum ReadOutcome {
 impl<'w> FileReader<'w> {
     fn new(
         root: &'w Root,
-        writer: Option<&'w PackWriter<'_>>,
+        sink: Option<ContentSink<'w>>,
         forced: bool,
         with_attributes: bool,
     ) -> Result<Self> {
-        let frames = writer.map(PackWriter::frame_writer).transpose()?;
+        let frames = sink.map(|sink| sink.writer.frame_writer()).transpose()?;
         Ok(FileReader {
             root,
             frames,
+            withheld: sink.map(|sink| sink.withheld),
             forced,
             with_attributes,
             last_attributes: Attributes::default(),
@@ -202,16 +212,33 @@ impl<'w> FileReader<'w> {
     }
 
     fn read_with_retries(&mut self, dir: &'w [u8], name: &[u8]) -> Result<ReadOutcome> {
-        let mut retries = 0;
-        loop {
-            let outcome = self.read(dir, name)?;
-            let max = if retries < MAX_RETRIES { MAX_RETRIES } else { max_retries(dir, name) };
-            if !matches!(outcome, ReadOutcome::Changed) || retries == max {
-                return Ok(outcome);
+        for retry in 0..MAX_RETRIES {
+            match self.read(dir, name)? {
+                ReadOutcome::Changed => std::thread::sleep(Duration::from_millis(1 << retry)),
+                outcome => return Ok(outcome),
             }
-            std::thread::sleep(Duration::from_millis(1 << retries));
-            retries += 1;
         }
+        let outcome = self.read(dir, name)?;
+        let is_journal = || database_of(&TreePath::joined(dir, name)).is_some();
+        if matches!(outcome, ReadOutcome::Changed) && self.frames.is_none() && is_journal() {
+            return Ok(self.read_as_found(dir, name));
+        }
+        Ok(outcome)
+    }
+
+    /// Reads the journal of a database whatever happens to it meanwhile: for a comparison it is enough that it is not what it was.
+    fn read_as_found(&mut self, dir: &'w [u8], name: &[u8]) -> ReadOutcome {
+        let mut read = || -> io::Result<ReadOutcome> {
+            let mut file = self.open(dir, name)?;
+            let stat = Stat::of(&rustix::fs::fstat(&file)?);
+            self.buffer.resize(SMALL as usize, 0);
+            let (hash, _) = ContentHash::of_reader(&mut Interruptible(&mut file), &mut self.buffer)?;
+            Ok(ReadOutcome::Read(stat, hash, Attributes::default()))
+        };
+        read().unwrap_or_else(|error| match error.kind() {
+            io::ErrorKind::NotFound => ReadOutcome::Vanished,
+            _ => ReadOutcome::Unreadable(error),
+        })
     }
 
     /// An error is about the store, and ends the capture.
@@ -282,7 +309,8 @@ impl<'w> FileReader<'w> {
 
     /// Returns false if a large file is no longer what was hashed.
     fn store(&mut self, hash: &ContentHash, file: &mut File, size: u64) -> Result<bool> {
-        let Some(frames) = &mut self.frames else { return Ok(true) };
+        let is_withheld = self.withheld.is_some_and(|withheld| withheld.contains(hash));
+        let Some(frames) = self.frames.as_mut().filter(|_| !is_withheld) else { return Ok(true) };
         let Some(claim) = frames.writer.claim(hash)? else { return Ok(true) };
         if size <= SMALL {
             frames.add(claim, &self.buffer[..size as usize])?;
@@ -297,11 +325,6 @@ impl<'w> FileReader<'w> {
         self.frames.as_mut().map_or(Ok(()), FrameWriter::flush)?;
         Ok(self.failures)
     }
-}
-
-/// A program may write to its database many times a second, and a transaction rarely takes longer than the pauses between them.
-fn max_retries(dir: &[u8], name: &[u8]) -> u32 {
-    if database_of(&TreePath::joined(dir, name)).is_some() { MAX_RETRIES_OF_DATABASE } else { MAX_RETRIES }
 }
 
 fn unreadable(mut failures: Vec<Failure>) -> Error {

@@ -39,6 +39,7 @@ pub mod quote;
 pub(crate) mod restore;
 pub(crate) mod root;
 pub(crate) mod root_write;
+mod secret_copies;
 pub(crate) mod sensitive;
 pub(crate) mod stat_cache;
 pub(crate) mod store;

@@ -3,18 +3,17 @@
 use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 
 use super::attributes::Attributes;
 use super::git_record::GitRecord;
-use super::hash::ContentHash;
-use super::hashing::hash_missing;
+use super::hashing::{ContentSink, hash_missing};
 use super::ignore::FrozenRules;
 use super::live_database::{LiveDatabase, LiveReason, find_live};
 use super::manifest::Manifest;
 use super::path::TreePath;
 use super::progress::Progress;
 use super::root::{PathKind, Root};
+use super::secret_copies::{NotedSecrets, withhold_copies};
 use super::sensitive::Sensitive;
 use super::stat_cache::{CacheLookup, CacheWriter, Stat, StatCache, Time};
 use super::store::{PackWriter, Store, StoreSnapshot};
@@ -39,8 +38,8 @@ pub struct Workspace {
     pub(super) sensitive: Sensitive,
     pub(super) own_dir: Option<TreePath>,
     outputs: Vec<(u64, u64)>,
-    /// The contents of likely secrets that were in the tree.
-    pub(super) secrets: Mutex<HashSet<ContentHash>>,
+    /// What a copy of a likely secret is recognized by.
+    pub secrets: NotedSecrets,
 }
 
 impl Workspace {
@@ -62,7 +61,7 @@ impl Workspace {
             cache_path: cache.to_owned(),
             scratch: scratch.to_owned(),
             sensitive,
-            secrets: Mutex::default(),
+            secrets: NotedSecrets::default(),
         })
     }
 
@@ -148,7 +147,12 @@ impl Workspace {
         drop(input);
         let writer = self.store.pack_writer();
         let unlocked = UnlockedDirs::new(&self.root, std::mem::take(&mut walk.unlocked));
-        hash_missing(&self.root, &mut walk, Some(&writer), forced, progress)?;
+        // Only what is saved of the present may have copies of secrets in it: before, nothing is known to be one.
+        let withheld =
+            touched.map_or_else(HashSet::new, |touched| self.secrets.contents(&self.root, &walk, touched));
+        let sink = ContentSink { writer: &writer, withheld: &withheld };
+        hash_missing(&self.root, &mut walk, Some(sink), forced, progress)?;
+        withhold_copies(&mut walk, &withheld);
         drop(unlocked);
         store_links(&walk, &writer)?;
         let git = GitRecord::capture(self.root.path(), &writer)?;

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use super::expiry::parse_expiry;
 use super::guard_answer::GuardAnswer;
 use super::locked_project::LockedProject;
-use super::rollback::{counts, lines};
+use super::rollback::{NOT_SAVED, counts, lines};
 use super::rollback_answer::warnings;
 use super::{Context, ContractFormat};
 use crate::error::{Error, ErrorKind, FailureReason, Result};
@@ -166,7 +166,8 @@ fn print_rollback(context: &Context, report: &RollbackReport, cause: &str, id: &
     context.ui.note(&format!("{cause}; {changed} rolled back{counts}, {held} verified against {id}{but}"));
     if let Some(present) = &report.present {
         let back = context.command_line(&format!("rollback {present}"));
-        context.ui.note(&format!("the work of the command is saved: `{back}` restores it"));
+        let but = if report.set_aside.is_empty() { "" } else { NOT_SAVED };
+        context.ui.note(&format!("the work of the command is saved: `{back}` restores it{but}"));
     }
 }
 

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::locked_project::LockedProject;
+use super::rollback::NOT_SAVED;
 use super::{Context, Format};
 use crate::checkpoint::partial_restore::LostPath;
 use crate::checkpoint::path::TreePath;
@@ -166,15 +167,17 @@ fn print(context: &Context, locked: &LockedProject<'_>, recovery: &Recovery, dry
             let what = if tree.report.removed.contains(path) { "removed" } else { "restored" };
             ui.print(&format!("{would}{what}: {path}\n"))?;
         }
-        for (path, _) in &tree.report.set_aside {
-            ui.print(&format!("{would}set aside: {path}\n"))?;
+        for (path, to) in &tree.report.set_aside {
+            let place = if dry_run { String::new() } else { format!(": moved to {}", layout.shown(to)) };
+            ui.print(&format!("{would}set aside: {path}{place}\n"))?;
         }
         for lost in &tree.report.lost {
             ui.print(&format!("not restored: {lost}\n"))?;
         }
         if let Some(saved) = &tree.saved {
             let back = context.command_line(&format!("rollback {saved}"));
-            ui.note(&format!("the tree as it was found is saved: `{back}` restores it"));
+            let but = if tree.report.set_aside.is_empty() { "" } else { NOT_SAVED };
+            ui.note(&format!("the tree as it was found is saved: `{back}` restores it{but}"));
         }
     }
     for lost in recovery.run.iter().flat_map(|run| &run.not_restored) {

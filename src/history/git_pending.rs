@@ -52,7 +52,9 @@ impl PendingGitRestore {
     fn find(layout: &Layout) -> Result<Option<PendingGitRestore>> {
         let path = layout.git_pending();
         let Some(text) = untrusted::read(&path).if_exists().at("read", &path)? else { return Ok(None) };
-        serde_json::from_slice(&text).map(Some).map_err(|why| Error::damaged(&path, why))
+        serde_json::from_slice(&text).map(Some).map_err(|why| {
+            Error::damaged(&path, why).hint("look at git's HEAD and index yourself, then remove this file")
+        })
     }
 
     /// Whether a restore is still to be done.

@@ -286,8 +286,14 @@ fn shown(command_line: &str) -> String {
 }
 
 fn hold_own_files(layout: &Layout, checkpoint: &CheckpointDir) -> Result<OwnFiles> {
-    let (dir, reserved) =
-        (checkpoint.dir(), vec![layout.audit(), layout.guarding(), layout.guard_failed(), layout.pending()]);
+    let dir = checkpoint.dir();
+    let reserved = vec![
+        layout.audit(),
+        layout.guarding(),
+        layout.guard_failed(),
+        layout.pending(),
+        layout.git_pending(),
+    ];
     let mut records = vec![checkpoint.manifest_path(), dir.join(CheckpointRecord::FILE)];
     records.extend(reserved.iter().cloned());
     let protected = ProtectedDir {

@@ -90,7 +90,13 @@ impl RunDir {
         let (checkpoint, message) = (self.checkpoint(), layout.inbox().join(message));
         let own = [self.message(), checkpoint.manifest_path(), self.failure_context()];
         let attempts = self.path.join(Self::ATTEMPTS);
-        let orders = [layout.audit(), layout.pending(), layout.guarding(), layout.guard_failed()];
+        let orders = [
+            layout.audit(),
+            layout.pending(),
+            layout.guarding(),
+            layout.guard_failed(),
+            layout.git_pending(),
+        ];
         let mut reserved: Vec<PathBuf> = vec![self.attempt_usage(attempt), self.failure_context()];
         reserved.extend(orders.iter().cloned());
         for dir in [&checkpoint, &self.attempt(attempt)] {

@@ -40,6 +40,11 @@ pub(super) fn refuse_later_work(
                 last = Some(later.clone());
             }
         }
+        // What no diff holds moves away, whatever it is by now.
+        for path in changes.out_of_scope.iter().filter(|path| theirs.changes.contains_key(*path)) {
+            wrong.push(format!("{path}: run {later} left it as it is"));
+            last = Some(later.clone());
+        }
     }
     let Some(later) = last else { return Ok(()) };
     let (n, all) = (wrong.len(), count(changes.changes.len(), "path"));

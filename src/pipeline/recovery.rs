@@ -133,9 +133,12 @@ fn revert_unfinished(
     let Some((saved, _)) = saved else { return settled };
     let summary =
         settled.map_err(|error| error.detail(format!("the tree as it was found is saved as {saved}")))?;
-    let except = summary.run.reverted.as_ref().map_or_else(String::new, RevertRecord::exceptions);
+    let reverted = summary.run.reverted.as_ref();
+    let except = reverted.map_or_else(String::new, RevertRecord::exceptions);
+    let is_whole = reverted.is_none_or(|reverted| reverted.set_aside.is_empty());
+    let but = if is_whole { "" } else { ", except for what was set aside" };
     batch.warn(&format!(
-        "run {} was interrupted; the tree is reverted{except}, and its state before that is saved: `decree revert {saved}` restores it",
+        "run {} was interrupted; the tree is reverted{except}, and its state before that is saved: `decree revert {saved}` restores it{but}",
         run.id(),
     ));
     Ok(summary)

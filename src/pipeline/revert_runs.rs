@@ -4,13 +4,14 @@ use super::later_work::refuse_later_work;
 use super::result::{RevertRecord, RunResult};
 use super::run_log::RunLog;
 use super::run_state::record_state;
+use crate::checkpoint::change_record::ChangeRecord;
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::checkpoint::path::TreePath;
 use crate::checkpoint::restore::{RestoreAction, RestoreOutcome, RestoreReport, is_recovery_needed};
 use crate::checkpoint::workspace::Workspace;
 use crate::error::{Error, IoContext, Result};
 use crate::fs::untrusted;
-use crate::history::uncaptured::SecretChange;
+use crate::history::uncaptured::{SecretChange, SecretFate};
 use crate::history::{GitChange, GitRestore, RunDir};
 use crate::message::{Inbox, MessageId};
 use crate::project::Layout;
@@ -40,8 +41,13 @@ pub struct OutsideDiff {
 impl OutsideDiff {
     fn of(result: &RunResult) -> OutsideDiff {
         let databases = result.changes.iter().flat_map(|changes| changes.live_databases.iter().cloned());
-        // What a file was before it became a secret is in the diff.
-        let secrets = result.run.secrets.iter().filter(|secret| !secret.restored && !secret.was_ordinary);
+        // A new file moves away, and what a file was before it became a secret is in the diff.
+        let moves = |secret: &SecretChange| {
+            let is_new = |changes: &ChangeRecord| changes.out_of_scope.contains(&secret.path);
+            secret.was_ordinary
+                || secret.change == SecretFate::Made && result.changes.as_ref().is_some_and(is_new)
+        };
+        let secrets = result.run.secrets.iter().filter(|secret| !secret.restored && !moves(secret));
         OutsideDiff { databases: databases.collect(), secrets: secrets.cloned().collect() }
     }
 

@@ -1,6 +1,8 @@
 //! Runs whose work left the tree, or came back, because the tree went to a checkpoint or a change was applied over theirs. Such a run is
 //! recorded like one that is reverted or applied, or the log would call work kept that is not there.
 
+use std::collections::BTreeMap;
+
 use super::result::{RevertRecord, RunResult};
 use super::run_state::record_state;
 use crate::checkpoint::change_record::ChangeRecord;
@@ -12,6 +14,9 @@ use crate::error::{Error, Result};
 use crate::history;
 use crate::humanize::count;
 use crate::project::Layout;
+
+/// What later runs whose work is in the tree left at a path.
+type LaterWork = BTreeMap<String, Option<Node>>;
 
 /// Where the tree went.
 pub struct TreeMove<'m> {
@@ -70,19 +75,33 @@ impl MovedRun {
 /// Finds these runs and records what became of them. Doing it again changes nothing, so a kill in between is repaired by going to the
 /// same checkpoint once more. The caller holds the project's lock.
 pub fn record_moved_runs(layout: &Layout, tree: &TreeMove<'_>) -> Result<Vec<MovedRun>> {
-    let mut moved = Vec::new();
-    for id in history::run_ids(layout)? {
+    let (mut moved, mut left) = (Vec::new(), LaterWork::new());
+    // The latest first: what a later run left is no loss of an earlier one's.
+    for id in history::run_ids(layout)?.into_iter().rev() {
         let dir = CheckpointDir::new(&id, layout.runs().join(&id));
         // A damaged record says nothing about the tree; `decree log` names it.
         let Ok(Some(result)) = RunResult::read(&dir) else { continue };
-        let Some((fate, record)) = tree.fate(&result) else { continue };
+        let became = tree.fate(&result, &left);
+        let is_kept = match &became {
+            Some((fate, _)) => *fate != RunFate::RolledBack,
+            None => result.run.kept && result.run.reverted.is_none(),
+        };
+        if let (true, Some(changes)) = (is_kept, result.changes) {
+            for (path, change) in changes.changes {
+                left.entry(path).or_insert(change.after);
+            }
+        }
+        moved.extend(became.map(|(fate, record)| (dir, fate, record)));
+    }
+    let record = |(dir, fate, record): (CheckpointDir, RunFate, Option<RevertRecord>)| {
+        let id = dir.id().to_owned();
         let mut spec = None;
         if !tree.dry_run && !matches!(fate, RunFate::Partly { .. }) {
             spec = record_state(layout, &dir, record).map_err(|error| not_recorded(&id, error))?;
         }
-        moved.push(MovedRun { id, fate, spec });
-    }
-    Ok(moved)
+        Ok(MovedRun { id, fate, spec })
+    };
+    moved.into_iter().rev().map(record).collect()
 }
 
 fn not_recorded(id: &str, error: Error) -> Error {
@@ -93,14 +112,14 @@ fn not_recorded(id: &str, error: Error) -> Error {
 
 impl TreeMove<'_> {
     /// What became of a run, and how it is recorded; `None` if nothing did.
-    fn fate(&self, result: &RunResult) -> Option<(RunFate, Option<RevertRecord>)> {
+    fn fate(&self, result: &RunResult, left: &LaterWork) -> Option<(RunFate, Option<RevertRecord>)> {
         if let Some(reverted) = &result.run.reverted {
             let is_back = self.checkpoint.is_some() && reverted.saved.as_deref() == self.checkpoint;
             return is_back.then_some((RunFate::Kept, None));
         }
         let changes = result.changes.as_ref().filter(|changes| result.run.kept && !changes.is_empty())?;
         let of = changes.changes.len();
-        let (gone, was_there) = self.gone(changes);
+        let (gone, was_there) = self.gone(changes, left);
         // Within one second the times do not say which came first; what was there before does.
         let is_newer = self.since.is_some_and(|since| {
             *result.started_at > *since || (*result.started_at == *since && self.saved.is_none())
@@ -122,11 +141,12 @@ impl TreeMove<'_> {
     }
 
     /// How many paths of a run are not what it left, and whether one of these was, before.
-    fn gone(&self, changes: &ChangeRecord) -> (usize, bool) {
+    fn gone(&self, changes: &ChangeRecord, left: &LaterWork) -> (usize, bool) {
         let (mut gone, mut was_there) = (0, false);
         for (name, change) in &changes.changes {
             let Ok(path) = TreePath::from_json(name) else { continue };
-            if (self.now)(&path).is_some_and(|now| now != change.after) {
+            let is_gone = |now: Option<Node>| now != change.after && left.get(name) != Some(&now);
+            if (self.now)(&path).is_some_and(is_gone) {
                 gone += 1;
                 was_there |= self.saved.is_some_and(|(_, tree)| tree.get(&path) == change.after);
             }

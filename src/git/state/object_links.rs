@@ -239,7 +239,11 @@ fn find_dir(dir: &Path, id: (u64, u64), depth: usize) -> Option<PathBuf> {
 }
 
 fn remove(dir: &Path) -> Result<()> {
-    fs::remove_dir_all(dir).if_exists().at("remove", dir).map(drop)
+    let removed = match dir.symlink_metadata() {
+        Ok(found) if !found.is_dir() => fs::remove_file(dir),
+        _ => fs::remove_dir_all(dir),
+    };
+    removed.if_exists().at("remove", dir).map(drop)
 }
 
 fn is_dir(path: &Path) -> bool {

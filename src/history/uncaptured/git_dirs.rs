@@ -24,7 +24,11 @@ const MAX_TOTAL: u64 = 64 << 20;
 /// Without one of these, git does not take a directory for a repository, or for another one.
 const ESSENTIAL: [&str; 4] = ["HEAD", "config", OBJECTS, "refs"];
 /// What a user sets up, and git itself never changes on its own.
-const SETTINGS: [&str; 5] = ["config", "config.worktree", "description", "hooks", "info"];
+const SETTINGS: [&str; 7] =
+    ["config", "config.worktree", "description", "hooks", "info", SHALLOW, ALTERNATES];
+/// Which commits have no parents here, and where else objects are: without these a repository may be broken.
+const SHALLOW: &str = "shallow";
+const ALTERNATES: &str = "objects/info/alternates";
 /// Of these, files that are new are set aside.
 const SETTINGS_DIRS: [&str; 2] = ["hooks", "info"];
 const LOGS: &str = "logs";
@@ -105,7 +109,8 @@ impl HeldGitDirs {
                 return Some((self.shown(&held.dir), format!("lost its {}", gone.join(", "))));
             }
             let pruned = self.links.as_ref().is_some_and(|links| links.any_gone(&held.dir));
-            (pruned && is_connected(&held.dir) == Some(false))
+            let is_other = [SHALLOW, ALTERNATES].iter().any(|name| held.is_other(Path::new(name)));
+            ((pruned || is_other) && is_connected(&held.dir) == Some(false))
                 .then(|| (self.shown(&held.dir), "lost objects that it needs".to_owned()))
         };
         self.dirs.iter().filter(|held| is_dir(&held.dir)).filter_map(broken).collect()
@@ -211,12 +216,21 @@ impl HeldGitDir {
     fn read(dir: &Path, room: &mut u64) -> HeldGitDir {
         let mut entries = Vec::new();
         read_inside(dir, Path::new(""), room, &mut entries);
+        let alternates = dir.join(ALTERNATES);
+        if let (Some(mode), Some(bytes)) = (mode_of(&alternates), read_file(&alternates, room)) {
+            entries.push(HeldInside { name: ALTERNATES.into(), form: InsideForm::File { mode, bytes } });
+        }
         let mode = mode_of(dir).unwrap_or(0o755);
         HeldGitDir { dir: dir.to_owned(), mode, entries, was_rebuilt: Cell::new(false) }
     }
 
     fn is_gone(&self, name: &Path) -> bool {
         self.dir.join(name).symlink_metadata().is_err()
+    }
+
+    /// Whether a file that was held is gone or changed.
+    fn is_other(&self, name: &Path) -> bool {
+        self.entries.iter().any(|entry| entry.name == name && !entry.is_same(&self.dir.join(name)))
     }
 
     fn gone_essentials(&self) -> Vec<&'static str> {

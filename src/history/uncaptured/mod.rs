@@ -24,5 +24,5 @@ pub use entries::LostRepository;
 pub use git_dirs::restore_left_objects;
 pub use guarded::GuardedUncaptured;
 pub use leftovers::collect_leftovers;
-pub use secrets::SecretChange;
+pub use secrets::{SecretChange, SecretFate};
 pub use state::{HeldForRun, NotRestored, UncapturedReport, UncapturedState};

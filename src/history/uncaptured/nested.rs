@@ -6,16 +6,14 @@ use std::path::{Path, PathBuf};
 
 use crate::checkpoint::coverage::Coverage;
 use crate::checkpoint::root::Root;
-use crate::error::{IoContext, Result};
+use crate::error::{Error, IoContext, Result};
 use crate::git::state::{self, GitDirs, GitSnapshot, GitTarget, Head, IndexSource};
 use crate::history::git_change::shown_commit;
 use crate::history::git_restore::KEPT_REFS;
 use crate::humanize::count;
 
-/// How many repositories are held.
-const MAX_HELD: usize = 128;
-/// The largest index that is held.
-const MAX_INDEX: u64 = 64 << 20;
+/// How many bytes of indexes are held together.
+const MAX_INDEXES: u64 = 256 << 20;
 
 pub(super) struct HeldNested(Vec<NestedRepository>);
 
@@ -31,7 +29,9 @@ struct NestedRepository {
 
 #[derive(PartialEq)]
 struct HeldIndex {
-    bytes: Vec<u8>,
+    /// `None` if there was no room.
+    bytes: Option<Vec<u8>>,
+    length: u64,
     modified: i64,
     mode: u32,
 }
@@ -39,12 +39,18 @@ struct HeldIndex {
 impl HeldNested {
     pub fn hold(root: &Root, coverage: &Coverage) -> HeldNested {
         let own = GitDirs::find(root.path());
+        let mut room = MAX_INDEXES;
         let hold = |top: PathBuf| {
             let mut before = GitSnapshot::read(&top).ok().flatten()?;
             if own.as_ref().is_some_and(|own| own.git_dir == before.dirs.git_dir) || before.head.is_none() {
                 return None;
             }
-            let index = HeldIndex::read(&mut before).ok()?;
+            let index = HeldIndex::read(&mut before, room).ok()?;
+            room -= index
+                .iter()
+                .filter_map(|index| index.bytes.as_ref())
+                .map(|bytes| bytes.len() as u64)
+                .sum::<u64>();
             let shown = top.strip_prefix(root.path()).unwrap_or(&top).display().to_string();
             let shares_refs = own.as_ref().is_some_and(|own| own.common_dir == before.dirs.common_dir);
             Some(NestedRepository { top, shown, shares_refs, before, index })
@@ -53,7 +59,7 @@ impl HeldNested {
             .repositories
             .iter()
             .filter_map(|path| path.as_tree_path().below(root.path()).parent().map(Path::to_owned));
-        HeldNested(tops.filter(|top| top != root.path()).take(MAX_HELD).filter_map(hold).collect())
+        HeldNested(tops.filter(|top| top != root.path()).filter_map(hold).collect())
     }
 
     pub fn nothing() -> HeldNested {
@@ -78,14 +84,17 @@ impl HeldNested {
 }
 
 impl HeldIndex {
-    fn read(snapshot: &mut GitSnapshot) -> Result<Option<HeldIndex>> {
+    /// Reads an index of at most `room` bytes.
+    fn read(snapshot: &mut GitSnapshot, room: u64) -> Result<Option<HeldIndex>> {
         let Some(index) = &mut snapshot.index else { return Ok(None) };
         let mut bytes = Vec::new();
         (&mut index.file)
-            .take(MAX_INDEX)
+            .take(room.saturating_add(1))
             .read_to_end(&mut bytes)
             .at("read the index in", &snapshot.dirs.top)?;
-        Ok(Some(HeldIndex { bytes, modified: index.modified, mode: index.mode }))
+        let length = bytes.len() as u64;
+        let bytes = Some(bytes).filter(|_| length <= room);
+        Ok(Some(HeldIndex { bytes, length, modified: index.modified, mode: index.mode }))
     }
 }
 
@@ -97,8 +106,13 @@ impl NestedRepository {
             // It is gone, which is reported as such.
             return Ok(None);
         };
-        let index_now = HeldIndex::read(&mut now)?;
+        let room =
+            self.index.as_ref().map_or(0, |index| if index.bytes.is_some() { index.length } else { 0 });
+        let index_now = HeldIndex::read(&mut now, room)?;
         let other_index = index_now != self.index;
+        if other_index && self.index.as_ref().is_some_and(|index| index.bytes.is_none()) {
+            return Err(Error::integrity("its index was too large to be held, and is another now"));
+        }
         let moved = now.head.as_ref() != Some(head) || now.commit != self.before.commit;
         let deleted = if self.shares_refs { Vec::new() } else { self.deleted_refs(&now, head) };
         if !other_index && !moved && deleted.is_empty() {
@@ -107,7 +121,7 @@ impl NestedRepository {
         let reason = format!("decree: {keep_as} is reverted");
         let index = other_index.then(|| {
             self.index.as_ref().map(|index| IndexSource {
-                content: Box::new(&index.bytes[..]),
+                content: Box::new(index.bytes.as_deref().unwrap_or_default()),
                 modified: index.modified,
                 mode: index.mode,
             })

@@ -70,7 +70,7 @@ impl UncapturedState {
     pub fn hold(workspace: &Workspace, coverage: &Coverage, git_objects: &Path) -> UncapturedState {
         let root = workspace.root();
         let secrets = Arc::new(HeldSecrets::hold(root, coverage));
-        workspace.note_secrets(secrets.contents());
+        workspace.secrets.note(secrets.contents());
         UncapturedState {
             secrets,
             entries: HeldEntries::hold(root, coverage),

@@ -222,3 +222,45 @@ fn the_objects_of_a_repository_that_a_killed_run_deleted_are_kept() {
         assert!(repo.exists(format!(".decree/git-objects-2/0/{}/{}", &hash[..2], &hash[2..])));
     }
 }
+
+/// GIT-22. What a repository needs besides its objects: the ends of a shallow history, the place of other objects.
+#[test]
+fn the_lists_that_a_repository_needs_come_back() {
+    for (file, wreck) in [("shallow", "rm"), ("shallow", ": >"), ("objects/info/alternates", ": >")] {
+        for (end, words) in [("exit 7", ".git"), ("exit 0", "lost objects that it needs")] {
+            let repo = repo(&format!("{wreck} .git/{file}; echo x >>docs/guide.md; {end}"));
+            repo.write("second.txt", "second\n");
+            repo.commit_all("second");
+            let elsewhere = crate::harness::temp_dir();
+            if file == "shallow" {
+                fs::write(repo.path(".git/shallow"), format!("{}\n", commit(&repo, "HEAD"))).unwrap();
+                repo.git(["reflog", "expire", "--expire=now", "--all"]).ok();
+                repo.git(["gc", "-q", "--prune=now"]).ok();
+            } else {
+                let place = elsewhere.path().join("objects");
+                fs::rename(repo.path(".git/objects"), &place).unwrap();
+                fs::create_dir_all(repo.path(".git/objects/info")).unwrap();
+                fs::create_dir_all(repo.path(".git/objects/pack")).unwrap();
+                fs::write(repo.path(".git").join(file), format!("{}\n", place.display())).unwrap();
+            }
+            let (before, list) = (view(&repo), fs::read(repo.path(".git").join(file)).unwrap());
+            repo.process().fails(1).mentions(&[words]);
+            assert_eq!(fs::read(repo.path(".git").join(file)).unwrap(), list, "{file}, {wreck}, {end}");
+            assert_eq!(view(&repo), before);
+            repo.git(["log", "--oneline"]).ok();
+        }
+    }
+}
+
+/// GIT-22, GIT-27. Files of a routine where decree keeps what it needs to restore git's state.
+#[test]
+fn what_a_routine_puts_in_the_place_of_the_held_state_of_git_does_no_harm() {
+    let plant = "rm -rf .decree/git-objects; echo j >.decree/git-objects; echo '{' >.decree/git-pending.json";
+    let repo = furnished(&format!("{plant}; echo x >>docs/guide.md"));
+    repo.process().ok();
+    assert!(!repo.exists(".decree/git-pending.json"));
+    fs::write(repo.path(".decree/git-objects"), "j\n").unwrap();
+    let before = view(&repo);
+    repo.decree(["guard", "--", "sh", "-c", "rm -rf .git; exit 3"]).fails(3);
+    assert_eq!(view(&repo), before);
+}

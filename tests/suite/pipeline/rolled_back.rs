@@ -124,3 +124,24 @@ fn a_run_that_another_one_is_applied_over_counts_as_reverted() {
         .mentions(&[&format!("the work of run {second} is in the tree again")]);
     assert!(!is_reverted(&project, &second));
 }
+
+/// RBK-32. The second run is built on the first one, whose only path it changes.
+#[test]
+fn a_run_stays_kept_when_a_later_one_comes_back_on_top_of_it() {
+    let project = PipelineProject::with("echo \"$spec_file\" >work.txt; echo \"$spec_file\" >last.txt");
+    project.spec("01-a", "# A\n").spec("02-b", "# B\n");
+    project.process().ok();
+    let (first, second) = (project.runs()[0].clone(), project.runs()[1].clone());
+    let after = project.snapshot();
+    let back = project.decree(["rollback", &second]).ok();
+    assert!(is_reverted(&project, &second) && !is_reverted(&project, &first), "{}", back.err);
+    let forward = project.decree(["rollback", &saved(&back.err)]).ok();
+    assert!(!forward.err.contains(&format!("run {first}")), "{}", forward.err);
+    assert_eq!(project.tracker().len(), 2);
+    crate::harness::assert_same(&project.snapshot(), &after);
+    project.decree(["revert", &second]).ok();
+    project.write("last.txt", "mine\n");
+    let forced = project.decree(["apply", &second, "--force", "--yes"]).ok();
+    assert!(!forced.err.contains(&format!("run {first}")), "{}", forced.err);
+    assert_eq!(project.tracker().len(), 2);
+}

@@ -139,3 +139,46 @@ fn content_that_the_checkpoint_holds_elsewhere_is_no_secret() {
     project.process().ok();
     assert_has(&project.of_run(&project.only_run(), "changes.diff"), &["config.sample", "new.txt"]);
 }
+
+/// UNC-31. Nor is a copy in what is saved of the present.
+#[test]
+fn a_copy_of_a_likely_secret_is_not_in_the_saved_present() {
+    let project = project("true");
+    project.write("old.txt", "before\n");
+    let before = project.snapshot();
+    let script = "cp .env copy.txt; cp .env old.txt; echo other >other.txt; exit 3";
+    let output = project.decree(["guard", "--", "bash", "-c", script]).fails(3);
+    assert_same(&project.snapshot(), &before);
+    let saved = output.err.split('`').find_map(|word| word.strip_prefix("decree rollback ")).unwrap();
+    let files = project.decree(["checkpoint", "show", saved, "--files"]).ok().text();
+    assert!(files.contains("other.txt"), "{files}");
+    assert!(files.lines().all(|line| line != "copy.txt" && line != "old.txt"), "{files}");
+    assert!(!project.decree(["diff", saved]).ok().text().contains(WORD));
+    assert_eq!(holding(&project, WORD), [""; 0], "a secret is on decree's disk");
+    assert_has(&output.err, &["restores it, except for what was set aside"]);
+    let aside = project.path(format!(".decree/checkpoints/{saved}/set-aside/copy.txt"));
+    assert_eq!(std::fs::read(aside).unwrap(), project.read(".env"));
+}
+
+/// REV-31. What a run made moves away, so nothing is missing.
+#[test]
+fn a_run_that_made_a_likely_secret_is_reverted_as_a_whole() {
+    let project = project("echo TOKEN=abcdefghijkl >.env.local; echo work >>notes.txt");
+    project.process().ok();
+    project.decree(["revert", &project.only_run()]).ok().mentions(&["set aside .env.local"]);
+    assert!(!project.exists(".env.local"));
+    assert_eq!(set_aside(&project, ".env.local"), b"TOKEN=abcdefghijkl\n");
+}
+
+/// UNC-31.
+#[test]
+fn a_later_runs_work_in_the_place_of_a_copy_is_not_moved_away() {
+    let project = project(
+        "case $spec_file in *01*) cp .env new.txt;; *) echo later >new.txt;; esac; echo x >\"$(basename $spec_file).out\"",
+    );
+    project.spec("02-later", "More.\n");
+    project.process().ok();
+    let first = project.runs()[0].clone();
+    project.decree(["revert", &first]).fails(1).mentions(&["new.txt", "the work of a later run"]);
+    assert_eq!(project.text("new.txt"), "later\n");
+}
