@@ -1,5 +1,7 @@
 //! What became of git's own state in a run: its record in `result.json`, and the sentences for the user.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::checkpoint::hash::ContentHash;
@@ -38,6 +40,9 @@ pub struct GitChange {
     /// Other refs and lists that differ; they are left as they are.
     #[serde(default)]
     pub left: Vec<String>,
+    /// Of these, the remote-tracking refs that are there, with their values: they do not prove that a remote has a commit.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub remote_refs: BTreeMap<String, String>,
     /// Whether HEAD, its branch and the index are as before.
     #[serde(default)]
     pub restored: bool,

@@ -20,6 +20,8 @@ pub const KEPT_REFS: &str = "refs/decree/runs/";
 const TRIES: u32 = 3;
 /// Where the files of git operations that a run had begun are moved, in the run's or the checkpoint's directory.
 pub(super) const OPERATIONS_DIR: &str = "git";
+/// Where remote-tracking refs are.
+const REMOTES: &str = "refs/remotes/";
 /// A bisection has refs of its own, which are left alone.
 const BISECTION: &str = "BISECT_LOG";
 /// How records name the log of the stash.
@@ -255,6 +257,9 @@ fn compare(workspace: &Workspace, before: &GitRecord) -> Result<Option<Compared>
                 _ if name == "refs/stash" => {}
                 _ => {
                     change.left.push(quote::for_people(ref_change.shown().as_bytes()).into_owned());
+                    if let (true, Some(value)) = (name.starts_with(REMOTES), &ref_change.after) {
+                        change.remote_refs.insert(name, String::from_utf8_lossy(value).into_owned());
+                    }
                     refs.push(ref_change);
                 }
             }

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::own_commits::UnpushedOnly;
 use super::repository::Repository;
 use super::scope::refuse;
 use crate::checkpoint::quote::for_people;
@@ -26,6 +27,7 @@ pub struct OutgoingCommits<'o> {
     pub base: &'o str,
     /// Whether all commits are to be pushed that no remote has. Otherwise only those since the first run count.
     pub pushes: bool,
+    pub unpushed: &'o UnpushedOnly,
     /// What kept runs did to git's own state.
     pub changes: Vec<&'o GitChange>,
 }
@@ -83,8 +85,8 @@ impl OutgoingCommits<'_> {
     /// The commits that no remote has, and that `before` does not contain.
     fn list(&self, before: Option<&str>) -> Result<Vec<String>> {
         let before = before.map(|before| format!("^{before}"));
-        let args = ["rev-list", self.base].into_iter().chain(before.as_deref());
-        let output = self.repository.git.call(args.chain(["--not", "--remotes", "--"])).ok()?;
+        let args = ["rev-list", self.base].into_iter().chain(before.as_deref()).chain(self.unpushed.args());
+        let output = self.repository.git.call(args).ok()?;
         Ok(String::from_utf8_lossy(&output.out).lines().map(str::to_owned).collect())
     }
 

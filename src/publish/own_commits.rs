@@ -21,11 +21,11 @@ pub struct OwnCommit {
 /// The commits of these runs that `base` contains and no remote has, the oldest first.
 pub fn own_commits(
     repository: &Repository,
-    base: Option<&str>,
+    base: &str,
     runs: &[PlannedRun],
+    unpushed: &UnpushedOnly,
 ) -> Result<Vec<OwnCommit>> {
     let mut own = Vec::new();
-    let Some(base) = base else { return Ok(own) };
     for run in runs {
         for change in run.result.run.git.iter().filter(|change| change.attempt.is_none()) {
             if change.commits.is_empty() {
@@ -35,7 +35,7 @@ pub fn own_commits(
             let before = change.before.as_ref().map(|before| format!("^{before}"));
             let mut args = vec!["log", "--reverse", "--no-show-signature", "--format=%H %s", base];
             args.extend(before.as_deref());
-            args.extend(["--not", "--remotes", "--"]);
+            args.extend(unpushed.args());
             let output = repository.git.call(args).run()?;
             let text = String::from_utf8_lossy(&output.out).into_owned();
             let found = text.lines().filter_map(|line| line.split_once(' '));
@@ -56,6 +56,17 @@ pub struct RecordedChanges {
     pub kept: Vec<GitChange>,
     /// Of runs, attempts and guarded commands whose work is no longer in the tree, and how messages name them.
     reverted: Vec<(String, GitChange)>,
+    /// Remote-tracking refs that runs created or moved, with their values.
+    remote_refs: BTreeSet<(String, String)>,
+}
+
+/// The arguments of `git rev-list` that leave out what a remote has, by the remote-tracking refs. Those that a run wrote prove nothing.
+pub struct UnpushedOnly(Vec<String>);
+
+impl UnpushedOnly {
+    pub fn args(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(String::as_str)
+    }
 }
 
 impl RecordedChanges {
@@ -68,6 +79,9 @@ impl RecordedChanges {
                 // Records that cannot be read have nothing to say.
                 let Ok(Some(result)) = RunResult::read(&dir) else { continue };
                 let is_reverted = result.run.reverted.is_some();
+                for change in &result.run.git {
+                    changes.remote_refs.extend(change.remote_refs.clone());
+                }
                 for change in result.run.git.into_iter().filter(GitChange::moved) {
                     if is_reverted || change.attempt.is_some() {
                         changes.reverted.push((format!("run {id}"), change));
@@ -82,10 +96,33 @@ impl RecordedChanges {
         Ok(changes)
     }
 
+    /// What no remote has. A ref that was moved again since, as by a push of the user, counts.
+    pub fn unpushed_only(&self, repository: &Repository) -> Result<UnpushedOnly> {
+        let mut args = vec!["--not".to_owned()];
+        if !self.remote_refs.is_empty() {
+            let format = "--format=%(refname) %(objectname)";
+            let output = repository.git.call(["for-each-ref", format, "refs/remotes"]).ok()?;
+            let text = String::from_utf8_lossy(&output.out);
+            let refs = text.lines().filter_map(|line| line.split_once(' '));
+            let written = refs.filter(|(name, value)| {
+                self.remote_refs.contains(&((*name).to_owned(), (*value).to_owned()))
+            });
+            let names = written.filter_map(|(name, _)| name.strip_prefix("refs/remotes/"));
+            args.extend(names.map(|name| format!("--exclude={name}")));
+        }
+        args.extend(["--remotes".to_owned(), "--".to_owned()]);
+        Ok(UnpushedOnly(args))
+    }
+
     /// Refuses to build on a commit that a reverted run made, unless a remote has it already.
-    pub fn refuse_reverted(&self, repository: &Repository, base: &str) -> Result<()> {
+    pub fn refuse_reverted(
+        &self,
+        repository: &Repository,
+        base: &str,
+        unpushed: &UnpushedOnly,
+    ) -> Result<()> {
         for (what, change) in &self.reverted {
-            if let Some(commit) = contained(repository, base, change)? {
+            if let Some(commit) = contained(repository, base, change, unpushed)? {
                 return Err(refusal(repository, what, &commit));
             }
         }
@@ -94,7 +131,12 @@ impl RecordedChanges {
 }
 
 /// The newest commit of a change that `base` contains and no remote has.
-fn contained(repository: &Repository, base: &str, change: &GitChange) -> Result<Option<String>> {
+fn contained(
+    repository: &Repository,
+    base: &str,
+    change: &GitChange,
+    unpushed: &UnpushedOnly,
+) -> Result<Option<String>> {
     let tips = change.after.iter().chain(change.commits.first());
     let mut common = BTreeSet::new();
     for tip in tips {
@@ -109,7 +151,7 @@ fn contained(repository: &Repository, base: &str, change: &GitChange) -> Result<
     let mut args = vec!["rev-list", "--max-count=1"];
     args.extend(common.iter().map(String::as_str));
     args.extend(before.as_deref());
-    args.extend(["--not", "--remotes", "--"]);
+    args.extend(unpushed.args());
     let found = repository.git.call(args).line()?;
     Ok(Some(found).filter(|commit| !commit.is_empty()))
 }

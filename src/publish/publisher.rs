@@ -71,8 +71,10 @@ pub fn publish(
         }
     };
     let base = current.clone().or_else(|| repository.head.clone());
-    refuse_foreign(&repository, layout, workspace, base.as_deref(), &runs, options.pushes)?;
-    let own_commits = own_commits(&repository, base.as_deref(), &runs)?;
+    let own_commits = match &base {
+        Some(base) => checked_own_commits(&repository, layout, workspace, base, &runs, options.pushes)?,
+        None => Vec::new(),
+    };
     let known = published(&repository, base.as_deref(), &runs)?;
     let (before, runs): (Vec<PlannedRun>, Vec<PlannedRun>) =
         runs.into_iter().partition(|run| known.contains(&run.id.to_string()));
@@ -112,21 +114,24 @@ pub fn publish(
     Ok(PublishReport { repository, commits, target, branch, tip, published_before, own_commits, warnings })
 }
 
-/// Refuses to build on commits that must not be published: those of reverted runs, and those with secrets.
-fn refuse_foreign(
+/// The commits that the runs made themselves. Refuses to build on commits that must not be published: those of reverted runs, and those
+/// with secrets.
+fn checked_own_commits(
     repository: &Repository,
     layout: &Layout,
     workspace: &Workspace,
-    base: Option<&str>,
+    base: &str,
     runs: &[PlannedRun],
     pushes: bool,
-) -> Result<()> {
-    let Some(base) = base else { return Ok(()) };
+) -> Result<Vec<OwnCommit>> {
     let recorded = RecordedChanges::read(layout)?;
-    recorded.refuse_reverted(repository, base)?;
+    let unpushed = &recorded.unpushed_only(repository)?;
+    recorded.refuse_reverted(repository, base, unpushed)?;
     let of_runs = runs.iter().flat_map(|run| &run.result.run.git);
     let changes = if pushes { recorded.kept.iter().chain(of_runs).collect() } else { of_runs.collect() };
-    OutgoingCommits { repository, sensitive: workspace.sensitive(), base, pushes, changes }.refuse_secrets()
+    let sensitive = workspace.sensitive();
+    OutgoingCommits { repository, sensitive, base, pushes, unpushed, changes }.refuse_secrets()?;
+    own_commits(repository, base, runs, unpushed)
 }
 
 /// The target: the named branch, unless that is the one that is checked out.

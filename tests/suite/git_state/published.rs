@@ -146,6 +146,19 @@ fn a_secret_that_one_commit_adds_and_the_next_removes_is_not_pushed() {
     }
 }
 
+/// GIT-20. A remote-tracking ref that the routine wrote does not prove that a remote has the commit.
+#[test]
+fn a_tracking_ref_that_a_routine_wrote_does_not_hide_a_secret() {
+    let repo = repo(&format!(
+        "echo work >>list.txt; echo hush-hush-hush >leak; {COMMIT} \
+         git update-ref refs/remotes/origin/tmp HEAD; git rm -q leak; {COMMIT}"
+    ));
+    let remote = Remote::of(&repo);
+    repo.process().ok();
+    let leak = commit(&repo, "HEAD~1");
+    is_refused(&repo, &remote, &leak[..10], &["a secret of the environment", "leak"]);
+}
+
 /// GIT-20. What is no file: the message, the author, and what a replacement hides.
 #[test]
 fn a_secret_in_a_message_or_a_name_is_not_pushed() {
