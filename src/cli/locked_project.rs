@@ -41,6 +41,9 @@ impl LimitArgs {
     }
 }
 
+/// The command that settles what no other can.
+pub const RECOVER: &str = "recover";
+
 pub struct LockedProject<'c> {
     context: &'c Context,
     pub project: Project,
@@ -80,8 +83,11 @@ impl<'c> LockedProject<'c> {
         let workspace = project.workspace()?;
         let lock = context.lock(&project, &workspace, command)?;
         process::become_subreaper().at("adopt orphaned processes in", project.layout.root())?;
-        for line in PendingGitRestore::finish(&project.layout, &workspace)? {
-            context.ui.warn(&line);
+        match PendingGitRestore::finish(&project.layout, &workspace) {
+            Ok(lines) => lines.iter().for_each(|line| context.ui.warn(line)),
+            // It is what helps against a record that cannot be read.
+            Err(error) if command == RECOVER => context.ui.warn(&error.to_string()),
+            Err(error) => return Err(error),
         }
         Ok(LockedProject { context, project, workspace, command, lock, settled: Vec::new() })
     }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::locked_project::LockedProject;
+use super::locked_project::{LockedProject, RECOVER};
 use super::rollback::NOT_SAVED;
 use super::{Context, Format};
 use crate::checkpoint::partial_restore::LostPath;
@@ -11,7 +11,7 @@ use crate::checkpoint::quote;
 use crate::checkpoint::store::PackCheck;
 use crate::error::{ErrorKind, Result};
 use crate::history::uncaptured::NotRestored;
-use crate::history::{self, GitChange, GuardRecord, TreeRecovery};
+use crate::history::{self, GitChange, GuardRecord, PendingGitRestore, TreeRecovery};
 use crate::humanize::count;
 use crate::pipeline::{ActiveRun, RecoveredRun, quarantine_damaged_record};
 use crate::project::Layout;
@@ -33,7 +33,7 @@ pub struct RecoverArgs {
     #[arg(value_name = "ID")]
     id: Option<String>,
 
-    /// Only keep the tree as it is after a guarded command whose decree was killed, or whose rollback failed
+    /// Only keep the tree as it is after a guarded command whose decree was killed, or whose rollback failed, and git's own state if it could not be restored
     #[arg(long, conflicts_with_all = ["id", "dry_run"])]
     keep: bool,
 
@@ -75,14 +75,16 @@ impl Recovery {
 }
 
 pub fn recover(context: &Context, args: &RecoverArgs) -> Result<u8> {
-    let locked = LockedProject::open_unsettled(context, "recover")?;
+    let locked = LockedProject::open_unsettled(context, RECOVER)?;
     let layout = &locked.project.layout;
     let guarded = GuardRecord::find(layout)?;
     if args.keep {
         GuardRecord::forget(layout);
-        context.ui.note(match &guarded {
-            Some(_) => "the tree stays as the guarded command left it",
-            None => "no guarded command was cut off; nothing was done",
+        let was_pending = PendingGitRestore::forget(layout)?;
+        context.ui.note(match (&guarded, was_pending) {
+            (Some(_), _) => "the tree stays as the guarded command left it",
+            (None, true) => "git's own state stays as it is",
+            (None, false) => "no guarded command was cut off; nothing was done",
         });
         return Ok(0);
     }

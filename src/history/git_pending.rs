@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::git_change::GitChange;
-use super::git_restore::{GitRestore, git_change_since};
+use super::git_restore::{GitRestore, WhyLeft, git_change_since};
 use crate::checkpoint::git_record::GitRecord;
 use crate::checkpoint::workspace::Workspace;
 use crate::error::{Error, IoContext, Result};
@@ -53,7 +53,9 @@ impl PendingGitRestore {
         let path = layout.git_pending();
         let Some(text) = untrusted::read(&path).if_exists().at("read", &path)? else { return Ok(None) };
         serde_json::from_slice(&text).map(Some).map_err(|why| {
-            Error::damaged(&path, why).hint("look at git's HEAD and index yourself, then remove this file")
+            Error::damaged(&path, why).hint(
+                "look at git's HEAD and index yourself; `decree recover --keep` leaves them as they are",
+            )
         })
     }
 
@@ -69,7 +71,16 @@ impl PendingGitRestore {
         Err(Error::integrity(format!("git's own state is not restored since {what} failed"))
             .details(pending.change.not_restored, 20)
             .detail("nothing was done: HEAD and the index may have what is to be taken back")
-            .hint("remove the cause; the same command then restores git's state first"))
+            .hint("remove the cause; the same command then restores git's state first; `decree recover --keep` leaves it as it is"))
+    }
+
+    /// Leaves git's own state as it is. Returns whether a restore was still to be done.
+    pub fn forget(layout: &Layout) -> Result<bool> {
+        let was_pending = PendingGitRestore::exists(layout);
+        if was_pending {
+            atomic::remove(&layout.git_pending())?;
+        }
+        Ok(was_pending)
     }
 
     /// Tries again. Returns what to report; if that fails once more, the restore stays to be done.
@@ -115,7 +126,8 @@ impl PendingGitRestore {
             }
         }
         match restore.run_if_as_left(before, left) {
-            Err(why) => moved_on(&why),
+            Err(WhyLeft::MovedOn(why)) => moved_on(&why),
+            Err(WhyLeft::Failed(why)) => Err(vec![why]),
             Ok(None) => Ok(Vec::new()),
             Ok(Some(change)) if !change.restored => Err(change.not_restored),
             Ok(Some(change)) => {

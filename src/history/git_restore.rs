@@ -181,9 +181,10 @@ impl GitRestore<'_> {
     }
 
     /// Restores the state before a kept run, unless git has moved on since: then nothing is touched, and the reason is returned.
-    pub fn run_if_as_left(&self, before: &GitRecord, left: &GitChange) -> Result<Option<GitChange>, String> {
-        let moved_on = |error: Error| in_one_line(&error);
-        let Some(Compared { snapshot, now, .. }) = compare(self.workspace, before).map_err(moved_on)? else {
+    pub fn run_if_as_left(&self, before: &GitRecord, left: &GitChange) -> Result<Option<GitChange>, WhyLeft> {
+        let failed = |error: Error| WhyLeft::Failed(in_one_line(&error));
+        let moved_on = |why: &str| Err(WhyLeft::MovedOn(why.to_owned()));
+        let Some(Compared { snapshot, now, .. }) = compare(self.workspace, before).map_err(failed)? else {
             return Ok(None);
         };
         let index_is_as_left = match (&left.index_after, &now.index) {
@@ -196,25 +197,41 @@ impl GitRestore<'_> {
             return Ok(if index_is_as_left { self.run_head(before) } else { None });
         }
         if now.head.as_deref() != Some(&*left.head_after) || now.commit != left.after {
-            return Err("HEAD or its branch was moved after the run".to_owned());
+            return moved_on("HEAD or its branch was moved after the run");
         }
-        let git = snapshot.git().map_err(moved_on)?;
+        let git = snapshot.git().map_err(failed)?;
         if let Some(after) = &left.after {
             let args =
                 ["for-each-ref", "--count=1", "--format=%(refname)", "--contains", after, "refs/remotes"];
-            let remote = git.call(args).line().map_err(moved_on)?;
+            let remote = git.call(args).line().map_err(failed)?;
             if !remote.is_empty() {
-                return Err(format!("{remote} has its commits: they were pushed"));
+                return moved_on(&format!("{remote} has its commits: they were pushed"));
             }
             if !index_is_as_left {
                 let staged =
-                    git.call(["diff-index", "--cached", "--quiet", after, "--"]).run().map_err(moved_on)?;
+                    git.call(["diff-index", "--cached", "--quiet", after, "--"]).run().map_err(failed)?;
                 if !staged.is_ok() {
-                    return Err("changes were staged after the run".to_owned());
+                    return moved_on("changes were staged after the run");
                 }
             }
         }
         Ok(self.run_head(before))
+    }
+}
+
+/// Why git's own state is left as it is.
+#[derive(Debug)]
+pub enum WhyLeft {
+    /// It is no longer what the run left.
+    MovedOn(String),
+    /// git failed: whether it can be restored is unknown.
+    Failed(String),
+}
+
+impl WhyLeft {
+    pub fn into_reason(self) -> String {
+        let (WhyLeft::MovedOn(why) | WhyLeft::Failed(why)) = self;
+        why
     }
 }
 

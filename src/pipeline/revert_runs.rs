@@ -216,7 +216,7 @@ fn revert_git(workspace: &Workspace, run: &CheckpointDir, was_reverted: bool) ->
             GitRevert::Restored(Box::new(change))
         }
         Err(_) if was_reverted => GitRevert::Unchanged,
-        Err(why) => GitRevert::Left(why),
+        Err(why) => GitRevert::Left(why.into_reason()),
     })
 }
 

@@ -259,6 +259,10 @@ fn what_a_routine_puts_in_the_place_of_the_held_state_of_git_does_no_harm() {
     let repo = furnished(&format!("{plant}; echo x >>docs/guide.md"));
     repo.process().ok();
     assert!(!repo.exists(".decree/git-pending.json"));
+    fs::write(repo.path(".decree/git-pending.json"), "{").unwrap();
+    repo.process().fails(4).mentions(&["git-pending.json", "decree recover --keep"]);
+    repo.decree(["recover", "--keep"]).ok().mentions(&["git's own state stays as it is"]);
+    repo.process().ok();
     fs::write(repo.path(".decree/git-objects"), "j\n").unwrap();
     let before = view(&repo);
     repo.decree(["guard", "--", "sh", "-c", "rm -rf .git; exit 3"]).fails(3);
