@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::checkpoint::hash::ContentHash;
-use crate::git::state::Head;
+use crate::git::state::{self, Head};
 use crate::humanize::count;
 
 /// How many digits of a commit messages show.
@@ -132,7 +132,8 @@ impl GitChange {
     }
 
     fn shown_count(&self) -> String {
-        count(self.commits.len(), "commit")
+        let commits = count(self.commits.len(), "commit");
+        if self.commits.len() < state::MAX_LISTED { commits } else { format!("at least {commits}") }
     }
 }
 

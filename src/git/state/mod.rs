@@ -23,5 +23,5 @@ pub use index_file::{IndexFile, IndexSource};
 pub use lost_refs::{create_refs, keep_commits, restore_stash, unnamed_commits};
 pub use object_links::{OBJECTS, ObjectLinks};
 pub use refs::{Head, RefChange, RefTexts};
-pub use restore::{GitTarget, KeptCommit, commits_between, restore};
+pub use restore::{GitTarget, KeptCommit, MAX_LISTED, commits_between, restore};
 pub use snapshot::{GitSnapshot, is_connected};

@@ -17,7 +17,7 @@ use crate::git::{Git, GitCall};
 const IDENTITY: [(&str, &str); 2] =
     [("GIT_COMMITTER_NAME", "decree"), ("GIT_COMMITTER_EMAIL", "decree@localhost")];
 /// How many commits are listed.
-const MAX_LISTED: &str = "--max-count=200";
+pub const MAX_LISTED: usize = 10_000;
 
 /// What HEAD, its branch and the index are to be.
 pub struct GitTarget<'t> {
@@ -75,7 +75,7 @@ pub fn commits_between(git: &Git, before: Option<&str>, after: &[&str]) -> Resul
     if after.is_empty() {
         return Ok(Vec::new());
     }
-    let mut args: Vec<String> = vec!["rev-list".to_owned(), MAX_LISTED.to_owned()];
+    let mut args: Vec<String> = vec!["rev-list".to_owned(), format!("--max-count={MAX_LISTED}")];
     args.extend(after.iter().map(|commit| (*commit).to_owned()));
     args.extend(before.map(|before| format!("^{before}")));
     args.push("--".to_owned());
