@@ -101,7 +101,8 @@ impl PendingGitRestore {
             }
             Err(why) => {
                 pending.change.not_restored = why;
-                json::write_pretty(&path, &pending)?;
+                // A full disk must not stop the commands that go back; the old record has an older reason.
+                let _ = json::write_pretty(&path, &pending);
                 Ok(Vec::new())
             }
         }
