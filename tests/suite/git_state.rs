@@ -12,7 +12,7 @@ mod unrestored;
 use std::fs;
 use std::time::SystemTime;
 
-use crate::publish::Repo;
+use crate::publish::{Repo, git_in};
 
 /// A routine that commits everything it did.
 const COMMIT: &str = "git add -A && git commit -q -m 'by the routine'\n";
@@ -30,6 +30,19 @@ fn repo(text: &str) -> Repo {
     let repo = Repo::with(&script(text), &[("01-a", "# A\n")]);
     repo.config("max_retries: 0\n");
     repo
+}
+
+/// A repository in `nested/`, and a submodule of it in `lib/`.
+fn add_nested_and_submodule(repo: &Repo) {
+    let nested = repo.path("nested");
+    fs::create_dir_all(&nested).unwrap();
+    fs::write(nested.join("a.txt"), "a\n").unwrap();
+    git_in(&nested, ["init", "-q", "-b", "main"]).ok();
+    git_in(&nested, ["add", "-A"]).ok();
+    git_in(&nested, ["commit", "-q", "-m", "nested"]).ok();
+    let add = ["-c", "protocol.file.allow=always", "submodule", "--quiet", "add"];
+    repo.git(add.into_iter().chain([nested.to_str().unwrap(), "lib"])).ok();
+    repo.git(["commit", "-q", "-m", "submodule"]).ok();
 }
 
 /// All that has to be the same after a revert.

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use rustix::process::Signal;
 
 use super::interrupted::cut_off;
-use super::{COMMIT, commit, make_busy, repo, script, view};
+use super::{COMMIT, add_nested_and_submodule, commit, make_busy, repo, script, view};
 use crate::harness::{TreeSnapshot, assert_same, snapshot};
 use crate::publish::{Repo, git_in};
 
@@ -151,17 +151,7 @@ fn a_history_that_a_failed_run_rewrote_and_pruned_comes_back() {
 fn submodules_and_nested_repositories_come_back() {
     for wreck in ["rm -rf .git/modules", "rm -rf nested/.git/*", "rm -rf lib/.git", "rm -rf nested/.git"] {
         let repo = repo(&format!("{wreck}; exit 7"));
-        let other = repo.path("nested");
-        fs::create_dir_all(&other).unwrap();
-        fs::write(other.join("a.txt"), "a\n").unwrap();
-        git_in(&other, ["init", "-q", "-b", "main"]).ok();
-        git_in(&other, ["add", "-A"]).ok();
-        git_in(&other, ["commit", "-q", "-m", "nested"]).ok();
-        let add = ["-c", "protocol.file.allow=always", "submodule", "--quiet", "add", "./nested", "lib"];
-        repo.write(".gitignore", "");
-        let place = other.to_str().unwrap().to_owned();
-        repo.git(add.iter().map(|word| if *word == "./nested" { &*place } else { *word })).ok();
-        repo.git(["commit", "-q", "-m", "submodule"]).ok();
+        add_nested_and_submodule(&repo);
         let (tree, files) = (repo.snapshot(), inside(&repo));
         let head = |dir: &str| git_in(&repo.path(dir), ["rev-parse", "HEAD"]).ok().text();
         let before = (head("nested"), head("lib"));

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use super::{COMMIT, commit, repo, script, view};
+use super::{COMMIT, add_nested_and_submodule, commit, repo, script, view};
 use crate::harness::{run_command, skip, temp_dir};
 use crate::pipeline::pipeline_project::PipelineProject;
 use crate::publish::git_in;
@@ -134,16 +134,7 @@ fn refs_in_the_reftable_format() {
 fn nested_repositories_submodules_and_inner_work_trees_go_back_too() {
     for dir in ["nested", "lib", "inner"] {
         let repo = repo("");
-        let other = repo.path("nested");
-        fs::create_dir_all(&other).unwrap();
-        fs::write(other.join("a.txt"), "a\n").unwrap();
-        git_in(&other, ["init", "-q", "-b", "main"]).ok();
-        git_in(&other, ["add", "-A"]).ok();
-        git_in(&other, ["commit", "-q", "-m", "nested"]).ok();
-        let place = other.to_str().unwrap();
-        let allow = ["-c", "protocol.file.allow=always", "submodule", "--quiet", "add"];
-        repo.git(allow.iter().copied().chain([place, "lib"])).ok();
-        repo.git(["commit", "-q", "-m", "submodule"]).ok();
+        add_nested_and_submodule(&repo);
         repo.git(["worktree", "add", "-q", "-b", "inner", "inner"]).ok();
         git_in(&repo.path(dir), ["branch", "spare"]).ok();
         fs::write(repo.path(dir).join("staged.txt"), "staged\n").unwrap();
