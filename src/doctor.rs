@@ -67,6 +67,7 @@ pub fn examine(project: &Project) -> Result<Vec<Finding>> {
     if project.config.notebook_support {
         findings.push(python(project));
     }
+    findings.extend(verify_of_config(project, &routines));
     findings.push(writable(&project.layout));
     findings.push(space(&project.layout));
     findings.extend(pending_work(project, &routines)?);
@@ -155,7 +156,7 @@ fn pending_work(project: &Project, routines: &Routines) -> Result<Vec<Finding>> 
     for (error, specs) in by_error {
         let more = if specs.len() > 1 { format!(" and {} more", specs.len() - 1) } else { String::new() };
         let found = format!("{}{more}: {error}", specs[0]);
-        findings.push(Finding::bad("specs", Health::Missing, found, "`decree process` would not run it"));
+        findings.push(Finding::bad("specs", Health::Missing, found, "`decree process` would fail on it"));
     }
     for check in check_messages(project, routines, &RunOverrides::default(), &plan.messages) {
         let warn = |warning| Finding::bad("messages", Health::Poor, warning, "fix or remove it");
@@ -166,7 +167,7 @@ fn pending_work(project: &Project, routines: &Routines) -> Result<Vec<Finding>> 
                 "messages",
                 Health::Missing,
                 found,
-                "`decree process` would not run it",
+                "`decree process` would fail on it",
             ));
         }
     }
@@ -221,7 +222,7 @@ pub fn preflight(project: &Project, needed: &NeededRoutines) -> Result<Vec<Strin
     let surroundings = [bash(), writable(&project.layout), space(&project.layout)];
     let mut blocking: Vec<Finding> = surroundings.into_iter().filter(missing).collect();
     // Which routine a message needs may be unknown yet, but a variable that names nothing is wrong for each of them.
-    if project.config.notebook_support && papermill::missing_venv(&project.layout).is_some() {
+    if project.config.notebook_support && papermill::is_venv_missing(&project.layout) {
         blocking.push(python(project));
     }
     let found: Vec<&Routine> =
@@ -229,7 +230,9 @@ pub fn preflight(project: &Project, needed: &NeededRoutines) -> Result<Vec<Strin
     let mut warnings = Vec::new();
     let mut unusable = 0;
     for routine in &found {
-        let python = (routine.kind == RoutineKind::Notebook).then(|| python(project));
+        // Without papermill in the user's own environment, the message is a dead letter that says how to install it.
+        let has_venv = papermill::unusable_venv(&project.layout).is_none();
+        let python = (routine.kind == RoutineKind::Notebook && has_venv).then(|| python(project));
         let problems: Vec<Finding> = needs(project, routine).chain(python).filter(missing).collect();
         unusable += usize::from(!problems.is_empty());
         warnings.extend(problems);
@@ -333,9 +336,8 @@ pub fn install_hint(command: &str) -> String {
 }
 
 fn python(project: &Project) -> Finding {
-    if let Some(venv) = papermill::missing_venv(&project.layout) {
-        let found = format!("DECREE_VENV names {}, which does not exist", venv.display());
-        return Finding::bad("python", Health::Missing, found, papermill::venv_hint(&venv));
+    if let Some(venv) = papermill::unusable_venv(&project.layout) {
+        return Finding::bad("python", Health::Missing, venv.found, venv.remedy);
     }
     let venv = project.layout.shown(&project.layout.venv());
     if papermill::find(&project.layout).is_some() {
@@ -352,6 +354,20 @@ fn python(project: &Project) -> Finding {
             "install python3 with venv, or set DECREE_VENV to an environment that has papermill",
         ),
     }
+}
+
+/// The verification that specs without their own have, if there is one.
+fn verify_of_config(project: &Project, routines: &Routines) -> Option<Finding> {
+    let command = project.config.verify.as_str();
+    let overrides = RunOverrides::default();
+    let work = WorkCheck::new(&project.layout, &project.config, routines, &overrides);
+    let found = match work.missing_verification(command) {
+        None if command.is_empty() => return None,
+        None => return Some(Finding::good("verify", one_line(command))),
+        Some(found) => one_line(&found),
+    };
+    let remedy = "install it, or set another verify in .decree/config.yml";
+    Some(Finding::bad("verify", Health::Missing, found, remedy))
 }
 
 fn writable(layout: &Layout) -> Finding {

@@ -1,8 +1,9 @@
 //! Signals that ask decree to stop.
 //!
 //! SIGINT, SIGTERM and SIGHUP (a closed terminal) set a flag. Long work checks it between two files, cleans up and returns an
-//! error; moving staged files into the user's tree does not check it, because that takes only a moment. A revert that an
-//! interrupt caused runs behind a [`Shield`], so that the same signal does not stop it. A second signal of the same kind
+//! error; moving staged files into the user's tree does not check it, because that takes only a moment. What follows such a move
+//! (a comparison, git's own state, the records) and a revert that an interrupt caused run behind a [`Shield`], so that the signal
+//! does not stop them halfway. A second signal of the same kind
 //! ends the process at once, which is safe too: the next decree finishes or undoes the work. The last words of the process say
 //! so ([`set_last_words`]). One of another kind changes nothing, because a CI runner sends SIGINT, then SIGTERM.
 
@@ -122,13 +123,24 @@ pub fn requested() -> Option<u8> {
     u8::try_from(signal).ok().filter(|signal| *signal > 0)
 }
 
-/// Returns an error if decree was asked to stop and no [`Shield`] is held.
+/// Returns an error if decree was asked to stop and no [`Shield`] is held. It does not say what became of the tree: only the caller
+/// knows what was done before ([`name_unchanged`]).
 pub fn check() -> Result<()> {
     match requested() {
         Some(signal) if SHIELDS.load(Ordering::Relaxed) == 0 => {
-            Err(Error::new(ErrorKind::Interrupted { signal }, "interrupted").detail("the tree is as it was"))
+            Err(Error::new(ErrorKind::Interrupted { signal }, "interrupted"))
         }
         _ => Ok(()),
+    }
+}
+
+/// Adds to an interrupt that the tree is unchanged, for a command that has not touched it, or has undone all that it did.
+pub fn name_unchanged(error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::Interrupted { .. } => {
+            error.without_detail("nothing was touched").detail("the tree is as it was")
+        }
+        _ => error,
     }
 }
 

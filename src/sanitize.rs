@@ -7,12 +7,16 @@ use std::str::Chars;
 /// Removes escape sequences and all control characters but newline and tab. Bidirectional overrides, which can make a line
 /// look like another one, become U+FFFD.
 pub fn strip_controls(text: &str) -> String {
+    strip_controls_but(text, |c| matches!(c, '\n' | '\t'))
+}
+
+fn strip_controls_but(text: &str, is_kept: impl Fn(char) -> bool) -> String {
     let mut out = String::with_capacity(text.len());
     let mut chars = text.chars().peekable();
     while let Some(c) = chars.next() {
         match c {
             '\u{1b}' => skip_escape(&mut chars),
-            '\n' | '\t' => out.push(c),
+            c if is_kept(c) => out.push(c),
             c if c.is_control() => {}
             '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => out.push('\u{fffd}'),
             c => out.push(c),
@@ -49,10 +53,18 @@ fn skip_escape(chars: &mut Peekable<Chars<'_>>) {
     }
 }
 
-/// The final state of a line on a terminal: what follows the last carriage return.
+/// The final state of a line on a terminal: what follows the last carriage return that is not part of an escape sequence.
 pub fn final_line(line: &str) -> String {
-    let line = line.trim_end_matches(['\r', '\n']);
-    strip_controls(line.rsplit('\r').next().unwrap_or(line)).trim_end().to_owned()
+    let line = strip_controls_but(line.trim_end_matches(['\r', '\n']), is_layout);
+    after_last_return(&line)
+}
+
+fn is_layout(c: char) -> bool {
+    matches!(c, '\r' | '\n' | '\t')
+}
+
+fn after_last_return(line: &str) -> String {
+    line.rsplit('\r').next().unwrap_or(line).trim_end().to_owned()
 }
 
 /// Joins the text into one line that is safe anywhere, also in a CI log: no line breaks, no workflow command.
@@ -77,9 +89,12 @@ pub fn escape_command(line: &str) -> String {
     }
 }
 
-/// The last lines of a log, each in its final state on a terminal.
+/// The last lines of a log, each in its final state on a terminal. Escape sequences are removed from the whole text, because only
+/// there it shows which of them never end.
 pub fn last_lines(log: &str, count: usize) -> Vec<String> {
-    let mut lines: Vec<String> = log.trim_end().rsplit('\n').take(count).map(final_line).collect();
+    let log = strip_controls_but(log, is_layout);
+    let lines = log.trim_end().rsplit('\n').take(count);
+    let mut lines: Vec<String> = lines.map(|line| after_last_return(line.trim_end_matches('\r'))).collect();
     lines.reverse();
     if lines == [""] { Vec::new() } else { lines }
 }
@@ -96,8 +111,8 @@ pub fn suffix(text: &str, limit: usize) -> &str {
     &text[start.unwrap_or(text.len())..]
 }
 
-/// The last of these lines that have at most `limit` bytes together, with their line breaks. Of a line that is longer than that
-/// only the end is kept, after an ellipsis.
+/// The last of these lines that have at most `limit` bytes together, with their line breaks. Of the first one that does not fit
+/// the end is kept, after an ellipsis: it may have the reason, and what follows only a few closing words.
 pub fn limit_lines(mut lines: Vec<String>, limit: usize) -> Vec<String> {
     let mut left = limit;
     let mut kept = 0;
@@ -108,12 +123,10 @@ pub fn limit_lines(mut lines: Vec<String>, limit: usize) -> Vec<String> {
         left -= line.len() + 1;
         kept += 1;
     }
-    let first = lines.len() - kept;
-    let mut kept = lines.split_off(first);
-    if kept.is_empty()
-        && let Some(last) = lines.last()
-    {
-        kept.push(format!("…{}", suffix(last, limit.saturating_sub('…'.len_utf8() + 1))));
+    let mut kept = lines.split_off(lines.len() - kept);
+    let end = lines.last().map_or("", |line| suffix(line, left.saturating_sub('…'.len_utf8() + 1)));
+    if !end.is_empty() {
+        kept.insert(0, format!("…{end}"));
     }
     kept
 }
@@ -147,6 +160,7 @@ mod tests {
     #[test]
     fn the_last_lines_are_what_a_terminal_finally_shows() {
         assert_eq!(last_lines("one\r\ntwo\r50 %\r100 %\nthree\n\n", 2), ["100 %", "three"]);
+        assert_eq!(last_lines("\u{1b}]0;a\rb\u{7}c\n\u{1b}P never\nd", 3), ["c", "P never", "d"]);
         assert!(last_lines("\n", 3).is_empty());
     }
 
@@ -157,6 +171,7 @@ mod tests {
         assert_eq!(limit_lines(lines("one\ntwo\nthree"), 10), ["two", "three"]);
         assert_eq!(limit_lines(lines("one\ntwo\nthree"), 9), ["three"]);
         assert_eq!(limit_lines(lines("one\nééééé"), 9), ["…éé"]);
+        assert_eq!(limit_lines(lines("one\nthe reason\nend"), 14), ["…reason", "end"]);
         assert!(limit_lines(Vec::new(), 9).is_empty());
         for limit in 4..40 {
             let limited = limit_lines(lines(&"é€x\n".repeat(20)), limit);

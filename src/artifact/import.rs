@@ -12,6 +12,7 @@ use crate::fs::atomic::{self, TEMPORARY};
 use crate::fs::random_hex;
 use crate::history::HistoryContext;
 use crate::humanize::count;
+use crate::interrupt;
 use crate::pipeline::{RevertRecord, RunResult};
 use crate::project::Layout;
 
@@ -42,8 +43,11 @@ pub fn import_and_apply(
             Ok(())
         });
         outcome.map_err(|error| match applied {
-            0 => error,
-            n => error.detail(format!("still applied: {} before it", count(n, "run"))),
+            0 => interrupt::name_unchanged(error),
+            n => {
+                let still = format!("still applied: {} before it", count(n, "run"));
+                error.without_detail("nothing was touched").detail(still)
+            }
         })?;
     }
     Ok(applied)
@@ -128,6 +132,7 @@ fn accept(run: &StagedRun, unfinished: &Path, place: &Path) -> Result<()> {
     };
     // A reverted run: its changes are not in this tree until `apply` removes the mark.
     result.run.reverted.get_or_insert_with(RevertRecord::default);
+    result.in_tree.clear();
     result.write(&extracted)?;
     fs::rename(unfinished, place).at("write", place)
 }

@@ -5,6 +5,9 @@ use std::io::{self, BufRead, BufReader, Cursor, Read, Seek, SeekFrom};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::checkpoint::patch::binary::decode_line;
 use crate::error::{Error, IoContext, Result};
@@ -30,6 +33,8 @@ const OWN: [&str; 9] = [
 ];
 /// The largest exported file among those that a routine wrote.
 const LARGEST: u64 = 32 << 20;
+/// More than the largest value of an extended attribute, 64 KiB, takes in base64 with its name.
+const LARGEST_ATTRIBUTE: usize = 128 << 10;
 /// The deepest nesting of directories in a run.
 const DEEPEST: usize = 16;
 /// Characters that make `actions/upload-artifact` reject the whole upload.
@@ -150,9 +155,16 @@ impl Stage<'_> {
         if self.secrets.is_in(name.as_bytes())? || self.secrets.is_in(&mut *file)? {
             return Ok(true);
         }
+        let is_one_of = |names: &[&str]| names.iter().any(|own| name.ends_with(own));
         file.seek(SeekFrom::Start(0))?;
-        Ok(name.ends_with(CheckpointDir::DIFF)
-            && self.secrets.is_in(BinaryBlockReader::new(BufReader::new(file)))?)
+        if is_one_of(&[CheckpointDir::DIFF])
+            && self.secrets.is_in(BinaryBlockReader::new(BufReader::new(&mut *file)))?
+        {
+            return Ok(true);
+        }
+        file.seek(SeekFrom::Start(0))?;
+        Ok(is_one_of(&[CheckpointDir::DIFF, CheckpointDir::RESULT, CheckpointDir::MANIFEST])
+            && self.secrets.is_in(AttributeReader::new(BufReader::new(file)))?)
     }
 
     /// Writes a rendered report, which is redacted already. It is not checked again: a word of decree's own that happens to equal a
@@ -225,12 +237,80 @@ impl<R: BufRead> Read for BinaryBlockReader<R> {
     }
 }
 
+/// Reads the decoded values of all extended attributes in a diff, a result or a manifest, each with a newline behind it. In these files an
+/// attribute is a word `name:<base64>`; every other word that looks like that is decoded, too.
+struct AttributeReader<R> {
+    text: R,
+    word: Vec<u8>,
+    decoded: Cursor<Vec<u8>>,
+}
+
+impl<R: BufRead> AttributeReader<R> {
+    fn new(text: R) -> Self {
+        AttributeReader { text, word: Vec::new(), decoded: Cursor::default() }
+    }
+
+    /// Decodes the next word. False at the end.
+    fn advance(&mut self) -> io::Result<bool> {
+        self.word.clear();
+        loop {
+            let buffer = self.text.fill_buf()?;
+            if buffer.is_empty() {
+                break;
+            }
+            let end = buffer.iter().position(|byte| b"\n\r \",".contains(byte));
+            // A longer word is no attribute: the kernel allows none with so large a value.
+            let space = LARGEST_ATTRIBUTE.saturating_sub(self.word.len());
+            let piece = &buffer[..end.unwrap_or(buffer.len())];
+            self.word.extend_from_slice(&piece[..piece.len().min(space)]);
+            let used = end.map_or(buffer.len(), |end| end + 1);
+            self.text.consume(used);
+            if end.is_some() {
+                self.decode();
+                return Ok(true);
+            }
+        }
+        self.decode();
+        Ok(!self.word.is_empty())
+    }
+
+    fn decode(&mut self) {
+        let colon = memchr::memrchr(b':', &self.word);
+        let value = colon.and_then(|colon| STANDARD.decode(&self.word[colon + 1..]).ok());
+        let value = value.filter(|value| !value.is_empty());
+        self.decoded = Cursor::new(value.map_or_else(Vec::new, |value| [&value[..], b"\n"].concat()));
+    }
+}
+
+impl<R: BufRead> Read for AttributeReader<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        while self.decoded.fill_buf()?.is_empty() {
+            if !self.advance()? {
+                return Ok(0);
+            }
+        }
+        self.decoded.read(buffer)
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use base64::Engine as _;
-    use base64::engine::general_purpose::STANDARD;
-
     use super::*;
+
+    #[test]
+    fn attributes_are_decoded_wherever_a_buffer_ends() {
+        let (one, two) = (STANDARD.encode("the first value"), STANDARD.encode([0, 1, 2, 255]));
+        let text = format!(
+            "# decree-attributes \"a b\" old=user.a:{one},user.b:{two} new=-\n{{\"after\": \"owner:1:2,user.c:{one}\"}}"
+        );
+        for size in 1..40 {
+            let mut out = Vec::new();
+            let mut decoded = AttributeReader::new(BufReader::with_capacity(size, text.as_bytes()));
+            decoded.read_to_end(&mut out).unwrap();
+            assert_eq!(decoded.read(&mut [0; 8]).unwrap(), 0, "the end stays the end");
+            assert_eq!(out, b"the first value\n\x00\x01\x02\xff\nthe first value\n", "{size}");
+        }
+    }
 
     #[test]
     fn content_is_decoded_across_lines() {

@@ -20,6 +20,7 @@ use super::manifest::Manifest;
 use super::patch::write::ChangeCount;
 use super::path::TreePath;
 use super::quote;
+use super::secret_stamp::{SecretFiles, SecretStamp};
 use crate::error::{Error, IoContext, Result};
 use crate::fs::{json, untrusted};
 
@@ -51,6 +52,9 @@ pub struct ChangeRecord {
     /// Paths that became likely secrets: the diff has what they were, and not what they are.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub withheld: Vec<String>,
+    /// Which files the likely secrets of `out_of_scope` were: a revert moves these, and no other.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    secret_files: BTreeMap<String, SecretStamp>,
     /// The hash of all fields above.
     check: Option<String>,
     /// Every likely secret that was in the tree when this was recorded. In memory only.
@@ -80,7 +84,13 @@ pub struct PathChange {
 }
 
 impl ChangeRecord {
-    pub(super) fn new(id: &str, manifest: &Manifest, changes: &Changes<'_>, counts: &[ChangeCount]) -> Self {
+    pub(super) fn new(
+        id: &str,
+        manifest: &Manifest,
+        changes: &Changes<'_>,
+        counts: &[ChangeCount],
+        secret_files: BTreeMap<String, SecretStamp>,
+    ) -> Self {
         let lines = |pick: fn(&ChangeCount) -> u64| counts.iter().map(pick).sum();
         let mut record = ChangeRecord {
             version: VERSION,
@@ -105,6 +115,7 @@ impl ChangeRecord {
             coverage: manifest.coverage.clone(),
             live_databases: changes.live_databases.iter().map(|database| database.path.clone()).collect(),
             withheld: changes.withheld().map(|path| quote::in_json(path.as_bytes()).into_owned()).collect(),
+            secret_files,
             check: None,
             secrets: changes.secrets.clone(),
         };
@@ -127,8 +138,26 @@ impl ChangeRecord {
 
     /// The new paths that are not in the diff.
     pub(super) fn out_of_scope_paths(&self) -> Vec<TreePath> {
-        self.out_of_scope.iter().filter_map(|text| TreePath::out_of_scope(&quote::from_json(text)?)).collect()
+        self.out_of_scope.iter().filter_map(|text| tree_path(text)).collect()
     }
+
+    /// Which files the likely secrets were that are not in the diff. An earlier decree did not record that: of those paths, the ones
+    /// that became likely secrets are known.
+    pub fn secret_files(&self) -> SecretFiles {
+        let withheld = self.withheld_paths().map(|path| (path, None));
+        let recorded = self.secret_files.iter();
+        let recorded = recorded.filter_map(|(text, stamp)| Some((tree_path(text)?, Some(stamp.clone()))));
+        withheld.chain(recorded).collect()
+    }
+
+    /// The paths that became likely secrets.
+    pub fn withheld_paths(&self) -> impl Iterator<Item = TreePath> {
+        self.withheld.iter().filter_map(|text| tree_path(text))
+    }
+}
+
+fn tree_path(text: &str) -> Option<TreePath> {
+    TreePath::out_of_scope(&quote::from_json(text)?)
 }
 
 fn path_change(change: &Change, count: &ChangeCount) -> (String, PathChange) {
@@ -167,6 +196,8 @@ struct ResultJson {
     live_databases: Vec<TreePath>,
     #[serde(default)]
     withheld: Vec<String>,
+    #[serde(default)]
+    secret_files: BTreeMap<String, SecretStamp>,
     check: Option<String>,
     /// The hash of `check` and `extra`.
     record_check: Option<String>,
@@ -234,7 +265,7 @@ impl ResultJson {
                 Some(changes),
                 Some(coverage),
             ) => {
-                let ResultJson { out_of_scope, live_databases, withheld, check, .. } = self;
+                let ResultJson { out_of_scope, live_databases, withheld, secret_files, check, .. } = self;
                 ChangeRecord {
                     version,
                     id,
@@ -246,6 +277,7 @@ impl ResultJson {
                     coverage,
                     live_databases,
                     withheld,
+                    secret_files,
                     check,
                     secrets: Vec::new(),
                 }

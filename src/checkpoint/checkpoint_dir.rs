@@ -12,7 +12,6 @@ use super::attributes::Attributes;
 use super::change_record::{ChangeRecord, ResultFile};
 use super::compare::{Change, Changes};
 use super::entry::describe;
-use super::git_record::GitRecord;
 use super::hash::ContentHash;
 use super::manifest::Manifest;
 use super::patch::parse::Patch;
@@ -23,6 +22,7 @@ use super::quote;
 use super::restore::{
     PreviewedTree, RestoreAction, RestoreLog, RestoreOutcome, RestorePreview, RestoreRequest,
 };
+use super::secret_stamp::SecretFiles;
 use super::tree::{Entry, Part, Tree, TreeBuilder};
 use super::workspace::Workspace;
 use crate::error::{Error, ErrorKind, FailureReason, IoContext, Result};
@@ -117,7 +117,8 @@ impl CheckpointDir {
                         self.keep_previous()?;
                         file.commit()?;
                     }
-                    let record = ChangeRecord::new(&self.id, manifest, &changes, &counts);
+                    let secret_files = workspace.secret_files(&changes)?;
+                    let record = ChangeRecord::new(&self.id, manifest, &changes, &counts, secret_files);
                     ResultFile::write(&self.result_path(), Some(&record), &serde_json::Map::new())?;
                     return Ok(record);
                 }
@@ -188,24 +189,31 @@ impl CheckpointDir {
             })
             .collect();
         self.reject_mismatches("does not belong to its manifest", wrong)?;
-        let mut out_of_scope = match self.result()? {
-            Some(record) => {
-                self.check_result(&record, &patch)?;
-                record.out_of_scope_paths()
+        let (mut out_of_scope, mut secret_files) = (Vec::new(), SecretFiles::new());
+        if let Some(record) = self.result()? {
+            self.check_result(&record, &patch)?;
+            out_of_scope = record.out_of_scope_paths();
+            // What is written while a run is reverted at once counts as the run's.
+            if action != RestoreAction::PutBack {
+                secret_files = record.secret_files();
             }
-            None => Vec::new(),
-        };
+        }
         let changes = patch.records.iter().map(|record| &record.change);
         out_of_scope.extend(workspace.foreign_journals(changes, manifest));
-        workspace.restore(&RestoreRequest {
+        let mut outcome = workspace.restore(&RestoreRequest {
             patch: &patch,
             direction: Direction::Backward,
             action,
             subject: &self.id,
             out_of_scope: &out_of_scope,
+            secret_files: &secret_files,
             quarantine_dir: self.quarantine_dir(),
             log,
-        })
+        })?;
+        if let RestoreOutcome::Done(report) = &mut outcome {
+            report.note_separated(workspace.root(), &manifest.coverage.hard_links);
+        }
+        Ok(outcome)
     }
 
     /// The recorded diff, if it agrees with the result, to apply or to publish: without the paths whose new content it does not have.
@@ -252,6 +260,7 @@ impl CheckpointDir {
             action: RestoreAction::Apply,
             subject: &self.id,
             out_of_scope: &[],
+            secret_files: &SecretFiles::new(),
             quarantine_dir: self.quarantine_dir(),
             log,
         })
@@ -315,8 +324,7 @@ impl CheckpointDir {
             })
             .collect();
         let of_tree = damaged.len();
-        let of_git = manifest.git.iter().flat_map(GitRecord::contents);
-        damaged.extend(of_git.filter_map(|hash| {
+        damaged.extend(manifest.git_contents().filter_map(|hash| {
             let error = read_back(&hash).err()?;
             Some((format!("git's own state: {error}"), error.hint_text().map(str::to_owned)))
         }));

@@ -1,6 +1,7 @@
 //! What changed since a checkpoint.
 
 use std::cmp::Ordering;
+use std::collections::BTreeMap;
 
 use super::attributes::{AttributeChange, Attributes};
 use super::entry::Node;
@@ -10,8 +11,10 @@ use super::live_database::{DatabaseInUse, database_of, in_use, journals_of, may_
 use super::manifest::Manifest;
 use super::path::{TreePath, dirs_above};
 use super::progress::Progress;
+use super::quote;
 use super::root::Root;
 use super::secret_copies::withhold_copies;
+use super::secret_stamp::SecretStamp;
 use super::stat_cache::StatCache;
 use super::tree::{Entry, Tree, combined_hash};
 use super::unlocked_dirs::UnlockedDirs;
@@ -63,6 +66,26 @@ impl Changes<'_> {
     /// Does something while directories that cannot be listed have their own modes.
     pub fn while_locked<T>(&mut self, work: impl FnOnce() -> T) -> T {
         self.unlocked.while_locked(work)
+    }
+
+    /// Takes likely secrets that are new since the checkpoint out of the changes, and the directories that exist because of them: who goes
+    /// back to a checkpoint leaves them where they are. Returns them.
+    pub fn leave_secrets(&mut self, manifest: &Manifest) -> Vec<TreePath> {
+        let mut secrets = self.secrets.clone();
+        // What the checkpoint holds is restored, whatever it has become, and whatever is in its place.
+        let is_file = |dir: TreePath| manifest.tree.get(&dir).is_some_and(|node| !node.is_dir());
+        let is_in_the_way = |path: &TreePath| manifest.tree.has(path) || path.ancestors().any(is_file);
+        secrets.retain(|path| !manifest.coverage.excludes(path) && !is_in_the_way(path));
+        if !secrets.is_empty() {
+            let holds_secret =
+                |path: &TreePath| secrets.iter().any(|secret| secret == path || secret.is_in(path));
+            self.out_of_scope.retain(|path| !holds_secret(path));
+            self.list.retain(|change| {
+                let is_new_dir = change.before.is_none() && change.after.as_ref().is_some_and(Node::is_dir);
+                !(is_new_dir && holds_secret(&change.path))
+            });
+        }
+        secrets
     }
 
     /// Sees to it that a restore overwrites nothing that `saved` lacks, such as a file that became a likely secret since the checkpoint
@@ -119,6 +142,17 @@ impl Workspace {
         let files = changes.filter(|change| change.may_be_database()).map(|change| &change.path);
         let journals = files.flat_map(|path| journals_of(&self.root, path));
         journals.filter(|journal| !manifest.tree.has(journal)).collect()
+    }
+
+    /// Which files the likely secrets are that a revert would move to the quarantine.
+    pub(super) fn secret_files(&self, changes: &Changes<'_>) -> Result<BTreeMap<String, SecretStamp>> {
+        let is_secret = |path: &&TreePath| changes.secrets.binary_search(path).is_ok();
+        let secrets = changes.out_of_scope.iter().filter(is_secret);
+        let stamped = secrets.map(|path| {
+            let stamp = SecretStamp::of(&self.root, path)?;
+            Ok(stamp.map(|stamp| (quote::in_json(path.as_bytes()).into_owned(), stamp)))
+        });
+        stamped.filter_map(Result::transpose).collect()
     }
 
     /// Every likely secret that is in the tree now, sorted: only names are read.

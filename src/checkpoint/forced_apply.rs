@@ -18,6 +18,7 @@ use super::patch::rebuild::{Direction, rebuild};
 use super::patch::write::PatchWriter;
 use super::path::TreePath;
 use super::restore::{PathEffect, RestoreAction, RestoreLog, RestoreOutcome, RestorePreview, RestoreRequest};
+use super::secret_stamp::SecretFiles;
 use super::store::Store;
 use super::unlocked_dirs::{UnlockedDirs, agrees};
 use super::workspace::Workspace;
@@ -94,6 +95,7 @@ impl CheckpointDir {
             action: RestoreAction::Apply,
             subject: self.id(),
             out_of_scope: &[],
+            secret_files: &SecretFiles::new(),
             quarantine_dir: self.quarantine_dir(),
             log,
         })

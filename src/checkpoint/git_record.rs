@@ -7,14 +7,18 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::hash::ContentHash;
+use super::path::{RepositoryPath, TreePath};
 use super::quote;
 use super::store::{FrameWriter, PackWriter, Store};
 use crate::error::{Error, IoContext, Result};
-use crate::git::state::{GitSnapshot, Head, IndexFile, IndexSource, RefTexts};
+use crate::git::state::{GitDirs, GitSnapshot, Head, IndexFile, IndexSource, RefTexts};
 
-/// The key `git` of a manifest.
+/// The key `git` of a manifest, and an entry of `nested_git`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GitRecord {
+    /// The work tree; `None` for the one that contains the project.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub work_tree: Option<TreePath>,
     /// git's directory, relative to the project if it is below it.
     pub dir: String,
     /// As in the file `HEAD`; `None` if it could not be read.
@@ -46,29 +50,52 @@ pub struct IndexRecord {
 impl GitRecord {
     /// Reads the state of the repository that contains `root`, and adds its content to a pack. `None` if there is no repository.
     pub(super) fn capture(root: &Path, writer: &PackWriter<'_>) -> Result<Option<GitRecord>> {
-        let mut snapshot = match GitSnapshot::read(root) {
+        let found = match GitRecord::read(root, None) {
             // A repository that this user may not read is one that a routine of this user cannot change.
-            Err(error) if error.io_kind() == Some(io::ErrorKind::PermissionDenied) => return Ok(None),
-            snapshot => match snapshot? {
-                Some(snapshot) => snapshot,
-                None => return Ok(None),
-            },
+            Err(error) if error.io_kind() == Some(io::ErrorKind::PermissionDenied) => None,
+            found => found?,
         };
-        let record = GitRecord::of(root, &mut snapshot)?;
+        found.map(|(record, snapshot)| record.store(snapshot, writer)).transpose()
+    }
+
+    /// The same for the repositories in the tree. Those that cannot be read are left out, and must not prevent a checkpoint.
+    pub(super) fn capture_nested(
+        root: &Path,
+        repositories: &[RepositoryPath],
+        writer: &PackWriter<'_>,
+    ) -> Result<Vec<GitRecord>> {
+        let work_trees = repositories.iter().filter_map(RepositoryPath::work_tree);
+        let found = work_trees.filter_map(|work_tree| GitRecord::read(root, Some(&work_tree)).ok().flatten());
+        found.map(|(record, snapshot)| record.store(snapshot, writer)).collect()
+    }
+
+    /// Adds the content of a state to a pack.
+    fn store(self, mut snapshot: GitSnapshot, writer: &PackWriter<'_>) -> Result<GitRecord> {
         let mut frames = writer.frame_writer()?;
         let texts = [&snapshot.refs.loose, &snapshot.refs.packed, &snapshot.stash];
-        for (hash, text) in [record.refs, record.packed_refs, record.stash].into_iter().zip(texts) {
+        for (hash, text) in [self.refs, self.packed_refs, self.stash].into_iter().zip(texts) {
             add_text(&mut frames, &hash, text)?;
         }
-        if let (Some(known), Some(index)) = (&record.index, &mut snapshot.index) {
+        if let (Some(known), Some(index)) = (&self.index, &mut snapshot.index) {
             add_index(&mut frames, known, index)?;
         }
         frames.flush()?;
-        Ok(Some(record))
+        Ok(self)
     }
 
-    /// The record of a state, without storing anything.
-    pub fn of(root: &Path, snapshot: &mut GitSnapshot) -> Result<GitRecord> {
+    /// Reads the state of the repository of a work tree, or of the one that contains the project at `root`, without storing anything.
+    pub fn read(root: &Path, work_tree: Option<&TreePath>) -> Result<Option<(GitRecord, GitSnapshot)>> {
+        let top = work_tree.map_or_else(|| root.to_owned(), |work_tree| work_tree.below(root));
+        // A directory without a repository of its own is part of the one around it.
+        if work_tree.is_some() && !GitDirs::is_top(&top) {
+            return Ok(None);
+        }
+        let Some(mut snapshot) = GitSnapshot::read(&top)? else { return Ok(None) };
+        let record = GitRecord::of(root, work_tree, &mut snapshot)?;
+        Ok(Some((record, snapshot)))
+    }
+
+    fn of(root: &Path, work_tree: Option<&TreePath>, snapshot: &mut GitSnapshot) -> Result<GitRecord> {
         let dir = snapshot.dirs.name_from(root);
         let index = snapshot.index.as_mut().map(|index| {
             let mut buffer = vec![0; 1 << 16];
@@ -77,6 +104,7 @@ impl GitRecord {
             Ok::<_, io::Error>(IndexRecord { sha256, modified: index.modified, mode: index.mode })
         });
         Ok(GitRecord {
+            work_tree: work_tree.cloned(),
             dir: quote::in_json(dir.as_os_str().as_encoded_bytes()).into_owned(),
             head: snapshot.head.as_ref().map(Head::to_text),
             commit: snapshot.commit.clone(),
@@ -97,6 +125,11 @@ impl GitRecord {
     /// Whether the refs of another state of the same repository may differ.
     pub fn has_other_refs(&self, other: &GitRecord) -> bool {
         (self.refs, self.packed_refs) != (other.refs, other.packed_refs)
+    }
+
+    /// Takes over the refs of another state, from which they do not differ but in the way in which they are stored.
+    pub fn take_refs(&mut self, other: &GitRecord) {
+        (self.refs, self.packed_refs) = (other.refs, other.packed_refs);
     }
 
     /// Reads the refs back.

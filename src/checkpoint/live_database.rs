@@ -7,10 +7,13 @@
 //! - a capture names databases that are in use, or not complete in their one file, in the coverage;
 //! - a comparison does not list a database that another program has open among the changes, but apart from them;
 //! - a restore that would replace or remove one is refused before it touches anything.
+//!
+//! Those that were deleted under a program are in `deleted_database`.
 
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Read;
+use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -113,15 +116,19 @@ pub fn may_be_database(size: u64) -> bool {
 }
 
 /// Opens a file, if it is a database.
-fn open_database(root: &Root, path: &TreePath) -> Option<File> {
+pub(super) fn open_database(root: &Root, path: &TreePath) -> Option<File> {
     let found = root.find(path).ok()??;
     if found.kind != PathKind::File || !may_be_database(found.size) {
         return None;
     }
-    let mut file = root.open_file(path).ok()?;
+    let file = root.open_file(path).ok()?;
+    has_magic(&file).then_some(file)
+}
+
+/// Whether a file begins like a database.
+pub(super) fn has_magic(file: &File) -> bool {
     let mut magic = [0; MAGIC.len()];
-    file.read_exact(&mut magic).ok()?;
-    (magic == *MAGIC).then_some(file)
+    file.read_exact_at(&mut magic, 0).is_ok() && magic == *MAGIC
 }
 
 /// The databases among these paths, or beside them, that other programs have open.

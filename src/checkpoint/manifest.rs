@@ -16,12 +16,13 @@ use super::entry::{AttributedNode, Node};
 use super::git_record::GitRecord;
 use super::hash::ContentHash;
 use super::ignore::{FrozenRules, IgnoreFile, RuleSource};
-use super::path::TreePath;
+use super::path::{RepositoryPath, TreePath};
 use super::quote;
 use super::tree::{Entry, Part, Tree, TreeBuilder};
 use crate::error::{Error, IoContext, Result};
 use crate::fs::atomic::AtomicFile;
 use crate::fs::json;
+use crate::git::state::GitDirs;
 
 pub const VERSION: u32 = 1;
 /// How many entries a thread encodes at a time.
@@ -37,6 +38,8 @@ pub struct Manifest {
     pub coverage: Coverage,
     /// git's own state; `None` if the project is in no repository.
     pub git: Option<GitRecord>,
+    /// The same for the repositories in the tree: nested ones, submodules, linked work trees.
+    pub nested_git: Vec<GitRecord>,
     /// Whether the owners and attributes of all entries are recorded. Older versions did not: then nothing is known of them.
     pub has_attributes: bool,
 }
@@ -55,8 +58,8 @@ impl Manifest {
         written?;
         let (rules, coverage, check) = self.rules_coverage_check(hash);
         write!(out, "}},\n\"tree\":\"{hash}\",\n\"rules\":{rules},\n\"coverage\":{coverage},\n")?;
-        if let Some(git) = self.git_json() {
-            writeln!(out, "\"git\":{git},")?;
+        for (key, json) in self.git_json() {
+            writeln!(out, "\"{key}\":{json},")?;
         }
         if self.has_attributes {
             writeln!(out, "\"attributes\":true,")?;
@@ -68,15 +71,38 @@ impl Manifest {
     fn rules_coverage_check(&self, tree: ContentHash) -> (String, String, ContentHash) {
         let rules = serde_json::to_string(&rules_to_json(&self.rules)).expect("plain data serializes");
         let coverage = serde_json::to_string(&self.coverage).expect("plain data serializes");
-        let git = self.git_json().map_or_else(String::new, |git| git + "\n");
+        let git: String = self.git_json().map(|(_, json)| json + "\n").collect();
         let attributes = if self.has_attributes { "attributes\n" } else { "" };
         let check = format!("{VERSION}\n{tree}\n{rules}\n{coverage}\n{git}{attributes}");
         let check = ContentHash::of(check.as_bytes());
         (rules, coverage, check)
     }
 
-    fn git_json(&self) -> Option<String> {
-        self.git.as_ref().map(|git| serde_json::to_string(git).expect("plain data serializes"))
+    /// The keys for git's own state, with their JSON.
+    fn git_json(&self) -> impl Iterator<Item = (&'static str, String)> {
+        let own = self.git.as_ref().map(serde_json::to_string);
+        let nested = (!self.nested_git.is_empty()).then(|| serde_json::to_string(&self.nested_git));
+        let keys = own.map(|json| ("git", json)).into_iter().chain(nested.map(|json| ("nested_git", json)));
+        keys.map(|(key, json)| (key, json.expect("plain data serializes")))
+    }
+
+    /// git's own state in the project's repository and in those in the tree.
+    pub fn git_records(&self) -> impl Iterator<Item = &GitRecord> {
+        self.git.iter().chain(&self.nested_git)
+    }
+
+    /// The repositories in the tree at `root` whose state could not be read.
+    pub fn unread_repositories(&self, root: &Path) -> Vec<String> {
+        let is_recorded =
+            |place: &TreePath| self.nested_git.iter().any(|git| git.work_tree.as_ref() == Some(place));
+        let nested = self.coverage.repositories.iter().filter_map(RepositoryPath::work_tree);
+        let unread = nested.filter(|place| !is_recorded(place));
+        unread.filter(|place| GitDirs::is_top(&place.below(root))).map(|place| place.to_string()).collect()
+    }
+
+    /// The content in the store that git's own state needs.
+    pub fn git_contents(&self) -> impl Iterator<Item = ContentHash> {
+        self.git_records().flat_map(GitRecord::contents)
     }
 
     /// Encodes the entries in batches, each in parallel, which bounds the memory used.
@@ -109,6 +135,7 @@ impl Manifest {
             rules: rules_from_json(raw.rules).map_err(|why| Error::damaged(path, why))?,
             coverage: raw.coverage,
             git: raw.git,
+            nested_git: raw.nested_git,
             has_attributes: raw.attributes,
         };
         let tree = manifest.tree.hash();
@@ -157,6 +184,8 @@ struct ManifestJson {
     coverage: Coverage,
     #[serde(default)]
     git: Option<GitRecord>,
+    #[serde(default)]
+    nested_git: Vec<GitRecord>,
     #[serde(default)]
     attributes: bool,
     check: String,

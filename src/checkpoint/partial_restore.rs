@@ -13,11 +13,13 @@ use super::patch::rebuild::Direction;
 use super::path::TreePath;
 use super::progress::Progress;
 use super::restore::{RestoreAction, RestoreLog, RestoreOutcome, RestoreRequest};
+use super::secret_stamp::SecretFiles;
 use super::tree::Tree;
 use super::workspace::Workspace;
 use crate::error::{Error, FailureReason, IoContext, Result};
 use crate::fs::atomic::AtomicFile;
 use crate::humanize;
+use crate::interrupt::Shield;
 
 /// A path whose content cannot be restored.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,6 +44,8 @@ pub struct PartialRestoreRequest<'r> {
     /// Where the diff of what is reverted is written.
     pub diff: &'r Path,
     pub quarantine_dir: PathBuf,
+    /// Whether likely secrets that are newer than the checkpoint stay where they are.
+    pub leaves_secrets: bool,
     /// The run or checkpoint.
     pub subject: &'r str,
     pub log: &'r dyn RestoreLog,
@@ -56,6 +60,10 @@ pub struct PartialRestoreReport {
     pub lost: Vec<LostPath>,
     /// What moved to the quarantine, and where it is now.
     pub set_aside: Vec<(TreePath, PathBuf)>,
+    /// Likely secrets that are newer than the checkpoint, and stay where they are.
+    pub secrets_left: Vec<TreePath>,
+    /// As in [`RestoreReport`](super::restore::RestoreReport).
+    pub shield: Option<Shield>,
 }
 
 impl Workspace {
@@ -93,9 +101,11 @@ impl Workspace {
         &self,
         manifest: &Manifest,
         diffs: &[PathBuf],
+        leaves_secrets: bool,
         progress: &dyn Progress,
     ) -> Result<PartialRestoreReport> {
-        let changes = self.compare(manifest, progress)?;
+        let mut changes = self.compare(manifest, progress)?;
+        let secrets_left = if leaves_secrets { changes.leave_secrets(manifest) } else { Vec::new() };
         let mut lost = self.unrestorable(&changes.list);
         for patch in diffs.iter().filter_map(|diff| Patch::read(diff).ok()) {
             let has = |lost: &LostPath| {
@@ -110,7 +120,7 @@ impl Workspace {
         let restored = changes.list.iter().filter(stays).map(|change| change.path.clone()).collect();
         let removed = paths_made(changes.list.iter());
         let set_aside = changes.out_of_scope.iter().map(|path| (path.clone(), PathBuf::new())).collect();
-        Ok(PartialRestoreReport { restored, removed, lost, set_aside })
+        Ok(PartialRestoreReport { restored, removed, lost, set_aside, secrets_left, shield: None })
     }
 
     /// Restores every path that can be restored, and touches no other.
@@ -120,8 +130,10 @@ impl Workspace {
         progress: &dyn Progress,
     ) -> Result<PartialRestoreReport> {
         let mut changes = self.compare(request.manifest, progress)?;
-        let mut report =
-            PartialRestoreReport { lost: self.unrestorable(&changes.list), ..Default::default() };
+        let secrets_left =
+            if request.leaves_secrets { changes.leave_secrets(request.manifest) } else { Vec::new() };
+        let lost = self.unrestorable(&changes.list);
+        let mut report = PartialRestoreReport { lost, secrets_left, ..Default::default() };
         let is_lost = |path: &TreePath| report.lost.iter().any(|lost| lost.path == *path);
         changes.list.retain(|change| !is_lost(&change.path));
         changes.out_of_scope.retain(|path| !is_lost(path));
@@ -191,6 +203,7 @@ impl Workspace {
             action: RestoreAction::PutBack,
             subject: request.subject,
             out_of_scope,
+            secret_files: &SecretFiles::new(),
             quarantine_dir: request.quarantine_dir.clone(),
             log: request.log,
         })?;
@@ -198,6 +211,7 @@ impl Workspace {
         report.removed.extend(paths_made(patch.records.iter().map(|record| &record.change)));
         if let RestoreOutcome::Done(done) = outcome {
             report.set_aside.extend(done.set_aside);
+            report.shield = done.shield;
         }
         Ok(())
     }

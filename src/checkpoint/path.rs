@@ -140,6 +140,12 @@ impl RepositoryPath {
         RepositoryPath(TreePath::joined(dir, GIT_DIR))
     }
 
+    /// The work tree that it belongs to; `None` if that is the project.
+    pub fn work_tree(&self) -> Option<TreePath> {
+        let dir = self.0.split().0;
+        (!dir.is_empty()).then(|| TreePath(dir.into()))
+    }
+
     /// As a path of the tree, for [`Root`](super::root::Root) alone: nothing else may touch it.
     pub fn as_tree_path(&self) -> &TreePath {
         &self.0

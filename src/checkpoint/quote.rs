@@ -58,10 +58,11 @@ pub fn from_json(text: &str) -> Option<Cow<'_, [u8]>> {
     }
 }
 
-/// A path for messages: quoted if it is not safe to print.
+/// A path for messages and in sentences of answers: quoted if it is not safe to print, or could be taken for a path that is quoted. So
+/// no two paths look the same, and [`from_json`] decodes it.
 pub fn for_people(path: &[u8]) -> Cow<'_, str> {
     match std::str::from_utf8(path) {
-        Ok(text) if !text.chars().any(char::is_control) => Cow::Borrowed(text),
+        Ok(text) if !text.starts_with('"') && !text.chars().any(char::is_control) => Cow::Borrowed(text),
         _ => Cow::Owned(quoted(path)),
     }
 }
@@ -175,6 +176,9 @@ mod tests {
             prop_assert_eq!(unquote(text.as_bytes()), Some((name.clone(), &[][..])));
             let json = in_json(&name);
             let back = from_json(&json).expect("what in_json wrote can be read");
+            prop_assert_eq!(&*back, &name[..]);
+            let shown = for_people(&name);
+            let back = from_json(&shown).expect("what for_people wrote can be read");
             prop_assert_eq!(&*back, &name[..]);
         }
     }

@@ -27,13 +27,7 @@ impl NotedSecrets {
 
     /// The contents that were noted, and those of the likely secrets that a walk found, unless the checkpoint `before` holds them.
     pub fn contents(&self, root: &Root, walk: &Walk, before: &Tree) -> HashSet<ContentHash> {
-        let read = |path: &TreePath| {
-            let found = root.find(path).ok().flatten()?;
-            if found.kind != PathKind::File || !(MIN_SECRET..=MAX_SECRET).contains(&found.size) {
-                return None;
-            }
-            ContentHash::of_reader(&mut root.open_file(path).ok()?, &mut vec![0; 1 << 16]).ok()
-        };
+        let read = |path: &TreePath| secret_content(root, path);
         let mut secrets = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
         secrets.extend(walk.coverage.sensitive.iter().filter_map(read).map(|(hash, _)| hash));
         if !secrets.is_empty() {
@@ -43,6 +37,15 @@ impl NotedSecrets {
         }
         secrets
     }
+}
+
+/// The content of a likely secret and its size, if its copies are recognized.
+pub fn secret_content(root: &Root, path: &TreePath) -> Option<(ContentHash, u64)> {
+    let found = root.find(path).ok().flatten()?;
+    if found.kind != PathKind::File || !(MIN_SECRET..=MAX_SECRET).contains(&found.size) {
+        return None;
+    }
+    ContentHash::of_reader(&mut root.open_file(path).ok()?, &mut vec![0; 1 << 16]).ok()
 }
 
 /// Takes files with these contents out of what a walk found.

@@ -87,10 +87,15 @@ impl Sensitive {
         }
     }
 
+    /// Whether the config says that a file is no secret.
+    pub fn allows(&self, path: &[u8]) -> bool {
+        self.allow.ignores(path, false) == Some(true)
+    }
+
     /// Judges a regular file by its path.
     pub fn suspect(&self, path: &[u8]) -> Suspicion {
         let matches = |list: &PatternList| list.ignores(path, false) == Some(true);
-        if matches(&self.allow) {
+        if self.allows(path) {
             Suspicion::None
         } else if matches(&self.exclude) || matches(&self.names) {
             Suspicion::Secret

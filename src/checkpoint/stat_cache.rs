@@ -35,6 +35,12 @@ const FOOTER_LEN: u64 = 8 + 4;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Time(i64);
 
+impl Time {
+    pub fn nanos(self) -> i64 {
+        self.0
+    }
+}
+
 /// The fields of a `stat` result that change whenever the content does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stat {

@@ -121,6 +121,10 @@ impl Workspace {
         );
         let (mut manifest, named, began) = captured?;
         manifest.coverage.live_databases = find_live(&self.root, &manifest.tree, named, open, began);
+        if !rustix::process::geteuid().is_root() {
+            let entries = manifest.tree.iter().filter(|entry| entry.attributes.need_root());
+            manifest.coverage.attributes_need_root = entries.map(|entry| entry.path()).collect();
+        }
         Ok(manifest)
     }
 
@@ -156,6 +160,8 @@ impl Workspace {
         drop(unlocked);
         store_links(&walk, &writer)?;
         let git = GitRecord::capture(self.root.path(), &writer)?;
+        let repositories = &walk.coverage.repositories;
+        let nested_git = GitRecord::capture_nested(self.root.path(), repositories, &writer)?;
         writer.finish()?;
         // Only saves time and descriptors later: if it fails, as on a full disk, the packs stay as they are.
         packs_changed |= self.store.merge_small().is_ok_and(|merged| merged > 0);
@@ -173,7 +179,8 @@ impl Workspace {
             let node = node.expect("without a baseline no entry is unchanged");
             assert!(tree.push(Entry { dir, name, node, attributes }), "a walk yields entries in order");
         });
-        let manifest = Manifest { tree: tree.finish(), rules, coverage, git, has_attributes: true };
+        let manifest =
+            Manifest { tree: tree.finish(), rules, coverage, git, nested_git, has_attributes: true };
         Ok((manifest, databases, began))
     }
 

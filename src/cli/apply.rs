@@ -13,9 +13,10 @@ use crate::checkpoint::workspace::Workspace;
 use crate::error::{Error, FailureReason, Result};
 use crate::history::{self, CheckpointLabel, RunOrCheckpoint};
 use crate::humanize::count;
+use crate::interrupt;
 use crate::pipeline::RunResult;
 use crate::pipeline::revert_runs::{self, AppliedChange};
-use crate::pipeline::rolled_back::{TreeMove, record_moved_runs};
+use crate::pipeline::rolled_back::{MoveTarget, TreeMove, record_moved_runs};
 use crate::project::Layout;
 
 /// Apply the recorded changes of a run again
@@ -69,8 +70,11 @@ pub fn apply(context: &Context, args: &ApplyArgs) -> Result<()> {
             }
             for (applied, run) in runs.iter().enumerate() {
                 apply_one(&locked, args, context, run).map_err(|error| match applied {
-                    0 => error,
-                    n => error.detail(format!("still applied: {} before it", count(n, "run"))),
+                    0 => interrupt::name_unchanged(error),
+                    n => {
+                        let still = format!("still applied: {} before it", count(n, "run"));
+                        error.without_detail("nothing was touched").detail(still)
+                    }
                 })?;
             }
             Ok(())
@@ -118,14 +122,13 @@ fn apply_one(
             if !preview.obstacles.is_empty() {
                 return Err(error.details(preview.obstacles, 20));
             }
-            let (saved, present) = save_present(locked, args, context, dir, &preview)?;
+            let present = save_present(locked, args, context, dir, &preview)?;
             let applied = revert_runs::apply(layout, workspace, dir, true)?;
             let patch = dir.patch()?;
             let tree = TreeMove {
                 now: &|path| patch.find(path).map(|record| record.change.after),
-                saved: Some((&saved, &present)),
-                since: None,
-                checkpoint: None,
+                saved: Some(&present),
+                target: MoveTarget::Forced { run: dir.id() },
                 dry_run: false,
             };
             for run in record_moved_runs(layout, &tree)? {
@@ -152,7 +155,7 @@ fn save_present(
     context: &Context,
     dir: &CheckpointDir,
     preview: &RestorePreview,
-) -> Result<(String, Tree)> {
+) -> Result<Tree> {
     let overwritten: Vec<String> =
         preview.paths.iter().filter(|path| path.overwrites).map(|path| path.path.to_string()).collect();
     let paths = count(overwritten.len(), "path");
@@ -171,7 +174,7 @@ fn save_present(
     }
     let back = context.command_line(&format!("rollback {}", saved.record.id));
     context.ui.note(&format!("the tree before that is saved: `{back}` restores it"));
-    Ok((saved.record.id, present.tree))
+    Ok(present.tree)
 }
 
 /// Refuses to overwrite a file that the saved tree does not hold, because it is a likely secret now: there would be no copy of it.
@@ -250,6 +253,7 @@ impl<'p> Preview<'p> {
             preview.obstacles.extend(run.forced_obstacles(workspace, &preview)?);
         }
         self.runs += 1;
+        warn_withheld(self.context, run, "would not be applied")?;
         let mut text = format!("{}:", run.id());
         if preview.is_there() {
             text.push_str(" already applied\n");
@@ -303,32 +307,42 @@ fn list(context: &Context, from: &Path) -> Result<()> {
 fn report(context: &Context, layout: &Layout, dir: &CheckpointDir, applied: AppliedChange) -> Result<()> {
     // A missing audit entry is an error, but the change is in the tree.
     let mut log_failure = None;
+    let quarantine = dir.quarantine_dir();
+    let mut is_older = quarantine.is_dir();
     match applied.outcome {
         RestoreOutcome::AlreadyThere => context.ui.note(&format!("{}: already applied", dir.id())),
         RestoreOutcome::Done(done) => {
             done.losses().iter().for_each(|loss| context.ui.warn(loss));
+            for (path, to) in &done.set_aside {
+                context.ui.note(&format!("set aside {path}: moved to {}", to.display()));
+            }
+            is_older &= !done.set_aside.iter().any(|(_, to)| to.starts_with(&quarantine));
             let (paths, but) = (count(done.verified, "path"), done.exception());
             context.ui.note(&format!("applied {paths}, each verified{but} ({})", dir.id()));
             log_failure = done.log_failure;
         }
     }
-    if let Some(record) = dir.result()? {
-        for path in &record.withheld {
-            let path = json_for_people(path);
-            context.ui.warn(&format!(
-                "{path} became a likely secret in {}: its new content was withheld from the diff, so it is not applied",
-                dir.id()
-            ));
-        }
-    }
+    warn_withheld(context, dir, "is not applied")?;
     if let Some(spec) = applied.tracked {
         context.ui.note(&format!("{spec} is on the tracker again"));
     }
-    let quarantine = dir.quarantine_dir();
-    if quarantine.is_dir() {
+    applied.moved.iter().for_each(|run| context.ui.note(&run.sentence(false)));
+    if is_older {
         // These files are in no diff, so decree cannot decide where in the present tree they belong.
         let quarantine = layout.shown(&quarantine);
-        context.ui.note(&format!("files that the revert set aside are still in {quarantine}"));
+        context.ui.note(&format!("files that were set aside earlier are still in {quarantine}"));
     }
     log_failure.map_or(Ok(()), Err)
+}
+
+/// Names the paths of a diff that does not have their new content.
+fn warn_withheld(context: &Context, dir: &CheckpointDir, fate: &str) -> Result<()> {
+    for path in dir.result()?.iter().flat_map(|record| &record.withheld) {
+        let path = json_for_people(path);
+        context.ui.warn(&format!(
+            "{path} became a likely secret in {}: its new content was withheld from the diff, so it {fate}",
+            dir.id()
+        ));
+    }
+    Ok(())
 }

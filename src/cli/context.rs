@@ -1,5 +1,6 @@
 //! What every command starts from: where to print, which directory, and how to lock the project.
 
+use std::cell::RefCell;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -18,9 +19,26 @@ pub struct Context {
     pub ui: Ui,
     pub directory: PathBuf,
     pub verbose: bool,
+    /// What was warned of before the command's own work began, for its answer to a program.
+    warned: RefCell<Vec<String>>,
 }
 
 impl Context {
+    pub fn new(ui: Ui, directory: PathBuf, verbose: bool) -> Context {
+        Context { ui, directory, verbose, warned: RefCell::default() }
+    }
+
+    /// Warns of something that an answer to a program has to contain, too.
+    pub fn warn(&self, text: &str) {
+        self.ui.warn(text);
+        self.warned.borrow_mut().push(text.to_owned());
+    }
+
+    /// These warnings.
+    pub fn warned(&self) -> Vec<String> {
+        self.warned.borrow().clone()
+    }
+
     /// A decree command line for hints that works in the directory where the user ran this command.
     pub fn command_line(&self, arguments: &str) -> String {
         match self.directory.to_str() {
@@ -36,7 +54,7 @@ impl Context {
         let project = Project::find(&self.directory)?;
         if project.misses_config() {
             let config = project.layout.shown(&project.layout.config());
-            self.ui.warn(&format!(
+            self.warn(&format!(
                 "there is no {config}: every setting has its default, without verify and policy; `decree init` writes one"
             ));
         }
@@ -48,7 +66,7 @@ impl Context {
     pub fn project_despite_config(&self) -> Result<Project> {
         let (project, mistake) = Project::find_despite_config(&self.directory)?;
         if let Some(mistake) = mistake {
-            self.ui.warn(&format!(
+            self.warn(&format!(
                 "{mistake}; settings that cannot be read have their defaults, `sensitive` too"
             ));
         }
@@ -72,39 +90,54 @@ impl Context {
     /// each.
     pub fn lock(&self, project: &Project, workspace: &Workspace, command: &str) -> Result<Lock> {
         let log = RunLog::new(&project.layout);
-        let (lock, recovered) = project.lock(workspace, command, &log)?;
-        for RecoveredRestore { name, finished, set_aside, log_failure } in recovered {
+        let lock = project.lock(command)?;
+        self.end_left_processes(&project.layout);
+        let recovered = project.finish_restores(workspace, &log)?;
+        for RecoveredRestore { name, finished, set_aside, intruders, log_failure } in recovered {
             let outcome = if finished { "finished" } else { "undone" };
-            self.ui.warn(&format!("`{name}` was interrupted; it is {outcome} now"));
+            self.warn(&format!("`{name}` was interrupted; it is {outcome} now"));
             for (path, to) in &set_aside {
-                self.ui.warn(&format!("{path} was in the way; moved to {}", to.display()));
+                self.warn(&format!("set aside {path}: moved to {}", to.display()));
+            }
+            for (path, to) in &intruders {
+                self.warn(&format!("{path} was in the way; moved to {}", to.display()));
             }
             log_failure.map_or(Ok(()), Err)?;
         }
+        log.take_moved_runs().iter().for_each(|run| self.warn(&run.sentence(false)));
         for text in history::uncaptured::restore_left_objects(&project.layout)? {
-            self.ui.warn(&text);
+            self.warn(&text);
         }
         if let Some(id) = history::recover_rollback(&project.layout)? {
-            self.ui.warn(&format!("`rollback {id}` was interrupted; it is finished now"));
+            self.warn(&format!("`rollback {id}` was interrupted; it is finished now"));
         }
-        self.warn_of_guard(&project.layout)?;
+        self.warn_of_guard(&project.layout);
         Ok(lock)
     }
 
-    /// Ends what a guarded command left running whose decree was killed, and warns of it until the user has decided what becomes of the tree.
-    fn warn_of_guard(&self, layout: &Layout) -> Result<()> {
-        let Some(guard) = GuardRecord::find(layout)? else { return Ok(()) };
-        let ended = guard.end_processes();
-        if ended > 0 {
-            let processes = count(ended, "process");
-            self.ui.warn(&format!("ended {processes} that the guarded command had left running"));
+    /// Ends what a run or a guarded command left running whose decree was killed. Nothing is restored before: they might destroy it again.
+    fn end_left_processes(&self, layout: &Layout) {
+        let guard = GuardRecord::find(layout).map_or(0, |guard| guard.end_processes());
+        let run = ActiveRun::read(layout).ok().flatten();
+        let of_run = run.as_ref().map_or(0, ActiveRun::end_processes);
+        let name = run.map_or_else(String::new, |run| format!("run {}", run.dir.id()));
+        for (ended, whose) in [(guard, "the guarded command"), (of_run, &*name)] {
+            if ended > 0 {
+                let processes = count(ended, "process");
+                self.warn(&format!("ended {processes} that {whose} had left running"));
+            }
         }
-        self.ui.warn(&guard.warning());
-        if !guard.has_checkpoint(layout) {
-            self.ui.warn(&format!("{} is gone: the tree stays as it is", guard.checkpoint));
+    }
+
+    /// Warns of a guarded command whose decree was killed, until the user has decided what becomes of the tree.
+    fn warn_of_guard(&self, layout: &Layout) {
+        let Some(guard) = GuardRecord::find(layout) else { return };
+        self.warn(&guard.warning());
+        if guard.has_lost_checkpoint(layout) {
+            let checkpoint = guard.checkpoint().unwrap_or_default();
+            self.warn(&format!("{checkpoint} is gone: the tree stays as it is"));
             GuardRecord::forget(layout);
         }
-        Ok(())
     }
 
     /// Warns about unfinished work without touching it, for commands that only read.
@@ -114,7 +147,7 @@ impl Context {
                 "a revert, apply or rollback was interrupted; the next command that changes the project finishes or undoes it",
             );
         }
-        if let Ok(Some(guard)) = GuardRecord::find(&project.layout)
+        if let Some(guard) = GuardRecord::find(&project.layout)
             && Lock::is_free(&project.layout.lock())
         {
             self.ui.warn(&guard.warning());
@@ -155,9 +188,11 @@ impl Context {
     }
 }
 
-/// A decree command line for answers to programs. It runs from any directory, also when the one it was made in is gone.
-pub fn absolute_command_line(directory: &Path, arguments: &str) -> String {
-    format!("decree -C {} {arguments}", shell_quoted(directory))
+/// A decree command line for answers to programs. It runs from any directory, also when the one it was made in is gone, and with any
+/// environment: a store that is not the project's own is named.
+pub fn absolute_command_line(layout: &Layout, directory: &Path, arguments: &str) -> String {
+    let store = layout.named_store().map(|store| format!("DECREE_STORE={} ", shell_quoted(&store)));
+    format!("{}decree -C {} {arguments}", store.unwrap_or_default(), shell_quoted(directory))
 }
 
 /// A path as a word of bash. Bytes that are not UTF-8 are written as escapes.
@@ -182,5 +217,5 @@ pub fn history_context<'p>(
     workspace: &'p Workspace,
     progress: &'p dyn Progress,
 ) -> HistoryContext<'p> {
-    HistoryContext { layout: &project.layout, config: &project.config, workspace, progress }
+    HistoryContext { layout: &project.layout, config: &project.config, workspace, progress, runs: None }
 }

@@ -56,7 +56,7 @@ pub fn demo(context: &Context, args: &DemoArgs) -> Result<u8> {
         write_new(&dir.join(path), text, mode)?;
     }
     context.ui.note(&format!("A sample project is in {}.\n{INTRODUCTION}", dir.display()));
-    let inside = Context { directory: dir.clone(), ..*context };
+    let inside = Context::new(context.ui, dir.clone(), context.verbose);
     let mut locked = LockedProject::open(&inside, "demo")?;
     let summary = locked.work(RunOverrides::default(), |pipeline| pipeline.process(&Selection::default()))?;
     let as_expected = (summary.kept, summary.reverted) == (4, 1);

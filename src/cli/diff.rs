@@ -113,7 +113,12 @@ fn print_recorded(context: &Context, args: &DiffArgs, saved: &CheckpointDir) -> 
     }
     let path = saved.diff_path();
     if !saved.has_change_record() {
-        return Err(Error::project(format!("run {} has no recorded changes yet", saved.id())));
+        let id = saved.id();
+        return Err(match saved.result() {
+            Ok(None) => Error::project(format!("run {id} has no recorded changes yet")),
+            _ => Error::integrity(format!("the recorded changes of run {id} are missing"))
+                .detail(format!("cannot read {}", path.display())),
+        });
     }
     if args.git {
         return for_git(context, &saved.patch()?);

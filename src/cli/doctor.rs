@@ -10,8 +10,8 @@ use crate::report::text::Paint;
 
 /// Check that everything a routine needs is installed and configured
 ///
-/// Checks bash, the routines and the commands they need, the config, permissions, disk space, every pending spec and every
-/// waiting message. Exit code 0: routines can run; 1: something is missing, or a spec or a message cannot run, and the output says how
+/// Checks bash, the routines and the commands they need, the program of `verify`, the config, permissions, disk space, every pending
+/// spec and every waiting message. Exit code 0: routines can run; 1: something is missing, or a spec or a message cannot run, and the output says how
 /// to fix it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  decree doctor\n  decree doctor --format json | jq .ready")]
@@ -31,7 +31,7 @@ pub fn doctor(context: &Context, args: &DoctorArgs) -> Result<u8> {
         Format::Text => {
             let paint = Paint(context.ui.color_out);
             let lines: String = findings.iter().map(|finding| line(finding, paint)).collect();
-            let is_work = |finding: &Finding| ["specs", "messages"].contains(&finding.subject);
+            let is_work = |finding: &Finding| ["specs", "messages", "verify"].contains(&finding.subject);
             let blocks = |finding: &&Finding| finding.health == Health::Missing && !is_work(finding);
             let end = match missing {
                 false => "routines can run here",

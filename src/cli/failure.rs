@@ -2,11 +2,11 @@
 
 use std::ffi::OsString;
 
-use clap::ValueEnum;
 use clap::error::ErrorKind;
+use clap::{Arg, CommandFactory, ValueEnum};
 use serde_json::{Value, json};
 
-use super::ContractFormat;
+use super::{Cli, ContractFormat};
 use crate::error::{Error, Result};
 use crate::ui::{Color, Ui};
 
@@ -31,8 +31,7 @@ impl FailureAnswer {
     /// For a command line that cannot be parsed: as far as its words say what was asked for.
     fn of_words(words: &[OsString]) -> FailureAnswer {
         let words: Vec<&str> = words.iter().map(|word| word.to_str().unwrap_or_default()).collect();
-        // What follows belongs to a guarded command.
-        let own = words.split(|word| *word == "--").next().unwrap_or_default();
+        let own = own_words(&words);
         let after = own
             .iter()
             .zip(own.iter().skip(1))
@@ -65,6 +64,25 @@ impl FailureAnswer {
     }
 }
 
+/// The words that are decree's own: not what follows `--`, or without that the first word of a guarded command.
+fn own_words<'w>(words: &'w [&'w str]) -> &'w [&'w str] {
+    if let Some(end) = words.iter().position(|word| *word == "--") {
+        return &words[..end];
+    }
+    let cli = Cli::command();
+    let guard = cli.find_subcommand("guard").into_iter().flat_map(|guard| guard.get_arguments());
+    let options = cli.get_arguments().chain(guard).filter(|option| option.get_action().takes_values());
+    let long = |option: &Arg| option.get_long().map(|name| format!("--{name}"));
+    let short = |option: &Arg| option.get_short().map(|name| format!("-{name}"));
+    let names: Vec<String> = options.flat_map(|option| [long(option), short(option)]).flatten().collect();
+    let is_value = |at: usize| at > 0 && names.iter().any(|name| name == words[at - 1]);
+    let mut plain = (0..words.len()).filter(|at| !words[*at].starts_with('-') && !is_value(*at));
+    match plain.next() {
+        Some(at) if words[at] == "guard" => &words[..plain.next().unwrap_or(words.len())],
+        _ => words,
+    }
+}
+
 /// Prints what is wrong with a command line, for people and for a program that asked for a format, and returns the exit code. If the
 /// output is gone, that still says what happened.
 pub fn refuse_usage(error: &clap::Error) -> u8 {
@@ -92,4 +110,33 @@ fn usage_error(error: &clap::Error) -> Error {
         }
     }
     usage
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_format_of_a_guarded_command_is_not_decrees() {
+        let answer = |line: &str| {
+            let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+            FailureAnswer::of_words(&words).format
+        };
+        for line in [
+            "guard --format json --bad true",
+            "guard --bad --format=json true",
+            "-C . guard --scope src --format json --bad true",
+            "guard --reason x --bad --format json -- true",
+            "rollback x --bad --format json",
+        ] {
+            assert_eq!(answer(line), ContractFormat::Json, "{line}");
+        }
+        for line in [
+            "guard --bad true --format json",
+            "guard --bad -- true --format json",
+            "guard --bad true --format=json",
+        ] {
+            assert_eq!(answer(line), ContractFormat::Text, "{line}");
+        }
+    }
 }

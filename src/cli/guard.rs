@@ -9,8 +9,11 @@ use super::rollback::{NOT_SAVED, counts, lines};
 use super::rollback_answer::warnings;
 use super::{Context, ContractFormat};
 use crate::error::{Error, ErrorKind, FailureReason, Result};
-use crate::history::{Expiry, Guard, GuardOutcome, GuardRequest, RollbackReport, Scope, ScopeWords};
+use crate::history::{
+    Expiry, GitChange, Guard, GuardOutcome, GuardRequest, RollbackReport, Scope, ScopeWords,
+};
 use crate::humanize::count;
+use crate::interrupt;
 use crate::project::Layout;
 
 /// Checkpoint the tree, run a command, and roll the tree back if it fails
@@ -19,7 +22,7 @@ use crate::project::Layout;
 /// command has to succeed as well. If either fails, or decree is interrupted (a second Ctrl-C ends the command at once), everything
 /// that changed is rolled back to the checkpoint and verified; what the command had done stays saved as another checkpoint. git's HEAD,
 /// its branch and the index go back with it; commits that the command made stay as refs/decree/runs/CHECKPOINT. Exit code 4: the tree
-/// or git's state could not be rolled back.
+/// (also the owner of a file, which only root can set) or git's state could not be rolled back.
 /// Both commands find the checkpoint's id in DECREE_CHECKPOINT. With --format json or yaml, standard output has decree's answer
 /// alone, and what the commands print goes to standard error.
 #[derive(Debug, clap::Args)]
@@ -77,6 +80,7 @@ pub fn guard(context: &Context, args: &GuardArgs) -> Result<u8> {
         context.ui.warn(warning);
     }
     let mut answer = GuardAnswer::of(&locked.project.layout, &guard);
+    answer.warnings.splice(0..0, context.warned());
     let mut end = guard.run();
     if let Some(error) = &end.error {
         context.ui.error(error);
@@ -92,6 +96,7 @@ pub fn guard(context: &Context, args: &GuardArgs) -> Result<u8> {
     for warning in &outcome.uncaptured.warnings {
         context.ui.warn(warning);
     }
+    answer.warnings.extend_from_slice(&outcome.uncaptured.warnings);
     let (rollback, result) = match outcome.rollback.take().transpose() {
         Ok(rollback) => (rollback, None),
         Err(error) => (None, Some(Err(not_rolled_back(context, &outcome, error)))),
@@ -137,18 +142,22 @@ fn report(context: &Context, outcome: &GuardOutcome, rollback: Option<&RollbackR
         return Ok(0);
     };
     print_rollback(context, rollback, &outcome.cause, id);
-    let git = outcome.git.clone().unwrap_or_default();
-    git.restored_lines().iter().for_each(|line| context.ui.warn(line));
-    if git.is_unrestored() {
+    outcome.git.iter().flat_map(GitChange::restored_lines).for_each(|line| context.ui.warn(&line));
+    if outcome.git.iter().any(GitChange::is_unrestored) {
         return Err(Error::integrity("the tree is rolled back, and git's own state is not")
             .detail(format!("{}; the warnings above say why", outcome.cause)));
     }
     if let Some(error) = outcome.uncaptured.error() {
         return Err(error.detail(format!("{}; everything else is rolled back", outcome.cause)));
     }
+    if let Some(error) = rollback.loss_error(id) {
+        return Err(error.detail(outcome.cause.clone()));
+    }
     match outcome.interrupted {
         Some(signal) => {
-            Err(Error::new(ErrorKind::Interrupted { signal }, "interrupted").detail("the tree is as it was"))
+            let error = Error::new(ErrorKind::Interrupted { signal }, "interrupted");
+            let is_unchanged = rollback.is_proven() && rollback.scope.is_everything();
+            Err(if is_unchanged { interrupt::name_unchanged(error) } else { error })
         }
         None => Ok(outcome.code),
     }

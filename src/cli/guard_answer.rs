@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 
 use super::checkpoint::restore_command;
 use super::context::absolute_command_line;
-use super::rollback_answer::{AskedRollback, contract};
+use super::rollback_answer::{AskedRollback, contract, warnings};
 use crate::checkpoint::quote::in_json;
 use crate::error::{Error, Result};
-use crate::history::{Guard, GuardOutcome, RollbackReport};
+use crate::history::{GitChange, Guard, GuardOutcome, RollbackReport};
 use crate::project::Layout;
 
 /// What is known before the command runs.
@@ -21,14 +21,14 @@ pub struct GuardAnswer {
 
 impl GuardAnswer {
     pub fn of(layout: &Layout, guard: &Guard<'_>) -> GuardAnswer {
-        let record = guard.record();
+        let (record, contents) = (guard.record(), guard.contents());
         let checkpoint = json!({
             "id": record.id,
             "type": record.kind().word(),
             "created_at": record.created_at,
             "reason": record.reason,
-            "scope": record.payload.scope(),
-            "restore_command": restore_command(record, |it| absolute_command_line(layout.root(), it)),
+            "scope": { "files": contents.files, "state_keys": contents.state_keys },
+            "restore_command": restore_command(record, |it| absolute_command_line(layout, layout.root(), it)),
             "expiry": record.expiry,
         });
         GuardAnswer { command: guard.shown().to_owned(), checkpoint, warnings: guard.warnings.clone() }
@@ -46,16 +46,19 @@ impl GuardAnswer {
         let id = outcome.checkpoint.id();
         let asked = AskedRollback { scope: &[], directory: layout.root(), dry_run: false };
         let is_kept = rollback.is_none() && result.is_ok();
+        let git = outcome.git.iter().flat_map(GitChange::restored_lines).filter(|_| rollback.is_some());
+        let all_warnings: Vec<String> =
+            self.warnings.into_iter().chain(rollback.into_iter().flat_map(warnings)).chain(git).collect();
         let mut answer = json!({
             "kept": is_kept,
-            "rolled_back": rollback.is_some(),
+            "rolled_back": rollback.is_some_and(RollbackReport::is_complete),
             "project": in_json(layout.root().as_os_str().as_bytes()),
             "command": self.command,
             "exit_code": result.as_ref().map_or_else(|error| error.kind().exit_code(), |code| *code),
             "cause": (!is_kept).then_some(&outcome.cause),
             "checkpoint": self.checkpoint,
             "rollback": rollback.map(|report| contract(layout, id, report, asked)),
-            "warnings": self.warnings,
+            "warnings": all_warnings,
         });
         if let Some(error) = result.as_ref().err().or(not_started) {
             answer["error"] = error.to_json();

@@ -15,7 +15,8 @@ use crate::github;
 use crate::history::{GuardRecord, HistoryContext, PendingGitRestore, SettledGuard};
 use crate::pipeline::events::Reporter;
 use crate::pipeline::{
-    ActiveBatch, ActiveRun, MessageSummary, Pipeline, RecoveredRun, RunOverrides, Summary, not_restored_error,
+    ActiveBatch, ActiveRun, MessageSummary, Pipeline, RecoveredRun, RunLog, RunOverrides, Summary,
+    not_restored_error,
 };
 use crate::process;
 use crate::project::{Lock, Project, parse_duration};
@@ -58,7 +59,7 @@ impl<'c> LockedProject<'c> {
     /// Locks the project for a command that starts work, and settles what an earlier process left unfinished.
     pub fn open(context: &'c Context, command: &'static str) -> Result<Self> {
         let mut locked = Self::lock(context, context.project()?, command)?;
-        if let Some(guard) = GuardRecord::find(&locked.project.layout)? {
+        if let Some(guard) = GuardRecord::find(&locked.project.layout) {
             return Err(guard.refusal(command));
         }
         locked.settled = locked.settle_unfinished()?;
@@ -83,10 +84,10 @@ impl<'c> LockedProject<'c> {
         let workspace = project.workspace()?;
         let lock = context.lock(&project, &workspace, command)?;
         process::become_subreaper().at("adopt orphaned processes in", project.layout.root())?;
-        match PendingGitRestore::finish(&project.layout, &workspace) {
-            Ok(lines) => lines.iter().for_each(|line| context.ui.warn(line)),
+        match PendingGitRestore::finish(&project.layout, &workspace, &RunLog::new(&project.layout)) {
+            Ok(tried) => tried.iter().flat_map(|it| &it.lines).for_each(|line| context.warn(line)),
             // It is what helps against a record that cannot be read.
-            Err(error) if command == RECOVER => context.ui.warn(&error.to_string()),
+            Err(error) if command == RECOVER => context.warn(&error.to_string()),
             Err(error) => return Err(error),
         }
         Ok(LockedProject { context, project, workspace, command, lock, settled: Vec::new() })
@@ -108,9 +109,9 @@ impl<'c> LockedProject<'c> {
     }
 
     /// The guarded command that was cut off, and whose checkpoint this is.
-    pub fn guard_of(&self, checkpoint: &CheckpointDir) -> Result<Option<GuardRecord>> {
-        let found = GuardRecord::find(&self.project.layout)?;
-        Ok(found.filter(|guard| guard.checkpoint == checkpoint.id()))
+    pub fn guard_of(&self, checkpoint: &CheckpointDir) -> Option<GuardRecord> {
+        let found = GuardRecord::find(&self.project.layout);
+        found.filter(|guard| guard.checkpoint() == Some(checkpoint.id()))
     }
 
     /// Restores what belongs to a guarded command beside the tree, which was rolled back.

@@ -54,8 +54,9 @@ const EXIT_CODES: &str = "Exit codes:
   3              not a decree project, a bad config, or an unknown or ambiguous id
   4              integrity: something could not be restored, verified or saved
   5              another decree process holds the lock
-  129, 130, 143  interrupted; the tree was reverted. The same signal twice: decree
-                 stopped at once, and the next `decree process` reverts the tree";
+  129, 130, 143  interrupted; the tree was reverted, or is as it was, unless the message
+                 says otherwise. The same signal twice: decree stopped at once, and the
+                 next `decree process` reverts the tree";
 
 /// Runs AI coding agents unattended: keeps what passes your check, and reverts every byte of what fails.
 #[derive(Debug, Parser)]
@@ -155,7 +156,7 @@ impl Cli {
 pub fn run(cli: Cli) -> Result<u8> {
     let ui = cli.ui();
     let directory = cli.directory.unwrap_or_else(|| PathBuf::from("."));
-    let context = Context { ui, directory, verbose: cli.verbose };
+    let context = Context::new(ui, directory, cli.verbose);
     match cli.command {
         Command::Init(args) => init::init(&context, &args).map(|()| 0),
         Command::Run(args) => run::run(&context, args),

@@ -28,6 +28,7 @@ use crate::report::{ReportLimits, markdown};
 /// What a run committed itself is not committed again, and is pushed with the rest. A branch that contains a commit of a reverted run is
 /// refused, unless a remote has that commit already. So is one with a commit that no remote has and that contains a secret of the
 /// environment, or of a run that added a file such as .env: a later commit that removes it does not take it out of what is pushed.
+/// A secret that is a word of at most eight lower-case letters, or that a remote has already, is only named.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  decree publish\n  decree publish --dry-run\n  decree publish --push\n  decree publish --push --branch decree/nightly --message-prefix 'chore: '\n  decree publish --pull-request --base main --draft\n  decree publish --format json | jq -r '.commits[].sha'"

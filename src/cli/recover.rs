@@ -3,16 +3,21 @@
 use serde_json::{Value, json};
 
 use super::locked_project::{LockedProject, RECOVER};
-use super::rollback::NOT_SAVED;
+use super::rollback::{NOT_SAVED, moved_runs};
+use super::rollback_answer::{run_answer, secrets_left};
 use super::{Context, Format};
+use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::checkpoint::partial_restore::LostPath;
 use crate::checkpoint::path::TreePath;
 use crate::checkpoint::quote;
 use crate::checkpoint::store::PackCheck;
 use crate::error::{ErrorKind, Result};
 use crate::history::uncaptured::NotRestored;
-use crate::history::{self, GitChange, GuardRecord, PendingGitRestore, TreeRecovery};
+use crate::history::{
+    self, CheckpointRecord, GitChange, GuardRecord, PendingGitRestore, Scope, TreeRecovery,
+};
 use crate::humanize::count;
+use crate::pipeline::rolled_back::MovedRun;
 use crate::pipeline::{ActiveRun, RecoveredRun, quarantine_damaged_record};
 use crate::project::Layout;
 
@@ -22,7 +27,7 @@ use crate::project::Layout;
 /// Then an unfinished run that
 /// cannot be reverted as a whole is reverted as far as possible, and closed: its verdict is `failed-unrestored`, and its message goes to
 /// inbox/dead/. The same for the checkpoint of a guarded command, or for the one that is named. What is in the tree is saved as a
-/// checkpoint first. git's own state goes back with the files of a run or a guarded command. Exit code 4: something is lost, could not be
+/// checkpoint first. Likely secrets that are newer than a checkpoint stay. A checkpoint that has expired is refused. git's own state goes back with the files of a run or a guarded command. Exit code 4: something is lost, could not be
 /// restored, or is unknown; with --dry-run, too.
 #[derive(Debug, clap::Args)]
 #[command(
@@ -55,12 +60,21 @@ struct Recovery {
     /// The checkpoint to which the tree was taken back, if no run was.
     checkpoint: Option<(String, TreeRecovery)>,
     /// Of the checkpoint of a guarded command.
-    git: Option<GitChange>,
+    git: Vec<GitChange>,
+    /// Runs whose work left the tree with the checkpoint, or came back.
+    moved: Vec<MovedRun>,
+    /// What else the guarded command left that is not as it was.
+    not_restored: Vec<String>,
 }
 
 impl Recovery {
     fn tree(&self) -> Option<&TreeRecovery> {
         self.run.as_ref().map(|run| &run.tree).or(self.checkpoint.as_ref().map(|(_, tree)| tree))
+    }
+
+    /// What no checkpoint holds, and is not as it was.
+    fn not_restored(&self) -> impl Iterator<Item = &String> {
+        self.run.iter().flat_map(|run| &run.not_restored).chain(&self.not_restored)
     }
 
     /// Whether something cannot be restored, or is unknown.
@@ -69,7 +83,8 @@ impl Recovery {
         self.is_run_unknown
             || self.packs.missing > 0
             || self.run.as_ref().is_some_and(of_run)
-            || self.git.as_ref().is_some_and(GitChange::is_unrestored)
+            || self.git.iter().any(GitChange::is_unrestored)
+            || !self.not_restored.is_empty()
             || self.tree().is_some_and(|tree| !tree.report.lost.is_empty())
     }
 }
@@ -77,35 +92,45 @@ impl Recovery {
 pub fn recover(context: &Context, args: &RecoverArgs) -> Result<u8> {
     let locked = LockedProject::open_unsettled(context, RECOVER)?;
     let layout = &locked.project.layout;
-    let guarded = GuardRecord::find(layout)?;
+    let guarded = GuardRecord::find(layout);
     if args.keep {
-        GuardRecord::forget(layout);
-        let was_pending = PendingGitRestore::forget(layout)?;
-        context.ui.note(match (&guarded, was_pending) {
-            (Some(_), _) => "the tree stays as the guarded command left it",
-            (None, true) => "git's own state stays as it is",
-            (None, false) => "no guarded command was cut off; nothing was done",
-        });
-        return Ok(0);
+        return keep(context, layout, guarded.is_some()).map(|()| 0);
     }
     let progress = context.ui.progress();
     let packs = history::check_packs(locked.history_context(&progress), !args.dry_run)?;
     let is_run_unknown = quarantine_record(context, layout, args.dry_run)?;
     let run = if is_run_unknown { None } else { locked.recover_run(args.dry_run)? };
-    let mut recovery = Recovery { packs, is_run_unknown, run, checkpoint: None, git: None };
-    let wanted = args.id.clone().or(guarded.map(|guard| guard.checkpoint));
+    let mut recovery = Recovery {
+        packs,
+        is_run_unknown,
+        run,
+        checkpoint: None,
+        git: Vec::new(),
+        moved: Vec::new(),
+        not_restored: Vec::new(),
+    };
+    let wanted = args.id.clone().or(guarded.and_then(|guard| Some(guard.checkpoint()?.to_owned())));
     if let Some(id) = wanted.filter(|_| recovery.run.is_none()) {
         let found = history::find_tree(layout, &id)?;
-        let (dir, manifest) = (found.dir(), found.dir().manifest()?);
+        let dir = found.dir();
+        refuse_state(&locked, dir)?;
+        let manifest = dir.manifest()?;
         let diffs = [dir.diff_path()];
         let history = locked.history_context(&progress);
-        let mut tree = history::recover_tree(history, dir.id(), &manifest, &diffs, args.dry_run)?;
-        if let Some(guard) = locked.guard_of(dir)?.filter(|_| !args.dry_run) {
+        let mut tree = history::recover_tree(history, dir.id(), &manifest, &diffs, true, args.dry_run)?;
+        if let Some(guard) = locked.guard_of(dir).filter(|_| !args.dry_run) {
             let settled = locked.settle_guard(&guard, dir)?;
-            tree.report.lost.extend(settled.not_restored.iter().filter_map(lost_path));
+            for lost in &settled.not_restored {
+                match lost_path(lost) {
+                    Some(path) => tree.report.lost.push(path),
+                    None => recovery.not_restored.push(format!("{}: {}", lost.path, lost.why)),
+                }
+            }
             settled.warnings.iter().for_each(|warning| context.ui.warn(warning));
             recovery.git = settled.git;
         }
+        let (all, lost, saved) = (Scope::default(), &tree.report.lost, tree.saved.as_deref());
+        recovery.moved = moved_runs(layout, dir, &all, lost, saved, args.dry_run)?;
         recovery.checkpoint = Some((dir.id().to_owned(), tree));
     }
     if !args.dry_run
@@ -116,10 +141,22 @@ pub fn recover(context: &Context, args: &RecoverArgs) -> Result<u8> {
         ));
     }
     match args.format {
-        Format::Json => context.ui.print(&format!("{:#}\n", answer(&recovery, args.dry_run)))?,
+        Format::Json => context.ui.print_json(&answer(&recovery, args.dry_run, &context.warned()))?,
         Format::Text => print(context, &locked, &recovery, args.dry_run)?,
     }
     Ok(if recovery.has_losses() { ErrorKind::Integrity.exit_code() } else { 0 })
+}
+
+/// Forgets what a killed guard, or a restore of git's own state that failed, left to do.
+fn keep(context: &Context, layout: &Layout, was_guarded: bool) -> Result<()> {
+    GuardRecord::forget(layout);
+    let was_pending = PendingGitRestore::forget(layout)?;
+    context.ui.note(match (was_guarded, was_pending) {
+        (true, _) => "the tree stays as the guarded command left it",
+        (false, true) => "git's own state stays as it is",
+        (false, false) => "no guarded command was cut off; nothing was done",
+    });
+    Ok(())
 }
 
 /// Moves a `running.json` that cannot be read out of the way. Returns whether there is one.
@@ -138,7 +175,18 @@ fn quarantine_record(context: &Context, layout: &Layout, dry_run: bool) -> Resul
     Ok(true)
 }
 
-/// Something that no checkpoint holds, among what is lost.
+/// Something that no checkpoint holds, among what is lost; `None` for what is inside of a git directory, which is no part of a tree.
+/// Refuses a checkpoint that has expired, unless a killed guard needs it, and one whose content is in another store.
+fn refuse_state(locked: &LockedProject<'_>, dir: &CheckpointDir) -> Result<()> {
+    // A checkpoint whose record is damaged may still have its manifest.
+    if let Ok(record) = CheckpointRecord::read(dir.dir())
+        && locked.guard_of(dir).is_none()
+    {
+        record.refuse_expired()?;
+    }
+    history::refuse_other_store_of(&locked.project.layout, dir)
+}
+
 fn lost_path(lost: &NotRestored) -> Option<LostPath> {
     let path = TreePath::out_of_scope(&quote::from_json(&lost.path)?)?;
     Some(LostPath { path, why: lost.why.clone() })
@@ -173,6 +221,8 @@ fn print(context: &Context, locked: &LockedProject<'_>, recovery: &Recovery, dry
             let place = if dry_run { String::new() } else { format!(": moved to {}", layout.shown(to)) };
             ui.print(&format!("{would}set aside: {path}{place}\n"))?;
         }
+        let left: Vec<String> = tree.report.secrets_left.iter().map(TreePath::to_string).collect();
+        secrets_left(&left).iter().for_each(|warning| ui.warn(warning));
         for lost in &tree.report.lost {
             ui.print(&format!("not restored: {lost}\n"))?;
         }
@@ -182,9 +232,10 @@ fn print(context: &Context, locked: &LockedProject<'_>, recovery: &Recovery, dry
             ui.note(&format!("the tree as it was found is saved: `{back}` restores it{but}"));
         }
     }
-    for lost in recovery.run.iter().flat_map(|run| &run.not_restored) {
+    for lost in recovery.not_restored() {
         ui.print(&format!("not restored: {lost}\n"))?;
     }
+    recovery.moved.iter().for_each(|run| ui.note(&run.sentence(dry_run)));
     ui.note(&closing(recovery, dry_run));
     Ok(())
 }
@@ -212,6 +263,9 @@ fn closing(recovery: &Recovery, dry_run: bool) -> String {
         (None, Some((id, _))) if lost > 0 => {
             format!("{} could not be restored; all other paths are as in {id}", count(lost, "file"))
         }
+        (None, Some((id, _))) if !recovery.not_restored.is_empty() => {
+            format!("the tree is as in {id}, except for what no checkpoint holds")
+        }
         (None, Some((id, _))) => format!("the tree is as in {id}"),
         (None, None) if recovery.is_run_unknown => {
             "the tree is as it was found, and every other command works again".to_owned()
@@ -226,7 +280,7 @@ fn closing(recovery: &Recovery, dry_run: bool) -> String {
 }
 
 /// The answer for programs.
-fn answer(recovery: &Recovery, dry_run: bool) -> Value {
+fn answer(recovery: &Recovery, dry_run: bool, warnings: &[String]) -> Value {
     let path = |path: &crate::checkpoint::path::TreePath| quote::in_json(path.as_bytes()).into_owned();
     let report = recovery.tree().map(|tree| &tree.report);
     let packs: Vec<Value> = recovery
@@ -255,12 +309,15 @@ fn answer(recovery: &Recovery, dry_run: bool) -> Value {
         "saved_present_as": recovery.tree().and_then(|tree| tree.saved.as_ref()),
         "restored": report.map_or(Vec::new(), |report| report.restored.iter().map(path).collect::<Vec<_>>()),
         "removed": report.map_or(Vec::new(), |report| report.removed.iter().map(path).collect::<Vec<_>>()),
-        "not_restored": recovery.run.as_ref().map_or(Vec::new(), |run| run.not_restored.clone()),
+        "not_restored": recovery.not_restored().collect::<Vec<_>>(),
         "lost": report.map_or(Vec::new(), |report| {
             report.lost.iter().map(|lost| json!({ "path": path(&lost.path), "why": lost.why })).collect::<Vec<_>>()
         }),
         "set_aside": report.map_or(Vec::new(), |report| {
             report.set_aside.iter().map(|(from, _)| path(from)).collect::<Vec<_>>()
         }),
+        "warnings": warnings,
+        "runs": recovery.moved.iter().map(run_answer).collect::<Vec<_>>(),
+        "secrets_left": report.map_or(Vec::new(), |report| report.secrets_left.iter().map(path).collect::<Vec<_>>()),
     })
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::Context;
 use crate::error::Result;
-use crate::message::Inbox;
+use crate::message::{Inbox, SecondNames};
 use crate::pipeline::DeadLetter;
 
 /// Move dead letters back to the inbox
@@ -41,6 +41,7 @@ pub fn retry(context: &Context, args: &RetryArgs) -> Result<()> {
     }
     for letter in &chosen {
         let target = inbox.requeue(&letter.file)?;
+        SecondNames::forget_dead(&project.layout, &letter.file);
         context.ui.note(&format!("{} waits in the inbox as {}", letter.name(), target.to_string_lossy()));
     }
     context.ui.note("next: `decree process`");

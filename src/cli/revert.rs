@@ -8,9 +8,11 @@ use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::checkpoint::quote::json_for_people;
 use crate::checkpoint::restore::RestoreReport;
 use crate::error::{Error, Result};
-use crate::history::{self, RevertSince, RunOrCheckpoint, Scope};
+use crate::history::{self, HistoryContext, RevertSince, RunOrCheckpoint, Scope};
 use crate::humanize::count;
+use crate::pipeline::RunLog;
 use crate::pipeline::revert_runs::{GitRevert, OutsideDiff, RevertedRun, RunRevert, revert_runs};
+use crate::pipeline::rolled_back::removed_from_tracker;
 use crate::report::text;
 
 /// Revert a run, a chain of runs, or everything since a checkpoint
@@ -55,7 +57,8 @@ pub fn revert(context: &Context, args: &RevertArgs) -> Result<()> {
             }
         }
         if let Some(spec) = untracked {
-            context.ui.note(&format!("removed {spec} from the tracker: `decree process` runs it again"));
+            let is_there = locked.project.layout.specs().join(&spec).exists();
+            context.ui.note(&removed_from_tracker(&spec, is_there));
         }
         is_complete &= report_git(context, run, &git);
         report_outside_diff(context, run, &outside_diff);
@@ -109,24 +112,27 @@ fn report_git(context: &Context, run: &CheckpointDir, git: &GitRevert) -> bool {
 
 fn since_checkpoint(context: &Context, locked: &LockedProject<'_>, saved: &CheckpointDir) -> Result<()> {
     let progress = context.ui.progress();
-    let guard = locked.guard_of(saved)?;
-    let reverted = history::revert_since(locked.history_context(&progress), saved)?;
+    let guard = locked.guard_of(saved);
+    let log = RunLog::new(&locked.project.layout);
+    let history_context = HistoryContext { runs: Some(&log), ..locked.history_context(&progress) };
+    let reverted = history::revert_since(history_context, saved)?;
     let settled = guard.map(|guard| locked.settle_guard(&guard, saved)).transpose()?.unwrap_or_default();
     settled.warnings.iter().for_each(|warning| context.ui.warn(warning));
     let not_restored = settled.error().map_or(Ok(()), Err);
-    let Some(RevertSince { outcome, present, secrets_left }) = reverted else {
+    let Some(RevertSince { mut outcome, present, secrets_left }) = reverted else {
         context.ui.note(&format!("{}: the tree already matches the checkpoint", saved.id()));
         return not_restored;
     };
     let but = if outcome.set_aside.is_empty() { "" } else { NOT_SAVED };
     secrets_left_warning(&secrets_left).iter().for_each(|warning| context.ui.warn(warning));
+    let _shield = outcome.shield.take();
     report_done(context, saved.id(), present.id(), outcome)?;
     let back = context.command_line(&format!("rollback {}", present.id()));
     context.ui.note(&format!("the previous state is saved: `{back}` restores it{but}"));
     let layout = &locked.project.layout;
-    for run in moved_runs(layout, saved, &Scope::default(), Some(present.id()), false)? {
-        context.ui.note(&run.sentence(false));
-    }
+    let mut runs = log.take_moved_runs();
+    runs.extend(moved_runs(layout, saved, &Scope::default(), &[], Some(present.id()), false)?);
+    runs.iter().for_each(|run| context.ui.note(&run.sentence(false)));
     not_restored
 }
 

@@ -1,24 +1,33 @@
 //! `decree rollback`
 
+use serde_json::Value;
+
+use super::context::absolute_command_line;
 use super::locked_project::LockedProject;
-use super::rollback_answer::{AskedRollback, contract, run_answer, warnings};
+use super::rollback_answer::{
+    AskedRollback, contract, export_command, run_answer, variables_warning, warnings, way_back,
+};
 use super::{Context, ContractFormat};
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
+use crate::checkpoint::partial_restore::LostPath;
+use crate::checkpoint::path::TreePath;
 use crate::error::{Error, Result};
 use crate::history::{
-    self, CheckpointKind, CheckpointRecord, RollbackOptions, RollbackReport, RolledBackPath, RunOrCheckpoint,
-    Scope,
+    self, CheckpointKind, CheckpointRecord, HistoryContext, RollbackOptions, RollbackReport, RolledBackPath,
+    RunOrCheckpoint, Scope,
 };
 use crate::humanize::{count, grouped};
-use crate::pipeline::RunResult;
-use crate::pipeline::rolled_back::{MovedRun, TreeMove, record_moved_runs};
+use crate::pipeline::RunLog;
+use crate::pipeline::rolled_back::{MoveTarget, MovedRun, TreeMove, checkpoint_time, record_moved_runs};
 use crate::project::Layout;
 
 /// Roll back to a checkpoint, completely or in part
 ///
 /// Changed and deleted files within the scope are restored byte for byte; files created since are removed. The current
 /// state is saved first, as a checkpoint of the same type, so a rollback can be rolled back.
-/// Then everything is compared with the checkpoint; if the hashes differ, the exit code is 4.
+/// Then everything is compared with the checkpoint; if the hashes differ, the exit code is 4. So it is if something that decree cannot
+/// set differs, and everything else is restored: an owner, which only root can give a file, or variables of the environment without
+/// --export.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  decree rollback chk_20261116_031200_a1b2c3\n  decree rollback chk_20261116 --dry-run\n  decree rollback chk_20261116 --scope src --scope 'docs/*.md' --reason 'the tests failed'\n  decree rollback chk_20261116 --format json"
@@ -64,29 +73,38 @@ pub fn rollback(context: &Context, args: &RollbackArgs) -> Result<()> {
         return Err(Error::usage(format!("{} is a {}", found.dir().id(), kind.word()))
             .detail("only a state_snapshot has environment variables to export"));
     }
-    let mut options = RollbackOptions::with_reason(args.reason.clone());
-    options.scope.list.clone_from(&args.scope);
-    options.scope.directory.clone_from(&context.directory);
-    options.dry_run = args.dry_run;
-    (options.verify, options.takes_environment) = (!args.no_verify, args.export);
-    let guard = locked.guard_of(found.dir())?.filter(|_| args.scope.is_empty() && !args.dry_run);
+    let mut options = options(context, args);
+    let guard = locked.guard_of(found.dir()).filter(|_| args.scope.is_empty());
     options.restores_git = guard.is_some();
-    let mut report = history::rollback(locked.history_context(&context.ui.progress()), &found, &options)?;
+    let (progress, log) = (context.ui.progress(), RunLog::new(layout));
+    let history_context = HistoryContext { runs: Some(&log), ..locked.history_context(&progress) };
+    let mut report = history::rollback(history_context, &found, &options)?;
     if let Some(refusal) = report.refusal.take() {
         return Err(refusal.detail("this is a dry run"));
     }
+    let guard = guard.filter(|_| !args.dry_run);
     let settled =
         guard.map(|guard| locked.settle_guard(&guard, found.dir())).transpose()?.unwrap_or_default();
     report.warnings.extend_from_slice(&settled.warnings);
-    let not_restored = settled.error();
-    let runs = if report.kind.holds_tree() {
-        moved_runs(layout, found.dir(), &report.scope, report.present.as_deref(), args.dry_run)?
-    } else {
-        Vec::new()
-    };
+    let export = export_command(found.dir().id(), &args.scope, |arguments| match args.format {
+        ContractFormat::Text => context.command_line(arguments),
+        _ => absolute_command_line(layout, layout.root(), arguments),
+    });
+    let not_restored = settled.error().or_else(|| {
+        let error = report.loss_error(found.dir().id()).filter(|_| !args.dry_run)?;
+        Some(if report.variables_left.is_empty() { error } else { error.hint(format!("run `{export}`")) })
+    });
+    let mut runs = log.take_moved_runs();
+    if report.kind.holds_tree() {
+        let present = report.present.as_deref();
+        runs.extend(moved_runs(layout, found.dir(), &report.scope, &[], present, args.dry_run)?);
+        runs.sort_by(|a, b| a.id.cmp(&b.id));
+    }
     match args.format {
         ContractFormat::Text => {
             print(context, found.dir().id(), &report, args.dry_run)?;
+            let variables = variables_warning(&report, &export).filter(|_| args.dry_run);
+            variables.iter().for_each(|warning| context.ui.warn(warning));
             runs.iter().for_each(|run| context.ui.note(&run.sentence(args.dry_run)));
             if args.export && !args.dry_run {
                 context.ui.print(&report.exports)?;
@@ -97,20 +115,42 @@ pub fn rollback(context: &Context, args: &RollbackArgs) -> Result<()> {
             let asked =
                 AskedRollback { scope: &args.scope, directory: &context.directory, dry_run: args.dry_run };
             let mut answer = contract(layout, found.dir().id(), &report, asked);
-            if !runs.is_empty() {
-                answer["runs"] = runs.iter().map(run_answer).collect();
-            }
+            complete(&mut answer, context.warned(), &runs, not_restored.as_ref());
             context.ui.print(&format.render(&answer))?;
             not_restored.map_or(Ok(()), |error| Err(error.answered()))
         }
     }
 }
 
-/// Records which runs left the tree, or came back, when it went to a checkpoint; `present` holds what was there before.
+fn options(context: &Context, args: &RollbackArgs) -> RollbackOptions {
+    let mut options = RollbackOptions::with_reason(args.reason.clone());
+    options.scope.list.clone_from(&args.scope);
+    options.scope.directory.clone_from(&context.directory);
+    options.dry_run = args.dry_run;
+    (options.verify, options.takes_environment) = (!args.no_verify, args.export);
+    options
+}
+
+/// Adds to an answer what was `warned` of before, what became of runs, and what is not restored.
+fn complete(answer: &mut Value, warned: Vec<String>, runs: &[MovedRun], error: Option<&Error>) {
+    if let Some(warnings) = answer["warnings"].as_array_mut() {
+        warnings.splice(0..0, warned.into_iter().map(Value::from));
+    }
+    if !runs.is_empty() {
+        answer["runs"] = runs.iter().map(run_answer).collect();
+    }
+    if let Some(error) = error {
+        answer["error"] = error.to_json();
+    }
+}
+
+/// Records which runs left the tree, or came back, when it went to a checkpoint, except for the paths in `lost`; `present` holds what was
+/// there before.
 pub fn moved_runs(
     layout: &Layout,
     to: &CheckpointDir,
     scope: &Scope,
+    lost: &[LostPath],
     present: Option<&str>,
     dry_run: bool,
 ) -> Result<Vec<MovedRun>> {
@@ -122,17 +162,16 @@ pub fn moved_runs(
         Some(id) => Some(CheckpointDir::new(id, layout.checkpoints().join(id)).manifest()?.tree),
         None => None,
     };
-    let since = match CheckpointRecord::read(to.dir()) {
-        Ok(record) => Some(record.created_at),
-        Err(_) => RunResult::read(to).ok().flatten().map(|result| result.started_at),
-    };
+    let is_there = |path: &TreePath| scope.covers(path) && !lost.iter().any(|lost| lost.path == *path);
     record_moved_runs(
         layout,
         &TreeMove {
-            now: &|path| scope.covers(path).then(|| tree.get(path)),
-            saved: present.zip(saved.as_ref()),
-            since: since.as_deref(),
-            checkpoint: scope.is_everything().then_some(to.id()),
+            now: &|path| is_there(path).then(|| tree.get(path)),
+            saved: saved.as_ref(),
+            target: MoveTarget::Past {
+                time: checkpoint_time(to),
+                is_whole: scope.is_everything() && lost.is_empty(),
+            },
             dry_run,
         },
     )
@@ -173,9 +212,14 @@ fn print(context: &Context, id: &str, report: &RollbackReport, dry_run: bool) ->
         CheckpointKind::DatabaseSavepoint => ("every database", "database"),
         CheckpointKind::FileBackup | CheckpointKind::GitStash => ("the tree", "path"),
     };
-    let (changed, held) = (count(report.changed(), noun), count(report.held, noun));
-    if report.changed() == 0 && report.set_aside.is_empty() {
-        let but = if report.warnings.is_empty() { "" } else { ", except for the warnings" };
+    let (changed, held) =
+        (count(report.changed(), noun), count(report.held - report.variables_left.len(), noun));
+    if report.changed() == 0 && report.set_aside.is_empty() && report.would_set_aside.is_empty() {
+        let but = match (report.variables_left.is_empty(), report.warnings.is_empty()) {
+            (false, _) => ", except for the environment",
+            (true, false) => ", except for the warnings",
+            (true, true) => "",
+        };
         ui.note(&format!("{what} matches {id}{but} ({held} verified)"));
         return Ok(());
     }
@@ -190,17 +234,15 @@ fn print(context: &Context, id: &str, report: &RollbackReport, dry_run: bool) ->
         ui.note(&format!("rolled back {changed}: {}; {held} verified against {id}", counts(report)));
     } else if report.after.is_some() {
         let counts = counts(report);
-        ui.note(&format!(
-            "rolled back {changed}: {counts}; {held} verified against {id}, except for the warnings"
-        ));
+        let but = if report.unrestored.is_empty() { "the environment" } else { "the warnings" };
+        ui.note(&format!("rolled back {changed}: {counts}; {held} verified against {id}, except for {but}"));
     } else {
         ui.note(&format!(
             "rolled back {changed}: {}; not compared with {id}, because of --no-verify",
             counts(report)
         ));
     }
-    if let Some(present) = &report.present {
-        let back = context.command_line(&format!("rollback {present}"));
+    if let Some(back) = way_back(report, |arguments| context.command_line(arguments)) {
         let but = if report.set_aside.is_empty() { "" } else { NOT_SAVED };
         ui.note(&format!("the previous state is saved: `{back}` restores it{but}"));
     }

@@ -1,7 +1,7 @@
 //! The answer of a rollback for programs, as the schemas in docs/schemas have it. Every value is computed, none is assumed.
 
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
@@ -30,8 +30,10 @@ pub fn contract(layout: &Layout, id: &str, report: &RollbackReport, asked: Asked
         staged
     }));
     let (evidence, next) = evidence_and_next(layout, id, report, asked);
+    let command = |arguments: &str| absolute_command_line(layout, layout.root(), arguments);
+    let variables = variables_warning(report, &export_command(id, asked.scope, command));
     json!({
-        "rolled_back": !asked.dry_run && (report.is_proven() || report.after.is_none() || !report.unrestored.is_empty()),
+        "rolled_back": !asked.dry_run && report.is_complete(),
         "project": in_json(layout.root().as_os_str().as_bytes()),
         "restored_to": {
             "checkpoint_id": id,
@@ -47,7 +49,7 @@ pub fn contract(layout: &Layout, id: &str, report: &RollbackReport, asked: Asked
             "match": report.is_proven(),
         },
         "saved_present_as": report.present,
-        "warnings": all_warnings(report, asked.dry_run),
+        "warnings": all_warnings(report, asked.dry_run).into_iter().chain(variables).collect::<Vec<_>>(),
         "next_actions": next,
         "confidence": report.confidence(),
         "evidence_anchors": evidence,
@@ -61,6 +63,7 @@ pub fn run_answer(run: &MovedRun) -> Value {
         RunFate::RolledBack => "reverted",
         RunFate::Partly { .. } => "partly_reverted",
         RunFate::Kept => "kept",
+        RunFate::PartlyBack { .. } => "partly_kept",
     };
     json!({ "id": run.id, "fate": fate, "spec": run.spec })
 }
@@ -68,7 +71,33 @@ pub fn run_answer(run: &MovedRun) -> Value {
 /// What the user has to know besides: files beside the scope, and what decree could not restore.
 pub fn warnings(report: &RollbackReport) -> impl Iterator<Item = String> {
     let orphans = report.orphans.iter().map(|name| orphan(name, "outside the scope, not removed"));
-    orphans.chain(report.warnings.iter().cloned()).chain(secrets_left(&report.secrets_left))
+    let would = &report.would_set_aside;
+    let set_aside = (!would.is_empty())
+        .then(|| format!("would be set aside, because no checkpoint may hold it: {}", would.join(", ")));
+    let warnings = report.warnings.iter().cloned().chain(set_aside);
+    orphans.chain(warnings).chain(secrets_left(&report.secrets_left))
+}
+
+/// The command that hands the variables of a state snapshot to the shell that evaluates it; `command` makes a command line.
+pub fn export_command(id: &str, scope: &[String], command: impl Fn(&str) -> String) -> String {
+    let scope: String = scope.iter().map(|word| format!(" --scope {}", shell_words::quote(word))).collect();
+    format!("eval \"$({})\"", command(&format!("rollback {id}{scope} --export")))
+}
+
+/// The warning about variables that differ: decree cannot set those of its caller.
+pub fn variables_warning(report: &RollbackReport, export: &str) -> Option<String> {
+    let names = report.variables_left.join(", ");
+    (!names.is_empty()).then(|| format!("not restored: {names}. Only your shell can set them: `{export}`"))
+}
+
+/// The command that goes back to what was there before a rollback.
+pub fn way_back(report: &RollbackReport, command: impl Fn(&str) -> String) -> Option<String> {
+    let present = report.present.as_deref()?;
+    Some(if report.has_environment {
+        export_command(present, &[], command)
+    } else {
+        command(&format!("rollback {present}"))
+    })
 }
 
 /// The warning about a file that was created since the checkpoint.
@@ -99,7 +128,9 @@ fn all_warnings(report: &RollbackReport, dry_run: bool) -> Vec<String> {
             false => format!("{} was created since the checkpoint ({fate})", change.shown()),
         })
         .collect();
-    let moved = |(path, to): &(String, std::path::PathBuf)| format!("{path} was moved to {}", to.display());
+    let moved = |(path, to): &(String, PathBuf)| {
+        format!("{path} was moved to {}", quote::for_people(to.as_os_str().as_bytes()))
+    };
     all.extend(report.set_aside.iter().map(moved));
     all.extend(warnings(report));
     all
@@ -109,7 +140,7 @@ fn assumptions(report: &RollbackReport, dry_run: bool) -> Vec<String> {
     let left_out = report.left_out.iter();
     let mut assumptions: Vec<String> =
         left_out.map(|name| format!("{name} needs no rollback: the checkpoint does not hold it")).collect();
-    assumptions.extend(report.untouched.iter().cloned());
+    assumptions.extend(report.assumptions.iter().chain(&report.untouched).cloned());
     if dry_run {
         assumptions.push("nothing was changed: this is a dry run".to_owned());
     } else if report.after.is_none() {
@@ -125,13 +156,14 @@ fn evidence_and_next(
     report: &RollbackReport,
     asked: AskedRollback<'_>,
 ) -> (Vec<String>, Vec<String>) {
-    let command = |arguments: &str| absolute_command_line(layout.root(), arguments);
+    let command = |arguments: &str| absolute_command_line(layout, layout.root(), arguments);
     let mut evidence: Vec<String> = report.evidence.iter().map(|file| format!("file:{file}")).collect();
     let mut next = Vec::new();
+    next.extend((!report.variables_left.is_empty()).then(|| export_command(id, asked.scope, command)));
     if let Some(present) = &report.present {
         evidence.push(format!("file:{}", layout.shown(&layout.audit())));
         evidence.push(format!("tool:bash:{}", command("audit verify")));
-        next.push(command(&format!("rollback {present}")));
+        next.extend(way_back(report, command));
         if report.kind.holds_tree() {
             next.push(command(&format!("diff {present}")));
         }
@@ -142,7 +174,7 @@ fn evidence_and_next(
             asked.scope.iter().map(|word| format!(" --scope {}", shell_words::quote(word))).collect();
         // The words mean something from where they were typed only.
         let directory = asked.directory.canonicalize().unwrap_or_else(|_| layout.root().to_owned());
-        next.push(absolute_command_line(&directory, &format!("rollback {id}{scope}")));
+        next.push(absolute_command_line(layout, &directory, &format!("rollback {id}{scope}")));
     }
     let orphans: Vec<String> = report.orphans.iter().filter_map(|name| scope_word(name)).collect();
     if !orphans.is_empty() {

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::io;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
@@ -29,6 +30,10 @@ pub struct SuperviseArgs {
     #[arg(long, value_name = "N")]
     open_files: Option<u64>,
 
+    /// A file to write when nothing of the program is left because decree was killed
+    #[arg(long, value_name = "PATH", requires = "control")]
+    end_note: Option<PathBuf>,
+
     /// The program and its arguments
     #[arg(last = true, required = true, value_name = "PROGRAM")]
     command: Vec<OsString>,
@@ -45,6 +50,7 @@ pub fn supervise(ui: &Ui, args: SuperviseArgs) -> u8 {
         control: args.control,
         input: args.input,
         open_files: args.open_files,
+        end_note: args.end_note,
     };
     let report = supervisor::supervise(&job);
     if let (SupervisorReport::Unstartable { errno }, false) = (report, job.control) {

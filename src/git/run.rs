@@ -15,9 +15,11 @@ use crate::process::redact::Redactor;
 use crate::process::{Exec, ExecEnd, find_program};
 use crate::sanitize::strip_controls;
 
-/// Config that overrides the repository's: a routine may have installed hooks or a file system monitor program.
-const SETTINGS: [&str; 6] = [
+/// Config that overrides the repository's: a routine may have installed hooks, a file system monitor program or a list of commits.
+const SETTINGS: [&str; 8] = [
     "core.hooksPath=/dev/null",
+    "core.commitGraph=false",
+    "advice.graftFileDeprecated=false",
     "core.fsmonitor=false",
     "core.splitIndex=false",
     "i18n.commitEncoding=UTF-8",
@@ -45,6 +47,9 @@ const REMOVED_VARIABLES: [&str; 18] = [
     "GIT_NOGLOB_PATHSPECS",
     "GIT_ICASE_PATHSPECS",
 ];
+/// Objects are read as they are and as they are pushed, not as files of a routine show them: `git replace`, `info/grafts`.
+const OBJECT_VARIABLES: [(&str, &str); 2] =
+    [("GIT_NO_REPLACE_OBJECTS", "1"), ("GIT_GRAFT_FILE", "/dev/null")];
 /// The limit for captured output, far above any real one.
 const STDOUT_LIMIT: usize = 1 << 30;
 /// How much of git's error output is kept for messages.
@@ -90,6 +95,8 @@ impl Git {
         }
         for (name, value) in
             [("GIT_TERMINAL_PROMPT", "0"), ("LC_ALL", "C"), ("GIT_PAGER", "cat"), ("GIT_EDITOR", "false")]
+                .into_iter()
+                .chain(OBJECT_VARIABLES)
         {
             environment.insert(name.into(), value.into());
         }

@@ -105,6 +105,22 @@ impl AuditLog {
     }
 }
 
+/// The log of a rollback or a revert to a checkpoint: the state of the runs that it moves, if the caller knows of runs, and the trail.
+pub struct RollbackLog<'r> {
+    pub audit: AuditLog,
+    pub runs: Option<&'r dyn RestoreLog>,
+}
+
+impl RestoreLog for RollbackLog<'_> {
+    fn settle(&self, restore: &FinishedRestore<'_>) -> Result<()> {
+        self.runs.map_or(Ok(()), |runs| runs.settle(restore))
+    }
+
+    fn record(&self, restore: &FinishedRestore<'_>) -> Result<()> {
+        self.audit.record(restore)
+    }
+}
+
 /// Whether the entry of a restore was written.
 pub fn has(path: &Path, restore: &str) -> Result<bool> {
     let text = read(path)?;

@@ -13,7 +13,6 @@ use super::record::CheckpointRecord;
 use super::remove::{SetAsideRule, remove};
 use super::set_aside::set_aside_files;
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
-use crate::checkpoint::git_record::GitRecord;
 use crate::checkpoint::store::{CompactionPlan, CompactionReport, HashList, HashListBuilder, Store};
 use crate::error::{Error, Result};
 use crate::humanize::count;
@@ -167,7 +166,7 @@ fn needed(found: &Manifests, leaving: &[&Path]) -> Result<HashList> {
             Ok(Some(manifest)) => {
                 let contents = manifest.tree.iter().filter_map(|entry| entry.node.content());
                 contents.for_each(|(hash, _)| named.add(hash));
-                manifest.git.iter().flat_map(GitRecord::contents).for_each(|hash| named.add(hash));
+                manifest.git_contents().for_each(|hash| named.add(hash));
             }
             Ok(None) => {}
             Err(error) => doubts.push(error.to_string()),

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::checkpoint::git_record::GitRecord;
 use crate::checkpoint::hash::ContentHash;
+use crate::checkpoint::path::TreePath;
 use crate::git::state::{self, Head};
 use crate::humanize::count;
 
@@ -16,6 +18,9 @@ const MAX_NAMED: usize = 10;
 /// How git's own state differed from the checkpoint, and what was done about it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GitChange {
+    /// The work tree of a repository in the tree; absent for the one that contains the project.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repository: Option<TreePath>,
     /// The last attempt before the clean slate that restored the state; absent at the end of a run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempt: Option<u32>,
@@ -31,6 +36,9 @@ pub struct GitChange {
     /// The index after the run, if it is another one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub index_after: Option<ContentHash>,
+    /// The log of the stash after the run, if it is another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stash_after: Option<ContentHash>,
     /// Refs that were deleted and are there again; `the stash list` if entries of it were dropped.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub refs_restored: Vec<String>,
@@ -58,6 +66,28 @@ pub struct GitChange {
 }
 
 impl GitChange {
+    /// The change if HEAD and its branch are as before.
+    pub fn none_since(before: &GitRecord) -> GitChange {
+        let head = before.head.clone().unwrap_or_default();
+        GitChange {
+            repository: before.work_tree.clone(),
+            head_before: head.clone(),
+            head_after: head,
+            before: before.commit.clone(),
+            after: before.commit.clone(),
+            ..GitChange::default()
+        }
+    }
+
+    /// Whether there is something to say.
+    pub fn is_any(&self) -> bool {
+        let is_listed = [&self.refs_restored, &self.unnamed, &self.left, &self.not_restored];
+        self.moved()
+            || self.index_after.is_some()
+            || self.operations.is_some()
+            || is_listed.iter().any(|list| !list.is_empty())
+    }
+
     /// Whether HEAD, or the branch that it names, differs.
     pub fn moved(&self) -> bool {
         (&self.head_before, &self.before) != (&self.head_after, &self.after)
@@ -70,6 +100,7 @@ impl GitChange {
 
     /// Sentences for a state that was to be restored.
     pub fn restored_lines(&self) -> Vec<String> {
+        let git = self.of_repository("git");
         let mut lines = Vec::new();
         if self.moved() && self.restored {
             let (place, before) = (shown_head(&self.head_before), shown_commit(self.before.as_deref()));
@@ -77,32 +108,46 @@ impl GitChange {
                 there if there == place => format!("it was at {}", shown_commit(self.after.as_deref())),
                 there => format!("HEAD was on {there} at {}", shown_commit(self.after.as_deref())),
             };
-            let kept = match &self.kept_as[..] {
+            let is_unnamed =
+                |name: &&String| self.unnamed.iter().any(|it| it.starts_with(&format!("{name} ")));
+            let names: Vec<&str> = self.kept_as.iter().filter(|it| !is_unnamed(it)).map(|it| &**it).collect();
+            let verb = if self.commits.len() == 1 { "is" } else { "are" };
+            let kept = match names[..] {
                 [] => String::new(),
-                names => {
-                    let verb = if self.commits.len() == 1 { "is" } else { "are" };
-                    format!("; {} made since {verb} kept as {}", self.shown_count(), names.join(", "))
-                }
+                _ => format!("; {} made since {verb} kept as {}", self.shown_count(), names.join(", ")),
             };
-            lines.push(format!("git: {place} is back at {before} ({was}){kept}"));
+            lines.push(format!("{git}: {place} is back at {before} ({was}){kept}"));
         }
         if !self.refs_restored.is_empty() {
             let names = shown_list(&self.refs_restored);
-            lines.push(format!("git: deleted meanwhile, and restored: {names}"));
+            lines.push(format!("{git}: deleted meanwhile, and restored: {names}"));
         }
         if !self.unnamed.is_empty() {
             let names = shown_list(&self.unnamed);
-            lines.push(format!("git: commits that no branch leads to any more are kept as {names}"));
+            lines.push(format!("{git}: commits that no branch leads to any more are kept as {names}"));
         }
         if let Some(place) = &self.operations {
-            lines.push(format!("git: an operation that was begun is undone; its files are in {place}"));
+            lines.push(format!("{git}: an operation that was begun is undone; its files are in {place}"));
         }
         if !self.left.is_empty() {
-            lines.push(format!("git: changed meanwhile, and left as they are: {}", shown_list(&self.left)));
+            lines.push(format!("{git}: changed meanwhile, and left as they are: {}", shown_list(&self.left)));
         }
-        let unrestored = self.not_restored.iter();
-        lines.extend(unrestored.map(|why| format!("git's own state is not restored: {why}")));
+        if self.restored && self.index_after.is_some() && !self.moved() && self.repository.is_some() {
+            lines.push(format!("{git}: the index is restored"));
+        }
+        lines.extend(self.unrestored_lines());
         lines
+    }
+
+    /// Why something is not restored, in sentences.
+    pub fn unrestored_lines(&self) -> Vec<String> {
+        let state = self.of_repository("git's own state");
+        self.not_restored.iter().map(|why| format!("{state} is not restored: {why}")).collect()
+    }
+
+    /// `git`, or `git in lib`.
+    pub fn of_repository(&self, what: &str) -> String {
+        self.repository.as_ref().map_or_else(|| what.to_owned(), |place| format!("{what} in {place}"))
     }
 
     /// Sentences for a state that is kept.

@@ -10,6 +10,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use super::HistoryContext;
+use super::contents_report::ContentsReport;
 use super::git_change::GitChange;
 use super::git_restore::OPERATIONS_DIR;
 use super::guard_record::{ActiveGuard, GuardRecord, restore_git};
@@ -21,12 +22,15 @@ use super::rollback::rollback;
 use super::rollback_report::{RollbackOptions, RollbackReport};
 use super::run_dir::RunDir;
 use super::scope::Scope;
-use super::uncaptured::{GuardedUncaptured, LostRepository, UncapturedState};
+use super::uncaptured::{GuardedUncaptured, LostRepository, UncapturedState, forget_record};
 use super::writer::{CheckpointLabel, Expiry, SavedCheckpoint};
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
+use crate::checkpoint::coverage::WayBack;
+use crate::checkpoint::git_record::GitRecord;
 use crate::checkpoint::manifest::Manifest;
 use crate::error::{Error, Result};
 use crate::interrupt;
+use crate::message::{Inbox, SecondNames};
 use crate::process::ProcessMark;
 use crate::process::foreground::run_in_foreground;
 use crate::process::marked::MARK_VARIABLE;
@@ -80,6 +84,11 @@ impl Guard<'_> {
         &self.saved.record
     }
 
+    /// What the checkpoint holds.
+    pub fn contents(&self) -> ContentsReport {
+        tree_report::describe(self.context.workspace.root(), &self.manifest, &self.request.scope)
+    }
+
     /// The command line, as messages have it.
     pub fn shown(&self) -> &str {
         &self.shown
@@ -112,8 +121,8 @@ pub struct GuardOutcome {
     pub no_way_back: Option<Error>,
     /// `None` if the work of the command is kept.
     pub rollback: Option<Result<RollbackReport>>,
-    /// How git's own state differed at the rollback, and what was done about it.
-    pub git: Option<GitChange>,
+    /// How git's own state differed at the rollback, and what was done about it: each repository.
+    pub git: Vec<GitChange>,
     /// What became of likely secrets, repositories and ignored entries.
     pub uncaptured: GuardedUncaptured,
 }
@@ -128,11 +137,13 @@ impl<'g> Guard<'g> {
             expiry: request.expiry,
         };
         let (saved, manifest) = tree::save(context, &label, &request.scope)?;
-        let mut warnings = tree_report::warnings(context.workspace.root(), &manifest, &request.scope);
-        let uncaptured =
-            UncapturedState::hold(context.workspace, &manifest.coverage, &context.layout.git_objects());
-        warnings.extend(uncaptured.warning());
+        let (layout, workspace) = (context.layout, context.workspace);
+        let way_back = WayBack::Automatic;
+        let mut warnings = tree_report::warnings(workspace.root(), &manifest, &request.scope, way_back);
+        let uncaptured = UncapturedState::hold(layout, workspace, &manifest, &saved.record.id)?;
+        warnings.extend(uncaptured.warnings());
         context.workspace.store().hold()?;
+        SecondNames::update_all(layout, &Inbox::of(layout).files()?);
         let mark = ProcessMark::random();
         let active = GuardRecord::new(&saved.record.id, &shown, &mark).begin(context.layout)?;
         let scope = request.scope.clone();
@@ -211,7 +222,7 @@ impl<'g> Guard<'g> {
         let is_untouched = context.workspace.store().is_untouched();
         let (repair, repair_error) = repair(context, &mut own_files, &checkpoint, &manifest, has_failed);
         let cause = if interrupted.is_some() { format!("`{shown}` was interrupted") } else { end.cause };
-        let git_before = manifest.git.clone();
+        let git_before: Vec<GitRecord> = manifest.git_records().cloned().collect();
         let set_aside = checkpoint.quarantine_dir();
         let scope = request.scope;
         let mut uncaptured =
@@ -232,14 +243,16 @@ impl<'g> Guard<'g> {
             interrupt::set_last_act(None);
         }
         uncaptured.release();
-        let git = git_before
-            .filter(|_| matches!(rollback, Some(Ok(_))))
-            .and_then(|before| restore_git(context, &checkpoint, &shown, &before, &mut uncaptured.warnings));
+        let git = match &rollback {
+            Some(Ok(_)) => restore_git(context, &checkpoint, &shown, &git_before, &mut uncaptured.warnings),
+            _ => Vec::new(),
+        };
         match &rollback {
             Some(Err(error)) => active.mark_failed(context.layout, &checkpoint, &shown, error),
             Some(Ok(_)) | None => active.clear(),
         }
         if !matches!(rollback, Some(Err(_))) {
+            forget_record(context.layout);
             interrupt::set_last_words(Some(
                 "the tree is rolled back, or kept if the command succeeded".to_owned(),
             ));
@@ -293,6 +306,7 @@ fn hold_own_files(layout: &Layout, checkpoint: &CheckpointDir) -> Result<OwnFile
         layout.guard_failed(),
         layout.pending(),
         layout.git_pending(),
+        layout.held(),
     ];
     let mut records = vec![checkpoint.manifest_path(), dir.join(CheckpointRecord::FILE)];
     records.extend(reserved.iter().cloned());

@@ -4,7 +4,7 @@
 //! that changes the project warns of it, and none starts work.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
@@ -15,12 +15,15 @@ use super::git_restore::GitRestore;
 use super::lookup::checkpoint_ids;
 use super::payload::CheckpointPayload;
 use super::record::CheckpointRecord;
-use super::uncaptured::{NotRestored, UncapturedState, collect_leftovers};
+use super::uncaptured::{NotRestored, UncapturedState, collect_leftovers, forget_record};
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::checkpoint::git_record::GitRecord;
 use crate::checkpoint::path::TreePath;
 use crate::error::{Error, FailureReason, IoContext, Result};
+use crate::fs::quarantine::{move_to_free_name, numbered};
 use crate::fs::{json, untrusted};
+use crate::interrupt;
+use crate::message::{GoneMessage, SecondNames};
 use crate::process::redact::Redactor;
 use crate::process::{ProcessMark, marked};
 use crate::project::Layout;
@@ -32,8 +35,8 @@ const GIT_CHANGE: &str = "git-change.json";
 /// The contents of `guarding.json`.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct GuardRecord {
-    pub checkpoint: String,
-    pub command: String,
+    checkpoint: String,
+    command: String,
     /// The mark in the environment of the command's processes; absent once they have ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     mark: Option<String>,
@@ -43,6 +46,9 @@ pub struct GuardRecord {
     /// Whether the rollback failed, by the name of the file.
     #[serde(skip)]
     has_failed: bool,
+    /// The file, if it cannot be read: then nothing is known but that there was a command.
+    #[serde(skip)]
+    damaged: Option<String>,
     /// Whether it failed because the store lost content, so that only `recover` helps.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     content_lost: bool,
@@ -58,7 +64,8 @@ pub struct SettledGuard {
     pub warnings: Vec<String>,
     /// What no checkpoint holds, and is not as it was.
     pub not_restored: Vec<NotRestored>,
-    pub git: Option<GitChange>,
+    /// What became of git's own state, for each repository in which it differed.
+    pub git: Vec<GitChange>,
 }
 
 impl GuardRecord {
@@ -74,27 +81,38 @@ impl GuardRecord {
         Ok(ActiveGuard(path))
     }
 
-    /// The command that is running, or was when decree was killed; else the one whose rollback failed.
-    pub fn find(layout: &Layout) -> Result<Option<GuardRecord>> {
+    /// The command that is running, or was when decree was killed; else the one whose rollback failed. A record that cannot be read is
+    /// one, too: the tree may be half done all the same.
+    pub fn find(layout: &Layout) -> Option<GuardRecord> {
         for (path, has_failed) in [(layout.guarding(), false), (layout.guard_failed(), true)] {
-            let text = untrusted::read(&path).if_exists().at("read", &path)?;
-            let found = text.and_then(|text| serde_json::from_slice::<GuardRecord>(&text).ok());
-            if let Some(record) = found {
-                return Ok(Some(GuardRecord { has_failed, ..record }));
-            }
+            let text = match untrusted::read(&path).if_exists() {
+                Ok(None) => continue,
+                Ok(Some(text)) => text,
+                Err(_) => Vec::new(),
+            };
+            let damaged = || GuardRecord { damaged: Some(layout.shown(&path)), ..GuardRecord::default() };
+            let record = serde_json::from_slice(&text).unwrap_or_else(|_| damaged());
+            return Some(GuardRecord { has_failed, ..record });
         }
-        Ok(None)
+        None
+    }
+
+    /// The id of its checkpoint; `None` if the record is damaged.
+    pub fn checkpoint(&self) -> Option<&str> {
+        self.damaged.is_none().then_some(&*self.checkpoint)
     }
 
     /// The user has decided. The caller holds the project's lock.
     pub fn forget(layout: &Layout) {
         ActiveGuard(layout.guarding()).clear();
         ActiveGuard(layout.guard_failed()).clear();
+        forget_record(layout);
     }
 
-    /// Whether there is a checkpoint to go back to.
-    pub fn has_checkpoint(&self, layout: &Layout) -> bool {
-        layout.checkpoints().join(&self.checkpoint).join(CheckpointDir::MANIFEST).exists()
+    /// Whether its checkpoint is gone, so that there is no way back.
+    pub fn has_lost_checkpoint(&self, layout: &Layout) -> bool {
+        let is_there = |id: &str| layout.checkpoints().join(id).join(CheckpointDir::MANIFEST).exists();
+        self.checkpoint().is_some_and(|id| !is_there(id))
     }
 
     /// Ends the processes of the command that outlived decree, and returns how many there were. The caller holds the project's lock.
@@ -104,6 +122,13 @@ impl GuardRecord {
 
     /// The warning about it, with the way back.
     pub fn warning(&self) -> String {
+        if let Some(path) = &self.damaged {
+            let what = "a command under `decree guard` may have been cut off, and may still run";
+            let back =
+                "`decree checkpoint list` shows its checkpoint, `decree rollback ID` restores the files";
+            let then = "`decree recover --keep` removes the record and keeps the tree as it is then";
+            return format!("{path} is damaged: {what}; {back}, {then}");
+        }
         let (command, checkpoint) = (one_line(&self.command), &self.checkpoint);
         let what = match &self.failure {
             Some(why) => format!("the rollback after `{command}` failed: {}", one_line(why)),
@@ -122,18 +147,23 @@ impl GuardRecord {
 
     /// The error of a command that would start work on the tree that the guarded command left.
     pub fn refusal(&self, command: &str) -> Error {
-        let checkpoint = &self.checkpoint;
+        let back = self.checkpoint().map_or_else(
+            || "`decree rollback ID`, then `decree recover --keep`".to_owned(),
+            |id| format!("`decree rollback {id}`, or `decree recover --keep`"),
+        );
         Error::failed(format!(
             "`{command}` does not start on a tree that a guarded command may have left half done"
         ))
         .detail(self.warning())
         .detail("nothing was done")
-        .hint(format!("`decree rollback {checkpoint}`, or `decree recover --keep`"))
+        .hint(back)
     }
 
     /// After the tree was taken back to the checkpoint: restores git's own state, names what no checkpoint holds and is gone, and forgets
     /// the command.
     pub fn settle(&self, context: HistoryContext<'_>, checkpoint: &CheckpointDir) -> Result<SettledGuard> {
+        // The record of the command is removed at the end, so a signal must not stop the rest.
+        let _shield = interrupt::shield();
         let manifest = checkpoint.manifest()?;
         let record = CheckpointRecord::read(checkpoint.dir()).ok();
         let scope = record.and_then(|record| match record.payload {
@@ -148,26 +178,44 @@ impl GuardRecord {
             let left = "is what a killed decree left of restoring a likely secret";
             settled.warnings.push(format!("{path} {left}; it is now {to}"));
         }
+        settled.restore_letters(context.layout, &set_aside)?;
         let covers = |path: &TreePath| scope.covers(path);
-        let mut held = UncapturedState::after_kill(&manifest.coverage);
+        let mut held = UncapturedState::after_kill(context.layout, root, &manifest.coverage, checkpoint.id());
         let report = held.restore(root, &set_aside, &covers, &|_| None);
         settled.warnings.extend(report.reverted_warnings());
         settled.not_restored = report.not_restored;
-        if let Some(before) = &manifest.git {
-            settled.git = restore_git(context, checkpoint, &self.command, before, &mut settled.warnings);
-        }
+        held.release();
+        let before: Vec<GitRecord> = manifest.git_records().cloned().collect();
+        settled.git = restore_git(context, checkpoint, &self.command, &before, &mut settled.warnings);
         settled.warnings.extend(settled.git.iter().flat_map(GitChange::restored_lines));
+        let messages: Vec<String> = SecondNames::of(context.layout).restore_gone()?;
+        if !messages.is_empty() {
+            let what =
+                "messages that waited before the guarded command, and were gone, are in the inbox again";
+            settled.warnings.push(format!("{what}: {}", messages.join(", ")));
+        }
         GuardRecord::forget(context.layout);
         Ok(settled)
     }
 }
 
 impl SettledGuard {
+    fn restore_letters(&mut self, layout: &Layout, set_aside: &Path) -> Result<()> {
+        let letters = SecondNames::restore_letters(layout, None, set_aside)?;
+        let restored = letters.into_iter().filter(|(_, became)| *became == GoneMessage::Restored);
+        let names: Vec<String> = restored.map(|(name, _)| name).collect();
+        if !names.is_empty() {
+            let what = "letters that were gone from the queue are there again";
+            self.warnings.push(format!("{what}: {}", names.join(", ")));
+        }
+        Ok(())
+    }
+
     /// The error if something is not as it was.
     pub fn error(&self) -> Option<Error> {
         let mut lines: Vec<String> =
             self.not_restored.iter().map(|lost| format!("{}: {}", lost.path, lost.why)).collect();
-        if self.git.as_ref().is_some_and(GitChange::is_unrestored) {
+        if self.git.iter().any(GitChange::is_unrestored) {
             lines.push("git's own state; the warnings above say why".to_owned());
         }
         (!lines.is_empty()).then(|| {
@@ -186,13 +234,17 @@ impl ActiveGuard {
         let failure = Some(Redactor::of_this_process().redact(&error.to_string()).into_owned());
         let (checkpoint, command) = (checkpoint.id().to_owned(), command.to_owned());
         let content_lost = error.is(FailureReason::ContentLost);
-        let record = GuardRecord { checkpoint, command, mark: None, failure, has_failed: true, content_lost };
+        let record = GuardRecord { checkpoint, command, failure, content_lost, ..GuardRecord::default() };
         let _ = json::write_pretty(&path, &record);
     }
 
     /// The command's work is kept or rolled back.
     pub fn clear(self) {
-        let _ = fs::remove_file(&self.0);
+        if fs::remove_file(&self.0).is_err() {
+            // Something else took its place, as a directory.
+            let other = self.0.with_extension("damaged");
+            let _ = move_to_free_name(&self.0, |number| numbered(&other, ".", number));
+        }
     }
 }
 
@@ -201,31 +253,32 @@ pub(super) fn restore_git(
     context: HistoryContext<'_>,
     checkpoint: &CheckpointDir,
     shown: &str,
-    before: &GitRecord,
+    before: &[GitRecord],
     warnings: &mut Vec<String>,
-) -> Option<GitChange> {
+) -> Vec<GitChange> {
     let restore = GitRestore {
         workspace: context.workspace,
         keep_as: checkpoint.id().to_owned(),
         reason: format!("decree: the guarded command failed; back to {}", checkpoint.id()),
         dir: checkpoint.dir(),
     };
-    let change = restore.run(before)?;
-    let what = format!("`{shown}`");
-    let noted = PendingGitRestore::note(context.layout, &restore, &what, before, &change)
-        .and_then(|()| note_git_change(checkpoint, &change));
+    let changes = restore.run(before.iter());
+    let noted = PendingGitRestore::note(context.layout, &restore, &format!("`{shown}`"), &changes);
+    let changes: Vec<GitChange> = changes.into_iter().map(|(_, change)| change).collect();
+    let noted = noted.and_then(|()| note_git_changes(checkpoint, &changes));
     if let Err(error) = noted {
         warnings.push(format!("what became of git's own state is not recorded: {error}"));
     }
-    Some(change)
+    changes
 }
 
 /// Records what a failed command did to git's own state, so that `publish` knows its commits.
-fn note_git_change(checkpoint: &CheckpointDir, change: &GitChange) -> Result<()> {
-    if !change.moved() {
+fn note_git_changes(checkpoint: &CheckpointDir, changes: &[GitChange]) -> Result<()> {
+    let moved: Vec<&GitChange> = changes.iter().filter(|change| change.moved()).collect();
+    if moved.is_empty() {
         return Ok(());
     }
-    json::write_pretty(&checkpoint.dir().join(GIT_CHANGE), change)
+    json::write_pretty(&checkpoint.dir().join(GIT_CHANGE), &moved)
 }
 
 /// What failed commands did to git's own state, each with the id of its checkpoint.
@@ -233,7 +286,8 @@ pub fn failed_guards(layout: &Layout) -> Result<Vec<(String, GitChange)>> {
     let checkpoints = layout.checkpoints();
     let changes = checkpoint_ids(&checkpoints)?.into_iter().filter_map(|id| {
         let text = untrusted::read(&checkpoints.join(&id).join(GIT_CHANGE)).ok()?;
-        Some((id, serde_json::from_slice(&text).ok()?))
+        let changes: Vec<GitChange> = serde_json::from_slice(&text).ok()?;
+        Some(changes.into_iter().map(move |change| (id.clone(), change)))
     });
-    Ok(changes.collect())
+    Ok(changes.flatten().collect())
 }

@@ -46,7 +46,11 @@ pub(super) fn create(
             (saved, report)
         }
         CheckpointKind::StateSnapshot => {
-            let (saved, state) = state::save(context, label, &StateKeys::parse(&words.list)?)?;
+            let keys = StateKeys::parse(&words.list)?;
+            if !words.allow_missing {
+                keys.refuse_unset()?;
+            }
+            let (saved, state) = state::save(context, label, &keys)?;
             (saved, state.describe())
         }
         CheckpointKind::DatabaseSavepoint => {

@@ -15,7 +15,6 @@ use serde::de::IgnoredAny;
 
 use super::record::CheckpointRecord;
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
-use crate::checkpoint::git_record::GitRecord;
 use crate::checkpoint::manifest::Manifest;
 use crate::checkpoint::store::NamedContents;
 use crate::error::{Error, IoContext, Result};
@@ -72,7 +71,7 @@ impl Manifests {
             for (hash, size) in manifest.tree.iter().filter_map(|entry| entry.node.content()) {
                 named.add(hash, Some(size));
             }
-            manifest.git.iter().flat_map(GitRecord::contents).for_each(|hash| named.add(hash, None));
+            manifest.git_contents().for_each(|hash| named.add(hash, None));
         }
         named
     }

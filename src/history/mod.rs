@@ -14,8 +14,11 @@ mod beside_scope;
 mod change_summary;
 mod contents_report;
 mod create;
+mod deleted_databases;
 pub mod gc;
 mod git_change;
+mod git_compare;
+mod git_names;
 mod git_pending;
 mod git_restore;
 mod guard;
@@ -42,9 +45,11 @@ mod writer;
 
 pub use contents_report::{ContentsReport, confidence};
 pub use create::create;
+pub use deleted_databases::keep_deleted;
 pub use git_change::GitChange;
-pub use git_pending::PendingGitRestore;
-pub use git_restore::{GitRestore, git_change_since};
+pub use git_compare::git_change_since;
+pub use git_pending::{KeptRuns, PendingGitRestore, TriedOutcome};
+pub use git_restore::GitRestore;
 pub use guard::{Guard, GuardOutcome, GuardRequest};
 pub use guard_record::{GuardRecord, SettledGuard, failed_guards};
 pub use kind::state::recover_rollback;
@@ -64,10 +69,11 @@ pub use run_dir::RunDir;
 pub use scope::{Scope, ScopeWords};
 pub use set_aside::{refuse_if_set_aside, set_aside_files};
 pub use since::{RevertSince, WrittenDiff, find_recorded_change, revert_since, write_diff_since};
-pub use store_location::external_store;
+pub use store_location::{external_store, refuse_other_store, refuse_other_store_of};
 pub use writer::{CheckpointLabel, Expiry, SavedCheckpoint};
 
 use crate::checkpoint::progress::Progress;
+use crate::checkpoint::restore::RestoreLog;
 use crate::checkpoint::workspace::Workspace;
 use crate::project::{Config, Layout};
 
@@ -78,4 +84,6 @@ pub struct HistoryContext<'s> {
     pub config: &'s Config,
     pub workspace: &'s Workspace,
     pub progress: &'s dyn Progress,
+    /// Records which runs leave the tree or come back with a restore, before that one's journal is removed.
+    pub runs: Option<&'s dyn RestoreLog>,
 }

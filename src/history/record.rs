@@ -19,6 +19,8 @@ const VERSION: u32 = 1;
 pub struct CheckpointRecord {
     pub id: String,
     pub created_at: String,
+    /// The same with nanoseconds; `None` in a record of an earlier version.
+    pub exact_time: Option<String>,
     pub reason: Option<String>,
     /// How many files and links it holds; of a savepoint, how many databases.
     pub files: u64,
@@ -57,6 +59,8 @@ struct RecordFile {
     databases: Vec<SavedDatabase>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     store: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    exact_time: Option<String>,
     /// Checkpoints of earlier versions have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     check: Option<String>,
@@ -103,7 +107,7 @@ impl CheckpointRecord {
     }
 
     /// Refuses a checkpoint that has expired as a state to go back to.
-    pub(super) fn refuse_expired(&self) -> Result<()> {
+    pub fn refuse_expired(&self) -> Result<()> {
         if !self.is_expired() {
             return Ok(());
         }
@@ -142,6 +146,7 @@ impl RecordFile {
             state: None,
             databases: Vec::new(),
             store: record.store,
+            exact_time: record.exact_time,
             check: None,
         };
         match record.payload {
@@ -171,6 +176,7 @@ impl RecordFile {
         Ok(CheckpointRecord {
             id: self.id,
             created_at: self.created_at,
+            exact_time: self.exact_time,
             reason: self.reason,
             files: self.files,
             bytes: self.bytes,

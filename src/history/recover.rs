@@ -12,6 +12,7 @@ use crate::checkpoint::manifest::Manifest;
 use crate::checkpoint::partial_restore::{PartialRestoreReport, PartialRestoreRequest};
 use crate::checkpoint::store::PackCheck;
 use crate::error::Result;
+use crate::interrupt;
 
 /// What of a reverted tree is kept beside the checkpoint of the present.
 const DIFF: &str = "recover.diff";
@@ -25,15 +26,28 @@ pub struct TreeRecovery {
 }
 
 /// Takes the tree back to `manifest`, the checkpoint of `subject`, as far as that is possible. `diffs` are recorded diffs against it,
-/// the latest first. The caller holds the project's lock.
+/// the latest first. Likely secrets that are newer than it stay if `leaves_secrets` is true: those of a run move away with its work. The
+/// caller holds the project's lock.
 pub fn recover_tree(
     context: HistoryContext<'_>,
     subject: &str,
     manifest: &Manifest,
     diffs: &[PathBuf],
+    leaves_secrets: bool,
     dry_run: bool,
 ) -> Result<TreeRecovery> {
-    let plan = context.workspace.plan_partial_restore(manifest, diffs, context.progress)?;
+    recover(context, subject, manifest, diffs, leaves_secrets, dry_run).map_err(interrupt::name_unchanged)
+}
+
+fn recover(
+    context: HistoryContext<'_>,
+    subject: &str,
+    manifest: &Manifest,
+    diffs: &[PathBuf],
+    leaves_secrets: bool,
+    dry_run: bool,
+) -> Result<TreeRecovery> {
+    let plan = context.workspace.plan_partial_restore(manifest, diffs, leaves_secrets, context.progress)?;
     let is_same = plan.restored.is_empty() && plan.lost.is_empty() && plan.set_aside.is_empty();
     if dry_run || is_same {
         return Ok(TreeRecovery { saved: None, report: plan });
@@ -47,6 +61,7 @@ pub fn recover_tree(
         diffs,
         diff: &present.dir().join(DIFF),
         quarantine_dir: present.quarantine_dir(),
+        leaves_secrets,
         subject,
         log: &AuditLog::new(context.layout.audit()),
     };
@@ -63,7 +78,8 @@ pub fn restock(context: HistoryContext<'_>, packs: &mut PackCheck) -> Result<()>
     Ok(())
 }
 
-/// Finds damaged packs. With `moves`, stores what is intact in them again and moves them away.
+/// Finds damaged packs, before the tree is changed. With `moves`, stores what is intact in them again and moves them away.
 pub fn check_packs(context: HistoryContext<'_>, moves: bool) -> Result<PackCheck> {
-    context.workspace.store().check_packs(moves, || Manifests::find(context.layout).contents())
+    let checked = context.workspace.store().check_packs(moves, || Manifests::find(context.layout).contents());
+    checked.map_err(interrupt::name_unchanged)
 }

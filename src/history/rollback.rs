@@ -8,6 +8,8 @@
 //!    is none, as for databases and git's index, before step 4.
 //! 6. The scope is compared with the checkpoint again, and has to have its hash.
 
+use serde::Deserialize;
+
 use super::HistoryContext;
 use super::audit::{self, AuditAction, AuditEntry};
 use super::kind;
@@ -15,7 +17,10 @@ use super::lookup::RunOrCheckpoint;
 use super::record::CheckpointRecord;
 use super::rollback_report::{RollbackOptions, RollbackReport};
 use super::store_location::name_store;
+use crate::checkpoint::change_record::ResultFile;
+use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::error::Result;
+use crate::interrupt;
 
 /// Rolls back to a checkpoint, or to what was there before a run. The caller holds the project's lock.
 pub fn rollback(
@@ -43,8 +48,13 @@ pub fn rollback(
             let _ = audit::record(&audit_path, entry);
         }
     });
-    let mut report = report.map_err(|error| name_store(context.layout, dir, error))?;
-    report.created_at = record.map(|record| record.created_at);
+    // A restore that is done is not interrupted any more; databases, of which some may be restored, are named one by one.
+    let holds_tree = record.as_ref().is_none_or(|record| record.kind().holds_tree());
+    let mut report = report.map_err(|error| {
+        let error = if holds_tree { interrupt::name_unchanged(error) } else { error };
+        name_store(context.layout, dir, error)
+    })?;
+    report.created_at = record.map_or_else(|| run_start(dir), |record| Some(record.created_at));
     match (report.logged.take(), &report.present) {
         (Some(logged), _) => logged?,
         (None, Some(present)) => {
@@ -53,4 +63,17 @@ pub fn rollback(
         (None, None) => {}
     }
     Ok(report)
+}
+
+/// The part of a run's `result.json` that says when its checkpoint was made.
+#[derive(Deserialize)]
+struct StartKey {
+    started_at: String,
+}
+
+/// When a run began; `None` if its result cannot be read.
+fn run_start(dir: &CheckpointDir) -> Option<String> {
+    let path = dir.result_path();
+    let mut result = ResultFile::read(&path).ok()??;
+    Some(result.extra::<StartKey>(&path).ok()??.started_at)
 }

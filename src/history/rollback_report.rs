@@ -12,6 +12,7 @@ use super::writer::{CheckpointLabel, SavedCheckpoint};
 use crate::checkpoint::path::TreePath;
 use crate::checkpoint::quote;
 use crate::error::{Error, Result};
+use crate::interrupt::Shield;
 
 #[derive(Clone, Debug, Default)]
 pub struct RollbackOptions {
@@ -116,7 +117,7 @@ pub struct RollbackReport {
     pub kind: CheckpointKind,
     /// The part of the tree that it is about.
     pub scope: Scope,
-    /// When the checkpoint was made; the checkpoint of a run does not say.
+    /// When the checkpoint was made, or the run began; `None` if the run's result cannot be read.
     pub created_at: Option<String>,
     pub changes: Vec<RolledBackPath>,
     /// Paths that were staged differently in git's index.
@@ -127,6 +128,8 @@ pub struct RollbackReport {
     pub orphans: Vec<String>,
     /// What stood in the way, and where it was moved.
     pub set_aside: Vec<(String, PathBuf)>,
+    /// The same of a rollback that is only reported.
+    pub would_set_aside: Vec<String>,
     /// Likely secrets that are new since the checkpoint, and stay.
     pub secrets_left: Vec<String>,
     /// The checkpoint of what was there before; `None` if nothing differed, or nothing was done.
@@ -139,8 +142,12 @@ pub struct RollbackReport {
     pub wanted: String,
     /// How many things the checkpoint holds within the scope.
     pub held: usize,
-    /// Paths whose owner or attributes could not be restored; the warnings say which. Everything else of them was.
-    pub unrestored: Vec<TreePath>,
+    /// Paths whose owner or attributes could not be restored, and which. Everything else of them was.
+    pub unrestored: Vec<(TreePath, Vec<String>)>,
+    /// Variables of the environment that differ, as `env:NAME`: only the shell that calls decree can restore them.
+    pub variables_left: Vec<String>,
+    /// Whether variables of the environment are within the scope.
+    pub has_environment: bool,
     /// What decree could not restore, and how the user can.
     pub warnings: Vec<String>,
     /// Of a dry run: why the rollback would be refused.
@@ -149,12 +156,16 @@ pub struct RollbackReport {
     pub untouched: Vec<String>,
     /// What is within the scope, but not in the checkpoint.
     pub left_out: Vec<String>,
+    /// What has to be true for this type of checkpoint, because decree does not verify it itself.
+    pub assumptions: Vec<String>,
     /// Shell commands that restore the environment.
     pub exports: String,
     /// The files that prove it.
     pub evidence: Vec<String>,
     /// Whether its audit entry could be written; `None` if that was not tried yet.
     pub(super) logged: Option<Result<()>>,
+    /// Held as long as the report, once something was changed: a signal does not stop what the caller still does.
+    pub(super) shield: Option<Shield>,
 }
 
 impl RollbackReport {
@@ -204,12 +215,44 @@ impl RollbackReport {
         self.after.as_ref() == Some(&self.wanted)
     }
 
+    /// Whether everything that the checkpoint holds within the scope is restored, as far as that was compared.
+    pub fn is_complete(&self) -> bool {
+        self.lost() == 0 && (self.is_proven() || self.after.is_none())
+    }
+
+    /// Whether a path lacks an owner or attributes that the checkpoint has.
+    pub(super) fn is_unrestored(&self, path: &TreePath) -> bool {
+        self.unrestored.iter().any(|(lost, _)| lost == path)
+    }
+
+    /// How many things are known to be other than the checkpoint has them.
+    fn lost(&self) -> usize {
+        self.unrestored.len() + self.variables_left.len()
+    }
+
+    /// The error of a rollback after which something is known to be other than the checkpoint `id` has it.
+    pub fn loss_error(&self, id: &str) -> Option<Error> {
+        let owners = self.unrestored.iter().map(|(path, lost)| format!("{path}: its {}", lost.join(", ")));
+        let variables = self.variables_left.iter().map(|name| format!("{name}: its value"));
+        let lost: Vec<String> = owners.chain(variables).collect();
+        (!lost.is_empty()).then(|| {
+            let what = if self.unrestored.is_empty() {
+                "the environment: only the shell that calls decree can set its variables"
+            } else {
+                "every owner and attribute: everything else is"
+            };
+            Error::integrity(format!("the rollback to {id} did not restore {what}")).details(lost, 20)
+        })
+    }
+
     /// 1 only if everything was verified, and nothing was left out, left beside the scope or left to the user.
     pub fn confidence(&self) -> f64 {
-        if !self.is_proven() && self.after.is_some() && self.unrestored.is_empty() {
+        let lost = self.lost();
+        if !self.is_proven() && self.after.is_some() && lost == 0 {
             return 0.0;
         }
-        let seen = confidence(self.held, self.left_out.len(), self.is_proven());
+        let verified = self.after.is_some();
+        let seen = confidence(self.held.saturating_sub(lost), self.left_out.len() + lost, verified);
         let seen = if self.orphans.is_empty() { seen } else { seen.min(0.95) };
         if self.warnings.is_empty() { seen } else { seen.min(0.9) }
     }

@@ -96,9 +96,11 @@ impl RunDir {
             layout.guarding(),
             layout.guard_failed(),
             layout.git_pending(),
+            layout.held(),
         ];
         let mut reserved: Vec<PathBuf> = vec![self.attempt_usage(attempt), self.failure_context()];
         reserved.extend(orders.iter().cloned());
+        reserved.push(layout.run_ended());
         for dir in [&checkpoint, &self.attempt(attempt)] {
             reserved.extend([dir.diff_path(), dir.result_path()]);
         }

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use super::HistoryContext;
-use super::audit::{AuditAction, AuditEntry, AuditLog};
+use super::audit::{AuditAction, AuditEntry, AuditLog, RollbackLog};
 use super::kind::tree;
 use super::lookup::list;
 use super::record::CheckpointRecord;
@@ -11,10 +11,12 @@ use super::store_location::name_store;
 use super::writer::CheckpointLabel;
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::checkpoint::compare::Changes;
-use crate::checkpoint::live_database::{self, DatabaseInUse};
+use crate::checkpoint::deleted_database;
+use crate::checkpoint::live_database::DatabaseInUse;
 use crate::checkpoint::patch::write::ChangeCount;
 use crate::checkpoint::restore::{RestoreAction, RestoreOutcome, RestoreReport, is_recovery_needed};
 use crate::error::Result;
+use crate::interrupt;
 use crate::project::Layout;
 
 /// What is in a diff, and what changed and is not in it.
@@ -58,17 +60,23 @@ pub struct RevertSince {
 /// Saves the present as a checkpoint of its own, records in it what changed since `checkpoint`, and reverts that. `None` if nothing
 /// changed. The caller holds the project's lock.
 pub fn revert_since(context: HistoryContext<'_>, checkpoint: &CheckpointDir) -> Result<Option<RevertSince>> {
+    revert(context, checkpoint).map_err(interrupt::name_unchanged)
+}
+
+fn revert(context: HistoryContext<'_>, checkpoint: &CheckpointDir) -> Result<Option<RevertSince>> {
     // A checkpoint whose record is damaged may still have its manifest.
     if let Ok(record) = CheckpointRecord::read(checkpoint.dir()) {
         record.refuse_expired()?;
     }
     let manifest = checkpoint.manifest()?;
     let mut changes = context.workspace.compare(&manifest, context.progress)?;
-    let left = tree::leave_secrets(&mut changes, &manifest);
+    let left = changes.leave_secrets(&manifest);
     let secrets_left: Vec<String> = left.iter().map(ToString::to_string).collect();
     let id = checkpoint.id();
-    if !changes.live_databases.is_empty() {
-        return Err(live_database::refusal(&format!("revert to {id}"), &changes.live_databases));
+    let deleted = context.workspace.deleted_databases(&changes.list);
+    let refusal = deleted_database::refuse(&format!("revert to {id}"), &changes.live_databases, &deleted);
+    if let Some(error) = refusal {
+        return Err(error);
     }
     if changes.list.is_empty() && changes.out_of_scope.is_empty() {
         return Ok(None);
@@ -85,9 +93,9 @@ pub fn revert_since(context: HistoryContext<'_>, checkpoint: &CheckpointDir) -> 
         saved: Some(present.id().to_owned()),
         ..AuditEntry::new(AuditAction::Revert, id, count)
     };
-    let log = AuditLog::with_entry(context.layout.audit(), entry);
+    let log = RollbackLog { audit: AuditLog::with_entry(context.layout.audit(), entry), runs: context.runs };
     let adjust = |changes: &mut Changes<'_>| {
-        tree::leave_secrets(changes, &manifest);
+        changes.leave_secrets(&manifest);
         changes.quarantine_unsaved(&manifest.tree, &saved.tree);
     };
     let reverted = record

@@ -86,6 +86,7 @@ pub fn write_checkpoint(
         let record = CheckpointRecord {
             id: id.clone(),
             created_at: in_text(now),
+            exact_time: Some(format!("{now:.9}")),
             reason: reason.clone(),
             files: saved.files,
             bytes: saved.bytes,

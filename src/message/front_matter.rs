@@ -8,6 +8,9 @@
 //! What is to be done.
 //! ```
 //!
+//! Blank lines may come before it. After them `---` may also be a Markdown line, so that there a block is front matter only if it is
+//! closed and is a mapping, or begins like one.
+//!
 //! The body is never interpreted and is written back byte for byte. Fields keep their order, and their text: a number
 //! that is not in its shortest form (`1.10`, `0x1F`, `1e3`) is taken as text, since it is passed on as text.
 
@@ -25,31 +28,31 @@ pub struct Document {
 }
 
 impl Document {
-    /// Splits a text. One that does not begin with a line `---` is all body.
+    /// Splits a text. One whose first line that is not blank is not `---` is all body.
     pub fn parse(text: &str) -> Result<Document, Mistake> {
-        let Some(rest) = after_opening(text) else {
-            return Ok(Document { fields: Vec::new(), body: text.to_owned() });
-        };
-        let mut end = 0;
-        for line in rest.split_inclusive('\n') {
-            let next = end + line.len();
-            if matches!(line.trim_end(), "---" | "...") {
-                // The opening line is the first of the text.
-                let fields = parse_fields(&rest[..end])
-                    .map_err(|mistake| Mistake { line: mistake.line + 1, ..mistake })?;
-                return Ok(Document { fields, body: rest[next..].to_owned() });
+        let all_body = || Ok(Document { fields: Vec::new(), body: text.to_owned() });
+        let Some((opening, rest)) = after_opening(text) else { return all_body() };
+        let is_first = opening == 1;
+        let Some((block, body)) = until_closing(rest) else {
+            if !is_first {
+                return all_body();
             }
-            end = next;
+            return Err(Mistake::new(1, "the front matter that begins here is not closed")
+                .hint("end it with a line '---'; a text without front matter must not begin with one"));
+        };
+        match parse_fields(block, opening) {
+            Ok(fields) if is_first || !fields.is_empty() => Ok(Document { fields, body: body.to_owned() }),
+            Err(mistake) if is_first || begins_with_key(block) => Err(mistake),
+            _ => all_body(),
         }
-        Err(Mistake::new(1, "the front matter that begins here is not closed")
-            .hint("end it with a line '---'; a text without front matter must not begin with one"))
     }
 
     /// The text that [`Document::parse`] reads as this document.
     pub fn render(&self) -> String {
         if self.fields.is_empty() {
             // A body that looks like front matter must not become it.
-            let opening = if after_opening(&self.body).is_some() { "---\n---\n" } else { "" };
+            let is_body = Document::parse(&self.body).is_ok_and(|again| again.body.len() == self.body.len());
+            let opening = if is_body { "" } else { "---\n---\n" };
             return format!("{opening}{}", self.body);
         }
         let yaml = yaml::render(self.fields.iter().map(|(key, node)| (key.as_str(), &node.value)));
@@ -91,14 +94,57 @@ impl Document {
     }
 }
 
-/// The text after the first line, if that is `---`. A byte order mark before it does not count.
-fn after_opening(text: &str) -> Option<&str> {
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let (first, rest) = text.split_once('\n').unwrap_or((text, ""));
-    (first.trim_end() == "---").then_some(rest)
+/// The number of the first line that is not blank, and the text after it, if that line is `---`. A byte order mark does not count.
+fn after_opening(text: &str) -> Option<(usize, &str)> {
+    let mut rest = text.strip_prefix('\u{feff}').unwrap_or(text);
+    for number in 1.. {
+        let (line, after) = rest.split_once('\n').unwrap_or((rest, ""));
+        if !line.trim().is_empty() {
+            return (line.trim_end() == "---").then_some((number, after));
+        }
+        if after.is_empty() {
+            break;
+        }
+        rest = after;
+    }
+    None
 }
 
-fn parse_fields(text: &str) -> Result<Vec<(String, YamlNode)>, Mistake> {
+/// What is before the line that closes front matter, and what is after it.
+fn until_closing(rest: &str) -> Option<(&str, &str)> {
+    let mut end = 0;
+    for line in rest.split_inclusive('\n') {
+        let next = end + line.len();
+        if matches!(line.trim_end(), "---" | "...") {
+            return Some((&rest[..end], &rest[next..]));
+        }
+        end = next;
+    }
+    None
+}
+
+/// Whether the first line of a block that says something is `key:`, with or without a value: then a mistake in it is one in front
+/// matter, and not prose between two Markdown lines.
+fn begins_with_key(block: &str) -> bool {
+    let says_something = |line: &&str| !line.trim().is_empty() && !line.trim_start().starts_with('#');
+    let Some((key, value)) = block.lines().find(says_something).and_then(|line| line.split_once(':')) else {
+        return false;
+    };
+    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    !key.is_empty() && key.chars().all(is_word) && (value.is_empty() || value.starts_with([' ', '\t', '\r']))
+}
+
+/// The fields of front matter whose opening line has this number; errors and fields have the lines of the whole text.
+fn parse_fields(block: &str, opening: usize) -> Result<Vec<(String, YamlNode)>, Mistake> {
+    let mut fields =
+        fields_of(block).map_err(|mistake| Mistake { line: mistake.line + opening, ..mistake })?;
+    for (_, node) in &mut fields {
+        node.line += opening;
+    }
+    Ok(fields)
+}
+
+fn fields_of(text: &str) -> Result<Vec<(String, YamlNode)>, Mistake> {
     let mut root = yaml::parse(text)?;
     normalize(&mut root)?;
     let entries = match root.value {
@@ -111,8 +157,7 @@ fn parse_fields(text: &str) -> Result<Vec<(String, YamlNode)>, Mistake> {
         }
     };
     let field = |(key, value): (YamlNode, YamlNode)| match key.value {
-        // The opening line of the front matter is the first of the text.
-        YamlValue::Scalar(ScalarKind::Text, name) => Ok((name, YamlNode { line: key.line + 1, ..value })),
+        YamlValue::Scalar(ScalarKind::Text, name) => Ok((name, YamlNode { line: key.line, ..value })),
         _ => Err(Mistake::new(key.line, format!("a key must be text, not {}", key.describe()))),
     };
     entries.into_iter().map(field).collect()
@@ -201,7 +246,12 @@ mod tests {
             "# Title\n\n---\n\nmore\n",
             " ---\na: b\n---\n",
             "----\n",
-            "\n---\na: b\n---\n",
+            "\n---\na: b\n",
+            "\n---\n---\n",
+            "\n---\nprose\n---\n",
+            "\n---\nsay it: [\n---\n",
+            "\n",
+            " \n\t",
             "\u{feff}x",
         ] {
             let document = parse(text);
@@ -211,6 +261,25 @@ mod tests {
         for text in ["---\n---\nx", "---\n\n# nothing\n---\nx", "---\n~\n---\nx"] {
             let document = parse(text);
             assert!(document.fields.is_empty() && document.body == "x", "{text:?}");
+        }
+    }
+
+    #[test]
+    fn blank_lines_before_front_matter_are_skipped_and_counted() {
+        for text in
+            ["\n---\na: b\n---\nbody", " \r\n\t\n---\na: b\n---\nbody", "\u{feff}\n---\na: b\n...\nbody"]
+        {
+            let document = parse(text);
+            assert_eq!((document.get_text("a").as_deref(), document.body.as_str()), (Some("b"), "body"));
+            let key = 1 + text.lines().position(|line| line == "a: b").unwrap();
+            assert_eq!(document.fields[0].1.line, key, "{text:?}");
+        }
+        assert_eq!(mistake("\n\n---\na: 1\na: 2\n---\n"), (5, "'a' is defined twice".into()));
+        assert_eq!(mistake("\n---\n# why\n\na: [1\n---\n").0, 5);
+        // What must stay body is protected when it is written.
+        for body in ["\n---\na: b\n---\n", "\n---\na: [\n---\n"] {
+            let document = Document { body: body.to_owned(), ..Document::default() };
+            assert_eq!(parse(&document.render()), document);
         }
     }
 
@@ -298,7 +367,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_comes_back_as_it_was(keys in prop::collection::vec("\\PC{1,12}|[a-z]{1,5}", 0..5), values in prop::collection::vec("(?s).{0,30}|[ \t\r\n:#'\"-]{0,8}|[0-9._eExXo+-]{1,8}|true|null|~|yes|---|", 5), body in "(?s).{0,60}|---\n.{0,9}") {
+        fn any_text_comes_back_as_it_was(keys in prop::collection::vec("\\PC{1,12}|[a-z]{1,5}", 0..5), values in prop::collection::vec("(?s).{0,30}|[ \t\r\n:#'\"-]{0,8}|[0-9._eExXo+-]{1,8}|true|null|~|yes|---|", 5), body in "(?s).{0,60}|[ \n]{0,3}---\n.{0,9}(\n---\n)?") {
             let mut document = Document { body, ..Document::default() };
             for (key, value) in keys.iter().zip(values) {
                 document.set(key, value);

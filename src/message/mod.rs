@@ -7,6 +7,7 @@ mod keys;
 mod name;
 mod new_chain;
 mod normalise;
+mod second_names;
 
 pub use front_matter::Document;
 pub use id::{ChainId, MessageId};
@@ -15,6 +16,7 @@ pub use keys::{DocumentKind, UnknownKey, check_parameters, check_values, misplac
 pub use name::{MessageName, SPEC_EXTENSION};
 pub use new_chain::begin_chain;
 pub use normalise::{IdStatus, Message, MessageError, Rejection, display_name, is_spec};
+pub use second_names::{GoneMessage, SecondNames};
 
 use std::fs::File;
 use std::io::{self, Read};

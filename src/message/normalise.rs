@@ -85,14 +85,17 @@ impl Message {
         new_chain: impl FnOnce() -> Result<ChainId>,
         status: impl Fn(&MessageId) -> IdStatus,
     ) -> Result<Message, MessageError> {
-        check_ids(&document)?;
+        check_ids(file, &document)?;
         check_seqs(file, &document)?;
         let id = match stated_id(file, &document) {
             Some(id) if document.get_text("id").is_some() => {
                 next_free(id, |id| status(id) == IdStatus::Taken)
             }
             Some(id) => next_free(id, |id| status(id) != IdStatus::Free),
-            None => MessageId::root(new_chain()?),
+            None => {
+                check_seq_of_new_chain(file, &document)?;
+                MessageId::root(new_chain()?)
+            }
         };
         let input_file = document.get_text("input_file").filter(|path| !path.is_empty());
         if input_file.as_deref().is_some_and(|path| path.contains('\0')) {
@@ -102,9 +105,13 @@ impl Message {
             None | Some("") => input_file.as_deref().is_some_and(is_spec),
             Some("task") => false,
             Some("spec") if input_file.is_some() => true,
-            Some("spec") => return Err(Rejection::bad("type is spec, but input_file names no spec").into()),
+            Some("spec") => {
+                let why = "type is spec, but input_file names no spec";
+                return Err(bad_field(file, &document, "type", why).into());
+            }
             Some(other) => {
-                return Err(Rejection::bad(format!("type is '{other}'; it can be spec or task")).into());
+                let why = format!("type is '{other}'; it can be spec or task");
+                return Err(bad_field(file, &document, "type", &why).into());
             }
         };
         document.fill("id", &id.to_string());
@@ -141,10 +148,18 @@ pub fn is_spec(path: &str) -> bool {
     path.ends_with(SPEC_EXTENSION)
 }
 
+/// The rejection of a message for one of its keys: `a.md:2: why`.
+fn bad_field(file: &OsStr, document: &Document, key: &str, why: &str) -> Rejection {
+    let line = document.fields.iter().find(|(name, _)| name == key).map_or(1, |(_, node)| node.line);
+    Rejection::bad(format!("{}:{line}: {why}", file.to_string_lossy()))
+}
+
 /// Rejects ids in the front matter that are malformed.
-fn check_ids(document: &Document) -> Result<(), Rejection> {
+fn check_ids(file: &OsStr, document: &Document) -> Result<(), Rejection> {
     let check = |key: &str, form: &str, is_valid: fn(&str) -> bool| match document.get_text(key) {
-        Some(text) if !is_valid(&text) => Err(Rejection::bad(format!("{key} '{text}' is not {form}"))),
+        Some(text) if !is_valid(&text) => {
+            Err(bad_field(file, document, key, &format!("{key} '{text}' is not {form}")))
+        }
         _ => Ok(()),
     };
     check("id", "<chain>-<seq>", |text| MessageId::parse(text).is_some())?;
@@ -163,6 +178,19 @@ fn check_seqs(file: &OsStr, document: &Document) -> Result<(), Rejection> {
         }
     }
     Ok(())
+}
+
+/// Rejects a place in a chain that begins with this message: it can only be the first, and the author means another one.
+fn check_seq_of_new_chain(file: &OsStr, document: &Document) -> Result<(), Rejection> {
+    match document.get_text("seq").and_then(|seq| parse_seq(&seq)) {
+        None | Some(0) => Ok(()),
+        Some(seq) => {
+            let why = format!(
+                "'seq' is {seq}, but no chain is named, and a new one begins at 0; add 'chain' or remove 'seq'"
+            );
+            Err(bad_field(file, document, "seq", &why))
+        }
+    }
 }
 
 /// The id in the front matter, or else in the file's name.
@@ -224,7 +252,8 @@ mod tests {
     fn what_makes_no_sense_is_rejected_with_a_reason() {
         for (text, part) in [
             ("---\nseq: many\n---\n", "seq 'many'"),
-            ("---\nseq: -1\n---\n", "seq '-1'"),
+            ("---\nseq: -1\n---\n", "a.md:2: seq '-1'"),
+            ("---\nseq: 7\n---\n", "a.md:2: 'seq' is 7, but no chain is named"),
             ("---\nchain: ../../etc\n---\n", "chain '../../etc'"),
             ("---\nid: 12\n---\n", "id '12'"),
             ("---\ntype: poem\n---\n", "type is 'poem'"),

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use rustix::fs::{CWD, FileType};
 use serde::{Deserialize, Serialize};
@@ -15,9 +15,10 @@ use crate::checkpoint::quote;
 use crate::error::{Error, IoContext, Result};
 use crate::fs::beneath::InodeHandle;
 use crate::fs::{atomic, untrusted};
-use crate::history::RunDir;
+use crate::history::uncaptured::forget_record;
+use crate::history::{RunDir, external_store, refuse_other_store};
 use crate::message::{MessageId, display_name};
-use crate::process::ProcessMark;
+use crate::process::{ProcessMark, marked};
 use crate::project::{Layout, Lock};
 
 const VERSION: u32 = 1;
@@ -46,6 +47,9 @@ struct RunningFile {
     /// Whether a revert failed because the store lost content, so that only `recover` helps.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     content_lost: bool,
+    /// The store that has the content, if it is not the project's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    store: Option<String>,
 }
 
 /// The attempt that is being made, for `decree status`.
@@ -85,6 +89,7 @@ impl ActiveRun {
             pid: Some(std::process::id()),
             attempt: None,
             content_lost: false,
+            store: external_store(layout),
         };
         ActiveRun { dir: RunDir::of(layout, id), file }
     }
@@ -139,6 +144,11 @@ impl ActiveRun {
         &self.file.mark
     }
 
+    /// Ends the processes of the run that outlived decree, and returns how many there were. The caller holds the project's lock.
+    pub fn end_processes(&self) -> usize {
+        ProcessMark::parse(self.mark_text()).map_or(0, |mark| marked::end(&mark))
+    }
+
     /// The message's file name in the inbox.
     pub fn file(&self) -> OsString {
         name(&self.file.file)
@@ -147,6 +157,11 @@ impl ActiveRun {
     /// The message's name as people read it.
     pub fn name(&self) -> String {
         display_name(&self.file(), &self.dir.read_message().body)
+    }
+
+    /// When the last process of the run ended, if decree was killed and its supervisor was not.
+    pub(super) fn ended_at(layout: &Layout) -> Option<SystemTime> {
+        layout.run_ended().symlink_metadata().ok()?.modified().ok()
     }
 
     /// The files in the inbox when the run began.
@@ -171,6 +186,11 @@ impl ActiveRun {
             Error::integrity(format!("running.json: '{}' is not the id of a message", file.id))
         })?;
         Ok(Some(ActiveRun { dir: RunDir::of(layout, &id), file }))
+    }
+
+    /// Refuses to work with another store than the one that has the content of the run.
+    pub(super) fn refuse_other_store(&self, layout: &Layout) -> Result<()> {
+        refuse_other_store(layout, &format!("run {}", self.file.id), self.file.store.as_deref())
     }
 
     /// Whether an attempt was active, so that the tree has to be reverted.
@@ -208,7 +228,11 @@ impl ActiveRun {
 
     /// Removes the file: the run is settled.
     pub fn clear(layout: &Layout) -> Result<()> {
-        atomic::remove(&layout.running())
+        atomic::remove(&layout.running())?;
+        forget_record(layout);
+        // A later run removes what is left of it.
+        let _ = std::fs::remove_file(layout.run_ended());
+        Ok(())
     }
 }
 

@@ -13,7 +13,7 @@ use super::events::{AttemptNumber, Event, Reporter};
 use super::prepare::Prepared;
 use super::result::AttemptRecord;
 use super::verdict::Ending;
-use super::{policy, uncaptured};
+use super::{policy, uncaptured, verify_program};
 use crate::checkpoint::change_record::ChangeRecord;
 use crate::checkpoint::manifest::Manifest;
 use crate::error::{Error, IoContext, Result};
@@ -92,6 +92,7 @@ pub(super) fn execute(
             .args(arguments)
             .directory(layout.root())
             .environment(environment.clone())
+            .end_note(layout.run_ended())
             .timeout(deadline.map(|deadline| deadline.saturating_duration_since(Instant::now())))
     };
     let ended = exec(&invocation.program, &invocation.arguments).run(&mut |bytes: &[u8]| tee.take(bytes));
@@ -111,7 +112,8 @@ pub(super) fn execute(
         survivors += ended.survivors;
         ending = verify_ending(&ended, job);
         if let Ending::Verify { code: Some(127), not_installed, .. } = &mut ending {
-            *not_installed = missing_program(&job.verify, exec);
+            let arguments = |arguments: &[OsString]| exec(&"bash".into(), arguments);
+            *not_installed = verify_program::missing_program(&job.verify, arguments);
         }
     }
     let (tail, log_error) = tee.finish();
@@ -156,14 +158,20 @@ fn parameters(batch: &mut ActiveBatch<'_>, job: &Prepared, run: &RunDir) -> BTre
     parameters
 }
 
-/// The parameters that the message's YAML gives as something else than text, for routines that know types.
+/// The parameters that the YAML of the message, or else of the spec, gives as something else than text, for routines that know types.
 fn typed_parameters(job: &Prepared, texts: &BTreeMap<String, String>) -> BTreeMap<String, YamlValue> {
     let names = job.routine.parameters.iter().map(|parameter| &parameter.name);
     // A name that the message cannot set has no text either.
     let settable = names.filter(|name| texts.contains_key(*name) || !is_reserved(name));
-    let value = |name: &String| Some((name.clone(), job.message.document.get(name)?.clone()));
-    let is_typed =
-        |value: &YamlValue| !matches!(value, YamlValue::Null | YamlValue::Scalar(ScalarKind::Text, _));
+    let set_by = |document: &Document, name: &str| {
+        document.get(name).filter(|value| **value != YamlValue::Null).cloned()
+    };
+    let value = |name: &String| {
+        let value = set_by(&job.message.document, name).or_else(|| set_by(&job.spec, name))?;
+        Some((name.clone(), value))
+    };
+    // A text of the message outranks a list of the spec, and is passed as text.
+    let is_typed = |value: &YamlValue| !matches!(value, YamlValue::Scalar(ScalarKind::Text, _));
     settable.filter_map(value).filter(|(_, value)| is_typed(value)).collect()
 }
 
@@ -331,20 +339,6 @@ fn verify_ending(ended: &ExecResult, job: &Prepared) -> Ending {
         ExecEnd::Signalled(_) => Ending::Verify { code: None, command, not_installed: None },
         _ => routine_ending(ended, job.timeout),
     }
-}
-
-/// The program that a command line begins with, if bash does not know it. In doubt `None`: only a plain word is looked up, and a path
-/// is one that the routine can write.
-fn missing_program(command: &str, exec: impl Fn(&OsString, &[OsString]) -> Exec) -> Option<String> {
-    let is_plain =
-        |word: &str| word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.+-".contains(&byte));
-    let is_assignment =
-        |word: &&str| word.split_once('=').is_some_and(|(name, value)| is_plain(name) && is_plain(value));
-    let program =
-        command.split_whitespace().find(|word| !is_assignment(word)).filter(|word| is_plain(word))?;
-    let arguments = ["-c", "type -- \"$1\"", "bash", program].map(OsString::from);
-    let ended = exec(&"bash".into(), &arguments).run(&mut |_: &[u8]| Ok(())).ok()?;
-    (ended.end == ExecEnd::Exited(1)).then(|| program.to_owned())
 }
 
 /// The last line that is not only punctuation, short enough for a table.

@@ -9,6 +9,7 @@ use super::failure_context::{self, FailedAttempt};
 use super::git_state::{check_clean_slate, restore_git};
 use super::result::{AttemptRecord, RunRecord};
 use super::revert_tree::{restore_settings, revert_tree, withdraw_follow_ups};
+use super::uncaptured;
 use super::verdict::{Ending, Verdict};
 use crate::checkpoint::change_record::{ChangeRecord, PathChange};
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
@@ -191,6 +192,7 @@ fn revert_for_clean_slate(
     let _shield = interrupt::shield();
     let (run, last, layout) = (&inputs.run.dir, records.len() as u32, batch.context.layout);
     revert_tree(batch, run, &run.attempt(last), inputs.manifest)?;
+    uncaptured::reserve_room(batch);
     restore_git(batch, run, Some(last), inputs.manifest, run_record);
     check_clean_slate(run, run_record)?;
     withdraw_follow_ups(&batch.context, inputs.run, Some(last))?;

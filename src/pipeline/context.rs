@@ -13,7 +13,7 @@ use crate::checkpoint::progress::Progress;
 use crate::checkpoint::workspace::Workspace;
 use crate::error::{ErrorKind, Result};
 use crate::history::uncaptured::HeldForRun;
-use crate::message::Inbox;
+use crate::message::{Inbox, SecondNames};
 use crate::process::environment::child_environment;
 use crate::process::redact::Redactor;
 use crate::project::{Config, Layout, Lock, Project, RoutineName};
@@ -53,6 +53,8 @@ pub struct ActiveBatch<'p> {
     pub(super) summary: Summary,
     /// What is held of the run in progress that its checkpoint does not hold.
     pub(super) uncaptured: Option<HeldForRun>,
+    /// The router is not asked again once it has timed out: it would cost its time limit for every message.
+    pub(super) router_timed_out: bool,
     began: Instant,
 }
 
@@ -84,6 +86,7 @@ impl<'p> ActiveBatch<'p> {
             meter: BudgetMeter::new(config.budget.clone()),
             summary: Summary::new(command),
             uncaptured: None,
+            router_timed_out: false,
             began: Instant::now(),
         })
     }
@@ -125,6 +128,9 @@ impl<'p> ActiveBatch<'p> {
             && let ErrorKind::Interrupted { signal } = error.kind()
         {
             self.summary.interrupted = Some(signal);
+        }
+        if let (false, Ok(waiting)) = (self.context.layout.running().exists(), self.context.inbox.files()) {
+            SecondNames::of(self.context.layout).update(&waiting);
         }
         self.summary.duration_ms = self.began.elapsed().as_millis() as u64;
         let written = self.summary.write(&self.context.layout.summary());

@@ -1,6 +1,5 @@
 //! `failure-context.md`: what the failed attempts showed, for the last attempt on the reverted tree.
 
-use std::fmt::Write;
 use std::time::Duration;
 
 use super::result::AttemptRecord;
@@ -20,15 +19,17 @@ pub struct FailedAttempt<'l> {
     pub log: String,
 }
 
-/// How many changed paths are listed per attempt, and how many bytes they have together.
+/// How many changed paths are listed per attempt, and how many bytes they have together at most.
 const MAX_PATHS: usize = 40;
 const MAX_PATHS_BYTES: usize = 4 * 1024;
+/// The part of an attempt's room that its changed paths may take: the end of the log says more.
+const PATHS_PART: usize = 4;
 /// The longest reason of an attempt: it can have a whole command or the names of files.
 const MAX_REASON: usize = 500;
 /// How many attempts are described: the last ones.
 const MAX_ATTEMPTS: usize = 20;
-/// How many bytes the ends of all logs have together: the text becomes part of a prompt.
-const MAX_TAILS: usize = 64 * 1024;
+/// How many bytes the whole text has: it becomes part of a prompt.
+const MAX_BYTES: usize = 64 * 1024;
 
 /// The text of the file, for the message `name`.
 pub fn render(name: &str, failed: &[FailedAttempt<'_>]) -> String {
@@ -42,14 +43,19 @@ pub fn render(name: &str, failed: &[FailedAttempt<'_>]) -> String {
     if first > 0 {
         out.push_str(&format!("The first {first} are left out.\n"));
     }
-    let tail_limit = MAX_TAILS / (failed.len() - first).max(1);
+    let room = MAX_BYTES.saturating_sub(out.len()) / (failed.len() - first).max(1);
     for attempt in &failed[first..] {
-        describe(&mut out, attempt, tail_limit);
+        let mut description = describe(attempt, room);
+        let left = room.saturating_sub(description.len());
+        description.push_str(&end_of_log(&attempt.tail, left));
+        out.push_str(&description);
     }
     out
 }
 
-fn describe(out: &mut String, attempt: &FailedAttempt<'_>, tail_limit: usize) {
+/// Everything about an attempt but the end of its log, in far less than `room`.
+fn describe(attempt: &FailedAttempt<'_>, room: usize) -> String {
+    let mut out = String::new();
     let record = attempt.record;
     let took = duration(Duration::from_millis(record.duration_ms));
     let mut line = |text: String| {
@@ -70,7 +76,7 @@ fn describe(out: &mut String, attempt: &FailedAttempt<'_>, tail_limit: usize) {
     let mut bytes = 0;
     let fits = |path: &&String| {
         bytes += path.len();
-        bytes <= MAX_PATHS_BYTES
+        bytes <= MAX_PATHS_BYTES.min(room / PATHS_PART)
     };
     let listed: Vec<&String> = attempt.changed.iter().take(MAX_PATHS).take_while(fits).collect();
     for path in &listed {
@@ -79,12 +85,18 @@ fn describe(out: &mut String, attempt: &FailedAttempt<'_>, tail_limit: usize) {
     if attempt.changed.len() > listed.len() {
         line(format!("  - and {} more", attempt.changed.len() - listed.len()));
     }
-    let tail = limit_lines(attempt.tail.clone(), tail_limit);
-    if tail.is_empty() {
-        return;
+    out
+}
+
+/// The last lines of a log in a fence that none of them closes, in at most `room` bytes.
+fn end_of_log(tail: &[String], room: usize) -> String {
+    let fence = "`".repeat(longest_backticks(tail).max(2) + 1);
+    let frame = |text: &str| format!("\nThe end of the log:\n\n{fence}text\n{text}{fence}\n");
+    let lines = limit_lines(tail.to_vec(), room.saturating_sub(frame("").len()));
+    if lines.is_empty() {
+        return String::new();
     }
-    let fence = "`".repeat(longest_backticks(&tail).max(2) + 1);
-    let _ = write!(out, "\nThe end of the log:\n\n{fence}text\n{}\n{fence}\n", tail.join("\n"));
+    frame(&lines.iter().map(|line| format!("{line}\n")).collect::<String>())
 }
 
 fn longest_backticks(lines: &[String]) -> usize {

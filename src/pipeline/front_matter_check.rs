@@ -2,10 +2,11 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use super::context::RunOverrides;
-use super::route;
+use super::{route, verify_program};
 use crate::fs::untrusted;
 use crate::message::{
     Document, DocumentKind, Rejection, UnknownKey, check_parameters, check_values, misplaced_key,
@@ -96,14 +97,23 @@ pub(super) fn read_spec(layout: &Layout, path: &str) -> Result<Document, Rejecti
     Ok(document)
 }
 
+/// The command that has to succeed after the routine: the spec's, else the config's; empty for none.
+pub(super) fn verification(spec: &Document, config: &Config) -> String {
+    spec.get_text("verify").unwrap_or_else(|| config.verify.clone())
+}
+
 /// What it takes to judge specs and messages without running anything.
 pub struct WorkCheck<'p> {
     pub(super) layout: &'p Layout,
     pub(super) config: &'p Config,
     routines: &'p Routines,
     overrides: &'p RunOverrides,
+    /// What routines and verifications inherit.
+    environment: BTreeMap<OsString, OsString>,
     /// What bash says of the scripts that were parsed.
     parsed: RefCell<BTreeMap<PathBuf, Option<String>>>,
+    /// Why the verifications that were looked at cannot succeed.
+    verifications: RefCell<BTreeMap<String, Option<String>>>,
 }
 
 impl<'p> WorkCheck<'p> {
@@ -113,7 +123,9 @@ impl<'p> WorkCheck<'p> {
         routines: &'p Routines,
         overrides: &'p RunOverrides,
     ) -> Self {
-        WorkCheck { layout, config, routines, overrides, parsed: RefCell::default() }
+        let environment = child_environment(std::env::vars_os(), &config.pass_env);
+        let (parsed, verifications) = (RefCell::default(), RefCell::default());
+        WorkCheck { layout, config, routines, overrides, environment, parsed, verifications }
     }
 
     /// Why a spec cannot be processed, as far as that is known; warnings if it can. With a router its routine is known only if it
@@ -122,10 +134,26 @@ impl<'p> WorkCheck<'p> {
         let document = read_spec(self.layout, path)?;
         let checked = CheckedDocument { kind: DocumentKind::Spec, file: path, document: &document };
         checked.timeout()?;
-        match self.routine(&[&document])? {
-            Some(routine) => checked.check_keys(routine),
-            None => Ok(Vec::new()),
-        }
+        let warnings = match self.routine(&[&document])? {
+            Some(routine) => checked.check_keys(routine)?,
+            None => Vec::new(),
+        };
+        self.verification(&document)?;
+        Ok(warnings)
+    }
+
+    /// Rejects a spec, or none, whose verification begins with a program that is not installed.
+    pub(super) fn verification(&self, spec: &Document) -> Result<(), Rejection> {
+        let command = verification(spec, self.config);
+        let why = self.missing_verification(&command);
+        why.map_or(Ok(()), |why| Err(Rejection { code: "NeedsMissing", why }))
+    }
+
+    /// Why a command that verifies cannot succeed here, if that is known.
+    pub fn missing_verification(&self, command: &str) -> Option<String> {
+        let mut known = self.verifications.borrow_mut();
+        let look = || verify_program::cannot_succeed(command, self.layout, &self.environment);
+        known.entry(command.to_owned()).or_insert_with(look).clone()
     }
 
     /// The routine that these documents lead to, if that is known and it can run here.
@@ -136,9 +164,8 @@ impl<'p> WorkCheck<'p> {
         let routine = route::find_routine(self.routines, self.config, &name)?;
         let mut parsed = self.parsed.borrow_mut();
         let mistake = parsed.entry(routine.path.clone()).or_insert_with(|| {
-            let environment = child_environment(std::env::vars_os(), &self.config.pass_env);
             // If bash cannot run, that is reported as such.
-            route::syntax_error(self.layout, environment, routine).ok().flatten()
+            route::syntax_error(self.layout, self.environment.clone(), routine).ok().flatten()
         });
         match mistake {
             Some(why) => Err(Rejection { code: "RoutineInvalid", why: why.clone() }),

@@ -19,19 +19,18 @@ pub(super) fn refuse_later_work(
     action: RestoreAction,
 ) -> Result<()> {
     let Some(id) = MessageId::parse(run.id()) else { return Ok(()) };
+    let own_start = RunResult::read(run).ok().flatten().and_then(|result| result.start());
     let (mut wrong, mut last) = (Vec::new(), None);
     for later in history::run_ids(layout)? {
-        if MessageId::parse(&later).is_none_or(|later| later <= id) {
-            continue;
-        }
-        // A damaged record proves nothing; the content of each path is compared in any case.
+        let Some(later_id) = MessageId::parse(&later).filter(|later| *later != id) else { continue };
         let dir = CheckpointDir::new(&later, layout.runs().join(&later));
-        let Ok(Some(RunResult { changes: Some(theirs), run: record, .. })) = RunResult::read(&dir) else {
+        // A damaged record proves nothing; the content of each path is compared in any case.
+        let Ok(Some(mut result)) = RunResult::read(&dir) else { continue };
+        // A message that is retried keeps its id, so the id does not say which run was later.
+        let is_later = (result.start(), later_id) > (own_start, id.clone());
+        let Some(theirs) = result.changes.take().filter(|_| is_later && result.run.reverted.is_none()) else {
             continue;
         };
-        if record.reverted.is_some() {
-            continue;
-        }
         for (path, change) in &changes.changes {
             let Some(left) = theirs.changes.get(path).map(|change| &change.after) else { continue };
             let to_apply = action == RestoreAction::Apply && *left == change.before;

@@ -6,7 +6,8 @@
 //! ├ queue          which message or spec is next; what `process` would do
 //! ├ prepare        from a file in the inbox to a message ready to run, or a rejection; does not run it
 //! │ ├ route        which routine, by name or through the router
-//! │ └ front_matter_check  whether decree and the routine understand the keys of a spec or a message
+//! │ ├ front_matter_check  whether decree and the routine understand the keys of a spec or a message
+//! │ └ verify_program  whether the program of a verification is installed; for attempt, too
 //! ├ run            one run: checkpoint, attempts, verdict
 //! │ ├ attempts     all attempts of a run: retry, revert for a clean slate, stop
 //! │ ├ attempt      one execution: routine, verification, change record, policy
@@ -19,7 +20,7 @@
 //! revert_tree      takes the tree back to a run's checkpoint and proves it; for attempts, settle and recovery
 //! git_state        restores HEAD, its branch and the index with the tree, or records what a kept run committed
 //! revert_runs      reverts runs that were kept, for the commands that do so; run_log records it, later_work refuses what would undo a later run
-//! rolled_back      records which runs left the tree with a rollback, or came back
+//! rolled_back      records which runs left the tree with a rollback, or came back; tree_periods is when each was in it
 //! ```
 //!
 //! On disk: [`active_run`](ActiveRun) is `running.json`, `result` a run's `result.json`, `summary` is `summary.json`.
@@ -53,9 +54,11 @@ mod run_log;
 mod run_state;
 mod settle;
 mod summary;
+mod tree_periods;
 mod uncaptured;
 mod unrestored;
 mod verdict;
+mod verify_program;
 mod work_loop;
 
 pub use active_run::{ActiveAttempt, ActiveRun};

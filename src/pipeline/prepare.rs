@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::context::{ActiveBatch, PipelineContext};
 use super::dead_letter::{self, DeadLetter};
-use super::front_matter_check::{self, CheckedDocument, WorkCheck, read_spec};
+use super::front_matter_check::{self, CheckedDocument, WorkCheck, read_spec, verification};
 use super::{result, route};
 use crate::error::Result;
 use crate::history::RunDir;
@@ -157,7 +157,7 @@ fn plan_run(batch: &mut ActiveBatch<'_>, message: &Message) -> Result<RunPlan, M
         warnings.extend(document.check_keys(&routine)?);
     }
     let timeout = timeout_for(&batch.context, documents)?;
-    let verify = spec.get_text("verify").unwrap_or_else(|| batch.context.config.verify.clone());
+    let verify = verification(&spec, batch.context.config);
     Ok(RunPlan { routine, verify, timeout, spec, warnings })
 }
 
@@ -210,6 +210,7 @@ pub fn check_message(check: &WorkCheck<'_>, file: &OsStr) -> Result<Vec<String>,
             warnings.extend(document.check_keys(routine)?);
         }
     }
+    check.verification(&spec)?;
     Ok(warnings)
 }
 

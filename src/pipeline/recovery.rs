@@ -7,6 +7,7 @@
 use std::collections::HashSet;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
+use std::time::SystemTime;
 
 use super::active_run::ActiveRun;
 use super::context::ActiveBatch;
@@ -25,8 +26,8 @@ use crate::fs::quarantine::{move_to_free_name, numbered};
 use crate::history::RunDir;
 use crate::humanize::count;
 use crate::interrupt;
-use crate::message::{display_name, is_spec};
-use crate::process::{ProcessMark, log, marked};
+use crate::message::{GoneMessage, SecondNames, display_name, is_spec};
+use crate::process::log;
 
 /// How many messages a warning names.
 const MAX_NAMED: usize = 10;
@@ -36,9 +37,23 @@ pub(super) fn recover(batch: &mut ActiveBatch<'_>) -> Result<()> {
     let Some(run) = ActiveRun::read(batch.context.layout)? else {
         return Ok(());
     };
-    let id = run.dir.id();
+    run.refuse_other_store(batch.context.layout)?;
     end_processes(batch, &run);
-    name_gone_messages(batch, &run)?;
+    let lost = restore_gone_messages(batch, &run)?;
+    let settled = settle_killed(batch, &run);
+    // The run is settled, and the next command works. But nothing runs before the user knows that messages are lost.
+    match (settled, lost) {
+        (Ok(()), None) => Ok(()),
+        (Ok(()), Some(lost)) => Err(lost),
+        (Err(error), None) => Err(error),
+        (Err(error), Some(lost)) => {
+            Err(error.detail(lost.to_string()).details(lost.detail_lines().to_vec(), MAX_NAMED + 1))
+        }
+    }
+}
+
+fn settle_killed(batch: &mut ActiveBatch<'_>, run: &ActiveRun) -> Result<()> {
+    let id = run.dir.id();
     let _shield = interrupt::shield();
     let checkpoint = run.dir.checkpoint();
     let has_manifest = run.has_manifest()?;
@@ -46,7 +61,7 @@ pub(super) fn recover(batch: &mut ActiveBatch<'_>) -> Result<()> {
         batch.note(&format!("run {id} was interrupted after its verdict; it is completed now"));
         let manifest = has_manifest.then(|| checkpoint.manifest()).transpose()?;
         let waits = waits(&result, manifest.as_ref());
-        let summary = settle(batch, &run, manifest.as_ref(), result)?;
+        let summary = settle(batch, run, manifest.as_ref(), result)?;
         let not_restored = uncaptured::not_restored(std::slice::from_ref(&summary));
         // A message that waits is recorded when it is decided.
         if !waits {
@@ -60,42 +75,85 @@ pub(super) fn recover(batch: &mut ActiveBatch<'_>) -> Result<()> {
             .hint("`decree checkpoint list` shows what you can roll back to; `decree recover` closes the run, so that decree works again"));
     }
     if !has_manifest {
-        requeue_if_gone(batch, &run)?;
+        requeue_if_gone(batch, run)?;
         batch.note(&format!("run {id} was interrupted before it began; its message waits in the inbox"));
         return ActiveRun::clear(batch.context.layout);
     }
     let manifest = checkpoint.manifest()?;
     quarantine_routine_result(&run.dir)?;
-    let summary = revert_unfinished(batch, &run, &manifest, "the decree that worked on it has ended")?;
+    let reverted = revert_unfinished(batch, run, &manifest, "the decree that worked on it has ended");
+    let summary = reverted.map_err(|error| not_reverted(&run.dir, error))?;
     // The run is settled, and the next command works. But nothing runs before the user knows that a repository or a secret is gone.
     uncaptured::not_restored(&[summary]).map_or(Ok(()), Err)
 }
 
-/// Names the messages that waited when the run began, and wait no more: they were held in the memory of the decree that was killed.
-fn name_gone_messages(batch: &mut ActiveBatch<'_>, run: &ActiveRun) -> Result<()> {
+/// Restores the messages that waited when the run began and that it deleted. Returns the error about those of which nothing is left.
+fn restore_gone_messages(batch: &mut ActiveBatch<'_>, run: &ActiveRun) -> Result<Option<Error>> {
+    let layout = batch.context.layout;
     let waiting: HashSet<OsString> = batch.context.inbox.files()?.into_iter().collect();
     let is_gone = |file: &OsString| *file != run.file() && !waiting.contains(file);
-    let gone: Vec<OsString> = run.inbox().into_iter().filter(is_gone).collect();
-    if gone.is_empty() {
-        return Ok(());
+    let (second_names, end) = (SecondNames::of(layout), ActiveRun::ended_at(layout));
+    let set_aside = run.dir.checkpoint().quarantine_dir();
+    let (mut restored, mut cancelled, mut lost) = (Vec::new(), Vec::new(), Vec::new());
+    for file in run.inbox().into_iter().filter(is_gone) {
+        let name = for_people(file.as_bytes()).into_owned();
+        match second_names.restore(&file, end, &set_aside)? {
+            GoneMessage::Restored => restored.push(name),
+            GoneMessage::Cancelled(to) => cancelled.push(layout.shown(&to)),
+            GoneMessage::Lost => lost.push(name),
+        }
     }
-    let mut named: Vec<String> =
-        gone.iter().take(MAX_NAMED).map(|file| for_people(file.as_bytes()).into_owned()).collect();
-    let more = gone.len().saturating_sub(MAX_NAMED);
-    named.extend((more > 0).then(|| format!("{more} more")));
-    batch.warn(&format!(
-        "{} that waited when run {} began, and before decree was killed, {} not in the inbox any more: {}",
-        count(gone.len(), "message"),
-        run.dir.id(),
-        if gone.len() == 1 { "is" } else { "are" },
-        named.join(", ")
-    ));
+    restore_gone_letters(batch, run, end)?;
+    let id = run.dir.id();
+    if !restored.is_empty() {
+        let what = format!("messages that waited when run {id} began, and were gone when decree was killed");
+        batch.warn(&format!("{what}, are in the inbox again: {}", named(&restored)));
+    }
+    if !cancelled.is_empty() {
+        let what = "messages that were deleted from the inbox after the run had ended are not run";
+        batch.warn(&format!("{what}; a copy of each is kept: {}", named(&cancelled)));
+    }
+    Ok((!lost.is_empty()).then(|| {
+        let messages = count(lost.len(), "message");
+        Error::integrity(format!("{messages} that waited when run {id} began, before decree was killed, cannot be restored"))
+            .details(lost, MAX_NAMED)
+            .hint("write them again, or restore them from a backup; the run is settled, and the next `decree process` goes on")
+    }))
+}
+
+/// Restores the letters in `dead/` and `done/` that the run deleted. Those of which nothing is left are named when the run is settled.
+fn restore_gone_letters(batch: &mut ActiveBatch<'_>, run: &ActiveRun, end: Option<SystemTime>) -> Result<()> {
+    let layout = batch.context.layout;
+    let (mut restored, mut cancelled) = (Vec::new(), Vec::new());
+    for (name, became) in SecondNames::restore_letters(layout, end, &run.dir.checkpoint().quarantine_dir())? {
+        match became {
+            GoneMessage::Restored => restored.push(name),
+            GoneMessage::Cancelled(to) => cancelled.push(layout.shown(&to)),
+            GoneMessage::Lost => {}
+        }
+    }
+    if !restored.is_empty() {
+        let what = "letters that were gone from the queue when decree was killed are there again";
+        batch.warn(&format!("{what}: {}", named(&restored)));
+    }
+    if !cancelled.is_empty() {
+        let what = "letters that were deleted after the run had ended stay so; a copy of each is kept";
+        batch.warn(&format!("{what}: {}", named(&cancelled)));
+    }
     Ok(())
+}
+
+fn named(list: &[String]) -> String {
+    let shown = list[..list.len().min(MAX_NAMED)].join(", ");
+    match list.len().saturating_sub(MAX_NAMED) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
 }
 
 /// Ends the processes that a killed decree left running.
 pub(super) fn end_processes(batch: &mut ActiveBatch<'_>, run: &ActiveRun) {
-    let ended = ProcessMark::parse(run.mark_text()).map_or(0, |mark| marked::end(&mark));
+    let ended = run.end_processes();
     if ended > 0 {
         let id = run.dir.id();
         batch.warn(&format!("ended {} that run {id} had left running", count(ended, "process")));
@@ -142,6 +200,22 @@ fn revert_unfinished(
         run.id(),
     ));
     Ok(summary)
+}
+
+/// A failure that keeps the tree from being reverted, a full disk for example: whatever the command was, the tree is not what it has to be.
+fn not_reverted(run: &RunDir, error: Error) -> Error {
+    if error.kind() != ErrorKind::Failed && error.io_kind().is_none() {
+        return error;
+    }
+    let next = "run the same command again: it continues from here";
+    let hint = error.hint_text().map_or_else(|| format!("remove the cause, then {next}"), str::to_owned);
+    error
+        .into_kind(ErrorKind::Integrity)
+        .detail(format!(
+            "run {} was interrupted and is not reverted yet: the tree may have its changes",
+            run.id()
+        ))
+        .hint(hint)
 }
 
 fn unrestorable(run: &RunDir, error: Error) -> Error {

@@ -3,9 +3,11 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::budget::Usage;
+use super::tree_periods::TreePeriod;
 use super::verdict::{Ending, Verdict};
 use crate::checkpoint::change_record::{ChangeRecord, ResultFile};
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
@@ -56,16 +58,13 @@ pub struct RevertRecord {
     /// New files out of scope that were moved to `set-aside/`.
     #[serde(default)]
     pub set_aside: Vec<String>,
-    /// The checkpoint that holds the run's work, if it left the tree with a rollback: going back to that one brings the run back.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub saved: Option<String>,
-    /// What became of databases that other programs had open; the run's warnings have it.
+    /// What is not as it was, and what became of databases that other programs had open; the run's warnings have it.
     #[serde(skip)]
     pub notes: Vec<String>,
     /// Repositories and ignored directories that had been renamed and are back.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub moved_back: Vec<String>,
-    /// What is not as it was: no checkpoint holds it, and it could not be restored.
+    /// What is not as it was: no checkpoint holds it, or its owner or an attribute could not be restored.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub not_restored: Vec<NotRestored>,
     /// Where `set_aside` is, in this process only.
@@ -80,7 +79,12 @@ impl RevertRecord {
         let files = report.paths.iter().map(in_json).collect();
         let (paths, verified) = (report.verified as u64, verified as u64);
         let places = report.set_aside.clone();
-        RevertRecord { paths, files, verified, set_aside, places, ..RevertRecord::default() }
+        let lost = |(path, lost): &(TreePath, Vec<String>)| NotRestored {
+            path: in_json(path),
+            why: format!("could not restore its {}", lost.join(", ")),
+        };
+        let not_restored = report.lost.iter().map(lost).collect();
+        RevertRecord { paths, files, verified, set_aside, places, not_restored, ..RevertRecord::default() }
     }
 
     /// Drops what is no longer in `set-aside/`, because it was moved back to its place.
@@ -170,6 +174,12 @@ pub struct RunResult {
     pub run: RunRecord,
     /// The time in UTC.
     pub started_at: String,
+    /// The same with nanoseconds; `None` in a record of an earlier version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exact_time: Option<String>,
+    /// When its change was in the tree, and is, if the last of these has no end.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub in_tree: Vec<TreePeriod>,
     /// The mark in `running.json` of the process that decided: a routine may write a `result.json` of its own.
     #[serde(default)]
     pub mark: String,
@@ -186,9 +196,30 @@ impl RunResult {
             verdict: Verdict::Skipped,
             run,
             started_at,
+            exact_time: None,
+            in_tree: Vec::new(),
             mark: String::new(),
             store: None,
         }
+    }
+
+    /// Whether the change of the run is in the tree, as far as decree knows.
+    pub(super) fn is_in_tree(&self) -> bool {
+        let is_applied = self.in_tree.last().is_some_and(TreePeriod::is_open);
+        self.run.reverted.is_none() && (self.run.kept || is_applied)
+    }
+
+    /// Whether it was, at a time.
+    pub(super) fn was_in_tree(&self, time: Timestamp) -> bool {
+        if self.in_tree.is_empty() {
+            return self.is_in_tree() && self.start().is_some_and(|start| start < time);
+        }
+        self.in_tree.iter().any(|period| period.contains(time))
+    }
+
+    /// When its checkpoint was made.
+    pub(super) fn start(&self) -> Option<Timestamp> {
+        self.exact_time.as_ref().unwrap_or(&self.started_at).parse().ok()
     }
 
     /// Reads a run's result. `None` if there is none, or only the engine's part of one.
@@ -259,13 +290,13 @@ pub(super) fn id_status(run: &RunDir) -> IdStatus {
     }
 }
 
-/// How many of the last runs of a message were interrupted, one after the other.
-pub(super) fn interruptions_in_a_row(run: &RunDir) -> Result<usize> {
-    let mut interrupted = 0;
+/// Why the last runs of a message were interrupted, one after the other, the latest first.
+pub(super) fn interruptions_in_a_row(run: &RunDir) -> Result<Vec<String>> {
+    let mut interrupted = Vec::new();
     // A run without a checkpoint was given up for this very reason, and then requeued by the user.
     for previous in run.previous()?.iter().take_while(|previous| previous.manifest_path().exists()) {
         match RunResult::read(previous) {
-            Ok(Some(result)) if result.verdict == Verdict::Interrupted => interrupted += 1,
+            Ok(Some(result)) if result.verdict == Verdict::Interrupted => interrupted.push(result.run.reason),
             // One that cannot be read ends the row. A routine may have made it, and must not block the queue with it.
             Ok(_) | Err(_) => break,
         }

@@ -2,6 +2,7 @@
 
 use super::later_work::refuse_later_work;
 use super::result::{RevertRecord, RunResult};
+use super::rolled_back::MovedRun;
 use super::run_log::RunLog;
 use super::run_state::record_state;
 use crate::checkpoint::change_record::ChangeRecord;
@@ -9,10 +10,11 @@ use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::checkpoint::path::TreePath;
 use crate::checkpoint::restore::{RestoreAction, RestoreOutcome, RestoreReport, is_recovery_needed};
 use crate::checkpoint::workspace::Workspace;
-use crate::error::{Error, IoContext, Result};
+use crate::error::{Error, ErrorKind, IoContext, Result};
 use crate::fs::untrusted;
 use crate::history::uncaptured::{SecretChange, SecretFate};
-use crate::history::{GitChange, GitRestore, RunDir};
+use crate::history::{GitChange, GitRestore, PendingGitRestore, RunDir, TriedOutcome};
+use crate::interrupt;
 use crate::message::{Inbox, MessageId};
 use crate::project::Layout;
 
@@ -83,14 +85,23 @@ pub enum RunRevert {
 }
 
 /// Reverts runs, given in the order in which they ran, from the last to the first: all of them, or none. A run that was reverted
-/// before is left alone, whatever the tree has now: its work may be another run's by now.
+/// before is left alone, whatever the tree has now: its work may be another run's by now. A signal midway counts as a failure, after
+/// which the others are applied again; when all are reverted, it no longer stops anything.
 pub fn revert_runs<'r>(
     layout: &Layout,
     workspace: &Workspace,
     runs: &'r [CheckpointDir],
 ) -> Result<Vec<RevertedRun<'r>>> {
     let log = RunLog::new(layout);
+    note_git(layout, workspace, runs)?;
     let mut reverted: Vec<RevertedRun<'_>> = Vec::new();
+    if runs.len() > 1 {
+        interrupt::set_last_words(Some(
+            "the next decree command that changes the project finishes or undoes the run in progress; others of the chain may be \
+             reverted: `decree log` shows which"
+                .to_owned(),
+        ));
+    }
     for run in runs.iter().rev() {
         match revert_one(layout, workspace, run, &log) {
             Ok((how, outside_diff)) => {
@@ -98,18 +109,30 @@ pub fn revert_runs<'r>(
                 reverted.push(RevertedRun { run, how, untracked, git, outside_diff })
             }
             // The next start finishes or undoes that restore first; nothing may be applied on top of it.
-            Err(error) if is_recovery_needed(&layout.scratch()) => return Err(error),
+            Err(error) if is_recovery_needed(&layout.scratch()) => {
+                return Err(name_reverted(error, done(&reverted)).detail(format!(
+                    "the next decree command that changes the project finishes or undoes the revert of {}",
+                    run.id()
+                )));
+            }
             Err(error) => return Err(apply_again(workspace, &reverted, error, &log)),
         }
     }
+    let _shield = interrupt::shield();
     // A restore is recorded when it is done. A run without one is recorded when all are reverted.
-    for RevertedRun { run, how, untracked, git, .. } in &mut reverted {
+    for RevertedRun { run, how, untracked, .. } in &mut reverted {
         if matches!(how, RunRevert::NotThere | RunRevert::ChangedNothing) {
             *untracked = record_state(layout, run, Some(RevertRecord::default()))?;
         }
-        if !matches!(how, RunRevert::NotPossible) {
-            *git = revert_git(workspace, run, matches!(how, RunRevert::Already))?;
-        }
+    }
+    for tried in PendingGitRestore::finish(layout, workspace, &log)? {
+        let is_of = |it: &&mut RevertedRun<'_>| Some(it.run.id()) == tried.run.as_deref();
+        let Some(RevertedRun { how, git, .. }) = reverted.iter_mut().find(is_of) else { continue };
+        *git = match tried.outcome {
+            TriedOutcome::Restored(change) | TriedOutcome::Failed(change) => GitRevert::Restored(change),
+            TriedOutcome::Left(_) if matches!(how, RunRevert::Already) => GitRevert::Unchanged,
+            TriedOutcome::Left(why) => GitRevert::Left(why),
+        };
     }
     Ok(reverted)
 }
@@ -138,9 +161,17 @@ fn revert_one(
     };
     refuse_later_work(layout, run, &changes, RestoreAction::Revert)?;
     match run.revert(workspace, &run.manifest()?, RestoreAction::Revert, log) {
-        Ok(RestoreOutcome::Done(done)) => Ok((RunRevert::Done(done), outside_diff)),
+        // A signal may stop the rest of a chain: this run is applied again then.
+        Ok(RestoreOutcome::Done(done)) => {
+            Ok((RunRevert::Done(RestoreReport { shield: None, ..done }), outside_diff))
+        }
         Ok(RestoreOutcome::AlreadyThere) => Ok((RunRevert::NotThere, outside_diff)),
-        Err(error) if error.hint_text().is_some() => Err(error),
+        Err(error)
+            if error.hint_text().is_some() || matches!(error.kind(), ErrorKind::Interrupted { .. }) =>
+        {
+            Err(error)
+        }
+        Err(error) if !run.has_change_record() => Err(error),
         Err(error) => Err(error.hint(format!("`decree diff {}` shows the run", run.id()))),
     }
 }
@@ -169,55 +200,72 @@ fn no_result(run: &CheckpointDir) -> Error {
     }
 }
 
-/// Applies the runs again that were reverted before one that could not be.
+/// The runs whose revert changed the tree, in the order in which they ran.
+fn done<'i, 'r>(reverted: &'i [RevertedRun<'r>]) -> impl Iterator<Item = &'i RevertedRun<'r>> {
+    reverted.iter().rev().filter(|it| matches!(it.how, RunRevert::Done(_)))
+}
+
+/// Names the runs of a chain that are reverted although the chain is not.
+fn name_reverted<'i, 'r: 'i>(error: Error, runs: impl Iterator<Item = &'i RevertedRun<'r>>) -> Error {
+    let lines = runs.map(|RevertedRun { run, .. }| {
+        let id = run.id();
+        format!("{id} stays reverted: `decree apply {id}` applies it again")
+    });
+    lines.fold(error, |error, line| {
+        error.without_detail("nothing was touched").into_kind(ErrorKind::Integrity).detail(line)
+    })
+}
+
+/// Applies the runs again that were reverted before one that could not be, also if a signal is the reason.
 fn apply_again(
     workspace: &Workspace,
     reverted: &[RevertedRun<'_>],
     mut error: Error,
     log: &RunLog<'_>,
 ) -> Error {
-    let done = || reverted.iter().rev().filter(|it| matches!(it.how, RunRevert::Done(_)));
-    if done().next().is_some() {
+    let _shield = interrupt::shield();
+    let mut is_unchanged = true;
+    let mut runs = done(reverted);
+    while let Some(RevertedRun { run, how, .. }) = runs.next() {
         // The failed revert touched nothing, but the ones before it did.
         error = error.without_detail("nothing was touched");
-    }
-    for RevertedRun { run, .. } in done() {
         if let Err(worse) = run.apply(workspace, log) {
-            return error.detail(format!("and {} could not be applied again: {worse}", run.id()));
+            // The later ones build on it.
+            let failed = reverted.iter().filter(|it| it.run.id() == run.id());
+            let error = error.detail(format!("and {} could not be applied again: {worse}", run.id()));
+            return name_reverted(error, failed.chain(runs));
         }
         error = error.detail(format!("{} was reverted and is applied again", run.id()));
+        if let RunRevert::Done(done) = how {
+            is_unchanged &= done.set_aside.is_empty();
+            // No diff has it.
+            let moved =
+                done.set_aside.iter().map(|(path, to)| format!("{path} is not: it is in {}", to.display()));
+            error = error.details(moved.collect(), 20);
+        }
     }
-    error
+    if is_unchanged { interrupt::name_unchanged(error) } else { error }
 }
 
-/// Takes back what a kept run did to HEAD, its branch and the index, if they still are what it left. It comes after the files, so
-/// for a run that was reverted before it is done if a kill prevented it then.
-fn revert_git(workspace: &Workspace, run: &CheckpointDir, was_reverted: bool) -> Result<GitRevert> {
-    let Some(mut result) = RunResult::read(run)? else { return Ok(GitRevert::Unchanged) };
-    let is_open = |change: &&GitChange| change.attempt.is_none() && !change.restored;
-    let Some(left) = result.run.git.last().filter(|_| result.run.kept).filter(is_open).cloned() else {
-        return Ok(GitRevert::Unchanged);
-    };
-    let Some(before) = run.manifest()?.git else { return Ok(GitRevert::Unchanged) };
-    let restore = GitRestore {
-        workspace,
-        keep_as: run.id().to_owned(),
-        reason: format!("decree: run {} is reverted", run.id()),
-        dir: run.dir(),
-    };
-    Ok(match restore.run_if_as_left(&before, &left) {
-        Ok(None) => GitRevert::Unchanged,
-        Ok(Some(change)) => {
-            // The commits are the run's, whatever else happened since.
-            let change = GitChange { commits: left.commits, ..change };
-            result.run.git.pop();
-            result.run.git.push(change.clone());
-            result.write(run)?;
-            GitRevert::Restored(Box::new(change))
-        }
-        Err(_) if was_reverted => GitRevert::Unchanged,
-        Err(why) => GitRevert::Left(why.into_reason()),
-    })
+/// Notes what kept runs did to git's own state, before their files are reverted: it is taken back after that, by the next command if this one is
+/// killed. For a run that was reverted before it is done if that failed then.
+fn note_git(layout: &Layout, workspace: &Workspace, runs: &[CheckpointDir]) -> Result<()> {
+    let mut reverts = Vec::new();
+    for run in runs.iter().rev() {
+        let Some(result) = RunResult::read(run)? else { continue };
+        let is_open = |change: &&GitChange| change.attempt.is_none() && !change.restored;
+        let last = result.run.git.last().filter(|_| result.run.kept).filter(is_open);
+        let Some(left) = last else { continue };
+        let Some(before) = run.manifest()?.git else { continue };
+        let restore = GitRestore {
+            workspace,
+            keep_as: run.id().to_owned(),
+            reason: format!("decree: run {} is reverted", run.id()),
+            dir: run.dir(),
+        };
+        reverts.push(PendingGitRestore::of_revert(layout, &restore, before, left.clone()));
+    }
+    PendingGitRestore::note_reverts(layout, reverts)
 }
 
 /// A recorded change that is in the tree again.
@@ -226,6 +274,8 @@ pub struct AppliedChange {
     pub outcome: RestoreOutcome,
     /// The spec that was added to the tracker.
     pub tracked: Option<String>,
+    /// The runs that came back with what was there before a revert to a checkpoint.
+    pub moved: Vec<MovedRun>,
 }
 
 /// Whether there is a change to apply, and no later run's work in its place.
@@ -282,5 +332,5 @@ pub fn apply(
         // It may have come back by other means.
         RestoreOutcome::AlreadyThere => record_state(layout, dir, None)?,
     };
-    Ok(AppliedChange { outcome, tracked })
+    Ok(AppliedChange { outcome, tracked, moved: log.take_moved_runs() })
 }

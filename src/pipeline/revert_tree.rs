@@ -1,6 +1,7 @@
 //! Takes the tree back to a run's checkpoint and proves it, and with the tree the settings and the follow-ups that the run wrote.
 //! A run's clean slate, its end and its recovery share this.
 
+use std::cell::OnceCell;
 use std::time::Duration;
 
 use super::active_run::ActiveRun;
@@ -10,7 +11,9 @@ use super::result::{RevertRecord, RunRecord};
 use super::uncaptured;
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::checkpoint::compare::Changes;
+use crate::checkpoint::deleted_database::DeletedDatabase;
 use crate::checkpoint::manifest::Manifest;
+use crate::checkpoint::patch::parse::Patch;
 use crate::checkpoint::quote::json_for_people;
 use crate::checkpoint::restore::{RestoreAction, RestoreOutcome, RestoreReport};
 use crate::checkpoint::tree::Tree;
@@ -31,8 +34,9 @@ pub(super) fn revert_tree(
     changed: &CheckpointDir,
     manifest: &Manifest,
 ) -> Result<RevertRecord> {
-    let reverted = revert_recorded(batch, changed, manifest)
-        .or_else(|error| revert_present(batch, run, manifest, &error));
+    let deleted = deleted_databases(batch, changed, manifest);
+    let reverted = revert_recorded(batch, changed, manifest, &deleted)
+        .or_else(|error| revert_present(batch, run, manifest, &deleted, &error));
     let reverted = uncaptured::restore(batch, run, manifest, reverted)?;
     // Names come from the routine: they may contain control characters, workflow commands and secrets.
     let shown = |path: &String| batch.redactor.redact(&json_for_people(path)).into_owned();
@@ -45,6 +49,7 @@ fn revert_present(
     batch: &mut ActiveBatch<'_>,
     run: &RunDir,
     manifest: &Manifest,
+    deleted: &[DeletedDatabase],
     first: &Error,
 ) -> Result<RevertRecord> {
     let id = run.id();
@@ -67,7 +72,7 @@ fn revert_present(
         present
             .record_changes(batch.context.workspace, manifest, &adjust, batch.progress())
             .map_err(failed)?;
-        match revert_recorded(batch, &present, manifest) {
+        match revert_recorded(batch, &present, manifest, deleted) {
             Ok(reverted) => break reverted,
             // Nothing is reported here: the output of decree may be the very file that keeps changing.
             Err(_) if retries < MAX_RETRIES => std::thread::sleep(Duration::from_millis(20 << retries)),
@@ -83,7 +88,7 @@ fn revert_present(
 
 fn history_context<'b>(batch: &'b ActiveBatch<'_>) -> HistoryContext<'b> {
     let PipelineContext { layout, config, workspace, .. } = &batch.context;
-    HistoryContext { layout, config, workspace, progress: batch.progress() }
+    HistoryContext { layout, config, workspace, progress: batch.progress(), runs: None }
 }
 
 /// Fails, naming every path, if the store lost content that a revert needs: before anything is saved or said.
@@ -105,11 +110,28 @@ pub(super) fn save_present(
     history::save_present_once(history_context(batch), &label, &manifest.tree)
 }
 
-/// Reverts the paths of a recorded diff, then compares the whole tree.
+/// The databases that the run, or what ran beside it, deleted under programs that have them open.
+fn deleted_databases(
+    batch: &ActiveBatch<'_>,
+    changed: &CheckpointDir,
+    manifest: &Manifest,
+) -> Vec<DeletedDatabase> {
+    // Read only if there is one. A diff that cannot be read is an error of the revert.
+    let patch = OnceCell::new();
+    let is_changed = |database: &DeletedDatabase| {
+        let patch = patch.get_or_init(|| Patch::read(&changed.diff_path()).ok());
+        let mut paths = patch.iter().flat_map(|patch| &patch.records).map(|record| &record.change.path);
+        paths.any(|path| database.owns(path))
+    };
+    batch.context.workspace.deleted_since(manifest, is_changed)
+}
+
+/// Reverts the paths of a recorded diff, then compares the whole tree. What `deleted` databases hold is kept.
 fn revert_recorded(
     batch: &mut ActiveBatch<'_>,
     changed: &CheckpointDir,
     manifest: &Manifest,
+    deleted: &[DeletedDatabase],
 ) -> Result<RevertRecord> {
     let log = AuditLog::new(batch.context.layout.audit());
     let report = match changed.revert(batch.context.workspace, manifest, RestoreAction::PutBack, &log)? {
@@ -119,8 +141,9 @@ fn revert_recorded(
     if let Some(error) = &report.log_failure {
         batch.warn(&format!("the audit trail has no entry for this revert: {error}"));
     }
-    for loss in report.losses() {
-        batch.warn(&loss);
+    let losses = report.losses();
+    for loss in &losses {
+        batch.warn(loss);
     }
     let changes = batch.context.workspace.compare(manifest, batch.progress())?;
     let mut differ = changes.list.iter().filter(|change| !report.is_incomplete(&change.path)).peekable();
@@ -130,12 +153,14 @@ fn revert_recorded(
         return Err(Error::integrity(what).details(paths, 20));
     }
     let set_aside = changed.quarantine_dir();
-    let notes = history::write_back(history_context(batch), manifest, &changes.live_databases, &set_aside);
+    let mut notes = history::keep_deleted(batch.context.layout, deleted, &set_aside);
+    notes.extend(history::write_back(history_context(batch), manifest, &changes.live_databases, &set_aside));
     drop(changes);
     for note in &notes {
         batch.warn(note);
     }
     let (files, _) = manifest.tree.count();
+    let notes = losses.into_iter().chain(notes).collect();
     Ok(RevertRecord { notes, ..RevertRecord::new(&report, files) })
 }
 

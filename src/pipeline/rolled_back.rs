@@ -1,18 +1,24 @@
 //! Runs whose work left the tree, or came back, because the tree went to a checkpoint or a change was applied over theirs. Such a run is
 //! recorded like one that is reverted or applied, or the log would call work kept that is not there.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::iter;
+
+use jiff::Timestamp;
 
 use super::result::{RevertRecord, RunResult};
-use super::run_state::record_state;
+use super::run_state::{record_state, spec_that_would_move};
 use crate::checkpoint::change_record::ChangeRecord;
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::checkpoint::entry::Node;
 use crate::checkpoint::path::TreePath;
+use crate::checkpoint::root::Root;
 use crate::checkpoint::tree::Tree;
+use crate::checkpoint::unlocked_dirs::UnlockedDirs;
 use crate::error::{Error, Result};
-use crate::history;
+use crate::history::{self, CheckpointRecord};
 use crate::humanize::count;
+use crate::message::MessageId;
 use crate::project::Layout;
 
 /// What later runs whose work is in the tree left at a path.
@@ -22,14 +28,19 @@ type LaterWork = BTreeMap<String, Option<Node>>;
 pub struct TreeMove<'m> {
     /// What a path is now; the outer `None` for a path that was not part of it.
     pub now: &'m dyn Fn(&TreePath) -> Option<Option<Node>>,
-    /// What was there before, and the checkpoint that holds it; `None` if nothing differed.
-    pub saved: Option<(&'m str, &'m Tree)>,
-    /// The time of the checkpoint that the tree went to: runs since then are not in it.
-    pub since: Option<&'m str>,
-    /// The checkpoint that the whole tree went to.
-    pub checkpoint: Option<&'m str>,
+    /// What was there before; `None` if nothing differed, or it is not known.
+    pub saved: Option<&'m Tree>,
+    pub target: MoveTarget<'m>,
     /// Only find the runs, and record nothing.
     pub dry_run: bool,
+}
+
+#[derive(Clone, Copy)]
+pub enum MoveTarget<'m> {
+    /// To what it was at a time, as a whole or in part; `None` if the time is not known.
+    Past { time: Option<Timestamp>, is_whole: bool },
+    /// To what this run left, whatever was there.
+    Forced { run: &'m str },
 }
 
 /// What became of a run.
@@ -39,6 +50,8 @@ pub struct MovedRun {
     pub fate: RunFate,
     /// The spec that left the tracker or is on it again.
     pub spec: Option<String>,
+    /// Whether the spec's file is there.
+    pub is_spec_there: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,59 +62,103 @@ pub enum RunFate {
     Partly { paths: usize, of: usize },
     /// Its work is in the tree again.
     Kept,
+    /// Some of its paths are what it left again: it counts as reverted.
+    PartlyBack { paths: usize, of: usize },
 }
 
 impl MovedRun {
+    /// Whether its record is another one now.
+    pub fn is_recorded(&self) -> bool {
+        matches!(self.fate, RunFate::RolledBack | RunFate::Kept)
+    }
+
     /// The sentence about it.
     pub fn sentence(&self, dry_run: bool) -> String {
         let (id, is) = (&self.id, if dry_run { "would be" } else { "is" });
         match (self.fate, &self.spec) {
-            (RunFate::RolledBack, Some(spec)) => format!(
-                "the work of run {id} {is} no longer in the tree; removed {spec} from the tracker: `decree process` runs it again"
-            ),
+            (RunFate::RolledBack, Some(spec)) if dry_run => {
+                format!("the work of run {id} {is} no longer in the tree; {spec} would leave the tracker")
+            }
+            (RunFate::RolledBack, Some(spec)) => {
+                let removed = removed_from_tracker(spec, self.is_spec_there);
+                format!("the work of run {id} {is} no longer in the tree; {removed}")
+            }
             (RunFate::RolledBack, None) => format!("the work of run {id} {is} no longer in the tree"),
             (RunFate::Partly { paths, of }, _) => format!(
                 "a part of the work of run {id} {is} no longer in the tree: {paths} of {}; the run still counts as kept",
                 count(of, "path")
             ),
+            (RunFate::PartlyBack { paths, of }, _) => format!(
+                "a part of the work of run {id} {is} in the tree again: {paths} of {}; the run still counts as reverted",
+                count(of, "path")
+            ),
             (RunFate::Kept, Some(spec)) => {
-                format!("the work of run {id} {is} in the tree again; {spec} is on the tracker again")
+                format!("the work of run {id} {is} in the tree again; {spec} {is} on the tracker again")
             }
             (RunFate::Kept, None) => format!("the work of run {id} {is} in the tree again"),
         }
     }
 }
 
+/// The words about a spec that left the tracker.
+pub fn removed_from_tracker(spec: &str, is_there: bool) -> String {
+    let next = if is_there { "`decree process` runs it again" } else { "its file is not in specs/ now" };
+    format!("removed {spec} from the tracker: {next}")
+}
+
+/// A run whose record has to change, or whose work another one's may be.
+struct MovableRun {
+    dir: CheckpointDir,
+    result: RunResult,
+    changes: ChangeRecord,
+    /// Whether its change was in the tree at the time that the tree went to.
+    was_in_tree: bool,
+}
+
 /// Finds these runs and records what became of them. Doing it again changes nothing, so a kill in between is repaired by going to the
 /// same checkpoint once more. The caller holds the project's lock.
 pub fn record_moved_runs(layout: &Layout, tree: &TreeMove<'_>) -> Result<Vec<MovedRun>> {
-    let (mut moved, mut left) = (Vec::new(), LaterWork::new());
+    let (mut moved, mut left, mut owned) = (Vec::new(), LaterWork::new(), BTreeSet::new());
     // The latest first: what a later run left is no loss of an earlier one's.
-    for id in history::run_ids(layout)?.into_iter().rev() {
-        let dir = CheckpointDir::new(&id, layout.runs().join(&id));
-        // A damaged record says nothing about the tree; `decree log` names it.
-        let Ok(Some(result)) = RunResult::read(&dir) else { continue };
-        let became = tree.fate(&result, &left);
+    for run in tree.movable_runs(layout)?.into_iter().rev() {
+        let became = tree.fate(layout, &run, &left, &owned);
         let is_kept = match &became {
-            Some((fate, _)) => *fate != RunFate::RolledBack,
-            None => result.run.kept && result.run.reverted.is_none(),
+            Some(fate) => matches!(fate, RunFate::Kept | RunFate::Partly { .. }),
+            None => run.result.is_in_tree(),
         };
-        if let (true, Some(changes)) = (is_kept, result.changes) {
-            for (path, change) in changes.changes {
+        if run.result.is_in_tree() && !tree.target.is_forced_by(run.dir.id()) {
+            owned.extend(run.changes.changes.keys().cloned());
+        }
+        let of = run.changes.changes.len();
+        let files: Vec<String> = run.changes.changes.keys().cloned().collect();
+        if is_kept {
+            for (path, change) in run.changes.changes {
                 left.entry(path).or_insert(change.after);
             }
         }
-        moved.extend(became.map(|(fate, record)| (dir, fate, record)));
+        let record =
+            || RevertRecord { paths: of as u64, files, verified: of as u64, ..RevertRecord::default() };
+        moved.extend(became.map(|fate| (run.dir, fate, (fate == RunFate::RolledBack).then(record))));
     }
     let record = |(dir, fate, record): (CheckpointDir, RunFate, Option<RevertRecord>)| {
         let id = dir.id().to_owned();
-        let mut spec = None;
-        if !tree.dry_run && !matches!(fate, RunFate::Partly { .. }) {
-            spec = record_state(layout, &dir, record).map_err(|error| not_recorded(&id, error))?;
-        }
-        Ok(MovedRun { id, fate, spec })
+        let spec = match fate {
+            RunFate::Partly { .. } | RunFate::PartlyBack { .. } => None,
+            _ if tree.dry_run => spec_that_would_move(layout, &dir, record.is_some())?,
+            _ => record_state(layout, &dir, record).map_err(|error| not_recorded(&id, error))?,
+        };
+        let is_spec_there = spec.as_ref().is_some_and(|spec| layout.specs().join(spec).exists());
+        Ok(MovedRun { id, fate, spec, is_spec_there })
     };
     moved.into_iter().rev().map(record).collect()
+}
+
+/// When the checkpoint of a user or of a run was made.
+pub fn checkpoint_time(dir: &CheckpointDir) -> Option<Timestamp> {
+    match CheckpointRecord::read(dir.dir()) {
+        Ok(record) => record.exact_time.unwrap_or(record.created_at).parse().ok(),
+        Err(_) => RunResult::read(dir).ok().flatten()?.start(),
+    }
 }
 
 fn not_recorded(id: &str, error: Error) -> Error {
@@ -110,47 +167,77 @@ fn not_recorded(id: &str, error: Error) -> Error {
         .hint("remove the cause, then run the same command again")
 }
 
-impl TreeMove<'_> {
-    /// What became of a run, and how it is recorded; `None` if nothing did.
-    fn fate(&self, result: &RunResult, left: &LaterWork) -> Option<(RunFate, Option<RevertRecord>)> {
-        if let Some(reverted) = &result.run.reverted {
-            let is_back = self.checkpoint.is_some() && reverted.saved.as_deref() == self.checkpoint;
-            return is_back.then_some((RunFate::Kept, None));
-        }
-        let changes = result.changes.as_ref().filter(|changes| result.run.kept && !changes.is_empty())?;
-        let of = changes.changes.len();
-        let (gone, was_there) = self.gone(changes, left);
-        // Within one second the times do not say which came first; what was there before does.
-        let is_newer = self.since.is_some_and(|since| {
-            *result.started_at > *since || (*result.started_at == *since && self.saved.is_none())
-        });
-        if gone == 0 || !(is_newer || was_there) {
-            return None;
-        }
-        if gone < of {
-            return Some((RunFate::Partly { paths: gone, of }, None));
-        }
-        let record = RevertRecord {
-            paths: of as u64,
-            files: changes.changes.keys().cloned().collect(),
-            verified: of as u64,
-            saved: self.saved.map(|(id, _)| id.to_owned()),
-            ..RevertRecord::default()
-        };
-        Some((RunFate::RolledBack, Some(record)))
-    }
+/// What is at a path now; the outer `None` if it cannot be read.
+fn present(layout: &Layout, path: &TreePath) -> Option<Option<Node>> {
+    let root = Root::open(layout.root()).ok()?;
+    UnlockedDirs::above(&root, iter::once(path)).ok()?.present(path).ok()
+}
 
-    /// How many paths of a run are not what it left, and whether one of these was, before.
-    fn gone(&self, changes: &ChangeRecord, left: &LaterWork) -> (usize, bool) {
-        let (mut gone, mut was_there) = (0, false);
-        for (name, change) in &changes.changes {
-            let Ok(path) = TreePath::from_json(name) else { continue };
-            let is_gone = |now: Option<Node>| now != change.after && left.get(name) != Some(&now);
-            if (self.now)(&path).is_some_and(is_gone) {
-                gone += 1;
-                was_there |= self.saved.is_some_and(|(_, tree)| tree.get(&path) == change.after);
+impl MoveTarget<'_> {
+    fn is_forced_by(&self, id: &str) -> bool {
+        matches!(self, MoveTarget::Forced { run } if *run == id)
+    }
+}
+
+impl TreeMove<'_> {
+    /// The runs that may have left the tree or come back, and those whose work others may be built on, in the order in which they ran.
+    fn movable_runs(&self, layout: &Layout) -> Result<Vec<MovableRun>> {
+        let mut runs = Vec::new();
+        for id in history::run_ids(layout)? {
+            let dir = CheckpointDir::new(&id, layout.runs().join(&id));
+            // A damaged record says nothing about the tree; `decree log` names it.
+            let Ok(Some(mut result)) = RunResult::read(&dir) else { continue };
+            let Some(changes) = result.changes.take().filter(|changes| !changes.is_empty()) else { continue };
+            let is_in_tree = result.is_in_tree();
+            let (was_in_tree, is_whole) = match self.target {
+                MoveTarget::Past { time: Some(time), is_whole } => (result.was_in_tree(time), is_whole),
+                MoveTarget::Past { time: None, .. } | MoveTarget::Forced { .. } => (is_in_tree, false),
+            };
+            if is_in_tree != was_in_tree || is_in_tree && !is_whole {
+                runs.push(MovableRun { dir, result, changes, was_in_tree });
             }
         }
-        (gone, was_there)
+        // A message that is retried keeps its id.
+        runs.sort_by_cached_key(|run| (run.result.start(), MessageId::parse(run.dir.id())));
+        Ok(runs)
+    }
+
+    /// What became of a run; `None` if nothing did.
+    fn fate(
+        &self,
+        layout: &Layout,
+        run: &MovableRun,
+        left: &LaterWork,
+        owned: &BTreeSet<String>,
+    ) -> Option<RunFate> {
+        let is_in_tree = run.result.is_in_tree();
+        let is_whole = matches!(self.target, MoveTarget::Past { is_whole: true, .. });
+        let is_forced = matches!(self.target, MoveTarget::Forced { .. });
+        if is_forced && self.target.is_forced_by(run.dir.id()) || !is_forced && is_in_tree == run.was_in_tree
+        {
+            return None;
+        }
+        let of = run.changes.changes.len();
+        let (mut there, mut moved) = (0, false);
+        for (name, change) in &run.changes.changes {
+            let Ok(path) = TreePath::from_json(name) else { continue };
+            let moved_to = (self.now)(&path);
+            let Some(now) = moved_to.or_else(|| present(layout, &path)) else { continue };
+            let is_there = now == change.after || left.get(name) == Some(&now);
+            there += usize::from(is_there);
+            // What a later run had overwritten was not this run's to lose.
+            let was_own = !is_forced || !owned.contains(name);
+            let has_moved = moved_to.is_some() && self.saved.is_none_or(|tree| tree.get(&path) != now);
+            moved |= has_moved && was_own && is_there != is_in_tree;
+        }
+        match (is_in_tree, there) {
+            (true, _) if there == of => None,
+            (false, _) if is_whole => Some(RunFate::Kept),
+            _ if !is_whole && !moved => None,
+            (true, _) if is_whole || there == 0 => Some(RunFate::RolledBack),
+            (true, _) => Some(RunFate::Partly { paths: of - there, of }),
+            (false, _) if there == of => Some(RunFate::Kept),
+            (false, _) => Some(RunFate::PartlyBack { paths: there, of }),
+        }
     }
 }

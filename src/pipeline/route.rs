@@ -104,14 +104,25 @@ fn routine_by_text(batch: &mut ActiveBatch<'_>, text: &str) -> Result<String> {
         Router::Builtin => router::rank(text, &candidates),
         Router::Command(command) => {
             let answer = ask_router(batch, command, &router::prompt_for_routine(&candidates, text))?;
-            let named = answer.and_then(|answer| router::parse_routine_reply(&answer, &candidates));
-            if named.is_none() {
-                batch.warn(&format!("the router named no routine; using '{default}'"));
+            let answer = answer.unwrap_or_default();
+            let named = router::parse_routine_reply(&answer, &candidates);
+            // Of a router that timed out, that was said when it did.
+            if named.is_none() && !batch.router_timed_out {
+                let why = unmet_answer(&answer, &batch.context.routines, &config.commands.ai);
+                let why = why.unwrap_or_else(|| "the router named no routine".to_owned());
+                batch.warn(&format!("{why}; using '{default}'"));
             }
             named
         }
     };
     Ok(chosen.map_or(default, |name| name.to_string()))
+}
+
+/// That the answer names a routine whose needs are missing, if it does.
+fn unmet_answer(answer: &str, routines: &Routines, ai: &str) -> Option<String> {
+    let name = router::parse_routine_reply(answer, routines)?;
+    let missing = routines.find(&name).ok()?.missing_need(ai)?;
+    Some(format!("the router named '{name}', but {missing}"))
 }
 
 /// A name for a message that was given none: that of its spec, else what the router answers, else words of the message.
@@ -132,8 +143,11 @@ pub(super) fn name_for(
     Ok(name.unwrap_or_else(|| MessageName::fallback(chain)))
 }
 
-/// Asks the configured command; `None`, with a warning, if it fails.
+/// Asks the configured command; `None`, with a warning, if it fails. One that has timed out is not asked again.
 fn ask_router(batch: &mut ActiveBatch<'_>, command: &str, prompt: &str) -> Result<Option<String>> {
+    if batch.router_timed_out {
+        return Ok(None);
+    }
     let Some(mut words) = shell_words::split(command).ok().filter(|words| !words.is_empty()) else {
         batch.warn(&format!("commands.router is not a command: {command}"));
         return Ok(None);
@@ -160,8 +174,17 @@ fn ask_router(batch: &mut ActiveBatch<'_>, command: &str, prompt: &str) -> Resul
         Ok(ended) if ended.is_success() => {
             return Ok(Some(String::from_utf8_lossy(&ended.stdout).into_owned()));
         }
-        Ok(ended) if ended.end == ExecEnd::TimedOut && limit == Some(own) => {
-            format!("within {} (commands.router_timeout)", duration(own))
+        Ok(ended) if ended.end == ExecEnd::TimedOut => {
+            batch.router_timed_out = true;
+            let default = &batch.context.config.default_routine;
+            let after = if limit == Some(own) {
+                format!("within {} (commands.router_timeout)", duration(own))
+            } else {
+                format!("({})", ended.end)
+            };
+            format!(
+                "{after}; it is not asked again by this command, using '{default}' where no routine is named"
+            )
         }
         Ok(ended) => format!("({})", ended.end),
         Err(error) => format!("({error})"),

@@ -13,15 +13,18 @@ use super::result::{RunRecord, RunResult, interruptions_in_a_row};
 use super::revert_tree::restore_settings;
 use super::settle::settle;
 use super::summary::MessageSummary;
+use super::tree_periods::exact_now;
 use super::verdict::{Ending, Verdict};
 use super::{hooks, recovery, uncaptured};
 use crate::checkpoint::change_record::ChangeRecord;
+use crate::checkpoint::coverage::WayBack;
 use crate::checkpoint::manifest::Manifest;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::atomic;
 use crate::history::RunDir;
 use crate::history::own_files::SettingsSnapshot;
 use crate::interrupt;
+use crate::message::SecondNames;
 
 /// A message that was interrupted this often in a row is not run again.
 const MAX_INTERRUPTIONS: usize = 5;
@@ -29,9 +32,12 @@ const MAX_INTERRUPTIONS: usize = 5;
 /// Runs a message and settles it: afterwards its change is kept, or the tree is what it was before.
 pub(super) fn run(batch: &mut ActiveBatch<'_>, job: &Prepared) -> Result<MessageSummary> {
     let (message, name) = (&job.message, job.message.name());
-    let active =
-        ActiveRun::new(batch.context.layout, &message.id, &message.file, &batch.context.inbox.files()?);
+    let waiting = batch.context.inbox.files()?;
+    SecondNames::update_all(batch.context.layout, &waiting);
+    let active = ActiveRun::new(batch.context.layout, &message.id, &message.file, &waiting);
     active.dir.begin()?;
+    // Of an earlier run. What a routine put there instead is moved away after the next attempt.
+    let _ = std::fs::remove_file(batch.context.layout.run_ended());
     active.write(batch.context.layout)?;
     atomic::write(&active.dir.message(), message.text.as_bytes())?;
     let shown = batch.redactor.redact(&name).into_owned();
@@ -43,6 +49,7 @@ pub(super) fn run(batch: &mut ActiveBatch<'_>, job: &Prepared) -> Result<Message
         batch.warn_in(&mut run, warning.clone());
     }
     let mut result = RunResult::undecided(run, super::now_text());
+    result.exact_time = Some(exact_now());
     if let Some((verdict, why)) = refusal(batch, job, &active.dir)? {
         (result.verdict, result.run.reason) = (verdict, why);
         return settle(batch, &active, None, result);
@@ -53,8 +60,9 @@ pub(super) fn run(batch: &mut ActiveBatch<'_>, job: &Prepared) -> Result<Message
 /// Why the message is given up before its first attempt, if it is.
 fn refusal(batch: &mut ActiveBatch<'_>, job: &Prepared, run: &RunDir) -> Result<Option<(Verdict, String)>> {
     let interruptions = interruptions_in_a_row(run)?;
-    if interruptions >= MAX_INTERRUPTIONS {
-        let why = format!("it was interrupted {interruptions} times in a row");
+    if let Some(latest) = interruptions.first().filter(|_| interruptions.len() >= MAX_INTERRUPTIONS) {
+        let times = interruptions.len();
+        let why = format!("it was interrupted {times} times in a row; the last time: {latest}");
         return Ok(Some((Verdict::Interrupted, why)));
     }
     let Err(why) = hooks::before_each(batch, job) else {
@@ -74,7 +82,10 @@ fn attempt_and_settle(
     mut result: RunResult,
 ) -> Result<MessageSummary> {
     let began = Instant::now();
-    let manifest = match create_checkpoint(batch, &run.dir, &mut result.run) {
+    let prepared = create_checkpoint(batch, &run.dir, &mut result.run).and_then(|manifest| {
+        uncaptured::hold(batch, &run.dir, &manifest, &mut result.run).map(|()| manifest)
+    });
+    let manifest = match prepared {
         Ok(manifest) => manifest,
         Err(error) => {
             // The tree is untouched: the message waits.
@@ -86,7 +97,6 @@ fn attempt_and_settle(
         "the tree is NOT reverted: the next `decree process` saves it as a checkpoint, reverts it, and starts run {} again",
         run.dir.id()
     )));
-    uncaptured::hold(batch, &run.dir, &manifest, &mut result.run);
     let settings = SettingsSnapshot::read(batch.context.layout)?;
     let inputs = AttemptInputs { job, run, manifest: &manifest };
     let attempts = match run_attempts(batch, inputs, &settings, &mut result.run) {
@@ -137,7 +147,7 @@ fn create_checkpoint(batch: &mut ActiveBatch<'_>, run: &RunDir, record: &mut Run
     batch.context.workspace.store().hold()?;
     let (files, _) = manifest.tree.count();
     batch.event(&Event::Checkpointed { files: files as u64, took: began.elapsed() });
-    for text in manifest.coverage.warnings() {
+    for text in manifest.coverage.warnings(WayBack::Automatic) {
         batch.warn_in(record, text);
     }
     Ok(manifest)

@@ -3,14 +3,14 @@
 
 use std::cell::RefCell;
 
-use super::result::RevertRecord;
-use super::rolled_back::{TreeMove, record_moved_runs};
+use super::result::{RevertRecord, RunResult};
+use super::rolled_back::{MoveTarget, MovedRun, TreeMove, checkpoint_time, record_moved_runs};
 use super::run_state::record_state;
 use crate::checkpoint::path::TreePath;
 use crate::checkpoint::restore::{FinishedRestore, RestoreAction, RestoreLog};
 use crate::error::{ErrorKind, Result};
 use crate::history::audit::AuditLog;
-use crate::history::{self, CheckpointRecord, RunDir};
+use crate::history::{self, GitChange, KeptRuns, RunDir};
 use crate::message::MessageId;
 use crate::project::Layout;
 
@@ -19,30 +19,64 @@ pub struct RunLog<'l> {
     layout: &'l Layout,
     audit: AuditLog,
     spec: RefCell<Option<String>>,
+    moved: RefCell<Vec<MovedRun>>,
 }
 
 impl<'l> RunLog<'l> {
     /// The caller holds the project's lock.
     pub fn new(layout: &'l Layout) -> Self {
-        RunLog { layout, audit: AuditLog::new(layout.audit()), spec: RefCell::default() }
+        RunLog {
+            layout,
+            audit: AuditLog::new(layout.audit()),
+            spec: RefCell::default(),
+            moved: RefCell::default(),
+        }
     }
 
     /// The spec that the last restore added to the tracker or removed from it.
     pub(super) fn take_spec(&self) -> Option<String> {
         self.spec.take()
     }
+
+    /// The runs that left the tree, or came back, with the restores of checkpoints.
+    pub fn take_moved_runs(&self) -> Vec<MovedRun> {
+        self.moved.take()
+    }
 }
 
 impl RunLog<'_> {
-    /// Records which runs left the tree with a rollback that another process began and did not record.
-    fn settle_rollback(&self, restore: &FinishedRestore<'_>) -> Result<()> {
+    /// Records which runs left the tree, or came back, when it went to a checkpoint, or to what was there before it was reverted to one.
+    fn settle_checkpoint(&self, restore: &FinishedRestore<'_>) -> Result<()> {
         let Ok(found) = history::find(self.layout, restore.subject) else { return Ok(()) };
-        let Ok(manifest) = found.dir().manifest() else { return Ok(()) };
-        let since = CheckpointRecord::read(found.dir().dir()).ok().map(|record| record.created_at);
+        let mut dir = found.dir().clone();
+        if restore.action == RestoreAction::Apply {
+            dir = history::find_recorded_change(self.layout, &dir)?;
+        }
+        let Ok(manifest) = dir.manifest() else { return Ok(()) };
         let now = |path: &TreePath| restore.paths.contains(path).then(|| manifest.tree.get(path));
-        let since = since.as_deref();
-        let tree = TreeMove { now: &now, saved: None, since, checkpoint: None, dry_run: false };
-        record_moved_runs(self.layout, &tree).map(drop)
+        // A part of the tree, or all of it.
+        let target = MoveTarget::Past { time: checkpoint_time(&dir), is_whole: false };
+        let tree = TreeMove { now: &now, saved: None, target, dry_run: false };
+        let moved = record_moved_runs(self.layout, &tree)?;
+        self.moved.borrow_mut().extend(moved.into_iter().filter(MovedRun::is_recorded));
+        Ok(())
+    }
+}
+
+impl KeptRuns for RunLog<'_> {
+    fn is_reverted(&self, run: &str) -> Result<bool> {
+        let Some(id) = MessageId::parse(run) else { return Ok(false) };
+        let result = RunResult::read(&RunDir::of(self.layout, &id).checkpoint())?;
+        Ok(result.is_none_or(|result| result.run.reverted.is_some()))
+    }
+
+    fn record(&self, run: &str, change: &GitChange) -> Result<()> {
+        let Some(id) = MessageId::parse(run) else { return Ok(()) };
+        let run = RunDir::of(self.layout, &id).checkpoint();
+        let Some(mut result) = RunResult::read(&run)? else { return Ok(()) };
+        result.run.git.pop();
+        result.run.git.push(change.clone());
+        result.write(&run)
     }
 }
 
@@ -51,11 +85,11 @@ impl RestoreLog for RunLog<'_> {
         let reverted = match restore.action {
             RestoreAction::Revert => Some(RevertRecord::of(restore)),
             RestoreAction::Apply => None,
-            RestoreAction::Rollback => return self.settle_rollback(restore),
+            RestoreAction::Rollback => return self.settle_checkpoint(restore),
             // A run that failed is settled as a whole.
             RestoreAction::PutBack => return Ok(()),
         };
-        let Some(id) = MessageId::parse(restore.subject) else { return Ok(()) };
+        let Some(id) = MessageId::parse(restore.subject) else { return self.settle_checkpoint(restore) };
         let run = RunDir::of(self.layout, &id).checkpoint();
         match record_state(self.layout, &run, reverted) {
             Ok(spec) => *self.spec.borrow_mut() = spec,

@@ -9,6 +9,7 @@ use super::git_state::restore_git;
 use super::result::RunResult;
 use super::revert_tree::{revert_tree, withdraw_follow_ups};
 use super::summary::MessageSummary;
+use super::tree_periods::TreePeriod;
 use super::verdict::Verdict;
 use super::{dead_letter, hooks, uncaptured};
 use crate::checkpoint::manifest::Manifest;
@@ -31,6 +32,9 @@ pub(super) fn settle(
     active.mark_text().clone_into(&mut result.mark);
     result.store = history::external_store(batch.context.layout);
     if result.run.kept {
+        if result.in_tree.is_empty() {
+            result.in_tree.push(TreePeriod::begin());
+        }
         // A change that the result calls kept has to survive a power failure.
         batch.context.workspace.root().sync().at("sync", batch.context.layout.root())?;
     }

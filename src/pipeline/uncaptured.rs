@@ -19,15 +19,20 @@ use crate::history::uncaptured::{
 use crate::interrupt;
 
 /// Holds what the checkpoint does not. Nothing of the run may have started yet.
-pub(super) fn hold(batch: &mut ActiveBatch<'_>, run: &RunDir, manifest: &Manifest, record: &mut RunRecord) {
-    let workspace = batch.context.workspace;
-    let links = batch.context.layout.git_objects();
-    let state = UncapturedState::hold(workspace, &manifest.coverage, &links);
+pub(super) fn hold(
+    batch: &mut ActiveBatch<'_>,
+    run: &RunDir,
+    manifest: &Manifest,
+    record: &mut RunRecord,
+) -> Result<()> {
+    let (layout, workspace) = (batch.context.layout, batch.context.workspace);
+    let state = UncapturedState::hold(layout, workspace, manifest, &run.id().to_string())?;
     state.restore_at_exit(workspace.root(), run.checkpoint().quarantine_dir(), |_| true);
-    if let Some(text) = state.warning() {
+    for text in state.warnings() {
         batch.warn_in(record, text);
     }
     batch.uncaptured = Some(HeldForRun { state, report: UncapturedReport::default() });
+    Ok(())
 }
 
 /// How an attempt ended, with a look at the repositories: a routine must not remove one. After a failure, what was renamed is moved back
@@ -45,6 +50,13 @@ pub(super) fn check_attempt(batch: &mut ActiveBatch<'_>, run: &RunDir, ending: E
         move_back(batch, run);
     }
     ending
+}
+
+/// Reserves the room that likely secrets need again, before another attempt.
+pub(super) fn reserve_room(batch: &ActiveBatch<'_>) {
+    if let Some(held) = &batch.uncaptured {
+        held.state.reserve_room(batch.context.workspace.root());
+    }
 }
 
 /// Moves renamed directories back; returns whether any was.
@@ -81,8 +93,10 @@ pub(super) fn restore(
     manifest: &Manifest,
     reverted: Result<RevertRecord>,
 ) -> Result<RevertRecord> {
+    let (layout, root) = (batch.context.layout, batch.context.workspace.root());
+    let id = run.id().to_string();
     let after_kill = || HeldForRun {
-        state: UncapturedState::after_kill(&manifest.coverage),
+        state: UncapturedState::after_kill(layout, root, &manifest.coverage, &id),
         report: UncapturedReport::default(),
     };
     let was_killed = batch.uncaptured.is_none();
@@ -99,7 +113,6 @@ pub(super) fn restore(
     let places = reverted.as_ref().map_or(&[][..], |record| &record.places);
     let shown = |place: PathBuf| batch.context.layout.shown(&place);
     let set_aside = run.checkpoint().quarantine_dir();
-    let root = batch.context.workspace.root();
     let mut report =
         held.state.restore(root, &set_aside, &|_| true, &|path| place_of(places, path).map(shown));
     for change in &mut report.secrets {
@@ -112,7 +125,8 @@ pub(super) fn restore(
     match reverted {
         Ok(mut reverted) => {
             reverted.drop_moved_back();
-            Ok(RevertRecord { moved_back, not_restored, ..reverted })
+            reverted.not_restored.extend(not_restored);
+            Ok(RevertRecord { moved_back, ..reverted })
         }
         Err(error) => {
             let lost = not_restored.iter().map(|lost| format!("{}: {}", lost.path, lost.why)).collect();
@@ -147,8 +161,8 @@ pub(super) fn report_reverted(batch: &mut ActiveBatch<'_>, record: &mut RunRecor
 pub(super) fn report_kept(batch: &mut ActiveBatch<'_>, record: &mut RunRecord) {
     interrupt::set_last_act(None);
     let Some(mut held) = batch.uncaptured.take() else { return };
-    held.state.release();
     let (report, warnings) = held.state.kept(batch.context.workspace.root());
+    held.state.release();
     for text in warnings {
         batch.warn_in(record, text);
     }
@@ -174,8 +188,8 @@ pub(super) fn not_restored(messages: &[MessageSummary]) -> Option<Error> {
         }
     }
     (!lines.is_empty()).then(|| {
-        Error::integrity("a failed run left something that no checkpoint holds, and that is not restored")
-            .details(lines, 20)
-            .hint("restore it from a backup or from where it came from; every file of the checkpoint is as it was")
+        Error::integrity("a failed run left something that is not restored").details(lines, 20).hint(
+            "restore it from a backup or from where it came from, or as root; everything else is as it was",
+        )
     })
 }

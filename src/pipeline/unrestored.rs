@@ -15,7 +15,7 @@ use crate::checkpoint::quote::json_for_people;
 use crate::error::{Error, ErrorKind, IoContext, Result};
 use crate::fs::{atomic, untrusted};
 use crate::history::uncaptured::NotRestored;
-use crate::history::{HistoryContext, RunDir, TreeRecovery, recover_tree};
+use crate::history::{GitChange, HistoryContext, RunDir, TreeRecovery, recover_tree};
 use crate::humanize::count;
 use crate::interrupt;
 
@@ -38,6 +38,7 @@ pub struct RecoveredRun {
 /// Settles the unfinished run, reverting it as far as that is possible; `None` if there is none. With `dry_run` nothing is changed.
 pub(super) fn recover(batch: &mut ActiveBatch<'_>, dry_run: bool) -> Result<Option<RecoveredRun>> {
     let Some(active) = ActiveRun::read(batch.context.layout)? else { return Ok(None) };
+    active.refuse_other_store(batch.context.layout)?;
     let id = active.dir.id().to_string();
     if dry_run {
         let (tree, unknown) = revert_partially(batch, &active, true)?;
@@ -74,7 +75,7 @@ fn revert_partially(
     dry_run: bool,
 ) -> Result<(TreeRecovery, Option<String>)> {
     let PipelineContext { layout, config, workspace, .. } = &batch.context;
-    let context = HistoryContext { layout, config, workspace, progress: batch.progress() };
+    let context = HistoryContext { layout, config, workspace, progress: batch.progress(), runs: None };
     let run = &active.dir;
     let is_kept = active.read_own_result()?.is_some_and(|result| result.run.kept);
     if is_kept || !active.has_manifest()? {
@@ -83,7 +84,8 @@ fn revert_partially(
     }
     match run.checkpoint().manifest() {
         Ok(manifest) => {
-            let recovered = recover_tree(context, &run.id().to_string(), &manifest, &diffs(run), dry_run)?;
+            let id = run.id().to_string();
+            let recovered = recover_tree(context, &id, &manifest, &diffs(run), false, dry_run)?;
             Ok((recovered, None))
         }
         Err(error) => Ok((TreeRecovery::default(), Some(error.to_string()))),
@@ -106,7 +108,9 @@ fn close(
     let lost = &tree.report.lost;
     let reason = match unknown {
         Some(why) => format!("the state before the run is lost, and the tree is as the run left it: {why}"),
-        None if lost.is_empty() => "decree was killed; the tree was restored by `decree recover`".to_owned(),
+        None if lost.is_empty() => {
+            "decree was killed, or could not revert it; the tree was restored by `decree recover`".to_owned()
+        }
         None => {
             let mut named: Vec<String> =
                 lost.iter().take(MAX_NAMED).map(|lost| lost.path.to_string()).collect();
@@ -147,7 +151,7 @@ fn restore_beside_tree(
     restore_git(batch, &active.dir, None, &manifest, record);
     let lost = |lost: &NotRestored| format!("{}: {}", json_for_people(&lost.path), lost.why);
     let mut not_restored: Vec<String> = reverted.not_restored.iter().map(lost).collect();
-    not_restored.extend(record.git.iter().flat_map(|change| &change.not_restored).cloned());
+    not_restored.extend(record.git.iter().flat_map(GitChange::unrestored_lines));
     Ok(not_restored)
 }
 

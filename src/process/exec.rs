@@ -44,6 +44,8 @@ pub struct Exec {
     pub grace_periods: GracePeriods,
     /// How many bytes of standard output are captured in [`ExecResult::stdout`]. Then only standard error is streamed.
     pub capture: Option<usize>,
+    /// A file that the supervisor writes when it has ended everything because decree was killed: its time says when that was.
+    pub end_note: Option<PathBuf>,
     /// The decree binary to supervise with: the running one, except in a test, which is another binary.
     pub supervisor: PathBuf,
 }
@@ -59,6 +61,7 @@ impl Exec {
             timeout: None,
             grace_periods: GracePeriods::DEFAULT,
             capture: None,
+            end_note: None,
             // Not the path decree was started by: another version may have been installed there since.
             supervisor: PathBuf::from("/proc/self/exe"),
         }
@@ -82,6 +85,11 @@ impl Exec {
 
     pub fn variable(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Exec {
         self.environment.insert(name.into(), value.into());
+        self
+    }
+
+    pub fn end_note(mut self, path: impl Into<PathBuf>) -> Exec {
+        self.end_note = Some(path.into());
         self
     }
 

@@ -68,7 +68,7 @@ impl CappedLog {
     /// end is kept.
     pub fn tail_lines(&self, count: usize, limit: usize, redactor: &Redactor) -> Vec<String> {
         let text = String::from_utf8_lossy(&self.recent);
-        let lines = last_lines(&console::strip_ansi_codes(&text), count);
+        let lines = last_lines(&text, count);
         limit_lines(lines.iter().map(|line| redactor.redact(line).into_owned()).collect(), limit)
     }
 

@@ -112,6 +112,16 @@ impl Redactor {
         Ok(stream.found)
     }
 
+    /// Every form of every secret.
+    pub fn secrets(&self) -> impl Iterator<Item = &[u8]> {
+        self.secrets.iter().map(Vec::as_slice)
+    }
+
+    /// The same without some of the secrets.
+    pub fn without(&self, is_known: impl Fn(&[u8]) -> bool) -> Redactor {
+        Redactor::new(self.secrets.iter().filter(|secret| !is_known(secret)).cloned().collect())
+    }
+
     /// Whether there is anything to find.
     pub fn has_secrets(&self) -> bool {
         self.finder.is_some()

@@ -1,5 +1,6 @@
 //! A running program: reads its output, watches its timeout, and signals its supervisor.
 
+use std::ffi::OsStr;
 use std::io::{self, PipeReader, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
@@ -99,6 +100,7 @@ impl<'e> RunningProcess<'e> {
             .arg("--control")
             .arg(format!("--input={}", exec.input.len()))
             .args(descriptors::original_limit().map(|limit| format!("--open-files={limit}")))
+            .args(exec.end_note.iter().flat_map(|path| [OsStr::new("--end-note"), path.as_os_str()]))
             .arg("--")
             .arg(&exec.program)
             .args(&exec.args)

@@ -30,12 +30,14 @@ const WORDS: [&str; 19] = [
     "JWT",
     "PAT",
 ];
+/// What stands between the words of a name.
+const SEPARATORS: [char; 3] = ['_', '-', '.'];
 /// Ends of words that are written without underscores: `PGPASSWORD`, `CLIENTSECRET`.
 const WORD_ENDINGS: [&str; 6] = ["TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "APIKEY"];
 /// Names from database clients that have none of these words.
 const NAMES: [&str; 1] = ["MYSQL_PWD"];
-/// What may follow `KEY`; elsewhere it is any key, such as that of a table.
-const AFTER_KEY: [&str; 7] = ["ID", "PEM", "B64", "BASE64", "PROD", "DEV", "TEST"];
+/// What may follow `KEY`; elsewhere it is any key, such as that of a table. `B` and `BASE` are from `B64` and `BASE64`.
+const AFTER_KEY: [&str; 7] = ["ID", "PEM", "B", "BASE", "PROD", "DEV", "TEST"];
 /// Last words by which the value is about a secret, and is none.
 const ABOUT: [&str; 33] = [
     "FILE",
@@ -114,7 +116,7 @@ pub enum SecretValue<'v> {
 
 /// The secrets in a variable.
 pub fn secrets_in<'v>(name: &OsStr, value: &'v [u8]) -> Vec<SecretValue<'v>> {
-    let name = name.to_string_lossy().to_ascii_uppercase();
+    let name = name.to_string_lossy();
     let text = std::str::from_utf8(value).unwrap_or_default();
     let mut parts = url_secrets(text);
     let mut found = Vec::new();
@@ -140,30 +142,58 @@ pub fn secrets_in<'v>(name: &OsStr, value: &'v [u8]) -> Vec<SecretValue<'v>> {
 
 /// Whether a variable holds a secret, or has the name of one.
 pub fn holds_secret(name: &OsStr, value: &OsStr) -> bool {
-    let upper = name.to_string_lossy().to_ascii_uppercase();
-    is_secret_name(&upper) || !secrets_in(name, value.as_bytes()).is_empty()
+    is_secret_name(&name.to_string_lossy()) || !secrets_in(name, value.as_bytes()).is_empty()
 }
 
-/// Whether a variable of this name holds a secret; the name is in upper case.
+/// Whether a variable of this name holds a secret, by its words with or without the borders inside of them: `secretThing` has one,
+/// and `passWord` is one.
 fn is_secret_name(name: &str) -> bool {
-    let words: Vec<&str> = name.split(['_', '-', '.']).filter(|word| !word.is_empty()).collect();
-    let Some(last) = words.last() else { return false };
-    if NAMES.contains(&name) {
+    let upper = name.to_ascii_uppercase();
+    let whole: Vec<&str> = upper.split(SEPARATORS).filter(|word| !word.is_empty()).collect();
+    let split = split_words(name);
+    let split: Vec<&str> = split.iter().map(String::as_str).collect();
+    let Some(last) = split.last() else { return false };
+    if NAMES.contains(&upper.as_str()) {
         return true;
     }
-    if words.contains(&"WEBHOOK") && matches!(*last, "URL" | "URI" | "WEBHOOK") {
+    let numbered = split.iter().rev().find(|word| !is_number(word));
+    if split.contains(&"WEBHOOK") && matches!(numbered, Some(&("URL" | "URI" | "WEBHOOK"))) {
         return true;
     }
     if ABOUT.contains(last) {
         return false;
     }
     let is_secret = |word: &&str| WORDS.contains(word) || WORD_ENDINGS.iter().any(|end| word.ends_with(end));
-    words.iter().any(is_secret) || is_key(&words)
+    split.iter().chain(&whole).any(is_secret) || is_key(&split)
+}
+
+/// The words of a name in upper case: between separators, and at borders between digits and letters and from a small to a capital
+/// letter.
+fn split_words(name: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    let mut before = '_';
+    for c in name.chars() {
+        let is_border = before.is_ascii_digit() != c.is_ascii_digit()
+            || (before.is_ascii_lowercase() && c.is_ascii_uppercase());
+        if is_border || SEPARATORS.contains(&c) {
+            words.push(String::new());
+        }
+        if let Some(word) = words.last_mut().filter(|_| !SEPARATORS.contains(&c)) {
+            word.push(c.to_ascii_uppercase());
+        }
+        before = c;
+    }
+    words.retain(|word| !word.is_empty());
+    words
+}
+
+fn is_number(word: &str) -> bool {
+    word.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// Whether the words name a key that opens something: `API_KEY`, `API_KEYS`, `PRIVATE_KEY_PEM`, `API_KEY_2`.
 fn is_key(words: &[&str]) -> bool {
-    let is_end = |word: &&&str| AFTER_KEY.contains(word) || word.bytes().all(|byte| byte.is_ascii_digit());
+    let is_end = |word: &&&str| AFTER_KEY.contains(word) || is_number(word);
     let ends = words.iter().rev().take_while(is_end).count();
     let before = &words[..words.len() - ends];
     before.len() > 1 && matches!(before.last(), Some(&("KEY" | "KEYS")))
@@ -173,6 +203,7 @@ fn is_key(words: &[&str]) -> bool {
 fn is_plain_value(name: &str, value: &str) -> bool {
     let value = value.trim();
     let is_number = !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit());
+    let name = name.to_ascii_uppercase();
     let counts = name.ends_with("TOKENS") || name.ends_with("KEYS");
     let has_root = ["/", "./", "../", "~/"].iter().any(|root| value.starts_with(root));
     // A key in base64 may begin with a slash, but has no dot.
@@ -185,7 +216,7 @@ fn exists(path: &str) -> bool {
 }
 
 fn is_header_list(name: &str) -> bool {
-    matches!(name.rsplit('_').next(), Some("HEADERS" | "HEADER"))
+    matches!(split_words(name).last().map(String::as_str), Some("HEADERS" | "HEADER"))
 }
 
 /// The values in `Name: value` lines, or in `name=value,name=value`.
@@ -251,9 +282,9 @@ fn json_secrets(value: &Value, found: &mut Vec<String>) {
     match value {
         Value::Object(map) => {
             for (key, value) in map {
-                let key = key.to_ascii_uppercase();
+                let is_key = key.eq_ignore_ascii_case("key");
                 match value {
-                    Value::String(text) if is_secret_name(&key) || key == "KEY" => found.push(text.clone()),
+                    Value::String(text) if is_key || is_secret_name(key) => found.push(text.clone()),
                     value => json_secrets(value, found),
                 }
             }
@@ -314,6 +345,14 @@ mod tests {
             "SLACK_WEBHOOK_URL",
             "DOCKER_AUTH_CONFIG",
             "ANTHROPIC_AUTH_TOKEN",
+            "DEEPSEEK_API_KEY1",
+            "secretThing",
+            "apiKey",
+            "PassWord",
+            "PASSWORD2",
+            "A1_KEY_B64",
+            "TOKEN_OF_USER2",
+            "HOOK_WEBHOOK_URL2",
         ] {
             assert_eq!(parts(name, "a-value"), ["all of a-value"], "{name}");
         }
@@ -322,6 +361,10 @@ mod tests {
             "KEY",
             "MONKEY",
             "KEYBOARD",
+            "TURKEY2",
+            "KEY1",
+            "tokenUrl",
+            "xPath2",
             "PATH",
             "AUTHOR_NAME",
             "TOKENIZERS_PARALLELISM",

@@ -18,6 +18,7 @@ use std::io::{self, Read, Seek, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -32,7 +33,7 @@ use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
 use serde::{Deserialize, Serialize};
 
 use super::table::{self, Pid};
-use crate::fs::descriptors;
+use crate::fs::{atomic, descriptors};
 
 /// How long SIGKILL may have no effect before the remaining processes are given up: they belong to another user, or hang in
 /// the kernel.
@@ -53,6 +54,8 @@ pub struct SupervisedCommand {
     pub input: u64,
     /// How many files the program may have open: the user's limit, if decree raised its own.
     pub open_files: Option<u64>,
+    /// A file to write when nothing of the program is left because decree was killed.
+    pub end_note: Option<PathBuf>,
 }
 
 /// How a supervised program ended: the last thing that its supervisor sends to decree.
@@ -177,6 +180,10 @@ impl Supervisor {
             Command::new(&command.program).args(&command.args).stdin(input).process_group(0).spawn()?;
         self.program = Some(Pid::from_child(&program));
         let survivors = self.attend(command.grace)?;
+        if let Some(path) = command.end_note.as_ref().filter(|_| self.orphaned) {
+            // Only its time counts, and without it decree assumes the worse.
+            let _ = atomic::write(path, b"");
+        }
         Ok(match self.status {
             Some(status) => match status.exit_status() {
                 Some(code) => SupervisorReport::Exited { code, survivors },

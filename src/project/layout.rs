@@ -10,6 +10,9 @@ pub struct Layout {
 }
 
 impl Layout {
+    const DONE: &str = "done";
+    const DEAD: &str = "dead";
+
     /// The names of the runs' directory and of the summary, in decree's directory and in an artifact.
     pub const RUNS: &str = "runs";
     pub const SUMMARY: &str = "summary.json";
@@ -56,6 +59,11 @@ impl Layout {
         self.decree().join("git-objects")
     }
 
+    /// Second names of files in the tree that decree's output is redirected to, while a routine or a guarded command runs.
+    pub fn outputs(&self) -> PathBuf {
+        self.decree().join("outputs")
+    }
+
     /// Temporary files. Nothing in it outlives a command, except for the journal of a killed one.
     pub fn scratch(&self) -> PathBuf {
         self.decree().join("tmp")
@@ -73,6 +81,12 @@ impl Layout {
             Some(path) if !path.is_empty() => self.root.join(path),
             _ => self.own_store(),
         }
+    }
+
+    /// The directory that `DECREE_STORE` names, if that is not the store that decree uses by default.
+    pub fn named_store(&self) -> Option<PathBuf> {
+        let store = self.store();
+        (store != self.own_store()).then(|| store.canonicalize().unwrap_or(store))
     }
 
     /// The store that decree uses by default.
@@ -114,19 +128,39 @@ impl Layout {
         self.decree().join("inbox")
     }
 
+    /// Second names of the messages that wait, which outlive a deleted inbox.
+    pub fn waiting(&self) -> PathBuf {
+        self.decree().join("waiting")
+    }
+
+    /// The same for the letters in `dead/`.
+    pub fn waiting_dead(&self) -> PathBuf {
+        self.waiting().join(Self::DEAD)
+    }
+
+    /// The same for the letters in `done/`.
+    pub fn waiting_done(&self) -> PathBuf {
+        self.waiting().join(Self::DONE)
+    }
+
     /// Messages that were carried out.
     pub fn done(&self) -> PathBuf {
-        self.inbox().join("done")
+        self.inbox().join(Self::DONE)
     }
 
     /// Messages that could not be carried out.
     pub fn dead(&self) -> PathBuf {
-        self.inbox().join("dead")
+        self.inbox().join(Self::DEAD)
     }
 
     /// Exists while a run is active.
     pub fn running(&self) -> PathBuf {
         self.decree().join("running.json")
+    }
+
+    /// Its time says when the last process of a run ended whose decree was killed.
+    pub fn run_ended(&self) -> PathBuf {
+        self.decree().join("run-ended")
     }
 
     /// Exists while a rollback of decree's own state is unfinished.
@@ -137,6 +171,11 @@ impl Layout {
     /// Exists while a command runs under `decree guard`.
     pub fn guarding(&self) -> PathBuf {
         self.decree().join("guarding.json")
+    }
+
+    /// What is known of likely secrets and of settings in `.git`, while a run or a guarded command is not settled.
+    pub fn held(&self) -> PathBuf {
+        self.decree().join("held.json")
     }
 
     /// Exists while git's own state is still to be restored.

@@ -74,16 +74,19 @@ impl Project {
         Ok(if layout.owns_store() { workspace } else { workspace.with_external_store() })
     }
 
-    /// Locks the project for a command that changes it, finishes or undoes restores that a killed decree left, and removes its
-    /// temporary files.
-    pub fn lock(
-        &self,
-        workspace: &Workspace,
-        command: &str,
-        log: &dyn RestoreLog,
-    ) -> Result<(Lock, Vec<RecoveredRestore>)> {
+    /// Locks the project for a command that changes it.
+    pub fn lock(&self, command: &str) -> Result<Lock> {
         let lock = Lock::take(&self.layout.lock(), command)?;
         own_dirs::prepare(&self.layout)?;
+        Ok(lock)
+    }
+
+    /// Finishes or undoes restores that a killed decree left, and removes its temporary files. The caller holds the lock.
+    pub fn finish_restores(
+        &self,
+        workspace: &Workspace,
+        log: &dyn RestoreLog,
+    ) -> Result<Vec<RecoveredRestore>> {
         let recovered = restore::recover(workspace.root(), &self.layout.scratch(), log)?;
         workspace.store().remove_stale();
         atomic::sweep(&self.layout.decree());
@@ -97,7 +100,7 @@ impl Project {
             atomic::sweep_among_others(&dir);
         }
         atomic::sweep_target(&self.layout.tracker());
-        Ok((lock, recovered))
+        Ok(recovered)
     }
 
     /// Refuses a queue that leads elsewhere, before a message is written to it.

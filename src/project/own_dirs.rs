@@ -16,7 +16,8 @@ const PRIVATE: u32 = 0o700;
 /// Creates the directories that are missing, and takes away the permissions of others on those that are there. If they all exist before a
 /// routine starts, it cannot put anything in the place of one. A link is refused, but in the queue, which a rollback can repair.
 pub(super) fn prepare(layout: &Layout) -> Result<()> {
-    for dir in [layout.runs(), layout.checkpoints(), layout.scratch()] {
+    let waiting = [layout.waiting(), layout.waiting_dead(), layout.waiting_done()];
+    for dir in [layout.runs(), layout.checkpoints(), layout.scratch()].into_iter().chain(waiting) {
         refuse_other(layout, &dir)?;
         make_private(&dir)?;
     }

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use super::content::AddTree;
+use super::known_values::SecretSearch;
 use super::message::{message, subject};
 use super::plan::{Chain, NetChange, refuse_edits_between_runs};
 use super::repository::Repository;
@@ -56,6 +57,7 @@ pub struct CommitBuilder<'b> {
     /// The chains that the base has already.
     pub published: &'b [Chain],
     pub dry_run: bool,
+    pub search: &'b SecretSearch<'b>,
 }
 
 /// The net changes by path, one map per chain.
@@ -227,7 +229,7 @@ impl CommitBuilder<'_> {
         let (there, gone): (Vec<_>, Vec<_>) =
             net.iter().map(|(path, net)| (*path, net)).partition(|(_, net)| net.after.is_some());
         tree.write_after(self.workspace.store(), &there)?;
-        let secrets = tree.secrets(&self.repository.git.redactor, &there)?;
+        let secrets = self.search.find(self.repository, |redactor| tree.secrets(redactor, &there))?;
         let why = "a run's changes contain a secret of the environment; they are not committed";
         let hint = "`decree revert` reverts the run; if it is not a secret, commit it yourself, or unset the variable";
         refuse(secrets, why, hint)?;

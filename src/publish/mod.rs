@@ -9,6 +9,7 @@
 //! delivery     to which branch the commits are pushed           push       never forces
 //! pull_request opens one, or updates the open one                own_commits  those that runs made themselves
 //! outgoing     searches what a push would send for secrets
+//! known_values which secrets are not worth refusing it            run_secrets  what runs recorded of likely secrets
 //! ```
 //!
 //! No content comes from the work tree: it is rebuilt from the store and the diffs, and has to match the recorded hashes. So a
@@ -20,6 +21,7 @@
 mod commits;
 mod content;
 mod delivery;
+mod known_values;
 mod message;
 mod outgoing;
 mod own_commits;
@@ -28,6 +30,7 @@ mod publisher;
 mod pull_request;
 mod push;
 mod repository;
+mod run_secrets;
 mod scope;
 mod update_ref;
 

@@ -1,16 +1,22 @@
 //! What a push would send besides decree's own commits: those of routines and users that no remote has. Each is checked by itself: what
 //! one commit adds and the next removes is pushed all the same.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
+use super::known_values::SecretSearch;
 use super::own_commits::UnpushedOnly;
 use super::repository::Repository;
+use super::run_secrets::RunSecrets;
 use super::scope::refuse;
+use crate::checkpoint::hash::ContentHash;
+use crate::checkpoint::path::TreePath;
 use crate::checkpoint::quote::for_people;
-use crate::checkpoint::sensitive::{Sensitive, Suspicion, holds_private_key};
+use crate::checkpoint::sensitive::{Suspicion, holds_private_key};
+use crate::checkpoint::workspace::Workspace;
 use crate::error::{Error, Result};
 use crate::history::GitChange;
 use crate::interrupt;
+use crate::process::redact::Redactor;
 
 /// How many bytes of content one call of git prints, unless a single file has more.
 const BATCH: u64 = 64 << 20;
@@ -22,7 +28,7 @@ const SHORT: usize = 10;
 /// The commits to check.
 pub struct OutgoingCommits<'o> {
     pub repository: &'o Repository,
-    pub sensitive: &'o Sensitive,
+    pub workspace: &'o Workspace,
     /// The last of them.
     pub base: &'o str,
     /// Whether all commits are to be pushed that no remote has. Otherwise only those since the first run count.
@@ -30,6 +36,9 @@ pub struct OutgoingCommits<'o> {
     pub unpushed: &'o UnpushedOnly,
     /// What kept runs did to git's own state.
     pub changes: Vec<&'o GitChange>,
+    /// What the same runs recorded of likely secrets.
+    pub secrets: &'o RunSecrets,
+    pub search: &'o SecretSearch<'o>,
 }
 
 /// A file as a commit has it, and none of its parents.
@@ -51,7 +60,8 @@ impl OutgoingCommits<'_> {
         };
         let all = if self.pushes { self.list(None)? } else { of_runs.clone() };
         let files = self.new_files(&all)?;
-        let secrets = self.environment_secrets(&all, &files)?;
+        let find = |redactor: &Redactor| self.environment_secrets(redactor, &all, &files);
+        let secrets = self.search.find(self.repository, find)?;
         let why = "commits that would be published contain a secret of the environment";
         let hint = "`decree revert` takes back a run and its commits, `git rebase -i` edits them; if it is not a secret, push them yourself, or unset the variable";
         refuse(secrets, why, hint)?;
@@ -122,8 +132,12 @@ impl OutgoingCommits<'_> {
     }
 
     /// Where secrets of the environment are: in a commit itself, in a name, or in content.
-    fn environment_secrets(&self, commits: &[String], files: &[NewFile]) -> Result<Vec<String>> {
-        let redactor = &self.repository.git.redactor;
+    fn environment_secrets(
+        &self,
+        redactor: &Redactor,
+        commits: &[String],
+        files: &[NewFile],
+    ) -> Result<Vec<String>> {
         if !redactor.has_secrets() {
             return Ok(Vec::new());
         }
@@ -148,36 +162,95 @@ impl OutgoingCommits<'_> {
         Ok(found.into_iter().collect())
     }
 
-    /// The likely secrets that commits of runs add and that were not tracked before.
+    /// The likely secrets that commits of runs add: by their names, because a run recorded them as such, or by their content. By name, only
+    /// those that were not tracked before.
     fn likely_secrets(
         &self,
-        files: Vec<NewFile>,
+        mut files: Vec<NewFile>,
         of_runs: &BTreeSet<String>,
         start: &Start,
     ) -> Result<Vec<String>> {
-        let suspicion = |file: &NewFile| {
-            let path = file.path.strip_prefix(&*self.repository.prefix).unwrap_or(&file.path);
-            if file.is_regular { self.sensitive.suspect(path) } else { Suspicion::None }
-        };
-        let mut suspects: Vec<NewFile> = files
-            .into_iter()
-            .filter(|file| of_runs.contains(&file.commit) && suspicion(file) != Suspicion::None)
-            .collect();
-        if let (Start::Commit(before), false) = (start, suspects.is_empty()) {
-            let output = self.repository.git.call(["ls-tree", "-r", "-z", "--name-only", before]).ok()?;
-            let tracked: BTreeSet<&[u8]> = output.records().collect();
-            suspects.retain(|file| !tracked.contains(&*file.path));
+        let sensitive = self.workspace.sensitive();
+        files.retain(|file| {
+            file.is_regular && of_runs.contains(&file.commit) && !sensitive.allows(self.in_project(file).0)
+        });
+        if files.is_empty() {
+            return Ok(Vec::new());
         }
-        let mut keys: BTreeSet<String> = BTreeSet::new();
-        let maybe = suspects.iter().filter(|file| suspicion(file) == Suspicion::MaybeKey);
-        let maybe: BTreeSet<&str> = maybe.map(|file| &*file.hash).collect();
+        let tracked = self.tracked_before(start)?;
+        let keys = self.private_keys(&files)?;
+        let copies = self.copies(&files, &tracked)?;
+        files.retain(|file| {
+            let (path, recorded) = self.in_project(file);
+            let is_one_of =
+                |paths: &BTreeSet<TreePath>| recorded.as_ref().is_some_and(|path| paths.contains(path));
+            let is_by_name = sensitive.suspect(path) == Suspicion::Secret || keys.contains(&file.hash);
+            copies.contains(&file.hash)
+                || is_one_of(&self.secrets.became)
+                || (!tracked.paths.contains(&file.path) && (is_by_name || is_one_of(&self.secrets.made)))
+        });
+        Ok(files.iter().map(|file| self.shown(file)).collect::<BTreeSet<_>>().into_iter().collect())
+    }
+
+    /// The path in the project by which a file is judged, and by which a run would have recorded it, if it is in the project.
+    fn in_project<'f>(&self, file: &'f NewFile) -> (&'f [u8], Option<TreePath>) {
+        match file.path.strip_prefix(&*self.repository.prefix) {
+            Some(path) => (path, TreePath::new(path).ok()),
+            None => (&file.path, None),
+        }
+    }
+
+    /// What was tracked before the first run.
+    fn tracked_before(&self, start: &Start) -> Result<TrackedFiles> {
+        let mut tracked = TrackedFiles::default();
+        if let Start::Commit(before) = start {
+            let output = self.repository.git.call(["ls-tree", "-r", "-z", before]).ok()?;
+            for record in output.records() {
+                // Mode, type and hash, then a TAB and the path.
+                let Some(end) = memchr::memchr(b'\t', record) else { continue };
+                let hash = String::from_utf8_lossy(&record[..end]);
+                tracked.hashes.extend(hash.rsplit(' ').next().map(str::to_owned));
+                tracked.paths.insert(record[end + 1..].to_vec());
+            }
+        }
+        Ok(tracked)
+    }
+
+    /// The contents that are private keys, of files that may be one by their names.
+    fn private_keys(&self, files: &[NewFile]) -> Result<BTreeSet<String>> {
+        let mut keys = BTreeSet::new();
+        let is_maybe = |file: &&NewFile| {
+            self.workspace.sensitive().suspect(self.in_project(file).0) == Suspicion::MaybeKey
+        };
+        let maybe: BTreeSet<&str> = files.iter().filter(is_maybe).map(|file| &*file.hash).collect();
         self.read(maybe.into_iter(), |hash, mut content| {
             if holds_private_key(&mut content).unwrap_or(true) {
                 keys.insert(hash.to_owned());
             }
         })?;
-        suspects.retain(|file| suspicion(file) == Suspicion::Secret || keys.contains(&file.hash));
-        Ok(suspects.iter().map(|file| self.shown(file)).collect::<BTreeSet<_>>().into_iter().collect())
+        Ok(keys)
+    }
+
+    /// The contents that a likely secret in the tree has, too. What was tracked before is none.
+    fn copies(&self, files: &[NewFile], tracked: &TrackedFiles) -> Result<BTreeSet<String>> {
+        let mut copies = BTreeSet::new();
+        let is_tracked = |path: &TreePath| tracked.paths.contains(&self.repository.inside(path.as_bytes()));
+        let (root, sensitive) = (self.workspace.root(), self.workspace.sensitive());
+        let secrets = self.secrets.contents(root, sensitive, is_tracked);
+        if secrets.is_empty() {
+            return Ok(copies);
+        }
+        let sizes: HashSet<u64> = secrets.values().copied().collect();
+        let hashes: BTreeSet<&str> = files.iter().map(|file| &*file.hash).collect();
+        let hashes: Vec<&str> = hashes.into_iter().filter(|hash| !tracked.hashes.contains(*hash)).collect();
+        let found = self.sizes(&hashes)?.into_iter().zip(hashes);
+        let maybe = found.filter(|(size, _)| sizes.contains(size)).map(|(_, hash)| hash);
+        self.read(maybe, |hash, content| {
+            if secrets.contains_key(&ContentHash::of(content)) {
+                copies.insert(hash.to_owned());
+            }
+        })?;
+        Ok(copies)
     }
 
     /// The commit and the path, for messages.
@@ -194,15 +267,11 @@ impl OutgoingCommits<'_> {
     ) -> Result<()> {
         let git = &self.repository.git;
         let hashes: Vec<&str> = hashes.collect();
-        if hashes.is_empty() {
-            return Ok(());
-        }
-        let sizes = git.call(["cat-file", "--batch-check=%(objectname) %(objectsize)"]);
-        let sizes = sizes.input(lines(&hashes)).ok()?;
         let mut batches: Vec<(u64, Vec<&str>)> = Vec::new();
-        for (hash, line) in hashes.iter().zip(String::from_utf8_lossy(&sizes.out).lines()) {
-            let size = line.strip_prefix(hash).and_then(|size| size.trim().parse::<u64>().ok());
-            let size = size.filter(|size| *size < MAX_BLOB).ok_or_else(|| unreadable(hash))?;
+        for (hash, size) in hashes.iter().zip(self.sizes(&hashes)?) {
+            if size >= MAX_BLOB {
+                return Err(unreadable(hash));
+            }
             match batches.last_mut() {
                 Some((sum, batch)) if *sum + size <= BATCH => {
                     *sum += size;
@@ -222,6 +291,29 @@ impl OutgoingCommits<'_> {
         }
         Ok(())
     }
+
+    /// The size of each object.
+    fn sizes(&self, hashes: &[&str]) -> Result<Vec<u64>> {
+        if hashes.is_empty() {
+            return Ok(Vec::new());
+        }
+        let call = self.repository.git.call(["cat-file", "--batch-check=%(objectname) %(objectsize)"]);
+        let output = call.input(lines(hashes)).ok()?;
+        let text = String::from_utf8_lossy(&output.out);
+        let mut answers = text.lines();
+        let size = |hash: &&str| {
+            let size = answers.next().and_then(|line| line.strip_prefix(hash)?.trim().parse().ok());
+            size.ok_or_else(|| unreadable(hash))
+        };
+        hashes.iter().map(size).collect()
+    }
+}
+
+/// What a commit has.
+#[derive(Default)]
+struct TrackedFiles {
+    paths: HashSet<Vec<u8>>,
+    hashes: HashSet<String>,
 }
 
 /// Where the commits of runs begin.

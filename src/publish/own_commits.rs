@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::plan::PlannedRun;
 use super::repository::Repository;
+use super::run_secrets::RunSecrets;
 use crate::error::{Error, Result};
 use crate::history::{self, GitChange, RunDir};
 use crate::message::MessageId;
@@ -54,6 +55,8 @@ pub fn own_commits(
 pub struct RecordedChanges {
     /// Of runs whose work is kept.
     pub kept: Vec<GitChange>,
+    /// What the same runs recorded of likely secrets.
+    pub secrets: RunSecrets,
     /// Of runs, attempts and guarded commands whose work is no longer in the tree, and how messages name them.
     reverted: Vec<(String, GitChange)>,
     /// Remote-tracking refs that runs created or moved, with their values.
@@ -79,7 +82,10 @@ impl RecordedChanges {
                 // Records that cannot be read have nothing to say.
                 let Ok(Some(result)) = RunResult::read(&dir) else { continue };
                 let is_reverted = result.run.reverted.is_some();
-                for change in &result.run.git {
+                if !is_reverted {
+                    changes.secrets.add(&result);
+                }
+                for change in result.run.git.iter().filter(|change| change.repository.is_none()) {
                     changes.remote_refs.extend(change.remote_refs.clone());
                 }
                 for change in result.run.git.into_iter().filter(GitChange::moved) {

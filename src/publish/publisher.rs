@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::commits::{BuiltCommits, Commit, CommitBuilder};
+use super::known_values::SecretSearch;
 use super::message::RUN_TRAILER;
 use super::outgoing::OutgoingCommits;
 use super::own_commits::{OwnCommit, RecordedChanges, own_commits};
@@ -71,8 +72,9 @@ pub fn publish(
         }
     };
     let base = current.clone().or_else(|| repository.head.clone());
+    let search = SecretSearch::new(layout, base.clone());
     let own_commits = match &base {
-        Some(base) => checked_own_commits(&repository, layout, workspace, base, &runs, options.pushes)?,
+        Some(base) => checked_own_commits(&repository, &search, workspace, base, &runs, options.pushes)?,
         None => Vec::new(),
     };
     let known = published(&repository, base.as_deref(), &runs)?;
@@ -96,6 +98,7 @@ pub fn publish(
         prefix: &options.prefix,
         published: &before,
         dry_run: options.dry_run,
+        search: &search,
     };
     let built = if chains.is_empty() { BuiltCommits::default() } else { builder.build(&chains)? };
     if target == BranchTarget::Head {
@@ -109,7 +112,8 @@ pub fn publish(
         BranchTarget::Branch(branch) => Some(branch.clone()),
         BranchTarget::Head => repository.branch.clone(),
     };
-    let BuiltCommits { commits, warnings, .. } = built;
+    let BuiltCommits { commits, mut warnings, .. } = built;
+    warnings.extend(search.warnings());
     let tip = tip.or(base);
     Ok(PublishReport { repository, commits, target, branch, tip, published_before, own_commits, warnings })
 }
@@ -118,19 +122,21 @@ pub fn publish(
 /// with secrets.
 fn checked_own_commits(
     repository: &Repository,
-    layout: &Layout,
+    search: &SecretSearch<'_>,
     workspace: &Workspace,
     base: &str,
     runs: &[PlannedRun],
     pushes: bool,
 ) -> Result<Vec<OwnCommit>> {
-    let recorded = RecordedChanges::read(layout)?;
+    let recorded = RecordedChanges::read(search.layout)?;
     let unpushed = &recorded.unpushed_only(repository)?;
     recorded.refuse_reverted(repository, base, unpushed)?;
     let of_runs = runs.iter().flat_map(|run| &run.result.run.git);
+    let of_runs = of_runs.filter(|change| change.repository.is_none());
     let changes = if pushes { recorded.kept.iter().chain(of_runs).collect() } else { of_runs.collect() };
-    let sensitive = workspace.sensitive();
-    OutgoingCommits { repository, sensitive, base, pushes, unpushed, changes }.refuse_secrets()?;
+    let secrets = &recorded.secrets;
+    OutgoingCommits { repository, workspace, base, pushes, unpushed, changes, secrets, search }
+        .refuse_secrets()?;
     own_commits(repository, base, runs, unpushed)
 }
 

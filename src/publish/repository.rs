@@ -41,10 +41,7 @@ impl Repository {
     /// The repository of the project at `root`.
     pub fn find(root: &Path, variables: &BTreeMap<OsString, OsString>) -> Result<Repository> {
         let advice = "`git init` creates one";
-        let mut git = Git::new(root, variables)?;
-        // A push sends objects, not what `git replace` shows in their place.
-        git.set_variable("GIT_NO_REPLACE_OBJECTS", "1");
-        let place = WorkTree::find(git, root, advice)?;
+        let place = WorkTree::find(Git::new(root, variables)?, root, advice)?;
         let (branch, head) = (place.branch()?, place.git.commit_of("HEAD")?);
         let WorkTree { git, top, git_dir, prefix } = place;
         let empty_tree = git.call(["hash-object", "-t", "tree", "--stdin"]).line()?;

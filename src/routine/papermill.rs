@@ -26,20 +26,34 @@ pub fn find(layout: &Layout) -> Option<PathBuf> {
     (path.is_file() && !incomplete).then_some(path)
 }
 
-/// The directory that `DECREE_VENV` names, if it does not exist. decree creates its own environment, but not one that the user says is
+/// Whether `DECREE_VENV` names a directory that does not exist. decree creates its own environment, but not one that the user says is
 /// there.
-pub fn missing_venv(layout: &Layout) -> Option<PathBuf> {
+pub fn is_venv_missing(layout: &Layout) -> bool {
     let venv = layout.venv();
-    (venv != layout.own_venv() && !venv.is_dir()).then_some(venv)
+    venv != layout.own_venv() && !venv.is_dir()
 }
 
-/// What to do about a [`missing_venv`].
-pub fn venv_hint(venv: &Path) -> String {
-    let shown = venv.display();
-    format!(
-        "`python3 -m venv {shown} && {shown}/bin/python -m pip install {}` creates it; without DECREE_VENV, decree creates its own",
-        PACKAGES.join(" ")
-    )
+/// What is wrong with the environment that `DECREE_VENV` names, and what to do about it.
+pub struct UnusableVenv {
+    pub found: String,
+    pub remedy: String,
+}
+
+/// Why the environment that `DECREE_VENV` names cannot run notebooks; `None` if it can, or if decree creates its own.
+pub fn unusable_venv(layout: &Layout) -> Option<UnusableVenv> {
+    let venv = layout.venv();
+    if venv == layout.own_venv() || find(layout).is_some() {
+        return None;
+    }
+    let (shown, packages) = (venv.display(), PACKAGES.join(" "));
+    let install = format!("{shown}/bin/python -m pip install {packages}");
+    let create = format!(
+        "`python3 -m venv {shown} && {install}` creates it; without DECREE_VENV, decree creates its own"
+    );
+    let has_python = venv.join("bin/python").exists();
+    let lack = if is_venv_missing(layout) { "does not exist" } else { "has no papermill" };
+    let found = format!("DECREE_VENV names {shown}, which {lack}");
+    Some(UnusableVenv { found, remedy: if has_python { format!("`{install}` installs it") } else { create } })
 }
 
 /// Creates the environment if it is missing. `environment` is what python and pip inherit; their output goes to `sink`.
@@ -51,20 +65,12 @@ pub fn prepare(
     if find(layout).is_some() {
         return Ok(());
     }
-    if let Some(venv) = missing_venv(layout) {
-        let error = Error::project(format!("DECREE_VENV names {}, which does not exist", venv.display()));
-        return Err(error.hint(venv_hint(&venv)));
+    if let Some(venv) = unusable_venv(layout) {
+        return Err(Error::project(venv.found).hint(venv.remedy));
     }
     let venv = layout.venv();
-    let own = venv == layout.own_venv();
-    if venv.symlink_metadata().is_ok() && !own {
-        return Err(Error::project(format!("{} has no papermill", venv.display())).hint(format!(
-            "{}/bin/python -m pip install {}",
-            venv.display(),
-            PACKAGES.join(" ")
-        )));
-    }
-    if own && venv.symlink_metadata().is_ok() {
+    // Only its own: what `DECREE_VENV` names may have become usable in between.
+    if venv == layout.own_venv() && venv.symlink_metadata().is_ok() {
         fs::remove_dir_all(&venv).at("remove", &venv)?;
     }
     let mut run = |program: &Path, arguments: &[&OsStr]| {

@@ -138,3 +138,46 @@ fn a_routine_that_bash_cannot_parse_is_found_before_anything_runs() {
     assert_eq!(text.matches(why).count(), 2, "{text}");
     assert_eq!(project.snapshot(), before);
 }
+
+/// SEE-63.
+#[test]
+fn a_verification_whose_program_is_not_installed_is_found_before_anything_runs() {
+    let project = PipelineProject::with(WORKS);
+    project
+        .spec("01-a", "---\nverify: no-such-checker --all\n---\n# A\n")
+        .spec("02-script", "---\nverify: ./check.sh\n---\n# B\n")
+        .spec("03-shell", "---\nverify: A=1 test -e work.txt\n---\n# C\n")
+        .spec("04-guarded", "---\nverify: no-such-checker || true\n---\n# D\n");
+    let why = "verify: `no-such-checker --all`: no-such-checker is not installed";
+    let before = project.snapshot();
+    let text = project.decree(["doctor"]).fails(1).text();
+    assert_has(
+        &text,
+        &[&format!("✗ specs        specs/01-a.spec.md: NeedsMissing: {why}"), "3 specs pending"],
+    );
+    let text = project.process_with(&["--dry-run"]).fails(1).text();
+    assert_eq!(text.matches("is not installed").count(), 1, "{text}");
+    assert_has(&text, &[why]);
+    assert_eq!(project.snapshot(), before);
+    project.remove("specs/01-a.spec.md").decree(["doctor"]).ok();
+    project.process_with(&["--dry-run"]).ok();
+}
+
+/// SEE-63.
+#[test]
+fn a_verification_of_the_config_is_checked_with_or_without_pending_work() {
+    let project = PipelineProject::with(WORKS);
+    project.config("verify: 'no-such-checker x'\n");
+    let why = "verify: `no-such-checker x`: no-such-checker is not installed";
+    assert_has(
+        &project.decree(["doctor"]).fails(1).text(),
+        &["✗ verify", "no-such-checker is not installed", "routines can run here; "],
+    );
+    project.spec("01-a", "# A\n").spec("02-b", "---\nverify: 'true'\n---\n# B\n").message("task", "x\n");
+    let text = project.process_with(&["--dry-run"]).fails(1).text();
+    assert_eq!(text.matches(why).count(), 2, "the message and the first spec: {text}");
+    project.config("verify: ./check.sh\n").decree(["doctor"]).ok();
+    project.process_with(&["--dry-run"]).ok();
+    project.config("verify: 'true'\n");
+    assert_has(&project.decree(["doctor"]).ok().text(), &["✓ verify       true"]);
+}

@@ -138,7 +138,7 @@ fn only_what_has_expired_goes_and_each_is_named_with_what_goes_with_it() {
     }
     past.decree(["audit", "verify"]).ok();
     let again = past.decree(["checkpoint", "gc"]).ok().text();
-    assert_eq!(again, "no checkpoint has expired, and no content can be dropped\n");
+    assert_eq!(again, "no checkpoint is deleted, and no content can be dropped\n");
 }
 
 /// GCC-01.

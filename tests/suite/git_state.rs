@@ -1,11 +1,16 @@
 //! git's own state around runs: HEAD, branches, the index. Real git, before and after.
 
+mod copied_secrets;
+mod deleted;
+mod git_data;
 mod guarded;
 mod inside;
 mod interrupted;
 mod kept;
+mod nested;
 mod places;
 mod published;
+mod revert_again;
 mod reverted;
 mod unrestored;
 

@@ -45,6 +45,23 @@ fn what_each_type_answers_is_what_the_contract_says() {
     }
 }
 
+/// TYP-09.
+#[test]
+fn what_another_program_restores_is_named_as_an_assumption() {
+    for scene in scenes() {
+        let trusted = match scene.kind {
+            "git_stash" => "git restores and compares the index",
+            "database_savepoint" => "the commands of store in the config",
+            _ => continue,
+        };
+        let id = scene.checkpoint();
+        (scene.spoil)(&scene.project);
+        let back = scene.project.decree(["rollback", &id, "--format", "json"]).ok();
+        let back = parsed("json", &back.out);
+        assert!(back["assumptions"].to_string().contains(trusted), "{back:#}");
+    }
+}
+
 /// TYP-02.
 #[test]
 fn each_type_brings_everything_back_as_it_was_and_the_present_too() {

@@ -8,8 +8,10 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 
 use serde_json::Value;
 
-use crate::harness::{Project, run_command, skip};
-use crate::pipeline::pipeline_project::PipelineProject;
+use crate::harness::{CommandOutput, Project, run_command, skip};
+use crate::pipeline::pipeline_project::{PipelineProject, assert_has};
+
+mod deleted;
 
 /// Keeps a connection open. Each line of its input is a number of rows to insert, each in its own transaction; it answers with the
 /// number of rows in the table.
@@ -110,6 +112,7 @@ fn a_database_in_use_is_named_in_coverage_and_assumptions_and_lowers_the_confide
         assert!(assumptions.iter().any(|text| text.as_str().unwrap().starts_with(assumption)), "{answer}");
         output.mentions(&[
             "app.db is an SQLite database in use: another program has it open",
+            "it is not restored while another program has it open",
             "database_savepoint",
         ]);
         let shown = project.decree(["checkpoint", "show", &id(&answer)]).ok().text();
@@ -247,6 +250,16 @@ fn set_aside(project: &Project, below: &str) -> Vec<PathBuf> {
     found
 }
 
+/// LDB-07
+fn assert_says_that_it_is_written_back(output: &CommandOutput) {
+    let words = [
+        "after a failure decree writes it back through SQLite",
+        "what other programs wrote meanwhile is kept in set-aside/",
+    ];
+    assert_has(&output.err, &words);
+    assert!(!output.err.contains("it is not restored while"), "{}", output.err);
+}
+
 /// LDB-03
 #[test]
 fn a_failed_guard_restores_a_database_in_use_through_sqlite_and_keeps_the_rows() {
@@ -260,6 +273,7 @@ fn a_failed_guard_restores_a_database_in_use_through_sqlite_and_keeps_the_rows()
                       db.commit(); open('a.txt', 'w').write('after'); raise SystemExit(7)";
         let output = project.decree(["guard", "--", "python3", "-c", change]).fails(7);
         let program = server.name();
+        assert_says_that_it_is_written_back(&output);
         output.mentions(&[
             "app.db is open in",
             &program,
@@ -297,6 +311,7 @@ fn a_failed_run_is_reverted_while_a_program_writes_to_a_database() {
     });
     let output = output.fails(1);
     assert_eq!(project.read("a.txt"), b"before\n", "{}", output.err);
+    assert_says_that_it_is_written_back(&output);
     output.mentions(&[
         "app.db is an SQLite database in use",
         "its content was restored through SQLite",

@@ -18,6 +18,7 @@ mod harness;
 mod hostile;
 mod house;
 mod ignore_oracle;
+mod interrupted;
 mod killed;
 mod kinds;
 mod live_database;

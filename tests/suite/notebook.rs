@@ -193,6 +193,41 @@ fn a_number_or_a_truth_of_the_message_arrives_as_one() {
     assert_eq!(out, "['5', '0.5', 'true', '7', '7', 4, True, None]");
 }
 
+/// NTB-08.
+#[test]
+fn what_a_spec_sets_arrives_with_its_type_unless_the_message_sets_it() {
+    if !has_python() {
+        return;
+    }
+    let project = project("default_routine: nb\n");
+    let parameters = "tags = None\nlimits = None\ncount = None\nword = None\nowner = None\n";
+    let work = "open('out', 'w').write(repr([tags, limits, count, word, owner]))";
+    project.write(".decree/routines/nb.ipynb", notebook(parameters, work));
+    let fields = "tags: [a, 1]\nlimits: {cpu: 2, names: [x]}\ncount: 5\nword: '7'\nowner: [b]\n";
+    project.write("specs/01-a.spec.md", format!("---\n{fields}---\n# A\n"));
+    run(&project, &["process"]).ok();
+    let out = String::from_utf8(project.read("out")).unwrap();
+    assert_eq!(out, "[['a', 1], {'cpu': 2, 'names': ['x']}, 5, '7', ['b']]");
+    // A text of the message outranks a list of the spec.
+    run(&project, &["run", "-v", "input_file=specs/01-a.spec.md", "-v", "owner=me", "-v", "count=six"]).ok();
+    let out = String::from_utf8(project.read("out")).unwrap();
+    assert_eq!(out, "[['a', 1], {'cpu': 2, 'names': ['x']}, 'six', '7', 'me']");
+}
+
+/// NTB-10.
+#[test]
+fn doctor_names_a_venv_that_cannot_run_notebooks() {
+    let project = project("");
+    project.write(".decree/routines/nb.ipynb", notebook("", "pass")).mkdir("venv");
+    let doctor = run_command(command(&project, &project.path("venv")).arg("doctor")).fails(1).text();
+    assert!(doctor.contains("DECREE_VENV names") && doctor.contains("has no papermill"), "{doctor}");
+    assert!(doctor.contains("python3 -m venv"), "there is no Python in it either: {doctor}");
+    project.write("venv/bin/python", "").chmod("venv/bin/python", 0o755);
+    let doctor = run_command(command(&project, &project.path("venv")).arg("doctor")).fails(1).text();
+    assert!(doctor.contains("venv/bin/python -m pip install papermill"), "{doctor}");
+    assert!(!doctor.contains("python3 -m venv"), "{doctor}");
+}
+
 /// NTB-09.
 #[test]
 fn a_venv_that_does_not_exist_is_an_error_before_anything_runs() {

@@ -10,6 +10,8 @@ mod front_matter;
 mod hooks;
 mod ids;
 mod inspecting;
+mod killed_letters;
+mod killed_queue;
 mod naming;
 mod normalising;
 mod output;

@@ -281,6 +281,50 @@ fn a_rollback_without_its_content_saves_nothing_and_names_the_way_out() {
     assert_eq!(project.read("large.bin"), noise(700_000, 1));
 }
 
+/// RCV-40. A likely secret that is newer than the checkpoint is in no checkpoint: a rollback leaves it, and so does this.
+#[test]
+fn a_newer_likely_secret_stays_where_it_is() {
+    for is_damaged in [false, true] {
+        let scene = Scene::new();
+        let project = &scene.project;
+        let id = project.checkpoint();
+        project.write(".env", "KEY=hunter2\n").chmod(".env", 0o640);
+        project.write("new/.env.local", "A=b\n").write("new.txt", "new\n").remove("large.bin");
+        if is_damaged {
+            project.remove("deleted.txt");
+            let damage = ["-c", &scene.flip()];
+            std::process::Command::new("bash").args(damage).current_dir(project.root()).status().unwrap();
+        }
+        let code = if is_damaged { 4 } else { 0 };
+        let stay = "newer than the checkpoint stay where they are: .env, new/.env.local";
+        let before = project.snapshot();
+        let plan = project.decree(["recover", &id, "--dry-run"]).fails(code).mentions(&[stay]);
+        assert!(!plan.text().contains(".env"), "{}", plan.text());
+        assert_same(&project.snapshot(), &before);
+        let output = project.decree(["recover", &id]).fails(code).mentions(&[stay]);
+        assert!(!output.text().contains(".env"), "{}", output.text());
+        assert_eq!(project.read("large.bin"), noise(700_000, 1));
+        assert!(!project.exists("new.txt"));
+        let mut expected = scene.before.clone();
+        expected.extend(
+            before
+                .iter()
+                .filter(|(path, _)| path.starts_with(b".env") || path.starts_with(b"new/"))
+                .map(|(path, entry)| (path.clone(), entry.clone())),
+        );
+        expected.extend(before.get(&b"new"[..]).map(|entry| (b"new".to_vec(), entry.clone())));
+        if is_damaged {
+            expected.remove(&b"deleted.txt"[..]);
+        }
+        assert_same(&project.snapshot(), &expected);
+        let again = project.decree(["recover", &id, "--format", "json"]).fails(code);
+        let answer: Value = serde_json::from_slice(&again.out).unwrap();
+        assert_valid(&answer, "recover");
+        assert_eq!(paths(&answer["secrets_left"]), [".env", "new/.env.local"]);
+        assert_eq!(paths(&answer["set_aside"]), [""; 0]);
+    }
+}
+
 /// RCV-03.
 #[test]
 fn a_run_whose_manifest_is_damaged_is_closed_with_its_tree_as_it_is() {

@@ -129,7 +129,10 @@ fn the_tree_of_before_a_run_is_a_checkpoint_too() {
     project.spec("1-a", "A\n");
     let before = project.snapshot();
     project.process().ok();
-    project.decree(["rollback", &project.only_run(), "--reason", "on second thoughts"]).ok();
+    let args = ["rollback", &project.only_run(), "--reason", "on second thoughts", "--format", "json"];
+    let back: serde_json::Value = serde_json::from_slice(&project.decree(args).ok().out).unwrap();
+    let started = project.result(&project.only_run())["started_at"].clone();
+    assert_eq!(back["restored_to"]["timestamp"], started, "{back:#}");
     project.remove("specs/processed-spec.md");
     assert_same(&project.snapshot(), &before);
 }

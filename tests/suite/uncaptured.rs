@@ -5,6 +5,9 @@ mod became_secret;
 mod below_root;
 mod guard;
 mod guard_killed;
+mod killed;
+mod orphans;
+mod output;
 mod repositories;
 mod secrets;
 mod set_aside;
@@ -39,6 +42,10 @@ fn project(routine: &str) -> PipelineProject {
         .write("tls/cert.pem", "-----BEGIN CERTIFICATE-----\nMIIB\n");
     project
 }
+
+/// Removes a repository with every copy of its objects: one that is emptied is so under every name.
+const EMPTY_AND_REMOVE: &str = "find .git/objects -type f -exec chmod u+w {} + -exec truncate -s 0 {} +\n\
+     rm -rf .git .decree/git-objects";
 
 /// The likely secrets of [`project`].
 const SECRETS: [&str; 4] = [".env", "id_rsa", "secrets/.env", "tls/server.pem"];

@@ -1,7 +1,7 @@
 //! Giving restored files and directories their owner, their ACLs and their extended attributes.
 //!
 //! While that happens, only the owner has access. What cannot be set (an ordinary user cannot give a file away, a file system may
-//! have no ACLs) is reported, and the mode is reduced so that no user has more access than before.
+//! have no ACLs) is reported, and the mode is reduced so that no user but the one who owns it now has more access than before.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -54,7 +54,9 @@ pub fn give(
     let wanted_owner = wanted.owner().unwrap_or(of_project);
     let lost = change_owner(file, owner, wanted_owner)?;
     if lost.user || lost.group {
-        given.lost.push(format!("owner {}:{}", wanted_owner.0, wanted_owner.1));
+        let stat = rustix::fs::fstat(file)?;
+        let (user, group) = wanted_owner;
+        given.lost.push(format!("owner {user}:{group} (it is {}:{} now)", stat.st_uid, stat.st_gid));
     }
     let (mode, access_acl) = limited(mode, wanted.access_acl(), lost);
     given.mode = mode;

@@ -125,7 +125,7 @@ impl Transaction<'_> {
         self.quarantine(&step.path, |to| move_new((CWD, saved.as_os_str()), (CWD, to.as_os_str())))
     }
 
-    /// Moves saved files that another process has open for writing to quarantine, where what it goes on writing is not lost. This comes
+    /// Moves saved files that another process has open, or mapped, for writing to quarantine, where what it goes on writing is not lost. This comes
     /// before the last check of the others: nobody can open a file any more that has left the tree.
     pub(super) fn quarantine_open_saves(&self) -> Result<()> {
         let is_saved_file = |(n, step): (usize, &RestoreStep)| {
@@ -134,7 +134,7 @@ impl Transaction<'_> {
         if !self.journal.steps.iter().enumerate().any(is_saved_file) {
             return Ok(());
         }
-        for (name, users) in file_users::writers_below(&self.dir.saved_dir()) {
+        for (name, users) in file_users::writers_in(&self.dir.saved_dir()) {
             let Some(n) = name.to_str().and_then(|name| name.parse::<usize>().ok()) else { continue };
             let (saved, Some(step)) = (self.dir.saved(n), self.journal.steps.get(n)) else { continue };
             self.dir.mark_lost(n)?;

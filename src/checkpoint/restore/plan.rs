@@ -11,12 +11,14 @@ use super::stage::stage;
 use super::transaction::Transaction;
 use super::transaction_dir::TransactionDir;
 use crate::checkpoint::compare::Change;
+use crate::checkpoint::deleted_database;
 use crate::checkpoint::entry::{Node, describe};
 use crate::checkpoint::live_database;
 use crate::checkpoint::patch::parse::Patch;
 use crate::checkpoint::patch::rebuild::Direction;
 use crate::checkpoint::path::{TreePath, dirs_above};
 use crate::checkpoint::root::PathKind;
+use crate::checkpoint::secret_stamp::{SecretFiles, SecretStamp};
 use crate::checkpoint::unlocked_dirs::{UnlockedDirs, agrees};
 use crate::checkpoint::workspace::Workspace;
 use crate::error::{Error, FailureReason, IoContext, Result};
@@ -31,6 +33,8 @@ pub struct RestoreRequest<'a> {
     pub subject: &'a str,
     /// What no diff holds, such as a nested repository: it moves to the quarantine. For the diff nothing is at these paths.
     pub out_of_scope: &'a [TreePath],
+    /// Which files those of them were that are likely secrets. Another file is a conflict.
+    pub secret_files: &'a SecretFiles,
     /// If this is there already, the next free one of `<dir>-2`, `<dir>-3`, … is used, so each restore has its own.
     pub quarantine_dir: PathBuf,
     /// Gets the restore before its journal is removed.
@@ -63,7 +67,7 @@ impl Workspace {
             .collect();
         let moves = withheld_as_absent(&mut steps, &mut found, moves);
         let mut is_there = moves.is_empty();
-        let mut conflicts = Vec::new();
+        let mut conflicts = self.other_secrets(&moves, request.secret_files)?;
         for (step, found) in steps.iter().zip(&found) {
             is_there = is_there && agrees(&self.root, &step.path, found.as_ref(), step.to.as_ref())?;
             if let Some(change) = &step.attributes
@@ -80,15 +84,13 @@ impl Workspace {
             return Ok(RestoreOutcome::AlreadyThere);
         }
         let RestoreRequest { action, subject, .. } = request;
-        let replaced = steps.iter().filter(|step| step.may_replace_database());
-        let databases = live_database::in_use(&self.root, replaced.map(|step| &step.path));
-        if !databases.is_empty() {
-            return Err(live_database::refusal(&format!("{action} {subject}"), &databases));
-        }
+        self.refuse_databases(request, &steps)?;
         let out_of_scope: Vec<&TreePath> = moves.into_iter().collect();
         conflicts.extend(self.conflicts(&steps, &found, &out_of_scope)?);
         if !conflicts.is_empty() {
-            let (n, all) = (conflicts.len(), crate::humanize::count(steps.len(), "path"));
+            let is_step = |path: &TreePath| steps.binary_search_by(|step| step.path.cmp(path)).is_ok();
+            let beside = out_of_scope.iter().filter(|path| !is_step(path));
+            let (n, all) = (conflicts.len(), crate::humanize::count(steps.len() + beside.count(), "path"));
             return Err(Error::failed(format!("cannot {action} {subject}: {n} of {all} changed since"))
                 .because(FailureReason::Conflict)
                 .details(conflicts, 20)
@@ -105,6 +107,35 @@ impl Workspace {
             let _ = std::fs::remove_dir_all(&path);
         }
         result.map(RestoreOutcome::Done)
+    }
+
+    /// Fails if other programs have databases open that would be replaced or brought back.
+    fn refuse_databases(&self, request: &RestoreRequest<'_>, steps: &[RestoreStep]) -> Result<()> {
+        let RestoreRequest { action, subject, .. } = request;
+        let replaced = steps.iter().filter(|step| step.may_replace_database());
+        let replaced: Vec<&TreePath> = replaced.map(|step| &step.path).collect();
+        let live = live_database::in_use(&self.root, replaced.iter().copied());
+        // Where decree reverts by itself, its callers keep what deleted databases hold; `rollback` has looked before.
+        let is_asked_for = matches!(action, RestoreAction::Revert | RestoreAction::Apply);
+        let deleted = self.deleted_among(replaced.into_iter().filter(|_| is_asked_for));
+        deleted_database::refuse(&format!("{action} {subject}"), &live, &deleted).map_or(Ok(()), Err)
+    }
+
+    /// A line for each likely secret that is to move to the quarantine and is not the file that was recorded: the diff does not have its
+    /// content, by which an edit would be seen.
+    fn other_secrets(&self, moves: &BTreeSet<&TreePath>, secret_files: &SecretFiles) -> Result<Vec<String>> {
+        let mut conflicts = Vec::new();
+        for path in moves {
+            let why = match secret_files.get(path) {
+                None => continue,
+                Some(None) => "the record does not say which file it was",
+                Some(recorded) if *recorded == SecretStamp::of(&self.root, path)? => continue,
+                Some(_) => "it is no longer the file that was recorded",
+            };
+            conflicts
+                .push(format!("{path}: it was a likely secret, and {why}; if it may go, move it away first"));
+        }
+        Ok(conflicts)
     }
 
     fn stage_and_run(

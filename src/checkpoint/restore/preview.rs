@@ -98,10 +98,15 @@ impl Workspace {
                 }
             }
             let replaced = steps.iter().filter(|step| step.may_replace_database());
-            let databases = live_database::in_use(&self.root, replaced.map(|step| &step.path));
+            let replaced: Vec<&TreePath> = replaced.map(|step| &step.path).collect();
+            let databases = live_database::in_use(&self.root, replaced.iter().copied());
             preview.obstacles.extend(
                 databases.iter().map(|database| format!("{}: open in {}", database.path, database.users())),
             );
+            let deleted = self.deleted_among(replaced.into_iter());
+            let deleted =
+                deleted.iter().map(|it| format!("{}: deleted, and open in {}", it.path, it.users()));
+            preview.obstacles.extend(deleted);
         }
         earlier.extend(steps.into_iter().map(|step| (step.path, step.to)));
         Ok(preview)

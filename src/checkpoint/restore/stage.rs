@@ -54,6 +54,11 @@ pub fn stage(
             Err(error) => failures.push(error),
         }
     }
+    // A signal stops every file, and nothing is wrong with them.
+    let is_interrupt = |error: &Error| matches!(error.kind(), ErrorKind::Interrupted { .. });
+    if let Some(interrupt) = failures.iter().position(is_interrupt) {
+        return Err(failures.swap_remove(interrupt));
+    }
     let Some(first) = failures.first() else {
         return Ok(incomplete);
     };

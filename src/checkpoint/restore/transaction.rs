@@ -19,7 +19,7 @@ use crate::checkpoint::path::TreePath;
 use crate::checkpoint::root::{PathKind, Root, is_absent};
 use crate::checkpoint::unlocked_dirs::{UnlockedDirs, agrees};
 use crate::error::{Error, IoContext, Result};
-use crate::humanize;
+use crate::{humanize, interrupt};
 
 /// A restore that is prepared, in progress, or was interrupted.
 pub struct Transaction<'r> {
@@ -99,7 +99,9 @@ impl<'r> Transaction<'r> {
                     lost,
                     still_open: self.still_open.take(),
                     broken_links: Vec::new(),
+                    separated: Vec::new(),
                     log_failure,
+                    shield: Some(interrupt::shield()),
                 });
             }
             // Undoing it would not help: every other path is as it should be.
@@ -155,7 +157,9 @@ impl<'r> Transaction<'r> {
                 return Err(self.still_written_to("interrupted and is undone", &wrong));
             }
         }
-        Ok(RecoveredRestore { name, finished, set_aside: self.intruders.into_inner(), log_failure })
+        let set_aside = if finished { self.quarantine_moves() } else { Vec::new() };
+        let intruders = self.intruders.into_inner();
+        Ok(RecoveredRestore { name, finished, set_aside, intruders, log_failure })
     }
 
     /// After a power cut a staged file may lack its content; then the restore can only be undone.

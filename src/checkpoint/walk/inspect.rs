@@ -78,6 +78,8 @@ pub(super) enum EntryDecision {
     /// A likely secret that is new and out of scope.
     NewSecret(TreePath),
     Special(TreePath),
+    /// A file that decree's own output is redirected to.
+    Output(TreePath),
     OutOfScope(TreePath),
     /// A directory that is new and out of scope.
     NewDir(PrunedDir),
@@ -181,7 +183,7 @@ impl DirContext<'_> {
                 if before.is_none() && self.input.outputs.contains(&(stat.device, stat.inode)) {
                     return Ok(match self.input.baseline {
                         Some(_) => EntryDecision::Skip,
-                        None => EntryDecision::Special(path.clone()),
+                        None => EntryDecision::Output(path.clone()),
                     });
                 }
                 let hit = match cached {

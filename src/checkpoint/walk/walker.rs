@@ -254,6 +254,10 @@ impl DirOutcome {
             }
             EntryDecision::Repository(path) => self.coverage.repositories.push(path),
             EntryDecision::Special(path) => self.coverage.special.push(path),
+            EntryDecision::Output(path) => {
+                self.coverage.special.push(path.clone());
+                self.coverage.outputs.push(path);
+            }
             EntryDecision::OutOfScope(path) => self.out_of_scope.push(path),
             EntryDecision::Failed(failure) => self.failures.push(failure),
         }

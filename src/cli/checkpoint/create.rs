@@ -39,7 +39,7 @@ pub struct CreateArgs {
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     reason: Option<String>,
 
-    /// Accept a --scope that matches nothing yet: `rollback` removes what is created there
+    /// Accept a --scope that matches nothing yet: `rollback` removes what is created there, and unsets a variable
     #[arg(long)]
     allow_missing: bool,
 
@@ -98,7 +98,7 @@ pub fn create(context: &Context, args: CreateArgs) -> Result<()> {
 /// The answer for programs, as the schemas in docs/schemas have it.
 fn contract(record: &CheckpointRecord, report: &ContentsReport, layout: &Layout, verified: bool) -> Value {
     let id = &record.id;
-    let command = |arguments: &str| absolute_command_line(layout.root(), arguments);
+    let command = |arguments: &str| absolute_command_line(layout, layout.root(), arguments);
     let dir = layout.shown(&layout.checkpoints().join(id));
     let mut evidence = vec![format!("file:{dir}/{}", CheckpointRecord::FILE)];
     evidence.extend(record.payload.files().iter().map(|file| format!("file:{dir}/{file}")));
@@ -139,16 +139,25 @@ fn contract(record: &CheckpointRecord, report: &ContentsReport, layout: &Layout,
 /// What can be changed now, because the checkpoint can restore it.
 fn safe_edit(record: &CheckpointRecord, report: &ContentsReport) -> String {
     let scope = record.payload.scope();
-    let within: Vec<&str> = scope.iter().map(|word| word.trim_start_matches('/')).collect();
+    let words = scope.iter().map(|word| word.trim_start_matches('/'));
+    let within: Vec<&str> = words.filter(|word| !report.left_out.iter().any(|name| name == word)).collect();
+    if within.is_empty() && !scope.is_empty() {
+        return format!("edit: nothing: the checkpoint does not hold {}", report.left_out.join(", "));
+    }
     match record.kind() {
         CheckpointKind::FileBackup | CheckpointKind::GitStash => {
-            let files = count(report.files.len(), "file");
             let part = if within.is_empty() {
                 "of the tree".to_owned()
             } else {
                 format!("within {}", within.join(", "))
             };
-            format!("edit: change, delete or replace any of the {files} {part}")
+            match report.files.len() {
+                0 => format!("edit: create files {part}, where none are now: a rollback removes them"),
+                1 => format!("edit: change, delete or replace the 1 file {part}"),
+                files => {
+                    format!("edit: change, delete or replace any of the {} {part}", count(files, "file"))
+                }
+            }
         }
         CheckpointKind::StateSnapshot => format!("edit: change {}", within.join(", ")),
         CheckpointKind::DatabaseSavepoint => format!("edit: change the content of {}", within.join(", ")),

@@ -102,10 +102,8 @@ fn to_text(survey: &GcPlan<'_>, report: &GcReport, dry_run: bool) -> String {
             parts.join("; ")
         }
         (true, ContentPlan::Doubtful(_)) => return String::new(),
-        (true, ContentPlan::Shared(_)) => "no checkpoint has expired".to_owned(),
-        (true, ContentPlan::Known(_)) => {
-            "no checkpoint has expired, and no content can be dropped".to_owned()
-        }
+        (true, ContentPlan::Shared(_)) => "no checkpoint is deleted".to_owned(),
+        (true, ContentPlan::Known(_)) => "no checkpoint is deleted, and no content can be dropped".to_owned(),
     };
     format!("{}{end}\n", ui::table(&rows))
 }

@@ -171,7 +171,8 @@ fn coverage_rows(coverage: &Coverage) -> Vec<Vec<String>> {
     [
         row("ignored", ignored),
         row("likely secrets, left out", texts(&coverage.sensitive)),
-        row("special files, left out", texts(&coverage.special)),
+        row("special files, left out", coverage.special_files().map(TreePath::to_string).collect()),
+        row("decree's own output, left out", texts(&coverage.outputs)),
         row("databases in use", databases.collect()),
         row("repositories, not held", coverage.repositories.iter().map(RepositoryPath::to_string).collect()),
     ]

@@ -34,6 +34,11 @@ impl GitDirs {
         })
     }
 
+    /// Whether this is the top of a work tree.
+    pub fn is_top(dir: &Path) -> bool {
+        dir.canonicalize().is_ok_and(|dir| git_dir_in(&dir).is_some())
+    }
+
     /// The directory as a record names it: relative to the project if it is below it, so that a project can move.
     pub fn name_from(&self, root: &Path) -> PathBuf {
         let root = root.canonicalize().unwrap_or_else(|_| root.to_owned());

@@ -1,38 +1,67 @@
 //! Refs, stash entries and commits that a failed run left without a name.
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::fs;
-use std::io::{Read, Seek, SeekFrom};
+use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use super::refs::is_hash;
+use super::refs::{RefChange, is_hash, symbolic_target};
 use super::restore::{KeptCommit, identified, name_commits};
-use super::snapshot::{GitSnapshot, HEAD_LOG, STASH_LOG};
-use crate::error::{IoContext, Result};
-use crate::fs::atomic;
+use super::snapshot::{GitSnapshot, HEAD, STASH};
+use crate::error::{Error, IoContext, Result};
+use crate::fs::atomic::AtomicFile;
 use crate::git::Git;
 
-const STASH: &str = "refs/stash";
 /// How git marks a commit that replaces the one before it.
 const AMEND: &str = "commit (amend)";
 
+/// Moves a ref, unless another process has moved it meanwhile.
+pub fn move_ref(git: &Git, name: &str, from: &str, to: &str, reason: &str) -> Result<()> {
+    identified(git.call(["update-ref", "--no-deref", "-m", reason, name, to, from])).ok().map(drop)
+}
+
 /// Creates refs that were deleted, all of them or, if that fails, each that can be. Returns those that are not there, each with the reason.
-pub fn create_refs(git: &Git, refs: &[(String, String)], reason: &str) -> Result<Vec<(String, String)>> {
-    let create = |refs: &[(String, String)]| {
-        let commands: String = refs.iter().map(|(name, value)| format!("create {name} {value}\n")).collect();
-        identified(git.call(["update-ref", "-m", reason, "--stdin"])).input(commands.into_bytes()).ok()
+pub fn create_refs<'c>(git: &Git, deleted: &[&'c RefChange], reason: &str) -> Vec<(&'c RefChange, String)> {
+    let target = |it: &RefChange| symbolic_target(&String::from_utf8_lossy(&value(it))).map(str::to_owned);
+    let (symbolic, direct): (Vec<&RefChange>, Vec<&RefChange>) =
+        deleted.iter().partition(|it| target(it).is_some());
+    let create = |refs: &[&RefChange]| {
+        let command = |it: &&RefChange| [b"create ", &*it.name, b" ", &value(it), b"\n"].concat();
+        let commands: Vec<u8> = refs.iter().flat_map(command).collect();
+        identified(git.call(["update-ref", "-m", reason, "--stdin"])).input(commands).ok()
     };
+    let why = |error: Error| error.detail_lines().first().cloned().unwrap_or_else(|| error.to_string());
     let mut failed = Vec::new();
-    if refs.is_empty() || create(refs).is_ok() {
-        return Ok(failed);
-    }
-    for one in refs.chunks(1) {
-        if let Err(error) = create(one) {
-            let why = error.detail_lines().first().cloned().unwrap_or_else(|| error.to_string());
-            failed.push((one[0].0.clone(), why));
+    if !direct.is_empty() && create(&direct).is_err() {
+        for one in direct {
+            failed.extend(create(&[one]).err().map(|error| (one, why(error))));
         }
     }
-    Ok(failed)
+    // `update-ref` knows them only since git 2.46.
+    for it in symbolic {
+        let (name, target) = (OsStr::from_bytes(&it.name), target(it).unwrap_or_default());
+        let args =
+            [OsStr::new("symbolic-ref"), OsStr::new("-m"), OsStr::new(reason), name, OsStr::new(&target)];
+        let created = identified(git.call(args)).ok();
+        failed.extend(created.err().map(|error| (it, why(error))));
+    }
+    failed
+}
+
+/// What a deleted ref had.
+fn value(deleted: &RefChange) -> Vec<u8> {
+    deleted.before.clone().unwrap_or_default()
+}
+
+/// The commits of stash entries that are not in the list any more.
+pub fn dropped_entries(now: &GitSnapshot, before: &[u8]) -> Vec<String> {
+    let commits = |text: &[u8]| -> Vec<String> {
+        text.split(|byte| *byte == b'\n').filter_map(|line| hashes(line).map(|(_, commit)| commit)).collect()
+    };
+    let kept = commits(&now.stash);
+    commits(before).into_iter().filter(|commit| !kept.contains(commit)).collect()
 }
 
 /// Restores stash entries that were dropped: the list is what it was, and then what was added. Returns whether any was missing.
@@ -52,28 +81,59 @@ pub fn restore_stash(git: &Git, now: &GitSnapshot, before: &[u8], reason: &str) 
     let added = new.into_iter().filter(|line| commit(line).is_some_and(|commit| !known.contains(&commit)));
     let list: Vec<Vec<u8>> = old.into_iter().chain(added).collect();
     let Some(last) = list.last().and_then(commit) else { return Ok(false) };
+    let Some(log) = now.stash_log() else { return rewrite_stash(git, &list).map(|()| true) };
     identified(git.call(["update-ref", "-m", reason, STASH, &last])).ok()?;
-    let log = now.dirs.common_dir.join(STASH_LOG);
     if let Some(parent) = log.parent() {
         fs::create_dir_all(parent).at("create", parent)?;
     }
-    atomic::write(&log, &list.iter().flat_map(|line| [line, &b"\n"[..]].concat()).collect::<Vec<u8>>())?;
-    Ok(true)
+    let text: Vec<u8> = list.iter().flat_map(|line| [line, &b"\n"[..]].concat()).collect();
+    write_log(&log, &text).map(|()| true)
+}
+
+/// Writes the log of the stash, with the mode that it has, or else that of HEAD's.
+fn write_log(log: &Path, text: &[u8]) -> Result<()> {
+    let beside = log.parent().and_then(Path::parent).map(|logs| logs.join(HEAD));
+    let found = log.metadata().ok().or_else(|| beside?.metadata().ok());
+    let mut file = AtomicFile::create(log)?;
+    if let Some(found) = found {
+        file.set_mode(found.permissions())?;
+    }
+    file.write_all(text).at("write", log)?;
+    file.commit()
+}
+
+/// Makes the log of the stash these lines, entry by entry: git alone can write it.
+fn rewrite_stash(git: &Git, list: &[Vec<u8>]) -> Result<()> {
+    git.call(["update-ref", "-d", STASH]).ok()?;
+    for line in list {
+        let line = String::from_utf8_lossy(line).into_owned();
+        let (who, reason) = line.split_once('\t').unwrap_or((&line, ""));
+        let Some((_, commit)) = hashes(line.as_bytes()) else { continue };
+        let call = git.call(["update-ref", "--create-reflog", "-m", reason, STASH, &commit]);
+        // `<hash> <hash> <name> <email> <time> <zone>`
+        let who = who.splitn(3, ' ').last().unwrap_or_default();
+        let (name, rest) = who.split_once(" <").unwrap_or((who, ""));
+        let (email, date) = rest.split_once("> ").unwrap_or_default();
+        let values = [("NAME", name), ("EMAIL", email), ("DATE", date)];
+        let given = values.iter().filter(|(_, value)| !value.is_empty());
+        given
+            .fold(identified(call), |call, (key, value)| {
+                call.variable(format!("GIT_COMMITTER_{key}"), *value)
+            })
+            .ok()?;
+    }
+    Ok(())
 }
 
 /// The commits that HEAD was at since its log had this size, and `others`, as far as no ref leads to them: of each line of commits the
 /// last.
 pub fn unnamed_commits(
     git: &Git,
-    git_dir: &Path,
+    now: &GitSnapshot,
     since: Option<u64>,
     others: &[String],
 ) -> Result<Vec<String>> {
-    let mut text = Vec::new();
-    let path = git_dir.join(HEAD_LOG);
-    if let (Some(since), Some(mut log)) = (since, fs::File::open(&path).if_exists().at("read", &path)?) {
-        log.seek(SeekFrom::Start(since)).and_then(|_| log.read_to_end(&mut text)).at("read", &path)?;
-    }
+    let text = since.map_or(Ok(Vec::new()), |since| now.head_log_since(since))?;
     let mut commits: BTreeSet<String> = others.iter().cloned().collect();
     let mut replaced = BTreeSet::new();
     for line in text.split(|byte| *byte == b'\n') {
@@ -88,16 +148,22 @@ pub fn unnamed_commits(
         return Ok(Vec::new());
     }
     // A commit that git has collected since has no name that it could keep.
-    let mut present = Vec::new();
-    for commit in commits {
-        present.extend(git.commit_of(&commit)?);
+    let asked: String = commits.iter().map(|commit| format!("{commit}^{{commit}}\n")).collect();
+    let found = git.call(["cat-file", "--batch-check=%(objectname)"]).input(asked.into_bytes()).ok()?;
+    let text = String::from_utf8_lossy(&found.out).into_owned();
+    let present: BTreeSet<&str> = text.lines().filter(|line| is_hash(line)).collect();
+    if present.is_empty() {
+        return Ok(Vec::new());
     }
-    let args = ["rev-list", "--parents"].map(str::to_owned).into_iter().chain(present.iter().cloned());
-    let output = git.call(args.chain(["--not", "--all", "--"].map(str::to_owned))).ok()?;
+    let asked: String = present.iter().map(|commit| format!("{commit}\n")).collect();
+    // Whether a `--not` counts for the input differs between versions of git: here it does not, in any.
+    let args = ["rev-list", "--parents", "--not", "--all", "--not", "--stdin"];
+    let output = git.call(args).input(asked.into_bytes()).ok()?;
     let text = String::from_utf8_lossy(&output.out).into_owned();
     let unnamed: BTreeSet<&str> = text.lines().filter_map(|line| line.split(' ').next()).collect();
     let parents: BTreeSet<&str> = text.lines().flat_map(|line| line.split(' ').skip(1)).collect();
-    Ok(present.into_iter().filter(|it| unnamed.contains(&**it) && !parents.contains(&**it)).collect())
+    let last = present.into_iter().filter(|it| unnamed.contains(it) && !parents.contains(it));
+    Ok(last.map(str::to_owned).collect())
 }
 
 /// Gives commits names of decree's.

@@ -20,7 +20,7 @@ mod snapshot;
 
 pub use dirs::GitDirs;
 pub use index_file::{IndexFile, IndexSource};
-pub use lost_refs::{create_refs, keep_commits, restore_stash, unnamed_commits};
+pub use lost_refs::{create_refs, dropped_entries, keep_commits, move_ref, restore_stash, unnamed_commits};
 pub use object_links::{OBJECTS, ObjectLinks};
 pub use refs::{Head, RefChange, RefTexts};
 pub use restore::{GitTarget, KeptCommit, MAX_LISTED, commits_between, restore};

@@ -1,23 +1,28 @@
 //! The objects of repositories as hard links in a directory of decree's, while a routine or a guarded command runs: git never changes
 //! an object file, so a second name is a copy that costs no space. Objects that are gone afterwards, by `rm` or by `git gc
-//! --prune=now`, get their first name back. This only adds objects, so it can be repeated at any time.
+//! --prune=now`, get their first name back. This only adds objects, so it can be repeated at any time. As a routine can delete both names,
+//! the objects are also held open, if there are not too many: a deleted file can be read for as long as a process has it open.
 
 use std::ffi::OsStr;
-use std::fs;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, Seek};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use super::dirs::GitDirs;
 use crate::error::{IoContext, Result};
-use crate::fs::atomic;
+use crate::fs::atomic::{self, AtomicFile};
+use crate::fs::descriptors;
 use crate::fs::quarantine::{move_to_free_name, numbered};
 
 /// The directory of objects in a git directory.
 pub const OBJECTS: &str = "objects";
 /// How many objects are linked. A repository with more should be packed.
 const MAX_LINKS: usize = 200_000;
+/// How many objects are held open at most, and which part of the files that decree may have open.
+const MAX_OPEN: usize = 10_000;
+const OPEN_PARTS: usize = 8;
 /// How deep a renamed git directory is searched for.
 const MAX_SEARCH_DEPTH: usize = 6;
 /// Names the directory of objects whose links are beside it, and which directory was its git directory: `<device> <inode> <path>`.
@@ -39,8 +44,12 @@ struct LinkedStore {
     links: PathBuf,
     /// The objects that were there, as `ab/cdef…` or `pack/pack-….pack`.
     names: Vec<PathBuf>,
+    /// The same files, each with its length; empty if there are too many.
+    open: Vec<(File, u64)>,
     /// Device and inode of the git directory.
     id: Option<(u64, u64)>,
+    /// How many of them are not linked.
+    not_linked: usize,
     /// Why not all of them are linked.
     failure: Option<String>,
 }
@@ -58,7 +67,7 @@ impl ObjectLinks {
     /// Links all objects of these git directories. What an earlier process left in `dir` is removed.
     pub fn create(dir: &Path, git_dirs: &[PathBuf]) -> ObjectLinks {
         let removed = remove(dir);
-        let mut room = MAX_LINKS;
+        let (mut room, mut open_room) = (MAX_LINKS, MAX_OPEN.min(descriptors::raise_limit() / OPEN_PARTS));
         let mut stores = Vec::new();
         for (number, git_dir) in git_dirs.iter().enumerate() {
             let (objects, links) = (git_dir.join(OBJECTS), dir.join(number.to_string()));
@@ -66,8 +75,17 @@ impl ObjectLinks {
                 continue;
             }
             let id = id_of(git_dir);
-            let mut store = LinkedStore { objects, links, names: Vec::new(), id, failure: None };
+            let mut store = LinkedStore {
+                objects,
+                links,
+                names: Vec::new(),
+                open: Vec::new(),
+                id,
+                not_linked: 0,
+                failure: None,
+            };
             let listed = object_names(&store.objects).map(|names| store.names = names);
+            store.not_linked = store.names.len();
             if let Some(error) = [&removed, &listed].into_iter().find_map(|result| result.as_ref().err()) {
                 store.failure = Some(format!("they could not be held: {error}"));
             } else if store.names.len() > room {
@@ -76,6 +94,10 @@ impl ObjectLinks {
                 store.failure = Some(format!("they could not be held: {error}"));
             }
             room -= store.names.len().min(room);
+            if store.names.len() <= open_room {
+                store.open = store.open_all().unwrap_or_default();
+                open_room -= store.open.len();
+            }
             stores.push(store);
         }
         ObjectLinks { dir: dir.to_owned(), stores }
@@ -84,7 +106,8 @@ impl ObjectLinks {
     /// The links that a killed process left for the project at `root`.
     pub fn left_by_killed(dir: &Path, root: &Path) -> Option<ObjectLinks> {
         let root = root.canonicalize().ok()?;
-        let common = GitDirs::find(&root).map(|dirs| dirs.common_dir.join(OBJECTS));
+        let common = GitDirs::find(&root).and_then(|dirs| dirs.common_dir.canonicalize().ok());
+        let common = common.map(|common| common.join(OBJECTS));
         let entries = fs::read_dir(dir).ok()?;
         let stores = entries.flatten().filter_map(|entry| {
             let links = entry.path();
@@ -94,9 +117,13 @@ impl ObjectLinks {
                 objects.starts_with(&root) && !objects.components().any(|part| part.as_os_str() == "..");
             let is_known = inside && objects.ends_with(OBJECTS) || Some(&objects) == common.as_ref();
             let names = object_names(&links).ok()?;
-            is_known.then_some(LinkedStore { objects, links, names, id: Some(id), failure: None })
+            let (open, id, not_linked, failure) = (Vec::new(), Some(id), 0, None);
+            is_known.then_some(LinkedStore { objects, links, names, open, id, not_linked, failure })
         });
-        Some(ObjectLinks { dir: dir.to_owned(), stores: stores.collect() })
+        let mut stores: Vec<LinkedStore> = stores.collect();
+        // A repository is moved back before those of its submodules, which are in it.
+        stores.sort_by(|a, b| a.objects.parent().cmp(&b.objects.parent()));
+        Some(ObjectLinks { dir: dir.to_owned(), stores })
     }
 
     /// Whether any object is not where it was: pruned, packed or deleted.
@@ -106,21 +133,35 @@ impl ObjectLinks {
         store.is_some_and(|store| store.names.iter().any(|name| store.is_gone(name)))
     }
 
-    /// Whether all objects of a git directory are linked.
+    /// The objects that are held neither by a second name nor open: how many of each directory, and why.
+    pub fn not_held(&self) -> impl Iterator<Item = (&Path, usize, &str)> {
+        let stores = self.stores.iter().filter(|store| !store.has_all());
+        stores.filter_map(|store| Some((&*store.objects, store.not_linked, store.failure.as_deref()?)))
+    }
+
+    /// Whether all objects of a git directory are held.
     pub fn has_all(&self, git_dir: &Path) -> bool {
         let objects = git_dir.join(OBJECTS);
         let store = self.stores.iter().find(|store| store.objects == objects);
-        store.is_some_and(|store| store.failure.is_none() && is_dir(&store.links))
+        store.is_some_and(LinkedStore::has_all)
+    }
+
+    /// How many objects of a git directory have a second name.
+    pub fn count(&self, git_dir: &Path) -> usize {
+        let objects = git_dir.join(OBJECTS);
+        let store = self.stores.iter().find(|store| store.objects == objects);
+        store.map_or(0, |store| store.names.len() - store.not_linked)
     }
 
     /// Restores the objects that are gone.
     pub fn restore(&self) -> LostObjects {
         let mut result = LostObjects::default();
         for store in &self.stores {
-            let gone: Vec<&PathBuf> = store.names.iter().filter(|name| store.is_gone(name)).collect();
+            let all = 0..store.names.len();
+            let gone: Vec<usize> = all.filter(|at| store.is_gone(&store.names[*at])).collect();
             let (mut lost, mut why) = (0, String::new());
-            for name in gone {
-                match store.restore(name) {
+            for at in gone {
+                match store.restore(at) {
                     Ok(()) => result.restored += 1,
                     Err(error) => {
                         why = store.failure.clone().unwrap_or_else(|| error.to_string());
@@ -145,7 +186,9 @@ impl ObjectLinks {
         let moved = missing.filter(|(git_dir, id)| {
             let near = git_dir.parent().and_then(|parent| find_dir(parent, *id, 1));
             let found = near.or_else(|| find_dir(root, *id, MAX_SEARCH_DEPTH));
-            found.is_some_and(|found| fs::rename(found, git_dir).is_ok())
+            found.is_some_and(|found| {
+                make_work_tree(root, git_dir).is_ok() && fs::rename(found, git_dir).is_ok()
+            })
         });
         moved.map(|(git_dir, _)| git_dir.to_owned()).collect()
     }
@@ -162,7 +205,8 @@ impl ObjectLinks {
 }
 
 impl LinkedStore {
-    fn link(&self) -> Result<()> {
+    /// Links what can be linked. A user may not link files of another one; the error is the first reason.
+    fn link(&mut self) -> Result<()> {
         fs::create_dir_all(&self.links).at("create", &self.links)?;
         let place = self.objects.canonicalize().at("read", &self.objects)?;
         let (device, inode) = self.id.unwrap_or_default();
@@ -172,7 +216,7 @@ impl LinkedStore {
             let dir = self.links.join(name);
             fs::create_dir_all(&dir).at("create", &dir)?;
         }
-        let mut last = PathBuf::new();
+        let (mut last, mut linked, mut result) = (PathBuf::new(), 0, Ok(()));
         for name in &self.names {
             let (from, to) = (self.objects.join(name), self.links.join(name));
             let parent = to.parent().unwrap_or(&self.links);
@@ -181,9 +225,29 @@ impl LinkedStore {
                 parent.clone_into(&mut last);
             }
             // One that git packs or prunes at this moment is not needed.
-            fs::hard_link(&from, &to).if_exists().at("link", &from)?;
+            match fs::hard_link(&from, &to).if_exists().at("link", &from) {
+                Ok(_) => linked += 1,
+                Err(error) => result = result.and(Err(error)),
+            }
         }
-        Ok(())
+        self.not_linked = self.names.len() - linked;
+        result
+    }
+
+    fn open_all(&self) -> io::Result<Vec<(File, u64)>> {
+        let open = |name: &PathBuf| {
+            let file = File::open(self.objects.join(name))?;
+            let length = file.metadata()?.len();
+            Ok((file, length))
+        };
+        self.names.iter().map(open).collect()
+    }
+
+    fn has_all(&self) -> bool {
+        let is_linked = self.failure.is_none() && is_dir(&self.links);
+        // A list that could not be read is empty, too.
+        let is_listed = self.failure.is_none() || !self.names.is_empty();
+        is_linked || is_listed && self.open.len() == self.names.len()
     }
 
     fn is_gone(&self, name: &Path) -> bool {
@@ -197,7 +261,9 @@ impl LinkedStore {
         }
     }
 
-    fn restore(&self, name: &Path) -> io::Result<()> {
+    /// Restores the object at this place in the list.
+    fn restore(&self, at: usize) -> io::Result<()> {
+        let name = &self.names[at];
         let (from, to) = (self.links.join(name), self.objects.join(name));
         let parent = to.parent().unwrap_or(&self.objects);
         if fs::symlink_metadata(&self.objects).is_ok_and(|found| !found.is_dir()) {
@@ -213,8 +279,48 @@ impl LinkedStore {
             fs::create_dir_all(parent)?;
             fs::set_permissions(parent, fs::Permissions::from_mode(mode & 0o7777))?;
         }
-        fs::hard_link(from, to)
+        match (fs::hard_link(from, &to), self.open.get(at)) {
+            (Err(error), Some((file, length))) if error.kind() == io::ErrorKind::NotFound => {
+                copy(file, *length, &to)
+            }
+            (linked, _) => linked,
+        }
     }
+}
+
+/// Writes an object again that has no name any more.
+fn copy(mut file: &File, length: u64, to: &Path) -> io::Result<()> {
+    let found = file.metadata()?;
+    if found.len() != length {
+        return Err(io::Error::other("the objects were overwritten"));
+    }
+    file.rewind()?;
+    let written = AtomicFile::create(to).and_then(|mut copy| {
+        io::copy(&mut file, &mut copy).at("write", to)?;
+        copy.set_mode(found.permissions())?;
+        copy.commit()
+    });
+    written.map_err(|error| io::Error::other(error.to_string()))
+}
+
+/// Makes the directories again in which a `.git` was, below `root`. A link among them would lead elsewhere.
+fn make_work_tree(root: &Path, git_dir: &Path) -> io::Result<()> {
+    let Some(work_tree) = git_dir.parent() else { return Ok(()) };
+    let below = work_tree.strip_prefix(root).map_err(io::Error::other)?;
+    let mut dir = root.to_owned();
+    for part in below.components() {
+        dir.push(part);
+        match dir.symlink_metadata() {
+            Ok(found) if found.is_dir() => {}
+            Ok(_) => return Err(io::ErrorKind::NotADirectory.into()),
+            // What is in a git directory is moved with it.
+            Err(_) if git_dir.file_name() != Some(OsStr::new(".git")) => {
+                return Err(io::ErrorKind::NotFound.into());
+            }
+            Err(_) => fs::create_dir(&dir)?,
+        }
+    }
+    Ok(())
 }
 
 /// Device and inode of a directory.

@@ -12,7 +12,7 @@ use crate::error::{IoContext, Result};
 
 /// How a symbolic ref begins.
 const SYMBOLIC: &str = "ref:";
-/// decree's own refs, which no comparison counts.
+/// decree's own refs. That one is new or moved is no change; one that was deleted is.
 const OWN: &[u8] = b"refs/decree/";
 /// How many symbolic refs lead from one to the next, as in git.
 const MAX_DEPTH: usize = 5;
@@ -58,6 +58,12 @@ impl Head {
         is_hash(text).then(|| Head::Detached(text.to_owned()))
     }
 
+    /// Whether a file has what git takes for a HEAD or a ref.
+    pub fn is_in(path: &Path) -> bool {
+        let is_file = path.metadata().is_ok_and(|found| found.is_file());
+        is_file && fs::read_to_string(path).is_ok_and(|text| Head::parse(&text).is_some())
+    }
+
     /// As the file has it.
     pub fn to_text(&self) -> String {
         match self {
@@ -95,15 +101,15 @@ impl RefTexts {
         let mut name = name.to_owned();
         for _ in 0..MAX_DEPTH {
             let value = find(&self.loose, &name).or_else(|| find(&self.packed, &name))?;
-            match value.strip_prefix(SYMBOLIC) {
-                Some(target) => target.trim().clone_into(&mut name),
+            match symbolic_target(&value) {
+                Some(target) => target.clone_into(&mut name),
                 None => return Some(value).filter(|value| is_hash(value)),
             }
         }
         None
     }
 
-    /// The refs that differ, without decree's own.
+    /// The refs that differ, without those that decree itself has added.
     pub fn changes(&self, after: &RefTexts) -> Vec<RefChange> {
         if self == after {
             return Vec::new();
@@ -114,7 +120,7 @@ impl RefTexts {
         let came = new.iter().map(|(name, value)| (*name, old.get(name).copied(), Some(*value)));
         let mut changes: Vec<RefChange> = gone
             .chain(came.filter(|(_, before, after)| before != after))
-            .filter(|(name, ..)| !name.starts_with(OWN))
+            .filter(|(name, _, after)| after.is_none() || !name.starts_with(OWN))
             .map(|(name, before, after)| RefChange {
                 name: name.to_vec(),
                 before: before.map(<[u8]>::to_vec),
@@ -137,8 +143,14 @@ impl RefChange {
         let Some(before) = &self.before else { return format!("{name} (created)") };
         let what = if self.after.is_none() { "deleted" } else { "moved" };
         let before = String::from_utf8_lossy(before);
-        format!("{name} ({what}; it was {})", before.get(..SHORT).unwrap_or(&before))
+        let value = symbolic_target(&before).or(before.get(..SHORT)).unwrap_or(&before);
+        format!("{name} ({what}; it was {value})")
     }
+}
+
+/// The ref that the value of a symbolic ref names.
+pub(super) fn symbolic_target(value: &str) -> Option<&str> {
+    value.strip_prefix(SYMBOLIC).map(str::trim)
 }
 
 /// Whether a text is the hash of an object: SHA-1 or SHA-256.
@@ -175,7 +187,7 @@ fn read_loose(dir: &Path, prefix: &[u8], out: &mut Vec<(Vec<u8>, Vec<u8>)>) -> R
         let kind = entry.file_type().at("read", &path)?;
         if kind.is_dir() {
             read_loose(&path, &name, out)?;
-        } else if !name.ends_with(b".lock") && !name.starts_with(OWN) {
+        } else if !name.ends_with(b".lock") {
             match fs::read(&path) {
                 Ok(value) => out.push((name, value)),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -223,6 +235,10 @@ mod tests {
     #[test]
     fn packing_refs_is_no_change_and_every_other_difference_is() {
         let loose = texts(&format!("{A} refs/heads/x\n{B} refs/tags/t\n"), "");
+        let own = texts(&format!("{A} refs/decree/runs/1\n{A} refs/decree/runs/2\n"), "");
+        let one = texts(&format!("{B} refs/decree/runs/1\n{A} refs/decree/runs/3\n"), "");
+        let gone: Vec<String> = own.changes(&one).iter().map(RefChange::shown).collect();
+        assert_eq!(gone, ["refs/decree/runs/2 (deleted; it was 1111111111)"]);
         let packed = texts("", &format!("{A} refs/heads/x\n{B} refs/tags/t\n"));
         assert_eq!(loose.changes(&packed), []);
         let moved = texts(&format!("{B} refs/decree/runs/1\n{B} refs/heads/x\n{A} refs/heads/y\n"), "");

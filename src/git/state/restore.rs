@@ -7,6 +7,8 @@
 //!
 //! A process that is killed in between leaves a state from which the same call goes on: a lock with that very index is taken over.
 
+use std::collections::BTreeMap;
+
 use super::index_file::{IndexSource, LockedIndex};
 use super::refs::Head;
 use super::snapshot::GitSnapshot;
@@ -113,21 +115,19 @@ pub(super) fn name_commits(git: &Git, commits: Vec<String>, keep: &str) -> Resul
     let pattern = format!("{keep}*");
     let output = git.call(["for-each-ref", "--format=%(refname) %(objectname)", &pattern]).ok()?;
     let text = String::from_utf8_lossy(&output.out).into_owned();
-    let mut taken: Vec<(String, String)> = text
-        .lines()
-        .filter_map(|line| line.split_once(' '))
-        .map(|(name, commit)| (name.to_owned(), commit.to_owned()))
-        .collect();
-    let mut kept = Vec::new();
-    for commit in commits {
-        let name = (1..)
-            .map(|number| if number == 1 { keep.to_owned() } else { format!("{keep}_{number}") })
-            .find(|name| taken.iter().all(|(known, other)| known != name || *other == commit))
-            .expect("numbers do not end");
-        taken.push((name.clone(), commit.clone()));
-        kept.push(KeptCommit { name, commit });
-    }
-    Ok(kept)
+    let taken: BTreeMap<&str, &str> = text.lines().filter_map(|line| line.split_once(' ')).collect();
+    let is_ours =
+        |name: &str| name.strip_prefix(keep).is_some_and(|rest| matches!(rest.as_bytes(), [] | [b'_', ..]));
+    let named: BTreeMap<&str, &str> =
+        taken.iter().filter(|(name, _)| is_ours(name)).map(|(name, commit)| (*commit, *name)).collect();
+    let numbered = |number: u64| if number == 1 { keep.to_owned() } else { format!("{keep}_{number}") };
+    let mut free = (1..).map(numbered).filter(|name| !taken.contains_key(&**name));
+    let name_of = |commit: String| {
+        let known = named.get(&*commit).map(|name| (*name).to_owned());
+        let name = known.or_else(|| free.next()).expect("numbers do not end");
+        KeptCommit { name, commit }
+    };
+    Ok(commits.into_iter().map(name_of).collect())
 }
 
 /// The value of the branch that HEAD is to name.

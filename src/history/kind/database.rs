@@ -26,6 +26,7 @@ use crate::history::rollback_report::{
 };
 use crate::history::writer::{CheckpointLabel, SavedCheckpoint, SavedContents, write_checkpoint};
 use crate::humanize::{self, count};
+use crate::interrupt;
 
 /// The file that holds a database.
 fn file(dir: &CheckpointDir, number: usize) -> PathBuf {
@@ -173,6 +174,9 @@ pub fn describe(record: &CheckpointRecord) -> ContentsReport {
             DatabaseTarget::Named(name) => names.push(name),
         }
     }
+    let targets: Vec<DatabaseTarget> = list.iter().map(SavedDatabase::target).collect();
+    let mut assumptions: Vec<String> = unchecked.iter().map(|table| format!("{table} is intact")).collect();
+    assumptions.extend(trusted_commands(targets.iter()));
     let warning =
         |table: &String| format!("{table} could not be checked: it uses functions of its application");
     ContentsReport {
@@ -183,10 +187,20 @@ pub fn describe(record: &CheckpointRecord) -> ContentsReport {
         held: list.len(),
         uncertain: 0,
         left_out: Vec::new(),
-        assumptions: unchecked.iter().map(|table| format!("{table} is intact")).collect(),
+        assumptions,
         coverage: json!({}),
         warnings: unchecked.iter().map(warning).collect(),
     }
+}
+
+/// What decree cannot see of databases that only commands of the config reach.
+fn trusted_commands<'t>(targets: impl Iterator<Item = &'t DatabaseTarget>) -> Vec<String> {
+    let named = targets.filter_map(|target| match target {
+        DatabaseTarget::Named(name) => Some(name),
+        DatabaseTarget::Sqlite(_) => None,
+    });
+    let trusted = "save and restore all of it, and its fingerprint shows every difference";
+    named.map(|name| format!("the commands of {name} in the config {trusted}")).collect()
 }
 
 /// A database within the scope of a rollback.
@@ -221,6 +235,7 @@ pub fn restore(
     let wanted = wanted.to_string();
     let mut report = RollbackReport::new(CheckpointKind::DatabaseSavepoint, before, wanted, jobs.len());
     report.changes = jobs.iter().filter(|job| job.differs()).map(change).collect();
+    report.assumptions = trusted_commands(jobs.iter().map(|job| &job.target));
     let held = jobs.iter().filter(|job| job.saved.held != DatabaseState::Nothing);
     report.evidence = held.map(|job| context.layout.shown(&job.file)).collect();
     report.evidence.push(context.layout.shown(&dir.dir().join(CheckpointRecord::FILE)));
@@ -231,6 +246,7 @@ pub fn restore(
     options.note_present(&present);
     report.log_first(&context.layout.audit(), dir.id(), present.dir.id(), options);
     report.set_aside = restore_all(context, &jobs, &present)?;
+    report.shield = Some(interrupt::shield());
     report.after = None;
     if options.verify {
         let mut after = Vec::new();

@@ -27,6 +27,7 @@ use crate::history::rollback_report::{
 use crate::history::scope::Scope;
 use crate::history::unmatched;
 use crate::history::writer::{CheckpointLabel, SavedCheckpoint, SavedContents, write_checkpoint};
+use crate::interrupt;
 use crate::project::Layout;
 
 fn stashes(layout: &Layout) -> Result<Stashes> {
@@ -69,6 +70,7 @@ fn save_captured(
         Ok(SavedContents { payload: CheckpointPayload::Stash(scope.clone(), stash), ..figures })
     });
     if let (Err(_), Some(entry)) = (&saved, &entry) {
+        let _shield = interrupt::shield();
         let _ = stashes.drop_entry(entry);
     }
     Ok((saved?, manifest))
@@ -144,6 +146,10 @@ pub fn restore(
     let mut rollback = TreeRollback::compare(context, dir, &manifest, scope, options)?;
     rollback.report.kind = CheckpointKind::GitStash;
     rollback.report.staged.extend(index.changes());
+    rollback.report.assumptions.push(format!(
+        "git restores and compares the index right, from its stash entry {}: the hashes are those of the tree",
+        short(&stash.commit)
+    ));
     let is_same = rollback.is_same() && index.differs.is_empty();
     let mut report = if options.dry_run || is_same {
         rollback.report
@@ -155,6 +161,7 @@ pub fn restore(
         if rollback.report.logged.is_none() {
             rollback.report.log_first(&context.layout.audit(), dir.id(), present.dir.id(), options);
         }
+        rollback.report.shield.get_or_insert_with(interrupt::shield);
         index.restore(dir.id(), present.dir.id())?;
         rollback.finish(&present.dir)?
     };

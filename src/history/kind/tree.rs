@@ -1,5 +1,6 @@
 //! The tree, in decree's own store: the manifest has the paths, the store has the content.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::path::PathBuf;
 
@@ -8,21 +9,23 @@ use super::tree_report::{
     still_set_aside,
 };
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
-use crate::checkpoint::compare::Changes;
-use crate::checkpoint::entry::Node;
+use crate::checkpoint::compare::{Change, Changes};
+use crate::checkpoint::deleted_database::{self, DeletedDatabase};
 use crate::checkpoint::hash::ContentHash;
-use crate::checkpoint::live_database::{self, DatabaseInUse};
+use crate::checkpoint::live_database::DatabaseInUse;
 use crate::checkpoint::manifest::Manifest;
 use crate::checkpoint::patch::parse::Patch;
 use crate::checkpoint::patch::rebuild::Direction;
 use crate::checkpoint::path::TreePath;
 use crate::checkpoint::restore::{RestoreAction, RestoreOutcome, RestoreRequest};
+use crate::checkpoint::secret_stamp::SecretFiles;
 use crate::checkpoint::tree::{Tree, combined_hash};
 use crate::error::Result;
 use crate::fs::atomic::AtomicFile;
 use crate::history::HistoryContext;
-use crate::history::audit::AuditLog;
+use crate::history::audit::{AuditLog, RollbackLog};
 use crate::history::beside_scope::created_beside;
+use crate::history::deleted_databases::keep_deleted;
 use crate::history::live_databases::write_back;
 use crate::history::lookup::list;
 use crate::history::payload::{CheckpointKind, CheckpointPayload};
@@ -112,8 +115,10 @@ pub fn restore(
     }
     let scope = rollback_scope(context, &manifest, made_for, options)?;
     let mut rollback = TreeRollback::compare(context, dir, &manifest, &scope, options)?;
-    if let Some(git) = manifest.git.as_ref().filter(|_| !options.restores_git) {
-        rollback.report.untouched.extend(moved_head(context.workspace.root().path(), git));
+    if !options.restores_git || options.dry_run {
+        let root = context.workspace.root().path();
+        let moved = manifest.git_records().filter_map(|git| moved_head(root, git, options.restores_git));
+        rollback.report.untouched.extend(moved);
     }
     if options.dry_run || rollback.is_same() {
         return Ok(rollback.report);
@@ -138,6 +143,42 @@ pub(super) fn rollback_scope(
     Scope::parse(&options.scope, context.workspace.root(), &|path| manifest.tree.has(path))
 }
 
+/// What a rollback would set aside: the checkpoint that saves the present leaves it out.
+fn unsaved(context: HistoryContext<'_>, changes: &Changes<'_>, manifest: &Manifest) -> Result<Vec<String>> {
+    let secrets = context.workspace.secrets_left_out(&manifest.tree)?;
+    let overwritten = changes.list.iter().filter(|change| change.after.is_some()).map(|change| &change.path);
+    let overwritten = overwritten.filter(|path| secrets.binary_search(path).is_ok());
+    let paths: BTreeSet<&TreePath> = overwritten.chain(&changes.out_of_scope).collect();
+    Ok(paths.into_iter().map(TreePath::to_string).collect())
+}
+
+/// The directories that are new, spelled as in a manifest.
+fn created_dirs(changes: &Changes<'_>) -> Vec<String> {
+    let is_created =
+        |change: &&Change| change.before.is_none() && change.after.is_some_and(|node| node.is_dir());
+    changes.list.iter().filter(is_created).map(|change| in_manifest(&change.path)).collect()
+}
+
+/// The databases within the scope that were deleted under programs that have them open: those that a rollback brings back, and, if decree
+/// rolls back by itself, also those that are back already.
+fn deleted(
+    context: HistoryContext<'_>,
+    manifest: &Manifest,
+    scope: &Scope,
+    changes: &Changes<'_>,
+    automatic: bool,
+) -> Vec<DeletedDatabase> {
+    let mut found = if automatic {
+        let is_changed =
+            |database: &DeletedDatabase| changes.list.iter().any(|change| database.owns(&change.path));
+        context.workspace.deleted_since(manifest, is_changed)
+    } else {
+        context.workspace.deleted_databases(&changes.list)
+    };
+    found.retain(|database| scope.covers(&database.path));
+    found
+}
+
 /// A rollback of the tree, from the comparison on.
 pub(super) struct TreeRollback<'r> {
     context: HistoryContext<'r>,
@@ -149,6 +190,8 @@ pub(super) struct TreeRollback<'r> {
     changes: Option<Changes<'r>>,
     /// Databases that differ, and that other programs have open.
     live_databases: Vec<DatabaseInUse>,
+    /// Databases that other programs have open, and that are not at their paths any more.
+    deleted_databases: Vec<DeletedDatabase>,
     pub report: RollbackReport,
 }
 
@@ -162,8 +205,7 @@ impl<'r> TreeRollback<'r> {
         options: &'r RollbackOptions,
     ) -> Result<TreeRollback<'r>> {
         let mut changes = context.workspace.compare(manifest, context.progress)?;
-        let secrets_left =
-            if options.moves_secrets { Vec::new() } else { leave_secrets(&mut changes, manifest) };
+        let secrets_left = if options.moves_secrets { Vec::new() } else { changes.leave_secrets(manifest) };
         let root = context.workspace.root();
         // The scope that the checkpoint was made for may have been empty then, and may be empty still.
         let not_held = if options.scope.list.is_empty() {
@@ -178,8 +220,14 @@ impl<'r> TreeRollback<'r> {
         changes.out_of_scope.retain(|path| scope.covers(path));
         let mut live_databases = std::mem::take(&mut changes.live_databases);
         live_databases.retain(|database| scope.covers(&database.path));
-        if !live_databases.is_empty() && !options.automatic && !options.dry_run {
-            return Err(live_database::refusal(&format!("roll back to {}", dir.id()), &live_databases));
+        let deleted_databases = deleted(context, manifest, scope, &changes, options.automatic);
+        let what = format!("roll back to {}", dir.id());
+        let refusal = || deleted_database::refuse(&what, &live_databases, &deleted_databases);
+        if !options.automatic
+            && !options.dry_run
+            && let Some(error) = refusal()
+        {
+            return Err(error);
         }
         let journals = context.workspace.foreign_journals(changes.list.iter(), manifest);
         changes.out_of_scope.extend(journals);
@@ -187,14 +235,11 @@ impl<'r> TreeRollback<'r> {
         let mut report = RollbackReport::new(CheckpointKind::FileBackup, before, wanted, held);
         let came_or_went = changes.list.iter().filter(|change| !is_only_listed(change, manifest, root));
         report.changes = came_or_went.map(|change| rolled_back_path(change, None, manifest, root)).collect();
-        let created_dirs = changes
-            .list
-            .iter()
-            .filter(|change| change.before.is_none() && change.after.is_some_and(|node| node.is_dir()));
-        report.created_dirs = created_dirs.map(|change| in_manifest(&change.path)).collect();
+        report.created_dirs = created_dirs(&changes);
         if options.dry_run {
             let counts = context.workspace.write_diff(&changes, &mut io::sink())?;
             add_line_counts(&mut report, changes.list.iter().zip(&counts), manifest, root);
+            report.would_set_aside = unsaved(context, &changes, manifest)?;
         }
         report.scope = scope.clone();
         report.left_out = left_out(&manifest.coverage, scope);
@@ -207,17 +252,27 @@ impl<'r> TreeRollback<'r> {
         report.warnings.extend(still_set_aside(context, dir));
         report.evidence.push(context.layout.shown(&dir.manifest_path()));
         if options.dry_run {
-            let refusal = || live_database::refusal(&format!("roll back to {}", dir.id()), &live_databases);
-            report.refusal = (!live_databases.is_empty()).then(refusal);
+            report.refusal = refusal();
         }
-        let changes = Some(changes);
-        Ok(TreeRollback { context, dir, manifest, scope, options, changes, live_databases, report })
+        Ok(TreeRollback {
+            context,
+            dir,
+            manifest,
+            scope,
+            options,
+            changes: Some(changes),
+            live_databases,
+            deleted_databases,
+            report,
+        })
     }
 
     /// Whether nothing has to be restored.
     pub fn is_same(&self) -> bool {
         let is_same = |changes: &Changes<'_>| changes.list.is_empty() && changes.out_of_scope.is_empty();
-        self.changes.as_ref().is_none_or(is_same) && self.live_databases.is_empty()
+        self.changes.as_ref().is_none_or(is_same)
+            && self.live_databases.is_empty()
+            && self.deleted_databases.is_empty()
     }
 
     /// Saves the present, with the modes that directories have.
@@ -241,6 +296,7 @@ impl<'r> TreeRollback<'r> {
     /// Reverts the changes. Their diff is kept beside the checkpoint of the present, which holds `saved`; what that lacks is set aside.
     pub fn restore_tree(&mut self, present: &CheckpointDir, saved: &Tree) -> Result<()> {
         let set_aside = present.quarantine_dir();
+        self.report.warnings.extend(keep_deleted(self.context.layout, &self.deleted_databases, &set_aside));
         let notes = write_back(self.context, self.manifest, &self.live_databases, &set_aside);
         self.report.warnings.extend(notes);
         let Some(mut changes) =
@@ -269,16 +325,22 @@ impl<'r> TreeRollback<'r> {
             action: RestoreAction::Rollback,
             subject: self.dir.id(),
             out_of_scope: &out_of_scope,
+            secret_files: &SecretFiles::new(),
             quarantine_dir: present.quarantine_dir(),
             // The audit entry of a rollback also says what was saved and why.
-            log: &AuditLog::with_entry(self.context.layout.audit(), entry),
+            log: &RollbackLog {
+                audit: AuditLog::with_entry(self.context.layout.audit(), entry),
+                runs: self.context.runs,
+            },
         })?;
-        if let RestoreOutcome::Done(done) = outcome {
+        if let RestoreOutcome::Done(mut done) = outcome {
+            done.note_separated(root, &self.manifest.coverage.hard_links);
             self.report.warnings.extend(done.losses());
-            self.report.unrestored = done.lost.iter().map(|(path, _)| path.clone()).collect();
+            self.report.unrestored.clone_from(&done.lost);
             let moved = done.set_aside.into_iter().map(|(path, to)| (path.to_string(), to));
             self.report.set_aside = moved.collect::<Vec<(String, PathBuf)>>();
             self.report.logged = Some(done.log_failure.map_or(Ok(()), Err));
+            self.report.shield = done.shield;
         }
         self.report.evidence.push(self.context.layout.shown(&diff));
         Ok(())
@@ -290,11 +352,11 @@ impl<'r> TreeRollback<'r> {
         self.report.present = Some(present.id().to_owned());
         if self.options.verify {
             let mut changes = self.context.workspace.compare(self.manifest, self.context.progress)?;
-            leave_secrets(&mut changes, self.manifest);
+            changes.leave_secrets(self.manifest);
             let after = hash_now(&changes, self.manifest, self.scope).to_string();
             if after != self.report.wanted {
                 let in_scope = changes.list.iter().filter(|change| self.scope.covers(&change.path));
-                let differ = in_scope.filter(|change| !self.report.unrestored.contains(&change.path));
+                let differ = in_scope.filter(|change| !self.report.is_unrestored(&change.path));
                 let differ: Vec<String> = differ.map(|change| change.path.to_string()).collect();
                 if differ.is_empty() {
                     self.report.after = Some(after);
@@ -306,26 +368,6 @@ impl<'r> TreeRollback<'r> {
         }
         Ok(self.report)
     }
-}
-
-/// Takes likely secrets that are new since the checkpoint out of the changes, and the directories that exist because of them: a rollback
-/// leaves them where they are. Returns them.
-pub fn leave_secrets(changes: &mut Changes<'_>, manifest: &Manifest) -> Vec<TreePath> {
-    let mut secrets = changes.secrets.clone();
-    // What the checkpoint holds is restored, whatever it has become, and whatever is in its place.
-    let is_file = |dir: TreePath| manifest.tree.get(&dir).is_some_and(|node| !node.is_dir());
-    let is_in_the_way = |path: &TreePath| manifest.tree.has(path) || path.ancestors().any(is_file);
-    secrets.retain(|path| !manifest.coverage.excludes(path) && !is_in_the_way(path));
-    if !secrets.is_empty() {
-        let holds_secret =
-            |path: &TreePath| secrets.iter().any(|secret| secret == path || secret.is_in(path));
-        changes.out_of_scope.retain(|path| !holds_secret(path));
-        changes.list.retain(|change| {
-            let is_new_dir = change.before.is_none() && change.after.as_ref().is_some_and(Node::is_dir);
-            !(is_new_dir && holds_secret(&change.path))
-        });
-    }
-    secrets
 }
 
 fn hash_now(changes: &Changes<'_>, manifest: &Manifest, scope: &Scope) -> ContentHash {

@@ -3,12 +3,10 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use serde_json::Value;
-
 use crate::checkpoint::attributes::Attributes;
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::checkpoint::compare::Change;
-use crate::checkpoint::coverage::Coverage;
+use crate::checkpoint::coverage::{Coverage, WayBack};
 use crate::checkpoint::entry::Node;
 use crate::checkpoint::git_record::GitRecord;
 use crate::checkpoint::hash::ContentHash;
@@ -18,7 +16,6 @@ use crate::checkpoint::path::TreePath;
 use crate::checkpoint::quote;
 use crate::checkpoint::root::{PathKind, Root};
 use crate::checkpoint::tree::combined_hash;
-use crate::git::state::GitSnapshot;
 use crate::history::HistoryContext;
 use crate::history::change_summary;
 use crate::history::contents_report::{ContentsReport, not_needed};
@@ -29,14 +26,17 @@ use crate::history::set_aside::set_aside_files;
 use crate::history::unmatched::{self, UnmatchedWord};
 use crate::humanize;
 
-/// The sentence about a HEAD that is not where it was at the checkpoint. A rollback does not move it: those commits may be a person's.
-pub(super) fn moved_head(root: &Path, before: &GitRecord) -> Option<String> {
-    let now = GitSnapshot::read(root).ok()??;
+/// The sentence about a HEAD that is not where it was at the checkpoint. A rollback does not move it, because those commits may be a
+/// person's, unless it `is_restored` after a guarded command that was cut off.
+pub(super) fn moved_head(root: &Path, before: &GitRecord, is_restored: bool) -> Option<String> {
+    let (now, _) = GitRecord::read(root, before.work_tree.as_ref()).ok()??;
     if now.commit == before.commit {
         return None;
     }
     let (then, now) = (shown_commit(before.commit.as_deref()), shown_commit(now.commit.as_deref()));
-    Some(format!("git's HEAD was at {then} at the checkpoint and is at {now}; a rollback moves no branch"))
+    let place = before.work_tree.as_ref().map_or_else(String::new, |place| format!(" in {place}"));
+    let what = if is_restored { "the rollback takes it back, too" } else { "a rollback moves no branch" };
+    Some(format!("git's HEAD{place} was at {then} at the checkpoint and is at {now}; {what}"))
 }
 
 /// The warning about what an earlier restore set aside: no checkpoint holds it, so no rollback brings it back.
@@ -165,23 +165,9 @@ pub fn describe(root: &Root, manifest: &Manifest, scope: &Scope) -> ContentsRepo
         uncertain: uncertain.len(),
         left_out,
         assumptions,
-        coverage: coverage(manifest, scope),
-        warnings: warnings(root, manifest, scope),
+        coverage: serde_json::to_value(&manifest.coverage).expect("a coverage is plain data"),
+        warnings: warnings(root, manifest, scope, WayBack::OnRequest),
     }
-}
-
-/// What the checkpoint leaves out, and which paths this user cannot restore with all of their attributes.
-fn coverage(manifest: &Manifest, scope: &Scope) -> Value {
-    let mut coverage = serde_json::to_value(&manifest.coverage).expect("a coverage is plain data");
-    if !rustix::process::geteuid().is_root() {
-        let entries = manifest.tree.iter().filter(|entry| entry.attributes.need_root());
-        let paths = entries.map(|entry| entry.path()).filter(|path| scope.covers(path));
-        let paths: Vec<String> = paths.map(|path| in_manifest(&path)).collect();
-        if !paths.is_empty() {
-            coverage["attributes_need_root"] = paths.into();
-        }
-    }
-    coverage
 }
 
 /// Secrets and special files within the scope: the checkpoint does not hold them.
@@ -192,8 +178,8 @@ pub(super) fn left_out(coverage: &Coverage, scope: &Scope) -> Vec<String> {
 }
 
 /// What the user has to know before anything happens to the tree.
-pub fn warnings(root: &Root, manifest: &Manifest, scope: &Scope) -> Vec<String> {
-    let mut warnings = manifest.coverage.warnings();
+pub fn warnings(root: &Root, manifest: &Manifest, scope: &Scope, way_back: WayBack) -> Vec<String> {
+    let mut warnings = manifest.coverage.warnings(way_back);
     let words = unmatched::unmatched(root, manifest, scope).into_iter();
     warnings.extend(words.map(|UnmatchedWord { word, is_there }| {
         if is_there {

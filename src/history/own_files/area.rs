@@ -237,6 +237,11 @@ impl OwnFile {
         OwnFile::read(path).is_ok_and(|found| found.as_ref() == Some(self))
     }
 
+    /// Replaces what is at a path in one step.
+    pub fn write(&self, path: &Path) -> Result<()> {
+        self.stage(path)?.commit()
+    }
+
     /// Writes it to a temporary file with its mode, which the caller commits.
     pub(super) fn stage(&self, path: &Path) -> Result<AtomicFile> {
         stage(path, &mut &self.bytes[..], self.mode)

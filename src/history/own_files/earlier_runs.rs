@@ -9,8 +9,8 @@ use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::error::{IoContext, Result};
 use crate::project::Layout;
 
-/// Of how many earlier runs the records are held.
-const MAX_EARLIER_RUNS: usize = 100;
+/// Of how many earlier runs the records are held at most: every message reads them.
+const MAX_EARLIER_RUNS: usize = 1_000;
 
 /// The directories of earlier runs.
 pub(super) struct EarlierRuns {
@@ -29,12 +29,17 @@ impl EarlierRuns {
         // A directory without records is that of a message that was not run.
         list.retain(|path| path != own && has_records(path));
         list.sort();
-        let held = list.len().min(MAX_EARLIER_RUNS);
-        EarlierRuns { held, list, listed_at: jiff::Timestamp::now().as_second() }
+        EarlierRuns { held: 0, list, listed_at: jiff::Timestamp::now().as_second() }
     }
 
-    pub fn latest(&self) -> &[PathBuf] {
-        &self.list[self.list.len() - self.held..]
+    /// Takes the next run whose records are to be held, the latest first.
+    pub fn next_to_hold(&mut self) -> Option<PathBuf> {
+        let older = self.list.len().checked_sub(self.held + 1)?;
+        if self.held == MAX_EARLIER_RUNS {
+            return None;
+        }
+        self.held += 1;
+        Some(self.list[older].clone())
     }
 
     /// Forgets the runs that are gone or were emptied. Returns how many of them were not held, and how many were.

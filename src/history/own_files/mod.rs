@@ -20,4 +20,4 @@ mod restore;
 
 pub use area::{Area, OwnFile, key_of, path_of_key};
 pub use protected::{OwnFiles, ProtectedDir, RepairReport};
-pub use restore::{SettingsSnapshot, restore};
+pub use restore::{SettingsRecord, SettingsSnapshot, restore};

@@ -32,6 +32,9 @@ const MAX_COPIED: u64 = 256 << 20;
 /// These files may take one in this many of those that decree may have open.
 const OPEN_PARTS: usize = 4;
 
+/// How many files of one earlier run may be held open, and its directory.
+const MAX_OPEN_OF_RUN: usize = 8;
+
 /// The run or checkpoint on behalf of which the program runs.
 pub struct ProtectedDir<'p> {
     pub dir: &'p Path,
@@ -111,7 +114,9 @@ impl OwnFiles {
             copied: 0,
             spool: Spool::new(layout.scratch()),
         };
-        for dir in [layout.runs(), layout.checkpoints(), layout.store(), layout.scratch()] {
+        let waiting = [layout.waiting(), layout.waiting_dead(), layout.waiting_done()];
+        let dirs = [layout.runs(), layout.checkpoints(), layout.store(), layout.scratch()];
+        for dir in dirs.into_iter().chain(waiting) {
             own.dirs.hold(&dir);
         }
         for record in protected.records {
@@ -132,13 +137,20 @@ impl OwnFiles {
         own.hold_below(&layout.inbox(), &record_or(Protection::Queue))?;
         own.hold_below(protected.dir, &record_or(Protection::Presence))?;
         own.hold_below(&layout.checkpoints(), &|_| Protection::Record)?;
-        for run in own.earlier_runs.latest().to_vec() {
+        while own.has_room()
+            && let Some(run) = own.earlier_runs.next_to_hold()
+        {
             own.dirs.hold(&run);
             for name in protected.run_records {
                 own.hold_file(run.join(name), Protection::Record)?;
             }
         }
         Ok(own)
+    }
+
+    /// Whether the records of one more earlier run can be held without being copied.
+    fn has_room(&self) -> bool {
+        self.open_left > MAX_OPEN_OF_RUN || self.bytes < MAX_BYTES / 2
     }
 
     fn hold_below(&mut self, dir: &Path, protection: &dyn Fn(&Path) -> Protection) -> Result<()> {

@@ -58,6 +58,12 @@ fn place(dir: &Path, name: &str, number: u64) -> PathBuf {
     dir.join(format!(".decree-{number}-{}", name.trim_start_matches('.')))
 }
 
+/// A free place in `dir` for another version of the file at `path`.
+pub(super) fn free_place(path: &Path, dir: &Path) -> PathBuf {
+    let name = name_of(path);
+    free_name(|number| place(dir, &name, number))
+}
+
 /// Moves what is at `path` straight into `dir`; with `is_replaced`, a second name of it, so that the caller can replace it in one step.
 pub(super) fn set_aside(path: &Path, dir: &Path, is_replaced: bool) -> Result<()> {
     let name = name_of(path);

@@ -1,11 +1,14 @@
 //! Files restored to a snapshot: decree's state, while other processes may go on writing it, and the settings of before a run.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path, PathBuf};
 
 use super::area::{Area, OwnFile, key_of};
-use super::quarantine::set_aside;
+use super::quarantine::{free_place, set_aside};
+use crate::checkpoint::quote;
 use crate::error::{Error, IoContext, Result};
 use crate::fs::atomic;
 use crate::fs::quarantine::{move_to_free_name, numbered};
@@ -103,6 +106,9 @@ pub struct SettingsSnapshot<'l> {
     files: BTreeMap<PathBuf, Option<OwnFile>>,
 }
 
+/// Settings by key; `None` for a file that could not be read, or is too long.
+pub type SettingsRecord = BTreeMap<String, Option<OwnFile>>;
+
 impl<'l> SettingsSnapshot<'l> {
     pub fn read(layout: &'l Layout) -> Result<Self> {
         let mut files = BTreeMap::new();
@@ -112,6 +118,35 @@ impl<'l> SettingsSnapshot<'l> {
             files.insert(path, file);
         }
         Ok(SettingsSnapshot { layout, files })
+    }
+
+    /// The files by key, for a decree that follows this one if it is killed.
+    pub fn to_record(&self) -> SettingsRecord {
+        self.files.iter().map(|(path, file)| (key_of(self.layout, path).into_owned(), file.clone())).collect()
+    }
+
+    /// The files that a decree recorded which was killed. A key that leads elsewhere is left out.
+    pub fn from_record(layout: &'l Layout, record: &SettingsRecord) -> SettingsSnapshot<'l> {
+        let file = |(key, file): (&String, &Option<OwnFile>)| {
+            let path = layout.root().join(OsStr::from_bytes(&quote::from_json(key)?));
+            let is_plain = path.components().all(|part| part != Component::ParentDir);
+            (is_plain && path.starts_with(layout.decree())).then(|| (path, file.clone()))
+        };
+        SettingsSnapshot { layout, files: record.iter().filter_map(file).collect() }
+    }
+
+    /// Names the files that differ or are new, for people, and keeps the former versions in `dir`.
+    pub fn keep_former(&self, dir: &Path) -> Result<Vec<String>> {
+        let mut named = Vec::new();
+        for path in self.edited() {
+            let Some(Some(file)) = self.files.get(&path) else { continue };
+            let to = free_place(&path, dir);
+            file.stage(&to)?.commit()?;
+            let (path, to) = (self.layout.shown(&path), self.layout.shown(&to));
+            named.push(format!("{path} (as it was: {to})"));
+        }
+        named.extend(self.added()?.iter().map(|path| format!("{} (new)", self.layout.shown(path))));
+        Ok(named)
     }
 
     /// Files that are there now and were not.

@@ -36,6 +36,23 @@ impl StateKeys {
         Ok(keys)
     }
 
+    /// Refuses a variable that is not set, as a path that does not exist is refused: it may be a typing mistake.
+    pub fn refuse_unset(&self) -> Result<()> {
+        let Some(unset) = self.variables.iter().find(|name| std::env::var_os(name).is_none()) else {
+            return Ok(());
+        };
+        let names: Vec<String> =
+            std::env::vars_os().filter_map(|(name, _)| name.into_string().ok()).collect();
+        let option = "`--allow-missing` accepts a variable that is set later";
+        let hint = match closest(unset, names.iter().map(String::as_str)) {
+            Some(name) => format!("{}; {option}", did_you_mean(&format!("{VARIABLE}{name}"))),
+            None => option.to_owned(),
+        };
+        Err(Error::project(format!("scope '{VARIABLE}{unset}' matches nothing: the variable is not set"))
+            .detail("no checkpoint was made")
+            .hint(hint))
+    }
+
     /// The words that [`StateKeys::parse`] reads.
     pub fn words(&self) -> Vec<String> {
         let variables = self.variables.iter().map(|name| format!("{VARIABLE}{name}"));

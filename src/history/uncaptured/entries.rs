@@ -193,7 +193,7 @@ fn ignored_in_root(coverage: &Coverage) -> impl Iterator<Item = (&TreePath, Entr
 fn below_root(coverage: &Coverage) -> impl Iterator<Item = (&TreePath, EntryKind)> {
     let dirs = coverage.ignored_dirs.iter().filter(|path| !path.split().0.is_empty());
     let ignored = dirs.chain(&coverage.ignored_below).map(|path| (path, EntryKind::Ignored));
-    ignored.chain(coverage.special.iter().map(|path| (path, EntryKind::Special)))
+    ignored.chain(coverage.special_files().map(|path| (path, EntryKind::Special)))
 }
 
 fn named<'n>(

@@ -1,74 +1,48 @@
 //! The inside of `.git` directories, as it was: small files in memory, because settings may have credentials; objects as hard links.
 //!
-//! A failed run or command gets its settings and hooks back as they were, reflogs that are gone, and everything if the repository as
-//! such is broken. Refs and the index are git's own state, which the checkpoint has. Of a kept one, only damage counts.
+//! A failed run or command gets its settings, its hooks and operations in progress back as they were, the lines of reflogs, what other programs
+//! keep there and is gone, and everything if the repository as such is broken. Refs and the index are git's own state, which the checkpoint has. Of a kept one, only damage counts.
 
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::fs;
-use std::io::Read;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use super::git_inside::{HeldInside, InsideForm, MAX_TOTAL, list_inside, set_mode};
+use super::inside_kind::{ALTERNATES, HEAD, InsideKind, LOGS, MODULES, REFS, REFTABLE, SHALLOW, WORK_TREES};
 use crate::checkpoint::coverage::Coverage;
 use crate::checkpoint::quote;
 use crate::checkpoint::root::Root;
 use crate::error::{IoContext, Result};
-use crate::fs::atomic::AtomicFile;
 use crate::fs::quarantine::{move_to_free_name, numbered};
-use crate::git::state::{GitDirs, OBJECTS, ObjectLinks, is_connected};
-use crate::project::Layout;
+use crate::git::state::{GitDirs, Head, OBJECTS, ObjectLinks, is_connected};
+use crate::humanize::count;
 
-/// The largest file that is held, and how much is held together.
-const MAX_FILE: u64 = 16 << 20;
-const MAX_TOTAL: u64 = 64 << 20;
 /// Without one of these, git does not take a directory for a repository, or for another one.
-const ESSENTIAL: [&str; 4] = ["HEAD", "config", OBJECTS, "refs"];
-/// What a user sets up, and git itself never changes on its own.
-const SETTINGS: [&str; 7] =
-    ["config", "config.worktree", "description", "hooks", "info", SHALLOW, ALTERNATES];
-/// Which commits have no parents here, and where else objects are: without these a repository may be broken.
-const SHALLOW: &str = "shallow";
-const ALTERNATES: &str = "objects/info/alternates";
+pub(super) const ESSENTIAL: [&str; 5] = [HEAD, "config", OBJECTS, REFS, REFTABLE];
 /// Of these, files that are new are set aside.
 const SETTINGS_DIRS: [&str; 2] = ["hooks", "info"];
-const LOGS: &str = "logs";
-/// The repositories of submodules.
-const MODULES: &str = "modules";
+/// The same for operations that were in progress.
+const OPERATION_DIRS: [&str; 3] = ["rebase-merge", "rebase-apply", "sequencer"];
 
 pub(super) struct HeldGitDirs {
-    root: PathBuf,
-    dirs: Vec<HeldGitDir>,
-    links: Option<ObjectLinks>,
+    pub root: PathBuf,
+    pub dirs: Vec<HeldGitDir>,
+    pub links: Option<ObjectLinks>,
     /// Whether objects could not be restored: then their second names stay.
-    has_losses: Cell<bool>,
+    pub has_losses: Cell<bool>,
 }
 
 /// One git directory.
-struct HeldGitDir {
-    dir: PathBuf,
-    mode: u32,
-    entries: Vec<HeldInside>,
+pub(super) struct HeldGitDir {
+    pub dir: PathBuf,
+    pub mode: u32,
+    pub entries: Vec<HeldInside>,
+    /// How many objects had a second name, if decree was killed since.
+    pub linked: Option<usize>,
     /// Whether everything was gone and is back.
-    was_rebuilt: Cell<bool>,
-}
-
-struct HeldInside {
-    /// Relative to the git directory.
-    name: PathBuf,
-    form: InsideForm,
-}
-
-enum InsideForm {
-    Dir {
-        mode: u32,
-    },
-    File {
-        mode: u32,
-        bytes: Vec<u8>,
-    },
-    Link(PathBuf),
-    /// Too large to be held, or not readable.
-    NotHeld,
+    pub was_rebuilt: Cell<bool>,
 }
 
 /// What was restored inside of git directories, and what was not.
@@ -77,6 +51,8 @@ pub(super) struct InsideReport {
     pub restored: Vec<String>,
     /// Paths, each with the reason.
     pub not_restored: Vec<(String, String)>,
+    /// Of the data of other programs, how many files are lost of each directory.
+    lost_data: BTreeMap<String, usize>,
 }
 
 impl HeldGitDirs {
@@ -87,18 +63,44 @@ impl HeldGitDirs {
         for path in &coverage.repositories {
             add_git_dirs(&path.as_tree_path().below(&root), &mut dirs);
         }
-        let mut room = MAX_TOTAL;
-        let held = dirs.iter().map(|dir| HeldGitDir::read(dir, &mut room)).collect();
+        let own = GitDirs::find(&root);
+        let is_new = |dir: &Path, dirs: &[PathBuf]| {
+            dirs.iter().all(|it| it.canonicalize().ok().as_deref() != Some(dir))
+        };
+        let common = own.as_ref().and_then(|own| own.common_dir.canonicalize().ok());
+        // The project may be below the top of its repository, and `.git` may be a link.
+        let is_shared = own.is_some_and(|own| own.git_dir != own.common_dir);
+        if let Some(dir) = common.as_ref().filter(|dir| !is_shared && is_new(dir, &dirs)) {
+            add_git_dirs(dir, &mut dirs);
+        }
+        let held = HeldGitDir::read_all(&dirs);
         // In a linked work tree, the objects are those of another directory.
-        dirs.extend(GitDirs::find(&root).map(|found| found.common_dir).filter(|dir| !dirs.contains(dir)));
-        dirs.dedup_by_key(|dir| dir.canonicalize().ok());
+        dirs.extend(common.filter(|dir| is_new(dir, &dirs)));
         let links = (!dirs.is_empty()).then(|| ObjectLinks::create(links, &dirs));
         HeldGitDirs { root, dirs: held, links, has_losses: Cell::new(false) }
     }
 
-    /// What is known after decree was killed. The next command that takes the lock has restored the objects.
-    pub fn nothing() -> HeldGitDirs {
-        HeldGitDirs { root: PathBuf::new(), dirs: Vec::new(), links: None, has_losses: Cell::new(false) }
+    /// Objects that cannot be restored, for the user.
+    pub fn not_held(&self) -> Vec<String> {
+        let not_held = self.links.iter().flat_map(ObjectLinks::not_held);
+        not_held.map(|(dir, count, why)| format!("{count} of {} ({why})", self.shown(dir))).collect()
+    }
+
+    /// Files that cannot be restored, for the user: settings and logs each, of the data of other programs the number.
+    pub fn files_not_held(&self) -> Vec<String> {
+        let mut files = Vec::new();
+        for held in &self.dirs {
+            let mut data: BTreeMap<PathBuf, usize> = BTreeMap::new();
+            for entry in held.entries.iter().filter(|entry| matches!(entry.form, InsideForm::NotHeld(_))) {
+                match entry.kind() {
+                    InsideKind::Passing | InsideKind::StashLog => {}
+                    InsideKind::Data => *data.entry(held.dir.join(entry.top())).or_default() += 1,
+                    _ => files.push(self.shown(&held.dir.join(&entry.name))),
+                }
+            }
+            files.extend(data.iter().map(|(dir, number)| format!("{number} of {}", self.shown(dir))));
+        }
+        files
     }
 
     /// What a run has broken: each git directory with what is gone.
@@ -116,12 +118,18 @@ impl HeldGitDirs {
         self.dirs.iter().filter(|held| is_dir(&held.dir)).filter_map(broken).collect()
     }
 
-    /// What a kept run deleted without breaking a repository: hooks, settings, all reflogs.
+    /// What a kept run deleted without breaking a repository: hooks, settings, all reflogs, the data of other programs.
     pub fn gone_in_kept(&self) -> Vec<String> {
         let gone = self.dirs.iter().flat_map(|held| {
             let names = held.entries.iter().filter(|entry| {
-                let is_log = entry.name == Path::new(LOGS);
-                (is_log || entry.is_in(&SETTINGS)) && held.is_gone(&entry.name)
+                let is_named = match entry.kind() {
+                    InsideKind::Setting => true,
+                    InsideKind::Log => entry.name == Path::new(LOGS),
+                    // All that is below it is gone, too.
+                    InsideKind::Data => entry.name.parent().is_none_or(|parent| !held.is_gone(parent)),
+                    InsideKind::Operation | InsideKind::StashLog | InsideKind::Passing => false,
+                };
+                is_named && held.is_gone(&entry.name)
             });
             names.map(|entry| self.shown(&held.dir.join(&entry.name)))
         });
@@ -140,7 +148,14 @@ impl HeldGitDirs {
                 report.lose(self.shown(&held.dir), error.to_string());
             }
         }
-        let Some(links) = &self.links else { return report };
+        report.name_lost_data();
+        self.restore_objects(&mut report);
+        self.name_disconnected(&mut report);
+        report
+    }
+
+    fn restore_objects(&self, report: &mut InsideReport) {
+        let Some(links) = &self.links else { return };
         let objects = links.restore();
         self.has_losses.set(!objects.lost.is_empty());
         if objects.restored > 0 {
@@ -153,7 +168,17 @@ impl HeldGitDirs {
                 report.lose(self.shown(&dir), format!("{count} objects are gone; {why}"));
             }
         }
-        report
+    }
+
+    /// Names the git directories that need objects which are gone, if second names are gone, too.
+    fn name_disconnected(&self, report: &mut InsideReport) {
+        let now = |held: &HeldGitDir| self.links.as_ref().map_or(0, |links| links.count(&held.dir));
+        let is_unknown = |held: &&HeldGitDir| held.linked.is_some_and(|linked| now(held) < linked);
+        for held in self.dirs.iter().filter(is_unknown).filter(|held| is_dir(&held.dir)) {
+            if is_connected(&held.dir) == Some(false) {
+                report.lose(self.shown(&held.dir), "objects that it needs are gone".to_owned());
+            }
+        }
     }
 
     /// Whether this git directory was deleted and is back, with all that was in it.
@@ -163,7 +188,10 @@ impl HeldGitDirs {
 
     /// Whether a git directory that is gone can be made again, with its objects.
     pub fn can_rebuild(&self, dir: &Path) -> bool {
-        self.dirs.iter().any(|held| held.dir == dir)
+        let is_whole = |held: &HeldGitDir| {
+            !held.entries.iter().any(|entry| matches!(entry.form, InsideForm::Recorded(_)))
+        };
+        self.dirs.iter().any(|held| held.dir == dir && is_whole(held))
             && self.links.as_ref().is_some_and(|links| links.has_all(dir))
     }
 
@@ -181,47 +209,40 @@ impl HeldGitDirs {
     }
 }
 
-/// Moves git directories back that were renamed, and restores objects that are gone, from what a killed decree left. Returns what to report.
-pub fn restore_left_objects(layout: &Layout) -> Result<Vec<String>> {
-    let mut texts = Vec::new();
-    let Some(links) = ObjectLinks::left_by_killed(&layout.git_objects(), layout.root()) else {
-        return Ok(texts);
-    };
-    let root = layout.root().canonicalize().unwrap_or_else(|_| layout.root().to_owned());
-    for dir in links.move_back(&root) {
-        let shown = dir.strip_prefix(&root).unwrap_or(&dir).display().to_string();
-        texts.push(format!("decree was killed; {shown} had been renamed, and is moved back"));
-    }
-    let objects = links.restore();
-    if objects.restored > 0 {
-        let restored = objects.restored;
-        texts.push(format!("decree was killed; {restored} git objects that were gone are restored"));
-    }
-    if objects.lost.is_empty() {
-        links.remove()?;
-    } else if let Some(kept) = links.keep()? {
-        let kept = layout.shown(&kept);
-        texts.push(format!("git objects that could not be restored are kept in {kept}"));
-    }
-    Ok(texts)
-}
-
 impl InsideReport {
+    fn lose_data(&mut self, dir: String) {
+        *self.lost_data.entry(dir).or_default() += 1;
+    }
+
+    fn name_lost_data(&mut self) {
+        for (dir, number) in std::mem::take(&mut self.lost_data) {
+            self.lose(dir, format!("{} gone, and too large to be held", count(number, "file")));
+        }
+    }
+
     fn lose(&mut self, path: String, why: String) {
         self.not_restored.push((path, format!("a repository: {why}")));
     }
 }
 
 impl HeldGitDir {
-    fn read(dir: &Path, room: &mut u64) -> HeldGitDir {
-        let mut entries = Vec::new();
-        read_inside(dir, Path::new(""), room, &mut entries);
-        let alternates = dir.join(ALTERNATES);
-        if let (Some(mode), Some(bytes)) = (mode_of(&alternates), read_file(&alternates, room)) {
-            entries.push(HeldInside { name: ALTERNATES.into(), form: InsideForm::File { mode, bytes } });
+    /// Reads these directories: settings of all of them first, as there is only so much room.
+    fn read_all(dirs: &[PathBuf]) -> Vec<HeldGitDir> {
+        let list = |dir: &PathBuf| {
+            let mut entries = Vec::new();
+            list_inside(dir, Path::new(""), &mut entries);
+            let mode = mode_of(dir).unwrap_or(0o755);
+            HeldGitDir { dir: dir.clone(), mode, entries, linked: None, was_rebuilt: Cell::new(false) }
+        };
+        let mut all: Vec<HeldGitDir> = dirs.iter().map(list).collect();
+        let mut files: Vec<(&Path, &mut HeldInside)> = Vec::new();
+        for HeldGitDir { dir, entries, .. } in &mut all {
+            files.extend(entries.iter_mut().map(|entry| (&**dir, entry)));
         }
-        let mode = mode_of(dir).unwrap_or(0o755);
-        HeldGitDir { dir: dir.to_owned(), mode, entries, was_rebuilt: Cell::new(false) }
+        files.sort_by_key(|(_, entry)| entry.kind());
+        let mut room = MAX_TOTAL;
+        files.into_iter().for_each(|(dir, entry)| entry.read_content(dir, &mut room));
+        all
     }
 
     fn is_gone(&self, name: &Path) -> bool {
@@ -248,28 +269,28 @@ impl HeldGitDir {
             report.restored.push(all.shown(&self.dir));
         }
         let is_broken = !self.gone_essentials().is_empty();
+        let gone_work_trees = self.gone_work_trees();
         let mut is_whole = true;
         for entry in &self.entries {
             let path = self.dir.join(&entry.name);
-            let is_wanted = if self.is_gone(&entry.name) {
-                is_broken || entry.is_in(&SETTINGS) || entry.name.starts_with(LOGS)
-            } else if let InsideForm::Dir { mode } = entry.form
-                && is_dir(&path)
-            {
-                if mode_of(&path) != Some(mode) {
-                    set_mode(&path, mode)?;
-                    report.restored.push(all.shown(&path));
-                }
-                false
-            } else {
-                entry.is_in(&SETTINGS) && !entry.is_same(&path)
-            };
-            if !is_wanted {
+            if let Some(mode) = entry.other_mode(&path) {
+                set_mode(&path, mode)?;
+                report.restored.push(all.shown(&path));
+            }
+            let log = entry.repaired_log(&path);
+            let is_of_lost = || is_broken || gone_work_trees.iter().any(|gone| entry.name.starts_with(gone));
+            if log.is_none() && !self.is_wanted(entry, is_of_lost) {
                 continue;
             }
-            if matches!(entry.form, InsideForm::NotHeld) {
-                report.lose(all.shown(&path), "it is gone or changed, and was not held".to_owned());
+            let entry = log.as_ref().unwrap_or(entry);
+            if let Some(why) = entry.not_held(&path) {
                 is_whole = false;
+                match (entry.kind(), &entry.form) {
+                    (InsideKind::Data, InsideForm::NotHeld(_)) => {
+                        report.lose_data(all.shown(&self.dir.join(entry.top())));
+                    }
+                    _ => report.lose(all.shown(&path), why),
+                }
                 continue;
             }
             self.move_aside(&entry.name, set_aside, all)?;
@@ -292,10 +313,32 @@ impl HeldGitDir {
         Ok(())
     }
 
-    /// Files among hooks and the like that were not there before.
+    /// Whether an entry is to be written, given whether all that was beside it is lost.
+    fn is_wanted(&self, entry: &HeldInside, is_of_lost: impl Fn() -> bool) -> bool {
+        let path = self.dir.join(&entry.name);
+        if self.is_gone(&entry.name) {
+            return entry.kind().is_kept() || is_of_lost();
+        }
+        if matches!(entry.form, InsideForm::Dir { .. }) && is_dir(&path) {
+            return false;
+        }
+        let is_ref = entry.name.starts_with(REFS) && path.is_file();
+        let is_damaged = || (is_ref || entry.name == Path::new(HEAD)) && !Head::is_in(&path);
+        entry.is_cut_log(&path) || !entry.is_same(&path) && (entry.kind().is_kept_as_it_was() || is_damaged())
+    }
+
+    /// Linked work trees that the repository no longer knows.
+    fn gone_work_trees(&self) -> Vec<PathBuf> {
+        let names = self.entries.iter().map(|entry| &entry.name);
+        let work_trees = names.filter(|name| name.parent() == Some(Path::new(WORK_TREES)));
+        work_trees.filter(|name| self.is_gone(name)).cloned().collect()
+    }
+
+    /// Files among hooks and the like, and in an operation that was in progress, that were not there before.
     fn new_settings(&self) -> Vec<PathBuf> {
         let mut now = Vec::new();
-        for name in SETTINGS_DIRS {
+        let was_there = |name: &&str| self.entries.iter().any(|entry| entry.name == Path::new(name));
+        for name in SETTINGS_DIRS.into_iter().chain(OPERATION_DIRS.into_iter().filter(was_there)) {
             read_names(&self.dir, Path::new(name), &mut now);
         }
         now.retain(|name| self.entries.iter().all(|entry| entry.name != *name));
@@ -304,7 +347,8 @@ impl HeldGitDir {
 
     fn move_aside(&self, name: &Path, set_aside: &Path, all: &HeldGitDirs) -> Result<()> {
         let from = self.dir.join(name);
-        let to = set_aside.join(from.strip_prefix(&all.root).unwrap_or(name));
+        let outside = || Path::new(self.dir.file_name().unwrap_or_default()).join(name);
+        let to = set_aside.join(from.strip_prefix(&all.root).map_or_else(|_| outside(), Path::to_owned));
         if let Some(parent) = to.parent().filter(|_| from.symlink_metadata().is_ok()) {
             fs::create_dir_all(parent).at("create", parent)?;
         }
@@ -312,54 +356,8 @@ impl HeldGitDir {
     }
 }
 
-impl HeldInside {
-    fn is_in(&self, names: &[&str]) -> bool {
-        names.iter().any(|name| self.name.starts_with(name))
-    }
-
-    /// Whether it is as it was. What was not held counts as that.
-    fn is_same(&self, path: &Path) -> bool {
-        let Ok(found) = path.symlink_metadata() else { return false };
-        match &self.form {
-            InsideForm::Dir { .. } => found.is_dir(),
-            InsideForm::NotHeld => true,
-            InsideForm::Link(target) => fs::read_link(path).is_ok_and(|now| now == *target),
-            InsideForm::File { mode, bytes } => {
-                found.is_file()
-                    && found.len() == bytes.len() as u64
-                    && found.permissions().mode() & 0o7777 == *mode
-                    && fs::read(path).is_ok_and(|now| now == *bytes)
-            }
-        }
-    }
-
-    fn write(&self, path: &Path) -> Result<()> {
-        if let Some(parent) = path.parent() {
-            fs::create_dir_all(parent).at("create", parent)?;
-        }
-        match &self.form {
-            InsideForm::Dir { mode } => {
-                fs::create_dir_all(path).at("create", path)?;
-                set_mode(path, *mode)
-            }
-            InsideForm::Link(target) => symlink(target, path).at("create", path),
-            InsideForm::File { mode, bytes } => {
-                let mut file = AtomicFile::create(path)?;
-                file.set_mode(fs::Permissions::from_mode(*mode))?;
-                std::io::Write::write_all(&mut file, bytes).at("write", path)?;
-                file.commit()
-            }
-            InsideForm::NotHeld => Ok(()),
-        }
-    }
-}
-
 fn mode_of(path: &Path) -> Option<u32> {
     path.symlink_metadata().ok().map(|found| found.permissions().mode() & 0o7777)
-}
-
-fn set_mode(path: &Path, mode: u32) -> Result<()> {
-    fs::set_permissions(path, fs::Permissions::from_mode(mode)).at("set the mode of", path)
 }
 
 /// Adds a git directory, and those of the submodules in it.
@@ -367,7 +365,7 @@ fn add_git_dirs(dir: &Path, dirs: &mut Vec<PathBuf>) {
     if !is_dir(dir) {
         return;
     }
-    if dir.join("HEAD").symlink_metadata().is_ok() && is_dir(&dir.join(OBJECTS)) {
+    if dir.join(HEAD).symlink_metadata().is_ok() && is_dir(&dir.join(OBJECTS)) {
         dirs.push(dir.to_owned());
         return add_git_dirs(&dir.join(MODULES), dirs);
     }
@@ -375,41 +373,6 @@ fn add_git_dirs(dir: &Path, dirs: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
         add_git_dirs(&entry.path(), dirs);
     }
-}
-
-/// Reads everything in a git directory but objects and the repositories of submodules.
-fn read_inside(dir: &Path, name: &Path, room: &mut u64, out: &mut Vec<HeldInside>) {
-    for entry in fs::read_dir(dir.join(name)).into_iter().flatten().flatten() {
-        let (name, path) = (name.join(entry.file_name()), entry.path());
-        let Ok(found) = path.symlink_metadata() else { continue };
-        let mode = found.permissions().mode() & 0o7777;
-        let is_dir = found.is_dir();
-        let form = if is_dir {
-            InsideForm::Dir { mode }
-        } else if found.is_symlink() {
-            fs::read_link(&path).map_or(InsideForm::NotHeld, InsideForm::Link)
-        } else if found.is_file() {
-            read_file(&path, room).map_or(InsideForm::NotHeld, |bytes| InsideForm::File { mode, bytes })
-        } else {
-            continue;
-        };
-        let is_apart = [OBJECTS, MODULES].iter().any(|apart| name == Path::new(apart));
-        out.push(HeldInside { name: name.clone(), form });
-        if is_dir && !is_apart {
-            read_inside(dir, &name, room, out);
-        }
-    }
-}
-
-fn read_file(path: &Path, room: &mut u64) -> Option<Vec<u8>> {
-    let limit = MAX_FILE.min(*room);
-    let mut bytes = Vec::new();
-    fs::File::open(path).ok()?.take(limit + 1).read_to_end(&mut bytes).ok()?;
-    let size = bytes.len() as u64;
-    (size <= limit).then(|| {
-        *room -= size;
-        bytes
-    })
 }
 
 /// The files in a directory and below.

@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use super::state::{UncapturedReport, UncapturedState};
+use super::report::UncapturedReport;
+use super::state::UncapturedState;
 use crate::checkpoint::manifest::Manifest;
 use crate::checkpoint::path::TreePath;
 use crate::error::Error;

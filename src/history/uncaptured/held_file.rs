@@ -3,14 +3,19 @@
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use super::held_record::{FileFingerprint, RecordKey};
 use crate::checkpoint::entry::FileMode;
 use crate::checkpoint::hash::ContentHash;
 use crate::checkpoint::path::TreePath;
 use crate::checkpoint::root::{PathKind, Root};
 use crate::checkpoint::root_write::NewEntry;
 use crate::error::{IoContext, Result};
+use crate::fs::atomic;
 use crate::fs::quarantine::take_free_name;
 use crate::fs::xattr::{self, XattrValues};
+
+/// Why something that is known by its name or fingerprint is not restored.
+pub(super) const HOLDER_ENDED: &str = "the decree that held its content has ended";
 
 pub(super) struct HeldTreeFile {
     pub path: TreePath,
@@ -30,6 +35,8 @@ enum HeldForm {
     Link(Vec<u8>),
     /// It is known to exist, and could not be read for this reason.
     Unread(String),
+    /// What is known after decree was killed.
+    Recorded(FileFingerprint, RecordKey),
 }
 
 /// What is at the path of a held file now.
@@ -54,12 +61,31 @@ impl HeldTreeFile {
         HeldTreeFile { path: path.clone(), form: HeldForm::Unread(why.to_owned()) }
     }
 
+    /// A file of which only the fingerprint is known, after decree was killed.
+    pub fn recorded(path: &TreePath, before: FileFingerprint, key: RecordKey) -> HeldTreeFile {
+        HeldTreeFile { path: path.clone(), form: HeldForm::Recorded(before, key) }
+    }
+
+    /// What to record of it; `None` if it cannot be read.
+    pub fn fingerprint(&self, root: &Root, key: RecordKey) -> Option<FileFingerprint> {
+        fingerprint(root, &self.path, key).ok().flatten()
+    }
+
+    /// Whether only its name is known, so that nobody can say whether it was changed.
+    pub fn is_unread(&self) -> bool {
+        matches!(self.form, HeldForm::Unread(_))
+    }
+
+    pub fn is_recorded(&self) -> bool {
+        matches!(self.form, HeldForm::Recorded(..))
+    }
+
     /// How many bytes it takes.
     pub fn bytes(&self) -> u64 {
         match &self.form {
             HeldForm::File { bytes: Some(bytes), .. } => bytes.len() as u64,
             HeldForm::Link(target) => target.len() as u64,
-            HeldForm::File { .. } | HeldForm::Unread(_) => 0,
+            HeldForm::File { .. } | HeldForm::Unread(_) | HeldForm::Recorded(..) => 0,
         }
     }
 
@@ -67,7 +93,7 @@ impl HeldTreeFile {
     pub fn content(&self) -> Option<(ContentHash, u64)> {
         match &self.form {
             HeldForm::File { hash, size, .. } => Some((*hash, *size)),
-            HeldForm::Link(_) | HeldForm::Unread(_) => None,
+            HeldForm::Link(_) | HeldForm::Unread(_) | HeldForm::Recorded(..) => None,
         }
     }
 
@@ -76,6 +102,7 @@ impl HeldTreeFile {
         match &self.form {
             HeldForm::File { bytes: None, .. } => Some("too large to be held in memory".to_owned()),
             HeldForm::Unread(why) => Some(why.clone()),
+            HeldForm::Recorded(..) => Some(HOLDER_ENDED.to_owned()),
             HeldForm::File { .. } | HeldForm::Link(_) => None,
         }
     }
@@ -84,6 +111,10 @@ impl HeldTreeFile {
         let Some(found) = root.find(&self.path)? else { return Ok(PresentState::Deleted) };
         let is_same = match &self.form {
             HeldForm::Unread(_) => true,
+            HeldForm::Recorded(before, key) => {
+                let now = fingerprint(root, &self.path, *key)?;
+                now.is_some_and(|now| before.has_same_content(&now))
+            }
             HeldForm::Link(target) => {
                 found.kind == PathKind::Symlink && root.read_link(&self.path)? == *target
             }
@@ -96,6 +127,9 @@ impl HeldTreeFile {
         Ok(match &self.form {
             _ if !is_same => PresentState::Changed,
             HeldForm::File { mode, owner, .. } if (*mode, *owner) != (found.mode, found.owner) => {
+                PresentState::OtherMode
+            }
+            HeldForm::Recorded(before, _) if FileMode::from_bits(before.mode) != found.mode => {
                 PresentState::OtherMode
             }
             HeldForm::File { attributes, .. }
@@ -114,7 +148,7 @@ impl HeldTreeFile {
                 NewEntry::File { bytes, mode: *mode, owner: *owner, attributes }
             }
             HeldForm::Link(target) => NewEntry::Link(target),
-            HeldForm::File { .. } | HeldForm::Unread(_) => return Ok(None),
+            HeldForm::File { .. } | HeldForm::Unread(_) | HeldForm::Recorded(..) => return Ok(None),
         };
         let _writable = root.unlock_parent(&self.path).at("write", &self.path)?;
         let beside = root.replace(&self.path, &new).at("write", &self.path)?;
@@ -127,6 +161,10 @@ impl HeldTreeFile {
 
     /// Restores the mode and the attributes of a file whose content is the same; its owner, too, if decree runs as root.
     pub fn restore_mode(&self, root: &Root, set_aside: &Path) -> Result<()> {
+        if let HeldForm::Recorded(before, _) = &self.form {
+            let mode = FileMode::from_bits(before.mode);
+            return root.set_mode(&self.path, mode).at("change the mode of", &self.path);
+        }
         let HeldForm::File { mode, owner, attributes, .. } = &self.form else { return Ok(()) };
         let found = root.find(&self.path).at("read", &self.path)?;
         let now = root.open_file_forced(&self.path).and_then(xattr::read_all).at("read", &self.path)?;
@@ -142,6 +180,19 @@ impl HeldTreeFile {
 
 /// Moves what is at `from` to the quarantine, under the name of `path`, or `~2/<path>` and so on if that is taken.
 pub(super) fn move_aside(root: &Root, from: &TreePath, path: &TreePath, set_aside: &Path) -> Result<PathBuf> {
+    take_place_aside(path, set_aside, |to| root.move_out(from, to).unless_exists().at("move", from))
+}
+
+/// Writes these bytes to the quarantine, under the same names. Only the user may read them.
+pub(super) fn write_aside(path: &TreePath, bytes: &[u8], set_aside: &Path) -> Result<PathBuf> {
+    take_place_aside(path, set_aside, |to| atomic::write_new(to, bytes))
+}
+
+fn take_place_aside(
+    path: &TreePath,
+    set_aside: &Path,
+    mut take: impl FnMut(&Path) -> Result<bool>,
+) -> Result<PathBuf> {
     let place = |number: u64| match number {
         1 => path.below(set_aside),
         _ => path.below(&set_aside.join(format!("~{number}"))),
@@ -154,7 +205,7 @@ pub(super) fn move_aside(root: &Root, from: &TreePath, path: &TreePath, set_asid
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(false),
             result => result.at("create", parent)?,
         }
-        root.move_out(from, to).unless_exists().at("move", from)
+        take(to)
     })
 }
 
@@ -178,6 +229,19 @@ fn read(root: &Root, path: &TreePath, limit: u64) -> io::Result<HeldForm> {
             Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"))
         }
     }
+}
+
+/// What is known of a file or link without its content; `None` if there is something else, or nothing.
+fn fingerprint(root: &Root, path: &TreePath, key: RecordKey) -> io::Result<Option<FileFingerprint>> {
+    let (hash, attributes) = match root.find(path)?.map(|found| found.kind) {
+        Some(PathKind::Symlink) => (ContentHash::of(&root.read_link(path)?), XattrValues::new()),
+        Some(PathKind::File) => {
+            let mut file = root.open_file_forced(path)?;
+            (hash_of(&mut file)?, xattr::read_all(&file)?)
+        }
+        Some(PathKind::Dir | PathKind::Special) | None => return Ok(None),
+    };
+    Ok(Some(FileFingerprint::new(&root.hold(path)?.metadata()?, hash, &attributes, key)))
 }
 
 fn hash_of(file: &mut impl Read) -> io::Result<ContentHash> {

@@ -1,12 +1,16 @@
-//! Files that a decree left in the tree that was killed while it restored likely secrets.
+//! What a killed decree left: files in the tree from restoring likely secrets, and second names of git's objects.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::held_file::move_aside;
 use crate::checkpoint::manifest::Manifest;
 use crate::checkpoint::path::TreePath;
 use crate::checkpoint::workspace::Workspace;
+use crate::error::Result;
 use crate::fs::transfer::TEMPORARY_IN_TREE;
+use crate::git::state::ObjectLinks;
+use crate::project::Layout;
 
 /// Moves them to the quarantine: each has the content of a likely secret, from before or after. Returns where they are now. One that cannot
 /// be found or moved stays a likely secret by its name.
@@ -25,4 +29,43 @@ pub fn collect_leftovers(
         Some((path, to))
     };
     leftovers.filter_map(moved).collect()
+}
+
+/// Moves git directories back that were renamed, and restores objects that are gone, from what a killed decree left. The second names of
+/// objects stay until the run or the guarded command is settled: something of it may still run. Returns what to report.
+pub fn restore_left_objects(layout: &Layout) -> Result<Vec<String>> {
+    let mut texts = Vec::new();
+    let Some(links) = ObjectLinks::left_by_killed(&layout.git_objects(), layout.root()) else {
+        return Ok(texts);
+    };
+    let root = layout.root().canonicalize().unwrap_or_else(|_| layout.root().to_owned());
+    for dir in links.move_back(&root) {
+        let shown = dir.strip_prefix(&root).unwrap_or(&dir).display().to_string();
+        texts.push(format!("decree was killed; {shown} had been renamed, and is moved back"));
+    }
+    let objects = links.restore();
+    if objects.restored > 0 {
+        let restored = objects.restored;
+        texts.push(format!("decree was killed; {restored} git objects that were gone are restored"));
+    }
+    if objects.lost.is_empty() {
+        let unsettled = [layout.running(), layout.guarding(), layout.guard_failed()];
+        if unsettled.iter().all(|record| record.symlink_metadata().is_err()) {
+            links.remove()?;
+        }
+    } else if let Some(kept) = links.keep()? {
+        let kept = layout.shown(&kept);
+        texts.push(format!("git objects that could not be restored are kept in {kept}"));
+    }
+    Ok(texts)
+}
+
+/// The run or the guarded command is settled: drops the record, and the second names of objects. What is left of either is not believed for
+/// another one, so a failure is none.
+pub fn forget_record(layout: &Layout) {
+    if let Some(links) = ObjectLinks::left_by_killed(&layout.git_objects(), layout.root()) {
+        // They may be the only names.
+        let _ = if links.restore().lost.is_empty() { links.remove() } else { links.keep().map(drop) };
+    }
+    let _ = fs::remove_file(layout.held());
 }

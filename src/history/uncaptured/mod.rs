@@ -3,26 +3,36 @@
 //! - `secrets`: the content of likely secrets, in memory and never on decree's disk
 //! - `entries`: the `.git` of repositories and the ignored entries in the root, held open, so that one that is renamed can be moved back
 //! - `git_dirs`: the inside of `.git` directories: settings and hooks in memory, objects as hard links
-//! - `nested`: HEAD, index and refs of repositories below the project's own
+//! - `outputs`, `former_output`: files in the tree that decree's output is redirected to, and what they had before
+//! - `git_inside`, `inside_kind`: one entry of such a directory, and what it is for
 //! - `held_file`: one small file as it was
-//! - `state`: both together, and what to report about them
+//! - `queue_record`: the tracker, and which letters there were, in the same file
+//! - `held_record`, `recorded_git`: `held.json`, for the decree after one that was killed
+//! - `state`: all of it together; `report`: what became of it, and the texts for people
 //! - `guarded`: the same around a guarded command
-//! - `leftovers`: what a killed decree left of restoring likely secrets
+//! - `leftovers`: what a killed decree left of restoring likely secrets, and of git's objects
 //!
-//! After `kill -9` nothing of this is left but the objects: then the next decree can only report what else is missing.
+//! After `kill -9` the objects and `held.json` are left: the next decree restores hooks, and names what else was changed or is missing.
 
 mod entries;
+mod former_output;
 mod git_dirs;
+mod git_inside;
 mod guarded;
 mod held_file;
+mod held_record;
+mod inside_kind;
 mod leftovers;
-mod nested;
+mod outputs;
+mod queue_record;
+mod recorded_git;
+mod report;
 mod secrets;
 mod state;
 
 pub use entries::LostRepository;
-pub use git_dirs::restore_left_objects;
 pub use guarded::GuardedUncaptured;
-pub use leftovers::collect_leftovers;
+pub use leftovers::{collect_leftovers, forget_record, restore_left_objects};
+pub use report::{NotRestored, UncapturedReport};
 pub use secrets::{SecretChange, SecretFate};
-pub use state::{HeldForRun, NotRestored, UncapturedReport, UncapturedState};
+pub use state::{HeldForRun, UncapturedState};

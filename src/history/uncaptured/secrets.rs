@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
-use super::held_file::{HeldTreeFile, PresentState, move_aside};
+use super::held_file::{HOLDER_ENDED, HeldTreeFile, PresentState, move_aside};
+use super::held_record::{HeldRecord, RecordKey};
 use crate::checkpoint::coverage::Coverage;
 use crate::checkpoint::entry::FileMode;
 use crate::checkpoint::hash::ContentHash;
@@ -14,6 +16,7 @@ use crate::checkpoint::quote;
 use crate::checkpoint::root::{PathKind, PathStat, Root};
 use crate::checkpoint::unlocked_dirs::UnlockedDirs;
 use crate::error::{IoContext, Result};
+use crate::fs::reserve::ReservedRoom;
 
 /// The largest likely secret that is held.
 const MAX_FILE: u64 = 256 << 10;
@@ -50,7 +53,7 @@ pub struct SecretChange {
     /// Where the version of the routine or command is now, if it was moved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub set_aside: Option<String>,
-    /// Why it could not be restored.
+    /// Why it could not be restored, or what of it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
     /// Whether the checkpoint holds it, because it was no secret then.
@@ -64,11 +67,12 @@ impl SecretChange {
         SecretChange { path, change, restored: false, set_aside: None, why: None, was_ordinary: false }
     }
 
-    pub(super) fn tree_path(&self) -> Option<TreePath> {
+    pub fn tree_path(&self) -> Option<TreePath> {
         TreePath::new(&*quote::from_json(&self.path)?).ok()
     }
 }
 
+#[derive(Default)]
 pub(super) struct HeldSecrets {
     /// Sorted by path.
     list: Vec<HeldTreeFile>,
@@ -76,6 +80,8 @@ pub(super) struct HeldSecrets {
     dirs: BTreeMap<TreePath, FileMode>,
     /// Directories that had nothing in them but held secrets.
     dirs_of_secrets: Vec<TreePath>,
+    /// What it takes to write them back: a full disk must not lose them.
+    room: Mutex<Option<ReservedRoom>>,
 }
 
 impl HeldSecrets {
@@ -92,10 +98,25 @@ impl HeldSecrets {
                 }
             }
         }
-        let mut held = HeldSecrets { list, dirs, dirs_of_secrets: Vec::new() };
+        let mut held = HeldSecrets { list, dirs, ..HeldSecrets::default() };
         let ignored = coverage.ignored_dirs.iter().filter(|path| held.dirs.contains_key(path));
         held.dirs_of_secrets = ignored.filter(|dir| held.holds_all_of(root, dir)).cloned().collect();
+        held.reserve(root);
         held
+    }
+
+    /// Reserves the room that it takes to write them back, on the file system of the root, unless it is reserved.
+    pub fn reserve(&self, root: &Root) {
+        let held = self.list.iter().filter(|file| file.not_held().is_none()).map(HeldTreeFile::bytes);
+        let mut room = self.room.lock().unwrap_or_else(PoisonError::into_inner);
+        if room.is_none() {
+            *room = ReservedRoom::for_files(root.path(), held);
+        }
+    }
+
+    /// Frees the room that was reserved.
+    pub fn release(&self) {
+        self.room.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
 
     fn holds_all_of(&self, root: &Root, dir: &TreePath) -> bool {
@@ -107,13 +128,29 @@ impl HeldSecrets {
         root.list(dir).is_ok_and(|paths| !paths.is_empty() && paths.iter().all(is_held))
     }
 
-    /// What is known after decree was killed: the names.
-    pub fn by_name(paths: &[TreePath]) -> HeldSecrets {
-        let list = paths
-            .iter()
-            .map(|path| HeldTreeFile::by_name(path, "the decree that held its content has ended"))
-            .collect();
-        HeldSecrets { list, dirs: BTreeMap::new(), dirs_of_secrets: Vec::new() }
+    /// Adds what the decree after a killed one needs to know.
+    pub fn add_to(&self, record: &mut HeldRecord, root: &Root, key: RecordKey) {
+        let spelled = |path: &TreePath| quote::in_json(path.as_bytes()).into_owned();
+        let fingerprint = |file: &HeldTreeFile| Some((spelled(&file.path), file.fingerprint(root, key)?));
+        record.secrets = self.list.iter().filter_map(fingerprint).collect();
+        record.secret_dirs = self.dirs.iter().map(|(dir, mode)| (spelled(dir), mode.bits())).collect();
+    }
+
+    /// What is known after decree was killed: the names, and what was recorded.
+    pub fn after_kill(paths: &[TreePath], record: Option<(&HeldRecord, RecordKey)>) -> HeldSecrets {
+        let file = |path: &TreePath| {
+            let spelled = quote::in_json(path.as_bytes());
+            let found = record.and_then(|(record, key)| Some((record.secrets.get(&*spelled)?.clone(), key)));
+            match found {
+                Some((before, key)) => HeldTreeFile::recorded(path, before, key),
+                None => HeldTreeFile::by_name(path, HOLDER_ENDED),
+            }
+        };
+        let dir = |(dir, mode): (&String, &u32)| {
+            Some((TreePath::new(&*quote::from_json(dir)?).ok()?, FileMode::from_bits(*mode)))
+        };
+        let dirs = record.iter().flat_map(|(record, _)| record.secret_dirs.iter().filter_map(dir)).collect();
+        HeldSecrets { list: paths.iter().map(file).collect(), dirs, ..HeldSecrets::default() }
     }
 
     /// The hash and the size of each content that could be read.
@@ -121,9 +158,10 @@ impl HeldSecrets {
         self.list.iter().filter_map(HeldTreeFile::content)
     }
 
-    /// The paths, spelled as in a manifest.
-    pub fn paths(&self) -> Vec<String> {
-        self.list.iter().map(|file| quote::in_json(file.path.as_bytes()).into_owned()).collect()
+    /// The paths of those of which nothing is known but the name, spelled as in a manifest.
+    pub fn unread(&self) -> Vec<String> {
+        let unread = self.list.iter().filter(|file| file.is_unread());
+        unread.map(|file| quote::in_json(file.path.as_bytes()).into_owned()).collect()
     }
 
     /// The paths, and why each cannot be restored.
@@ -159,7 +197,7 @@ impl HeldSecrets {
         now.iter().filter(|path| self.list.binary_search_by(|file| file.path.cmp(path)).is_err())
     }
 
-    /// Restores those that were changed or deleted and that `covers` accepts.
+    /// Restores those that were changed or deleted and that `covers` accepts, in the room that was reserved for them.
     pub fn restore(
         &self,
         root: &Root,
@@ -178,10 +216,13 @@ impl HeldSecrets {
             };
             let fate = if state == PresentState::Deleted { SecretFate::Deleted } else { SecretFate::Changed };
             let mut change = SecretChange::new(&file.path, fate);
+            self.release();
             match self.restore_one(root, file, state, set_aside) {
                 Ok(moved) => {
                     change.restored = true;
                     change.set_aside = moved;
+                    change.why =
+                        file.is_recorded().then(|| "only its mode was, which is restored".to_owned());
                 }
                 Err(why) => change.why = Some(why),
             }

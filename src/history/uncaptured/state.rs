@@ -1,62 +1,45 @@
-//! Likely secrets, repositories and ignored entries together: held before, reported and restored after.
+//! Likely secrets, repositories and ignored entries together: held before, compared and restored after.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
-
 use super::entries::{EntryKind, HeldEntries, LostRepository};
 use super::git_dirs::HeldGitDirs;
-use super::nested::HeldNested;
+use super::held_record::HeldRecord;
+use super::outputs::HeldOutputs;
+use super::queue_record::QueueRecord;
+use super::report::{UncapturedReport, named};
 use super::secrets::{HeldSecrets, SecretChange, SecretFate};
 use crate::checkpoint::coverage::Coverage;
+use crate::checkpoint::manifest::Manifest;
 use crate::checkpoint::path::TreePath;
 use crate::checkpoint::quote;
 use crate::checkpoint::root::Root;
 use crate::checkpoint::tree::Tree;
 use crate::checkpoint::workspace::Workspace;
-use crate::humanize::count;
+use crate::error::Result;
+use crate::history::own_files::{SettingsRecord, SettingsSnapshot};
 use crate::interrupt;
-
-/// How many paths one message names.
-const MAX_NAMED: usize = 20;
+use crate::project::Layout;
 
 /// What a checkpoint does not hold, as it was.
 pub struct UncapturedState {
     secrets: Arc<HeldSecrets>,
     entries: HeldEntries,
     git_dirs: HeldGitDirs,
-    nested: HeldNested,
+    outputs: HeldOutputs,
+    /// Repositories in the tree whose state could not be read for the checkpoint.
+    git_unread: Vec<String>,
     /// The likely secrets that were in the tree when it was last looked at.
     now: Vec<TreePath>,
     /// Those of them that the checkpoint holds: they were no secrets then.
     became: Vec<TreePath>,
+    /// decree's own settings as a decree recorded them that was killed.
+    settings: Option<SettingsRecord>,
+    queue: Option<QueueRecord>,
     was_killed: bool,
     /// Whether there is anything that could be missing.
     is_empty: bool,
-}
-
-/// Something that is not as it was, although everything was reverted.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct NotRestored {
-    /// The path, spelled as in a manifest.
-    pub path: String,
-    pub why: String,
-}
-
-/// What was restored, and what was not.
-#[derive(Clone, Debug, Default)]
-pub struct UncapturedReport {
-    pub secrets: Vec<SecretChange>,
-    /// Directories that had been renamed and are back.
-    pub moved_back: Vec<String>,
-    /// What was changed or deleted inside of git directories and is restored, and `.git` files.
-    restored: Vec<String>,
-    /// What became of repositories below the project's own.
-    nested: Vec<String>,
-    pub not_restored: Vec<NotRestored>,
-    /// Likely secrets that are there, and of which it is not known whether they were changed: decree was killed.
-    unknown: Vec<String>,
 }
 
 /// What is held during a run, and what was restored so far.
@@ -66,32 +49,56 @@ pub struct HeldForRun {
 }
 
 impl UncapturedState {
-    /// Holds what the coverage names; git's objects in `git_objects`. Called after the checkpoint is made, and before anything else runs.
-    pub fn hold(workspace: &Workspace, coverage: &Coverage, git_objects: &Path) -> UncapturedState {
-        let root = workspace.root();
+    /// Holds what the coverage names, and records what the next decree has to know of it if this one is killed. `id` is that of the run or
+    /// checkpoint. Called after the checkpoint is made, and before anything else runs.
+    pub fn hold(
+        layout: &Layout,
+        workspace: &Workspace,
+        manifest: &Manifest,
+        id: &str,
+    ) -> Result<UncapturedState> {
+        let (root, coverage) = (workspace.root(), &manifest.coverage);
         let secrets = Arc::new(HeldSecrets::hold(root, coverage));
         workspace.secrets.note(secrets.contents());
-        UncapturedState {
+        let git_dirs = HeldGitDirs::hold(root, coverage, &layout.git_objects());
+        let has_git = !git_dirs.dirs.is_empty();
+        let (mut record, key) = HeldRecord::new(id);
+        secrets.add_to(&mut record, root, key);
+        record.git_dirs = git_dirs.to_record(key, workspace.sensitive());
+        record.settings = SettingsSnapshot::read(layout)?.to_record();
+        record.queue = QueueRecord::read(layout)?;
+        record.write(layout)?;
+        Ok(UncapturedState {
             secrets,
             entries: HeldEntries::hold(root, coverage),
-            git_dirs: HeldGitDirs::hold(root, coverage, git_objects),
-            nested: HeldNested::hold(root, coverage),
+            outputs: HeldOutputs::hold(root, layout.outputs()),
+            git_unread: manifest.unread_repositories(root.path()),
+            git_dirs,
             now: coverage.sensitive.clone(),
             became: Vec::new(),
+            settings: None,
+            queue: None,
             was_killed: false,
-            is_empty: is_empty(coverage),
-        }
+            is_empty: is_empty(coverage) && !has_git,
+        })
     }
 
-    /// What is left after decree was killed: names, and no content.
-    pub fn after_kill(coverage: &Coverage) -> UncapturedState {
+    /// What is left after decree was killed: names, and what it recorded.
+    pub fn after_kill(layout: &Layout, root: &Root, coverage: &Coverage, id: &str) -> UncapturedState {
+        let mut record = HeldRecord::read(layout, id);
+        let git_dirs = record.as_mut().map(|(record, key)| (std::mem::take(&mut record.git_dirs), *key));
+        let known = record.as_ref().map(|(record, key)| (record, *key));
+        let (git_dirs, key) = git_dirs.unwrap_or_default();
         UncapturedState {
-            secrets: Arc::new(HeldSecrets::by_name(&coverage.sensitive)),
+            secrets: Arc::new(HeldSecrets::after_kill(&coverage.sensitive, known)),
             entries: HeldEntries::by_name(coverage),
-            git_dirs: HeldGitDirs::nothing(),
-            nested: HeldNested::nothing(),
+            outputs: HeldOutputs::nothing(),
+            git_unread: Vec::new(),
+            git_dirs: HeldGitDirs::from_record(root, git_dirs, key, &layout.git_objects()),
             now: coverage.sensitive.clone(),
             became: Vec::new(),
+            queue: record.as_mut().map(|(record, _)| std::mem::take(&mut record.queue)),
+            settings: record.map(|(record, _)| record.settings),
             was_killed: true,
             is_empty: is_empty(coverage),
         }
@@ -110,12 +117,23 @@ impl UncapturedState {
         interrupt::set_last_act(Some(Box::new(move || secrets.restore_finally(&root, &set_aside, &covers))));
     }
 
-    /// The warning about likely secrets that cannot be restored.
-    pub fn warning(&self) -> Option<String> {
+    /// What cannot be restored: likely secrets, and git's own state.
+    pub fn warnings(&self) -> Vec<String> {
         let words = |(path, why): (String, String)| format!("{path} ({why})");
-        let not_held: Vec<String> = self.secrets.not_held().into_iter().map(words).collect();
-        (!not_held.is_empty())
-            .then(|| format!("these likely secrets cannot be restored after a failure: {}", named(&not_held)))
+        let secrets: Vec<String> = self.secrets.not_held().into_iter().map(words).collect();
+        let objects = self.git_dirs.not_held();
+        let git_files = self.git_dirs.files_not_held();
+        let lists = [
+            ("these likely secrets cannot be restored after a failure", &secrets),
+            ("git's own state cannot be read, and not be restored after a failure, in", &self.git_unread),
+            ("git objects cannot be restored after a failure", &objects),
+            (
+                "too large to be held, these files of git's directory cannot be restored after a failure",
+                &git_files,
+            ),
+        ];
+        let lists = lists.iter().filter(|(_, list)| !list.is_empty());
+        lists.map(|(what, list)| format!("{what}: {}", named(list))).collect()
     }
 
     /// Notes which likely secrets are in the tree now, and which of them the checkpoint holds.
@@ -134,7 +152,14 @@ impl UncapturedState {
 
     /// Removes what is only needed while something runs.
     pub fn release(&mut self) {
+        self.secrets.release();
         self.git_dirs.release();
+        self.outputs.release();
+    }
+
+    /// Before something runs again after likely secrets were restored.
+    pub fn reserve_room(&self, root: &Root) {
+        self.secrets.reserve(root);
     }
 
     /// Moves renamed directories back, before the tree is compared: otherwise all of their files would be new.
@@ -148,10 +173,10 @@ impl UncapturedState {
         UncapturedReport { moved_back, restored, ..UncapturedReport::default() }
     }
 
-    /// What to report of a run that is kept: nothing is touched.
-    pub fn kept(&self, root: &Root) -> (UncapturedReport, Vec<String>) {
+    /// What to report of a run that is kept: nothing is touched, except that decree's own output is not deleted.
+    pub fn kept(&mut self, root: &Root) -> (UncapturedReport, Vec<String>) {
         let secrets = self.changes(root);
-        let mut warnings = Vec::new();
+        let mut warnings = self.outputs.restore_for_kept(root);
         for kind in [EntryKind::Ignored, EntryKind::Special] {
             let gone = self.entries.gone(root, kind);
             if !gone.is_empty() {
@@ -176,37 +201,65 @@ impl UncapturedState {
         place_of: &dyn Fn(&TreePath) -> Option<String>,
     ) -> UncapturedReport {
         let mut report = UncapturedReport::default();
+        self.restore_own_files(&Layout::new(root.path().to_owned()), set_aside, &mut report);
         if self.is_empty && self.now.is_empty() {
             return report;
         }
-        (report.moved_back, report.restored) = self.entries.move_back(root, set_aside, covers);
-        self.entries.clear_replaced(root, set_aside, &|dir| self.git_dirs.can_rebuild(dir));
-        let inside = self.git_dirs.restore(set_aside);
-        report.restored.extend(inside.restored);
-        let lost = inside.not_restored.into_iter();
-        report.not_restored.extend(lost.map(|(path, why)| NotRestored { path, why }));
-        // The directory of the run or the checkpoint has its id as its name.
-        let id = set_aside.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy();
-        let (texts, failed) = self.nested.restore(&id);
-        report.nested = texts;
-        report.not_restored.extend(failed.into_iter().map(|(path, why)| NotRestored { path, why }));
-        self.entries.adopt(root, &|dir| self.git_dirs.was_rebuilt(dir));
+        self.restore_entries(root, set_aside, covers, &mut report);
         let missing = self.entries.missing(root, covers);
         report.secrets = self.secrets.restore(root, set_aside, covers);
-        let lost = missing.into_iter().filter(|entry| !self.secrets.is_all_of(root, &entry.path));
-        report.not_restored.extend(lost.map(|entry| NotRestored {
-            path: quote::in_json(entry.path.as_bytes()).into_owned(),
-            why: format!("{}: {}", entry.kind.words(), entry.why),
+        // A directory that held nothing else is back with its secrets.
+        let missing = missing.into_iter().filter(|entry| !self.secrets.is_all_of(root, &entry.path));
+        report.name_lost(missing.map(|entry| {
+            let path = quote::in_json(entry.path.as_bytes()).into_owned();
+            (path, format!("{}: {}", entry.kind.words(), entry.why))
         }));
         report.name_lost_secrets();
         if self.was_killed {
             let deleted = |path: &String| report.secrets.iter().any(|change| change.path == *path);
-            let all = self.secrets.paths();
+            let all = self.secrets.unread();
             report.unknown = all.into_iter().filter(|path| !deleted(path)).collect();
         } else {
             report.secrets.extend(self.made(root, place_of));
         }
         report
+    }
+
+    /// After a kill: restores the queue, and names settings that differ. Otherwise `own_files` holds both.
+    fn restore_own_files(&self, layout: &Layout, set_aside: &Path, report: &mut UncapturedReport) {
+        if let Some(queue) = &self.queue {
+            let queue = queue.restore(layout, set_aside);
+            report.restored.extend(queue.restored);
+            report.name_lost(queue.not_restored);
+            report.settings.extend(queue.added);
+        }
+        if let Some(record) = &self.settings {
+            let kept = SettingsSnapshot::from_record(layout, record).keep_former(set_aside);
+            report.settings.extend(kept.unwrap_or_else(|error| vec![format!("unknown, as {error}")]));
+        }
+    }
+
+    /// Renamed entries, files that decree's output goes to, and the inside of git directories, in this order: a repository that was
+    /// renamed is not to be rebuilt.
+    fn restore_entries(
+        &mut self,
+        root: &Root,
+        set_aside: &Path,
+        covers: &dyn Fn(&TreePath) -> bool,
+        report: &mut UncapturedReport,
+    ) {
+        let (moved_back, restored) = self.entries.move_back(root, set_aside, covers);
+        report.moved_back = moved_back;
+        report.restored.extend(restored);
+        let outputs = self.outputs.restore(root, set_aside);
+        report.restored.extend(outputs.restored);
+        report.notes = outputs.notes;
+        report.name_lost(outputs.lost);
+        self.entries.clear_replaced(root, set_aside, &|dir| self.git_dirs.can_rebuild(dir));
+        let inside = self.git_dirs.restore(set_aside);
+        report.restored.extend(inside.restored);
+        report.name_lost(inside.not_restored);
+        self.entries.adopt(root, &|dir| self.git_dirs.was_rebuilt(dir));
     }
 
     /// Restores the likely secrets alone.
@@ -245,107 +298,4 @@ fn is_empty(coverage: &Coverage) -> bool {
         coverage;
     [sensitive, special, ignored_dirs, ignored_in_root, ignored_below].iter().all(|list| list.is_empty())
         && repositories.is_empty()
-}
-
-impl UncapturedReport {
-    fn name_lost_secrets(&mut self) {
-        let lost = self.secrets.iter().filter(|change| !change.restored);
-        self.not_restored.extend(lost.map(|change| NotRestored {
-            path: change.path.clone(),
-            why: format!(
-                "a likely secret: it was {}; {}",
-                change.change.word(),
-                change.why.as_deref().unwrap_or_default()
-            ),
-        }));
-    }
-
-    /// Adds what a later restore reports. A path counts once.
-    pub fn absorb(&mut self, later: UncapturedReport) {
-        let UncapturedReport { secrets, moved_back, restored, nested, not_restored, unknown } = later;
-        self.nested.extend(nested);
-        self.secrets.retain(|old| secrets.iter().all(|new| new.path != old.path));
-        self.secrets.extend(secrets);
-        self.moved_back.extend(moved_back);
-        self.moved_back.sort();
-        self.moved_back.dedup();
-        self.restored.extend(restored);
-        self.restored.sort();
-        self.restored.dedup();
-        self.not_restored = not_restored;
-        self.unknown = unknown;
-    }
-
-    /// One text for each thing that happened, for a run or command that was reverted.
-    pub fn reverted_warnings(&self) -> Vec<String> {
-        let mut texts = self.secret_texts(|change| match (change.change, &change.set_aside) {
-            (SecretFate::Made, Some(place)) => Some(format!("it is a likely secret, and is now {place}")),
-            (SecretFate::Made, None) => {
-                Some("it is a likely secret that an ignore rule hides, and stays".to_owned())
-            }
-            (_, Some(place)) if change.was_ordinary => Some(format!(
-                "it became a likely secret: the version of the checkpoint is restored, the other is now {place}"
-            )),
-            (_, None) if change.was_ordinary => None,
-            (_, Some(place)) => Some(format!("it is restored from memory; the other version is now {place}")),
-            (_, None) if change.restored => Some("it is restored from memory".to_owned()),
-            // `not_restored` has it.
-            (_, None) => None,
-        });
-        if !self.moved_back.is_empty() {
-            texts.push(format!("renamed, and moved back: {}", named(&self.moved_back)));
-        }
-        if !self.restored.is_empty() {
-            let what = "changed or deleted, and restored";
-            texts.push(format!("{what}: {}", named(&self.restored)));
-        }
-        texts.extend(self.nested.iter().cloned());
-        let lost: Vec<String> =
-            self.not_restored.iter().map(|lost| format!("{} ({})", lost.path, lost.why)).collect();
-        if !lost.is_empty() {
-            texts.push(format!("NOT restored: {}", named(&lost)));
-        }
-        if !self.unknown.is_empty() {
-            let unknown =
-                "the decree that held the likely secrets has ended, and what was changed may NOT be restored";
-            texts.push(format!("{unknown}: check {}", named(&self.unknown)));
-        }
-        texts
-    }
-
-    /// The same for a run or command that is kept.
-    pub fn kept_warnings(&self) -> Vec<String> {
-        self.secret_texts(|change| {
-            Some(if change.was_ordinary {
-                "it is a likely secret now, so its new content is withheld from the diff, and stays"
-                    .to_owned()
-            } else {
-                "it is a likely secret, so it is in no diff, and stays so".to_owned()
-            })
-        })
-    }
-
-    /// A text for each likely secret for which there is something to say; further ones are only counted.
-    fn secret_texts(&self, describe: impl Fn(&SecretChange) -> Option<String>) -> Vec<String> {
-        let text = |change: &SecretChange| {
-            let what = describe(change)?;
-            Some(format!("{} was {}; {what}", change.path, change.change.word()))
-        };
-        let mut texts: Vec<String> = self.secrets.iter().filter_map(text).collect();
-        let more = texts.len().saturating_sub(MAX_NAMED);
-        if more > 0 {
-            texts.truncate(MAX_NAMED);
-            texts.push(format!("{} more were changed, deleted or made", count(more, "likely secret")));
-        }
-        texts
-    }
-}
-
-/// A list for people; further paths are only counted.
-fn named(list: &[String]) -> String {
-    let shown = list[..list.len().min(MAX_NAMED)].join(", ");
-    match list.len().saturating_sub(MAX_NAMED) {
-        0 => shown,
-        more => format!("{shown} and {more} more"),
-    }
 }

@@ -189,3 +189,51 @@ fn jiff_in(seconds: u32) -> String {
     date.args(["-u", "-d", &format!("+{seconds} seconds"), "+%Y-%m-%dT%H:%M:%SZ"]);
     run_command(&mut date).ok().line()
 }
+
+/// CPC-12.
+#[test]
+fn commands_in_answers_name_the_store_that_they_need() {
+    let project = project();
+    let place = crate::harness::temp_dir();
+    let store = place.path().join("it's a store");
+    let with_store = |args: &[&str]| {
+        let output = run_command(project.command().args(args).env("DECREE_STORE", &store));
+        json(&output.out)
+    };
+    let before = project.snapshot();
+    let created = with_store(&["checkpoint", "create", "--format", "json"]);
+    assert_valid(&created, "checkpoint");
+    let guarded = with_store(&["guard", "--format", "json", "--", "sh", "-c", "rm -r src"]);
+    assert_valid(&guarded, "guard");
+    elsewhere(guarded["checkpoint"]["restore_command"].as_str().unwrap()).ok();
+    assert_same(&project.snapshot(), &before);
+    change_everything(&project);
+    let id = created["checkpoint"]["id"].as_str().unwrap();
+    let back = with_store(&["rollback", id, "--format", "json"]);
+    let lists = [&created["next_safe_actions"], &created["evidence_anchors"], &back["evidence_anchors"]];
+    for line in lists.iter().flat_map(|list| texts(list)).filter(|line| line.contains("decree -C")) {
+        elsewhere(line.strip_prefix("tool:bash:").unwrap_or(line)).ok();
+    }
+    elsewhere(texts(&back["next_actions"])[0]).ok();
+    elsewhere(created["checkpoint"]["restore_command"].as_str().unwrap()).ok();
+    assert_same(&project.snapshot(), &before);
+}
+
+/// CPC-10.
+#[test]
+fn nothing_that_is_not_held_is_called_safe_to_change() {
+    let project = project();
+    project.write(".env", "A=1\n").write(".gitignore", "target/\n").write("target/x", "x\n");
+    let first = |scopes: &[&str]| {
+        let mut args = vec!["checkpoint", "create", "--format", "json", "--allow-missing"];
+        scopes.iter().for_each(|scope| args.extend(["--scope", scope]));
+        texts(&json(&project.decree(args).ok().out)["next_safe_actions"])[0].to_owned()
+    };
+    assert_eq!(first(&[".env"]), "edit: nothing: the checkpoint does not hold .env");
+    assert_eq!(first(&["target"]), "edit: nothing: the checkpoint does not hold target");
+    assert_eq!(first(&[".env", "notes.txt"]), "edit: change, delete or replace the 1 file within notes.txt");
+    assert_eq!(
+        first(&["build"]),
+        "edit: create files within build, where none are now: a rollback removes them"
+    );
+}

@@ -189,6 +189,8 @@ fn wrong_usage_is_answered_in_the_format_that_was_asked_for() {
     // Without a format there is no object, and what is no failure is none.
     for args in [
         &["status", "--bad"][..],
+        // This format is one of the guarded command.
+        &["guard", "--bad", "true", "--format", "json"],
         &["status", "--format", "xml"],
         &["guard", "--bad", "--", "x", "--format", "json"],
     ] {

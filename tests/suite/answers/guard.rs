@@ -28,6 +28,10 @@ fn a_guard_answers_what_became_of_the_work() {
     assert!(answer["rollback"].is_null() && answer["command"].as_str().unwrap().contains("echo said"));
     let id = answer["checkpoint"]["id"].as_str().unwrap();
     assert_eq!(answer["checkpoint"]["reason"], "to be safe");
+    let created = json(&project.decree(["checkpoint", "create", "--format", "json"]).ok().out);
+    let mut files = created["checkpoint"]["scope"].clone();
+    files["files"].as_array_mut().unwrap().retain(|file| file != "new.txt");
+    assert_eq!(answer["checkpoint"]["scope"], files);
     // The command that undoes it is in the answer.
     let back = answer["checkpoint"]["restore_command"].as_str().unwrap();
     assert!(back.contains(id));

@@ -128,3 +128,16 @@ fn messages_that_wait_are_named_as_they_are() {
     assert_eq!(sorted(status["inbox"].as_array().unwrap().clone()), sorted(expected.clone()));
     assert_eq!(sorted(plan["messages"].as_array().unwrap().clone()), sorted(expected));
 }
+
+/// ANS-05.
+#[test]
+fn a_quoted_name_and_a_name_that_looks_quoted_differ_in_warnings() {
+    let project = PipelineProject::new();
+    let id = project.checkpoint();
+    project.write(b"caf\xe9", "1\n").write(br#""caf\351""#, "2\n").write(b"a\nb", "3\n");
+    let back = parsed(&project.decree(["rollback", &id, "--format", "json"]).ok().out);
+    let mut warnings = super::texts(&back["warnings"]);
+    warnings.sort_unstable();
+    let orphan = |name: &str| format!("Orphaned file detected: {name} (removed)");
+    assert_eq!(warnings, [orphan(r#""\"caf\\351\"""#), orphan(r#""a\nb""#), orphan(r#""caf\351""#)]);
+}

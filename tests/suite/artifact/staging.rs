@@ -1,8 +1,11 @@
 use std::fs;
 use std::process::Command;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
 use super::{SECRET, files, staged, worked};
-use crate::harness::temp_dir;
+use crate::harness::{skip, temp_dir};
 use crate::pipeline::pipeline_project::{PipelineProject, assert_has};
 
 /// ART-01.
@@ -34,6 +37,48 @@ fn an_artifact_holds_reports_and_runs() {
     }
     assert!(!found.iter().any(|name| name.contains("set-aside") || name.contains("previous")), "{found:?}");
     assert!(!found.contains(&"left-out.txt".to_owned()));
+}
+
+/// SEE-60. Diffs, results and manifests have attributes in base64.
+#[test]
+fn a_secret_in_an_extended_attribute_is_in_no_staged_file() {
+    let project = PipelineProject::with(
+        "echo work >>work.txt; [ \"${spec_file##*/}\" = 01-x.spec.md ] || exit 0\n\
+         echo plain >x.txt; setfattr -n user.k -v \"before $SAMPLE_API_KEY after\" x.txt",
+    );
+    let probe = project.write("probe", "").path("probe");
+    let why = "the file system of the tests keeps no attributes of users";
+    if !skip::works(Command::new("setfattr").args(["-n", "user.x", "-v", "1"]).arg(&probe), why) {
+        return;
+    }
+    project.spec("01-x", "Do\n").spec("02-x", "Do\n");
+    project.decree_with_env(&["process"], &[("SAMPLE_API_KEY", SECRET)]).ok();
+    let value = STANDARD.encode(format!("before {SECRET} after"));
+    let (first, second) = (project.runs()[0].clone(), project.runs()[1].clone());
+    let text = project.text(&format!(".decree/runs/{first}/changes.diff"));
+    assert_has(&text, &[&format!("user.k:{value}")]);
+    let dir = temp_dir();
+    let target = dir.path().join("artifact");
+    let variables = [("SAMPLE_API_KEY", SECRET)];
+    let output = project.decree_with_env(&["stage", target.to_str().unwrap()], &variables).ok();
+    let found = files(&target);
+    for name in &found {
+        let text = String::from_utf8_lossy(&fs::read(target.join(name)).unwrap()).into_owned();
+        assert!(!text.contains(&value) && !text.contains(SECRET), "{name}");
+    }
+    let left_out = fs::read_to_string(target.join("left-out.txt")).unwrap();
+    for name in [
+        format!("runs/{first}/changes.diff"),
+        format!("runs/{first}/result.json"),
+        format!("runs/{first}/attempts/1/changes.diff"),
+        format!("runs/{second}/manifest.json"),
+    ] {
+        assert_has(&left_out, &[&format!("{name}: it holds a secret")]);
+        assert_has(&output.err, &[&name]);
+    }
+    for name in [format!("runs/{first}/manifest.json"), format!("runs/{second}/changes.diff")] {
+        assert!(found.contains(&name), "{name} in {found:?}");
+    }
 }
 
 /// ART-02.

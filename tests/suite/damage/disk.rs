@@ -147,26 +147,36 @@ fn a_full_disk_that_prevents_the_revert_of_a_run_is_exit_code_4() {
     assert_same(&project.snapshot(), &before);
 }
 
-/// REV-15.
+/// REV-15. With new content the store has no room, without any the manifest of the saved state has none.
 #[test]
 fn a_failed_run_that_a_full_disk_keeps_from_being_reverted_is_exit_code_4_and_reverted_later() {
-    let Some(disk) = SmallDisk::new(ROOM_TO_RUN) else { return };
-    let project = &disk.project;
-    let fill = "rm binary; echo x >new; cat /dev/zero >.decree/filler 2>/dev/null; exit 1\n";
-    project.write("binary", noise(400 * KIB, 1)).write(".decree/routines/develop.sh", fill);
-    project.write(".decree/config.yml", "max_retries: 0\n");
-    let before = project.snapshot();
-    let output = project.decree(["run", "-m", "x", "-p", "y"]).fails(4).mentions(&["No space left"]);
-    assert!(
-        output.err.contains("not reverted") || output.err.contains("could not be reverted"),
-        "{}",
-        output.err
-    );
-    assert!(project.exists("new"), "it was reverted after all");
-    disk.free();
-    project.decree(["checkpoint", "list"]).ok();
-    project.write(".decree/routines/develop.sh", "exit 1\n").decree(["process"]).fails(1);
-    assert_same(&project.snapshot(), &before);
+    for work in ["rm binary; echo x >new", "rm binary"] {
+        let Some(disk) = SmallDisk::new(ROOM_TO_RUN) else { return };
+        let project = &disk.project;
+        let fill = format!("{work}; cat /dev/zero >.decree/filler 2>/dev/null; exit 1\n");
+        project.write("binary", noise(400 * KIB, 1)).write(".decree/routines/develop.sh", fill);
+        project.write(".decree/config.yml", "max_retries: 0\n");
+        let before = project.snapshot();
+        let output = project.decree(["run", "-m", "x", "-p", "y"]).fails(4).mentions(&["No space left"]);
+        assert!(
+            output.err.contains("not reverted") || output.err.contains("could not be reverted"),
+            "{}",
+            output.err
+        );
+        let left = project.snapshot();
+        assert!(!project.exists("binary"), "it was reverted after all");
+        for command in ["process", "run -p z", "guard -- true", "process --format json"] {
+            let output = project.decree(command.split(' ')).fails(4);
+            let output = output.mentions(&["No space left", "is not reverted yet"]);
+            let is_answered = output.text().contains(r#""kind": "integrity""#);
+            assert_eq!(is_answered, command.contains("json"), "{}", output.text());
+            assert_same(&project.snapshot(), &left);
+        }
+        disk.free();
+        project.decree(["checkpoint", "list"]).ok();
+        project.write(".decree/routines/develop.sh", "exit 1\n").decree(["process"]).fails(1);
+        assert_same(&project.snapshot(), &before);
+    }
 }
 
 /// GRD-15.
@@ -189,6 +199,52 @@ fn a_rollback_that_a_full_disk_prevents_is_reported_as_such_and_not_as_a_killed_
     assert!(!output.err.contains("killed"), "{}", output.err);
     assert_same(&project.snapshot(), &before);
     assert!(project.decree(["status"]).ok().err.is_empty(), "it is reported once the tree is rolled back");
+}
+
+/// UNC-65. decree reserves the room that likely secrets need, as nothing else has their content.
+#[test]
+fn likely_secrets_come_back_although_the_disk_of_the_project_is_full() {
+    for filler in ["fill", ".decree/filler"] {
+        for command in ["guard", "run"] {
+            let Some(disk) = SmallDisk::new(ROOM_TO_RUN) else { return };
+            let project = &disk.project;
+            let wrecks = format!(
+                "rm -r .env keys; echo other >id_rsa; cat /dev/zero >{filler} 2>/dev/null; \
+                 cat /dev/zero >>{filler} 2>/dev/null; exit 1\n"
+            );
+            let large = noise(200 * KIB, 7);
+            project.write(".env", "E=1\n").write("id_rsa", "KEY\n").write("keys/deep/.env", &large);
+            project.write(".decree/config.yml", "max_retries: 0\n");
+            project.write(".decree/routines/develop.sh", &wrecks);
+            let output = if command == "run" {
+                project.decree(["run", "-m", "x", "-p", "y"])
+            } else {
+                project.decree(["guard", "--", "bash", "-c", &wrecks])
+            };
+            let case = format!("{command}, {filler}: {}", output.err);
+            assert_ne!(output.code, 0, "{case}");
+            assert!(!output.err.contains("NOT restored"), "{case}");
+            assert!(project.exists(".env"), "{case}");
+            assert_eq!(project.read(".env"), b"E=1\n", "{case}");
+            assert_eq!(project.read("id_rsa"), b"KEY\n", "{case}");
+            assert!(project.read("keys/deep/.env") == large, "{case}");
+        }
+    }
+}
+
+/// UNC-65.
+#[test]
+fn the_room_that_is_reserved_for_likely_secrets_is_free_once_they_are_not_held() {
+    let Some(disk) = SmallDisk::new(6 * KIB) else { return };
+    let project = &disk.project;
+    project.write(".env", noise(200 * KIB, 7));
+    let sees = "df --output=avail -k . | tail -1";
+    let during = project.decree(["guard", "--", "bash", "-c", sees]).ok().line();
+    let free = |text: &str| text.trim().parse::<usize>().unwrap();
+    let after = Command::new("df").args(["--output=avail", "-k"]).arg(project.root()).output().unwrap();
+    let after = String::from_utf8(after.stdout).unwrap();
+    let after = free(after.lines().last().unwrap());
+    assert!(after >= free(&during) + 200, "{during} KiB free during the command, {after} KiB afterwards");
 }
 
 #[test]

@@ -2,8 +2,9 @@
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
+use std::process::Stdio;
 
-use crate::harness::{CommandOutput, Project, TreeSnapshot, assert_same, run_command};
+use crate::harness::{CommandOutput, Project, TreeSnapshot, assert_same, run_command, wait_for};
 
 fn with_env(project: &Project, key: &str, value: impl AsRef<OsStr>, args: &[&str]) -> CommandOutput {
     let mut command = project.command();
@@ -72,6 +73,38 @@ fn a_forgotten_store_is_named_by_every_command_that_needs_it() {
     let empty = outside.path("another");
     let output = with_env(&project, "DECREE_STORE", &empty, &["rollback", &plain]).fails(4);
     output.mentions(&["without DECREE_STORE"]);
+}
+
+/// STO-16. The content of the run is not lost, and so the run must not be closed as lost.
+#[test]
+fn a_forgotten_store_is_named_after_a_kill_of_a_run_or_a_guard() {
+    let work = "echo bad >a; echo x >.decree/ready; while :; do sleep 0.05; done";
+    for is_guard in [false, true] {
+        let (project, outside) = (Project::new(), Project::bare());
+        let store = outside.path("the store");
+        project.write("a", "a\n").write(".decree/routines/develop.sh", work);
+        let before = project.snapshot();
+        let started =
+            if is_guard { ["guard", "--", "bash", "-c", work] } else { ["run", "-m", "x", "-p", "y"] };
+        let mut command = project.command();
+        let command = command.env("DECREE_STORE", &store).args(started);
+        let mut child =
+            command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        wait_for(&project.path(".decree/ready"));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let store = store.canonicalize().unwrap();
+        let (hint, left) = (format!("DECREE_STORE='{}'", store.display()), project.snapshot());
+        let commands: &[&[&str]] =
+            if is_guard { &[&["recover"]] } else { &[&["process"], &["recover"], &["recover", "--dry-run"]] };
+        for args in commands {
+            let output = project.decree(*args).fails(4).mentions(&["in another store", &hint]);
+            assert!(!output.err.contains("damaged"), "{}", output.err);
+            assert_same(&project.snapshot(), &left);
+        }
+        with_env(&project, "DECREE_STORE", &store, &["recover"]).ok();
+        assert_same(&project.snapshot(), &before);
+    }
 }
 
 /// STO-03.

@@ -1,14 +1,15 @@
 //! What a routine does inside of `.git`: settings, hooks, reflogs, objects, and everything at once.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, lchown};
 
 use rustix::process::Signal;
 
 use super::interrupted::cut_off;
 use super::{COMMIT, add_nested_and_submodule, commit, make_busy, repo, script, view};
-use crate::harness::{TreeSnapshot, assert_same, snapshot};
+use crate::harness::{TreeSnapshot, assert_same, skip, snapshot};
 use crate::publish::{Repo, git_in};
+use crate::revert::{as_nobody, hand_over};
 
 /// Everything in `.git` but the objects, which may be there twice.
 fn inside(repo: &Repo) -> TreeSnapshot {
@@ -24,6 +25,7 @@ fn furnished(text: &str) -> Repo {
     repo.git(["pack-refs", "--all"]).ok();
     repo.write("second.txt", "second\n");
     repo.commit_all("second");
+    repo.git(["branch", "loose"]).ok();
     repo.git(["config", "user.nickname", "mine"]).ok();
     let hook = repo.path(".git/hooks/pre-push");
     fs::create_dir_all(hook.parent().unwrap()).unwrap();
@@ -33,13 +35,16 @@ fn furnished(text: &str) -> Repo {
     repo
 }
 
-const WRECKS: [&str; 15] = [
+const WRECKS: [&str; 18] = [
     "rm -rf .git/*",
     "rm -rf .git",
     "rm -rf .git; git init -q .",
     "rm -rf .git/objects",
     "rm -rf .git/objects/??",
     "rm .git/HEAD",
+    "echo nothing >.git/HEAD",
+    "echo nothing >.git/refs/heads/main",
+    ": >.git/refs/heads/loose",
     "rm .git/config",
     "rm -rf .git/refs .git/packed-refs",
     "rm -rf .git/logs",
@@ -257,4 +262,41 @@ fn what_a_routine_puts_in_the_place_of_the_held_state_of_git_does_no_harm() {
     let before = view(&repo);
     repo.decree(["guard", "--", "sh", "-c", "rm -rf .git; exit 3"]).fails(3);
     assert_eq!(view(&repo), before);
+}
+
+/// GIT-45. An ordinary user may not link objects of another one.
+#[test]
+fn objects_of_another_user_are_named_before_and_the_others_are_held() {
+    if !skip::as_root() {
+        return;
+    }
+    if fs::read_to_string("/proc/sys/fs/protected_hardlinks").unwrap_or_default().trim() != "1" {
+        return skip::skip(skip::Lack::Right("the kernel lets users link files of others"));
+    }
+    let (foreign, own) = ("find .git/objects -user root -type f", "find .git/objects ! -user root -type f");
+    for (wreck, mode, code) in [
+        ("true".to_owned(), 0o400, 1),
+        (format!("rm -f $({own})"), 0o400, 1),
+        (format!("rm -f $({foreign})"), 0o400, 4),
+        // What can be read is held open.
+        (format!("rm -f $({foreign})"), 0o444, 1),
+    ] {
+        let repo = repo(&format!("{wreck}; exit 7"));
+        repo.write("second.txt", "second\n");
+        repo.commit_all("second");
+        let blob = repo.says(["rev-parse", "HEAD:notes.txt"]);
+        hand_over(repo.root());
+        let object = repo.path(format!(".git/objects/{}/{}", &blob[..2], &blob[2..]));
+        lchown(&object, Some(0), Some(0)).unwrap();
+        fs::set_permissions(&object, fs::Permissions::from_mode(mode)).unwrap();
+        let words = "git objects cannot be restored after a failure: 1 of .git/objects (";
+        let output = as_nobody(&repo, &["process"]).fails(code);
+        assert_eq!(output.err.contains(words), mode == 0o400, "{}", output.err);
+        let is_lost = output.err.contains("NOT restored: .git/objects (a repository: 1 objects are gone");
+        assert_eq!(is_lost, code == 4, "{}", output.err);
+        assert_eq!(object.exists(), code != 4);
+        if code != 4 {
+            repo.git(["-c", "safe.directory=*", "fsck", "--strict", "--no-dangling"]).ok();
+        }
+    }
 }

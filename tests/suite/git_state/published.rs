@@ -1,5 +1,7 @@
 //! What is pushed, and what is not.
 
+use std::fs;
+
 use super::{COMMIT, commit, repo, script};
 use crate::publish::Repo;
 use crate::publish::pushing::Remote;
@@ -113,10 +115,11 @@ fn a_secret_in_a_routines_own_commit_is_not_pushed() {
 }
 
 const SECRET: (&str, &str) = ("MY_TOKEN", "hush-hush-hush");
+const SECRET_KEY: (&str, &str) = ("API_KEY", "hush-hush-hush");
 
 /// Publishes with a secret in the environment; the push has to be refused, and the commit has to be named.
 #[track_caller]
-fn is_refused(repo: &Repo, remote: &Remote, commit: &str, words: &[&str]) {
+pub(super) fn is_refused(repo: &Repo, remote: &Remote, commit: &str, words: &[&str]) {
     let (before, pushed) = (repo.state(), remote.tip("main"));
     for args in [&["--push"][..], &["--push", "--dry-run"], &["--push", "--branch", "other"], &[]] {
         let output = repo.publish_with(args, &[SECRET]).fails(1).mentions(words);
@@ -203,6 +206,149 @@ fn a_secret_in_an_earlier_batch_and_in_a_merge_is_not_pushed() {
     let output = repo.publish_with(&["--push"], &[SECRET]).fails(1);
     output.mentions(&["a secret of the environment", &leak[..10], "leak"]);
     assert_eq!(remote.tip("main"), pushed);
+}
+
+/// GIT-44. What git is made to overlook is searched, or not sent.
+#[test]
+fn a_commit_that_a_routine_hides_from_git_is_not_pushed() {
+    let leak =
+        format!("echo key=hush-hush-hush >leak; {COMMIT} git rm -q leak; echo work >work.txt; {COMMIT}");
+    let ids = "first=$(git rev-parse HEAD~2) last=$(git rev-parse HEAD)";
+    for hide in [
+        "mkdir -p .git/info; echo $last $first >.git/info/grafts",
+        "git replace --graft $last $first",
+        "echo $last >.git/shallow",
+    ] {
+        let repo = repo(&format!("{leak} {ids}; {hide}"));
+        let remote = Remote::of(&repo);
+        repo.process().ok();
+        let reflog = fs::read_to_string(repo.path(".git/logs/HEAD")).unwrap();
+        let leak = reflog.lines().rev().nth(1).unwrap().split(' ').nth(1).unwrap();
+        if hide.contains("shallow") {
+            let pushed = remote.tip("main");
+            assert_ne!(repo.publish_with(&["--push"], &[SECRET]).code, 0);
+            assert_eq!(remote.tip("main"), pushed);
+        } else {
+            is_refused(&repo, &remote, &leak[..10], &["a secret of the environment", "leak"]);
+        }
+        assert!(!remote.has(leak), "{hide}");
+    }
+}
+
+/// SEE-51. A word such as the name of a program is the password of many test databases.
+#[test]
+fn a_plain_word_of_the_environment_is_named_and_not_refused() {
+    for act in ["true", COMMIT] {
+        let repo = repo(&format!("echo 'image: postgres' >compose.yml; {act}"));
+        let remote = Remote::of(&repo);
+        repo.process().ok();
+        // A longer value, and one with other characters than letters, is as secret as any other.
+        for value in ["image: postgres", "compose.yml"] {
+            let output = repo.publish_with(&["--push"], &[("POSTGRES_PASSWORD", value)]).fails(1);
+            output.mentions(&["a secret of the environment"]);
+        }
+        let variables = [("POSTGRES_PASSWORD", "postgres"), ("DATABASE_URL", "postgres://x:postgres@db/x")];
+        let output = repo.publish_with(&["--push"], &variables).ok();
+        output.mentions(&["compose.yml", "a plain word, or known to a remote already", "not refused"]);
+        assert_eq!(remote.tip("main"), commit(&repo, "HEAD"));
+        assert_eq!(repo.blob("HEAD", "compose.yml"), b"image: postgres\n");
+        // Logs mask it all the same.
+        let id = repo.only_run();
+        let log = repo.decree_with_env(&["report", "--format", "markdown"], &variables).ok().text();
+        assert!(log.contains("image: ***") && !log.contains("postgres"), "{id}: {log}");
+    }
+}
+
+/// SEE-51. What the remote has is not kept from it. What only this repository has is.
+#[test]
+fn a_value_that_a_remote_has_already_is_named_and_not_refused() {
+    for act in ["true", COMMIT] {
+        let repo = repo(&format!("cp known.txt again.txt; {act}"));
+        repo.write("known.txt", "key=hush-hush-hush\nand more\n");
+        repo.commit_all("known");
+        let remote = Remote::of(&repo);
+        repo.write("mine.txt", "key=other-other-other\n");
+        repo.commit_all("not pushed yet");
+        repo.process().ok();
+        let pushed = remote.tip("main");
+        let other = ("MY_TOKEN", "other-other-other");
+        let output = repo.publish_with(&["--push"], &[SECRET_KEY, other]).fails(1);
+        let output = output.mentions(&["a secret of the environment", "mine.txt"]);
+        assert!(!output.err.contains("again.txt"), "{}", output.err);
+        assert_eq!(remote.tip("main"), pushed);
+        let output = repo.publish_with(&["--push"], &[SECRET_KEY]).ok();
+        let output = output.mentions(&["again.txt", "known to a remote already", "not refused"]);
+        assert!(!output.err.contains("hush-hush-hush"), "{}", output.err);
+        assert_eq!(remote.tip("main"), commit(&repo, "HEAD"));
+    }
+}
+
+/// SEE-61. How the user likes to read the output of `git grep` does not matter.
+#[test]
+fn a_known_value_is_recognized_whatever_the_settings_of_git_are() {
+    let repo = repo(&format!("cp known.txt again.txt; {COMMIT}"));
+    repo.write("known.txt", "one\nkey=hush-hush-hush\n");
+    repo.commit_all("known");
+    let remote = Remote::of(&repo);
+    repo.process().ok();
+    let settings = ["grep.lineNumber", "grep.column", "grep.fullName", "color.ui", "color.grep"];
+    for setting in settings {
+        repo.git(["config", setting, if setting.starts_with("color") { "always" } else { "true" }]).ok();
+        let output = repo.publish_with(&["--push", "--dry-run"], &[SECRET_KEY]).ok();
+        output.mentions(&["again.txt", "known to a remote already"]);
+        repo.git(["config", "--unset", setting]).ok();
+    }
+    for setting in settings {
+        repo.git(["config", setting, if setting.starts_with("color") { "always" } else { "true" }]).ok();
+    }
+    repo.publish_with(&["--push"], &[SECRET_KEY]).ok();
+    assert_eq!(remote.tip("main"), commit(&repo, "HEAD"));
+}
+
+/// SEE-61. A value with a line break at its end, one of several lines, one within another, and two that overlap.
+#[test]
+fn a_known_value_is_recognized_whatever_its_form_is() {
+    let repo = repo(&format!("cp known.txt again.txt; echo 'image: postgres' >compose.yml; {COMMIT}"));
+    repo.write("known.txt", "key=Known-Value-99-more\nline-one-of-it\nline-two\nend\n");
+    repo.commit_all("known");
+    let remote = Remote::of(&repo);
+    repo.process().ok();
+    let known: [&[(&str, &str)]; 6] = [
+        &[("API_KEY", "Known-Value-99\n")],
+        &[("API_KEY", "line-one-of-it\nline-two\nend")],
+        &[("API_KEY", "line-one-of-it\nline-two\nend\n")],
+        &[("A_TOKEN", "Known-Value-99"), ("B_TOKEN", "Known-Value"), ("C_TOKEN", "Value-99")],
+        &[("A_TOKEN", "Known-Value-99"), ("B_TOKEN", "Value-99-more")],
+        &[("APP_PASSWORD", "postgres\n")],
+    ];
+    for variables in known {
+        let output = repo.publish_with(&["--push", "--dry-run"], variables).ok();
+        output.mentions(&["not refused"]);
+    }
+    // The remote has a part of it, or parts that any text has.
+    for value in
+        ["key=Known-Value-99-more\nimage: postgres", "key=Known-Value-99-more\nab1", "one\nend\nmore\nend"]
+    {
+        repo.write("more.txt", value);
+        repo.commit_all("more");
+        let pushed = remote.tip("main");
+        let output = repo.publish_with(&["--push"], &[("API_KEY", value)]).fails(1);
+        output.mentions(&["a secret of the environment", "more.txt"]);
+        assert_eq!(remote.tip("main"), pushed);
+    }
+    repo.publish_with(&["--push"], known[3]).ok();
+    assert_eq!(remote.tip("main"), commit(&repo, "HEAD"));
+}
+
+/// SEE-51. A remote-tracking ref that the routine wrote does not make a value known.
+#[test]
+fn a_value_that_only_a_routine_says_a_remote_has_is_refused() {
+    let repo = repo(&format!(
+        "echo hush-hush-hush >leak; {COMMIT} git update-ref refs/remotes/origin/tmp HEAD; cp leak more; {COMMIT}"
+    ));
+    let remote = Remote::of(&repo);
+    repo.process().ok();
+    is_refused(&repo, &remote, &commit(&repo, "HEAD")[..10], &["a secret of the environment", "more"]);
 }
 
 /// GIT-21.

@@ -2,8 +2,12 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
 
+use super::unrestored::git_path;
 use super::{COMMIT, commit, make_busy, repo, script, view};
+use crate::harness::{assert_same, run_command, snapshot, temp_dir};
+use crate::publish::Repo;
 
 /// GIT-01, GIT-13.
 #[test]
@@ -241,4 +245,76 @@ fn a_merge_that_a_failed_routine_left_is_not_in_progress() {
     // The next commit has one parent.
     repo.git(["commit", "-q", "--allow-empty", "-m", "next"]).ok();
     assert_eq!(repo.says(["show", "-s", "--format=%P"]).split(' ').count(), 1);
+}
+
+/// GIT-46. A merge, a rebase and a bisection that were in progress, and that a failed routine ended or went on with.
+#[test]
+fn an_operation_that_was_in_progress_is_in_progress_again() {
+    let merge = "git merge -q --no-commit side";
+    let rebase = "git rebase -q side";
+    let bisect = "git bisect start HEAD HEAD~2";
+    let finish = "echo done >notes.txt; git add notes.txt; GIT_EDITOR=true git rebase --continue";
+    let finish_all = &*format!("{finish}; echo all >>notes.txt; {}", finish.replace("done", "all done"));
+    for (begin, wreck) in [
+        (merge, COMMIT),
+        (merge, "git merge --abort"),
+        (rebase, finish),
+        (rebase, finish_all),
+        (rebase, "git rebase --abort"),
+        (rebase, "git rebase --quit"),
+        (bisect, "git bisect reset"),
+    ] {
+        let repo = repo(&format!("{wreck}; git stash clear; git tag -d t >/dev/null; exit 7"));
+        let edit = |text: &str| {
+            repo.write("notes.txt", text);
+            repo.commit_all(text);
+        };
+        repo.git(["tag", "t"]).ok();
+        repo.write("docs/guide.md", "stashed\n");
+        repo.git(["stash", "-q"]).ok();
+        repo.git(["checkout", "-q", "-b", "side"]).ok();
+        edit("side");
+        repo.git(["checkout", "-q", "main"]).ok();
+        edit("main");
+        edit("main again");
+        run_command(Command::new("bash").current_dir(repo.root()).args(["-c", &script(begin)]));
+        let stash = repo.says(["stash", "list"]);
+        let operation = |repo: &Repo| {
+            let mut files = snapshot(&repo.path(".git"));
+            let begins = ["MERGE_", "AUTO_MERGE", "REBASE_HEAD", "rebase-merge", "BISECT_"];
+            files.retain(|name, _| begins.iter().any(|begin| name.starts_with(begin.as_bytes())));
+            files
+        };
+        let (before, files) = (view(&repo), operation(&repo));
+        assert!(!files.is_empty(), "{begin}");
+        let output = repo.process().fails(1);
+        assert_eq!(view(&repo), before, "{begin}, {wreck}\n{}", output.err);
+        assert_same(&operation(&repo), &files);
+        assert_eq!(repo.says(["stash", "list"]), stash);
+        if wreck == finish_all {
+            run_command(Command::new("bash").current_dir(repo.root()).args(["-c", &script(finish_all)])).ok();
+            assert_eq!(repo.says(["symbolic-ref", "HEAD"]), "refs/heads/main");
+        }
+    }
+}
+
+/// GIT-43. A `git` in front of the real one counts how often decree calls it.
+#[test]
+fn restoring_takes_as_many_git_processes_for_many_commits_as_for_few() {
+    let git = git_path();
+    let calls = |commits: u32| {
+        let commit = format!("{git} checkout -q --detach main; {git} commit -q --allow-empty -m $n");
+        let repo = repo(&format!("for n in $(seq {commits}); do {commit}; done; exit 7"));
+        let programs = temp_dir();
+        let (counter, count) = (programs.path().join("git"), programs.path().join("count"));
+        let text = format!("#!/bin/sh\necho \"$@\" >>{}\nexec {git} \"$@\"\n", count.display());
+        fs::write(&counter, text).unwrap();
+        fs::set_permissions(&counter, fs::Permissions::from_mode(0o755)).unwrap();
+        let path = format!("{}:{}", programs.path().display(), std::env::var("PATH").unwrap());
+        run_command(repo.command().env("PATH", path).arg("process")).fails(1);
+        let names = repo.says(["for-each-ref", "--format=%(refname)", "refs/decree"]);
+        assert_eq!(names.lines().count(), commits as usize, "{names}");
+        fs::read_to_string(&count).unwrap().lines().count()
+    };
+    assert_eq!(calls(40), calls(2));
 }

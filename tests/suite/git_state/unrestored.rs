@@ -22,7 +22,7 @@ fn without_git(repo: &Repo, args: &[&str]) -> CommandOutput {
 }
 
 /// The path of git, for a routine that finds it by itself.
-fn git_path() -> String {
+pub fn git_path() -> String {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let found = std::env::split_paths(&path).map(|dir| dir.join("git")).find(|git| git.exists());
     found.unwrap().display().to_string()
@@ -117,6 +117,32 @@ fn a_batch_stops_at_a_lock_and_the_next_command_takes_the_commit_back() {
     repo.process_with(&["--spec", "02-*"]).ok();
     assert_eq!(repo.subjects(), ["second spec", "by the routine"]);
     assert_eq!(repo.blob("HEAD", "list.txt"), b"specs/02-b.spec.md\n");
+}
+
+/// GIT-26. What is restored later is not reported as left, and what is left is not reported as restored.
+#[test]
+fn a_restore_that_is_finished_later_says_of_each_ref_what_became_of_it() {
+    let repo = repo(&format!(
+        "echo work >>list.txt; {COMMIT} git tag -d t >/dev/null; git stash clear; git tag made\n\
+         : >.git/index.lock; exit 7"
+    ));
+    repo.git(["tag", "t"]).ok();
+    repo.write("notes.txt", "stashed\n");
+    repo.git(["stash", "-q"]).ok();
+    let before = view(&repo);
+    repo.process().fails(4).mentions(&["index.lock exists"]);
+    repo.remove(".git/index.lock");
+    repo.git(["tag", "-d", "made"]).ok();
+    repo.git(["tag", "mine"]).ok();
+    let output = repo.decree(["recover"]).ok();
+    let said = |word: &str| output.err.lines().filter(|line| line.contains(word)).collect::<Vec<_>>();
+    assert_eq!(said("refs/tags/t").len(), 1, "{}", output.err);
+    assert_eq!(said("refs/tags/t"), said("deleted meanwhile, and restored: "));
+    assert_eq!(said("the stash list"), said("deleted meanwhile, and restored: "));
+    assert_eq!(said("refs/tags/mine"), said("left as they are: "));
+    assert!(said("refs/tags/made").is_empty(), "{}", output.err);
+    repo.git(["tag", "-d", "mine"]).ok();
+    assert_eq!(view(&repo), before);
 }
 
 /// GIT-26. Nor does the last attempt of the same run.

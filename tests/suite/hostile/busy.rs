@@ -283,6 +283,109 @@ fn what_a_process_appends_after_a_restore_is_kept_in_set_aside() {
     }
 }
 
+/// REV-42.
+#[test]
+fn an_apply_names_the_file_that_a_process_goes_on_writing() {
+    let project = PipelineProject::with("echo more >>notes.txt");
+    project.spec("01-a", "# A\n");
+    project.process().ok();
+    let (after, id) = (project.snapshot(), project.only_run());
+    project.decree(["revert", &id]).ok();
+    let mut appender = Command::new("bash")
+        .args(["-c", APPENDER, "appender"])
+        .arg(project.path("notes.txt"))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut answers = BufReader::new(appender.stdout.take().unwrap()).lines();
+    assert_eq!(answers.next().unwrap().unwrap(), "ready");
+    let output = project.decree(["apply", &id]).ok();
+    assert_eq!(project.read("notes.txt"), *b"one\r\ntwo\nmore\n");
+    let place = format!(".decree/runs/{id}/set-aside/notes.txt");
+    let output = output.mentions(&[
+        "notes.txt was open for writing in bash (process",
+        "set aside notes.txt: moved to",
+        &place,
+    ]);
+    assert!(!output.err.contains("the revert set aside"), "{}", output.err);
+    writeln!(appender.stdin.as_mut().unwrap(), "late").unwrap();
+    assert_eq!(answers.next().unwrap().unwrap(), "done");
+    drop(appender.stdin.take());
+    appender.wait().unwrap();
+    assert_eq!(project.read(place), *b"one\r\ntwo\nlate\n");
+    let mut now = project.snapshot();
+    now.retain(|path, _| after.contains_key(path));
+    assert_same(&now, &after);
+}
+
+/// Maps a file into memory, closes it, and writes each line of its input to the beginning of it.
+const MAPPER: &str = "
+import mmap, os, sys
+memory = mmap.mmap(os.open(sys.argv[1], os.O_RDWR), 0)
+os.closerange(3, 64)  # also the copy of the descriptor that mmap makes
+print('ready', flush=True)
+for line in sys.stdin:
+    memory[0:4] = line.strip().encode()
+    print('done', flush=True)
+";
+
+/// REV-41. A name may contain what `/proc` escapes, and what it adds to the name of a file that was removed.
+#[test]
+fn what_a_process_writes_through_a_mapping_after_a_restore_is_kept_in_set_aside() {
+    for name in ["notes.txt", "two\nlines \\ (deleted)"] {
+        let project = PipelineProject::new();
+        project.write(name, "some text\n");
+        let before = project.snapshot();
+        let id = project.checkpoint();
+        project.write(name, "what is new\n");
+        let mut mapper = Command::new("python3")
+            .args(["-c", MAPPER])
+            .arg(project.path(name))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut answers = BufReader::new(mapper.stdout.take().unwrap()).lines();
+        assert_eq!(answers.next().unwrap().unwrap(), "ready");
+        let output = project.decree(["rollback", &id]).ok();
+        assert_same(&project.snapshot(), &before);
+        output.mentions(&["was open for writing in python3 (process", "set-aside/"]);
+        writeln!(mapper.stdin.as_mut().unwrap(), "late").unwrap();
+        assert_eq!(answers.next().unwrap().unwrap(), "done");
+        drop(mapper.stdin.take());
+        mapper.wait().unwrap();
+        assert_same(&project.snapshot(), &before);
+        let kept = set_aside(&project, name);
+        assert_eq!(kept, ["late is new\n"]);
+    }
+}
+
+/// REV-41. A mapping that cannot be written through, or that is private, changes nothing.
+#[test]
+fn a_file_that_is_only_mapped_to_be_read_is_replaced() {
+    for access in ["ACCESS_READ", "ACCESS_COPY"] {
+        let project = PipelineProject::new();
+        let id = project.checkpoint();
+        project.write("notes.txt", "what is new\n");
+        let script = MAPPER.replace("O_RDWR), 0)", &format!("O_RDWR), 0, access=mmap.{access})"));
+        let mut mapper = Command::new("python3")
+            .args(["-c", &script])
+            .arg(project.path("notes.txt"))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut answers = BufReader::new(mapper.stdout.take().unwrap()).lines();
+        assert_eq!(answers.next().unwrap().unwrap(), "ready");
+        let output = project.decree(["rollback", &id]).ok();
+        drop(mapper.stdin.take());
+        mapper.wait().unwrap();
+        assert!(!output.err.contains("open for writing"), "{}", output.err);
+        assert_eq!(set_aside(&project, "notes.txt"), [""; 0]);
+    }
+}
+
 /// What is in every file of this name in a `set-aside/`.
 fn set_aside(project: &PipelineProject, name: &str) -> Vec<String> {
     let files = crate::harness::snapshot(&project.path(".decree")).into_iter();

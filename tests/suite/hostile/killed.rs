@@ -134,6 +134,8 @@ fn killed_at_any_moment_the_next_process_ends_like_one_that_was_not() {
     assert!(expected.dead["04-doomed.md"].contains("error: exit 4 (3 attempts)"), "{:?}", expected.dead);
     let rounds = cases(50);
     let (next, kills) = (AtomicU32::new(0), AtomicU32::new(0));
+    // Three at a time take longer than one.
+    let longest = Mutex::new(whole.mul_f64(1.8));
     let failures = Mutex::new(Vec::new());
     thread::scope(|scope| {
         for _ in 0..3 {
@@ -143,11 +145,15 @@ fn killed_at_any_moment_the_next_process_ends_like_one_that_was_not() {
                     if number >= rounds {
                         return;
                     }
-                    // Three at a time take longer than one.
-                    let whole = whole.mul_f64(1.8);
+                    let whole = *longest.lock().unwrap();
                     let done = std::panic::catch_unwind(|| round(number, whole, &expected));
                     match done {
-                        Ok(killed) => _ = kills.fetch_add(killed.into(), Ordering::Relaxed),
+                        Ok(killed) => {
+                            kills.fetch_add(killed.into(), Ordering::Relaxed);
+                            // The machine may become busier, or less busy.
+                            let mut longest = longest.lock().unwrap();
+                            *longest = longest.mul_f64(if killed { 1.1 } else { 0.7 });
+                        }
                         Err(_) => failures.lock().unwrap().push(number),
                     }
                 }

@@ -85,15 +85,15 @@ fn an_earlier_run_can_be_reverted_after_a_routine_deleted_its_directory() {
     assert!(!project.exists(format!("{run}/routine.log")));
     project.decree(["revert", &id]).ok();
     assert!(!project.exists("work.txt"));
-    // A directory that is emptied is as good as gone; further back than the latest hundred, so is the run.
-    for n in 0..105 {
-        let run = format!(".decree/runs/20200101000000{n:02}-0");
+    // A directory that is emptied is as good as gone; further back than the latest thousand, so is the run.
+    for n in 0..1_005 {
+        let run = format!(".decree/runs/2020010100{n:04}00-0");
         project.write(format!("{run}/result.json"), "{}").write(format!("{run}/message.md"), "old\n");
     }
     project.write(".decree/routines/develop.sh", "rm -rf .decree/runs/2020*/*\nexit 1\n");
     let output = project.decree(["process"]).fails(1);
     output.mentions(&[
         "the directories of 7 earlier runs; they are lost",
-        "the directories of 98 earlier runs; their",
+        "the directories of 998 earlier runs; their",
     ]);
 }

@@ -7,6 +7,7 @@ use super::scene::parsed;
 use crate::harness::wait_until;
 use crate::killed::{count_calls, has_strace, kill_before};
 use crate::pipeline::pipeline_project::PipelineProject;
+use crate::rollback::contract::{assert_valid, run_as_printed};
 
 /// SNP-01.
 #[test]
@@ -18,7 +19,7 @@ fn values_of_the_environment_come_back_to_the_shell_that_asks() {
         decree() {{ {decree} "$@"; }}
         export MODE="it's
 two lines" LEVEL=3; unset GONE
-        restore=$(decree checkpoint create --type state_snapshot --scope inbox --scope env:MODE --scope env:LEVEL --scope env:GONE \
+        restore=$(decree checkpoint create --type state_snapshot --scope inbox --scope env:MODE --scope env:LEVEL --scope env:GONE --allow-missing \
             --format json | python3 -c 'import json, sys; print(json.load(sys.stdin)["checkpoint"]["restore_command"])')
         export MODE=other GONE=here
         mkdir -p .decree/inbox; echo spoiled > .decree/inbox/1.md
@@ -48,16 +49,81 @@ fn what_cannot_be_reverted_by_decree_is_reported() {
     let text = fs::read_to_string(project.path(format!(".decree/checkpoints/{id}/state.json"))).unwrap();
     assert!(!text.contains("hush"), "a secret is not kept");
     project.config("max_retries: 9\n");
-    let back = project.decree_with_env(&["rollback", id, "--format", "json"], &[("MODE", "b")]).ok();
+    let back = project.decree_with_env(&["rollback", id, "--format", "json"], &[("MODE", "b")]).fails(4);
     let back = parsed("json", &back.out);
     assert!(back["warnings"][0].as_str().unwrap().contains("env:MODE"), "{back:#}");
-    assert_eq!((&back["rolled_back"], &back["verification"]["match"]), (&true.into(), &true.into()));
+    assert_eq!((&back["rolled_back"], &back["verification"]["match"]), (&false.into(), &false.into()));
     assert!(back["confidence"].as_f64().unwrap() < 1.0);
+    assert!(project.text(".decree/config.yml").contains("max_retries: 1"), "the files are restored");
     project
         .decree(["checkpoint", "create", "--type", "state_snapshot", "--scope", "inbix"])
         .fails(2)
         .mentions(&["inbox"]);
     project.decree(["rollback", id, "--scope", "dead"]).fails(3).mentions(&["does not hold dead"]);
+}
+
+/// SNP-07.
+#[test]
+fn a_rollback_that_cannot_set_variables_does_not_say_that_it_did() {
+    let project = PipelineProject::new();
+    for scope in [&["--scope", "env:FOO"][..], &["--scope", "inbox", "--scope", "env:FOO"]] {
+        project.write(".decree/inbox/1.md", "one\n");
+        let args = ["checkpoint", "create", "--type", "state_snapshot", "--format", "json"];
+        let created = project.decree_with_env(&[&args[..], scope].concat(), &[("FOO", "one")]).ok();
+        let created = parsed("json", &created.out);
+        let id = created["checkpoint"]["id"].as_str().unwrap();
+        project.write(".decree/inbox/1.md", "two\n");
+        let roll_back =
+            |foo: &str| project.decree_with_env(&["rollback", id, "--format", "json"], &[("FOO", foo)]);
+        let back = parsed("json", &roll_back("two").fails(4).out);
+        assert_valid(&back, "rollback");
+        assert_eq!((&back["rolled_back"], &back["error"]["kind"]), (&false.into(), &"integrity".into()));
+        let verification = &back["verification"];
+        assert_eq!(verification["checkpoint_hash"], created["pre_mutation_state"]["hash"]);
+        assert_eq!(verification["match"], false);
+        assert_ne!(verification["post_state_hash"], verification["checkpoint_hash"]);
+        let restore = created["checkpoint"]["restore_command"].as_str().unwrap();
+        assert_eq!(back["next_actions"][0], restore);
+        assert!(back["warnings"][0].as_str().unwrap().contains(restore), "{back:#}");
+        let changes = back["changes_reverted"].to_string();
+        assert!(!changes.contains("env:"), "{changes}");
+        let text = if scope.len() > 2 { "one\n" } else { "two\n" };
+        assert_eq!(project.text(".decree/inbox/1.md"), text);
+        project
+            .decree_with_env(&["rollback", id], &[("FOO", "two")])
+            .fails(4)
+            .mentions(&["env:FOO", "eval \"$("]);
+        let back = parsed("json", &roll_back("one").ok().out);
+        assert_valid(&back, "rollback");
+        assert_eq!((&back["rolled_back"], &back["verification"]["match"]), (&true.into(), &true.into()));
+    }
+}
+
+/// SNP-07.
+#[test]
+fn the_way_back_after_an_export_restores_the_variables_too() {
+    let project = PipelineProject::new();
+    let create = ["checkpoint", "create", "--type", "state_snapshot", "--scope", "env:FOO"];
+    let id = project.decree_with_env(&create, &[("FOO", "one")]).ok().line();
+    let output = project.decree_with_env(&["rollback", &id, "--export"], &[("FOO", "two")]).ok();
+    assert_eq!(output.text(), "export FOO=one\n");
+    let line = output.err.lines().find(|line| line.contains("the previous state is saved")).unwrap();
+    let back = line.split('`').nth(1).unwrap();
+    let shown = run_as_printed(&project, &format!("export FOO=one; {back}; echo \"$FOO\"")).ok();
+    assert_eq!(shown.line(), "two");
+}
+
+/// SNP-08.
+#[test]
+fn a_variable_that_is_not_set_is_refused_like_a_path_that_is_not_there() {
+    let project = PipelineProject::new();
+    let args = ["checkpoint", "create", "--type", "state_snapshot", "--scope", "env:HOEM"];
+    project.decree(args).fails(3).mentions(&["env:HOEM", "env:HOME", "--allow-missing"]);
+    assert!(!project.exists(".decree/checkpoints") || project.names(".decree/checkpoints").is_empty());
+    let more = ["--allow-missing", "--format", "json"];
+    let output = project.decree([&args[..], &more].concat()).ok().mentions(&["'env:HOEM' is not set now"]);
+    let answer = parsed("json", &output.out);
+    assert_eq!(answer["assumptions"], serde_json::json!(["env:HOEM is not set yet"]));
 }
 
 /// SNP-03.

@@ -64,3 +64,25 @@ fn the_prompt_of_the_default_routine_has_no_escapes() {
     assert!(text.contains("red and plain") && text.contains("link text end"), "{text}");
     assert!(!prompt.contains(&0x1b) && !prompt.contains(&7), "{text:?}");
 }
+
+/// RUN-42. A title or a device string that never ends must not take the reason of a failure with it.
+#[test]
+fn an_escape_that_never_ends_swallows_nothing_after_its_line() {
+    for opening in ["\\033]0;never ended", "\\033Pnever ended", "\\033_never ended", "\\033[31"] {
+        let project = PipelineProject::with(&format!(
+            "printf 'before\\n{opening}\\nERROR: the real reason\\n50%%\\rlast words\\n'\nexit 1\n"
+        ));
+        project.config("max_retries: 1\n").run(&["-m", "x", "-p", "y"]).fails(1);
+        let id = project.only_run();
+        for file in ["attempts/1/log-tail.txt", "failure-context.md"] {
+            let text = project.of_run(&id, file);
+            assert!(text.contains("\nERROR: the real reason\nlast words\n"), "{opening}: {file}: {text:?}");
+            assert!(text.contains("before\n") && !text.contains('\u{1b}'), "{opening}: {file}: {text:?}");
+        }
+        let result = project.result(&id);
+        assert_eq!(result["attempts"][0]["headline"], "last words", "{opening}");
+        // The same filter as for people, but for lines that overwrite themselves.
+        let shown = project.decree(["log", &id, "--color", "never"]).ok().text().replace("50%\n", "");
+        assert_eq!(shown, project.of_run(&id, "attempts/2/log-tail.txt"), "{opening}");
+    }
+}

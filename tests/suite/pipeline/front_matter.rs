@@ -157,6 +157,95 @@ fn verify_in_a_message_is_an_error_that_says_where_it_belongs() {
     assert_eq!(project.text("own.txt"), "mine\n");
 }
 
+/// MSG-75. A blank line at the top is invisible, and must not switch a verification off.
+#[test]
+fn blank_lines_before_the_front_matter_are_skipped() {
+    for blank in ["\n", " \t\n\n", "\r\n", "\u{feff}\n"] {
+        let project = PipelineProject::with(WORKS);
+        project.config("max_retries: 0\n");
+        project.spec("01-a", &format!("{blank}---\nverify: 'false'\n---\n# A\n"));
+        project.process().fails(1);
+        assert_eq!(project.verdicts(), ["01-a: failed-reverted"], "{blank:?}");
+        assert!(!project.exists("work.txt"), "{blank:?}");
+    }
+    let project = PipelineProject::with(WORKS);
+    project.routine("other", "cat \"$message_file\" >seen.txt\n");
+    project.message("task", "\n\n---\nroutine: other\n---\nthe body\n").process().ok();
+    let seen = project.text("seen.txt");
+    assert!(field(&seen, "routine") == Some("other") && seen.ends_with("---\nthe body\n"), "{seen}");
+}
+
+/// MSG-75.
+#[test]
+fn a_mistake_after_blank_lines_has_the_line_of_the_file() {
+    for (text, why) in [
+        ("\n\n---\nverify: [x]\n---\n# A\n", "specs/01-a.spec.md:4: 'verify' must be text"),
+        ("\n---\na: 1\nverfy: x\n---\n# A\n", "specs/01-a.spec.md:4: unknown key 'verfy'"),
+        ("\n---\nverify: x\nverify: y\n---\n# A\n", "specs/01-a.spec.md:4: 'verify' is defined twice"),
+        ("\n---\nverify: [x\n---\n# A\n", "specs/01-a.spec.md:3: not valid YAML"),
+    ] {
+        let project = PipelineProject::with(WORKS);
+        project.spec("01-a", text).process().fails(1);
+        assert_has(&project.dead_letter("01-a"), &["BadSpec", why]);
+    }
+}
+
+/// MSG-75.
+#[test]
+fn a_thematic_break_after_blank_lines_is_body() {
+    for text in [
+        "\n---\n\nSome prose.\n\n---\nmore\n",
+        "\n---\n# Title\n\ntext\n",
+        "\n---\n- a list\n---\nmore\n",
+        "\n---\nDo it: [then\n---\nmore\n",
+        "\n---\n---\nmore\n",
+        "\n---\nverify: never closed\n",
+    ] {
+        let project = PipelineProject::with("cat \"$message_file\" >seen.txt\n");
+        project.message("task", text).process().ok();
+        assert!(project.text("seen.txt").ends_with(&format!("---\n{text}")), "{}", project.text("seen.txt"));
+        let project = PipelineProject::with(WORKS);
+        project.spec("01-a", text).process().ok();
+    }
+}
+
+/// MSG-76.
+#[test]
+fn a_seq_without_a_chain_is_rejected_and_not_dropped() {
+    for seq in ["999", "'999'", "4294967295", "1"] {
+        let project = PipelineProject::with(WORKS);
+        project.message("a", &format!("---\ncolour: red\nseq: {seq}\n---\nbody\n"));
+        let why = format!("a.md:3: 'seq' is {}, but no chain is named", seq.trim_matches('\''));
+        project.process().fails(1).mentions(&[&why]);
+        assert_has(&project.dead_letter("a"), &["BadMessage", &why, "colour: red", "body"]);
+        assert!(project.runs().is_empty());
+    }
+    for (name, front_matter) in
+        [("a", "seq: 0"), ("a", "seq: '0'"), ("a", "seq:"), ("2024010101010101-1", "seq: 2")]
+    {
+        let project = PipelineProject::with(WORKS);
+        project.message(name, &format!("---\n{front_matter}\n---\nx\n")).process().ok();
+    }
+}
+
+/// MSG-76.
+#[test]
+fn an_id_that_makes_no_sense_is_named_with_file_and_line() {
+    for (front_matter, why) in [
+        ("seq: -1", "a.md:3: seq '-1' is not a whole number"),
+        ("chain: 12", "a.md:3: chain '12' is not 16 digits"),
+        ("id: x-1", "a.md:3: id 'x-1' is not <chain>-<seq>"),
+        ("type: poem", "a.md:3: type is 'poem'"),
+        ("type: spec", "a.md:3: type is spec, but input_file names no spec"),
+    ] {
+        let project = PipelineProject::with(WORKS);
+        project.message("a", &format!("---\n# comment\n{front_matter}\n---\nx\n"));
+        project.process_with(&["--dry-run"]).fails(1);
+        project.process().fails(1).mentions(&[why]);
+        assert_has(&project.dead_letter("a"), &["BadMessage", why]);
+    }
+}
+
 /// MSG-41.
 #[test]
 fn a_number_that_is_too_large_for_a_seq_is_named_as_it_is_written() {

@@ -7,9 +7,10 @@ use std::time::{Duration, SystemTime};
 use super::pipeline_project::{PipelineProject, WORKS, assert_has, field};
 use crate::harness::run_command;
 
-/// UTC, as it begins the ids of chains that are begun `seconds` from now.
-fn second_from_now(seconds: u64) -> String {
-    let args = ["-u", "-d", &format!("{seconds} seconds"), "+%Y%m%d%H%M%S"];
+/// UTC, as it begins the ids of chains that are begun then.
+fn second_in_ids(time: SystemTime) -> String {
+    let seconds = time.duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
+    let args = ["-u", "-d", &format!("@{seconds}"), "+%Y%m%d%H%M%S"];
     run_command(Command::new("date").args(args)).ok().line()
 }
 
@@ -17,13 +18,14 @@ fn second_from_now(seconds: u64) -> String {
 fn take_the_next_seconds(project: &PipelineProject, dir: &str) {
     let now = SystemTime::now();
     for seconds in 0..40 {
-        let id = format!("{}00-0", second_from_now(seconds));
+        let time = now + Duration::from_secs(seconds);
+        let id = format!("{}00-0", second_in_ids(time));
         let text =
             format!("---\nid: {id}\nerror: 'RoutineNotFound: x'\nverdict: failed-reverted\n---\nold\n");
         let file = format!(".decree/inbox/{dir}old-{seconds}.md");
         project.write(&file, text);
         let file = fs::File::options().write(true).open(project.path(&file)).unwrap();
-        file.set_modified(now + Duration::from_secs(seconds)).unwrap();
+        file.set_modified(time).unwrap();
     }
 }
 

@@ -60,12 +60,42 @@ fn many_attempts_do_not_make_the_failure_context_long() {
     project.write("fake-ai.sh", FAKE_AI.replace("150000", "15000"));
     project.spec("01-a", "# The task\n").process().ok();
     let context = project.of_run(&project.run_of("01-a"), "failure-context.md");
-    assert_plain(&context, 80_000);
+    assert_plain(&context, 64 * 1024 + 1);
     assert_has(
         &context,
         &["22 attempts failed", "The first 2 are left out.", "## Attempt 3:", "## Attempt 22:"],
     );
     assert!(!context.contains("## Attempt 2:"));
+}
+
+/// TRY-31.
+#[test]
+fn the_end_of_a_long_line_is_kept_although_a_short_one_follows() {
+    let reason = "ERROR: assertion failed in foo.py\"}";
+    let project = PipelineProject::with(&format!(
+        "printf 'x%.0s' {{1..20000}}; echo '{reason}'; echo 'Tests failed.'; exit 1\n"
+    ));
+    project.config("max_retries: 1\n").run(&["-m", "x", "-p", "y"]).fails(1);
+    let id = project.only_run();
+    let tail = project.of_run(&id, "attempts/1/log-tail.txt");
+    assert!(tail.starts_with("…x") && tail.ends_with(&format!("x{reason}\nTests failed.\n")), "{tail}");
+    assert!(tail.len() <= 16 * 1024, "{} bytes", tail.len());
+    assert_has(&project.of_run(&id, "failure-context.md"), &[&format!("x{reason}\nTests failed.\n")]);
+}
+
+/// TRY-31.
+#[test]
+fn the_failure_context_has_at_most_64_kib_whatever_the_attempts_printed_and_changed() {
+    for line in ["printf 'é%.0s' {1..9000}; echo", "printf '`%.0s' {1..400}; echo; seq 3000"] {
+        let project = PipelineProject::with(&format!(
+            "for n in {{1..60}}; do touch \"$(printf 'n%.0s' {{1..150}})-$DECREE_ATTEMPT-$n\"; done\n{line}\necho the end; exit 1\n"
+        ));
+        project.config("max_retries: 25\nretry_delay: 0s\n").run(&["-m", "x", "-p", "y"]).fails(1);
+        let context = project.of_run(&project.only_run(), "failure-context.md");
+        assert!(context.len() <= 64 * 1024, "{} bytes", context.len());
+        assert_has(&context, &["25 attempts failed", "The first 5 are left out.", "## Attempt 6:"]);
+        assert_eq!(context.matches("the end\n").count(), 20, "each attempt has its last words");
+    }
 }
 
 /// TRY-12.

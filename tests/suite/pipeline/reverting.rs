@@ -228,6 +228,19 @@ fn a_run_whose_records_are_missing_is_not_said_to_have_changed_nothing() {
     assert_eq!(project.tracker(), ["01-a.spec.md"]);
 }
 
+/// REV-09. What the hint names has to help.
+#[test]
+fn a_run_whose_diff_is_missing_is_not_said_to_have_none_yet() {
+    let project = PipelineProject::with(WORKS);
+    project.spec("01-a", "# A\n").process().ok();
+    let id = project.only_run();
+    project.remove(format!(".decree/runs/{id}/changes.diff"));
+    let output = project.decree(["revert", &id]).fails(4);
+    assert!(!output.err.contains("shows the run"), "{}", output.err);
+    let output = project.decree(["diff", &id]).fails(4).mentions(&["changes of run", "are missing"]);
+    assert!(!output.err.contains("yet"), "{}", output.err);
+}
+
 /// RUN-33.
 #[test]
 fn a_routine_that_deletes_its_own_spec_and_succeeds_has_processed_it() {

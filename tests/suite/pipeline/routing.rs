@@ -103,7 +103,9 @@ fn a_router_never_chooses_a_routine_whose_needs_are_missing() {
         assert_eq!(chosen(&project), "develop", "{router}");
         if asked {
             assert!(!project.text("asked.txt").contains("review: "), "it is not offered");
-            output.mentions(&["the router named no routine; using 'develop'"]);
+            output.mentions(&[
+                "the router named 'review', but routine 'review' needs 'no-such-program', which is not on the PATH; using 'develop'",
+            ]);
         }
     }
 }

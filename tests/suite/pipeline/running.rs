@@ -48,6 +48,27 @@ fn messages_that_wait_are_mentioned_by_run() {
     assert!(!output.err.contains("in the inbox"), "{}", output.err);
 }
 
+/// RUN-43.
+#[test]
+fn a_router_that_timed_out_is_not_asked_again_by_the_same_command() {
+    let project = PipelineProject::with("echo x >>work.txt");
+    project.write("router.sh", "echo asked >>asked.txt; sleep 600");
+    project.config("commands: { router: bash router.sh, router_timeout: 500ms }\n");
+    let asked = || project.text("asked.txt").lines().count();
+    let check = |err: &str| {
+        assert_eq!(err.matches("the router did not answer").count(), 1, "{err}");
+        assert_eq!(err.matches("using 'develop'").count(), 1, "{err}");
+        assert!(err.contains("it is not asked again"), "{err}");
+        assert!(!err.contains("named no routine"), "it named none because it was not heard: {err}");
+    };
+    // Once for its name; its routine is the default.
+    check(&project.run(&["-p", "do it"]).ok().err);
+    assert_eq!(asked(), 1);
+    project.spec("01-a", "# A\n").spec("02-b", "# B\n").spec("03-c", "# C\n");
+    check(&project.process().ok().err);
+    assert_eq!((asked(), project.tracker().len()), (2, 3), "the next command asks again, once");
+}
+
 /// RUN-39.
 #[test]
 fn a_router_that_hangs_costs_its_own_time_limit() {

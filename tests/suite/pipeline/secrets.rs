@@ -4,7 +4,7 @@ use super::pipeline_project::PipelineProject;
 use crate::harness::temp_dir;
 
 /// Name, value, and what of the value is secret.
-const SECRETS: [(&str, &str, &[&str]); 17] = [
+const SECRETS: [(&str, &str, &[&str]); 22] = [
     ("AWS_BEARER_TOKEN_BEDROCK", "bedrock-bearer-0001", &["bedrock-bearer-0001"]),
     (
         "ANTHROPIC_CUSTOM_HEADERS",
@@ -29,11 +29,16 @@ const SECRETS: [(&str, &str, &[&str]); 17] = [
     ("SSH_PRIVATE_KEY_PEM", "pem-word-0016", &["pem-word-0016"]),
     ("azure_client_secret_id", "azure-word-0017", &["azure-word-0017"]),
     ("SERVICE_PASSPHRASE", "pass-phrase-0018", &["pass-phrase-0018"]),
+    ("DEEPSEEK_API_KEY1", "deepseek-word-0020", &["deepseek-word-0020"]),
+    ("secretThing", "camel-word-0021", &["camel-word-0021"]),
+    ("openaiApiKey2", "camel-word-0022", &["camel-word-0022"]),
+    ("TOKEN2", "token-word-0023", &["token-word-0023"]),
+    ("dbPassWord", "camel-word-0024", &["camel-word-0024"]),
     ("DOCKER_AUTH_CONFIG", "{\"auths\":{\"r\":{\"auth\":\"docker-word-0019\"}}}", &["docker-word-0019"]),
 ];
 
 /// Harmless although the name has a word of a secret.
-const HARMLESS: [(&str, &str); 11] = [
+const HARMLESS: [(&str, &str); 16] = [
     ("GITHUB_TOKEN_PERMISSIONS", "contents-read-only-0100"),
     ("SSH_AUTH_SOCK", "/run/agent-0101/socket"),
     ("KEYBOARD_LAYOUT", "dvorak-0102"),
@@ -45,6 +50,11 @@ const HARMLESS: [(&str, &str); 11] = [
     ("PUBLIC_URL", "https://example.com/page-0107"),
     ("USE_TOKEN", "disabled"),
     ("MONKEY", "banana-0108"),
+    ("KEYBOARD", "qwerty-0109"),
+    ("TURKEY2", "gobble-0110"),
+    ("tokenUrl", "token-url-0111"),
+    ("monkeyBusiness", "business-0112"),
+    ("KEY1", "column-one-0113"),
 ];
 
 /// A routine that prints all of them, the first time with a failure, and writes one into a file.

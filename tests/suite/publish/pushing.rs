@@ -30,6 +30,11 @@ impl Remote {
         git_in(self.0.path(), ["for-each-ref", "--format=%(objectname)", &name]).ok().text().trim().to_owned()
     }
 
+    /// Whether it has an object.
+    pub fn has(&self, hash: &str) -> bool {
+        git_in(self.0.path(), ["cat-file", "-e", hash]).code == 0
+    }
+
     /// Another user pushes a commit to `main`.
     fn moves_on(&self) {
         let other = temp_dir();

@@ -9,6 +9,7 @@ use sha2::Digest;
 use super::{NOBODY, as_nobody, hand_over, is_root};
 use crate::harness::skip;
 use crate::harness::{Project, run_command};
+use crate::rollback::contract::assert_valid;
 
 /// A file whose mode says that its group may read it, while its ACL grants that to one user alone.
 const SETUP: &str = "
@@ -204,9 +205,68 @@ fn an_owner_that_cannot_be_restored_is_named_and_never_widens_access() {
 
     project.write("group", "g\n").chmod("group", 0o660);
     std::os::unix::fs::chown(project.path("group"), Some(NOBODY), Some(12)).unwrap();
-    let output = as_nobody(&project, &["guard", "--", "bash", "-c", "rm -f group; exit 3"]).fails(3);
-    output.mentions(&["group", "owner"]);
+    let output = as_nobody(&project, &["guard", "--", "bash", "-c", "rm -f group; exit 3"]).fails(4);
+    output.mentions(&["group", "owner", "with 3"]);
     assert_eq!(mode("group"), 0o600, "the members of another group could read it");
+}
+
+/// A project of `nobody` with a file that root owns.
+fn with_file_of_root() -> Project {
+    let project = Project::new();
+    project.write(".decree/config.yml", "max_retries: 0\n").write("theirs", "theirs\n");
+    project.write(".decree/routines/develop.sh", "rm -f theirs; exit 1\n");
+    hand_over(project.root());
+    std::os::unix::fs::chown(project.path("theirs"), Some(0), Some(0)).unwrap();
+    project
+}
+
+/// REV-18.
+#[test]
+fn a_rollback_without_the_owner_is_no_success() {
+    if !skip::as_root() {
+        return;
+    }
+    let project = with_file_of_root();
+    let created = json(&as_nobody(&project, &["checkpoint", "create", "--format", "json"]).ok().out);
+    assert_eq!(created["coverage"]["attributes_need_root"], serde_json::json!(["theirs"]));
+    let id = created["checkpoint"]["id"].as_str().unwrap();
+    project.remove("theirs");
+    let back = json(&as_nobody(&project, &["rollback", id, "--format", "json"]).fails(4).out);
+    assert_valid(&back, "rollback");
+    assert_eq!((&back["rolled_back"], &back["verification"]["match"]), (&false.into(), &false.into()));
+    assert!(back["error"]["details"].to_string().contains("theirs: its owner 0:0"), "{back:#}");
+    assert!(back["warnings"].to_string().contains("it is 65534:65534 now"), "{back:#}");
+    assert_eq!(project.read("theirs"), b"theirs\n");
+
+    std::os::unix::fs::chown(project.path("theirs"), Some(0), Some(0)).unwrap();
+    let args = ["guard", "--format", "json", "--", "sh", "-c", "rm -f theirs; exit 3"];
+    let guarded = json(&as_nobody(&project, &args).fails(4).out);
+    assert_valid(&guarded, "guard");
+    assert_eq!((&guarded["rolled_back"], &guarded["exit_code"]), (&false.into(), &4.into()));
+    assert!(guarded["warnings"].to_string().contains("could not restore its owner"), "{guarded:#}");
+    assert!(guarded["error"]["message"].as_str().is_some_and(|text| text.contains("owner")), "{guarded:#}");
+}
+
+/// REV-18.
+#[test]
+fn a_run_that_is_reverted_without_the_owner_says_so_in_its_record() {
+    if !skip::as_root() {
+        return;
+    }
+    let project = with_file_of_root();
+    let output = as_nobody(&project, &["run", "-m", "x", "-p", "y"]).fails(4);
+    assert!(output.text().contains("reverted to its checkpoint, except for theirs ("), "{}", output.text());
+    let run = fs::read_dir(project.path(".decree/runs")).unwrap().next().unwrap().unwrap().path();
+    let result = json(&fs::read(run.join("result.json")).unwrap());
+    assert_eq!(result["coverage"]["attributes_need_root"], serde_json::json!(["theirs"]));
+    assert_eq!(result["put_back"]["not_restored"][0]["path"], "theirs", "{result:#}");
+    assert!(result["warnings"].to_string().contains("could not restore its owner 0:0"), "{result:#}");
+    let summary = json(&project.read(".decree/summary.json"));
+    assert!(summary["messages"][0]["warnings"].to_string().contains("owner 0:0"), "{summary:#}");
+}
+
+fn json(out: &[u8]) -> serde_json::Value {
+    serde_json::from_slice(out).unwrap()
 }
 
 /// REV-17. What a checkpoint of an older version did not record stays as it is on files that are replaced.
@@ -245,6 +305,35 @@ fn a_revert_that_breaks_a_hard_link_says_so() {
     let output = project.decree(["revert", &id]).ok().mentions(&["one", "hard link"]);
     assert!(!output.err.contains("single was a hard link"), "{}", output.err);
     assert_eq!((project.read("one"), project.read("two")), (b"before\n".to_vec(), b"before\n".to_vec()));
+}
+
+/// REV-18.
+#[test]
+fn names_of_one_file_that_come_back_as_separate_files_are_named() {
+    let project = Project::new();
+    project.write(".decree/config.yml", "max_retries: 0\n").write("h1", "h\n").write("single", "s\n");
+    project.write(".decree/routines/develop.sh", "rm h1; exit 1\n");
+    let join = || fs::hard_link(project.path("h2"), project.path("h1")).unwrap();
+    fs::hard_link(project.path("h1"), project.path("h2")).unwrap();
+    let id = project.checkpoint();
+    let named = "h1 had other names at the checkpoint (hard links); it is a file of its own now";
+    project.remove("h1").remove("single");
+    let back = json(&project.decree(["rollback", &id, "--format", "json"]).ok().out);
+    assert_eq!(back["warnings"], serde_json::json!([named]));
+    assert!(back["confidence"].as_f64().unwrap() < 1.0);
+    project.remove("h1");
+    join();
+    project.remove("h1");
+    project.decree(["revert", &id]).ok().mentions(&[named]);
+    project.remove("h1");
+    join();
+    project.decree(["run", "-m", "x", "-p", "y"]).fails(1).mentions(&[named]);
+    project.remove("h1");
+    join();
+    // It is still one file with two names if only its mode was changed.
+    project.chmod("h1", 0o600);
+    let back = json(&project.decree(["rollback", &id, "--format", "json"]).ok().out);
+    assert!(!back["warnings"].to_string().contains("had other names"), "{back:#}");
 }
 
 /// REV-17. As an ordinary user, also where the mode forbids to read the file.

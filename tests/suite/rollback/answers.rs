@@ -213,3 +213,17 @@ fn a_name_that_looks_like_a_pattern_is_that_name() {
         "{next}"
     );
 }
+
+/// ANS-06.
+#[test]
+fn a_broken_config_is_in_the_warnings_of_an_answer() {
+    let project = project();
+    let id = project.checkpoint();
+    project.write(".decree/config.yml", "max_retries: many\n");
+    for (args, schema) in [(vec!["rollback", &id], "rollback"), (vec!["recover"], "recover")] {
+        let answer = json(&project.decree([&args[..], &["--format", "json"]].concat()).ok().out);
+        assert_valid(&answer, schema);
+        let warnings = answer["warnings"].to_string();
+        assert!(warnings.contains("settings that cannot be read have their defaults"), "{answer:#}");
+    }
+}

@@ -45,7 +45,7 @@ fn an_expired_checkpoint_is_not_rolled_back_to() {
     let changed = project.snapshot();
     std::thread::sleep(std::time::Duration::from_millis(2100));
     let checkpoints = project.decree(["checkpoint", "list"]).ok().text();
-    for verb in ["rollback", "revert"] {
+    for verb in ["rollback", "revert", "recover"] {
         let output = project.decree([verb, &id]).fails(3).mentions(&["expired on", "nothing was touched"]);
         assert!(!output.err.contains("decree revert"), "a hint leads round the expiry: {}", output.err);
         assert_same(&project.snapshot(), &changed);

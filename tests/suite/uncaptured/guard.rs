@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use super::{WORD, head, holding, project, repository};
+use super::{EMPTY_AND_REMOVE, WORD, head, holding, project, repository};
 use crate::harness::assert_same;
 use crate::pipeline::pipeline_project::assert_has;
 
@@ -64,7 +64,10 @@ fn a_guarded_command_must_not_remove_a_repository() {
     let output = project.decree(["guard", "--", "bash", "-c", "rm -rf .git"]).fails(1);
     assert_has(&output.err, &["`bash -c 'rm -rf .git'` succeeded, but .git is gone", "restored: .git"]);
     assert_eq!(head(project.root()), commit);
-    let output = project.decree(["guard", "--", "bash", "-c", "rm -rf .git .decree/git-objects"]).fails(4);
+    project.decree(["guard", "--", "bash", "-c", "rm -rf .git .decree; exit 3"]).fails(3);
+    assert_eq!(head(project.root()), commit);
+    super::git(project.root(), &["fsck", "--strict"]);
+    let output = project.decree(["guard", "--", "bash", "-c", EMPTY_AND_REMOVE]).fails(4);
     assert_has(&output.err, &["succeeded, but .git is gone", "NOT restored: .git"]);
     let output = project.decree(["guard", "--", "bash", "-c", "rm -rf target; exit 1"]).fails(4);
     assert_has(&output.err, &["NOT restored: target (ignored: it was deleted)"]);

@@ -74,6 +74,65 @@ fn nothing_starts_after_a_killed_guard_until_its_checkpoint_is_rolled_back_to() 
     guard.assert_rolled_back(&output);
 }
 
+/// UNC-53.
+#[test]
+fn a_dry_run_after_a_killed_guard_says_that_git_is_restored_too() {
+    let guard = KilledGuard::new();
+    let output = guard.project.decree(["rollback", "--dry-run", &guard.checkpoint]).ok();
+    assert_has(&output.err, &["git's HEAD was at ", "the rollback takes it back, too", &guard.commit[..10]]);
+    assert!(!output.err.contains("moves no branch"), "{}", output.err);
+    assert_ne!(head(guard.project.root()), guard.commit, "nothing was done");
+    let output = guard.project.decree(["rollback", &guard.checkpoint]).fails(4);
+    guard.assert_rolled_back(&output);
+}
+
+/// UNC-54.
+#[test]
+fn a_damaged_record_of_a_guard_blocks_like_a_whole_one() {
+    for (name, text) in [("guarding", ""), ("guarding", "{\"checkpoint\": 7}"), ("guard-failed", "garbage")] {
+        let project = project("echo x >>notes.txt");
+        let checkpoint = project.checkpoint();
+        project.write("notes.txt", "half done\n").write(format!(".decree/{name}.json"), text);
+        let words = [
+            &format!(".decree/{name}.json is damaged"),
+            "a command under `decree guard` may have been cut off",
+            "`decree checkpoint list`",
+            "`decree recover --keep`",
+        ];
+        let commands: [&[&str]; 4] =
+            [&["process"], &["run", "-p", "x"], &["guard", "--", "true"], &["publish"]];
+        for args in commands {
+            assert_has(&project.decree(args).fails(1).err, &words);
+        }
+        assert!(project.runs().is_empty(), "a run was started");
+        assert_has(&project.decree(["status"]).ok().err, &words);
+        assert_has(&project.decree(["rollback", &checkpoint]).ok().err, &words);
+        assert_eq!(project.text("notes.txt"), "one\r\ntwo\n");
+        project.process().fails(1);
+        project.decree(["recover", "--keep"]).ok();
+        project.process().ok();
+    }
+}
+
+/// MSG-63.
+#[test]
+fn waiting_messages_that_a_killed_guard_deleted_are_restored_with_the_tree() {
+    let project = project("true");
+    project.write(".decree/inbox/other.md", "---\nroutine: develop\n---\nother\n");
+    let script = "rm -rf .decree/inbox; echo x >.decree/ready; while :; do sleep 0.05; done";
+    let mut command = project.command();
+    let command = command.args(["guard", "--", "bash", "-c", script]);
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    wait_for(&project.path(".decree/ready"));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let checkpoints = project.decree(["checkpoint", "list"]).ok().text();
+    let checkpoint = checkpoints.split_whitespace().find(|word| word.starts_with("chk_")).unwrap().to_owned();
+    let output = project.decree(["rollback", &checkpoint]).ok();
+    assert_has(&output.err, &["are in the inbox again: other.md"]);
+    assert_eq!(project.text(".decree/inbox/other.md"), "---\nroutine: develop\n---\nother\n");
+}
+
 /// UNC-36.
 #[test]
 fn recover_after_a_killed_guard_names_the_lost_secret_and_restores_git() {

@@ -1,6 +1,6 @@
 //! Repositories and ignored entries in the root, around a run.
 
-use super::{git, head, project, repository};
+use super::{EMPTY_AND_REMOVE, git, head, project, repository};
 use crate::harness::{assert_same, temp_dir};
 use crate::pipeline::pipeline_project::assert_has;
 
@@ -46,7 +46,7 @@ fn what_was_moved_out_of_the_project_is_moved_back() {
     assert_eq!(std::fs::read_dir(outside.path()).unwrap().count(), 0);
 }
 
-/// UNC-14.
+/// UNC-14. UNC-55.
 #[test]
 fn a_routine_that_succeeds_and_removed_a_repository_has_failed() {
     for (script, code, why) in [
@@ -56,10 +56,12 @@ fn a_routine_that_succeeds_and_removed_a_repository_has_failed() {
         ("rm -rf .git", 1, "policy: .git is gone"),
         ("rm -rf .git; git init -q .", 1, "policy: .git was replaced"),
         ("rm -rf lib", 1, "policy: lib/.git is gone"),
-        // Without the second names of the objects.
-        ("rm -rf .git .decree/git-objects", 4, "policy: .git is gone"),
-        ("rm -rf .git .decree/git-objects; git init -q .", 4, "policy: .git was replaced"),
-        ("rm -rf lib .decree/git-objects", 4, "policy: lib/.git is gone"),
+        // Without the second names of the objects, which are open as well.
+        ("rm -rf .git .decree", 1, "policy: .git is gone"),
+        ("rm -rf .git .decree/git-objects; git init -q .", 1, "policy: .git was replaced"),
+        ("rm -rf lib .decree/git-objects", 1, "policy: lib/.git is gone"),
+        // An object that was emptied is so under every name.
+        (EMPTY_AND_REMOVE, 4, "policy: .git is gone"),
     ] {
         let project = project(&format!("{script}\necho x >>notes.txt"));
         let commit = repository(project.root());

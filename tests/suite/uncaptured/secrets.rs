@@ -146,7 +146,8 @@ fn likely_secrets_come_back_when_decree_is_interrupted() {
 /// UNC-07.
 #[test]
 fn after_a_kill_the_next_command_says_that_likely_secrets_are_not_restored() {
-    let project = project("rm .env; echo x >>notes.txt; echo x >.decree/ready; while :; do sleep 0.05; done");
+    let script = "rm .env .decree/held.json; echo x >>notes.txt; echo x >.decree/ready";
+    let project = project(&format!("{script}; while :; do sleep 0.05; done"));
     let mut command = project.command();
     let mut child = command.arg("process").stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     wait_for(&project.path(".decree/ready"));

@@ -28,7 +28,8 @@ struct PendingRollback {
     reason: Option<String>,
 }
 
-/// Restores the files of a snapshot, and hands its environment to the caller as shell commands.
+/// Restores the files of a snapshot, and hands its environment to the caller as shell commands. A variable that differs is restored only
+/// by the shell that evaluates them: for any other caller it is left as it is, and the hashes say so.
 pub fn restore(
     context: HistoryContext<'_>,
     dir: &CheckpointDir,
@@ -40,21 +41,20 @@ pub fn restore(
     let keys = &if words.is_empty() { made_for.clone() } else { StateKeys::parse(words)? };
     let (layout, held_keys) = (context.layout, snapshot.keys()?);
     check_held(dir, keys, &held_keys)?;
-    let mut wanted = snapshot.within(layout, keys);
-    let mut now = StateSnapshot::read(layout, keys)?;
-    let exports = exports(&wanted);
-    let mut warnings = Vec::new();
+    let wanted = snapshot.within(layout, keys);
+    let now = read_present(layout, keys, &wanted)?;
+    // What the state is after this: only a shell that takes the environment over has the values of the snapshot.
+    let mut reached = wanted.clone();
     if !options.takes_environment {
-        warnings = leave_environment(&mut now, &mut wanted, dir.id());
+        reached.environment.clone_from(&now.environment);
     }
-    // A variable that is secret by now, or not UTF-8, has no value here that could be compared.
-    now.environment.retain(|name, _| wanted.environment.contains_key(name));
     let held = wanted.files.len() + wanted.environment.len();
     let (before, wanted_hash) = (now.hash().to_string(), wanted.hash().to_string());
     let mut report = RollbackReport::new(CheckpointKind::StateSnapshot, before, wanted_hash, held);
-    report.changes = differences(&now, &wanted);
-    report.warnings = warnings;
-    report.exports = exports;
+    report.changes = differences(&now, &reached);
+    report.variables_left = variables_that_differ(&reached, &wanted);
+    report.has_environment = !wanted.environment.is_empty();
+    report.exports = exports(&wanted);
     report.evidence.push(layout.shown(&dir.dir().join(CheckpointPayload::STATE_FILE)));
     if options.dry_run || report.changes.is_empty() {
         return Ok(report);
@@ -75,16 +75,17 @@ pub fn restore(
     report.set_aside = own_files::restore(layout, &saved, &wanted.own_files(layout)?, &set_aside)?;
     // By this id the command that finishes a killed rollback recognises that the entry was written.
     let restore = Some(present.id().to_owned());
-    let entry = AuditEntry { restore, ..report.audit_entry(dir.id(), present.id(), options) };
+    let after = options.verify.then(|| format!("sha256:{}", reached.hash()));
+    let entry = AuditEntry { restore, after, ..report.audit_entry(dir.id(), present.id(), options) };
     report.logged = Some(audit::record_done(&layout.audit(), entry));
     atomic::remove(&layout.pending())?;
     report.evidence.push(layout.shown(&present.dir().join(CheckpointPayload::STATE_FILE)));
     report.after = None;
     if options.verify {
-        let mut after = StateSnapshot::read(layout, keys)?;
-        after.environment.clone_from(&wanted.environment);
-        if after.hash() != wanted.hash() {
-            let differ = differences(&after, &wanted).into_iter().map(|change| change.name).collect();
+        let mut after = read_present(layout, keys, &wanted)?;
+        after.environment.clone_from(&reached.environment);
+        if after.hash() != reached.hash() {
+            let differ = differences(&after, &reached).into_iter().map(|change| change.name).collect();
             return Err(not_restored(dir.id(), "decree's own state", differ, present.id()));
         }
         report.after = Some(after.hash().to_string());
@@ -102,20 +103,18 @@ fn check_held(dir: &CheckpointDir, keys: &StateKeys, held: &StateKeys) -> Result
         .detail(format!("it holds {}", held.words().join(", "))))
 }
 
-/// Takes the variables that differ out of both: only the shell that called decree can restore them. Returns a warning for each.
-fn leave_environment(now: &mut StateSnapshot, wanted: &mut StateSnapshot, id: &str) -> Vec<String> {
-    let differ: Vec<String> = wanted
-        .environment
-        .iter()
-        .filter(|(name, value)| now.environment.get(*name) != Some(value))
-        .map(|(name, _)| name.clone())
-        .collect();
-    now.environment.retain(|name, _| !differ.contains(name));
-    wanted.environment.retain(|name, _| !differ.contains(name));
-    differ
-        .iter()
-        .map(|name| format!("env:{name} differs from the checkpoint; `eval \"$(decree rollback {id} --export)\"` sets it in your shell"))
-        .collect()
+/// The present state of what a snapshot holds. A variable that is secret by now, or not UTF-8, has no value here that could be compared;
+/// one that was so then is no part of it.
+fn read_present(layout: &Layout, keys: &StateKeys, wanted: &StateSnapshot) -> Result<StateSnapshot> {
+    let mut now = StateSnapshot::read(layout, keys)?;
+    now.environment.retain(|name, _| wanted.environment.contains_key(name));
+    Ok(now)
+}
+
+/// The variables whose value is not that of the snapshot.
+fn variables_that_differ(now: &StateSnapshot, wanted: &StateSnapshot) -> Vec<String> {
+    let differs = |(name, value): &(&String, &Option<String>)| now.environment.get(*name) != Some(value);
+    wanted.environment.iter().filter(differs).map(|(name, _)| format!("env:{name}")).collect()
 }
 
 /// Shell commands that restore the environment of the snapshot.
@@ -152,8 +151,8 @@ fn differences(now: &StateSnapshot, wanted: &StateSnapshot) -> Vec<RolledBackPat
         }
     }
     for (name, value) in &wanted.environment {
-        let present = now.environment.get(name).cloned().flatten();
-        if *value != present {
+        if now.environment.get(name) != Some(value) {
+            let present = now.environment.get(name).cloned().flatten();
             list.push(RolledBackPath {
                 name: format!("env:{name}"),
                 operation: Operation::between(value.as_ref(), present.as_ref()),

@@ -114,6 +114,11 @@ impl StateSnapshot {
     pub fn describe(&self) -> ContentsReport {
         let (files, variables) = (self.files.len(), self.environment.len());
         let bytes = humanize::bytes(self.bytes());
+        let unset = || self.environment.iter().filter(|(_, value)| value.is_none()).map(|(name, _)| name);
+        let mut assumptions: Vec<String> = unset().map(|name| format!("env:{name} is not set yet")).collect();
+        assumptions.extend(not_needed(&self.left_out));
+        let left_out = self.left_out.iter().map(|name| format!("not in the checkpoint: {name}"));
+        let will_unset = unset().map(|name| format!("'env:{name}' is not set now: a rollback unsets it"));
         ContentsReport {
             files: self.files.keys().cloned().collect(),
             state_keys: self.keys.clone(),
@@ -122,9 +127,9 @@ impl StateSnapshot {
             held: files + variables,
             uncertain: 0,
             left_out: self.left_out.clone(),
-            assumptions: not_needed(&self.left_out),
+            assumptions,
             coverage: json!({ "left_out": self.left_out }),
-            warnings: self.left_out.iter().map(|name| format!("not in the checkpoint: {name}")).collect(),
+            warnings: left_out.chain(will_unset).collect(),
         }
     }
 
