@@ -4,8 +4,8 @@
 //! whether any process is left (`wait` reports that there are no children), without a scan. When the program ends, or when
 //! the supervisor is asked to stop, the rest gets SIGTERM, a grace period, and SIGKILL.
 //!
-//! It stops when it gets SIGTERM, SIGINT or SIGHUP, or when its parent dies (a signal, and end of file on its control
-//! socket). A second signal ends the grace period. It is the leader of a new session without a terminal: Ctrl-C reaches
+//! It stops when it gets SIGTERM or SIGINT, or when its parent dies: SIGHUP, and end of file on its control socket, in either
+//! order. A second SIGTERM or SIGINT ends the grace period. It is the leader of a new session without a terminal: Ctrl-C reaches
 //! decree alone, and a program that reads a password from `/dev/tty` fails instead of waiting forever.
 //!
 //! With [`SupervisedCommand::control`], its standard input is a socket: decree sends the program's input, the supervisor
@@ -128,6 +128,9 @@ pub fn supervise(command: &SupervisedCommand) -> SupervisorReport {
 struct Supervisor {
     /// Receives a byte for each signal that asks to stop.
     stop_signals: UnixStream,
+    /// Receives a byte when decree dies. That signal can be earlier than the end of file on the control socket, and the program
+    /// can be gone before the latter.
+    death_signals: UnixStream,
     /// Receives a byte for each SIGCHLD.
     child_signals: UnixStream,
     control: Option<UnixStream>,
@@ -148,21 +151,33 @@ fn begin(command: &SupervisedCommand) -> io::Result<Supervisor> {
     let parent = getppid();
     set_child_subreaper(Some(getpid()))?;
     let (stop_signals, stop_sender) = UnixStream::pair()?;
-    for signal in [SIGTERM, SIGINT, SIGHUP] {
+    for signal in [SIGTERM, SIGINT] {
         signal_hook::low_level::pipe::register(signal, stop_sender.try_clone()?)?;
     }
+    let (death_signals, death_sender) = UnixStream::pair()?;
+    signal_hook::low_level::pipe::register(SIGHUP, death_sender)?;
     let (child_signals, child_sender) = UnixStream::pair()?;
     signal_hook::low_level::pipe::register(SIGCHLD, child_sender)?;
     stop_signals.set_nonblocking(true)?;
+    death_signals.set_nonblocking(true)?;
     child_signals.set_nonblocking(true)?;
-    set_parent_process_death_signal(Some(Signal::TERM))?;
+    set_parent_process_death_signal(Some(Signal::HUP))?;
     // Fails for the leader of a process group, which it is when a shell starts it; then it stays in that session.
     let _ = setsid();
     let stdin = || io::stdin().as_fd().try_clone_to_owned().map(UnixStream::from);
     let control = command.control.then(stdin).transpose()?;
     // A parent that died before the death signal was set up sends none.
     let orphaned = getppid() != parent;
-    Ok(Supervisor { stop_signals, child_signals, control, stops: 0, orphaned, program: None, status: None })
+    Ok(Supervisor {
+        stop_signals,
+        death_signals,
+        child_signals,
+        control,
+        stops: 0,
+        orphaned,
+        program: None,
+        status: None,
+    })
 }
 
 impl Supervisor {
@@ -180,6 +195,7 @@ impl Supervisor {
             Command::new(&command.program).args(&command.args).stdin(input).process_group(0).spawn()?;
         self.program = Some(Pid::from_child(&program));
         let survivors = self.attend(command.grace)?;
+        self.listen(Some(Duration::ZERO))?;
         if let Some(path) = command.end_note.as_ref().filter(|_| self.orphaned) {
             // Only its time counts, and without it decree assumes the worse.
             let _ = atomic::write(path, b"");
@@ -261,6 +277,7 @@ impl Supervisor {
         });
         let mut fds = vec![
             PollFd::new(&self.stop_signals, PollFlags::IN),
+            PollFd::new(&self.death_signals, PollFlags::IN),
             PollFd::new(&self.child_signals, PollFlags::IN),
         ];
         if let Some(control) = &self.control
@@ -273,7 +290,8 @@ impl Supervisor {
             Err(error) => return Err(error.into()),
         }
         // decree sends nothing after the input, so anything to read is end of file.
-        self.orphaned |= fds.get(2).is_some_and(|fd| !fd.revents().is_empty());
+        self.orphaned |= fds.get(3).is_some_and(|fd| !fd.revents().is_empty());
+        self.orphaned |= drain(&mut self.death_signals) > 0;
         self.stops += drain(&mut self.stop_signals);
         drain(&mut self.child_signals);
         Ok(())
