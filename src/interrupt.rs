@@ -78,7 +78,7 @@ fn do_last_act() -> String {
     std::thread::spawn(move || {
         let _ = sender.send(act());
     });
-    let too_long = "; restoring likely secrets took too long: check them";
+    let too_long = "; restoring what only decree held took too long: check likely secrets and repositories";
     done.recv_timeout(ACT_LIMIT).unwrap_or_else(|_| too_long.to_owned())
 }
 

@@ -105,6 +105,9 @@ impl Context {
             log_failure.map_or(Ok(()), Err)?;
         }
         log.take_moved_runs().iter().for_each(|run| self.warn(&run.sentence(false)));
+        for text in history::uncaptured::move_left_entries(&project.layout) {
+            self.warn(&text);
+        }
         for text in history::uncaptured::restore_left_objects(&project.layout)? {
             self.warn(&text);
         }

@@ -1,7 +1,7 @@
 //! The `.git` of repositories and the ignored entries in the root, held open: the kernel knows the present name of an open directory, so
 //! one that was renamed is found and moved back, with everything in it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
@@ -9,9 +9,11 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use super::held_file::{HeldTreeFile, PresentState, move_aside};
+use super::recorded_entries::EntryIdentity;
 use crate::checkpoint::coverage::Coverage;
 use crate::checkpoint::entry::FileMode;
 use crate::checkpoint::path::{GIT_DIR, TreePath};
+use crate::checkpoint::quote;
 use crate::checkpoint::root::{PathKind, Root};
 use crate::fs::is_at;
 
@@ -109,6 +111,27 @@ impl HeldEntries {
     pub fn by_name(coverage: &Coverage) -> HeldEntries {
         let all = repositories(coverage).chain(ignored_in_root(coverage)).chain(below_root(coverage));
         HeldEntries(named(all, || EntryForm::NamedAfterKill).collect())
+    }
+
+    /// What is open, by path, for the decree after one that is killed.
+    pub fn to_record(&self) -> BTreeMap<String, EntryIdentity> {
+        let identity = |entry: &HeldEntry| {
+            let identity = EntryIdentity::of(&entry.held()?.metadata().ok()?)?;
+            Some((quote::in_json(entry.path.as_bytes()).into_owned(), identity))
+        };
+        self.0.iter().filter_map(identity).collect()
+    }
+
+    /// Entries that a killed decree had held, opened where they are now.
+    pub fn found_again(found: BTreeMap<TreePath, File>) -> HeldEntries {
+        let entry = |(path, open): (TreePath, File)| {
+            let is_dir = open.metadata().is_ok_and(|found| found.is_dir());
+            let is_git = path.split().1 == GIT_DIR;
+            let kind = if is_git { EntryKind::Repository } else { EntryKind::Ignored };
+            let form = if is_dir { EntryForm::Dir(Some(open)) } else { EntryForm::File(Some(open)) };
+            HeldEntry { path, kind, form }
+        };
+        HeldEntries(found.into_iter().map(entry).collect())
     }
 
     /// Repositories whose history a kept run would have removed.

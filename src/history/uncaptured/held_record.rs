@@ -13,6 +13,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::queue_record::QueueRecord;
+use super::recorded_entries::EntryIdentity;
 use crate::checkpoint::hash::{ContentHash, Hasher};
 use crate::error::Result;
 use crate::fs::xattr::XattrValues;
@@ -38,6 +39,9 @@ pub(super) struct HeldRecord {
     /// The modes of the directories above them.
     pub secret_dirs: BTreeMap<String, u32>,
     pub git_dirs: Vec<RecordedGitDir>,
+    /// Repositories and ignored entries in the root, by path.
+    #[serde(default)]
+    pub entries: BTreeMap<String, EntryIdentity>,
     /// decree's own settings and routines.
     pub settings: SettingsRecord,
     #[serde(default)]
@@ -134,6 +138,7 @@ impl HeldRecord {
             secrets: BTreeMap::new(),
             secret_dirs: BTreeMap::new(),
             git_dirs: Vec::new(),
+            entries: BTreeMap::new(),
             settings: SettingsRecord::new(),
             queue: QueueRecord::default(),
         };
@@ -146,11 +151,22 @@ impl HeldRecord {
 
     /// The record of a run or a checkpoint; `None` if there is none that can be read.
     pub fn read(layout: &Layout, id: &str) -> Option<(HeldRecord, RecordKey)> {
-        let text = untrusted::read(&layout.held()).ok()?;
-        let record: HeldRecord = serde_json::from_slice(&text).ok()?;
+        let record = HeldRecord::read_any(layout).filter(|record| record.id == id)?;
         let key = RecordKey::new(&record.salt);
         let key = if key.hash(&[]) == record.key_check { key } else { RecordKey(None) };
-        (record.version == VERSION && record.id == id).then_some((record, key))
+        Some((record, key))
+    }
+
+    /// The record, whatever it is of.
+    pub fn read_any(layout: &Layout) -> Option<HeldRecord> {
+        let text = untrusted::read(&layout.held()).ok()?;
+        let record: HeldRecord = serde_json::from_slice(&text).ok()?;
+        (record.version == VERSION).then_some(record)
+    }
+
+    /// The run or the checkpoint.
+    pub fn id(&self) -> &str {
+        &self.id
     }
 }
 

@@ -7,7 +7,8 @@
 //! - `git_inside`, `inside_kind`: one entry of such a directory, and what it is for
 //! - `held_file`: one small file as it was
 //! - `queue_record`: the tracker, and which letters there were, in the same file
-//! - `held_record`, `recorded_git`: `held.json`, for the decree after one that was killed
+//! - `held_record`, `recorded_git`, `recorded_entries`: `held.json`, for the decree after one that was killed
+//! - `held_places`: entries and git directories together; `last_act`: restores them before a repeated signal ends decree
 //! - `state`: all of it together; `report`: what became of it, and the texts for people
 //! - `guarded`: the same around a guarded command
 //! - `leftovers`: what a killed decree left of restoring likely secrets, and of git's objects
@@ -20,11 +21,14 @@ mod git_dirs;
 mod git_inside;
 mod guarded;
 mod held_file;
+mod held_places;
 mod held_record;
 mod inside_kind;
+mod last_act;
 mod leftovers;
 mod outputs;
 mod queue_record;
+mod recorded_entries;
 mod recorded_git;
 mod report;
 mod secrets;
@@ -33,6 +37,7 @@ mod state;
 pub use entries::LostRepository;
 pub use guarded::GuardedUncaptured;
 pub use leftovers::{collect_leftovers, forget_record, restore_left_objects};
+pub use recorded_entries::move_left_entries;
 pub use report::{NotRestored, UncapturedReport};
 pub use secrets::{SecretChange, SecretFate};
 pub use state::{HeldForRun, UncapturedState};

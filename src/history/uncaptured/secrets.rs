@@ -233,28 +233,6 @@ impl HeldSecrets {
         changes
     }
 
-    /// Restores all of them before decree is ended at once, and says what came of it.
-    pub fn restore_finally(
-        &self,
-        root: &Root,
-        set_aside: &Path,
-        covers: &dyn Fn(&TreePath) -> bool,
-    ) -> String {
-        let (restored, lost): (Vec<_>, Vec<_>) =
-            self.restore(root, set_aside, covers).into_iter().partition(|change| change.restored);
-        let mut text = String::new();
-        if !restored.is_empty() {
-            let paths: Vec<String> = restored.into_iter().map(|change| change.path).collect();
-            text.push_str(&format!("; likely secrets are restored: {}", paths.join(", ")));
-        }
-        if !lost.is_empty() {
-            let why = |change: SecretChange| format!("{} ({})", change.path, change.why.unwrap_or_default());
-            let lost: Vec<String> = lost.into_iter().map(why).collect();
-            text.push_str(&format!("; likely secrets are NOT restored: {}", lost.join(", ")));
-        }
-        text
-    }
-
     /// Restores the modes of the directories above: those that are ignored are in no checkpoint.
     fn restore_modes(&self, root: &Root, covers: &dyn Fn(&TreePath) -> bool) {
         for (dir, mode) in self.dirs.iter().filter(|(dir, _)| covers(dir)) {

@@ -1,11 +1,13 @@
 //! Likely secrets, repositories and ignored entries together: held before, compared and restored after.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::entries::{EntryKind, HeldEntries, LostRepository};
 use super::git_dirs::HeldGitDirs;
+use super::held_places::HeldPlaces;
 use super::held_record::HeldRecord;
+use super::last_act;
 use super::outputs::HeldOutputs;
 use super::queue_record::QueueRecord;
 use super::report::{UncapturedReport, named};
@@ -24,9 +26,9 @@ use crate::project::Layout;
 
 /// What a checkpoint does not hold, as it was.
 pub struct UncapturedState {
+    /// Shared with the last act of a process that is ended at once, like `places`.
     secrets: Arc<HeldSecrets>,
-    entries: HeldEntries,
-    git_dirs: HeldGitDirs,
+    places: Arc<Mutex<HeldPlaces>>,
     outputs: HeldOutputs,
     /// Repositories in the tree whose state could not be read for the checkpoint.
     git_unread: Vec<String>,
@@ -64,16 +66,17 @@ impl UncapturedState {
         let has_git = !git_dirs.dirs.is_empty();
         let (mut record, key) = HeldRecord::new(id);
         secrets.add_to(&mut record, root, key);
+        let entries = HeldEntries::hold(root, coverage);
         record.git_dirs = git_dirs.to_record(key, workspace.sensitive());
+        record.entries = entries.to_record();
         record.settings = SettingsSnapshot::read(layout)?.to_record();
         record.queue = QueueRecord::read(layout)?;
         record.write(layout)?;
         Ok(UncapturedState {
             secrets,
-            entries: HeldEntries::hold(root, coverage),
+            places: HeldPlaces::shared(entries, git_dirs),
             outputs: HeldOutputs::hold(root, layout.outputs()),
             git_unread: manifest.unread_repositories(root.path()),
-            git_dirs,
             now: coverage.sensitive.clone(),
             became: Vec::new(),
             settings: None,
@@ -89,12 +92,12 @@ impl UncapturedState {
         let git_dirs = record.as_mut().map(|(record, key)| (std::mem::take(&mut record.git_dirs), *key));
         let known = record.as_ref().map(|(record, key)| (record, *key));
         let (git_dirs, key) = git_dirs.unwrap_or_default();
+        let git_dirs = HeldGitDirs::from_record(root, git_dirs, key, &layout.git_objects());
         UncapturedState {
             secrets: Arc::new(HeldSecrets::after_kill(&coverage.sensitive, known)),
-            entries: HeldEntries::by_name(coverage),
+            places: HeldPlaces::shared(HeldEntries::by_name(coverage), git_dirs),
             outputs: HeldOutputs::nothing(),
             git_unread: Vec::new(),
-            git_dirs: HeldGitDirs::from_record(root, git_dirs, key, &layout.git_objects()),
             now: coverage.sensitive.clone(),
             became: Vec::new(),
             queue: record.as_mut().map(|(record, _)| std::mem::take(&mut record.queue)),
@@ -104,7 +107,11 @@ impl UncapturedState {
         }
     }
 
-    /// Has a signal that ends decree at once restore the likely secrets that `covers` accepts first: nothing else holds them. Until
+    fn places(&self) -> MutexGuard<'_, HeldPlaces> {
+        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has a signal that ends decree at once restore what only this process holds, as far as `covers` accepts it. Until
     /// [`interrupt::set_last_act`] is called again.
     pub fn restore_at_exit(
         &self,
@@ -113,16 +120,19 @@ impl UncapturedState {
         covers: impl Fn(&TreePath) -> bool + Send + 'static,
     ) {
         let Ok(root) = Root::open(root.path()) else { return };
-        let secrets = Arc::clone(&self.secrets);
-        interrupt::set_last_act(Some(Box::new(move || secrets.restore_finally(&root, &set_aside, &covers))));
+        let (secrets, places) = (Arc::clone(&self.secrets), Arc::clone(&self.places));
+        let act = move || last_act::restore(&secrets, &places, &root, &set_aside, &covers);
+        interrupt::set_last_act(Some(Box::new(act)));
     }
 
     /// What cannot be restored: likely secrets, and git's own state.
     pub fn warnings(&self) -> Vec<String> {
         let words = |(path, why): (String, String)| format!("{path} ({why})");
         let secrets: Vec<String> = self.secrets.not_held().into_iter().map(words).collect();
-        let objects = self.git_dirs.not_held();
-        let git_files = self.git_dirs.files_not_held();
+        let (objects, git_files) = {
+            let git_dirs = &self.places().git_dirs;
+            (git_dirs.not_held(), git_dirs.files_not_held())
+        };
         let lists = [
             ("these likely secrets cannot be restored after a failure", &secrets),
             ("git's own state cannot be read, and not be restored after a failure, in", &self.git_unread),
@@ -144,8 +154,9 @@ impl UncapturedState {
 
     /// Repositories that are gone, were replaced, or are broken.
     pub fn lost_repositories(&self, root: &Root) -> Vec<LostRepository> {
-        let mut lost = self.entries.lost_repositories(root);
-        let broken = self.git_dirs.broken().into_iter();
+        let places = self.places();
+        let mut lost = places.entries.lost_repositories(root);
+        let broken = places.git_dirs.broken().into_iter();
         lost.extend(broken.map(|(path, what)| LostRepository { path, what }));
         lost
     }
@@ -153,7 +164,7 @@ impl UncapturedState {
     /// Removes what is only needed while something runs.
     pub fn release(&mut self) {
         self.secrets.release();
-        self.git_dirs.release();
+        self.places().git_dirs.release();
         self.outputs.release();
     }
 
@@ -169,7 +180,7 @@ impl UncapturedState {
         set_aside: &Path,
         covers: &dyn Fn(&TreePath) -> bool,
     ) -> UncapturedReport {
-        let (moved_back, restored) = self.entries.move_back(root, set_aside, covers);
+        let (moved_back, restored) = self.places().entries.move_back(root, set_aside, covers);
         UncapturedReport { moved_back, restored, ..UncapturedReport::default() }
     }
 
@@ -178,12 +189,12 @@ impl UncapturedState {
         let secrets = self.changes(root);
         let mut warnings = self.outputs.restore_for_kept(root);
         for kind in [EntryKind::Ignored, EntryKind::Special] {
-            let gone = self.entries.gone(root, kind);
+            let gone = self.places().entries.gone(root, kind);
             if !gone.is_empty() {
                 warnings.push(format!("gone, and in no diff because {}: {}", kind.words(), named(&gone)));
             }
         }
-        let inside = self.git_dirs.gone_in_kept();
+        let inside = self.places().git_dirs.gone_in_kept();
         if !inside.is_empty() {
             warnings.push(format!("gone from git's directory, and in no diff: {}", named(&inside)));
         }
@@ -206,7 +217,7 @@ impl UncapturedState {
             return report;
         }
         self.restore_entries(root, set_aside, covers, &mut report);
-        let missing = self.entries.missing(root, covers);
+        let missing = self.places().entries.missing(root, covers);
         report.secrets = self.secrets.restore(root, set_aside, covers);
         // A directory that held nothing else is back with its secrets.
         let missing = missing.into_iter().filter(|entry| !self.secrets.is_all_of(root, &entry.path));
@@ -248,18 +259,16 @@ impl UncapturedState {
         covers: &dyn Fn(&TreePath) -> bool,
         report: &mut UncapturedReport,
     ) {
-        let (moved_back, restored) = self.entries.move_back(root, set_aside, covers);
+        let (moved_back, restored) = self.places().entries.move_back(root, set_aside, covers);
         report.moved_back = moved_back;
         report.restored.extend(restored);
         let outputs = self.outputs.restore(root, set_aside);
         report.restored.extend(outputs.restored);
         report.notes = outputs.notes;
         report.name_lost(outputs.lost);
-        self.entries.clear_replaced(root, set_aside, &|dir| self.git_dirs.can_rebuild(dir));
-        let inside = self.git_dirs.restore(set_aside);
+        let inside = self.places().restore_git_dirs(root, set_aside);
         report.restored.extend(inside.restored);
         report.name_lost(inside.not_restored);
-        self.entries.adopt(root, &|dir| self.git_dirs.was_rebuilt(dir));
     }
 
     /// Restores the likely secrets alone.

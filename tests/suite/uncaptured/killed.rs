@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
 
 use super::{WORD, git, holding, project, repository};
-use crate::harness::{CommandOutput, wait_for};
+use crate::harness::{CommandOutput, snapshot, wait_for};
 use crate::pipeline::pipeline_project::{PipelineProject, assert_has};
 
 /// Says that the work is done, and goes on until decree is killed.
@@ -118,6 +118,43 @@ fn after_a_killed_run_changed_secrets_and_settings_are_named_and_hooks_are_resto
     let project = repository_project(CHANGES);
     let output = settle_run(&project, 4);
     assert_known(&project, &output);
+}
+
+/// UNC-67.
+#[test]
+fn after_a_kill_renamed_ignored_entries_are_moved_back() {
+    let script =
+        "mkdir -p deep/down; mv target deep/down/t2; mv secrets s2; mv run.log r.txt; mkdir target; echo x >target/new";
+    for is_guard in [true, false] {
+        let project = repository_project(script);
+        project.write("target/app", "built").write("run.log", "a log\n");
+        let output = if is_guard { settle_guard(&project, script, 0) } else { settle_run(&project, 0) };
+        for path in ["target", "secrets", "run.log"] {
+            assert_has(
+                &output.err,
+                &[&format!("decree was killed; {path} had been renamed, and is moved back")],
+            );
+        }
+        assert_eq!(project.text("target/app"), "built");
+        assert_eq!(project.text("run.log"), "a log\n");
+        assert_eq!(project.text("secrets/.env"), format!("DEEP={WORD}\n"));
+        assert!(!project.exists("deep") && !project.exists("s2") && !project.exists("r.txt"));
+        assert!(!project.exists("target/new"), "it is set aside");
+        assert_eq!(holding(&project, WORD), [""; 0], "a secret is on decree's disk");
+        let kept = snapshot(&project.path(".decree"));
+        assert!(kept.keys().any(|path| path.ends_with(b"set-aside/target/new")));
+    }
+}
+
+/// UNC-67. A new directory may have the inode of one that was deleted.
+#[test]
+fn after_a_kill_a_new_directory_is_not_taken_for_a_renamed_one() {
+    let script = "rm -r target; for i in 1 2 3 4 5 6 7 8; do mkdir new$i; echo x >new$i/file; done";
+    let project = repository_project(script);
+    project.write("target/app", "built");
+    let output = settle_run(&project, 4);
+    assert_has(&output.err, &["NOT restored: target (ignored: it is gone; the decree that held it has ended)"]);
+    assert!(!project.exists("target") && !project.exists("new1"));
 }
 
 /// UNC-51. A merge that was in progress, and that the command gave up.

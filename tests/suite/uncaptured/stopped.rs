@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::{WORD, holding, project};
+use super::{WORD, head, holding, project, repository};
 use crate::damage::disk::Mount;
 use crate::harness::{assert_same, skip, snapshot, temp_dir, wait_for};
 use crate::killed::{has_strace, strace};
@@ -59,6 +59,30 @@ fn a_second_interrupt_restores_likely_secrets_before_it_stops_decree() {
     assert!(!output.err.contains("killed"), "{}", output.err);
     assert_secrets_are_back(&project);
     assert_eq!(holding(&project, WORD), [""; 0], "a secret is on decree's disk");
+}
+
+/// UNC-66. A directory with a likely secret in it would be made again, and stand in the way of the one that was renamed.
+#[test]
+fn a_second_interrupt_moves_renamed_entries_back_and_rebuilds_repositories() {
+    let wrecks = "mv secrets s2; mv target t2; rm -rf .git; echo x >>notes.txt";
+    let project = project(&format!("{wrecks}; {STAYS}"));
+    project.write("target/app", "built").write("target/.env", format!("APP={WORD}\n"));
+    let commit = repository(project.root());
+    project.write(".git/hooks/pre-commit", "exit 0\n");
+    let (code, err) = interrupt_until_it_ends(&project, &["process"], Duration::from_millis(150));
+    assert_eq!(code, Some(130), "{err}");
+    assert_has(&err, &["interrupted again", "renamed, and moved back: secrets, target", "; restored: .git"]);
+    project.routine("develop", "true");
+    let output = project.process().ok();
+    assert!(!output.err.contains("NOT restored:"), "{}", output.err);
+    assert_secrets_are_back(&project);
+    assert_eq!(project.text("target/app"), "built");
+    assert_eq!(project.text("target/.env"), format!("APP={WORD}\n"));
+    assert_eq!(project.text("secrets/.env"), format!("DEEP={WORD}\n"));
+    assert!(!project.exists("s2") && !project.exists("t2"));
+    assert_eq!(head(project.root()), commit);
+    assert_eq!(project.text(".git/hooks/pre-commit"), "exit 0\n");
+    assert_eq!(project.text("notes.txt"), "one\r\ntwo\n");
 }
 
 /// UNC-32.

@@ -1,0 +1,68 @@
+//! What decree does before a repeated signal ends it at once: it restores what only this process holds. The next start reverts the tree.
+
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::held_places::HeldPlaces;
+use super::report::named;
+use super::secrets::HeldSecrets;
+use crate::checkpoint::path::TreePath;
+use crate::checkpoint::root::Root;
+
+/// How long to wait for a thread that restores the same at this moment. Likely secrets are restored in any case.
+const LOCK_LIMIT: Duration = Duration::from_secs(2);
+
+/// Moves renamed entries back, then restores likely secrets, which may be in them, then git directories. Returns what to say of it.
+pub(super) fn restore(
+    secrets: &HeldSecrets,
+    places: &Mutex<HeldPlaces>,
+    root: &Root,
+    set_aside: &Path,
+    covers: &dyn Fn(&TreePath) -> bool,
+) -> String {
+    let mut places = lock(places);
+    let mut text = String::new();
+    if let Some(places) = &places {
+        let (moved_back, _) = places.entries.move_back(root, set_aside, covers);
+        add(&mut text, "renamed, and moved back", &moved_back);
+    }
+    let (restored, lost): (Vec<_>, Vec<_>) =
+        secrets.restore(root, set_aside, covers).into_iter().partition(|change| change.restored);
+    let restored: Vec<String> = restored.into_iter().map(|change| change.path).collect();
+    add(&mut text, "likely secrets are restored", &restored);
+    let lost: Vec<String> = lost
+        .into_iter()
+        .map(|change| format!("{} ({})", change.path, change.why.unwrap_or_default()))
+        .collect();
+    add(&mut text, "likely secrets are NOT restored", &lost);
+    if let Some(places) = &mut places {
+        let report = places.restore_git_dirs(root, set_aside);
+        add(&mut text, "restored", &report.restored);
+        let lost: Vec<String> =
+            report.not_restored.into_iter().map(|(path, why)| format!("{path} ({why})")).collect();
+        add(&mut text, "NOT restored", &lost);
+    }
+    text
+}
+
+fn lock(places: &Mutex<HeldPlaces>) -> Option<MutexGuard<'_, HeldPlaces>> {
+    let until = Instant::now() + LOCK_LIMIT;
+    loop {
+        match places.try_lock().or_else(|error| match error {
+            TryLockError::Poisoned(error) => Ok(PoisonError::into_inner(error)),
+            TryLockError::WouldBlock => Err(()),
+        }) {
+            Ok(locked) => return Some(locked),
+            Err(()) if Instant::now() >= until => return None,
+            Err(()) => thread::sleep(Duration::from_millis(10)),
+        }
+    }
+}
+
+fn add(text: &mut String, what: &str, paths: &[String]) {
+    if !paths.is_empty() {
+        text.push_str(&format!("; {what}: {}", named(paths)));
+    }
+}
