@@ -9,6 +9,7 @@ use super::context::absolute_command_line;
 use super::rollback_answer::{AskedRollback, contract, warnings};
 use crate::checkpoint::quote::in_json;
 use crate::error::{Error, Result};
+use crate::history::uncaptured::SecretChange;
 use crate::history::{GitChange, Guard, GuardOutcome, RollbackReport};
 use crate::project::Layout;
 
@@ -58,6 +59,7 @@ impl GuardAnswer {
             "cause": (!is_kept).then_some(&outcome.cause),
             "checkpoint": self.checkpoint,
             "rollback": rollback.map(|report| contract(layout, id, report, asked)),
+            "secrets": outcome.uncaptured.report.secrets.iter().map(secret).collect::<Vec<_>>(),
             "warnings": all_warnings,
         });
         if let Some(error) = result.as_ref().err().or(not_started) {
@@ -65,4 +67,15 @@ impl GuardAnswer {
         }
         answer
     }
+}
+
+/// What became of a likely secret, which no checkpoint holds.
+fn secret(change: &SecretChange) -> Value {
+    json!({
+        "path": change.path,
+        "change": change.change.word(),
+        "restored": change.restored,
+        "set_aside": change.set_aside,
+        "why": change.why,
+    })
 }

@@ -175,7 +175,6 @@ fn quarantine_record(context: &Context, layout: &Layout, dry_run: bool) -> Resul
     Ok(true)
 }
 
-/// Something that no checkpoint holds, among what is lost; `None` for what is inside of a git directory, which is no part of a tree.
 /// Refuses a checkpoint that has expired, unless a killed guard needs it, and one whose content is in another store.
 fn refuse_state(locked: &LockedProject<'_>, dir: &CheckpointDir) -> Result<()> {
     // A checkpoint whose record is damaged may still have its manifest.
@@ -187,6 +186,7 @@ fn refuse_state(locked: &LockedProject<'_>, dir: &CheckpointDir) -> Result<()> {
     history::refuse_other_store_of(&locked.project.layout, dir)
 }
 
+/// Something that no checkpoint holds, among what is lost; `None` for what is inside of a git directory, which is no part of a tree.
 fn lost_path(lost: &NotRestored) -> Option<LostPath> {
     let path = TreePath::out_of_scope(&quote::from_json(&lost.path)?)?;
     Some(LostPath { path, why: lost.why.clone() })

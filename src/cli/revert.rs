@@ -142,7 +142,7 @@ fn report_done(context: &Context, id: &str, record: &str, report: RestoreReport)
     let but = report.exception();
     ui.note(&format!("reverted {}, each verified{but} ({id})", count(report.verified, "path")));
     let paths: Vec<String> = report.paths.iter().map(ToString::to_string).collect();
-    for line in text::reverted_lines(&paths, record) {
+    for line in text::reverted_lines(&paths, record, None) {
         ui.note(&line);
     }
     for (path, to) in &report.set_aside {

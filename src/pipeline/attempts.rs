@@ -191,7 +191,7 @@ fn revert_for_clean_slate(
 ) -> Result<()> {
     let _shield = interrupt::shield();
     let (run, last, layout) = (&inputs.run.dir, records.len() as u32, batch.context.layout);
-    revert_tree(batch, run, &run.attempt(last), inputs.manifest)?;
+    revert_tree(batch, run, Some(last), inputs.manifest)?;
     uncaptured::reserve_room(batch);
     restore_git(batch, run, Some(last), inputs.manifest, run_record);
     check_clean_slate(run, run_record)?;

@@ -53,6 +53,8 @@ pub enum Event<'e> {
     /// The tree is reverted to the run's checkpoint, and verified.
     Reverted {
         id: &'e MessageId,
+        /// The last attempt before a clean slate, whose diff has what was reverted; at the end of a run, its own diff has it.
+        attempt: Option<u32>,
         record: &'e RevertRecord,
     },
     MessageEnds(&'e MessageSummary),

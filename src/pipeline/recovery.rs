@@ -31,6 +31,8 @@ use crate::process::log;
 
 /// How many messages a warning names.
 const MAX_NAMED: usize = 10;
+/// How many likely secrets an error names.
+const MAX_DETAILS: usize = 20;
 
 /// Settles the run that an earlier process left unfinished, if there is one.
 pub(super) fn recover(batch: &mut ActiveBatch<'_>) -> Result<()> {
@@ -280,17 +282,20 @@ pub(super) fn revert_after_error(
     error: Error,
 ) -> Error {
     let _shield = interrupt::shield();
-    let lost = uncaptured::restore_first(batch, &run.dir);
-    let error = error.details(lost, 20);
+    let secrets = uncaptured::restore_first(batch, &run.dir, manifest);
     let reason = error.to_string();
     match revert_unfinished(batch, run, manifest, &reason) {
         Ok(summary) => {
             let except = summary.run.reverted.map_or_else(String::new, |record| record.exceptions());
+            let error = error.details(secrets, MAX_DETAILS);
             error.detail(format!("the tree was reverted{except}; the message waits in the inbox"))
         }
         // Both name the same paths.
-        Err(worse) if error.is(FailureReason::ContentLost) && worse.is(FailureReason::ContentLost) => worse,
+        Err(worse) if error.is(FailureReason::ContentLost) && worse.is(FailureReason::ContentLost) => {
+            worse.details(secrets, MAX_DETAILS)
+        }
         Err(worse) => error
+            .details(secrets, MAX_DETAILS)
             .into_kind(ErrorKind::Integrity)
             .detail(format!("the tree could not be reverted: {worse}"))
             .details(worse.detail_lines().to_vec(), 21)

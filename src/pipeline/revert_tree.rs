@@ -25,23 +25,25 @@ use crate::history::{self, CheckpointLabel, HistoryContext, RunDir};
 /// How often a revert is repeated because another process goes on writing.
 const MAX_RETRIES: u32 = 6;
 
-/// Reverts the tree to `manifest`, given what `changed` recorded of the difference, and compares the whole tree afterwards. If
+/// Reverts the tree to `manifest`, given what was recorded of the difference, and compares the whole tree afterwards. `attempt` is the
+/// one whose record that is, before a clean slate; at the end of a run, it is the run's own. If
 /// another process has changed the tree since that was recorded, everything is saved as a checkpoint first, and then the tree is
 /// reverted from what it is now.
 pub(super) fn revert_tree(
     batch: &mut ActiveBatch<'_>,
     run: &RunDir,
-    changed: &CheckpointDir,
+    attempt: Option<u32>,
     manifest: &Manifest,
 ) -> Result<RevertRecord> {
-    let deleted = deleted_databases(batch, changed, manifest);
-    let reverted = revert_recorded(batch, changed, manifest, &deleted)
+    let changed = attempt.map_or_else(|| run.checkpoint(), |number| run.attempt(number));
+    let deleted = deleted_databases(batch, &changed, manifest);
+    let reverted = revert_recorded(batch, &changed, manifest, &deleted)
         .or_else(|error| revert_present(batch, run, manifest, &deleted, &error));
     let reverted = uncaptured::restore(batch, run, manifest, reverted)?;
     // Names come from the routine: they may contain control characters, workflow commands and secrets.
     let shown = |path: &String| batch.redactor.redact(&json_for_people(path)).into_owned();
     let record = RevertRecord { files: reverted.files.iter().map(shown).collect(), ..reverted.clone() };
-    batch.event(&Event::Reverted { id: run.id(), record: &record });
+    batch.event(&Event::Reverted { id: run.id(), attempt, record: &record });
     Ok(reverted)
 }
 

@@ -121,8 +121,8 @@ fn attempt_and_settle(
         .and_then(|()| run.dir.publish(number, &RunDir::PUBLISHED))
         .and_then(|()| settle(batch, run, Some(&manifest), result));
     settled.map_err(|error| {
-        let lost = uncaptured::restore_first(batch, &run.dir);
-        not_settled(run, error.details(lost, 20))
+        let secrets = uncaptured::restore_first(batch, &run.dir, &manifest);
+        not_settled(run, error.details(secrets, 20))
     })
 }
 

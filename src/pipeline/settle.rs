@@ -43,7 +43,7 @@ pub(super) fn settle(
         && !result.run.kept
         && result.run.reverted.is_none()
     {
-        let reverted = revert_tree(batch, run, &checkpoint, manifest)?;
+        let reverted = revert_tree(batch, run, None, manifest)?;
         result.run.warnings.extend(reverted.notes.iter().cloned());
         result.run.reverted = Some(reverted);
         uncaptured::report_reverted(batch, &mut result.run);

@@ -14,7 +14,7 @@ use crate::checkpoint::quote::json_for_people;
 use crate::error::{Error, Result};
 use crate::history::RunDir;
 use crate::history::uncaptured::{
-    HeldForRun, LostRepository, UncapturedReport, UncapturedState, collect_leftovers,
+    HeldForRun, LostRepository, NotRestored, UncapturedReport, UncapturedState, collect_leftovers,
 };
 use crate::interrupt;
 
@@ -76,14 +76,25 @@ pub(super) fn note_present(batch: &mut ActiveBatch<'_>, manifest: &Manifest, sec
     }
 }
 
-/// Restores likely secrets before anything else, after an error inside decree: whatever fails next, they are not lost.
-pub(super) fn restore_first(batch: &mut ActiveBatch<'_>, run: &RunDir) -> Vec<String> {
+/// Restores likely secrets before anything else, after an error inside decree: whatever fails next, they are not lost. Returns what became of
+/// each, for people.
+pub(super) fn restore_first(batch: &mut ActiveBatch<'_>, run: &RunDir, manifest: &Manifest) -> Vec<String> {
+    note_all_present(batch, manifest);
     let Some(held) = &mut batch.uncaptured else { return Vec::new() };
     let set_aside = run.checkpoint().quarantine_dir();
     let report = held.state.restore_secrets(batch.context.workspace.root(), &set_aside);
-    let lost = report.not_restored.iter().map(|lost| format!("{}: {}", lost.path, lost.why)).collect();
+    let lost = |lost: &NotRestored| format!("{}: {}", json_for_people(&lost.path), lost.why);
+    let mut lines: Vec<String> = report.not_restored.iter().map(lost).collect();
     held.report.absorb(report);
-    lost
+    lines.extend(held.report.secret_lines());
+    lines
+}
+
+/// Looks which likely secrets are in the tree. If that fails, those that were last seen count.
+fn note_all_present(batch: &mut ActiveBatch<'_>, manifest: &Manifest) {
+    if let Ok(secrets) = batch.context.workspace.likely_secrets(manifest) {
+        note_present(batch, manifest, &secrets);
+    }
 }
 
 /// Restores what is held after the tree was reverted, also if that failed.
@@ -100,7 +111,8 @@ pub(super) fn restore(
         report: UncapturedReport::default(),
     };
     let was_killed = batch.uncaptured.is_none();
-    let mut held = batch.uncaptured.take().unwrap_or_else(after_kill);
+    let held = batch.uncaptured.take().unwrap_or_else(after_kill);
+    batch.uncaptured = Some(held);
     if was_killed {
         let set_aside = run.checkpoint().quarantine_dir();
         for (path, to) in collect_leftovers(batch.context.workspace, manifest, &set_aside) {
@@ -109,7 +121,9 @@ pub(super) fn restore(
                 "{path} is what a killed decree left of restoring a likely secret; it is now {to}"
             ));
         }
+        note_all_present(batch, manifest);
     }
+    let mut held = batch.uncaptured.take().expect("it was set above");
     let places = reverted.as_ref().map_or(&[][..], |record| &record.places);
     let shown = |place: PathBuf| batch.context.layout.shown(&place);
     let set_aside = run.checkpoint().quarantine_dir();

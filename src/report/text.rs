@@ -8,7 +8,7 @@ use crate::humanize::{count, duration};
 use crate::pipeline::{AttemptRecord, MessageOutcome, MessageSummary, Summary, Verdict};
 
 /// How many reverted paths are named.
-const MAX_PATHS: usize = 20;
+const MAX_PATHS: usize = 100;
 
 /// Styles text, or leaves it plain if colours are off.
 #[derive(Clone, Copy, Debug)]
@@ -66,11 +66,15 @@ pub fn row(message: &MessageSummary, paint: Paint) -> String {
     format!("{head}  {mark}  {time:>7}  {attempts:<10}  {change}{commits}").trim_end().to_owned()
 }
 
-/// A line for each path that a revert restored, and how the user finds those that are too many.
-pub fn reverted_lines(paths: &[String], id: &str) -> Vec<String> {
+/// A line for each path that a revert restored, and how the user finds those that are too many: `attempt` is the one whose diff has them, if
+/// it is not the diff of the whole run.
+pub fn reverted_lines(paths: &[String], id: &str, attempt: Option<u32>) -> Vec<String> {
     let shown = paths.iter().take(MAX_PATHS).map(|path| format!("    reverted  {path}"));
     let more = paths.len().saturating_sub(MAX_PATHS);
-    let rest = (more > 0).then(|| format!("    and {more} more; `decree diff {id}` lists all"));
+    let rest = (more > 0).then(|| {
+        let attempt = attempt.map_or_else(String::new, |number| format!(" --attempt {number}"));
+        format!("    and {more} more; `decree diff {id}{attempt} --stat` lists all")
+    });
     shown.chain(rest).collect()
 }
 

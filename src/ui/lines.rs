@@ -123,12 +123,12 @@ impl Reporter for LineReporter {
             Event::Waiting(delay) => {
                 self.line(&format!("  waiting {} before the next attempt", duration(*delay)))
             }
-            Event::Reverted { id, record } => {
+            Event::Reverted { id, attempt, record } => {
                 let (paths, files) =
                     (count(record.paths as usize, "path"), count(record.verified as usize, "file"));
                 let except = record.exceptions();
                 self.line(&format!("  reverted {paths}{except}; {files} verified"));
-                for line in text::reverted_lines(&record.files, &id.to_string()) {
+                for line in text::reverted_lines(&record.files, &id.to_string(), *attempt) {
                     self.line(&line);
                 }
                 for path in &record.set_aside {

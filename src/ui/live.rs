@@ -153,10 +153,10 @@ impl Reporter for LiveReporter {
             Event::Waiting(delay) => {
                 self.set_activity(format!("waiting {} before the next attempt", duration(*delay)));
             }
-            Event::Reverted { id, record } => {
+            Event::Reverted { id, attempt, record } => {
                 let (except, files) = (record.exceptions(), count(record.verified as usize, "file"));
                 self.set_activity(format!("reverted{except}, {files} verified"));
-                for line in text::reverted_lines(&record.files, &id.to_string()) {
+                for line in text::reverted_lines(&record.files, &id.to_string(), *attempt) {
                     self.print(&self.paint.dim(&line));
                 }
                 for path in &record.set_aside {

@@ -568,6 +568,28 @@ fn recover_names_the_secrets_that_it_cannot_restore() {
     project.decree(["recover"]).fails(4).mentions(&[".env"]);
 }
 
+/// RCV-41.
+#[test]
+fn a_run_that_cannot_be_reverted_names_what_became_of_likely_secrets() {
+    let scene = Scene::new();
+    let project = &scene.project;
+    project.write(".env", "TOKEN=1\n").write(".gitignore", "*.p12\n");
+    scene.routine(&format!("rm .env; echo x >made.p12; {}", scene.flip()));
+    let output = project.decree(["process"]).fails(4);
+    output.mentions(&[
+        "the tree is as the run left it",
+        ".env was deleted; it is a likely secret, and as it was again",
+        "made.p12 was made; it is a likely secret, and stays",
+    ]);
+    assert_eq!(project.read(".env"), b"TOKEN=1\n");
+    let output = project.decree(["recover"]).fails(4);
+    let output =
+        output.mentions(&["made.p12 was made; it is a likely secret that an ignore rule hides, and stays"]);
+    assert!(!output.err.contains(".env was"), "{}", output.err);
+    assert!(project.exists("made.p12"));
+    scene.assert_works();
+}
+
 /// RCV-36. A kept command that destroyed the way back is told so.
 #[test]
 fn a_kept_command_that_damaged_the_store_is_promised_no_rollback() {

@@ -112,6 +112,19 @@ impl UncapturedReport {
         texts
     }
 
+    /// What became of likely secrets that were restored before the tree, or that stay, for an error about the tree.
+    pub fn secret_lines(&self) -> Vec<String> {
+        self.secret_texts(|change| match (change.change, &change.set_aside) {
+            (fate, Some(place)) if fate == SecretFate::Made || change.was_ordinary => {
+                Some(format!("it is a likely secret, and is now {place}"))
+            }
+            _ if change.was_ordinary => Some("it became a likely secret, and stays".to_owned()),
+            (SecretFate::Made, _) => Some("it is a likely secret, and stays".to_owned()),
+            // `not_restored` has the others.
+            _ => change.restored.then(|| "it is a likely secret, and as it was again".to_owned()),
+        })
+    }
+
     /// The same for a run or command that is kept.
     pub fn kept_warnings(&self) -> Vec<String> {
         self.secret_texts(|change| {

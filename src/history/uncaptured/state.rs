@@ -230,9 +230,8 @@ impl UncapturedState {
             let deleted = |path: &String| report.secrets.iter().any(|change| change.path == *path);
             let all = self.secrets.unread();
             report.unknown = all.into_iter().filter(|path| !deleted(path)).collect();
-        } else {
-            report.secrets.extend(self.made(root, place_of));
         }
+        report.secrets.extend(self.made(root, place_of));
         report
     }
 
@@ -271,11 +270,12 @@ impl UncapturedState {
         report.name_lost(inside.not_restored);
     }
 
-    /// Restores the likely secrets alone.
+    /// Restores the likely secrets alone. New ones stay where they are.
     pub fn restore_secrets(&self, root: &Root, set_aside: &Path) -> UncapturedReport {
         let secrets = self.secrets.restore(root, set_aside, &|_| true);
         let mut report = UncapturedReport { secrets, ..UncapturedReport::default() };
         report.name_lost_secrets();
+        report.secrets.extend(self.made(root, &|_| None));
         report
     }
 

@@ -73,6 +73,39 @@ fn a_guard_that_rolls_back_answers_like_a_rollback() {
     }
 }
 
+/// ANS-04. No checkpoint holds them, and the rollback by its contract does not name them.
+#[test]
+fn a_guard_answers_what_became_of_likely_secrets() {
+    let project = project();
+    project.write(".env", "KEY=1\n").write("id_rsa", "key\n").write(".gitignore", "*.p12\n");
+    let script = "rm .env; echo other >id_rsa; echo new >made.p12";
+    for (end, is_restored) in [("exit 7", true), ("exit 0", false)] {
+        let output =
+            project.decree(["guard", "--format", "json", "--", "bash", "-c", &format!("{script}; {end}")]);
+        let answer = json(&output.out);
+        assert_valid(&answer, "guard");
+        let secret = |change: &serde_json::Value| {
+            let text = |key: &str| change[key].as_str().unwrap().to_owned();
+            (text("path"), text("change"), change["restored"].as_bool().unwrap())
+        };
+        let found: Vec<_> = answer["secrets"].as_array().unwrap().iter().map(secret).collect();
+        let expected = |path: &str, change: &str, restored| (path.to_owned(), change.to_owned(), restored);
+        assert_eq!(
+            found,
+            [
+                expected(".env", "deleted", is_restored),
+                expected("id_rsa", "changed", is_restored),
+                expected("made.p12", "made", false)
+            ],
+            "{answer:#}"
+        );
+        assert_eq!(project.exists(".env"), is_restored);
+        let assumptions = answer["rollback"]["assumptions"].to_string();
+        assert!(!assumptions.contains("needs no rollback"), "{assumptions}");
+        project.remove("made.p12");
+    }
+}
+
 /// ANS-04.
 #[test]
 fn a_command_that_cannot_run_is_in_the_answer() {

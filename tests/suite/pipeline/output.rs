@@ -203,27 +203,44 @@ fn both_streams_are_in_the_log_in_their_order_as_bytes() {
 #[test]
 fn every_reverted_path_is_named_also_one_that_a_person_edited() {
     let project = PipelineProject::with(
-        "echo x >made; for i in $(seq 30); do echo x >many-$i; done; echo mine >notes.txt; exit 1",
+        "echo x >made; for i in $(seq 130); do echo x >many-$i; done; echo mine >notes.txt; exit 1",
     );
     let before = project.snapshot();
     let output = project.config("max_retries: 0\n").run(&["-m", "x", "-p", "y"]).fails(1);
     assert_same(&project.snapshot(), &before);
     let id = project.only_run();
-    assert_eq!(output.err.matches("    reverted  ").count(), 20, "{}", output.err);
-    assert_has(&output.err, &["    reverted  made", &format!("and 12 more; `decree diff {id}` lists all")]);
+    assert_eq!(output.err.matches("    reverted  ").count(), 100, "{}", output.err);
+    assert_has(&output.err, &["    reverted  made", &format!("and 32 more; `decree diff {id} --stat` lists all")]);
     let files = |value: &serde_json::Value| -> Vec<String> {
         value.as_array().unwrap().iter().map(|path| path.as_str().unwrap().to_owned()).collect()
     };
     let named = files(&project.result(&id)["put_back"]["files"]);
-    assert_eq!(named.len(), 32);
-    assert!(named.contains(&"notes.txt".to_owned()) && named.contains(&"many-30".to_owned()), "{named:?}");
+    assert_eq!(named.len(), 132);
+    assert!(named.contains(&"notes.txt".to_owned()) && named.contains(&"many-130".to_owned()), "{named:?}");
     assert_eq!(files(&project.summary()["messages"][0]["put_back"]["files"]), named);
     let stat = project.decree(["diff", "--stat", &id]).ok().text();
     assert!(named.iter().all(|path| stat.contains(path.as_str())), "{stat}");
     project.decree(["apply", &id]).ok();
     let reverted = project.decree(["revert", &id]).ok();
-    assert_eq!(reverted.err.matches("    reverted  ").count(), 20, "{}", reverted.err);
-    assert_has(&reverted.err, &["and 12 more"]);
+    assert_eq!(reverted.err.matches("    reverted  ").count(), 100, "{}", reverted.err);
+    assert_has(&reverted.err, &["and 32 more"]);
+}
+
+/// SEE-15. The diff of the run is that of the attempt after the clean slate.
+#[test]
+fn what_a_clean_slate_reverted_is_listed_by_the_command_that_is_named() {
+    let project = PipelineProject::with(
+        "[ $DECREE_ATTEMPT = 2 ] || for i in $(seq 130); do echo x >many-$i; done; echo x >made; exit 1",
+    );
+    let output = project.config("max_retries: 1\n").run(&["-m", "x", "-p", "y"]).fails(1);
+    let id = project.only_run();
+    let command = format!("decree diff {id} --attempt 1 --stat");
+    assert_has(&output.err, &[&format!("and 31 more; `{command}` lists all")]);
+    let arguments: Vec<&str> = command.split(' ').skip(1).collect();
+    let stat = project.decree(arguments).ok().text();
+    for number in 1..=130 {
+        assert!(stat.contains(&format!("many-{number} ")), "{number}: {stat}");
+    }
 }
 
 /// SEE-15. Names come from the routine: they must not speak to the terminal or to GitHub.
