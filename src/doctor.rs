@@ -20,7 +20,7 @@ use crate::spec::Spec;
 /// Below this, a checkpoint of an ordinary tree may not fit.
 const LITTLE_SPACE: u64 = 1 << 30;
 /// Below this, nothing fits.
-const NO_SPACE: u64 = 16 << 20;
+const NO_SPACE: u64 = 4 << 20;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]

@@ -123,7 +123,7 @@ pub fn recover(context: &Context, args: &RecoverArgs) -> Result<u8> {
             for lost in &settled.not_restored {
                 match lost_path(lost) {
                     Some(path) => tree.report.lost.push(path),
-                    None => recovery.not_restored.push(format!("{}: {}", lost.path, lost.why)),
+                    None => recovery.not_restored.push(lost.line()),
                 }
             }
             settled.warnings.iter().for_each(|warning| context.ui.warn(warning));

@@ -42,12 +42,15 @@ pub fn revert(context: &Context, args: &RevertArgs) -> Result<()> {
             RunOrCheckpoint::Checkpoint(saved) => return since_checkpoint(context, &locked, &saved),
         }
     }
-    let (mut is_complete, mut unrestored) = (true, 0);
+    let (mut is_complete, mut unrestored, mut attributes_lost) = (true, 0, 0);
     for RevertedRun { run, how, untracked, git, outside_diff } in
         revert_runs(layout, &locked.workspace, &runs)?
     {
         match how {
-            RunRevert::Done(done) => report_done(context, run.id(), run.id(), done)?,
+            RunRevert::Done(done) => {
+                attributes_lost += done.lost.len();
+                report_done(context, run.id(), run.id(), done)?;
+            }
             RunRevert::Already | RunRevert::NotThere => {
                 context.ui.note(&format!("{}: already reverted", run.id()));
             }
@@ -68,10 +71,24 @@ pub fn revert(context: &Context, args: &RevertArgs) -> Result<()> {
         let what = count(unrestored, "path");
         return Err(Error::integrity(format!("{what} cannot be reverted; the warnings above name each")));
     }
-    if is_complete {
+    if !is_complete {
+        return Err(Error::integrity(
+            "the files are reverted, and git's own state is not; the warnings above say why",
+        ));
+    }
+    refuse_lost_attributes(attributes_lost)
+}
+
+/// A file without its owner or an attribute is not what it was.
+fn refuse_lost_attributes(lost: usize) -> Result<()> {
+    if lost == 0 {
         return Ok(());
     }
-    Err(Error::integrity("the files are reverted, and git's own state is not; the warnings above say why"))
+    let files = count(lost, "path");
+    Err(Error::integrity(format!(
+        "{files} reverted without owner or attributes; the warnings above name each"
+    ))
+    .detail("content and modes are as they were"))
 }
 
 /// Names what a run changed and no diff has.
@@ -126,6 +143,7 @@ fn since_checkpoint(context: &Context, locked: &LockedProject<'_>, saved: &Check
     let but = if outcome.set_aside.is_empty() { "" } else { NOT_SAVED };
     secrets_left_warning(&secrets_left).iter().for_each(|warning| context.ui.warn(warning));
     let _shield = outcome.shield.take();
+    let attributes_lost = outcome.lost.len();
     report_done(context, saved.id(), present.id(), outcome)?;
     let back = context.command_line(&format!("rollback {}", present.id()));
     context.ui.note(&format!("the previous state is saved: `{back}` restores it{but}"));
@@ -133,7 +151,7 @@ fn since_checkpoint(context: &Context, locked: &LockedProject<'_>, saved: &Check
     let mut runs = log.take_moved_runs();
     runs.extend(moved_runs(layout, saved, &Scope::default(), &[], Some(present.id()), false)?);
     runs.iter().for_each(|run| context.ui.note(&run.sentence(false)));
-    not_restored
+    not_restored.and_then(|()| refuse_lost_attributes(attributes_lost))
 }
 
 /// `record` is the run or checkpoint that has the diff.

@@ -138,8 +138,9 @@ fn all_warnings(report: &RollbackReport, dry_run: bool) -> Vec<String> {
 
 fn assumptions(report: &RollbackReport, dry_run: bool) -> Vec<String> {
     let left_out = report.left_out.iter();
-    let mut assumptions: Vec<String> =
-        left_out.map(|name| format!("{name} is not part of the rollback: the checkpoint does not hold it")).collect();
+    let mut assumptions: Vec<String> = left_out
+        .map(|name| format!("{name} is not part of the rollback: the checkpoint does not hold it"))
+        .collect();
     assumptions.extend(report.assumptions.iter().chain(&report.untouched).cloned());
     if dry_run {
         assumptions.push("nothing was changed: this is a dry run".to_owned());

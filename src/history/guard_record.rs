@@ -213,8 +213,7 @@ impl SettledGuard {
 
     /// The error if something is not as it was.
     pub fn error(&self) -> Option<Error> {
-        let mut lines: Vec<String> =
-            self.not_restored.iter().map(|lost| format!("{}: {}", lost.path, lost.why)).collect();
+        let mut lines: Vec<String> = self.not_restored.iter().map(NotRestored::line).collect();
         if self.git.iter().any(GitChange::is_unrestored) {
             lines.push("git's own state; the warnings above say why".to_owned());
         }

@@ -10,7 +10,6 @@ use super::summary::{MessageSummary, Summary};
 use super::verdict::Ending;
 use crate::checkpoint::manifest::Manifest;
 use crate::checkpoint::path::TreePath;
-use crate::checkpoint::quote::json_for_people;
 use crate::error::{Error, Result};
 use crate::history::RunDir;
 use crate::history::uncaptured::{
@@ -83,8 +82,7 @@ pub(super) fn restore_first(batch: &mut ActiveBatch<'_>, run: &RunDir, manifest:
     let Some(held) = &mut batch.uncaptured else { return Vec::new() };
     let set_aside = run.checkpoint().quarantine_dir();
     let report = held.state.restore_secrets(batch.context.workspace.root(), &set_aside);
-    let lost = |lost: &NotRestored| format!("{}: {}", json_for_people(&lost.path), lost.why);
-    let mut lines: Vec<String> = report.not_restored.iter().map(lost).collect();
+    let mut lines: Vec<String> = report.not_restored.iter().map(NotRestored::line).collect();
     held.report.absorb(report);
     lines.extend(held.report.secret_lines());
     lines
@@ -143,7 +141,7 @@ pub(super) fn restore(
             Ok(RevertRecord { moved_back, ..reverted })
         }
         Err(error) => {
-            let lost = not_restored.iter().map(|lost| format!("{}: {}", lost.path, lost.why)).collect();
+            let lost = not_restored.iter().map(NotRestored::line).collect();
             Err(error.details(lost, 20))
         }
     }
@@ -197,8 +195,7 @@ pub(super) fn not_restored(messages: &[MessageSummary]) -> Option<Error> {
     let mut lines = Vec::new();
     for message in messages {
         for lost in message.run.reverted.iter().flat_map(|record| &record.not_restored) {
-            let path = json_for_people(&lost.path);
-            lines.push(format!("{path}: {} (run {})", lost.why, message.id.as_deref().unwrap_or("–")));
+            lines.push(format!("{} (run {})", lost.line(), message.id.as_deref().unwrap_or("–")));
         }
     }
     (!lines.is_empty()).then(|| {

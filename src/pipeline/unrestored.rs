@@ -11,7 +11,6 @@ use super::result::{RevertRecord, RunRecord};
 use super::settle::settle;
 use super::uncaptured;
 use super::verdict::Verdict;
-use crate::checkpoint::quote::json_for_people;
 use crate::error::{Error, ErrorKind, IoContext, Result};
 use crate::fs::{atomic, untrusted};
 use crate::history::uncaptured::NotRestored;
@@ -149,8 +148,7 @@ fn restore_beside_tree(
     let reverted = uncaptured::restore(batch, &active.dir, &manifest, Ok(RevertRecord::default()))?;
     uncaptured::report_reverted(batch, record);
     restore_git(batch, &active.dir, None, &manifest, record);
-    let lost = |lost: &NotRestored| format!("{}: {}", json_for_people(&lost.path), lost.why);
-    let mut not_restored: Vec<String> = reverted.not_restored.iter().map(lost).collect();
+    let mut not_restored: Vec<String> = reverted.not_restored.iter().map(NotRestored::line).collect();
     not_restored.extend(record.git.iter().flat_map(GitChange::unrestored_lines));
     Ok(not_restored)
 }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::report::UncapturedReport;
+use super::report::{NotRestored, UncapturedReport};
 use super::state::UncapturedState;
 use crate::checkpoint::manifest::Manifest;
 use crate::checkpoint::path::TreePath;
@@ -72,7 +72,7 @@ impl GuardedUncaptured {
     /// The error if something is not as it was.
     pub fn error(&self) -> Option<Error> {
         let lost = &self.report.not_restored;
-        let lines: Vec<String> = lost.iter().map(|lost| format!("{}: {}", lost.path, lost.why)).collect();
+        let lines: Vec<String> = lost.iter().map(NotRestored::line).collect();
         (!lines.is_empty()).then(|| {
             Error::integrity("the command left something that no checkpoint holds, and that is not restored")
                 .details(lines, 20)

@@ -9,6 +9,7 @@ use super::held_places::HeldPlaces;
 use super::report::named;
 use super::secrets::HeldSecrets;
 use crate::checkpoint::path::TreePath;
+use crate::checkpoint::quote::json_for_people;
 use crate::checkpoint::root::Root;
 
 /// How long to wait for a thread that restores the same at this moment. Likely secrets are restored in any case.
@@ -30,18 +31,21 @@ pub(super) fn restore(
     }
     let (restored, lost): (Vec<_>, Vec<_>) =
         secrets.restore(root, set_aside, covers).into_iter().partition(|change| change.restored);
-    let restored: Vec<String> = restored.into_iter().map(|change| change.path).collect();
+    let restored: Vec<String> =
+        restored.iter().map(|change| json_for_people(&change.path).into_owned()).collect();
     add(&mut text, "likely secrets are restored", &restored);
     let lost: Vec<String> = lost
         .into_iter()
-        .map(|change| format!("{} ({})", change.path, change.why.unwrap_or_default()))
+        .map(|change| format!("{} ({})", json_for_people(&change.path), change.why.unwrap_or_default()))
         .collect();
     add(&mut text, "likely secrets are NOT restored", &lost);
     if let Some(places) = &mut places {
         let report = places.restore_git_dirs(root, set_aside);
-        add(&mut text, "restored", &report.restored);
-        let lost: Vec<String> =
-            report.not_restored.into_iter().map(|(path, why)| format!("{path} ({why})")).collect();
+        let shown = |path: &String| json_for_people(path).into_owned();
+        let restored: Vec<String> = report.restored.iter().map(shown).collect();
+        add(&mut text, "restored", &restored);
+        let lost = report.not_restored.iter().map(|(path, why)| format!("{} ({why})", shown(path)));
+        let lost: Vec<String> = lost.collect();
         add(&mut text, "NOT restored", &lost);
     }
     text

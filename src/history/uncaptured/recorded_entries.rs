@@ -63,7 +63,10 @@ pub fn move_left_entries(layout: &Layout) -> Vec<String> {
 }
 
 /// The entries that are not in their places, by inode.
-fn missing(root: &Root, recorded: &BTreeMap<String, EntryIdentity>) -> HashMap<u64, (TreePath, EntryIdentity)> {
+fn missing(
+    root: &Root,
+    recorded: &BTreeMap<String, EntryIdentity>,
+) -> HashMap<u64, (TreePath, EntryIdentity)> {
     let is_there = |path: &TreePath, identity: &EntryIdentity| {
         let found = path.below(root.path()).symlink_metadata().ok();
         found.and_then(|found| EntryIdentity::of(&found)).as_ref() == Some(identity)

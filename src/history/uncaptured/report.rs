@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::secrets::{SecretChange, SecretFate};
+use crate::checkpoint::quote::json_for_people;
 use crate::humanize::count;
 
 /// How many paths one message names.
@@ -14,6 +15,13 @@ pub struct NotRestored {
     /// The path, spelled as in a manifest.
     pub path: String,
     pub why: String,
+}
+
+impl NotRestored {
+    /// A line for people.
+    pub fn line(&self) -> String {
+        format!("{}: {}", json_for_people(&self.path), self.why)
+    }
 }
 
 /// What was restored, and what was not.
@@ -92,11 +100,14 @@ impl UncapturedReport {
         }
         if !self.restored.is_empty() {
             let what = "changed or deleted, and restored";
-            texts.push(format!("{what}: {}", named(&self.restored)));
+            texts.push(format!("{what}: {}", named_paths(&self.restored)));
         }
         texts.extend_from_slice(&self.notes);
-        let lost: Vec<String> =
-            self.not_restored.iter().map(|lost| format!("{} ({})", lost.path, lost.why)).collect();
+        let lost: Vec<String> = self
+            .not_restored
+            .iter()
+            .map(|lost| format!("{} ({})", json_for_people(&lost.path), lost.why))
+            .collect();
         if !lost.is_empty() {
             texts.push(format!("NOT restored: {}", named(&lost)));
         }
@@ -107,7 +118,7 @@ impl UncapturedReport {
         if !self.unknown.is_empty() {
             let unknown =
                 "the decree that held the likely secrets has ended, and what was changed may NOT be restored";
-            texts.push(format!("{unknown}: check {}", named(&self.unknown)));
+            texts.push(format!("{unknown}: check {}", named_paths(&self.unknown)));
         }
         texts
     }
@@ -141,7 +152,7 @@ impl UncapturedReport {
     fn secret_texts(&self, describe: impl Fn(&SecretChange) -> Option<String>) -> Vec<String> {
         let text = |change: &SecretChange| {
             let what = describe(change)?;
-            Some(format!("{} was {}; {what}", change.path, change.change.word()))
+            Some(format!("{} was {}; {what}", json_for_people(&change.path), change.change.word()))
         };
         let mut texts: Vec<String> = self.secrets.iter().filter_map(text).collect();
         let more = texts.len().saturating_sub(MAX_NAMED);
@@ -151,6 +162,11 @@ impl UncapturedReport {
         }
         texts
     }
+}
+
+/// The same as [`named`] for paths that are spelled as in a manifest.
+pub(super) fn named_paths(list: &[String]) -> String {
+    named(&list.iter().map(|path| json_for_people(path).into_owned()).collect::<Vec<_>>())
 }
 
 /// A list for people; further paths are only counted.

@@ -210,7 +210,10 @@ fn every_reverted_path_is_named_also_one_that_a_person_edited() {
     assert_same(&project.snapshot(), &before);
     let id = project.only_run();
     assert_eq!(output.err.matches("    reverted  ").count(), 100, "{}", output.err);
-    assert_has(&output.err, &["    reverted  made", &format!("and 32 more; `decree diff {id} --stat` lists all")]);
+    assert_has(
+        &output.err,
+        &["    reverted  made", &format!("and 32 more; `decree diff {id} --stat` lists all")],
+    );
     let files = |value: &serde_json::Value| -> Vec<String> {
         value.as_array().unwrap().iter().map(|path| path.as_str().unwrap().to_owned()).collect()
     };

@@ -196,8 +196,8 @@ fn an_owner_that_cannot_be_restored_is_named_and_never_widens_access() {
     std::os::unix::fs::chown(project.path("open"), Some(0), Some(0)).unwrap();
     let id = as_nobody(&project, &["checkpoint", "create"]).ok().line();
     project.remove("theirs").remove("open").write("mine", "changed\n");
-    let output = as_nobody(&project, &["revert", &id]).ok();
-    output.mentions(&["theirs", "owner"]);
+    let output = as_nobody(&project, &["revert", &id]).fails(4);
+    output.mentions(&["theirs", "2 paths reverted without owner or attributes"]);
     assert_eq!(project.read("theirs"), b"theirs\n");
     let mode = |file: &str| fs::metadata(project.path(file)).unwrap().permissions().mode() & 0o7777;
     assert_eq!((mode("theirs"), mode("open")), (0o640, 0o644));

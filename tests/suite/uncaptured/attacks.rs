@@ -71,6 +71,30 @@ fn two_thousand_likely_secrets_come_back_and_few_lines_name_them() {
     assert_eq!(reported(&project.result(&project.only_run())).len(), 2000);
 }
 
+/// Names come from the routine, too: they must not speak to the terminal or to GitHub.
+#[test]
+fn a_likely_secret_whose_name_has_line_breaks_is_named_on_one_line() {
+    let name = "a\n::error::injected\n/.env";
+    for (script, end, code) in [
+        (format!("rm $'{name}'"), "exit 1", 1),
+        (format!("echo other >$'{name}'"), "exit 1", 1),
+        (format!("rm $'{name}'"), "exit 0", 0),
+        (format!("mkdir -p $'b{name}'; rmdir $'b{name}'; echo x >$'b{name}'"), "exit 1", 1),
+    ] {
+        let script = script.replace('\n', "\\n");
+        let project = project(&format!("{script}; {end}"));
+        let guarded = format!("{script}; {end}");
+        for args in [&["process"][..], &["guard", "--", "bash", "-c", &guarded]] {
+            project.write(name, "KEY=1\n");
+            let output = project.decree_with_env(args, &[("GITHUB_ACTIONS", "true")]);
+            assert_eq!(output.code, code, "{}", output.err);
+            assert!(output.err.contains("\\n::error::injected\\n/.env"), "{script}: {}", output.err);
+            let injected = |text: &str| text.lines().any(|line| line.starts_with("::error::injected"));
+            assert!(!injected(&output.err) && !injected(&output.text()), "{script}: {}", output.err);
+        }
+    }
+}
+
 /// UNC-10.
 #[test]
 fn an_ordinary_user_gets_likely_secrets_back_in_read_only_directories() {

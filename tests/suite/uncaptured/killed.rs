@@ -123,8 +123,7 @@ fn after_a_killed_run_changed_secrets_and_settings_are_named_and_hooks_are_resto
 /// UNC-67.
 #[test]
 fn after_a_kill_renamed_ignored_entries_are_moved_back() {
-    let script =
-        "mkdir -p deep/down; mv target deep/down/t2; mv secrets s2; mv run.log r.txt; mkdir target; echo x >target/new";
+    let script = "mkdir -p deep/down; mv target deep/down/t2; mv secrets s2; mv run.log r.txt; mkdir target; echo x >target/new";
     for is_guard in [true, false] {
         let project = repository_project(script);
         project.write("target/app", "built").write("run.log", "a log\n");
@@ -153,7 +152,10 @@ fn after_a_kill_a_new_directory_is_not_taken_for_a_renamed_one() {
     let project = repository_project(script);
     project.write("target/app", "built");
     let output = settle_run(&project, 4);
-    assert_has(&output.err, &["NOT restored: target (ignored: it is gone; the decree that held it has ended)"]);
+    assert_has(
+        &output.err,
+        &["NOT restored: target (ignored: it is gone; the decree that held it has ended)"],
+    );
     assert!(!project.exists("target") && !project.exists("new1"));
 }
 
