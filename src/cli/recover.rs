@@ -133,6 +133,7 @@ pub fn recover(context: &Context, args: &RecoverArgs) -> Result<u8> {
         recovery.moved = moved_runs(layout, dir, &all, lost, saved, args.dry_run)?;
         recovery.checkpoint = Some((dir.id().to_owned(), tree));
     }
+    recovery.tree().iter().flat_map(|tree| &tree.notes).for_each(|note| context.warn(note));
     if !args.dry_run
         && let Err(error) = history::restock(locked.history_context(&progress), &mut recovery.packs)
     {

@@ -4,10 +4,12 @@ use std::path::PathBuf;
 
 use super::HistoryContext;
 use super::audit::AuditLog;
+use super::deleted_databases::keep_deleted;
 use super::kind::tree;
 use super::manifests::Manifests;
 use super::writer::CheckpointLabel;
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
+use crate::checkpoint::deleted_database::DeletedDatabase;
 use crate::checkpoint::manifest::Manifest;
 use crate::checkpoint::partial_restore::{PartialRestoreReport, PartialRestoreRequest};
 use crate::checkpoint::store::PackCheck;
@@ -23,6 +25,8 @@ pub struct TreeRecovery {
     /// The checkpoint of what was there before; `None` if nothing had to be changed.
     pub saved: Option<String>,
     pub report: PartialRestoreReport,
+    /// What became of databases that had been deleted under the programs that have them open.
+    pub notes: Vec<String>,
 }
 
 /// Takes the tree back to `manifest`, the checkpoint of `subject`, as far as that is possible. `diffs` are recorded diffs against it,
@@ -50,8 +54,10 @@ fn recover(
     let plan = context.workspace.plan_partial_restore(manifest, diffs, leaves_secrets, context.progress)?;
     let is_same = plan.restored.is_empty() && plan.lost.is_empty() && plan.set_aside.is_empty();
     if dry_run || is_same {
-        return Ok(TreeRecovery { saved: None, report: plan });
+        return Ok(TreeRecovery { saved: None, report: plan, notes: Vec::new() });
     }
+    let is_restored = |database: &DeletedDatabase| plan.restored.iter().any(|path| database.owns(path));
+    let deleted = context.workspace.deleted_since(manifest, is_restored);
     let label = CheckpointLabel::with_reason(format!("before {subject} was recovered"));
     let (saved, tree) = tree::save_present_once(context, &label, &manifest.tree)?;
     let present = CheckpointDir::new(&saved, context.layout.checkpoints().join(&saved));
@@ -66,7 +72,8 @@ fn recover(
         log: &AuditLog::new(context.layout.audit()),
     };
     let report = context.workspace.restore_partially(&request, context.progress)?;
-    Ok(TreeRecovery { saved: Some(saved), report })
+    let notes = keep_deleted(context.layout, &deleted, &present.quarantine_dir());
+    Ok(TreeRecovery { saved: Some(saved), report, notes })
 }
 
 /// Stores again what the tree still has of the contents that damaged packs lost, and counts the others.

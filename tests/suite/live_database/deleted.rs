@@ -177,6 +177,27 @@ fn a_rollback_that_would_recreate_a_deleted_database_in_use_is_refused() {
     }
 }
 
+/// LDB-05: `decree recover` is the way out, so it does not refuse.
+#[test]
+fn a_recovery_that_recreates_a_deleted_database_in_use_keeps_what_its_program_committed() {
+    let project = Project::new();
+    project.write("a.txt", "before\n").mkdir("data");
+    let database = project.path("data/app.db");
+    let mut server = Server::start(&database, "WAL");
+    server.insert(100);
+    let id = id(&create(&project));
+    server.insert(50);
+    project.remove("data");
+    server.insert(20);
+    let output = project.decree(["recover", &id]).ok();
+    assert_is_named(&output, &server.name());
+    assert_eq!(rows(&database), 100);
+    let kept = kept(&project, ".decree/checkpoints");
+    assert_eq!(kept.len(), 1, "{kept:?}");
+    assert_eq!(rows(&kept[0]), 170);
+    server.kill();
+}
+
 /// LDB-06
 #[test]
 fn a_kept_run_that_deleted_a_database_in_use_is_not_reverted_until_its_program_ends() {
