@@ -150,6 +150,13 @@ fn report(context: &Context, outcome: &GuardOutcome, rollback: Option<&RollbackR
     if let Some(error) = outcome.uncaptured.error() {
         return Err(error.detail(format!("{}; everything else is rolled back", outcome.cause)));
     }
+    if outcome.repair.lost_runs > 0 {
+        let runs = count(outcome.repair.lost_runs, "earlier run");
+        return Err(Error::integrity(format!(
+            "the records of {runs} are lost; everything else is rolled back"
+        ))
+        .detail(outcome.cause.clone()));
+    }
     if let Some(error) = rollback.loss_error(id) {
         return Err(error.detail(outcome.cause.clone()));
     }

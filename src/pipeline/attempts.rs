@@ -106,6 +106,7 @@ fn execute(
         ));
     }
     for repair in &executed.repairs {
+        record.lost_runs += repair.lost_runs;
         for text in describe_repair(&batch.context, inputs, repair)? {
             batch.warn_in(record, text);
         }

@@ -148,6 +148,9 @@ pub struct RunRecord {
     /// Likely secrets that the run changed, deleted or made. No diff has them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub secrets: Vec<SecretChange>,
+    /// How many earlier runs lost their records to this one. If it is reverted, `not_restored` has it.
+    #[serde(skip)]
+    pub lost_runs: usize,
 }
 
 impl RunRecord {

@@ -16,8 +16,10 @@ use crate::checkpoint::manifest::Manifest;
 use crate::error::{IoContext, Result};
 use crate::fs::untrusted;
 use crate::history;
+use crate::history::uncaptured::NotRestored;
 use crate::humanize::count;
 use crate::interrupt;
+use crate::project::Layout;
 use crate::spec::Tracker;
 
 /// Writes the verdict of a run and does what follows from it. `manifest` is the checkpoint to revert to; a run in which no attempt
@@ -43,7 +45,10 @@ pub(super) fn settle(
         && !result.run.kept
         && result.run.reverted.is_none()
     {
-        let reverted = revert_tree(batch, run, None, manifest)?;
+        let mut reverted = revert_tree(batch, run, None, manifest)?;
+        if result.run.lost_runs > 0 {
+            reverted.not_restored.push(lost_runs(batch.context.layout, result.run.lost_runs));
+        }
         result.run.warnings.extend(reverted.notes.iter().cloned());
         result.run.reverted = Some(reverted);
         uncaptured::report_reverted(batch, &mut result.run);
@@ -108,4 +113,10 @@ fn settle_message(context: &PipelineContext<'_>, active: &ActiveRun, result: &Ru
         Tracker::append(&context.layout.tracker(), &name)?;
     }
     Ok(())
+}
+
+/// Records of earlier runs that the routine deleted and that were not held.
+fn lost_runs(layout: &Layout, lost: usize) -> NotRestored {
+    let why = format!("the routine deleted the records of {}", count(lost, "earlier run"));
+    NotRestored { path: layout.shown(&layout.runs()), why }
 }

@@ -91,9 +91,11 @@ fn an_earlier_run_can_be_reverted_after_a_routine_deleted_its_directory() {
         project.write(format!("{run}/result.json"), "{}").write(format!("{run}/message.md"), "old\n");
     }
     project.write(".decree/routines/develop.sh", "rm -rf .decree/runs/2020*/*\nexit 1\n");
-    let output = project.decree(["process"]).fails(1);
+    let output = project.decree(["process"]).fails(4);
     output.mentions(&[
         "the directories of 7 earlier runs; they are lost",
         "the directories of 998 earlier runs; their",
+        "error: a failed run left something that is not restored",
+        ".decree/runs: the routine deleted the records of 7 earlier runs",
     ]);
 }
