@@ -25,16 +25,26 @@ static SHIELDS: AtomicUsize = AtomicUsize::new(0);
 static IS_REPEATED: AtomicBool = AtomicBool::new(false);
 /// How many signals of one kind end the process at once.
 static LIMIT: AtomicUsize = AtomicUsize::new(2);
+/// Whether the last act is under way, after which the process ends.
+static IS_ENDING: AtomicBool = AtomicBool::new(false);
 static LAST_WORDS: Mutex<Option<String>> = Mutex::new(None);
 static LAST_ACT: Mutex<Option<LastAct>> = Mutex::new(None);
 
-/// What the process still does if a signal ends it at once. Returns what to say of it.
-pub type LastAct = Box<dyn FnOnce() -> String + Send>;
+/// What the process still does if a signal ends it at once.
+pub type LastAct = Box<dyn FnOnce() -> LastActOutcome + Send>;
+
+/// What comes after the last act.
+pub enum LastActOutcome {
+    /// The process ends, and says this of the last act.
+    End(String),
+    /// The process does not end, because that would lose something: it goes on with what it was doing, and says why.
+    GoOn(String),
+}
 
 /// How long a reader of standard error that does not read may keep the process from ending.
 const WORDS_LIMIT: Duration = Duration::from_millis(300);
 /// How long the last act may keep the process from ending.
-const ACT_LIMIT: Duration = Duration::from_secs(5);
+const ACT_LIMIT: Duration = Duration::from_secs(8);
 /// What is true whatever decree was doing.
 const DEFAULT_WORDS: &str =
     "the next decree command that changes the project finishes or undoes what was in progress";
@@ -62,33 +72,43 @@ fn count_signals(signal: i32, mut signals: UnixStream) {
             IS_REPEATED.store(true, Ordering::Relaxed);
         }
         if count >= LIMIT.load(Ordering::Relaxed) {
-            let done = do_last_act();
-            say_last_words(&done);
-            low_level::exit(128 + signal);
+            IS_ENDING.store(true, Ordering::SeqCst);
+            match do_last_act() {
+                LastActOutcome::End(done) => {
+                    say_last_words(&done);
+                    low_level::exit(128 + signal);
+                }
+                LastActOutcome::GoOn(why) => {
+                    LIMIT.store(usize::MAX, Ordering::Relaxed);
+                    IS_ENDING.store(false, Ordering::SeqCst);
+                    say(format!("\ninterrupted again: {why}\n"));
+                }
+            }
         }
     }
 }
 
 /// Does what was set as the last act, and returns what to say of it.
-fn do_last_act() -> String {
+fn do_last_act() -> LastActOutcome {
     let Some(act) = LAST_ACT.lock().unwrap_or_else(PoisonError::into_inner).take() else {
-        return String::new();
+        return LastActOutcome::End(String::new());
     };
     let (sender, done) = mpsc::channel();
     std::thread::spawn(move || {
         let _ = sender.send(act());
     });
     let too_long = "; restoring what only decree held took too long: check likely secrets and repositories";
-    done.recv_timeout(ACT_LIMIT).unwrap_or_else(|_| too_long.to_owned())
+    done.recv_timeout(ACT_LIMIT).unwrap_or_else(|_| LastActOutcome::End(too_long.to_owned()))
+}
+
+fn say_last_words(done: &str) {
+    let words = LAST_WORDS.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let words = words.as_deref().unwrap_or(DEFAULT_WORDS);
+    say(format!("\ninterrupted again: decree stopped at once; {words}{done}\n"));
 }
 
 /// Writes without the lock of standard error, which another thread may hold for good.
-fn say_last_words(done: &str) {
-    let words = LAST_WORDS.lock().unwrap_or_else(PoisonError::into_inner).take();
-    let text = format!(
-        "\ninterrupted again: decree stopped at once; {}{done}\n",
-        words.as_deref().unwrap_or(DEFAULT_WORDS)
-    );
+fn say(text: String) {
     let (sender, written) = mpsc::channel();
     std::thread::spawn(move || {
         let _ = rustix::io::write(io::stderr().as_fd(), text.as_bytes());
@@ -110,6 +130,14 @@ pub fn set_last_act(act: Option<LastAct>) {
 /// Whether a signal came a second time. Only a caller of [`wait_for_a_third`] lives to see that.
 pub fn is_repeated() -> bool {
     IS_REPEATED.load(Ordering::Relaxed)
+}
+
+/// Waits for the end of the process if the last act is under way. Called when a program has ended that the last act may have killed: what
+/// follows would be cut off anywhere.
+pub fn wait_if_ending() {
+    while IS_ENDING.load(Ordering::SeqCst) {
+        std::thread::sleep(Duration::from_millis(10));
+    }
 }
 
 /// From now on only a third signal of the same kind ends the process at once: the caller acts on the second.

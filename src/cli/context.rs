@@ -91,6 +91,9 @@ impl Context {
     pub fn lock(&self, project: &Project, workspace: &Workspace, command: &str) -> Result<Lock> {
         let log = RunLog::new(&project.layout);
         let lock = project.lock(command)?;
+        if let Some(text) = history::uncaptured::restore_active_record(&project.layout)? {
+            self.warn(&text);
+        }
         self.end_left_processes(&project.layout);
         let recovered = project.finish_restores(workspace, &log)?;
         for RecoveredRestore { name, finished, set_aside, intruders, log_failure } in recovered {
@@ -105,9 +108,6 @@ impl Context {
             log_failure.map_or(Ok(()), Err)?;
         }
         log.take_moved_runs().iter().for_each(|run| self.warn(&run.sentence(false)));
-        for text in history::uncaptured::move_left_entries(&project.layout) {
-            self.warn(&text);
-        }
         for text in history::uncaptured::restore_left_objects(&project.layout)? {
             self.warn(&text);
         }

@@ -114,6 +114,13 @@ impl<'c> LockedProject<'c> {
         found.filter(|guard| guard.checkpoint() == Some(checkpoint.id()))
     }
 
+    /// Moves back what a guarded command had renamed, before the tree is rolled back.
+    pub fn prepare_guard(&self, guard: &GuardRecord, checkpoint: &CheckpointDir) {
+        let progress = self.context.ui.progress();
+        let moved = guard.prepare(self.history_context(&progress), checkpoint);
+        moved.iter().for_each(|text| self.context.warn(text));
+    }
+
     /// Restores what belongs to a guarded command beside the tree, which was rolled back.
     pub fn settle_guard(&self, guard: &GuardRecord, checkpoint: &CheckpointDir) -> Result<SettledGuard> {
         let progress = self.context.ui.progress();

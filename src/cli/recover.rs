@@ -117,6 +117,9 @@ pub fn recover(context: &Context, args: &RecoverArgs) -> Result<u8> {
         let manifest = dir.manifest()?;
         let diffs = [dir.diff_path()];
         let history = locked.history_context(&progress);
+        if let Some(guard) = locked.guard_of(dir).filter(|_| !args.dry_run) {
+            locked.prepare_guard(&guard, dir);
+        }
         let mut tree = history::recover_tree(history, dir.id(), &manifest, &diffs, true, args.dry_run)?;
         if let Some(guard) = locked.guard_of(dir).filter(|_| !args.dry_run) {
             let settled = locked.settle_guard(&guard, dir)?;
@@ -252,7 +255,7 @@ fn closing(recovery: &Recovery, dry_run: bool) -> String {
         (Some(run), _) if lost > 0 => {
             let lost = count(lost, "file");
             format!(
-                "run {} is closed as failed-unrestored: {lost} could not be restored; all other paths are as they were before it",
+                "run {} is closed as failed-unrestored: {lost} could not be restored; all other paths that the checkpoint holds are as they were before it",
                 run.id
             )
         }

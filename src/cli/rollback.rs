@@ -78,11 +78,12 @@ pub fn rollback(context: &Context, args: &RollbackArgs) -> Result<()> {
     options.restores_git = guard.is_some();
     let (progress, log) = (context.ui.progress(), RunLog::new(layout));
     let history_context = HistoryContext { runs: Some(&log), ..locked.history_context(&progress) };
+    let guard = guard.filter(|_| !args.dry_run);
+    guard.iter().for_each(|guard| locked.prepare_guard(guard, found.dir()));
     let mut report = history::rollback(history_context, &found, &options)?;
     if let Some(refusal) = report.refusal.take() {
         return Err(refusal.detail("this is a dry run"));
     }
-    let guard = guard.filter(|_| !args.dry_run);
     let settled =
         guard.map(|guard| locked.settle_guard(&guard, found.dir())).transpose()?.unwrap_or_default();
     report.warnings.extend_from_slice(&settled.warnings);

@@ -52,3 +52,12 @@ pub fn is_at(file: &File, path: &Path) -> bool {
         _ => false,
     }
 }
+
+/// Whether any part of `below`, looked up from `dir`, is a link, so that the path may lead elsewhere.
+pub fn leads_through_link(dir: &Path, below: &Path) -> bool {
+    let mut path = dir.to_owned();
+    below.components().any(|part| {
+        path.push(part);
+        path.is_symlink()
+    })
+}

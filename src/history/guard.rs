@@ -140,28 +140,32 @@ impl<'g> Guard<'g> {
         let (layout, workspace) = (context.layout, context.workspace);
         let way_back = WayBack::Automatic;
         let mut warnings = tree_report::warnings(workspace.root(), &manifest, &request.scope, way_back);
-        let uncaptured = UncapturedState::hold(layout, workspace, &manifest, &saved.record.id)?;
-        warnings.extend(uncaptured.warnings());
-        context.workspace.store().hold()?;
-        SecondNames::update_all(layout, &Inbox::of(layout).files()?);
         let mark = ProcessMark::random();
-        let active = GuardRecord::new(&saved.record.id, &shown, &mark).begin(context.layout)?;
+        let active = GuardRecord::new(&saved.record.id, &shown, &mark).begin(layout)?;
+        let held = UncapturedState::hold(layout, workspace, &manifest, &saved.record.id).and_then(|held| {
+            workspace.store().hold()?;
+            SecondNames::update_all(layout, &Inbox::of(layout).files()?);
+            Ok((held, hold_own_files(layout, &saved.dir)?))
+        });
+        let (uncaptured, own_files) = match held {
+            Ok(held) => held,
+            Err(error) => {
+                forget_record(layout);
+                active.clear();
+                return Err(error);
+            }
+        };
+        warnings.extend(uncaptured.warnings());
         let scope = request.scope.clone();
         let root = context.workspace.root();
-        uncaptured.restore_at_exit(root, saved.dir.quarantine_dir(), move |path| scope.covers(path));
+        let left = (mark.clone(), context.layout.guarding());
+        uncaptured.restore_at_exit(root, saved.dir.quarantine_dir(), left, move |path| scope.covers(path));
         // The second Ctrl-C ends the command at once, and the tree is rolled back all the same.
         interrupt::wait_for_a_third();
         interrupt::set_last_words(Some(format!(
             "the tree is NOT rolled back: `decree rollback {}` restores the state before the command",
             saved.record.id
         )));
-        let own_files = match hold_own_files(context.layout, &saved.dir) {
-            Ok(own_files) => own_files,
-            Err(error) => {
-                active.clear();
-                return Err(error);
-            }
-        };
         Ok(Guard { context, request, shown, mark, saved, manifest, warnings, own_files, uncaptured, active })
     }
 
@@ -249,13 +253,13 @@ impl<'g> Guard<'g> {
         };
         match &rollback {
             Some(Err(error)) => active.mark_failed(context.layout, &checkpoint, &shown, error),
-            Some(Ok(_)) | None => active.clear(),
-        }
-        if !matches!(rollback, Some(Err(_))) {
-            forget_record(context.layout);
-            interrupt::set_last_words(Some(
-                "the tree is rolled back, or kept if the command succeeded".to_owned(),
-            ));
+            Some(Ok(_)) | None => {
+                // First: it has a copy of the guard's record.
+                forget_record(context.layout);
+                active.clear();
+                let words = "the tree is rolled back, or kept if the command succeeded";
+                interrupt::set_last_words(Some(words.to_owned()));
+            }
         }
         let code = end.code;
         GuardOutcome {

@@ -15,7 +15,8 @@ use super::git_restore::GitRestore;
 use super::lookup::checkpoint_ids;
 use super::payload::CheckpointPayload;
 use super::record::CheckpointRecord;
-use super::uncaptured::{NotRestored, UncapturedState, collect_leftovers, forget_record};
+use super::scope::Scope;
+use super::uncaptured::{NotRestored, UncapturedState, collect_leftovers, forget_record, move_left_entries};
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::checkpoint::git_record::GitRecord;
 use crate::checkpoint::path::TreePath;
@@ -104,9 +105,10 @@ impl GuardRecord {
 
     /// The user has decided. The caller holds the project's lock.
     pub fn forget(layout: &Layout) {
+        // First, as it names the command that is in progress.
+        forget_record(layout);
         ActiveGuard(layout.guarding()).clear();
         ActiveGuard(layout.guard_failed()).clear();
-        forget_record(layout);
     }
 
     /// Whether its checkpoint is gone, so that there is no way back.
@@ -159,18 +161,20 @@ impl GuardRecord {
         .hint(back)
     }
 
+    /// Before the tree is taken back to the checkpoint: moves back what had been renamed, because its files would be new ones. Returns what to
+    /// report.
+    pub fn prepare(&self, context: HistoryContext<'_>, checkpoint: &CheckpointDir) -> Vec<String> {
+        let (scope, set_aside) = (scope_of(checkpoint), checkpoint.quarantine_dir());
+        move_left_entries(context.layout, checkpoint.id(), &set_aside, &|path| scope.covers(path))
+    }
+
     /// After the tree was taken back to the checkpoint: restores git's own state, names what no checkpoint holds and is gone, and forgets
     /// the command.
     pub fn settle(&self, context: HistoryContext<'_>, checkpoint: &CheckpointDir) -> Result<SettledGuard> {
         // The record of the command is removed at the end, so a signal must not stop the rest.
         let _shield = interrupt::shield();
         let manifest = checkpoint.manifest()?;
-        let record = CheckpointRecord::read(checkpoint.dir()).ok();
-        let scope = record.and_then(|record| match record.payload {
-            CheckpointPayload::Tree(scope) => Some(scope),
-            _ => None,
-        });
-        let scope = scope.unwrap_or_default();
+        let scope = scope_of(checkpoint);
         let (root, set_aside) = (context.workspace.root(), checkpoint.quarantine_dir());
         let mut settled = SettledGuard::default();
         for (path, to) in collect_leftovers(context.workspace, &manifest, &set_aside) {
@@ -196,6 +200,14 @@ impl GuardRecord {
         }
         GuardRecord::forget(context.layout);
         Ok(settled)
+    }
+}
+
+/// What the checkpoint of a guarded command was made of.
+fn scope_of(checkpoint: &CheckpointDir) -> Scope {
+    match CheckpointRecord::read(checkpoint.dir()).map(|record| record.payload) {
+        Ok(CheckpointPayload::Tree(scope)) => scope,
+        _ => Scope::default(),
     }
 }
 

@@ -228,8 +228,9 @@ impl ActiveRun {
 
     /// Removes the file: the run is settled.
     pub fn clear(layout: &Layout) -> Result<()> {
-        atomic::remove(&layout.running())?;
+        // First: it has a copy of the file.
         forget_record(layout);
+        atomic::remove(&layout.running())?;
         // A later run removes what is left of it.
         let _ = std::fs::remove_file(layout.run_ended());
         Ok(())

@@ -19,6 +19,7 @@ use crate::error::Result;
 use crate::fs::atomic;
 use crate::history::RunDir;
 use crate::history::own_files::{OwnFiles, RepairReport, SettingsSnapshot};
+use crate::history::uncaptured::NotRestored;
 use crate::humanize::count;
 use crate::interrupt;
 use crate::message::display_name;
@@ -106,7 +107,12 @@ fn execute(
         ));
     }
     for repair in &executed.repairs {
-        record.lost_runs += repair.lost_runs;
+        if repair.lost_runs > 0 {
+            let why =
+                format!("the routine deleted the records of {}", count(repair.lost_runs, "earlier run"));
+            let layout = batch.context.layout;
+            record.lost_before.push(NotRestored { path: layout.shown(&layout.runs()), why });
+        }
         for text in describe_repair(&batch.context, inputs, repair)? {
             batch.warn_in(record, text);
         }
@@ -192,7 +198,8 @@ fn revert_for_clean_slate(
 ) -> Result<()> {
     let _shield = interrupt::shield();
     let (run, last, layout) = (&inputs.run.dir, records.len() as u32, batch.context.layout);
-    revert_tree(batch, run, Some(last), inputs.manifest)?;
+    let reverted = revert_tree(batch, run, Some(last), inputs.manifest)?;
+    run_record.lost_before.extend(reverted.not_restored);
     uncaptured::reserve_room(batch);
     restore_git(batch, run, Some(last), inputs.manifest, run_record);
     check_clean_slate(run, run_record)?;

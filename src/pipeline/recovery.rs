@@ -23,7 +23,7 @@ use crate::checkpoint::quote::for_people;
 use crate::checkpoint::tree::Tree;
 use crate::error::{Error, ErrorKind, FailureReason, IoContext, Result};
 use crate::fs::quarantine::{move_to_free_name, numbered};
-use crate::history::RunDir;
+use crate::history::{GitChange, RunDir};
 use crate::humanize::count;
 use crate::interrupt;
 use crate::message::{GoneMessage, SecondNames, display_name, is_spec};
@@ -86,7 +86,19 @@ fn settle_killed(batch: &mut ActiveBatch<'_>, run: &ActiveRun) -> Result<()> {
     let reverted = revert_unfinished(batch, run, &manifest, "the decree that worked on it has ended");
     let summary = reverted.map_err(|error| not_reverted(&run.dir, error))?;
     // The run is settled, and the next command works. But nothing runs before the user knows that a repository or a secret is gone.
-    uncaptured::not_restored(&[summary]).map_or(Ok(()), Err)
+    let lost = uncaptured::not_restored(std::slice::from_ref(&summary));
+    lost.or_else(|| lost_git(&summary)).map_or(Ok(()), Err)
+}
+
+/// The error about git directories that are gone, so that nothing could be restored in them.
+fn lost_git(summary: &MessageSummary) -> Option<Error> {
+    let lost = summary.run.git.iter().filter(|change| !change.restored && change.is_unrestored());
+    let lines: Vec<String> = lost.flat_map(GitChange::unrestored_lines).collect();
+    (!lines.is_empty()).then(|| {
+        Error::integrity("git's own state is not restored after a run that was cut off")
+            .details(lines, MAX_DETAILS)
+            .hint("restore it from a backup or from where it came from; everything else is as it was")
+    })
 }
 
 /// Restores the messages that waited when the run began and that it deleted. Returns the error about those of which nothing is left.
@@ -177,6 +189,7 @@ fn revert_unfinished(
 ) -> Result<MessageSummary> {
     let run = &active.dir;
     let number = run.last_attempt().unwrap_or(1);
+    uncaptured::move_left_entries(batch, run);
     let changed = {
         let changes = batch.context.workspace.compare(manifest, batch.progress())?;
         !changes.list.is_empty() || !changes.out_of_scope.is_empty()

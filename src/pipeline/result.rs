@@ -148,9 +148,9 @@ pub struct RunRecord {
     /// Likely secrets that the run changed, deleted or made. No diff has them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub secrets: Vec<SecretChange>,
-    /// How many earlier runs lost their records to this one. If it is reverted, `not_restored` has it.
+    /// What is lost since an earlier moment of the run: its last revert does not notice that. `not_restored` has it then.
     #[serde(skip)]
-    pub lost_runs: usize,
+    pub lost_before: Vec<NotRestored>,
 }
 
 impl RunRecord {

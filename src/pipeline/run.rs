@@ -82,9 +82,8 @@ fn attempt_and_settle(
     mut result: RunResult,
 ) -> Result<MessageSummary> {
     let began = Instant::now();
-    let prepared = create_checkpoint(batch, &run.dir, &mut result.run).and_then(|manifest| {
-        uncaptured::hold(batch, &run.dir, &manifest, &mut result.run).map(|()| manifest)
-    });
+    let prepared = create_checkpoint(batch, &run.dir, &mut result.run)
+        .and_then(|manifest| uncaptured::hold(batch, run, &manifest, &mut result.run).map(|()| manifest));
     let manifest = match prepared {
         Ok(manifest) => manifest,
         Err(error) => {

@@ -16,10 +16,8 @@ use crate::checkpoint::manifest::Manifest;
 use crate::error::{IoContext, Result};
 use crate::fs::untrusted;
 use crate::history;
-use crate::history::uncaptured::NotRestored;
 use crate::humanize::count;
 use crate::interrupt;
-use crate::project::Layout;
 use crate::spec::Tracker;
 
 /// Writes the verdict of a run and does what follows from it. `manifest` is the checkpoint to revert to; a run in which no attempt
@@ -46,8 +44,10 @@ pub(super) fn settle(
         && result.run.reverted.is_none()
     {
         let mut reverted = revert_tree(batch, run, None, manifest)?;
-        if result.run.lost_runs > 0 {
-            reverted.not_restored.push(lost_runs(batch.context.layout, result.run.lost_runs));
+        for lost in std::mem::take(&mut result.run.lost_before) {
+            if reverted.not_restored.iter().all(|known| known.path != lost.path) {
+                reverted.not_restored.push(lost);
+            }
         }
         result.run.warnings.extend(reverted.notes.iter().cloned());
         result.run.reverted = Some(reverted);
@@ -113,10 +113,4 @@ fn settle_message(context: &PipelineContext<'_>, active: &ActiveRun, result: &Ru
         Tracker::append(&context.layout.tracker(), &name)?;
     }
     Ok(())
-}
-
-/// Records of earlier runs that the routine deleted and that were not held.
-fn lost_runs(layout: &Layout, lost: usize) -> NotRestored {
-    let why = format!("the routine deleted the records of {}", count(lost, "earlier run"));
-    NotRestored { path: layout.shown(&layout.runs()), why }
 }

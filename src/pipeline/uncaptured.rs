@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
+use super::active_run::ActiveRun;
 use super::context::ActiveBatch;
 use super::result::{RevertRecord, RunRecord};
 use super::summary::{MessageSummary, Summary};
@@ -13,20 +14,24 @@ use crate::checkpoint::path::TreePath;
 use crate::error::{Error, Result};
 use crate::history::RunDir;
 use crate::history::uncaptured::{
-    HeldForRun, LostRepository, NotRestored, UncapturedReport, UncapturedState, collect_leftovers,
+    self, HeldForRun, LostRepository, NotRestored, UncapturedReport, UncapturedState, collect_leftovers,
 };
 use crate::interrupt;
+use crate::process::ProcessMark;
 
 /// Holds what the checkpoint does not. Nothing of the run may have started yet.
 pub(super) fn hold(
     batch: &mut ActiveBatch<'_>,
-    run: &RunDir,
+    active: &ActiveRun,
     manifest: &Manifest,
     record: &mut RunRecord,
 ) -> Result<()> {
-    let (layout, workspace) = (batch.context.layout, batch.context.workspace);
+    let (run, layout, workspace) = (&active.dir, batch.context.layout, batch.context.workspace);
     let state = UncapturedState::hold(layout, workspace, manifest, &run.id().to_string())?;
-    state.restore_at_exit(workspace.root(), run.checkpoint().quarantine_dir(), |_| true);
+    if let Some(mark) = ProcessMark::parse(active.mark_text()) {
+        let set_aside = run.checkpoint().quarantine_dir();
+        state.restore_at_exit(workspace.root(), set_aside, (mark, layout.running()), |_| true);
+    }
     for text in state.warnings() {
         batch.warn_in(record, text);
     }
@@ -66,6 +71,16 @@ pub(super) fn move_back(batch: &mut ActiveBatch<'_>, run: &RunDir) -> bool {
     let is_any = !moved.moved_back.is_empty();
     held.report.absorb(moved);
     is_any
+}
+
+/// After decree was killed: moves entries back that had been renamed, before the tree is compared.
+pub(super) fn move_left_entries(batch: &mut ActiveBatch<'_>, run: &RunDir) {
+    if batch.uncaptured.is_none() {
+        let (id, set_aside) = (run.id().to_string(), run.checkpoint().quarantine_dir());
+        for text in uncaptured::move_left_entries(batch.context.layout, &id, &set_aside, &|_| true) {
+            batch.warn(&text);
+        }
+    }
 }
 
 /// Notes which likely secrets an attempt left in the tree.

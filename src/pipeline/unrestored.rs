@@ -175,5 +175,6 @@ pub fn quarantine_damaged_record(layout: &crate::project::Layout, error: Error) 
     let moved = crate::fs::quarantine::move_to_free_name(&path, |number| {
         crate::fs::quarantine::numbered(&damaged, ".", number)
     })?;
+    crate::history::uncaptured::forget_record(layout);
     moved.ok_or(error)
 }

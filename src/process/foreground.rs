@@ -25,6 +25,7 @@ pub fn run_in_foreground(command: &mut Command) -> io::Result<u8> {
     become_subreaper()?;
     let (mut child, watch) = OrphanWatch::start(|| spawn_with_original_limit(command))?;
     let status = wait(&mut child);
+    interrupt::wait_if_ending();
     watch.end_orphans();
     status.map(exit_code)
 }

@@ -21,6 +21,8 @@ pub const MARK_VARIABLE: &str = "DECREE_RUN_MARK";
 const GRACE: Duration = GracePeriods::DEFAULT.interrupt;
 /// How long to keep killing processes that do not die.
 const KILL_LIMIT: Duration = Duration::from_secs(5);
+/// The same for a decree that is about to exit.
+const LAST_KILL_LIMIT: Duration = Duration::from_secs(2);
 /// Far larger than any usual environment; bounds the memory for reading one.
 const ENVIRONMENT_LIMIT: u64 = 16 << 20;
 
@@ -50,6 +52,16 @@ impl ProcessMark {
 ///
 /// Spares this process and its ancestors, even if they carry the mark: a routine may have started this decree.
 pub fn end(mark: &ProcessMark) -> usize {
+    end_within(mark, GRACE, KILL_LIMIT).0
+}
+
+/// The same at once, for a decree that is about to exit. Returns whether none is left.
+pub fn kill(mark: &ProcessMark) -> bool {
+    end_within(mark, Duration::ZERO, LAST_KILL_LIMIT).1
+}
+
+/// Returns how many there were, and whether none is left.
+fn end_within(mark: &ProcessMark, grace: Duration, limit: Duration) -> (usize, bool) {
     let needle = format!("{MARK_VARIABLE}={}", mark.0);
     let start = Instant::now();
     let mut seen: HashSet<ProcessIdentity> = HashSet::new();
@@ -59,14 +71,14 @@ pub fn end(mark: &ProcessMark) -> usize {
         let new: Vec<Process> =
             found.iter().filter(|found| !seen.contains(&found.identity())).copied().collect();
         seen.extend(found.iter().map(Process::identity));
-        if start.elapsed() < GRACE {
+        if start.elapsed() < grace {
             table::signal(&new, Signal::TERM);
         } else {
             table::signal(&found, Signal::KILL);
         }
         empty_scans = if found.is_empty() { empty_scans + 1 } else { 0 };
-        if empty_scans == 2 || start.elapsed() > GRACE + KILL_LIMIT {
-            return seen.len();
+        if empty_scans == 2 || start.elapsed() > grace + limit {
+            return (seen.len(), found.is_empty());
         }
         std::thread::sleep(Duration::from_millis(if found.is_empty() { 1 } else { 20 }));
     }

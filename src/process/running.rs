@@ -145,6 +145,7 @@ impl<'e> RunningProcess<'e> {
                 break;
             }
         }
+        interrupt::wait_if_ending();
         self.settle(sink)
     }
 

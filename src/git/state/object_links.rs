@@ -35,6 +35,8 @@ const FIXED: [&str; 2] = ["info", "pack"];
 pub struct ObjectLinks {
     dir: PathBuf,
     stores: Vec<LinkedStore>,
+    /// Directories of objects whose links a killed process left, and that do not belong to the project, or not any more.
+    foreign: Vec<PathBuf>,
 }
 
 /// The links of one directory of objects.
@@ -100,7 +102,7 @@ impl ObjectLinks {
             }
             stores.push(store);
         }
-        ObjectLinks { dir: dir.to_owned(), stores }
+        ObjectLinks { dir: dir.to_owned(), stores, foreign: Vec::new() }
     }
 
     /// The links that a killed process left for the project at `root`.
@@ -109,21 +111,35 @@ impl ObjectLinks {
         let common = GitDirs::find(&root).and_then(|dirs| dirs.common_dir.canonicalize().ok());
         let common = common.map(|common| common.join(OBJECTS));
         let entries = fs::read_dir(dir).ok()?;
+        let mut foreign = Vec::new();
         let stores = entries.flatten().filter_map(|entry| {
             let links = entry.path();
-            let (id, objects) = parse_place(&fs::read(links.join(PLACE)).ok()?)?;
+            let names = object_names(&links).ok()?;
+            let place = fs::read(links.join(PLACE)).ok().and_then(|text| parse_place(&text));
+            let Some((id, objects)) = place else {
+                foreign.extend((!names.is_empty()).then_some(links));
+                return None;
+            };
             // A routine may have written that file.
             let inside =
                 objects.starts_with(&root) && !objects.components().any(|part| part.as_os_str() == "..");
             let is_known = inside && objects.ends_with(OBJECTS) || Some(&objects) == common.as_ref();
-            let names = object_names(&links).ok()?;
+            if !is_known {
+                foreign.extend((!names.is_empty()).then_some(objects));
+                return None;
+            }
             let (open, id, not_linked, failure) = (Vec::new(), Some(id), 0, None);
-            is_known.then_some(LinkedStore { objects, links, names, open, id, not_linked, failure })
+            Some(LinkedStore { objects, links, names, open, id, not_linked, failure })
         });
         let mut stores: Vec<LinkedStore> = stores.collect();
         // A repository is moved back before those of its submodules, which are in it.
         stores.sort_by(|a, b| a.objects.parent().cmp(&b.objects.parent()));
-        Some(ObjectLinks { dir: dir.to_owned(), stores })
+        Some(ObjectLinks { dir: dir.to_owned(), stores, foreign })
+    }
+
+    /// Directories of objects that the links may be the only copy of, and that are not restored.
+    pub fn foreign(&self) -> &[PathBuf] {
+        &self.foreign
     }
 
     /// Whether any object is not where it was: pruned, packed or deleted.

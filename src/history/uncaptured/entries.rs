@@ -9,7 +9,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use super::held_file::{HeldTreeFile, PresentState, move_aside};
-use super::recorded_entries::EntryIdentity;
+use super::held_record::EntryIdentity;
 use crate::checkpoint::coverage::Coverage;
 use crate::checkpoint::entry::FileMode;
 use crate::checkpoint::path::{GIT_DIR, TreePath};
@@ -75,6 +75,36 @@ impl LostRepository {
     }
 }
 
+/// What was moved back.
+#[derive(Default)]
+pub(super) struct MovedBack {
+    pub moved: Vec<String>,
+    /// The `.git` files that were restored.
+    pub git_files: Vec<String>,
+    /// What was in the place of an entry, and where it is now.
+    displaced: Vec<(TreePath, PathBuf)>,
+}
+
+impl MovedBack {
+    /// Where each thing is now that was in the place of an entry, for people.
+    pub fn displaced_names(&self, root: &Root) -> Vec<String> {
+        let shown = |to: &PathBuf| {
+            let below = to.strip_prefix(root.path()).unwrap_or(to);
+            quote::for_people(below.as_os_str().as_encoded_bytes()).into_owned()
+        };
+        self.displaced.iter().map(|(_, to)| shown(to)).collect()
+    }
+
+    /// A sentence for each.
+    pub fn notes(&self, root: &Root) -> Vec<String> {
+        let places = self.displaced_names(root).into_iter();
+        let note = |((path, _), to): (&(TreePath, PathBuf), String)| {
+            format!("{path} had been renamed; what was in its place is now {to}")
+        };
+        self.displaced.iter().zip(places).map(note).collect()
+    }
+}
+
 /// An entry that is missing after everything was moved back.
 pub(super) struct MissingEntry {
     pub path: TreePath,
@@ -116,7 +146,9 @@ impl HeldEntries {
     /// What is open, by path, for the decree after one that is killed.
     pub fn to_record(&self) -> BTreeMap<String, EntryIdentity> {
         let identity = |entry: &HeldEntry| {
-            let identity = EntryIdentity::of(&entry.held()?.metadata().ok()?)?;
+            let found = entry.held()?.metadata().ok()?;
+            // A file with several names is not renamed if one of them goes.
+            let identity = EntryIdentity::of(&found).filter(|_| found.is_dir() || found.nlink() == 1)?;
             Some((quote::in_json(entry.path.as_bytes()).into_owned(), identity))
         };
         self.0.iter().filter_map(identity).collect()
@@ -149,20 +181,22 @@ impl HeldEntries {
         self.0.iter().filter(|entry| entry.kind == kind).filter(gone).map(|it| it.path.to_string()).collect()
     }
 
-    /// Moves what was renamed back to its place, and restores `.git` files. Returns the paths of both. What cannot be moved yet, because a file is
+    /// Moves what was renamed back to its place, and restores `.git` files. What cannot be moved yet, because a file is
     /// in the place of its directory, is moved by a later call; what cannot be moved at all is reported by [`Self::missing`].
-    pub fn move_back(
-        &self,
-        root: &Root,
-        set_aside: &Path,
-        covers: &dyn Fn(&TreePath) -> bool,
-    ) -> (Vec<String>, Vec<String>) {
+    pub fn move_back(&self, root: &Root, set_aside: &Path, covers: &dyn Fn(&TreePath) -> bool) -> MovedBack {
+        let mut back = MovedBack::default();
         let wanted = self.0.iter().filter(|entry| entry.is_repository() || covers(&entry.path));
-        let back = wanted.filter(|entry| entry.move_back(root, set_aside).unwrap_or(false));
-        let (files, moved): (Vec<&HeldEntry>, Vec<&HeldEntry>) =
-            back.partition(|entry| matches!(entry.form, EntryForm::GitFile(_)));
-        let names = |entries: Vec<&HeldEntry>| entries.iter().map(|entry| entry.path.to_string()).collect();
-        (names(moved), names(files))
+        for entry in wanted {
+            let Ok(Some(displaced)) = entry.move_back(root, set_aside) else { continue };
+            let moved = if matches!(entry.form, EntryForm::GitFile(_)) {
+                &mut back.git_files
+            } else {
+                &mut back.moved
+            };
+            moved.push(entry.path.to_string());
+            back.displaced.extend(displaced.map(|to| (entry.path.clone(), to)));
+        }
+        back
     }
 
     /// Sets aside what is in the place of a git directory that was deleted and can be rebuilt.
@@ -187,6 +221,17 @@ impl HeldEntries {
                 entry.form = EntryForm::Dir(root.hold(&entry.path).ok());
             }
         }
+    }
+
+    /// Ignored directories that were deleted and made again: what was in them is gone.
+    pub fn replaced(&self, root: &Root, covers: &dyn Fn(&TreePath) -> bool) -> Vec<String> {
+        let is_replaced = |entry: &&HeldEntry| {
+            let is_dir = entry.kind == EntryKind::Ignored && matches!(entry.form, EntryForm::Dir(Some(_)));
+            let is_there = || matches!(root.find(&entry.path), Ok(Some(_)));
+            is_dir && !entry.is_in_place(root) && entry.place_now().is_none() && is_there()
+        };
+        let covered = self.0.iter().filter(|entry| covers(&entry.path));
+        covered.filter(is_replaced).map(|entry| entry.path.to_string()).collect()
     }
 
     pub fn missing(&self, root: &Root, covers: &dyn Fn(&TreePath) -> bool) -> Vec<MissingEntry> {
@@ -272,48 +317,50 @@ impl HeldEntry {
         Some(format!("was renamed to {}", inside.unwrap_or(now).display()))
     }
 
-    /// Returns whether it had to be moved and is back.
-    fn move_back(&self, root: &Root, set_aside: &Path) -> io::Result<bool> {
+    /// Returns `None` if it did not have to be moved, or cannot be; otherwise where what was in its place is now.
+    fn move_back(&self, root: &Root, set_aside: &Path) -> io::Result<Option<Option<PathBuf>>> {
         if let EntryForm::GitFile(file) = &self.form {
             let state = file.state(root)?;
             let is_wanted = matches!(state, PresentState::Deleted | PresentState::Changed);
-            return Ok(is_wanted && file.not_held().is_none() && file.restore(root, set_aside).is_ok());
+            let is_back = is_wanted && file.not_held().is_none() && file.restore(root, set_aside).is_ok();
+            return Ok(is_back.then_some(None));
         }
         if self.held().is_none() || self.is_in_place(root) {
-            return Ok(false);
+            return Ok(None);
         }
-        let Some(now) = self.place_now() else { return Ok(false) };
+        let Some(now) = self.place_now() else { return Ok(None) };
         // The directories above a repository are in the checkpoint, and get their files and modes when the tree is reverted.
         self.path.ancestors().try_for_each(|dir| root.make_dir(&dir))?;
         let found = root.find(&self.path)?;
         // A file that has a new version in its place, such as a log that was rotated, stays where it is.
         if found.is_some() && !matches!(self.form, EntryForm::Dir(_)) {
-            return Ok(false);
+            return Ok(None);
         }
+        let mut displaced = None;
         if found.is_some() {
-            move_aside(root, &self.path, &self.path, set_aside)
-                .map_err(|error| io::Error::other(error.to_string()))?;
+            let moved = move_aside(root, &self.path, &self.path, set_aside);
+            displaced = Some(moved.map_err(|error| io::Error::other(error.to_string()))?);
         }
-        self.move_in(root, &now)?;
-        Ok(self.is_in_place(root))
+        if let Err(error) = self.move_in(root, &now) {
+            // If this fails, too, it is in `set-aside/`, and the entry is reported as missing.
+            displaced.iter().for_each(|to| drop(root.move_in(to, &self.path)));
+            return Err(error);
+        }
+        Ok(self.is_in_place(root).then_some(displaced))
     }
 
+    /// A directory can only move if it is writable, as its `..` changes, and only out of one that is.
     fn move_in(&self, root: &Root, now: &Path) -> io::Result<()> {
         match root.move_in(now, &self.path) {
-            // A directory can only move if it is writable: its `..` changes.
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                let mode = now.symlink_metadata()?.permissions().mode();
-                let writable = std::fs::Permissions::from_mode(mode | 0o700);
-                std::fs::set_permissions(now, writable)?;
+                let above = now.parent().map(UnlockedPath::new).transpose()?;
+                let own = UnlockedPath::new(now)?;
                 let moved = root.move_in(now, &self.path);
-                let mode = FileMode::from_bits(mode);
-                match moved {
-                    Ok(()) => root.set_mode(&self.path, mode),
-                    Err(error) => {
-                        let _ = std::fs::set_permissions(now, std::fs::Permissions::from_mode(mode.bits()));
-                        Err(error)
-                    }
+                if moved.is_ok() {
+                    root.set_mode(&self.path, FileMode::from_bits(own.keep()))?;
                 }
+                drop(above);
+                moved
             }
             result => result,
         }
@@ -326,13 +373,44 @@ impl HeldEntry {
             return None;
         }
         Some(match self.place_now() {
-            Some(now) => format!("it is at {} and could not be moved back", now.display()),
+            Some(now) => format!("it is at {}, and is not moved back", now.display()),
             None if found.is_some() => "it was deleted, and another one is in its place".to_owned(),
             None if matches!(self.form, EntryForm::NamedAfterKill) => {
                 "it is gone; the decree that held it has ended".to_owned()
             }
             None => "it was deleted".to_owned(),
         })
+    }
+}
+
+/// A path that its owner may write to, until this is dropped.
+struct UnlockedPath {
+    path: PathBuf,
+    /// As it was; `None` if that is not to be restored.
+    mode: Option<u32>,
+}
+
+impl UnlockedPath {
+    fn new(path: &Path) -> io::Result<UnlockedPath> {
+        let found = path.symlink_metadata()?;
+        let mode = found.permissions().mode();
+        if !found.is_symlink() {
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode | 0o700))?;
+        }
+        Ok(UnlockedPath { path: path.to_owned(), mode: (!found.is_symlink()).then_some(mode) })
+    }
+
+    /// Leaves the mode, which is returned, to the caller.
+    fn keep(mut self) -> u32 {
+        self.mode.take().unwrap_or(0o777)
+    }
+}
+
+impl Drop for UnlockedPath {
+    fn drop(&mut self) {
+        if let Some(mode) = self.mode {
+            let _ = std::fs::set_permissions(&self.path, std::fs::Permissions::from_mode(mode));
+        }
     }
 }
 

@@ -15,6 +15,7 @@ use crate::checkpoint::coverage::Coverage;
 use crate::checkpoint::quote;
 use crate::checkpoint::root::Root;
 use crate::error::{IoContext, Result};
+use crate::fs::leads_through_link;
 use crate::fs::quarantine::{move_to_free_name, numbered};
 use crate::git::state::{GitDirs, Head, OBJECTS, ObjectLinks, is_connected};
 use crate::humanize::count;
@@ -68,14 +69,11 @@ impl HeldGitDirs {
             dirs.iter().all(|it| it.canonicalize().ok().as_deref() != Some(dir))
         };
         let common = own.as_ref().and_then(|own| own.common_dir.canonicalize().ok());
-        // The project may be below the top of its repository, and `.git` may be a link.
-        let is_shared = own.is_some_and(|own| own.git_dir != own.common_dir);
-        if let Some(dir) = common.as_ref().filter(|dir| !is_shared && is_new(dir, &dirs)) {
+        // The project may be below the top of its repository or in a linked work tree, and `.git` may be a link.
+        if let Some(dir) = common.as_ref().filter(|dir| is_new(dir, &dirs)) {
             add_git_dirs(dir, &mut dirs);
         }
         let held = HeldGitDir::read_all(&dirs);
-        // In a linked work tree, the objects are those of another directory.
-        dirs.extend(common.filter(|dir| is_new(dir, &dirs)));
         let links = (!dirs.is_empty()).then(|| ObjectLinks::create(links, &dirs));
         HeldGitDirs { root, dirs: held, links, has_losses: Cell::new(false) }
     }
@@ -106,6 +104,9 @@ impl HeldGitDirs {
     /// What a run has broken: each git directory with what is gone.
     pub fn broken(&self) -> Vec<(String, String)> {
         let broken = |held: &HeldGitDir| {
+            if !is_dir(&held.dir) {
+                return Some((self.shown(&held.dir), "is gone".to_owned()));
+            }
             let gone = held.gone_essentials();
             if !gone.is_empty() {
                 return Some((self.shown(&held.dir), format!("lost its {}", gone.join(", "))));
@@ -115,7 +116,9 @@ impl HeldGitDirs {
             ((pruned || is_other) && is_connected(&held.dir) == Some(false))
                 .then(|| (self.shown(&held.dir), "lost objects that it needs".to_owned()))
         };
-        self.dirs.iter().filter(|held| is_dir(&held.dir)).filter_map(broken).collect()
+        // One in the tree that is gone is an entry that is gone.
+        let is_entry = |held: &&HeldGitDir| held.dir.starts_with(&self.root) && !is_dir(&held.dir);
+        self.dirs.iter().filter(|held| !is_entry(held)).filter_map(broken).collect()
     }
 
     /// What a kept run deleted without breaking a repository: hooks, settings, all reflogs, the data of other programs.
@@ -283,6 +286,11 @@ impl HeldGitDir {
                 continue;
             }
             let entry = log.as_ref().unwrap_or(entry);
+            if entry.name.parent().is_some_and(|above| leads_through_link(&self.dir, above)) {
+                is_whole = false;
+                report.lose(all.shown(&path), "a link is in the place of its directory".to_owned());
+                continue;
+            }
             if let Some(why) = entry.not_held(&path) {
                 is_whole = false;
                 match (entry.kind(), &entry.form) {

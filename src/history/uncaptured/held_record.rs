@@ -9,11 +9,11 @@ use std::collections::BTreeMap;
 use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
 use super::queue_record::QueueRecord;
-use super::recorded_entries::EntryIdentity;
 use crate::checkpoint::hash::{ContentHash, Hasher};
 use crate::error::Result;
 use crate::fs::xattr::XattrValues;
@@ -46,6 +46,25 @@ pub(super) struct HeldRecord {
     pub settings: SettingsRecord,
     #[serde(default)]
     pub queue: QueueRecord,
+    /// What names the run or guarded command that is in progress.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub active: Option<ActiveRecordCopy>,
+}
+
+/// A copy of `running.json` or `guarding.json`.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct ActiveRecordCopy {
+    pub is_guard: bool,
+    pub text: String,
+}
+
+impl ActiveRecordCopy {
+    pub fn read(layout: &Layout) -> Option<ActiveRecordCopy> {
+        [(layout.running(), false), (layout.guarding(), true)].into_iter().find_map(|(path, is_guard)| {
+            let text = String::from_utf8(untrusted::read(&path).ok()?).ok()?;
+            Some(ActiveRecordCopy { is_guard, text })
+        })
+    }
 }
 
 /// The inside of one git directory, without objects, refs and index.
@@ -84,6 +103,25 @@ pub(super) struct FileFingerprint {
     /// Of content, owner and attributes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     keyed_hash: Option<String>,
+}
+
+/// Which file or directory it was. The birth time tells it from a later one with the same inode number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct EntryIdentity {
+    pub inode: u64,
+    /// Seconds and nanoseconds since 1970.
+    born: (u64, u32),
+    is_dir: bool,
+}
+
+impl EntryIdentity {
+    /// `None` on a file system without birth times.
+    pub fn of(found: &Metadata) -> Option<EntryIdentity> {
+        let since = |time: SystemTime| time.duration_since(UNIX_EPOCH).ok();
+        let born = found.created().ok().and_then(since)?;
+        let born = (born.as_secs(), born.subsec_nanos());
+        Some(EntryIdentity { inode: found.ino(), born, is_dir: found.is_dir() })
+    }
 }
 
 /// What keyed hashes are made with; without a key there are none.
@@ -141,6 +179,7 @@ impl HeldRecord {
             entries: BTreeMap::new(),
             settings: SettingsRecord::new(),
             queue: QueueRecord::default(),
+            active: None,
         };
         (record, key)
     }
@@ -162,11 +201,6 @@ impl HeldRecord {
         let text = untrusted::read(&layout.held()).ok()?;
         let record: HeldRecord = serde_json::from_slice(&text).ok()?;
         (record.version == VERSION).then_some(record)
-    }
-
-    /// The run or the checkpoint.
-    pub fn id(&self) -> &str {
-        &self.id
     }
 }
 

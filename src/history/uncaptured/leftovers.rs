@@ -4,10 +4,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::held_file::move_aside;
+use super::held_record::HeldRecord;
 use crate::checkpoint::manifest::Manifest;
 use crate::checkpoint::path::TreePath;
 use crate::checkpoint::workspace::Workspace;
 use crate::error::Result;
+use crate::fs::atomic;
 use crate::fs::transfer::TEMPORARY_IN_TREE;
 use crate::git::state::ObjectLinks;
 use crate::project::Layout;
@@ -48,16 +50,34 @@ pub fn restore_left_objects(layout: &Layout) -> Result<Vec<String>> {
         let restored = objects.restored;
         texts.push(format!("decree was killed; {restored} git objects that were gone are restored"));
     }
-    if objects.lost.is_empty() {
+    if objects.lost.is_empty() && links.foreign().is_empty() {
         let unsettled = [layout.running(), layout.guarding(), layout.guard_failed()];
         if unsettled.iter().all(|record| record.symlink_metadata().is_err()) {
             links.remove()?;
         }
-    } else if let Some(kept) = links.keep()? {
-        let kept = layout.shown(&kept);
-        texts.push(format!("git objects that could not be restored are kept in {kept}"));
+    } else {
+        let places = links.foreign().iter().map(|place| format!(" of {}", place.display()));
+        let places = places.collect::<Vec<_>>().join(",");
+        if let Some(kept) = links.keep()? {
+            let kept = layout.shown(&kept);
+            texts.push(format!("git objects{places} that could not be restored are kept in {kept}"));
+        }
     }
     Ok(texts)
+}
+
+/// Restores `running.json` or `guarding.json` if the routine or the guarded command deleted it before decree was killed: without it, nothing
+/// would revert the tree. Returns what to report. The caller holds the project's lock.
+pub fn restore_active_record(layout: &Layout) -> Result<Option<String>> {
+    let records = [layout.running(), layout.guarding(), layout.guard_failed()];
+    if records.iter().any(|record| record.symlink_metadata().is_ok()) {
+        return Ok(None);
+    }
+    let Some(copy) = HeldRecord::read_any(layout).and_then(|record| record.active) else { return Ok(None) };
+    let path = if copy.is_guard { layout.guarding() } else { layout.running() };
+    atomic::write(&path, copy.text.as_bytes())?;
+    let shown = layout.shown(&path);
+    Ok(Some(format!("{shown} was deleted while decree worked, before it was killed; it is restored")))
 }
 
 /// The run or the guarded command is settled: drops the record, and the second names of objects. What is left of either is not believed for
@@ -65,7 +85,8 @@ pub fn restore_left_objects(layout: &Layout) -> Result<Vec<String>> {
 pub fn forget_record(layout: &Layout) {
     if let Some(links) = ObjectLinks::left_by_killed(&layout.git_objects(), layout.root()) {
         // They may be the only names.
-        let _ = if links.restore().lost.is_empty() { links.remove() } else { links.keep().map(drop) };
+        let is_whole = links.foreign().is_empty() && links.restore().lost.is_empty();
+        let _ = if is_whole { links.remove() } else { links.keep().map(drop) };
     }
     let _ = fs::remove_file(layout.held());
 }

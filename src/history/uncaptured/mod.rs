@@ -36,7 +36,7 @@ mod state;
 
 pub use entries::LostRepository;
 pub use guarded::GuardedUncaptured;
-pub use leftovers::{collect_leftovers, forget_record, restore_left_objects};
+pub use leftovers::{collect_leftovers, forget_record, restore_active_record, restore_left_objects};
 pub use recorded_entries::move_left_entries;
 pub use report::{NotRestored, UncapturedReport};
 pub use secrets::{SecretChange, SecretFate};

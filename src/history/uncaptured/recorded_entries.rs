@@ -2,53 +2,30 @@
 //! were renamed within the project, and moves them back before it compares the tree. Otherwise their files would be new ones.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fs::{self, File, Metadata};
+use std::fs::{self, File};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirEntryExt, MetadataExt};
-use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
-
-use serde::{Deserialize, Serialize};
+use std::os::unix::fs::DirEntryExt;
+use std::path::Path;
 
 use super::entries::HeldEntries;
-use super::held_record::HeldRecord;
-use crate::checkpoint::checkpoint_dir::CheckpointDir;
+use super::held_record::{EntryIdentity, HeldRecord};
 use crate::checkpoint::path::TreePath;
 use crate::checkpoint::quote;
 use crate::checkpoint::root::Root;
-use crate::history::RunDir;
-use crate::message::MessageId;
 use crate::project::Layout;
 
 /// How many names are looked at.
 const MAX_SEARCHED: usize = 2_000_000;
 
-/// Which file or directory it was. The birth time tells it from a later one with the same inode number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct EntryIdentity {
-    inode: u64,
-    /// Seconds and nanoseconds since 1970.
-    born: (u64, u32),
-    is_dir: bool,
-}
-
-impl EntryIdentity {
-    /// `None` on a file system without birth times.
-    pub fn of(found: &Metadata) -> Option<EntryIdentity> {
-        let since = |time: SystemTime| time.duration_since(UNIX_EPOCH).ok();
-        let born = found.created().ok().and_then(since)?;
-        let born = (born.as_secs(), born.subsec_nanos());
-        Some(EntryIdentity { inode: found.ino(), born, is_dir: found.is_dir() })
-    }
-}
-
-/// Moves entries back that were renamed before decree was killed. Returns what to report.
-pub fn move_left_entries(layout: &Layout) -> Vec<String> {
-    let unsettled = [layout.running(), layout.guarding(), layout.guard_failed()];
-    if unsettled.iter().all(|record| record.symlink_metadata().is_err()) {
-        return Vec::new();
-    }
-    let Some(record) = HeldRecord::read_any(layout) else { return Vec::new() };
+/// Moves entries back that were renamed before decree was killed, as far as `covers` accepts them. `id` is that of the run or checkpoint, and
+/// what is in their place moves to `set_aside`. Returns what to report. The caller holds the project's lock.
+pub fn move_left_entries(
+    layout: &Layout,
+    id: &str,
+    set_aside: &Path,
+    covers: &dyn Fn(&TreePath) -> bool,
+) -> Vec<String> {
+    let Some((record, _)) = HeldRecord::read(layout, id) else { return Vec::new() };
     let Ok(root) = Root::open(layout.root()) else { return Vec::new() };
     let missing = missing(&root, &record.entries);
     if missing.is_empty() {
@@ -57,9 +34,9 @@ pub fn move_left_entries(layout: &Layout) -> Vec<String> {
     let mut search = Search { root: &root, wanted: missing, found: BTreeMap::new(), seen: 0 };
     search.look_in(root.path(), &layout.decree());
     let entries = HeldEntries::found_again(search.found);
-    let (moved, _) = entries.move_back(&root, &set_aside_of(layout, record.id()), &|_| true);
-    let text = |path: String| format!("decree was killed; {path} had been renamed, and is moved back");
-    moved.into_iter().map(text).collect()
+    let back = entries.move_back(&root, set_aside, covers);
+    let text = |path: &String| format!("decree was killed; {path} had been renamed, and is moved back");
+    back.moved.iter().map(text).chain(back.notes(&root)).collect()
 }
 
 /// The entries that are not in their places, by inode.
@@ -81,14 +58,6 @@ fn missing(
     missing
 }
 
-/// Where the run or the guarded command of the record moves things.
-fn set_aside_of(layout: &Layout, id: &str) -> PathBuf {
-    match MessageId::parse(id) {
-        Some(id) => RunDir::of(layout, &id).checkpoint().quarantine_dir(),
-        None => CheckpointDir::new(id, layout.checkpoints().join(id)).quarantine_dir(),
-    }
-}
-
 struct Search<'s> {
     root: &'s Root,
     wanted: HashMap<u64, (TreePath, EntryIdentity)>,
@@ -105,26 +74,25 @@ impl Search<'_> {
                 return;
             }
             let path = entry.path();
-            if self.take(entry.ino(), &path) {
-                continue;
-            }
+            self.take(entry.ino(), &path);
+            // Another one may be in it.
             if path != except && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
                 self.look_in(&path, except);
             }
         }
     }
 
-    /// Opens the file or directory if it is wanted; returns whether it is.
-    fn take(&mut self, inode: u64, path: &Path) -> bool {
-        let Some((place, identity)) = self.wanted.get(&inode) else { return false };
+    /// Opens the file or directory if it is wanted.
+    fn take(&mut self, inode: u64, path: &Path) {
+        let Some((place, identity)) = self.wanted.get(&inode) else { return };
         let open = || {
             let below = path.strip_prefix(self.root.path()).ok()?;
             let open = self.root.hold(&TreePath::new(below.as_os_str().as_bytes()).ok()?).ok()?;
             let is_same = EntryIdentity::of(&open.metadata().ok()?).as_ref() == Some(identity);
             is_same.then_some(open)
         };
-        let Some(open) = open() else { return false };
-        self.found.insert(place.clone(), open);
-        true
+        if let Some(open) = open() {
+            self.found.insert(place.clone(), open);
+        }
     }
 }

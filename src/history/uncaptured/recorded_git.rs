@@ -14,6 +14,7 @@ use crate::checkpoint::entry::FileMode;
 use crate::checkpoint::quote;
 use crate::checkpoint::root::Root;
 use crate::checkpoint::sensitive::{Sensitive, Suspicion, holds_private_key};
+use crate::fs::leads_through_link;
 use crate::git::state::ObjectLinks;
 use crate::history::own_files::OwnFile;
 use crate::process::redact::Redactor;
@@ -56,7 +57,8 @@ impl HeldGitDirs {
     ) -> HeldGitDirs {
         let root = root.path().to_owned();
         let held = |dir: RecordedGitDir| {
-            let path = path(&dir.path)?;
+            // A routine may have written the record.
+            let path = path(&dir.path).filter(|path| !leads_through_link(&root, path))?;
             let inside = |(name, form): (String, RecordedInside)| {
                 let form = match form {
                     RecordedInside::Dir(mode) => InsideForm::Dir { mode },

@@ -82,6 +82,8 @@ pub(super) struct HeldSecrets {
     dirs_of_secrets: Vec<TreePath>,
     /// What it takes to write them back: a full disk must not lose them.
     room: Mutex<Option<ReservedRoom>>,
+    /// Held while they are restored: two threads at once would each take the other's file for one that is in the way.
+    restoring: Mutex<()>,
 }
 
 impl HeldSecrets {
@@ -204,6 +206,7 @@ impl HeldSecrets {
         set_aside: &Path,
         covers: &dyn Fn(&TreePath) -> bool,
     ) -> Vec<SecretChange> {
+        let _restoring = self.restoring.lock().unwrap_or_else(PoisonError::into_inner);
         let files: Vec<&HeldTreeFile> = self.list.iter().filter(|file| covers(&file.path)).collect();
         let unlocked = UnlockedDirs::above(root, files.iter().map(|file| &file.path));
         let mut changes = Vec::new();

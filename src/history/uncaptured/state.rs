@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::entries::{EntryKind, HeldEntries, LostRepository};
 use super::git_dirs::HeldGitDirs;
 use super::held_places::HeldPlaces;
-use super::held_record::HeldRecord;
-use super::last_act;
+use super::held_record::{ActiveRecordCopy, HeldRecord};
+use super::last_act::FinalRestore;
 use super::outputs::HeldOutputs;
 use super::queue_record::QueueRecord;
 use super::report::{UncapturedReport, named};
@@ -15,13 +15,14 @@ use super::secrets::{HeldSecrets, SecretChange, SecretFate};
 use crate::checkpoint::coverage::Coverage;
 use crate::checkpoint::manifest::Manifest;
 use crate::checkpoint::path::TreePath;
-use crate::checkpoint::quote;
+use crate::checkpoint::quote::{self, json_for_people};
 use crate::checkpoint::root::Root;
 use crate::checkpoint::tree::Tree;
 use crate::checkpoint::workspace::Workspace;
 use crate::error::Result;
 use crate::history::own_files::{SettingsRecord, SettingsSnapshot};
 use crate::interrupt;
+use crate::process::ProcessMark;
 use crate::project::Layout;
 
 /// What a checkpoint does not hold, as it was.
@@ -52,7 +53,7 @@ pub struct HeldForRun {
 
 impl UncapturedState {
     /// Holds what the coverage names, and records what the next decree has to know of it if this one is killed. `id` is that of the run or
-    /// checkpoint. Called after the checkpoint is made, and before anything else runs.
+    /// checkpoint. Called after the checkpoint is made and `running.json` or `guarding.json` is written, and before anything else runs.
     pub fn hold(
         layout: &Layout,
         workspace: &Workspace,
@@ -71,6 +72,7 @@ impl UncapturedState {
         record.entries = entries.to_record();
         record.settings = SettingsSnapshot::read(layout)?.to_record();
         record.queue = QueueRecord::read(layout)?;
+        record.active = ActiveRecordCopy::read(layout);
         record.write(layout)?;
         Ok(UncapturedState {
             secrets,
@@ -111,18 +113,19 @@ impl UncapturedState {
         self.places.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has a signal that ends decree at once restore what only this process holds, as far as `covers` accepts it. Until
-    /// [`interrupt::set_last_act`] is called again.
+    /// Has a signal that ends decree at once restore what only this process holds, as far as `covers` accepts it, after what has the mark
+    /// was ended. `record` names the run or guarded command for the next decree. Until [`interrupt::set_last_act`] is called again.
     pub fn restore_at_exit(
         &self,
         root: &Root,
         set_aside: PathBuf,
+        (mark, record): (ProcessMark, PathBuf),
         covers: impl Fn(&TreePath) -> bool + Send + 'static,
     ) {
         let Ok(root) = Root::open(root.path()) else { return };
         let (secrets, places) = (Arc::clone(&self.secrets), Arc::clone(&self.places));
-        let act = move || last_act::restore(&secrets, &places, &root, &set_aside, &covers);
-        interrupt::set_last_act(Some(Box::new(act)));
+        let act = FinalRestore { secrets, places, root, set_aside, mark, record };
+        interrupt::set_last_act(Some(Box::new(move || act.run(&covers))));
     }
 
     /// What cannot be restored: likely secrets, and git's own state.
@@ -180,8 +183,14 @@ impl UncapturedState {
         set_aside: &Path,
         covers: &dyn Fn(&TreePath) -> bool,
     ) -> UncapturedReport {
-        let (moved_back, restored) = self.places().entries.move_back(root, set_aside, covers);
-        UncapturedReport { moved_back, restored, ..UncapturedReport::default() }
+        let back = self.places().entries.move_back(root, set_aside, covers);
+        let notes = back.notes(root);
+        UncapturedReport {
+            moved_back: back.moved,
+            restored: back.git_files,
+            notes,
+            ..UncapturedReport::default()
+        }
     }
 
     /// What to report of a run that is kept: nothing is touched, except that decree's own output is not deleted.
@@ -232,7 +241,32 @@ impl UncapturedState {
             report.unknown = all.into_iter().filter(|path| !deleted(path)).collect();
         }
         report.secrets.extend(self.made(root, place_of));
+        self.name_untouched(root, covers, &mut report);
         report
+    }
+
+    /// Names what is not as it was, and is not to be restored: it is out of the scope, or was in an ignored directory that is there again.
+    fn name_untouched(&self, root: &Root, covers: &dyn Fn(&TreePath) -> bool, report: &mut UncapturedReport) {
+        let is_outside = |path: &TreePath| !covers(path);
+        for change in self.secrets.changes(root, &[]) {
+            if change.tree_path().is_some_and(|path| is_outside(&path)) {
+                let (path, what) = (json_for_people(&change.path), change.change.word());
+                let note = format!("{path} was {what}; it is a likely secret out of the scope, and stays so");
+                report.notes.push(note);
+            }
+        }
+        let places = self.places();
+        let missing = places.entries.missing(root, &is_outside);
+        for entry in missing.iter().filter(|entry| entry.kind != EntryKind::Repository) {
+            let (path, why) = (&entry.path, &entry.why);
+            report.notes.push(format!("{path}, which is out of the scope, is not restored: {why}"));
+        }
+        let replaced = places.entries.replaced(root, covers);
+        if !replaced.is_empty() {
+            let what =
+                "ignored directories that were deleted and made again, so that what was in them is gone";
+            report.notes.push(format!("{what}: {}", named(&replaced)));
+        }
     }
 
     /// After a kill: restores the queue, and names settings that differ. Otherwise `own_files` holds both.
@@ -258,12 +292,13 @@ impl UncapturedState {
         covers: &dyn Fn(&TreePath) -> bool,
         report: &mut UncapturedReport,
     ) {
-        let (moved_back, restored) = self.places().entries.move_back(root, set_aside, covers);
-        report.moved_back = moved_back;
-        report.restored.extend(restored);
+        let back = self.places().entries.move_back(root, set_aside, covers);
+        report.notes.extend(back.notes(root));
+        report.moved_back = back.moved;
+        report.restored.extend(back.git_files);
         let outputs = self.outputs.restore(root, set_aside);
         report.restored.extend(outputs.restored);
-        report.notes = outputs.notes;
+        report.notes.extend(outputs.notes);
         report.name_lost(outputs.lost);
         let inside = self.places().restore_git_dirs(root, set_aside);
         report.restored.extend(inside.restored);

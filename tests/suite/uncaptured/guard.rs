@@ -83,3 +83,20 @@ fn a_scope_limits_which_likely_secrets_come_back() {
     assert!(!project.exists(".env"));
     assert!(project.exists("tls/server.pem"));
 }
+
+/// UNC-11. What a scope leaves as it is, is named.
+#[test]
+fn what_is_out_of_the_scope_and_not_restored_is_named() {
+    let project = project("true");
+    project.write("src/a.txt", "a\n").write("target/app", "built\n");
+    let script = "rm .env; mv target other; echo x >>src/a.txt; exit 1";
+    let output = project.decree(["guard", "--scope", "src", "--", "bash", "-c", script]).fails(1);
+    assert_has(
+        &output.err,
+        &[
+            ".env was deleted; it is a likely secret out of the scope, and stays so",
+            "target, which is out of the scope, is not restored: it is at ",
+        ],
+    );
+    assert_eq!(project.text("src/a.txt"), "a\n");
+}

@@ -47,10 +47,14 @@ fn settle_run(project: &PipelineProject, code: u8) -> CommandOutput {
 /// Kills a guard, and rolls back to its checkpoint.
 fn settle_guard(project: &PipelineProject, script: &str, code: u8) -> CommandOutput {
     kill_during(project, &["guard", "--", "bash", "-c", &format!("{script}; {WAIT}")]);
-    let checkpoints = project.decree(["checkpoint", "list"]).ok().text();
-    let checkpoint = checkpoints.split_whitespace().find(|word| word.starts_with("chk_")).unwrap().to_owned();
-    let output = project.decree(["rollback", &checkpoint]);
+    let output = project.decree(["rollback", &checkpoint(project)]);
     if code == 0 { output.ok() } else { output.fails(code.into()) }
+}
+
+/// The first checkpoint in the list.
+fn checkpoint(project: &PipelineProject) -> String {
+    let checkpoints = project.decree(["checkpoint", "list"]).ok().text();
+    checkpoints.split_whitespace().find(|word| word.starts_with("chk_")).unwrap().to_owned()
 }
 
 /// Changes a likely secret, settings and hooks, and leaves others as they are, also if it writes them again.
@@ -139,10 +143,89 @@ fn after_a_kill_renamed_ignored_entries_are_moved_back() {
         assert_eq!(project.text("secrets/.env"), format!("DEEP={WORD}\n"));
         assert!(!project.exists("deep") && !project.exists("s2") && !project.exists("r.txt"));
         assert!(!project.exists("target/new"), "it is set aside");
+        assert_has(&output.err, &["target had been renamed; what was in its place is now .decree/"]);
         assert_eq!(holding(&project, WORD), [""; 0], "a secret is on decree's disk");
         let kept = snapshot(&project.path(".decree"));
         assert!(kept.keys().any(|path| path.ends_with(b"set-aside/target/new")));
     }
+}
+
+/// UNC-67. One is in the other, and a file with two names has lost one of them.
+#[test]
+fn after_a_kill_entries_in_one_another_are_found_and_hard_links_stay() {
+    let script = "mv target other; mv secrets other/s; rm one.log";
+    let project = repository_project(script);
+    project.write("target/app", "built").write("one.log", "a log\n");
+    std::fs::hard_link(project.path("one.log"), project.path("target/keep")).unwrap();
+    let output = settle_run(&project, 4);
+    assert_eq!(project.text("target/app"), "built");
+    assert_eq!(project.text("secrets/.env"), format!("DEEP={WORD}\n"));
+    assert_eq!(project.text("target/keep"), "a log\n");
+    assert!(!project.exists("other") && !project.exists("target/s"));
+    let lost = output.err.lines().find(|line| line.contains("NOT restored: ")).unwrap();
+    assert_has(lost, &["NOT restored: one.log (ignored: it is gone"]);
+}
+
+/// UNC-67. What only looks, and what keeps the tree, moves nothing.
+#[test]
+fn after_a_killed_guard_renamed_entries_stay_until_it_is_rolled_back() {
+    let script = "mv target other; mkdir target; echo new >target/new";
+    for args in [&["rollback", "ID", "--dry-run"][..], &["recover", "--dry-run"], &["recover", "--keep"]] {
+        let project = repository_project("true");
+        project.write("target/app", "built");
+        kill_during(&project, &["guard", "--", "bash", "-c", &format!("{script}; {WAIT}")]);
+        let id = checkpoint(&project);
+        let args: Vec<&str> = args.iter().map(|arg| if *arg == "ID" { &id } else { *arg }).collect();
+        let output = project.decree(args).ok();
+        assert_eq!(project.text("other/app"), "built", "{}", output.err);
+        assert_eq!(project.text("target/new"), "new\n", "{}", output.err);
+    }
+}
+
+/// UNC-69.
+#[test]
+fn after_a_kill_a_record_that_the_routine_deleted_is_restored() {
+    let project = repository_project("rm .decree/running.json; echo evil >notes.txt");
+    let output = settle_run(&project, 0);
+    assert_has(&output.err, &[".decree/running.json was deleted while decree worked", "was interrupted"]);
+    assert_eq!(project.text("notes.txt"), "one\r\ntwo\n");
+
+    let project = repository_project("true");
+    let script = format!("rm .decree/guarding.json; echo evil >notes.txt; {WAIT}");
+    kill_during(&project, &["guard", "--", "bash", "-c", &script]);
+    let output = project.process().fails(1);
+    assert_has(&output.err, &["guarding.json was deleted while", "does not start on a tree"]);
+    project.decree(["rollback", &checkpoint(&project)]).ok();
+    assert_eq!(project.text("notes.txt"), "one\r\ntwo\n");
+    project.routine("develop", "true");
+    project.process().ok();
+}
+
+/// UNC-70. A routine can write what it likes to decree's files.
+#[test]
+fn after_a_kill_a_forged_record_leads_nowhere_else() {
+    let outside = crate::harness::temp_dir();
+    repository(outside.path());
+    let project = repository_project("true");
+    project.link("x.log", outside.path().to_str().unwrap());
+    kill_during(&project, &["guard", "--", "bash", "-c", WAIT]);
+    let record = project.text(".decree/held.json");
+    let hook = "\"hooks/pre-commit\"";
+    assert!(record.contains("\"path\":\".git\"") && record.contains(hook), "{record}");
+    let forged = record.replacen("\"path\":\".git\"", "\"path\":\"x.log/.git\"", 1);
+    project.write(".decree/held.json", forged);
+    project.decree(["rollback", &checkpoint(&project)]);
+    assert!(!outside.path().join(".git/hooks/pre-commit").exists());
+    // A link in the place of a directory of git's.
+    let project = repository_project("true");
+    let script = format!("rm -r .git/hooks; ln -s {} .git/hooks; {WAIT}", outside.path().display());
+    kill_during(&project, &["guard", "--", "bash", "-c", &script]);
+    let record = project.text(".decree/held.json");
+    let start = record.find("\"hooks\":{\"dir\"").expect("the directory is recorded");
+    let end = start + record[start..].find("},").unwrap() + 2;
+    project.write(".decree/held.json", format!("{}{}", &record[..start], &record[end..]));
+    project.decree(["rollback", &checkpoint(&project)]).fails(4);
+    assert!(!outside.path().join("pre-commit").exists());
 }
 
 /// UNC-67. A new directory may have the inode of one that was deleted.

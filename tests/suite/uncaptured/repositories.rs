@@ -1,8 +1,11 @@
 //! Repositories and ignored entries in the root, around a run.
 
+use std::process::Stdio;
+
 use super::{EMPTY_AND_REMOVE, git, head, project, repository};
-use crate::harness::{assert_same, temp_dir};
+use crate::harness::{Project, assert_same, skip, temp_dir, wait_for};
 use crate::pipeline::pipeline_project::assert_has;
+use crate::revert::{as_nobody, hand_over};
 
 /// UNC-13.
 #[test]
@@ -157,4 +160,97 @@ fn repositories_and_ignored_entries_are_recorded_in_the_manifest() {
         &[r#""ignored_in_root":["app.log","secrets","target"]"#, r#""repositories":[".git","lib/.git"]"#],
     );
     project.decree(["checkpoint", "verify", &id]).ok();
+}
+
+/// A repository with a project in `app/`; returns the commit, too.
+fn below_its_repository() -> (Project, String) {
+    let top = Project::new();
+    top.write("app/notes.txt", "notes\n").write("app/.decree/config.yml", "max_retries: 0\n");
+    git(top.root(), &["init", "-q"]);
+    git(top.root(), &["add", "-A"]);
+    git(top.root(), &["commit", "-q", "-m", "the only copy"]);
+    let commit = head(top.root());
+    (top, commit)
+}
+
+/// UNC-14. GIT-24. The repository is not in the tree, and what was committed is nowhere else.
+#[test]
+fn a_command_that_removed_the_repository_above_the_project_has_failed() {
+    for script in ["rm -rf ../.git", "mv ../.git ../gitx"] {
+        let (top, commit) = below_its_repository();
+        let output = top.decree(["-C", "app", "guard", "--", "bash", "-c", script]).fails(1);
+        assert_has(&output.err, &[".git is gone; a repository must stay where it is"]);
+        assert_eq!(head(top.root()), commit, "{script}");
+        git(top.root(), &["fsck", "--strict"]);
+    }
+}
+
+/// UNC-62. After a kill, its objects are kept and named.
+#[test]
+fn after_a_kill_the_objects_of_a_repository_above_the_project_are_kept() {
+    let (top, commit) = below_its_repository();
+    let script = "rm -rf ../.git; echo x >ready; while :; do sleep 0.05; done";
+    top.write("app/.decree/routines/develop.sh", script).write("app/specs/01-a.spec.md", "Work.\n");
+    let mut command = top.command();
+    command.args(["-C", "app", "process"]).stderr(Stdio::null()).stdout(Stdio::null());
+    let mut child = command.spawn().unwrap();
+    wait_for(&top.path("app/ready"));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    top.write("app/.decree/routines/develop.sh", "true\n");
+    let output = top.decree(["-C", "app", "process"]).fails(4);
+    assert_has(&output.err, &["that could not be restored are kept in .decree/git-objects-2"]);
+    let kept = format!("app/.decree/git-objects-2/0/{}/{}", &commit[..2], &commit[2..]);
+    assert!(top.exists(&kept), "{kept}");
+}
+
+/// GIT-22. GIT-83. The repository that a linked work tree belongs to.
+#[test]
+fn a_failed_command_in_a_linked_work_tree_leaves_its_repository_as_it_was() {
+    let main = Project::new();
+    repository(main.root());
+    let work_tree = temp_dir();
+    let dir = work_tree.path().join("linked");
+    let dir = dir.to_str().unwrap();
+    git(main.root(), &["worktree", "add", "-q", "-b", "side", dir]);
+    std::fs::create_dir(format!("{dir}/.decree")).unwrap();
+    main.write(".git/hooks/pre-commit", "exit 0\n");
+    let paths = [".git/config", ".git/hooks/pre-commit", ".git/worktrees/linked/logs/HEAD"];
+    let before = paths.map(|path| main.read(path));
+    let script = "git config core.pager evil; rm $(git rev-parse --git-common-dir)/hooks/pre-commit\n\
+         : >$(git rev-parse --git-dir)/logs/HEAD; exit 3";
+    main.decree(["-C", dir, "guard", "--", "bash", "-c", script]).fails(3);
+    assert_eq!(paths.map(|path| main.read(path)), before);
+    let script = format!("rm -rf {}", main.path(".git").display());
+    main.decree(["-C", dir, "guard", "--", "bash", "-c", &script]).fails(1);
+    git(main.root(), &["fsck", "--strict"]);
+    assert_eq!(paths.map(|path| main.read(path)), before);
+    assert_eq!(head(dir.as_ref()), head(main.root()));
+}
+
+/// UNC-13. An ordinary user closed the directory that an entry was moved to.
+#[test]
+fn what_was_moved_to_a_directory_that_was_closed_is_moved_back() {
+    if !skip::as_root() {
+        return;
+    }
+    let project =
+        project("mkdir shut; mv target shut/t; mkdir target; echo new >target/new; chmod 500 shut; exit 1");
+    project.write("target/debug/bin", "built\n");
+    hand_over(project.root());
+    let before = project.snapshot();
+    as_nobody(&project, &["process"]).fails(1).mentions(&[
+        "renamed, and moved back: target",
+        "target had been renamed; what was in its place is now .decree/",
+    ]);
+    assert_same(&project.snapshot(), &before);
+}
+
+/// UNC-16.
+#[test]
+fn an_ignored_directory_that_was_deleted_and_made_again_is_named() {
+    let project = project("rm -rf target; mkdir target; exit 1");
+    project.write("target/debug/bin", "built\n");
+    let output = project.process().fails(1);
+    assert_has(&output.err, &["deleted and made again, so that what was in them is gone: target"]);
 }

@@ -61,6 +61,39 @@ fn a_second_interrupt_restores_likely_secrets_before_it_stops_decree() {
     assert_eq!(holding(&project, WORD), [""; 0], "a secret is on decree's disk");
 }
 
+/// UNC-66. What the routine does when it is asked to end must not destroy again what is restored.
+#[test]
+fn a_second_interrupt_ends_the_routine_before_it_restores_anything() {
+    let cleans_up = "trap 'sleep 0.5; rm -rf .env .git; exit' TERM; echo test >.env; echo x >.decree/ready\n\
+         while :; do sleep 0.05; done\n";
+    let project = project(cleans_up);
+    let commit = repository(project.root());
+    let (code, err) = interrupt_until_it_ends(&project, &["process"], Duration::from_millis(150));
+    assert_eq!(code, Some(130), "{err}");
+    sleep(Duration::from_secs(1));
+    assert_has(&err, &["likely secrets are restored: .env"]);
+    assert_eq!(project.text(".env"), format!("KEY={WORD}\n"));
+    assert_eq!(head(project.root()), commit);
+}
+
+/// UNC-68.
+#[test]
+fn a_second_interrupt_does_not_end_decree_if_its_own_files_are_deleted() {
+    let wrecks = "trap '' TERM; rm -rf .decree; rm notes.txt .env; mkdir .decree; echo x >.decree/ready\n\
+         while :; do sleep 0.05; done\n";
+    for args in [&["process"][..], &["guard", "--", "bash", "-c", wrecks]] {
+        let project = project(wrecks);
+        let before = project.snapshot();
+        let (code, err) = interrupt_until_it_ends(&project, args, Duration::from_millis(150));
+        assert_eq!(code, Some(130), "{err}");
+        // Under guard the second signal ends the command, and the tree is rolled back before a third.
+        if args[0] == "process" {
+            assert_has(&err, &["interrupted again: decree's own files are deleted"]);
+        }
+        assert_same(&project.snapshot(), &before);
+    }
+}
+
 /// UNC-66. A directory with a likely secret in it would be made again, and stand in the way of the one that was renamed.
 #[test]
 fn a_second_interrupt_moves_renamed_entries_back_and_rebuilds_repositories() {
