@@ -140,6 +140,14 @@ impl RepositoryPath {
         RepositoryPath(TreePath::joined(dir, GIT_DIR))
     }
 
+    /// Reads one from a record: the `.git` of a directory of the tree, or of the root.
+    pub fn parse(bytes: &[u8]) -> Option<Self> {
+        let dir = bytes.strip_suffix(GIT_DIR)?;
+        let is_in_tree = |dir: &[u8]| TreePath::new(dir).is_ok();
+        (dir.is_empty() || dir.strip_suffix(b"/").is_some_and(is_in_tree))
+            .then(|| RepositoryPath(TreePath(bytes.into())))
+    }
+
     /// The work tree that it belongs to; `None` if that is the project.
     pub fn work_tree(&self) -> Option<TreePath> {
         let dir = self.0.split().0;

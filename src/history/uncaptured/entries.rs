@@ -143,10 +143,13 @@ impl HeldEntries {
         HeldEntries(named(all, || EntryForm::NamedAfterKill).collect())
     }
 
-    /// What is open, by path, for the decree after one that is killed.
-    pub fn to_record(&self) -> BTreeMap<String, EntryIdentity> {
+    /// What is open, and `.git` files, by path, for the decree after one that is killed.
+    pub fn to_record(&self, root: &Root) -> BTreeMap<String, EntryIdentity> {
         let identity = |entry: &HeldEntry| {
-            let found = entry.held()?.metadata().ok()?;
+            let found = match &entry.form {
+                EntryForm::GitFile(_) => entry.path.below(root.path()).symlink_metadata().ok()?,
+                _ => entry.held()?.metadata().ok()?,
+            };
             // A file with several names is not renamed if one of them goes.
             let identity = EntryIdentity::of(&found).filter(|_| found.is_dir() || found.nlink() == 1)?;
             Some((quote::in_json(entry.path.as_bytes()).into_owned(), identity))

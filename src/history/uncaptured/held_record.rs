@@ -111,7 +111,7 @@ pub(super) struct EntryIdentity {
     pub inode: u64,
     /// Seconds and nanoseconds since 1970.
     born: (u64, u32),
-    is_dir: bool,
+    pub is_dir: bool,
 }
 
 impl EntryIdentity {

@@ -9,8 +9,9 @@ use crate::checkpoint::manifest::Manifest;
 use crate::checkpoint::path::TreePath;
 use crate::checkpoint::workspace::Workspace;
 use crate::error::Result;
-use crate::fs::atomic;
+use crate::fs::quarantine::{move_to_free_name, numbered};
 use crate::fs::transfer::TEMPORARY_IN_TREE;
+use crate::fs::{atomic, untrusted};
 use crate::git::state::ObjectLinks;
 use crate::project::Layout;
 
@@ -66,18 +67,24 @@ pub fn restore_left_objects(layout: &Layout) -> Result<Vec<String>> {
     Ok(texts)
 }
 
-/// Restores `running.json` or `guarding.json` if the routine or the guarded command deleted it before decree was killed: without it, nothing
-/// would revert the tree. Returns what to report. The caller holds the project's lock.
+/// Restores `running.json` or `guarding.json` if the routine or the guarded command deleted or damaged it before decree was killed: without it,
+/// nothing would revert the tree. Returns what to report. The caller holds the project's lock.
 pub fn restore_active_record(layout: &Layout) -> Result<Option<String>> {
     let records = [layout.running(), layout.guarding(), layout.guard_failed()];
-    if records.iter().any(|record| record.symlink_metadata().is_ok()) {
+    let is_whole = |record: &PathBuf| {
+        untrusted::read(record).is_ok_and(|text| serde_json::from_slice::<serde_json::Value>(&text).is_ok())
+    };
+    if records.iter().any(is_whole) {
         return Ok(None);
     }
     let Some(copy) = HeldRecord::read_any(layout).and_then(|record| record.active) else { return Ok(None) };
     let path = if copy.is_guard { layout.guarding() } else { layout.running() };
+    let damaged = path.with_extension("json.damaged");
+    let moved = move_to_free_name(&path, |number| numbered(&damaged, ".", number))?;
     atomic::write(&path, copy.text.as_bytes())?;
     let shown = layout.shown(&path);
-    Ok(Some(format!("{shown} was deleted while decree worked, before it was killed; it is restored")))
+    let what = if moved.is_some() { "damaged" } else { "deleted" };
+    Ok(Some(format!("{shown} was {what} while decree worked, before it was killed; it is restored")))
 }
 
 /// The run or the guarded command is settled: drops the record, and the second names of objects. What is left of either is not believed for

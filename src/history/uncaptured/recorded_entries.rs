@@ -9,7 +9,7 @@ use std::path::Path;
 
 use super::entries::HeldEntries;
 use super::held_record::{EntryIdentity, HeldRecord};
-use crate::checkpoint::path::TreePath;
+use crate::checkpoint::path::{RepositoryPath, TreePath};
 use crate::checkpoint::quote;
 use crate::checkpoint::root::Root;
 use crate::project::Layout;
@@ -49,8 +49,14 @@ fn missing(
         found.and_then(|found| EntryIdentity::of(&found)).as_ref() == Some(identity)
     };
     let mut missing = HashMap::new();
+    // A renamed `.git` directory is found by its objects.
+    let git_file = |path: &[u8], identity: &EntryIdentity| {
+        let path = RepositoryPath::parse(path).filter(|_| !identity.is_dir)?;
+        Some(path.as_tree_path().clone())
+    };
     for (path, identity) in recorded {
-        let path = quote::from_json(path).and_then(|path| TreePath::new(&*path).ok());
+        let path = quote::from_json(path)
+            .and_then(|path| TreePath::new(&*path).ok().or_else(|| git_file(&path, identity)));
         if let Some(path) = path.filter(|path| !is_there(path, identity)) {
             missing.insert(identity.inode, (path, *identity));
         }

@@ -69,7 +69,7 @@ impl UncapturedState {
         secrets.add_to(&mut record, root, key);
         let entries = HeldEntries::hold(root, coverage);
         record.git_dirs = git_dirs.to_record(key, workspace.sensitive());
-        record.entries = entries.to_record();
+        record.entries = entries.to_record(root);
         record.settings = SettingsSnapshot::read(layout)?.to_record();
         record.queue = QueueRecord::read(layout)?;
         record.active = ActiveRecordCopy::read(layout);

@@ -166,6 +166,17 @@ fn after_a_kill_entries_in_one_another_are_found_and_hard_links_stay() {
     assert_has(lost, &["NOT restored: one.log (ignored: it is gone"]);
 }
 
+/// UNC-67. The `.git` of a submodule or a linked work tree is a file.
+#[test]
+fn after_a_kill_a_renamed_git_file_is_moved_back() {
+    let project = repository_project("mv inner/.git inner/g");
+    git(project.root(), &["worktree", "add", "-q", "-b", "inner", "inner"]);
+    let output = settle_run(&project, 0);
+    assert_has(&output.err, &["decree was killed; inner/.git had been renamed, and is moved back"]);
+    assert!(project.exists("inner/.git") && !project.exists("inner/g"));
+    git(&project.path("inner"), &["status"]);
+}
+
 /// UNC-67. What only looks, and what keeps the tree, moves nothing.
 #[test]
 fn after_a_killed_guard_renamed_entries_stay_until_it_is_rolled_back() {
@@ -185,10 +196,17 @@ fn after_a_killed_guard_renamed_entries_stay_until_it_is_rolled_back() {
 /// UNC-69.
 #[test]
 fn after_a_kill_a_record_that_the_routine_deleted_is_restored() {
-    let project = repository_project("rm .decree/running.json; echo evil >notes.txt");
-    let output = settle_run(&project, 0);
-    assert_has(&output.err, &[".decree/running.json was deleted while decree worked", "was interrupted"]);
-    assert_eq!(project.text("notes.txt"), "one\r\ntwo\n");
+    for (wrecks, what) in [
+        ("rm .decree/running.json", "deleted"),
+        (": >.decree/running.json", "damaged"),
+        ("rm .decree/running.json; mkdir .decree/running.json", "damaged"),
+    ] {
+        let project = repository_project(&format!("{wrecks}; echo evil >notes.txt"));
+        let output = settle_run(&project, 0);
+        let said = format!(".decree/running.json was {what} while decree worked");
+        assert_has(&output.err, &[&said, "was interrupted"]);
+        assert_eq!(project.text("notes.txt"), "one\r\ntwo\n", "{wrecks}");
+    }
 
     let project = repository_project("true");
     let script = format!("rm .decree/guarding.json; echo evil >notes.txt; {WAIT}");
