@@ -29,9 +29,13 @@ static LIMIT: AtomicUsize = AtomicUsize::new(2);
 static IS_ENDING: AtomicBool = AtomicBool::new(false);
 static LAST_WORDS: Mutex<Option<String>> = Mutex::new(None);
 static LAST_ACT: Mutex<Option<LastAct>> = Mutex::new(None);
+static LAST_ANSWER: Mutex<Option<LastAnswer>> = Mutex::new(None);
 
 /// What the process still does if a signal ends it at once.
 pub type LastAct = Box<dyn FnOnce() -> LastActOutcome + Send>;
+
+/// Renders the error that ends the process for the program that reads standard output.
+pub type LastAnswer = Box<dyn FnOnce(&Error) -> String + Send>;
 
 /// What comes after the last act.
 pub enum LastActOutcome {
@@ -41,7 +45,7 @@ pub enum LastActOutcome {
     GoOn(String),
 }
 
-/// How long a reader of standard error that does not read may keep the process from ending.
+/// How long a reader of one of the streams that does not read may keep the process from ending.
 const WORDS_LIMIT: Duration = Duration::from_millis(300);
 /// How long the last act may keep the process from ending.
 const ACT_LIMIT: Duration = Duration::from_secs(8);
@@ -75,7 +79,7 @@ fn count_signals(signal: i32, mut signals: UnixStream) {
             IS_ENDING.store(true, Ordering::SeqCst);
             match do_last_act() {
                 LastActOutcome::End(done) => {
-                    say_last_words(&done);
+                    say_last_words(signal, &done);
                     low_level::exit(128 + signal);
                 }
                 LastActOutcome::GoOn(why) => {
@@ -101,20 +105,40 @@ fn do_last_act() -> LastActOutcome {
     done.recv_timeout(ACT_LIMIT).unwrap_or_else(|_| LastActOutcome::End(too_long.to_owned()))
 }
 
-fn say_last_words(done: &str) {
+fn say_last_words(signal: i32, done: &str) {
+    const ENDED: &str = "interrupted again: decree stopped at once";
     let words = LAST_WORDS.lock().unwrap_or_else(PoisonError::into_inner).take();
     let words = words.as_deref().unwrap_or(DEFAULT_WORDS);
-    say(format!("\ninterrupted again: decree stopped at once; {words}{done}\n"));
+    say(format!("\n{ENDED}; {words}{done}\n"));
+    if let Some(answer) = LAST_ANSWER.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        let kind = ErrorKind::Interrupted { signal: u8::try_from(signal).unwrap_or_default() };
+        let error = Error::new(kind, ENDED).detail(words);
+        let done = done.trim_start_matches("; ");
+        let error = if done.is_empty() { error } else { error.detail(done) };
+        write_in_time(io::stdout(), answer(&error));
+    }
 }
 
-/// Writes without the lock of standard error, which another thread may hold for good.
 fn say(text: String) {
+    write_in_time(io::stderr(), text);
+}
+
+/// Writes without the lock of the stream, which another thread may hold for good.
+fn write_in_time(stream: impl AsFd + Send + 'static, text: String) {
     let (sender, written) = mpsc::channel();
     std::thread::spawn(move || {
-        let _ = rustix::io::write(io::stderr().as_fd(), text.as_bytes());
+        let mut rest = text.as_bytes();
+        while let Ok(length @ 1..) = rustix::io::write(stream.as_fd(), rest) {
+            rest = &rest[length..];
+        }
         let _ = sender.send(());
     });
     let _ = written.recv_timeout(WORDS_LIMIT);
+}
+
+/// Sets what the process prints to standard output if a second signal ends it at once, in the format that was asked for.
+pub fn set_last_answer(answer: Option<LastAnswer>) {
+    *LAST_ANSWER.lock().unwrap_or_else(PoisonError::into_inner) = answer;
 }
 
 /// Sets what the process says if a second signal ends it at once: in which state it leaves the tree, and what comes next.

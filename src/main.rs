@@ -19,6 +19,7 @@ fn main() -> ExitCode {
     if cli.is_interruptible() {
         // Without handlers a signal ends the process at once. That is safe too: the next decree recovers.
         let _ = interrupt::listen();
+        failure.print_at_exit();
     }
     match cli::run(cli) {
         Ok(code) => ExitCode::from(code),

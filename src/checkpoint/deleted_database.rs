@@ -26,6 +26,8 @@ pub struct DeletedDatabase {
     pub users: Vec<String>,
     /// Its own file, then its `-wal` or `-journal` file, each with the path that it had.
     pub files: Vec<(TreePath, File)>,
+    /// The program has several of this path open, and only the order of its descriptors says which journal belongs to which.
+    pub is_guess: bool,
     /// Where `/proc` has its own file, for people; `None` if that is still at its path.
     link: Option<PathBuf>,
 }
@@ -91,12 +93,13 @@ fn of_process(root: &Root, path: &TreePath, user: &str, files: &[DeletedFile]) -
         // Only the file with a part of it was deleted.
         mains.extend(open_database(root, path).map(|file| (None, file)));
     }
+    let is_guess = mains.len() > 1 && journals.iter().any(|(_, files)| files.len() > 0);
     let database = |(link, file): (Option<PathBuf>, File)| {
         let mut files = vec![(own.clone(), file)];
         for (name, of_name) in &mut journals {
             files.extend(of_name.next().map(|(_, file)| (name.clone(), file)));
         }
-        DeletedDatabase { path: path.clone(), users: vec![user.to_owned()], files, link }
+        DeletedDatabase { path: path.clone(), users: vec![user.to_owned()], files, is_guess, link }
     };
     mains.into_iter().map(database).collect()
 }

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::{Cli, ContractFormat};
 use crate::error::{Error, Result};
+use crate::interrupt;
 use crate::ui::{Color, Ui};
 
 /// What a command prints to standard output if it fails.
@@ -55,12 +56,23 @@ impl FailureAnswer {
         if self.format == ContractFormat::Text || error.is_answered() {
             return Ok(());
         }
+        ui.print(&self.render(error))
+    }
+
+    /// Has a repeated signal that ends decree at once print the object, unless the command has printed something before.
+    pub fn print_at_exit(self) {
+        if self.format != ContractFormat::Text {
+            interrupt::set_last_answer(Some(Box::new(move |error| self.render(error))));
+        }
+    }
+
+    fn render(self, error: &Error) -> String {
         let mut answer = json!({});
         if let Some(field) = self.contract {
             answer[field] = Value::Bool(false);
         }
         answer["error"] = error.to_json();
-        ui.print(&self.format.render(&answer))
+        self.format.render(&answer)
     }
 }
 

@@ -114,11 +114,17 @@ impl<'c> LockedProject<'c> {
         found.filter(|guard| guard.checkpoint() == Some(checkpoint.id()))
     }
 
-    /// Moves back what a guarded command had renamed, before the tree is rolled back.
-    pub fn prepare_guard(&self, guard: &GuardRecord, checkpoint: &CheckpointDir) {
+    /// Moves back what a guarded command had renamed, before the tree is rolled back. `refused` is as for [`GuardRecord::prepare`].
+    pub fn prepare_guard(
+        &self,
+        guard: &GuardRecord,
+        checkpoint: &CheckpointDir,
+        refused: Option<&str>,
+    ) -> Result<()> {
         let progress = self.context.ui.progress();
-        let moved = guard.prepare(self.history_context(&progress), checkpoint);
+        let moved = guard.prepare(self.history_context(&progress), checkpoint, refused)?;
         moved.iter().for_each(|text| self.context.warn(text));
+        Ok(())
     }
 
     /// Restores what belongs to a guarded command beside the tree, which was rolled back.

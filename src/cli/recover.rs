@@ -118,7 +118,7 @@ pub fn recover(context: &Context, args: &RecoverArgs) -> Result<u8> {
         let diffs = [dir.diff_path()];
         let history = locked.history_context(&progress);
         if let Some(guard) = locked.guard_of(dir).filter(|_| !args.dry_run) {
-            locked.prepare_guard(&guard, dir);
+            locked.prepare_guard(&guard, dir, None)?;
         }
         let mut tree = history::recover_tree(history, dir.id(), &manifest, &diffs, true, args.dry_run)?;
         if let Some(guard) = locked.guard_of(dir).filter(|_| !args.dry_run) {

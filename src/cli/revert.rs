@@ -132,7 +132,9 @@ fn since_checkpoint(context: &Context, locked: &LockedProject<'_>, saved: &Check
     let guard = locked.guard_of(saved);
     let log = RunLog::new(&locked.project.layout);
     let history_context = HistoryContext { runs: Some(&log), ..locked.history_context(&progress) };
-    guard.iter().for_each(|guard| locked.prepare_guard(guard, saved));
+    if let Some(guard) = &guard {
+        locked.prepare_guard(guard, saved, Some(&format!("revert to {}", saved.id())))?;
+    }
     let reverted = history::revert_since(history_context, saved)?;
     let settled = guard.map(|guard| locked.settle_guard(&guard, saved)).transpose()?.unwrap_or_default();
     settled.warnings.iter().for_each(|warning| context.ui.warn(warning));

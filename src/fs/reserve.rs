@@ -5,10 +5,14 @@ use std::path::Path;
 use rustix::fd::OwnedFd;
 use rustix::fs::{CWD, FallocateFlags, Mode, OFlags};
 
-/// Room that nothing else can take, until this is dropped. It is a file without a name and without content: a kill leaves nothing.
+/// How many inodes are reserved at most, because each takes a descriptor.
+const MAX_INODES: usize = 256;
+
+/// Room that nothing else can take, until this is dropped: files without names and without content, so that a kill leaves nothing. The
+/// first has the blocks; the others are there for their inodes.
 #[derive(Debug)]
 pub struct ReservedRoom {
-    _file: OwnedFd,
+    _files: Vec<OwnedFd>,
 }
 
 impl ReservedRoom {
@@ -17,17 +21,21 @@ impl ReservedRoom {
     pub fn for_files(dir: &Path, sizes: impl Iterator<Item = u64>) -> Option<ReservedRoom> {
         /// For each file: its attributes, the directory it is in, and the one that what is in its place moves to.
         const BLOCKS_BESIDE: u64 = 3;
+        /// For each file: its own, and those of these two directories.
+        const INODES: usize = 3;
         let block = rustix::fs::statvfs(dir).ok()?.f_frsize.max(512);
-        let bytes = sizes.map(|size| (size.div_ceil(block) + BLOCKS_BESIDE) * block).sum::<u64>();
-        if bytes == 0 {
-            return None;
-        }
-        // With EXCL it can never get a name.
-        let flags = OFlags::WRONLY | OFlags::TMPFILE | OFlags::EXCL | OFlags::CLOEXEC;
-        let file = rustix::fs::openat(CWD, dir, flags, Mode::from_raw_mode(0o600)).ok()?;
-        rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, bytes).ok()?;
-        Some(ReservedRoom { _file: file })
+        let blocks: Vec<u64> = sizes.map(|size| size.div_ceil(block) + BLOCKS_BESIDE).collect();
+        let first = unnamed_file(dir).filter(|_| !blocks.is_empty())?;
+        rustix::fs::fallocate(&first, FallocateFlags::empty(), 0, blocks.iter().sum::<u64>() * block).ok()?;
+        let others = (1..(blocks.len() * INODES).min(MAX_INODES)).map_while(|_| unnamed_file(dir));
+        Some(ReservedRoom { _files: std::iter::once(first).chain(others).collect() })
     }
+}
+
+fn unnamed_file(dir: &Path) -> Option<OwnedFd> {
+    // With EXCL it can never get a name.
+    let flags = OFlags::WRONLY | OFlags::TMPFILE | OFlags::EXCL | OFlags::CLOEXEC;
+    rustix::fs::openat(CWD, dir, flags, Mode::from_raw_mode(0o600)).ok()
 }
 
 #[cfg(test)]

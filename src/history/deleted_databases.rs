@@ -26,8 +26,13 @@ pub fn keep_deleted(layout: &Layout, databases: &[DeletedDatabase], set_aside: &
             Ok(kept) => format!("is in {}", layout.shown(&kept)),
             Err(error) => format!("could not be kept ({error})"),
         };
+        let guess = if database.is_guess {
+            ", with the -wal or -journal file that seems to belong to it: the program has several deleted databases of this path open"
+        } else {
+            ""
+        };
         format!(
-            "{path} was deleted or replaced while {users} had it open: it is restored from the checkpoint, and what the program committed {kept}; \
+            "{path} was deleted or replaced while {users} had it open: it is restored from the checkpoint, and what the program committed {kept}{guess}; \
              what it writes from now on goes to a deleted file until it opens the database again"
         )
     };

@@ -16,9 +16,13 @@ use super::lookup::checkpoint_ids;
 use super::payload::CheckpointPayload;
 use super::record::CheckpointRecord;
 use super::scope::Scope;
-use super::uncaptured::{NotRestored, UncapturedState, collect_leftovers, forget_record, move_left_entries};
+use super::uncaptured::{
+    NotRestored, UncapturedState, collect_leftovers, forget_record, has_missing_entries, move_left_entries,
+};
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
+use crate::checkpoint::deleted_database;
 use crate::checkpoint::git_record::GitRecord;
+use crate::checkpoint::manifest::Manifest;
 use crate::checkpoint::path::TreePath;
 use crate::error::{Error, FailureReason, IoContext, Result};
 use crate::fs::quarantine::{move_to_free_name, numbered};
@@ -162,10 +166,20 @@ impl GuardRecord {
     }
 
     /// Before the tree is taken back to the checkpoint: moves back what had been renamed, because its files would be new ones. Returns what to
-    /// report.
-    pub fn prepare(&self, context: HistoryContext<'_>, checkpoint: &CheckpointDir) -> Vec<String> {
+    /// report. `refused` names a restore that databases in use forbid: then this is an error, and nothing is moved.
+    pub fn prepare(
+        &self,
+        context: HistoryContext<'_>,
+        checkpoint: &CheckpointDir,
+        refused: Option<&str>,
+    ) -> Result<Vec<String>> {
         let (scope, set_aside) = (scope_of(checkpoint), checkpoint.quarantine_dir());
-        move_left_entries(context.layout, checkpoint.id(), &set_aside, &|path| scope.covers(path))
+        if let Some(what) = refused
+            && has_missing_entries(context.layout, checkpoint.id())
+        {
+            refuse_databases(context, &checkpoint.manifest()?, &scope, what)?;
+        }
+        Ok(move_left_entries(context.layout, checkpoint.id(), &set_aside, &|path| scope.covers(path)))
     }
 
     /// After the tree was taken back to the checkpoint: restores git's own state, names what no checkpoint holds and is gone, and forgets
@@ -201,6 +215,20 @@ impl GuardRecord {
         GuardRecord::forget(context.layout);
         Ok(settled)
     }
+}
+
+/// Returns an error if a database that the restore would replace is in use.
+fn refuse_databases(
+    context: HistoryContext<'_>,
+    manifest: &Manifest,
+    scope: &Scope,
+    what: &str,
+) -> Result<()> {
+    let mut changes = context.workspace.compare(manifest, context.progress)?;
+    changes.list.retain(|change| scope.covers(&change.path));
+    changes.live_databases.retain(|database| scope.covers(&database.path));
+    let deleted = context.workspace.deleted_databases(&changes.list);
+    deleted_database::refuse(what, &changes.live_databases, &deleted).map_or(Ok(()), Err)
 }
 
 /// What the checkpoint of a guarded command was made of.

@@ -57,6 +57,9 @@ impl Ui {
 
     /// Writes data to standard output piece by piece. A closed pipe is not an error.
     pub fn write(&self, body: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
+        // One answer is enough: from here on, a signal that ends decree at once prints none.
+        interrupt::set_last_answer(None);
+        interrupt::wait_if_ending();
         let mut out = io::stdout().lock();
         match body(&mut out).and_then(|()| out.flush()) {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),

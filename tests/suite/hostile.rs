@@ -8,6 +8,7 @@ mod input;
 mod killed;
 mod machine;
 mod many_files;
+mod open_writers;
 mod output;
 mod own_bytes;
 mod own_files;

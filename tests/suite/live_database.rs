@@ -26,14 +26,14 @@ for line in sys.stdin:
     print(db.execute("SELECT count(*) FROM t").fetchone()[0], flush=True)
 "#;
 
-struct Server {
+pub struct Server {
     child: Child,
     output: BufReader<ChildStdout>,
 }
 
 impl Server {
     /// Opens the database, and makes the table if it is new.
-    fn start(database: &Path, mode: &str) -> Server {
+    pub fn start(database: &Path, mode: &str) -> Server {
         let mut child = Command::new("python3")
             .args(["-c", SERVER])
             .args([database.as_os_str(), mode.as_ref()])
@@ -48,7 +48,7 @@ impl Server {
     }
 
     /// Commits rows; how many it finds in its own table then.
-    fn insert(&mut self, rows: usize) -> usize {
+    pub fn insert(&mut self, rows: usize) -> usize {
         writeln!(self.child.stdin.as_mut().unwrap(), "{rows}").unwrap();
         let mut line = String::new();
         self.output.read_line(&mut line).unwrap();
@@ -57,11 +57,11 @@ impl Server {
             .unwrap_or_else(|_| panic!("the program that has the database open failed: {line:?}"))
     }
 
-    fn name(&self) -> String {
+    pub fn name(&self) -> String {
         format!("python3 (process {})", self.child.id())
     }
 
-    fn stop(mut self) {
+    pub fn stop(mut self) {
         drop(self.child.stdin.take());
         assert!(self.child.wait().unwrap().success());
     }

@@ -158,6 +158,23 @@ impl Transaction<'_> {
         Ok(())
     }
 
+    /// Looks which processes have what moved to quarantine open for writing, or mapped: they go on writing to it there.
+    pub(super) fn find_writers_of_intruders(&self) {
+        let Some(dir) = self.journal.quarantine_dir(self.dir.decree_dir()) else { return };
+        let intruders = self.intruders.borrow();
+        if intruders.is_empty() {
+            return;
+        }
+        let writers = file_users::writers_in(&dir);
+        let mut still_open = self.still_open.borrow_mut();
+        for (path, to) in intruders.iter() {
+            let users = to.strip_prefix(&dir).ok().and_then(|inside| writers.get(inside));
+            if let Some(users) = users.filter(|_| !still_open.iter().any(|(known, _)| known == path)) {
+                still_open.push((path.clone(), users.join(", ")));
+            }
+        }
+    }
+
     /// Checks every saved file: a killed process may have moved one out and not checked it.
     pub(super) fn quarantine_foreign_saves(&self) -> Result<()> {
         for (n, step) in self.journal.steps.iter().enumerate() {

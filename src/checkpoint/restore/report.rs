@@ -63,6 +63,8 @@ pub struct RestoreReport {
     pub lost: Vec<(TreePath, Vec<String>)>,
     /// Files that other processes had open for writing, and these processes: they go on writing to what was set aside.
     pub still_open: Vec<(TreePath, String)>,
+    /// What other processes wrote during the restore, and what was therefore set aside.
+    pub intruders: Vec<TreePath>,
     /// Files that were one of several names of a file, and are files of their own now.
     pub broken_links: Vec<TreePath>,
     /// Files that had other names at the checkpoint, were deleted or replaced since, and are files of their own now.
@@ -89,10 +91,14 @@ impl RestoreReport {
         let open = self.still_open.iter().map(|(path, users)| {
             format!("{path} was open for writing in {users}; what it writes from now on is in the file that was set aside, not in {path}")
         });
+        let is_closed = |path: &&TreePath| !self.still_open.iter().any(|(open, _)| open == *path);
+        let closed = self.intruders.iter().filter(is_closed).map(|path| {
+            format!("another process wrote {path} during the restore, and has closed it since; its version was set aside")
+        });
         let separated = self.separated.iter().map(|path| {
             format!("{path} had other names at the checkpoint (hard links); it is a file of its own now")
         });
-        lost.chain(links).chain(separated).chain(open).collect()
+        lost.chain(links).chain(separated).chain(open).chain(closed).collect()
     }
 
     /// Notes which of the restored files were one of several names of a file: `hard_links` is that list of the checkpoint, sorted.

@@ -89,6 +89,8 @@ impl<'r> Transaction<'r> {
             Ok(wrong) if wrong.is_empty() => {
                 let log_failure = self.finish(log, false)?;
                 let mut set_aside = self.quarantine_moves();
+                let intruders: Vec<TreePath> =
+                    self.intruders.get_mut().iter().map(|(path, _)| path.clone()).collect();
                 set_aside.append(self.intruders.get_mut());
                 let lost = self.lost_attributes();
                 let paths: Vec<TreePath> = self.journal.steps.drain(..).map(|step| step.path).collect();
@@ -98,6 +100,7 @@ impl<'r> Transaction<'r> {
                     set_aside,
                     lost,
                     still_open: self.still_open.take(),
+                    intruders,
                     broken_links: Vec::new(),
                     separated: Vec::new(),
                     log_failure,
@@ -319,6 +322,7 @@ impl<'r> Transaction<'r> {
         let log_failure = log.record(&restore).err();
         self.quarantine_open_saves()?;
         self.quarantine_late_writes()?;
+        self.find_writers_of_intruders();
         self.dir.remove()?;
         Ok(log_failure)
     }

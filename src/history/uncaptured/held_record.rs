@@ -36,8 +36,9 @@ pub(super) struct HeldRecord {
     key_check: Option<String>,
     /// Likely secrets by path, spelled as in a manifest.
     pub secrets: BTreeMap<String, FileFingerprint>,
-    /// The modes of the directories above them.
-    pub secret_dirs: BTreeMap<String, u32>,
+    /// Modes of directories, by path.
+    #[serde(default, alias = "secret_dirs")]
+    pub dir_modes: BTreeMap<String, u32>,
     pub git_dirs: Vec<RecordedGitDir>,
     /// Repositories and ignored entries in the root, by path.
     #[serde(default)]
@@ -174,7 +175,7 @@ impl HeldRecord {
             salt,
             key_check: key.hash(&[]),
             secrets: BTreeMap::new(),
-            secret_dirs: BTreeMap::new(),
+            dir_modes: BTreeMap::new(),
             git_dirs: Vec::new(),
             entries: BTreeMap::new(),
             settings: SettingsRecord::new(),

@@ -65,6 +65,8 @@ impl FinalRestore {
             .map(|change| format!("{} ({})", json_for_people(&change.path), change.why.unwrap_or_default()))
             .collect();
         add(&mut text, "likely secrets are NOT restored", &lost);
+        // What cannot be set is named by the next decree, which reverts the tree.
+        self.secrets.restore_modes(root, covers);
         if let Some(places) = &mut places {
             let report = places.restore_git_dirs(root, set_aside);
             let shown = |path: &String| json_for_people(path).into_owned();

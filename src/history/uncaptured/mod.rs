@@ -1,6 +1,7 @@
 //! What no checkpoint holds and a revert needs all the same, held while a routine or a guarded command runs.
 //!
 //! - `secrets`: the content of likely secrets, in memory and never on decree's disk
+//! - `dir_modes`: the modes of ignored directories, and of those above likely secrets
 //! - `entries`: the `.git` of repositories and the ignored entries in the root, held open, so that one that is renamed can be moved back
 //! - `git_dirs`: the inside of `.git` directories: settings and hooks in memory, objects as hard links
 //! - `outputs`, `former_output`: files in the tree that decree's output is redirected to, and what they had before
@@ -15,6 +16,7 @@
 //!
 //! After `kill -9` the objects and `held.json` are left: the next decree restores hooks, and names what else was changed or is missing.
 
+mod dir_modes;
 mod entries;
 mod former_output;
 mod git_dirs;
@@ -37,7 +39,7 @@ mod state;
 pub use entries::LostRepository;
 pub use guarded::GuardedUncaptured;
 pub use leftovers::{collect_leftovers, forget_record, restore_active_record, restore_left_objects};
-pub use recorded_entries::move_left_entries;
+pub use recorded_entries::{has_missing_entries, move_left_entries};
 pub use report::{NotRestored, UncapturedReport};
 pub use secrets::{SecretChange, SecretFate};
 pub use state::{HeldForRun, UncapturedState};

@@ -3,9 +3,10 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File};
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::DirEntryExt;
 use std::path::Path;
+
+use rustix::fs::{Mode, OFlags};
 
 use super::entries::HeldEntries;
 use super::held_record::{EntryIdentity, HeldRecord};
@@ -31,12 +32,21 @@ pub fn move_left_entries(
     if missing.is_empty() {
         return Vec::new();
     }
-    let mut search = Search { root: &root, wanted: missing, found: BTreeMap::new(), seen: 0 };
-    search.look_in(root.path(), &layout.decree());
+    let mut search = Search { wanted: missing, found: BTreeMap::new(), seen: 0 };
+    // decree's own directory comes last, because of its many files.
+    search.look_in(root.path(), Some(&layout.decree()));
+    search.look_in(&layout.decree(), None);
     let entries = HeldEntries::found_again(search.found);
     let back = entries.move_back(&root, set_aside, covers);
     let text = |path: &String| format!("decree was killed; {path} had been renamed, and is moved back");
     back.moved.iter().map(text).chain(back.notes(&root)).collect()
+}
+
+/// Whether entries that were recorded are not in their places, so that [`move_left_entries`] would search for them.
+pub fn has_missing_entries(layout: &Layout, id: &str) -> bool {
+    let record = HeldRecord::read(layout, id);
+    let root = Root::open(layout.root());
+    record.zip(root.ok()).is_some_and(|((record, _), root)| !missing(&root, &record.entries).is_empty())
 }
 
 /// The entries that are not in their places, by inode.
@@ -64,16 +74,15 @@ fn missing(
     missing
 }
 
-struct Search<'s> {
-    root: &'s Root,
+struct Search {
     wanted: HashMap<u64, (TreePath, EntryIdentity)>,
     found: BTreeMap<TreePath, File>,
     seen: usize,
 }
 
-impl Search<'_> {
+impl Search {
     /// Looks in a directory and below, without following links, and not in `except`.
-    fn look_in(&mut self, dir: &Path, except: &Path) {
+    fn look_in(&mut self, dir: &Path, except: Option<&Path>) {
         for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
             self.seen += 1;
             if self.found.len() == self.wanted.len() || self.seen > MAX_SEARCHED {
@@ -82,18 +91,18 @@ impl Search<'_> {
             let path = entry.path();
             self.take(entry.ino(), &path);
             // Another one may be in it.
-            if path != except && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            if except != Some(&*path) && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
                 self.look_in(&path, except);
             }
         }
     }
 
-    /// Opens the file or directory if it is wanted.
+    /// Opens the file or directory if it is wanted. It may be in `.git` or `.decree`, where no path of the tree is.
     fn take(&mut self, inode: u64, path: &Path) {
         let Some((place, identity)) = self.wanted.get(&inode) else { return };
         let open = || {
-            let below = path.strip_prefix(self.root.path()).ok()?;
-            let open = self.root.hold(&TreePath::new(below.as_os_str().as_bytes()).ok()?).ok()?;
+            let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            let open = File::from(rustix::fs::open(path, flags, Mode::empty()).ok()?);
             let is_same = EntryIdentity::of(&open.metadata().ok()?).as_ref() == Some(identity);
             is_same.then_some(open)
         };

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::dir_modes::RestoredModes;
 use super::secrets::{SecretChange, SecretFate};
 use crate::checkpoint::quote::json_for_people;
 use crate::humanize::count;
@@ -32,6 +33,8 @@ pub struct UncapturedReport {
     pub moved_back: Vec<String>,
     /// What was changed or deleted inside of git directories and is restored, and `.git` files.
     pub(super) restored: Vec<String>,
+    /// Directories in no checkpoint whose modes were changed and are restored.
+    pub(super) modes: Vec<String>,
     /// Sentences on what is kept elsewhere.
     pub(super) notes: Vec<String>,
     pub not_restored: Vec<NotRestored>,
@@ -45,6 +48,11 @@ impl UncapturedReport {
     /// Adds paths that are not as they were, each with the reason.
     pub(super) fn name_lost(&mut self, lost: impl IntoIterator<Item = (String, String)>) {
         self.not_restored.extend(lost.into_iter().map(|(path, why)| NotRestored { path, why }));
+    }
+
+    pub(super) fn add_modes(&mut self, modes: RestoredModes) {
+        self.modes.extend(modes.restored);
+        self.name_lost(modes.lost);
     }
 
     pub(super) fn name_lost_secrets(&mut self) {
@@ -61,7 +69,7 @@ impl UncapturedReport {
 
     /// Adds what a later restore reports. A path counts once.
     pub fn absorb(&mut self, later: UncapturedReport) {
-        let UncapturedReport { secrets, moved_back, restored, notes, not_restored, unknown, settings } =
+        let UncapturedReport { secrets, moved_back, restored, modes, notes, not_restored, unknown, settings } =
             later;
         self.notes.extend(notes);
         self.settings = settings;
@@ -73,6 +81,9 @@ impl UncapturedReport {
         self.restored.extend(restored);
         self.restored.sort();
         self.restored.dedup();
+        self.modes.extend(modes);
+        self.modes.sort();
+        self.modes.dedup();
         self.not_restored = not_restored;
         self.unknown = unknown;
     }
@@ -101,6 +112,10 @@ impl UncapturedReport {
         if !self.restored.is_empty() {
             let what = "changed or deleted, and restored";
             texts.push(format!("{what}: {}", named_paths(&self.restored)));
+        }
+        if !self.modes.is_empty() {
+            let what = "the modes of directories were changed, and are restored";
+            texts.push(format!("{what}: {}", named_paths(&self.modes)));
         }
         texts.extend_from_slice(&self.notes);
         let lost: Vec<String> = self

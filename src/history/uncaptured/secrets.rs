@@ -1,19 +1,20 @@
 //! Likely secrets, held in memory: no checkpoint has them, and they are never on decree's disk.
 
-use std::collections::BTreeMap;
-use std::path::Path;
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
+use super::dir_modes::{DirModes, RestoredModes};
 use super::held_file::{HOLDER_ENDED, HeldTreeFile, PresentState, move_aside};
 use super::held_record::{HeldRecord, RecordKey};
 use crate::checkpoint::coverage::Coverage;
-use crate::checkpoint::entry::FileMode;
 use crate::checkpoint::hash::ContentHash;
 use crate::checkpoint::path::TreePath;
 use crate::checkpoint::quote;
-use crate::checkpoint::root::{PathKind, PathStat, Root};
+use crate::checkpoint::root::{PathKind, Root};
 use crate::checkpoint::unlocked_dirs::UnlockedDirs;
 use crate::error::{IoContext, Result};
 use crate::fs::reserve::ReservedRoom;
@@ -76,12 +77,12 @@ impl SecretChange {
 pub(super) struct HeldSecrets {
     /// Sorted by path.
     list: Vec<HeldTreeFile>,
-    /// The modes of the directories above them. Those that are ignored are in no checkpoint.
-    dirs: BTreeMap<TreePath, FileMode>,
+    /// Of the directories above them, too.
+    modes: DirModes,
     /// Directories that had nothing in them but held secrets.
     dirs_of_secrets: Vec<TreePath>,
     /// What it takes to write them back: a full disk must not lose them.
-    room: Mutex<Option<ReservedRoom>>,
+    room: Mutex<Vec<ReservedRoom>>,
     /// Held while they are restored: two threads at once would each take the other's file for one that is in the way.
     restoring: Mutex<()>,
 }
@@ -89,36 +90,44 @@ pub(super) struct HeldSecrets {
 impl HeldSecrets {
     /// Reads what fits into memory.
     pub fn hold(root: &Root, coverage: &Coverage) -> HeldSecrets {
-        let (mut list, mut dirs, mut total) = (Vec::new(), BTreeMap::new(), 0);
+        let (mut list, mut total) = (Vec::new(), 0);
         for path in &coverage.sensitive {
             let file = HeldTreeFile::read(root, path, MAX_FILE.min(MAX_TOTAL - total));
             total += file.bytes();
             list.push(file);
-            for dir in path.ancestors().filter(|dir| !dirs.contains_key(dir)).collect::<Vec<_>>() {
-                if let Ok(Some(found)) = root.find(&dir) {
-                    dirs.insert(dir, found.mode);
-                }
-            }
         }
-        let mut held = HeldSecrets { list, dirs, ..HeldSecrets::default() };
-        let ignored = coverage.ignored_dirs.iter().filter(|path| held.dirs.contains_key(path));
+        let modes = DirModes::hold(root, coverage);
+        let mut held = HeldSecrets { list, modes, ..HeldSecrets::default() };
+        let above: BTreeSet<TreePath> = coverage.sensitive.iter().flat_map(TreePath::ancestors).collect();
+        let ignored = coverage.ignored_dirs.iter().filter(|path| above.contains(path));
         held.dirs_of_secrets = ignored.filter(|dir| held.holds_all_of(root, dir)).cloned().collect();
         held.reserve(root);
         held
     }
 
-    /// Reserves the room that it takes to write them back, on the file system of the root, unless it is reserved.
+    /// Reserves the room that it takes to write them back, on each file system that has one of them, unless it is reserved.
     pub fn reserve(&self, root: &Root) {
-        let held = self.list.iter().filter(|file| file.not_held().is_none()).map(HeldTreeFile::bytes);
         let mut room = self.room.lock().unwrap_or_else(PoisonError::into_inner);
-        if room.is_none() {
-            *room = ReservedRoom::for_files(root.path(), held);
+        if !room.is_empty() {
+            return;
         }
+        // By device, with a directory on it.
+        let mut places: BTreeMap<u64, (PathBuf, Vec<u64>)> = BTreeMap::new();
+        for file in self.list.iter().filter(|file| file.not_held().is_none()) {
+            let path = file.path.below(root.path());
+            let dir = path.parent().unwrap_or(root.path());
+            if let Ok(found) = dir.symlink_metadata() {
+                let place = places.entry(found.dev()).or_insert_with(|| (dir.to_owned(), Vec::new()));
+                place.1.push(file.bytes());
+            }
+        }
+        let reserve = |(dir, sizes): (PathBuf, Vec<u64>)| ReservedRoom::for_files(&dir, sizes.into_iter());
+        *room = places.into_values().filter_map(reserve).collect();
     }
 
     /// Frees the room that was reserved.
     pub fn release(&self) {
-        self.room.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.room.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
     fn holds_all_of(&self, root: &Root, dir: &TreePath) -> bool {
@@ -135,7 +144,7 @@ impl HeldSecrets {
         let spelled = |path: &TreePath| quote::in_json(path.as_bytes()).into_owned();
         let fingerprint = |file: &HeldTreeFile| Some((spelled(&file.path), file.fingerprint(root, key)?));
         record.secrets = self.list.iter().filter_map(fingerprint).collect();
-        record.secret_dirs = self.dirs.iter().map(|(dir, mode)| (spelled(dir), mode.bits())).collect();
+        record.dir_modes = self.modes.to_record();
     }
 
     /// What is known after decree was killed: the names, and what was recorded.
@@ -148,11 +157,8 @@ impl HeldSecrets {
                 None => HeldTreeFile::by_name(path, HOLDER_ENDED),
             }
         };
-        let dir = |(dir, mode): (&String, &u32)| {
-            Some((TreePath::new(&*quote::from_json(dir)?).ok()?, FileMode::from_bits(*mode)))
-        };
-        let dirs = record.iter().flat_map(|(record, _)| record.secret_dirs.iter().filter_map(dir)).collect();
-        HeldSecrets { list: paths.iter().map(file).collect(), dirs, ..HeldSecrets::default() }
+        let modes = record.map(|(record, _)| DirModes::from_record(&record.dir_modes)).unwrap_or_default();
+        HeldSecrets { list: paths.iter().map(file).collect(), modes, ..HeldSecrets::default() }
     }
 
     /// The hash and the size of each content that could be read.
@@ -232,19 +238,12 @@ impl HeldSecrets {
             changes.push(change);
         }
         drop(unlocked);
-        self.restore_modes(root, covers);
         changes
     }
 
-    /// Restores the modes of the directories above: those that are ignored are in no checkpoint.
-    fn restore_modes(&self, root: &Root, covers: &dyn Fn(&TreePath) -> bool) {
-        for (dir, mode) in self.dirs.iter().filter(|(dir, _)| covers(dir)) {
-            let is_other = |found: PathStat| found.kind == PathKind::Dir && found.mode != *mode;
-            if root.find(dir).ok().flatten().is_some_and(is_other) {
-                // A secret that cannot be reached because of this is reported as not restored.
-                let _ = root.set_mode(dir, *mode);
-            }
-        }
+    /// Restores the modes of directories. A caller restores the secrets before, for which directories may have to be made.
+    pub fn restore_modes(&self, root: &Root, covers: &dyn Fn(&TreePath) -> bool) -> RestoredModes {
+        self.modes.restore(root, covers)
     }
 
     /// Returns where what was in its place is now.
@@ -285,8 +284,8 @@ impl HeldSecrets {
             }
         }
         for dir in made.iter().rev() {
-            if let Some(mode) = self.dirs.get(dir) {
-                root.set_mode(dir, *mode).at("change the mode of", dir)?;
+            if let Some(mode) = self.modes.get(dir) {
+                root.set_mode(dir, mode).at("change the mode of", dir)?;
             }
         }
         Ok(())

@@ -228,6 +228,7 @@ impl UncapturedState {
         self.restore_entries(root, set_aside, covers, &mut report);
         let missing = self.places().entries.missing(root, covers);
         report.secrets = self.secrets.restore(root, set_aside, covers);
+        report.add_modes(self.secrets.restore_modes(root, covers));
         // A directory that held nothing else is back with its secrets.
         let missing = missing.into_iter().filter(|entry| !self.secrets.is_all_of(root, &entry.path));
         report.name_lost(missing.map(|entry| {
@@ -309,6 +310,7 @@ impl UncapturedState {
     pub fn restore_secrets(&self, root: &Root, set_aside: &Path) -> UncapturedReport {
         let secrets = self.secrets.restore(root, set_aside, &|_| true);
         let mut report = UncapturedReport { secrets, ..UncapturedReport::default() };
+        report.add_modes(self.secrets.restore_modes(root, &|_| true));
         report.name_lost_secrets();
         report.secrets.extend(self.made(root, &|_| None));
         report

@@ -32,8 +32,13 @@ impl SmallDisk {
     /// `None`, and a recorded skip, where mounting is not allowed.
     #[track_caller]
     pub fn new(kib: usize) -> Option<SmallDisk> {
+        SmallDisk::with(&format!("size={kib}k"))
+    }
+
+    #[track_caller]
+    fn with(options: &str) -> Option<SmallDisk> {
         let project = Project::bare();
-        let options = format!("size={kib}k,mode=755");
+        let options = format!("{options},mode=755");
         let mut mount = Command::new("mount");
         mount.args(["-t", "tmpfs", "-o", &options, "tmpfs"]).arg(project.root());
         if !skip::works(&mut mount, "no file system can be mounted") {
@@ -230,6 +235,40 @@ fn likely_secrets_come_back_although_the_disk_of_the_project_is_full() {
             assert!(project.read("keys/deep/.env") == large, "{case}");
         }
     }
+}
+
+/// UNC-65. A disk may also have no inodes left.
+#[test]
+fn likely_secrets_come_back_although_the_disk_has_no_inodes_left() {
+    let Some(disk) = SmallDisk::with(&format!("size={ROOM_TO_RUN}k,nr_inodes=400")) else { return };
+    let project = &disk.project;
+    project.write(".env", "E=1\n").write("keys/deep/.env", "K=1\n").mkdir("many");
+    let wrecks = "rm -r .env keys; for n in $(seq 500); do : >many/$n || break; done 2>/dev/null; exit 1";
+    let output = project.decree(["guard", "--", "bash", "-c", wrecks]);
+    assert_ne!(output.code, 0, "{}", output.err);
+    assert!(!output.err.contains("NOT restored"), "{}", output.err);
+    assert_eq!(project.read(".env"), b"E=1\n");
+    assert_eq!(project.read("keys/deep/.env"), b"K=1\n");
+}
+
+/// UNC-65. A part of the tree may be on another file system.
+#[test]
+fn likely_secrets_come_back_on_another_full_file_system_of_the_tree() {
+    let Some(disk) = SmallDisk::new(ROOM_TO_RUN) else { return };
+    let project = &disk.project;
+    project.mkdir("mounted");
+    let mut mount = Command::new("mount");
+    mount.args(["-t", "tmpfs", "-o", "size=1024k,mode=755", "tmpfs"]).arg(project.path("mounted"));
+    assert!(mount.status().unwrap().success());
+    let _mount = Mount(project.path("mounted"));
+    let large = noise(200 * KIB, 7);
+    project.write("mounted/keys/.env", &large).write(".env", "E=1\n");
+    let wrecks = "rm -r .env mounted/keys; cat /dev/zero >mounted/fill 2>/dev/null; exit 1";
+    let output = project.decree(["guard", "--", "bash", "-c", wrecks]);
+    assert_ne!(output.code, 0, "{}", output.err);
+    assert!(!output.err.contains("NOT restored"), "{}", output.err);
+    assert!(project.read("mounted/keys/.env") == large, "{}", output.err);
+    assert_eq!(project.read(".env"), b"E=1\n");
 }
 
 /// UNC-65.

@@ -1,7 +1,9 @@
 //! Databases that are deleted or replaced while a program has them open: what it commits goes to a file without a name.
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
@@ -214,4 +216,56 @@ fn a_kept_run_that_deleted_a_database_in_use_is_not_reverted_until_its_program_e
     server.kill();
     project.decree(["revert", &run]).ok();
     assert_eq!(rows(&database), 100);
+}
+
+/// Has two connections to one path: the second is opened when the database of the first is deleted. Ends with its input.
+const TWICE: &str = "
+import os, sqlite3, sys, time
+def connect(rows):
+    db = sqlite3.connect(sys.argv[1], isolation_level=None)
+    db.execute('PRAGMA journal_mode = WAL')
+    db.execute('CREATE TABLE IF NOT EXISTS t(n)')
+    for number in range(rows):
+        db.execute('INSERT INTO t VALUES (?)', (number,))
+    return db
+first = connect(100)
+print('ready', flush=True)
+while os.path.exists(sys.argv[1]):
+    time.sleep(0.01)
+second = connect(7)
+open(sys.argv[2], 'w').close()
+sys.stdin.read()
+";
+
+/// LDB-08
+#[test]
+fn two_deleted_databases_of_one_path_in_one_program_are_both_kept() {
+    let project = Project::new();
+    project.mkdir("data");
+    let dir = tempfile::tempdir().unwrap();
+    let again = dir.path().join("again");
+    let mut program = Command::new("python3")
+        .args(["-c", TWICE])
+        .args([&project.path("data/app.db"), &again])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(program.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let deletes = "rm -f data/app.db-wal data/app.db-shm data/app.db";
+    let script =
+        format!("{deletes}; until [ -e {} ]; do sleep 0.01; done; {deletes}; exit 3", again.display());
+    let output = project.decree(["guard", "--", "bash", "-c", &script]).fails(3);
+    assert_has(&output.err, &["the program has several deleted databases of this path open"]);
+    assert_eq!(rows(&project.path("data/app.db")), 100);
+    let found = walkdir::WalkDir::new(project.path(".decree/checkpoints")).into_iter().flatten();
+    let mut kept: Vec<usize> = found
+        .filter(|file| file.path().ends_with("app.db") && file.file_type().is_file())
+        .map(|file| rows(file.path()))
+        .collect();
+    kept.sort();
+    assert_eq!(kept, [7, 100]);
+    drop(program.stdin.take());
+    program.wait().unwrap();
 }

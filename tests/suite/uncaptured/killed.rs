@@ -5,6 +5,7 @@ use std::process::Stdio;
 
 use super::{WORD, git, holding, project, repository};
 use crate::harness::{CommandOutput, snapshot, wait_for};
+use crate::live_database::Server;
 use crate::pipeline::pipeline_project::{PipelineProject, assert_has};
 
 /// Says that the work is done, and goes on until decree is killed.
@@ -164,6 +165,61 @@ fn after_a_kill_entries_in_one_another_are_found_and_hard_links_stay() {
     assert!(!project.exists("other") && !project.exists("target/s"));
     let lost = output.err.lines().find(|line| line.contains("NOT restored: ")).unwrap();
     assert_has(lost, &["NOT restored: one.log (ignored: it is gone"]);
+}
+
+/// UNC-67. `.git` and `.decree` are no part of the tree, but of the project.
+#[test]
+fn after_a_kill_entries_that_were_moved_into_git_or_decree_are_moved_back() {
+    let script = "mv target .decree/runs/t; mv secrets .git/s; mkdir .decree/x; mv run.log .decree/x/";
+    for is_guard in [true, false] {
+        let project = repository_project(script);
+        project.write("target/app", "built").write("run.log", "a log\n");
+        let output = if is_guard { settle_guard(&project, script, 0) } else { settle_run(&project, 0) };
+        assert_eq!(project.text("target/app"), "built", "{}", output.err);
+        assert_eq!(project.text("run.log"), "a log\n");
+        assert_eq!(project.text("secrets/.env"), format!("DEEP={WORD}\n"));
+        assert_has(&output.err, &["decree was killed; target had been renamed, and is moved back"]);
+    }
+}
+
+/// UNC-67. A rollback that is refused moves nothing.
+#[test]
+fn after_a_killed_guard_a_refused_rollback_leaves_renamed_entries() {
+    let project = repository_project("true");
+    project.write("target/app", "built").mkdir("data");
+    let mut server = Server::start(&project.path("data/app.db"), "WAL");
+    let script = "mv target other; printf more >>notes.txt";
+    kill_during(&project, &["guard", "--", "bash", "-c", &format!("{script}; {WAIT}")]);
+    server.insert(5);
+    let id = checkpoint(&project);
+    for command in ["rollback", "revert"] {
+        let output = project.decree([command, &id]).fails(1);
+        assert_has(&output.err, &["data/app.db", &server.name()]);
+        assert_eq!(project.text("other/app"), "built", "{}", output.err);
+        assert!(!project.exists("target"), "{}", output.err);
+    }
+    server.stop();
+    project.decree(["rollback", &id]).ok();
+    assert_eq!(project.text("target/app"), "built");
+    assert!(!project.exists("other"));
+}
+
+/// UNC-71.
+#[test]
+fn after_a_kill_the_modes_of_ignored_directories_are_restored() {
+    let script = "chmod 777 target; chmod 755 secrets; chmod 700 sub/target";
+    for is_guard in [true, false] {
+        let project = repository_project(script);
+        project.write("target/app", "built").chmod("target", 0o750);
+        project.write(".gitignore", "target/\n/secrets/\n.env\n*.pem\n").write("sub/target/x", "x");
+        project.chmod("sub/target", 0o755);
+        let output = if is_guard { settle_guard(&project, script, 0) } else { settle_run(&project, 0) };
+        let said = "the modes of directories were changed, and are restored: secrets, sub/target, target";
+        assert_has(&output.err, &[said]);
+        for (dir, mode) in [("target", 0o750), ("secrets", 0o700), ("sub/target", 0o755)] {
+            assert_eq!(project.path(dir).metadata().unwrap().permissions().mode() & 0o777, mode, "{dir}");
+        }
+    }
 }
 
 /// UNC-67. The `.git` of a submodule or a linked work tree is a file.

@@ -1,5 +1,6 @@
 //! Likely secrets around a run.
 
+use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -201,4 +202,25 @@ fn a_kept_run_that_changed_likely_secrets_is_not_wholly_reverted() {
         assert_eq!(project.read("notes.txt"), b"one\r\ntwo\n");
         assert_eq!(project.read(".env"), b"other\n");
     }
+}
+
+/// UNC-71.
+#[test]
+fn the_modes_of_ignored_directories_are_restored_after_a_failure() {
+    let project = project("chmod 777 target secrets; chmod 000 sub/target; exit 1");
+    project.write(".gitignore", "target/\n/secrets/\n.env\n*.pem\n");
+    project.write("target/app", "built").chmod("target", 0o750).write("sub/target/x", "x");
+    let before = project.snapshot();
+    let output = project.process().fails(1);
+    let said = "the modes of directories were changed, and are restored: secrets, sub/target, target";
+    assert_has(&output.err, &[said]);
+    assert_same(&project.snapshot(), &before);
+
+    let wrecks = "chmod 777 target; exit 1";
+    let output = project.decree(["guard", "--", "bash", "-c", wrecks]).fails(1);
+    assert_has(&output.err, &["the modes of directories were changed, and are restored: target"]);
+    assert_same(&project.snapshot(), &before);
+    // What is kept stays.
+    project.decree(["guard", "--", "chmod", "777", "target"]).ok();
+    assert_eq!(project.path("target").metadata().unwrap().permissions().mode() & 0o777, 0o777);
 }

@@ -8,6 +8,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
 
 use super::{WORD, head, holding, project, repository};
 use crate::damage::disk::Mount;
@@ -26,17 +27,28 @@ fn interrupt_until_it_ends(
     args: &[&str],
     interval: Duration,
 ) -> (Option<i32>, String) {
-    let err = temp_dir();
-    let err = err.path().join("err");
+    let (code, _, err) = interrupt_and_read(project, args, interval);
+    (code, err)
+}
+
+/// The same, with standard output between the two.
+fn interrupt_and_read(
+    project: &PipelineProject,
+    args: &[&str],
+    interval: Duration,
+) -> (Option<i32>, String, String) {
+    let dir = temp_dir();
+    let (out, err) = (dir.path().join("out"), dir.path().join("err"));
     let mut command = project.command();
-    command.args(args).stdin(Stdio::null()).stdout(Stdio::null()).stderr(File::create(&err).unwrap());
+    command.args(args).stdin(Stdio::null());
+    command.stdout(File::create(&out).unwrap()).stderr(File::create(&err).unwrap());
     let mut child = command.spawn().unwrap();
     wait_for(&project.path(".decree/ready"));
     while child.try_wait().unwrap().is_none() {
         kill_process(Pid::from_child(&child), Signal::INT).unwrap();
         sleep(interval);
     }
-    (child.wait().unwrap().code(), fs::read_to_string(&err).unwrap())
+    (child.wait().unwrap().code(), fs::read_to_string(&out).unwrap(), fs::read_to_string(&err).unwrap())
 }
 
 fn assert_secrets_are_back(project: &PipelineProject) {
@@ -59,6 +71,33 @@ fn a_second_interrupt_restores_likely_secrets_before_it_stops_decree() {
     assert!(!output.err.contains("killed"), "{}", output.err);
     assert_secrets_are_back(&project);
     assert_eq!(holding(&project, WORD), [""; 0], "a secret is on decree's disk");
+}
+
+/// ANS-07.
+#[test]
+fn a_second_interrupt_is_answered_in_the_format_that_was_asked_for() {
+    for args in [
+        &["process", "--format", "json"][..],
+        &["guard", "--format", "json", "--", "bash", "-c", STAYS],
+        &["guard", "--format", "yaml", "--", "bash", "-c", STAYS],
+    ] {
+        let project = project(STAYS);
+        let (code, out, err) = interrupt_and_read(&project, args, Duration::from_millis(3));
+        project.decree(["recover", "--keep"]);
+        assert_eq!(code, Some(130), "{err}");
+        let words =
+            ["interrupted again: decree stopped at once", "likely secrets are restored: .env, id_rsa"];
+        if args.contains(&"yaml") {
+            assert_has(&out, &["rolled_back: false", "kind: \"interrupted\"", words[0]]);
+            continue;
+        }
+        let answer: Value = serde_json::from_str(&out).unwrap_or_else(|why| panic!("{why}: {out:?}, {err}"));
+        assert_eq!(answer["error"]["kind"], "interrupted", "{out}");
+        // On a busy machine the guarded command may have been rolled back before the third signal.
+        if answer["error"]["message"] == words[0] {
+            assert_has(answer["error"]["details"][1].as_str().unwrap(), &words[1..]);
+        }
+    }
 }
 
 /// UNC-66. What the routine does when it is asked to end must not destroy again what is restored.
