@@ -262,7 +262,7 @@ fn likely_secrets_come_back_on_another_full_file_system_of_the_tree() {
     assert!(mount.status().unwrap().success());
     let _mount = Mount(project.path("mounted"));
     let large = noise(200 * KIB, 7);
-    project.write("mounted/keys/.env", &large).write(".env", "E=1\n");
+    project.write("mounted/keys/.env", &large).write(".env", "E=1\n").write(".gitignore", "fill\n");
     let wrecks = "rm -r .env mounted/keys; cat /dev/zero >mounted/fill 2>/dev/null; exit 1";
     let output = project.decree(["guard", "--", "bash", "-c", wrecks]);
     assert_ne!(output.code, 0, "{}", output.err);
