@@ -79,10 +79,8 @@ pub fn rollback(context: &Context, args: &RollbackArgs) -> Result<()> {
     let (progress, log) = (context.ui.progress(), RunLog::new(layout));
     let history_context = HistoryContext { runs: Some(&log), ..locked.history_context(&progress) };
     let guard = guard.filter(|_| !args.dry_run);
-    if let Some(guard) = &guard {
-        let what = format!("roll back to {}", found.dir().id());
-        locked.prepare_guard(guard, found.dir(), Some(&what))?;
-    }
+    let what = format!("roll back to {}", found.dir().id());
+    guard.iter().try_for_each(|guard| locked.prepare_guard(guard, found.dir(), Some(&what)))?;
     let mut report = history::rollback(history_context, &found, &options)?;
     if let Some(refusal) = report.refusal.take() {
         return Err(refusal.detail("this is a dry run"));
