@@ -18,6 +18,10 @@ pub struct SuperviseArgs {
     #[arg(long, value_name = "MS", default_value_t = 5000)]
     grace: u64,
 
+    /// How long the program may go on before SIGTERM when this is asked to stop, in milliseconds
+    #[arg(long, value_name = "MS", default_value_t = 0)]
+    finish: u64,
+
     /// Standard input is the socket to the decree that started this
     #[arg(long)]
     control: bool,
@@ -47,6 +51,7 @@ pub fn supervise(ui: &Ui, args: SuperviseArgs) -> u8 {
         program,
         args: command.collect(),
         grace: Duration::from_millis(args.grace),
+        finish: Duration::from_millis(args.finish),
         control: args.control,
         input: args.input,
         open_files: args.open_files,

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::process::environment::child_environment;
@@ -52,6 +53,10 @@ const OBJECT_VARIABLES: [(&str, &str); 2] =
     [("GIT_NO_REPLACE_OBJECTS", "1"), ("GIT_GRAFT_FILE", "/dev/null")];
 /// The limit for captured output, far above any real one.
 const STDOUT_LIMIT: usize = 1 << 30;
+/// Subcommands that are short and take locks in the user's repository. git leaves a lock behind if it is ended while it creates the
+/// file, so these may finish.
+const LOCKING: [&str; 3] = ["stash", "symbolic-ref", "update-ref"];
+const TIME_TO_FINISH: Duration = Duration::from_secs(2);
 /// How much of git's error output is kept for messages.
 const STDERR_LIMIT: usize = 1 << 14;
 
@@ -137,7 +142,11 @@ impl Git {
     pub fn call<S: Into<OsString>>(&self, args: impl IntoIterator<Item = S>) -> GitCall<'_> {
         let args: Vec<OsString> = args.into_iter().map(Into::into).collect();
         let command = args.first().map_or_else(String::new, |arg| arg.to_string_lossy().into_owned());
-        GitCall { git: self, command, exec: self.exec.clone().args(args) }
+        let mut exec = self.exec.clone().args(args);
+        if LOCKING.contains(&&*command) {
+            exec.finish = TIME_TO_FINISH;
+        }
+        GitCall { git: self, command, exec }
     }
 
     /// Runs `git config` with these arguments; `None` if the key is not set.

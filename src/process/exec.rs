@@ -42,6 +42,8 @@ pub struct Exec {
     /// The program is ended after this time.
     pub timeout: Option<Duration>,
     pub grace_periods: GracePeriods,
+    /// How long the program may go on to its own end when decree is asked to stop or dies, before SIGTERM. Zero by default.
+    pub finish: Duration,
     /// How many bytes of standard output are captured in [`ExecResult::stdout`]. Then only standard error is streamed.
     pub capture: Option<usize>,
     /// A file that the supervisor writes when it has ended everything because decree was killed: its time says when that was.
@@ -60,6 +62,7 @@ impl Exec {
             input: Vec::new(),
             timeout: None,
             grace_periods: GracePeriods::DEFAULT,
+            finish: Duration::ZERO,
             capture: None,
             end_note: None,
             // Not the path decree was started by: another version may have been installed there since.

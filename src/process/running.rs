@@ -97,6 +97,7 @@ impl<'e> RunningProcess<'e> {
             .arg0("decree")
             .arg("supervise")
             .arg(format!("--grace={}", exec.grace_periods.timeout.as_millis()))
+            .arg(format!("--finish={}", exec.finish.as_millis()))
             .arg("--control")
             .arg(format!("--input={}", exec.input.len()))
             .args(descriptors::original_limit().map(|limit| format!("--open-files={limit}")))
@@ -223,7 +224,7 @@ impl<'e> RunningProcess<'e> {
 
     /// Asks the supervisor to end the program. Signals only once here: to a supervisor, a second SIGTERM means kill now.
     fn terminate(&mut self, reason: Option<ExecEnd>, grace: Duration) {
-        let kill_at = Instant::now() + grace;
+        let kill_at = Instant::now() + self.exec.finish + grace;
         match &mut self.termination {
             Some(termination) => {
                 termination.reason = reason.or(termination.reason);
@@ -276,8 +277,11 @@ impl<'e> RunningProcess<'e> {
             }
             Some(SupervisorReport::Unstarted) | None => (ExecEnd::SupervisorLost, orphans),
         };
+        // A program that used its time to finish has ended by itself.
+        let has_finished = !self.exec.finish.is_zero() && matches!(end, ExecEnd::Exited(_));
+        let reason = self.termination.filter(|_| !has_finished).and_then(|termination| termination.reason);
         Ok(ExecResult {
-            end: self.termination.and_then(|termination| termination.reason).unwrap_or(end),
+            end: reason.unwrap_or(end),
             stdout: self.stdout,
             stdout_truncated: self.stdout_truncated,
             survivors,

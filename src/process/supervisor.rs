@@ -2,10 +2,11 @@
 //!
 //! It is a child subreaper: every descendant of the program stays below it, however it forks. So the kernel answers at once
 //! whether any process is left (`wait` reports that there are no children), without a scan. When the program ends, or when
-//! the supervisor is asked to stop, the rest gets SIGTERM, a grace period, and SIGKILL.
+//! the supervisor is asked to stop, the rest gets SIGTERM, a grace period, and SIGKILL. A program may have time to finish
+//! before that ([`SupervisedCommand::finish`]).
 //!
 //! It stops when it gets SIGTERM or SIGINT, or when its parent dies: SIGHUP, and end of file on its control socket, in either
-//! order. A second SIGTERM or SIGINT ends the grace period. It is the leader of a new session without a terminal: Ctrl-C reaches
+//! order. A second SIGTERM or SIGINT ends both periods. It is the leader of a new session without a terminal: Ctrl-C reaches
 //! decree alone, and a program that reads a password from `/dev/tty` fails instead of waiting forever.
 //!
 //! With [`SupervisedCommand::control`], its standard input is a socket: decree sends the program's input, the supervisor
@@ -48,6 +49,8 @@ pub struct SupervisedCommand {
     pub args: Vec<OsString>,
     /// The time between SIGTERM and SIGKILL.
     pub grace: Duration,
+    /// How long the program may go on to its own end, before SIGTERM, when the supervisor is asked to stop.
+    pub finish: Duration,
     /// Whether standard input is decree's control socket.
     pub control: bool,
     /// How many bytes of the program's input come over the socket.
@@ -143,8 +146,17 @@ struct Supervisor {
 #[derive(Clone, Copy)]
 enum Phase {
     Running,
-    Ending { until: Instant },
-    Killing { since: Instant, progress: Instant },
+    /// Asked to stop; the program may end by itself.
+    Finishing {
+        until: Instant,
+    },
+    Ending {
+        until: Instant,
+    },
+    Killing {
+        since: Instant,
+        progress: Instant,
+    },
 }
 
 fn begin(command: &SupervisedCommand) -> io::Result<Supervisor> {
@@ -194,7 +206,7 @@ impl Supervisor {
         let program =
             Command::new(&command.program).args(&command.args).stdin(input).process_group(0).spawn()?;
         self.program = Some(Pid::from_child(&program));
-        let survivors = self.attend(command.grace)?;
+        let survivors = self.attend(command)?;
         self.listen(Some(Duration::ZERO))?;
         if let Some(path) = command.end_note.as_ref().filter(|_| self.orphaned) {
             // Only its time counts, and without it decree assumes the worse.
@@ -213,18 +225,25 @@ impl Supervisor {
     }
 
     /// Waits for the program, then ends its descendants. Returns how many could not be ended.
-    fn attend(&mut self, grace: Duration) -> io::Result<usize> {
+    fn attend(&mut self, command: &SupervisedCommand) -> io::Result<usize> {
         let mut phase = Phase::Running;
         loop {
             let now = Instant::now();
             let Some(reaped) = self.reap()? else { return Ok(0) };
             let wait = match phase {
                 Phase::Running if self.status.is_some() || self.must_stop() => {
-                    self.signal_all(Signal::TERM);
-                    phase = Phase::Ending { until: now + grace };
+                    phase = Phase::Finishing { until: now + command.finish };
                     Some(Duration::ZERO)
                 }
                 Phase::Running => None,
+                Phase::Finishing { until } if self.status.is_none() && now < until && self.stops < 2 => {
+                    Some(until - now)
+                }
+                Phase::Finishing { .. } => {
+                    self.signal_all(Signal::TERM);
+                    phase = Phase::Ending { until: now + command.grace };
+                    Some(Duration::ZERO)
+                }
                 Phase::Ending { until } if now >= until || self.stops > 1 => {
                     phase = Phase::Killing { since: now, progress: now };
                     Some(Duration::ZERO)

@@ -2,6 +2,7 @@
 //!
 //! decree inherits only `PATH`.
 
+pub mod git_in_front;
 mod records;
 pub mod skip;
 

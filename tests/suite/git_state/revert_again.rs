@@ -1,11 +1,10 @@
 //! A revert of a kept run that cannot restore git's own state at once: killed, or held up by a lock.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 
-use super::unrestored::git_path;
 use super::{COMMIT, commit, commit_tracker, repo, script, view};
-use crate::harness::{assert_same, run_command, temp_dir};
+use crate::harness::git_in_front::{FIND_DECREE, GitInFront, git_path};
+use crate::harness::{assert_same, run_command};
 use crate::publish::Repo;
 
 /// A routine whose run is kept, with a commit and more than one file.
@@ -13,17 +12,10 @@ const KEPT: &str = "echo work >>notes.txt; echo new >made.txt;";
 
 /// Reverts a run with a `git` in front of the real one that kills decree at the first command which begins like this.
 fn killed_at(repo: &Repo, id: &str, command: &str, after: bool) {
-    let (programs, git) = (temp_dir(), git_path());
-    let killer = programs.path().join("git");
-    let before = if after { format!("{git} \"$@\";") } else { String::new() };
-    // Between decree and git is a supervisor.
-    let kill = "read -r _ _ _ decree _ </proc/$PPID/stat; kill -9 $decree; exit 1";
-    let text =
-        format!("#!/bin/sh\ncase \" $* \" in *' {command} '*) {before} {kill} ;; esac\nexec {git} \"$@\"\n");
-    fs::write(&killer, text).unwrap();
-    fs::set_permissions(&killer, fs::Permissions::from_mode(0o755)).unwrap();
-    let path = format!("{}:{}", programs.path().display(), std::env::var("PATH").unwrap());
-    let output = run_command(repo.command().env("PATH", path).args(["revert", id]));
+    let before = if after { format!("{} \"$@\";", git_path()) } else { String::new() };
+    let kill = format!("{FIND_DECREE}; kill -9 $decree; exit 1");
+    let killer = GitInFront::new(&format!("case \" $* \" in *' {command} '*) {before} {kill} ;; esac"));
+    let output = run_command(repo.command().env("PATH", killer.search_path()).args(["revert", id]));
     assert_eq!(output.code, -1, "{}", output.err);
 }
 

@@ -4,9 +4,9 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
-use super::unrestored::git_path;
 use super::{COMMIT, commit, make_busy, repo, script, view};
-use crate::harness::{assert_same, run_command, snapshot, temp_dir};
+use crate::harness::git_in_front::{GitInFront, git_path};
+use crate::harness::{assert_same, run_command, snapshot};
 use crate::publish::Repo;
 
 /// GIT-01, GIT-13.
@@ -305,16 +305,11 @@ fn restoring_takes_as_many_git_processes_for_many_commits_as_for_few() {
     let calls = |commits: u32| {
         let commit = format!("{git} checkout -q --detach main; {git} commit -q --allow-empty -m $n");
         let repo = repo(&format!("for n in $(seq {commits}); do {commit}; done; exit 7"));
-        let programs = temp_dir();
-        let (counter, count) = (programs.path().join("git"), programs.path().join("count"));
-        let text = format!("#!/bin/sh\necho \"$@\" >>{}\nexec {git} \"$@\"\n", count.display());
-        fs::write(&counter, text).unwrap();
-        fs::set_permissions(&counter, fs::Permissions::from_mode(0o755)).unwrap();
-        let path = format!("{}:{}", programs.path().display(), std::env::var("PATH").unwrap());
-        run_command(repo.command().env("PATH", path).arg("process")).fails(1);
+        let counter = GitInFront::new("echo \"$@\" >>\"$(dirname \"$0\")/count\"");
+        run_command(repo.command().env("PATH", counter.search_path()).arg("process")).fails(1);
         let names = repo.says(["for-each-ref", "--format=%(refname)", "refs/decree"]);
         assert_eq!(names.lines().count(), commits as usize, "{names}");
-        fs::read_to_string(&count).unwrap().lines().count()
+        fs::read_to_string(counter.dir().join("count")).unwrap().lines().count()
     };
     assert_eq!(calls(40), calls(2));
 }

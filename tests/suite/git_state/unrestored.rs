@@ -3,6 +3,7 @@
 use std::os::unix::fs::symlink;
 
 use super::{COMMIT, commit, repo, script, view};
+use crate::harness::git_in_front::git_path;
 use crate::harness::{CommandOutput, run_command, temp_dir};
 use crate::publish::Repo;
 use crate::publish::pushing::Remote;
@@ -19,13 +20,6 @@ fn without_git(repo: &Repo, args: &[&str]) -> CommandOutput {
     }
     let mut command = repo.command();
     run_command(command.env("PATH", programs.path()).args(args))
-}
-
-/// The path of git, for a routine that finds it by itself.
-pub fn git_path() -> String {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let found = std::env::split_paths(&path).map(|dir| dir.join("git")).find(|git| git.exists());
-    found.unwrap().display().to_string()
 }
 
 /// GIT-08.

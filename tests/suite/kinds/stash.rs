@@ -4,7 +4,8 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 
 use super::scene::{git, git_stash, parsed};
-use crate::harness::assert_same;
+use crate::harness::git_in_front::{FIND_DECREE, GitInFront};
+use crate::harness::{assert_same, run_command, wait_until};
 use crate::pipeline::pipeline_project::PipelineProject;
 
 const CREATE: [&str; 4] = ["checkpoint", "create", "--type", "git_stash"];
@@ -126,6 +127,23 @@ fn what_git_lost_of_it_is_reported_and_nothing_is_touched() {
     project.decree(["rollback", &id]).ok();
 }
 
+/// STS-09. A git that takes long between creating its lock and using it, and the end of decree meanwhile.
+#[test]
+fn the_end_of_decree_leaves_no_lock_in_the_repository() {
+    for (signal, code) in [("KILL", -1), ("INT", 130)] {
+        let project = git_stash().project;
+        let lock = project.path(".git/refs/stash.lock");
+        let wait =
+            format!("{FIND_DECREE}; : >{0}; kill -{signal} $decree; sleep 0.5; rm {0}", lock.display());
+        let slow = GitInFront::new(&format!("case \" $* \" in *' stash store '*) {wait} ;; esac"));
+        let output = run_command(project.command().env("PATH", slow.search_path()).args(CREATE));
+        assert_eq!(output.code, code, "{}", output.err);
+        wait_until("the end of git", || !lock.exists());
+        let id = project.decree(CREATE).ok().line();
+        assert!(git(&project, &["stash", "list"]).contains(&id), "{signal}");
+    }
+}
+
 /// STS-08.
 #[test]
 fn what_only_git_holds_is_reported_and_a_conflict_is_no_obstacle() {
@@ -147,10 +165,7 @@ fn what_only_git_holds_is_reported_and_a_conflict_is_no_obstacle() {
     let line = format!(
         "git rm -q --cached notes.txt && printf '%s' '{entries}' | git update-index --index-info && echo '<<<<<<<' >>notes.txt"
     );
-    crate::harness::run_command(
-        std::process::Command::new("bash").args(["-c", &line]).current_dir(project.root()),
-    )
-    .ok();
+    run_command(std::process::Command::new("bash").args(["-c", &line]).current_dir(project.root())).ok();
     assert!(git(&project, &["status", "--porcelain"]).contains("UU notes.txt"));
     let back = project.decree(["rollback", id, "--format", "json"]).ok();
     let back = parsed("json", &back.out);
