@@ -5,14 +5,15 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use crate::checkpoint::quote::in_json;
+use crate::checkpoint::quote::{for_people, in_json};
 use crate::error::{Error, Result};
 use crate::fs::atomic;
+use crate::history::{GuardRecord, PendingGitRestore};
 use crate::humanize::count;
 use crate::message::{Document, Inbox, read_text};
-use crate::pipeline::{RunOverrides, Selection, WorkCheck, check_message, known_routine, plan};
+use crate::pipeline::{ActiveRun, RunOverrides, Selection, WorkCheck, check_message, known_routine, plan};
 use crate::process::find_program;
-use crate::project::{Layout, Project, RoutineName};
+use crate::project::{Layout, Lock, Project, RoutineName};
 use crate::routine::{Routine, RoutineKind, Routines, papermill};
 use crate::sanitize::one_line;
 use crate::spec::Spec;
@@ -68,6 +69,7 @@ pub fn examine(project: &Project) -> Result<Vec<Finding>> {
         findings.push(python(project));
     }
     findings.extend(verify_of_config(project, &routines));
+    findings.extend(unfinished(&project.layout));
     findings.push(writable(&project.layout));
     findings.push(space(&project.layout));
     findings.extend(pending_work(project, &routines)?);
@@ -155,7 +157,7 @@ fn pending_work(project: &Project, routines: &Routines) -> Result<Vec<Finding>> 
     }
     for (error, specs) in by_error {
         let more = if specs.len() > 1 { format!(" and {} more", specs.len() - 1) } else { String::new() };
-        let found = format!("{}{more}: {error}", specs[0]);
+        let found = format!("{}{more}: {}", for_people(specs[0].as_bytes()), one_line(error));
         findings.push(Finding::bad("specs", Health::Missing, found, "`decree process` would fail on it"));
     }
     for check in check_messages(project, routines, &RunOverrides::default(), &plan.messages) {
@@ -368,6 +370,33 @@ fn verify_of_config(project: &Project, routines: &Routines) -> Option<Finding> {
     };
     let remedy = "install it, or set another verify in .decree/config.yml";
     Some(Finding::bad("verify", Health::Missing, found, remedy))
+}
+
+/// What an earlier decree left unfinished: a guarded command or a restore of git's state has to be settled first, a run is recovered
+/// by the next `process`.
+fn unfinished(layout: &Layout) -> Vec<Finding> {
+    const SUBJECT: &str = "unfinished";
+    let mut findings = Vec::new();
+    if !Lock::is_free(&layout.lock()) {
+        return findings;
+    }
+    let blocks = |error: Error| {
+        let remedy = error.hint_text().unwrap_or_default().to_owned();
+        Finding::bad(SUBJECT, Health::Missing, one_line(&error.to_string()), remedy)
+    };
+    if let Some(guard) = GuardRecord::find(layout) {
+        findings.push(blocks(guard.refusal("decree process")));
+    }
+    findings.extend(PendingGitRestore::refuse(layout).err().map(blocks));
+    match ActiveRun::read(layout) {
+        Ok(None) => {}
+        Ok(Some(run)) => {
+            let found = format!("run {} was interrupted", run.dir.id());
+            findings.push(Finding::bad(SUBJECT, Health::Poor, found, run.way_out()));
+        }
+        Err(error) => findings.push(blocks(error)),
+    }
+    findings
 }
 
 fn writable(layout: &Layout) -> Finding {

@@ -36,7 +36,7 @@ enum AuditCommand {
 }
 
 pub fn audit(context: &Context, args: &AuditArgs) -> Result<()> {
-    let path = context.project_despite_config()?.layout.audit();
+    let path = context.project_to_inspect()?.layout.audit();
     let trail = AuditTrail::read(&path)?;
     for line in &trail.cut_off {
         context.ui.warn(&format!("line {line} of the audit trail is incomplete: its write was interrupted"));

@@ -51,7 +51,7 @@ impl Context {
 
     /// The project, for a command that starts work or creates something: a broken config is an error, and a deleted one a warning.
     pub fn project(&self) -> Result<Project> {
-        let project = Project::find(&self.directory)?;
+        let project = Project::find(&self.directory).inspect_err(|_| self.warn_behind_config())?;
         if project.misses_config() {
             let config = project.layout.shown(&project.layout.config());
             self.warn(&format!(
@@ -59,6 +59,13 @@ impl Context {
             ));
         }
         Ok(project)
+    }
+
+    /// A command that stops at a broken config would not mention unfinished work otherwise.
+    fn warn_behind_config(&self) {
+        if let Ok((project, Some(_))) = Project::find_despite_config(&self.directory) {
+            self.warn_unfinished(&project);
+        }
     }
 
     /// The project, for a command that only shows something or goes back: a broken config is a warning, because the way back may lead
@@ -70,6 +77,13 @@ impl Context {
                 "{mistake}; settings that cannot be read have their defaults, `sensitive` too"
             ));
         }
+        Ok(project)
+    }
+
+    /// The same for a command that only shows something: it also warns about unfinished work.
+    pub fn project_to_inspect(&self) -> Result<Project> {
+        let project = self.project_despite_config()?;
+        self.warn_unfinished(&project);
         Ok(project)
     }
 

@@ -15,10 +15,13 @@ use crate::history::{self, HistoryContext, RunDir, RunOrCheckpoint, WrittenDiff}
 use crate::humanize::{count, grouped};
 use crate::ui;
 
+/// How many paths a warning names.
+const MAX_NAMED: usize = 5;
+
 /// Show what a run changed, or what changed since a checkpoint
 ///
 /// The output is a diff that `git apply` and `patch -p1` accept; binary contents are in comments, which both skip. With --git they
-/// are in the form that `git apply` takes, too.
+/// are in the form that `git apply` takes, too, and a warning names what git cannot express: empty directories, modes, attributes.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  decree diff 2026111603120000-0\n  decree diff chk_20261116_0312 --stat\n  decree diff chk_20261116_0312 | git apply --check -R\n  decree diff --git 2026111603120000-0 | git apply"
@@ -31,7 +34,7 @@ pub struct DiffArgs {
     #[arg(long)]
     stat: bool,
 
-    /// Print binary contents as `GIT binary patch` blocks, so that `git apply` takes the whole change
+    /// Print binary contents as `GIT binary patch` blocks, so that `git apply` takes them, too
     #[arg(long, conflicts_with = "stat")]
     git: bool,
 
@@ -41,8 +44,7 @@ pub struct DiffArgs {
 }
 
 pub fn diff(context: &Context, args: &DiffArgs) -> Result<()> {
-    let project = context.project_despite_config()?;
-    context.warn_unfinished(&project);
+    let project = context.project_to_inspect()?;
     match history::find_tree(&project.layout, &args.id)? {
         RunOrCheckpoint::Run(saved) => print_recorded(context, args, &attempt_of(saved, args.attempt)?),
         RunOrCheckpoint::Checkpoint(saved) if args.attempt.is_some() => {
@@ -152,6 +154,15 @@ fn for_git_since(
 }
 
 fn for_git(context: &Context, patch: &Patch) -> Result<()> {
+    let beyond: Vec<String> = patch.beyond_git().map(ToString::to_string).collect();
+    if !beyond.is_empty() {
+        let more = beyond.len().saturating_sub(MAX_NAMED);
+        let named = beyond[..beyond.len() - more].join(", ");
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        context.ui.warn(&format!(
+            "git's format has no empty directories, modes other than 644 and 755, owners and attributes, so this is not the whole change of {named}{more}; `decree apply` applies all of it"
+        ));
+    }
     let mut result = Ok(());
     context.ui.write(|out| {
         result = patch.write_for_git(out);

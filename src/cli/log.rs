@@ -33,8 +33,7 @@ pub struct LogArgs {
 }
 
 pub fn log(context: &Context, args: &LogArgs) -> Result<()> {
-    let project = context.project_despite_config()?;
-    context.warn_unfinished(&project);
+    let project = context.project_to_inspect()?;
     let Some(id) = &args.id else {
         return list(context, &project);
     };

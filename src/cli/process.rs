@@ -9,8 +9,9 @@ use super::{Context, Format};
 use crate::checkpoint::quote::for_people;
 use crate::doctor::{self, MessageCheck, NeededRoutines, SpecCheck};
 use crate::error::Result;
+use crate::history::{GuardRecord, PendingGitRestore};
 use crate::pipeline::{RunOverrides, Selection, plan};
-use crate::project::RoutineName;
+use crate::project::{Lock, Project, RoutineName};
 use crate::routine::Routines;
 use crate::sanitize::one_line;
 use crate::ui;
@@ -61,10 +62,7 @@ pub fn process(context: &Context, args: ProcessArgs) -> Result<u8> {
         return dry_run(context, &selection, &overrides, args.format);
     }
     let mut project = LockedProject::open(context, "process")?;
-    let needed = NeededRoutines::of_batch(&project.project, &selection, &overrides)?;
-    for warning in doctor::preflight(&project.project, &needed)? {
-        context.ui.warn(&warning);
-    }
+    preflight(context, &project.project, &selection, &overrides)?;
     let summary = project.work(overrides, |pipeline| pipeline.process(&selection));
     project.report(summary, args.format)
 }
@@ -82,8 +80,17 @@ fn dry_run(context: &Context, selection: &Selection, overrides: &RunOverrides, f
     let messages = doctor::check_messages(&project, &routines, overrides, &plan.messages);
     let broken =
         specs.iter().any(|check| check.error.is_some()) || messages.iter().any(|check| check.error.is_some());
+    let mut refusal = refusal(context, &project).err();
+    if refusal.is_none() && !broken {
+        refusal = preflight(context, &project, selection, overrides).err();
+    }
     if format == Format::Json {
-        return context.ui.print_json(&plan_json(&messages, &specs)).map(|()| u8::from(broken));
+        let mut answer = plan_json(&messages, &specs);
+        if let Some(error) = &refusal {
+            answer["error"] = error.to_json();
+        }
+        context.ui.print_json(&answer)?;
+        return refusal.map_or(Ok(u8::from(broken)), |error| Err(error.answered()));
     }
     let warnings = messages.iter().flat_map(|check| &check.warnings);
     for warning in warnings.chain(specs.iter().flat_map(|check| &check.warnings)) {
@@ -96,11 +103,40 @@ fn dry_run(context: &Context, selection: &Selection, overrides: &RunOverrides, f
     let names = plan.messages.iter().map(|file| for_people(file.as_bytes()).into_owned());
     let mut rows: Vec<Vec<String>> =
         names.zip(&messages).map(|(name, check)| row("message", name, &check.error)).collect();
-    rows.extend(specs.iter().map(|check| row("spec", check.spec.clone(), &check.error)));
+    rows.extend(
+        specs.iter().map(|check| row("spec", for_people(check.spec.as_bytes()).into_owned(), &check.error)),
+    );
     if rows.is_empty() {
         context.ui.note("nothing to do: every spec is processed and the inbox is empty");
     }
-    context.ui.print(&ui::table(&rows)).map(|()| u8::from(broken))
+    context.ui.print(&ui::table(&rows))?;
+    refusal.map_or(Ok(u8::from(broken)), Err)
+}
+
+/// The error with which `process` would not start, because of what an earlier decree left unfinished.
+fn refusal(context: &Context, project: &Project) -> Result<()> {
+    if !Lock::is_free(&project.layout.lock()) {
+        return Ok(());
+    }
+    if let Some(guard) = GuardRecord::find(&project.layout) {
+        return Err(guard.refusal("process"));
+    }
+    context.warn_unfinished(project);
+    PendingGitRestore::refuse(&project.layout)
+}
+
+/// Checks that the routines of the batch can run here; what only some of them lack is a warning.
+fn preflight(
+    context: &Context,
+    project: &Project,
+    selection: &Selection,
+    overrides: &RunOverrides,
+) -> Result<()> {
+    let needed = NeededRoutines::of_batch(project, selection, overrides)?;
+    for warning in doctor::preflight(project, &needed)? {
+        context.ui.warn(&warning);
+    }
+    Ok(())
 }
 
 /// What would run, and what is wrong with it.

@@ -83,7 +83,7 @@ pub fn report(context: &Context, args: &ReportArgs) -> Result<()> {
 /// Loads the named summary, or the project's last one.
 pub(super) fn find(context: &Context, summary: Option<&Path>, limits: ReportLimits) -> Result<Report> {
     if summary.is_none() {
-        context.warn_unfinished(&context.project_despite_config()?);
+        context.project_to_inspect()?;
     }
     let path = context.summary(summary)?;
     load(&path, limits)?.ok_or_else(|| missing(&path, summary.is_some()))

@@ -7,7 +7,7 @@ use crate::error::{Error, IoContext, Result};
 use crate::humanize::count;
 use crate::message::{Document, Inbox, MessageId, MessageName, display_name, misplaced_key};
 use crate::pipeline::{RunOverrides, known_routine};
-use crate::project::RoutineName;
+use crate::project::{Layout, Project, RoutineName};
 use crate::routine::Routines;
 use std::io::{self, IsTerminal, Read};
 
@@ -60,7 +60,12 @@ fn parse_field(text: &str) -> Result<(String, String), String> {
 pub fn run(context: &Context, args: RunArgs) -> Result<u8> {
     let body = args.prompt.clone().map_or_else(read_piped, Ok)?;
     if args.name.is_none() && args.fields.is_empty() && body.trim().is_empty() {
-        return Err(Error::usage("nothing to run: there is no text, name or field")
+        let mut error = Error::usage("nothing to run: there is no text, name or field");
+        let project = Project::find_despite_config(&context.directory);
+        if let Ok(Some(text)) = project.and_then(|(project, _)| waiting(&project.layout, "message")) {
+            error = error.detail(text);
+        }
+        return Err(error
             .hint("pass a text with -p or on standard input, or a spec with -v input_file=specs/….spec.md"));
     }
     let given = args.name.as_deref().map(parse_name).transpose()?;
@@ -78,27 +83,25 @@ pub fn run(context: &Context, args: RunArgs) -> Result<u8> {
     doctor::preflight(&project.project, &NeededRoutines::of_message(&project.project, &document))?;
     let summary = project.work(args.limits.overrides(), |pipeline| pipeline.run_message(given, document));
     let code = project.report(summary, args.format)?;
-    mention_waiting(context, &project)?;
+    if let Some(text) = waiting(&project.project.layout, "other message")? {
+        context.ui.note(&text);
+    }
     Ok(code)
 }
 
 /// `run` leaves other messages alone, such as those that `retry` put back, so it says that they wait.
-fn mention_waiting(context: &Context, locked: &LockedProject<'_>) -> Result<()> {
-    let waiting = Inbox::of(&locked.project.layout).pending()?;
-    match waiting.as_slice() {
-        [] => {}
+fn waiting(layout: &Layout, noun: &str) -> Result<Option<String>> {
+    let waiting = Inbox::of(layout).pending()?;
+    Ok(match waiting.as_slice() {
+        [] => None,
         [one] => {
             let name = display_name(&one.file, "");
-            context
-                .ui
-                .note(&format!("1 other message waits in the inbox ({name}); `decree process` runs it"));
+            Some(format!("1 {noun} waits in the inbox ({name}); `decree process` runs it"))
         }
-        several => context.ui.note(&format!(
-            "{} wait in the inbox; `decree process` runs them",
-            count(several.len(), "other message")
-        )),
-    }
-    Ok(())
+        several => {
+            Some(format!("{} wait in the inbox; `decree process` runs them", count(several.len(), noun)))
+        }
+    })
 }
 
 /// Reports a missing input file before anything is created for the message.

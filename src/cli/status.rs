@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use serde_json::{Value, json};
 
 use super::{Context, Format};
-use crate::checkpoint::quote::in_json;
+use crate::checkpoint::quote::{for_people, in_json};
 use crate::checkpoint::store::Store;
 use crate::error::Result;
 use crate::history::gc::ContentPlan;
@@ -37,8 +37,7 @@ pub struct StatusArgs {
 }
 
 pub fn status(context: &Context, args: &StatusArgs) -> Result<()> {
-    let project = context.project_despite_config()?;
-    context.warn_unfinished(&project);
+    let project = context.project_to_inspect()?;
     let layout = &project.layout;
     let plan = plan(layout, &Selection::default())?;
     for problem in &plan.problems {
@@ -128,7 +127,8 @@ fn running_json(run: &ActiveRun) -> Value {
 fn specs_text(processed: usize, pending: &[String]) -> String {
     let mut text = format!("{processed} processed · {} pending", pending.len());
     if !pending.is_empty() {
-        let shown = pending.iter().take(MAX_NAMED).cloned().collect::<Vec<_>>().join(", ");
+        let names = pending.iter().take(MAX_NAMED).map(|name| for_people(name.as_bytes()));
+        let shown = names.collect::<Vec<_>>().join(", ");
         let more = if pending.len() > MAX_NAMED { ", …" } else { "" };
         text.push_str(&format!(": {shown}{more}"));
     }

@@ -19,7 +19,7 @@ use crate::humanize;
 use crate::interrupt::{self, Interruptible};
 use crate::process::environment::child_environment;
 use crate::process::redact::Redactor;
-use crate::process::{Exec, ExecEnd, ExecResult};
+use crate::process::{Exec, ExecEnd, ExecResult, STRICT_BASH};
 use crate::project::{Config, Database};
 use crate::sanitize::{escape_command, last_lines};
 use crate::suggest::{closest, did_you_mean};
@@ -179,7 +179,8 @@ impl<'c> DatabaseCommands<'c> {
         let file = std::path::absolute(file).at("find", file)?;
         let timeout = self.database.timeout;
         let mut exec = Exec::new("bash")
-            .args(["-o", "pipefail", "-c", command])
+            .args(STRICT_BASH)
+            .args([command])
             .directory(self.root)
             .environment(self.environment.clone())
             .variable(FILE, &file)

@@ -31,10 +31,10 @@ use crate::checkpoint::manifest::Manifest;
 use crate::error::{Error, Result};
 use crate::interrupt;
 use crate::message::{Inbox, SecondNames};
-use crate::process::ProcessMark;
 use crate::process::foreground::run_in_foreground;
 use crate::process::marked::MARK_VARIABLE;
 use crate::process::redact::Redactor;
+use crate::process::{ProcessMark, STRICT_BASH};
 use crate::project::Layout;
 use crate::sanitize::{one_line, truncate};
 
@@ -198,7 +198,7 @@ impl<'g> Guard<'g> {
         else {
             return CommandEnd { code, cause: format!("`{shown_command}` failed with {code}"), error: None };
         };
-        let (code, error) = match attend_in(Command::new("bash").args(["-c", verify])) {
+        let (code, error) = match attend_in(Command::new("bash").args(STRICT_BASH).arg(verify)) {
             Ok(code) => (code, None),
             Err(error) => (
                 code_of(OsStr::new("bash"), &error),

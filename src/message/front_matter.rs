@@ -110,6 +110,17 @@ fn after_opening(text: &str) -> Option<(usize, &str)> {
     None
 }
 
+/// The line with which a text nearly opens front matter, and the first key below it: ` ---` or `----` would make the text all body.
+pub fn mistaken_opening(text: &str) -> Option<(usize, &str)> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let mut lines = text.lines().enumerate().skip_while(|(_, line)| line.trim().is_empty());
+    let (at, opening) = lines.next()?;
+    let is_border = opening.trim().len() > 1 && opening.trim().bytes().all(|byte| byte == b'-');
+    let below = lines.map(|(_, line)| line).find(|line| !line.trim().is_empty())?;
+    (is_border && opening.trim_end() != "---" && begins_with_key(below.trim_start()))
+        .then_some((at + 1, below.split_once(':')?.0.trim()))
+}
+
 /// What is before the line that closes front matter, and what is after it.
 fn until_closing(rest: &str) -> Option<(&str, &str)> {
     let mut end = 0;

@@ -50,6 +50,11 @@ const KEYS: [FrontMatterKey; 10] = [
     key("verdict", false, true, ValueType::Any),
 ];
 
+/// Whether a spec's front matter takes the key.
+pub fn is_spec_key(name: &str) -> bool {
+    KEYS.iter().any(|key| key.in_spec && key.name == name)
+}
+
 /// A typing mistake in a shorter key would be a guess.
 const SHORTEST_KEY_MEANT: usize = 5;
 

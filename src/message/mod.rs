@@ -9,10 +9,12 @@ mod new_chain;
 mod normalise;
 mod second_names;
 
-pub use front_matter::Document;
+pub use front_matter::{Document, mistaken_opening};
 pub use id::{ChainId, MessageId};
 pub use inbox::Inbox;
-pub use keys::{DocumentKind, UnknownKey, check_parameters, check_values, misplaced_key, unknown_keys};
+pub use keys::{
+    DocumentKind, UnknownKey, check_parameters, check_values, is_spec_key, misplaced_key, unknown_keys,
+};
 pub use name::{MessageName, SPEC_EXTENSION};
 pub use new_chain::begin_chain;
 pub use normalise::{IdStatus, Message, MessageError, Rejection, display_name, is_spec};

@@ -27,7 +27,7 @@ use crate::process::environment::is_reserved;
 use crate::process::log::CappedLog;
 use crate::process::marked::MARK_VARIABLE;
 use crate::process::redact::Redactor;
-use crate::process::{Exec, ExecEnd, ExecResult};
+use crate::process::{Exec, ExecEnd, ExecResult, STRICT_BASH};
 use crate::project::OnNoChange;
 use crate::routine::{Invocation, RoutineKind};
 use crate::sanitize::one_line;
@@ -105,8 +105,8 @@ pub(super) fn execute(
     if ending == Ending::Succeeded && !job.verify.is_empty() {
         tee.take(format!("{VERIFY_LINE}{}\n", job.verify).as_bytes())?;
         tee.reporter.event(&Event::Verifying(&job.verify));
-        let ended = exec(&"bash".into(), &["-c".into(), (&job.verify).into()])
-            .run(&mut |bytes: &[u8]| tee.take(bytes));
+        let line = STRICT_BASH.into_iter().chain([&*job.verify]).map(OsString::from).collect::<Vec<_>>();
+        let ended = exec(&"bash".into(), &line).run(&mut |bytes: &[u8]| tee.take(bytes));
         repairs.push(own.repair()?);
         let ended = ended.inspect_err(|_| drop(own.repair_queue()))?;
         survivors += ended.survivors;

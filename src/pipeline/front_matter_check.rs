@@ -9,8 +9,8 @@ use super::context::RunOverrides;
 use super::{route, verify_program};
 use crate::fs::untrusted;
 use crate::message::{
-    Document, DocumentKind, Rejection, UnknownKey, check_parameters, check_values, misplaced_key,
-    read_limited, unknown_keys,
+    Document, DocumentKind, Rejection, UnknownKey, check_parameters, check_values, is_spec_key,
+    misplaced_key, mistaken_opening, read_limited, unknown_keys,
 };
 use crate::process::environment::child_environment;
 use crate::project::{Config, Layout, parse_duration};
@@ -93,7 +93,13 @@ pub(super) fn read_spec(layout: &Layout, path: &str) -> Result<Document, Rejecti
     let bytes = read.map_err(|error| bad(format!("{path} cannot be read: {error}")))?;
     let text = std::str::from_utf8(&bytes).map_err(|_| bad(format!("{path} is not UTF-8")))?;
     let document = parse(DocumentKind::Spec, path, text)?;
-    CheckedDocument { kind: DocumentKind::Spec, file: path, document: &document }.check_values()?;
+    let checked = CheckedDocument { kind: DocumentKind::Spec, file: path, document: &document };
+    checked.check_values()?;
+    if let Some((line, key)) = mistaken_opening(text).filter(|(_, key)| is_spec_key(key)) {
+        let mistake =
+            Mistake::new(line, format!("this line is not '---', so '{key}' below it has no effect"));
+        return Err(checked.rejection(&mistake.hint("front matter begins and ends with a line '---'")));
+    }
     Ok(document)
 }
 

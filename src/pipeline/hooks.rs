@@ -10,7 +10,7 @@ use super::prepare::Prepared;
 use super::result::RunResult;
 use crate::error::{Error, Result};
 use crate::interrupt;
-use crate::process::Exec;
+use crate::process::{Exec, STRICT_BASH};
 
 /// The time that a hook gets once a signal asked decree to stop.
 const TIME_WHEN_STOPPING: Duration = Duration::from_secs(1);
@@ -84,7 +84,8 @@ fn run_hook(
     let limit = batch.context.config.timeout;
     let limit = if interrupt::requested().is_some() { TIME_WHEN_STOPPING } else { limit };
     let exec = Exec::new("bash")
-        .args(["-c", command])
+        .args(STRICT_BASH)
+        .args([command])
         .directory(batch.context.layout.root())
         .environment(environment)
         .timeout((!limit.is_zero()).then_some(limit));

@@ -46,9 +46,10 @@ pub(super) fn cannot_succeed(
     Some(format!("verify: `{command}`: {program} is not installed"))
 }
 
-/// Whether a command line fails if its first program does: after `||`, `;` or `|`, another one decides.
+/// Whether a command line fails if its first program does (see [`STRICT_BASH`](crate::process::STRICT_BASH)): after `||` or `&`,
+/// another one decides.
 fn is_decided_by_first(command: &str) -> bool {
-    !command.replace("&&", "").replace(">&", "").contains(['|', ';', '&', '\n'])
+    !command.contains("||") && !command.replace("&&", "").replace(">&", "").contains('&')
 }
 
 #[cfg(test)]
@@ -57,10 +58,10 @@ mod tests {
 
     #[test]
     fn the_first_program_decides_unless_another_one_can() {
-        for command in ["x", "x --all 2>&1", "x && y", "A=1 x"] {
+        for command in ["x", "x --all 2>&1", "x && y", "A=1 x", "x; y", "x 2>&1 | tee log", "x\ny"] {
             assert!(is_decided_by_first(command), "{command}");
         }
-        for command in ["x || true", "x; y", "x | tee log", "x & wait", "x\ny"] {
+        for command in ["x || true", "x & wait", "x |& tee log"] {
             assert!(!is_decided_by_first(command), "{command}");
         }
     }

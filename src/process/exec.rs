@@ -52,6 +52,10 @@ pub struct Exec {
     pub supervisor: PathBuf,
 }
 
+/// The arguments of bash before a command line of the user's (`verify`, hooks, databases). As in a CI's step, the first command that
+/// fails decides, also in a pipe and among several lines: otherwise `cargo test | tee log` would always succeed.
+pub const STRICT_BASH: [&str; 4] = ["-e", "-o", "pipefail", "-c"];
+
 impl Exec {
     pub fn new(program: impl Into<OsString>) -> Exec {
         Exec {

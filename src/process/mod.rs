@@ -41,6 +41,6 @@ pub mod supervisor;
 pub mod table;
 mod visible;
 
-pub use exec::{Exec, ExecEnd, ExecResult, GracePeriods, Output, find_program};
+pub use exec::{Exec, ExecEnd, ExecResult, GracePeriods, Output, STRICT_BASH, find_program};
 pub use marked::ProcessMark;
 pub use orphans::become_subreaper;

@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 use serde_json::Value;
 
 /// Words that make the whole value a secret.
-const WORDS: [&str; 19] = [
+const WORDS: [&str; 21] = [
     "TOKEN",
     "TOKENS",
     "SECRET",
@@ -18,6 +18,8 @@ const WORDS: [&str; 19] = [
     "PASSWORDS",
     "PASSWD",
     "PASSPHRASE",
+    "PASS",
+    "PW",
     "CREDENTIAL",
     "CREDENTIALS",
     "CREDS",
@@ -334,6 +336,8 @@ mod tests {
             "AWS_BEARER_TOKEN_BEDROCK",
             "PGPASSWORD",
             "MYSQL_PWD",
+            "DB_PASS",
+            "REDIS_PW",
             "REDISCLI_AUTH",
             "APIKEY",
             "API_KEYS",
@@ -375,6 +379,8 @@ mod tests {
             "ACTIONS_ID_TOKEN_REQUEST_URL",
             "OAUTH_CLIENT_ID",
             "PWD",
+            "BYPASS",
+            "PASS_FILE",
             "",
         ] {
             assert!(parts(name, "a-value").is_empty(), "{name}");

@@ -51,8 +51,17 @@ pub fn unusable_venv(layout: &Layout) -> Option<UnusableVenv> {
         "`python3 -m venv {shown} && {install}` creates it; without DECREE_VENV, decree creates its own"
     );
     let has_python = venv.join("bin/python").exists();
-    let lack = if is_venv_missing(layout) { "does not exist" } else { "has no papermill" };
+    let is_other = !venv.is_dir() && venv.symlink_metadata().is_ok();
+    let lack = match is_venv_missing(layout) {
+        true if is_other => "is not a directory",
+        true => "does not exist",
+        false => "has no papermill",
+    };
     let found = format!("DECREE_VENV names {shown}, which {lack}");
+    if is_other {
+        let remedy = "set DECREE_VENV to another directory; without it, decree creates its own environment";
+        return Some(UnusableVenv { found, remedy: remedy.to_owned() });
+    }
     Some(UnusableVenv { found, remedy: if has_python { format!("`{install}` installs it") } else { create } })
 }
 

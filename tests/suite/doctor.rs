@@ -1,8 +1,10 @@
 //! `decree init`, and what `doctor` and `process --dry-run` find out before anything runs.
 
+use std::process::Stdio;
+
 use serde_json::Value;
 
-use super::harness::Project;
+use super::harness::{Project, wait_for};
 use super::pipeline::pipeline_project::{PipelineProject, WORKS, assert_has};
 
 fn routines(project: &Project) -> Vec<String> {
@@ -180,4 +182,51 @@ fn a_verification_of_the_config_is_checked_with_or_without_pending_work() {
     project.process_with(&["--dry-run"]).ok();
     project.config("verify: 'true'\n");
     assert_has(&project.decree(["doctor"]).ok().text(), &["✓ verify       true"]);
+}
+
+/// SEE-64.
+#[test]
+fn what_a_killed_guard_left_is_found_before_anything_runs() {
+    let project = PipelineProject::with(WORKS);
+    project.spec("01-a", "# A\n");
+    let script = "echo x >notes.txt; echo yes >.decree/begun; sleep 60";
+    let mut guard = project.command();
+    let mut guard = guard.args(["guard", "--", "bash", "-c", script]).stderr(Stdio::null()).spawn().unwrap();
+    wait_for(&project.path(".decree/begun"));
+    guard.kill().unwrap();
+    guard.wait().unwrap();
+    let why = "killed or stopped while it guarded";
+    let refusal = "does not start on a tree that a guarded command may have left half done";
+    project.process_with(&["--dry-run"]).fails(1).mentions(&[refusal, why]);
+    let answer = project.process_with(&["--dry-run", "--format", "json"]).fails(1);
+    let answer: Value = serde_json::from_slice(&answer.out).unwrap();
+    assert!(answer["error"]["message"].as_str().unwrap().contains(refusal), "{answer}");
+    assert_eq!(answer["specs"][0], "specs/01-a.spec.md");
+    let doctor = project.decree(["doctor"]).fails(1).text();
+    assert_has(&doctor, &["✗ unfinished", refusal, "decree recover --keep", "routines cannot run until"]);
+    for args in [&["checkpoint", "list"][..], &["checkpoint", "verify", "--all"], &["audit"], &["status"]] {
+        project.decree(args).ok().mentions(&[why]);
+    }
+    project.decree(["recover", "--keep"]).ok();
+    project.process_with(&["--dry-run"]).ok();
+    assert!(!project.decree(["doctor"]).ok().text().contains("unfinished"));
+}
+
+/// SEE-64.
+#[test]
+fn an_unfinished_run_is_named_by_what_only_looks_also_behind_a_broken_config() {
+    let project = PipelineProject::with("echo yes >.decree/begun; sleep 60");
+    project.spec("01-a", "# A\n");
+    let mut process = project.command();
+    let mut process = process.arg("process").stderr(Stdio::null()).spawn().unwrap();
+    wait_for(&project.path(".decree/begun"));
+    process.kill().unwrap();
+    process.wait().unwrap();
+    let why = "was interrupted; the next `decree process` recovers it";
+    project.process_with(&["--dry-run"]).ok().mentions(&[why]);
+    project.decree(["checkpoint", "list"]).ok().mentions(&[why]);
+    assert_has(&project.decree(["doctor"]).ok().text(), &["! unfinished", "was interrupted"]);
+    project.config("max_retries: [\n");
+    project.process().fails(3).mentions(&[why, "config.yml"]);
+    project.decree(["checkpoint", "gc", "--dry-run"]).ok().mentions(&[why, "config.yml"]);
 }

@@ -236,9 +236,12 @@ fn a_venv_that_does_not_exist_is_an_error_before_anything_runs() {
         .write(".decree/routines/nb.ipynb", notebook("", "pass"))
         .write(".decree/routines/sh.sh", "touch ran\n")
         .write(".decree/inbox/waits.md", "---\nroutine: nb\n---\nx\n");
-    for args in
-        [&["run", "-p", "x", "-v", "routine=nb"][..], &["run", "-p", "x", "-v", "routine=sh"], &["process"]]
-    {
+    for args in [
+        &["run", "-p", "x", "-v", "routine=nb"][..],
+        &["run", "-p", "x", "-v", "routine=sh"],
+        &["process"],
+        &["process", "--dry-run"],
+    ] {
         let output = run_command(command(&project, &project.path("no/such/venv")).args(args)).fails(3);
         output.mentions(&["DECREE_VENV", "no/such/venv", "does not exist", "hint:", "python3 -m venv"]);
         assert!(project.exists(".decree/inbox/waits.md") && !project.exists("no") && !project.exists("ran"));
@@ -246,6 +249,9 @@ fn a_venv_that_does_not_exist_is_an_error_before_anything_runs() {
     }
     let doctor = run_command(command(&project, &project.path("no/such/venv")).arg("doctor")).fails(1);
     assert!(doctor.text().contains("DECREE_VENV names"), "{}", doctor.text());
+    let not_a_dir =
+        run_command(command(&project, &project.path(".decree/config.yml")).arg("process")).fails(3);
+    not_a_dir.mentions(&["is not a directory", "set DECREE_VENV to another directory"]);
     // Where notebooks are not supported, the variable has no meaning.
     project.write(".decree/config.yml", "max_retries: 0\n");
     run_command(command(&project, &project.path("no/such/venv")).args([

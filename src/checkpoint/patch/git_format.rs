@@ -1,6 +1,6 @@
 //! A diff as git alone would write it: text sections as they are, and binary contents as `GIT binary patch` blocks, so that
-//! `git apply` takes the whole change. What git's format cannot express (empty directories, modes other than 644 and 755) is left
-//! out.
+//! `git apply` takes the whole change. What git's format cannot express (empty directories, modes other than 644 and 755, owners and
+//! attributes) is left out; [`Patch::beyond_git`] names the paths.
 //!
 //! A block is the whole content of one side, compressed with zlib, in base 85; the new side first, then the old one, so that it
 //! can be applied in reverse. git wants to know both sides by their full hashes.
@@ -32,6 +32,21 @@ const LINE_BYTES: usize = 52;
 const NO_BLOB: &str = "0000000000000000000000000000000000000000";
 
 impl Patch {
+    /// The paths of which git's format cannot express the whole change.
+    pub fn beyond_git(&self) -> impl Iterator<Item = &TreePath> {
+        let beyond = |node: &Node| match node {
+            Node::File { mode, .. } => !mode.is_plain(),
+            Node::Symlink { .. } => false,
+            Node::Dir { .. } => true,
+        };
+        let changes = self.records.iter().map(|record| &record.change);
+        changes
+            .filter(move |change| {
+                change.attributes.is_some() || change.before.iter().chain(&change.after).any(beyond)
+            })
+            .map(|change| &change.path)
+    }
+
     /// Writes the diff for git.
     pub fn write_for_git(&self, out: &mut dyn Write) -> Result<()> {
         let diff = File::open(&self.path).at("read", &self.path)?;

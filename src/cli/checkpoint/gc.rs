@@ -31,15 +31,12 @@ pub struct GcArgs {
 }
 
 pub fn gc(context: &Context, args: &GcArgs) -> Result<()> {
-    let project = context.project()?;
+    // A dry run only shows something.
+    let project = if args.dry_run { context.project_to_inspect()? } else { context.project()? };
     let workspace = project.workspace()?;
     // A dry run takes no lock: a change during the survey only makes its figures wrong.
-    let _lock = if args.dry_run {
-        context.warn_unfinished(&project);
-        None
-    } else {
-        Some(context.lock(&project, &workspace, "checkpoint gc")?)
-    };
+    let lock = || context.lock(&project, &workspace, "checkpoint gc");
+    let _lock = if args.dry_run { None } else { Some(lock()?) };
     let survey = survey(&project.layout, workspace.store())?;
     for error in &survey.unknown {
         context.ui.warn(&format!("{error}; it may not have expired, so it is kept"));

@@ -74,7 +74,7 @@ pub fn checkpoint(context: &Context, args: CheckpointArgs) -> Result<()> {
 }
 
 fn list(context: &Context, args: &ListArgs) -> Result<()> {
-    let project = context.project_despite_config()?;
+    let project = context.project_to_inspect()?;
     let (records, damaged) = history::list(&project.layout.checkpoints())?;
     for error in damaged {
         context.ui.warn(&error.to_string());

@@ -48,7 +48,7 @@ struct CheckpointDetails {
 }
 
 pub fn show(context: &Context, args: &ShowArgs) -> Result<()> {
-    let project = context.project_despite_config()?;
+    let project = context.project_to_inspect()?;
     let found = history::find(&project.layout, &args.id)?;
     let details = load_details(&found)?;
     let (id, record) = (found.dir().id(), details.record.as_ref());

@@ -36,7 +36,7 @@ struct VerifiedCheckpoint {
 }
 
 pub fn verify(context: &Context, args: &VerifyArgs) -> Result<()> {
-    let project = context.project_despite_config()?;
+    let project = context.project_to_inspect()?;
     let workspace = project.workspace()?;
     let chosen = match &args.id {
         Some(id) => vec![history::find(&project.layout, id)?],

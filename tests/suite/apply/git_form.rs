@@ -161,3 +161,17 @@ fn the_recorded_change_of_a_run_is_printed_for_git() {
     let only_binary = project.decree(["diff", "--git", "--stat", &run]);
     only_binary.fails(2);
 }
+
+/// DIF-12.
+#[test]
+fn what_git_cannot_express_is_named() {
+    let project = Project::new();
+    project.write("plain", "a\n").write("narrow", "b\n");
+    let id = project.checkpoint();
+    project.write("plain", "c\n");
+    assert!(!project.decree(["diff", "--git", &id]).ok().err.contains("warning"));
+    project.chmod("narrow", 0o600).mkdir("empty").write("key", "d\n").chmod("key", 0o640);
+    let output = project.decree(["diff", "--git", &id]).ok();
+    let output = output.mentions(&["not the whole change of empty, key, narrow;", "`decree apply`"]);
+    assert!(String::from_utf8_lossy(&output.out).contains("+c"));
+}

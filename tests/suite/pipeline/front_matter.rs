@@ -209,6 +209,25 @@ fn a_thematic_break_after_blank_lines_is_body() {
     }
 }
 
+/// MSG-90.
+#[test]
+fn an_opening_line_that_is_nearly_right_is_an_error() {
+    for (text, line) in [
+        (" ---\nverify: 'false'\n---\n# A\n", 1),
+        ("----\n verify: 'false'\n----\n# A\n", 1),
+        ("\n--\n\nroutine: other\n--\n# A\n", 2),
+    ] {
+        let project = PipelineProject::with(WORKS);
+        project.spec("01-a", text).process().fails(1);
+        let why = format!("specs/01-a.spec.md:{line}: this line is not '---'");
+        assert_has(&project.dead_letter("01-a"), &["BadSpec", &why, "has no effect"]);
+    }
+    for text in ["----\nNote: prose\n", "----\n\n# A\nverify: x\n", "# A\n----\nverify: x\n"] {
+        let project = PipelineProject::with(WORKS);
+        project.spec("01-a", text).process().ok();
+    }
+}
+
 /// MSG-76.
 #[test]
 fn a_seq_without_a_chain_is_rejected_and_not_dropped() {

@@ -35,6 +35,8 @@ fn messages_that_wait_are_mentioned_by_run() {
     let output = project.decree(["retry", "--all"]).ok();
     output.mentions(&["waits in the inbox", "decree process"]);
     project.remove("fail");
+    let waits = "1 message waits in the inbox (first-thing); `decree process` runs it";
+    project.run(&[]).fails(2).mentions(&["nothing to run", waits]);
     let output = project.run(&["-p", "second thing"]).ok();
     output.mentions(&["1 other message waits in the inbox (first-thing); `decree process` runs it"]);
     assert_eq!(project.inbox(), ["first-thing"], "it is not run");

@@ -55,6 +55,31 @@ fn a_routine_that_fails_is_not_verified_and_what_verification_writes_is_in_the_d
     assert_has(&project.of_run(&project.only_run(), "changes.diff"), &["verified"]);
 }
 
+/// RUN-44.
+#[test]
+fn a_verification_of_several_commands_fails_with_the_first_of_them() {
+    let project = PipelineProject::with(WORKS);
+    project
+        .config("max_retries: 0\n")
+        .spec("01-pipe", "---\nverify: 'false | tee log.txt'\n---\n")
+        .spec("02-lines", "---\nverify: |\n  exit_with() { return $1; }\n  exit_with 6\n  true\n---\n")
+        .spec("03-list", "---\nverify: 'false; true'\n---\n")
+        .spec("04-or", "---\nverify: 'false || true'\n---\n");
+    project.process().fails(1);
+    let verdicts = [
+        "01-pipe: failed-reverted",
+        "02-lines: failed-reverted",
+        "03-list: failed-reverted",
+        "04-or: success",
+    ];
+    assert_eq!(project.verdicts(), verdicts);
+    assert_has(&project.dead_letter("02-lines"), &["exited 6"]);
+    let before = project.snapshot();
+    let guard = ["guard", "--verify", "false | tee log.txt", "--", "touch", "made"];
+    project.decree(guard).fails(1).mentions(&["rolled back"]);
+    assert_same(&project.snapshot(), &before);
+}
+
 /// RUN-15.
 #[test]
 fn a_change_outside_the_policy_is_a_failed_attempt_that_names_the_paths() {
