@@ -83,7 +83,9 @@ impl LiveDatabase {
         let word = |reason: &LiveReason| match reason {
             LiveReason::InUse => "another program has it open",
             LiveReason::Journal => "its -wal or -journal file holds a part of it",
-            LiveReason::JournalLeftOut => "its -wal or -journal file is ignored and not in the checkpoint",
+            LiveReason::JournalLeftOut => {
+                "its -wal or -journal file is not in the checkpoint: it is ignored, or was made meanwhile"
+            }
             LiveReason::Changed => "it changed while the checkpoint was made",
         };
         self.reasons.iter().map(word).collect::<Vec<_>>().join("; ")

@@ -97,7 +97,7 @@ fn lost_git(summary: &MessageSummary) -> Option<Error> {
     (!lines.is_empty()).then(|| {
         Error::integrity("git's own state is not restored after a run that was cut off")
             .details(lines, MAX_DETAILS)
-            .hint("restore it from a backup or from where it came from; everything else is as it was")
+            .hint("restore it from a backup or from where it came from; every file of the checkpoint is as it was")
     })
 }
 

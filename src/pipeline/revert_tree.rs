@@ -60,7 +60,7 @@ fn revert_present(
             .details(error.detail_lines().to_vec(), 20)
             .detail(format!("the first failure: {first}"))
             .detail(format!("what the run changed is in {}", run.shown()))
-            .hint(error.hint_text().unwrap_or("stop the process that writes to the tree, or free some space; then run the same command again: it continues from here"))
+            .hint(error.hint_text().unwrap_or("stop the process that writes to the tree, allow decree to write there (permissions, `chattr -i`), or free some space; then run the same command again: it continues from here"))
     };
     check_restorable(batch, manifest).map_err(failed)?;
     let present = run.tree_at_revert();

@@ -215,7 +215,7 @@ pub(super) fn not_restored(messages: &[MessageSummary]) -> Option<Error> {
     }
     (!lines.is_empty()).then(|| {
         Error::integrity("a failed run left something that is not restored").details(lines, 20).hint(
-            "restore it from a backup or from where it came from, or as root; everything else is as it was",
+            "restore it from a backup or from where it came from, or as root; every other file of the checkpoint is as it was",
         )
     })
 }
