@@ -200,7 +200,7 @@ fn apply_from(context: &Context, args: &ApplyArgs, from: &Path, id: Option<&str>
         let workspace = project.workspace()?;
         let mut preview = Preview::new(context, args);
         visit_extracted(&project.layout, &mut source, &runs, id.is_some(), |run| {
-            preview.add(run, &workspace)
+            preview.add(&project.layout, run, &workspace)
         })?;
         return preview.finish();
     }
@@ -228,7 +228,7 @@ fn dry_run(context: &Context, args: &ApplyArgs) -> Result<()> {
         if !args.force {
             revert_runs::check_applicable(&project.layout, &run)?;
         }
-        preview.add(&run, &workspace)?;
+        preview.add(&project.layout, &run, &workspace)?;
     }
     preview.finish()
 }
@@ -247,7 +247,7 @@ impl<'p> Preview<'p> {
         Preview { context, force: args.force, tree: PreviewedTree::new(), conflicts: 0, runs: 0 }
     }
 
-    fn add(&mut self, run: &CheckpointDir, workspace: &Workspace) -> Result<()> {
+    fn add(&mut self, layout: &Layout, run: &CheckpointDir, workspace: &Workspace) -> Result<()> {
         let mut preview = run.preview_apply(workspace, &mut self.tree)?;
         if self.force {
             preview.obstacles.extend(run.forced_obstacles(workspace, &preview)?);
@@ -256,6 +256,9 @@ impl<'p> Preview<'p> {
         warn_withheld(self.context, run, "would not be applied")?;
         let mut text = format!("{}:", run.id());
         if preview.is_there() {
+            if !self.force {
+                revert_runs::check_own_work(layout, run)?;
+            }
             text.push_str(" already applied\n");
             return self.context.ui.print(&text);
         }

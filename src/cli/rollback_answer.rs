@@ -60,7 +60,7 @@ pub fn contract(layout: &Layout, id: &str, report: &RollbackReport, asked: Asked
 /// What became of a run when the tree was rolled back.
 pub fn run_answer(run: &MovedRun) -> Value {
     let fate = match run.fate {
-        RunFate::RolledBack => "reverted",
+        RunFate::RolledBack | RunFate::Replaced => "reverted",
         RunFate::Partly { .. } => "partly_reverted",
         RunFate::Kept => "kept",
         RunFate::PartlyBack { .. } => "partly_kept",

@@ -19,7 +19,7 @@
 //! context          the project, which every step only reads; the active batch, which steps report to: events, budget, summary
 //! revert_tree      takes the tree back to a run's checkpoint and proves it; for attempts, settle and recovery
 //! git_state        restores HEAD, its branch and the index with the tree, or records what a kept run committed
-//! revert_runs      reverts runs that were kept, for the commands that do so; run_log records it, later_work refuses what would undo a later run
+//! revert_runs      reverts runs that were kept, for the commands that do so; run_log records it, later_work refuses what would undo another run
 //! rolled_back      records which runs left the tree with a rollback, or came back; tree_periods is when each was in it
 //! ```
 //!

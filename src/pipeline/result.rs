@@ -220,6 +220,12 @@ impl RunResult {
         self.in_tree.iter().any(|period| period.contains(time))
     }
 
+    /// Since when its change is in the tree, if it is.
+    pub(super) fn in_tree_since(&self) -> Option<Timestamp> {
+        let open = self.in_tree.last().filter(|period| period.is_open());
+        open.and_then(TreePeriod::start).or_else(|| self.start())
+    }
+
     /// When its checkpoint was made.
     pub(super) fn start(&self) -> Option<Timestamp> {
         self.exact_time.as_ref().unwrap_or(&self.started_at).parse().ok()

@@ -1,6 +1,6 @@
 //! Reverts runs that were kept, or applies one again: in the tree, its result and the tracker.
 
-use super::later_work::refuse_later_work;
+use super::later_work::{refuse_later_work, refuse_same_work};
 use super::result::{RevertRecord, RunResult};
 use super::rolled_back::MovedRun;
 use super::run_log::RunLog;
@@ -103,7 +103,8 @@ pub fn revert_runs<'r>(
         ));
     }
     for run in runs.iter().rev() {
-        match revert_one(layout, workspace, run, &log) {
+        let undone: Vec<&str> = reverted.iter().map(|it| it.run.id()).collect();
+        match revert_one(layout, workspace, run, &undone, &log) {
             Ok((how, outside_diff)) => {
                 let (untracked, git) = (log.take_spec(), GitRevert::Unchanged);
                 reverted.push(RevertedRun { run, how, untracked, git, outside_diff })
@@ -141,10 +142,11 @@ fn revert_one(
     layout: &Layout,
     workspace: &Workspace,
     run: &CheckpointDir,
+    undone: &[&str],
     log: &RunLog<'_>,
 ) -> Result<(RunRevert, OutsideDiff)> {
     let nothing_else = OutsideDiff::default();
-    let Some(result) = RunResult::read(run)? else {
+    let Some(mut result) = RunResult::read(run)? else {
         if never_began(layout, run)? {
             return Ok((RunRevert::ChangedNothing, nothing_else));
         }
@@ -155,11 +157,11 @@ fn revert_one(
     }
     let outside_diff = OutsideDiff::of(&result);
     // A run that was given up before its first attempt has no changes.
-    let Some(changes) = result.changes.filter(|changes| !changes.is_empty()) else {
+    let Some(changes) = result.changes.take().filter(|changes| !changes.is_empty()) else {
         let nothing = outside_diff.is_empty();
         return Ok((if nothing { RunRevert::ChangedNothing } else { RunRevert::NotPossible }, outside_diff));
     };
-    refuse_later_work(layout, run, &changes, RestoreAction::Revert)?;
+    refuse_later_work(layout, run, &result, &changes, RestoreAction::Revert, undone)?;
     match run.revert(workspace, &run.manifest()?, RestoreAction::Revert, log) {
         // A signal may stop the rest of a chain: this run is applied again then.
         Ok(RestoreOutcome::Done(done)) => {
@@ -280,9 +282,10 @@ pub struct AppliedChange {
 
 /// Whether there is a change to apply, and no later run's work in its place.
 pub fn check_applicable(layout: &Layout, dir: &CheckpointDir) -> Result<()> {
-    let changes = RunResult::read(dir)?.and_then(|result| result.changes);
-    if let Some(changes) = &changes {
-        refuse_later_work(layout, dir, changes, RestoreAction::Apply)?;
+    let result = RunResult::read(dir)?;
+    let changes = result.as_ref().and_then(|result| result.changes.as_ref());
+    if let (Some(result), Some(changes)) = (&result, changes) {
+        refuse_later_work(layout, dir, result, changes, RestoreAction::Apply, &[])?;
     }
     if dir.has_change_record() {
         return Ok(());
@@ -296,6 +299,11 @@ pub fn check_applicable(layout: &Layout, dir: &CheckpointDir) -> Result<()> {
     }
     Err(Error::project(format!("{id} has no recorded change to apply"))
         .hint(format!("`decree diff {id}` shows what is different now")))
+}
+
+/// Whether what a run left, which is there, may count as its own work: it is not another run's.
+pub fn check_own_work(layout: &Layout, dir: &CheckpointDir) -> Result<()> {
+    RunResult::read(dir)?.map_or(Ok(()), |result| refuse_same_work(layout, dir, &result))
 }
 
 /// Whether all of several runs are in the tree: a later one may have changed what an earlier one left.
@@ -330,7 +338,12 @@ pub fn apply(
     let tracked = match &outcome {
         RestoreOutcome::Done(_) => log.take_spec(),
         // It may have come back by other means.
-        RestoreOutcome::AlreadyThere => record_state(layout, dir, None)?,
+        RestoreOutcome::AlreadyThere => {
+            if !force {
+                check_own_work(layout, dir)?;
+            }
+            record_state(layout, dir, None)?
+        }
     };
     Ok(AppliedChange { outcome, tracked, moved: log.take_moved_runs() })
 }

@@ -24,6 +24,9 @@ use crate::project::Layout;
 /// What later runs whose work is in the tree left at a path.
 type LaterWork = BTreeMap<String, Option<Node>>;
 
+/// What the runs left at a path that were in the tree at the time to which it went as a whole.
+type WorkThen = BTreeMap<String, Vec<Option<Node>>>;
+
 /// Where the tree went.
 pub struct TreeMove<'m> {
     /// What a path is now; the outer `None` for a path that was not part of it.
@@ -62,6 +65,8 @@ pub enum RunFate {
     Partly { paths: usize, of: usize },
     /// Its work is in the tree again.
     Kept,
+    /// What it left is there, as the work of another run, and nothing else of its work is: it counts as reverted.
+    Replaced,
     /// Some of its paths are what it left again: it counts as reverted.
     PartlyBack { paths: usize, of: usize },
 }
@@ -69,21 +74,19 @@ pub enum RunFate {
 impl MovedRun {
     /// Whether its record is another one now.
     pub fn is_recorded(&self) -> bool {
-        matches!(self.fate, RunFate::RolledBack | RunFate::Kept)
+        matches!(self.fate, RunFate::RolledBack | RunFate::Replaced | RunFate::Kept)
     }
 
     /// The sentence about it.
     pub fn sentence(&self, dry_run: bool) -> String {
         let (id, is) = (&self.id, if dry_run { "would be" } else { "is" });
         match (self.fate, &self.spec) {
-            (RunFate::RolledBack, Some(spec)) if dry_run => {
-                format!("the work of run {id} {is} no longer in the tree; {spec} would leave the tracker")
+            (RunFate::RolledBack, _) => {
+                format!("the work of run {id} {is} no longer in the tree{}", self.spec_removed(dry_run))
             }
-            (RunFate::RolledBack, Some(spec)) => {
-                let removed = removed_from_tracker(spec, self.is_spec_there);
-                format!("the work of run {id} {is} no longer in the tree; {removed}")
+            (RunFate::Replaced, _) => {
+                format!("what run {id} left {is} the work of another run now{}", self.spec_removed(dry_run))
             }
-            (RunFate::RolledBack, None) => format!("the work of run {id} {is} no longer in the tree"),
             (RunFate::Partly { paths, of }, _) => format!(
                 "a part of the work of run {id} {is} no longer in the tree: {paths} of {}; the run still counts as kept",
                 count(of, "path")
@@ -96,6 +99,15 @@ impl MovedRun {
                 format!("the work of run {id} {is} in the tree again; {spec} {is} on the tracker again")
             }
             (RunFate::Kept, None) => format!("the work of run {id} {is} in the tree again"),
+        }
+    }
+
+    /// What follows the sentence about a run that counts as reverted.
+    fn spec_removed(&self, dry_run: bool) -> String {
+        match &self.spec {
+            None => String::new(),
+            Some(spec) if dry_run => format!("; {spec} would leave the tracker"),
+            Some(spec) => format!("; {}", removed_from_tracker(spec, self.is_spec_there)),
         }
     }
 }
@@ -119,9 +131,13 @@ struct MovableRun {
 /// same checkpoint once more. The caller holds the project's lock.
 pub fn record_moved_runs(layout: &Layout, tree: &TreeMove<'_>) -> Result<Vec<MovedRun>> {
     let (mut moved, mut left, mut owned) = (Vec::new(), LaterWork::new(), BTreeSet::new());
+    let (runs, then) = tree.movable_runs(layout)?;
     // The latest first: what a later run left is no loss of an earlier one's.
-    for run in tree.movable_runs(layout)?.into_iter().rev() {
-        let became = tree.fate(layout, &run, &left, &owned);
+    for run in runs.into_iter().rev() {
+        let mut became = tree.fate(layout, &run, &left, &owned);
+        if became.is_none() && tree.is_work_of_then(&run, &then) {
+            became = Some(RunFate::Replaced);
+        }
         let is_kept = match &became {
             Some(fate) => matches!(fate, RunFate::Kept | RunFate::Partly { .. }),
             None => run.result.is_in_tree(),
@@ -138,7 +154,8 @@ pub fn record_moved_runs(layout: &Layout, tree: &TreeMove<'_>) -> Result<Vec<Mov
         }
         let record =
             || RevertRecord { paths: of as u64, files, verified: of as u64, ..RevertRecord::default() };
-        moved.extend(became.map(|fate| (run.dir, fate, (fate == RunFate::RolledBack).then(record))));
+        let is_reverted = |fate: RunFate| matches!(fate, RunFate::RolledBack | RunFate::Replaced);
+        moved.extend(became.map(|fate| (run.dir, fate, is_reverted(fate).then(record))));
     }
     let record = |(dir, fate, record): (CheckpointDir, RunFate, Option<RevertRecord>)| {
         let id = dir.id().to_owned();
@@ -181,8 +198,8 @@ impl MoveTarget<'_> {
 
 impl TreeMove<'_> {
     /// The runs that may have left the tree or come back, and those whose work others may be built on, in the order in which they ran.
-    fn movable_runs(&self, layout: &Layout) -> Result<Vec<MovableRun>> {
-        let mut runs = Vec::new();
+    fn movable_runs(&self, layout: &Layout) -> Result<(Vec<MovableRun>, WorkThen)> {
+        let (mut runs, mut then) = (Vec::new(), WorkThen::new());
         for id in history::run_ids(layout)? {
             let dir = CheckpointDir::new(&id, layout.runs().join(&id));
             // A damaged record says nothing about the tree; `decree log` names it.
@@ -193,13 +210,29 @@ impl TreeMove<'_> {
                 MoveTarget::Past { time: Some(time), is_whole } => (result.was_in_tree(time), is_whole),
                 MoveTarget::Past { time: None, .. } | MoveTarget::Forced { .. } => (is_in_tree, false),
             };
+            if was_in_tree && is_whole {
+                for (path, change) in &changes.changes {
+                    then.entry(path.clone()).or_default().push(change.after);
+                }
+            }
             if is_in_tree != was_in_tree || is_in_tree && !is_whole {
                 runs.push(MovableRun { dir, result, changes, was_in_tree });
             }
         }
         // A message that is retried keeps its id.
         runs.sort_by_cached_key(|run| (run.result.start(), MessageId::parse(run.dir.id())));
-        Ok(runs)
+        Ok((runs, then))
+    }
+
+    /// Whether a run that was not in the tree then left only what others had left that were: going there made it theirs.
+    fn is_work_of_then(&self, run: &MovableRun, then: &WorkThen) -> bool {
+        let is_work =
+            |path: &String, left: &Option<Node>| then.get(path).is_some_and(|then| then.contains(left));
+        let changes = &run.changes.changes;
+        run.result.is_in_tree()
+            && !run.was_in_tree
+            && !changes.is_empty()
+            && changes.iter().all(|(path, change)| is_work(path, &change.after))
     }
 
     /// What became of a run; `None` if nothing did.
@@ -218,22 +251,26 @@ impl TreeMove<'_> {
             return None;
         }
         let of = run.changes.changes.len();
-        let (mut there, mut moved) = (0, false);
+        let (mut there, mut taken, mut moved) = (0, 0, false);
         for (name, change) in &run.changes.changes {
             let Ok(path) = TreePath::from_json(name) else { continue };
             let moved_to = (self.now)(&path);
             let Some(now) = moved_to.or_else(|| present(layout, &path)) else { continue };
-            let is_there = now == change.after || left.get(name) == Some(&now);
+            // The same bytes are the work of the run that is applied now.
+            let is_taken = is_forced && moved_to.is_some() && now == change.after;
+            let is_there = !is_taken && (now == change.after || left.get(name) == Some(&now));
             there += usize::from(is_there);
+            taken += usize::from(is_taken);
             // What a later run had overwritten was not this run's to lose.
             let was_own = !is_forced || !owned.contains(name);
             let has_moved = moved_to.is_some() && self.saved.is_none_or(|tree| tree.get(&path) != now);
-            moved |= has_moved && was_own && is_there != is_in_tree;
+            moved |= (has_moved || is_taken) && was_own && is_there != is_in_tree;
         }
         match (is_in_tree, there) {
             (true, _) if there == of => None,
             (false, _) if is_whole => Some(RunFate::Kept),
             _ if !is_whole && !moved => None,
+            (true, _) if there == 0 && taken == of => Some(RunFate::Replaced),
             (true, _) if is_whole || there == 0 => Some(RunFate::RolledBack),
             (true, _) => Some(RunFate::Partly { paths: of - there, of }),
             (false, _) if there == of => Some(RunFate::Kept),

@@ -1,4 +1,5 @@
-//! When the change of a run was in the tree. By that a rollback knows which runs are part of the state that it goes to.
+//! When the change of a run was in the tree. By that a rollback knows which runs are part of the state that it goes to, and a
+//! revert which of two runs is on top.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -21,6 +22,11 @@ impl TreePeriod {
         TreePeriod { from: time.to_owned(), until: None }
     }
 
+    /// When it began.
+    pub fn start(&self) -> Option<Timestamp> {
+        self.from.parse().ok()
+    }
+
     pub fn is_open(&self) -> bool {
         self.until.is_none()
     }
@@ -30,7 +36,7 @@ impl TreePeriod {
     }
 
     pub fn contains(&self, time: Timestamp) -> bool {
-        let is_after = self.from.parse::<Timestamp>().is_ok_and(|from| from < time);
+        let is_after = self.start().is_some_and(|start| start < time);
         let is_before = |until: &String| until.parse::<Timestamp>().is_ok_and(|until| time < until);
         is_after && self.until.as_ref().is_none_or(is_before)
     }

@@ -24,6 +24,7 @@ mod reverting;
 mod rolled_back;
 mod routing;
 mod running;
+mod same_work;
 mod secrets;
 mod selecting;
 mod verdicts;
