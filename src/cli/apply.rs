@@ -7,7 +7,7 @@ use super::locked_project::LockedProject;
 use crate::artifact::{ArtifactSource, import_and_apply, visit_extracted};
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::checkpoint::quote::json_for_people;
-use crate::checkpoint::restore::{PathEffect, PreviewedTree, RestoreOutcome, RestorePreview};
+use crate::checkpoint::restore::{PathEffect, PreviewedTree, RestoreAction, RestoreOutcome, RestorePreview};
 use crate::checkpoint::tree::Tree;
 use crate::checkpoint::workspace::Workspace;
 use crate::error::{Error, FailureReason, Result};
@@ -84,7 +84,7 @@ pub fn apply(context: &Context, args: &ApplyArgs) -> Result<()> {
 
 /// The run or checkpoint of that id, or the kept runs of a chain.
 fn chosen(layout: &Layout, id: &str) -> Result<Vec<CheckpointDir>> {
-    let mut runs = history::runs_of_chain(layout, id)?;
+    let mut runs = history::runs_of_chain(layout, id, RestoreAction::Apply)?;
     if let [_] = runs[..] {
         return Ok(runs);
     }

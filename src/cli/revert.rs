@@ -6,7 +6,7 @@ use super::rollback::{NOT_SAVED, moved_runs};
 use super::rollback_answer::secrets_left as secrets_left_warning;
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::checkpoint::quote::json_for_people;
-use crate::checkpoint::restore::RestoreReport;
+use crate::checkpoint::restore::{RestoreAction, RestoreReport};
 use crate::error::{Error, Result};
 use crate::history::{self, HistoryContext, RevertSince, RunOrCheckpoint, Scope};
 use crate::humanize::count;
@@ -35,7 +35,7 @@ pub struct RevertArgs {
 pub fn revert(context: &Context, args: &RevertArgs) -> Result<()> {
     let locked = LockedProject::open_to_go_back(context, "revert")?;
     let layout = &locked.project.layout;
-    let mut runs = history::runs_of_chain(layout, &args.id)?;
+    let mut runs = history::runs_of_chain(layout, &args.id, RestoreAction::Revert)?;
     if runs.is_empty() {
         match history::find_tree(layout, &args.id)? {
             RunOrCheckpoint::Run(saved) => runs.push(saved),

@@ -1,14 +1,16 @@
 //! From what a user types to a run or a checkpoint: a full id, or a prefix that only one has.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::record::CheckpointRecord;
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
+use crate::checkpoint::restore::RestoreAction;
 use crate::error::{Error, IoContext, Result};
 use crate::fs::atomic::TEMPORARY;
 use crate::fs::untrusted;
-use crate::message::{ChainId, MessageId};
+use crate::humanize::count;
+use crate::message::{ChainId, Inbox, MessageId};
 use crate::project::Layout;
 
 /// What an id stands for.
@@ -78,14 +80,33 @@ pub fn find_tree(layout: &Layout, text: &str) -> Result<RunOrCheckpoint> {
     Ok(found)
 }
 
-/// The runs of the chain with exactly this id, in order; none if it is not the id of a chain.
-pub fn runs_of_chain(layout: &Layout, text: &str) -> Result<Vec<CheckpointDir>> {
+/// The runs of the chain with exactly this id, in order; none if it is not the id of a chain. A chain that lacks the directory of a run
+/// is an error: `action` is for all of it, or for none.
+pub fn runs_of_chain(layout: &Layout, text: &str, action: RestoreAction) -> Result<Vec<CheckpointDir>> {
     let Some(chain) = ChainId::parse(text) else {
         return Ok(Vec::new());
     };
-    let of_chain = |id: &String| MessageId::parse(id).is_some_and(|id| id.chain == chain);
-    let ids = run_ids(layout)?.into_iter().filter(of_chain);
-    Ok(ids.map(|id| CheckpointDir::new(&id, layout.runs().join(&id))).collect())
+    let mut ids: Vec<MessageId> = run_ids(layout)?.iter().filter_map(|id| MessageId::parse(id)).collect();
+    ids.retain(|id| id.chain == chain);
+    // A message that was rejected has a dead letter and no run.
+    let mut missing = Inbox::of(layout).done_letters(&chain)?;
+    missing.retain(|id, _| !ids.contains(id));
+    if !missing.is_empty() {
+        let runs = count(missing.len(), "run");
+        let are = if missing.len() == 1 { "is" } else { "are" };
+        let line = |(id, letter): (&MessageId, &PathBuf)| {
+            format!("{id}: {} shows that it was carried out, and it has no directory", layout.shown(letter))
+        };
+        return Err(Error::integrity(format!("cannot {action} {chain}: {runs} of the chain {are} missing"))
+            .details(missing.iter().map(line).collect(), 20)
+            .detail("nothing was touched")
+            .hint(format!(
+                "restore {} from a backup; single runs can be reverted and applied by their own ids",
+                layout.shown(&layout.runs())
+            )));
+    }
+    let dir = |id: &MessageId| CheckpointDir::new(id.to_string(), layout.runs().join(id.to_string()));
+    Ok(ids.iter().map(dir).collect())
 }
 
 /// The ids of all runs, in order.

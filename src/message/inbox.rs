@@ -1,6 +1,6 @@
 //! The queue: `.decree/inbox/`, with `done/` for finished messages and `dead/` for dead letters.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
@@ -85,6 +85,13 @@ impl Inbox {
             chains.extend(paths.filter(is_recent).filter_map(|path| Some(id_of(&path)?.chain)));
         }
         Ok(chains)
+    }
+
+    /// The messages of a chain that were carried out, and their letters in `done/`.
+    pub fn done_letters(&self, chain: &ChainId) -> Result<BTreeMap<MessageId, PathBuf>> {
+        let paths = message_files(&self.done)?.into_iter().map(|file| self.done.join(file));
+        let letters = paths.filter_map(|path| Some((id_of(&path)?, path)));
+        Ok(letters.filter(|(id, _)| id.chain == *chain).collect())
     }
 
     /// Whether `other` is this file's name, or one that it gets where this name is taken: `a.md` and `a-2.md`.

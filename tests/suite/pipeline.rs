@@ -12,6 +12,7 @@ mod ids;
 mod inspecting;
 mod killed_letters;
 mod killed_queue;
+mod missing_records;
 mod naming;
 mod normalising;
 mod output;
