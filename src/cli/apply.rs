@@ -225,8 +225,9 @@ fn dry_run(context: &Context, args: &ApplyArgs) -> Result<()> {
         return context.ui.print(&lines);
     }
     for run in runs {
-        if !args.force {
-            revert_runs::check_applicable(&project.layout, &run)?;
+        match revert_runs::check_applicable(&project.layout, &run) {
+            Err(error) if args.force && error.is(FailureReason::Conflict) => {}
+            checked => checked?,
         }
         preview.add(&project.layout, &run, &workspace)?;
     }

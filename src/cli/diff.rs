@@ -13,6 +13,8 @@ use crate::error::{Error, IoContext, Result};
 use crate::fs::{atomic, random_hex};
 use crate::history::{self, HistoryContext, RunDir, RunOrCheckpoint, WrittenDiff};
 use crate::humanize::{count, grouped};
+use crate::pipeline::revert_runs::refuse_lost_records;
+use crate::project::Layout;
 use crate::ui;
 
 /// How many paths a warning names.
@@ -46,7 +48,9 @@ pub struct DiffArgs {
 pub fn diff(context: &Context, args: &DiffArgs) -> Result<()> {
     let project = context.project_to_inspect()?;
     match history::find_tree(&project.layout, &args.id)? {
-        RunOrCheckpoint::Run(saved) => print_recorded(context, args, &attempt_of(saved, args.attempt)?),
+        RunOrCheckpoint::Run(saved) => {
+            print_recorded(context, args, &project.layout, &attempt_of(saved, args.attempt)?)
+        }
         RunOrCheckpoint::Checkpoint(saved) if args.attempt.is_some() => {
             Err(Error::project(format!("{} is a checkpoint; only runs have attempts", saved.id())))
         }
@@ -98,12 +102,13 @@ fn attempt_of(run: CheckpointDir, attempt: Option<u32>) -> Result<CheckpointDir>
     Err(Error::project(format!("run {} has no attempt {number}", run.id())))
 }
 
-fn print_recorded(context: &Context, args: &DiffArgs, saved: &CheckpointDir) -> Result<()> {
+fn print_recorded(context: &Context, args: &DiffArgs, layout: &Layout, saved: &CheckpointDir) -> Result<()> {
     if let Ok(Some(record)) = saved.result() {
         record.withheld.iter().for_each(|path| warn_withheld(context, &json_for_people(path)));
     }
     if args.stat {
         let Some(record) = saved.result()? else {
+            refuse_lost_records(layout, saved)?;
             return Err(Error::project(format!("run {} has no result yet", saved.id())));
         };
         let rows = record.changes.into_iter().map(|(path, change)| {
@@ -115,6 +120,7 @@ fn print_recorded(context: &Context, args: &DiffArgs, saved: &CheckpointDir) -> 
     }
     let path = saved.diff_path();
     if !saved.has_change_record() {
+        refuse_lost_records(layout, saved)?;
         let id = saved.id();
         return Err(match saved.result() {
             Ok(None) => Error::project(format!("run {id} has no recorded changes yet")),

@@ -76,11 +76,13 @@ pub fn revert(context: &Context, args: &RevertArgs) -> Result<()> {
             "the files are reverted, and git's own state is not; the warnings above say why",
         ));
     }
-    refuse_lost_attributes(attributes_lost)
+    let (apply, revert) = (format!("apply {}", args.id), format!("revert {}", args.id));
+    let (apply, revert) = (context.command_line(&apply), context.command_line(&revert));
+    refuse_lost_attributes(attributes_lost, &format!("run `{apply}` and `{revert}` as root"))
 }
 
-/// A file without its owner or an attribute is not what it was.
-fn refuse_lost_attributes(lost: usize) -> Result<()> {
+/// A file without its owner or an attribute is not what it was. `repeat` restores what only root can.
+fn refuse_lost_attributes(lost: usize, repeat: &str) -> Result<()> {
     if lost == 0 {
         return Ok(());
     }
@@ -88,7 +90,8 @@ fn refuse_lost_attributes(lost: usize) -> Result<()> {
     Err(Error::integrity(format!(
         "{files} reverted without owner or attributes; the warnings above name each"
     ))
-    .detail("content and modes are as they were"))
+    .detail("content and modes are as they were")
+    .hint(format!("only root can restore owners and some attributes: {repeat}")))
 }
 
 /// Names what a run changed and no diff has.
@@ -154,7 +157,7 @@ fn since_checkpoint(context: &Context, locked: &LockedProject<'_>, saved: &Check
     let mut runs = log.take_moved_runs();
     runs.extend(moved_runs(layout, saved, &Scope::default(), &[], Some(present.id()), false)?);
     runs.iter().for_each(|run| context.ui.note(&run.sentence(false)));
-    not_restored.and_then(|()| refuse_lost_attributes(attributes_lost))
+    not_restored.and_then(|()| refuse_lost_attributes(attributes_lost, "run it again as root"))
 }
 
 /// `record` is the run or checkpoint that has the diff.

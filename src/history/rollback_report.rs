@@ -241,7 +241,14 @@ impl RollbackReport {
             } else {
                 "every owner and attribute: everything else is"
             };
-            Error::integrity(format!("the rollback to {id} did not restore {what}")).details(lost, 20)
+            let error =
+                Error::integrity(format!("the rollback to {id} did not restore {what}")).details(lost, 20);
+            if self.unrestored.is_empty() {
+                return error;
+            }
+            error.hint(format!(
+                "only root can restore owners and some attributes: run `decree rollback {id}` as root"
+            ))
         })
     }
 

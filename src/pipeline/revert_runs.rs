@@ -162,7 +162,8 @@ fn revert_one(
         return Ok((if nothing { RunRevert::ChangedNothing } else { RunRevert::NotPossible }, outside_diff));
     };
     refuse_later_work(layout, run, &result, &changes, RestoreAction::Revert, undone)?;
-    match run.revert(workspace, &run.manifest()?, RestoreAction::Revert, log) {
+    let manifest = run.manifest().map_err(|error| hint_at_records(error, run))?;
+    match run.revert(workspace, &manifest, RestoreAction::Revert, log) {
         // A signal may stop the rest of a chain: this run is applied again then.
         Ok(RestoreOutcome::Done(done)) => {
             Ok((RunRevert::Done(RestoreReport { shield: None, ..done }), outside_diff))
@@ -173,7 +174,7 @@ fn revert_one(
         {
             Err(error)
         }
-        Err(error) if !run.has_change_record() => Err(error),
+        Err(error) if !run.has_change_record() => Err(hint_at_records(error, run)),
         Err(error) => Err(error.hint(format!("`decree diff {}` shows the run", run.id()))),
     }
 }
@@ -195,7 +196,15 @@ fn no_result(run: &CheckpointDir) -> Error {
     let error = Error::integrity(format!("cannot revert {id}: {} {why}", path.display()))
         .detail("it is unknown what the run changed, and whether it was reverted before")
         .detail("nothing was touched");
-    if run.manifest_path().exists() {
+    hint_at_records(error, run)
+}
+
+/// Adds the way out for a run that lacks a record which a revert needs, or whose record is damaged.
+fn hint_at_records(error: Error, run: &CheckpointDir) -> Error {
+    let id = run.id();
+    if error.kind() != ErrorKind::Integrity || error.hint_text().is_some() {
+        error
+    } else if run.manifest().is_ok() {
         error.hint(format!("`decree rollback {id}` restores the tree to the state before the run, and saves the present state first"))
     } else {
         error.hint("restore the run's directory from a backup; `decree checkpoint list` shows the checkpoints to roll back to")
@@ -258,7 +267,8 @@ fn note_git(layout: &Layout, workspace: &Workspace, runs: &[CheckpointDir]) -> R
         let is_open = |change: &&GitChange| change.attempt.is_none() && !change.restored;
         let last = result.run.git.last().filter(|_| result.run.kept).filter(is_open);
         let Some(left) = last else { continue };
-        let Some(before) = run.manifest()?.git else { continue };
+        let manifest = run.manifest().map_err(|error| hint_at_records(error, run))?;
+        let Some(before) = manifest.git else { continue };
         let restore = GitRestore {
             workspace,
             keep_as: run.id().to_owned(),
@@ -290,6 +300,7 @@ pub fn check_applicable(layout: &Layout, dir: &CheckpointDir) -> Result<()> {
     if dir.has_change_record() {
         return Ok(());
     }
+    refuse_lost_records(layout, dir)?;
     let id = dir.id();
     if changes.is_some_and(|changes| !changes.is_empty()) {
         let path = dir.diff_path();
@@ -304,6 +315,17 @@ pub fn check_applicable(layout: &Layout, dir: &CheckpointDir) -> Result<()> {
 /// Whether what a run left, which is there, may count as its own work: it is not another run's.
 pub fn check_own_work(layout: &Layout, dir: &CheckpointDir) -> Result<()> {
     RunResult::read(dir)?.map_or(Ok(()), |result| refuse_same_work(layout, dir, &result))
+}
+
+/// Refuses a run that was carried out, as the letter in `inbox/done/` shows, and has no result any more.
+pub fn refuse_lost_records(layout: &Layout, dir: &CheckpointDir) -> Result<()> {
+    let Some(id) = MessageId::parse(dir.id()).filter(|_| !dir.result_path().exists()) else { return Ok(()) };
+    let Some(letter) = Inbox::of(layout).done_letters(&id.chain)?.remove(&id) else { return Ok(()) };
+    let letter = layout.shown(&letter);
+    Err(Error::integrity(format!("the records of run {id} are missing"))
+        .detail(format!("it was carried out: its message is in {letter}"))
+        .detail(format!("but {} is not there", layout.shown(&dir.result_path())))
+        .hint("restore the run's directory from a backup, or from an artifact (`decree apply --from`)"))
 }
 
 /// Whether all of several runs are in the tree: a later one may have changed what an earlier one left.

@@ -1,7 +1,7 @@
 //! Runs whose directory is gone, or lacks what a revert needs: nothing is guessed, and the error says what helps.
 
 use super::pipeline_project::{PipelineProject, WORKS, assert_has};
-use crate::harness::assert_same;
+use crate::harness::{CommandOutput, assert_same};
 
 /// A chain of three runs, each with a file of its own.
 fn chain_of_three() -> (PipelineProject, String) {
@@ -53,4 +53,51 @@ fn a_chain_without_any_directory_of_its_runs_is_not_unknown() {
     let chain = run.trim_end_matches("-0");
     project.decree(["revert", chain]).fails(4).mentions(&[&run, "from a backup"]);
     project.decree(["revert", "2020010101010100"]).fails(3).mentions(&["no run or checkpoint"]);
+}
+
+fn hint(output: &CommandOutput) -> &str {
+    output.err.split_once("hint: ").unwrap_or_else(|| panic!("no hint: {}", output.err)).1
+}
+
+/// REV-63.
+#[test]
+fn a_revert_without_the_diff_or_the_manifest_says_what_helps() {
+    let project = PipelineProject::with(WORKS);
+    project.spec("01-a", "# A\n").process().ok();
+    let (id, after) = (project.only_run(), project.snapshot());
+    project.remove(format!(".decree/runs/{id}/changes.diff"));
+    let refused = project.decree(["revert", &id]).fails(4).mentions(&["changes.diff"]);
+    assert_has(hint(&refused), &[&format!("`decree rollback {id}`")]);
+    project.decree(["rollback", &id, "--dry-run"]).ok();
+    project.write(format!(".decree/runs/{id}/manifest.json"), "{}");
+    for _ in 0..2 {
+        let refused = project.decree(["revert", &id]).fails(4).mentions(&["manifest.json"]);
+        assert_has(hint(&refused), &["backup", "`decree checkpoint list`"]);
+        let _ = std::fs::remove_file(project.path(format!(".decree/runs/{id}/manifest.json")));
+    }
+    assert_same(&project.snapshot(), &after);
+}
+
+/// REV-63. The message is done, so the run has changed what its records said.
+#[test]
+fn a_run_whose_directory_was_emptied_has_lost_its_records() {
+    let project = PipelineProject::with(WORKS);
+    project.spec("01-a", "# A\n").process().ok();
+    let (id, after) = (project.only_run(), project.snapshot());
+    for name in project.names(&format!(".decree/runs/{id}")) {
+        project.remove(format!(".decree/runs/{id}/{name}"));
+    }
+    for args in [
+        &["diff", &id][..],
+        &["diff", &id, "--stat"],
+        &["apply", &id],
+        &["apply", &id, "--dry-run"],
+        &["apply", &id, "--force"],
+    ] {
+        let refused = project.decree(args).fails(4);
+        assert_has(&refused.err, &["the records of run", "are missing"]);
+        assert_has(hint(&refused), &["backup"]);
+        assert!(!refused.err.contains("yet") && !hint(&refused).contains("decree diff"), "{}", refused.err);
+    }
+    assert_same(&project.snapshot(), &after);
 }

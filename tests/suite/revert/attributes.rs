@@ -197,7 +197,7 @@ fn an_owner_that_cannot_be_restored_is_named_and_never_widens_access() {
     let id = as_nobody(&project, &["checkpoint", "create"]).ok().line();
     project.remove("theirs").remove("open").write("mine", "changed\n");
     let output = as_nobody(&project, &["revert", &id]).fails(4);
-    output.mentions(&["theirs", "2 paths reverted without owner or attributes"]);
+    output.mentions(&["theirs", "2 paths reverted without owner or attributes", "run it again as root"]);
     assert_eq!(project.read("theirs"), b"theirs\n");
     let mode = |file: &str| fs::metadata(project.path(file)).unwrap().permissions().mode() & 0o7777;
     assert_eq!((mode("theirs"), mode("open")), (0o640, 0o644));
@@ -220,7 +220,30 @@ fn with_file_of_root() -> Project {
     project
 }
 
-/// REV-18.
+/// REV-66. What the hint names helps.
+#[test]
+fn a_run_that_is_reverted_without_the_owner_is_reverted_again_as_root() {
+    if !skip::as_root() {
+        return;
+    }
+    let project = with_file_of_root();
+    project.write(".decree/routines/develop.sh", "rm -f theirs\n");
+    as_nobody(&project, &["run", "-m", "x", "-p", "y"]).ok();
+    let run = fs::read_dir(project.path(".decree/runs")).unwrap().next().unwrap().unwrap().file_name();
+    let id = run.to_str().unwrap();
+    let refused = as_nobody(&project, &["revert", id]).fails(4);
+    refused.mentions(&[
+        "could not restore its owner",
+        &format!("`decree apply {id}` and `decree revert {id}` as root"),
+    ]);
+    let owner = || fs::metadata(project.path("theirs")).unwrap().uid();
+    assert_eq!(owner(), NOBODY);
+    project.decree(["apply", id]).ok();
+    project.decree(["revert", id]).ok();
+    assert_eq!(owner(), 0);
+}
+
+/// REV-18, REV-66.
 #[test]
 fn a_rollback_without_the_owner_is_no_success() {
     if !skip::as_root() {
@@ -236,6 +259,7 @@ fn a_rollback_without_the_owner_is_no_success() {
     assert_eq!((&back["rolled_back"], &back["verification"]["match"]), (&false.into(), &false.into()));
     assert!(back["error"]["details"].to_string().contains("theirs: its owner 0:0"), "{back:#}");
     assert!(back["warnings"].to_string().contains("it is 65534:65534 now"), "{back:#}");
+    assert!(back["error"]["hint"].to_string().contains("as root"), "{back:#}");
     assert_eq!(project.read("theirs"), b"theirs\n");
 
     std::os::unix::fs::chown(project.path("theirs"), Some(0), Some(0)).unwrap();
