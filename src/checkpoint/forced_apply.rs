@@ -17,7 +17,10 @@ use super::patch::parse::{Patch, Recipe};
 use super::patch::rebuild::{Direction, rebuild};
 use super::patch::write::PatchWriter;
 use super::path::TreePath;
-use super::restore::{PathEffect, RestoreAction, RestoreLog, RestoreOutcome, RestorePreview, RestoreRequest};
+use super::restore::{
+    Obstacle, ObstacleKind, PathEffect, RestoreAction, RestoreLog, RestoreOutcome, RestorePreview,
+    RestoreRequest,
+};
 use super::secret_stamp::SecretFiles;
 use super::store::Store;
 use super::unlocked_dirs::{UnlockedDirs, agrees};
@@ -37,7 +40,7 @@ impl CheckpointDir {
     }
 
     /// Why [`CheckpointDir::apply_forced`] would fail, by path: what is there cannot be saved, or what the run left cannot be rebuilt.
-    pub fn forced_obstacles(&self, workspace: &Workspace, preview: &RestorePreview) -> Result<Vec<String>> {
+    pub fn forced_obstacles(&self, workspace: &Workspace, preview: &RestorePreview) -> Result<Vec<Obstacle>> {
         let mut obstacles = Vec::new();
         let mut secrets = Vec::new();
         if preview.paths.iter().any(|path| path.overwrites) {
@@ -46,7 +49,8 @@ impl CheckpointDir {
         for (record, previewed) in self.patch()?.records.iter().zip(&preview.paths) {
             let path = &previewed.path;
             if previewed.overwrites && secrets.binary_search(path).is_ok() {
-                obstacles.push(format!("{path}: a likely secret is there, which no checkpoint holds"));
+                let why = "a likely secret is there, which no checkpoint holds".to_owned();
+                obstacles.push(Obstacle { path: path.clone(), why, kind: ObstacleKind::InTheWay });
             }
             // What the diff expects is in the tree, and is saved with it.
             let differs = matches!(previewed.effect, PathEffect::Conflict(_)) && !previewed.is_there;
@@ -57,9 +61,9 @@ impl CheckpointDir {
                 && !has(after)
                 && !has(before)
             {
-                obstacles.push(format!(
-                    "{path}: cannot be rebuilt, because the store does not have what it was before the run"
-                ));
+                let why = "cannot be rebuilt, because the store does not have what it was before the run";
+                let kind = ObstacleKind::NotRebuildable;
+                obstacles.push(Obstacle { path: path.clone(), why: why.to_owned(), kind });
             }
         }
         Ok(obstacles)

@@ -1,13 +1,17 @@
 //! `decree apply`: applies recorded changes, also from an artifact.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use super::Context;
 use super::locked_project::LockedProject;
 use crate::artifact::{ArtifactSource, import_and_apply, visit_extracted};
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
+use crate::checkpoint::path::TreePath;
 use crate::checkpoint::quote::json_for_people;
-use crate::checkpoint::restore::{PathEffect, PreviewedTree, RestoreAction, RestoreOutcome, RestorePreview};
+use crate::checkpoint::restore::{
+    Obstacle, ObstacleKind, PathEffect, PreviewedTree, RestoreAction, RestoreOutcome, RestorePreview,
+};
 use crate::checkpoint::tree::Tree;
 use crate::checkpoint::workspace::Workspace;
 use crate::error::{Error, FailureReason, Result};
@@ -117,11 +121,8 @@ fn apply_one(
     let (layout, workspace) = (&locked.project.layout, &locked.workspace);
     let applied = match revert_runs::apply(layout, workspace, dir, false) {
         Err(error) if args.force && error.is(FailureReason::Conflict) => {
-            let mut preview = dir.preview_apply(workspace, &mut PreviewedTree::new())?;
-            preview.obstacles.extend(dir.forced_obstacles(workspace, &preview)?);
-            if !preview.obstacles.is_empty() {
-                return Err(error.details(preview.obstacles, 20));
-            }
+            let preview = preview_forced(dir, workspace)?;
+            refuse_obstacles(dir, &preview)?;
             let present = save_present(locked, args, context, dir, &preview)?;
             let applied = revert_runs::apply(layout, workspace, dir, true)?;
             let patch = dir.patch()?;
@@ -136,16 +137,52 @@ fn apply_one(
             }
             applied
         }
-        applied => applied.map_err(|error| {
-            let is_forcible = error.is(FailureReason::Conflict) && error.hint_text().is_none();
-            if is_forcible {
-                error.hint("`--force` overwrites these paths; the present tree is saved first")
-            } else {
-                error
-            }
-        })?,
+        Err(error) if error.is(FailureReason::Conflict) && error.hint_text().is_none() => {
+            let preview = preview_forced(dir, workspace)?;
+            return Err(error.hint(match (preview.obstacles.first(), obstacle_hint(&preview.obstacles)) {
+                (Some(Obstacle { path, why, .. }), Some(hint)) => {
+                    format!("`--force` does not help ({path}: {why}); {hint}")
+                }
+                _ => "`--force` overwrites these paths; the present tree is saved first".to_owned(),
+            }));
+        }
+        applied => applied?,
     };
     report(context, layout, dir, applied)
+}
+
+/// What `--force` would do, and what it cannot do.
+fn preview_forced(dir: &CheckpointDir, workspace: &Workspace) -> Result<RestorePreview> {
+    let mut preview = dir.preview_apply(workspace, &mut PreviewedTree::new())?;
+    preview.obstacles.extend(dir.forced_obstacles(workspace, &preview)?);
+    Ok(preview)
+}
+
+/// Refuses what `--force` cannot do, and names only the paths that prevent it.
+fn refuse_obstacles(dir: &CheckpointDir, preview: &RestorePreview) -> Result<()> {
+    let Some(hint) = obstacle_hint(&preview.obstacles) else { return Ok(()) };
+    let line = |obstacle: &Obstacle| format!("{}: {}", obstacle.path, obstacle.why);
+    let (n, all) = (preview.obstacles.len(), count(preview.paths.len(), "path"));
+    Err(Error::failed(format!("cannot apply {}: {n} of {all} cannot be overwritten", dir.id()))
+        .because(FailureReason::Conflict)
+        .details(preview.obstacles.iter().map(line).collect(), 20)
+        .detail("nothing was touched")
+        .hint(hint))
+}
+
+/// What helps against obstacles; `None` if there are none.
+fn obstacle_hint(obstacles: &[Obstacle]) -> Option<String> {
+    let has = |kind| obstacles.iter().any(|obstacle| obstacle.kind == kind);
+    let hints = [
+        (ObstacleKind::InTheWay, "move away what is in the way"),
+        (ObstacleKind::InUse, "stop the programs that use these files"),
+        (
+            ObstacleKind::NotRebuildable,
+            "restore the files to what they were before the run, then apply without `--force`",
+        ),
+    ];
+    let hints: Vec<&str> = hints.into_iter().filter(|(kind, _)| has(*kind)).map(|(_, hint)| hint).collect();
+    (!hints.is_empty()).then(|| hints.join("; "))
 }
 
 /// Saves the tree before a change is applied over it, and names what is overwritten. Returns the checkpoint's id, and what it holds.
@@ -161,7 +198,7 @@ fn save_present(
     let paths = count(overwritten.len(), "path");
     if !args.yes && !overwritten.is_empty() {
         let question = format!("Overwrite {paths} ({}) with {}?", overwritten.join(", "), dir.id());
-        if !context.ui.confirm(&question)? {
+        if !context.ui.confirm_overwrite(&question)? {
             return Err(Error::failed(format!("{} is not applied", dir.id())).detail("nothing was touched"));
         }
     }
@@ -264,7 +301,8 @@ impl<'p> Preview<'p> {
             return self.context.ui.print(&text);
         }
         text.push('\n');
-        for path in &preview.paths {
+        let blocked: BTreeSet<&TreePath> = preview.obstacles.iter().map(|obstacle| &obstacle.path).collect();
+        for path in preview.paths.iter().filter(|path| !blocked.contains(&path.path)) {
             let (word, why) = match &path.effect {
                 PathEffect::AlreadyThere => continue,
                 PathEffect::Create => ("create", String::new()),
@@ -279,7 +317,7 @@ impl<'p> Preview<'p> {
         }
         for obstacle in &preview.obstacles {
             self.conflicts += 1;
-            text.push_str(&format!("  conflict   {obstacle}\n"));
+            text.push_str(&format!("  conflict   {}: {}\n", obstacle.path, obstacle.why));
         }
         self.context.ui.print(&text)
     }
@@ -328,7 +366,8 @@ fn report(context: &Context, layout: &Layout, dir: &CheckpointDir, applied: Appl
     }
     warn_withheld(context, dir, "is not applied")?;
     if let Some(spec) = applied.tracked {
-        context.ui.note(&format!("{spec} is on the tracker again"));
+        let word = if applied.is_again { "again" } else { "now" };
+        context.ui.note(&format!("{spec} is on the tracker {word}"));
     }
     applied.moved.iter().for_each(|run| context.ui.note(&run.sentence(false)));
     if is_older {

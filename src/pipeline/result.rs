@@ -220,6 +220,11 @@ impl RunResult {
         self.in_tree.iter().any(|period| period.contains(time))
     }
 
+    /// Whether its change was in this tree at any time: that of a run from an artifact was not.
+    pub(super) fn was_ever_in_tree(&self) -> bool {
+        self.run.reverted.is_none() || !self.in_tree.is_empty()
+    }
+
     /// Since when its change is in the tree, if it is.
     pub(super) fn in_tree_since(&self) -> Option<Timestamp> {
         let open = self.in_tree.last().filter(|period| period.is_open());

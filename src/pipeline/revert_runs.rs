@@ -286,6 +286,8 @@ pub struct AppliedChange {
     pub outcome: RestoreOutcome,
     /// The spec that was added to the tracker.
     pub tracked: Option<String>,
+    /// Whether the change was in this tree earlier.
+    pub is_again: bool,
     /// The runs that came back with what was there before a revert to a checkpoint.
     pub moved: Vec<MovedRun>,
 }
@@ -351,6 +353,7 @@ pub fn apply(
     force: bool,
 ) -> Result<AppliedChange> {
     let log = RunLog::new(layout);
+    let is_again = RunResult::read(dir).ok().flatten().is_none_or(|result| result.was_ever_in_tree());
     let outcome = if force {
         dir.apply_forced(workspace, &log)?
     } else {
@@ -367,5 +370,5 @@ pub fn apply(
             record_state(layout, dir, None)?
         }
     };
-    Ok(AppliedChange { outcome, tracked, moved: log.take_moved_runs() })
+    Ok(AppliedChange { outcome, tracked, is_again, moved: log.take_moved_runs() })
 }

@@ -102,7 +102,7 @@ impl Ui {
 
     /// Asks a yes-or-no question on a terminal; without one, the answer is yes.
     pub fn confirm(&self, question: &str) -> Result<bool> {
-        if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+        if !is_interactive() {
             return Ok(true);
         }
         let answer = ask(&format!("{question} [Y/n] "))?;
@@ -113,6 +113,11 @@ impl Ui {
     pub fn confirm_loss(&self, question: &str) -> Result<bool> {
         let answer = ask(&format!("{question} [y/N] "))?;
         Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
+    }
+
+    /// Asks before files are overwritten, on a terminal: only an explicit yes counts there. Without one, the answer is yes.
+    pub fn confirm_overwrite(&self, question: &str) -> Result<bool> {
+        if is_interactive() { self.confirm_loss(question) } else { Ok(true) }
     }
 
     /// A progress bar that is drawn only on a terminal.
@@ -133,6 +138,11 @@ impl Ui {
         };
         let _ = writeln!(io::stderr().lock(), "{text}");
     }
+}
+
+/// Whether a question can be asked and answered.
+fn is_interactive() -> bool {
+    io::stdin().is_terminal() && io::stderr().is_terminal()
 }
 
 /// Reads a line from the terminal; Ctrl-C interrupts the wait.

@@ -2,6 +2,7 @@
 
 mod git_form;
 mod options;
+mod refusals;
 pub mod runs;
 
 use std::fs;

@@ -224,7 +224,7 @@ fn nothing_is_deleted_without_a_clear_yes() {
     assert!(!project.exists(format!(".decree/checkpoints/{id}")));
 }
 
-/// REV-12.
+/// REV-12. Enter alone overwrites nothing.
 #[test]
 fn apply_with_force_asks_on_a_terminal_unless_it_is_told_yes() {
     let write = |text: &'static str| {
@@ -234,26 +234,32 @@ fn apply_with_force_asks_on_a_terminal_unless_it_is_told_yes() {
     };
     let Recorded { project, id, .. } = recorded(write("one\n"), write("two\n"));
     project.write("a", "mine\n");
-    let OpenptyResult { master, slave } = openpty(None, None).unwrap();
-    let end = |fd: &OwnedFd| Stdio::from(fd.try_clone().unwrap());
-    let mut command = project.command();
-    command.args(["apply", &id, "--force"]);
-    command.stdin(end(&slave)).stdout(end(&slave)).stderr(end(&slave));
-    let mut child = command.spawn().unwrap();
-    let mut terminal = File::from(master);
-    let mut drawn = Vec::new();
-    while !String::from_utf8_lossy(&drawn).contains("[Y/n]") {
-        let mut byte = [0];
-        terminal.read_exact(&mut byte).unwrap();
-        drawn.push(byte[0]);
+    for (answer, code) in [("\n", 1), ("n\n", 1), ("y\n", 0)] {
+        let OpenptyResult { master, slave } = openpty(None, None).unwrap();
+        let end = |fd: &OwnedFd| Stdio::from(fd.try_clone().unwrap());
+        let mut command = project.command();
+        command.args(["apply", &id, "--force"]);
+        command.stdin(end(&slave)).stdout(end(&slave)).stderr(end(&slave));
+        let mut child = command.spawn().unwrap();
+        let mut terminal = File::from(master);
+        let mut drawn = Vec::new();
+        while !String::from_utf8_lossy(&drawn).contains("/n] ")
+            && !String::from_utf8_lossy(&drawn).contains("/N] ")
+        {
+            let mut byte = [0];
+            terminal.read_exact(&mut byte).unwrap();
+            drawn.push(byte[0]);
+        }
+        let drawn = String::from_utf8_lossy(&drawn).into_owned();
+        assert!(drawn.contains("Overwrite 1 path (a)") && drawn.contains("[y/N]"), "{drawn}");
+        terminal.write_all(answer.as_bytes()).unwrap();
+        assert_eq!(child.wait().unwrap().code(), Some(code), "{answer:?}");
+        drop(slave);
+        assert_eq!(project.read("a") == b"mine\n", code == 1, "{answer:?}");
     }
-    assert!(String::from_utf8_lossy(&drawn).contains("Overwrite 1 path (a)"));
-    terminal.write_all(b"n\n").unwrap();
-    assert_eq!(child.wait().unwrap().code(), Some(1));
-    drop(slave);
-    assert_eq!(project.read("a"), b"mine\n");
+    project.write("a", "mine\n");
     let (drawn, code) = on_a_terminal(&project, &["apply", &id, "--force", "--yes"]);
     assert_eq!(code, 0, "{drawn}");
-    assert!(!drawn.contains("[Y/n]") && drawn.contains("overwriting a"), "{drawn}");
+    assert!(!drawn.contains("/N]") && drawn.contains("overwriting a"), "{drawn}");
     assert_eq!(project.read("a"), b"two\n");
 }

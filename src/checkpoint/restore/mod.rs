@@ -24,6 +24,6 @@ mod transaction_dir;
 
 pub use journal::RestoreAction;
 pub use plan::{RestoreOutcome, RestoreRequest};
-pub use preview::{PathEffect, PreviewedTree, RestorePreview};
+pub use preview::{Obstacle, ObstacleKind, PathEffect, PreviewedTree, RestorePreview};
 pub use report::{FinishedRestore, RecoveredRestore, RestoreLog, RestoreReport};
 pub use transaction::{is_recovery_needed, recover};

@@ -18,7 +18,26 @@ use crate::error::{IoContext, Result};
 pub struct RestorePreview {
     pub paths: Vec<PathPreview>,
     /// Why it would be refused in spite of everything: something else is in the way, or a database is in use.
-    pub obstacles: Vec<String>,
+    pub obstacles: Vec<Obstacle>,
+}
+
+/// Why nothing would be done at a path, in spite of `--force`.
+#[derive(Debug)]
+pub struct Obstacle {
+    pub path: TreePath,
+    pub why: String,
+    pub kind: ObstacleKind,
+}
+
+/// What the user can do about an obstacle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ObstacleKind {
+    /// What is there can be moved away.
+    InTheWay,
+    /// The programs that use it can be stopped.
+    InUse,
+    /// The content from before the run is needed.
+    NotRebuildable,
 }
 
 /// What a restore would do at one path.
@@ -100,13 +119,14 @@ impl Workspace {
             let replaced = steps.iter().filter(|step| step.may_replace_database());
             let replaced: Vec<&TreePath> = replaced.map(|step| &step.path).collect();
             let databases = live_database::in_use(&self.root, replaced.iter().copied());
-            preview.obstacles.extend(
-                databases.iter().map(|database| format!("{}: open in {}", database.path, database.users())),
-            );
+            let in_use = databases.iter().map(|it| (&it.path, format!("open in {}", it.users())));
             let deleted = self.deleted_among(replaced.into_iter());
-            let deleted =
-                deleted.iter().map(|it| format!("{}: deleted, and open in {}", it.path, it.users()));
-            preview.obstacles.extend(deleted);
+            let deleted = deleted.iter().map(|it| (&it.path, format!("deleted, and open in {}", it.users())));
+            preview.obstacles.extend(in_use.chain(deleted).map(|(path, why)| Obstacle {
+                path: path.clone(),
+                why,
+                kind: ObstacleKind::InUse,
+            }));
         }
         earlier.extend(steps.into_iter().map(|step| (step.path, step.to)));
         Ok(preview)
@@ -134,8 +154,9 @@ impl Workspace {
         step: &RestoreStep,
         found: Option<&Node>,
         earlier: &PreviewedTree,
-    ) -> Result<Option<String>> {
+    ) -> Result<Option<Obstacle>> {
         let path = &step.path;
+        let in_the_way = |why: String| Obstacle { path: path.clone(), why, kind: ObstacleKind::InTheWay };
         if step.to.is_none_or(|to| to.is_dir()) {
             return Ok(None);
         }
@@ -143,12 +164,12 @@ impl Workspace {
             && !steps.iter().any(|step| step.path == blocker)
             && !earlier.contains_key(&blocker)
         {
-            return Ok(Some(format!("{path}: {blocker} is not a directory")));
+            return Ok(Some(in_the_way(format!("{blocker} is not a directory"))));
         }
         let is_filled = || self.root.is_empty_dir(path).is_ok_and(|is_empty| !is_empty);
         let is_unexplained = || (step.from.is_none() || is_filled()) && !inhabited(steps, path);
         let is_there = found.is_some_and(Node::is_dir) && is_unexplained();
-        Ok(is_there.then(|| format!("{path}: a directory is there")))
+        Ok(is_there.then(|| in_the_way("a directory is there".to_owned())))
     }
 }
 
