@@ -294,10 +294,12 @@ impl<'p> Preview<'p> {
         warn_withheld(self.context, run, "would not be applied")?;
         let mut text = format!("{}:", run.id());
         if preview.is_there() {
-            if !self.force {
-                revert_runs::check_own_work(layout, run)?;
-            }
-            text.push_str(" already applied\n");
+            text.push_str(match revert_runs::check_own_work(layout, run) {
+                Err(error) if self.force && error.is(FailureReason::Conflict) => {
+                    " what it left is there as the work of another run, and would be its work\n"
+                }
+                checked => checked.map(|()| " already applied\n")?,
+            });
             return self.context.ui.print(&text);
         }
         text.push('\n');

@@ -308,7 +308,7 @@ pub fn check_applicable(layout: &Layout, dir: &CheckpointDir) -> Result<()> {
         let path = dir.diff_path();
         return Err(Error::integrity(format!("cannot apply {id}: {} is missing", path.display()))
             .detail("nothing was touched")
-            .hint("restore the run's directory from a backup, or from an artifact (`decree apply --from`)"));
+            .hint("restore the run's directory from a backup or an artifact"));
     }
     Err(Error::project(format!("{id} has no recorded change to apply"))
         .hint(format!("`decree diff {id}` shows what is different now")))
@@ -327,7 +327,7 @@ pub fn refuse_lost_records(layout: &Layout, dir: &CheckpointDir) -> Result<()> {
     Err(Error::integrity(format!("the records of run {id} are missing"))
         .detail(format!("it was carried out: its message is in {letter}"))
         .detail(format!("but {} is not there", layout.shown(&dir.result_path())))
-        .hint("restore the run's directory from a backup, or from an artifact (`decree apply --from`)"))
+        .hint("restore the run's directory from a backup or an artifact"))
 }
 
 /// Whether all of several runs are in the tree: a later one may have changed what an earlier one left.

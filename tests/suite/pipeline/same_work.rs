@@ -47,6 +47,8 @@ fn a_run_that_is_applied_with_force_takes_the_same_bytes_over() {
     let (project, first, second) = two_reverted_runs();
     for (there, forced) in [(&first, &second), (&second, &first)] {
         project.decree(["apply", there]).ok();
+        let dry = project.decree(["apply", forced, "--force", "--dry-run"]).ok().text();
+        assert!(!dry.contains("already applied") && dry.contains("the work of another run"), "{dry}");
         let output = project.decree(["apply", forced, "--force", "--yes"]).ok();
         assert_has(&output.err, &[&format!("what run {there} left is the work of another run now")]);
         assert_eq!(output.err.contains("removed 01-a.spec.md from the tracker"), *there == first);
