@@ -9,6 +9,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
 use rustix::fs::{AtFlags, CWD, FileType, Mode as RawMode, OFlags};
 use rustix::io::Errno;
@@ -26,7 +27,8 @@ const READ: OFlags = OFlags::RDONLY.union(OFlags::NOFOLLOW).union(OFlags::NONBLO
 #[derive(Debug)]
 pub struct Root {
     path: PathBuf,
-    fd: OwnedFd,
+    /// Replaced only by [`Root::follow_path`].
+    fd: RwLock<OwnedFd>,
     resolver: Resolver,
     owner: Owner,
 }
@@ -65,11 +67,27 @@ impl PathKind {
 impl Root {
     pub fn open(path: impl Into<PathBuf>) -> io::Result<Self> {
         let path = path.into();
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let fd = rustix::fs::openat(CWD, &path, flags, RawMode::empty())?;
+        let fd = open_root(&path)?;
         let resolver = Resolver::detect(fd.as_fd());
         let stat = rustix::fs::statat(&fd, "", AtFlags::EMPTY_PATH)?;
-        Ok(Root { path, fd, resolver, owner: (stat.st_uid, stat.st_gid) })
+        Ok(Root { path, fd: RwLock::new(fd), resolver, owner: (stat.st_uid, stat.st_gid) })
+    }
+
+    /// Opens the directory again if another one is at its path: a program deleted it, and nothing can be created in a deleted directory.
+    /// The caller has moved a renamed one back.
+    pub fn follow_path(&self) -> io::Result<()> {
+        let now = open_root(&self.path)?;
+        let id = |fd: &OwnedFd| {
+            rustix::fs::statat(fd, "", AtFlags::EMPTY_PATH).map(|found| (found.st_dev, found.st_ino))
+        };
+        if id(&self.fd())? != id(&now)? {
+            *self.fd.write().unwrap_or_else(PoisonError::into_inner) = now;
+        }
+        Ok(())
+    }
+
+    fn fd(&self) -> RwLockReadGuard<'_, OwnedFd> {
+        self.fd.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The owner of the directory when it was opened: that of every path whose own owner is not recorded.
@@ -90,7 +108,7 @@ impl Root {
 
     /// Opens a directory of the tree (empty: the root) to look up names in it.
     pub fn dir(&self, path: &[u8]) -> io::Result<Dir> {
-        Ok(Dir(if path.is_empty() { self.fd.try_clone()? } else { self.open_path(path, DIRECTORY)? }))
+        Ok(Dir(if path.is_empty() { self.fd().try_clone()? } else { self.open_path(path, DIRECTORY)? }))
     }
 
     /// Opens a directory of the tree (empty: the root) to list it.
@@ -99,7 +117,7 @@ impl Root {
     }
 
     pub(super) fn open_path(&self, path: &[u8], flags: OFlags) -> io::Result<OwnedFd> {
-        self.resolver.open(self.fd.as_fd(), path, flags)
+        self.resolver.open(self.fd().as_fd(), path, flags)
     }
 
     /// What is at `path`; `None` if nothing is there, or a directory above it is missing or not a directory.
@@ -284,6 +302,11 @@ impl Dir {
     pub fn open(&self, name: &[u8]) -> io::Result<File> {
         Ok(File::from(rustix::fs::openat(&self.0, OsStr::from_bytes(name), READ, RawMode::empty())?))
     }
+}
+
+fn open_root(path: &Path) -> io::Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    Ok(rustix::fs::openat(CWD, path, flags, RawMode::empty())?)
 }
 
 fn regular(file: File) -> io::Result<File> {

@@ -69,6 +69,7 @@ pub fn guard(context: &Context, args: &GuardArgs) -> Result<u8> {
         command: &args.command,
         verify: args.verify.as_deref(),
         directory: &context.directory,
+        lock: locked.held_lock(),
         scope,
         reason: args.reason.clone(),
         expiry: args.expiry,
@@ -190,7 +191,7 @@ fn print_rollback(context: &Context, report: &RollbackReport, cause: &str, id: &
 /// What the command had done to decree's own files.
 fn repair_warnings(layout: &Layout, outcome: &GuardOutcome) -> Vec<String> {
     let GuardOutcome { repair: report, checkpoint, .. } = outcome;
-    let mut warnings = Vec::new();
+    let mut warnings = Vec::from_iter(report.project_text("the command"));
     if !report.restored.is_empty() {
         let files = count(report.restored.len(), "file");
         warnings.push(format!("the command removed or replaced {files} of decree's own; restored"));

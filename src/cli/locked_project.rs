@@ -75,6 +75,11 @@ impl<'c> LockedProject<'c> {
         Ok(locked)
     }
 
+    /// The lock, for work that may delete its file.
+    pub fn held_lock(&self) -> &Lock {
+        &self.lock
+    }
+
     /// Locks the project for `recover`, which settles what is unfinished in its own way.
     pub fn open_unsettled(context: &'c Context, command: &'static str) -> Result<Self> {
         Self::lock(context, context.project_despite_config()?, command)

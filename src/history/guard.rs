@@ -28,14 +28,14 @@ use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::checkpoint::coverage::WayBack;
 use crate::checkpoint::git_record::GitRecord;
 use crate::checkpoint::manifest::Manifest;
-use crate::error::{Error, Result};
+use crate::error::{Error, IoContext, Result};
 use crate::interrupt;
 use crate::message::{Inbox, SecondNames};
 use crate::process::foreground::run_in_foreground;
 use crate::process::marked::MARK_VARIABLE;
 use crate::process::redact::Redactor;
 use crate::process::{ProcessMark, STRICT_BASH};
-use crate::project::Layout;
+use crate::project::{Layout, Lock};
 use crate::sanitize::{one_line, truncate};
 
 /// Names the checkpoint in the environment of both commands.
@@ -53,6 +53,8 @@ pub struct GuardRequest<'g> {
     /// A shell command that has to succeed afterwards.
     pub verify: Option<&'g str>,
     pub directory: &'g Path,
+    /// The project's lock, whose file the command may delete.
+    pub lock: &'g Lock,
     /// What a rollback covers.
     pub scope: Scope,
     pub reason: Option<String>,
@@ -128,7 +130,7 @@ pub struct GuardOutcome {
 }
 
 impl<'g> Guard<'g> {
-    /// Makes the checkpoint. The caller holds the project's lock.
+    /// Makes the checkpoint.
     pub fn begin(context: HistoryContext<'g>, request: GuardRequest<'g>) -> Result<Guard<'g>> {
         let words = shell_words::join(request.command.iter().map(|word| word.to_string_lossy()));
         let shown = shown(&words);
@@ -224,7 +226,8 @@ impl<'g> Guard<'g> {
             interrupt::set_last_act(None);
         }
         let is_untouched = context.workspace.store().is_untouched();
-        let (repair, repair_error) = repair(context, &mut own_files, &checkpoint, &manifest, has_failed);
+        let (repair, repair_error) =
+            repair(context, &mut own_files, request.lock, &checkpoint, &manifest, has_failed);
         let cause = if interrupted.is_some() { format!("`{shown}` was interrupted") } else { end.cause };
         let git_before: Vec<GitRecord> = manifest.git_records().cloned().collect();
         let set_aside = checkpoint.quarantine_dir();
@@ -339,15 +342,20 @@ fn roll_back(context: HistoryContext<'_>, checkpoint: &CheckpointDir, cause: &st
 fn repair(
     context: HistoryContext<'_>,
     own_files: &mut OwnFiles,
+    lock: &Lock,
     checkpoint: &CheckpointDir,
     manifest: &Manifest,
     has_failed: bool,
 ) -> (RepairReport, Option<Error>) {
     let repaired =
         if has_failed { own_files.repair_with_settings() } else { own_files.repair_except_tracker() };
-    match repaired {
+    // The directory of the project may be another one from now on.
+    let root = context.workspace.root();
+    let followed = root.follow_path().at("open", root.path());
+    match repaired.and_then(|report| followed.map(|()| report)) {
         Ok(report) => {
-            let error = repair_content(context, checkpoint, manifest, &report).err();
+            let content = repair_content(context, checkpoint, manifest, &report);
+            let error = lock.renew().and(content).err();
             (report, error)
         }
         Err(error) => (RepairReport::default(), Some(error)),

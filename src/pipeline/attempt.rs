@@ -16,6 +16,7 @@ use super::verdict::Ending;
 use super::{policy, uncaptured, verify_program};
 use crate::checkpoint::change_record::ChangeRecord;
 use crate::checkpoint::manifest::Manifest;
+use crate::checkpoint::root::Root;
 use crate::error::{Error, IoContext, Result};
 use crate::fs::atomic;
 use crate::history::RunDir;
@@ -85,6 +86,7 @@ pub(super) fn execute(
         RoutineKind::Notebook => RunDir::PAPERMILL_LOG,
     };
     let capped = CappedLog::create(dir.join(log), batch.context.config.log_limit)?;
+    let root = batch.context.workspace.root();
     let mut tee = Tee::new(batch, Some(capped));
     run.publish(attempt.number, &[log])?;
     let exec = |program: &OsString, arguments: &[OsString]| {
@@ -97,7 +99,7 @@ pub(super) fn execute(
     };
     let ended = exec(&invocation.program, &invocation.arguments).run(&mut |bytes: &[u8]| tee.take(bytes));
     // Before anything else is written, and even if the execution failed.
-    let mut repairs = vec![own.repair()?];
+    let mut repairs = vec![repair(root, &mut own)?];
     let (mut ending, mut survivors) = match ended {
         Ok(ended) => (routine_ending(&ended, job.timeout), ended.survivors),
         Err(error) => (Ending::NotStarted { why: error.to_string() }, 0),
@@ -107,7 +109,7 @@ pub(super) fn execute(
         tee.reporter.event(&Event::Verifying(&job.verify));
         let line = STRICT_BASH.into_iter().chain([&*job.verify]).map(OsString::from).collect::<Vec<_>>();
         let ended = exec(&"bash".into(), &line).run(&mut |bytes: &[u8]| tee.take(bytes));
-        repairs.push(own.repair()?);
+        repairs.push(repair(root, &mut own)?);
         let ended = ended.inspect_err(|_| drop(own.repair_queue()))?;
         survivors += ended.survivors;
         ending = verify_ending(&ended, job);
@@ -125,6 +127,14 @@ pub(super) fn execute(
         batch.warn(&format!("the log of attempt {} is not complete: {error}", attempt.number));
     }
     Ok(Execution { ending, duration: began.elapsed(), tail, repairs, own })
+}
+
+/// Repairs decree's own files, with the directory of the project, which may be another one from then on.
+fn repair(root: &Root, own: &mut OwnFiles) -> Result<RepairReport> {
+    let repaired = own.repair();
+    let followed = root.follow_path().at("open", root.path());
+    let report = repaired?;
+    followed.map(|()| report)
 }
 
 /// The parameters of a routine: what decree sets, and those of its own that the message sets, or else the spec.

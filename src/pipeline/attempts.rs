@@ -142,7 +142,7 @@ fn describe_repair(
     repair: &RepairReport,
 ) -> Result<Vec<String>> {
     let checkpoint = inputs.run.dir.checkpoint();
-    let mut warnings = Vec::new();
+    let mut warnings = Vec::from_iter(repair.project_text("the routine"));
     if !repair.restored.is_empty() {
         let files = count(repair.restored.len(), "file");
         let named = repair.restored.iter().take(MAX_NAMED).map(|path| context.layout.shown(path));

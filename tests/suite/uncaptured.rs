@@ -8,6 +8,7 @@ mod guard_killed;
 mod killed;
 mod orphans;
 mod output;
+mod project_dir;
 mod repositories;
 mod secrets;
 mod set_aside;

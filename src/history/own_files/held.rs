@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::io::{Read, Seek};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::CWD;
@@ -185,7 +185,7 @@ fn stamp(metadata: &fs::Metadata) -> Stamp {
 /// The directories as they were, parents before their children.
 pub(super) struct HeldDirs {
     /// The project, whose own name and mode are in no checkpoint, and `.decree/`.
-    anchors: Vec<Anchor>,
+    anchors: [Option<Anchor>; 2],
     list: Vec<HeldDir>,
 }
 
@@ -203,6 +203,7 @@ struct HeldDir {
 enum DirForm {
     Plain {
         mode: u32,
+        owner: (u32, u32),
     },
     /// The user keeps the directory elsewhere.
     Link(PathBuf),
@@ -212,7 +213,7 @@ impl HeldDirs {
     /// Holds a project and its `.decree/`.
     pub fn new(root: &Path, own: &Path) -> Self {
         let anchor = |path| Some(Anchor { dir: HeldDir::of(path)?, open: File::open(path).ok()? });
-        HeldDirs { anchors: [root, own].into_iter().filter_map(anchor).collect(), list: Vec::new() }
+        HeldDirs { anchors: [root, own].map(anchor), list: Vec::new() }
     }
 
     /// Holds one more directory, if it is one.
@@ -220,33 +221,61 @@ impl HeldDirs {
         self.list.extend(HeldDir::of(path));
     }
 
-    /// Restores those that are gone, renamed, replaced or have another mode.
-    pub fn repair(&self, quarantine: &mut Quarantine) -> Result<()> {
-        for anchor in &self.anchors {
-            anchor.move_back(quarantine)?;
-            anchor.dir.repair(quarantine)?;
-        }
-        self.list.iter().try_for_each(|dir| dir.repair(quarantine))
+    /// Restores those that are gone, renamed, replaced or have another mode. Returns what had become of the project itself, if anything.
+    pub fn repair(&mut self, quarantine: &mut Quarantine) -> Result<Option<ProjectDamage>> {
+        let mut repair = |anchor: &mut Option<Anchor>| {
+            anchor.as_mut().map_or(Ok(None), |anchor| anchor.repair(quarantine))
+        };
+        let [project, own] = &mut self.anchors;
+        let damage = repair(project)?;
+        repair(own)?;
+        self.list.iter().try_for_each(|dir| dir.repair(quarantine))?;
+        Ok(damage)
     }
 }
 
+/// What a program had done to the directory of a project itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ProjectDamage {
+    /// It was renamed to this, and is moved back.
+    Renamed(PathBuf),
+    /// It was deleted, and is made again, by decree or by the program.
+    Deleted,
+}
+
 impl Anchor {
-    /// Moves a renamed directory back, with everything in it.
-    fn move_back(&self, quarantine: &mut Quarantine) -> Result<()> {
+    fn repair(&mut self, quarantine: &mut Quarantine) -> Result<Option<ProjectDamage>> {
         let path = &self.dir.path;
         if matches!(self.dir.form, DirForm::Link(_)) || is_at(&self.open, path) {
-            return Ok(());
+            self.dir.repair(quarantine)?;
+            return Ok(None);
         }
+        let renamed = self.move_back(quarantine)?;
+        if let Some(parent) = path.parent() {
+            // A program may have deleted the directory that the project is in.
+            fs::create_dir_all(parent).at("create", parent)?;
+        }
+        self.dir.repair(quarantine)?;
+        // What is there now is what the next program may rename.
+        if let Ok(open) = File::open(path) {
+            self.open = open;
+        }
+        Ok(Some(renamed.map_or(ProjectDamage::Deleted, ProjectDamage::Renamed)))
+    }
+
+    /// Moves a renamed directory back, with everything in it. Returns where it was.
+    fn move_back(&self, quarantine: &mut Quarantine) -> Result<Option<PathBuf>> {
+        let path = &self.dir.path;
         // The kernel knows the present name of an open directory.
         let Ok(now) = fs::read_link(format!("/proc/self/fd/{}", self.open.as_raw_fd())) else {
-            return Ok(());
+            return Ok(None);
         };
-        if is_at(&self.open, &now) {
-            quarantine.take(path)?;
-            // If this fails, `repair` creates the directory.
-            let _ = fs::rename(now, path);
+        if !is_at(&self.open, &now) {
+            return Ok(None);
         }
-        Ok(())
+        quarantine.take(path)?;
+        // If this fails, `repair` creates the directory.
+        Ok(fs::rename(&now, path).is_ok().then_some(now))
     }
 }
 
@@ -255,7 +284,10 @@ impl HeldDir {
         let metadata = path.symlink_metadata().ok()?;
         let form = match fs::read_link(path) {
             Ok(target) => DirForm::Link(target),
-            Err(_) if metadata.is_dir() => DirForm::Plain { mode: metadata.permissions().mode() & 0o7777 },
+            Err(_) if metadata.is_dir() => DirForm::Plain {
+                mode: metadata.permissions().mode() & 0o7777,
+                owner: (metadata.uid(), metadata.gid()),
+            },
             Err(_) => return None,
         };
         Some(HeldDir { path: path.to_owned(), form })
@@ -266,7 +298,7 @@ impl HeldDir {
             return self.create();
         };
         match &self.form {
-            DirForm::Plain { mode } if found.is_dir() => {
+            DirForm::Plain { mode, .. } if found.is_dir() => {
                 if found.permissions().mode() & 0o7777 == *mode {
                     return Ok(());
                 }
@@ -282,8 +314,11 @@ impl HeldDir {
 
     fn create(&self) -> Result<()> {
         match &self.form {
-            DirForm::Plain { mode } => {
+            DirForm::Plain { mode, owner: (user, group) } => {
                 fs::create_dir(&self.path).at("create", &self.path)?;
+                if rustix::process::geteuid().is_root() {
+                    chown(&self.path, Some(*user), Some(*group)).at("change the owner of", &self.path)?;
+                }
                 set_mode(&self.path, *mode)
             }
             DirForm::Link(target) => symlink(target, &self.path).at("create", &self.path),

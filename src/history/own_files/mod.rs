@@ -16,8 +16,10 @@ mod earlier_runs;
 mod held;
 mod protected;
 mod quarantine;
+mod repair_report;
 mod restore;
 
 pub use area::{Area, OwnFile, key_of, path_of_key};
-pub use protected::{OwnFiles, ProtectedDir, RepairReport};
+pub use protected::{OwnFiles, ProtectedDir};
+pub use repair_report::RepairReport;
 pub use restore::{SettingsRecord, SettingsSnapshot, restore};

@@ -15,8 +15,9 @@ use std::path::{Path, PathBuf};
 
 use super::area::{Area, AreaListing, is_out_of_reach};
 use super::earlier_runs::{AbsentDirs, EarlierRuns};
-use super::held::{FileDamage, HeldDirs, HeldFile, Hold, Protection};
+use super::held::{HeldDirs, HeldFile, Hold, Protection};
 use super::quarantine::Quarantine;
+use super::repair_report::RepairReport;
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::error::{IoContext, Result};
 use crate::fs::spool::Spool;
@@ -72,27 +73,6 @@ pub struct OwnFiles {
     bytes: u64,
     copied: u64,
     spool: Spool,
-}
-
-/// What a program had done to decree's own files.
-#[derive(Debug, Default)]
-pub struct RepairReport {
-    /// Files that were gone or replaced by something else, and are restored.
-    pub restored: Vec<PathBuf>,
-    /// Files that had other bytes, and are restored; those bytes are in `set-aside/`.
-    pub overwritten: Vec<PathBuf>,
-    /// Settings, routines and messages that were edited, and stay so.
-    pub edited: Vec<PathBuf>,
-    /// Records that were overwritten, and too large to be held in memory.
-    pub spoiled: Vec<PathBuf>,
-    /// Whether the tracker was changed, and is restored.
-    pub tracker: bool,
-    /// How many earlier runs are lost.
-    pub lost_runs: usize,
-    /// How many earlier runs were gone, and are restored without their logs.
-    pub stripped_runs: usize,
-    /// How many things stood in the way and moved to `set-aside/`.
-    pub set_aside: usize,
 }
 
 impl OwnFiles {
@@ -216,7 +196,7 @@ impl OwnFiles {
     /// Restores every byte of the messages that were in the queue, after a program that has failed and was repaired already.
     pub fn repair_queue(&mut self) -> Result<RepairReport> {
         let (mut report, mut quarantine) = (RepairReport::default(), Quarantine::default());
-        self.dirs.repair(&mut quarantine)?;
+        report.project = self.dirs.repair(&mut quarantine)?;
         for held in self.files.iter_mut().filter(|held| held.protection == Protection::Queue) {
             held.protection = Protection::Record;
             let damage = held.repair(&mut quarantine);
@@ -238,7 +218,7 @@ impl OwnFiles {
     pub fn repair_except_tracker(&mut self) -> Result<RepairReport> {
         let mut report = RepairReport::default();
         let mut quarantine = Quarantine::default();
-        self.dirs.repair(&mut quarantine)?;
+        report.project = self.dirs.repair(&mut quarantine)?;
         // After a renamed `.decree/` is back, and before the records are.
         (report.lost_runs, report.stripped_runs) = self.earlier_runs.take_gone();
         for held in &mut self.files {
@@ -260,29 +240,6 @@ impl OwnFiles {
         }
         report.set_aside = quarantine.finish(&self.set_aside)?;
         Ok(report)
-    }
-}
-
-impl RepairReport {
-    fn add(&mut self, held: &HeldFile, damage: Option<FileDamage>) {
-        let list = match damage {
-            Some(FileDamage::Restored) => &mut self.restored,
-            Some(FileDamage::Overwritten) => &mut self.overwritten,
-            Some(FileDamage::Edited) => &mut self.edited,
-            Some(FileDamage::Spoiled) => &mut self.spoiled,
-            None => return,
-        };
-        list.push(held.path.clone());
-    }
-
-    /// The files that were overwritten, for a warning; `None` if there are none.
-    pub fn overwritten_text(&self, layout: &Layout) -> Option<String> {
-        const MAX_NAMED: usize = 10;
-        let more = self.overwritten.len().saturating_sub(MAX_NAMED);
-        let mut named: Vec<String> =
-            self.overwritten.iter().take(MAX_NAMED).map(|path| layout.shown(path)).collect();
-        named.extend((more > 0).then(|| format!("{more} more of decree's own files")));
-        (!named.is_empty()).then(|| named.join(", "))
     }
 }
 

@@ -48,6 +48,8 @@ impl FinalRestore {
     /// Returns what to say of it.
     fn restore(&self, covers: &dyn Fn(&TreePath) -> bool) -> String {
         let (root, set_aside) = (&self.root, &self.set_aside);
+        // An earlier attempt may have deleted the directory of the project. If it is gone now, everything below says so.
+        let _ = root.follow_path();
         let mut places = lock(&self.places);
         let mut text = String::new();
         if let Some(places) = &places {

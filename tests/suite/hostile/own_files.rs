@@ -284,12 +284,14 @@ fn a_project_that_is_moved_away_is_moved_back() {
 }
 
 #[test]
-fn a_project_that_is_deleted_comes_back_with_the_next_process() {
+fn a_project_that_is_deleted_comes_back() {
     let project = project("here=$PWD; cd /; rm -rf \"$here\"; exit 3\n");
     let before = project.snapshot();
-    process(&project).fails(4).mentions(&["the tree could not be reverted"]);
+    process(&project).fails(1).mentions(&["deleted the directory of the project; it is made again"]);
+    assert_same(&project.snapshot(), &before);
+    assert!(only_dead(&project).contains("exit 3"), "{:?}", dead(&project));
     project.write(".decree/routines/develop.sh", "exit 7\n");
-    process(&project).fails(1).mentions(&["was interrupted; the tree is reverted"]);
+    process(&project).fails(1);
     assert_same(&project.snapshot(), &before);
     assert!(only_dead(&project).contains("exit 7"), "{:?}", dead(&project));
     assert_eq!(project.read(".decree/config.yml"), b"max_retries: 0\n");
