@@ -6,6 +6,7 @@ mod below_root;
 mod guard;
 mod guard_killed;
 mod killed;
+mod objects;
 mod orphans;
 mod output;
 mod project_dir;

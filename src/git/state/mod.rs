@@ -4,13 +4,14 @@
 //! - [`GitDirs`]: where a repository keeps these, found without git
 //! - [`GitSnapshot`]: reads them, without git except where the refs are in a format of their own
 //! - [`RefTexts`], [`RefChange`]: the refs as text, and which of them differ
-//! - [`ObjectLinks`]: objects, as a second name for each
+//! - [`ObjectLinks`]: objects, as a second name for each, and their contents
 //! - [`create_refs`], [`restore_stash`], [`unnamed_commits`]: what was deleted, and commits that nothing names
 //! - [`GitTarget`], [`restore()`]: moves HEAD and its branch back, keeps the commits that this leaves without a name, restores the index
 //!
 //! Nothing here touches the work tree, and no ref is moved whose value is not the expected one.
 
 mod dirs;
+mod held_objects;
 mod index_file;
 mod lost_refs;
 mod object_links;

@@ -1,28 +1,25 @@
 //! The objects of repositories as hard links in a directory of decree's, while a routine or a guarded command runs: git never changes
 //! an object file, so a second name is a copy that costs no space. Objects that are gone afterwards, by `rm` or by `git gc
 //! --prune=now`, get their first name back. This only adds objects, so it can be repeated at any time. As a routine can delete both names,
-//! the objects are also held open, if there are not too many: a deleted file can be read for as long as a process has it open.
+//! the contents are held as well.
 
 use std::ffi::OsStr;
-use std::fs::{self, File};
-use std::io::{self, Seek};
+use std::fs;
+use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use super::dirs::GitDirs;
+use super::held_objects::{ContentRoom, HeldObject};
 use crate::error::{IoContext, Result};
-use crate::fs::atomic::{self, AtomicFile};
-use crate::fs::descriptors;
+use crate::fs::atomic;
 use crate::fs::quarantine::{move_to_free_name, numbered};
 
 /// The directory of objects in a git directory.
 pub const OBJECTS: &str = "objects";
 /// How many objects are linked. A repository with more should be packed.
 const MAX_LINKS: usize = 200_000;
-/// How many objects are held open at most, and which part of the files that decree may have open.
-const MAX_OPEN: usize = 10_000;
-const OPEN_PARTS: usize = 8;
 /// How deep a renamed git directory is searched for.
 const MAX_SEARCH_DEPTH: usize = 6;
 /// Names the directory of objects whose links are beside it, and which directory was its git directory: `<device> <inode> <path>`.
@@ -46,8 +43,10 @@ struct LinkedStore {
     links: PathBuf,
     /// The objects that were there, as `ab/cdef…` or `pack/pack-….pack`.
     names: Vec<PathBuf>,
-    /// The same files, each with its length; empty if there are too many.
-    open: Vec<(File, u64)>,
+    /// The content of each, as far as there is room; empty if there are too many of them.
+    held: Vec<Option<HeldObject>>,
+    /// Which of [`FIXED`] were there.
+    fixed: Vec<&'static str>,
     /// Device and inode of the git directory.
     id: Option<(u64, u64)>,
     /// How many of them are not linked.
@@ -69,19 +68,20 @@ impl ObjectLinks {
     /// Links all objects of these git directories. What an earlier process left in `dir` is removed.
     pub fn create(dir: &Path, git_dirs: &[PathBuf]) -> ObjectLinks {
         let removed = remove(dir);
-        let (mut room, mut open_room) = (MAX_LINKS, MAX_OPEN.min(descriptors::raise_limit() / OPEN_PARTS));
-        let mut stores = Vec::new();
+        let mut room = MAX_LINKS;
+        let (mut stores, mut wanted) = (Vec::new(), Vec::new());
         for (number, git_dir) in git_dirs.iter().enumerate() {
             let (objects, links) = (git_dir.join(OBJECTS), dir.join(number.to_string()));
             if !is_dir(&objects) {
                 continue;
             }
-            let id = id_of(git_dir);
+            let (id, fixed) = (id_of(git_dir), fixed_in(&objects));
             let mut store = LinkedStore {
                 objects,
                 links,
                 names: Vec::new(),
-                open: Vec::new(),
+                held: Vec::new(),
+                fixed,
                 id,
                 not_linked: 0,
                 failure: None,
@@ -95,13 +95,11 @@ impl ObjectLinks {
             } else if let Err(error) = store.link() {
                 store.failure = Some(format!("they could not be held: {error}"));
             }
+            wanted.push(store.names.len() <= room);
             room -= store.names.len().min(room);
-            if store.names.len() <= open_room {
-                store.open = store.open_all().unwrap_or_default();
-                open_room -= store.open.len();
-            }
             stores.push(store);
         }
+        hold_contents(&mut stores, &wanted, dir);
         ObjectLinks { dir: dir.to_owned(), stores, foreign: Vec::new() }
     }
 
@@ -128,8 +126,9 @@ impl ObjectLinks {
                 foreign.extend((!names.is_empty()).then_some(objects));
                 return None;
             }
-            let (open, id, not_linked, failure) = (Vec::new(), Some(id), 0, None);
-            Some(LinkedStore { objects, links, names, open, id, not_linked, failure })
+            let (held, fixed) = (Vec::new(), fixed_in(&links));
+            let (id, not_linked, failure) = (Some(id), 0, None);
+            Some(LinkedStore { objects, links, names, held, fixed, id, not_linked, failure })
         });
         let mut stores: Vec<LinkedStore> = stores.collect();
         // A repository is moved back before those of its submodules, which are in it.
@@ -149,10 +148,18 @@ impl ObjectLinks {
         store.is_some_and(|store| store.names.iter().any(|name| store.is_gone(name)))
     }
 
-    /// The objects that are held neither by a second name nor open: how many of each directory, and why.
+    /// The objects of which neither a second name nor the content is held: how many of each directory, and why.
     pub fn not_held(&self) -> impl Iterator<Item = (&Path, usize, &str)> {
         let stores = self.stores.iter().filter(|store| !store.has_all());
-        stores.filter_map(|store| Some((&*store.objects, store.not_linked, store.failure.as_deref()?)))
+        stores.filter_map(|store| {
+            Some((&*store.objects, store.not_linked.min(store.without_content()), store.failure.as_deref()?))
+        })
+    }
+
+    /// The objects that have a second name, and whose content is too large to be held: how many of each directory.
+    pub fn only_linked(&self) -> impl Iterator<Item = (&Path, usize)> {
+        let linked = self.stores.iter().filter(|store| store.failure.is_none());
+        linked.map(|store| (&*store.objects, store.without_content())).filter(|(_, count)| *count > 0)
     }
 
     /// Whether all objects of a git directory are held.
@@ -228,7 +235,7 @@ impl LinkedStore {
         let (device, inode) = self.id.unwrap_or_default();
         let text = [format!("{device} {inode} ").as_bytes(), place.as_os_str().as_bytes()].concat();
         atomic::write(&self.links.join(PLACE), &text)?;
-        for name in FIXED.iter().filter(|name| is_dir(&self.objects.join(name))) {
+        for name in &self.fixed {
             let dir = self.links.join(name);
             fs::create_dir_all(&dir).at("create", &dir)?;
         }
@@ -250,20 +257,16 @@ impl LinkedStore {
         result
     }
 
-    fn open_all(&self) -> io::Result<Vec<(File, u64)>> {
-        let open = |name: &PathBuf| {
-            let file = File::open(self.objects.join(name))?;
-            let length = file.metadata()?.len();
-            Ok((file, length))
-        };
-        self.names.iter().map(open).collect()
+    /// Of how many objects the content is not held.
+    fn without_content(&self) -> usize {
+        self.names.len() - self.held.iter().flatten().count()
     }
 
     fn has_all(&self) -> bool {
         let is_linked = self.failure.is_none() && is_dir(&self.links);
         // A list that could not be read is empty, too.
         let is_listed = self.failure.is_none() || !self.names.is_empty();
-        is_linked || is_listed && self.open.len() == self.names.len()
+        is_linked || is_listed && self.without_content() == 0
     }
 
     fn is_gone(&self, name: &Path) -> bool {
@@ -272,7 +275,7 @@ impl LinkedStore {
 
     /// git works without them, and the directory is to be what it was.
     fn restore_fixed(&self) {
-        for name in FIXED.iter().filter(|name| is_dir(&self.links.join(name)) && is_dir(&self.objects)) {
+        for name in self.fixed.iter().filter(|_| is_dir(&self.objects)) {
             let _ = fs::create_dir(self.objects.join(name));
         }
     }
@@ -295,28 +298,25 @@ impl LinkedStore {
             fs::create_dir_all(parent)?;
             fs::set_permissions(parent, fs::Permissions::from_mode(mode & 0o7777))?;
         }
-        match (fs::hard_link(from, &to), self.open.get(at)) {
-            (Err(error), Some((file, length))) if error.kind() == io::ErrorKind::NotFound => {
-                copy(file, *length, &to)
-            }
+        match (fs::hard_link(from, &to), self.held.get(at).and_then(Option::as_ref)) {
+            (Err(error), Some(held)) if error.kind() == io::ErrorKind::NotFound => held.write(&to),
+            (Err(error), None) if error.kind() == io::ErrorKind::NotFound => Err(io::Error::new(
+                error.kind(),
+                "both of their names were deleted, and they are too large to be copied",
+            )),
             (linked, _) => linked,
         }
     }
 }
 
-/// Writes an object again that has no name any more.
-fn copy(mut file: &File, length: u64, to: &Path) -> io::Result<()> {
-    let found = file.metadata()?;
-    if found.len() != length {
-        return Err(io::Error::other("the objects were overwritten"));
-    }
-    file.rewind()?;
-    let written = AtomicFile::create(to).and_then(|mut copy| {
-        io::copy(&mut file, &mut copy).at("write", to)?;
-        copy.set_mode(found.permissions())?;
-        copy.commit()
-    });
-    written.map_err(|error| io::Error::other(error.to_string()))
+/// Holds the contents of the objects of the `wanted` ones.
+fn hold_contents(stores: &mut [LinkedStore], wanted: &[bool], dir: &Path) {
+    let names = |store: &'_ LinkedStore, is_wanted: bool| if is_wanted { store.names.len() } else { 0 };
+    let lists = stores.iter().zip(wanted);
+    let lists: Vec<(&Path, &[PathBuf])> =
+        lists.map(|(store, is_wanted)| (&*store.objects, &store.names[..names(store, *is_wanted)])).collect();
+    let held = ContentRoom::of_this_process().hold(&lists, dir);
+    stores.iter_mut().zip(held).for_each(|(store, held)| store.held = held);
 }
 
 /// Makes the directories again in which a `.git` was, below `root`. A link among them would lead elsewhere.
@@ -337,6 +337,11 @@ fn make_work_tree(root: &Path, git_dir: &Path) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Which of [`FIXED`] are in a directory.
+fn fixed_in(dir: &Path) -> Vec<&'static str> {
+    FIXED.into_iter().filter(|name| is_dir(&dir.join(name))).collect()
 }
 
 /// Device and inode of a directory.

@@ -42,7 +42,7 @@ pub(super) struct HeldGitDir {
     pub entries: Vec<HeldInside>,
     /// How many objects had a second name, if decree was killed since.
     pub linked: Option<usize>,
-    /// Whether everything was gone and is back.
+    /// Whether it was gone as a whole and is back.
     pub was_rebuilt: Cell<bool>,
 }
 
@@ -82,6 +82,12 @@ impl HeldGitDirs {
     pub fn not_held(&self) -> Vec<String> {
         let not_held = self.links.iter().flat_map(ObjectLinks::not_held);
         not_held.map(|(dir, count, why)| format!("{count} of {} ({why})", self.shown(dir))).collect()
+    }
+
+    /// Objects that cannot be restored if decree's own files are deleted with them, for the user.
+    pub fn only_linked(&self) -> Vec<String> {
+        let only_linked = self.links.iter().flat_map(ObjectLinks::only_linked);
+        only_linked.map(|(dir, count)| format!("{count} of {}", self.shown(dir))).collect()
     }
 
     /// Files that cannot be restored, for the user: settings and logs each, of the data of other programs the number.
@@ -143,8 +149,9 @@ impl HeldGitDirs {
     pub fn restore(&self, set_aside: &Path) -> InsideReport {
         let mut report = InsideReport::default();
         for held in &self.dirs {
-            if !is_dir(&held.dir) && !self.can_rebuild(&held.dir) {
-                // It is missing as a whole.
+            // What is in memory is written back also if objects are lost. After a kill nothing is, and it is missing as a whole.
+            let is_free = || held.linked.is_none() && held.dir.symlink_metadata().is_err();
+            if !is_dir(&held.dir) && !self.can_rebuild(&held.dir) && !is_free() {
                 continue;
             }
             if let Err(error) = held.restore(set_aside, self, &mut report) {
@@ -165,9 +172,7 @@ impl HeldGitDirs {
             report.restored.push(format!("{} git objects", objects.restored));
         }
         for (dir, count, why) in objects.lost {
-            let git_dir = dir.parent().unwrap_or(&dir);
-            self.dirs.iter().filter(|held| held.dir == git_dir).for_each(|held| held.was_rebuilt.set(false));
-            if is_connected(git_dir) != Some(true) {
+            if is_connected(dir.parent().unwrap_or(&dir)) != Some(true) {
                 report.lose(self.shown(&dir), format!("{count} objects are gone; {why}"));
             }
         }
@@ -184,7 +189,7 @@ impl HeldGitDirs {
         }
     }
 
-    /// Whether this git directory was deleted and is back, with all that was in it.
+    /// Whether this git directory was deleted and is back. What is lost of it is reported.
     pub fn was_rebuilt(&self, dir: &Path) -> bool {
         self.dirs.iter().any(|held| held.dir == dir && held.was_rebuilt.get())
     }
@@ -273,7 +278,6 @@ impl HeldGitDir {
         }
         let is_broken = !self.gone_essentials().is_empty();
         let gone_work_trees = self.gone_work_trees();
-        let mut is_whole = true;
         for entry in &self.entries {
             let path = self.dir.join(&entry.name);
             if let Some(mode) = entry.other_mode(&path) {
@@ -287,12 +291,10 @@ impl HeldGitDir {
             }
             let entry = log.as_ref().unwrap_or(entry);
             if entry.name.parent().is_some_and(|above| leads_through_link(&self.dir, above)) {
-                is_whole = false;
                 report.lose(all.shown(&path), "a link is in the place of its directory".to_owned());
                 continue;
             }
             if let Some(why) = entry.not_held(&path) {
-                is_whole = false;
                 match (entry.kind(), &entry.form) {
                     (InsideKind::Data, InsideForm::NotHeld(_)) => {
                         report.lose_data(all.shown(&self.dir.join(entry.top())));
@@ -317,7 +319,7 @@ impl HeldGitDir {
             report.restored.retain(|name| !name.starts_with(&inside));
             report.restored.push(all.shown(&self.dir));
         }
-        self.was_rebuilt.set(self.was_rebuilt.get() || was_gone && is_whole);
+        self.was_rebuilt.set(self.was_rebuilt.get() || was_gone);
         Ok(())
     }
 

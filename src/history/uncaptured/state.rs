@@ -132,14 +132,18 @@ impl UncapturedState {
     pub fn warnings(&self) -> Vec<String> {
         let words = |(path, why): (String, String)| format!("{path} ({why})");
         let secrets: Vec<String> = self.secrets.not_held().into_iter().map(words).collect();
-        let (objects, git_files) = {
+        let (objects, only_linked, git_files) = {
             let git_dirs = &self.places().git_dirs;
-            (git_dirs.not_held(), git_dirs.files_not_held())
+            (git_dirs.not_held(), git_dirs.only_linked(), git_dirs.files_not_held())
         };
         let lists = [
             ("these likely secrets cannot be restored after a failure", &secrets),
             ("git's own state cannot be read, and not be restored after a failure, in", &self.git_unread),
             ("git objects cannot be restored after a failure", &objects),
+            (
+                "too large to be copied, these git objects cannot be restored if .decree/ is deleted with them",
+                &only_linked,
+            ),
             (
                 "too large to be held, these files of git's directory cannot be restored after a failure",
                 &git_files,
