@@ -145,6 +145,19 @@ impl HeldGitDirs {
         gone.collect()
     }
 
+    /// Writes the places of linked work trees back that a kept run changed, although the work tree is where it was: decree has moved the
+    /// directory of the project back. Returns what was written, or why it could not be.
+    pub fn restore_places(&self) -> Vec<String> {
+        let restore = |held: &HeldGitDir, entry: &HeldInside| {
+            let path = held.dir.join(&entry.name);
+            let is_wanted = !entry.is_same(&path) && entry.is_place_of_work_tree(&held.dir);
+            let written = is_wanted.then(|| entry.write(&path))?;
+            Some(written.map_or_else(|error| error.to_string(), |()| self.shown(&path)))
+        };
+        let all = self.dirs.iter().flat_map(|held| held.entries.iter().map(move |entry| (held, entry)));
+        all.filter_map(|(held, entry)| restore(held, entry)).collect()
+    }
+
     /// Restores what a failed run changed. What is in the way moves to `set_aside`.
     pub fn restore(&self, set_aside: &Path) -> InsideReport {
         let mut report = InsideReport::default();
@@ -334,7 +347,9 @@ impl HeldGitDir {
         }
         let is_ref = entry.name.starts_with(REFS) && path.is_file();
         let is_damaged = || (is_ref || entry.name == Path::new(HEAD)) && !Head::is_in(&path);
-        entry.is_cut_log(&path) || !entry.is_same(&path) && (entry.kind().is_kept_as_it_was() || is_damaged())
+        let is_wanted =
+            || entry.kind().is_kept_as_it_was() || is_damaged() || entry.is_place_of_work_tree(&self.dir);
+        entry.is_cut_log(&path) || !entry.is_same(&path) && is_wanted()
     }
 
     /// Linked work trees that the repository no longer knows.

@@ -1,18 +1,20 @@
 //! One file, link or directory inside of a `.git` directory, as it was.
 
+use std::ffi::OsStr;
 use std::fs::{self, Metadata};
 use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use super::held_record::{FileFingerprint, RecordKey};
-use super::inside_kind::{ALTERNATES, InsideKind, MODULES, merged_log};
+use super::inside_kind::{ALTERNATES, InsideKind, MODULES, PLACE_OF_WORK_TREE, WORK_TREES, merged_log};
 use crate::checkpoint::hash::ContentHash;
 use crate::error::{IoContext, Result};
 use crate::fs::atomic::AtomicFile;
 use crate::fs::untrusted;
 use crate::fs::xattr::XattrValues;
-use crate::git::state::OBJECTS;
+use crate::git::state::{GitDirs, OBJECTS};
 
 /// The largest file that is held, and how much is held together.
 const MAX_FILE: u64 = 16 << 20;
@@ -100,6 +102,22 @@ impl HeldInside {
         }
         let form = InsideForm::File { mode: *mode, bytes: merged_log(bytes, &now)? };
         Some(HeldInside { name: self.name.clone(), form })
+    }
+
+    /// Whether this says where a linked work tree of the git directory `dir` is, and that work tree is there: with another place git would
+    /// take it for deleted, and prune it. One that a person moved meanwhile is not there.
+    pub fn is_place_of_work_tree(&self, dir: &Path) -> bool {
+        let InsideForm::File { bytes, .. } = &self.form else { return false };
+        let parts: Vec<&OsStr> = self.name.iter().collect();
+        let [first, _, last] = parts[..] else { return false };
+        if first != WORK_TREES || last != PLACE_OF_WORK_TREE {
+            return false;
+        }
+        let own = dir.join(self.name.parent().unwrap_or(&self.name));
+        let place = own.join(OsStr::from_bytes(bytes.trim_ascii()));
+        let Some(top) = place.parent().and_then(|top| top.canonicalize().ok()) else { return false };
+        let found = GitDirs::find(&top).filter(|found| found.top == top);
+        found.is_some_and(|found| own.canonicalize().is_ok_and(|own| own == found.git_dir))
     }
 
     /// Why something that is gone or changed cannot be restored, if it cannot.

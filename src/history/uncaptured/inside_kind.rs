@@ -19,6 +19,8 @@ pub(super) const HEAD: &str = "HEAD";
 pub(super) const MODULES: &str = "modules";
 /// HEAD, index and logs of linked work trees, a directory for each.
 pub(super) const WORK_TREES: &str = "worktrees";
+/// In each of those: where the `.git` file of the work tree is.
+pub(super) const PLACE_OF_WORK_TREE: &str = "gitdir";
 /// The log that is the stash list. The checkpoint has it.
 const STASH_LOG: &str = "logs/refs/stash";
 /// How the file begins that a split index needs besides itself. Its name has its hash, so git never changes it.

@@ -10,7 +10,7 @@ use super::held_record::{ActiveRecordCopy, HeldRecord};
 use super::last_act::FinalRestore;
 use super::outputs::HeldOutputs;
 use super::queue_record::QueueRecord;
-use super::report::{UncapturedReport, named};
+use super::report::{UncapturedReport, named, named_paths};
 use super::secrets::{HeldSecrets, SecretChange, SecretFate};
 use crate::checkpoint::coverage::Coverage;
 use crate::checkpoint::manifest::Manifest;
@@ -210,6 +210,11 @@ impl UncapturedState {
         let inside = self.places().git_dirs.gone_in_kept();
         if !inside.is_empty() {
             warnings.push(format!("gone from git's directory, and in no diff: {}", named(&inside)));
+        }
+        let places = self.places().git_dirs.restore_places();
+        if !places.is_empty() {
+            let what = "changed, and restored, as the work tree is where it was";
+            warnings.push(format!("{what}: {}", named_paths(&places)));
         }
         let report = UncapturedReport { secrets, ..UncapturedReport::default() };
         warnings.extend(report.kept_warnings());

@@ -2,8 +2,9 @@
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::PathBuf;
 
-use super::{head, repository};
+use super::{git, head, repository};
 use crate::harness::{Project, assert_same, run_command, skip, temp_dir};
 use crate::pipeline::pipeline_project::{PipelineProject, assert_has};
 
@@ -134,4 +135,56 @@ fn a_renamed_project_is_moved_back_and_that_is_said() {
         assert_same(&now, &before);
         assert_eq!(head(project.root()), commit);
     }
+}
+
+/// A project in a linked work tree of a repository beside it.
+fn linked_work_tree(relative: bool) -> (tempfile::TempDir, PathBuf, PathBuf) {
+    let dir = temp_dir();
+    let (main, work_tree) = (dir.path().join("main"), dir.path().join("wt"));
+    fs::create_dir(&main).unwrap();
+    repository(&main);
+    if relative {
+        git(&main, &["config", "worktree.useRelativePaths", "true"]);
+    }
+    git(&main, &["worktree", "add", "-q", "-b", "side", "../wt"]);
+    (dir, main, work_tree)
+}
+
+/// UNC-82.
+#[test]
+fn the_place_of_a_work_tree_that_was_moved_is_what_it_was() {
+    for relative in [false, true] {
+        for end in ["exit 1", "exit 0"] {
+            let (dir, main, work_tree) = linked_work_tree(relative);
+            let tool = Project::bare();
+            let decree = |args: &[&str]| run_command(tool.command().current_dir(&work_tree).args(args));
+            decree(&["init"]).ok();
+            fs::write(work_tree.join("staged"), "staged\n").unwrap();
+            git(&work_tree, &["add", "staged"]);
+            let place = main.join(".git/worktrees/wt/gitdir");
+            let before = fs::read(&place).unwrap();
+            let script =
+                format!("cd {0}/main && git worktree move ../wt ../wt2; {end}", dir.path().display());
+            let output = decree(&["guard", "--", "bash", "-c", &script]);
+            assert_eq!(output.code, i32::from(end == "exit 1"), "{}", output.err);
+            assert_has(&output.err, &["renamed the directory of the project", "worktrees/wt/gitdir"]);
+            assert_eq!(fs::read(&place).unwrap(), before);
+            git(&main, &["worktree", "prune"]);
+            assert_eq!(git(&work_tree, &["diff", "--cached", "--name-only"]), "staged");
+        }
+    }
+}
+
+/// UNC-82. What is not the project's is where its owner moved it.
+#[test]
+fn the_place_of_another_work_tree_stays() {
+    let (dir, main, work_tree) = linked_work_tree(false);
+    git(&main, &["worktree", "add", "-q", "-b", "other", "../other"]);
+    let tool = Project::bare();
+    let decree = |args: &[&str]| run_command(tool.command().current_dir(&work_tree).args(args));
+    decree(&["init"]).ok();
+    let script = format!("cd {}/main && git worktree move ../other ../other2; exit 1", dir.path().display());
+    decree(&["guard", "--", "bash", "-c", &script]).fails(1);
+    git(&main, &["worktree", "prune"]);
+    assert_eq!(git(&dir.path().join("other2"), &["branch", "--show-current"]), "other");
 }
