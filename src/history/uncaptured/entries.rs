@@ -88,20 +88,24 @@ pub(super) struct MovedBack {
 impl MovedBack {
     /// Where each thing is now that was in the place of an entry, for people.
     pub fn displaced_names(&self, root: &Root) -> Vec<String> {
-        let shown = |to: &PathBuf| {
-            let below = to.strip_prefix(root.path()).unwrap_or(to);
-            quote::for_people(below.as_os_str().as_encoded_bytes()).into_owned()
-        };
-        self.displaced.iter().map(|(_, to)| shown(to)).collect()
+        self.left(root).map(|(_, to)| to).collect()
     }
 
     /// A sentence for each.
     pub fn notes(&self, root: &Root) -> Vec<String> {
-        let places = self.displaced_names(root).into_iter();
-        let note = |((path, _), to): (&(TreePath, PathBuf), String)| {
+        let note = |(path, to): (&TreePath, String)| {
             format!("{path} had been renamed; what was in its place is now {to}")
         };
-        self.displaced.iter().zip(places).map(note).collect()
+        self.left(root).map(note).collect()
+    }
+
+    /// What is still there: another entry that was in the place of one is moved back from there.
+    fn left(&self, root: &Root) -> impl Iterator<Item = (&TreePath, String)> {
+        let left = self.displaced.iter().filter(|(_, to)| to.symlink_metadata().is_ok());
+        left.map(|(path, to)| {
+            let below = to.strip_prefix(root.path()).unwrap_or(to);
+            (path, quote::for_people(below.as_os_str().as_encoded_bytes()).into_owned())
+        })
     }
 }
 

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::entries::{EntryKind, HeldEntries, LostRepository};
+use super::entries::{EntryKind, HeldEntries, LostRepository, MissingEntry};
 use super::git_dirs::HeldGitDirs;
 use super::held_places::HeldPlaces;
 use super::held_record::{ActiveRecordCopy, HeldRecord};
@@ -239,8 +239,8 @@ impl UncapturedState {
         report.secrets = self.secrets.restore(root, set_aside, covers);
         report.add_modes(self.secrets.restore_modes(root, covers));
         // A directory that held nothing else is back with its secrets.
-        let missing = missing.into_iter().filter(|entry| !self.secrets.is_all_of(root, &entry.path));
-        report.name_lost(missing.map(|entry| {
+        let is_lost = |entry: &&MissingEntry| !self.secrets.is_all_of(root, &entry.path);
+        report.name_lost(missing.iter().filter(is_lost).map(|entry| {
             let path = quote::in_json(entry.path.as_bytes()).into_owned();
             (path, format!("{}: {}", entry.kind.words(), entry.why))
         }));
@@ -251,12 +251,25 @@ impl UncapturedState {
             report.unknown = all.into_iter().filter(|path| !deleted(path)).collect();
         }
         report.secrets.extend(self.made(root, place_of));
-        self.name_untouched(root, covers, &mut report);
+        // decree itself has made the missing ones again, for the likely secrets in them.
+        let may_be_remade = |path: &TreePath| {
+            covers(path)
+                && missing.iter().all(|entry| entry.path != *path)
+                && !self.secrets.is_all_of(root, path)
+        };
+        self.name_untouched(root, covers, &may_be_remade, &mut report);
         report
     }
 
-    /// Names what is not as it was, and is not to be restored: it is out of the scope, or was in an ignored directory that is there again.
-    fn name_untouched(&self, root: &Root, covers: &dyn Fn(&TreePath) -> bool, report: &mut UncapturedReport) {
+    /// Names what is not as it was, and is not to be restored: it is out of the scope, or was in an ignored directory that is there again,
+    /// one of those that `may_be_remade` accepts.
+    fn name_untouched(
+        &self,
+        root: &Root,
+        covers: &dyn Fn(&TreePath) -> bool,
+        may_be_remade: &dyn Fn(&TreePath) -> bool,
+        report: &mut UncapturedReport,
+    ) {
         let is_outside = |path: &TreePath| !covers(path);
         for change in self.secrets.changes(root, &[]) {
             if change.tree_path().is_some_and(|path| is_outside(&path)) {
@@ -271,7 +284,7 @@ impl UncapturedState {
             let (path, why) = (&entry.path, &entry.why);
             report.notes.push(format!("{path}, which is out of the scope, is not restored: {why}"));
         }
-        let replaced = places.entries.replaced(root, covers);
+        let replaced = places.entries.replaced(root, may_be_remade);
         if !replaced.is_empty() {
             let what =
                 "ignored directories that were deleted and made again, so that what was in them is gone";

@@ -254,3 +254,40 @@ fn an_ignored_directory_that_was_deleted_and_made_again_is_named() {
     let output = project.process().fails(1);
     assert_has(&output.err, &["deleted and made again, so that what was in them is gone: target"]);
 }
+
+/// UNC-85.
+#[test]
+fn what_was_moved_back_from_the_place_of_another_entry_is_not_said_to_be_set_aside() {
+    for script in ["mv .git g; mv target .git", "mv .git g; mv lib/.git .git; mv g lib/.git"] {
+        let project = project(&format!("{script}; exit 1"));
+        let commit = repository(project.root());
+        project.write("lib/a.c", "int a;\n").write("target/debug/bin", "built\n");
+        let nested = repository(&project.path("lib"));
+        let before = project.snapshot();
+        let output = project.process().fails(1);
+        assert_same(&project.snapshot(), &before);
+        assert_eq!((head(project.root()), head(&project.path("lib"))), (commit, nested), "{script}");
+        assert_has(&output.err, &["renamed, and moved back: "]);
+        assert!(!output.err.contains("what was in its place is now"), "{script}: {}", output.err);
+    }
+}
+
+/// UNC-85.
+#[test]
+fn an_ignored_directory_that_was_deleted_is_named_once_and_only_if_something_is_lost() {
+    for script in ["rm -rf secrets", "rm -rf secrets; mkdir secrets"] {
+        let project = project(&format!("{script}; exit 1"));
+        let before = project.snapshot();
+        let output = project.process().fails(1);
+        assert_same(&project.snapshot(), &before);
+        assert!(!output.err.contains("is gone"), "{script}: {}", output.err);
+        project.write("secrets/cache", "more\n");
+        project.routine("develop", "rm -rf secrets; exit 1");
+        let output = project.process().fails(4);
+        assert_has(
+            &output.err,
+            &["NOT restored: secrets (ignored: it was deleted)", "secrets/.env was deleted"],
+        );
+        assert!(!output.err.contains("made again"), "{}", output.err);
+    }
+}
