@@ -5,6 +5,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::PathBuf;
 
 use super::{git, head, repository};
+use crate::harness::git_in_front::GitInFront;
 use crate::harness::{Project, assert_same, run_command, skip, temp_dir};
 use crate::pipeline::pipeline_project::{PipelineProject, assert_has};
 
@@ -112,6 +113,24 @@ fn a_project_that_root_makes_again_has_its_owner() {
     project.decree(["guard", "--", "bash", "-c", &format!("{DELETE}; exit 1")]).fails(1);
     assert_eq!(owner(), before);
     assert_ne!(before.0, 0);
+}
+
+/// UNC-86. Another decree starts at the moment in which git moves the branch back.
+#[test]
+fn no_other_decree_starts_while_a_command_that_deleted_the_lock_is_rolled_back() {
+    let project = project("true");
+    let commit = repository(project.root());
+    let (decree, root) = (env!("CARGO_BIN_EXE_decree"), project.root().display());
+    let other =
+        format!("{decree} -C {root} checkpoint create >/dev/null 2>&1; echo $? >>\"${{0%/*}}/codes\"");
+    let in_front = GitInFront::new(&format!("case \" $* \" in *' update-ref '*) {other} ;; esac"));
+    let script = "git -c user.name=a -c user.email=a@b commit -q --allow-empty -m x; rm -rf .decree; exit 1";
+    let mut command = project.command();
+    command.env("PATH", in_front.search_path()).args(["guard", "--", "bash", "-c", script]);
+    run_command(&mut command).fails(1);
+    assert_eq!(head(project.root()), commit);
+    let codes = fs::read_to_string(in_front.dir().join("codes")).unwrap();
+    assert!(codes.lines().all(|code| code == "5"), "{codes}");
 }
 
 /// UNC-81.
