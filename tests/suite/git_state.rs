@@ -8,6 +8,7 @@ mod inside;
 mod interrupted;
 mod kept;
 mod nested;
+mod overwritten;
 mod places;
 mod published;
 mod revert_again;

@@ -10,7 +10,7 @@ use crate::error::{Error, IoContext, Result};
 use crate::git::INDEX_LOCK;
 
 /// The index in a git directory.
-const INDEX: &str = "index";
+pub const INDEX: &str = "index";
 /// The next index before it is the lock. The name is fixed, so that one which a killed process left is replaced.
 const NEXT: &str = "index.decree-restore";
 

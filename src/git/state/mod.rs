@@ -13,14 +13,16 @@
 mod dirs;
 mod held_objects;
 mod index_file;
+mod linked_store;
 mod lost_refs;
+mod object_check;
 mod object_links;
 mod refs;
 mod restore;
 mod snapshot;
 
 pub use dirs::GitDirs;
-pub use index_file::{IndexFile, IndexSource};
+pub use index_file::{INDEX, IndexFile, IndexSource};
 pub use lost_refs::{create_refs, dropped_entries, keep_commits, move_ref, restore_stash, unnamed_commits};
 pub use object_links::{OBJECTS, ObjectLinks};
 pub use refs::{Head, RefChange, RefTexts};

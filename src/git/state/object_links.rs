@@ -7,13 +7,14 @@ use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::dirs::GitDirs;
-use super::held_objects::{ContentRoom, HeldObject};
+use super::held_objects::ContentRoom;
+use super::linked_store::{LinkedStore, ObjectState, PLACE, fixed_in, is_dir, object_names, stamp_of};
+use super::object_check::ObjectStamp;
 use crate::error::{IoContext, Result};
-use crate::fs::atomic;
 use crate::fs::quarantine::{move_to_free_name, numbered};
 
 /// The directory of objects in a git directory.
@@ -22,10 +23,6 @@ pub const OBJECTS: &str = "objects";
 const MAX_LINKS: usize = 200_000;
 /// How deep a renamed git directory is searched for.
 const MAX_SEARCH_DEPTH: usize = 6;
-/// Names the directory of objects whose links are beside it, and which directory was its git directory: `<device> <inode> <path>`.
-const PLACE: &str = "place";
-/// The directories that every directory of objects has, also if they are empty.
-const FIXED: [&str; 2] = ["info", "pack"];
 
 /// The links, in numbered directories: one per directory of objects.
 #[derive(Debug)]
@@ -36,25 +33,6 @@ pub struct ObjectLinks {
     foreign: Vec<PathBuf>,
 }
 
-/// The links of one directory of objects.
-#[derive(Debug)]
-struct LinkedStore {
-    objects: PathBuf,
-    links: PathBuf,
-    /// The objects that were there, as `ab/cdef…` or `pack/pack-….pack`.
-    names: Vec<PathBuf>,
-    /// The content of each, as far as there is room; empty if there are too many of them.
-    held: Vec<Option<HeldObject>>,
-    /// Which of [`FIXED`] were there.
-    fixed: Vec<&'static str>,
-    /// Device and inode of the git directory.
-    id: Option<(u64, u64)>,
-    /// How many of them are not linked.
-    not_linked: usize,
-    /// Why not all of them are linked.
-    failure: Option<String>,
-}
-
 /// Objects that were there before.
 #[derive(Debug, Default)]
 pub struct LostObjects {
@@ -62,6 +40,8 @@ pub struct LostObjects {
     pub restored: usize,
     /// How many are gone, each directory with the reason.
     pub lost: Vec<(PathBuf, usize, String)>,
+    /// Those of each directory that were overwritten in place, so that their second names are no better.
+    pub overwritten: Vec<(PathBuf, Vec<PathBuf>)>,
 }
 
 impl ObjectLinks {
@@ -80,6 +60,7 @@ impl ObjectLinks {
                 objects,
                 links,
                 names: Vec::new(),
+                stamps: Vec::new(),
                 held: Vec::new(),
                 fixed,
                 id,
@@ -87,6 +68,7 @@ impl ObjectLinks {
                 failure: None,
             };
             let listed = object_names(&store.objects).map(|names| store.names = names);
+            store.stamps = store.names.iter().map(|name| stamp_of(&store.objects.join(name))).collect();
             store.not_linked = store.names.len();
             if let Some(error) = [&removed, &listed].into_iter().find_map(|result| result.as_ref().err()) {
                 store.failure = Some(format!("they could not be held: {error}"));
@@ -128,7 +110,10 @@ impl ObjectLinks {
             }
             let (held, fixed) = (Vec::new(), fixed_in(&links));
             let (id, not_linked, failure) = (Some(id), 0, None);
-            Some(LinkedStore { objects, links, names, held, fixed, id, not_linked, failure })
+            // The file was written before anything ran.
+            let older = fs::symlink_metadata(links.join(PLACE)).ok()?;
+            let stamps = vec![ObjectStamp::older_than(&older); names.len()];
+            Some(LinkedStore { objects, links, names, stamps, held, fixed, id, not_linked, failure })
         });
         let mut stores: Vec<LinkedStore> = stores.collect();
         // A repository is moved back before those of its submodules, which are in it.
@@ -145,7 +130,14 @@ impl ObjectLinks {
     pub fn any_gone(&self, git_dir: &Path) -> bool {
         let objects = git_dir.join(OBJECTS);
         let store = self.stores.iter().find(|store| store.objects == objects);
-        store.is_some_and(|store| store.names.iter().any(|name| store.is_gone(name)))
+        store.is_some_and(|store| store.all_in(ObjectState::Gone).next().is_some())
+    }
+
+    /// How many objects are there and are not what they were.
+    pub fn count_damaged(&self, git_dir: &Path) -> usize {
+        let objects = git_dir.join(OBJECTS);
+        let store = self.stores.iter().find(|store| store.objects == objects);
+        store.map_or(0, |store| store.all_in(ObjectState::Damaged).count())
     }
 
     /// The objects of which neither a second name nor the content is held: how many of each directory, and why.
@@ -176,14 +168,22 @@ impl ObjectLinks {
         store.map_or(0, |store| store.names.len() - store.not_linked)
     }
 
-    /// Restores the objects that are gone.
+    /// Restores the objects that are gone or damaged.
     pub fn restore(&self) -> LostObjects {
         let mut result = LostObjects::default();
         for store in &self.stores {
-            let all = 0..store.names.len();
-            let gone: Vec<usize> = all.filter(|at| store.is_gone(&store.names[*at])).collect();
-            let (mut lost, mut why) = (0, String::new());
-            for at in gone {
+            let states: Vec<ObjectState> = (0..store.names.len()).map(|at| store.state(at)).collect();
+            let (mut lost, mut why, mut overwritten) = (0, String::new(), Vec::new());
+            for (at, state) in states.into_iter().enumerate() {
+                if state == ObjectState::Damaged {
+                    match store.replace(at) {
+                        Ok(()) => result.restored += 1,
+                        Err(_) => overwritten.push(store.names[at].clone()),
+                    }
+                }
+                if state != ObjectState::Gone {
+                    continue;
+                }
                 match store.restore(at) {
                     Ok(()) => result.restored += 1,
                     Err(error) => {
@@ -193,6 +193,9 @@ impl ObjectLinks {
                 }
             }
             store.restore_fixed();
+            if !overwritten.is_empty() {
+                result.overwritten.push((store.objects.clone(), overwritten));
+            }
             if lost > 0 {
                 result.lost.push((store.objects.clone(), lost, why));
             }
@@ -227,88 +230,6 @@ impl ObjectLinks {
     }
 }
 
-impl LinkedStore {
-    /// Links what can be linked. A user may not link files of another one; the error is the first reason.
-    fn link(&mut self) -> Result<()> {
-        fs::create_dir_all(&self.links).at("create", &self.links)?;
-        let place = self.objects.canonicalize().at("read", &self.objects)?;
-        let (device, inode) = self.id.unwrap_or_default();
-        let text = [format!("{device} {inode} ").as_bytes(), place.as_os_str().as_bytes()].concat();
-        atomic::write(&self.links.join(PLACE), &text)?;
-        for name in &self.fixed {
-            let dir = self.links.join(name);
-            fs::create_dir_all(&dir).at("create", &dir)?;
-        }
-        let (mut last, mut linked, mut result) = (PathBuf::new(), 0, Ok(()));
-        for name in &self.names {
-            let (from, to) = (self.objects.join(name), self.links.join(name));
-            let parent = to.parent().unwrap_or(&self.links);
-            if parent != last {
-                fs::create_dir_all(parent).at("create", parent)?;
-                parent.clone_into(&mut last);
-            }
-            // One that git packs or prunes at this moment is not needed.
-            match fs::hard_link(&from, &to).if_exists().at("link", &from) {
-                Ok(_) => linked += 1,
-                Err(error) => result = result.and(Err(error)),
-            }
-        }
-        self.not_linked = self.names.len() - linked;
-        result
-    }
-
-    /// Of how many objects the content is not held.
-    fn without_content(&self) -> usize {
-        self.names.len() - self.held.iter().flatten().count()
-    }
-
-    fn has_all(&self) -> bool {
-        let is_linked = self.failure.is_none() && is_dir(&self.links);
-        // A list that could not be read is empty, too.
-        let is_listed = self.failure.is_none() || !self.names.is_empty();
-        is_linked || is_listed && self.without_content() == 0
-    }
-
-    fn is_gone(&self, name: &Path) -> bool {
-        self.objects.join(name).symlink_metadata().is_err()
-    }
-
-    /// git works without them, and the directory is to be what it was.
-    fn restore_fixed(&self) {
-        for name in self.fixed.iter().filter(|_| is_dir(&self.objects)) {
-            let _ = fs::create_dir(self.objects.join(name));
-        }
-    }
-
-    /// Restores the object at this place in the list.
-    fn restore(&self, at: usize) -> io::Result<()> {
-        let name = &self.names[at];
-        let (from, to) = (self.links.join(name), self.objects.join(name));
-        let parent = to.parent().unwrap_or(&self.objects);
-        if fs::symlink_metadata(&self.objects).is_ok_and(|found| !found.is_dir()) {
-            return Err(io::ErrorKind::NotADirectory.into());
-        }
-        // Objects alone are no repository.
-        if !self.objects.parent().is_some_and(is_dir) {
-            return Err(io::Error::new(io::ErrorKind::NotFound, "its git directory is gone"));
-        }
-        if !is_dir(parent) {
-            // The directories above are those of the repository, with their modes.
-            let mode = fs::symlink_metadata(&self.objects).map_or(0o755, |found| found.permissions().mode());
-            fs::create_dir_all(parent)?;
-            fs::set_permissions(parent, fs::Permissions::from_mode(mode & 0o7777))?;
-        }
-        match (fs::hard_link(from, &to), self.held.get(at).and_then(Option::as_ref)) {
-            (Err(error), Some(held)) if error.kind() == io::ErrorKind::NotFound => held.write(&to),
-            (Err(error), None) if error.kind() == io::ErrorKind::NotFound => Err(io::Error::new(
-                error.kind(),
-                "both of their names were deleted, and they are too large to be copied",
-            )),
-            (linked, _) => linked,
-        }
-    }
-}
-
 /// Holds the contents of the objects of the `wanted` ones.
 fn hold_contents(stores: &mut [LinkedStore], wanted: &[bool], dir: &Path) {
     let names = |store: &'_ LinkedStore, is_wanted: bool| if is_wanted { store.names.len() } else { 0 };
@@ -339,11 +260,6 @@ fn make_work_tree(root: &Path, git_dir: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Which of [`FIXED`] are in a directory.
-fn fixed_in(dir: &Path) -> Vec<&'static str> {
-    FIXED.into_iter().filter(|name| is_dir(&dir.join(name))).collect()
-}
-
 /// Device and inode of a directory.
 fn id_of(dir: &Path) -> Option<(u64, u64)> {
     let found = fs::symlink_metadata(dir).ok().filter(fs::Metadata::is_dir)?;
@@ -371,27 +287,4 @@ fn remove(dir: &Path) -> Result<()> {
         _ => fs::remove_dir_all(dir),
     };
     removed.if_exists().at("remove", dir).map(drop)
-}
-
-fn is_dir(path: &Path) -> bool {
-    fs::symlink_metadata(path).is_ok_and(|found| found.is_dir())
-}
-
-/// The files in the directories of a directory of objects. Temporary files of git begin with `tmp_`.
-fn object_names(objects: &Path) -> Result<Vec<PathBuf>> {
-    let mut names = Vec::new();
-    for dir in fs::read_dir(objects).at("read", objects)? {
-        let dir = dir.at("read", objects)?;
-        if !is_dir(&dir.path()) {
-            continue;
-        }
-        let Some(files) = fs::read_dir(dir.path()).if_exists().at("read", dir.path())? else { continue };
-        for file in files.flatten().filter(|file| file.file_type().is_ok_and(|kind| kind.is_file())) {
-            if !file.file_name().as_bytes().starts_with(b"tmp_") {
-                names.push(Path::new(&dir.file_name()).join(file.file_name()));
-            }
-        }
-    }
-    names.sort();
-    Ok(names)
 }

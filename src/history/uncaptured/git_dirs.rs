@@ -10,18 +10,16 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use super::git_inside::{HeldInside, InsideForm, MAX_TOTAL, list_inside, set_mode};
-use super::inside_kind::{ALTERNATES, HEAD, InsideKind, LOGS, MODULES, REFS, REFTABLE, SHALLOW, WORK_TREES};
+use super::inside_kind::{HEAD, InsideKind, LOGS, MODULES, PACKED_REFS, REFS, WORK_TREES};
 use crate::checkpoint::coverage::Coverage;
 use crate::checkpoint::quote;
 use crate::checkpoint::root::Root;
 use crate::error::{IoContext, Result};
 use crate::fs::leads_through_link;
 use crate::fs::quarantine::{move_to_free_name, numbered};
-use crate::git::state::{GitDirs, Head, OBJECTS, ObjectLinks, is_connected};
+use crate::git::state::{GitDirs, Head, INDEX, OBJECTS, ObjectLinks};
 use crate::humanize::count;
 
-/// Without one of these, git does not take a directory for a repository, or for another one.
-pub(super) const ESSENTIAL: [&str; 5] = [HEAD, "config", OBJECTS, REFS, REFTABLE];
 /// Of these, files that are new are set aside.
 const SETTINGS_DIRS: [&str; 2] = ["hooks", "info"];
 /// The same for operations that were in progress.
@@ -78,18 +76,6 @@ impl HeldGitDirs {
         HeldGitDirs { root, dirs: held, links, has_losses: Cell::new(false) }
     }
 
-    /// Objects that cannot be restored, for the user.
-    pub fn not_held(&self) -> Vec<String> {
-        let not_held = self.links.iter().flat_map(ObjectLinks::not_held);
-        not_held.map(|(dir, count, why)| format!("{count} of {} ({why})", self.shown(dir))).collect()
-    }
-
-    /// Objects that cannot be restored if decree's own files are deleted with them, for the user.
-    pub fn only_linked(&self) -> Vec<String> {
-        let only_linked = self.links.iter().flat_map(ObjectLinks::only_linked);
-        only_linked.map(|(dir, count)| format!("{count} of {}", self.shown(dir))).collect()
-    }
-
     /// Files that cannot be restored, for the user: settings and logs each, of the data of other programs the number.
     pub fn files_not_held(&self) -> Vec<String> {
         let mut files = Vec::new();
@@ -105,26 +91,6 @@ impl HeldGitDirs {
             files.extend(data.iter().map(|(dir, number)| format!("{number} of {}", self.shown(dir))));
         }
         files
-    }
-
-    /// What a run has broken: each git directory with what is gone.
-    pub fn broken(&self) -> Vec<(String, String)> {
-        let broken = |held: &HeldGitDir| {
-            if !is_dir(&held.dir) {
-                return Some((self.shown(&held.dir), "is gone".to_owned()));
-            }
-            let gone = held.gone_essentials();
-            if !gone.is_empty() {
-                return Some((self.shown(&held.dir), format!("lost its {}", gone.join(", "))));
-            }
-            let pruned = self.links.as_ref().is_some_and(|links| links.any_gone(&held.dir));
-            let is_other = [SHALLOW, ALTERNATES].iter().any(|name| held.is_other(Path::new(name)));
-            ((pruned || is_other) && is_connected(&held.dir) == Some(false))
-                .then(|| (self.shown(&held.dir), "lost objects that it needs".to_owned()))
-        };
-        // One in the tree that is gone is an entry that is gone.
-        let is_entry = |held: &&HeldGitDir| held.dir.starts_with(&self.root) && !is_dir(&held.dir);
-        self.dirs.iter().filter(|held| !is_entry(held)).filter_map(broken).collect()
     }
 
     /// What a kept run deleted without breaking a repository: hooks, settings, all reflogs, the data of other programs.
@@ -177,31 +143,6 @@ impl HeldGitDirs {
         report
     }
 
-    fn restore_objects(&self, report: &mut InsideReport) {
-        let Some(links) = &self.links else { return };
-        let objects = links.restore();
-        self.has_losses.set(!objects.lost.is_empty());
-        if objects.restored > 0 {
-            report.restored.push(format!("{} git objects", objects.restored));
-        }
-        for (dir, count, why) in objects.lost {
-            if is_connected(dir.parent().unwrap_or(&dir)) != Some(true) {
-                report.lose(self.shown(&dir), format!("{count} objects are gone; {why}"));
-            }
-        }
-    }
-
-    /// Names the git directories that need objects which are gone, if second names are gone, too.
-    fn name_disconnected(&self, report: &mut InsideReport) {
-        let now = |held: &HeldGitDir| self.links.as_ref().map_or(0, |links| links.count(&held.dir));
-        let is_unknown = |held: &&HeldGitDir| held.linked.is_some_and(|linked| now(held) < linked);
-        for held in self.dirs.iter().filter(is_unknown).filter(|held| is_dir(&held.dir)) {
-            if is_connected(&held.dir) == Some(false) {
-                report.lose(self.shown(&held.dir), "objects that it needs are gone".to_owned());
-            }
-        }
-    }
-
     /// Whether this git directory was deleted and is back. What is lost of it is reported.
     pub fn was_rebuilt(&self, dir: &Path) -> bool {
         self.dirs.iter().any(|held| held.dir == dir && held.was_rebuilt.get())
@@ -224,7 +165,7 @@ impl HeldGitDirs {
         }
     }
 
-    fn shown(&self, path: &Path) -> String {
+    pub fn shown(&self, path: &Path) -> String {
         let path = path.strip_prefix(&self.root).unwrap_or(path);
         quote::in_json(path.as_os_str().as_encoded_bytes()).into_owned()
     }
@@ -241,7 +182,7 @@ impl InsideReport {
         }
     }
 
-    fn lose(&mut self, path: String, why: String) {
+    pub fn lose(&mut self, path: String, why: String) {
         self.not_restored.push((path, format!("a repository: {why}")));
     }
 }
@@ -266,18 +207,13 @@ impl HeldGitDir {
         all
     }
 
-    fn is_gone(&self, name: &Path) -> bool {
+    pub fn is_gone(&self, name: &Path) -> bool {
         self.dir.join(name).symlink_metadata().is_err()
     }
 
     /// Whether a file that was held is gone or changed.
-    fn is_other(&self, name: &Path) -> bool {
+    pub fn is_other(&self, name: &Path) -> bool {
         self.entries.iter().any(|entry| entry.name == name && !entry.is_same(&self.dir.join(name)))
-    }
-
-    fn gone_essentials(&self) -> Vec<&'static str> {
-        let was_there = |name: &&str| self.entries.iter().any(|entry| entry.name == Path::new(name));
-        ESSENTIAL.into_iter().filter(was_there).filter(|name| self.is_gone(Path::new(name))).collect()
     }
 
     fn restore(&self, set_aside: &Path, all: &HeldGitDirs, report: &mut InsideReport) -> Result<()> {
@@ -322,7 +258,7 @@ impl HeldGitDir {
                 report.restored.push(all.shown(&path));
             }
         }
-        for name in self.new_settings() {
+        for name in self.new_settings().into_iter().chain(self.junk_refs()) {
             self.move_aside(&name, set_aside, all)?;
             report.restored.push(all.shown(&self.dir.join(name)));
         }
@@ -344,6 +280,9 @@ impl HeldGitDir {
         }
         if matches!(entry.form, InsideForm::Dir { .. }) && is_dir(&path) {
             return false;
+        }
+        if [INDEX, PACKED_REFS].iter().any(|name| entry.name == Path::new(name)) && is_dir(&path) {
+            return !matches!(entry.form, InsideForm::Dir { .. });
         }
         let is_ref = entry.name.starts_with(REFS) && path.is_file();
         let is_damaged = || (is_ref || entry.name == Path::new(HEAD)) && !Head::is_in(&path);
@@ -401,13 +340,13 @@ fn add_git_dirs(dir: &Path, dirs: &mut Vec<PathBuf>) {
 }
 
 /// The files in a directory and below.
-fn read_names(dir: &Path, name: &Path, out: &mut Vec<PathBuf>) {
+pub(super) fn read_names(dir: &Path, name: &Path, out: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(dir.join(name)).into_iter().flatten().flatten() {
         let name = name.join(entry.file_name());
         if is_dir(&entry.path()) { read_names(dir, &name, out) } else { out.push(name) }
     }
 }
 
-fn is_dir(path: &Path) -> bool {
+pub(super) fn is_dir(path: &Path) -> bool {
     path.symlink_metadata().is_ok_and(|found| found.is_dir())
 }

@@ -12,6 +12,7 @@ const SETTINGS: [&str; 7] =
 pub(super) const SHALLOW: &str = "shallow";
 pub(super) const ALTERNATES: &str = "objects/info/alternates";
 pub(super) const REFS: &str = "refs";
+pub(super) const PACKED_REFS: &str = "packed-refs";
 pub(super) const REFTABLE: &str = "reftable";
 pub(super) const LOGS: &str = "logs";
 pub(super) const HEAD: &str = "HEAD";
@@ -26,7 +27,7 @@ const STASH_LOG: &str = "logs/refs/stash";
 /// How the file begins that a split index needs besides itself. Its name has its hash, so git never changes it.
 const SHARED_INDEX: &str = "sharedindex.";
 /// What the checkpoint has, or has a guard of its own.
-const STATE: [&str; 7] = [HEAD, "index", "packed-refs", REFS, REFTABLE, OBJECTS, MODULES];
+const STATE: [&str; 7] = [HEAD, "index", PACKED_REFS, REFS, REFTABLE, OBJECTS, MODULES];
 /// What git makes anew or removes at any time.
 const PASSING: [&str; 8] = [
     "COMMIT_EDITMSG",

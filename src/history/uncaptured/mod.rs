@@ -19,8 +19,10 @@
 mod dir_modes;
 mod entries;
 mod former_output;
+mod git_damage;
 mod git_dirs;
 mod git_inside;
+mod git_objects;
 mod guarded;
 mod held_file;
 mod held_places;

@@ -6,7 +6,8 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use super::git_dirs::{ESSENTIAL, HeldGitDir, HeldGitDirs};
+use super::git_damage::ESSENTIAL;
+use super::git_dirs::{HeldGitDir, HeldGitDirs};
 use super::git_inside::{HeldInside, InsideForm, fingerprint_at};
 use super::held_record::{RecordKey, RecordedGitDir, RecordedInside, is_plain};
 use super::inside_kind::{InsideKind, LOGS};
