@@ -39,6 +39,9 @@ pub struct GitChange {
     /// The log of the stash after the run, if it is another one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stash_after: Option<ContentHash>,
+    /// Stash entries that were made meanwhile, as `stash@{2} (On main: x)`; those from before come first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stash_made: Vec<String>,
     /// Refs that were deleted and are there again; `the stash list` if entries of it were dropped.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub refs_restored: Vec<String>,
@@ -81,7 +84,8 @@ impl GitChange {
 
     /// Whether there is something to say.
     pub fn is_any(&self) -> bool {
-        let is_listed = [&self.refs_restored, &self.unnamed, &self.left, &self.not_restored];
+        let is_listed =
+            [&self.refs_restored, &self.stash_made, &self.unnamed, &self.left, &self.not_restored];
         self.moved()
             || self.index_after.is_some()
             || self.operations.is_some()
@@ -121,6 +125,12 @@ impl GitChange {
         if !self.refs_restored.is_empty() {
             let names = shown_list(&self.refs_restored);
             lines.push(format!("{git}: deleted meanwhile, and restored: {names}"));
+        }
+        if !self.stash_made.is_empty() {
+            let names = shown_list(&self.stash_made);
+            lines.push(format!(
+                "{git}: stash entries made meanwhile, and left behind those from before: {names}"
+            ));
         }
         if !self.unnamed.is_empty() {
             let names = shown_list(&self.unnamed);

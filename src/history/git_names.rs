@@ -8,9 +8,10 @@ use super::git_change::{GitChange, shown_commit};
 use super::git_compare::{Compared, STASH_LIST, in_one_line, look, shown, unchanged};
 use super::git_restore::{GitRestore, KEPT_REFS};
 use crate::checkpoint::git_record::GitRecord;
+use crate::checkpoint::quote;
 use crate::error::Result;
 use crate::git::Git;
-use crate::git::state::{self, GitSnapshot, KeptCommit, RefChange};
+use crate::git::state::{self, GitSnapshot, KeptCommit, RefChange, RestoredStash};
 
 /// The directories of refs that were restored already.
 #[derive(Default)]
@@ -24,7 +25,7 @@ struct RestoredNames<'c> {
     failed: Vec<(&'c RefChange, String)>,
     /// The branch of a rebase, which was moved back.
     rebased: Option<&'c RefChange>,
-    has_stash: bool,
+    stash: RestoredStash,
     kept: Vec<KeptCommit>,
 }
 
@@ -104,8 +105,11 @@ impl GitRestore<'_> {
         let mut lost: Vec<String> = moved.filter_map(|value| String::from_utf8(value.clone()).ok()).collect();
         let stash = before.stash_list(self.workspace.store())?;
         let stash_is_as_left = as_left.is_none_or(|left| left.stash_after == Some(now.stash));
-        let has_stash =
-            is_first && stash_is_as_left && state::restore_stash(git, snapshot, &stash, &self.reason)?;
+        let restored_stash = if is_first && stash_is_as_left {
+            state::restore_stash(git, snapshot, &stash, &self.reason)?
+        } else {
+            RestoredStash::default()
+        };
         if !stash_is_as_left && as_left.is_some_and(|left| left.left.iter().any(|it| it == STASH_LIST)) {
             lost.extend(state::dropped_entries(snapshot, &stash));
         }
@@ -113,7 +117,7 @@ impl GitRestore<'_> {
         let unnamed = state::unnamed_commits(git, snapshot, since, &lost)?;
         let keep = format!("{KEPT_REFS}{}", self.keep_as);
         let kept = state::keep_commits(git, unnamed, &keep, &self.reason)?;
-        Ok(RestoredNames { deleted, failed, rebased, has_stash, kept })
+        Ok(RestoredNames { deleted, failed, rebased, stash: restored_stash, kept })
     }
 
     /// Moves the branch of a rebase in progress back: without that the rebase cannot be finished. The rebase was finished and is back.
@@ -135,14 +139,15 @@ impl GitRestore<'_> {
 
 impl RestoredNames<'_> {
     fn is_empty(&self) -> bool {
-        self.deleted.is_empty() && !self.has_stash && self.kept.is_empty() && self.rebased.is_none()
+        let has_stash = self.stash.was_missing || !self.stash.made.is_empty();
+        self.deleted.is_empty() && !has_stash && self.kept.is_empty() && self.rebased.is_none()
     }
 
     fn add_to(self, change: &mut GitChange) {
         let failed = |it: &&RefChange| self.failed.iter().any(|(failed, _)| failed == it);
         let mut restored: Vec<String> =
             self.deleted.iter().filter(|it| !failed(it)).map(|it| shown(it)).collect();
-        restored.extend(self.has_stash.then(|| STASH_LIST.to_owned()));
+        restored.extend(self.stash.was_missing.then(|| STASH_LIST.to_owned()));
         restored.extend(self.rebased.map(shown));
         let not_restored: Vec<(String, &String)> =
             self.failed.iter().map(|(it, why)| (shown(it), why)).collect();
@@ -151,6 +156,10 @@ impl RestoredNames<'_> {
         change.left.retain(|left| !is_known(left));
         change.not_restored.extend(not_restored.iter().map(|(it, why)| format!("{it}: {why}")));
         change.refs_restored.extend(restored);
+        let entry = |(number, message): &(usize, Vec<u8>)| {
+            format!("stash@{{{number}}} ({})", quote::for_people(message))
+        };
+        change.stash_made = self.stash.made.iter().map(entry).collect();
         let named = |kept: &KeptCommit| format!("{} ({})", kept.name, shown_commit(Some(&kept.commit)));
         change.unnamed = self.kept.iter().map(named).collect();
         change.kept_as.extend(self.kept.into_iter().map(|kept| kept.name));

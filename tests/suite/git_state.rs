@@ -13,6 +13,7 @@ mod places;
 mod published;
 mod revert_again;
 mod reverted;
+mod stash;
 mod unrestored;
 
 use std::fs;

@@ -64,30 +64,65 @@ pub fn dropped_entries(now: &GitSnapshot, before: &[u8]) -> Vec<String> {
     commits(before).into_iter().filter(|commit| !kept.contains(commit)).collect()
 }
 
-/// Restores stash entries that were dropped: the list is what it was, and then what was added. Returns whether any was missing.
-pub fn restore_stash(git: &Git, now: &GitSnapshot, before: &[u8], reason: &str) -> Result<bool> {
+/// What became of the stash list.
+#[derive(Debug, Default)]
+pub struct RestoredStash {
+    /// Whether entries were missing.
+    pub was_missing: bool,
+    /// The entries that were added meanwhile, the latest first: the number in `stash@{…}`, and the message.
+    pub made: Vec<(usize, Vec<u8>)>,
+}
+
+/// Restores stash entries that were dropped. Those that were added meanwhile are behind those from before, so that `stash@{0}` is what it
+/// was: `git stash pop` would apply failed work.
+pub fn restore_stash(git: &Git, now: &GitSnapshot, before: &[u8], reason: &str) -> Result<RestoredStash> {
     let lines = |text: &[u8]| -> Vec<Vec<u8>> {
         text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).map(<[u8]>::to_vec).collect()
     };
+    let commits = |list: &[Vec<u8>]| -> Vec<String> {
+        list.iter().filter_map(|line| hashes(line).map(|(_, commit)| commit)).collect()
+    };
     let (old, new) = (lines(before), lines(&now.stash));
-    let commit = |line: &Vec<u8>| hashes(line).map(|(_, commit)| commit);
-    let kept: BTreeSet<String> = new.iter().filter_map(commit).collect();
+    let (known, found) = (commits(&old), commits(&new));
+    let is_added = |line: &&Vec<u8>| hashes(line).is_some_and(|(_, commit)| !known.contains(&commit));
+    let added: Vec<Vec<u8>> = new.iter().filter(is_added).cloned().collect();
+    // The last line of a log is its latest entry.
+    let list = if added.is_empty() { old } else { chained(added.iter().chain(&old)) };
+    let message = |line: &Vec<u8>| line.splitn(2, |byte| *byte == b'\t').nth(1).unwrap_or_default().to_vec();
+    let numbered = added.iter().enumerate().map(|(at, line)| (list.len() - 1 - at, message(line)));
     // The log may have been restored without the ref.
-    let is_there = old.is_empty() || now.refs.value(STASH).is_some();
-    if is_there && old.iter().filter_map(commit).all(|commit| kept.contains(&commit)) {
-        return Ok(false);
+    let is_there = known.is_empty() || now.refs.value(STASH).is_some();
+    let was_missing = !is_there || known.iter().any(|commit| !found.contains(commit));
+    let made = numbered.rev().collect();
+    let Some(last) = commits(&list).pop() else { return Ok(RestoredStash::default()) };
+    if was_missing || commits(&list) != found {
+        write_stash(git, now, &list, &last, reason)?;
     }
-    let known: BTreeSet<String> = old.iter().filter_map(commit).collect();
-    let added = new.into_iter().filter(|line| commit(line).is_some_and(|commit| !known.contains(&commit)));
-    let list: Vec<Vec<u8>> = old.into_iter().chain(added).collect();
-    let Some(last) = list.last().and_then(commit) else { return Ok(false) };
-    let Some(log) = now.stash_log() else { return rewrite_stash(git, &list).map(|()| true) };
-    identified(git.call(["update-ref", "-m", reason, STASH, &last])).ok()?;
+    Ok(RestoredStash { was_missing, made })
+}
+
+/// The lines of a log in another order: each one begins with the commit of the one before it.
+fn chained<'l>(lines: impl Iterator<Item = &'l Vec<u8>>) -> Vec<Vec<u8>> {
+    let mut before: Option<String> = None;
+    let mut list = Vec::new();
+    for line in lines {
+        let Some((_, commit)) = hashes(line) else { continue };
+        let old = before.unwrap_or_else(|| "0".repeat(commit.len()));
+        list.push([old.as_bytes(), &line[commit.len()..]].concat());
+        before = Some(commit);
+    }
+    list
+}
+
+/// Makes the log of the stash these lines, and the ref the commit of the last.
+fn write_stash(git: &Git, now: &GitSnapshot, list: &[Vec<u8>], last: &str, reason: &str) -> Result<()> {
+    let Some(log) = now.stash_log() else { return rewrite_stash(git, list) };
+    identified(git.call(["update-ref", "-m", reason, STASH, last])).ok()?;
     if let Some(parent) = log.parent() {
         fs::create_dir_all(parent).at("create", parent)?;
     }
     let text: Vec<u8> = list.iter().flat_map(|line| [line, &b"\n"[..]].concat()).collect();
-    write_log(&log, &text).map(|()| true)
+    write_log(&log, &text)
 }
 
 /// Writes the log of the stash, with the mode that it has, or else that of HEAD's.
@@ -156,14 +191,33 @@ pub fn unnamed_commits(
         return Ok(Vec::new());
     }
     let asked: String = present.iter().map(|commit| format!("{commit}\n")).collect();
-    // Whether a `--not` counts for the input differs between versions of git: here it does not, in any.
-    let args = ["rev-list", "--parents", "--not", "--all", "--not", "--stdin"];
-    let output = git.call(args).input(asked.into_bytes()).ok()?;
+    let list = |excluded: Vec<String>| {
+        let excluded = excluded.iter().map(|name| format!("--exclude={name}"));
+        // Whether a `--not` counts for the input differs between versions of git: here it does not, in any.
+        let args = ["rev-list", "--parents", "--not"].map(str::to_owned).into_iter().chain(excluded);
+        let args = args.chain(["--all", "--not", "--stdin"].map(str::to_owned));
+        git.call(args).input(asked.clone().into_bytes()).ok()
+    };
+    let output = list(Vec::new()).or_else(|error| match broken_refs(git, now)? {
+        none if none.is_empty() => Err(error),
+        broken => list(broken),
+    })?;
     let text = String::from_utf8_lossy(&output.out).into_owned();
     let unnamed: BTreeSet<&str> = text.lines().filter_map(|line| line.split(' ').next()).collect();
     let parents: BTreeSet<&str> = text.lines().flat_map(|line| line.split(' ').skip(1)).collect();
     let last = present.into_iter().filter(|it| unnamed.contains(it) && !parents.contains(it));
     Ok(last.map(str::to_owned).collect())
+}
+
+/// The refs that lead to nothing: git does not list commits while one is there.
+fn broken_refs(git: &Git, now: &GitSnapshot) -> Result<Vec<String>> {
+    let all: Vec<(String, String)> = now.refs.names_and_values().collect();
+    let asked: String = all.iter().map(|(_, value)| format!("{value}\n")).collect();
+    let found = git.call(["cat-file", "--batch-check=%(objectname)"]).input(asked.into_bytes()).ok()?;
+    let text = String::from_utf8_lossy(&found.out).into_owned();
+    let is_there: BTreeSet<&str> = text.lines().filter(|line| is_hash(line)).collect();
+    let is_broken = |value: &str| symbolic_target(value).is_none() && !is_there.contains(value);
+    Ok(all.iter().filter(|(_, value)| is_broken(value)).map(|(name, _)| name.clone()).collect())
 }
 
 /// Gives commits names of decree's.

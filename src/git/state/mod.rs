@@ -23,7 +23,9 @@ mod snapshot;
 
 pub use dirs::GitDirs;
 pub use index_file::{INDEX, IndexFile, IndexSource};
-pub use lost_refs::{create_refs, dropped_entries, keep_commits, move_ref, restore_stash, unnamed_commits};
+pub use lost_refs::{
+    RestoredStash, create_refs, dropped_entries, keep_commits, move_ref, restore_stash, unnamed_commits,
+};
 pub use object_links::{OBJECTS, ObjectLinks};
 pub use refs::{Head, RefChange, RefTexts};
 pub use restore::{GitTarget, KeptCommit, MAX_LISTED, commits_between, restore};

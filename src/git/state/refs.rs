@@ -131,6 +131,12 @@ impl RefTexts {
         changes
     }
 
+    /// All refs whose names are UTF-8.
+    pub(super) fn names_and_values(&self) -> impl Iterator<Item = (String, String)> {
+        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec());
+        self.all().into_iter().filter_map(move |(name, value)| Some((text(name).ok()?, text(value).ok()?)))
+    }
+
     fn all(&self) -> BTreeMap<&[u8], &[u8]> {
         lines(&self.packed).chain(lines(&self.loose)).collect()
     }
