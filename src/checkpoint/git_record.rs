@@ -1,9 +1,13 @@
 //! git's own state in a manifest: what is needed to restore HEAD, its branch and the index, and to name what else changed. The texts
 //! and the index are content in the store, so that an unchanged repository costs nothing.
 
+use std::borrow::Cow;
+use std::ffi::OsStr;
 use std::io;
-use std::path::Path;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 
+use rustix::fs::{Access, access};
 use serde::{Deserialize, Serialize};
 
 use super::hash::ContentHash;
@@ -50,9 +54,11 @@ pub struct IndexRecord {
 impl GitRecord {
     /// Reads the state of the repository that contains `root`, and adds its content to a pack. `None` if there is no repository.
     pub(super) fn capture(root: &Path, writer: &PackWriter<'_>) -> Result<Option<GitRecord>> {
-        let found = match GitRecord::read(root, None) {
-            // A repository that this user may not read is one that a routine of this user cannot change.
-            Err(error) if error.io_kind() == Some(io::ErrorKind::PermissionDenied) => None,
+        let found = match GitRecord::read_whole(root, None) {
+            // A repository that this user may neither read nor write is one that a routine of this user cannot change.
+            Err(error) if error.io_kind() == Some(io::ErrorKind::PermissionDenied) && !may_write(root) => {
+                None
+            }
             found => found?,
         };
         found.map(|(record, snapshot)| record.store(snapshot, writer)).transpose()
@@ -65,7 +71,8 @@ impl GitRecord {
         writer: &PackWriter<'_>,
     ) -> Result<Vec<GitRecord>> {
         let work_trees = repositories.iter().filter_map(RepositoryPath::work_tree);
-        let found = work_trees.filter_map(|work_tree| GitRecord::read(root, Some(&work_tree)).ok().flatten());
+        let found =
+            work_trees.filter_map(|work_tree| GitRecord::read_whole(root, Some(&work_tree)).ok().flatten());
         found.map(|(record, snapshot)| record.store(snapshot, writer)).collect()
     }
 
@@ -83,7 +90,17 @@ impl GitRecord {
         Ok(self)
     }
 
-    /// Reads the state of the repository of a work tree, or of the one that contains the project at `root`, without storing anything.
+    /// The same as [`GitRecord::read`], for a checkpoint, which has to hold all of it.
+    fn read_whole(root: &Path, work_tree: Option<&TreePath>) -> Result<Option<(GitRecord, GitSnapshot)>> {
+        let Some((record, mut snapshot)) = GitRecord::read(root, work_tree)? else { return Ok(None) };
+        match snapshot.index_error.take().or(snapshot.stash_error.take()) {
+            Some(error) => Err(error),
+            None => Ok(Some((record, snapshot))),
+        }
+    }
+
+    /// Reads the state of the repository of a work tree, or of the one that contains the project at `root`, without storing anything. An
+    /// index or a stash list that cannot be read is missing in the record, and the snapshot has the reason.
     pub fn read(root: &Path, work_tree: Option<&TreePath>) -> Result<Option<(GitRecord, GitSnapshot)>> {
         let top = work_tree.map_or_else(|| root.to_owned(), |work_tree| work_tree.below(root));
         // A directory without a repository of its own is part of the one around it.
@@ -91,11 +108,11 @@ impl GitRecord {
             return Ok(None);
         }
         let Some(mut snapshot) = GitSnapshot::read(&top)? else { return Ok(None) };
-        let record = GitRecord::of(root, work_tree, &mut snapshot)?;
+        let record = GitRecord::of(root, work_tree, &mut snapshot);
         Ok(Some((record, snapshot)))
     }
 
-    fn of(root: &Path, work_tree: Option<&TreePath>, snapshot: &mut GitSnapshot) -> Result<GitRecord> {
+    fn of(root: &Path, work_tree: Option<&TreePath>, snapshot: &mut GitSnapshot) -> GitRecord {
         let dir = snapshot.dirs.name_from(root);
         let index = snapshot.index.as_mut().map(|index| {
             let mut buffer = vec![0; 1 << 16];
@@ -103,7 +120,12 @@ impl GitRecord {
             index.rewind()?;
             Ok::<_, io::Error>(IndexRecord { sha256, modified: index.modified, mode: index.mode })
         });
-        Ok(GitRecord {
+        let index = index.transpose().at("read the index in", &snapshot.dirs.git_dir);
+        let index = index.unwrap_or_else(|error| {
+            (snapshot.index, snapshot.index_error) = (None, Some(error));
+            None
+        });
+        GitRecord {
             work_tree: work_tree.cloned(),
             dir: quote::in_json(dir.as_os_str().as_encoded_bytes()).into_owned(),
             head: snapshot.head.as_ref().map(Head::to_text),
@@ -113,8 +135,14 @@ impl GitRecord {
             stash: ContentHash::of(&snapshot.stash),
             head_log: snapshot.head_log,
             operations: snapshot.operations.clone(),
-            index: index.transpose().at("read the index in", &snapshot.dirs.git_dir)?,
-        })
+            index,
+        }
+    }
+
+    /// git's directory, relative to the project if it is below it.
+    pub fn dir_path(&self) -> PathBuf {
+        let dir = quote::from_json(&self.dir).unwrap_or(Cow::Borrowed(self.dir.as_bytes()));
+        PathBuf::from(OsStr::from_bytes(&dir))
     }
 
     /// What HEAD was; `None` if it could not be read.
@@ -150,9 +178,25 @@ impl GitRecord {
         Ok(Some(IndexSource { content, modified: index.modified, mode: index.mode }))
     }
 
+    /// Why the index cannot be read back; `None` if it can. What [`Self::index_source`] yields is checked only at its end.
+    pub fn why_index_is_lost(&self, store: &Store) -> Option<String> {
+        self.index.as_ref().and_then(|index| store.why_unreadable(&index.sha256))
+    }
+
+    /// The same for the refs.
+    pub fn why_refs_are_lost(&self, store: &Store) -> Option<String> {
+        let stored = [self.refs, self.packed_refs].into_iter().filter(|hash| !is_empty(hash));
+        stored.filter_map(|hash| store.why_unreadable(&hash)).next()
+    }
+
     /// Stands for an index that is not there.
     pub fn no_index() -> ContentHash {
         ContentHash::of(b"")
+    }
+
+    /// Stands for an index that could not be read.
+    pub fn unreadable_index() -> ContentHash {
+        ContentHash::of(b"an index that could not be read")
     }
 
     /// All content in the store that the record names.
@@ -160,6 +204,11 @@ impl GitRecord {
         let texts = [self.refs, self.packed_refs, self.stash].into_iter().filter(|hash| !is_empty(hash));
         texts.chain(self.index.iter().map(|index| index.sha256))
     }
+}
+
+/// Whether this user may create files in the git directory, and so move HEAD.
+fn may_write(root: &Path) -> bool {
+    GitDirs::find(root).is_some_and(|dirs| access(&dirs.git_dir, Access::WRITE_OK).is_ok())
 }
 
 /// An empty text is not stored.

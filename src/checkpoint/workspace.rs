@@ -159,7 +159,11 @@ impl Workspace {
         withhold_copies(&mut walk, &withheld);
         drop(unlocked);
         store_links(&walk, &writer)?;
-        let git = GitRecord::capture(self.root.path(), &writer)?;
+        let git = match GitRecord::capture(self.root.path(), &writer) {
+            // The way back of the files must not depend on a repository that a routine broke.
+            Err(_) if forced => None,
+            git => git?,
+        };
         let repositories = &walk.coverage.repositories;
         let nested_git = GitRecord::capture_nested(self.root.path(), repositories, &writer)?;
         writer.finish()?;

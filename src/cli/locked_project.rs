@@ -89,13 +89,21 @@ impl<'c> LockedProject<'c> {
         let workspace = project.workspace()?;
         let lock = context.lock(&project, &workspace, command)?;
         process::become_subreaper().at("adopt orphaned processes in", project.layout.root())?;
-        match PendingGitRestore::finish(&project.layout, &workspace, &RunLog::new(&project.layout)) {
-            Ok(tried) => tried.iter().flat_map(|it| &it.lines).for_each(|line| context.warn(line)),
+        let locked = LockedProject { context, project, workspace, command, lock, settled: Vec::new() };
+        match locked.finish_git_restores() {
             // It is what helps against a record that cannot be read.
             Err(error) if command == RECOVER => context.warn(&error.to_string()),
-            Err(error) => return Err(error),
+            finished => finished?,
         }
-        Ok(LockedProject { context, project, workspace, command, lock, settled: Vec::new() })
+        Ok(locked)
+    }
+
+    /// Tries the restores of git's own state again that failed.
+    pub fn finish_git_restores(&self) -> Result<()> {
+        let layout = &self.project.layout;
+        let tried = PendingGitRestore::finish(layout, &self.workspace, &RunLog::new(layout))?;
+        tried.iter().flat_map(|it| &it.lines).for_each(|line| self.context.warn(line));
+        Ok(())
     }
 
     /// Settles the unfinished run even if it cannot be reverted as a whole; `None` if there is none.

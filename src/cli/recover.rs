@@ -14,7 +14,7 @@ use crate::checkpoint::store::PackCheck;
 use crate::error::{ErrorKind, Result};
 use crate::history::uncaptured::NotRestored;
 use crate::history::{
-    self, CheckpointRecord, GitChange, GuardRecord, PendingGitRestore, Scope, TreeRecovery,
+    self, CheckpointRecord, GitChange, GuardRecord, PendingGitRestore, Scope, SettledGuard, TreeRecovery,
 };
 use crate::humanize::count;
 use crate::pipeline::rolled_back::MovedRun;
@@ -77,6 +77,18 @@ impl Recovery {
         self.run.iter().flat_map(|run| &run.not_restored).chain(&self.not_restored)
     }
 
+    /// Adds what became of a guarded command beside the tree.
+    fn add_guard(&mut self, settled: SettledGuard, tree: &mut TreeRecovery) {
+        for lost in &settled.not_restored {
+            match lost_path(lost) {
+                Some(path) => tree.report.lost.push(path),
+                None => self.not_restored.push(lost.line()),
+            }
+        }
+        self.not_restored.extend(settled.git.iter().flat_map(GitChange::unrestored_lines));
+        self.git = settled.git;
+    }
+
     /// Whether something cannot be restored, or is unknown.
     fn has_losses(&self) -> bool {
         let of_run = |run: &RecoveredRun| run.unknown.is_some() || !run.not_restored.is_empty();
@@ -94,7 +106,7 @@ pub fn recover(context: &Context, args: &RecoverArgs) -> Result<u8> {
     let layout = &locked.project.layout;
     let guarded = GuardRecord::find(layout);
     if args.keep {
-        return keep(context, layout, guarded.is_some()).map(|()| 0);
+        return keep(&locked, context, guarded.is_some()).map(|()| 0);
     }
     let progress = context.ui.progress();
     let packs = history::check_packs(locked.history_context(&progress), !args.dry_run)?;
@@ -123,14 +135,8 @@ pub fn recover(context: &Context, args: &RecoverArgs) -> Result<u8> {
         let mut tree = history::recover_tree(history, dir.id(), &manifest, &diffs, true, args.dry_run)?;
         if let Some(guard) = locked.guard_of(dir).filter(|_| !args.dry_run) {
             let settled = locked.settle_guard(&guard, dir)?;
-            for lost in &settled.not_restored {
-                match lost_path(lost) {
-                    Some(path) => tree.report.lost.push(path),
-                    None => recovery.not_restored.push(lost.line()),
-                }
-            }
             settled.warnings.iter().for_each(|warning| context.ui.warn(warning));
-            recovery.git = settled.git;
+            recovery.add_guard(settled, &mut tree);
         }
         let (all, lost, saved) = (Scope::default(), &tree.report.lost, tree.saved.as_deref());
         recovery.moved = moved_runs(layout, dir, &all, lost, saved, args.dry_run)?;
@@ -144,6 +150,7 @@ pub fn recover(context: &Context, args: &RecoverArgs) -> Result<u8> {
             "what the tree still has of the lost contents could not be stored again: {error}"
         ));
     }
+    name_git_restores(&locked, context, &mut recovery, args.dry_run)?;
     match args.format {
         Format::Json => context.ui.print_json(&answer(&recovery, args.dry_run, &context.warned()))?,
         Format::Text => print(context, &locked, &recovery, args.dry_run)?,
@@ -151,10 +158,29 @@ pub fn recover(context: &Context, args: &RecoverArgs) -> Result<u8> {
     Ok(if recovery.has_losses() { ErrorKind::Integrity.exit_code() } else { 0 })
 }
 
+/// Tries restores of git's own state again that were still to be done, now that the store has what can be had, and names what stays.
+fn name_git_restores(
+    locked: &LockedProject<'_>,
+    context: &Context,
+    recovery: &mut Recovery,
+    dry_run: bool,
+) -> Result<()> {
+    let layout = &locked.project.layout;
+    if !dry_run && PendingGitRestore::exists(layout) {
+        locked.finish_git_restores()?;
+    }
+    let Some((_, lines)) = PendingGitRestore::unrestored(layout)? else { return Ok(()) };
+    let known: Vec<String> = recovery.not_restored().cloned().collect();
+    recovery.not_restored.extend(lines.into_iter().filter(|line| !known.contains(line)));
+    context.ui.note("git's own state is still to be restored: every command tries again, and `decree recover --keep` leaves it as it is");
+    Ok(())
+}
+
 /// Forgets what a killed guard, or a restore of git's own state that failed, left to do.
-fn keep(context: &Context, layout: &Layout, was_guarded: bool) -> Result<()> {
+fn keep(locked: &LockedProject<'_>, context: &Context, was_guarded: bool) -> Result<()> {
+    let layout = &locked.project.layout;
     GuardRecord::forget(layout);
-    let was_pending = PendingGitRestore::forget(layout)?;
+    let was_pending = PendingGitRestore::forget(layout, &locked.workspace)?;
     context.ui.note(match (was_guarded, was_pending) {
         (true, _) => "the tree stays as the guarded command left it",
         (false, true) => "git's own state stays as it is",

@@ -54,7 +54,7 @@ pub struct GitChange {
     /// Of these, the remote-tracking refs that are there, with their values: they do not prove that a remote has a commit.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub remote_refs: BTreeMap<String, String>,
-    /// Whether HEAD, its branch and the index are as before.
+    /// Whether HEAD, its branch and the index are as before. The index is that of HEAD if the store has lost it, as `not_restored` says.
     #[serde(default)]
     pub restored: bool,
     /// The refs that keep the commits after that.
@@ -95,6 +95,11 @@ impl GitChange {
     /// Whether HEAD, or the branch that it names, differs.
     pub fn moved(&self) -> bool {
         (&self.head_before, &self.before) != (&self.head_after, &self.after)
+    }
+
+    /// Whether HEAD could be read.
+    pub fn is_known(&self) -> bool {
+        !self.head_after.is_empty()
     }
 
     /// Whether git's state is not as before although it should be.

@@ -3,8 +3,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::failed_changes;
 use super::git_change::GitChange;
-use super::git_compare::git_change_since;
+use super::git_compare::{compare, in_one_line};
 use super::git_names::SharedRefs;
 use super::git_restore::{GitRestore, WhyLeft};
 use crate::checkpoint::git_record::GitRecord;
@@ -88,12 +89,14 @@ impl PendingGitRestore {
         what: &str,
         changes: &[(&GitRecord, GitChange)],
     ) -> Result<()> {
-        // A state that could not even be read has nothing that could be recognized again.
-        let is_open =
-            |change: &GitChange| !change.restored && change.is_unrestored() && !change.head_after.is_empty();
+        let is_open = |before: &GitRecord, change: &GitChange| {
+            // In a repository that is gone there is nothing to build on.
+            let is_there = || layout.root().join(before.dir_path()).symlink_metadata().is_ok();
+            !change.restored && change.is_unrestored() && (change.is_known() || is_there())
+        };
         let failed: Vec<PendingGitRestore> = changes
             .iter()
-            .filter(|(_, change)| is_open(change))
+            .filter(|(before, change)| is_open(before, change))
             .map(|(before, change)| PendingGitRestore {
                 what: what.to_owned(),
                 run: None,
@@ -130,11 +133,18 @@ impl PendingGitRestore {
         layout.git_pending().symlink_metadata().is_ok()
     }
 
+    /// What is still to be taken back, in sentences, and what it is of.
+    pub fn unrestored(layout: &Layout) -> Result<Option<(String, Vec<String>)>> {
+        let mut pending = PendingGitRestore::find(layout)?;
+        // A revert in progress has no reason yet.
+        pending.retain(|pending| pending.run.is_none() || pending.change.is_unrestored());
+        let lines = pending.iter().flat_map(|pending| pending.change.unrestored_lines()).collect();
+        Ok(pending.into_iter().next().map(|PendingGitRestore { what, .. }| (what, lines)))
+    }
+
     /// Refuses to work on top of what is still to be taken back.
     pub fn refuse(layout: &Layout) -> Result<()> {
-        let pending = PendingGitRestore::find(layout)?;
-        let Some(PendingGitRestore { what, .. }) = pending.first() else { return Ok(()) };
-        let lines = pending.iter().flat_map(|pending| pending.change.unrestored_lines()).collect();
+        let Some((what, lines)) = PendingGitRestore::unrestored(layout)? else { return Ok(()) };
         Err(Error::integrity(format!("git's own state is not restored since {what} failed"))
             .details(lines, 20)
             .detail("nothing was done: HEAD and the index may have what is to be taken back")
@@ -142,12 +152,26 @@ impl PendingGitRestore {
     }
 
     /// Leaves git's own state as it is. Returns whether a restore was still to be done.
-    pub fn forget(layout: &Layout) -> Result<bool> {
+    pub fn forget(layout: &Layout, workspace: &Workspace) -> Result<bool> {
         let was_pending = PendingGitRestore::exists(layout);
+        // A record that cannot be read is what this removes, too.
+        for pending in PendingGitRestore::find(layout).unwrap_or_default() {
+            if let Ok(Some(now)) = compare(workspace, &pending.before) {
+                pending.note_unread(layout, &now.change)?;
+            }
+        }
         if was_pending {
             atomic::remove(&layout.git_pending())?;
         }
         Ok(was_pending)
+    }
+
+    /// Records the commits of a failed run whose own record does not have them, as HEAD could not be read, so that they are not published.
+    fn note_unread(&self, layout: &Layout, now: &GitChange) -> Result<()> {
+        if self.run.is_some() || self.change.is_known() || !now.moved() {
+            return Ok(());
+        }
+        failed_changes::add(&layout.root().join(&self.dir), now)
     }
 
     /// Tries again, in the order in which they were recorded. What fails once more stays to be done, and what was to come after it in the same
@@ -182,8 +206,10 @@ impl PendingGitRestore {
                     TriedOutcome::Failed(Box::new(change))
                 }
             };
-            if let (Some(run), TriedOutcome::Restored(change)) = (&pending.run, &outcome) {
-                runs.record(run, change)?;
+            match (&pending.run, &outcome) {
+                (Some(run), TriedOutcome::Restored(change)) => runs.record(run, change)?,
+                (None, TriedOutcome::Restored(change)) => pending.note_unread(layout, change)?,
+                _ => {}
             }
             let has_failed = matches!(outcome, TriedOutcome::Failed(_));
             tried.push(TriedGitRestore { run: pending.run.clone(), lines: pending.lines(&outcome), outcome });
@@ -209,22 +235,29 @@ impl PendingGitRestore {
         let dir = layout.root().join(&self.dir);
         let (keep_as, reason) = (self.keep_as.clone(), self.reason.clone());
         let restore = GitRestore { workspace, keep_as, reason, dir: &dir };
-        let Some(now) = git_change_since(workspace, before) else {
+        let Some(found) = compare(workspace, before).map_err(|error| vec![in_one_line(&error)])? else {
             // Killed before that was recorded.
             let change = GitChange { restored: true, ..GitChange::none_since(before) };
             return Ok(self.run.is_some().then(|| self.restored(&restore, change)));
         };
-        if now.is_unrestored() {
-            return Err(now.not_restored);
-        }
-        if now.head_after.is_empty() {
+        let now = &found.change;
+        if !now.is_known() {
             return Err(vec!["HEAD cannot be read".to_owned()]);
         }
         let is_as_left = (&now.head_after, &now.after) == (&left.head_after, &left.after);
-        if self.run.is_none() && now.moved() && !is_as_left {
+        if self.run.is_none() && now.moved() && left.is_known() && !is_as_left {
             return Ok(Some(TriedOutcome::Left("HEAD or its branch was moved after that".to_owned())));
         }
-        match restore.run_if_as_left(before, left) {
+        // What could not be read then, or cannot be now, has nothing by which a person's work could be recognized. Commits keep a name.
+        let is_unread = !left.is_known()
+            || left.index_after == Some(GitRecord::unreadable_index())
+            || found.snapshot.index_error.is_some();
+        let restored = if self.run.is_none() && is_unread {
+            Ok(restore.run_head(before))
+        } else {
+            restore.run_if_as_left(before, left)
+        };
+        match restored {
             Err(WhyLeft::MovedOn(why)) => Ok(Some(TriedOutcome::Left(why))),
             Err(WhyLeft::Failed(why)) => Err(vec![why]),
             Ok(Some(change)) if !change.restored => Err(change.not_restored),
@@ -241,11 +274,11 @@ impl PendingGitRestore {
     /// The whole change, of which a process that was killed may have restored a part.
     fn restored(&self, restore: &GitRestore<'_>, mut change: GitChange) -> TriedOutcome {
         let left = &self.change;
-        if self.run.is_some() || !change.moved() {
+        if left.is_known() && (self.run.is_some() || !change.moved()) {
             // The commits are the run's, whatever else happened since.
             change.commits.clone_from(&left.commits);
         }
-        if !change.moved() && left.moved() {
+        if !change.moved() && left.moved() && left.is_known() {
             change.head_after.clone_from(&left.head_after);
             change.after.clone_from(&left.after);
             change.index_after = change.index_after.or(left.index_after);

@@ -1,17 +1,18 @@
 //! Restores git's own state: HEAD, its branch and the index. `git_names` has what follows: other refs, stash entries and commits without a name.
 //!
 //! A failure here is part of the result and no error: the files are restored all the same, and a repository in which git cannot work
-//! must not keep a run from being settled.
+//! must not keep a run from being settled. HEAD and its branch need neither the index nor the store, so they go back without them, too.
 
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
 
 use super::git_change::GitChange;
 use super::git_compare::{Compared, begun, compare, in_one_line, look, unrestored};
 use crate::checkpoint::git_record::GitRecord;
 use crate::checkpoint::workspace::Workspace;
-use crate::error::{Error, Result};
-use crate::fs::quarantine::{move_to_free_name, numbered};
-use crate::git::state::{self, GitSnapshot, GitTarget};
+use crate::error::{Error, IoContext, Result};
+use crate::fs::quarantine::{free_name, move_to_free_name, numbered};
+use crate::git::state::{self, GitSnapshot, GitTarget, INDEX, IndexSource};
 
 /// Refs that keep the commits of reverted runs.
 pub const KEPT_REFS: &str = "refs/decree/runs/";
@@ -52,34 +53,70 @@ impl GitRestore<'_> {
     }
 
     fn restore(&self, before: &GitRecord, compared: &mut Compared) -> Result<()> {
-        let Compared { snapshot, now, change, .. } = compared;
+        let Compared { snapshot, now, change, unknown, .. } = compared;
         let (Some(head), Some(_)) = (before.parsed_head(), &snapshot.head) else {
             snapshot
                 .git()
                 .map_err(|error| Error::failed(format!("HEAD and refs cannot be read: {error}")))?;
             return Err(Error::failed("HEAD cannot be read, or could not be when the checkpoint was made"));
         };
+        let aside = self.operations_dir(before).join(INDEX);
+        let is_same_index = snapshot.index_error.is_none() && now.index == before.index;
         let store = self.workspace.store();
-        let index = if now.index == before.index { None } else { Some(before.index_source(store)?) };
-        let target = GitTarget { head: &head, commit: before.commit.as_deref(), index };
+        let index_is_lost = if is_same_index { None } else { before.why_index_is_lost(store) };
+        let index = match &index_is_lost {
+            _ if is_same_index => None,
+            None => Some(before.index_source(store)?),
+            Some(_) => Some(self.index_of_head(before, snapshot, &aside)?),
+        };
+        let target = GitTarget { head: &head, commit: before.commit.as_deref(), index, aside: &aside };
         let keep = format!("{KEPT_REFS}{}", self.keep_as);
         let kept = state::restore(snapshot, target, &keep, &self.reason)?;
         change.kept_as = kept.into_iter().map(|kept| kept.name).collect();
         self.undo_operations(before, snapshot, change)?;
         let is_restored = compare(self.workspace, before)?.is_none_or(|after| {
-            !after.change.moved() && after.change.index_after.is_none() && !after.has_begun
+            let has_index = index_is_lost.is_some() || after.change.index_after.is_none();
+            !after.change.moved() && has_index && !after.has_begun
         });
         if !is_restored {
             return Err(Error::failed("HEAD, its branch or the index changed again"));
         }
         change.restored = true;
+        let index = Path::new(&before.dir).join(INDEX);
+        change.not_restored.extend(index_is_lost.map(|why| {
+            let index = index.display();
+            format!("{index}: {why}; it is that of HEAD now, and what was staged is lost")
+        }));
+        change.not_restored.append(unknown);
         Ok(())
+    }
+
+    /// The index of the commit that is to be HEAD, for an index that the store has lost: nothing of the failed work is staged. The one that is
+    /// there is copied to `aside`, as it may have what was staged before.
+    fn index_of_head(
+        &self,
+        before: &GitRecord,
+        now: &GitSnapshot,
+        aside: &Path,
+    ) -> Result<Option<IndexSource<'static>>> {
+        let found = now.dirs.git_dir.join(INDEX);
+        if found.is_file() && now.index_error.is_none() {
+            fs::create_dir_all(self.operations_dir(before)).at("create", self.operations_dir(before))?;
+            fs::copy(&found, free_name(|number| numbered(aside, ".", number))).at("copy", &found)?;
+        }
+        state::index_of_commit(now, before.commit.as_deref())
+    }
+
+    /// Where files of a repository are moved.
+    fn operations_dir(&self, before: &GitRecord) -> PathBuf {
+        let mut dir = self.dir.join(OPERATIONS_DIR);
+        dir.extend(before.work_tree.as_ref());
+        dir
     }
 
     /// Moves the files of operations that were begun out of git's directory: the next commit would become part of them.
     fn undo_operations(&self, before: &GitRecord, now: &GitSnapshot, change: &mut GitChange) -> Result<()> {
-        let mut dir = self.dir.join(OPERATIONS_DIR);
-        dir.extend(before.work_tree.as_ref());
+        let dir = self.operations_dir(before);
         for name in begun(before, now) {
             let (from, to) = (now.dirs.git_dir.join(name), dir.join(name));
             if move_to_free_name(&from, |number| numbered(&to, ".", number))?.is_some() {
@@ -102,9 +139,11 @@ impl GitRestore<'_> {
     pub fn run_if_as_left(&self, before: &GitRecord, left: &GitChange) -> Result<Option<GitChange>, WhyLeft> {
         let failed = |error: Error| WhyLeft::Failed(in_one_line(&error));
         let moved_on = |why: &str| Err(WhyLeft::MovedOn(why.to_owned()));
-        let Some(Compared { snapshot, now, .. }) = compare(self.workspace, before).map_err(failed)? else {
-            return Ok(None);
-        };
+        let Some(compared) = compare(self.workspace, before).map_err(failed)? else { return Ok(None) };
+        if let Some(why) = compared.index_error() {
+            return Err(WhyLeft::Failed(why));
+        }
+        let Compared { snapshot, now, .. } = compared;
         let index_is_as_left = match (&left.index_after, &now.index) {
             (Some(left), Some(now)) => *left == now.sha256,
             (None, now) => *now == before.index,

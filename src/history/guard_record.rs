@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::HistoryContext;
+use super::failed_changes;
 use super::git_change::GitChange;
 use super::git_pending::PendingGitRestore;
 use super::git_restore::GitRestore;
-use super::lookup::checkpoint_ids;
 use super::payload::CheckpointPayload;
 use super::record::CheckpointRecord;
 use super::scope::Scope;
@@ -33,9 +33,6 @@ use crate::process::redact::Redactor;
 use crate::process::{ProcessMark, marked};
 use crate::project::Layout;
 use crate::sanitize::one_line;
-
-/// What a failed command did to git's own state, in the directory of its checkpoint.
-const GIT_CHANGE: &str = "git-change.json";
 
 /// The contents of `guarding.json`.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -304,29 +301,9 @@ pub(super) fn restore_git(
     let changes = restore.run(before.iter());
     let noted = PendingGitRestore::note(context.layout, &restore, &format!("`{shown}`"), &changes);
     let changes: Vec<GitChange> = changes.into_iter().map(|(_, change)| change).collect();
-    let noted = noted.and_then(|()| note_git_changes(checkpoint, &changes));
+    let noted = noted.and_then(|()| failed_changes::write(checkpoint.dir(), &changes));
     if let Err(error) = noted {
         warnings.push(format!("what became of git's own state is not recorded: {error}"));
     }
     changes
-}
-
-/// Records what a failed command did to git's own state, so that `publish` knows its commits.
-fn note_git_changes(checkpoint: &CheckpointDir, changes: &[GitChange]) -> Result<()> {
-    let moved: Vec<&GitChange> = changes.iter().filter(|change| change.moved()).collect();
-    if moved.is_empty() {
-        return Ok(());
-    }
-    json::write_pretty(&checkpoint.dir().join(GIT_CHANGE), &moved)
-}
-
-/// What failed commands did to git's own state, each with the id of its checkpoint.
-pub fn failed_guards(layout: &Layout) -> Result<Vec<(String, GitChange)>> {
-    let checkpoints = layout.checkpoints();
-    let changes = checkpoint_ids(&checkpoints)?.into_iter().filter_map(|id| {
-        let text = untrusted::read(&checkpoints.join(&id).join(GIT_CHANGE)).ok()?;
-        let changes: Vec<GitChange> = serde_json::from_slice(&text).ok()?;
-        Some(changes.into_iter().map(move |change| (id.clone(), change)))
-    });
-    Ok(changes.flatten().collect())
 }

@@ -207,7 +207,7 @@ impl RunResult {
     }
 
     /// Whether the change of the run is in the tree, as far as decree knows.
-    pub(super) fn is_in_tree(&self) -> bool {
+    pub fn is_in_tree(&self) -> bool {
         let is_applied = self.in_tree.last().is_some_and(TreePeriod::is_open);
         self.run.reverted.is_none() && (self.run.kept || is_applied)
     }

@@ -79,9 +79,12 @@ impl RecordedChanges {
             let Some(id) = MessageId::parse(&id) else { continue };
             let run = RunDir::of(layout, &id);
             for dir in std::iter::once(run.checkpoint()).chain(run.previous()?) {
+                let unread = history::read_failed_changes(dir.dir()).into_iter();
+                changes.reverted.extend(unread.map(|change| (format!("run {id}"), change)));
                 // Records that cannot be read have nothing to say.
                 let Ok(Some(result)) = RunResult::read(&dir) else { continue };
-                let is_reverted = result.run.reverted.is_some();
+                // A run that `recover` closed was not reverted as a whole, and failed all the same.
+                let is_reverted = !result.is_in_tree();
                 if !is_reverted {
                     changes.secrets.add(&result);
                 }

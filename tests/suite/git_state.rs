@@ -14,6 +14,7 @@ mod published;
 mod revert_again;
 mod reverted;
 mod stash;
+mod uncompared;
 mod unrestored;
 
 use std::fs;

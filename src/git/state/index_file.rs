@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use crate::error::{Error, IoContext, Result};
+use crate::fs::quarantine::{move_to_free_name, numbered};
 use crate::git::INDEX_LOCK;
 
 /// The index in a git directory.
@@ -33,9 +34,12 @@ pub struct IndexSource<'s> {
 impl IndexFile {
     /// Opens the index; a repository in which nothing was added has none.
     pub fn open(git_dir: &Path) -> Result<Option<IndexFile>> {
-        let path = git_dir.join(INDEX);
-        let Some(file) = File::open(&path).if_exists().at("read", &path)? else { return Ok(None) };
-        let found = file.metadata().at("read", &path)?;
+        IndexFile::open_at(&git_dir.join(INDEX))
+    }
+
+    pub(super) fn open_at(path: &Path) -> Result<Option<IndexFile>> {
+        let Some(file) = File::open(path).if_exists().at("read", path)? else { return Ok(None) };
+        let found = file.metadata().at("read", path)?;
         let modified = found.mtime() * 1_000_000_000 + found.mtime_nsec();
         Ok(Some(IndexFile { file, modified, mode: found.mode() & 0o777 }))
     }
@@ -76,9 +80,12 @@ impl LockedIndex {
         Ok(LockedIndex { git_dir: git_dir.to_owned(), exists, placed: false })
     }
 
-    /// Replaces the index, which releases the lock.
-    pub fn place(mut self) -> Result<()> {
+    /// Replaces the index, which releases the lock. A directory in its place moves to `aside`.
+    pub fn place(mut self, aside: &Path) -> Result<()> {
         let (lock, index) = (self.git_dir.join(INDEX_LOCK), self.git_dir.join(INDEX));
+        if fs::symlink_metadata(&index).is_ok_and(|found| found.is_dir()) {
+            move_to_free_name(&index, |number| numbered(aside, ".", number))?;
+        }
         self.placed = true;
         if self.exists {
             return fs::rename(&lock, &index).at("write", &index);

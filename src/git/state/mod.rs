@@ -28,5 +28,5 @@ pub use lost_refs::{
 };
 pub use object_links::{OBJECTS, ObjectLinks};
 pub use refs::{Head, RefChange, RefTexts};
-pub use restore::{GitTarget, KeptCommit, MAX_LISTED, commits_between, restore};
+pub use restore::{GitTarget, KeptCommit, MAX_LISTED, commits_between, index_of_commit, restore};
 pub use snapshot::{GitSnapshot, is_connected};

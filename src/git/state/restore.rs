@@ -8,11 +8,13 @@
 //! A process that is killed in between leaves a state from which the same call goes on: a lock with that very index is taken over.
 
 use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
 
-use super::index_file::{IndexSource, LockedIndex};
+use super::index_file::{IndexFile, IndexSource, LockedIndex};
 use super::refs::Head;
 use super::snapshot::GitSnapshot;
-use crate::error::Result;
+use crate::error::{IoContext, Result};
 use crate::git::{Git, GitCall};
 
 /// The identity in reflogs, so that they show what decree moved; git needs one even if none is configured.
@@ -21,6 +23,9 @@ const IDENTITY: [(&str, &str); 2] =
 /// How many commits are listed.
 pub const MAX_LISTED: usize = 10_000;
 
+/// Where git writes the index of a commit. The name is fixed, so that one which a killed process left is replaced.
+const INDEX_OF_COMMIT: &str = "index.decree-commit";
+
 /// What HEAD, its branch and the index are to be.
 pub struct GitTarget<'t> {
     pub head: &'t Head,
@@ -28,6 +33,8 @@ pub struct GitTarget<'t> {
     pub commit: Option<&'t str>,
     /// `None` to leave the index as it is; `Some(None)` for no index.
     pub index: Option<Option<IndexSource<'t>>>,
+    /// Where a directory in the place of the index moves.
+    pub aside: &'t Path,
 }
 
 /// A commit that has a name of decree's, because no branch leads to it any more.
@@ -68,8 +75,22 @@ pub fn restore(
             identified(git.call(["symbolic-ref", "-m", reason, "HEAD", branch])).ok()?;
         }
     }
-    index.map_or(Ok(()), LockedIndex::place)?;
+    index.map_or(Ok(()), |index| index.place(target.aside))?;
     Ok(kept)
+}
+
+/// The index that has what a commit has, and nothing else; `None` for no commit.
+pub fn index_of_commit(now: &GitSnapshot, commit: Option<&str>) -> Result<Option<IndexSource<'static>>> {
+    let Some(commit) = commit else { return Ok(None) };
+    let path = now.dirs.git_dir.join(INDEX_OF_COMMIT);
+    fs::remove_file(&path).if_exists().at("remove", &path)?;
+    now.git()?.call(["read-tree", commit]).variable("GIT_INDEX_FILE", &path).ok()?;
+    let Some(IndexFile { file, mode, .. }) = IndexFile::open_at(&path)? else { return Ok(None) };
+    // It is read from the open file.
+    fs::remove_file(&path).at("remove", &path)?;
+    // The same every time, so that a lock which a killed process left is taken over. git looks at all files again.
+    let modified = 0;
+    Ok(Some(IndexSource { content: Box::new(file), modified, mode }))
 }
 
 /// The commits that are reachable from `after` and not from `before`, the newest first.

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use super::dirs::GitDirs;
 use super::index_file::IndexFile;
 use super::refs::{Head, RefTexts};
-use crate::error::{IoContext, Result};
+use crate::error::{Error, IoContext, Result};
 use crate::git::Git;
 
 /// Operations that git has begun, each with the file or directory that shows it.
@@ -64,6 +64,9 @@ pub struct GitSnapshot {
     /// The operations in progress, by the names of their files.
     pub operations: Vec<String>,
     pub index: Option<IndexFile>,
+    /// Why the index or the stash list cannot be read: then there seems to be none. HEAD and the refs are known all the same.
+    pub index_error: Option<Error>,
+    pub stash_error: Option<Error>,
 }
 
 impl GitSnapshot {
@@ -83,22 +86,31 @@ impl GitSnapshot {
             Some(Head::Detached(hash)) => Some(hash.clone()),
             None => None,
         };
-        let stash = if refs.value(STASH).is_some() || !dirs.has_reftable() {
-            read_log(&dirs, &dirs.common_dir, STASH, 0)?
-        } else {
-            Vec::new()
-        };
+        let has_stash = refs.value(STASH).is_some() || !dirs.has_reftable();
+        let stash = if has_stash { read_log(&dirs, &dirs.common_dir, STASH, 0) } else { Ok(Vec::new()) };
+        let (stash, stash_error) = known(stash);
         let is_there = |name: &str| dirs.git_dir.join(name).symlink_metadata().is_ok();
         let operations = OPERATIONS.iter().filter(|(name, _)| is_there(name));
         let operations = operations.map(|(name, _)| (*name).to_owned()).collect();
-        let index = IndexFile::open(&dirs.git_dir)?;
+        let (index, index_error) = known(IndexFile::open(&dirs.git_dir));
         let head_log = if dirs.has_reftable() {
             // One that cannot be printed has no entries that could be recognized later.
             read_log(&dirs, &dirs.git_dir, HEAD, 0).ok().map(|log| log.len() as u64)
         } else {
             dirs.git_dir.join(LOGS).join(HEAD).metadata().ok().map(|log| log.len())
         };
-        Ok(GitSnapshot { dirs, head, commit, refs, stash, head_log, operations, index })
+        Ok(GitSnapshot {
+            dirs,
+            head,
+            commit,
+            refs,
+            stash,
+            head_log,
+            operations,
+            index,
+            index_error,
+            stash_error,
+        })
     }
 
     /// git for this repository, whatever the environment says; an error if git is not on the `PATH`.
@@ -133,6 +145,11 @@ impl GitSnapshot {
     pub fn describe_operation(name: &str) -> &'static str {
         OPERATIONS.iter().find(|(file, _)| *file == name).map_or("an operation", |(_, what)| what)
     }
+}
+
+/// What was read, or nothing and the reason.
+fn known<T: Default>(read: Result<T>) -> (T, Option<Error>) {
+    read.map_or_else(|error| (T::default(), Some(error)), |found| (found, None))
 }
 
 impl GitDirs {
