@@ -9,7 +9,7 @@ use crate::checkpoint::restore::RecoveredRestore;
 use crate::checkpoint::workspace::Workspace;
 use crate::error::{Error, Result};
 use crate::github::StepFiles;
-use crate::history::{self, GuardRecord, HistoryContext};
+use crate::history::{self, GuardRecord, HistoryContext, PendingGitRestore};
 use crate::humanize::count;
 use crate::pipeline::{ActiveRun, RunLog};
 use crate::project::{Layout, Lock, Project};
@@ -163,6 +163,11 @@ impl Context {
             self.ui.warn(
                 "a revert, apply or rollback was interrupted; the next command that changes the project finishes or undoes it",
             );
+        }
+        if let Ok(Some((what, lines))) = PendingGitRestore::unrestored(&project.layout) {
+            let next = "the next command that changes the project tries again";
+            self.ui.warn(&format!("git's own state is not restored since {what} failed; {next}"));
+            lines.iter().for_each(|line| self.ui.warn(line));
         }
         if let Some(guard) = GuardRecord::find(&project.layout)
             && Lock::is_free(&project.layout.lock())

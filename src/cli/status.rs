@@ -9,7 +9,7 @@ use crate::checkpoint::quote::{for_people, in_json};
 use crate::checkpoint::store::Store;
 use crate::error::Result;
 use crate::history::gc::ContentPlan;
-use crate::history::{self, RunDir};
+use crate::history::{self, PendingGitRestore, RunDir};
 use crate::humanize::{self, count};
 use crate::message::{Inbox, MessageId, SPEC_EXTENSION, display_name};
 use crate::pipeline::{ActiveRun, DeadLetter, RunResult, Selection, plan};
@@ -58,6 +58,7 @@ pub fn status(context: &Context, args: &StatusArgs) -> Result<()> {
     let checkpoints = history::list(&layout.checkpoints())?.0;
     let expired = checkpoints.iter().filter(|record| record.is_expired()).count();
     let reclaimable = reclaimable(&project, workspace.store())?;
+    let git_pending = PendingGitRestore::unrestored(layout)?;
     let (running, unfinished) = match active {
         Some(run) if run.is_alive(layout) => (Some(run), None),
         run => (None, run),
@@ -74,6 +75,7 @@ pub fn status(context: &Context, args: &StatusArgs) -> Result<()> {
             "reclaimable": reclaimable,
             "running": running.as_ref().map(running_json),
             "unfinished": unfinished.map(|run| run.dir.id().to_string()),
+            "git_pending": git_pending.map_or_else(Vec::new, |(_, lines)| lines),
         });
         return context.ui.print_json(&answer);
     }
@@ -89,11 +91,20 @@ pub fn status(context: &Context, args: &StatusArgs) -> Result<()> {
         },
     ]);
     rows.push(store_row(usage.bytes, checkpoints.len(), expired, reclaimable));
-    if let Some(run) = unfinished {
-        let text = format!("run {}, started {}; {}", run.dir.id(), run.started_at(), run.way_out());
-        rows.push(vec!["unfinished".to_owned(), text]);
-    }
+    rows.extend(unfinished.map(unfinished_row));
+    rows.extend(git_pending.map(|(what, _)| git_row(&what)));
     context.ui.print(&ui::table(&rows))
+}
+
+fn unfinished_row(run: ActiveRun) -> Vec<String> {
+    let text = format!("run {}, started {}; {}", run.dir.id(), run.started_at(), run.way_out());
+    vec!["unfinished".to_owned(), text]
+}
+
+/// git's own state, if it could not be restored.
+fn git_row(what: &str) -> Vec<String> {
+    let text = format!("not restored since {what} failed; the next command tries again");
+    vec!["git".to_owned(), text]
 }
 
 /// `02-add-search · attempt 2 of 4 · 1m 03s of 1h 00m`

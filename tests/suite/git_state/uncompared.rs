@@ -234,3 +234,24 @@ fn a_run_that_left_a_directory_in_the_place_of_head_the_index_or_packed_refs_is_
         assert_same(&repo.snapshot(), &tree);
     }
 }
+
+/// GIT-91.
+#[test]
+fn status_names_a_restore_that_is_still_to_be_done() {
+    let repo = repo(&format!("echo work >>notes.txt; {COMMIT} : >.git/index.lock; exit 7"));
+    repo.process().fails(4);
+    let id = repo.only_run();
+    let output =
+        repo.decree(["status"]).ok().mentions(&["git's own state is not restored", "index.lock exists"]);
+    let row = output.text().lines().find(|line| line.starts_with("git ")).map(str::to_owned);
+    assert!(row.is_some_and(|row| row.contains(&id)), "{}", output.text());
+    let status = |key: &str| -> Value {
+        let answer = repo.decree(["status", "--format", "json"]).ok();
+        serde_json::from_slice::<Value>(&answer.out).unwrap()[key].clone()
+    };
+    assert!(status("git_pending")[0].as_str().unwrap().contains("index.lock exists"));
+    repo.remove(".git/index.lock");
+    repo.decree(["recover"]).ok();
+    assert_eq!(status("git_pending"), Value::Array(Vec::new()));
+    assert!(!repo.decree(["status"]).ok().text().contains("git "));
+}
