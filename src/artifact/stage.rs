@@ -1,7 +1,7 @@
 //! Exports run directories and reports to a new directory, without secrets.
 
 use std::fs::{self, File};
-use std::io::{self, BufRead, BufReader, Cursor, Read, Seek, SeekFrom};
+use std::io::{self, BufRead, BufReader, BufWriter, Cursor, Read, Seek, SeekFrom, Write as _};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
+use crate::checkpoint::manifest::Manifest;
 use crate::checkpoint::patch::binary::decode_line;
+use crate::checkpoint::store::Store;
 use crate::error::{Error, IoContext, Result};
 use crate::fs::atomic;
 use crate::history::RunDir;
@@ -31,6 +33,7 @@ const OWN: [&str; 9] = [
     RunDir::ROUTINE_LOG,
     RunDir::USAGE,
 ];
+const HOLDS_SECRET: &str = "it holds a secret of the environment, or text that looks like one";
 /// The largest exported file among those that a routine wrote.
 const LARGEST: u64 = 32 << 20;
 /// More than the largest value of an extended attribute, 64 KiB, takes in base64 with its name.
@@ -55,10 +58,17 @@ pub struct OmittedFile {
     pub why: &'static str,
 }
 
-/// Exports the runs and reports of a summary to `target`, which has to be empty or missing. `runs` contains the run directories.
-pub fn stage(report: &Report, runs: &Path, target: &Path, secrets: &Redactor) -> Result<StageReport> {
+/// Exports the runs and reports of a summary to `target`, which has to be empty or missing. `runs` contains the run directories, `store`
+/// the entries of manifests that have them there.
+pub fn stage(
+    report: &Report,
+    runs: &Path,
+    store: &Store,
+    target: &Path,
+    secrets: &Redactor,
+) -> Result<StageReport> {
     create_empty(target)?;
-    let mut stage = Stage { target, secrets, report: StageReport::default() };
+    let mut stage = Stage { target, store, secrets, report: StageReport::default() };
     let ids = report.summary.messages.iter().filter_map(|message| MessageId::parse(message.id.as_deref()?));
     for id in ids {
         let (from, name) = (runs.join(id.to_string()), format!("{}/{id}", Layout::RUNS));
@@ -89,6 +99,7 @@ fn create_empty(target: &Path) -> Result<()> {
 
 struct Stage<'s> {
     target: &'s Path,
+    store: &'s Store,
     secrets: &'s Redactor,
     report: StageReport,
 }
@@ -121,6 +132,9 @@ impl Stage<'_> {
                 }
                 _ if is_directory(&path) && depth == DEEPEST => self.leave_out(name, "nested too deeply"),
                 _ if is_directory(&path) => self.directory(&path, &name, depth + 1)?,
+                CheckpointDir::MANIFEST if depth == 0 && !Manifest::has_entries(&path) => {
+                    self.manifest(&path, &name)?
+                }
                 _ => self.file(&path, &name, OWN.contains(&file_name))?,
             }
         }
@@ -139,14 +153,32 @@ impl Stage<'_> {
             return Ok(());
         }
         if self.holds_secret(&mut file, name).at("read", from)? {
-            let why = "it holds a secret of the environment, or text that looks like one";
-            self.leave_out(name.to_owned(), why);
+            self.leave_out(name.to_owned(), HOLDS_SECRET);
             return Ok(());
         }
         let to = self.place(name)?;
         file.seek(SeekFrom::Start(0)).at("read", from)?;
         let mut copy = atomic::create_public(&to).at("create", &to)?;
         io::copy(&mut file, &mut copy).at("write", &to)?;
+        self.report.files += 1;
+        Ok(())
+    }
+
+    /// Exports a manifest whose entries are in the store, as a whole: an artifact has no store.
+    fn manifest(&mut self, from: &Path, name: &str) -> Result<()> {
+        let Ok(manifest) = Manifest::read(from, self.store) else {
+            self.leave_out(name.to_owned(), "it is damaged, or its entries are not in the store");
+            return Ok(());
+        };
+        let to = self.place(name)?;
+        let mut whole = BufWriter::new(atomic::create_public(&to).at("create", &to)?);
+        manifest.write_text(&mut whole).and_then(|()| whole.flush()).at("write", &to)?;
+        let mut whole = File::open(&to).at("read", &to)?;
+        if self.holds_secret(&mut whole, name).at("read", &to)? {
+            fs::remove_file(&to).at("remove", &to)?;
+            self.leave_out(name.to_owned(), HOLDS_SECRET);
+            return Ok(());
+        }
         self.report.files += 1;
         Ok(())
     }

@@ -23,6 +23,7 @@ use super::restore::{
     PreviewedTree, RestoreAction, RestoreLog, RestoreOutcome, RestorePreview, RestoreRequest,
 };
 use super::secret_stamp::SecretFiles;
+use super::store::Store;
 use super::tree::{Entry, Part, Tree, TreeBuilder};
 use super::workspace::Workspace;
 use crate::error::{Error, ErrorKind, FailureReason, IoContext, Result};
@@ -89,8 +90,8 @@ impl CheckpointDir {
         self.diff_path().exists()
     }
 
-    pub fn manifest(&self) -> Result<Manifest> {
-        Manifest::read(&self.manifest_path()).map_err(|error| match self.dir.symlink_metadata() {
+    pub fn manifest(&self, store: &Store) -> Result<Manifest> {
+        Manifest::read(&self.manifest_path(), store).map_err(|error| match self.dir.symlink_metadata() {
             Err(_) => Error::project(format!("{} was deleted by another process", self.id)),
             Ok(_) => error,
         })

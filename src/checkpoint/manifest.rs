@@ -1,34 +1,40 @@
 //! `manifest.json`: the tree at a point in time, the ignore rules in force, and what was left out.
+//!
+//! A manifest is written as a whole: one JSON object, one entry per line. The manifest of a large tree is in the store as well, in
+//! parts. If the store had most of it before, the file names the parts instead of the entries, so that a run in a large tree that
+//! hardly changed adds next to nothing.
 
-use std::borrow::Cow;
-use std::collections::BTreeMap;
-use std::fmt;
+mod parts;
+mod stored;
+mod text;
+
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::path::Path;
 
-use rayon::prelude::*;
-use serde::Deserialize;
-use serde::de::{Deserializer, MapAccess, Visitor};
-
 use super::coverage::Coverage;
-use super::entry::{AttributedNode, Node};
 use super::git_record::GitRecord;
-use super::hash::ContentHash;
-use super::ignore::{FrozenRules, IgnoreFile, RuleSource};
+use super::hash::{ContentHash, Hashing};
+use super::ignore::FrozenRules;
 use super::path::{RepositoryPath, TreePath};
-use super::quote;
-use super::tree::{Entry, Part, Tree, TreeBuilder};
+use super::store::Store;
+use super::tree::Tree;
 use crate::error::{Error, IoContext, Result};
 use crate::fs::atomic::AtomicFile;
-use crate::fs::json;
 use crate::git::state::GitDirs;
 
+use stored::StoredManifest;
+pub use stored::{NeededContent, PartsRead};
+use text::{ManifestJson, ManifestValues};
+
+/// The version of a manifest that has its entries.
 pub const VERSION: u32 = 1;
-/// How many entries a thread encodes at a time.
-const PART: usize = 4096;
-/// How many parts are in memory at a time.
-const BATCH: usize = 8;
+/// The version of a manifest whose entries are in the store.
+const VERSION_STORED: u32 = 2;
+/// What a file begins with that has the entries.
+const WHOLE: &[u8; 13] = b"{\"version\":1,";
+/// A manifest with at most this many entries is always written as a whole: about 40 KiB.
+const MAX_SMALL: usize = 256;
 
 /// A checkpoint without the content of its files, which is in the store.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -45,45 +51,40 @@ pub struct Manifest {
 }
 
 impl Manifest {
-    /// Writes the file, one entry per line.
-    pub fn write(&self, path: &Path) -> Result<()> {
-        let mut file = AtomicFile::create(path)?;
-        self.write_json(&mut file).at("write", path)?;
-        file.commit()
+    /// Writes the file, and reads it back before it gets its name. Parts that the store lacks are durable before that.
+    pub fn write(&self, path: &Path, store: &Store) -> Result<()> {
+        if self.tree.len() <= MAX_SMALL {
+            return write_checked(path, |out| self.write_whole(out, None));
+        }
+        let stored = StoredManifest::store(self, store)?;
+        if stored.is_mostly_new() {
+            return write_checked(path, |out| self.write_whole(out, Some(&stored)));
+        }
+        write_checked(path, |out| stored.write(out))
     }
 
-    fn write_json(&self, out: &mut (impl Write + Send)) -> io::Result<()> {
+    /// Writes the text of the whole manifest, whatever its size.
+    pub fn write_text(&self, out: &mut (impl Write + Send)) -> io::Result<()> {
+        self.write_whole(out, None)
+    }
+
+    fn write_whole(&self, out: &mut (impl Write + Send), stored: Option<&StoredManifest>) -> io::Result<()> {
         write!(out, "{{\"version\":{VERSION},\"files\":{{")?;
-        let (hash, written) = rayon::join(|| self.tree.hash(), || self.write_entries(out));
+        let (hash, written) = rayon::join(|| self.tree.hash(), || text::write_entries(&self.tree, out));
         written?;
-        let (rules, coverage, check) = self.rules_coverage_check(hash);
-        write!(out, "}},\n\"tree\":\"{hash}\",\n\"rules\":{rules},\n\"coverage\":{coverage},\n")?;
-        for (key, json) in self.git_json() {
+        let values = ManifestValues::of(self);
+        let check = values.check(hash);
+        writeln!(out, "}},\n\"tree\":\"{hash}\",")?;
+        for (key, json) in values.named() {
             writeln!(out, "\"{key}\":{json},")?;
         }
         if self.has_attributes {
             writeln!(out, "\"attributes\":true,")?;
         }
+        if let Some(stored) = stored {
+            writeln!(out, "\"stored\":{},", serde_json::to_string(stored)?)?;
+        }
         writeln!(out, "\"check\":\"{check}\"}}")
-    }
-
-    /// The JSON of the rules and of the coverage, and the hash of everything in a manifest with this tree.
-    fn rules_coverage_check(&self, tree: ContentHash) -> (String, String, ContentHash) {
-        let rules = serde_json::to_string(&rules_to_json(&self.rules)).expect("plain data serializes");
-        let coverage = serde_json::to_string(&self.coverage).expect("plain data serializes");
-        let git: String = self.git_json().map(|(_, json)| json + "\n").collect();
-        let attributes = if self.has_attributes { "attributes\n" } else { "" };
-        let check = format!("{VERSION}\n{tree}\n{rules}\n{coverage}\n{git}{attributes}");
-        let check = ContentHash::of(check.as_bytes());
-        (rules, coverage, check)
-    }
-
-    /// The keys for git's own state, with their JSON.
-    fn git_json(&self) -> impl Iterator<Item = (&'static str, String)> {
-        let own = self.git.as_ref().map(serde_json::to_string);
-        let nested = (!self.nested_git.is_empty()).then(|| serde_json::to_string(&self.nested_git));
-        let keys = own.map(|json| ("git", json)).into_iter().chain(nested.map(|json| ("nested_git", json)));
-        keys.map(|(key, json)| (key, json.expect("plain data serializes")))
     }
 
     /// git's own state in the project's repository and in those in the tree.
@@ -105,152 +106,77 @@ impl Manifest {
         self.git_records().flat_map(GitRecord::contents)
     }
 
-    /// Encodes the entries in batches, each in parallel, which bounds the memory used.
-    fn write_entries(&self, out: &mut (impl Write + Send)) -> io::Result<()> {
-        let mut separator: &[u8] = b"\n";
-        for batch in self.tree.parts(PART).chunks(BATCH) {
-            let encoded: Vec<_> = batch.par_iter().map(entries_to_json).collect::<io::Result<_>>()?;
-            for part in encoded {
-                out.write_all(separator)?;
-                out.write_all(&part)?;
-                separator = b",\n";
-            }
-        }
-        Ok(())
+    /// Reads the file. A manifest whose hashes do not match is damaged.
+    pub fn read(path: &Path, store: &Store) -> Result<Self> {
+        Self::from_json(ManifestJson::read(path)?, path, store)
     }
 
-    /// Reads the file. A manifest whose hashes do not match is damaged.
-    pub fn read(path: &Path) -> Result<Self> {
-        let file = File::open(path).if_exists().at("read", path)?.ok_or_else(|| {
-            Error::integrity(format!("{} is missing", path.display()))
-                .detail("without it nothing can be verified, so nothing was touched")
-        })?;
-        let raw: ManifestJson = json::parse(file, path, |error| Error::damaged(path, error))?;
-        if raw.version != VERSION {
-            return Err(Error::damaged(path, format!("its version is {}, not {VERSION}", raw.version))
-                .hint("it was written by another version of decree; use that one"));
-        }
-        let manifest = Manifest {
-            tree: raw.files.0,
-            rules: rules_from_json(raw.rules).map_err(|why| Error::damaged(path, why))?,
-            coverage: raw.coverage,
-            git: raw.git,
-            nested_git: raw.nested_git,
-            has_attributes: raw.attributes,
+    fn from_json(raw: ManifestJson, path: &Path, store: &Store) -> Result<Self> {
+        let (tree, check) = (raw.tree.clone(), raw.check.clone());
+        let manifest = match raw.version {
+            VERSION => raw.into_manifest().map_err(|why| Error::damaged(path, why))?,
+            _ => raw.into_stored(path)?.read(store).map_err(|error| in_store(path, error))?,
         };
-        let tree = manifest.tree.hash();
-        let (_, _, check) = manifest.rules_coverage_check(tree);
-        if raw.tree != tree.to_string() || raw.check != check.to_string() {
+        let hash = manifest.tree.hash();
+        if tree != hash.to_string() || check != ManifestValues::of(&manifest).check(hash).to_string() {
             return Err(Error::damaged(path, "its hashes do not match"));
         }
         Ok(manifest)
     }
-}
 
-/// Encodes entries, one per line, separated by commas.
-fn entries_to_json(entries: &Part<'_>) -> io::Result<Vec<u8>> {
-    let mut out = Vec::with_capacity(PART * 160);
-    let mut path = Vec::new();
-    for entry in entries.iter() {
-        if !out.is_empty() {
-            out.extend_from_slice(b",\n");
-        }
-        path.clear();
-        entry.write_path(&mut path);
-        serde_json::to_writer(&mut out, &quote::in_json(&path))?;
-        match entry.node {
-            Node::File { hash, size, mode } => {
-                write!(out, r#":{{"sha256":"{hash}","size":{size},"mode":"{mode}""#)?;
-            }
-            Node::Symlink { hash, size } => {
-                write!(out, r#":{{"type":"symlink","sha256":"{hash}","size":{size},"mode":"777""#)?;
-            }
-            Node::Dir { mode } => write!(out, r#":{{"type":"dir","mode":"{mode}""#)?,
-        }
-        if !entry.attributes.is_none() {
-            write!(out, r#","attributes":"{}""#, entry.attributes)?;
-        }
-        out.push(b'}');
+    /// Whether a file that decree wrote has the entries itself, and not in the store.
+    pub fn has_entries(path: &Path) -> bool {
+        let mut start = [0; WHOLE.len()];
+        File::open(path).and_then(|mut file| file.read_exact(&mut start)).is_ok() && start == *WHOLE
     }
-    Ok(out)
-}
 
-#[derive(Deserialize)]
-struct ManifestJson {
-    version: u32,
-    files: Files,
-    tree: String,
-    rules: BTreeMap<String, String>,
-    coverage: Coverage,
-    #[serde(default)]
-    git: Option<GitRecord>,
-    #[serde(default)]
-    nested_git: Vec<GitRecord>,
-    #[serde(default)]
-    attributes: bool,
-    check: String,
-}
-
-/// The ignore files as JSON: paths and texts, quoted where necessary.
-fn rules_to_json(rules: &FrozenRules) -> BTreeMap<String, String> {
-    let text = |bytes: &[u8]| quote::in_json(bytes).into_owned();
-    rules
-        .files
-        .iter()
-        .map(|file| {
-            let mut path = file.dir.to_vec();
-            if !path.is_empty() {
-                path.push(b'/');
-            }
-            path.extend(file.source.file_name().as_bytes());
-            (text(&path), text(&file.text))
-        })
-        .collect()
-}
-
-fn rules_from_json(raw: BTreeMap<String, String>) -> Result<FrozenRules, String> {
-    let mut files = Vec::new();
-    for (path, text) in raw {
-        let tree_path = TreePath::from_json(&path)?;
-        let source = RuleSource::ALL
-            .into_iter()
-            .find(|source| source.file_name().as_bytes() == tree_path.name())
-            .ok_or_else(|| format!("{tree_path} is not an ignore file"))?;
-        let bytes = tree_path.as_bytes();
-        let dir_len = bytes.len().saturating_sub(source.file_name().len() + 1);
-        let text =
-            quote::from_json(&text).ok_or_else(|| format!("the text of {tree_path} has invalid quoting"))?;
-        files.push(IgnoreFile { dir: bytes[..dir_len].into(), source, text: (&*text).into() });
-    }
-    Ok(FrozenRules::new(files))
-}
-
-/// The `files` object, decoded entry by entry into a tree: a generic JSON value would take many times the memory.
-struct Files(Tree);
-
-impl<'de> Deserialize<'de> for Files {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct FilesVisitor;
-        impl<'de> Visitor<'de> for FilesVisitor {
-            type Value = Files;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object of paths")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Files, A::Error> {
-                use serde::de::Error as _;
-                let mut tree = TreeBuilder::default();
-                while let Some(key) = map.next_key::<Cow<'de, str>>()? {
-                    let path = TreePath::from_json(&key).map_err(A::Error::custom)?;
-                    let AttributedNode(node, attributes) = map.next_value()?;
-                    if !tree.push(Entry::at(&path, node, &attributes)) {
-                        return Err(A::Error::custom("the paths are not sorted"));
+    /// Calls `each` for every content that the manifest at `path` needs, and returns the hash of its tree. Of the parts in `seen`, which
+    /// other manifests have named, nothing is read again.
+    pub fn visit_contents(
+        path: &Path,
+        store: &Store,
+        seen: &mut PartsRead,
+        each: &mut dyn FnMut(NeededContent),
+    ) -> Result<String> {
+        let mut raw = ManifestJson::read(path)?;
+        let tree = raw.tree.clone();
+        if raw.version == VERSION {
+            let stored = raw.stored.take();
+            let manifest = Manifest::from_json(raw, path, store)?;
+            let entries = manifest.tree.iter().filter_map(|entry| entry.node.content());
+            entries.for_each(|(hash, size)| each(NeededContent::of_entry(hash, size)));
+            manifest.git_contents().for_each(|hash| each(NeededContent::of_git(hash)));
+            if let Some(stored) = stored {
+                // Later manifests share its parts. It has the entries itself, so a part that is missing is no error.
+                let mut each_part = |content: NeededContent| {
+                    if !content.is_entry {
+                        each(content);
                     }
-                }
-                Ok(Files(tree.finish()))
+                };
+                let _ = stored.visit(store, seen, &mut each_part);
             }
+        } else {
+            let stored = raw.into_stored(path)?;
+            stored.visit(store, seen, each).map_err(|error| in_store(path, error))?;
         }
-        deserializer.deserialize_map(FilesVisitor)
+        Ok(tree)
     }
+}
+
+/// An error of a manifest whose parts cannot be read.
+fn in_store(path: &Path, error: Error) -> Error {
+    error.into_kind(crate::error::ErrorKind::Integrity).detail(format!("manifest: {}", path.display()))
+}
+
+/// Writes a file, and reads it back before it gets its name.
+fn write_checked(path: &Path, write: impl FnOnce(&mut Hashing<AtomicFile>) -> io::Result<()>) -> Result<()> {
+    let mut file = Hashing::new(AtomicFile::create(path)?);
+    write(&mut file).at("write", path)?;
+    let Hashing { out: mut file, hasher } = file;
+    let (found, _) =
+        ContentHash::of_reader(&mut file.read_back()?, &mut vec![0; 1 << 16]).at("read", path)?;
+    if found != hasher.finish().0 {
+        return Err(Error::damaged(path, "what was written cannot be read back"));
+    }
+    file.commit()
 }

@@ -103,7 +103,7 @@ impl Context {
     /// Locks the project for a command that changes it, completes what a killed decree left half done, and warns about
     /// each.
     pub fn lock(&self, project: &Project, workspace: &Workspace, command: &str) -> Result<Lock> {
-        let log = RunLog::new(&project.layout);
+        let log = RunLog::new(&project.layout, workspace.store());
         let lock = project.lock(command)?;
         if let Some(text) = history::uncaptured::restore_active_record(&project.layout)? {
             self.warn(&text);

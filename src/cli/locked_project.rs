@@ -101,7 +101,8 @@ impl<'c> LockedProject<'c> {
     /// Tries the restores of git's own state again that failed.
     pub fn finish_git_restores(&self) -> Result<()> {
         let layout = &self.project.layout;
-        let tried = PendingGitRestore::finish(layout, &self.workspace, &RunLog::new(layout))?;
+        let tried =
+            PendingGitRestore::finish(layout, &self.workspace, &RunLog::new(layout, self.workspace.store()))?;
         tried.iter().flat_map(|it| &it.lines).for_each(|line| self.context.warn(line));
         Ok(())
     }

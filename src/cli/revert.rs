@@ -133,7 +133,7 @@ fn report_git(context: &Context, run: &CheckpointDir, git: &GitRevert) -> bool {
 fn since_checkpoint(context: &Context, locked: &LockedProject<'_>, saved: &CheckpointDir) -> Result<()> {
     let progress = context.ui.progress();
     let guard = locked.guard_of(saved);
-    let log = RunLog::new(&locked.project.layout);
+    let log = RunLog::new(&locked.project.layout, locked.workspace.store());
     let history_context = HistoryContext { runs: Some(&log), ..locked.history_context(&progress) };
     if let Some(guard) = &guard {
         locked.prepare_guard(guard, saved, Some(&format!("revert to {}", saved.id())))?;
@@ -155,7 +155,15 @@ fn since_checkpoint(context: &Context, locked: &LockedProject<'_>, saved: &Check
     context.ui.note(&format!("the previous state is saved: `{back}` restores it{but}"));
     let layout = &locked.project.layout;
     let mut runs = log.take_moved_runs();
-    runs.extend(moved_runs(layout, saved, &Scope::default(), &[], Some(present.id()), false)?);
+    runs.extend(moved_runs(
+        layout,
+        locked.workspace.store(),
+        saved,
+        &Scope::default(),
+        &[],
+        Some(present.id()),
+        false,
+    )?);
     runs.iter().for_each(|run| context.ui.note(&run.sentence(false)));
     not_restored.and_then(|()| refuse_lost_attributes(attributes_lost, "run it again as root"))
 }

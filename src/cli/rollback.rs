@@ -11,6 +11,7 @@ use super::{Context, ContractFormat};
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::checkpoint::partial_restore::LostPath;
 use crate::checkpoint::path::TreePath;
+use crate::checkpoint::store::Store;
 use crate::error::{Error, Result};
 use crate::history::{
     self, CheckpointKind, CheckpointRecord, HistoryContext, RollbackOptions, RollbackReport, RolledBackPath,
@@ -76,7 +77,7 @@ pub fn rollback(context: &Context, args: &RollbackArgs) -> Result<()> {
     let mut options = options(context, args);
     let guard = locked.guard_of(found.dir()).filter(|_| args.scope.is_empty());
     options.restores_git = guard.is_some();
-    let (progress, log) = (context.ui.progress(), RunLog::new(layout));
+    let (progress, log) = (context.ui.progress(), RunLog::new(layout, locked.workspace.store()));
     let history_context = HistoryContext { runs: Some(&log), ..locked.history_context(&progress) };
     let guard = guard.filter(|_| !args.dry_run);
     let what = format!("roll back to {}", found.dir().id());
@@ -99,7 +100,15 @@ pub fn rollback(context: &Context, args: &RollbackArgs) -> Result<()> {
     let mut runs = log.take_moved_runs();
     if report.kind.holds_tree() {
         let present = report.present.as_deref();
-        runs.extend(moved_runs(layout, found.dir(), &report.scope, &[], present, args.dry_run)?);
+        runs.extend(moved_runs(
+            layout,
+            locked.workspace.store(),
+            found.dir(),
+            &report.scope,
+            &[],
+            present,
+            args.dry_run,
+        )?);
         runs.sort_by(|a, b| a.id.cmp(&b.id));
     }
     match args.format {
@@ -150,6 +159,7 @@ fn complete(answer: &mut Value, warned: Vec<String>, runs: &[MovedRun], error: O
 /// there before.
 pub fn moved_runs(
     layout: &Layout,
+    store: &Store,
     to: &CheckpointDir,
     scope: &Scope,
     lost: &[LostPath],
@@ -159,9 +169,9 @@ pub fn moved_runs(
     if history::run_ids(layout)?.is_empty() {
         return Ok(Vec::new());
     }
-    let tree = to.manifest()?.tree;
+    let tree = to.manifest(store)?.tree;
     let saved = match present {
-        Some(id) => Some(CheckpointDir::new(id, layout.checkpoints().join(id)).manifest()?.tree),
+        Some(id) => Some(CheckpointDir::new(id, layout.checkpoints().join(id)).manifest(store)?.tree),
         None => None,
     };
     let is_there = |path: &TreePath| scope.covers(path) && !lost.iter().any(|lost| lost.path == *path);

@@ -4,10 +4,12 @@ use std::path::PathBuf;
 
 use super::Context;
 use crate::artifact::{self, OmittedFile, StageReport};
+use crate::checkpoint::store::Store;
 use crate::error::{Error, Result};
 use crate::github::{self, commands};
 use crate::humanize::count;
 use crate::process::redact::Redactor;
+use crate::project::Layout;
 use crate::report::{ReportLimits, load, runs_beside};
 
 /// How many omitted files are listed by name.
@@ -38,7 +40,8 @@ pub fn stage(context: &Context, args: &StageArgs) -> Result<()> {
         Error::project(format!("{} does not exist", path.display())).hint("`decree process` writes it")
     })?;
     let target = context.directory.join(&args.target);
-    let result = artifact::stage(&report, &runs_beside(&path), &target, &Redactor::of_this_process())?;
+    let (runs, store) = (runs_beside(&path), Store::at(Layout::store_beside(&path)));
+    let result = artifact::stage(&report, &runs, &store, &target, &Redactor::of_this_process())?;
     print_result(context, &result);
     Ok(())
 }

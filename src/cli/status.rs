@@ -25,7 +25,9 @@ const MAX_ERROR: usize = 60;
 
 /// How many bytes of manifests are read to compute what is reclaimable: that takes some hundredths of a second. With more than
 /// that (200 runs in a tree of 5,000 files have 130 MB, which takes more than a second) only expired checkpoints are counted.
-const MAX_MANIFESTS: u64 = 4 << 20;
+const MAX_MANIFEST_BYTES: u64 = 4 << 20;
+/// The same for their number: those of large trees are small files that name parts in the store.
+const MAX_MANIFESTS: usize = 64;
 
 /// Show what runs, processed and pending specs, the inbox, dead letters, runs and the store
 #[derive(Debug, clap::Args)]
@@ -148,7 +150,7 @@ fn specs_text(processed: usize, pending: &[String]) -> String {
 
 /// How many bytes `decree checkpoint gc` would free; `None` if that is unknown or would take too long to compute.
 fn reclaimable(project: &Project, store: &Store) -> Result<Option<u64>> {
-    let survey = history::gc::quick_survey(&project.layout, store, MAX_MANIFESTS)?;
+    let survey = history::gc::quick_survey(&project.layout, store, MAX_MANIFEST_BYTES, MAX_MANIFESTS)?;
     Ok(survey
         .filter(|survey| !matches!(survey.content, ContentPlan::Doubtful(_)))
         .map(|it| it.expected().freed))

@@ -45,13 +45,18 @@ impl AtomicFile {
         })
     }
 
+    /// What was written so far, from its beginning.
+    pub fn read_back(&mut self) -> Result<File> {
+        self.writer.flush().at("write", &self.target)?;
+        File::open(&self.temporary).at("read", &self.temporary)
+    }
+
     /// Whether the file that is to be replaced has the same content.
     pub fn is_same_as_target(&mut self) -> Result<bool> {
-        self.writer.flush().at("write", &self.target)?;
+        let mut new = self.read_back()?;
         let Ok(mut old) = super::untrusted::open(&self.target) else {
             return Ok(false);
         };
-        let mut new = File::open(&self.temporary).at("read", &self.temporary)?;
         let (mut a, mut b) = (vec![0; 1 << 16], vec![0; 1 << 16]);
         loop {
             let n = fill(&mut old, &mut a).at("read", &self.target)?;

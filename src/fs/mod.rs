@@ -19,6 +19,8 @@ use std::fs::{File, Metadata};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use serde::{Deserialize, Serialize};
+
 pub use scratch::ScratchDir;
 
 /// 16 random hexadecimal digits, for names that must be unique.
@@ -28,7 +30,7 @@ pub fn random_hex() -> String {
 }
 
 /// What changes whenever a file is written to or replaced: only the kernel sets the time of the last change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileStamp {
     inode: (u64, u64),
     size: u64,
@@ -42,6 +44,11 @@ impl FileStamp {
             size: metadata.len(),
             changed: (metadata.ctime(), metadata.ctime_nsec()),
         }
+    }
+
+    /// The time of the last change, in seconds and nanoseconds.
+    pub fn changed(&self) -> (i64, i64) {
+        self.changed
     }
 }
 

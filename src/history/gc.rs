@@ -13,6 +13,7 @@ use super::record::CheckpointRecord;
 use super::remove::{SetAsideRule, remove};
 use super::set_aside::set_aside_files;
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
+use crate::checkpoint::manifest::{NeededContent, PartsRead};
 use crate::checkpoint::store::{CompactionPlan, CompactionReport, HashList, HashListBuilder, Store};
 use crate::error::{Error, Result};
 use crate::humanize::count;
@@ -72,22 +73,31 @@ pub fn survey<'s>(layout: &Layout, store: &'s Store) -> Result<GcPlan<'s>> {
     survey_found(layout, store, &Manifests::find(layout))
 }
 
-/// Like [`survey`]; `None` if that means reading more than `limit` bytes of manifests.
-pub fn quick_survey<'s>(layout: &Layout, store: &'s Store, limit: u64) -> Result<Option<GcPlan<'s>>> {
+/// Like [`survey`]; `None` if that means reading more than `max_bytes` of manifests, or more than `max_files`.
+pub fn quick_survey<'s>(
+    layout: &Layout,
+    store: &'s Store,
+    max_bytes: u64,
+    max_files: usize,
+) -> Result<Option<GcPlan<'s>>> {
     let found = Manifests::find(layout);
-    if found.bytes() > limit { Ok(None) } else { survey_found(layout, store, &found).map(Some) }
+    let (bytes, files) = found.size();
+    if bytes > max_bytes || files > max_files {
+        return Ok(None);
+    }
+    survey_found(layout, store, &found).map(Some)
 }
 
 fn survey_found<'s>(layout: &Layout, store: &'s Store, found: &Manifests) -> Result<GcPlan<'s>> {
     let (mut expired, unknown) = expired(&layout.checkpoints())?;
     let with_set_aside = take_with_set_aside(&mut expired);
     let leaving: Vec<&Path> = expired.iter().map(|expired| expired.dir.dir()).collect();
-    let needed = needed(found, &leaving);
+    let needed = needed(store, found, &leaving);
     if let Ok(needed) = &needed {
         for expired in &mut expired {
             let record = &expired.record;
             expired.lost = if record.kind().holds_tree() {
-                lost(found, expired.dir.dir(), needed)
+                lost(store, found, expired.dir.dir(), needed)
             } else {
                 Some(OrphanedContent { files: record.files, bytes: record.bytes })
             };
@@ -156,20 +166,14 @@ fn take_with_set_aside(expired: &mut Vec<ExpiredCheckpoint>) -> Vec<(CheckpointD
 }
 
 /// All content that the remaining runs and checkpoints name.
-fn needed(found: &Manifests, leaving: &[&Path]) -> Result<HashList> {
-    let mut named = HashListBuilder::default();
+fn needed(store: &Store, found: &Manifests, leaving: &[&Path]) -> Result<HashList> {
+    let (mut named, mut seen) = (HashListBuilder::default(), PartsRead::default());
     let (places, doubts) = found.without(leaving);
     let mut doubts: Vec<String> = doubts.map(|doubt| doubt.error.to_string()).collect();
     for place in places {
         interrupt::check()?;
-        match place.read() {
-            Ok(Some(manifest)) => {
-                let contents = manifest.tree.iter().filter_map(|entry| entry.node.content());
-                contents.for_each(|(hash, _)| named.add(hash));
-                manifest.git_contents().for_each(|hash| named.add(hash));
-            }
-            Ok(None) => {}
-            Err(error) => doubts.push(error.to_string()),
+        if let Err(error) = place.visit(store, &mut seen, &mut |content| named.add(content.hash)) {
+            doubts.push(error.to_string());
         }
     }
     if doubts.is_empty() {
@@ -181,16 +185,16 @@ fn needed(found: &Manifests, leaving: &[&Path]) -> Result<HashList> {
 }
 
 /// The content of a checkpoint that is nowhere else.
-fn lost(found: &Manifests, dir: &Path, needed: &HashList) -> Option<OrphanedContent> {
+fn lost(store: &Store, found: &Manifests, dir: &Path, needed: &HashList) -> Option<OrphanedContent> {
     let mut lost = OrphanedContent::default();
-    for place in found.of(dir) {
-        let manifest = place.read().ok()?;
-        for (hash, size) in manifest.iter().flat_map(|it| it.tree.iter()).filter_map(|e| e.node.content()) {
-            if !needed.contains(&hash) {
-                lost.files += 1;
-                lost.bytes += size;
-            }
+    let mut count = |content: NeededContent| {
+        if content.is_entry && !needed.contains(&content.hash) {
+            lost.files += 1;
+            lost.bytes += content.size.unwrap_or(0);
         }
+    };
+    for place in found.of(dir) {
+        place.visit(store, &mut PartsRead::default(), &mut count).ok()?;
     }
     Some(lost)
 }

@@ -174,7 +174,7 @@ impl GuardRecord {
         if let Some(what) = refused
             && has_missing_entries(context.layout, checkpoint.id())
         {
-            refuse_databases(context, &checkpoint.manifest()?, &scope, what)?;
+            refuse_databases(context, &checkpoint.manifest(context.workspace.store())?, &scope, what)?;
         }
         Ok(move_left_entries(context.layout, checkpoint.id(), &set_aside, &|path| scope.covers(path)))
     }
@@ -184,7 +184,7 @@ impl GuardRecord {
     pub fn settle(&self, context: HistoryContext<'_>, checkpoint: &CheckpointDir) -> Result<SettledGuard> {
         // The record of the command is removed at the end, so a signal must not stop the rest.
         let _shield = interrupt::shield();
-        let manifest = checkpoint.manifest()?;
+        let manifest = checkpoint.manifest(context.workspace.store())?;
         let scope = scope_of(checkpoint);
         let (root, set_aside) = (context.workspace.root(), checkpoint.quarantine_dir());
         let mut settled = SettledGuard::default();

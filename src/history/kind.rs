@@ -70,7 +70,9 @@ pub fn verify(context: HistoryContext<'_>, found: &RunOrCheckpoint) -> Result<us
 fn verify_contents(context: HistoryContext<'_>, found: &RunOrCheckpoint) -> Result<usize> {
     let dir = found.dir();
     let record = match found {
-        RunOrCheckpoint::Run(_) => return dir.verify(context.workspace, &dir.manifest()?),
+        RunOrCheckpoint::Run(_) => {
+            return dir.verify(context.workspace, &dir.manifest(context.workspace.store())?);
+        }
         RunOrCheckpoint::Checkpoint(dir) => CheckpointRecord::read(dir.dir())?,
     };
     match &record.payload {

@@ -15,8 +15,8 @@ use serde::de::IgnoredAny;
 
 use super::record::CheckpointRecord;
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
-use crate::checkpoint::manifest::Manifest;
-use crate::checkpoint::store::NamedContents;
+use crate::checkpoint::manifest::{Manifest, NeededContent, PartsRead};
+use crate::checkpoint::store::{NamedContents, Store};
 use crate::error::{Error, IoContext, Result};
 use crate::fs::atomic::TEMPORARY;
 use crate::fs::json;
@@ -64,21 +64,19 @@ impl Manifests {
         found
     }
 
-    /// All content that the readable manifests name.
-    pub fn contents(&self) -> NamedContents {
-        let mut named = NamedContents::default();
-        for manifest in self.list.iter().filter_map(|file| file.read().ok().flatten()) {
-            for (hash, size) in manifest.tree.iter().filter_map(|entry| entry.node.content()) {
-                named.add(hash, Some(size));
-            }
-            manifest.git_contents().for_each(|hash| named.add(hash, None));
+    /// All content that the readable manifests name, their own parts included.
+    pub fn contents(&self, store: &Store) -> NamedContents {
+        let (mut named, mut seen) = (NamedContents::default(), PartsRead::default());
+        for file in &self.list {
+            // Of an unreadable one, what can be read counts.
+            let _ = file.visit(store, &mut seen, &mut |content| named.add(content.hash, content.size));
         }
         named
     }
 
-    /// The size of all manifests.
-    pub fn bytes(&self) -> u64 {
-        self.list.iter().map(|place| place.bytes).sum()
+    /// The size of all manifests, as far as they are not in the store, and their number.
+    pub fn size(&self) -> (u64, usize) {
+        (self.list.iter().map(|place| place.bytes).sum(), self.list.len())
     }
 
     /// The manifests, and the unreadable ones, of all runs and checkpoints except `leaving`.
@@ -177,21 +175,27 @@ fn is_known(inner: &Path) -> bool {
 }
 
 impl ManifestFile {
-    /// Reads it; `None` if it is a file of another program that has the same name.
-    pub fn read(&self) -> Result<Option<Manifest>> {
-        let manifest = match Manifest::read(&self.path) {
+    /// Calls `each` for every content that it needs, unless it is a file of another program that has the same name. The parts in
+    /// `seen`, which other manifests have named, are not read again.
+    pub fn visit(
+        &self,
+        store: &Store,
+        seen: &mut PartsRead,
+        each: &mut dyn FnMut(NeededContent),
+    ) -> Result<()> {
+        let tree = match Manifest::visit_contents(&self.path, store, seen, each) {
             // Another process deleted it during the survey, which takes no lock.
-            Err(_) if self.of.symlink_metadata().is_err() => return Ok(None),
-            Err(_) if !self.is_known && self.is_foreign() => return Ok(None),
+            Err(_) if self.of.symlink_metadata().is_err() => return Ok(()),
+            Err(_) if !self.is_known && self.is_foreign() => return Ok(()),
             result => result?,
         };
-        // A manifest that is whole may still be that of another checkpoint.
+        // A manifest that is intact may still be that of another checkpoint.
         if self.of.join(NAME) == self.path
             && let Ok(record) = CheckpointRecord::read(&self.of)
         {
-            record.check_manifest(&manifest)?;
+            record.check_tree(&tree)?;
         }
-        Ok(Some(manifest))
+        Ok(())
     }
 
     /// Whether it is another kind of manifest, as web pages and extensions have: a routine may have put one here.
@@ -221,6 +225,14 @@ mod tests {
         (dir, layout)
     }
 
+    fn write_default(path: &Path) {
+        Manifest::default().write(path, &Store::at(path.parent().unwrap())).unwrap();
+    }
+
+    fn read(layout: &Layout, place: &ManifestFile) -> Result<()> {
+        place.visit(&Store::at(layout.store()), &mut PartsRead::default(), &mut |_| {})
+    }
+
     fn write(path: PathBuf, text: &str) {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
@@ -238,7 +250,7 @@ mod tests {
         ];
         for path in &paths {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
-            Manifest::default().write(path).unwrap();
+            write_default(path);
         }
         write(runs.join("set-aside/web").join(NAME), "{]");
         write(layout.checkpoints().join("tmp-chk_2").join(NAME), "half");
@@ -249,24 +261,24 @@ mod tests {
         let mut expected: Vec<&PathBuf> = paths.iter().collect();
         expected.sort();
         assert_eq!(list, expected);
-        assert!(found.list.iter().all(|place| place.read().unwrap().is_some()));
+        assert!(found.list.iter().all(|place| read(&layout, place).is_ok()));
     }
 
     #[test]
     fn a_damaged_manifest_is_an_error_wherever_it_is_and_that_of_another_program_is_none() {
         let (_dir, layout) = layout();
         let run = layout.runs().join("2025022514320000-0");
-        let read = |path: &Path| -> Result<Option<Manifest>> {
+        let read = |path: &Path| {
             let found = Manifests::find(&layout);
-            found.list.iter().find(|place| place.path == path).unwrap().read()
+            read(&layout, found.list.iter().find(|place| place.path == path).unwrap())
         };
         let [own, deep] = [run.join(NAME), run.join("out/web").join(NAME)];
         write(deep.clone(), r#"{"name":"app","version":3}"#);
-        assert!(read(&deep).unwrap().is_none());
+        assert!(read(&deep).is_ok());
         write(own.clone(), r#"{"name":"app","version":3}"#);
         assert!(read(&own).is_err());
         fs::create_dir_all(deep.parent().unwrap()).unwrap();
-        Manifest::default().write(&deep).unwrap();
+        write_default(&deep);
         let text = fs::read_to_string(&deep).unwrap();
         for damaged in [&text[..text.len() / 2], &text.replace("version\":1", "version\":9"), ""] {
             write(deep.clone(), damaged);

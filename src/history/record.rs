@@ -119,7 +119,12 @@ impl CheckpointRecord {
 
     /// Checks that this is the manifest that was written with the record.
     pub fn check_manifest(&self, manifest: &Manifest) -> Result<()> {
-        if self.tree == manifest.tree.hash().to_string() {
+        self.check_tree(&manifest.tree.hash().to_string())
+    }
+
+    /// The same, given the hash of the manifest's tree.
+    pub fn check_tree(&self, hash: &str) -> Result<()> {
+        if self.tree == hash {
             return Ok(());
         }
         let id = &self.id;

@@ -87,6 +87,9 @@ pub fn restock(context: HistoryContext<'_>, packs: &mut PackCheck) -> Result<()>
 
 /// Finds damaged packs, before the tree is changed. With `moves`, stores what is intact in them again and moves them away.
 pub fn check_packs(context: HistoryContext<'_>, moves: bool) -> Result<PackCheck> {
-    let checked = context.workspace.store().check_packs(moves, || Manifests::find(context.layout).contents());
+    let checked = context
+        .workspace
+        .store()
+        .check_packs(moves, || Manifests::find(context.layout).contents(context.workspace.store()));
     checked.map_err(interrupt::name_unchanged)
 }

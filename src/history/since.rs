@@ -36,7 +36,7 @@ pub fn write_diff_since(
     checkpoint: &CheckpointDir,
     out: &mut impl Write,
 ) -> Result<WrittenDiff> {
-    let manifest = checkpoint.manifest()?;
+    let manifest = checkpoint.manifest(context.workspace.store())?;
     let changes = context.workspace.compare(&manifest, context.progress)?;
     let counts = context
         .workspace
@@ -68,7 +68,7 @@ fn revert(context: HistoryContext<'_>, checkpoint: &CheckpointDir) -> Result<Opt
     if let Ok(record) = CheckpointRecord::read(checkpoint.dir()) {
         record.refuse_expired()?;
     }
-    let manifest = checkpoint.manifest()?;
+    let manifest = checkpoint.manifest(context.workspace.store())?;
     let mut changes = context.workspace.compare(&manifest, context.progress)?;
     let left = changes.leave_secrets(&manifest);
     let secrets_left: Vec<String> = left.iter().map(ToString::to_string).collect();

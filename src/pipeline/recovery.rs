@@ -61,7 +61,8 @@ fn settle_killed(batch: &mut ActiveBatch<'_>, run: &ActiveRun) -> Result<()> {
     let has_manifest = run.has_manifest()?;
     if let Some(result) = run.read_own_result()? {
         batch.note(&format!("run {id} was interrupted after its verdict; it is completed now"));
-        let manifest = has_manifest.then(|| checkpoint.manifest()).transpose()?;
+        let manifest =
+            has_manifest.then(|| checkpoint.manifest(batch.context.workspace.store())).transpose()?;
         let waits = waits(&result, manifest.as_ref());
         let summary = settle(batch, run, manifest.as_ref(), result)?;
         let not_restored = uncaptured::not_restored(std::slice::from_ref(&summary));
@@ -81,7 +82,7 @@ fn settle_killed(batch: &mut ActiveBatch<'_>, run: &ActiveRun) -> Result<()> {
         batch.note(&format!("run {id} was interrupted before it began; its message waits in the inbox"));
         return ActiveRun::clear(batch.context.layout);
     }
-    let manifest = checkpoint.manifest()?;
+    let manifest = checkpoint.manifest(batch.context.workspace.store())?;
     quarantine_routine_result(&run.dir)?;
     let reverted = revert_unfinished(batch, run, &manifest, "the decree that worked on it has ended");
     let summary = reverted.map_err(|error| not_reverted(&run.dir, error))?;

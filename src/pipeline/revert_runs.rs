@@ -92,7 +92,7 @@ pub fn revert_runs<'r>(
     workspace: &Workspace,
     runs: &'r [CheckpointDir],
 ) -> Result<Vec<RevertedRun<'r>>> {
-    let log = RunLog::new(layout);
+    let log = RunLog::new(layout, workspace.store());
     note_git(layout, workspace, runs)?;
     let mut reverted: Vec<RevertedRun<'_>> = Vec::new();
     if runs.len() > 1 {
@@ -150,7 +150,7 @@ fn revert_one(
         if never_began(layout, run)? {
             return Ok((RunRevert::ChangedNothing, nothing_else));
         }
-        return Err(no_result(run));
+        return Err(no_result(run, workspace));
     };
     if result.run.reverted.is_some() {
         return Ok((RunRevert::Already, nothing_else));
@@ -162,7 +162,7 @@ fn revert_one(
         return Ok((if nothing { RunRevert::ChangedNothing } else { RunRevert::NotPossible }, outside_diff));
     };
     refuse_later_work(layout, run, &result, &changes, RestoreAction::Revert, undone)?;
-    let manifest = run.manifest().map_err(|error| hint_at_records(error, run))?;
+    let manifest = run.manifest(workspace.store()).map_err(|error| hint_at_records(error, run, workspace))?;
     match run.revert(workspace, &manifest, RestoreAction::Revert, log) {
         // A signal may stop the rest of a chain: this run is applied again then.
         Ok(RestoreOutcome::Done(done)) => {
@@ -174,7 +174,7 @@ fn revert_one(
         {
             Err(error)
         }
-        Err(error) if !run.has_change_record() => Err(hint_at_records(error, run)),
+        Err(error) if !run.has_change_record() => Err(hint_at_records(error, run, workspace)),
         Err(error) => Err(error.hint(format!("`decree diff {}` shows the run", run.id()))),
     }
 }
@@ -190,21 +190,21 @@ fn never_began(layout: &Layout, run: &CheckpointDir) -> Result<bool> {
 }
 
 /// Without its result it is unknown what the run left, and whether it was reverted before.
-fn no_result(run: &CheckpointDir) -> Error {
+fn no_result(run: &CheckpointDir, workspace: &Workspace) -> Error {
     let (id, path) = (run.id(), run.result_path());
     let why = if path.exists() { "does not say how the run ended" } else { "is missing" };
     let error = Error::integrity(format!("cannot revert {id}: {} {why}", path.display()))
         .detail("it is unknown what the run changed, and whether it was reverted before")
         .detail("nothing was touched");
-    hint_at_records(error, run)
+    hint_at_records(error, run, workspace)
 }
 
 /// Adds the way out for a run that lacks a record which a revert needs, or whose record is damaged.
-fn hint_at_records(error: Error, run: &CheckpointDir) -> Error {
+fn hint_at_records(error: Error, run: &CheckpointDir, workspace: &Workspace) -> Error {
     let id = run.id();
     if error.kind() != ErrorKind::Integrity || error.hint_text().is_some() {
         error
-    } else if run.manifest().is_ok() {
+    } else if run.manifest(workspace.store()).is_ok() {
         error.hint(format!("`decree rollback {id}` restores the tree to the state before the run, and saves the present state first"))
     } else {
         error.hint("restore the run's directory from a backup; `decree checkpoint list` shows the checkpoints to roll back to")
@@ -267,7 +267,8 @@ fn note_git(layout: &Layout, workspace: &Workspace, runs: &[CheckpointDir]) -> R
         let is_open = |change: &&GitChange| change.attempt.is_none() && !change.restored;
         let last = result.run.git.last().filter(|_| result.run.kept).filter(is_open);
         let Some(left) = last else { continue };
-        let manifest = run.manifest().map_err(|error| hint_at_records(error, run))?;
+        let manifest =
+            run.manifest(workspace.store()).map_err(|error| hint_at_records(error, run, workspace))?;
         let Some(before) = manifest.git else { continue };
         let restore = GitRestore {
             workspace,
@@ -352,7 +353,7 @@ pub fn apply(
     dir: &CheckpointDir,
     force: bool,
 ) -> Result<AppliedChange> {
-    let log = RunLog::new(layout);
+    let log = RunLog::new(layout, workspace.store());
     let is_again = RunResult::read(dir).ok().flatten().is_none_or(|result| result.was_ever_in_tree());
     let outcome = if force {
         dir.apply_forced(workspace, &log)?

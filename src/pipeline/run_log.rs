@@ -8,6 +8,7 @@ use super::rolled_back::{MoveTarget, MovedRun, TreeMove, checkpoint_time, record
 use super::run_state::record_state;
 use crate::checkpoint::path::TreePath;
 use crate::checkpoint::restore::{FinishedRestore, RestoreAction, RestoreLog};
+use crate::checkpoint::store::Store;
 use crate::error::{ErrorKind, Result};
 use crate::history::audit::AuditLog;
 use crate::history::{self, GitChange, KeptRuns, RunDir};
@@ -17,6 +18,7 @@ use crate::project::Layout;
 /// The log of restores that revert runs or apply them: each run's own record, then the audit trail.
 pub struct RunLog<'l> {
     layout: &'l Layout,
+    store: &'l Store,
     audit: AuditLog,
     spec: RefCell<Option<String>>,
     moved: RefCell<Vec<MovedRun>>,
@@ -24,9 +26,10 @@ pub struct RunLog<'l> {
 
 impl<'l> RunLog<'l> {
     /// The caller holds the project's lock.
-    pub fn new(layout: &'l Layout) -> Self {
+    pub fn new(layout: &'l Layout, store: &'l Store) -> Self {
         RunLog {
             layout,
+            store,
             audit: AuditLog::new(layout.audit()),
             spec: RefCell::default(),
             moved: RefCell::default(),
@@ -52,7 +55,7 @@ impl RunLog<'_> {
         if restore.action == RestoreAction::Apply {
             dir = history::find_recorded_change(self.layout, &dir)?;
         }
-        let Ok(manifest) = dir.manifest() else { return Ok(()) };
+        let Ok(manifest) = dir.manifest(self.store) else { return Ok(()) };
         let now = |path: &TreePath| restore.paths.contains(path).then(|| manifest.tree.get(path));
         // A part of the tree, or all of it.
         let target = MoveTarget::Past { time: checkpoint_time(&dir), is_whole: false };

@@ -81,7 +81,7 @@ fn revert_partially(
         let is_lost = !is_kept && active.attempt().is_some();
         return Ok((TreeRecovery::default(), is_lost.then(|| "its manifest is gone".to_owned())));
     }
-    match run.checkpoint().manifest() {
+    match run.checkpoint().manifest(workspace.store()) {
         Ok(manifest) => {
             let id = run.id().to_string();
             let recovered = recover_tree(context, &id, &manifest, &diffs(run), false, dry_run)?;
@@ -144,7 +144,9 @@ fn restore_beside_tree(
     active: &ActiveRun,
     record: &mut RunRecord,
 ) -> Result<Vec<String>> {
-    let Ok(manifest) = active.dir.checkpoint().manifest() else { return Ok(Vec::new()) };
+    let Ok(manifest) = active.dir.checkpoint().manifest(batch.context.workspace.store()) else {
+        return Ok(Vec::new());
+    };
     let reverted = uncaptured::restore(batch, &active.dir, &manifest, Ok(RevertRecord::default()))?;
     uncaptured::report_reverted(batch, record);
     restore_git(batch, &active.dir, None, &manifest, record);

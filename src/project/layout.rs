@@ -83,6 +83,12 @@ impl Layout {
         }
     }
 
+    /// The store of the project that has this file directly in its `.decree/`.
+    pub fn store_beside(file: &Path) -> PathBuf {
+        let root = file.parent().and_then(Path::parent).unwrap_or(Path::new(""));
+        Layout::new(root.to_owned()).store()
+    }
+
     /// The directory that `DECREE_STORE` names, if that is not the store that decree uses by default.
     pub fn named_store(&self) -> Option<PathBuf> {
         let store = self.store();

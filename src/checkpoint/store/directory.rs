@@ -6,7 +6,7 @@
 //! Another process may compact the store at any time without a lock that readers would notice, so a pack can vanish
 //! between listing and opening it. Its contents are then in a new pack, and the caller lists again.
 
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -22,6 +22,8 @@ use crate::fs::{random_hex, untrusted};
 
 /// How often to list the packs again because one vanished. Each time, another process has compacted the store.
 pub(super) const MAX_ATTEMPTS: usize = 10;
+/// How many decompressed frames are kept, of 512 KiB at most.
+const MAX_RECENT_FRAMES: usize = 8;
 /// Marks a store that other projects use, too: no project sees all checkpoints that need its content.
 const SHARED: &str = "shared";
 const SHARED_TEXT: &[u8] =
@@ -37,8 +39,8 @@ pub struct Store {
     pub(super) held: RwLock<Option<Arc<Packs>>>,
     /// Contents that were found to be damaged in every pack that has them: they count as missing.
     distrusted: Mutex<Arc<HashSet<ContentHash>>>,
-    /// The frame read last: neighbours in path order share frames.
-    last_frame: Mutex<Option<CachedFrame>>,
+    /// The frames read last, the latest first: neighbours in path order share frames, and several threads read.
+    recent_frames: Mutex<VecDeque<CachedFrame>>,
 }
 
 /// A decompressed frame, and the pack and place it came from.
@@ -86,7 +88,7 @@ impl Store {
             packs: RwLock::default(),
             held: RwLock::default(),
             distrusted: Mutex::default(),
-            last_frame: Mutex::default(),
+            recent_frames: Mutex::default(),
         }
     }
 
@@ -354,17 +356,15 @@ impl Store {
     }
 
     pub(super) fn read_frame(&self, pack: &Pack, frame: Frame) -> io::Result<Arc<Vec<u8>>> {
-        let mut last = self.last_frame.lock().expect("no thread panics while it reads");
-        if let Some((path, known, raw)) = &*last
-            && *known == frame
-            && *path == pack.path
-        {
+        let lock = || self.recent_frames.lock().expect("no thread panics while it reads");
+        let is_it = |(path, known, _): &CachedFrame| *known == frame && *path == pack.path;
+        if let Some((_, _, raw)) = lock().iter().find(|cached| is_it(cached)) {
             return Ok(Arc::clone(raw));
         }
-        drop(last);
         let raw = Arc::new(pack.read_frame(frame)?);
-        last = self.last_frame.lock().expect("no thread panics while it reads");
-        *last = Some((pack.path.clone(), frame, Arc::clone(&raw)));
+        let mut recent = lock();
+        recent.truncate(MAX_RECENT_FRAMES - 1);
+        recent.push_front((pack.path.clone(), frame, Arc::clone(&raw)));
         Ok(raw)
     }
 }

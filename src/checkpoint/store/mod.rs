@@ -19,6 +19,7 @@ mod merge;
 mod pack;
 mod pending_blobs;
 mod salvage;
+mod verified;
 mod write;
 
 pub use compaction::{CompactionPlan, CompactionReport};
@@ -27,4 +28,5 @@ pub use directory::{PackStamp, Store, StoreSnapshot};
 pub use frame_scan::NamedContents;
 pub use hash_list::{HashList, HashListBuilder};
 pub use salvage::PackCheck;
+pub use verified::PackVerification;
 pub use write::{FrameWriter, PackWriter};

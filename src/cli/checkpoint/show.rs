@@ -6,7 +6,8 @@ use super::super::{Context, Format};
 use crate::checkpoint::coverage::Coverage;
 use crate::checkpoint::path::{RepositoryPath, TreePath};
 use crate::checkpoint::quote::{in_json, json_for_people};
-use crate::error::Result;
+use crate::checkpoint::store::Store;
+use crate::error::{Error, IoContext, Result};
 use crate::history::kind::state::StateSnapshot;
 use crate::history::{
     self, CheckpointKind, CheckpointPayload, CheckpointRecord, RunOrCheckpoint, SavedDatabase,
@@ -18,7 +19,7 @@ use crate::ui;
 /// Show what a checkpoint holds, and what it does not
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  decree checkpoint show chk_20261116_0312\n  decree checkpoint show 2026111603120000-0 --files\n  decree checkpoint show chk_20261116_0312 --format json | jq .coverage"
+    after_help = "Examples:\n  decree checkpoint show chk_20261116_0312\n  decree checkpoint show 2026111603120000-0 --files\n  decree checkpoint show chk_20261116_0312 --format json | jq .coverage\n  decree checkpoint show 2026111603120000-0 --manifest | jq '.files[\"src/main.rs\"]'"
 )]
 pub struct ShowArgs {
     /// The id of a checkpoint or a run, or a unique prefix
@@ -27,6 +28,10 @@ pub struct ShowArgs {
     /// Also list every path in it
     #[arg(long)]
     files: bool,
+
+    /// Print its manifest, with all entries, and nothing else: the manifest.json of a large tree may name parts in the store instead
+    #[arg(long, conflicts_with_all = ["files", "format"])]
+    manifest: bool,
 
     /// Output format
     #[arg(long, value_enum, default_value_t)]
@@ -50,7 +55,11 @@ struct CheckpointDetails {
 pub fn show(context: &Context, args: &ShowArgs) -> Result<()> {
     let project = context.project_to_inspect()?;
     let found = history::find(&project.layout, &args.id)?;
-    let details = load_details(&found)?;
+    let workspace = project.workspace()?;
+    if args.manifest {
+        return print_manifest(context, &found, workspace.store());
+    }
+    let details = load_details(&found, workspace.store())?;
     let (id, record) = (found.dir().id(), details.record.as_ref());
     if args.format == Format::Json {
         let mut answer = json!({
@@ -95,7 +104,19 @@ pub fn show(context: &Context, args: &ShowArgs) -> Result<()> {
     Ok(())
 }
 
-fn load_details(found: &RunOrCheckpoint) -> Result<CheckpointDetails> {
+/// Prints the text of the whole manifest.
+fn print_manifest(context: &Context, found: &RunOrCheckpoint, store: &Store) -> Result<()> {
+    if let RunOrCheckpoint::Checkpoint(dir) = found
+        && !CheckpointRecord::read(dir.dir())?.kind().holds_tree()
+    {
+        return Err(Error::usage(format!("{} has no manifest: it does not hold the tree", dir.id())));
+    }
+    let mut text = Vec::new();
+    found.dir().manifest(store)?.write_text(&mut text).at("write", "the manifest")?;
+    context.ui.print(&String::from_utf8(text).expect("JSON is UTF-8"))
+}
+
+fn load_details(found: &RunOrCheckpoint, store: &Store) -> Result<CheckpointDetails> {
     let dir = found.dir();
     let record = match found {
         RunOrCheckpoint::Checkpoint(dir) => Some(CheckpointRecord::read(dir.dir())?),
@@ -108,7 +129,7 @@ fn load_details(found: &RunOrCheckpoint) -> Result<CheckpointDetails> {
         Some((record, CheckpointPayload::Databases(list))) => return Ok(of_databases(list, record.clone())),
         Some((_, CheckpointPayload::Tree(_) | CheckpointPayload::Stash(..))) | None => {}
     }
-    let manifest = dir.manifest()?;
+    let manifest = dir.manifest(store)?;
     let (files, bytes) = manifest.tree.count();
     Ok(CheckpointDetails {
         record,

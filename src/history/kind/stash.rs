@@ -63,7 +63,7 @@ fn save_captured(
     let mut entry = None;
     let saved = write_checkpoint(context.layout, label, |dir, reason| {
         let message = format!("checkpoint:{}:{}", dir.id(), reason.unwrap_or_default());
-        let figures = tree::write(dir, &manifest, CheckpointPayload::Tree(scope.clone()))?;
+        let figures = tree::write(context, dir, &manifest, CheckpointPayload::Tree(scope.clone()))?;
         let covers = covers(scope, &manifest.coverage);
         let stash = stashes.create(&message, &covers)?;
         entry = Some(stash.clone());
@@ -138,7 +138,7 @@ pub fn restore(
     options: &RollbackOptions,
 ) -> Result<RollbackReport> {
     let stashes = check(context, dir, stash)?;
-    let manifest = dir.manifest()?;
+    let manifest = dir.manifest(context.workspace.store())?;
     record.check_manifest(&manifest)?;
     let scope = &tree::rollback_scope(context, &manifest, made_for, options)?;
     let covers = covers(scope, &manifest.coverage);

@@ -45,7 +45,7 @@ pub fn save(
     let manifest = context.workspace.capture(context.progress)?;
     unmatched::check_new(context.workspace.root(), &manifest, scope)?;
     let payload = CheckpointPayload::Tree(scope.clone());
-    let saved = write_checkpoint(context.layout, label, |dir, _| write(dir, &manifest, payload))?;
+    let saved = write_checkpoint(context.layout, label, |dir, _| write(context, dir, &manifest, payload))?;
     Ok((saved, manifest))
 }
 
@@ -58,7 +58,7 @@ pub fn save_present(
 ) -> Result<(SavedCheckpoint, Manifest)> {
     let manifest = context.workspace.capture_present(touched, context.progress)?;
     let payload = CheckpointPayload::Tree(Scope::default());
-    let saved = write_checkpoint(context.layout, label, |dir, _| write(dir, &manifest, payload))?;
+    let saved = write_checkpoint(context.layout, label, |dir, _| write(context, dir, &manifest, payload))?;
     Ok((saved, manifest))
 }
 
@@ -73,30 +73,33 @@ pub fn save_present_once(
     let hash = manifest.tree.hash().to_string();
     let is_same = |record: &CheckpointRecord| {
         let dir = CheckpointDir::new(&record.id, context.layout.checkpoints().join(&record.id));
-        record.tree == hash && record.reason == label.reason && dir.manifest().is_ok()
+        record.tree == hash
+            && record.reason == label.reason
+            && dir.manifest(context.workspace.store()).is_ok()
     };
     if let Some(same) = list(&context.layout.checkpoints())?.0.into_iter().find(is_same) {
         return Ok((same.id, manifest.tree));
     }
     let payload = CheckpointPayload::Tree(Scope::default());
-    let saved = write_checkpoint(context.layout, label, |dir, _| write(dir, &manifest, payload))?;
+    let saved = write_checkpoint(context.layout, label, |dir, _| write(context, dir, &manifest, payload))?;
     Ok((saved.record.id, manifest.tree))
 }
 
 /// Writes the manifest of a tree whose content is in the store.
 pub(super) fn write(
+    context: HistoryContext<'_>,
     dir: &CheckpointDir,
     manifest: &Manifest,
     payload: CheckpointPayload,
 ) -> Result<SavedContents> {
-    manifest.write(&dir.manifest_path())?;
+    manifest.write(&dir.manifest_path(), context.workspace.store())?;
     let (files, bytes) = manifest.tree.count();
     Ok(SavedContents { files: files as u64, bytes, hash: manifest.tree.hash(), payload })
 }
 
 /// Reads back all content.
 pub fn verify(context: HistoryContext<'_>, dir: &CheckpointDir, record: &CheckpointRecord) -> Result<usize> {
-    let manifest = dir.manifest()?;
+    let manifest = dir.manifest(context.workspace.store())?;
     record.check_manifest(&manifest)?;
     dir.verify(context.workspace, &manifest)
 }
@@ -109,7 +112,7 @@ pub fn restore(
     made_for: &Scope,
     options: &RollbackOptions,
 ) -> Result<RollbackReport> {
-    let manifest = dir.manifest()?;
+    let manifest = dir.manifest(context.workspace.store())?;
     if let Some(record) = record {
         record.check_manifest(&manifest)?;
     }
