@@ -6,13 +6,10 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use rayon::prelude::*;
-
 use super::attributes::Attributes;
 use super::change_record::{ChangeRecord, ResultFile};
 use super::compare::{Change, Changes};
 use super::entry::describe;
-use super::hash::ContentHash;
 use super::manifest::Manifest;
 use super::patch::parse::Patch;
 use super::patch::rebuild::Direction;
@@ -24,7 +21,7 @@ use super::restore::{
 };
 use super::secret_stamp::SecretFiles;
 use super::store::Store;
-use super::tree::{Entry, Part, Tree, TreeBuilder};
+use super::tree::{Entry, Tree, TreeBuilder};
 use super::workspace::Workspace;
 use crate::error::{Error, ErrorKind, FailureReason, IoContext, Result};
 use crate::fs::atomic::AtomicFile;
@@ -33,8 +30,6 @@ use crate::fs::untrusted;
 
 /// How many times a diff is written before a tree that keeps changing is an error.
 const MAX_TRIES: u32 = 3;
-/// How many entries a thread verifies at a time.
-const VERIFY_AT_ONCE: usize = 64;
 
 /// The directory of a checkpoint, and the names in it.
 #[derive(Clone, Debug)]
@@ -303,46 +298,6 @@ impl CheckpointDir {
         Err(Error::integrity(format!("{} {why}", self.diff_path().display()))
             .details(wrong, 20)
             .detail("nothing was touched"))
-    }
-
-    /// Reads every content that the checkpoint names out of the store, and returns the number of entries.
-    pub fn verify(&self, workspace: &Workspace, manifest: &Manifest) -> Result<usize> {
-        let entries = manifest.tree.len();
-        let read_back = |hash: &ContentHash| {
-            workspace.store.reader(hash).and_then(|mut reader| {
-                std::io::copy(&mut reader, &mut std::io::sink()).at("read", workspace.store.dir())
-            })
-        };
-        let mut damaged: Vec<(String, Option<String>)> = manifest
-            .tree
-            .parts(VERIFY_AT_ONCE)
-            .into_par_iter()
-            .flat_map_iter(Part::iter)
-            .filter_map(|entry| {
-                let (hash, _) = entry.node.content()?;
-                let error = read_back(&hash).err()?;
-                Some((format!("{}: {error}", entry.path()), error.hint_text().map(str::to_owned)))
-            })
-            .collect();
-        let of_tree = damaged.len();
-        damaged.extend(manifest.git_contents().filter_map(|hash| {
-            let error = read_back(&hash).err()?;
-            Some((format!("git's own state: {error}"), error.hint_text().map(str::to_owned)))
-        }));
-        if damaged.is_empty() {
-            return Ok(entries);
-        }
-        let all = crate::humanize::count(entries, "entry");
-        let and_git = if damaged.len() > of_tree { ", and git's own state" } else { "" };
-        let (lines, hints): (Vec<String>, Vec<Option<String>>) = damaged.into_iter().unzip();
-        let error =
-            Error::integrity(format!("checkpoint {} does not verify: {of_tree} of {all}{and_git}", self.id))
-                .details(lines, 20);
-        // Most failures, if not all, come from one damaged pack: its hint is enough.
-        Err(match hints.into_iter().flatten().next() {
-            Some(hint) => error.hint(hint),
-            None => error,
-        })
     }
 }
 

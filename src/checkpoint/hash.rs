@@ -42,6 +42,16 @@ impl ContentHash {
         Some(ContentHash(hash))
     }
 
+    /// 64 lower-case hexadecimal digits, without allocating or formatting: manifests have millions.
+    pub fn hex(&self) -> [u8; 64] {
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        let mut out = [0; 64];
+        for (pair, byte) in out.as_chunks_mut::<2>().0.iter_mut().zip(self.0) {
+            *pair = [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]];
+        }
+        out
+    }
+
     /// The first and last digits, for messages.
     pub fn short(&self) -> String {
         let hex = self.to_string();
@@ -57,16 +67,9 @@ fn nibble(digit: u8) -> Option<u8> {
     }
 }
 
-/// 64 lower-case hexadecimal digits, without allocating: manifests have millions.
 impl fmt::Display for ContentHash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const DIGITS: &[u8; 16] = b"0123456789abcdef";
-        let mut out = [0; 64];
-        for (pair, byte) in out.as_chunks_mut::<2>().0.iter_mut().zip(self.0) {
-            pair[0] = DIGITS[usize::from(byte >> 4)];
-            pair[1] = DIGITS[usize::from(byte & 15)];
-        }
-        f.write_str(std::str::from_utf8(&out).expect("hexadecimal digits are ASCII"))
+        f.write_str(std::str::from_utf8(&self.hex()).expect("hexadecimal digits are ASCII"))
     }
 }
 

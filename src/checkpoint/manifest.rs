@@ -4,6 +4,7 @@
 //! parts. If the store had most of it before, the file names the parts instead of the entries, so that a run in a large tree that
 //! hardly changed adds next to nothing.
 
+mod file;
 mod parts;
 mod stored;
 mod text;
@@ -23,9 +24,10 @@ use crate::error::{Error, IoContext, Result};
 use crate::fs::atomic::AtomicFile;
 use crate::git::state::GitDirs;
 
+use file::ManifestJson;
 use stored::StoredManifest;
 pub use stored::{NeededContent, PartsRead};
-use text::{ManifestJson, ManifestValues};
+use text::ManifestValues;
 
 /// The version of a manifest that has its entries.
 pub const VERSION: u32 = 1;
@@ -115,13 +117,26 @@ impl Manifest {
         let (tree, check) = (raw.tree.clone(), raw.check.clone());
         let manifest = match raw.version {
             VERSION => raw.into_manifest().map_err(|why| Error::damaged(path, why))?,
-            _ => raw.into_stored(path)?.read(store).map_err(|error| in_store(path, error))?,
+            _ => {
+                let read = raw.into_stored(path)?.read(store);
+                let unproven = "without it nothing can be verified, so nothing was touched";
+                read.map_err(|error| in_store(path, error).detail(unproven))?
+            }
         };
         let hash = manifest.tree.hash();
         if tree != hash.to_string() || check != ManifestValues::of(&manifest).check(hash).to_string() {
             return Err(Error::damaged(path, "its hashes do not match"));
         }
         Ok(manifest)
+    }
+
+    /// Finds out which parts of a manifest are damaged, so that the next capture stores them again.
+    pub fn probe(path: &Path, store: &Store) {
+        if let Ok(raw) = ManifestJson::read(path)
+            && let Some(stored) = &raw.stored
+        {
+            stored.probe(store);
+        }
     }
 
     /// Whether a file that decree wrote has the entries itself, and not in the store.

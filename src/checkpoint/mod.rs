@@ -3,6 +3,7 @@
 //! The flow, top to bottom:
 //!
 //! - [`checkpoint_dir`] is the directory of a checkpoint: manifest, diff and result together
+//! - [`verify`] finds out whether the store has what it names
 //! - [`change_record`] is `result.json`: what changed, in numbers and hashes
 //! - `forced_apply` applies a diff to paths that are not what it expects
 //! - [`restore`] takes a tree to the other side of a diff, all or nothing
@@ -47,5 +48,6 @@ pub(crate) mod stat_cache;
 pub(crate) mod store;
 pub(crate) mod tree;
 pub(crate) mod unlocked_dirs;
+pub(crate) mod verify;
 pub(crate) mod walk;
 pub(crate) mod workspace;

@@ -139,7 +139,7 @@ pub fn recover(context: &Context, args: &RecoverArgs) -> Result<u8> {
             recovery.add_guard(settled, &mut tree);
         }
         let (all, lost, saved) = (Scope::default(), &tree.report.lost, tree.saved.as_deref());
-        recovery.moved = moved_runs(layout, locked.workspace.store(), dir, &all, lost, saved, args.dry_run)?;
+        recovery.moved = moved_runs(&locked, dir, &all, lost, saved, args.dry_run)?;
         recovery.checkpoint = Some((dir.id().to_owned(), tree));
     }
     recovery.tree().iter().flat_map(|tree| &tree.notes).for_each(|note| context.warn(note));

@@ -153,17 +153,8 @@ fn since_checkpoint(context: &Context, locked: &LockedProject<'_>, saved: &Check
     report_done(context, saved.id(), present.id(), outcome)?;
     let back = context.command_line(&format!("rollback {}", present.id()));
     context.ui.note(&format!("the previous state is saved: `{back}` restores it{but}"));
-    let layout = &locked.project.layout;
     let mut runs = log.take_moved_runs();
-    runs.extend(moved_runs(
-        layout,
-        locked.workspace.store(),
-        saved,
-        &Scope::default(),
-        &[],
-        Some(present.id()),
-        false,
-    )?);
+    runs.extend(moved_runs(locked, saved, &Scope::default(), &[], Some(present.id()), false)?);
     runs.iter().for_each(|run| context.ui.note(&run.sentence(false)));
     not_restored.and_then(|()| refuse_lost_attributes(attributes_lost, "run it again as root"))
 }

@@ -11,7 +11,6 @@ use super::{Context, ContractFormat};
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::checkpoint::partial_restore::LostPath;
 use crate::checkpoint::path::TreePath;
-use crate::checkpoint::store::Store;
 use crate::error::{Error, Result};
 use crate::history::{
     self, CheckpointKind, CheckpointRecord, HistoryContext, RollbackOptions, RollbackReport, RolledBackPath,
@@ -20,7 +19,6 @@ use crate::history::{
 use crate::humanize::{count, grouped};
 use crate::pipeline::RunLog;
 use crate::pipeline::rolled_back::{MoveTarget, MovedRun, TreeMove, checkpoint_time, record_moved_runs};
-use crate::project::Layout;
 
 /// Roll back to a checkpoint, completely or in part
 ///
@@ -100,15 +98,7 @@ pub fn rollback(context: &Context, args: &RollbackArgs) -> Result<()> {
     let mut runs = log.take_moved_runs();
     if report.kind.holds_tree() {
         let present = report.present.as_deref();
-        runs.extend(moved_runs(
-            layout,
-            locked.workspace.store(),
-            found.dir(),
-            &report.scope,
-            &[],
-            present,
-            args.dry_run,
-        )?);
+        runs.extend(moved_runs(&locked, found.dir(), &report.scope, &[], present, args.dry_run)?);
         runs.sort_by(|a, b| a.id.cmp(&b.id));
     }
     match args.format {
@@ -158,14 +148,14 @@ fn complete(answer: &mut Value, warned: Vec<String>, runs: &[MovedRun], error: O
 /// Records which runs left the tree, or came back, when it went to a checkpoint, except for the paths in `lost`; `present` holds what was
 /// there before.
 pub fn moved_runs(
-    layout: &Layout,
-    store: &Store,
+    locked: &LockedProject<'_>,
     to: &CheckpointDir,
     scope: &Scope,
     lost: &[LostPath],
     present: Option<&str>,
     dry_run: bool,
 ) -> Result<Vec<MovedRun>> {
+    let (layout, store) = (&locked.project.layout, locked.workspace.store());
     if history::run_ids(layout)?.is_empty() {
         return Ok(Vec::new());
     }

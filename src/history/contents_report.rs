@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 
+use crate::checkpoint::verify::Verification;
+
 /// What a checkpoint holds within its scope.
 pub struct ContentsReport {
     /// Paths of the tree, of decree's own files, or of SQLite files.
@@ -25,14 +27,19 @@ pub struct ContentsReport {
     pub warnings: Vec<String>,
 }
 
-/// How much of the scope can be restored, in hundredths: less than 1 as soon as anything is missing, or nothing was verified.
-pub fn confidence(held: usize, missing: usize, verified: bool) -> f64 {
+/// How much of the scope can be restored, in hundredths: less than 1 as soon as anything is missing, or not everything was read back.
+pub fn confidence(held: usize, missing: usize, verification: Verification) -> f64 {
     let share = match held + missing {
         0 => 1.0,
         all => held as f64 / all as f64,
     };
     let most = if missing > 0 { 0.95 } else { 1.0 };
-    let most = if verified { most } else { most * 0.9 };
+    let most = most
+        * match verification {
+            Verification::ReadBack => 1.0,
+            Verification::Recorded => 0.99,
+            Verification::Unverified => 0.9,
+        };
     (share * most * 100.0).floor() / 100.0
 }
 
@@ -47,10 +54,12 @@ mod tests {
 
     #[test]
     fn confidence_drops_as_soon_as_something_is_missing() {
-        assert_eq!(confidence(100, 0, true), 1.0);
-        assert_eq!(confidence(0, 0, true), 1.0);
-        assert!(confidence(1_000_000, 1, true) < 0.96);
-        assert!(confidence(10, 10, true) < 0.5);
-        assert!(confidence(100, 0, false) < 1.0);
+        let read_back = Verification::ReadBack;
+        assert_eq!(confidence(100, 0, read_back), 1.0);
+        assert_eq!(confidence(0, 0, read_back), 1.0);
+        assert!(confidence(1_000_000, 1, read_back) < 0.96);
+        assert!(confidence(10, 10, read_back) < 0.5);
+        assert_eq!(confidence(100, 0, Verification::Recorded), 0.99);
+        assert_eq!(confidence(100, 0, Verification::Unverified), 0.9);
     }
 }

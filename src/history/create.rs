@@ -3,28 +3,43 @@
 use super::HistoryContext;
 use super::contents_report::ContentsReport;
 use super::kind;
-use super::lookup::RunOrCheckpoint;
 use super::payload::CheckpointKind;
 use super::remove::{SetAsideRule, remove};
 use super::scope::ScopeWords;
 use super::writer::{CheckpointLabel, SavedCheckpoint};
+use crate::checkpoint::verify::Verification;
 use crate::error::Result;
 
-/// Makes a checkpoint, and reports what it holds of what it was made for. With `read_back`, it is then read from disk as a later
-/// rollback reads it, and deleted if it does not verify. The caller holds the project's lock.
+/// How often a checkpoint is made that does not verify because the store was damaged before.
+const MAX_TRIES: u32 = 4;
+
+/// A checkpoint that was made, and verified unless that was not wanted.
+pub struct CompletedCheckpoint {
+    pub saved: SavedCheckpoint,
+    /// What it holds of what it was made for.
+    pub report: ContentsReport,
+    pub verification: Verification,
+}
+
+/// Makes a checkpoint. With `read_back`, it is then verified, and deleted if it does not verify. The caller holds the project's lock.
 pub fn create(
     context: HistoryContext<'_>,
     kind: CheckpointKind,
     words: &ScopeWords,
     label: &CheckpointLabel,
     read_back: bool,
-) -> Result<(SavedCheckpoint, ContentsReport)> {
-    let saved = create_once(context, kind, words, label, read_back);
-    // The content of a file that is in the tree was damaged in the store. It is known now, so a second capture reads the file again.
-    if saved.is_err() && read_back && context.workspace.store().has_damaged_contents() {
-        return create_once(context, kind, words, label, read_back);
+) -> Result<CompletedCheckpoint> {
+    let mut tries = 0;
+    loop {
+        let created = create_once(context, kind, words, label, read_back);
+        tries += 1;
+        // What was damaged in the store is known now, so the next capture reads those files again. The parts of a manifest are found to
+        // be damaged level by level.
+        let is_over = created.is_ok() || !read_back || !context.workspace.store().has_damaged_contents();
+        if is_over || tries == MAX_TRIES {
+            return created;
+        }
     }
-    saved
 }
 
 fn create_once(
@@ -33,13 +48,14 @@ fn create_once(
     words: &ScopeWords,
     label: &CheckpointLabel,
     read_back: bool,
-) -> Result<(SavedCheckpoint, ContentsReport)> {
-    let (saved, report) = kind::create(context, kind, words, label)?;
+) -> Result<CompletedCheckpoint> {
+    let created = kind::create(context, kind, words, label)?;
+    let mut verification = Verification::Unverified;
     if read_back {
-        kind::verify(context, &RunOrCheckpoint::Checkpoint(saved.dir.clone())).inspect_err(|_| {
-            let _ =
-                remove(context.layout, &saved.dir, Some("it did not verify".to_owned()), SetAsideRule::Keep);
+        verification = kind::verify_new(context, &created).inspect_err(|_| {
+            let (dir, why) = (&created.saved.dir, "it did not verify".to_owned());
+            let _ = remove(context.layout, dir, Some(why), SetAsideRule::Keep);
         })?;
     }
-    Ok((saved, report))
+    Ok(CompletedCheckpoint { saved: created.saved, report: created.report, verification })
 }

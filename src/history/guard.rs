@@ -236,9 +236,10 @@ impl<'g> Guard<'g> {
             GuardedUncaptured::look(context, uncaptured, &manifest, has_failed, &set_aside, &scope);
         // A command that is kept is promised a rollback only if that is possible.
         let no_way_back = match &repair_error {
-            Some(_) if !has_failed => Some(Error::integrity("its way back could not be repaired")),
-            None if !has_failed && !is_untouched => checkpoint.verify(context.workspace, &manifest).err(),
-            _ => None,
+            _ if has_failed => None,
+            Some(_) => Some(Error::integrity("its way back could not be repaired")),
+            None if is_untouched => None,
+            None => checkpoint.verify(context.workspace.store(), &manifest).err(),
         };
         // The manifest may be large, and the rollback reads it again.
         drop(manifest);
@@ -264,10 +265,9 @@ impl<'g> Guard<'g> {
                 interrupt::set_last_words(Some(words.to_owned()));
             }
         }
-        let code = end.code;
         GuardOutcome {
             checkpoint,
-            code,
+            code: end.code,
             cause,
             interrupted,
             repair,

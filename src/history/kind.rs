@@ -21,29 +21,41 @@ use super::scope::{Scope, ScopeWords};
 use super::store_location::name_store;
 use super::writer::{CheckpointLabel, SavedCheckpoint};
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
+use crate::checkpoint::manifest::Manifest;
+use crate::checkpoint::verify::Verification;
 use crate::error::Result;
 use crate::project::Layout;
 
-/// Makes a checkpoint, and reports what it holds of what it was made for. The caller holds the project's lock.
+/// A checkpoint that was just made.
+pub struct CreatedCheckpoint {
+    pub saved: SavedCheckpoint,
+    /// What it holds of what it was made for.
+    pub report: ContentsReport,
+    /// `None` if it holds no tree.
+    manifest: Option<Manifest>,
+}
+
+/// Makes a checkpoint. The caller holds the project's lock.
 pub(super) fn create(
     context: HistoryContext<'_>,
     kind: CheckpointKind,
     words: &ScopeWords,
     label: &CheckpointLabel,
-) -> Result<(SavedCheckpoint, ContentsReport)> {
+) -> Result<CreatedCheckpoint> {
     let scope = || Scope::parse(words, context.workspace.root(), &|_| false);
     Ok(match kind {
         CheckpointKind::FileBackup => {
             let scope = scope()?;
             let (saved, manifest) = tree::save(context, label, &scope)?;
-            (saved, tree_report::describe(context.workspace.root(), &manifest, &scope))
+            let report = tree_report::describe(context.workspace.root(), &manifest, &scope);
+            CreatedCheckpoint { saved, report, manifest: Some(manifest) }
         }
         CheckpointKind::GitStash => {
             let scope = scope()?;
             let (saved, manifest) = stash::save(context, label, &scope)?;
             let entry = saved.record.payload.stash().expect("a stash was saved");
             let report = stash::describe(context, &manifest, &scope, entry)?;
-            (saved, report)
+            CreatedCheckpoint { saved, report, manifest: Some(manifest) }
         }
         CheckpointKind::StateSnapshot => {
             let keys = StateKeys::parse(&words.list)?;
@@ -51,13 +63,13 @@ pub(super) fn create(
                 keys.refuse_unset()?;
             }
             let (saved, state) = state::save(context, label, &keys)?;
-            (saved, state.describe())
+            CreatedCheckpoint { saved, report: state.describe(), manifest: None }
         }
         CheckpointKind::DatabaseSavepoint => {
             let targets = parse_targets(words, context.layout, context.config)?;
             let saved = database::save(context, label, &targets, false)?;
             let report = database::describe(&saved.record);
-            (saved, report)
+            CreatedCheckpoint { saved, report, manifest: None }
         }
     })
 }
@@ -67,11 +79,25 @@ pub fn verify(context: HistoryContext<'_>, found: &RunOrCheckpoint) -> Result<us
     verify_contents(context, found).map_err(|error| name_store(context.layout, found.dir(), error))
 }
 
+/// The same for a checkpoint that was just made, without reading what was read back earlier.
+pub(super) fn verify_new(context: HistoryContext<'_>, created: &CreatedCheckpoint) -> Result<Verification> {
+    let dir = &created.saved.dir;
+    let Some(manifest) = &created.manifest else {
+        return verify(context, &RunOrCheckpoint::Checkpoint(dir.clone())).map(|_| Verification::ReadBack);
+    };
+    let verified = dir.verify_new(context.workspace.store(), manifest);
+    let verified = verified.map_err(|error| name_store(context.layout, dir, error))?;
+    if let Some(stash) = created.saved.record.payload.stash() {
+        stash::check(context, dir, stash)?;
+    }
+    Ok(verified)
+}
+
 fn verify_contents(context: HistoryContext<'_>, found: &RunOrCheckpoint) -> Result<usize> {
-    let dir = found.dir();
+    let (dir, store) = (found.dir(), context.workspace.store());
     let record = match found {
         RunOrCheckpoint::Run(_) => {
-            return dir.verify(context.workspace, &dir.manifest(context.workspace.store())?);
+            return dir.verify(store, &dir.manifest(store)?);
         }
         RunOrCheckpoint::Checkpoint(dir) => CheckpointRecord::read(dir.dir())?,
     };

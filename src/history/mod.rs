@@ -45,7 +45,7 @@ mod unmatched;
 mod writer;
 
 pub use contents_report::{ContentsReport, confidence};
-pub use create::create;
+pub use create::{CompletedCheckpoint, create};
 pub use deleted_databases::keep_deleted;
 pub use failed_changes::{failed_guards, read_failed_changes};
 pub use git_change::GitChange;
@@ -72,7 +72,7 @@ pub use scope::{Scope, ScopeWords};
 pub use set_aside::{refuse_if_set_aside, set_aside_files};
 pub use since::{RevertSince, WrittenDiff, find_recorded_change, revert_since, write_diff_since};
 pub use store_location::{external_store, refuse_other_store, refuse_other_store_of};
-pub use writer::{CheckpointLabel, Expiry, SavedCheckpoint};
+pub use writer::{CheckpointLabel, Expiry};
 
 use crate::checkpoint::progress::Progress;
 use crate::checkpoint::restore::RestoreLog;

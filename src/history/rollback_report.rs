@@ -11,6 +11,7 @@ use super::scope::{Scope, ScopeWords};
 use super::writer::{CheckpointLabel, SavedCheckpoint};
 use crate::checkpoint::path::TreePath;
 use crate::checkpoint::quote;
+use crate::checkpoint::verify::Verification;
 use crate::error::{Error, Result};
 use crate::interrupt::Shield;
 
@@ -258,7 +259,7 @@ impl RollbackReport {
         if !self.is_proven() && self.after.is_some() && lost == 0 {
             return 0.0;
         }
-        let verified = self.after.is_some();
+        let verified = if self.after.is_some() { Verification::ReadBack } else { Verification::Unverified };
         let seen = confidence(self.held.saturating_sub(lost), self.left_out.len() + lost, verified);
         let seen = if self.orphans.is_empty() { seen } else { seen.min(0.95) };
         if self.warnings.is_empty() { seen } else { seen.min(0.9) }

@@ -34,6 +34,7 @@ mod recover;
 mod report;
 mod revert;
 mod rollback;
+mod shared_manifests;
 mod stash;
 mod terminal;
 mod uncaptured;

@@ -161,6 +161,20 @@ impl StoredManifest {
         })
     }
 
+    /// Tries to read every part, so that the store knows all that are damaged: reading the manifest ends with the first of them.
+    pub fn probe(&self, store: &Store) {
+        let mut parts = self.parts.clone();
+        for depth in 0..=self.depth {
+            for part in &parts {
+                let _ = read_part(*part, store);
+            }
+            if depth < self.depth {
+                let Ok(listed) = expand(&parts, store, self.entries) else { return };
+                parts = listed;
+            }
+        }
+    }
+
     /// The parts that have the entries.
     fn leaves(&self, store: &Store) -> Result<Vec<PartRef>> {
         let mut parts = self.parts.clone();

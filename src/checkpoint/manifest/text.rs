@@ -3,26 +3,19 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::fs::File;
 use std::io::{self, Write};
-use std::path::Path;
 
 use rayon::prelude::*;
 use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 
-use super::stored::StoredManifest;
-use super::{Manifest, VERSION, VERSION_STORED};
-use crate::checkpoint::coverage::Coverage;
+use super::{Manifest, VERSION};
 use crate::checkpoint::entry::{AttributedNode, Node};
-use crate::checkpoint::git_record::GitRecord;
 use crate::checkpoint::hash::ContentHash;
 use crate::checkpoint::ignore::{FrozenRules, IgnoreFile, RuleSource};
 use crate::checkpoint::path::TreePath;
 use crate::checkpoint::quote;
 use crate::checkpoint::tree::{Entry, Part, Tree, TreeBuilder};
-use crate::error::{Error, IoContext, Result};
-use crate::fs::json;
 
 /// How many entries a thread encodes at a time.
 const PART: usize = 4096;
@@ -73,12 +66,19 @@ fn entries_to_json(entries: &Part<'_>) -> Vec<u8> {
 
 fn entry_to_json(entry: &Entry<'_>, path: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
     serde_json::to_writer(&mut *out, &quote::in_json(path))?;
+    let mut content = |start: &[u8], hash: ContentHash, size: u64| {
+        out.extend_from_slice(start);
+        out.extend_from_slice(&hash.hex());
+        write!(out, r#"","size":{size},"mode":""#)
+    };
     match entry.node {
         Node::File { hash, size, mode } => {
-            write!(out, r#":{{"sha256":"{hash}","size":{size},"mode":"{mode}""#)?;
+            content(br#":{"sha256":""#, hash, size)?;
+            write!(out, r#"{mode}""#)?;
         }
         Node::Symlink { hash, size } => {
-            write!(out, r#":{{"type":"symlink","sha256":"{hash}","size":{size},"mode":"777""#)?;
+            content(br#":{"type":"symlink","sha256":""#, hash, size)?;
+            out.extend_from_slice(br#"777""#);
         }
         Node::Dir { mode } => write!(out, r#":{{"type":"dir","mode":"{mode}""#)?,
     }
@@ -133,60 +133,6 @@ impl ManifestValues {
     }
 }
 
-/// The file, parsed. One of version 1 has the entries and all values, one of version 2 has them in the store.
-#[derive(Deserialize)]
-pub struct ManifestJson {
-    pub version: u32,
-    files: Option<Files>,
-    pub tree: String,
-    rules: Option<BTreeMap<String, String>>,
-    coverage: Option<Coverage>,
-    #[serde(default)]
-    git: Option<GitRecord>,
-    #[serde(default)]
-    nested_git: Vec<GitRecord>,
-    #[serde(default)]
-    attributes: bool,
-    #[serde(default)]
-    pub stored: Option<StoredManifest>,
-    pub check: String,
-}
-
-impl ManifestJson {
-    pub fn read(path: &Path) -> Result<ManifestJson> {
-        let file = File::open(path).if_exists().at("read", path)?.ok_or_else(|| {
-            Error::integrity(format!("{} is missing", path.display()))
-                .detail("without it nothing can be verified, so nothing was touched")
-        })?;
-        let raw: ManifestJson = json::parse(file, path, |error| Error::damaged(path, error))?;
-        if [VERSION, VERSION_STORED].contains(&raw.version) {
-            return Ok(raw);
-        }
-        let versions = format!("{VERSION} or {VERSION_STORED}");
-        Err(Error::damaged(path, format!("its version is {}, not {versions}", raw.version))
-            .hint("it was written by another version of decree; use that one"))
-    }
-
-    /// A manifest that has its entries.
-    pub fn into_manifest(self) -> Result<Manifest, String> {
-        let missing = |key: &str| format!("it has no {key}");
-        Ok(Manifest {
-            tree: self.files.ok_or_else(|| missing("files"))?.0,
-            rules: rules_from_json(self.rules.ok_or_else(|| missing("rules"))?)?,
-            coverage: self.coverage.ok_or_else(|| missing("coverage"))?,
-            git: self.git,
-            nested_git: self.nested_git,
-            has_attributes: self.attributes,
-        })
-    }
-
-    /// Where the entries are in the store.
-    pub fn into_stored(self, path: &Path) -> Result<StoredManifest> {
-        let stored = self.stored.filter(|stored| stored.is_of(&self.tree, &self.check));
-        stored.ok_or_else(|| Error::damaged(path, "it does not say where its entries are"))
-    }
-}
-
 /// The ignore files as JSON: paths and texts, quoted where necessary.
 fn rules_to_json(rules: &FrozenRules) -> BTreeMap<String, String> {
     let text = |bytes: &[u8]| quote::in_json(bytes).into_owned();
@@ -222,7 +168,7 @@ pub fn rules_from_json(raw: BTreeMap<String, String>) -> Result<FrozenRules, Str
 }
 
 /// The `files` object, decoded entry by entry into a tree: a generic JSON value would take many times the memory.
-struct Files(Tree);
+pub struct Files(pub Tree);
 
 impl<'de> Deserialize<'de> for Files {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

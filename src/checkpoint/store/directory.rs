@@ -182,7 +182,7 @@ impl Store {
         Ok(true)
     }
 
-    pub(super) fn missing_content_error(&self, hash: &ContentHash) -> Error {
+    pub fn missing_content_error(&self, hash: &ContentHash) -> Error {
         let error = Error::integrity(format!("the store lacks the content {hash}"))
             .detail(format!("store: {}", self.dir.display()));
         let packs = self.packs();

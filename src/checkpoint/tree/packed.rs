@@ -293,7 +293,8 @@ pub fn combined_hash<'e>(entries: impl Iterator<Item = Entry<'e>>) -> ContentHas
         }
         line.push(b' ');
         if let Some((hash, size)) = entry.node.content() {
-            write!(line, "{size} {hash}").expect("writing to memory does not fail");
+            write!(line, "{size} ").expect("writing to memory does not fail");
+            line.extend_from_slice(&hash.hex());
         }
         if !entry.attributes.is_none() {
             write!(line, " {}", entry.attributes).expect("writing to memory does not fail");

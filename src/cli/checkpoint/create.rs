@@ -8,9 +8,10 @@ use super::super::context::{absolute_command_line, history_context, shell_quoted
 use super::super::expiry::parse_expiry;
 use super::super::{Context, ContractFormat};
 use crate::checkpoint::quote::in_json;
+use crate::checkpoint::verify::Verification;
 use crate::error::Result;
 use crate::history::{
-    self, CheckpointKind, CheckpointLabel, CheckpointRecord, ContentsReport, Expiry, SavedCheckpoint,
+    self, CheckpointKind, CheckpointLabel, CheckpointRecord, CompletedCheckpoint, ContentsReport, Expiry,
     ScopeWords,
 };
 use crate::humanize::count;
@@ -18,8 +19,9 @@ use crate::project::Layout;
 
 /// Create a checkpoint of the whole tree, of decree's own state, or of databases
 ///
-/// Reads everything back after writing and verifies the hashes. --scope limits only what `rollback` restores; a checkpoint of the
-/// tree always holds the whole tree.
+/// Verifies itself: what was stored for it is read back, and what was verified earlier counts for as long as its files have not
+/// changed; `decree checkpoint verify` reads all of it. --scope limits only what `rollback` restores; a checkpoint of the tree always
+/// holds the whole tree.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  decree checkpoint create --reason 'before the migration'\n  decree checkpoint create --scope src --scope 'docs/*.md' --expiry 7d\n  decree checkpoint create --type git_stash --reason 'before the rebase'\n  decree checkpoint create --type state_snapshot --scope inbox --scope env:MODE\n  decree checkpoint create --type database_savepoint --scope data/app.db\n  id=$(decree checkpoint create --format json | jq -r .checkpoint.id)"
@@ -68,16 +70,23 @@ pub fn create(context: &Context, args: CreateArgs) -> Result<()> {
     let words = ScopeWords { list, directory: context.directory.clone(), allow_missing };
     let created = history::create(history_context, args.kind, &words, &label, !args.no_verify);
     context.warn_damaged_packs(&workspace);
-    let (SavedCheckpoint { record, .. }, report) = &created?;
+    let CompletedCheckpoint { saved, report, verification } = &created?;
+    let record = &saved.record;
     for warning in &report.warnings {
         context.ui.warn(warning);
     }
     if args.format != ContractFormat::Text {
-        let answer = contract(record, report, &project.layout, !args.no_verify);
+        let answer = contract(record, report, &project.layout, *verification);
         return context.ui.print(&args.format.render(&answer));
     }
     context.ui.print(&format!("{}\n", record.id))?;
-    let proof = if args.no_verify { "" } else { ", read back and verified" };
+    let proof = match verification {
+        Verification::ReadBack => ", read back and verified",
+        Verification::Recorded => {
+            ", verified: what is new was read back, the rest was verified earlier and is unchanged"
+        }
+        Verification::Unverified => "",
+    };
     let part = if record.kind().holds_tree() && !record.payload.scope().is_empty() {
         format!(" (of {} in all)", count(record.files as usize, "file"))
     } else {
@@ -96,7 +105,12 @@ pub fn create(context: &Context, args: CreateArgs) -> Result<()> {
 }
 
 /// The answer for programs, as the schemas in docs/schemas have it.
-fn contract(record: &CheckpointRecord, report: &ContentsReport, layout: &Layout, verified: bool) -> Value {
+fn contract(
+    record: &CheckpointRecord,
+    report: &ContentsReport,
+    layout: &Layout,
+    verification: Verification,
+) -> Value {
     let id = &record.id;
     let command = |arguments: &str| absolute_command_line(layout, layout.root(), arguments);
     let dir = layout.shown(&layout.checkpoints().join(id));
@@ -112,8 +126,13 @@ fn contract(record: &CheckpointRecord, report: &ContentsReport, layout: &Layout,
         next.push(command(&format!("diff {id}")));
     }
     let mut assumptions = report.assumptions.clone();
-    if !verified {
-        assumptions.push("what was stored can be read back".to_owned());
+    match verification {
+        Verification::ReadBack => {}
+        Verification::Recorded => assumptions.push(
+            "the disk still has what was verified earlier: its files are unchanged, and were not read again"
+                .to_owned(),
+        ),
+        Verification::Unverified => assumptions.push("what was stored can be read back".to_owned()),
     }
     json!({
         "checkpoint_created": true,
@@ -129,7 +148,8 @@ fn contract(record: &CheckpointRecord, report: &ContentsReport, layout: &Layout,
         },
         "pre_mutation_state": { "hash": format!("sha256:{}", report.hash), "summary": report.summary },
         "next_safe_actions": next,
-        "confidence": history::confidence(report.held, report.left_out.len() + report.uncertain, verified),
+        "confidence": history::confidence(report.held, report.left_out.len() + report.uncertain, verification),
+        "verification": verification.word(),
         "evidence_anchors": evidence,
         "assumptions": assumptions,
         "coverage": report.coverage,

@@ -92,7 +92,8 @@ pub fn verify(
     check(context, dir, stash).map(|_| entries)
 }
 
-fn check(context: HistoryContext<'_>, dir: &CheckpointDir, stash: &Stash) -> Result<Stashes> {
+/// Checks what git has of it.
+pub fn check(context: HistoryContext<'_>, dir: &CheckpointDir, stash: &Stash) -> Result<Stashes> {
     let stashes = stashes(context.layout)?;
     stashes.check(stash).map_err(|error| {
         error.hint(format!("decree's store still has the tree: `decree revert {}` restores it", dir.id()))

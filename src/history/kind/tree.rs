@@ -101,7 +101,7 @@ pub(super) fn write(
 pub fn verify(context: HistoryContext<'_>, dir: &CheckpointDir, record: &CheckpointRecord) -> Result<usize> {
     let manifest = dir.manifest(context.workspace.store())?;
     record.check_manifest(&manifest)?;
-    dir.verify(context.workspace, &manifest)
+    dir.verify(context.workspace.store(), &manifest)
 }
 
 /// Restores what differs, in one transaction. `record` is `None` for the checkpoint of a run.
