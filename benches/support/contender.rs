@@ -1,9 +1,10 @@
-//! The two that are compared throughout: decree, and a shadow git.
+//! The two that are compared throughout: decree, with the commands and defaults that people type, and a shadow git.
 //!
 //! A shadow git is what editors' agents use for checkpoints today: a git directory kept elsewhere whose
 //! work tree is the project, `add -A` and `write-tree` for a checkpoint. It runs with git's defaults,
 //! apart from `gc.auto`, which could start a repack in the middle of a measurement.
 
+use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -14,15 +15,17 @@ use super::measure::{Cost, Runner};
 
 /// Something that keeps checkpoints of the tree.
 pub trait Keeper {
+    /// What people call it.
+    fn name(&self) -> &'static str;
     /// Forgets everything stored; not measured.
     fn forget(&mut self) -> Result<()>;
     /// Stores the tree as it is now, and remembers this checkpoint as the latest.
     fn checkpoint(&mut self) -> Result<Cost>;
-    /// What the store takes on disk.
+    /// What everything that belongs to its checkpoints takes on disk.
     fn store_size(&self) -> Result<DiskSize>;
-    /// The same, with everything else that belongs to checkpoints and lies outside the store.
-    fn total_size(&self) -> Result<DiskSize> {
-        self.store_size()
+    /// The same contender, if it can bring a checkpoint back.
+    fn as_reverter(&mut self) -> Option<&mut dyn Reverter> {
+        None
     }
 }
 
@@ -57,16 +60,17 @@ impl Decree {
 }
 
 impl Keeper for Decree {
+    fn name(&self) -> &'static str {
+        "decree"
+    }
+
     fn forget(&mut self) -> Result<()> {
         remove_directory(&self.directory())?;
-        if !self.runner.prepare(&self.command(&["init"]))? {
-            fs::create_dir_all(self.directory())?;
-        }
-        Ok(())
+        self.runner.prepare(&self.command(&["init"]))
     }
 
     fn checkpoint(&mut self) -> Result<Cost> {
-        let command = self.command(&["checkpoint", "create", "--no-verify"]);
+        let command = self.command(&["checkpoint", "create"]);
         let (cost, output) = self.runner.measure(&command)?;
         let id = String::from_utf8(output)?.trim().to_owned();
         if !id.starts_with("chk_") {
@@ -77,11 +81,11 @@ impl Keeper for Decree {
     }
 
     fn store_size(&self) -> Result<DiskSize> {
-        DiskSize::of(&self.directory().join("store"))
+        DiskSize::of(&self.directory())
     }
 
-    fn total_size(&self) -> Result<DiskSize> {
-        DiskSize::of(&self.directory())
+    fn as_reverter(&mut self) -> Option<&mut dyn Reverter> {
+        Some(self)
     }
 }
 
@@ -108,32 +112,38 @@ impl ShadowGit {
     }
 
     fn command(&self, arguments: &[&str]) -> Vec<OsString> {
-        let option = |name: &str, path: &Path| {
-            let mut option = OsString::from(name);
-            option.push(path);
-            option
-        };
-        let mut command = vec![
-            "git".into(),
-            option("--git-dir=", &self.directory),
-            option("--work-tree=", self.runner.tree()),
-        ];
-        command.extend(arguments.iter().map(OsString::from));
-        command
+        git_command(&self.directory, &self.runner, arguments)
     }
 
-    fn prepare(&self, command: &[OsString]) -> Result<()> {
-        let prepared = self.runner.prepare(command)?;
-        if prepared { Ok(()) } else { Err("the shadow git could not be set up".into()) }
+    /// Only the first half of a checkpoint.
+    pub fn add(&self) -> Result<Cost> {
+        Ok(self.runner.measure(&self.command(&["add", "-A"]))?.0)
     }
 }
 
+/// A git command for the tree, with its git directory elsewhere.
+pub fn git_command(directory: &Path, runner: &Runner, arguments: &[&str]) -> Vec<OsString> {
+    let option = |name: &str, path: &Path| {
+        let mut option = OsString::from(name);
+        option.push(path);
+        option
+    };
+    let mut command =
+        vec!["git".into(), option("--git-dir=", directory), option("--work-tree=", runner.tree())];
+    command.extend(arguments.iter().map(OsString::from));
+    command
+}
+
 impl Keeper for ShadowGit {
+    fn name(&self) -> &'static str {
+        "shadow git"
+    }
+
     fn forget(&mut self) -> Result<()> {
         remove_directory(&self.directory)?;
-        let directory = self.directory.as_os_str();
-        self.prepare(&[OsStr::new("git"), "init".as_ref(), "--bare".as_ref(), directory].map(Into::into))?;
-        self.prepare(&self.command(&["config", "gc.auto", "0"]))?;
+        let init = [OsStr::new("git"), "init".as_ref(), "--bare".as_ref(), self.directory.as_os_str()];
+        self.runner.prepare(&init.map(Into::into))?;
+        self.runner.prepare(&self.command(&["config", "gc.auto", "0"]))?;
         // decree's own directory lies in the tree, and is not part of what is measured.
         let exclude = self.directory.join("info/exclude");
         fs::create_dir_all(self.directory.join("info"))?;
@@ -141,7 +151,7 @@ impl Keeper for ShadowGit {
     }
 
     fn checkpoint(&mut self) -> Result<Cost> {
-        let (mut cost, _) = self.runner.measure(&self.command(&["add", "-A"]))?;
+        let mut cost = self.add()?;
         let (written, tree) = self.runner.measure(&self.command(&["write-tree"]))?;
         cost += written;
         self.latest = String::from_utf8(tree)?.trim().to_owned();
@@ -151,11 +161,15 @@ impl Keeper for ShadowGit {
     fn store_size(&self) -> Result<DiskSize> {
         DiskSize::of(&self.directory)
     }
+
+    fn as_reverter(&mut self) -> Option<&mut dyn Reverter> {
+        Some(self)
+    }
 }
 
 impl Reverter for ShadowGit {
     fn diff(&mut self, output: &Path) -> Result<Cost> {
-        let (mut cost, _) = self.runner.measure(&self.command(&["add", "-A"]))?;
+        let mut cost = self.add()?;
         let diff = self.command(&["diff", "--cached", "--binary", &self.latest]);
         cost += self.runner.measure_into(&diff, output)?;
         Ok(cost)
@@ -170,7 +184,7 @@ impl Reverter for ShadowGit {
     }
 }
 
-/// What a directory takes, itself and its subdirectories included, as `du` counts it.
+/// What a directory takes, itself and its subdirectories included, as `du` counts it: a file with two names once.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DiskSize {
     pub allocated: u64,
@@ -179,17 +193,33 @@ pub struct DiskSize {
 
 impl DiskSize {
     pub fn of(path: &Path) -> Result<Self> {
+        let mut size = Self::default();
+        size.add(path, &mut HashSet::new())?;
+        Ok(size)
+    }
+
+    /// What was added since.
+    pub fn since(self, before: Self) -> Self {
+        Self {
+            allocated: self.allocated.saturating_sub(before.allocated),
+            apparent: self.apparent.saturating_sub(before.apparent),
+        }
+    }
+
+    fn add(&mut self, path: &Path, seen: &mut HashSet<u64>) -> Result<()> {
         let metadata =
             fs::symlink_metadata(path).map_err(|error| format!("{} has no size: {error}", path.display()))?;
-        let mut size = Self { allocated: metadata.blocks() * 512, apparent: metadata.len() };
+        if metadata.is_file() && metadata.nlink() > 1 && !seen.insert(metadata.ino()) {
+            return Ok(());
+        }
+        self.allocated += metadata.blocks() * 512;
+        self.apparent += metadata.len();
         if metadata.is_dir() {
             for entry in fs::read_dir(path)? {
-                let within = Self::of(&entry?.path())?;
-                size.allocated += within.allocated;
-                size.apparent += within.apparent;
+                self.add(&entry?.path(), seen)?;
             }
         }
-        Ok(size)
+        Ok(())
     }
 }
 

@@ -8,16 +8,23 @@ use std::env;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::ops::AddAssign;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::sys::resource::{UsageWho, getrusage};
+use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 
-use super::Result;
+use super::{Result, interrupt};
 
 /// The first argument that turns this binary into the wrapper.
 const WRAPPER: &str = "--measure-one-command";
+/// How often to look whether a command has ended. The wrapper takes the time, so this adds nothing to it.
+const POLL: Duration = Duration::from_millis(1);
+/// How long an interrupted command may take to end: decree reverts first.
+const GRACE: Duration = Duration::from_secs(20);
 
 /// What one or several commands took.
 #[derive(Clone, Copy, Debug, Default)]
@@ -34,6 +41,22 @@ impl AddAssign for Cost {
     }
 }
 
+/// The middle of the times, in seconds.
+pub fn median_time(costs: &[Cost]) -> f64 {
+    median(costs.iter().map(|cost| cost.elapsed.as_secs_f64()).collect())
+}
+
+/// The largest of the peaks, in bytes.
+pub fn peak_memory(costs: &[Cost]) -> f64 {
+    costs.iter().map(|cost| cost.peak_memory).max().unwrap_or(0) as f64
+}
+
+/// The middle value; of an even number, the upper one of the two.
+pub fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
 /// Runs commands in the tree, with an environment that does not depend on who runs the benchmark.
 #[derive(Clone, Debug)]
 pub struct Runner {
@@ -42,8 +65,10 @@ pub struct Runner {
 }
 
 impl Runner {
-    pub fn new(tree: &Path, scratch: &Path) -> Self {
-        Self { tree: tree.to_owned(), scratch: scratch.to_owned() }
+    /// `scratch` is a directory that exists, and in which the tree is.
+    pub fn new(tree: &Path, scratch: &Path) -> Result<Self> {
+        fs::create_dir_all(scratch.join("home"))?;
+        Ok(Self { tree: tree.to_owned(), scratch: scratch.to_owned() })
     }
 
     /// Where a contender may keep files of its own.
@@ -64,49 +89,114 @@ impl Runner {
 
     /// The same, with what it prints written to a file.
     pub fn measure_into(&self, command: &[OsString], output: &Path) -> Result<Cost> {
+        let (cost, status) = self.measure_any(command, output)?;
+        if status.success() { Ok(cost) } else { Err(self.failure(command, status)) }
+    }
+
+    /// The same for a command that may fail; whether that is right is for the caller to judge.
+    pub fn measure_any(&self, command: &[OsString], output: &Path) -> Result<(Cost, ExitStatus)> {
         let report = self.scratch.join("cost");
-        let mut wrapper = Command::new(env::current_exe()?);
-        wrapper.arg(WRAPPER).arg(&report).args(command);
-        self.isolate(&mut wrapper);
-        let finished = wrapper.stdout(File::create(output)?).stderr(Stdio::piped()).output()?;
-        if !finished.status.success() {
-            let line: Vec<_> = command.iter().map(|word| word.to_string_lossy()).collect();
-            let complaint = String::from_utf8_lossy(&finished.stderr);
-            return Err(format!("`{}`: {}\n{complaint}", line.join(" "), finished.status).into());
-        }
-        read_cost(&report)
+        let mut wrapper: Vec<OsString> =
+            vec![env::current_exe()?.into(), WRAPPER.into(), report.clone().into()];
+        wrapper.extend_from_slice(command);
+        let status = wait(&mut self.start(&wrapper, output)?)?;
+        Ok((read_cost(&report)?, status))
     }
 
-    /// Runs a command that is not measured; whether it succeeded is for the caller to judge.
-    pub fn prepare(&self, command: &[OsString]) -> Result<bool> {
+    /// Runs a command that is not measured and must succeed.
+    pub fn prepare(&self, command: &[OsString]) -> Result<()> {
+        let status = wait(&mut self.start(command, &self.scratch.join("output"))?)?;
+        if status.success() { Ok(()) } else { Err(self.failure(command, status)) }
+    }
+
+    /// Starts a command that the caller waits for with [`wait`].
+    pub fn start(&self, command: &[OsString], output: &Path) -> Result<Child> {
         let (program, arguments) = command.split_first().expect("a command names a program");
-        let mut prepared = Command::new(program);
-        prepared.args(arguments);
-        self.isolate(&mut prepared);
-        Ok(prepared.stdout(Stdio::null()).stderr(Stdio::null()).status()?.success())
-    }
-
-    fn isolate(&self, command: &mut Command) {
+        let mut started = Command::new(program);
+        started.args(arguments);
         for (name, _) in env::vars_os() {
             let name_text = name.to_string_lossy();
             if ["GIT_", "DECREE_", "RESTIC_", "XDG_"].iter().any(|own| name_text.starts_with(own)) {
-                command.env_remove(&name);
+                started.env_remove(&name);
             }
         }
-        command
+        started
             .current_dir(&self.tree)
             .env("HOME", self.scratch.join("home"))
             .env("GIT_CONFIG_NOSYSTEM", "1")
             .env("LC_ALL", "C")
             .env("RESTIC_PASSWORD", "benchmark")
-            .stdin(Stdio::null());
+            .stdin(Stdio::null())
+            .stdout(File::create(output)?)
+            .stderr(File::create(self.complaints())?)
+            // A signal for the benchmark must not end the command before the benchmark knows.
+            .process_group(0);
+        started.spawn().map_err(|error| format!("{}: {error}", program.to_string_lossy()).into())
     }
+
+    fn complaints(&self) -> PathBuf {
+        self.scratch.join("complaints")
+    }
+
+    fn failure(&self, command: &[OsString], status: ExitStatus) -> Box<dyn std::error::Error + Send + Sync> {
+        let line: Vec<_> = command.iter().map(|word| word.to_string_lossy()).collect();
+        let complaint = fs::read(self.complaints()).unwrap_or_default();
+        format!("`{}`: {status}\n{}", line.join(" "), String::from_utf8_lossy(&complaint)).into()
+    }
+}
+
+/// Waits for a command to end. An interrupt ends it, with everything in its process group, and is an error.
+pub fn wait(child: &mut Child) -> Result<ExitStatus> {
+    wait_until(child, || Ok(false))?.ok_or_else(|| "nothing else ends the wait".into())
+}
+
+/// Waits for a command to end, or for `condition`; `None` if it is still running.
+pub fn wait_until(child: &mut Child, condition: impl Fn() -> Result<bool>) -> Result<Option<ExitStatus>> {
+    loop {
+        if let Some(status) = child.try_wait()? {
+            interrupt::check()?;
+            return Ok(Some(status));
+        }
+        let met = interrupt::check().and_then(|()| condition());
+        match met {
+            Ok(true) => return Ok(None),
+            Ok(false) => thread::sleep(POLL),
+            Err(error) => {
+                end(child)?;
+                return Err(error);
+            }
+        }
+    }
+}
+
+/// Ends a command and its process group: by TERM, and by KILL if that does not help.
+fn end(child: &mut Child) -> Result<()> {
+    let group = Pid::from_child(child);
+    let _ = kill_process_group(group, Signal::TERM);
+    let start = Instant::now();
+    while start.elapsed() < GRACE {
+        child.try_wait()?;
+        if test_kill_process_group(group).is_err() {
+            return Ok(());
+        }
+        thread::sleep(POLL);
+    }
+    let _ = kill_process_group(group, Signal::KILL);
+    child.wait()?;
+    Ok(())
 }
 
 /// Writes back what earlier phases left dirty, so that no phase pays for another.
 pub fn settle_disk() -> Result<()> {
-    Command::new("sync").status()?;
+    interrupt::check()?;
+    rustix::fs::sync();
     Ok(())
+}
+
+/// Waits for the next second: git reads files again that were written in the same second as its index.
+pub fn pass_second() -> Result<()> {
+    thread::sleep(Duration::from_millis(1_100));
+    settle_disk()
 }
 
 /// If this process was started as the wrapper, does its work and says how to exit.
@@ -133,9 +223,8 @@ fn wrap(mut arguments: impl Iterator<Item = OsString>) -> Result<ExitCode> {
 }
 
 fn read_cost(report: &Path) -> Result<Cost> {
-    // Linux counts in KiB, macOS in bytes.
-    let unit = if cfg!(target_os = "macos") { 1 } else { 1024 };
     let line = fs::read_to_string(report)?;
     let (elapsed, peak) = line.trim().split_once(' ').ok_or("the wrapper's report is cut off")?;
-    Ok(Cost { elapsed: Duration::from_nanos(elapsed.parse()?), peak_memory: peak.parse::<u64>()? * unit })
+    // Linux counts in KiB.
+    Ok(Cost { elapsed: Duration::from_nanos(elapsed.parse()?), peak_memory: peak.parse::<u64>()? * 1024 })
 }

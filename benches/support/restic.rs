@@ -15,7 +15,7 @@ pub struct Restic {
 impl Restic {
     /// `None` where restic is not installed.
     pub fn find(runner: Runner) -> Option<Self> {
-        runner.prepare(&["restic".into(), "version".into()]).ok().filter(|&works| works)?;
+        runner.prepare(&["restic".into(), "version".into()]).ok()?;
         let repository = runner.scratch().join("restic");
         Some(Self { runner, repository })
     }
@@ -29,13 +29,13 @@ impl Restic {
 }
 
 impl Keeper for Restic {
+    fn name(&self) -> &'static str {
+        "restic"
+    }
+
     fn forget(&mut self) -> Result<()> {
         remove_directory(&self.repository)?;
-        if self.runner.prepare(&self.command(&["init"]))? {
-            Ok(())
-        } else {
-            Err("restic could not be set up".into())
-        }
+        self.runner.prepare(&self.command(&["init"]))
     }
 
     fn checkpoint(&mut self) -> Result<Cost> {

@@ -10,10 +10,10 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::thread;
 
-use super::Result;
 use super::phrases::stems;
 use super::random::Random;
 use super::text::{self, Kind};
+use super::{Result, interrupt};
 
 /// The size of the tree that the goals are stated for.
 pub const KERNEL_FILES: usize = 79_000;
@@ -83,9 +83,10 @@ impl Tree {
     }
 
     /// Reads everything once, so that no contender pays for a cold cache.
-    pub fn warm_cache(&self) -> io::Result<()> {
+    pub fn warm_cache(&self) -> Result<()> {
         let mut buffer = vec![0; 1 << 20];
         for file in &self.files {
+            interrupt::check()?;
             let mut open = File::open(self.root.join(&file.path))?;
             while open.read(&mut buffer)? > 0 {}
         }
@@ -153,6 +154,7 @@ fn write_share(root: &Path, files: &[PlannedFile], first: usize) -> Result<u64> 
     let mut content = Vec::new();
     let mut bytes = 0;
     for (offset, file) in files.iter().enumerate() {
+        interrupt::check()?;
         text::write_file(&mut content, file.kind, file.directory, first + offset, file.size);
         let path = root.join(&file.path);
         fs::write(&path, &content)?;

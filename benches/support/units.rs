@@ -1,0 +1,56 @@
+//! Figures for people.
+
+/// What a figure counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    Seconds,
+    Bytes,
+    Count,
+}
+
+const STEPS: [(f64, &str); 3] =
+    [(1024.0 * 1024.0 * 1024.0, "GiB"), (1024.0 * 1024.0, "MiB"), (1024.0, "KiB")];
+
+impl Unit {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Seconds => "seconds",
+            Self::Bytes => "bytes",
+            Self::Count => "count",
+        }
+    }
+
+    /// A figure with three digits that count.
+    pub fn format(self, value: f64) -> String {
+        match self {
+            Self::Seconds if value < 0.9995 => format!("{} ms", three_digits(value * 1e3)),
+            Self::Seconds => format!("{} s", three_digits(value)),
+            Self::Bytes => match STEPS.iter().find(|(size, _)| value >= *size) {
+                Some((size, name)) => format!("{} {name}", three_digits(value / size)),
+                None => format!("{value:.0} B"),
+            },
+            Self::Count => grouped(value as u64),
+        }
+    }
+}
+
+fn three_digits(value: f64) -> String {
+    match value {
+        ..9.995 => format!("{value:.2}"),
+        ..99.95 => format!("{value:.1}"),
+        _ => format!("{value:.0}"),
+    }
+}
+
+/// `1234567` as `1,234,567`.
+pub fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
