@@ -114,7 +114,6 @@ fn measure_size(bench: &Bench, size: usize) -> Result<Vec<Point>> {
         if let Some(tool) = entrant.tool.as_reverter() {
             tree.check_reverts(tool)?;
         }
-        entrant.tool.forget()?;
     }
     entrants.push(measure_stash(GitStash::new(runner.clone()), &tree)?);
     Ok(entrants.iter().map(|entrant| Point::of(entrant, size)).collect())

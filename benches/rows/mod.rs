@@ -97,8 +97,10 @@ impl<'o> Bench<'o> {
     /// Adds a row to the table, unless only others are selected.
     pub fn report(&self, row: Row) {
         if self.selects(row.name) {
-            let met = row.is_met().map_or("", |met| if met { "; goal met" } else { "; goal NOT met" });
-            progress(&format!("  {}: {} {}{met}", row.name, row.unit.format(row.decree), row.ratio_text()));
+            let met = row.is_met().map_or("no goal", |met| if met { "goal met" } else { "goal NOT met" });
+            let figures = [row.unit.format(row.decree), row.ratio_text(), met.to_owned()];
+            let figures: Vec<_> = figures.into_iter().filter(|figure| !figure.is_empty()).collect();
+            progress(&format!("  {}: {}", row.name, figures.join("; ")));
             self.rows.borrow_mut().push(row);
         }
     }

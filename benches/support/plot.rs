@@ -48,40 +48,46 @@ const STYLE: &str = "\
   }
 ";
 
-/// A logarithmic axis over whole decades.
+/// A logarithmic axis.
 struct Axis {
-    first: i32,
-    last: i32,
+    /// The logarithms of its ends.
+    first: f64,
+    last: f64,
     from: f64,
     to: f64,
 }
 
 impl Axis {
-    fn over(values: impl Iterator<Item = f64>, from: f64, to: f64) -> Self {
+    /// From the smallest value to the largest.
+    fn exact(values: impl Iterator<Item = f64>, from: f64, to: f64) -> Self {
         let logs: Vec<f64> = values.filter(|value| *value > 0.0).map(f64::log10).collect();
-        let least = logs.iter().copied().fold(f64::INFINITY, f64::min);
-        let most = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        if logs.is_empty() {
-            return Self { first: 0, last: 1, from, to };
-        }
+        let first = logs.iter().copied().reduce(f64::min).unwrap_or(0.0);
+        let last = logs.iter().copied().reduce(f64::max).unwrap_or(0.0);
+        Self { first, last: if last > first { last } else { first + 1.0 }, from, to }
+    }
+
+    /// From a power of ten to another.
+    fn in_decades(values: impl Iterator<Item = f64>, from: f64, to: f64) -> Self {
+        let axis = Self::exact(values, from, to);
         // A value that is a power of ten, but for rounding, lies on its line.
-        let first = (least + 1e-9).floor() as i32;
-        let last = ((most - 1e-9).ceil() as i32).max(first + 1);
-        Self { first, last, from, to }
+        let first = (axis.first + 1e-9).floor();
+        Self { first, last: (axis.last - 1e-9).ceil().max(first + 1.0), ..axis }
     }
 
     fn place(&self, value: f64) -> f64 {
-        let part = (value.log10() - f64::from(self.first)) / f64::from(self.last - self.first);
+        let part = (value.log10() - self.first) / (self.last - self.first);
         self.from + part * (self.to - self.from)
     }
 
+    /// The powers of ten on the axis.
     fn decades(&self) -> impl Iterator<Item = f64> {
-        (self.first..=self.last).map(|power| 10_f64.powi(power))
+        let (first, last) = ((self.first - 1e-9).ceil() as i32, (self.last + 1e-9).floor() as i32);
+        (first..=last).map(|power| 10_f64.powi(power))
     }
 
     /// The values between two decades that have a faint line.
     fn between(&self) -> impl Iterator<Item = f64> {
-        (self.first..self.last)
+        (self.first as i32..self.last as i32)
             .flat_map(|power| (2..10).map(move |digit| f64::from(digit) * 10_f64.powi(power)))
     }
 }
@@ -90,8 +96,8 @@ impl Plot {
     /// The picture; `caption` says in which conditions it was measured.
     pub fn to_svg(&self, caption: &str) -> String {
         let points = || self.lines.iter().flat_map(|line| &line.points);
-        let x = Axis::over(points().map(|point| point.0), LEFT, RIGHT);
-        let y = Axis::over(points().map(|point| point.1), BOTTOM, TOP);
+        let x = Axis::exact(points().map(|point| point.0), LEFT, RIGHT);
+        let y = Axis::in_decades(points().map(|point| point.1), BOTTOM, TOP);
         let mut svg = format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" width=\"{WIDTH}\" height=\"{HEIGHT}\" role=\"img\">\n\
              <title>{title}</title>\n<style>\n{STYLE}</style>\n\
@@ -111,7 +117,7 @@ impl Plot {
         let _ = write!(
             svg,
             "<text x=\"{middle}\" y=\"{}\" text-anchor=\"middle\">{}</text>\n\
-             <text x=\"24\" y=\"{}\" font-size=\"11\" style=\"font-size:11px\">{}</text>\n</svg>\n",
+             <text x=\"24\" y=\"{}\" style=\"font-size:11px\">{}</text>\n</svg>\n",
             BOTTOM + 42.0,
             escape(self.x_label),
             HEIGHT - 12.0,
@@ -130,6 +136,7 @@ impl Plot {
         y.between().map(|value| y.place(value)).for_each(|at| rule("minor", LEFT, at, RIGHT, at));
         y.decades().map(|value| y.place(value)).for_each(|at| rule("grid", LEFT, at, RIGHT, at));
         x.decades().map(|value| x.place(value)).for_each(|at| rule("grid", at, TOP, at, BOTTOM));
+        rule("grid", RIGHT, TOP, RIGHT, BOTTOM);
         for value in y.decades() {
             let (at, label) = (y.place(value) + 4.5, decade(self.unit, value));
             let _ =
@@ -178,7 +185,7 @@ impl Plot {
             limit = *place - LABEL_GAP;
         }
         for ((number, value), place) in ends.iter().zip(places) {
-            let text = self.unit.format(*value);
+            let text = self.unit.format_decimal(*value);
             let _ = writeln!(
                 svg,
                 "<text class=\"end f{number}\" x=\"{}\" y=\"{:.1}\">{text}</text>",
@@ -221,16 +228,7 @@ fn draw_marker(svg: &mut String, number: usize, x: f64, y: f64) {
 
 /// A power of ten on an axis.
 fn decade(unit: Unit, value: f64) -> String {
-    let (scaled, name) = match unit {
-        Unit::Seconds if value < 0.9e-3 => (value * 1e6, "µs"),
-        Unit::Seconds if value < 0.9 => (value * 1e3, "ms"),
-        Unit::Seconds => (value, "s"),
-        Unit::Bytes if value > 0.9e9 => (value / 1e9, "GB"),
-        Unit::Bytes if value > 0.9e6 => (value / 1e6, "MB"),
-        Unit::Bytes if value > 0.9e3 => (value / 1e3, "kB"),
-        Unit::Bytes => (value, "B"),
-        Unit::Count => (value, ""),
-    };
+    let (scaled, name) = unit.in_decimal_steps(value);
     format!("{} {name}", grouped(scaled.round() as u64)).trim_end().to_owned()
 }
 

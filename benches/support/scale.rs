@@ -81,7 +81,7 @@ impl Scale {
     pub const TINY: Self = Self {
         name: "tiny",
         rounds: 1,
-        kernel: 400,
+        kernel: 200,
         flat: 300,
         half_million: 300,
         million: 300,

@@ -32,6 +32,24 @@ impl Unit {
             Self::Count => grouped(value as u64),
         }
     }
+
+    /// The same with steps of a thousand, as the decades of an axis have.
+    pub fn format_decimal(self, value: f64) -> String {
+        let (scaled, name) = self.in_decimal_steps(value);
+        if name.is_empty() { self.format(value) } else { format!("{} {name}", three_digits(scaled)) }
+    }
+
+    /// A figure in the largest unit of which it has at least about one.
+    pub fn in_decimal_steps(self, value: f64) -> (f64, &'static str) {
+        let steps: &[(f64, &str)] = match self {
+            Self::Seconds => &[(1.0, "s"), (1e-3, "ms"), (1e-6, "µs")],
+            Self::Bytes => &[(1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B")],
+            Self::Count => &[(1.0, "")],
+        };
+        let fits = |(size, _): &&(f64, &str)| value >= 0.9995 * size;
+        let (size, name) = steps.iter().find(fits).or(steps.last()).expect("every unit has a step");
+        (value / size, name)
+    }
 }
 
 fn three_digits(value: f64) -> String {
