@@ -163,12 +163,8 @@ impl Manifest {
             manifest.git_contents().for_each(|hash| each(NeededContent::of_git(hash)));
             if let Some(stored) = stored {
                 // Later manifests share its parts. It has the entries itself, so a part that is missing is no error.
-                let mut each_part = |content: NeededContent| {
-                    if !content.is_entry {
-                        each(content);
-                    }
-                };
-                let _ = stored.visit(store, seen, &mut each_part);
+                let mut again = |content| each(NeededContent { is_entry: false, ..content });
+                let _ = stored.visit(store, seen, &mut again);
             }
         } else {
             let stored = raw.into_stored(path)?;

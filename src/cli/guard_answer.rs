@@ -22,13 +22,13 @@ pub struct GuardAnswer {
 
 impl GuardAnswer {
     pub fn of(layout: &Layout, guard: &Guard<'_>) -> GuardAnswer {
-        let (record, contents) = (guard.record(), guard.contents());
+        let record = guard.record();
         let checkpoint = json!({
             "id": record.id,
             "type": record.kind().word(),
             "created_at": record.created_at,
             "reason": record.reason,
-            "scope": { "files": contents.files, "state_keys": contents.state_keys },
+            "scope": { "files": guard.file_names(), "state_keys": [] },
             "restore_command": restore_command(record, |it| absolute_command_line(layout, layout.root(), it)),
             "expiry": record.expiry,
         });

@@ -6,8 +6,7 @@ use crate::checkpoint::verify::Verification;
 
 /// What a checkpoint holds within its scope.
 pub struct ContentsReport {
-    /// Paths of the tree, of decree's own files, or of SQLite files.
-    pub files: Vec<String>,
+    pub files: FileList,
     /// Parts of a state snapshot, and names of databases.
     pub state_keys: Vec<String>,
     pub hash: String,
@@ -25,6 +24,23 @@ pub struct ContentsReport {
     pub coverage: Value,
     /// What the user has to know before anything happens to what is not protected.
     pub warnings: Vec<String>,
+}
+
+/// The files that a checkpoint holds within its scope.
+pub enum FileList {
+    /// So many files of the tree. Their names are in the manifest: there may be a million.
+    InManifest(usize),
+    /// decree's own files, or SQLite files.
+    Names(Vec<String>),
+}
+
+impl FileList {
+    pub fn len(&self) -> usize {
+        match self {
+            FileList::InManifest(count) => *count,
+            FileList::Names(names) => names.len(),
+        }
+    }
 }
 
 /// How much of the scope can be restored, in hundredths: less than 1 as soon as anything is missing, or not everything was read back.

@@ -1,12 +1,13 @@
 //! Creates a checkpoint, and deletes one that does not verify.
 
 use super::HistoryContext;
-use super::contents_report::ContentsReport;
-use super::kind;
+use super::contents_report::{ContentsReport, FileList};
+use super::kind::{self, tree_report};
 use super::payload::CheckpointKind;
 use super::remove::{SetAsideRule, remove};
 use super::scope::ScopeWords;
 use super::writer::{CheckpointLabel, SavedCheckpoint};
+use crate::checkpoint::manifest::Manifest;
 use crate::checkpoint::verify::Verification;
 use crate::error::Result;
 
@@ -19,6 +20,21 @@ pub struct CompletedCheckpoint {
     /// What it holds of what it was made for.
     pub report: ContentsReport,
     pub verification: Verification,
+    manifest: Option<Manifest>,
+}
+
+impl CompletedCheckpoint {
+    /// The names of the files within the scope, as the manifest spells them.
+    pub fn file_names(&self) -> Vec<String> {
+        let scope = self.saved.record.payload.tree_scope();
+        match (&self.report.files, &self.manifest, scope) {
+            (FileList::Names(names), ..) => names.clone(),
+            (FileList::InManifest(_), Some(manifest), Some(scope)) => {
+                tree_report::file_names(manifest, scope)
+            }
+            (FileList::InManifest(_), ..) => Vec::new(),
+        }
+    }
 }
 
 /// Makes a checkpoint. With `read_back`, it is then verified, and deleted if it does not verify. The caller holds the project's lock.
@@ -57,5 +73,6 @@ fn create_once(
             let _ = remove(context.layout, dir, Some(why), SetAsideRule::Keep);
         })?;
     }
-    Ok(CompletedCheckpoint { saved: created.saved, report: created.report, verification })
+    let kind::CreatedCheckpoint { saved, report, manifest } = created;
+    Ok(CompletedCheckpoint { saved, report, verification, manifest })
 }

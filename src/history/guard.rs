@@ -10,7 +10,6 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use super::HistoryContext;
-use super::contents_report::ContentsReport;
 use super::git_change::GitChange;
 use super::git_restore::OPERATIONS_DIR;
 use super::guard_record::{ActiveGuard, GuardRecord, restore_git};
@@ -86,9 +85,9 @@ impl Guard<'_> {
         &self.saved.record
     }
 
-    /// What the checkpoint holds.
-    pub fn contents(&self) -> ContentsReport {
-        tree_report::describe(self.context.workspace.root(), &self.manifest, &self.request.scope)
+    /// The files within the scope, as the manifest spells them.
+    pub fn file_names(&self) -> Vec<String> {
+        tree_report::file_names(&self.manifest, &self.request.scope)
     }
 
     /// The command line, as messages have it.

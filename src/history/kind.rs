@@ -32,7 +32,7 @@ pub struct CreatedCheckpoint {
     /// What it holds of what it was made for.
     pub report: ContentsReport,
     /// `None` if it holds no tree.
-    manifest: Option<Manifest>,
+    pub manifest: Option<Manifest>,
 }
 
 /// Makes a checkpoint. The caller holds the project's lock.

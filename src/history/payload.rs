@@ -90,6 +90,14 @@ impl CheckpointPayload {
         }
     }
 
+    /// The part of the tree that it was made for.
+    pub fn tree_scope(&self) -> Option<&Scope> {
+        match self {
+            CheckpointPayload::Tree(scope) | CheckpointPayload::Stash(scope, _) => Some(scope),
+            CheckpointPayload::State { .. } | CheckpointPayload::Databases(_) => None,
+        }
+    }
+
     pub fn stash(&self) -> Option<&Stash> {
         match self {
             CheckpointPayload::Stash(_, stash) => Some(stash),

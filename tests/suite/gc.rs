@@ -314,15 +314,13 @@ fn status_reports_what_could_come_back() {
 #[test]
 fn status_of_a_long_past_reports_only_what_has_expired() {
     let project = Project::new();
-    for n in 0..12_000 {
-        project.write(format!("dir-{}/file-{n}", n % 50), "x");
-    }
-    (0..3).for_each(|_| drop(project.checkpoint()));
+    project.write("file", "x");
+    (0..64).for_each(|_| drop(project.checkpoint()));
     let id = project.checkpoint();
     assert!(!project.decree(["status"]).ok().text().contains("gc"));
     expire(&project, &id);
     let text = project.decree(["status"]).ok().text();
-    assert!(text.contains("4 checkpoints · 1 expired  decree checkpoint gc --dry-run"), "{text}");
+    assert!(text.contains("65 checkpoints · 1 expired  decree checkpoint gc --dry-run"), "{text}");
     let json: Value =
         serde_json::from_slice(&project.decree(["status", "--format", "json"]).ok().out).unwrap();
     assert_eq!((&json["reclaimable"], &json["expired"]), (&Value::Null, &1.into()));

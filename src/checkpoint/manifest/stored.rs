@@ -55,7 +55,7 @@ pub struct NeededContent {
     pub hash: ContentHash,
     /// `None` if the manifest does not have it.
     pub size: Option<u64>,
-    /// Whether it is the content of a file or a link.
+    /// Whether it is the content of a file or a link, the first time that a manifest names it.
     pub is_entry: bool,
 }
 
@@ -191,16 +191,22 @@ impl StoredManifest {
         seen: &mut PartsRead,
         each: &mut dyn FnMut(NeededContent),
     ) -> Result<()> {
-        let mut parts: Vec<PartRef> = seen.new_among(&self.parts, each);
+        // They count as read when all that they name was: what an unread part names would be taken for content that nothing needs.
+        let mut read = Vec::new();
+        let mut parts = seen.unread(&self.parts);
         for _ in 0..self.depth {
             let listed = expand(&parts, store, self.entries)?;
-            parts = seen.new_among(&listed, each);
+            read.append(&mut parts);
+            parts = seen.unread(&listed);
         }
         let contents = |text: &[u8]| text::decode(text).map(|tree| contents_of(&tree));
         read_each(&parts, store, contents, |contents| {
             contents.into_iter().for_each(|(hash, size)| each(NeededContent::of_entry(hash, size)));
             Ok(())
         })?;
+        read.append(&mut parts);
+        read.iter().for_each(|part| each(NeededContent::of_part(*part)));
+        seen.0.extend(read.iter().map(|part| part.hash));
         let git: Vec<PartRef> = self.git.into_iter().chain(self.nested_git).collect();
         for part in [&[self.rules, self.coverage], &git[..]].concat() {
             each(NeededContent::of_part(part));
@@ -214,10 +220,9 @@ impl StoredManifest {
 }
 
 impl PartsRead {
-    /// The parts that were not read yet. All of them are needed.
-    fn new_among(&mut self, parts: &[PartRef], each: &mut dyn FnMut(NeededContent)) -> Vec<PartRef> {
-        let new = parts.iter().filter(|part| self.0.insert(part.hash));
-        new.inspect(|part| each(NeededContent::of_part(**part))).copied().collect()
+    /// The parts that were not read yet.
+    fn unread(&self, parts: &[PartRef]) -> Vec<PartRef> {
+        parts.iter().filter(|part| !self.0.contains(&part.hash)).copied().collect()
     }
 }
 

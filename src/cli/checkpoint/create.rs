@@ -70,13 +70,14 @@ pub fn create(context: &Context, args: CreateArgs) -> Result<()> {
     let words = ScopeWords { list, directory: context.directory.clone(), allow_missing };
     let created = history::create(history_context, args.kind, &words, &label, !args.no_verify);
     context.warn_damaged_packs(&workspace);
-    let CompletedCheckpoint { saved, report, verification } = &created?;
+    let created = created?;
+    let CompletedCheckpoint { saved, report, verification, .. } = &created;
     let record = &saved.record;
     for warning in &report.warnings {
         context.ui.warn(warning);
     }
     if args.format != ContractFormat::Text {
-        let answer = contract(record, report, &project.layout, *verification);
+        let answer = contract(&created, &project.layout);
         return context.ui.print(&args.format.render(&answer));
     }
     context.ui.print(&format!("{}\n", record.id))?;
@@ -105,12 +106,9 @@ pub fn create(context: &Context, args: CreateArgs) -> Result<()> {
 }
 
 /// The answer for programs, as the schemas in docs/schemas have it.
-fn contract(
-    record: &CheckpointRecord,
-    report: &ContentsReport,
-    layout: &Layout,
-    verification: Verification,
-) -> Value {
+fn contract(created: &CompletedCheckpoint, layout: &Layout) -> Value {
+    let CompletedCheckpoint { saved, report, verification, .. } = created;
+    let record = &saved.record;
     let id = &record.id;
     let command = |arguments: &str| absolute_command_line(layout, layout.root(), arguments);
     let dir = layout.shown(&layout.checkpoints().join(id));
@@ -142,13 +140,13 @@ fn contract(
             "type": record.kind().word(),
             "created_at": record.created_at,
             "reason": record.reason,
-            "scope": { "files": report.files, "state_keys": report.state_keys },
+            "scope": { "files": created.file_names(), "state_keys": report.state_keys },
             "restore_command": restore_command(record, command),
             "expiry": record.expiry,
         },
         "pre_mutation_state": { "hash": format!("sha256:{}", report.hash), "summary": report.summary },
         "next_safe_actions": next,
-        "confidence": history::confidence(report.held, report.left_out.len() + report.uncertain, verification),
+        "confidence": history::confidence(report.held, report.left_out.len() + report.uncertain, *verification),
         "verification": verification.word(),
         "evidence_anchors": evidence,
         "assumptions": assumptions,

@@ -15,7 +15,7 @@ use crate::database::sqlite::{self, is_not_a_database};
 use crate::error::{Error, ErrorKind, IoContext, Result};
 use crate::fs::atomic::AtomicFile;
 use crate::history::HistoryContext;
-use crate::history::contents_report::ContentsReport;
+use crate::history::contents_report::{ContentsReport, FileList};
 use crate::history::payload::{
     CheckpointKind, CheckpointPayload, DatabaseState, DatabaseTarget, DatabaseTargets, SavedDatabase,
     combined_hash, parse_targets, sqlite_path,
@@ -180,7 +180,7 @@ pub fn describe(record: &CheckpointRecord) -> ContentsReport {
     let warning =
         |table: &String| format!("{table} could not be checked: it uses functions of its application");
     ContentsReport {
-        files,
+        files: FileList::Names(files),
         state_keys: names,
         hash: record.tree.clone(),
         summary: format!("{}, {}", count(list.len(), "database"), humanize::bytes(record.bytes)),

@@ -15,10 +15,10 @@ use crate::checkpoint::patch::write::ChangeCount;
 use crate::checkpoint::path::TreePath;
 use crate::checkpoint::quote;
 use crate::checkpoint::root::{PathKind, Root};
-use crate::checkpoint::tree::combined_hash;
+use crate::checkpoint::tree::{Entry, combined_hash};
 use crate::history::HistoryContext;
 use crate::history::change_summary;
-use crate::history::contents_report::{ContentsReport, not_needed};
+use crate::history::contents_report::{ContentsReport, FileList, not_needed};
 use crate::history::git_change::shown_commit;
 use crate::history::rollback_report::{Operation, RollbackReport, RolledBackPath};
 use crate::history::scope::Scope;
@@ -118,14 +118,9 @@ pub(super) fn add_line_counts<'c>(
 
 /// What the checkpoint holds within the scope.
 pub fn describe(root: &Root, manifest: &Manifest, scope: &Scope) -> ContentsReport {
-    let within: Vec<_> = manifest
-        .tree
-        .iter()
-        .filter(|entry| !entry.node.is_dir())
-        .map(|entry| (entry.path(), entry.node.content().map_or(0, |(_, size)| size)))
-        .filter(|(path, _)| scope.covers(path))
-        .collect();
-    let bytes: u64 = within.iter().map(|(_, size)| size).sum();
+    let add = |(files, bytes), size| (files + 1, bytes + size);
+    let sizes = files_within(manifest, scope).filter_map(|entry| Some(entry.node.content()?.1));
+    let (files, bytes): (usize, u64) = sizes.fold((0, 0), add);
     let (hash, held) = hash_then(manifest, scope);
     let mut left_out = left_out(&manifest.coverage, scope);
     let mut assumptions = Vec::new();
@@ -157,10 +152,10 @@ pub fn describe(root: &Root, manifest: &Manifest, scope: &Scope) -> ContentsRepo
         .collect();
     assumptions.extend(uncertain.iter().cloned());
     ContentsReport {
-        files: within.iter().map(|(path, _)| in_manifest(path)).collect(),
+        files: FileList::InManifest(files),
         state_keys: Vec::new(),
         hash: hash.to_string(),
-        summary: format!("{}, {}", humanize::count(within.len(), "file"), humanize::bytes(bytes)),
+        summary: format!("{}, {}", humanize::count(files, "file"), humanize::bytes(bytes)),
         held: held.saturating_sub(uncertain.len()),
         uncertain: uncertain.len(),
         left_out,
@@ -168,6 +163,16 @@ pub fn describe(root: &Root, manifest: &Manifest, scope: &Scope) -> ContentsRepo
         coverage: serde_json::to_value(&manifest.coverage).expect("a coverage is plain data"),
         warnings: warnings(root, manifest, scope, WayBack::OnRequest),
     }
+}
+
+/// The names of the files that the checkpoint holds within the scope.
+pub fn file_names(manifest: &Manifest, scope: &Scope) -> Vec<String> {
+    files_within(manifest, scope).map(|entry| in_manifest(&entry.path())).collect()
+}
+
+fn files_within<'m>(manifest: &'m Manifest, scope: &'m Scope) -> impl Iterator<Item = Entry<'m>> {
+    let is_within = |entry: &Entry<'_>| scope.is_everything() || scope.covers(&entry.path());
+    manifest.tree.iter().filter(|entry| !entry.node.is_dir()).filter(is_within)
 }
 
 /// Secrets and special files within the scope: the checkpoint does not hold them.

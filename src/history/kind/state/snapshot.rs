@@ -13,7 +13,7 @@ use crate::checkpoint::quote;
 use crate::error::{Error, IoContext, Result};
 use crate::fs::{atomic, untrusted};
 use crate::history::HistoryContext;
-use crate::history::contents_report::{ContentsReport, not_needed};
+use crate::history::contents_report::{ContentsReport, FileList, not_needed};
 use crate::history::own_files::{Area, OwnFile, key_of, path_of_key};
 use crate::history::payload::{CheckpointPayload, StateKeys};
 use crate::history::record::CheckpointRecord;
@@ -120,7 +120,7 @@ impl StateSnapshot {
         let left_out = self.left_out.iter().map(|name| format!("not in the checkpoint: {name}"));
         let will_unset = unset().map(|name| format!("'env:{name}' is not set now: a rollback unsets it"));
         ContentsReport {
-            files: self.files.keys().cloned().collect(),
+            files: FileList::Names(self.files.keys().cloned().collect()),
             state_keys: self.keys.clone(),
             hash: self.hash().to_string(),
             summary: format!("{}, {bytes}; {}", count(files, "file"), count(variables, "variable")),
