@@ -50,7 +50,12 @@ impl Default for FileMode {
 
 impl fmt::Display for FileMode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:03o}", self.0)
+        match self.0 {
+            // Nearly all: a manifest may have a million.
+            0o644 => f.write_str("644"),
+            0o755 => f.write_str("755"),
+            other => write!(f, "{other:03o}"),
+        }
     }
 }
 
