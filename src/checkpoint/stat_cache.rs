@@ -7,9 +7,11 @@
 //! capture looks up every content.
 //!
 //! The cache also records under which ignore rules a name was visible, which saves matching it
-//! again. If it is missing or damaged, every file is read.
+//! again, and what a directory was when it was listed, if all of its names are entries. A directory that is still
+//! the same has the same names: adding, removing or renaming one changes its times. If the cache is missing or
+//! damaged, every file is read.
 //!
-//! Only the table of directories is kept in memory. The entries of a directory are read and
+//! Of a large cache, only the table of directories is kept in memory. The entries of a directory are
 //! checked when the walk enters it.
 
 use std::cmp::Ordering;
@@ -21,14 +23,20 @@ use std::path::{Path, PathBuf};
 
 use super::attributes::Attributes;
 use super::hash::ContentHash;
+use super::root::PathKind;
 use super::store::PackStamp;
 use crate::error::{IoContext, Result};
 use crate::fs::atomic::AtomicFile;
 use crate::fs::untrusted;
 
-const HEADER: &[u8; 8] = b"DCRstat\x03";
+const HEADER: &[u8; 8] = b"DCRstat\x04";
+/// The same without what directories were when they were listed.
+const HEADER_3: &[u8; 8] = b"DCRstat\x03";
 /// The offset of the table, and its checksum.
 const FOOTER_LEN: u64 = 8 + 4;
+
+/// A cache of at most this size is read as a whole.
+const MAX_READ: u64 = 16 << 20;
 
 /// A file system's timestamp, in nanoseconds since 1970. Times more than 292 years from then wrap around,
 /// and still differ if they did.
@@ -105,15 +113,38 @@ pub fn path_order(a: (&[u8], bool), b: (&[u8], bool)) -> Ordering {
 /// The cache of the last capture, on disk.
 #[derive(Default)]
 pub struct StatCache {
-    file: Option<File>,
+    bytes: Option<CacheBytes>,
     dirs: HashMap<Box<[u8]>, Block>,
     /// The packs that have the content of the cached files.
     pub packs: Vec<PackStamp>,
 }
 
+/// The blocks of a cache.
+enum CacheBytes {
+    /// All of them: a system call for each directory would take longer.
+    Read(Vec<u8>),
+    /// In the file, as there are many.
+    InFile(File),
+}
+
+impl CacheBytes {
+    fn read(&self, offset: u64, length: u32) -> Option<Vec<u8>> {
+        let (start, length) = (usize::try_from(offset).ok()?, length as usize);
+        match self {
+            CacheBytes::Read(bytes) => bytes.get(start..)?.get(..length).map(<[u8]>::to_vec),
+            CacheBytes::InFile(file) => {
+                let mut bytes = vec![0; length];
+                file.read_exact_at(&mut bytes, offset).ok()?;
+                Some(bytes)
+            }
+        }
+    }
+}
+
 /// Where the entries of a directory are in the file.
 struct Block {
     fingerprint: [u8; 16],
+    listed: Option<Stat>,
     offset: u64,
     length: u32,
     checksum: u32,
@@ -122,20 +153,45 @@ struct Block {
 /// The cached entries of one directory.
 pub struct CachedDir {
     fingerprint: [u8; 16],
+    /// What the directory was when it had these names and no others.
+    listed: Option<Stat>,
     bytes: Vec<u8>,
     /// The offset of each entry.
     starts: Vec<u32>,
 }
 
 impl CachedDir {
-    fn decode(fingerprint: [u8; 16], bytes: Vec<u8>) -> Option<Self> {
+    fn decode(block: &Block, bytes: Vec<u8>) -> Option<Self> {
         let mut starts = Vec::new();
         let mut input = Decoder(&bytes);
         while !input.0.is_empty() {
             starts.push(u32::try_from(bytes.len() - input.0.len()).ok()?);
             input.entry()?;
         }
-        Some(CachedDir { fingerprint, bytes, starts })
+        Some(CachedDir { fingerprint: block.fingerprint, listed: block.listed, bytes, starts })
+    }
+
+    /// Whether the entries are all names of a directory with this `stat` result.
+    pub fn is_listing_of(&self, dir: &Stat) -> bool {
+        self.listed.as_ref() == Some(dir)
+    }
+
+    /// The names with their kinds, in [`path_order`].
+    pub fn names(&self) -> impl Iterator<Item = (&[u8], PathKind)> {
+        self.starts.iter().filter_map(|&start| {
+            let (tag, name) = Decoder(&self.bytes[start as usize..]).name()?;
+            let kind = match tag {
+                1 => PathKind::Symlink,
+                tag if tag_is_dir(tag) => PathKind::Dir,
+                _ => PathKind::File,
+            };
+            Some((name, kind))
+        })
+    }
+
+    /// The entry at this place among the names.
+    pub fn at(&self, place: usize) -> Option<CacheLookup> {
+        Decoder(&self.bytes[*self.starts.get(place)? as usize..]).entry()
     }
 
     /// Whether its entries were visible under these rules.
@@ -172,12 +228,11 @@ impl StatCache {
     /// Reads the entries of a directory (empty: the root).
     pub fn dir(&self, path: &[u8]) -> Option<CachedDir> {
         let block = self.dirs.get(path)?;
-        let mut bytes = vec![0; block.length as usize];
-        self.file.as_ref()?.read_exact_at(&mut bytes, block.offset).ok()?;
+        let bytes = self.bytes.as_ref()?.read(block.offset, block.length)?;
         if crc32fast::hash(&bytes) != block.checksum {
             return None;
         }
-        CachedDir::decode(block.fingerprint, bytes)
+        CachedDir::decode(block, bytes)
     }
 
     fn open(file: File) -> Option<Self> {
@@ -190,7 +245,8 @@ impl StatCache {
         let (table_at, checksum) = (footer.u64()?, footer.u32()?);
         let mut table = vec![0; usize::try_from(footer_at.checked_sub(table_at)?).ok()?];
         file.read_exact_at(&mut table, table_at).ok()?;
-        if &header != HEADER || crc32fast::hash(&table) != checksum {
+        let has_listed = &header == HEADER;
+        if !(has_listed || &header == HEADER_3) || crc32fast::hash(&table) != checksum {
             return None;
         }
         let mut input = Decoder(&table);
@@ -204,11 +260,18 @@ impl StatCache {
             let length = input.u32()? as usize;
             let path = input.take(length)?.into();
             let fingerprint = input.array()?;
-            let block =
-                Block { fingerprint, offset: input.u64()?, length: input.u32()?, checksum: input.u32()? };
-            dirs.insert(path, block);
+            let (offset, length, checksum) = (input.u64()?, input.u32()?, input.u32()?);
+            let listed = if has_listed && input.array()? == [1] { Some(input.stat()?) } else { None };
+            dirs.insert(path, Block { fingerprint, listed, offset, length, checksum });
         }
-        Some(StatCache { file: Some(file), dirs, packs })
+        let bytes = if table_at <= MAX_READ {
+            let mut bytes = vec![0; usize::try_from(table_at).ok()?];
+            file.read_exact_at(&mut bytes, 0).ok()?;
+            CacheBytes::Read(bytes)
+        } else {
+            CacheBytes::InFile(file)
+        };
+        Some(StatCache { bytes: Some(bytes), dirs, packs })
     }
 }
 
@@ -236,15 +299,22 @@ impl CacheWriter {
         Ok(CacheWriter { file, path: path.to_owned(), length: HEADER.len() as u64, table })
     }
 
-    /// Adds a directory: its entries in [`path_order`].
+    /// Adds a directory: its entries in [`path_order`]. `listed` is what it was when it had so many names.
     pub fn dir<'e>(
         &mut self,
         path: &[u8],
         fingerprint: &[u8; 16],
+        listed: Option<(&Stat, usize)>,
         entries: impl Iterator<Item = (&'e [u8], CacheLookup)>,
     ) -> Result<()> {
         let mut block = Vec::new();
-        entries.for_each(|(name, known)| encode(&mut block, name, &known));
+        let mut count = 0;
+        for (name, known) in entries {
+            encode(&mut block, name, &known);
+            count += 1;
+        }
+        // One that was not cached, as a file that vanished before it was read, would be missed.
+        let listed = listed.filter(|(_, names)| *names == count).map(|(stat, _)| stat);
         // A directory with more than 4 GiB of entries is not cached.
         let Ok(length) = u32::try_from(block.len()) else { return Ok(()) };
         self.file.write_all(&block).at("write", &self.path)?;
@@ -254,6 +324,8 @@ impl CacheWriter {
         self.table.extend(self.length.to_le_bytes());
         self.table.extend(length.to_le_bytes());
         self.table.extend(crc32fast::hash(&block).to_le_bytes());
+        self.table.push(u8::from(listed.is_some()));
+        listed.iter().for_each(|stat| encode_stat(&mut self.table, stat));
         self.length += u64::from(length);
         Ok(())
     }
@@ -286,11 +358,7 @@ fn encode(out: &mut Vec<u8>, name: &[u8], known: &CacheLookup) {
         out.extend(hash.0);
     }
     if let CacheLookup::File { stat, hash, attributes, .. } = known {
-        let Stat { size, mtime, ctime, inode, device, mode } = stat;
-        for number in [*size, mtime.0 as u64, ctime.0 as u64, *inode, *device] {
-            out.extend(number.to_le_bytes());
-        }
-        out.extend(mode.to_le_bytes());
+        encode_stat(out, stat);
         out.extend(hash.0);
         if !attributes.is_none() {
             let text = attributes.to_string();
@@ -298,6 +366,14 @@ fn encode(out: &mut Vec<u8>, name: &[u8], known: &CacheLookup) {
             out.extend(text.as_bytes());
         }
     }
+}
+
+fn encode_stat(out: &mut Vec<u8>, stat: &Stat) {
+    let Stat { size, mtime, ctime, inode, device, mode } = stat;
+    for number in [*size, mtime.0 as u64, ctime.0 as u64, *inode, *device] {
+        out.extend(number.to_le_bytes());
+    }
+    out.extend(mode.to_le_bytes());
 }
 
 fn tag_is_dir(tag: u8) -> bool {
@@ -332,6 +408,17 @@ impl<'b> Decoder<'b> {
         self.array().map(i64::from_le_bytes).map(Time)
     }
 
+    fn stat(&mut self) -> Option<Stat> {
+        Some(Stat {
+            size: self.u64()?,
+            mtime: self.time()?,
+            ctime: self.time()?,
+            inode: self.u64()?,
+            device: self.u64()?,
+            mode: self.u32()?,
+        })
+    }
+
     /// Decodes the start of an entry: its tag and its name.
     fn name(&mut self) -> Option<(u8, &'b [u8])> {
         let [tag] = self.array()?;
@@ -349,14 +436,7 @@ impl<'b> Decoder<'b> {
             4 => return Some(CacheLookup::IgnoredDir),
             _ => return None,
         };
-        let stat = Stat {
-            size: self.u64()?,
-            mtime: self.time()?,
-            ctime: self.time()?,
-            inode: self.u64()?,
-            device: self.u64()?,
-            mode: self.u32()?,
-        };
+        let stat = self.stat()?;
         let hash = ContentHash(self.array()?);
         let mut attributes = Attributes::default();
         if tag >= 5 {
@@ -383,7 +463,8 @@ mod tests {
         };
         let link = CacheLookup::Link(ContentHash::of(b"target"));
         let entries: [(&[u8], CacheLookup); 3] = [(b"a.c", file), (b"a", CacheLookup::Dir), (b"b", link)];
-        writer.dir(b"src", &[1; 16], entries.into_iter()).unwrap();
+        let listed = Stat { inode: 7, ctime: Time(5), ..Stat::default() };
+        writer.dir(b"src", &[1; 16], Some((&listed, 3)), entries.into_iter()).unwrap();
         writer.commit().unwrap();
     }
 
@@ -401,6 +482,14 @@ mod tests {
         assert_eq!(src.find(b"a", false), None);
         assert_eq!(src.find(b"b", false), Some(CacheLookup::Link(ContentHash::of(b"target"))));
         assert!(cache.dir(b"").is_none());
+        assert!(src.is_listing_of(&Stat { inode: 7, ctime: Time(5), ..Stat::default() }));
+        assert!(!src.is_listing_of(&Stat { inode: 7, ctime: Time(6), ..Stat::default() }));
+        let names: Vec<_> = src.names().collect();
+        let expected: [(&[u8], _); 3] =
+            [(b"a.c", PathKind::File), (b"a", PathKind::Dir), (b"b", PathKind::Symlink)];
+        assert_eq!(names, expected);
+        assert_eq!(src.at(1), Some(CacheLookup::Dir));
+        assert_eq!(src.at(3), None);
     }
 
     #[test]

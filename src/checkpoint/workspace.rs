@@ -19,12 +19,14 @@ use super::stat_cache::{CacheLookup, CacheWriter, Stat, StatCache, Time};
 use super::store::{PackWriter, Store, StoreSnapshot};
 use super::tree::{Entry, Tree, TreeBuilder};
 use super::unlocked_dirs::UnlockedDirs;
-use super::walk::{ItemKind, UncachedEntry, Walk, WalkInput};
+use super::walk::{ItemKind, UncachedEntry, Walk, WalkInput, WalkedDir};
 use crate::error::{ErrorKind, IoContext, Result};
-use crate::fs::atomic;
+use crate::fs::{atomic, local};
 use crate::interrupt;
 use crate::process::file_users;
 
+/// The cache is written again if one directory in so many was listed although nothing in it changed.
+const MAX_NEW_LISTINGS: usize = 16;
 /// How often a tree is captured whose databases change meanwhile.
 const MAX_TRIES: u32 = 4;
 
@@ -171,7 +173,7 @@ impl Workspace {
         packs_changed |= self.store.merge_small().is_ok_and(|merged| merged > 0);
         interrupt::check()?;
         // The cache says what the rules show, and this walk may have gone beyond them.
-        if touched.is_none() && (packs_changed || cache_is_stale(&cache, &walk)) {
+        if touched.is_none() && (packs_changed || cache_is_stale(&cache, &walk, began)) {
             self.write_cache(&cache, &walk, began)?;
         }
         drop(cache);
@@ -198,6 +200,7 @@ impl Workspace {
             stored: None,
             baseline: None,
             despite_rules: None,
+            listed_device: local::local_device(self.root.path()),
             with_attributes: true,
             forced: false,
         }
@@ -244,7 +247,8 @@ impl Workspace {
                 };
                 Some((name, known))
             });
-            writer.dir(&dir.path, &dir.fingerprint, entries)?;
+            let listed = dir.settled_listing(began).map(|stat| (stat, dir.items.len()));
+            writer.dir(&dir.path, &dir.fingerprint, listed, entries)?;
         }
         writer.commit()
     }
@@ -273,10 +277,13 @@ fn store_links(walk: &Walk, writer: &PackWriter<'_>) -> Result<()> {
     frames.flush()
 }
 
-/// Whether the walk found something that the cache lacks, or no longer found something that the cache has.
-fn cache_is_stale(cache: &StatCache, walk: &Walk) -> bool {
+/// Whether the walk found something that the cache lacks, or no longer found something that the cache has, or listed many directories
+/// that it need not list the next time.
+fn cache_is_stale(cache: &StatCache, walk: &Walk, began: Time) -> bool {
+    let is_new_listing = |dir: &&WalkedDir| !dir.listed_from_cache && dir.settled_listing(began).is_some();
     walk.dirs.len() != cache.dir_count()
         || walk.dirs.iter().any(|dir| dir.cached_names != Some(dir.items.len()) || !dir.uncached.is_empty())
+        || walk.dirs.iter().filter(is_new_listing).count() > walk.dirs.len() / MAX_NEW_LISTINGS
 }
 
 /// The regular files that standard output and standard error are redirected to.

@@ -7,6 +7,7 @@ pub mod atomic;
 pub(crate) mod beneath;
 pub mod descriptors;
 pub mod json;
+pub mod local;
 pub mod quarantine;
 pub(crate) mod reserve;
 mod scratch;

@@ -5,6 +5,7 @@ mod answers;
 mod apply;
 mod artifact;
 mod browser;
+mod cached_listings;
 mod comment;
 mod criteria;
 mod damage;

@@ -15,7 +15,7 @@ use crate::checkpoint::ignore::IgnoreFile;
 use crate::checkpoint::path::{DECREE_DIR, GIT_DIR, RepositoryPath, TRACKER, TreePath};
 use crate::checkpoint::root::{PathKind, Root, is_absent};
 use crate::checkpoint::sensitive::{Sensitive, Suspicion, holds_private_key};
-use crate::checkpoint::stat_cache::{CacheLookup, CachedDir, StatCache};
+use crate::checkpoint::stat_cache::{CacheLookup, CachedDir, Stat, StatCache};
 use crate::checkpoint::store::StoreSnapshot;
 use crate::checkpoint::tree::{Entry, Part, Tree};
 
@@ -34,6 +34,8 @@ pub struct WalkInput<'a> {
     pub baseline: Option<Baseline<'a>>,
     /// Paths that are in scope even if the rules ignore them; likely secrets among them are left out all the same.
     pub despite_rules: Option<&'a Tree>,
+    /// The device on which a directory that is as the cache has it also has the names that the cache has.
+    pub listed_device: Option<u64>,
     /// Whether owners and attributes are read. If not, nothing has any.
     pub with_attributes: bool,
     /// Whether everything that this user owns is read, even if its mode forbids that. Otherwise only what the baseline has.
@@ -53,6 +55,8 @@ pub struct Baseline<'a> {
 pub(super) struct Task {
     pub path: Box<[u8]>,
     pub mode: FileMode,
+    /// What it was before it is listed; `None` for the root.
+    pub stat: Option<Stat>,
     pub owner: Owner,
     pub in_scope: bool,
     pub now: RuleSet,
@@ -143,7 +147,10 @@ impl DirContext<'_> {
             };
         }
         let is_dir = entry.kind == PathKind::Dir;
-        let cached = self.cached.as_ref().and_then(|dir| dir.find(name, is_dir));
+        let cached = self.cached.as_ref().and_then(|dir| match entry.cached {
+            Some(place) => dir.at(place as usize),
+            None => dir.find(name, is_dir),
+        });
         let was_visible = cached.as_ref().is_some_and(|cached| *cached != CacheLookup::IgnoredDir);
         let before = self.baseline.and_then(|part| part.entry(&path));
         let scope = self.scope(&path, is_dir, was_visible, before.is_some());
@@ -283,6 +290,7 @@ impl DirContext<'_> {
         Ok(EntryDecision::Enter(Task {
             path: path.as_bytes().into(),
             mode: FileMode::from_bits(stat.mode),
+            stat: Some(stat),
             owner,
             in_scope: scope.in_scope || existed,
             now: self.now.with_view(scope.now_below),

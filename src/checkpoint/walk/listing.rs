@@ -11,28 +11,53 @@ use rustix::fs::{AtFlags, FileType, RawDir};
 use super::result::Name;
 use crate::checkpoint::attributes::{Attributes, Owner};
 use crate::checkpoint::root::{PathKind, Root};
-use crate::checkpoint::stat_cache::{Stat, path_order};
+use crate::checkpoint::stat_cache::{CachedDir, Stat, path_order};
 
 /// The names in a directory, which is still open.
 pub struct Listing {
     dir: OwnedFd,
-    names: Vec<u8>,
-    /// Sorted by path.
-    pub entries: Vec<ListedName>,
+    names: NameList,
+}
+
+#[derive(Default)]
+struct NameList {
+    /// The names, concatenated.
+    text: Vec<u8>,
+    list: Vec<ListedName>,
+}
+
+impl NameList {
+    fn push(&mut self, name: &[u8], kind: PathKind, cached: Option<u32>) -> io::Result<()> {
+        let start = u32::try_from(self.text.len()).map_err(|_| io::ErrorKind::FileTooLarge)?;
+        self.text.extend_from_slice(name);
+        self.list.push(ListedName { name: Name { start, length: name.len() as u16 }, cached, kind });
+        Ok(())
+    }
 }
 
 /// A name in a listing.
 #[derive(Clone, Copy)]
 pub struct ListedName {
     name: Name,
+    /// Its place in the cached directory that the listing was taken from.
+    pub cached: Option<u32>,
     /// The type that the directory itself reports.
     pub kind: PathKind,
 }
 
 impl Listing {
+    /// A directory (not the root) that has the names that the cache has for it.
+    pub fn cached(root: &Root, path: &[u8], known: &CachedDir) -> io::Result<Listing> {
+        let mut names = NameList { text: Vec::new(), list: Vec::with_capacity(known.len()) };
+        for ((name, kind), place) in known.names().zip(0..) {
+            names.push(name, kind, Some(place))?;
+        }
+        Ok(Listing { dir: root.open_dir(path)?, names })
+    }
+
     /// Lists a directory (empty: the root), sorted like whole paths.
     pub fn read(root: &Root, path: &[u8]) -> io::Result<Listing> {
-        let mut listing = Listing { dir: root.open_dir(path)?, names: Vec::new(), entries: Vec::new() };
+        let mut listing = Listing { dir: root.open_dir(path)?, names: NameList::default() };
         let mut buffer = [MaybeUninit::uninit(); 16 * 1024];
         let mut raw = RawDir::new(&listing.dir, &mut buffer);
         while let Some(entry) = raw.next() {
@@ -52,20 +77,23 @@ impl Listing {
                 }
                 known => PathKind::of(known.as_raw_mode()),
             };
-            let start = u32::try_from(listing.names.len()).map_err(|_| io::ErrorKind::FileTooLarge)?;
-            listing.names.extend_from_slice(name);
-            listing.entries.push(ListedName { name: Name { start, length: name.len() as u16 }, kind });
+            listing.names.push(name, kind, None)?;
         }
-        let Listing { names, entries, .. } = &mut listing;
-        entries.sort_unstable_by(|a, b| {
-            let key = |entry: &ListedName| (entry.name.of(names), entry.kind == PathKind::Dir);
+        let NameList { text, list } = &mut listing.names;
+        list.sort_unstable_by(|a, b| {
+            let key = |entry: &ListedName| (entry.name.of(text), entry.kind == PathKind::Dir);
             path_order(key(a), key(b))
         });
         Ok(listing)
     }
 
     pub fn name(&self, entry: &ListedName) -> &[u8] {
-        entry.name.of(&self.names)
+        entry.name.of(&self.names.text)
+    }
+
+    /// Sorted by path.
+    pub fn entries(&self) -> &[ListedName] {
+        &self.names.list
     }
 
     /// Also whether the file has other names.

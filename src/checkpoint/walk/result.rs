@@ -9,7 +9,7 @@ use crate::checkpoint::entry::{FileMode, Node};
 use crate::checkpoint::hash::ContentHash;
 use crate::checkpoint::ignore::{Fingerprint, IgnoreFile};
 use crate::checkpoint::path::TreePath;
-use crate::checkpoint::stat_cache::{Stat, path_order};
+use crate::checkpoint::stat_cache::{Stat, Time, path_order};
 
 #[derive(Default)]
 pub struct Walk {
@@ -47,6 +47,10 @@ pub struct WalkedDir {
     pub uncached: Vec<UncachedEntry>,
     /// How many names the cache has for it, if it was made under the same rules.
     pub cached_names: Option<usize>,
+    /// What it was before it was listed, if every name in it is an item.
+    pub listed: Option<Stat>,
+    /// Whether its names were taken from the cache.
+    pub listed_from_cache: bool,
     pub(super) mode: FileMode,
     pub(super) attributes: Attributes,
     /// Whether the manifest has an entry for it when it is empty.
@@ -134,6 +138,13 @@ impl WalkedDir {
         let start = u32::try_from(self.names.len()).expect("a listing has less than 4 GiB of names");
         self.names.extend_from_slice(name);
         self.items.push(Item { name: Name { start, length: name.len() as u16 }, kind });
+    }
+
+    /// What the directory was when it had these names and no others, and no attributes. It says nothing if the directory may have changed in
+    /// the clock tick in which the walk `began`.
+    pub fn settled_listing(&self, began: Time) -> Option<&Stat> {
+        let is_settled = |stat: &&Stat| stat.ctime < began;
+        self.listed.as_ref().filter(is_settled).filter(|_| self.attributes.values().is_empty())
     }
 
     pub(super) fn shrink(&mut self) {

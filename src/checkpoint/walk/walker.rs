@@ -9,6 +9,7 @@ use super::inspect::{DirContext, EntryDecision, PrunedDir, Task, WalkFailure, Wa
 use super::listing::{ListedName, Listing};
 use super::result::{ItemKind, Walk, WalkedDir};
 use super::scope::{RuleSet, View};
+use crate::checkpoint::attributes::Attributes;
 use crate::checkpoint::coverage::Coverage;
 use crate::checkpoint::entry::FileMode;
 use crate::checkpoint::ignore::{Fingerprint, IgnoreFile, RuleSource, Rules};
@@ -45,6 +46,7 @@ impl WalkInput<'_> {
         let mut level = vec![Task {
             path: Box::default(),
             mode: FileMode::DIR,
+            stat: None,
             owner: self.root.owner(),
             in_scope: true,
             before: self.baseline.is_some().then(|| rules.clone()),
@@ -87,7 +89,8 @@ impl WalkInput<'_> {
         let Task { path, mode, in_scope, .. } = &task;
         let dir = WalkedDir { path: path.clone(), mode: *mode, in_scope: *in_scope, ..WalkedDir::default() };
         let mut outcome = DirOutcome { dir, ..DirOutcome::default() };
-        let listing = match self.list(&task, &mut outcome.unlocked) {
+        let cached = self.cache.dir(&task.path);
+        let listing = match self.list(&task, cached.as_ref(), &mut outcome) {
             Ok(listing) => listing,
             Err(error) if is_absent(&error) && !task.path.is_empty() => return outcome,
             Err(error) => {
@@ -96,7 +99,13 @@ impl WalkInput<'_> {
             }
         };
         if self.with_attributes && !task.path.is_empty() {
-            match listing.attributes(task.owner, self.root.owner()) {
+            // A directory that was cached has no attributes but an owner, or it would not be as it was.
+            let attributes = if outcome.dir.listed_from_cache {
+                Ok(Attributes::default().with_owner(task.owner, self.root.owner()))
+            } else {
+                listing.attributes(task.owner, self.root.owner())
+            };
+            match attributes {
                 Ok(attributes) => outcome.dir.attributes = attributes,
                 Err(error) => outcome.failures.push((task.path.clone(), error)),
             }
@@ -108,8 +117,8 @@ impl WalkInput<'_> {
                 return outcome;
             }
         }
-        let context = self.context(&task, &listing, &mut outcome);
-        let entries = &listing.entries;
+        let context = self.context(&task, &listing, cached, &mut outcome);
+        let entries = listing.entries();
         if entries.len() > LARGE_DIR {
             let decisions: Vec<EntryDecision> =
                 entries.par_iter().map(|entry| context.inspect(entry)).collect();
@@ -124,6 +133,9 @@ impl WalkInput<'_> {
         let hard_links = context.hard_links.into_inner();
         outcome.coverage.hard_links = hard_links.expect("no thread panics while it adds a path");
         outcome.databases = databases(&task.path, &listing);
+        if entries.len() == outcome.dir.items.len() && self.with_attributes {
+            outcome.dir.listed = task.stat;
+        }
         outcome.dir.shrink();
         outcome
     }
@@ -132,6 +144,7 @@ impl WalkInput<'_> {
         &'d self,
         task: &'d Task,
         listing: &'d Listing,
+        cached: Option<CachedDir>,
         outcome: &mut DirOutcome,
     ) -> DirContext<'d> {
         let now = task.now.enter(&task.path, &outcome.ignore_files);
@@ -140,7 +153,6 @@ impl WalkInput<'_> {
             rules.enter(&task.path, files.copied().unwrap_or_default())
         });
         let fingerprint = self.fingerprint(&now.rules);
-        let cached = self.cache.dir(&task.path);
         outcome.dir.fingerprint = fingerprint;
         outcome.dir.cached_names =
             cached.as_ref().filter(|dir| dir.has_rules(&fingerprint)).map(CachedDir::len);
@@ -160,15 +172,23 @@ impl WalkInput<'_> {
         }
     }
 
-    fn list(&self, task: &Task, unlocked: &mut Option<(TreePath, FileMode)>) -> io::Result<Listing> {
+    fn list(&self, task: &Task, cached: Option<&CachedDir>, outcome: &mut DirOutcome) -> io::Result<Listing> {
         let readable = task.mode.bits() & 0o500 == 0o500 || rustix::process::geteuid().is_root();
+        if readable
+            && let Some((known, stat)) = cached.zip(task.stat)
+            && self.listed_device == Some(stat.device)
+            && known.is_listing_of(&stat)
+        {
+            outcome.dir.listed_from_cache = true;
+            return Listing::cached(self.root, &task.path, known);
+        }
         // A routine may have made a directory unreadable that the checkpoint has.
         if !readable
             && (task.before.is_some() || self.forced)
             && let Ok(dir) = TreePath::new(&*task.path)
             && self.root.set_mode(&dir, FileMode::from_bits(task.mode.bits() | 0o700)).is_ok()
         {
-            *unlocked = Some((dir, task.mode));
+            outcome.unlocked = Some((dir, task.mode));
         }
         Listing::read(self.root, &task.path)
     }
@@ -179,7 +199,7 @@ impl WalkInput<'_> {
             return Ok(files);
         }
         for source in RuleSource::ALL {
-            let found = listing.entries.iter().find(|entry| {
+            let found = listing.entries().iter().find(|entry| {
                 entry.kind == PathKind::File && listing.name(entry) == source.file_name().as_bytes()
             });
             let Some(found) = found else { continue };
@@ -274,10 +294,10 @@ impl DirOutcome {
 fn databases(dir: &[u8], listing: &Listing) -> Vec<TreePath> {
     let database = |entry: &ListedName| {
         let database = database_name(listing.name(entry))?;
-        let is_there = listing.entries.iter().any(|other| listing.name(other) == database);
+        let is_there = listing.entries().iter().any(|other| listing.name(other) == database);
         is_there.then(|| TreePath::joined(dir, database))
     };
-    listing.entries.iter().filter(|entry| entry.kind == PathKind::File).filter_map(database).collect()
+    listing.entries().iter().filter(|entry| entry.kind == PathKind::File).filter_map(database).collect()
 }
 
 /// The error that lists the paths that cannot be read.
