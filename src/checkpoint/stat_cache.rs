@@ -14,12 +14,16 @@
 //! Of a large cache, only the table of directories is kept in memory. The entries of a directory are
 //! checked when the walk enters it.
 
+mod encoding;
+
 use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::Write;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+
+use encoding::{Decoder, encode, encode_stat, tag_is_dir};
 
 use super::attributes::Attributes;
 use super::hash::ContentHash;
@@ -336,114 +340,6 @@ impl CacheWriter {
         self.table.extend(checksum.to_le_bytes());
         self.file.write_all(&self.table).at("write", &self.path)?;
         self.file.commit()
-    }
-}
-
-fn encode(out: &mut Vec<u8>, name: &[u8], known: &CacheLookup) {
-    let tag = match known {
-        CacheLookup::Dir => 0,
-        CacheLookup::Link(_) => 1,
-        CacheLookup::File { trusted, attributes, .. } => match (attributes.is_none(), trusted) {
-            (true, false) => 2,
-            (true, true) => 3,
-            (false, false) => 5,
-            (false, true) => 6,
-        },
-        CacheLookup::IgnoredDir => 4,
-    };
-    out.push(tag);
-    out.extend((name.len() as u16).to_le_bytes());
-    out.extend(name);
-    if let CacheLookup::Link(hash) = known {
-        out.extend(hash.0);
-    }
-    if let CacheLookup::File { stat, hash, attributes, .. } = known {
-        encode_stat(out, stat);
-        out.extend(hash.0);
-        if !attributes.is_none() {
-            let text = attributes.to_string();
-            out.extend((text.len() as u32).to_le_bytes());
-            out.extend(text.as_bytes());
-        }
-    }
-}
-
-fn encode_stat(out: &mut Vec<u8>, stat: &Stat) {
-    let Stat { size, mtime, ctime, inode, device, mode } = stat;
-    for number in [*size, mtime.0 as u64, ctime.0 as u64, *inode, *device] {
-        out.extend(number.to_le_bytes());
-    }
-    out.extend(mode.to_le_bytes());
-}
-
-fn tag_is_dir(tag: u8) -> bool {
-    matches!(tag, 0 | 4)
-}
-
-/// The rest of the bytes to decode.
-struct Decoder<'b>(&'b [u8]);
-
-impl<'b> Decoder<'b> {
-    fn take(&mut self, length: usize) -> Option<&'b [u8]> {
-        let (head, rest) = self.0.split_at_checked(length)?;
-        self.0 = rest;
-        Some(head)
-    }
-
-    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
-        let (head, rest) = self.0.split_first_chunk::<N>()?;
-        self.0 = rest;
-        Some(*head)
-    }
-
-    fn u32(&mut self) -> Option<u32> {
-        self.array().map(u32::from_le_bytes)
-    }
-
-    fn u64(&mut self) -> Option<u64> {
-        self.array().map(u64::from_le_bytes)
-    }
-
-    fn time(&mut self) -> Option<Time> {
-        self.array().map(i64::from_le_bytes).map(Time)
-    }
-
-    fn stat(&mut self) -> Option<Stat> {
-        Some(Stat {
-            size: self.u64()?,
-            mtime: self.time()?,
-            ctime: self.time()?,
-            inode: self.u64()?,
-            device: self.u64()?,
-            mode: self.u32()?,
-        })
-    }
-
-    /// Decodes the start of an entry: its tag and its name.
-    fn name(&mut self) -> Option<(u8, &'b [u8])> {
-        let [tag] = self.array()?;
-        let length = usize::from(u16::from_le_bytes(self.array()?));
-        Some((tag, self.take(length)?))
-    }
-
-    fn entry(&mut self) -> Option<CacheLookup> {
-        let tag = self.name()?.0;
-        let trusted = match tag {
-            0 => return Some(CacheLookup::Dir),
-            1 => return self.array().map(ContentHash).map(CacheLookup::Link),
-            2 | 5 => false,
-            3 | 6 => true,
-            4 => return Some(CacheLookup::IgnoredDir),
-            _ => return None,
-        };
-        let stat = self.stat()?;
-        let hash = ContentHash(self.array()?);
-        let mut attributes = Attributes::default();
-        if tag >= 5 {
-            let length = self.u32()? as usize;
-            attributes = Attributes::parse(std::str::from_utf8(self.take(length)?).ok()?)?;
-        }
-        Some(CacheLookup::File { stat, hash, attributes, trusted })
     }
 }
 

@@ -58,10 +58,10 @@ fn directories_that_have_not_changed_are_not_listed() {
     if !has_strace() || !listings_are_cached(&project) {
         return;
     }
-    // The root, which has decree's own directory, in two calls.
-    assert_eq!(listed(&project, &CREATE), 2);
-    project.write("b/c/new", "new\n");
+    // The root, which has decree's own directory, and the ignored one, where likely secrets are searched: two calls each.
     assert_eq!(listed(&project, &CREATE), 4);
+    project.write("b/c/new", "new\n");
+    assert_eq!(listed(&project, &CREATE), 6);
 }
 
 /// They are on file systems whose times can be trusted.
@@ -115,9 +115,7 @@ fn whatever_changes_in_a_directory_that_was_cached_is_found() {
 }
 
 fn difference(project: &Project, id: &str) -> String {
-    let output = project.decree(["diff", id]).ok();
-    assert!(output.out.len() > 10, "nothing was found");
-    output.text()
+    project.decree(["diff", id]).ok().text()
 }
 
 /// What a new checkpoint holds.

@@ -1,0 +1,113 @@
+//! The entries of a directory as bytes, as `docs/format.md` describes them.
+
+use super::{CacheLookup, Stat, Time};
+use crate::checkpoint::attributes::Attributes;
+use crate::checkpoint::hash::ContentHash;
+
+pub fn encode(out: &mut Vec<u8>, name: &[u8], known: &CacheLookup) {
+    let tag = match known {
+        CacheLookup::Dir => 0,
+        CacheLookup::Link(_) => 1,
+        CacheLookup::File { trusted, attributes, .. } => match (attributes.is_none(), trusted) {
+            (true, false) => 2,
+            (true, true) => 3,
+            (false, false) => 5,
+            (false, true) => 6,
+        },
+        CacheLookup::IgnoredDir => 4,
+    };
+    out.push(tag);
+    out.extend((name.len() as u16).to_le_bytes());
+    out.extend(name);
+    if let CacheLookup::Link(hash) = known {
+        out.extend(hash.0);
+    }
+    if let CacheLookup::File { stat, hash, attributes, .. } = known {
+        encode_stat(out, stat);
+        out.extend(hash.0);
+        if !attributes.is_none() {
+            let text = attributes.to_string();
+            out.extend((text.len() as u32).to_le_bytes());
+            out.extend(text.as_bytes());
+        }
+    }
+}
+
+pub fn encode_stat(out: &mut Vec<u8>, stat: &Stat) {
+    let Stat { size, mtime, ctime, inode, device, mode } = stat;
+    for number in [*size, mtime.0 as u64, ctime.0 as u64, *inode, *device] {
+        out.extend(number.to_le_bytes());
+    }
+    out.extend(mode.to_le_bytes());
+}
+
+pub fn tag_is_dir(tag: u8) -> bool {
+    matches!(tag, 0 | 4)
+}
+
+/// The rest of the bytes to decode.
+pub struct Decoder<'b>(pub &'b [u8]);
+
+impl<'b> Decoder<'b> {
+    pub fn take(&mut self, length: usize) -> Option<&'b [u8]> {
+        let (head, rest) = self.0.split_at_checked(length)?;
+        self.0 = rest;
+        Some(head)
+    }
+
+    pub fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (head, rest) = self.0.split_first_chunk::<N>()?;
+        self.0 = rest;
+        Some(*head)
+    }
+
+    pub fn u32(&mut self) -> Option<u32> {
+        self.array().map(u32::from_le_bytes)
+    }
+
+    pub fn u64(&mut self) -> Option<u64> {
+        self.array().map(u64::from_le_bytes)
+    }
+
+    fn time(&mut self) -> Option<Time> {
+        self.array().map(i64::from_le_bytes).map(Time)
+    }
+
+    pub fn stat(&mut self) -> Option<Stat> {
+        Some(Stat {
+            size: self.u64()?,
+            mtime: self.time()?,
+            ctime: self.time()?,
+            inode: self.u64()?,
+            device: self.u64()?,
+            mode: self.u32()?,
+        })
+    }
+
+    /// Decodes the start of an entry: its tag and its name.
+    pub fn name(&mut self) -> Option<(u8, &'b [u8])> {
+        let [tag] = self.array()?;
+        let length = usize::from(u16::from_le_bytes(self.array()?));
+        Some((tag, self.take(length)?))
+    }
+
+    pub fn entry(&mut self) -> Option<CacheLookup> {
+        let tag = self.name()?.0;
+        let trusted = match tag {
+            0 => return Some(CacheLookup::Dir),
+            1 => return self.array().map(ContentHash).map(CacheLookup::Link),
+            2 | 5 => false,
+            3 | 6 => true,
+            4 => return Some(CacheLookup::IgnoredDir),
+            _ => return None,
+        };
+        let stat = self.stat()?;
+        let hash = ContentHash(self.array()?);
+        let mut attributes = Attributes::default();
+        if tag >= 5 {
+            let length = self.u32()? as usize;
+            attributes = Attributes::parse(std::str::from_utf8(self.take(length)?).ok()?)?;
+        }
+        Some(CacheLookup::File { stat, hash, attributes, trusted })
+    }
+}
