@@ -16,6 +16,9 @@ use crate::interrupt;
 use crate::pipeline::{RevertRecord, RunResult};
 use crate::project::Layout;
 
+/// How many zeros a diff may state as numbers: they take no room in the artifact and hardly any on the disk, but time.
+const MOST_ZEROS: u64 = 64 << 30;
+
 /// Imports the runs and applies them one by one, because a run can depend on the changes of the one before. A run that was not
 /// kept is only imported, unless `even_reverted`. Calls `apply` for each that has to be applied, and returns how many were.
 pub fn import_and_apply(
@@ -75,6 +78,7 @@ pub fn visit_extracted(
             source.extract(run, &place)?;
             let extracted = CheckpointDir::new(run.id.to_string(), place);
             check_record(run, &extracted)?;
+            check_size(&extracted)?;
             if even_reverted || RunResult::read(&extracted)?.is_some_and(|result| result.run.kept) {
                 visit(&extracted)?;
             }
@@ -112,11 +116,20 @@ fn check_record(run: &StagedRun, extracted: &CheckpointDir) -> Result<()> {
         .hint("left-out.txt in the artifact says why, if it was left out"))
 }
 
+/// Reads the diff of an extracted run, and refuses one that a few bytes would make very large.
+fn check_size(extracted: &CheckpointDir) -> Result<()> {
+    if extracted.patch()?.stated_zeros <= MOST_ZEROS {
+        return Ok(());
+    }
+    Err(Error::failed(format!("the sparse files of run {} have more than 64 GiB", extracted.id()))
+        .detail("nothing was touched"))
+}
+
 fn accept(run: &StagedRun, unfinished: &Path, place: &Path) -> Result<()> {
     let extracted = CheckpointDir::new(run.id.to_string(), unfinished);
     check_record(run, &extracted)?;
     // The diff has to match its hashes before the run gets its final name.
-    extracted.patch()?;
+    check_size(&extracted)?;
     if place.exists() {
         let here = CheckpointDir::new(run.id.to_string(), place).diff_path();
         let same = fs::read(&here).at("read", &here)?
@@ -135,4 +148,33 @@ fn accept(run: &StagedRun, unfinished: &Path, place: &Path) -> Result<()> {
     result.in_tree.clear();
     result.write(&extracted)?;
     fs::rename(unfinished, place).at("write", place)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::checkpoint::hash::ContentHash;
+
+    /// ART-20.
+    #[test]
+    fn a_diff_of_a_few_bytes_that_states_very_many_zeros_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let extracted = CheckpointDir::new("2026111603100000-0".to_owned(), dir.path().to_owned());
+        for (zeros, is_accepted) in
+            [(1 << 36, true), ((1 << 36) + 4096, false), ((1 << 63) - 4096, false), (u64::MAX - 4095, false)]
+        {
+            let hash = ContentHash::of(b"");
+            let text = format!(
+                "# decree-diff 1\n# decree-binary \"zeros\" old=- new={hash} size=-:{zeros} mode=-:100644\n\
+                 # new\n# zeros {zeros}\n# end\n"
+            );
+            let end = ContentHash::of(text.as_bytes());
+            let diff = format!("{text}# decree-end changes=1 sha256={end}\n");
+            atomic::write(&extracted.diff_path(), diff.as_bytes()).unwrap();
+            assert_eq!(extracted.patch().unwrap().stated_zeros, zeros);
+            let checked = check_size(&extracted);
+            assert_eq!(checked.is_ok(), is_accepted, "{zeros}");
+            assert!(is_accepted || checked.unwrap_err().to_string().contains("more than 64 GiB"));
+        }
+    }
 }

@@ -28,6 +28,7 @@ use super::workspace::Workspace;
 use crate::error::{Error, IoContext, Result};
 use crate::fs::atomic::{AtomicFile, TEMPORARY};
 use crate::fs::random_hex;
+use crate::fs::sparse::SparseWriter;
 use crate::interrupt::Interruptible;
 
 impl CheckpointDir {
@@ -157,11 +158,13 @@ impl ContentSource for RecordedContent<'_> {
             _ => Box::new(io::empty()),
         };
         let spool = self.scratch.join(format!("{TEMPORARY}{}", random_hex()));
-        let mut file =
+        let file =
             File::options().read(true).write(true).create_new(true).open(&spool).at("create", &spool)?;
         fs::remove_file(&spool).at("remove", &spool)?;
+        let mut file = SparseWriter::new(file);
         rebuild(&record.forward, Direction::Forward, self.diff, &mut before, &mut file)
             .map_err(|error| error.into_error("rebuild", path))?;
+        let (mut file, _) = file.finish().at("write", &spool)?;
         file.rewind().at("read", &spool)?;
         Ok(Box::new(Interruptible(file)))
     }

@@ -1,6 +1,7 @@
 //! File operations that the rest of decree builds on: files that are complete or absent ([`atomic`]), moves that replace nothing
 //! (`transfer`, [`quarantine`]), files that anyone may have written ([`untrusted`]), files that have to outlive their deletion
-//! ([`descriptors`], [`spool`]), room for those that are written later (`reserve`), and what a file has beside its content and mode (`xattr`, `acl`).
+//! ([`descriptors`], [`spool`]), room for those that are written later (`reserve`), files with holes
+//! ([`sparse`]), and what a file has beside its content and mode (`xattr`, `acl`).
 
 pub(crate) mod acl;
 pub mod atomic;
@@ -11,6 +12,7 @@ pub mod local;
 pub mod quarantine;
 pub(crate) mod reserve;
 mod scratch;
+pub mod sparse;
 pub mod spool;
 pub(crate) mod transfer;
 pub mod untrusted;

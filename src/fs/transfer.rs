@@ -12,7 +12,7 @@ use rustix::fs::{AtFlags, Dir, FileType, Gid, Mode as RawMode, OFlags, Stat, Uid
 use rustix::io::Errno;
 
 use super::beneath::InodeHandle;
-use super::{acl, random_hex, xattr};
+use super::{acl, random_hex, sparse, xattr};
 
 /// The prefix of unfinished entries in the user's tree. It is among the names of likely secrets, so no checkpoint holds them.
 pub const TEMPORARY_IN_TREE: &str = ".decree-tmp-";
@@ -95,9 +95,8 @@ fn copy_file(from: NameAt<'_>, to: NameAt<'_>) -> io::Result<()> {
     let read = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let write = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
     let mut source = File::from(rustix::fs::openat(from.0, from.1, read, RawMode::empty())?);
-    let mut target = File::from(rustix::fs::openat(to.0, to.1, write, RawMode::from_raw_mode(0o600))?);
-    io::copy(&mut source, &mut target)?;
-    target.sync_all()
+    let target = File::from(rustix::fs::openat(to.0, to.1, write, RawMode::from_raw_mode(0o600))?);
+    sparse::copy(&mut source, target)?.sync_all()
 }
 
 fn copy_dir(from: NameAt<'_>, to: NameAt<'_>) -> io::Result<()> {

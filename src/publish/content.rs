@@ -3,7 +3,7 @@
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
-use std::io::{self, BufWriter, Read, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
@@ -13,12 +13,13 @@ use rayon::prelude::*;
 use super::plan::NetChange;
 use crate::checkpoint::content_source::ContentSource;
 use crate::checkpoint::entry::Node;
-use crate::checkpoint::hash::Hashing;
+use crate::checkpoint::hash::{Hasher, Hashing};
 use crate::checkpoint::patch::rebuild::{Direction, RebuildError, rebuild};
 use crate::checkpoint::path::{TreePath, dirs_above};
 use crate::checkpoint::store::Store;
 use crate::error::{Error, ErrorKind, IoContext, Result};
 use crate::fs::ScratchDir;
+use crate::fs::sparse::SparseWriter;
 use crate::interrupt;
 use crate::process::redact::Redactor;
 
@@ -108,9 +109,10 @@ impl AddTree {
         match node {
             Node::File { mode, .. } => {
                 let file = File::create_new(&target).at("create", &target)?;
-                let mut out = Hashing::new(BufWriter::new(file));
-                fill(&mut out).and_then(|()| Ok(out.flush()?)).map_err(|error| rebuild_error(path, error))?;
-                check(path, node, out)?;
+                let mut out = Hashing::new(SparseWriter::new(file));
+                fill(&mut out).map_err(|error| rebuild_error(path, error))?;
+                check(path, node, out.hasher)?;
+                out.out.finish().at("write", &target)?;
                 let mode = fs::Permissions::from_mode(mode.bits());
                 fs::set_permissions(&target, mode).at("set the mode of", &target)
             }
@@ -118,7 +120,7 @@ impl AddTree {
                 let mut out = Hashing::new(Vec::new());
                 fill(&mut out).map_err(|error| rebuild_error(path, error))?;
                 let text = std::mem::take(&mut out.out);
-                check(path, node, out)?;
+                check(path, node, out.hasher)?;
                 symlink(OsStr::from_bytes(&text), &target).at("create", &target)
             }
             Node::Dir { .. } => Ok(()),
@@ -126,8 +128,8 @@ impl AddTree {
     }
 }
 
-fn check<W>(path: &TreePath, node: &Node, written: Hashing<W>) -> Result<()> {
-    if Some(written.hasher.finish()) == node.content() {
+fn check(path: &TreePath, node: &Node, written: Hasher) -> Result<()> {
+    if Some(written.finish()) == node.content() {
         return Ok(());
     }
     Err(Error::integrity(format!("{path} cannot be rebuilt: its hash is not the recorded one"))

@@ -404,6 +404,27 @@ fn both_tools_do_the_text_part_of_a_change_with_binary_files() {
     change.both_tools_agree_but_for(&["a.bin", "c.bin", "e.bin"]);
 }
 
+/// DIF-20.
+#[test]
+fn both_tools_skip_lines_of_zeros_and_take_the_text_around_them() {
+    let zeros = |blocks: usize, end: &str| file([&vec![0; blocks * 4096], end.as_bytes()].concat());
+    let change = Changed::new(
+        &[("a.txt", file("a\n")), ("b.bin", zeros(20, "x")), ("c.txt", file("c\n")), ("d.bin", zeros(1, ""))],
+        &[
+            ("a.txt", file("A\n")),
+            ("b.bin", zeros(30, "y")),
+            ("c.txt", file("C\n")),
+            ("e.bin", zeros(2, "-z\n")),
+        ],
+    );
+    let text = change.text();
+    for count in [20, 30, 1, 2] {
+        assert!(text.contains(&format!("\n# zeros {}\n", count * 4096)), "{text}");
+    }
+    assert!(text.len() < 4096, "{text}");
+    change.both_tools_agree_but_for(&["b.bin", "d.bin", "e.bin"]);
+}
+
 #[test]
 fn a_name_in_a_comment_cannot_smuggle_in_a_section() {
     let evil = "x\ndiff --git a|evil b|evil\nnew file mode 100644\n--- |dev|null\n+++ b|evil\n@@ -0,0 +1 @@\n+evil\n";

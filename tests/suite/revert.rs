@@ -12,6 +12,7 @@ mod modes;
 mod names;
 mod scope;
 mod shapes;
+mod sparse;
 mod text;
 mod time;
 mod unprivileged;

@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
-use super::binary;
+use super::binary::{ContentLines, MAX_LINE};
 use super::notes::{BINARY_END, HEADER, Note, tree_path};
 use super::scan::{Line, ParseError, Scanner, wrong};
 use super::write::{has_hunks, write_heads};
@@ -25,6 +25,8 @@ pub struct Patch {
     pub path: PathBuf,
     /// The changes, sorted by path.
     pub records: Vec<PatchRecord>,
+    /// How many zeros the binary blocks state as numbers. They take no room in the diff, so a small diff may state many.
+    pub stated_zeros: u64,
 }
 
 impl Patch {
@@ -56,8 +58,8 @@ pub enum Recipe {
     Hunks(Vec<Hunk>),
     /// An empty content, changed by these hunks.
     FromNothing(Vec<Hunk>),
-    /// The base64 lines at `offset` in the diff, for a content of `size` bytes.
-    Base64 { offset: u64, size: u64 },
+    /// The lines of a binary block at `offset` in the diff, for a content of `size` bytes.
+    Lines { offset: u64, size: u64 },
 }
 
 /// Where a hunk is in the diff and in both files.
@@ -80,9 +82,12 @@ impl Patch {
             Error::integrity(format!("{} is missing", path.display())).detail("nothing was touched")
         })?;
         let scanner = Scanner::new(BufReader::with_capacity(1 << 16, file));
-        let mut parser = Parser { scanner, records: Vec::new(), attributes: None };
+        let mut parser = Parser { scanner, records: Vec::new(), attributes: None, stated_zeros: 0 };
         match parser.run() {
-            Ok(()) => Ok(Patch { path: path.to_owned(), records: parser.records }),
+            Ok(()) => {
+                let Parser { records, stated_zeros, .. } = parser;
+                Ok(Patch { path: path.to_owned(), records, stated_zeros })
+            }
             Err(error) => Err(parser.explain(path, error)),
         }
     }
@@ -93,6 +98,7 @@ struct Parser<R> {
     records: Vec<PatchRecord>,
     /// Attributes whose path's section has not come yet.
     attributes: Option<(TreePath, Box<AttributeChange>)>,
+    stated_zeros: u64,
 }
 
 impl<R: BufRead> Parser<R> {
@@ -213,20 +219,27 @@ impl<R: BufRead> Parser<R> {
     }
 
     fn binary(&mut self, path: TreePath, old: Option<Node>, new: Option<Node>) -> Result<(), ParseError> {
-        let mut block = |node: &Option<Node>, label: &[u8]| {
-            let Some((_, size)) = node.as_ref().and_then(Node::content) else {
-                return Ok(Recipe::Nothing);
-            };
-            self.expect(label)?;
-            let offset = self.scanner.position;
-            self.scanner.skip(binary::encoded_len(size))?;
-            Ok::<_, ParseError>(Recipe::Base64 { offset, size })
-        };
-        let backward = block(&old, b"# old")?;
-        let forward = block(&new, b"# new")?;
+        let backward = self.content(&old, b"# old")?;
+        let forward = self.content(&new, b"# new")?;
         self.expect(BINARY_END.trim_end().as_bytes())?;
         let change = self.change(path, old, new)?;
         self.add(PatchRecord { change, backward, forward })
+    }
+
+    /// Skips the lines of one side of a binary block, which have to be those of a content of the recorded size.
+    fn content(&mut self, node: &Option<Node>, label: &[u8]) -> Result<Recipe, ParseError> {
+        let Some((_, size)) = node.as_ref().and_then(Node::content) else {
+            return Ok(Recipe::Nothing);
+        };
+        self.expect(label)?;
+        let offset = self.scanner.position;
+        let (mut lines, mut text) = (ContentLines::of_size(size), Vec::with_capacity(MAX_LINE + 1));
+        while !lines.is_complete() {
+            self.scanner.read_short_line(&mut text, MAX_LINE)?;
+            lines.take(&text).ok_or_else(|| wrong("not a line that a binary block has here"))?;
+        }
+        self.stated_zeros = self.stated_zeros.saturating_add(lines.zeros);
+        Ok(Recipe::Lines { offset, size })
     }
 
     fn expect(&mut self, text: &[u8]) -> Result<(), ParseError> {

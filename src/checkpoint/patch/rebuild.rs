@@ -7,11 +7,13 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::fs::FileExt;
 
-use super::binary::{self, LINE_LEN};
+use super::binary::{ContentLines, LINE_BYTES, MAX_LINE, decode_line, zeros_in_line};
 use super::notes::NO_NEWLINE;
 use super::parse::{Hunk, Recipe};
 use crate::checkpoint::path::TreePath;
 use crate::error::{Error, FailureReason, IoContext};
+use crate::fs::sparse::ZEROS;
+use crate::interrupt;
 
 /// Which side of a diff is rebuilt from the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,7 +71,7 @@ pub fn rebuild(
         Recipe::Same => Ok(io::copy(source, out).map(drop)?),
         Recipe::Hunks(hunks) => apply(hunks, direction, patch, &mut BufReader::new(source), out),
         Recipe::FromNothing(hunks) => apply(hunks, direction, patch, &mut io::empty(), out),
-        Recipe::Base64 { offset, size } => decode(patch, *offset, *size, out),
+        Recipe::Lines { offset, size } => decode(patch, *offset, *size, out),
     }
 }
 
@@ -191,21 +193,36 @@ fn copy_lines(source: &mut impl BufRead, out: &mut impl Write, count: u64) -> Re
     Ok(())
 }
 
+/// Writes the content of a binary block's lines, never more than its recorded size.
 fn decode(patch: &File, offset: u64, size: u64, out: &mut impl Write) -> Result<()> {
+    const INVALID: RebuildError = RebuildError::Mismatch("a binary block with an invalid line");
     let body = ReadFrom { file: patch, position: offset };
-    let mut body = BufReader::with_capacity(LINE_LEN * 1024, body).take(binary::encoded_len(size));
-    let mut line = Vec::with_capacity(LINE_LEN);
-    loop {
+    let mut body = BufReader::with_capacity(LINE_BYTES * 1024, body);
+    let mut lines = ContentLines::of_size(size);
+    let mut line = Vec::with_capacity(MAX_LINE + 1);
+    while !lines.is_complete() {
         line.clear();
-        if body.read_until(b'\n', &mut line)? == 0 {
-            return Ok(());
+        (&mut body).take(MAX_LINE as u64 + 1).read_until(b'\n', &mut line)?;
+        let text = line.strip_suffix(b"\n").ok_or(INVALID)?;
+        lines.take(text).ok_or(INVALID)?;
+        match zeros_in_line(text) {
+            Some(count) => write_zeros(out, count)?,
+            None => out.write_all(&decode_line(text).ok_or(INVALID)?)?,
         }
-        let bytes = line
-            .strip_suffix(b"\n")
-            .and_then(binary::decode_line)
-            .ok_or(RebuildError::Mismatch("a binary block that is not base64"))?;
-        out.write_all(&bytes)?;
     }
+    Ok(())
+}
+
+/// There may be so many that a signal has to end it.
+fn write_zeros(out: &mut impl Write, count: u64) -> Result<()> {
+    let mut left = count;
+    while left > 0 {
+        interrupt::check().map_err(io::Error::other)?;
+        let piece = left.min(ZEROS.len() as u64) as usize;
+        out.write_all(&ZEROS[..piece])?;
+        left -= piece as u64;
+    }
+    Ok(())
 }
 
 /// Reads the diff from an offset, without the file position that several threads share.

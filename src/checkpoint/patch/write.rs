@@ -17,6 +17,7 @@ use crate::checkpoint::hash::Hashing;
 use crate::checkpoint::path::TreePath;
 use crate::checkpoint::quote::in_diff_header;
 use crate::error::{IoContext, Result};
+use crate::fs::sparse::{SparseWriter, has_zero_block};
 use crate::fs::{atomic, random_hex};
 use crate::interrupt::{self, Interruptible};
 
@@ -87,7 +88,7 @@ impl PatchWriter<'_> {
         }
         let mut out = Vec::with_capacity(512);
         write_attributes(&mut out, change).at("write", "the diff")?;
-        if is_binary(&old) || is_binary(&new) {
+        if is_block_content(&old) || is_block_content(&new) {
             let count =
                 binary_section(&mut out, change, &mut &old[..], &mut &new[..]).at("write", "the diff")?;
             return Ok((out, count));
@@ -110,29 +111,29 @@ impl PatchWriter<'_> {
 
     /// Writes the section of a change whose sides do not fit in memory.
     fn large(&self, out: &mut impl Write, change: &Change) -> Result<ChangeCount> {
-        write_attributes(out, change).at("write", "the diff")?;
+        let what = format!("the diff of {}", change.path);
+        write_attributes(out, change).at("write", &what)?;
         let (before, after) = contents_of(change);
-        if !same_content(before, after)
-            && (self.has_binary_head(self.old, change, before)?
-                || self.has_binary_head(self.new, change, after)?)
-        {
+        if same_content(before, after) {
+            return text_sections(out, change, |_, _| Ok(LineCount::default())).at("write", &what);
+        }
+        if self.has_binary_head(self.old, change, before)? || self.has_binary_head(self.new, change, after)? {
             let mut old = Interruptible(self.open(self.old, change, before)?);
             let mut new = Interruptible(self.open(self.new, change, after)?);
-            return binary_section(out, change, &mut old, &mut new).at("write", "the diff");
+            return binary_section(out, change, &mut old, &mut new).at("write", &what);
         }
-        let spool = |contents: &dyn ContentSource, node: Option<&Node>| self.spool(contents, change, node);
-        let count = text_sections(out, change, |out, part| {
-            let old = match part {
-                Part::Created => spool(self.old, None)?,
-                _ => spool(self.old, before)?,
-            };
-            let new = match part {
-                Part::Deleted => spool(self.new, None)?,
-                _ => spool(self.new, after)?,
-            };
-            large::write_hunks(out, SizedFile::new(old)?, SizedFile::new(new)?)
+        let (old, holes_in_old) = self.spool(self.old, change, before).at("write", &what)?;
+        let (new, holes_in_new) = self.spool(self.new, change, after).at("write", &what)?;
+        if holes_in_old || holes_in_new {
+            let (mut old, mut new) = (Interruptible(&old), Interruptible(&new));
+            return binary_section(out, change, &mut old, &mut new).at("write", &what);
+        }
+        let count = text_sections(out, change, |out, part| match part {
+            Part::Deleted => large::write_hunks(out, SizedFile::new(&old)?, SizedFile::new(io::empty())?),
+            Part::Created => large::write_hunks(out, SizedFile::new(io::empty())?, SizedFile::new(&new)?),
+            Part::Modified => large::write_hunks(out, SizedFile::new(&old)?, SizedFile::new(&new)?),
         });
-        count.at("write", format!("the diff of {}", change.path))
+        count.at("write", &what)
     }
 
     fn open<'c>(
@@ -156,16 +157,29 @@ impl PatchWriter<'_> {
         Ok(is_binary(&head))
     }
 
-    /// Copies a side to a seekable file without a name, so the OS removes it when it is closed.
-    fn spool(&self, side: &dyn ContentSource, change: &Change, node: Option<&Node>) -> io::Result<File> {
+    /// Copies a side to a seekable file without a name, so the OS removes it when it is closed. Also says whether it has whole blocks of
+    /// zeros, which take no room in that file.
+    fn spool(
+        &self,
+        side: &dyn ContentSource,
+        change: &Change,
+        node: Option<&Node>,
+    ) -> io::Result<(File, bool)> {
         let path = self.scratch.join(format!("{}spool-{}", atomic::TEMPORARY, random_hex()));
-        let mut file = File::options().read(true).write(true).create_new(true).open(&path)?;
+        let file = File::options().read(true).write(true).create_new(true).open(&path)?;
         std::fs::remove_file(&path)?;
         let mut content = Interruptible(self.open(side, change, node).map_err(io::Error::other)?);
-        io::copy(&mut content, &mut file)?;
+        let mut spool = SparseWriter::new(file);
+        io::copy(&mut content, &mut spool)?;
+        let (mut file, has_holes) = spool.finish()?;
         file.rewind()?;
-        Ok(file)
+        Ok((file, has_holes))
     }
+}
+
+/// Whether a content goes into a binary block: in a hunk, blocks of zeros would be one long line.
+fn is_block_content(content: &[u8]) -> bool {
+    is_binary(content) || has_zero_block(content)
 }
 
 fn is_small(change: &Change) -> bool {

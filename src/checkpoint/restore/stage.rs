@@ -1,7 +1,7 @@
 //! Rebuilding every file beside the tree, before anything in the tree is touched.
 
 use std::fs::{self, File};
-use std::io::{self, BufWriter, Write};
+use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, symlink};
@@ -21,6 +21,7 @@ use crate::checkpoint::patch::rebuild::{Direction, RebuildError, rebuild};
 use crate::checkpoint::path::TreePath;
 use crate::checkpoint::root::Root;
 use crate::error::{Error, ErrorKind, IoContext, Result};
+use crate::fs::sparse::SparseWriter;
 use crate::interrupt;
 
 /// Stages the files that the steps need; step `n` is the patch's record `n`. Returns the steps whose file could not get all of its
@@ -88,13 +89,12 @@ impl Stager<'_> {
                 let mut options = File::options();
                 let file =
                     options.write(true).create_new(true).mode(0o600).open(target).at("create", target)?;
-                let mut out = Hashing::new(BufWriter::new(file));
+                let mut out = Hashing::new(SparseWriter::new(file));
                 rebuild(recipe, self.direction, self.diff, &mut source, &mut out)
-                    .and_then(|()| Ok(out.flush()?))
                     .map_err(|error| rebuild_error(path, error))?;
                 check(path, &to, out.hasher)?;
-                let file = out.out.get_ref().as_fd();
-                give(file, &self.attributes(step)?, mode, self.root.owner())
+                let (file, _) = out.out.finish().at("restore", path.as_path())?;
+                give(file.as_fd(), &self.attributes(step)?, mode, self.root.owner())
                     .at("set the attributes of", target)
                     .map(Some)
             }

@@ -232,3 +232,63 @@ fn absurd_numbers_are_refused() {
         assert_same(&watched.look(), &watched.before);
     }
 }
+
+/// DIF-21. Numbers of zeros that the recorded size does not have, or that decree would not have written so.
+#[test]
+fn forged_numbers_of_zeros_are_refused() {
+    let watched = Watched::new();
+    let diff = |size: &str, lines: &str| {
+        let hash = ContentHash::of(&vec![0; 8192]);
+        with_hash_line(
+            &format!(
+                "# decree-binary \"zeros\" old=- new={hash} size=-:{size} mode=-:100644\n# new\n{lines}# end\n"
+            ),
+            1,
+        )
+    };
+    let (block, base64) = ("# zeros 4096\n", format!("# {}\n", "A".repeat(76)));
+    for (size, lines) in [
+        ("8192", "# zeros 18446744073709551615\n"),
+        ("8192", "# zeros 18446744073709551616\n"),
+        ("8192", "# zeros 9223372036854775808\n"),
+        ("8192", "# zeros 12288\n"),
+        ("8192", "# zeros 4096\n# zeros 4096\n"),
+        ("8192", "# zeros 08192\n"),
+        ("8192", "# zeros +8192\n"),
+        ("8192", "# zeros 8192 \n"),
+        ("8192", "# zeros -8192\n"),
+        ("8192", "# zeros\n"),
+        ("8192", "# Zeros 8192\n"),
+        ("8192", block),
+        ("4095", "# zeros 4095\n"),
+        ("0", "# zeros 0\n"),
+        ("4153", &format!("{base64}{block}")),
+        ("18446744073709551615", "# zeros 18446744073709551615\n"),
+        ("18446744073709551616", "# zeros 18446744073709551616\n"),
+    ] {
+        let output = watched.apply(&diff(size, lines));
+        assert_eq!(output.code, 4, "{size} {lines}: {}", output.err);
+        assert!(output.err.contains("is damaged: line"), "{size} {lines}: {}", output.err);
+        assert_same(&watched.look(), &watched.before);
+    }
+    // The hash is the last word.
+    watched.apply(&diff("12288", "# zeros 12288\n")).fails(4).mentions(&["recorded hash"]);
+    assert_same(&watched.look(), &watched.before);
+    watched.apply(&diff("8192", "# zeros 8192\n")).ok();
+    assert!(watched.outer.read("project/zeros") == vec![0; 8192]);
+}
+
+/// DIF-22. An older decree wrote zeros as base64, and its diffs are applied as ever.
+#[test]
+fn zeros_in_base64_are_those_of_an_older_diff() {
+    let watched = Watched::new();
+    let content = vec![0; 57 * 80];
+    let lines = format!("# {}\n", "A".repeat(76)).repeat(80);
+    let hash = ContentHash::of(&content);
+    let body = format!(
+        "# decree-binary \"zeros\" old=- new={hash} size=-:{} mode=-:100644\n# new\n{lines}# end\n",
+        content.len()
+    );
+    watched.apply(&with_hash_line(&body, 1)).ok();
+    assert!(watched.outer.read("project/zeros") == content);
+}
