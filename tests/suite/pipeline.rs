@@ -2,6 +2,7 @@
 
 mod attempts;
 mod budgets;
+mod cancelled;
 mod chains;
 mod dead_letters;
 mod environment;

@@ -7,10 +7,13 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, Metadata};
+use std::io;
 use std::path::{Path, PathBuf};
 
+use rayon::prelude::*;
+
 use super::attributes::GivenAttributes;
-use super::journal::{Journal, RestoreStep};
+use super::journal::{Journal, RestoreAction, RestoreStep};
 use super::report::{FinishedRestore, RecoveredRestore, RestoreLog, RestoreReport};
 use super::transaction_dir::{TransactionDir, content_of, exists};
 use crate::checkpoint::attributes::{AttributeChange, Attributes};
@@ -323,7 +326,13 @@ impl<'r> Transaction<'r> {
         self.quarantine_open_saves()?;
         self.quarantine_late_writes()?;
         self.find_writers_of_intruders();
-        self.dir.remove()?;
+        // A runner that cancels a job waits only seconds, and to remove many files takes about as long as to restore them. Only this
+        // revert is the last restore of its process, so that no other needs the room.
+        if action == RestoreAction::PutBack && interrupt::requested().is_some() {
+            self.dir.remove_journal()?;
+        } else {
+            self.dir.remove()?;
+        }
         Ok(log_failure)
     }
 
@@ -336,12 +345,16 @@ impl<'r> Transaction<'r> {
             StepEnd::From => self.quarantine_moves().into_iter().map(|(path, _)| path).collect(),
             StepEnd::To => BTreeSet::new(),
         };
-        for step in self.journal.steps.iter().filter(|step| !moves.contains(&step.path)) {
+        let steps: Vec<&RestoreStep> =
+            self.journal.steps.iter().filter(|step| !moves.contains(&step.path)).collect();
+        let present: Vec<io::Result<Option<Node>>> =
+            steps.par_iter().map(|step| unlocked.present(&step.path)).collect();
+        for (step, found) in steps.into_iter().zip(present) {
             let path = &step.path;
             let incomplete = self.incomplete.borrow().get(path).map(|given| given.mode);
             let expected = end.of(step).map(|node| incomplete.map_or(*node, |mode| node.with_mode(mode)));
             let expected = expected.as_ref();
-            let found = unlocked.present(path).at("read", path)?;
+            let found = found.at("read", path)?;
             if !agrees(self.root, path, found.as_ref(), expected)? {
                 let content = |node: &Node| (node.type_name(), node.content());
                 let foreign = found.as_ref().map(content) != expected.map(content);

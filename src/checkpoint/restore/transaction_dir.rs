@@ -92,11 +92,16 @@ impl TransactionDir {
 
     /// Ends the restore. The journal goes first: without it, the rest has no meaning.
     pub fn remove(&self) -> Result<()> {
-        let journal = Journal::path(&self.0);
-        fs::remove_file(&journal).at("remove", &journal)?;
-        atomic::sync_dir(&self.0)?;
+        self.remove_journal()?;
         let _ = fs::remove_dir_all(&self.0);
         Ok(())
+    }
+
+    /// Ends the restore and leaves the rest to the next decree, which removes what a killed one left.
+    pub fn remove_journal(&self) -> Result<()> {
+        let journal = Journal::path(&self.0);
+        fs::remove_file(&journal).at("remove", &journal)?;
+        atomic::sync_dir(&self.0)
     }
 }
 
