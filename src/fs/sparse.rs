@@ -11,6 +11,8 @@ use std::os::unix::fs::FileExt;
 
 /// The size of a block, and its alignment in the file. No common file system has smaller holes.
 pub const BLOCK: usize = 4096;
+/// A run of zeros of at least this size is worth a note of its own in a diff.
+pub const LONG_RUN: u64 = 64 << 10;
 /// How much is collected before it is written; a multiple of a block.
 const BUFFER: usize = 16 * BLOCK;
 
@@ -22,9 +24,29 @@ pub fn is_zero_block(bytes: &[u8]) -> bool {
     bytes.len() == BLOCK && bytes == &ZEROS[..BLOCK]
 }
 
-/// Whether a content has a whole block of zeros, aligned.
-pub fn has_zero_block(content: &[u8]) -> bool {
-    content.chunks(BLOCK).any(is_zero_block)
+/// Whether a content has a long run of whole blocks of zeros.
+pub fn has_long_run(content: &[u8]) -> bool {
+    let mut run = ZeroRun::default();
+    content.chunks(BLOCK).for_each(|block| run.add(is_zero_block(block)));
+    run.is_long()
+}
+
+/// The longest run of blocks of zeros so far.
+#[derive(Default)]
+struct ZeroRun {
+    current: u64,
+    longest: u64,
+}
+
+impl ZeroRun {
+    fn add(&mut self, is_zero: bool) {
+        self.current = if is_zero { self.current + BLOCK as u64 } else { 0 };
+        self.longest = self.longest.max(self.current);
+    }
+
+    fn is_long(&self) -> bool {
+        self.longest >= LONG_RUN
+    }
 }
 
 /// Writes an empty file from its beginning. What is written is on disk in full only after [`SparseWriter::finish`].
@@ -34,21 +56,21 @@ pub struct SparseWriter {
     /// Where the buffer begins in the file, and where the last data ends.
     at: u64,
     data_end: u64,
-    has_holes: bool,
+    zeros: ZeroRun,
 }
 
 impl SparseWriter {
     pub fn new(file: File) -> Self {
-        SparseWriter { file, buffer: Vec::new(), at: 0, data_end: 0, has_holes: false }
+        SparseWriter { file, buffer: Vec::new(), at: 0, data_end: 0, zeros: ZeroRun::default() }
     }
 
-    /// Writes what is left, and gives the file its length. Returns the file, and whether it got holes.
+    /// Writes what is left, and gives the file its length. Returns the file, and whether it has a long run of zeros.
     pub fn finish(mut self) -> io::Result<(File, bool)> {
         self.write_buffer()?;
         if self.data_end < self.at {
             self.file.set_len(self.at)?;
         }
-        Ok((self.file, self.has_holes))
+        Ok((self.file, self.zeros.is_long()))
     }
 
     fn write_buffer(&mut self) -> io::Result<()> {
@@ -57,8 +79,8 @@ impl SparseWriter {
         while let Some(block) = blocks.next() {
             let begin = at;
             at += block.len();
+            self.zeros.add(is_zero_block(block));
             if is_zero_block(block) {
-                self.has_holes = true;
                 continue;
             }
             while let Some(block) = blocks.next_if(|block| !is_zero_block(block)) {
@@ -120,9 +142,9 @@ mod tests {
             for piece in [1000, BLOCK, 3 * BLOCK + 5, 1 << 20] {
                 let mut out = SparseWriter::new(File::create(&path).unwrap());
                 content.chunks(piece).for_each(|piece| out.write_all(piece).unwrap());
-                let (_, has_holes) = out.finish().unwrap();
+                let (_, has_long_run) = out.finish().unwrap();
                 assert!(fs::read(&path).unwrap() == content, "{} bytes in pieces of {piece}", content.len());
-                assert_eq!(has_holes, has_zero_block(&content));
+                assert_eq!(has_long_run, super::has_long_run(&content));
             }
         }
     }

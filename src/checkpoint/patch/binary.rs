@@ -1,4 +1,4 @@
-//! The contents of a binary block: base64 in comment lines, and one line for each run of zeros.
+//! The contents of a binary block: base64 in comment lines, and one line for each long run of zeros.
 
 use std::io::{self, Read, Write};
 
@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 
 use super::notes::BASE64_LINE;
 use crate::fs::atomic::fill;
-use crate::fs::sparse::{BLOCK, is_zero_block};
+use crate::fs::sparse::{BLOCK, LONG_RUN, is_zero_block};
 
 /// The number of content bytes in a full line.
 pub const LINE_BYTES: usize = BASE64_LINE / 4 * 3;
@@ -25,7 +25,12 @@ pub fn encode(out: &mut impl Write, content: &mut impl Read) -> io::Result<u64> 
         let filled = fill(content, &mut raw)?;
         size += filled as u64;
         for block in raw[..filled].chunks(BLOCK) {
-            if is_zero_block(block) { lines.zeros()? } else { lines.bytes(block)? }
+            if is_zero_block(block) {
+                lines.zeros += BLOCK as u64;
+            } else {
+                lines.end_zeros()?;
+                lines.bytes(block)?;
+            }
         }
         if filled < raw.len() {
             lines.end_zeros()?;
@@ -45,14 +50,7 @@ struct LineWriter<W> {
 }
 
 impl<W: Write> LineWriter<W> {
-    fn zeros(&mut self) -> io::Result<()> {
-        self.end_bytes()?;
-        self.zeros += BLOCK as u64;
-        Ok(())
-    }
-
     fn bytes(&mut self, mut bytes: &[u8]) -> io::Result<()> {
-        self.end_zeros()?;
         if !self.rest.is_empty() {
             let taken = bytes.len().min(LINE_BYTES - self.rest.len());
             self.rest.extend_from_slice(&bytes[..taken]);
@@ -81,10 +79,12 @@ impl<W: Write> LineWriter<W> {
     }
 
     fn end_zeros(&mut self) -> io::Result<()> {
-        match std::mem::take(&mut self.zeros) {
-            0 => Ok(()),
-            zeros => writeln!(self.out, "{ZEROS}{zeros}"),
+        let zeros = std::mem::take(&mut self.zeros);
+        if zeros >= LONG_RUN {
+            self.end_bytes()?;
+            return writeln!(self.out, "{ZEROS}{zeros}");
         }
+        (0..zeros / BLOCK as u64).try_for_each(|_| self.bytes(&[0; BLOCK]))
     }
 
     fn line(&mut self, bytes: &[u8]) -> io::Result<()> {
@@ -200,18 +200,19 @@ mod tests {
     }
 
     #[test]
-    fn whole_blocks_of_zeros_are_one_line_and_everything_else_is_base64() {
+    fn a_long_run_of_zeros_is_one_line_and_everything_else_is_base64() {
         let data = vec![7; 100];
         let zeros = |count: usize| vec![0; count];
         let cases = [
             (zeros(BLOCK - 1), vec![]),
-            (zeros(BLOCK), vec![4096]),
-            (zeros(40 * BLOCK), vec![40 * 4096]),
-            (zeros(3 * BLOCK + 1), vec![3 * 4096]),
-            ([data.clone(), zeros(2 * BLOCK)].concat(), vec![4096]),
+            (zeros(15 * BLOCK + 100), vec![]),
+            (zeros(16 * BLOCK), vec![16 * 4096]),
+            (zeros(40 * BLOCK + 1), vec![40 * 4096]),
+            ([data.clone(), zeros(17 * BLOCK)].concat(), vec![16 * 4096]),
+            ([data.clone(), zeros(3 * BLOCK), data.clone(), zeros(5 * BLOCK)].concat(), vec![]),
             (
-                [zeros(17 * BLOCK), data.clone(), zeros(BLOCK - 100 + BLOCK), data].concat(),
-                vec![17 * 4096, 4096],
+                [zeros(17 * BLOCK), data.clone(), zeros(BLOCK - 100 + 20 * BLOCK), data].concat(),
+                vec![17 * 4096, 20 * 4096],
             ),
         ];
         for (content, runs) in cases {

@@ -17,7 +17,7 @@ use crate::checkpoint::hash::Hashing;
 use crate::checkpoint::path::TreePath;
 use crate::checkpoint::quote::in_diff_header;
 use crate::error::{IoContext, Result};
-use crate::fs::sparse::{SparseWriter, has_zero_block};
+use crate::fs::sparse::{SparseWriter, has_long_run};
 use crate::fs::{atomic, random_hex};
 use crate::interrupt::{self, Interruptible};
 
@@ -122,9 +122,9 @@ impl PatchWriter<'_> {
             let mut new = Interruptible(self.open(self.new, change, after)?);
             return binary_section(out, change, &mut old, &mut new).at("write", &what);
         }
-        let (old, holes_in_old) = self.spool(self.old, change, before).at("write", &what)?;
-        let (new, holes_in_new) = self.spool(self.new, change, after).at("write", &what)?;
-        if holes_in_old || holes_in_new {
+        let (old, zeros_in_old) = self.spool(self.old, change, before).at("write", &what)?;
+        let (new, zeros_in_new) = self.spool(self.new, change, after).at("write", &what)?;
+        if zeros_in_old || zeros_in_new {
             let (mut old, mut new) = (Interruptible(&old), Interruptible(&new));
             return binary_section(out, change, &mut old, &mut new).at("write", &what);
         }
@@ -171,15 +171,15 @@ impl PatchWriter<'_> {
         let mut content = Interruptible(self.open(side, change, node).map_err(io::Error::other)?);
         let mut spool = SparseWriter::new(file);
         io::copy(&mut content, &mut spool)?;
-        let (mut file, has_holes) = spool.finish()?;
+        let (mut file, has_long_run) = spool.finish()?;
         file.rewind()?;
-        Ok((file, has_holes))
+        Ok((file, has_long_run))
     }
 }
 
 /// Whether a content goes into a binary block: in a hunk, blocks of zeros would be one long line.
 fn is_block_content(content: &[u8]) -> bool {
-    is_binary(content) || has_zero_block(content)
+    is_binary(content) || has_long_run(content)
 }
 
 fn is_small(change: &Change) -> bool {
