@@ -1,11 +1,12 @@
 //! File operations that the rest of decree builds on: files that are complete or absent ([`atomic`]), moves that replace nothing
 //! (`transfer`, [`quarantine`]), files that anyone may have written ([`untrusted`]), files that have to outlive their deletion
-//! ([`descriptors`], [`spool`]), room for those that are written later (`reserve`), files with holes
-//! ([`sparse`]), and what a file has beside its content and mode (`xattr`, `acl`).
+//! ([`descriptors`], [`spool`]), room for those that are written later (`reserve`), files with holes ([`sparse`]), which of many files
+//! changed ([`change_watch`]), and what a file has beside its content and mode (`xattr`, `acl`).
 
 pub(crate) mod acl;
 pub mod atomic;
 pub(crate) mod beneath;
+pub mod change_watch;
 pub mod descriptors;
 pub mod json;
 pub mod local;
@@ -47,6 +48,13 @@ impl FileStamp {
             size: metadata.len(),
             changed: (metadata.ctime(), metadata.ctime_nsec()),
         }
+    }
+
+    /// The same, unless the file may be written to again without getting another stamp: two writes within one tick of the kernel's clock
+    /// have the same time.
+    pub fn if_settled(metadata: &Metadata) -> Option<FileStamp> {
+        let is_settled = metadata.ctime() < jiff::Timestamp::now().as_second() - 1;
+        is_settled.then(|| FileStamp::of(metadata))
     }
 
     /// The time of the last change, in seconds and nanoseconds.

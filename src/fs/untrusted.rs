@@ -36,6 +36,11 @@ pub fn regular_file(path: &Path) -> Result<(), String> {
 
 /// Opens a file, or a link to one. Anything else is rejected: reading it could block, or never end.
 pub fn open(path: &Path) -> io::Result<File> {
+    open_with_metadata(path).map(|(file, _)| file)
+}
+
+/// The same, with what the kernel says of the open file.
+pub fn open_with_metadata(path: &Path) -> io::Result<(File, fs::Metadata)> {
     let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
     let metadata = file.metadata()?;
@@ -45,7 +50,7 @@ pub fn open(path: &Path) -> io::Result<File> {
     if !metadata.is_file() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
     }
-    Ok(file)
+    Ok((file, metadata))
 }
 
 /// Opens a file below `root`, whose path is canonical, unless a link leads out of it. This checks the file that was opened:
