@@ -6,19 +6,22 @@
 //! Another process may compact the store at any time without a lock that readers would notice, so a pack can vanish
 //! between listing and opening it. Its contents are then in a new pack, and the caller lists again.
 
-use std::collections::{HashSet, VecDeque};
+use std::cell::RefCell;
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 
 use rustix::io::Errno;
 
-use super::pack::{Blob, Frame, HeldPack, Pack, Packs, damaged_pack, damaged_pack_hint, pack_id, read_index};
+use super::pack::{
+    Blob, Frame, HeldPack, Pack, PackIndex, Packs, damaged_pack, damaged_pack_hint, pack_id, read_index,
+};
 use crate::checkpoint::hash::ContentHash;
 use crate::error::{Error, IoContext, Result};
 use crate::fs::atomic::{self, TEMPORARY};
-use crate::fs::{random_hex, untrusted};
+use crate::fs::{FileStamp, random_hex, untrusted};
 
 /// How often to list the packs again because one vanished. Each time, another process has compacted the store.
 pub(super) const MAX_ATTEMPTS: usize = 10;
@@ -35,6 +38,8 @@ pub struct Store {
     pub(super) dir: PathBuf,
     is_external: bool,
     packs: RwLock<Option<Arc<Packs>>>,
+    /// What was read once is not read again: a pack never changes, and another file has another stamp.
+    indexes: Mutex<HashMap<PathBuf, KnownIndex>>,
     /// The packs that can be read whatever becomes of their files.
     pub(super) held: RwLock<Option<Arc<Packs>>>,
     /// Contents that were found to be damaged in every pack that has them: they count as missing.
@@ -49,8 +54,12 @@ type CachedFrame = (PathBuf, Frame, Arc<Vec<u8>>);
 /// Packs, the number of one of them, and where in it a content is.
 pub(super) type BlobLocation = (Arc<Packs>, usize, Blob);
 
-/// Holds a pack, given its path and its open file; `None` if it is not to be held.
-pub(super) type HoldPack<'h> = dyn FnMut(&Path, File) -> Result<Option<HeldPack>> + 'h;
+/// Holds a pack, given its path, the stamp of its file, and what opens it; `None` if it is not to be held.
+pub(super) type HoldPack<'h> =
+    dyn FnMut(&Path, FileStamp, &dyn Fn() -> Result<File>) -> Result<Option<Arc<HeldPack>>> + 'h;
+
+/// The index of a pack, and the stamp of the file that it was read from.
+type KnownIndex = (FileStamp, Arc<PackIndex>);
 
 /// A pack's name and size, by which the stat cache recognizes the packs that it relies on.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -86,6 +95,7 @@ impl Store {
             dir: dir.into(),
             is_external: false,
             packs: RwLock::default(),
+            indexes: Mutex::default(),
             held: RwLock::default(),
             distrusted: Mutex::default(),
             recent_frames: Mutex::default(),
@@ -300,7 +310,7 @@ impl Store {
         if let Some(packs) = &*slot {
             return Ok(Arc::clone(packs));
         }
-        let packs = Arc::new(self.open_packs(&mut |_, _| Ok(None))?);
+        let packs = Arc::new(self.open_packs(&mut |_, _, _| Ok(None))?);
         *slot = Some(Arc::clone(&packs));
         Ok(packs)
     }
@@ -320,12 +330,19 @@ impl Store {
     }
 
     fn try_open_packs(&self, hold: &mut HoldPack<'_>) -> Result<Packs> {
-        let mut paths = self.pack_paths()?;
-        // The key is cached, as a pack may vanish while sorting.
-        paths.sort_by_cached_key(|path| std::cmp::Reverse(fs::metadata(path).map_or(0, |pack| pack.len())));
+        let find = |path: PathBuf| (fs::metadata(&path).ok(), path);
+        let mut found: Vec<_> = self.pack_paths()?.into_iter().map(find).collect();
+        found.sort_by_key(|(found, _)| std::cmp::Reverse(found.as_ref().map_or(0, fs::Metadata::len)));
         let mut packs = Packs::default();
-        for path in paths {
-            let file = match untrusted::open(&path) {
+        let mut known = std::mem::take(&mut *self.lock_indexes());
+        let mut indexes = HashMap::with_capacity(found.len());
+        for (found, path) in found {
+            let stamp = found.as_ref().map(FileStamp::of);
+            let opened = match known.remove(&path).filter(|(of, _)| Some(*of) == stamp) {
+                Some((_, index)) => Ok((index, None)),
+                None => open_index(&path),
+            };
+            let (index, file) = match opened {
                 // It is listed again without it.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(error).at("open", &path),
                 Err(error) if error.raw_os_error() == Some(Errno::MFILE.raw_os_error()) => {
@@ -335,19 +352,25 @@ impl Store {
                     packs.damaged.push((path, error.to_string()));
                     continue;
                 }
-                Ok(file) => file,
+                Ok((index, file)) => (index, RefCell::new(file)),
             };
-            // The index of a held pack whose file is as it was is in memory already.
-            let known = self.held_index(&path, &file);
-            match known.map_or_else(|| read_index(&file).map(Arc::new), Ok) {
-                Ok(index) => {
-                    let held = hold(&path, file)?;
-                    packs.list.push(Pack { path, index, held });
-                }
-                Err(why) => packs.damaged.push((path, why.to_string())),
+            // A stamp that a later write may leave as it is says nothing.
+            if let Some(settled) = found.as_ref().and_then(FileStamp::if_settled) {
+                indexes.insert(path.clone(), (settled, Arc::clone(&index)));
             }
+            let file = || match file.take() {
+                Some(file) => Ok(file),
+                None => untrusted::open(&path).at("open", &path),
+            };
+            let held = stamp.map_or(Ok(None), |stamp| hold(&path, stamp, &file))?;
+            packs.list.push(Pack { path, index, held });
         }
+        *self.lock_indexes() = indexes;
         Ok(packs)
+    }
+
+    fn lock_indexes(&self) -> MutexGuard<'_, HashMap<PathBuf, KnownIndex>> {
+        self.indexes.lock().expect("no thread panics while it has this lock")
     }
 
     pub(super) fn pack_paths(&self) -> Result<Vec<PathBuf>> {
@@ -367,4 +390,11 @@ impl Store {
         recent.push_front((pack.path.clone(), frame, Arc::clone(&raw)));
         Ok(raw)
     }
+}
+
+/// Opens a pack and reads its index.
+fn open_index(path: &Path) -> io::Result<(Arc<PackIndex>, Option<File>)> {
+    let file = untrusted::open(path)?;
+    let index = read_index(&file).map(Arc::new)?;
+    Ok((index, Some(file)))
 }

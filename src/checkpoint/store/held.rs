@@ -3,6 +3,7 @@
 //! A pack is held open: that costs a descriptor and no copy. If there are more packs than descriptors, the smallest are copied into a
 //! file without a name. A pack that can be held in neither way is an error, before the program starts.
 
+use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
@@ -10,7 +11,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::directory::Store;
-use super::pack::{HeldPack, HeldSource, Pack, PackIndex, Packs};
+use super::pack::{HeldPack, HeldSource, Pack, Packs};
 use crate::error::{Error, IoContext, Result};
 use crate::fs::spool::Spool;
 use crate::fs::{FileStamp, atomic, descriptors};
@@ -23,14 +24,29 @@ impl Store {
     pub fn hold(&self) -> Result<()> {
         let mut left = descriptors::raise_limit() / OPEN_PARTS;
         let mut spool = Spool::new(&self.dir);
-        let held = self.open_packs(&mut |path, mut file| {
+        let former = self.held_packs();
+        let former: HashMap<&Path, &Arc<HeldPack>> = former
+            .iter()
+            .flat_map(|packs| packs.iter())
+            .filter_map(|pack| Some((pack.path.as_path(), pack.held.as_ref()?)))
+            .collect();
+        let held = self.open_packs(&mut |path, stamp, file| {
+            // One that was held before and is the same file stays held, without being opened again.
+            let former = former.get(path).filter(|held| held.stamp == stamp);
+            if let Some(held) =
+                former.filter(|held| left > 0 || matches!(held.source, HeldSource::Spooled(_)))
+            {
+                left -= usize::from(matches!(held.source, HeldSource::Open(_)));
+                return Ok(Some(Arc::clone(held)));
+            }
+            let mut file = file()?;
             let stamp = FileStamp::of(&file.metadata().at("read", path)?);
             if left > 0 {
                 left -= 1;
-                return Ok(Some(HeldPack { source: HeldSource::Open(file), stamp }));
+                return Ok(Some(Arc::new(HeldPack { source: HeldSource::Open(file), stamp })));
             }
             let content = spool.add(&mut file, path).map_err(|error| cannot_hold(path, error))?;
-            Ok(Some(HeldPack { source: HeldSource::Spooled(content), stamp }))
+            Ok(Some(Arc::new(HeldPack { source: HeldSource::Spooled(content), stamp })))
         })?;
         *self.held.write().expect("no thread panics while it has this lock") = Some(Arc::new(held));
         Ok(())
@@ -38,14 +54,6 @@ impl Store {
 
     pub(super) fn held_packs(&self) -> Option<Arc<Packs>> {
         self.held.read().expect("no thread panics while it has this lock").clone()
-    }
-
-    /// The index of a held pack, if this file is that pack and was not written to since.
-    pub(super) fn held_index(&self, path: &Path, file: &File) -> Option<Arc<PackIndex>> {
-        let held = self.held_packs()?;
-        let pack = held.iter().find(|pack| pack.path == path)?;
-        let stamp = FileStamp::of(&file.metadata().ok()?);
-        (pack.held.as_ref()?.stamp == stamp).then(|| Arc::clone(&pack.index))
     }
 
     /// Whether no file of a held pack was written to, replaced or removed since.
@@ -60,7 +68,7 @@ impl Store {
     /// Writes held packs again whose contents are no longer in the store. Returns how many.
     pub fn repair(&self) -> Result<usize> {
         let Some(held) = self.held_packs() else { return Ok(0) };
-        if held.iter().all(is_in_place) {
+        if self.is_untouched() || held.iter().all(is_in_place) {
             return Ok(0);
         }
         self.discard_packs();

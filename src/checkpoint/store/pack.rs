@@ -256,7 +256,7 @@ pub(super) struct Pack {
     pub path: PathBuf,
     pub index: Arc<PackIndex>,
     /// Set only for the packs of a held store: there may be more packs than a process may have open files.
-    pub held: Option<HeldPack>,
+    pub held: Option<Arc<HeldPack>>,
 }
 
 /// A pack that can be read whatever becomes of its file.
