@@ -109,7 +109,7 @@ impl Context {
             self.warn(&text);
         }
         self.end_left_processes(&project.layout);
-        let recovered = project.finish_restores(workspace, &log)?;
+        let recovered = project.finish_restores(workspace, &log, &lock)?;
         for RecoveredRestore { name, finished, set_aside, intruders, log_failure } in recovered {
             let outcome = if finished { "finished" } else { "undone" };
             self.warn(&format!("`{name}` was interrupted; it is {outcome} now"));

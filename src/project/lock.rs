@@ -4,9 +4,10 @@
 //! error message. The file's directory is locked as well, so that the lock holds even if a routine deletes the file.
 
 use std::fs::{File, TryLockError};
-use std::io::{Seek, Write};
+use std::io::{self, Seek, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -24,6 +25,8 @@ pub struct Lock {
     path: PathBuf,
     command: String,
     files: Mutex<LockedFiles>,
+    /// Whether there are no temporary files of processes that held the lock before.
+    is_swept: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -38,15 +41,30 @@ struct LockOwner {
     pid: u32,
     command: String,
     since: String,
+    /// Whether it released the lock itself: then there are no temporary files.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    released: bool,
 }
 
 impl Lock {
     /// Takes the lock; the error names the process that holds it.
     pub fn take(path: &Path, command: &str) -> Result<Lock> {
         let dir = lock_dir(path)?;
+        let last = owner(path);
         let file = lock_file(path, command)?;
         let files = Mutex::new(LockedFiles { dir, file });
-        Ok(Lock { path: path.to_owned(), command: command.to_owned(), files })
+        let is_swept = AtomicBool::new(last.is_some_and(|owner| owner.released));
+        Ok(Lock { path: path.to_owned(), command: command.to_owned(), files, is_swept })
+    }
+
+    /// Whether a process that held the lock before may have been killed, and left temporary files.
+    pub fn follows_kill(&self) -> bool {
+        !self.is_swept.load(Ordering::Relaxed)
+    }
+
+    /// These were removed.
+    pub fn note_swept(&self) {
+        self.is_swept.store(true, Ordering::Relaxed);
     }
 
     /// Takes the lock again if another process has replaced the locked files.
@@ -95,14 +113,30 @@ fn lock_file(path: &Path, command: &str) -> Result<File> {
         Err(TryLockError::WouldBlock) => return Err(locked_error(path)),
         Err(TryLockError::Error(error)) => return Err(error).at("lock", path),
     }
+    write_owner(&mut file, command, false).at("write", path)?;
+    Ok(file)
+}
+
+fn write_owner(file: &mut File, command: &str, released: bool) -> io::Result<()> {
     let owner = LockOwner {
         pid: std::process::id(),
         command: command.to_owned(),
         since: jiff::Timestamp::now().strftime("%H:%M:%S").to_string(),
+        released,
     };
     let text = serde_json::to_vec(&owner).expect("an owner is plain data");
-    file.set_len(0).and_then(|()| file.rewind()).and_then(|()| file.write_all(&text)).at("write", path)?;
-    Ok(file)
+    file.set_len(0).and_then(|()| file.rewind()).and_then(|()| file.write_all(&text))
+}
+
+impl Drop for Lock {
+    /// A process that is killed, panics or ends at once does not come here, and the next command removes what it left.
+    fn drop(&mut self) {
+        if std::thread::panicking() || self.follows_kill() {
+            return;
+        }
+        let files = self.files.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let _ = write_owner(&mut files.file, &self.command, true);
+    }
 }
 
 /// Whether the path leads to this open file, through links too: `.decree` may be one.
@@ -138,7 +172,7 @@ fn is_alive(pid: u32) -> bool {
 
 fn locked_error(path: &Path) -> Error {
     let details = match owner(path) {
-        Some(LockOwner { pid, command, since }) => {
+        Some(LockOwner { pid, command, since, .. }) => {
             format!(" (pid {pid}, `decree {command}`, since {since} UTC)")
         }
         None => String::new(),

@@ -86,13 +86,17 @@ impl Project {
         &self,
         workspace: &Workspace,
         log: &dyn RestoreLog,
+        lock: &Lock,
     ) -> Result<Vec<RecoveredRestore>> {
         let recovered = restore::recover(workspace.root(), &self.layout.scratch(), log)?;
         workspace.store().remove_stale();
         atomic::sweep(&self.layout.decree());
         for dir in [self.layout.checkpoints(), self.layout.runs()] {
             atomic::sweep(&dir);
-            for entry in std::fs::read_dir(&dir).into_iter().flatten().flatten() {
+            // There may be tens of thousands.
+            let entries =
+                lock.follows_kill().then(|| std::fs::read_dir(&dir).into_iter().flatten().flatten());
+            for entry in entries.into_iter().flatten() {
                 atomic::sweep(&entry.path());
             }
         }
@@ -100,6 +104,7 @@ impl Project {
             atomic::sweep_among_others(&dir);
         }
         atomic::sweep_target(&self.layout.tracker());
+        lock.note_swept();
         Ok(recovered)
     }
 
