@@ -80,7 +80,7 @@ pub fn quick_survey<'s>(
     max_bytes: u64,
     max_files: usize,
 ) -> Result<Option<GcPlan<'s>>> {
-    let found = Manifests::find(layout);
+    let found = Manifests::find_up_to(layout, max_files);
     let (bytes, files) = found.size();
     if bytes > max_bytes || files > max_files {
         return Ok(None);

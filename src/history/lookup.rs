@@ -8,7 +8,6 @@ use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::checkpoint::restore::RestoreAction;
 use crate::error::{Error, IoContext, Result};
 use crate::fs::atomic::TEMPORARY;
-use crate::fs::untrusted;
 use crate::humanize::count;
 use crate::message::{ChainId, Inbox, MessageId};
 use crate::project::Layout;
@@ -111,10 +110,10 @@ pub fn runs_of_chain(layout: &Layout, text: &str, action: RestoreAction) -> Resu
 
 /// The ids of all runs, in order.
 pub fn run_ids(layout: &Layout) -> Result<Vec<String>> {
-    let mut ids: Vec<MessageId> =
-        dirs_in(&layout.runs())?.iter().filter_map(|name| MessageId::parse(name)).collect();
+    let mut ids = Vec::new();
+    for_each_dir(&layout.runs(), |name| ids.extend(MessageId::parse(&name).map(|id| (id, name))))?;
     ids.sort();
-    Ok(ids.iter().map(ToString::to_string).collect())
+    Ok(ids.into_iter().map(|(_, name)| name).collect())
 }
 
 /// All checkpoints, oldest first, and the errors of those that cannot be read.
@@ -145,7 +144,25 @@ pub fn checkpoint_ids(checkpoints: &Path) -> Result<Vec<String>> {
 
 /// The directories in `dir`, sorted.
 pub fn dirs_in(dir: &Path) -> Result<Vec<String>> {
-    let names =
-        untrusted::names_in(dir).at("read", dir)?.into_iter().filter_map(|name| name.into_string().ok());
-    Ok(names.filter(|name| !name.starts_with(TEMPORARY) && dir.join(name).is_dir()).collect())
+    let mut names = Vec::new();
+    for_each_dir(dir, |name| names.push(name))?;
+    names.retain(|name| !name.starts_with(TEMPORARY));
+    names.sort();
+    Ok(names)
+}
+
+/// Calls `each` with the name of every directory in `dir`. The listing itself says what an entry is; only a link is looked at, so that
+/// tens of thousands cost little.
+fn for_each_dir(dir: &Path, mut each: impl FnMut(String)) -> Result<()> {
+    for entry in fs::read_dir(dir).if_exists().at("read", dir)?.into_iter().flatten() {
+        let entry = entry.at("read", dir)?;
+        let is_dir = match entry.file_type() {
+            Ok(kind) if !kind.is_symlink() => kind.is_dir(),
+            _ => entry.path().is_dir(),
+        };
+        if let Some(name) = entry.file_name().to_str().filter(|_| is_dir) {
+            each(name.to_owned());
+        }
+    }
+    Ok(())
 }

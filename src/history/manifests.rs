@@ -54,9 +54,14 @@ pub struct UnreadableManifest {
 impl Manifests {
     /// Finds them. Follows no link.
     pub fn find(layout: &Layout) -> Manifests {
+        Manifests::find_up_to(layout, usize::MAX)
+    }
+
+    /// The same, but ends the search when it has found more than `max`: then these are not all.
+    pub fn find_up_to(layout: &Layout, max: usize) -> Manifests {
         let mut found = Manifests::default();
-        for (dir, has_records) in [(layout.runs(), false), (layout.checkpoints(), true)] {
-            if let Err(error) = found.search(&dir, has_records) {
+        for (dir, has_records) in [(layout.checkpoints(), true), (layout.runs(), false)] {
+            if let Err(error) = found.search(&dir, has_records, max) {
                 found.doubts.push(UnreadableManifest { of: dir, error });
             }
         }
@@ -94,12 +99,15 @@ impl Manifests {
         self.list.iter().filter(move |place| place.of == dir)
     }
 
-    fn search(&mut self, dir: &Path, has_records: bool) -> Result<()> {
+    fn search(&mut self, dir: &Path, has_records: bool, max: usize) -> Result<()> {
         if dir.is_symlink() {
             return Err(unclear(dir, "it is a link"));
         }
         let Some(entries) = fs::read_dir(dir).if_exists().at("read", dir)? else { return Ok(()) };
         for entry in entries {
+            if self.list.len() > max {
+                break;
+            }
             let entry = entry.at("read", dir)?;
             // A temporary name: not finished yet, or deleted already.
             if entry.file_name().as_encoded_bytes().starts_with(TEMPORARY.as_bytes()) {
